@@ -1,0 +1,5 @@
+//! Hash commands.
+
+use super::Row;
+
+pub(super) const ROWS: &[Row] = &[];

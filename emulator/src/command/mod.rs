@@ -1,0 +1,370 @@
+//! The command table, and the one path that every command takes.
+//!
+//! A command is a row and a function, side by side in the file of its group. What can be derived from the row is: arity
+//! errors, queueing under `MULTI`, refusal in scripts, keys, `COMMAND`'s output and the list in the README. A function
+//! finds its arguments counted and checks no more than what the row cannot say.
+
+pub mod connection;
+pub mod generic;
+pub mod hash;
+pub mod scripting;
+pub mod server;
+pub mod sorted_set;
+pub mod string;
+pub mod transactions;
+
+use std::sync::LazyLock;
+
+use bytes::Bytes;
+use indexmap::IndexMap;
+use smallvec::SmallVec;
+
+use crate::client::Client;
+use crate::engine::Engine;
+use crate::error::{self, Error};
+use crate::keyspace::{Db, Hasher};
+use crate::reply::Reply;
+
+/// The arguments of a command, its name first.
+pub type Argv<'a> = [&'a [u8]];
+
+/// What a command function returns: most errors leave by `?`.
+pub type Outcome = Result<Reply, Error>;
+
+/// What a command works with.
+pub struct Ctx<'a> {
+    /// The server.
+    pub engine: &'a mut Engine,
+    /// The client that called.
+    pub client: &'a mut Client,
+    /// The row of this command.
+    pub row: &'static Row,
+}
+
+impl Ctx<'_> {
+    /// The client's selected database.
+    pub fn db(&mut self) -> Db<'_> {
+        self.engine.keyspace.db(self.client.db)
+    }
+}
+
+/// A row of the command table.
+pub struct Row {
+    /// Lower case; a subcommand is `client|id`.
+    pub name: &'static str,
+    /// The number of arguments, the name included; `-n` means n or more.
+    pub arity: i32,
+    /// What the command does and where it may be called.
+    pub flags: &'static [Flag],
+    /// Where its keys stand.
+    pub keys: &'static [KeySpec],
+    /// ACL categories beyond those that group and flags imply.
+    pub categories: &'static [&'static str],
+    /// Hints for clients, in Redis's words.
+    pub tips: &'static [&'static str],
+    /// Commands under this one.
+    pub subcommands: &'static [Row],
+    /// The function.
+    pub run: fn(&mut Ctx<'_>, &Argv<'_>) -> Outcome,
+}
+
+impl Row {
+    /// A command without keys.
+    pub const fn new(
+        name: &'static str,
+        arity: i32,
+        flags: &'static [Flag],
+        run: fn(&mut Ctx<'_>, &Argv<'_>) -> Outcome,
+    ) -> Row {
+        Row { name, arity, flags, run, keys: &[], categories: &[], tips: &[], subcommands: &[] }
+    }
+
+    /// A command that is nothing but its subcommands.
+    pub const fn container(name: &'static str, subcommands: &'static [Row]) -> Row {
+        let mut row =
+            Row::new(name, -2, &[], |ctx, argv| Err(error::unknown_subcommand(ctx.row.name, argv[1])));
+        row.subcommands = subcommands;
+        row
+    }
+
+    /// With keys.
+    pub const fn keys(mut self, keys: &'static [KeySpec]) -> Row {
+        self.keys = keys;
+        self
+    }
+
+    /// With ACL categories of its own.
+    pub const fn categories(mut self, categories: &'static [&'static str]) -> Row {
+        self.categories = categories;
+        self
+    }
+
+    /// With hints for clients.
+    pub const fn tips(mut self, tips: &'static [&'static str]) -> Row {
+        self.tips = tips;
+        self
+    }
+
+    fn accepts(&self, argc: usize) -> bool {
+        let arity = self.arity.unsigned_abs() as usize;
+        if self.arity < 0 { argc >= arity } else { argc == arity }
+    }
+}
+
+/// What a command does, and where it may be called. Redis's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(
+    missing_docs,
+    reason = "the words are Redis's: https://redis.io/docs/latest/commands/command/#flags"
+)]
+pub enum Flag {
+    Write,
+    ReadOnly,
+    DenyOom,
+    Admin,
+    Pubsub,
+    NoScript,
+    Loading,
+    Stale,
+    SkipMonitor,
+    SkipSlowlog,
+    Fast,
+    NoAuth,
+    NoMandatoryKeys,
+    AllowBusy,
+    MovableKeys,
+}
+
+impl Flag {
+    /// The word in `COMMAND INFO`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Flag::Write => "write",
+            Flag::ReadOnly => "readonly",
+            Flag::DenyOom => "denyoom",
+            Flag::Admin => "admin",
+            Flag::Pubsub => "pubsub",
+            Flag::NoScript => "noscript",
+            Flag::Loading => "loading",
+            Flag::Stale => "stale",
+            Flag::SkipMonitor => "skip_monitor",
+            Flag::SkipSlowlog => "skip_slowlog",
+            Flag::Fast => "fast",
+            Flag::NoAuth => "no_auth",
+            Flag::NoMandatoryKeys => "no_mandatory_keys",
+            Flag::AllowBusy => "allow_busy",
+            Flag::MovableKeys => "movablekeys",
+        }
+    }
+}
+
+/// Where some keys of a command stand, and what it does with them. <https://redis.io/docs/latest/develop/reference/key-specs/>
+pub struct KeySpec {
+    /// Redis's words: `RW`, `access`, …
+    pub flags: &'static [&'static str],
+    /// The argument at which they begin.
+    pub begin: usize,
+    /// How they go on from there.
+    pub find: FindKeys,
+}
+
+/// How keys go on from where they begin.
+#[derive(Clone, Copy)]
+pub enum FindKeys {
+    /// Up to `last` arguments further (negative: counted from the end), every `step`th.
+    Range {
+        /// Of the last key: relative to the first, or counted from the end.
+        last: i32,
+        /// Distance of two keys.
+        step: usize,
+    },
+    /// The first argument says how many keys follow it.
+    Keynum,
+}
+
+impl KeySpec {
+    /// One key, the first argument.
+    pub const fn one(flags: &'static [&'static str]) -> KeySpec {
+        KeySpec { flags, begin: 1, find: FindKeys::Range { last: 0, step: 1 } }
+    }
+
+    /// Every `step`th argument is a key.
+    pub const fn every(step: usize, flags: &'static [&'static str]) -> KeySpec {
+        KeySpec { flags, begin: 1, find: FindKeys::Range { last: -1, step } }
+    }
+
+    /// The argument at `begin` says how many keys follow.
+    pub const fn numkeys(begin: usize, flags: &'static [&'static str]) -> KeySpec {
+        KeySpec { flags, begin, find: FindKeys::Keynum }
+    }
+
+    /// The positions of the keys in `argv`; none where it is too short or its count is no count.
+    pub fn positions(&self, argv: &Argv<'_>) -> Vec<usize> {
+        match self.find {
+            FindKeys::Range { last, step } => {
+                let last = if last < 0 {
+                    argv.len() as i64 + i64::from(last)
+                } else {
+                    self.begin as i64 + i64::from(last)
+                };
+                (self.begin as i64..=last.min(argv.len() as i64 - 1))
+                    .step_by(step)
+                    .map(|idx| idx as usize)
+                    .collect()
+            }
+            FindKeys::Keynum => {
+                let count = argv.get(self.begin).and_then(|digits| crate::parse_integer(digits)).unwrap_or(0);
+                let first = self.begin + 1;
+                let fits = count > 0 && count <= argv.len().saturating_sub(first) as i64;
+                if fits { (first..first + count as usize).collect() } else { Vec::new() }
+            }
+        }
+    }
+}
+
+/// A group of commands, in Redis's words, with the ACL category that it implies.
+pub struct Group {
+    /// As on <https://redis.io/docs/latest/commands/>.
+    pub name: &'static str,
+    /// The ACL category of all its commands.
+    pub category: Option<&'static str>,
+    /// The commands.
+    pub rows: &'static [Row],
+}
+
+/// Every command, by group.
+pub const GROUPS: &[Group] = &[
+    Group { name: "connection", category: Some("connection"), rows: connection::ROWS },
+    Group { name: "generic", category: Some("keyspace"), rows: generic::ROWS },
+    Group { name: "hash", category: Some("hash"), rows: hash::ROWS },
+    Group { name: "scripting", category: Some("scripting"), rows: scripting::ROWS },
+    Group { name: "server", category: None, rows: server::ROWS },
+    Group { name: "sorted-set", category: Some("sortedset"), rows: sorted_set::ROWS },
+    Group { name: "string", category: Some("string"), rows: string::ROWS },
+    Group { name: "transactions", category: Some("transaction"), rows: transactions::ROWS },
+];
+
+/// Longest command name: longer ones are unknown without a look into the table.
+const NAME_BYTES_MAX: usize = 32;
+
+static TABLE: LazyLock<IndexMap<&'static [u8], (&'static Row, &'static Group), Hasher>> =
+    LazyLock::new(|| {
+        let rows = GROUPS.iter().flat_map(|group| group.rows.iter().map(move |row| (row, group)));
+        rows.map(|(row, group)| (row.name.as_bytes(), (row, group))).collect()
+    });
+
+/// The row of a command by its name, in any case.
+pub fn lookup(name: &[u8]) -> Option<(&'static Row, &'static Group)> {
+    let mut buffer = [0; NAME_BYTES_MAX];
+    let lower = buffer.get_mut(..name.len())?;
+    lower.copy_from_slice(name);
+    lower.make_ascii_lowercase();
+    TABLE.get(&*lower).copied()
+}
+
+/// The row that `argv` calls: the command's, or its subcommand's.
+///
+/// # Errors
+/// Unknown command or subcommand, wrong number of arguments: Redis's texts.
+pub fn resolve(argv: &Argv<'_>) -> Result<&'static Row, Error> {
+    let (row, _) = lookup(argv[0]).ok_or_else(|| error::unknown_command(argv))?;
+    let row = match argv.get(1) {
+        Some(name) if !row.subcommands.is_empty() => {
+            subcommand(row, name).ok_or_else(|| error::unknown_subcommand(row.name, name))?
+        }
+        _ => row,
+    };
+    if row.accepts(argv.len()) { Ok(row) } else { Err(error::wrong_arity(row.name)) }
+}
+
+/// A subcommand by its own name, in any case. `COMMAND` alone has both a function and subcommands.
+pub(crate) fn subcommand(row: &'static Row, name: &[u8]) -> Option<&'static Row> {
+    let own_name = |sub: &'static Row| &sub.name.as_bytes()[row.name.len() + 1..];
+    row.subcommands.iter().find(|sub| own_name(sub).eq_ignore_ascii_case(name))
+}
+
+/// Runs one command from a client: the only way in. The caller holds the engine, so nothing comes between.
+pub fn call(engine: &mut Engine, client: &mut Client, argv: &Argv<'_>) -> Reply {
+    engine.begin();
+    let reply = match resolve(argv) {
+        Err(error) => refuse(client, error),
+        Ok(row) if client.transaction.is_some() && !transactions::runs_at_once(row) => {
+            transactions::queue(client, row, argv)
+        }
+        Ok(row) => run(engine, client, row, argv),
+    };
+    engine.end();
+    reply
+}
+
+/// Runs one command that a script calls, inside the execution of the script.
+pub(crate) fn call_from_script(engine: &mut Engine, client: &mut Client, argv: &Argv<'_>) -> Reply {
+    let row = match resolve(argv) {
+        Ok(row) => row,
+        Err(_) => {
+            let (known, _) = lookup(argv[0]).unzip();
+            let is_known = known.is_some_and(|row| {
+                row.subcommands.is_empty() || argv.get(1).is_none_or(|name| subcommand(row, name).is_some())
+            });
+            return Reply::Error(Error::from_static(if is_known {
+                "ERR Wrong number of args calling Redis command from script"
+            } else {
+                "ERR Unknown Redis command called from script"
+            }));
+        }
+    };
+    if row.flags.contains(&Flag::NoScript) {
+        return Reply::Error(Error::from_static("ERR This Redis command is not allowed from script"));
+    }
+    run(engine, client, row, argv)
+}
+
+pub(crate) fn run(engine: &mut Engine, client: &mut Client, row: &'static Row, argv: &Argv<'_>) -> Reply {
+    (row.run)(&mut Ctx { engine, client, row }, argv).into()
+}
+
+/// A command that cannot run; under `MULTI` it also spoils the transaction.
+fn refuse(client: &mut Client, error: Error) -> Reply {
+    if let Some(transaction) = &mut client.transaction {
+        transaction.is_refused = true;
+    }
+    Reply::Error(error)
+}
+
+/// Borrows owned arguments as [`Argv`].
+pub fn borrow(argv: &[Bytes]) -> SmallVec<[&[u8]; 8]> {
+    argv.iter().map(AsRef::as_ref).collect()
+}
+
+/// An argument that must be a 64-bit integer.
+pub(crate) fn integer(arg: &[u8]) -> Result<i64, Error> {
+    crate::parse_integer(arg).ok_or(error::NOT_AN_INTEGER)
+}
+
+/// An argument that is one of these words, in any case.
+pub(crate) fn is_word(arg: &[u8], word: &str) -> bool {
+    arg.eq_ignore_ascii_case(word.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_lower_case_and_short() {
+        let mut seen = std::collections::BTreeSet::new();
+        for row in GROUPS.iter().flat_map(|group| group.rows) {
+            assert!(seen.insert(row.name), "{} stands twice in the table", row.name);
+            assert!(row.name.len() <= NAME_BYTES_MAX, "{} is longer than NAME_BYTES_MAX", row.name);
+            for sub in row.subcommands {
+                assert!(
+                    sub.name.starts_with(&format!("{}|", row.name)),
+                    "{} is under {}",
+                    sub.name,
+                    row.name
+                );
+            }
+        }
+        assert!(seen.iter().all(|name| *name == name.to_lowercase()));
+    }
+}

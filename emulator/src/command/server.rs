@@ -1,0 +1,203 @@
+//! Server commands: COMMAND, TIME, DBSIZE, FLUSHDB, FLUSHALL.
+
+use super::Flag::{Admin, Fast, Loading, ReadOnly, Stale, Write};
+use super::{Argv, Ctx, FindKeys, GROUPS, Group, KeySpec, Outcome, Row, is_word, lookup, subcommand};
+use crate::error;
+use crate::reply::Reply;
+
+pub(super) const ROWS: &[Row] = &[
+    COMMAND,
+    Row::new("dbsize", 1, &[ReadOnly, Fast], dbsize)
+        .categories(&["keyspace"])
+        .tips(&["request_policy:all_shards", "response_policy:agg_sum"]),
+    Row::new("flushall", -1, &[Write], flushall)
+        .categories(&["keyspace", "dangerous"])
+        .tips(&["request_policy:all_shards", "response_policy:all_succeeded"]),
+    Row::new("flushdb", -1, &[Write], flushdb)
+        .categories(&["keyspace", "dangerous"])
+        .tips(&["request_policy:all_shards", "response_policy:all_succeeded"]),
+    Row::new("time", 1, &[Loading, Stale, Fast], time).tips(&["nondeterministic_output"]),
+];
+
+const COMMAND: Row = Row {
+    subcommands: &[
+        Row::new("command|count", 2, &[Loading, Stale], command_count).categories(&["connection"]),
+        Row::new("command|getkeys", -4, &[Loading, Stale], command_getkeys).categories(&["connection"]),
+        Row::new("command|info", -2, &[Loading, Stale], command_info)
+            .categories(&["connection"])
+            .tips(&["nondeterministic_output_order"]),
+        Row::new("command|list", -2, &[Loading, Stale], command_list)
+            .categories(&["connection"])
+            .tips(&["nondeterministic_output_order"]),
+    ],
+    ..Row::new("command", -1, &[Loading, Stale], command)
+        .categories(&["connection"])
+        .tips(&["nondeterministic_output_order"])
+};
+
+/// `COMMAND`
+fn command(_: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
+    let all = GROUPS.iter().flat_map(|group| group.rows.iter().map(|row| describe(row, group)));
+    Ok(Reply::Array(all.collect()))
+}
+
+/// `COMMAND COUNT`
+fn command_count(_: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
+    Ok(Reply::count(GROUPS.iter().map(|group| group.rows.len()).sum()))
+}
+
+/// `COMMAND GETKEYS command [arg [arg ...]]`
+fn command_getkeys(_: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    let called = &argv[2..];
+    let (row, _) = lookup(called[0]).ok_or(error::INVALID_COMMAND)?;
+    let row = called.get(1).and_then(|name| subcommand(row, name)).unwrap_or(row);
+    if row.keys.is_empty() {
+        return Err(error::NO_KEY_ARGUMENTS);
+    }
+    if !row.accepts(called.len()) {
+        return Err(error::INVALID_ARGUMENTS);
+    }
+    let keys: Vec<Reply> =
+        row.keys.iter().flat_map(|spec| spec.positions(called)).map(|idx| Reply::bulk(called[idx])).collect();
+    if keys.is_empty() { Err(error::INVALID_ARGUMENTS) } else { Ok(Reply::Array(keys)) }
+}
+
+/// `COMMAND INFO [command-name [command-name ...]]`
+fn command_info(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    if argv.len() == 2 {
+        return command(ctx, argv);
+    }
+    let infos = argv[2..].iter().map(|name| {
+        let (container, sub) = match name.iter().position(|&byte| byte == b'|') {
+            Some(bar) => (&name[..bar], Some(&name[bar + 1..])),
+            None => (*name, None),
+        };
+        let Some((row, group)) = lookup(container) else { return Reply::NilArray };
+        match sub.map_or(Some(row), |sub| subcommand(row, sub)) {
+            Some(row) => describe(row, group),
+            None => Reply::NilArray,
+        }
+    });
+    Ok(Reply::Array(infos.collect()))
+}
+
+/// `COMMAND LIST [FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern>]`
+fn command_list(_: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    let keep: Box<dyn Fn(&Row, &Group) -> bool> = match &argv[2..] {
+        [] => Box::new(|_, _| true),
+        [filter, kind, _] if is_word(filter, "filterby") && is_word(kind, "module") => Box::new(|_, _| false),
+        [filter, kind, category] if is_word(filter, "filterby") && is_word(kind, "aclcat") => {
+            Box::new(|row, group| categories(row, group).iter().any(|name| is_word(category, name)))
+        }
+        [filter, kind, pattern] if is_word(filter, "filterby") && is_word(kind, "pattern") => {
+            Box::new(|row, _| crate::glob::matches(&pattern.to_ascii_lowercase(), row.name.as_bytes()))
+        }
+        _ => return Err(error::SYNTAX),
+    };
+    let rows = GROUPS.iter().flat_map(|group| group.rows.iter().map(move |row| (row, group)));
+    Ok(Reply::Array(
+        rows.filter(|(row, group)| keep(row, group)).map(|(row, _)| Reply::bulk(row.name)).collect(),
+    ))
+}
+
+/// A row as `COMMAND INFO` shows it.
+fn describe(row: &Row, group: &Group) -> Reply {
+    let words = |words: &[&'static str]| Reply::Set(words.iter().copied().map(Reply::status).collect());
+    let flags = Reply::Set(row.flags.iter().map(|flag| Reply::status(flag.word())).collect());
+    let categories = categories(row, group).into_iter().map(|name| Reply::Status(format!("@{name}").into()));
+    let (first, last, step) = first_range(row);
+    Reply::Array(vec![
+        Reply::bulk(row.name),
+        Reply::Integer(row.arity.into()),
+        flags,
+        Reply::Integer(first),
+        Reply::Integer(last),
+        Reply::Integer(step),
+        Reply::Set(categories.collect()),
+        Reply::Array(row.tips.iter().map(Reply::bulk).collect()),
+        Reply::Array(row.keys.iter().map(|spec| describe_keys(spec, &words)).collect()),
+        Reply::Array(row.subcommands.iter().map(|sub| describe(sub, group)).collect()),
+    ])
+}
+
+/// First key, last key and step of the old-style description; zeros where the keys move.
+fn first_range(row: &Row) -> (i64, i64, i64) {
+    match row.keys.first().map(|spec| (spec.begin as i64, spec.find)) {
+        Some((begin, FindKeys::Range { last, step })) => {
+            (begin, if last < 0 { last.into() } else { begin + i64::from(last) }, step as i64)
+        }
+        _ => (0, 0, 0),
+    }
+}
+
+fn describe_keys(spec: &KeySpec, words: &dyn Fn(&[&'static str]) -> Reply) -> Reply {
+    let field = |name: &str, value: Reply| (Reply::bulk(name), value);
+    let number = |name: &str, n: i64| field(name, Reply::Integer(n));
+    let (find_type, find_spec) = match spec.find {
+        FindKeys::Range { last, step } => (
+            "range",
+            vec![number("lastkey", last.into()), number("keystep", step as i64), number("limit", 0)],
+        ),
+        FindKeys::Keynum => {
+            ("keynum", vec![number("keynumidx", 0), number("firstkey", 1), number("keystep", 1)])
+        }
+    };
+    let typed = |kind: &str, spec: Vec<(Reply, Reply)>| {
+        Reply::Map(vec![field("type", Reply::bulk(kind)), field("spec", Reply::Map(spec))])
+    };
+    Reply::Map(vec![
+        field("flags", words(spec.flags)),
+        field("begin_search", typed("index", vec![number("index", spec.begin as i64)])),
+        field("find_keys", typed(find_type, find_spec)),
+    ])
+}
+
+/// The ACL categories that flags and group imply, and the row's own.
+fn categories(row: &Row, group: &Group) -> Vec<&'static str> {
+    let has = |flag| row.flags.contains(&flag);
+    let mut categories: Vec<&'static str> = Vec::new();
+    // A container is a name and no command: only its subcommands belong to the group.
+    let is_container = row.flags.is_empty() && !row.subcommands.is_empty();
+    categories.extend(group.category.filter(|_| !is_container));
+    categories.extend(row.categories);
+    categories.extend(has(Write).then_some("write"));
+    categories.extend((has(ReadOnly) && group.category != Some("scripting")).then_some("read"));
+    categories.extend(has(Admin).then_some("admin"));
+    categories.extend(has(Admin).then_some("dangerous"));
+    categories.push(if has(Fast) { "fast" } else { "slow" });
+    categories
+}
+
+/// `DBSIZE`
+fn dbsize(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
+    Ok(Reply::count(ctx.db().len()))
+}
+
+/// `FLUSHALL [ASYNC | SYNC]`
+fn flushall(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    check_flush_mode(argv)?;
+    ctx.engine.keyspace.flush_all();
+    Ok(Reply::OK)
+}
+
+/// `FLUSHDB [ASYNC | SYNC]`
+fn flushdb(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    check_flush_mode(argv)?;
+    ctx.db().flush();
+    Ok(Reply::OK)
+}
+
+fn check_flush_mode(argv: &Argv<'_>) -> Result<(), error::Error> {
+    match argv {
+        [_] => Ok(()),
+        [_, mode] if is_word(mode, "sync") || is_word(mode, "async") => Ok(()),
+        _ => Err(error::SYNTAX),
+    }
+}
+
+/// `TIME`
+fn time(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
+    let micros = ctx.engine.keyspace.now().micros();
+    let (seconds, micros) = (micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000));
+    Ok(Reply::Array(vec![Reply::bulk(seconds.to_string()), Reply::bulk(micros.to_string())]))
+}

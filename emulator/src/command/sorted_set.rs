@@ -1,0 +1,5 @@
+//! Sorted set commands.
+
+use super::Row;
+
+pub(super) const ROWS: &[Row] = &[];

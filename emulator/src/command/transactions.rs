@@ -1,0 +1,86 @@
+//! Transactions: MULTI queues commands, EXEC runs them as one execution, WATCH makes EXEC conditional.
+//! <https://redis.io/docs/latest/develop/using-commands/transactions/>
+
+use bytes::Bytes;
+
+use super::Flag::{AllowBusy, Fast, Loading, NoScript, SkipSlowlog, Stale};
+use super::{Argv, Ctx, KeySpec, Outcome, Row, borrow, resolve, run};
+use crate::client::{Client, Transaction};
+use crate::error;
+use crate::reply::Reply;
+
+pub(super) const ROWS: &[Row] = &[
+    Row::new("multi", 1, &[NoScript, Loading, Stale, Fast, AllowBusy], multi),
+    Row::new("exec", 1, &[NoScript, Loading, Stale, SkipSlowlog], exec),
+    Row::new("discard", 1, &[NoScript, Loading, Stale, Fast, AllowBusy], discard),
+    Row::new("watch", -2, &[NoScript, Loading, Stale, Fast, AllowBusy], watch)
+        .keys(&[KeySpec::every(1, &["RO"])]),
+    Row::new("unwatch", 1, &[NoScript, Loading, Stale, Fast, AllowBusy], unwatch),
+];
+
+/// The commands that MULTI does not queue.
+pub(super) fn runs_at_once(row: &Row) -> bool {
+    matches!(row.name, "multi" | "exec" | "discard" | "watch" | "quit" | "reset")
+}
+
+/// Keeps a command for EXEC.
+pub(super) fn queue(client: &mut Client, row: &Row, argv: &Argv<'_>) -> Reply {
+    debug_assert!(!runs_at_once(row));
+    let transaction = client.transaction.get_or_insert_default();
+    transaction.queue.push(argv.iter().map(|arg| Bytes::copy_from_slice(arg)).collect());
+    Reply::status("QUEUED")
+}
+
+/// `MULTI`
+fn multi(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
+    if ctx.client.transaction.is_some() {
+        return Err(error::NESTED_MULTI);
+    }
+    ctx.client.transaction = Some(Transaction::default());
+    Ok(Reply::OK)
+}
+
+/// `EXEC`
+fn exec(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
+    let transaction = ctx.client.transaction.take().ok_or(error::EXEC_WITHOUT_MULTI)?;
+    let is_dirty = ctx.engine.unwatch(ctx.client.id);
+    if transaction.is_refused {
+        return Err(error::EXEC_ABORT);
+    }
+    if is_dirty {
+        return Ok(Reply::NilArray);
+    }
+    let replies = transaction.queue.iter().map(|argv| {
+        let argv = borrow(argv);
+        match resolve(&argv) {
+            Ok(row) => run(ctx.engine, ctx.client, row, &argv),
+            Err(error) => Reply::Error(error),
+        }
+    });
+    Ok(Reply::Array(replies.collect()))
+}
+
+/// `DISCARD`
+fn discard(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
+    ctx.client.transaction.take().ok_or(error::DISCARD_WITHOUT_MULTI)?;
+    ctx.engine.unwatch(ctx.client.id);
+    Ok(Reply::OK)
+}
+
+/// `WATCH key [key ...]`
+fn watch(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    if ctx.client.transaction.is_some() {
+        return Err(error::WATCH_IN_MULTI);
+    }
+    for key in &argv[1..] {
+        ctx.db().lookup(key);
+        ctx.engine.watch(ctx.client.id, ctx.client.db, key);
+    }
+    Ok(Reply::OK)
+}
+
+/// `UNWATCH`
+fn unwatch(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
+    ctx.engine.unwatch(ctx.client.id);
+    Ok(Reply::OK)
+}

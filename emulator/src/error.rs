@@ -1,0 +1,131 @@
+//! Redis 7.0's error texts, byte for byte, in one place.
+//!
+//! An [`Error`] is what a client sees after the `-` of a RESP error: a code word, a space, a message. It knows nothing
+//! of the wire; `resp` writes it and folds line breaks away.
+
+use bytes::Bytes;
+
+/// An error reply: code, space, message, without the leading `-`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error(Bytes);
+
+impl Error {
+    /// An error whose whole text is known at compile time.
+    pub const fn from_static(text: &'static str) -> Error {
+        Error(Bytes::from_static(text.as_bytes()))
+    }
+
+    /// An error with the given text; the first word is its code (`ERR`, `WRONGTYPE`, …).
+    pub fn new(text: impl Into<Bytes>) -> Error {
+        Error(text.into())
+    }
+
+    /// The text as bytes: scripts may put anything into it.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&String::from_utf8_lossy(&self.0))
+    }
+}
+
+impl std::error::Error for Error {}
+
+macro_rules! texts {
+    ($($name:ident = $text:literal;)*) => {
+        $(#[doc = concat!("`", $text, "`")] pub const $name: Error = Error::from_static($text);)*
+    };
+}
+
+texts! {
+    WRONG_TYPE = "WRONGTYPE Operation against a key holding the wrong kind of value";
+    SYNTAX = "ERR syntax error";
+    NOT_AN_INTEGER = "ERR value is not an integer or out of range";
+    NOT_A_FLOAT = "ERR value is not a valid float";
+    NOT_POSITIVE = "ERR value is out of range, must be positive";
+    OUT_OF_RANGE = "ERR value is out of range";
+    OVERFLOW = "ERR increment or decrement would overflow";
+    DECREMENT_OVERFLOW = "ERR decrement would overflow";
+    HASH_NOT_AN_INTEGER = "ERR hash value is not an integer";
+    STRING_TOO_LONG = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
+    DB_OUT_OF_RANGE = "ERR DB index is out of range";
+    DB_INVALID = "ERR invalid DB index";
+    NESTED_MULTI = "ERR MULTI calls can not be nested";
+    EXEC_WITHOUT_MULTI = "ERR EXEC without MULTI";
+    DISCARD_WITHOUT_MULTI = "ERR DISCARD without MULTI";
+    WATCH_IN_MULTI = "ERR WATCH inside MULTI is not allowed";
+    EXEC_ABORT = "EXECABORT Transaction discarded because of previous errors.";
+    NOT_IN_MULTI = "ERR Command not allowed inside a transaction";
+    NO_SCRIPT = "NOSCRIPT No matching script. Please use EVAL.";
+    NUMKEYS_NEGATIVE = "ERR Number of keys can't be negative";
+    NUMKEYS_TOO_MANY = "ERR Number of keys can't be greater than number of args";
+    NO_PROTO = "NOPROTO unsupported protocol version";
+    NX_AND_XX = "ERR NX and XX, GT or LT options at the same time are not compatible";
+    GT_AND_LT = "ERR GT and LT options at the same time are not compatible";
+    ZADD_NX_AND_XX = "ERR XX and NX options at the same time are not compatible";
+    ZADD_GT_LT_NX = "ERR GT, LT, and/or NX options at the same time are not compatible";
+    ZADD_INCR_PAIRS = "ERR INCR option supports a single increment-element pair";
+    MIN_OR_MAX_NOT_A_FLOAT = "ERR min or max is not a float";
+    MIN_OR_MAX_NOT_A_STRING = "ERR min or max not valid string range item";
+    SCORE_NAN = "ERR resulting score is not a number (NaN)";
+    WEIGHT_NOT_A_FLOAT = "ERR weight value is not a float";
+    LIMIT_WITHOUT_RANGE = "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX";
+    WITHSCORES_WITH_BYLEX = "ERR syntax error, WITHSCORES not supported in combination with BYLEX";
+    CLIENT_NAME = "ERR Client names cannot contain spaces, newlines or special characters.";
+    SCRIPT_FLUSH_MODE = "ERR SCRIPT FLUSH only support SYNC|ASYNC option";
+    NO_KEY_ARGUMENTS = "ERR The command has no key arguments";
+    INVALID_COMMAND = "ERR Invalid command specified";
+    INVALID_ARGUMENTS = "ERR Invalid number of arguments specified for command";
+    PROTOCOL_MULTIBULK_LENGTH = "ERR Protocol error: invalid multibulk length";
+    PROTOCOL_BULK_LENGTH = "ERR Protocol error: invalid bulk length";
+    PROTOCOL_INLINE_TOO_BIG = "ERR Protocol error: too big inline request";
+    PROTOCOL_MULTIBULK_TOO_BIG = "ERR Protocol error: too big mbulk count string";
+    PROTOCOL_BULK_TOO_BIG = "ERR Protocol error: too big bulk count string";
+    PROTOCOL_QUOTES = "ERR Protocol error: unbalanced quotes in request";
+}
+
+/// `ERR unknown command 'x', with args beginning with: 'a' 'b' `, cut as Redis cuts it (128 bytes each part).
+pub fn unknown_command(argv: &[&[u8]]) -> Error {
+    const LIMIT: usize = 128;
+    let mut args = Vec::new();
+    for arg in &argv[1..] {
+        if args.len() >= LIMIT {
+            break;
+        }
+        let room = LIMIT - args.len();
+        args.push(b'\'');
+        args.extend_from_slice(&arg[..arg.len().min(room)]);
+        args.extend_from_slice(b"' ");
+    }
+    let mut text = b"ERR unknown command '".to_vec();
+    text.extend_from_slice(&argv[0][..argv[0].len().min(LIMIT)]);
+    text.extend_from_slice(b"', with args beginning with: ");
+    text.extend_from_slice(&args);
+    Error::new(text)
+}
+
+/// `ERR unknown subcommand 'x'. Try CLIENT HELP.`
+pub fn unknown_subcommand(container: &str, subcommand: &[u8]) -> Error {
+    let shown = String::from_utf8_lossy(&subcommand[..subcommand.len().min(128)]).into_owned();
+    Error::new(format!("ERR unknown subcommand '{shown}'. Try {} HELP.", container.to_uppercase()))
+}
+
+/// `ERR wrong number of arguments for 'get' command`; subcommands are named `client|id`.
+pub fn wrong_arity(full_name: &str) -> Error {
+    Error::new(format!("ERR wrong number of arguments for '{full_name}' command"))
+}
+
+/// `ERR invalid expire time in 'set' command`
+pub fn invalid_expire(name: &str) -> Error {
+    Error::new(format!("ERR invalid expire time in '{name}' command"))
+}
+
+/// `ERR Protocol error: expected '$', got 'x'`
+pub fn expected_dollar(got: u8) -> Error {
+    let mut text = b"ERR Protocol error: expected '$', got '".to_vec();
+    text.extend_from_slice(&[got, b'\'']);
+    Error::new(text)
+}

@@ -1,0 +1,295 @@
+//! The databases: keys, values and deadlines. Knows no client and reads no clock: it is told the time.
+//!
+//! This is the one place where data is touched, so it is also the one place where the footprint is recorded and where keys
+//! expire. A key is expired when `now > deadline`, and the time stands still while one command, transaction or script runs.
+
+mod value;
+mod zset;
+
+pub use value::{Hash, Kind, Value};
+pub use zset::ZSet;
+
+use bytes::Bytes;
+use indexmap::IndexMap;
+
+use crate::clock::Timestamp;
+use crate::error::{self, Error};
+use crate::footprint::{Access, Footprint};
+
+/// A hasher with a fixed seed: iteration order depends on nothing but what was done.
+pub(crate) type Hasher = foldhash::fast::FixedState;
+
+type Dict = IndexMap<Bytes, Entry, Hasher>;
+
+#[derive(Clone, Debug)]
+struct Entry {
+    value: Value,
+    /// Absolute, in milliseconds since the Unix epoch.
+    deadline: Option<i64>,
+}
+
+/// All databases of one server.
+#[derive(Clone, Debug, Default)]
+pub struct Keyspace {
+    dicts: Vec<Dict>,
+    now: Timestamp,
+    footprint: Footprint,
+}
+
+impl Keyspace {
+    /// Empty databases, this many.
+    pub fn new(databases: usize) -> Keyspace {
+        Keyspace { dicts: vec![Dict::default(); databases], ..Keyspace::default() }
+    }
+
+    /// How many databases there are.
+    pub fn databases(&self) -> usize {
+        self.dicts.len()
+    }
+
+    /// Starts an execution at this instant, with an empty footprint.
+    pub fn begin(&mut self, now: Timestamp) {
+        self.now = now;
+        self.footprint.clear();
+    }
+
+    /// What the execution has touched so far.
+    pub fn footprint(&self) -> &Footprint {
+        &self.footprint
+    }
+
+    pub(crate) fn footprint_mut(&mut self) -> &mut Footprint {
+        &mut self.footprint
+    }
+
+    /// The instant of this execution; asking for it is a read of the clock.
+    pub fn now(&mut self) -> Timestamp {
+        self.footprint.clock();
+        self.now
+    }
+
+    /// The nearest deadline after `after` (milliseconds since the Unix epoch), in any database.
+    pub fn next_deadline(&self, after: i64) -> Option<i64> {
+        let deadlines = self.dicts.iter().flat_map(Dict::values).filter_map(|entry| entry.deadline);
+        deadlines.filter(|&deadline| deadline > after).min()
+    }
+
+    /// A view of one database.
+    pub fn db(&mut self, index: usize) -> Db<'_> {
+        Db { dict: &mut self.dicts[index], index, now: self.now, footprint: &mut self.footprint }
+    }
+
+    /// Empties every database.
+    pub fn flush_all(&mut self) {
+        for index in 0..self.dicts.len() {
+            self.db(index).flush();
+        }
+    }
+}
+
+/// One database during one execution.
+pub struct Db<'a> {
+    dict: &'a mut Dict,
+    index: usize,
+    now: Timestamp,
+    footprint: &'a mut Footprint,
+}
+
+/// What a new value does with the deadline that the key had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expiry {
+    /// The key lives for ever.
+    Never,
+    /// The key lives until then (milliseconds since the Unix epoch).
+    At(i64),
+    /// The key keeps the deadline it had, if any.
+    Keep,
+}
+
+impl<'a> Db<'a> {
+    /// The instant of this execution, for a caller that has put it into a deadline and is a reader of the clock already.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// The value of a live key.
+    pub fn lookup(&mut self, key: &[u8]) -> Option<&Value> {
+        let idx = self.find(key)?;
+        Some(&self.dict[idx].value)
+    }
+
+    /// The value of a live key as one kind.
+    ///
+    /// # Errors
+    /// `WRONGTYPE` if the key holds another kind.
+    pub fn lookup_as<T: Kind>(&mut self, key: &[u8]) -> Result<Option<&T>, Error> {
+        self.lookup(key).map(|value| T::of(value).ok_or(error::WRONG_TYPE)).transpose()
+    }
+
+    /// The deadline of a live key: outer `None` without the key, inner `None` without a deadline.
+    pub fn deadline(&mut self, key: &[u8]) -> Option<Option<i64>> {
+        let idx = self.find(key)?;
+        Some(self.dict[idx].deadline)
+    }
+
+    /// A live key's value of one kind, to be changed in place.
+    ///
+    /// # Errors
+    /// `WRONGTYPE` if the key holds another kind.
+    pub fn edit<T: Kind>(self, key: &[u8]) -> Result<Option<Edit<'a, T>>, Error> {
+        self.edit_with(key, None)
+    }
+
+    /// The same, and an empty value if there is no such key.
+    ///
+    /// # Errors
+    /// `WRONGTYPE` if the key holds another kind.
+    pub fn edit_or_create<T: Kind>(self, key: &[u8]) -> Result<Edit<'a, T>, Error> {
+        let edit = self.edit_with(key, Some(T::empty))?;
+        Ok(edit.expect("what is missing was created"))
+    }
+
+    fn edit_with<T: Kind>(
+        mut self,
+        key: &[u8],
+        create: Option<fn() -> Value>,
+    ) -> Result<Option<Edit<'a, T>>, Error> {
+        let idx = match (self.find(key), create) {
+            (Some(idx), _) => idx,
+            (None, Some(empty)) => {
+                let entry = Entry { value: empty(), deadline: None };
+                self.dict.insert_full(Bytes::copy_from_slice(key), entry).0
+            }
+            (None, None) => return Ok(None),
+        };
+        if T::of(&self.dict[idx].value).is_none() {
+            return Err(error::WRONG_TYPE);
+        }
+        Ok(Some(Edit { db: self, idx, kind: std::marker::PhantomData }))
+    }
+
+    /// Sets a key to a value, whatever it held.
+    pub fn insert(&mut self, key: &[u8], value: Value, expiry: Expiry) {
+        let deadline = match expiry {
+            Expiry::Never => None,
+            Expiry::At(deadline) => Some(deadline),
+            Expiry::Keep => self.deadline(key).flatten(),
+        };
+        self.footprint.key(Access::Write, self.index, key, deadline);
+        let entry = Entry { value, deadline };
+        match self.dict.get_mut(key) {
+            Some(old) => *old = entry,
+            None => _ = self.dict.insert(Bytes::copy_from_slice(key), entry),
+        }
+    }
+
+    /// Removes a live key, and says whether there was one.
+    pub fn remove(&mut self, key: &[u8]) -> bool {
+        match self.find(key) {
+            Some(idx) => {
+                self.footprint.key(Access::Write, self.index, key, None);
+                self.dict.swap_remove_index(idx);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Gives a live key this deadline, or none. A deadline in the past removes the key, as in Redis.
+    pub fn set_deadline(&mut self, key: &[u8], deadline: Option<i64>) {
+        let Some(idx) = self.find(key) else { return };
+        if deadline.is_some_and(|deadline| deadline <= self.now.millis()) {
+            self.remove(key);
+            return;
+        }
+        self.footprint.key(Access::Write, self.index, key, deadline);
+        self.dict[idx].deadline = deadline;
+    }
+
+    /// The live keys, in the order of insertion (but a removal moves the last key into the gap).
+    pub fn keys(&mut self) -> impl Iterator<Item = &Bytes> {
+        self.footprint.database(Access::Read, self.index);
+        let now = self.now;
+        self.dict.iter().filter(move |(_, entry)| !entry.is_expired(now)).map(|(key, _)| key)
+    }
+
+    /// How many keys there are; expired ones count until something looks at them, as in Redis.
+    pub fn len(&mut self) -> usize {
+        self.footprint.database(Access::Read, self.index);
+        self.dict.len()
+    }
+
+    /// Removes every key.
+    pub fn flush(&mut self) {
+        if !self.dict.is_empty() {
+            self.footprint.database(Access::Write, self.index);
+            self.dict.clear();
+        }
+    }
+
+    /// Where the live key is; an expired one is removed on the way. That removal is no write: to every client the key was
+    /// gone already, and the deadline in the footprint says when.
+    fn find(&mut self, key: &[u8]) -> Option<usize> {
+        let idx = self.dict.get_index_of(key);
+        let deadline = idx.and_then(|idx| self.dict[idx].deadline);
+        self.footprint.key(Access::Read, self.index, key, deadline);
+        let idx = idx?;
+        if self.dict[idx].is_expired(self.now) {
+            self.dict.swap_remove_index(idx);
+            return None;
+        }
+        Some(idx)
+    }
+}
+
+impl Entry {
+    fn is_expired(&self, now: Timestamp) -> bool {
+        self.deadline.is_some_and(|deadline| now.millis() > deadline)
+    }
+}
+
+/// A value that may be changed in place. Reading goes through [`Edit::get`]; [`Edit::write`] is what makes the execution
+/// a writer, so it is called only when something will change. A value left empty goes away with its key.
+pub struct Edit<'a, T: Kind> {
+    db: Db<'a>,
+    idx: usize,
+    kind: std::marker::PhantomData<T>,
+}
+
+impl<T: Kind> Edit<'_, T> {
+    /// The value as it is.
+    pub fn get(&self) -> &T {
+        T::of(&self.db.dict[self.idx].value).expect("the kind was checked when the edit began")
+    }
+
+    /// The value, to be changed.
+    pub fn write(&mut self) -> &mut T {
+        let (key, entry) = self.db.dict.get_index_mut(self.idx).expect("an edit holds the key in place");
+        self.db.footprint.key(Access::Write, self.db.index, key, entry.deadline);
+        T::of_mut(&mut entry.value).expect("the kind was checked when the edit began")
+    }
+}
+
+impl<T: Kind> Drop for Edit<'_, T> {
+    fn drop(&mut self) {
+        if self.get().is_empty() {
+            self.db.dict.swap_remove_index(self.idx);
+        }
+    }
+}
+
+/// Readable text: one line a key, sorted by key, with what is left of its time.
+impl std::fmt::Display for Db<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut live: Vec<_> = self.dict.iter().filter(|(_, entry)| !entry.is_expired(self.now)).collect();
+        live.sort_by_key(|(key, _)| *key);
+        for (key, entry) in live {
+            write!(f, "{} = {}", key.escape_ascii(), entry.value)?;
+            match entry.deadline {
+                Some(deadline) => writeln!(f, " ({} ms left)", deadline - self.now.millis())?,
+                None => writeln!(f)?,
+            }
+        }
+        Ok(())
+    }
+}

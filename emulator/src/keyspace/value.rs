@@ -1,0 +1,88 @@
+//! What a key can hold.
+
+use std::fmt;
+
+use bytes::Bytes;
+use indexmap::IndexMap;
+
+use super::{Hasher, ZSet};
+use crate::reply::format_double;
+
+/// A hash: fields in the order in which they were first set.
+pub type Hash = IndexMap<Bytes, Bytes, Hasher>;
+
+/// A value of any kind.
+#[derive(Clone, Debug)]
+pub enum Value {
+    /// A string.
+    String(Bytes),
+    /// A hash.
+    Hash(Hash),
+    /// A sorted set.
+    ZSet(ZSet),
+}
+
+impl Value {
+    /// The kind's name, as `TYPE` tells it.
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Value::String(_) => "string",
+            Value::Hash(_) => "hash",
+            Value::ZSet(_) => "zset",
+        }
+    }
+}
+
+/// A Rust type that one kind of value is.
+pub trait Kind: Sized {
+    /// An empty value of this kind.
+    fn empty() -> Value;
+    /// The value, if it is of this kind.
+    fn of(value: &Value) -> Option<&Self>;
+    /// The value, if it is of this kind.
+    fn of_mut(value: &mut Value) -> Option<&mut Self>;
+    /// Whether a key that holds this is to go away: collections when empty, strings never.
+    fn is_empty(&self) -> bool;
+}
+
+macro_rules! kind {
+    ($type:ty, $variant:ident, $is_empty:expr) => {
+        impl Kind for $type {
+            fn empty() -> Value {
+                Value::$variant(<$type>::default())
+            }
+            fn of(value: &Value) -> Option<&Self> {
+                if let Value::$variant(inner) = value { Some(inner) } else { None }
+            }
+            fn of_mut(value: &mut Value) -> Option<&mut Self> {
+                if let Value::$variant(inner) = value { Some(inner) } else { None }
+            }
+            fn is_empty(&self) -> bool {
+                let is_empty: fn(&$type) -> bool = $is_empty;
+                is_empty(self)
+            }
+        }
+    };
+}
+
+kind!(Bytes, String, |_| false);
+kind!(Hash, Hash, |hash| hash.is_empty());
+kind!(ZSet, ZSet, |zset| zset.len() == 0);
+
+/// `"text"`, `{field: value}`, `[member score]`: for people, not for programs.
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::String(text) => write!(f, "\"{}\"", text.escape_ascii()),
+            Value::Hash(hash) => {
+                let fields = hash.iter().map(|(k, v)| format!("{}: {}", k.escape_ascii(), v.escape_ascii()));
+                write!(f, "{{{}}}", fields.collect::<Vec<_>>().join(", "))
+            }
+            Value::ZSet(zset) => {
+                let members = zset.range(0..zset.len());
+                let members = members.map(|(m, s)| format!("{} {}", m.escape_ascii(), format_double(s)));
+                write!(f, "[{}]", members.collect::<Vec<_>>().join(", "))
+            }
+        }
+    }
+}

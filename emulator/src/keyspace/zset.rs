@@ -1,0 +1,131 @@
+//! A sorted set: members ordered by score, then by bytes, with ranks in logarithmic time.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use indexmap::IndexMap;
+use indexset::BTreeSet;
+use ordered_float::OrderedFloat;
+
+use super::Hasher;
+
+/// Most members in one node of the order tree: small, because most sorted sets in tests are.
+const NODE_LEN_MAX: usize = 64;
+
+type Score = OrderedFloat<f64>;
+
+/// Members with scores. Scores are never NaN: whoever computes one refuses that.
+#[derive(Clone, Debug)]
+pub struct ZSet {
+    scores: IndexMap<Bytes, Score, Hasher>,
+    order: BTreeSet<(Score, Bytes)>,
+}
+
+impl Default for ZSet {
+    fn default() -> ZSet {
+        ZSet { scores: IndexMap::default(), order: BTreeSet::with_maximum_node_size(NODE_LEN_MAX) }
+    }
+}
+
+impl ZSet {
+    /// How many members there are.
+    pub fn len(&self) -> usize {
+        self.scores.len()
+    }
+
+    /// A member's score.
+    pub fn score(&self, member: &[u8]) -> Option<f64> {
+        self.scores.get(member).map(|score| score.0)
+    }
+
+    /// Adds a member or moves it to another score.
+    pub fn insert(&mut self, member: &[u8], score: f64) {
+        let score = OrderedFloat(score);
+        let member = match self.scores.get_full_mut(member) {
+            Some((_, member, old)) => {
+                let member = member.clone();
+                self.order.remove(&(*old, member.clone()));
+                *old = score;
+                member
+            }
+            None => {
+                let member = Bytes::copy_from_slice(member);
+                self.scores.insert(member.clone(), score);
+                member
+            }
+        };
+        self.order.insert((score, member));
+    }
+
+    /// Removes a member, and says whether it was there.
+    pub fn remove(&mut self, member: &[u8]) -> bool {
+        match self.scores.swap_remove_entry(member) {
+            Some((member, score)) => self.order.remove(&(score, member)),
+            None => false,
+        }
+    }
+
+    /// How many members stand before this one.
+    pub fn rank(&self, member: &[u8]) -> Option<usize> {
+        let (member, &score) = self.scores.get_key_value(member)?;
+        Some(self.order.rank(&(score, member.clone())))
+    }
+
+    /// How many members at the front satisfy `is_before`, which must hold for a prefix of the order and for nothing else.
+    pub fn partition_point(&self, is_before: impl Fn(&[u8], f64) -> bool) -> usize {
+        let (mut low, mut high) = (0, self.len());
+        while low < high {
+            let middle = low.midpoint(high);
+            let (score, member) = self.order.get_index(middle).expect("the middle is below the length");
+            if is_before(member, score.0) { low = middle + 1 } else { high = middle }
+        }
+        low
+    }
+
+    /// The members of these ranks, in order.
+    pub fn range(&self, ranks: Range<usize>) -> impl DoubleEndedIterator<Item = (&Bytes, f64)> {
+        // The tree's own `range_idx` takes no empty range.
+        let members = (!ranks.is_empty()).then(|| self.order.range_idx(ranks));
+        members.into_iter().flatten().map(|(score, member)| (member, score.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// The tree against a sorted vector, across many node splits.
+        #[test]
+        fn behaves_as_a_sorted_vector(ops in prop::collection::vec((0u16..400, -3i8..4, any::<bool>()), 1..1500)) {
+            let (mut zset, mut model) = (ZSet::default(), std::collections::BTreeMap::new());
+            for (member, score, add) in ops {
+                let name = member.to_string();
+                if add {
+                    zset.insert(name.as_bytes(), f64::from(score));
+                    model.insert(name, score);
+                } else {
+                    prop_assert_eq!(zset.remove(name.as_bytes()), model.remove(&name).is_some());
+                }
+            }
+            let mut sorted: Vec<_> = model.iter().map(|(name, &score)| (score, name.clone())).collect();
+            sorted.sort();
+            let seen: Vec<_> = zset.range(0..zset.len()).map(|(m, s)| (s as i8, String::from_utf8_lossy(m).into_owned())).collect();
+            prop_assert_eq!(&seen, &sorted);
+            let mut reversed: Vec<_> = zset.range(0..zset.len()).rev().map(|(m, s)| (s as i8, String::from_utf8_lossy(m).into_owned())).collect();
+            reversed.reverse();
+            prop_assert_eq!(&reversed, &sorted);
+            for (rank, (score, name)) in sorted.iter().enumerate() {
+                prop_assert_eq!(zset.rank(name.as_bytes()), Some(rank));
+                prop_assert_eq!(zset.score(name.as_bytes()), Some(f64::from(*score)));
+            }
+            for bound in -4..5 {
+                let below = sorted.iter().filter(|(score, _)| *score < bound).count();
+                prop_assert_eq!(zset.partition_point(|_, score| score < f64::from(bound)), below);
+                let seen: Vec<_> = zset.range(below..zset.len()).map(|(m, _)| m.clone()).collect();
+                prop_assert_eq!(seen.len(), sorted.len() - below);
+            }
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! A Redis 7.0 server inside your process: real RESP, real Lua 5.1, and a clock that you own.
+//!
+//! ```
+//! use std::time::Duration;
+//! use emulator::{Clock, Emulator};
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> redis::RedisResult<()> {
+//! let clock = Clock::manual();
+//! let emulator = Emulator::with_clock(clock.clone());
+//! let mut connection = emulator.connection();
+//!
+//! let set = redis::cmd("SET").arg(&["lock", "me", "NX", "PX", "10000"]).to_owned();
+//! assert_eq!(set.query_async::<bool>(&mut connection).await?, true);
+//! assert_eq!(set.query_async::<bool>(&mut connection).await?, false);
+//!
+//! clock.advance(Duration::from_millis(10_001)); // no waiting: the lease has run out
+//! assert_eq!(set.query_async::<bool>(&mut connection).await?, true);
+//! # Ok(()) }
+//! ```
+//!
+//! There are three doors to one engine: [`Emulator::connection`] for redis-rs, with no bytes and no task;
+//! [`Emulator::stream`] for any client that takes a stream; [`Emulator::listen`] for any client at all. Behind each, a
+//! command, a transaction and a script are atomic on whatever runtime, and leave a [`Footprint`].
+
+mod error;
+mod reply;
+pub mod resp;
+mod clock;
+mod glob;
+mod footprint;
+mod keyspace;
+mod script;
+mod client;
+mod engine;
+pub mod command;
+mod connection;
+mod direct;
+mod stream;
+mod server;
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::net::ToSocketAddrs;
+
+pub use clock::{Clock, Timestamp};
+pub use connection::Connection;
+pub use direct::DirectConnection;
+pub use error::Error;
+pub use footprint::{Access, Footprint, Resource};
+pub use reply::Reply;
+pub use server::Server;
+pub use stream::Stream;
+
+use engine::Engine;
+
+/// How many databases an emulator has unless told otherwise; as Redis.
+pub const DATABASES: usize = 16;
+
+/// An in-process Redis. Clones are handles to the same server.
+#[derive(Clone)]
+pub struct Emulator {
+    shared: Arc<Shared>,
+}
+
+pub(crate) struct Shared {
+    engine: Mutex<Engine>,
+}
+
+impl Shared {
+    /// Whoever holds the guard runs commands; no other can come between.
+    pub(crate) fn engine(&self) -> MutexGuard<'_, Engine> {
+        // A panic inside a command is our bug, and every later test of the process should say so itself.
+        self.engine.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for Emulator {
+    fn default() -> Emulator {
+        Emulator::new()
+    }
+}
+
+impl Emulator {
+    /// An empty server on the system's clock.
+    pub fn new() -> Emulator {
+        Emulator::with_clock(Clock::system())
+    }
+
+    /// An empty server on this clock.
+    pub fn with_clock(clock: Clock) -> Emulator {
+        Emulator::with_databases(clock, DATABASES)
+    }
+
+    /// An empty server on this clock, with this many databases.
+    ///
+    /// # Panics
+    /// Without a single database.
+    pub fn with_databases(clock: Clock, databases: usize) -> Emulator {
+        assert!(databases > 0, "a server has at least one database");
+        Emulator { shared: Arc::new(Shared { engine: Mutex::new(Engine::new(clock, databases)) }) }
+    }
+
+    /// A connection for redis-rs that runs each command where it is awaited.
+    pub fn connection(&self) -> DirectConnection {
+        DirectConnection::open(self)
+    }
+
+    /// A connection as an in-memory byte stream.
+    pub fn stream(&self) -> Stream {
+        Stream::open(self)
+    }
+
+    /// Listens on a TCP address; port 0 takes a free one. Must run inside a tokio runtime with I/O and time.
+    ///
+    /// # Errors
+    /// The address cannot be bound.
+    pub async fn listen(&self, addr: impl ToSocketAddrs) -> io::Result<Server> {
+        Server::bind(self.clone(), addr).await
+    }
+
+    /// Back to an empty server on this clock, as if just made. Much cheaper than a new one: the Lua state and what it has
+    /// compiled stay, where no client can see them. Connections stay open.
+    pub fn reset(&self, clock: Clock) {
+        self.shared.engine().reset(clock);
+    }
+
+    /// What the last command, transaction or script touched.
+    pub fn footprint(&self) -> Footprint {
+        self.shared.engine().footprint().clone()
+    }
+
+    /// The nearest deadline of a key after `after`, in any database.
+    pub fn next_deadline(&self, after: Timestamp) -> Option<Timestamp> {
+        self.shared.engine().keyspace.next_deadline(after.millis()).map(Timestamp::from_millis)
+    }
+
+    /// A database as readable text: one line a key.
+    pub fn dump(&self, db: usize) -> String {
+        let mut engine = self.shared.engine();
+        engine.begin();
+        engine.keyspace.db(db).to_string()
+    }
+}
+
+impl std::fmt::Debug for Emulator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Emulator").finish_non_exhaustive()
+    }
+}
+
+/// Redis's strict 64-bit integers: no sign but `-`, no leading zeros, no spaces.
+pub(crate) fn parse_integer(digits: &[u8]) -> Option<i64> {
+    let unsigned = digits.strip_prefix(b"-").unwrap_or(digits);
+    let is_canonical = match unsigned {
+        [b'0'] => digits.len() == 1,
+        [b'1'..=b'9', rest @ ..] => rest.iter().all(u8::is_ascii_digit),
+        _ => false,
+    };
+    if is_canonical { std::str::from_utf8(digits).ok()?.parse().ok() } else { None }
+}

@@ -1,0 +1,121 @@
+//! What a command answers, before it is bytes.
+//!
+//! Commands return a [`Reply`]; only `resp` turns it into RESP2 or RESP3, so that a reply is the same value for a socket,
+//! for a script and for the direct connection.
+
+use bytes::Bytes;
+
+use crate::error::Error;
+
+/// A reply, in RESP3's words. RESP2 clients get the nearest older type (see [`crate::resp::encode`]).
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reply {
+    /// `+OK`
+    Status(Bytes),
+    /// `-ERR …`
+    Error(Error),
+    /// `:1`
+    Integer(i64),
+    /// `$3 foo`
+    Bulk(Bytes),
+    /// The null bulk string: `$-1`, in RESP3 `_`.
+    Nil,
+    /// The null array: `*-1`, in RESP3 `_`.
+    NilArray,
+    /// `*2 …`
+    Array(Vec<Reply>),
+    /// `%1 …`, in RESP2 a flat array.
+    Map(Vec<(Reply, Reply)>),
+    /// `~1 …`, in RESP2 an array.
+    Set(Vec<Reply>),
+    /// `,1.5`, in RESP2 a bulk string.
+    Double(f64),
+}
+
+impl Reply {
+    /// `+OK`
+    pub const OK: Reply = Reply::status("OK");
+
+    /// A status known at compile time.
+    pub const fn status(text: &'static str) -> Reply {
+        Reply::Status(Bytes::from_static(text.as_bytes()))
+    }
+
+    /// A bulk string with a copy of these bytes.
+    pub fn bulk(bytes: impl AsRef<[u8]>) -> Reply {
+        Reply::Bulk(Bytes::copy_from_slice(bytes.as_ref()))
+    }
+
+    /// The bulk string, or nil.
+    pub fn bulk_or_nil(bytes: Option<Bytes>) -> Reply {
+        bytes.map_or(Reply::Nil, Reply::Bulk)
+    }
+
+    /// 1 or 0: how Redis answers yes and no.
+    pub fn truth(yes: bool) -> Reply {
+        Reply::Integer(i64::from(yes))
+    }
+
+    /// A length or a count.
+    pub fn count(n: usize) -> Reply {
+        Reply::Integer(n as i64)
+    }
+}
+
+impl From<Result<Reply, Error>> for Reply {
+    fn from(result: Result<Reply, Error>) -> Reply {
+        result.unwrap_or_else(Reply::Error)
+    }
+}
+
+/// A float as Redis 7.0 prints one outside of RESP3: C's `%.17g`.
+pub fn format_double(value: f64) -> String {
+    const DIGITS: i32 = 17;
+    if value.is_nan() {
+        return "nan".into();
+    }
+    if value.is_infinite() {
+        return if value > 0.0 { "inf" } else { "-inf" }.into();
+    }
+    // `{:e}` gives 17 correctly rounded digits and the exponent that decides between the two styles of %g.
+    let scientific = format!("{:.*e}", DIGITS as usize - 1, value);
+    let (mantissa, exponent) = scientific.split_once('e').expect("{:e} prints an exponent");
+    let exponent: i32 = exponent.parse().expect("{:e} prints a decimal exponent");
+    if (-4..DIGITS).contains(&exponent) {
+        let fixed = format!("{:.*}", (DIGITS - 1 - exponent) as usize, value);
+        trim_fraction(&fixed).to_owned()
+    } else {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        format!("{}e{sign}{:02}", trim_fraction(mantissa), exponent.abs())
+    }
+}
+
+fn trim_fraction(digits: &str) -> &str {
+    if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { digits }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::format_double;
+
+    #[test]
+    fn doubles_print_as_percent_17g() {
+        for (value, text) in [
+            (0.0, "0"),
+            (-0.0, "-0"),
+            (1.0, "1"),
+            (3.5, "3.5"),
+            (0.1, "0.10000000000000001"),
+            (1e17, "1e+17"),
+            (1e16, "10000000000000000"),
+            (123_456_789_012_345_678.0, "1.2345678901234568e+17"),
+            (1.5e-5, "1.5e-05"),
+            (1.1e-7, "1.1000000000000001e-07"),
+            (0.0001, "0.0001"),
+            (f64::INFINITY, "inf"),
+            (f64::NEG_INFINITY, "-inf"),
+        ] {
+            assert_eq!(format_double(value), text);
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! The Redis serialization protocol: requests in (arrays of bulk strings, and inline commands), replies out (RESP2 and
+//! RESP3). Knows no command. <https://redis.io/docs/latest/develop/reference/protocol-spec/>
+
+use std::io::Write as _;
+
+use bytes::{Buf as _, Bytes, BytesMut};
+
+use crate::error::{self, Error};
+use crate::reply::{Reply, format_double};
+
+/// The protocol version a client speaks; RESP2 until it says `HELLO 3`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// RESP2
+    #[default]
+    Resp2,
+    /// RESP3
+    Resp3,
+}
+
+/// Longest inline command or header line, in bytes (Redis: `PROTO_INLINE_MAX_SIZE`).
+const LINE_BYTES_MAX: usize = 64 * 1024;
+/// Longest bulk string, in bytes (Redis: `proto-max-bulk-len`).
+const BULK_BYTES_MAX: i64 = 512 * 1024 * 1024;
+/// Most arguments in one command (Redis: `INT_MAX`; memory grows with the arguments that arrive, not with the claim).
+const ARGS_MAX: i64 = i32::MAX as i64;
+
+/// Takes requests out of a byte stream that may be cut anywhere.
+#[derive(Debug, Default)]
+pub struct Decoder {
+    /// Arguments still to come, and those read so far, of the array that is being read.
+    missing: usize,
+    argv: Vec<Bytes>,
+    /// Length of the bulk string whose header has been read.
+    bulk_len: Option<usize>,
+}
+
+impl Decoder {
+    /// The next whole request in `input`, or `None` until more bytes come. Empty requests (`*0`, a blank line) are
+    /// skipped, as Redis does.
+    ///
+    /// # Errors
+    /// A protocol error, after which Redis closes the connection.
+    pub fn decode(&mut self, input: &mut BytesMut) -> Result<Option<Vec<Bytes>>, Error> {
+        loop {
+            if self.missing == 0 {
+                match input.first() {
+                    None => return Ok(None),
+                    Some(b'*') => {
+                        let Some(line) = take_line(input, &error::PROTOCOL_MULTIBULK_TOO_BIG)? else {
+                            return Ok(None);
+                        };
+                        let count = parse_length(&line[1..])
+                            .filter(|&n| n <= ARGS_MAX)
+                            .ok_or(error::PROTOCOL_MULTIBULK_LENGTH)?;
+                        self.missing = count.max(0) as usize;
+                        self.argv = Vec::with_capacity(self.missing.min(64));
+                    }
+                    Some(_) => {
+                        let Some(line) = take_line(input, &error::PROTOCOL_INLINE_TOO_BIG)? else {
+                            return Ok(None);
+                        };
+                        let argv = split_inline(&line).ok_or(error::PROTOCOL_QUOTES)?;
+                        if !argv.is_empty() {
+                            return Ok(Some(argv));
+                        }
+                    }
+                }
+                continue;
+            }
+            let len = match self.bulk_len {
+                Some(len) => len,
+                None => {
+                    let Some(&marker) = input.first() else { return Ok(None) };
+                    let Some(line) = take_line(input, &error::PROTOCOL_BULK_TOO_BIG)? else {
+                        return Ok(None);
+                    };
+                    if marker != b'$' {
+                        return Err(error::expected_dollar(marker));
+                    }
+                    let len = parse_length(&line[1..])
+                        .filter(|n| (0..=BULK_BYTES_MAX).contains(n))
+                        .ok_or(error::PROTOCOL_BULK_LENGTH)?;
+                    *self.bulk_len.insert(len as usize)
+                }
+            };
+            if input.len() < len + 2 {
+                return Ok(None);
+            }
+            self.argv.push(input.split_to(len).freeze());
+            input.advance(2);
+            self.bulk_len = None;
+            self.missing -= 1;
+            if self.missing == 0 {
+                return Ok(Some(std::mem::take(&mut self.argv)));
+            }
+        }
+    }
+}
+
+/// The next line without its end, or `None` until it is whole. `too_long` is the error for a line that never ends.
+fn take_line(input: &mut BytesMut, too_long: &Error) -> Result<Option<Bytes>, Error> {
+    let window = &input[..input.len().min(LINE_BYTES_MAX + 1)];
+    match window.iter().position(|&byte| byte == b'\n') {
+        Some(end) => {
+            let mut line = input.split_to(end + 1).freeze();
+            line.truncate(if line[..end].ends_with(b"\r") { end - 1 } else { end });
+            Ok(Some(line))
+        }
+        None if input.len() > LINE_BYTES_MAX => Err(too_long.clone()),
+        None => Ok(None),
+    }
+}
+
+fn parse_length(digits: &[u8]) -> Option<i64> {
+    crate::parse_integer(digits)
+}
+
+/// Splits an inline command into arguments: words, `"…"` with escapes, `'…'` without. `None` for unbalanced quotes.
+fn split_inline(line: &[u8]) -> Option<Vec<Bytes>> {
+    let mut rest = line.trim_ascii_start();
+    let mut argv = Vec::new();
+    while !rest.is_empty() {
+        let mut arg = Vec::new();
+        while let Some((&byte, tail)) = rest.split_first() {
+            rest = match byte {
+                b'"' => unquote_double(tail, &mut arg)?,
+                b'\'' => unquote_single(tail, &mut arg)?,
+                b if b.is_ascii_whitespace() || b == 0 => break,
+                b => {
+                    arg.push(b);
+                    tail
+                }
+            };
+            // A closing quote ends the argument, and must be followed by a space or by nothing.
+            if matches!(byte, b'"' | b'\'') {
+                if rest.first().is_some_and(|next| !next.is_ascii_whitespace()) {
+                    return None;
+                }
+                break;
+            }
+        }
+        argv.push(Bytes::from(arg));
+        rest = rest.strip_prefix(b"\0").unwrap_or(rest).trim_ascii_start();
+    }
+    Some(argv)
+}
+
+fn unquote_double<'a>(mut rest: &'a [u8], arg: &mut Vec<u8>) -> Option<&'a [u8]> {
+    loop {
+        rest = match rest {
+            [b'"', tail @ ..] => return Some(tail),
+            [b'\\', b'x', high, low, tail @ ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
+                let digit = |d: &u8| (*d as char).to_digit(16).expect("checked to be a hex digit") as u8;
+                arg.push(digit(high) * 16 + digit(low));
+                tail
+            }
+            [b'\\', escaped, tail @ ..] => {
+                arg.push(match escaped {
+                    b'n' => b'\n',
+                    b'r' => b'\r',
+                    b't' => b'\t',
+                    b'b' => 0x08,
+                    b'a' => 0x07,
+                    other => *other,
+                });
+                tail
+            }
+            [byte, tail @ ..] => {
+                arg.push(*byte);
+                tail
+            }
+            [] => return None,
+        };
+    }
+}
+
+fn unquote_single<'a>(mut rest: &'a [u8], arg: &mut Vec<u8>) -> Option<&'a [u8]> {
+    loop {
+        rest = match rest {
+            [b'\'', tail @ ..] => return Some(tail),
+            [b'\\', b'\'', tail @ ..] => {
+                arg.push(b'\'');
+                tail
+            }
+            [byte, tail @ ..] => {
+                arg.push(*byte);
+                tail
+            }
+            [] => return None,
+        };
+    }
+}
+
+/// Appends `reply` to `out` in the client's protocol.
+pub fn encode(reply: &Reply, protocol: Protocol, out: &mut BytesMut) {
+    let resp3 = protocol == Protocol::Resp3;
+    match reply {
+        Reply::Status(text) => line(out, b'+', text),
+        Reply::Error(error) => line(out, b'-', error.as_bytes()),
+        Reply::Integer(n) => header(out, b':', *n),
+        Reply::Bulk(bytes) => bulk(out, bytes),
+        Reply::Nil | Reply::NilArray if resp3 => out.extend_from_slice(b"_\r\n"),
+        Reply::Nil => out.extend_from_slice(b"$-1\r\n"),
+        Reply::NilArray => out.extend_from_slice(b"*-1\r\n"),
+        Reply::Array(items) => sequence(out, b'*', items, protocol),
+        Reply::Set(items) => sequence(out, if resp3 { b'~' } else { b'*' }, items, protocol),
+        Reply::Map(pairs) => {
+            let (marker, len) = if resp3 { (b'%', pairs.len()) } else { (b'*', pairs.len() * 2) };
+            header(out, marker, len as i64);
+            for (key, value) in pairs {
+                encode(key, protocol, out);
+                encode(value, protocol, out);
+            }
+        }
+        Reply::Double(value) if resp3 => line(out, b',', format_double(*value).as_bytes()),
+        Reply::Double(value) => bulk(out, format_double(*value).as_bytes()),
+    }
+}
+
+fn sequence(out: &mut BytesMut, marker: u8, items: &[Reply], protocol: Protocol) {
+    header(out, marker, items.len() as i64);
+    for item in items {
+        encode(item, protocol, out);
+    }
+}
+
+/// A line break inside a status or an error would end the reply early: Redis writes spaces.
+fn line(out: &mut BytesMut, marker: u8, text: &[u8]) {
+    out.extend_from_slice(&[marker]);
+    out.extend(text.iter().map(|&byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte }));
+    out.extend_from_slice(b"\r\n");
+}
+
+fn bulk(out: &mut BytesMut, bytes: &[u8]) {
+    header(out, b'$', bytes.len() as i64);
+    out.extend_from_slice(bytes);
+    out.extend_from_slice(b"\r\n");
+}
+
+fn header(out: &mut BytesMut, marker: u8, n: i64) {
+    let mut buffer = [0u8; 24];
+    let mut cursor = &mut buffer[..];
+    write!(cursor, "{}{n}\r\n", marker as char).expect("an i64 fits into 24 bytes with its marker");
+    let unused = cursor.len();
+    out.extend_from_slice(&buffer[..buffer.len() - unused]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Feeds `bytes` in pieces of every size and gives what was decoded, each argument in quotes.
+    #[track_caller]
+    fn check(bytes: &[u8], expected: &[&str]) {
+        for piece in 1..=bytes.len().max(1) {
+            let (mut decoder, mut input, mut seen) = (Decoder::default(), BytesMut::new(), Vec::new());
+            'pieces: for chunk in bytes.chunks(piece) {
+                input.extend_from_slice(chunk);
+                loop {
+                    match decoder.decode(&mut input) {
+                        Ok(None) => break,
+                        Ok(Some(argv)) => seen.push(format!("{argv:?}")),
+                        Err(error) => {
+                            seen.push(error.to_string());
+                            break 'pieces;
+                        }
+                    }
+                }
+            }
+            assert_eq!(seen, expected, "in pieces of {piece}");
+        }
+    }
+
+    #[test]
+    fn arrays_of_bulk_strings() {
+        check(b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n*1\r\n$4\r\nPING\r\n", &[r#"[b"GET", b"k"]"#, r#"[b"PING"]"#]);
+        check(b"*0\r\n*-1\r\n\r\n*1\r\n$0\r\n\r\n", &[r#"[b""]"#]);
+    }
+
+    #[test]
+    fn inline_commands() {
+        check(b"  SET k  \"a b\\x41\\n\" 'c\\'d'\r\n", &[r#"[b"SET", b"k", b"a bA\n", b"c'd"]"#]);
+        check(b"PING\nPING\r\n", &[r#"[b"PING"]"#, r#"[b"PING"]"#]);
+        check(b"SET k \"a\r\n", &["ERR Protocol error: unbalanced quotes in request"]);
+        check(b"SET k \"a\"b\r\n", &["ERR Protocol error: unbalanced quotes in request"]);
+    }
+
+    #[test]
+    fn malformed_arrays() {
+        check(b"*x\r\n", &["ERR Protocol error: invalid multibulk length"]);
+        check(b"*1\r\n!1\r\n", &["ERR Protocol error: expected '$', got '!'"]);
+        check(b"*1\r\n$-1\r\n", &["ERR Protocol error: invalid bulk length"]);
+        check(b"*1\r\n$536870913\r\n", &["ERR Protocol error: invalid bulk length"]);
+    }
+
+    #[test]
+    fn lines_have_a_limit() {
+        let mut input = BytesMut::from(&vec![b'a'; LINE_BYTES_MAX + 1][..]);
+        assert_eq!(Decoder::default().decode(&mut input), Err(error::PROTOCOL_INLINE_TOO_BIG));
+    }
+}

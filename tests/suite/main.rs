@@ -1,0 +1,4 @@
+//! All suites in one binary: one link, one run.
+
+mod redis_server;
+mod conformance;
