@@ -45,20 +45,16 @@ texts! {
     SYNTAX = "ERR syntax error";
     NOT_AN_INTEGER = "ERR value is not an integer or out of range";
     NOT_A_FLOAT = "ERR value is not a valid float";
-    NOT_POSITIVE = "ERR value is out of range, must be positive";
-    OUT_OF_RANGE = "ERR value is out of range";
     OVERFLOW = "ERR increment or decrement would overflow";
     DECREMENT_OVERFLOW = "ERR decrement would overflow";
     HASH_NOT_AN_INTEGER = "ERR hash value is not an integer";
     STRING_TOO_LONG = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
     DB_OUT_OF_RANGE = "ERR DB index is out of range";
-    DB_INVALID = "ERR invalid DB index";
     NESTED_MULTI = "ERR MULTI calls can not be nested";
     EXEC_WITHOUT_MULTI = "ERR EXEC without MULTI";
     DISCARD_WITHOUT_MULTI = "ERR DISCARD without MULTI";
     WATCH_IN_MULTI = "ERR WATCH inside MULTI is not allowed";
     EXEC_ABORT = "EXECABORT Transaction discarded because of previous errors.";
-    NOT_IN_MULTI = "ERR Command not allowed inside a transaction";
     NO_SCRIPT = "NOSCRIPT No matching script. Please use EVAL.";
     NUMKEYS_NEGATIVE = "ERR Number of keys can't be negative";
     NUMKEYS_TOO_MANY = "ERR Number of keys can't be greater than number of args";
@@ -121,6 +117,11 @@ pub fn wrong_arity(full_name: &str) -> Error {
 /// `ERR invalid expire time in 'set' command`
 pub fn invalid_expire(name: &str) -> Error {
     Error::new(format!("ERR invalid expire time in '{name}' command"))
+}
+
+/// `ERR at least 1 input key is needed for 'zinterstore' command`
+pub fn no_input_keys(name: &str) -> Error {
+    Error::new(format!("ERR at least 1 input key is needed for '{name}' command"))
 }
 
 /// `ERR Protocol error: expected '$', got 'x'`

@@ -11,10 +11,9 @@ pub(crate) fn matches(mut pattern: &[u8], mut text: &[u8]) -> bool {
             retry = Some((rest, text));
             continue;
         }
-        let step = match (text.split_first(), one(pattern)) {
-            (None, _) => return pattern.is_empty(),
-            (Some((&byte, text)), Some((accepts, pattern))) if accepts(byte) => Some((pattern, text)),
-            _ => None,
+        let step = match text.split_first() {
+            None => return pattern.is_empty(),
+            Some((&byte, text)) => element(pattern, byte).map(|pattern| (pattern, text)),
         };
         (pattern, text) = match (step, retry) {
             (Some(step), _) => step,
@@ -28,40 +27,34 @@ pub(crate) fn matches(mut pattern: &[u8], mut text: &[u8]) -> bool {
     }
 }
 
-/// The first element of a pattern that does not begin with a star, and what follows it.
-fn one<'a>(pattern: &'a [u8]) -> Option<(Box<dyn Fn(u8) -> bool + 'a>, &'a [u8])> {
-    match pattern {
-        [] => None,
-        [b'?', rest @ ..] => Some((Box::new(|_| true), rest)),
-        [b'\\', literal, rest @ ..] => Some((Box::new(|byte| byte == *literal), rest)),
-        [b'[', rest @ ..] => {
-            let (negated, mut body) = match rest {
-                [b'^', body @ ..] => (true, body),
-                body => (false, body),
-            };
-            let mut ranges = Vec::new();
-            let rest = loop {
-                body = match body {
-                    [] => break body,
-                    [b']', rest @ ..] => break rest,
-                    [b'\\', literal, rest @ ..] => {
-                        ranges.push((*literal, *literal));
-                        rest
-                    }
-                    [low, b'-', high, rest @ ..] => {
-                        ranges.push((*low.min(high), *low.max(high)));
-                        rest
-                    }
-                    [literal, rest @ ..] => {
-                        ranges.push((*literal, *literal));
-                        rest
-                    }
-                };
-            };
-            let contains = move |byte| ranges.iter().any(|&(low, high)| (low..=high).contains(&byte));
-            Some((Box::new(move |byte| contains(byte) != negated), rest))
+/// What follows the first element of a pattern that does not begin with a star, if that element takes `byte`.
+fn element(pattern: &[u8], byte: u8) -> Option<&[u8]> {
+    let (takes, rest) = match pattern {
+        [] => return None,
+        [b'?', rest @ ..] => (true, rest),
+        [b'[', b'^', set @ ..] => {
+            let (contains, rest) = member(set, byte);
+            (!contains, rest)
         }
-        [literal, rest @ ..] => Some((Box::new(|byte| byte == *literal), rest)),
+        [b'[', set @ ..] => member(set, byte),
+        [b'\\', literal, rest @ ..] | [literal, rest @ ..] => (byte == *literal, rest),
+    };
+    takes.then_some(rest)
+}
+
+/// Whether a set contains `byte`, and what follows the set.
+fn member(mut set: &[u8], byte: u8) -> (bool, &[u8]) {
+    let mut contains = false;
+    loop {
+        let (low, high, rest) = match set {
+            [] => return (contains, set),
+            [b']', rest @ ..] => return (contains, rest),
+            [b'\\', literal, rest @ ..] => (literal, literal, rest),
+            [low, b'-', high, rest @ ..] => (low.min(high), low.max(high), rest),
+            [literal, rest @ ..] => (literal, literal, rest),
+        };
+        contains |= (low..=high).contains(&&byte);
+        set = rest;
     }
 }
 

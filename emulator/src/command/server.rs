@@ -83,7 +83,8 @@ fn command_info(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 
 /// `COMMAND LIST [FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern>]`
 fn command_list(_: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    let keep: Box<dyn Fn(&Row, &Group) -> bool> = match &argv[2..] {
+    type Filter<'a> = Box<dyn Fn(&Row, &Group) -> bool + 'a>;
+    let keep: Filter<'_> = match &argv[2..] {
         [] => Box::new(|_, _| true),
         [filter, kind, _] if is_word(filter, "filterby") && is_word(kind, "module") => Box::new(|_, _| false),
         [filter, kind, category] if is_word(filter, "filterby") && is_word(kind, "aclcat") => {

@@ -249,7 +249,7 @@ fn natives<H: Host>(lua: &Lua) -> mlua::Result<Table> {
         })?,
     )?;
     native.set("log", lua.create_function(|_, _: MultiValue| Ok(()))?)?;
-    native.set("random", lua.create_function(random::<H>)?)?;
+    native.set("random", lua.create_function(|lua, bounds: MultiValue| random::<H>(lua, &bounds))?)?;
     native.set(
         "randomseed",
         lua.create_function(|lua, seed: f64| {
@@ -268,18 +268,18 @@ fn natives<H: Host>(lua: &Lua) -> mlua::Result<Table> {
             _ => Ok(error),
         })?,
     )?;
-    native.set("locate", lua.create_function(locate)?)?;
+    native.set("locate", lua.create_function(|lua, error: Value| locate(lua, &error))?)?;
     Ok(native)
 }
 
 /// The message handler of a script: makes the error a table, and notes the line that raised it.
-fn locate(lua: &Lua, error: Value) -> mlua::Result<Table> {
-    let table = match &error {
+fn locate(lua: &Lua, error: &Value) -> mlua::Result<Table> {
+    let table = match error {
         Value::Table(table) => table.clone(),
-        Value::Error(_) => lua.create_table_from([("err", lua.create_string(error_text(&error))?)])?,
+        Value::Error(_) => lua.create_table_from([("err", lua.create_string(error_text(error))?)])?,
         _ => {
             let mut text = b"ERR ".to_vec();
-            text.extend_from_slice(&error_text(&error));
+            text.extend_from_slice(&error_text(error));
             lua.create_table_from([("err", lua.create_string(text)?)])?
         }
     };
@@ -478,7 +478,7 @@ impl Random {
 }
 
 /// `math.random([m [, n]])`
-fn random<H: Host>(lua: &Lua, bounds: MultiValue) -> mlua::Result<f64> {
+fn random<H: Host>(lua: &Lua, bounds: &MultiValue) -> mlua::Result<f64> {
     let modulus = i32::MAX as u32;
     let drawn = running::<H, _>(lua, |running| running.random.draw());
     let fraction = f64::from(drawn % modulus) / f64::from(modulus);

@@ -1,5 +1,0 @@
-//! Sorted set commands.
-
-use super::Row;
-
-pub(super) const ROWS: &[Row] = &[];

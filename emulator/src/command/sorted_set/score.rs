@@ -1,0 +1,80 @@
+//! Scores as arguments: C's `strtod`, with what Redis demands around it.
+
+/// A score, weight or increment: nothing around the number, and nothing that a double cannot hold.
+pub(super) fn parse(text: &[u8]) -> Option<f64> {
+    let (value, is_exact_range) = number(text)?;
+    (is_exact_range && !value.is_nan()).then_some(value)
+}
+
+/// A bound of a range, which Redis reads less strictly: spaces may stand in front, nothing at all is 0, a number that is too
+/// large is infinite, and a NUL ends the text.
+pub(super) fn parse_bound(text: &[u8]) -> Option<f64> {
+    let text = text.split(|&byte| byte == 0).next().unwrap_or_default();
+    if text.is_empty() {
+        return Some(0.0);
+    }
+    let (value, _) = number(text.trim_ascii_start())?;
+    (!value.is_nan()).then_some(value)
+}
+
+/// The number that the whole text is, and whether it was in range: a number that was not has become infinite or 0.
+fn number(text: &[u8]) -> Option<(f64, bool)> {
+    let text = std::str::from_utf8(text).ok()?;
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if let Some(digits) = unsigned.strip_prefix("0x").or_else(|| unsigned.strip_prefix("0X")) {
+        let value = hexadecimal(digits)?;
+        return Some((if text.starts_with('-') { -value } else { value }, value.is_finite()));
+    }
+    let value: f64 = text.parse().ok()?;
+    let mantissa = unsigned.split(['e', 'E']).next().unwrap_or_default();
+    let names_infinity = unsigned.starts_with(['i', 'I']);
+    let is_lost = value == 0.0 && mantissa.contains(|digit: char| ('1'..='9').contains(&digit));
+    Some((value, !is_lost && (value.is_infinite() == names_infinity)))
+}
+
+/// `1f.8p3`: hexadecimal digits, and a power of two in decimal ones.
+fn hexadecimal(text: &str) -> Option<f64> {
+    let (mantissa, exponent) = match text.split_once(['p', 'P']) {
+        Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
+        None => (text, 0),
+    };
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    if whole.is_empty() && fraction.is_empty() {
+        return None;
+    }
+    let digits = whole.chars().chain(fraction.chars());
+    let value = digits
+        .map(|digit| digit.to_digit(16))
+        .try_fold(0.0, |value, digit| Some(value * 16.0 + f64::from(digit?)))?;
+    Some(value * 2f64.powi(exponent.saturating_sub(4 * fraction.len() as i32)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scores_are_strict_and_bounds_are_not() {
+        for (text, score, bound) in [
+            ("1", Some(1.0), Some(1.0)),
+            ("-1.5e3", Some(-1500.0), Some(-1500.0)),
+            (".5", Some(0.5), Some(0.5)),
+            ("5.", Some(5.0), Some(5.0)),
+            ("+inf", Some(f64::INFINITY), Some(f64::INFINITY)),
+            ("-Infinity", Some(f64::NEG_INFINITY), Some(f64::NEG_INFINITY)),
+            ("0x1f.8p1", Some(63.0), Some(63.0)),
+            ("1e400", None, Some(f64::INFINITY)),
+            ("1e-400", None, Some(0.0)),
+            ("0e-400", Some(0.0), Some(0.0)),
+            ("", None, Some(0.0)),
+            (" 1", None, Some(1.0)),
+            ("1 ", None, None),
+            ("1\0x", None, Some(1.0)),
+            ("nan", None, None),
+            ("e5", None, None),
+            ("one", None, None),
+        ] {
+            assert_eq!((parse(text.as_bytes()), parse_bound(text.as_bytes())), (score, bound), "{text:?}");
+        }
+    }
+}
