@@ -41,6 +41,7 @@ mod server;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use bytes::Bytes;
 use tokio::net::ToSocketAddrs;
 
 pub use clock::{Clock, Timestamp};
@@ -53,6 +54,7 @@ pub use server::Server;
 pub use stream::Stream;
 
 use engine::Engine;
+use keyspace::Value;
 
 /// How many databases an emulator has unless told otherwise; as Redis.
 pub const DATABASES: usize = 16;
@@ -135,11 +137,41 @@ impl Emulator {
         self.shared.engine().keyspace.next_deadline(after.millis()).map(Timestamp::from_millis)
     }
 
-    /// A database as readable text: one line a key.
+    /// The string at a key of database 0. Looking from here touches nothing: no footprint, no expiry.
+    pub fn get(&self, key: &str) -> Option<Bytes> {
+        self.peek(key, |value| if let Value::String(bytes) = value { Some(bytes.clone()) } else { None })
+            .flatten()
+    }
+
+    /// Whether database 0 has this key.
+    pub fn exists(&self, key: &str) -> bool {
+        self.peek(key, |_| ()).is_some()
+    }
+
+    /// The score of a member of the sorted set at a key of database 0.
+    pub fn score(&self, key: &str, member: &str) -> Option<f64> {
+        self.peek(
+            key,
+            |value| if let Value::ZSet(zset) = value { zset.score(member.as_bytes()) } else { None },
+        )
+        .flatten()
+    }
+
+    /// A key of a database as one line of readable text: `lock = "A1" (10000 ms left)`.
+    pub fn describe(&self, db: usize, key: &[u8]) -> Option<String> {
+        let engine = self.shared.engine();
+        engine.keyspace.describe(db, key, engine.now())
+    }
+
+    /// A database as readable text: one line a key, sorted by key.
     pub fn dump(&self, db: usize) -> String {
-        let mut engine = self.shared.engine();
-        engine.begin();
-        engine.keyspace.db(db).to_string()
+        let engine = self.shared.engine();
+        engine.keyspace.dump(db, engine.now())
+    }
+
+    fn peek<R>(&self, key: &str, look: impl FnOnce(&Value) -> R) -> Option<R> {
+        let engine = self.shared.engine();
+        engine.keyspace.peek(0, key.as_bytes(), engine.now()).map(look)
     }
 }
 

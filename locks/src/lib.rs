@@ -1,1 +1,50 @@
-//! x
+//! Redis locks and semaphores over redis-rs: correct ones to use, and [the published ones](published) exactly as published.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use locks::{Env, Lock as _, Mutex, Terms};
+//!
+//! # async fn example() -> redis::RedisResult<()> {
+//! let client = redis::Client::open("redis://127.0.0.1/")?;
+//! let connection = client.get_multiplexed_async_connection().await?;
+//! let terms = Terms { key: "report".into(), lease: Duration::from_secs(10), permits: 1 };
+//! let mut mutex = Mutex::new(connection, Env::system(), &terms);
+//! if mutex.try_acquire().await? {
+//!     // Ours for ten seconds.
+//!     mutex.release().await?;
+//! }
+//! # Ok(()) }
+//! ```
+//!
+//! Every algorithm is generic over [`redis::aio::ConnectionLike`], takes time and unique names from [`Env`] alone, and states
+//! in its [`Spec`] what it guarantees. [`ALGORITHMS`] lists them all; `lockstep check` holds each to its word.
+
+mod env;
+mod lock;
+mod script;
+pub mod published;
+mod mutex;
+mod semaphore;
+
+pub use env::{Env, Source};
+pub use lock::{
+    Algorithm, AnyConnection, DynLock, FaultClass, Kind, Lock, Property, Record, Release, Spec, Terms,
+};
+pub use mutex::Mutex;
+pub use semaphore::Semaphore;
+
+/// Every algorithm: the published ones in the order of their history, then the correct ones.
+pub const ALGORITHMS: &[Algorithm] = &[
+    published::exists_set::ALGORITHM,
+    published::setnx::ALGORITHM,
+    published::setnx_expire::ALGORITHM,
+    published::set_nx_ex_del::ALGORITHM,
+    published::set_nx_get_del::ALGORITHM,
+    published::set_nx_px_cad::ALGORITHM,
+    published::zset_semaphore::ALGORITHM,
+    published::fair_semaphore_posted::ALGORITHM,
+    published::fair_semaphore_comment::ALGORITHM,
+    published::fair_semaphore_weighted::ALGORITHM,
+    mutex::ALGORITHM,
+    semaphore::ALGORITHM,
+];

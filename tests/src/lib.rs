@@ -1,1 +1,21 @@
-//! x
+//! Runs any redis-rs code under every order of commands, clock and fault, and checks what must hold.
+
+pub mod fault;
+pub mod schedule;
+pub mod history;
+pub mod oracle;
+mod idle;
+mod world;
+mod link;
+mod scenario;
+mod execution;
+pub mod explorer;
+pub mod verdict;
+
+pub use execution::{Choice, Policy, Runner, STEPS_MAX};
+pub use explorer::{Exploration, Finding, explore_all, explore_random, replay};
+pub use fault::Faults;
+pub use link::{Client, Hold, Link};
+pub use scenario::{ActorError, Scenario};
+pub use schedule::{Actor, Schedule, Step};
+pub use world::{Recording, Server};

@@ -74,6 +74,25 @@ impl Keyspace {
         deadlines.filter(|&deadline| deadline > after).min()
     }
 
+    /// The value of a key that is live at `now`, for a look from outside of any execution: nothing is recorded or expired.
+    pub fn peek(&self, db: usize, key: &[u8], now: Timestamp) -> Option<&Value> {
+        self.dicts[db].get(key).filter(|entry| !entry.is_expired(now)).map(|entry| &entry.value)
+    }
+
+    /// A live key as one line of readable text, with what is left of its time.
+    pub fn describe(&self, db: usize, key: &[u8], now: Timestamp) -> Option<String> {
+        let entry = self.dicts[db].get(key).filter(|entry| !entry.is_expired(now))?;
+        let left = entry.deadline.map(|deadline| format!(" ({} ms left)", deadline - now.millis()));
+        Some(format!("{} = {}{}", key.escape_ascii(), entry.value, left.unwrap_or_default()))
+    }
+
+    /// A database as readable text: one line a key, sorted by key.
+    pub fn dump(&self, db: usize, now: Timestamp) -> String {
+        let mut keys: Vec<&Bytes> = self.dicts[db].keys().collect();
+        keys.sort_unstable();
+        keys.into_iter().filter_map(|key| self.describe(db, key, now)).map(|line| line + "\n").collect()
+    }
+
     /// A view of one database.
     pub fn db(&mut self, index: usize) -> Db<'_> {
         Db { dict: &mut self.dicts[index], index, now: self.now, footprint: &mut self.footprint }
@@ -275,21 +294,5 @@ impl<T: Kind> Drop for Edit<'_, T> {
         if self.get().is_empty() {
             self.db.dict.swap_remove_index(self.idx);
         }
-    }
-}
-
-/// Readable text: one line a key, sorted by key, with what is left of its time.
-impl std::fmt::Display for Db<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut live: Vec<_> = self.dict.iter().filter(|(_, entry)| !entry.is_expired(self.now)).collect();
-        live.sort_by_key(|(key, _)| *key);
-        for (key, entry) in live {
-            write!(f, "{} = {}", key.escape_ascii(), entry.value)?;
-            match entry.deadline {
-                Some(deadline) => writeln!(f, " ({} ms left)", deadline - self.now.millis())?,
-                None => writeln!(f)?,
-            }
-        }
-        Ok(())
     }
 }

@@ -1,0 +1,237 @@
+//! What all algorithms have in common, as seen by whoever uses or tests one.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use redis::aio::ConnectionLike;
+use redis::{Cmd, Pipeline, RedisFuture, RedisResult, Value};
+
+use crate::env::Env;
+
+/// One client's side of a lock, a semaphore or a read-write lock: it holds nothing, or one grant.
+pub trait Lock: Send {
+    /// Tries once to get the grant, without waiting for it.
+    fn try_acquire(&mut self) -> impl Future<Output = RedisResult<bool>> + Send;
+
+    /// Gives the grant back.
+    fn release(&mut self) -> impl Future<Output = RedisResult<Release>> + Send;
+
+    /// Where the server keeps the grant of the last attempt that was won.
+    fn record(&self) -> Record;
+}
+
+/// What a release did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Release {
+    /// The server had the grant, and ended it.
+    Released,
+    /// The server had it no longer: the lease ran out, or somebody else ended it.
+    NotHeld,
+}
+
+impl Release {
+    /// From the number of keys or members that a command removed.
+    pub(crate) fn from_count(n: i64) -> Release {
+        if n > 0 { Release::Released } else { Release::NotHeld }
+    }
+}
+
+/// Where a server keeps one holder's grant: while this is there, the server takes the holder for one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// The key exists.
+    Key(String),
+    /// The key is a string with this value.
+    Value(String, String),
+    /// The sorted set has this member.
+    Member(String, String),
+}
+
+/// What all clients of one lock agree on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// The key, and the prefix of all further keys.
+    pub key: String,
+    /// How long a grant lasts unless it is released; whole seconds for the algorithms that count in them.
+    pub lease: Duration,
+    /// How many may hold at once; 1 for a lock.
+    pub permits: u32,
+}
+
+impl Terms {
+    /// The lease in milliseconds.
+    pub fn lease_ms(&self) -> i64 {
+        i64::try_from(self.lease.as_millis()).unwrap_or(i64::MAX)
+    }
+
+    /// The lease in whole seconds, for EXPIRE and `SET … EX`.
+    pub fn lease_seconds(&self) -> u64 {
+        self.lease.as_secs()
+    }
+}
+
+/// A [`Lock`] behind a pointer.
+pub trait DynLock: Send {
+    /// [`Lock::try_acquire`]
+    fn try_acquire(&mut self) -> Pin<Box<dyn Future<Output = RedisResult<bool>> + Send + '_>>;
+    /// [`Lock::release`]
+    fn release(&mut self) -> Pin<Box<dyn Future<Output = RedisResult<Release>> + Send + '_>>;
+    /// [`Lock::record`]
+    fn record(&self) -> Record;
+}
+
+impl<L: Lock> DynLock for L {
+    fn try_acquire(&mut self) -> Pin<Box<dyn Future<Output = RedisResult<bool>> + Send + '_>> {
+        Box::pin(Lock::try_acquire(self))
+    }
+
+    fn release(&mut self) -> Pin<Box<dyn Future<Output = RedisResult<Release>> + Send + '_>> {
+        Box::pin(Lock::release(self))
+    }
+
+    fn record(&self) -> Record {
+        Lock::record(self)
+    }
+}
+
+/// Any connection of redis-rs, so that the registry can open every algorithm over any of them.
+pub struct AnyConnection(Box<dyn ConnectionLike + Send + Sync>);
+
+impl AnyConnection {
+    /// Takes a connection.
+    pub fn new(connection: impl ConnectionLike + Send + Sync + 'static) -> AnyConnection {
+        AnyConnection(Box::new(connection))
+    }
+}
+
+impl fmt::Debug for AnyConnection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AnyConnection").finish_non_exhaustive()
+    }
+}
+
+impl ConnectionLike for AnyConnection {
+    fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
+        self.0.req_packed_command(cmd)
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        pipeline: &'a Pipeline,
+        offset: usize,
+        count: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        self.0.req_packed_commands(pipeline, offset, count)
+    }
+
+    fn get_db(&self) -> i64 {
+        self.0.get_db()
+    }
+}
+
+/// An algorithm in the registry.
+#[derive(Debug)]
+pub struct Algorithm {
+    /// The name by which `lockstep` knows it.
+    pub name: &'static str,
+    /// What it states about itself.
+    pub spec: &'static Spec,
+    /// The scripts that it runs, for whoever wants them loaded before the first call.
+    pub scripts: &'static [&'static str],
+    /// One client's side of it.
+    pub open: fn(AnyConnection, Env, &Terms) -> Box<dyn DynLock>,
+}
+
+/// What an algorithm guarantees, and what breaks it. The harness holds it to exactly this.
+#[derive(Debug)]
+pub struct Spec {
+    /// What it is for.
+    pub kind: Kind,
+    /// The guarantee, in a sentence.
+    pub guarantees: &'static str,
+    /// What must be true for it.
+    pub assumes: &'static str,
+    /// What has been said against it.
+    pub objection: &'static str,
+    /// The properties that it lacks, each with the mildest faults that show it. Every other property holds.
+    pub breaks: &'static [(Property, FaultClass)],
+}
+
+impl Spec {
+    /// Whether the property holds in this class. What breaks in `order` breaks in every class, since each begins with all
+    /// orders and adds its faults.
+    pub fn holds(&self, property: Property, class: FaultClass) -> bool {
+        !self
+            .breaks
+            .iter()
+            .any(|&(broken, by)| broken == property && (by == class || by == FaultClass::Order))
+    }
+}
+
+/// What an algorithm is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// One holder at a time.
+    Mutex,
+    /// Up to `permits` holders at a time.
+    Semaphore,
+}
+
+macro_rules! named {
+    ($(#[$doc:meta])* $type:ident { $($(#[$variant_doc:meta])* $variant:ident = $name:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum $type { $($(#[$variant_doc])* $variant,)* }
+
+        impl $type {
+            /// All of them, in order.
+            pub const ALL: &'static [$type] = &[$($type::$variant),*];
+
+            /// The name in tables and on the command line.
+            pub const fn name(self) -> &'static str {
+                match self { $($type::$variant => $name),* }
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.name())
+            }
+        }
+    };
+}
+
+named! {
+    /// What can be asked of an algorithm.
+    Property {
+        /// Never two clients that were both granted the lock, have not sent their release, and whose lease, by the server's
+        /// clock, still runs.
+        ExclusiveFact = "exclusive-fact",
+        /// Never more than `permits` such clients of a semaphore.
+        OverIssue = "over-issue",
+        /// Never two clients (more than `permits`, of a semaphore) inside the critical section at once.
+        ExclusiveBelief = "exclusive-belief",
+        /// No client's release ends another's unexpired grant.
+        OwnerSafe = "owner-safe",
+        /// After a crash, and one lease and some grace later, a fresh client gets the lock, or fresh clients all permits.
+        Recovers = "recovers",
+        /// When all have released and nobody crashed, everything is free at once.
+        NoLeak = "no-leak",
+    }
+}
+
+named! {
+    /// What may go wrong.
+    FaultClass {
+        /// Any order of commands; perfect clocks; no lease runs out.
+        Order = "order",
+        /// One client's clock is wrong by up to a lease.
+        Skew = "skew",
+        /// A client ends without a word.
+        Crash = "crash",
+        /// A client stalls past its lease, at any point.
+        Slow = "slow",
+    }
+}

@@ -1,0 +1,84 @@
+//! `mutex`: a lock with a lease, to use.
+//!
+//! 1. Acquire, one script: if the key holds nothing, or our own token, set it to our token with a time to live of one lease.
+//! 2. Release, one script: delete the key if it holds our token.
+//!
+//! Each attempt has a token of its own, and asking again with the token of an attempt whose reply was lost finds the grant
+//! that it made. Source: <https://redis.io/docs/latest/commands/set/#patterns>.
+
+use std::sync::LazyLock;
+
+use redis::aio::ConnectionLike;
+use redis::{RedisResult, Script};
+
+use crate::env::Env;
+use crate::lock::{Algorithm, FaultClass, Kind, Lock, Property, Record, Release, Spec, Terms};
+use crate::script::{COMPARE_AND_DELETE, COMPARE_AND_DELETE_SCRIPT};
+
+const ACQUIRE: &str = "\
+local holder = redis.call('GET', KEYS[1])
+if holder and holder ~= ARGV[1] then
+  return 0
+end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return 1";
+
+static ACQUIRE_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(ACQUIRE));
+
+/// The registry's row.
+pub const ALGORITHM: Algorithm = Algorithm {
+    name: "mutex",
+    spec: &Spec {
+        kind: Kind::Mutex,
+        guarantees: "one unexpired grant at a time, ended by its holder or by its lease",
+        assumes: "one server that keeps its data and whose clock does not jump",
+        objection: "a holder that outlives its lease does not know it: only a fencing token keeps it out",
+        breaks: &[(Property::ExclusiveBelief, FaultClass::Slow)],
+    },
+    scripts: &[ACQUIRE, COMPARE_AND_DELETE],
+    open: |connection, env, terms| Box::new(Mutex::new(connection, env, terms)),
+};
+
+/// One client's side of a lock: never more than one unexpired grant at a time.
+///
+/// A grant lasts one lease. Whoever may work for longer must not rely on the lock alone.
+#[derive(Debug)]
+pub struct Mutex<C> {
+    connection: C,
+    env: Env,
+    key: String,
+    lease_ms: i64,
+    token: String,
+    /// The reply of the last attempt did not come: the grant may be ours, so its token is kept.
+    is_in_doubt: bool,
+}
+
+impl<C: ConnectionLike + Send> Mutex<C> {
+    /// A client that holds nothing. Of the terms, `permits` is always 1.
+    pub fn new(connection: C, env: Env, terms: &Terms) -> Mutex<C> {
+        let (key, lease_ms) = (terms.key.clone(), terms.lease_ms());
+        Mutex { connection, env, key, lease_ms, token: String::new(), is_in_doubt: false }
+    }
+}
+
+impl<C: ConnectionLike + Send> Lock for Mutex<C> {
+    async fn try_acquire(&mut self) -> RedisResult<bool> {
+        if !self.is_in_doubt {
+            self.token = self.env.unique();
+        }
+        self.is_in_doubt = true;
+        let mut script = ACQUIRE_SCRIPT.key(&self.key);
+        let is_ours = script.arg(&self.token).arg(self.lease_ms).invoke_async(&mut self.connection).await?;
+        self.is_in_doubt = false;
+        Ok(is_ours)
+    }
+
+    async fn release(&mut self) -> RedisResult<Release> {
+        let mut script = COMPARE_AND_DELETE_SCRIPT.key(&self.key);
+        script.arg(&self.token).invoke_async(&mut self.connection).await.map(Release::from_count)
+    }
+
+    fn record(&self) -> Record {
+        Record::Value(self.key.clone(), self.token.clone())
+    }
+}

@@ -1,0 +1,34 @@
+//! `fair_semaphore_weighted`: the fair semaphore with destination and weights right, as in the book.
+//!
+//! The protocol of the fair semaphore (two sorted sets, `time` and `owner`, and a counter), where the clean-up is
+//! `ZINTERSTORE owner 2 owner time WEIGHTS 1 0`.
+//!
+//! Source: Josiah Carlson, "Redis in Action", chapter 6.3.2, there inside one MULTI and followed by a lock in 6.3.4.
+//!
+//! Who breaks it: the INCR is still a command of its own. A draws 1, B draws 2, B adds itself and wins, A adds itself before B
+//! and wins too. A clock that is ahead by a lease removes live holders.
+
+use redis::Cmd;
+
+use super::fair_semaphore::{FairSemaphore, Keys};
+use crate::lock::{Algorithm, FaultClass, Kind, Property, Spec};
+
+/// The registry's row.
+pub const ALGORITHM: Algorithm = Algorithm {
+    name: "fair_semaphore_weighted",
+    spec: &Spec {
+        kind: Kind::Semaphore,
+        guarantees: "that permits come back by themselves, and go to whoever came first",
+        assumes: "that nobody comes between INCR and ZRANK",
+        objection: "drawing the number and taking the rank are two steps",
+        breaks: &[(Property::OverIssue, FaultClass::Order), (Property::ExclusiveBelief, FaultClass::Order)],
+    },
+    scripts: &[],
+    open: |connection, env, terms| Box::new(FairSemaphore::new(connection, env, terms, clean)),
+};
+
+fn clean(keys: &Keys) -> Cmd {
+    let mut cmd = redis::cmd("ZINTERSTORE");
+    cmd.arg(&keys.owner).arg(2).arg(&keys.owner).arg(&keys.time).arg("WEIGHTS").arg(1).arg(0);
+    cmd
+}

@@ -1,0 +1,14 @@
+//! Algorithms exactly as their authors published them, flaws included. **Not for use**: each doc says who can break it and
+//! how, and `lockstep explain NAME` shows it happen.
+
+pub mod exists_set;
+pub mod setnx;
+pub mod setnx_expire;
+pub mod set_nx_ex_del;
+pub mod set_nx_get_del;
+pub mod set_nx_px_cad;
+pub mod zset_semaphore;
+mod fair_semaphore;
+pub mod fair_semaphore_posted;
+pub mod fair_semaphore_comment;
+pub mod fair_semaphore_weighted;

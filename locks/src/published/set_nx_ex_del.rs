@@ -1,0 +1,64 @@
+//! `set_nx_ex_del`: taking the lock and limiting its life in one command.
+//!
+//! 1. `SET k v NX EX L`: OK means that the lock is ours.
+//! 2. Release: `DEL k`.
+//!
+//! Source: Huyan Shi, "Redis series 13: distributed locks" (2020-01, in Chinese);
+//! <https://redis.io/docs/latest/commands/set/>.
+//!
+//! Who breaks it: whoever is slower than its lease. A's lease ends, B takes the lock, A's DEL frees B's lock, and C enters
+//! beside B.
+
+use redis::RedisResult;
+use redis::aio::ConnectionLike;
+
+use crate::lock::{Algorithm, FaultClass, Kind, Lock, Property, Record, Release, Spec, Terms};
+
+/// The registry's row.
+pub const ALGORITHM: Algorithm = Algorithm {
+    name: "set_nx_ex_del",
+    spec: &Spec {
+        kind: Kind::Mutex,
+        guarantees: "one holder at a time, and a free lock one lease after a crash",
+        assumes: "that no holder outlives its lease",
+        objection: "the value says nothing about the holder, so anybody's DEL frees the lock",
+        breaks: &[
+            (Property::ExclusiveFact, FaultClass::Slow),
+            (Property::ExclusiveBelief, FaultClass::Slow),
+            (Property::OwnerSafe, FaultClass::Slow),
+        ],
+    },
+    scripts: &[],
+    open: |connection, _, terms| Box::new(SetNxExDel::new(connection, terms)),
+};
+
+/// One client's side of the lock.
+#[derive(Debug)]
+pub struct SetNxExDel<C> {
+    connection: C,
+    key: String,
+    lease_seconds: u64,
+}
+
+impl<C: ConnectionLike + Send> SetNxExDel<C> {
+    /// A client that holds nothing.
+    pub fn new(connection: C, terms: &Terms) -> SetNxExDel<C> {
+        SetNxExDel { connection, key: terms.key.clone(), lease_seconds: terms.lease_seconds() }
+    }
+}
+
+impl<C: ConnectionLike + Send> Lock for SetNxExDel<C> {
+    async fn try_acquire(&mut self) -> RedisResult<bool> {
+        let set =
+            redis::cmd("SET").arg(&self.key).arg(1).arg("NX").arg("EX").arg(self.lease_seconds).to_owned();
+        set.query_async(&mut self.connection).await
+    }
+
+    async fn release(&mut self) -> RedisResult<Release> {
+        redis::cmd("DEL").arg(&self.key).query_async(&mut self.connection).await.map(Release::from_count)
+    }
+
+    fn record(&self) -> Record {
+        Record::Key(self.key.clone())
+    }
+}

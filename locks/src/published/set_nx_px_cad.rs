@@ -1,0 +1,72 @@
+//! `set_nx_px_cad`: the holder's token in the value, compared and deleted by one script.
+//!
+//! 1. `SET k token NX PX L`: OK means that the lock is ours.
+//! 2. Release: a script that deletes the key if its value is our token.
+//!
+//! Source: "Distributed locks by Redis" (in Chinese, notes on SET's options); the pattern on
+//! <https://redis.io/docs/latest/commands/set/#patterns>.
+//!
+//! Who breaks it: only time. A holder that is slower than its lease goes on believing, and B enters beside it. No lock
+//! without fencing prevents that: Martin Kleppmann, "How to do distributed locking" (2016).
+
+use redis::RedisResult;
+use redis::aio::ConnectionLike;
+
+use crate::env::Env;
+use crate::lock::{Algorithm, FaultClass, Kind, Lock, Property, Record, Release, Spec, Terms};
+use crate::script::{COMPARE_AND_DELETE, COMPARE_AND_DELETE_SCRIPT};
+
+/// The registry's row.
+pub const ALGORITHM: Algorithm = Algorithm {
+    name: "set_nx_px_cad",
+    spec: &Spec {
+        kind: Kind::Mutex,
+        guarantees: "one unexpired grant at a time, ended by its holder or by its lease",
+        assumes: "one server that keeps its data",
+        objection: "a holder that outlives its lease does not know it, and nothing fences it off",
+        breaks: &[(Property::ExclusiveBelief, FaultClass::Slow)],
+    },
+    scripts: &[COMPARE_AND_DELETE],
+    open: |connection, env, terms| Box::new(SetNxPxCad::new(connection, env, terms)),
+};
+
+/// One client's side of the lock.
+#[derive(Debug)]
+pub struct SetNxPxCad<C> {
+    connection: C,
+    env: Env,
+    key: String,
+    lease_ms: i64,
+    token: String,
+}
+
+impl<C: ConnectionLike + Send> SetNxPxCad<C> {
+    /// A client that holds nothing.
+    pub fn new(connection: C, env: Env, terms: &Terms) -> SetNxPxCad<C> {
+        SetNxPxCad {
+            connection,
+            env,
+            key: terms.key.clone(),
+            lease_ms: terms.lease_ms(),
+            token: String::new(),
+        }
+    }
+}
+
+impl<C: ConnectionLike + Send> Lock for SetNxPxCad<C> {
+    async fn try_acquire(&mut self) -> RedisResult<bool> {
+        self.token = self.env.unique();
+        let mut set = redis::cmd("SET");
+        set.arg(&self.key).arg(&self.token).arg("NX").arg("PX").arg(self.lease_ms);
+        set.query_async(&mut self.connection).await
+    }
+
+    async fn release(&mut self) -> RedisResult<Release> {
+        let mut script = COMPARE_AND_DELETE_SCRIPT.key(&self.key);
+        script.arg(&self.token).invoke_async(&mut self.connection).await.map(Release::from_count)
+    }
+
+    fn record(&self) -> Record {
+        Record::Value(self.key.clone(), self.token.clone())
+    }
+}

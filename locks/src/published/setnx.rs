@@ -1,0 +1,57 @@
+//! `setnx`: the value is set only if there is none.
+//!
+//! 1. `SETNX k 1`: 1 means that the lock is ours.
+//! 2. Release: `DEL k`.
+//!
+//! Source: Huyan Shi, "Redis series 13: distributed locks" (2020-01, in Chinese);
+//! <https://redis.io/docs/latest/commands/setnx/>.
+//!
+//! Who breaks it: a holder that crashes after the SETNX; the key stays for ever. While nobody crashes, every order of
+//! commands is safe.
+
+use redis::RedisResult;
+use redis::aio::ConnectionLike;
+
+use crate::lock::{Algorithm, FaultClass, Kind, Lock, Property, Record, Release, Spec, Terms};
+
+/// The registry's row.
+pub const ALGORITHM: Algorithm = Algorithm {
+    name: "setnx",
+    spec: &Spec {
+        kind: Kind::Mutex,
+        guarantees: "one holder at a time, however slow it is",
+        assumes: "that no holder ever crashes",
+        objection: "without a time to live a crashed holder keeps the lock for ever",
+        breaks: &[(Property::Recovers, FaultClass::Crash)],
+    },
+    scripts: &[],
+    open: |connection, _, terms| Box::new(SetNx::new(connection, terms)),
+};
+
+/// One client's side of the lock.
+#[derive(Debug)]
+pub struct SetNx<C> {
+    connection: C,
+    key: String,
+}
+
+impl<C: ConnectionLike + Send> SetNx<C> {
+    /// A client that holds nothing.
+    pub fn new(connection: C, terms: &Terms) -> SetNx<C> {
+        SetNx { connection, key: terms.key.clone() }
+    }
+}
+
+impl<C: ConnectionLike + Send> Lock for SetNx<C> {
+    async fn try_acquire(&mut self) -> RedisResult<bool> {
+        redis::cmd("SETNX").arg(&self.key).arg(1).query_async(&mut self.connection).await
+    }
+
+    async fn release(&mut self) -> RedisResult<Release> {
+        redis::cmd("DEL").arg(&self.key).query_async(&mut self.connection).await.map(Release::from_count)
+    }
+
+    fn record(&self) -> Record {
+        Record::Key(self.key.clone())
+    }
+}

@@ -1,0 +1,82 @@
+//! `zset_semaphore`: holders in a sorted set, ordered by the time that their own clocks told.
+//!
+//! With `now` from the client's clock, `E` the lease and `N` the permits:
+//!
+//! 1. `ZREMRANGEBYSCORE time 0 now-E`: whoever is older than a lease goes.
+//! 2. `ZADD time now id`.
+//! 3. `ZRANK time id`: below N, the permit is ours; otherwise `ZREM time id`.
+//! 4. Release: `ZREM time id`.
+//!
+//! Source: canglin, "Distributed rate limiting: how a distributed semaphore on Redis works" (in Chinese), built on Josiah
+//! Carlson, "Redis in Action", chapter 6.3.1.
+//!
+//! Who breaks it: a client whose clock is behind. It ranks before holders who have already won, so there are N + 1; that much
+//! the article says itself. With perfect clocks too: two clients in one millisecond, where the later one's id sorts first; and
+//! a client that stalls between reading its clock and its ZADD. A clock that is ahead by E removes live holders.
+
+use redis::RedisResult;
+use redis::aio::ConnectionLike;
+
+use crate::env::Env;
+use crate::lock::{Algorithm, FaultClass, Kind, Lock, Property, Record, Release, Spec, Terms};
+
+/// The registry's row.
+pub const ALGORITHM: Algorithm = Algorithm {
+    name: "zset_semaphore",
+    spec: &Spec {
+        kind: Kind::Semaphore,
+        guarantees: "that permits come back by themselves",
+        assumes: "clocks that agree, no two clients in one millisecond, and nobody slow",
+        objection: "the rank is by the client's clock, so a later client can rank before a holder",
+        breaks: &[(Property::OverIssue, FaultClass::Order), (Property::ExclusiveBelief, FaultClass::Order)],
+    },
+    scripts: &[],
+    open: |connection, env, terms| Box::new(ZsetSemaphore::new(connection, env, terms)),
+};
+
+/// One client's side of the semaphore.
+#[derive(Debug)]
+pub struct ZsetSemaphore<C> {
+    connection: C,
+    env: Env,
+    key: String,
+    lease_ms: i64,
+    permits: u32,
+    id: String,
+}
+
+impl<C: ConnectionLike + Send> ZsetSemaphore<C> {
+    /// A client that holds nothing.
+    pub fn new(connection: C, env: Env, terms: &Terms) -> ZsetSemaphore<C> {
+        let (key, lease_ms, permits) = (terms.key.clone(), terms.lease_ms(), terms.permits);
+        ZsetSemaphore { connection, env, key, lease_ms, permits, id: String::new() }
+    }
+}
+
+impl<C: ConnectionLike + Send> Lock for ZsetSemaphore<C> {
+    async fn try_acquire(&mut self) -> RedisResult<bool> {
+        self.id = self.env.unique();
+        let now = self.env.now_ms();
+        let connection = &mut self.connection;
+        let expired = now - self.lease_ms;
+        () =
+            redis::cmd("ZREMRANGEBYSCORE").arg(&self.key).arg(0).arg(expired).query_async(connection).await?;
+        () = redis::cmd("ZADD").arg(&self.key).arg(now).arg(&self.id).query_async(connection).await?;
+        let rank: Option<u32> =
+            redis::cmd("ZRANK").arg(&self.key).arg(&self.id).query_async(connection).await?;
+        let is_ours = rank.is_some_and(|rank| rank < self.permits);
+        if !is_ours {
+            () = redis::cmd("ZREM").arg(&self.key).arg(&self.id).query_async(connection).await?;
+        }
+        Ok(is_ours)
+    }
+
+    async fn release(&mut self) -> RedisResult<Release> {
+        let zrem = redis::cmd("ZREM").arg(&self.key).arg(&self.id).to_owned();
+        zrem.query_async(&mut self.connection).await.map(Release::from_count)
+    }
+
+    fn record(&self) -> Record {
+        Record::Member(self.key.clone(), self.id.clone())
+    }
+}

@@ -1,0 +1,17 @@
+//! The Lua scripts that several algorithms share. Each is one atomic step.
+
+use std::sync::LazyLock;
+
+use redis::Script;
+
+/// `KEYS[1]` is deleted if its value is `ARGV[1]`; returns the number of keys deleted.
+/// As on <https://redis.io/docs/latest/commands/set/#patterns>.
+pub(crate) const COMPARE_AND_DELETE: &str = "\
+if redis.call('GET', KEYS[1]) == ARGV[1] then
+  return redis.call('DEL', KEYS[1])
+end
+return 0";
+
+/// [`COMPARE_AND_DELETE`], with its SHA1.
+pub(crate) static COMPARE_AND_DELETE_SCRIPT: LazyLock<Script> =
+    LazyLock::new(|| Script::new(COMPARE_AND_DELETE));

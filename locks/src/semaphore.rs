@@ -1,0 +1,97 @@
+//! `semaphore`: up to N holders at a time, each with a lease, to use.
+//!
+//! A sorted set of tokens, each scored by the end of its lease in the server's time.
+//!
+//! 1. Acquire, one script: remove whose lease has ended; if fewer than N are left, or our own token is among them, add it with
+//!    the end of its lease, and let the key live at least as long.
+//! 2. Release: `ZREM`.
+//!
+//! Time is the server's alone, counting and adding are one step, and a lease ends by itself: no clock of a client, no order of
+//! commands and no crash changes the number of permits. After Josiah Carlson, "Redis in Action", chapter 6.3, with the races
+//! and the clients' clocks taken out.
+
+use std::sync::LazyLock;
+
+use redis::aio::ConnectionLike;
+use redis::{RedisResult, Script};
+
+use crate::env::Env;
+use crate::lock::{Algorithm, FaultClass, Kind, Lock, Property, Record, Release, Spec, Terms};
+
+/// Scores are whole milliseconds, which a double holds exactly. The key's time to live is only ever raised: a short lease
+/// must not cut a longer one that shares the key.
+const ACQUIRE: &str = "\
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local lease = tonumber(ARGV[2])
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
+if not redis.call('ZSCORE', KEYS[1], ARGV[1]) and redis.call('ZCARD', KEYS[1]) >= tonumber(ARGV[3]) then
+  return 0
+end
+redis.call('ZADD', KEYS[1], now + lease, ARGV[1])
+if redis.call('PTTL', KEYS[1]) < lease then
+  redis.call('PEXPIRE', KEYS[1], lease)
+end
+return 1";
+
+static ACQUIRE_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(ACQUIRE));
+
+/// The registry's row.
+pub const ALGORITHM: Algorithm = Algorithm {
+    name: "semaphore",
+    spec: &Spec {
+        kind: Kind::Semaphore,
+        guarantees: "never more than N unexpired grants, and all N again one lease after any crash",
+        assumes: "one server that keeps its data and whose clock does not jump",
+        objection: "a holder that outlives its lease does not know it",
+        breaks: &[(Property::ExclusiveBelief, FaultClass::Slow)],
+    },
+    scripts: &[ACQUIRE],
+    open: |connection, env, terms| Box::new(Semaphore::new(connection, env, terms)),
+};
+
+/// One client's side of a semaphore: never more than `permits` unexpired grants at a time.
+///
+/// A grant lasts one lease. Whoever may work for longer must not rely on the semaphore alone.
+#[derive(Debug)]
+pub struct Semaphore<C> {
+    connection: C,
+    env: Env,
+    key: String,
+    lease_ms: i64,
+    permits: u32,
+    token: String,
+    /// The reply of the last attempt did not come: the grant may be ours, so its token is kept.
+    is_in_doubt: bool,
+}
+
+impl<C: ConnectionLike + Send> Semaphore<C> {
+    /// A client that holds nothing.
+    pub fn new(connection: C, env: Env, terms: &Terms) -> Semaphore<C> {
+        let (key, lease_ms, permits) = (terms.key.clone(), terms.lease_ms(), terms.permits);
+        Semaphore { connection, env, key, lease_ms, permits, token: String::new(), is_in_doubt: false }
+    }
+}
+
+impl<C: ConnectionLike + Send> Lock for Semaphore<C> {
+    async fn try_acquire(&mut self) -> RedisResult<bool> {
+        if !self.is_in_doubt {
+            self.token = self.env.unique();
+        }
+        self.is_in_doubt = true;
+        let mut script = ACQUIRE_SCRIPT.key(&self.key);
+        script.arg(&self.token).arg(self.lease_ms).arg(self.permits);
+        let is_ours = script.invoke_async(&mut self.connection).await?;
+        self.is_in_doubt = false;
+        Ok(is_ours)
+    }
+
+    async fn release(&mut self) -> RedisResult<Release> {
+        let zrem = redis::cmd("ZREM").arg(&self.key).arg(&self.token).to_owned();
+        zrem.query_async(&mut self.connection).await.map(Release::from_count)
+    }
+
+    fn record(&self) -> Record {
+        Record::Member(self.key.clone(), self.token.clone())
+    }
+}

@@ -1,0 +1,391 @@
+//! Runs one execution of a scenario: one paused tokio runtime, actors as tasks, and a step chosen whenever nothing is
+//! runnable. Nothing but the policy decides what happens.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use emulator::{Clock, Emulator};
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::AbortHandle;
+
+use crate::history::{History, What};
+use crate::idle::Idle;
+use crate::link::Client;
+use crate::scenario::{Act, Scenario};
+use crate::schedule::{ACTORS_MAX, Actor, Step};
+use crate::world::{ActorState, Recording, Server, Turn, World};
+
+/// Steps in one execution before it is cut: code that retries for ever is cut here.
+pub const STEPS_MAX: usize = 1_000;
+/// Time after the last lease before fresh clients try, and the longest that an execution waits for a timer of its actors.
+const GRACE: Duration = Duration::from_secs(1);
+const TIMER_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Decides what happens next.
+pub trait Policy {
+    /// One of the steps that are possible now (never none), given what has happened.
+    fn choose(&mut self, enabled: &[Step], history: &History) -> Choice;
+}
+
+/// What a policy decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// The step at this index.
+    Take(usize),
+    /// No further step: go on to what happens when all is over.
+    Finish,
+    /// Stop here: the rest does not matter.
+    Cut,
+}
+
+/// Runs executions, one after the other, and keeps what is expensive to make between them.
+pub struct Runner {
+    runtime: Runtime,
+    idle: Arc<Idle>,
+    emulator: Emulator,
+}
+
+impl Default for Runner {
+    fn default() -> Runner {
+        Runner::new()
+    }
+}
+
+impl Runner {
+    /// A runner with an emulator of its own.
+    pub fn new() -> Runner {
+        let idle = Arc::new(Idle::default());
+        Runner { runtime: build_runtime(idle.clone()), idle, emulator: Emulator::with_clock(Clock::manual()) }
+    }
+
+    /// Runs one execution on the emulator.
+    pub fn run(&mut self, scenario: &Scenario, policy: &mut dyn Policy, recording: Recording) -> History {
+        let server = Server::Emulator(self.emulator.clone());
+        self.run_on(server, scenario, policy, recording)
+    }
+
+    /// Runs one execution on any server; a real one should hold nothing that is dear to anybody.
+    pub fn run_on(
+        &mut self,
+        server: Server,
+        scenario: &Scenario,
+        policy: &mut dyn Policy,
+        recording: Recording,
+    ) -> History {
+        let mut tasks = Vec::new();
+        let history = self.runtime.block_on(async {
+            let world =
+                World::new(server, self.idle.clone(), scenario.lease, recording, scenario.actors.len());
+            let mut execution = Execution { scenario, policy, world, tasks: &mut tasks, stalls: 0 };
+            execution.run().await;
+            std::mem::take(&mut execution.world.state().history)
+        });
+        // What an execution leaves behind must not be there in the next.
+        tasks.iter().for_each(AbortHandle::abort);
+        self.runtime.block_on(tokio::task::yield_now());
+        if self.runtime.metrics().num_alive_tasks() > 0 {
+            self.runtime = build_runtime(self.idle.clone());
+        }
+        history
+    }
+}
+
+fn build_runtime(idle: Arc<Idle>) -> Runtime {
+    Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .on_thread_park(move || idle.on_park())
+        .build()
+        .expect("a runtime without I/O needs nothing that could be missing")
+}
+
+struct Execution<'a> {
+    scenario: &'a Scenario,
+    policy: &'a mut dyn Policy,
+    world: Arc<World>,
+    tasks: &'a mut Vec<AbortHandle>,
+    stalls: u32,
+}
+
+impl Execution<'_> {
+    async fn run(&mut self) {
+        if let Server::Redis(client) = &self.world.server {
+            let flushed = client
+                .get_connection()
+                .and_then(|mut connection| redis::cmd("FLUSHDB").exec(&mut connection));
+            flushed.unwrap_or_else(|error| panic!("{client:?} does not answer: {error}"));
+        }
+        if let Some(before) = &self.scenario.before {
+            self.run_alone(ACTORS_MAX, before).await;
+            self.world.state().history = History::default();
+        }
+        let mut enabled = Vec::new();
+        for _ in 0..STEPS_MAX {
+            self.enabled_steps(&mut enabled);
+            if enabled.is_empty() {
+                if self.running().is_none() {
+                    break;
+                }
+                // Everybody who still runs waits for a timer: time passes, and that is no choice.
+                if !self.advance(TIMER_MAX).await {
+                    self.give_up();
+                    break;
+                }
+                continue;
+            }
+            let choice = self.policy.choose(&enabled, &self.world.state().history);
+            match choice {
+                Choice::Take(idx) => self.take(enabled[idx]).await,
+                Choice::Finish => break,
+                Choice::Cut => return,
+            }
+        }
+        self.heal().await;
+    }
+
+    /// What can happen now, the likeliest first: whoever ran last goes on, then the others, then the faults.
+    fn enabled_steps(&self, enabled: &mut Vec<Step>) {
+        enabled.clear();
+        let state = self.world.state();
+        let faults = &self.scenario.faults;
+        let last_step = state.last_step();
+        let last_actor = last_step.and_then(|step| match step {
+            Step::Run(actor, _) | Step::Start(actor) => Some(actor),
+            _ => None,
+        });
+        for lane in &state.lanes {
+            if matches!(lane.turn, Turn::Waiting(_)) {
+                let step = Step::Run(lane.actor, lane.nth);
+                if Some(lane.actor) == last_actor { enabled.insert(0, step) } else { enabled.push(step) }
+            }
+        }
+        let unstarted = || state.actors.iter().filter(|state| !state.is_started).map(|state| state.actor);
+        enabled.extend(unstarted().map(|actor| Step::Run(actor, 0)));
+        // A crash touches nothing that another client could see, so a later one differs from this only in that the client was
+        // inside for longer; and executions without the crash cover that.
+        if let Some(actor) = last_actor {
+            let crashed = state.actors.iter().filter(|state| state.is_crashed).count();
+            if state.actors[state.idx(actor)].is_running() && crashed < faults.crashes as usize {
+                enabled.push(Step::Crash(actor));
+            }
+        }
+        // A clock is wrong from the start or not at all, and a client that has not read it yet sees no difference.
+        if last_step.is_none() && !faults.skew.is_zero() {
+            let skew_ms = faults.skew.as_millis() as i64;
+            let skews = |actor| [Step::Skew(actor, skew_ms), Step::Skew(actor, -skew_ms)];
+            enabled.extend(unstarted().flat_map(skews));
+        }
+        let can_stall = self.stalls < faults.stalls;
+        if can_stall {
+            enabled.extend(unstarted().map(Step::Start));
+        }
+        let has_begun = state.actors.iter().any(|state| state.is_started);
+        drop(state);
+        if can_stall && has_begun && !enabled.is_empty() && !matches!(last_step, Some(Step::Advance(_))) {
+            let now = self.world.now();
+            let next = self.world.next_instant();
+            let spans = match next {
+                // At the instant itself, and just past it.
+                Some(at) => [Some(at - now), Some(at - now + Duration::from_millis(1))],
+                // Nothing runs out, but a clock that was read a moment ago is older than one that is read now.
+                None => [Some(Duration::from_millis(1)), None],
+            };
+            enabled.extend(spans.into_iter().flatten().map(Step::Advance));
+        }
+    }
+
+    async fn take(&mut self, step: Step) {
+        self.world.state().history.steps.push(step);
+        match step {
+            Step::Run(actor, connection) => {
+                self.start(actor).await;
+                self.let_through(actor, connection).await;
+            }
+            Step::Start(actor) => {
+                self.stalls += 1;
+                self.start(actor).await;
+                self.world.record(What::Started { actor });
+            }
+            Step::Advance(span) => {
+                self.stalls += 1;
+                self.advance(span).await;
+            }
+            Step::Crash(actor) => {
+                self.world.crash(actor);
+                self.tasks[actor.0].abort();
+                self.world.idle.wait().await;
+            }
+            Step::Skew(actor, by_ms) => {
+                let mut state = self.world.state();
+                let idx = state.idx(actor);
+                state.actors[idx].skew_ms = by_ms;
+                drop(state);
+                self.world.record(What::Skewed { actor, by_ms });
+            }
+        }
+    }
+
+    /// Starts an actor that has not started, and waits until its first request is at the gate.
+    async fn start(&mut self, actor: Actor) {
+        let is_started = std::mem::replace(&mut self.world.state().actors[actor.0].is_started, true);
+        if !is_started {
+            // Tasks stand at the place of their actor, so that a crash finds its own.
+            let act = self.scenario.actors[actor.0].clone();
+            let task = self.spawn(actor, &act, |_, ()| {});
+            if self.tasks.len() <= actor.0 {
+                self.tasks.resize(actor.0 + 1, task.clone());
+            }
+            self.tasks[actor.0] = task;
+            self.world.idle.wait().await;
+        }
+    }
+
+    fn spawn<R: 'static>(
+        &self,
+        actor: Actor,
+        act: &Act<R>,
+        done: impl FnOnce(&World, R) + Send + 'static,
+    ) -> AbortHandle {
+        let client = Client::new(self.world.clone(), actor);
+        let finish = Finish { world: self.world.clone(), actor };
+        let run = act(client);
+        tokio::spawn(async move {
+            // Dropped last, and also when the actor panics.
+            let finish = finish;
+            match run.await {
+                Ok(result) => done(&finish.world, result),
+                Err(error) => finish.world.record(What::Failed { actor, error: error.to_string() }),
+            }
+        })
+        .abort_handle()
+    }
+
+    /// Lets one waiting request through, and waits until the client has dealt with the reply.
+    async fn let_through(&mut self, actor: Actor, connection: usize) {
+        {
+            let mut state = self.world.state();
+            let waits = |lane: &crate::world::Lane| {
+                lane.actor == actor && lane.nth == connection && matches!(lane.turn, Turn::Waiting(_))
+            };
+            let Some(lane) = state.lanes.iter().position(waits) else { return };
+            state.grant(lane);
+        }
+        self.world.idle.wait().await;
+    }
+
+    /// Moves time on by `span`, or until a timer of a client's made it do something; says whether anything did.
+    async fn advance(&mut self, span: Duration) -> bool {
+        let (before, activity) = (self.world.now(), self.world.idle.activity());
+        let is_over = {
+            // With the driver asleep too, the runtime moves its paused clock from timer to timer, whosever they are.
+            let over = tokio::time::sleep_until(self.world.instant(before + span));
+            tokio::select! {
+                biased;
+                () = self.world.idle.wait_for_activity(activity) => false,
+                () = over => true,
+            }
+        };
+        if is_over {
+            self.world.idle.wait().await;
+        }
+        self.world.advanced(self.world.now() - before);
+        self.world.idle.activity() != activity
+    }
+
+    /// An actor that has started and can go on.
+    fn running(&self) -> Option<Actor> {
+        self.world.state().actors.iter().find(|state| state.is_running()).map(|state| state.actor)
+    }
+
+    fn give_up(&self) {
+        let stuck: Vec<Actor> = self
+            .world
+            .state()
+            .actors
+            .iter()
+            .filter(|state| state.is_running())
+            .map(|state| state.actor)
+            .collect();
+        stuck.into_iter().for_each(|actor| self.world.record(What::Stuck { actor }));
+    }
+
+    /// The steps are over and nothing goes wrong any more: whoever still runs comes to its end, time passes if somebody
+    /// crashed, and then fresh clients must get everything.
+    async fn heal(&mut self) {
+        for n_steps in 0.. {
+            let Some(actor) = self.running() else { break };
+            match self.waiting_lane(actor) {
+                _ if n_steps == STEPS_MAX => return self.give_up(),
+                Some(connection) => self.take(Step::Run(actor, connection)).await,
+                None if self.advance(TIMER_MAX).await => {}
+                None => return self.give_up(),
+            }
+        }
+        let Some((wanted, probe)) = &self.scenario.probe else { return };
+        let after_lease = self.world.state().history.seen.crash;
+        if after_lease {
+            let end = self.world.now() + self.scenario.lease + GRACE;
+            while self.world.now() < end {
+                self.advance(end - self.world.now()).await;
+            }
+        }
+        let mut granted = 0;
+        for n in 0..*wanted {
+            granted += u32::from(self.run_alone(ACTORS_MAX + 1 + n as usize, probe).await.unwrap_or(false));
+        }
+        self.world.record(What::Probed { granted, wanted: *wanted, after_lease });
+    }
+
+    fn waiting_lane(&self, actor: Actor) -> Option<usize> {
+        let state = self.world.state();
+        let lane =
+            state.lanes.iter().find(|lane| lane.actor == actor && matches!(lane.turn, Turn::Waiting(_)));
+        lane.map(|lane| lane.nth)
+    }
+
+    /// Runs an actor from start to end while nobody else moves; `None` if it failed or never ended.
+    async fn run_alone<R: Send + 'static>(&mut self, number: usize, act: &Act<R>) -> Option<R> {
+        let actor = Actor(number);
+        let mut state = ActorState::new(actor);
+        state.is_started = true;
+        self.world.state().actors.push(state);
+        let result = Arc::new(Mutex::new(None));
+        let slot = result.clone();
+        let task = self.spawn(actor, act, move |_, value| {
+            *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
+        });
+        self.world.idle.wait().await;
+        for _ in 0..STEPS_MAX {
+            let waiting = self.waiting_lane(actor);
+            let is_running = {
+                let state = self.world.state();
+                state.actors[state.idx(actor)].is_running()
+            };
+            match waiting {
+                Some(connection) => self.let_through(actor, connection).await,
+                None if is_running && self.advance(TIMER_MAX).await => {}
+                None => break,
+            }
+        }
+        task.abort();
+        result.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// Notes that an actor has come to its end, by whatever way.
+struct Finish {
+    world: Arc<World>,
+    actor: Actor,
+}
+
+impl Drop for Finish {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.world.record(What::Failed { actor: self.actor, error: "the actor's code panicked".into() });
+        }
+        let mut state = self.world.state();
+        let idx = state.idx(self.actor);
+        state.actors[idx].is_finished = true;
+        self.world.idle.stir();
+    }
+}

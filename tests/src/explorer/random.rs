@@ -1,0 +1,23 @@
+use rand::{RngExt as _, SeedableRng as _};
+use rand_pcg::Pcg64Mcg;
+
+use crate::execution::{Choice, Policy};
+use crate::history::History;
+use crate::schedule::Step;
+
+/// Chance: at every step each possibility is equally likely. The same seed and number give the same choices on every machine.
+#[derive(Debug)]
+pub struct Random(Pcg64Mcg);
+
+impl Random {
+    /// The `nth` schedule of a seed.
+    pub fn new(seed: u64, nth: u64) -> Random {
+        Random(Pcg64Mcg::seed_from_u64(seed ^ nth.wrapping_mul(0x9E37_79B9_7F4A_7C15)))
+    }
+}
+
+impl Policy for Random {
+    fn choose(&mut self, enabled: &[Step], _: &History) -> Choice {
+        Choice::Take(self.0.random_range(0..enabled.len()))
+    }
+}

@@ -1,0 +1,150 @@
+//! What happened in one execution, in order. Oracles see this and nothing else.
+
+use std::time::Duration;
+
+use crate::schedule::{Actor, Step};
+
+/// The events of one execution.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    /// In order.
+    pub events: Vec<Event>,
+    /// The steps that were taken.
+    pub steps: Vec<Step>,
+    /// What happened at least once.
+    pub seen: Seen,
+}
+
+/// What must have happened for a pass to mean something: a lock that nobody ever contended for has not been tested.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// A client tried to enter while another was inside.
+    pub contention: bool,
+    /// A lease ran out while its holder was inside.
+    pub overrun: bool,
+    /// A client crashed.
+    pub crash: bool,
+    /// A client with a wrong clock sent a command.
+    pub skew: bool,
+}
+
+impl Seen {
+    /// What happened in either.
+    pub fn or(self, other: Seen) -> Seen {
+        Seen {
+            contention: self.contention || other.contention,
+            overrun: self.overrun || other.overrun,
+            crash: self.crash || other.crash,
+            skew: self.skew || other.skew,
+        }
+    }
+
+    /// What is wanted and has not happened, in words; `None` if nothing is missing.
+    pub fn missing(self, wanted: Seen) -> Option<&'static str> {
+        let goals = [
+            (wanted.contention && !self.contention, "nobody ever contended"),
+            (wanted.overrun && !self.overrun, "no lease ever ran out under its holder"),
+            (wanted.crash && !self.crash, "nobody ever crashed"),
+            (wanted.skew && !self.skew, "no client with a wrong clock ever sent a command"),
+        ];
+        goals.into_iter().find_map(|(is_missing, words)| is_missing.then_some(words))
+    }
+}
+
+/// Something that happened.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// How many steps had been taken, this one included.
+    pub step: usize,
+    /// True time since the start, which is the server's.
+    pub at: Duration,
+    /// What happened.
+    pub what: What,
+}
+
+/// What can happen.
+#[derive(Clone, Debug)]
+pub enum What {
+    /// A command ran. Only recorded when a person will read the history.
+    Command {
+        /// Who sent it.
+        actor: Actor,
+        /// As one would type it.
+        text: String,
+        /// As `redis-cli` would print it, on one line.
+        reply: String,
+        /// The keys that it changed, with what they hold now.
+        changed: Vec<String>,
+    },
+    /// A client was granted a section and is inside.
+    Enter {
+        /// Who.
+        actor: Actor,
+        /// Which section.
+        section: &'static str,
+        /// When its lease ends, counted from before its first request was sent.
+        until: Duration,
+    },
+    /// The client is no longer inside: the first command of its release ran, or it crashed.
+    Leave {
+        /// Who.
+        actor: Actor,
+        /// Which section.
+        section: &'static str,
+    },
+    /// The server's record of a client's unexpired grant was ended by another client.
+    Ended {
+        /// Whose grant it was.
+        holder: Actor,
+        /// Who ended it.
+        by: Actor,
+    },
+    /// A step of the clock passed the end of the lease of a client that is inside.
+    Overrun {
+        /// Who is still inside.
+        actor: Actor,
+    },
+    /// Time moved.
+    Advanced {
+        /// By this much.
+        by: Duration,
+    },
+    /// The client ended without a word.
+    Crashed {
+        /// Who.
+        actor: Actor,
+    },
+    /// The client's clock is wrong from now on.
+    Skewed {
+        /// Whose.
+        actor: Actor,
+        /// By these milliseconds.
+        by_ms: i64,
+    },
+    /// The client started and stalled before its first command.
+    Started {
+        /// Who.
+        actor: Actor,
+    },
+    /// The client's code ended with an error or a panic.
+    Failed {
+        /// Who.
+        actor: Actor,
+        /// What it said.
+        error: String,
+    },
+    /// Nothing can happen any more, and the client still waits.
+    Stuck {
+        /// Who.
+        actor: Actor,
+    },
+    /// All was over, and fresh clients tried to get everything.
+    Probed {
+        /// How many of them were granted.
+        granted: u32,
+        /// How many should have been.
+        wanted: u32,
+        /// One lease and some grace had passed, because somebody had crashed.
+        after_lease: bool,
+    },
+}

@@ -1,0 +1,71 @@
+//! Notices when nothing is runnable: the moment at which a step is chosen.
+//!
+//! tokio calls `on_thread_park` exactly then. If the hook wakes the driver, the runtime does not park, and its paused clock
+//! stands still; if it does not, the clock moves on to the next timer.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+
+/// Wakes the driver when nothing else is runnable.
+#[derive(Default)]
+pub(crate) struct Idle {
+    waiting: Mutex<Option<Waiting>>,
+    /// Counts what the clients did that the driver may have to deal with.
+    activity: AtomicU64,
+}
+
+struct Waiting {
+    waker: Waker,
+    /// Stay asleep while the activity is still this.
+    unless: Option<u64>,
+}
+
+impl Idle {
+    /// To be called by the runtime before it parks.
+    pub(crate) fn on_park(&self) {
+        let activity = self.activity();
+        let is_due = |waiting: &mut Waiting| waiting.unless != Some(activity);
+        if let Some(waiting) = self.waiting().take_if(is_due) {
+            waiting.waker.wake();
+        }
+    }
+
+    /// Something happened that the driver may have to deal with.
+    pub(crate) fn stir(&self) {
+        self.activity.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often something happened so far.
+    pub(crate) fn activity(&self) -> u64 {
+        self.activity.load(Ordering::Relaxed)
+    }
+
+    /// Resolves when nothing else is runnable.
+    pub(crate) async fn wait(&self) {
+        self.wait_unless(None).await;
+    }
+
+    /// Resolves when nothing else is runnable and the activity is no longer `before`. Meanwhile timers fire.
+    pub(crate) async fn wait_for_activity(&self, before: u64) {
+        self.wait_unless(Some(before)).await;
+    }
+
+    async fn wait_unless(&self, unless: Option<u64>) {
+        let mut is_registered = false;
+        std::future::poll_fn(|cx| {
+            let mut waiting = self.waiting();
+            if is_registered && waiting.is_none() {
+                return Poll::Ready(());
+            }
+            is_registered = true;
+            *waiting = Some(Waiting { waker: cx.waker().clone(), unless });
+            Poll::Pending
+        })
+        .await;
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Option<Waiting>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

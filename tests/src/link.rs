@@ -1,0 +1,336 @@
+//! A client's side of an execution: connections whose every command waits at the gate, a clock that may be wrong, and the
+//! marks that say where the client is inside a critical section.
+
+use std::fmt::Write as _;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+use std::time::Duration;
+
+use emulator::{Access, DirectConnection, Resource, Timestamp};
+use locks::{Env, Record, Source};
+use redis::aio::ConnectionLike;
+use redis::{Arg, Cmd, Pipeline, RedisFuture, RedisResult, Value};
+
+use crate::history::What;
+use crate::schedule::Actor;
+use crate::world::{Lane, Recording, Server, Turn, World};
+
+/// What an actor of a scenario is handed: its way to the server, and its place in the world.
+#[derive(Clone)]
+pub struct Client {
+    world: Arc<World>,
+    actor: Actor,
+}
+
+impl Client {
+    pub(crate) fn new(world: Arc<World>, actor: Actor) -> Client {
+        Client { world, actor }
+    }
+
+    /// The actor's name: `A`, `B`, …
+    pub fn name(&self) -> String {
+        self.actor.to_string()
+    }
+
+    /// A new connection to the server. Its commands run one at a time, in the order in which they were sent.
+    ///
+    /// # Panics
+    /// A real server does not answer.
+    pub fn connection(&self) -> Link {
+        let session = match &self.world.server {
+            Server::Emulator(emulator) => Session::Emulator(emulator.connection()),
+            Server::Redis(client) => {
+                let connection = client.get_connection();
+                let connection =
+                    connection.unwrap_or_else(|error| panic!("{client:?} does not answer: {error}"));
+                Session::Redis(Box::new(Mutex::new(connection)))
+            }
+        };
+        let mut state = self.world.state();
+        let nth = state.lanes.iter().filter(|lane| lane.actor == self.actor).count();
+        state.lanes.push(Lane { actor: self.actor, nth, turn: Turn::Idle });
+        let lane = state.lanes.len() - 1;
+        drop(state);
+        Link { world: self.world.clone(), actor: self.actor, lane, session }
+    }
+
+    /// The client's own clock, as wrong as the schedule made it, and unique names that are the same in every execution.
+    pub fn env(&self) -> Env {
+        Env::new(self.clone())
+    }
+
+    /// True time since the start of the execution.
+    pub fn now(&self) -> Duration {
+        self.world.now()
+    }
+
+    /// Says that the client was granted `section` and is inside.
+    pub fn hold(&self, section: &'static str) -> Hold<'_> {
+        Hold { client: self, section, since: None, record: None }
+    }
+}
+
+impl Source for Client {
+    fn now(&self) -> Duration {
+        let skew_ms = {
+            let state = self.world.state();
+            state.actors[state.idx(self.actor)].skew_ms
+        };
+        let true_ms = (Timestamp::EPOCH + self.world.now()).millis();
+        Duration::from_millis(u64::try_from(true_ms + skew_ms).unwrap_or(0))
+    }
+
+    fn unique(&self) -> String {
+        let mut state = self.world.state();
+        let idx = state.idx(self.actor);
+        state.actors[idx].names += 1;
+        format!("{}{}", self.actor, state.actors[idx].names)
+    }
+}
+
+/// A client inside a section.
+#[must_use = "a client is inside only while `until` is awaited"]
+pub struct Hold<'a> {
+    client: &'a Client,
+    section: &'static str,
+    since: Option<Duration>,
+    record: Option<Record>,
+}
+
+impl Hold<'_> {
+    /// The lease counts from then, and not from when the client's last request was sent: for locks that take several commands.
+    pub fn since(self, since: Duration) -> Self {
+        Hold { since: Some(since), ..self }
+    }
+
+    /// Where the server keeps the grant, so that it is noticed who ends it.
+    pub fn record(self, record: Record) -> Self {
+        Hold { record: Some(record), ..self }
+    }
+
+    /// Stays inside until the first command of `release` runs, and gives what `release` gives. A command that waits at the gate
+    /// has not been sent for all that anybody can tell, so a client that stalls inside is one whose release waits.
+    pub async fn until<F: Future>(self, release: F) -> F::Output {
+        let Hold { client, section, since, record } = self;
+        client.world.enter(client.actor, section, since, record);
+        let _leave = Leave(client);
+        release.await
+    }
+}
+
+/// Leaves when the release is over, or when its future is dropped.
+struct Leave<'a>(&'a Client);
+
+impl Drop for Leave<'_> {
+    fn drop(&mut self) {
+        self.0.world.leave(self.0.actor);
+    }
+}
+
+/// A connection whose commands wait at the gate until the schedule lets them through. Implements
+/// [`redis::aio::ConnectionLike`], so any code over redis-rs runs on it unchanged.
+///
+/// Each command of a pipeline is a step of its own, as it is on a server; a transaction is one step.
+pub struct Link {
+    world: Arc<World>,
+    actor: Actor,
+    lane: usize,
+    session: Session,
+}
+
+enum Session {
+    Emulator(DirectConnection),
+    /// The lock is never contended: it makes the connection `Sync`, which redis-rs's traits ask for.
+    Redis(Box<Mutex<redis::Connection>>),
+}
+
+impl Link {
+    /// Waits at the gate. Dropped while it waits, the request was never sent.
+    async fn turn(&self) {
+        struct Withdraw<'a>(&'a Link);
+        impl Drop for Withdraw<'_> {
+            fn drop(&mut self) {
+                self.0.world.state().lanes[self.0.lane].turn = Turn::Idle;
+            }
+        }
+        let _withdraw = Withdraw(self);
+        let sent_at = self.world.now();
+        poll_fn(|cx| {
+            let mut state = self.world.state();
+            let is_crashed = state.actors[state.idx(self.actor)].is_crashed;
+            match &mut state.lanes[self.lane].turn {
+                // The task of a crashed client may still be polled; nothing that it sends arrives.
+                _ if is_crashed => Poll::Pending,
+                Turn::Granted => Poll::Ready(()),
+                turn => {
+                    let is_new = matches!(turn, Turn::Idle);
+                    *turn = Turn::Waiting(cx.waker().clone());
+                    if is_new {
+                        state.sent(self.actor, sent_at);
+                        self.world.idle.stir();
+                    }
+                    Poll::Pending
+                }
+            }
+        })
+        .await;
+    }
+
+    async fn step<R>(
+        &mut self,
+        text: impl Fn() -> String,
+        run: impl FnOnce(&mut Session) -> RedisResult<R>,
+    ) -> RedisResult<R>
+    where
+        R: Show,
+    {
+        self.turn().await;
+        self.world.before_command(self.actor);
+        let result = run(&mut self.session);
+        if self.world.recording == Recording::Full {
+            let reply = result.as_ref().map_or_else(show_error, Show::show);
+            let changed = self.changed_keys();
+            self.world.record(What::Command { actor: self.actor, text: text(), reply, changed });
+        }
+        self.world.after_command(self.actor);
+        result
+    }
+
+    /// The keys that the last command changed, with what they hold now; on a real server that is not known.
+    fn changed_keys(&self) -> Vec<String> {
+        let Server::Emulator(emulator) = &self.world.server else { return Vec::new() };
+        let footprint = emulator.footprint();
+        let mut keys: Vec<&[u8]> = footprint
+            .iter()
+            .filter_map(|(resource, access, _)| match resource {
+                Resource::Key { key, .. } if access == Access::Write => Some(key),
+                _ => None,
+            })
+            .collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let show = |key: &[u8]| {
+            emulator.describe(0, key).unwrap_or_else(|| format!("{} is gone", key.escape_ascii()))
+        };
+        keys.into_iter().map(show).collect()
+    }
+}
+
+impl ConnectionLike for Link {
+    fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
+        Box::pin(self.step(|| show_command(cmd), |session| session.request(cmd)))
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        pipeline: &'a Pipeline,
+        offset: usize,
+        count: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        Box::pin(async move {
+            if pipeline.is_transaction() {
+                let text = || {
+                    let commands: Vec<_> = pipeline.cmd_iter().map(show_command).collect();
+                    format!("MULTI; {}; EXEC", commands.join("; "))
+                };
+                return self.step(text, |session| session.request_all(pipeline, offset, count)).await;
+            }
+            let mut replies = Vec::with_capacity(pipeline.len());
+            for cmd in pipeline.cmd_iter() {
+                let reply = self.step(|| show_command(cmd), |session| session.request(cmd)).await;
+                // In a pipeline an error is one of the replies: the commands behind it run all the same.
+                replies.push(match reply {
+                    Ok(value) => value,
+                    Err(error) => Value::ServerError(error.try_into()?),
+                });
+            }
+            Ok(replies.into_iter().skip(offset).take(count).collect())
+        })
+    }
+
+    fn get_db(&self) -> i64 {
+        match &self.session {
+            Session::Emulator(connection) => ConnectionLike::get_db(connection),
+            Session::Redis(_) => 0,
+        }
+    }
+}
+
+impl Session {
+    fn request(&mut self, cmd: &Cmd) -> RedisResult<Value> {
+        match self {
+            Session::Emulator(connection) => connection.request(cmd),
+            Session::Redis(connection) => {
+                use redis::ConnectionLike as _;
+                connection.get_mut().expect("one task uses it").req_command(cmd)?.extract_error()
+            }
+        }
+    }
+
+    fn request_all(&mut self, pipeline: &Pipeline, offset: usize, count: usize) -> RedisResult<Vec<Value>> {
+        match self {
+            Session::Emulator(connection) => connection.request_all(pipeline, offset, count),
+            Session::Redis(connection) => {
+                use redis::ConnectionLike as _;
+                let connection = connection.get_mut().expect("one task uses it");
+                connection.req_packed_commands(&pipeline.get_packed_pipeline(), offset, count)
+            }
+        }
+    }
+}
+
+/// A reply in one line.
+trait Show {
+    fn show(&self) -> String;
+}
+
+impl Show for Value {
+    fn show(&self) -> String {
+        match self {
+            Value::Nil => "(nil)".into(),
+            Value::Int(n) => n.to_string(),
+            Value::Okay => "OK".into(),
+            Value::SimpleString(text) => text.clone(),
+            Value::BulkString(bytes) => format!("\"{}\"", bytes.escape_ascii()),
+            Value::Array(items) => items.show(),
+            other => format!("{other:?}"),
+        }
+    }
+}
+
+impl Show for Vec<Value> {
+    fn show(&self) -> String {
+        format!("[{}]", self.iter().map(Show::show).collect::<Vec<_>>().join(", "))
+    }
+}
+
+fn show_error(error: &redis::RedisError) -> String {
+    match (error.code(), error.detail()) {
+        (Some(code), Some(detail)) => format!("{code} {detail}"),
+        _ => error.to_string(),
+    }
+}
+
+/// Longest argument that is shown whole, in bytes: a SHA1 or a script says nothing to a reader.
+const SHOWN_ARGUMENT_BYTES_MAX: usize = 32;
+
+fn show_command(cmd: &Cmd) -> String {
+    let mut line = String::new();
+    for arg in cmd.args_iter() {
+        let bytes = match arg {
+            Arg::Simple(bytes) => bytes,
+            _ => b"0",
+        };
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        let shown = bytes.escape_ascii().to_string();
+        if shown.len() > SHOWN_ARGUMENT_BYTES_MAX {
+            _ = write!(line, "{}…", &shown[..8]);
+        } else {
+            line.push_str(&shown);
+        }
+    }
+    line
+}

@@ -1,0 +1,32 @@
+use super::{Oracle, Violation, crowded, list};
+use crate::history::History;
+
+/// Never more than `permits` clients inside the section at once, whatever the server thinks of their leases.
+///
+/// A violation: A is inside and slow; its lease ends; B is granted the lock and enters beside it. No lock without fencing
+/// prevents this once a holder may be slower than its lease.
+#[derive(Clone, Debug)]
+pub struct ExclusiveBelief {
+    section: &'static str,
+    permits: u32,
+}
+
+impl ExclusiveBelief {
+    /// For the section of this name, with this many permits; 1 for a lock.
+    pub fn of(section: &'static str, permits: u32) -> ExclusiveBelief {
+        ExclusiveBelief { section, permits }
+    }
+}
+
+impl Oracle for ExclusiveBelief {
+    fn name(&self) -> &'static str {
+        "exclusive-belief"
+    }
+
+    fn check(&self, history: &History) -> Option<Violation> {
+        let (step, inside) = crowded(history, self.section, self.permits as usize, |_, _| true)?;
+        let rule = if self.permits == 1 { "one".into() } else { self.permits.to_string() };
+        let what = format!("{} are inside at once, where {rule} may be", list(&inside));
+        Some(Violation { step, what })
+    }
+}

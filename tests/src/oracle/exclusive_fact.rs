@@ -1,0 +1,32 @@
+use super::{Oracle, Violation, crowded, list};
+use crate::history::History;
+
+/// Never two clients that were both granted the section, have not sent their release, and whose lease, by the server's clock,
+/// still runs.
+///
+/// A violation: A is granted the lock; before A releases it and before its lease ends, B is granted it too.
+#[derive(Clone, Debug)]
+pub struct ExclusiveFact {
+    section: &'static str,
+}
+
+impl ExclusiveFact {
+    /// For the section of this name.
+    pub fn of(section: &'static str) -> ExclusiveFact {
+        ExclusiveFact { section }
+    }
+}
+
+impl Oracle for ExclusiveFact {
+    fn name(&self) -> &'static str {
+        "exclusive-fact"
+    }
+
+    fn check(&self, history: &History) -> Option<Violation> {
+        let (step, holders) = crowded(history, self.section, 1, |now, until| now < until)?;
+        Some(Violation {
+            step,
+            what: format!("{} hold the lock, each with a lease that still runs", list(&holders)),
+        })
+    }
+}

@@ -1,0 +1,26 @@
+use super::{Oracle, Violation};
+use crate::history::{History, What};
+
+/// When all have released and nobody crashed, everything is free at once, without waiting for the lease.
+///
+/// A violation: everybody is done, and a fresh client is refused.
+#[derive(Clone, Debug)]
+pub struct NoLeak;
+
+impl Oracle for NoLeak {
+    fn name(&self) -> &'static str {
+        "no-leak"
+    }
+
+    fn check(&self, history: &History) -> Option<Violation> {
+        history.events.iter().find_map(|event| match event.what {
+            What::Probed { granted, wanted, after_lease: false } if granted < wanted => Some(Violation {
+                step: event.step,
+                what: format!(
+                    "all have released and nobody crashed, yet fresh clients got {granted} of {wanted}"
+                ),
+            }),
+            _ => None,
+        })
+    }
+}

@@ -1,0 +1,36 @@
+use super::{Oracle, Violation, crowded, list};
+use crate::history::History;
+
+/// Never more than `permits` clients that were granted the section, have not sent their release, and whose lease, by the
+/// server's clock, still runs.
+///
+/// A violation: with one permit, A is granted it; before A releases it and before its lease ends, B is granted it too.
+#[derive(Clone, Debug)]
+pub struct OverIssue {
+    section: &'static str,
+    permits: u32,
+}
+
+impl OverIssue {
+    /// For the section of this name, with this many permits.
+    pub fn of(section: &'static str, permits: u32) -> OverIssue {
+        OverIssue { section, permits }
+    }
+}
+
+impl Oracle for OverIssue {
+    fn name(&self) -> &'static str {
+        "over-issue"
+    }
+
+    fn check(&self, history: &History) -> Option<Violation> {
+        let (step, holders) =
+            crowded(history, self.section, self.permits as usize, |now, until| now < until)?;
+        let (issued, permits) = (holders.len(), self.permits);
+        let what = format!(
+            "{} hold {issued} of {permits} permits, each with a lease that still runs",
+            list(&holders)
+        );
+        Some(Violation { step, what })
+    }
+}

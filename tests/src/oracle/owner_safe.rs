@@ -1,0 +1,24 @@
+use super::{Oracle, Violation};
+use crate::history::{History, What};
+
+/// No client's release, renewal or takeover ends another's unexpired grant.
+///
+/// A violation: A's DEL removes the key that says that B holds the lock.
+#[derive(Clone, Debug)]
+pub struct OwnerSafe;
+
+impl Oracle for OwnerSafe {
+    fn name(&self) -> &'static str {
+        "owner-safe"
+    }
+
+    fn check(&self, history: &History) -> Option<Violation> {
+        history.events.iter().find_map(|event| match event.what {
+            What::Ended { holder, by } => Some(Violation {
+                step: event.step,
+                what: format!("{by} ended the grant of {holder}, whose lease still runs"),
+            }),
+            _ => None,
+        })
+    }
+}

@@ -1,0 +1,24 @@
+use super::{Oracle, Violation};
+use crate::history::{History, What};
+
+/// After a crash, and one lease and some grace later, a fresh client gets the lock, or fresh clients all permits.
+///
+/// A violation: a holder crashed, and its key stays for ever.
+#[derive(Clone, Debug)]
+pub struct Recovers;
+
+impl Oracle for Recovers {
+    fn name(&self) -> &'static str {
+        "recovers"
+    }
+
+    fn check(&self, history: &History) -> Option<Violation> {
+        history.events.iter().find_map(|event| match event.what {
+            What::Probed { granted, wanted, after_lease: true } if granted < wanted => Some(Violation {
+                step: event.step,
+                what: format!("a lease after the crash, fresh clients got {granted} of {wanted}"),
+            }),
+            _ => None,
+        })
+    }
+}

@@ -1,0 +1,133 @@
+//! What is to be tested: actors, what may go wrong, what must hold.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::fault::Faults;
+use crate::history::Seen;
+use crate::link::Client;
+use crate::oracle::Oracle;
+use crate::schedule::ACTORS_MAX;
+
+/// What an actor may end with: anything that `?` can turn into an error.
+pub type ActorError = Box<dyn std::error::Error + Send + Sync>;
+
+/// An actor's code.
+pub(crate) type Act<R> =
+    Arc<dyn Fn(Client) -> Pin<Box<dyn Future<Output = Result<R, ActorError>> + Send>> + Send + Sync>;
+
+/// A test: who does what, what may go wrong, and what must hold.
+#[derive(Clone)]
+pub struct Scenario {
+    pub(crate) name: String,
+    pub(crate) actors: Vec<Act<()>>,
+    pub(crate) before: Option<Act<()>>,
+    pub(crate) probe: Option<(u32, Act<bool>)>,
+    pub(crate) lease: Duration,
+    pub(crate) faults: Faults,
+    pub(crate) oracles: Vec<Arc<dyn Oracle>>,
+    pub(crate) must_see: Seen,
+}
+
+impl Scenario {
+    /// A scenario without actors. The name is for people.
+    pub fn new(name: impl Into<String>) -> Scenario {
+        Scenario {
+            name: name.into(),
+            actors: Vec::new(),
+            before: None,
+            probe: None,
+            lease: Duration::from_secs(10),
+            faults: Faults::none(),
+            oracles: Vec::new(),
+            must_see: Seen::default(),
+        }
+    }
+
+    /// Adds `count` actors that all run this code. An actor that ends with an error fails the test.
+    ///
+    /// # Panics
+    /// More than 26 actors: each has a letter for its name.
+    pub fn actors<F, Fut>(mut self, count: usize, act: F) -> Scenario
+    where
+        F: Fn(Client) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), ActorError>> + Send + 'static,
+    {
+        let act = boxed(act);
+        self.actors.extend(std::iter::repeat_n(act, count));
+        assert!(self.actors.len() <= ACTORS_MAX, "a scenario has at most {ACTORS_MAX} actors");
+        self
+    }
+
+    /// Runs before every execution, alone and outside of its steps: data that must be there, scripts to be loaded.
+    pub fn before<F, Fut>(mut self, act: F) -> Scenario
+    where
+        F: Fn(Client) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), ActorError>> + Send + 'static,
+    {
+        self.before = Some(boxed(act));
+        self
+    }
+
+    /// When all is over, this many fresh clients try to get everything that there is to get; each says whether it was granted.
+    /// [`crate::oracle::NoLeak`] and [`crate::oracle::Recovers`] judge by it.
+    pub fn probe<F, Fut>(mut self, count: u32, act: F) -> Scenario
+    where
+        F: Fn(Client) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<bool, ActorError>> + Send + 'static,
+    {
+        self.probe = Some((count, boxed(act)));
+        self
+    }
+
+    /// How long a grant lasts; ten seconds unless told otherwise.
+    pub fn lease(self, lease: Duration) -> Scenario {
+        Scenario { lease, ..self }
+    }
+
+    /// What may go wrong.
+    pub fn faults(self, faults: Faults) -> Scenario {
+        Scenario { faults, ..self }
+    }
+
+    /// Something that must hold in every execution.
+    pub fn always(mut self, oracle: impl Oracle + 'static) -> Scenario {
+        self.oracles.push(Arc::new(oracle));
+        self
+    }
+
+    /// What must have happened in some execution, or a pass means nothing.
+    pub fn must_see(self, must_see: Seen) -> Scenario {
+        Scenario { must_see, ..self }
+    }
+
+    /// The same with only the first `count` actors.
+    pub(crate) fn with_actors(&self, count: usize) -> Scenario {
+        let mut fewer = self.clone();
+        fewer.actors.truncate(count);
+        fewer
+    }
+}
+
+fn boxed<R, F, Fut>(act: F) -> Act<R>
+where
+    F: Fn(Client) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<R, ActorError>> + Send + 'static,
+{
+    Arc::new(move |client| Box::pin(act(client)))
+}
+
+impl fmt::Debug for Scenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scenario")
+            .field("name", &self.name)
+            .field("actors", &self.actors.len())
+            .field("lease", &self.lease)
+            .field("faults", &self.faults)
+            .field("oracles", &self.oracles)
+            .finish_non_exhaustive()
+    }
+}

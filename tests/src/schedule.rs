@@ -1,0 +1,143 @@
+//! A schedule: the steps that decide one execution, and nothing else decides it. As text, one step a line, for people to read
+//! and to edit.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// A client of a scenario: `A`, `B`, … in text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Actor(pub usize);
+
+/// Most actors in a scenario: one letter each.
+pub const ACTORS_MAX: usize = 26;
+
+/// One step of an execution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The actor starts, if it has not; then its next command runs, and the reply is delivered. `A`, or `A.2` for its second
+    /// connection.
+    Run(Actor, usize),
+    /// The actor starts and stalls before its first command. `start A`
+    Start(Actor),
+    /// Time moves. `time +10001ms`
+    Advance(Duration),
+    /// The actor ends without a word. `crash A`
+    Crash(Actor),
+    /// The actor's clock is wrong by these milliseconds. `skew A -10000ms`
+    Skew(Actor, i64),
+}
+
+/// The steps of one execution, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Schedule {
+    /// The steps.
+    pub steps: Vec<Step>,
+}
+
+impl fmt::Display for Actor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let letter = u8::try_from(self.0).ok().filter(|&n| usize::from(n) < ACTORS_MAX);
+        match letter {
+            Some(n) => f.pad((b'A' + n).escape_ascii().to_string().as_str()),
+            None => f.pad(&format!("probe{}", self.0 - ACTORS_MAX + 1)),
+        }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Step::Run(actor, 0) => write!(f, "{actor}"),
+            Step::Run(actor, connection) => write!(f, "{actor}.{}", connection + 1),
+            Step::Start(actor) => write!(f, "start {actor}"),
+            Step::Advance(span) => write!(f, "time +{}ms", span.as_millis()),
+            Step::Crash(actor) => write!(f, "crash {actor}"),
+            Step::Skew(actor, millis) => write!(f, "skew {actor} {millis:+}ms"),
+        }
+    }
+}
+
+impl fmt::Display for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.steps.iter().try_for_each(|step| writeln!(f, "{step}"))
+    }
+}
+
+/// Why a line is no step.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {text:?} is no step: write `A`, `start A`, `crash A`, `skew A +5ms` or `time +5ms`")]
+pub struct ParseError {
+    /// Counted from 1.
+    pub line: usize,
+    /// The line.
+    pub text: String,
+}
+
+/// One step a line; blank lines and what follows a `#` are comments. After an actor, the rest of the line is a comment too: the
+/// command that was seen there when the schedule was written.
+impl FromStr for Schedule {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Schedule, ParseError> {
+        let mut steps = Vec::new();
+        for (idx, line) in text.lines().enumerate() {
+            let code = line.split('#').next().unwrap_or_default().trim();
+            if !code.is_empty() {
+                let no_step = || ParseError { line: idx + 1, text: line.into() };
+                steps.push(parse_step(code).ok_or_else(no_step)?);
+            }
+        }
+        Ok(Schedule { steps })
+    }
+}
+
+fn parse_step(code: &str) -> Option<Step> {
+    let mut words = code.split_whitespace();
+    Some(match words.next()? {
+        "start" => Step::Start(parse_actor(words.next()?)?),
+        "crash" => Step::Crash(parse_actor(words.next()?)?),
+        "skew" => Step::Skew(parse_actor(words.next()?)?, parse_millis(words.next()?)?),
+        "time" => Step::Advance(Duration::from_millis(u64::try_from(parse_millis(words.next()?)?).ok()?)),
+        lane => match lane.split_once('.') {
+            Some((actor, connection)) => {
+                Step::Run(parse_actor(actor)?, connection.parse::<usize>().ok()?.checked_sub(1)?)
+            }
+            None => Step::Run(parse_actor(lane)?, 0),
+        },
+    })
+}
+
+fn parse_actor(word: &str) -> Option<Actor> {
+    match word.as_bytes() {
+        [letter @ b'A'..=b'Z'] => Some(Actor(usize::from(letter - b'A'))),
+        _ => None,
+    }
+}
+
+fn parse_millis(word: &str) -> Option<i64> {
+    word.strip_suffix("ms")?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_and_back() {
+        let text = "A\nB.2\nstart C\ntime +10001ms\ncrash A\nskew B -10000ms\nskew B +5ms\n";
+        let schedule: Schedule = text.parse().unwrap();
+        assert_eq!(schedule.to_string(), text);
+    }
+
+    #[test]
+    fn comments_are_skipped_and_mistakes_are_shown() {
+        let schedule: Schedule = "# a note\n\n  A  SET lock 1 NX  # first\n".parse().unwrap();
+        assert_eq!(schedule.steps, [Step::Run(Actor(0), 0)]);
+        let error = "A\nskip B".parse::<Schedule>().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            r#"line 2: "skip B" is no step: write `A`, `start A`, `crash A`, `skew A +5ms` or `time +5ms`"#
+        );
+    }
+}

@@ -1,0 +1,313 @@
+//! What the clients of one execution share: the gate at which their commands wait, the server behind it, and the history.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::Duration;
+
+use emulator::{Clock, Emulator, Timestamp};
+use locks::Record;
+use redis::ConnectionLike as _;
+use tokio::time::Instant;
+
+use crate::history::{Event, History, What};
+use crate::idle::Idle;
+use crate::schedule::{Actor, Step};
+
+/// Where the commands of a scenario run.
+#[derive(Clone, Debug)]
+pub enum Server {
+    /// In this process.
+    Emulator(Emulator),
+    /// On a real server, in the selected database, which is emptied first.
+    Redis(redis::Client),
+}
+
+/// How much a history tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recording {
+    /// What oracles need.
+    Lean,
+    /// Commands, replies and changed keys too.
+    Full,
+}
+
+/// One execution's shared state.
+pub(crate) struct World {
+    pub(crate) server: Server,
+    pub(crate) idle: Arc<Idle>,
+    pub(crate) lease: Duration,
+    pub(crate) recording: Recording,
+    origin: Instant,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+pub(crate) struct State {
+    pub(crate) actors: Vec<ActorState>,
+    pub(crate) lanes: Vec<Lane>,
+    pub(crate) history: History,
+    grants: Vec<Grant>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct ActorState {
+    pub(crate) actor: Actor,
+    pub(crate) is_started: bool,
+    pub(crate) is_finished: bool,
+    pub(crate) is_crashed: bool,
+    pub(crate) skew_ms: i64,
+    /// How many unique names it has drawn.
+    pub(crate) names: u32,
+    /// When its last request came to the gate.
+    sent_at: Duration,
+    /// It is inside this section until its next command runs.
+    leaving: Option<&'static str>,
+}
+
+/// One connection of an actor, at the gate.
+pub(crate) struct Lane {
+    pub(crate) actor: Actor,
+    /// Which of the actor's connections, from 0.
+    pub(crate) nth: usize,
+    pub(crate) turn: Turn,
+}
+
+/// Whose turn it is on a lane.
+pub(crate) enum Turn {
+    /// No request waits.
+    Idle,
+    /// A request waits to be let through.
+    Waiting(Waker),
+    /// It may go.
+    Granted,
+}
+
+/// A client inside a section.
+struct Grant {
+    actor: Actor,
+    section: &'static str,
+    until: Duration,
+    /// Where the server keeps it; `None` if that is not known, or was ended.
+    record: Option<Record>,
+}
+
+impl World {
+    pub(crate) fn new(
+        server: Server,
+        idle: Arc<Idle>,
+        lease: Duration,
+        recording: Recording,
+        actors: usize,
+    ) -> Arc<World> {
+        let clock = Clock::tokio();
+        if let Server::Emulator(emulator) = &server {
+            emulator.reset(clock);
+        }
+        let state =
+            State { actors: (0..actors).map(|n| ActorState::new(Actor(n))).collect(), ..State::default() };
+        #[expect(clippy::disallowed_methods, reason = "the paused clock of this execution's own runtime")]
+        let origin = Instant::now();
+        Arc::new(World { server, idle, lease, recording, origin, state: Mutex::new(state) })
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// True time since the start.
+    pub(crate) fn now(&self) -> Duration {
+        #[expect(clippy::disallowed_methods, reason = "the paused clock of this execution's own runtime")]
+        Instant::now().duration_since(self.origin)
+    }
+
+    pub(crate) fn instant(&self, at: Duration) -> Instant {
+        self.origin + at
+    }
+
+    pub(crate) fn record(&self, what: What) {
+        let at = self.now();
+        self.state().record(at, what);
+    }
+
+    /// The client enters a section; the lease counts from `since`, or from when its last request was sent.
+    pub(crate) fn enter(
+        &self,
+        actor: Actor,
+        section: &'static str,
+        since: Option<Duration>,
+        record: Option<Record>,
+    ) {
+        let at = self.now();
+        let mut state = self.state();
+        let until = since.unwrap_or(state.actors[state.idx(actor)].sent_at) + self.lease;
+        state.record(at, What::Enter { actor, section, until });
+        state.grants.push(Grant { actor, section, until, record });
+        let idx = state.idx(actor);
+        state.actors[idx].leaving = Some(section);
+    }
+
+    /// The client is no longer inside, if it still was.
+    pub(crate) fn leave(&self, actor: Actor) {
+        let at = self.now();
+        self.state().leave(actor, at);
+    }
+
+    pub(crate) fn crash(&self, actor: Actor) {
+        let at = self.now();
+        let mut state = self.state();
+        state.leave(actor, at);
+        state.history.seen.crash = true;
+        state.record(at, What::Crashed { actor });
+        let idx = state.idx(actor);
+        state.actors[idx].is_crashed = true;
+        state.lanes.iter_mut().filter(|lane| lane.actor == actor).for_each(|lane| lane.turn = Turn::Idle);
+    }
+
+    pub(crate) fn advanced(&self, by: Duration) {
+        let at = self.now();
+        let mut state = self.state();
+        state.record(at, What::Advanced { by });
+        let overrun: Vec<Actor> =
+            state.grants.iter().filter(|g| at >= g.until && at - by < g.until).map(|g| g.actor).collect();
+        for actor in overrun {
+            state.history.seen.overrun = true;
+            state.record(at, What::Overrun { actor });
+        }
+    }
+
+    /// Bookkeeping right before a command of this actor runs.
+    pub(crate) fn before_command(&self, actor: Actor) {
+        let at = self.now();
+        let mut state = self.state();
+        let idx = state.idx(actor);
+        if state.actors[idx].leaving.is_some() {
+            state.leave(actor, at);
+        } else if state.grants.iter().any(|grant| grant.actor != actor) {
+            state.history.seen.contention = true;
+        }
+        if state.actors[idx].skew_ms != 0 {
+            state.history.seen.skew = true;
+        }
+    }
+
+    /// Bookkeeping right after: whose unexpired grant has the server lost by it?
+    pub(crate) fn after_command(&self, by: Actor) {
+        let mut state = self.state();
+        if state.grants.is_empty() {
+            return;
+        }
+        let at = self.now();
+        let ended: Vec<Actor> = state
+            .grants
+            .iter_mut()
+            .filter(|grant| grant.actor != by && at < grant.until)
+            .filter(|grant| grant.record.as_ref().is_some_and(|record| !self.server.has(record)))
+            .map(|grant| {
+                grant.record = None;
+                grant.actor
+            })
+            .collect();
+        for holder in ended {
+            state.record(at, What::Ended { holder, by });
+        }
+    }
+
+    /// The instants after now that matter: where a key's time to live ends, and where a client's lease does.
+    pub(crate) fn next_instant(&self) -> Option<Duration> {
+        let now = self.now();
+        let of_keys = match &self.server {
+            Server::Emulator(emulator) => emulator.next_deadline(Timestamp::EPOCH + now),
+            Server::Redis(_) => None,
+        };
+        let of_keys = of_keys.map(|deadline| deadline.since(Timestamp::EPOCH));
+        let state = self.state();
+        state.grants.iter().map(|grant| grant.until).chain(of_keys).filter(|&at| at > now).min()
+    }
+}
+
+impl State {
+    pub(crate) fn idx(&self, actor: Actor) -> usize {
+        // Probes come after the actors, in the order of their numbers; there are few of them.
+        match self.actors.get(actor.0) {
+            Some(state) if state.actor == actor => actor.0,
+            _ => self.actors.iter().position(|state| state.actor == actor).expect("every actor has a state"),
+        }
+    }
+
+    pub(crate) fn record(&mut self, at: Duration, what: What) {
+        self.history.events.push(Event { step: self.history.steps.len(), at, what });
+    }
+
+    pub(crate) fn sent(&mut self, actor: Actor, at: Duration) {
+        let idx = self.idx(actor);
+        self.actors[idx].sent_at = at;
+    }
+
+    /// The next request of this lane is let through.
+    pub(crate) fn grant(&mut self, lane: usize) {
+        if let Turn::Waiting(waker) = std::mem::replace(&mut self.lanes[lane].turn, Turn::Granted) {
+            waker.wake();
+        }
+    }
+
+    pub(crate) fn last_step(&self) -> Option<Step> {
+        self.history.steps.last().copied()
+    }
+
+    fn leave(&mut self, actor: Actor, at: Duration) {
+        let idx = self.idx(actor);
+        if let Some(section) = self.actors[idx].leaving.take() {
+            self.grants.retain(|grant| grant.actor != actor || grant.section != section);
+            self.record(at, What::Leave { actor, section });
+        }
+    }
+}
+
+impl ActorState {
+    pub(crate) fn new(actor: Actor) -> ActorState {
+        ActorState {
+            actor,
+            is_started: false,
+            is_finished: false,
+            is_crashed: false,
+            skew_ms: 0,
+            names: 0,
+            sent_at: Duration::ZERO,
+            leaving: None,
+        }
+    }
+
+    /// It has started, and may still do something.
+    pub(crate) fn is_running(&self) -> bool {
+        self.is_started && !self.is_finished && !self.is_crashed
+    }
+}
+
+impl Server {
+    /// Whether the server still has this grant.
+    fn has(&self, record: &Record) -> bool {
+        match self {
+            Server::Emulator(emulator) => match record {
+                Record::Key(key) => emulator.exists(key),
+                Record::Value(key, value) => emulator.get(key).is_some_and(|held| held == value.as_bytes()),
+                Record::Member(key, member) => emulator.score(key, member).is_some(),
+            },
+            // The real server is asked by a connection of its own; one that does not answer has lost everything.
+            Server::Redis(client) => {
+                client.clone().req_command(&question(record)).is_ok_and(|answer| match record {
+                    Record::Value(_, value) => answer == redis::Value::BulkString(value.clone().into_bytes()),
+                    Record::Key(_) => answer == redis::Value::Int(1),
+                    Record::Member(..) => answer != redis::Value::Nil,
+                })
+            }
+        }
+    }
+}
+
+fn question(record: &Record) -> redis::Cmd {
+    match record {
+        Record::Key(key) => redis::cmd("EXISTS").arg(key).to_owned(),
+        Record::Value(key, _) => redis::cmd("GET").arg(key).to_owned(),
+        Record::Member(key, member) => redis::cmd("ZSCORE").arg(key).arg(member).to_owned(),
+    }
+}
