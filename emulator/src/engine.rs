@@ -10,7 +10,7 @@ use crate::command;
 use crate::footprint::{Access, Footprint, Resource};
 use crate::keyspace::Keyspace;
 use crate::reply::Reply;
-use crate::script::{Host, Scripts};
+use crate::script::{Host, Known, Rules, Scripts};
 
 /// One server's state. Whoever holds it runs commands; that is what makes them atomic.
 #[derive(Default)]
@@ -21,7 +21,8 @@ pub struct Engine {
     pub scripts: Scripts<ScriptHost>,
     clock: Option<Clock>,
     clients_opened: ClientId,
-    watched: BTreeMap<(usize, Bytes), BTreeSet<ClientId>>,
+    /// By whom each key is watched, and the deadline it had when that began.
+    watched: BTreeMap<(usize, Bytes), BTreeMap<ClientId, Option<i64>>>,
     /// Clients that watch a key which has changed since.
     dirty: BTreeSet<ClientId>,
 }
@@ -53,6 +54,18 @@ impl Engine {
         self.dirty.clear();
     }
 
+    /// A copy of the data and of the known scripts.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot { keyspace: self.keyspace.clone(), scripts: self.scripts.known().clone() }
+    }
+
+    /// Back to a copy. For clients that watch keys, every key has changed.
+    pub fn restore(&mut self, snapshot: &Snapshot) {
+        self.keyspace.clone_from(&snapshot.keyspace);
+        self.scripts.set_known(&snapshot.scripts);
+        self.dirty.extend(self.watched.values().flat_map(BTreeMap::keys));
+    }
+
     /// Starts one execution: reads the clock once, and forgets the footprint of the one before.
     pub(crate) fn begin(&mut self) {
         self.keyspace.begin(self.now());
@@ -74,12 +87,12 @@ impl Engine {
             match resource {
                 Resource::Key { db, key } => {
                     if let Some(watchers) = self.watched.get(&(db, Bytes::copy_from_slice(key))) {
-                        self.dirty.extend(watchers);
+                        self.dirty.extend(watchers.keys());
                     }
                 }
                 Resource::Database(db) => {
                     let of_db = self.watched.iter().filter(|((watched_db, _), _)| *watched_db == db);
-                    self.dirty.extend(of_db.flat_map(|(_, watchers)| watchers));
+                    self.dirty.extend(of_db.flat_map(|(_, watchers)| watchers.keys()));
                 }
                 Resource::Clock | Resource::Scripts => {}
             }
@@ -92,7 +105,22 @@ impl Engine {
     }
 
     pub(crate) fn watch(&mut self, client: ClientId, db: usize, key: &[u8]) {
-        self.watched.entry((db, Bytes::copy_from_slice(key))).or_default().insert(client);
+        let deadline = self.keyspace.db(db).deadline(key).flatten();
+        let watchers = self.watched.entry((db, Bytes::copy_from_slice(key))).or_default();
+        watchers.entry(client).or_insert(deadline);
+    }
+
+    /// Looks at what a client watches, because what EXEC does depends on it, and says whether a key has expired since it was
+    /// watched. Nobody need have noticed that; a key that had expired before does not count.
+    pub(crate) fn look_at_watched(&mut self, client: ClientId) -> bool {
+        let mut has_expired = false;
+        for ((db, key), watchers) in &self.watched {
+            let Some(deadline) = watchers.get(&client) else { continue };
+            let mut db = self.keyspace.db(*db);
+            db.lookup(key);
+            has_expired |= deadline.is_some_and(|deadline| db.now().millis() > deadline);
+        }
+        has_expired
     }
 
     /// Stops watching, and says whether a watched key had changed.
@@ -105,6 +133,13 @@ impl Engine {
     }
 }
 
+/// What a server holds: its data, with absolute deadlines, and the scripts that it knows.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    keyspace: Keyspace,
+    scripts: Known,
+}
+
 /// The engine on loan to a running script, with the client that the script calls commands as.
 pub struct ScriptHost {
     pub(crate) engine: Engine,
@@ -112,7 +147,8 @@ pub struct ScriptHost {
 }
 
 impl Host for ScriptHost {
-    fn call(&mut self, argv: &[&[u8]]) -> Reply {
-        command::call_from_script(&mut self.engine, &mut self.client, argv)
+    fn call(&mut self, argv: &[&[u8]], rules: Rules) -> Reply {
+        self.client.protocol = rules.protocol;
+        command::call_from_script(&mut self.engine, &mut self.client, argv, rules)
     }
 }

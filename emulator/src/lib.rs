@@ -47,6 +47,7 @@ use tokio::net::ToSocketAddrs;
 pub use clock::{Clock, Timestamp};
 pub use connection::Connection;
 pub use direct::DirectConnection;
+pub use engine::Snapshot;
 pub use error::Error;
 pub use footprint::{Access, Footprint, Resource};
 pub use reply::Reply;
@@ -125,6 +126,16 @@ impl Emulator {
     /// compiled stay, where no client can see them. Connections stay open.
     pub fn reset(&self, clock: Clock) {
         self.shared.engine().reset(clock);
+    }
+
+    /// A copy of everything that the server holds, to come back to.
+    pub fn snapshot(&self) -> Snapshot {
+        self.shared.engine().snapshot()
+    }
+
+    /// Back to a copy, which may come from another emulator. Deadlines are absolute, so the clock decides what has expired.
+    pub fn restore(&self, snapshot: &Snapshot) {
+        self.shared.engine().restore(snapshot);
     }
 
     /// What the last command, transaction or script touched.

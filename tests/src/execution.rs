@@ -1,19 +1,19 @@
 //! Runs one execution of a scenario: one paused tokio runtime, actors as tasks, and a step chosen whenever nothing is
 //! runnable. Nothing but the policy decides what happens.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use emulator::{Clock, Emulator};
+use emulator::{Clock, Emulator, Snapshot};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::AbortHandle;
 
-use crate::history::{History, What};
+use crate::history::{Event, History, What};
 use crate::idle::Idle;
 use crate::link::Client;
 use crate::scenario::{Act, Scenario};
 use crate::schedule::{ACTORS_MAX, Actor, Step};
-use crate::world::{ActorState, Recording, Server, Turn, World};
+use crate::world::{ActorState, Pass, Recording, Server, Turn, World};
 
 /// Steps in one execution before it is cut: code that retries for ever is cut here.
 pub const STEPS_MAX: usize = 1_000;
@@ -43,6 +43,8 @@ pub struct Runner {
     runtime: Runtime,
     idle: Arc<Idle>,
     emulator: Emulator,
+    /// What the emulator held after the code that a scenario runs first.
+    prepared: Option<(Act<()>, Snapshot)>,
 }
 
 impl Default for Runner {
@@ -55,7 +57,8 @@ impl Runner {
     /// A runner with an emulator of its own.
     pub fn new() -> Runner {
         let idle = Arc::new(Idle::default());
-        Runner { runtime: build_runtime(idle.clone()), idle, emulator: Emulator::with_clock(Clock::manual()) }
+        let emulator = Emulator::with_clock(Clock::manual());
+        Runner { runtime: build_runtime(idle.clone()), idle, emulator, prepared: None }
     }
 
     /// Runs one execution on the emulator.
@@ -72,17 +75,19 @@ impl Runner {
         policy: &mut dyn Policy,
         recording: Recording,
     ) -> History {
-        let mut tasks = Vec::new();
+        let mut tasks = vec![None; scenario.actors.len()];
         let history = self.runtime.block_on(async {
             let world =
                 World::new(server, self.idle.clone(), scenario.lease, recording, scenario.actors.len());
-            let mut execution = Execution { scenario, policy, world, tasks: &mut tasks, stalls: 0 };
+            let mut execution = Execution { scenario, policy, world, tasks: &mut tasks, prepared: &mut self.prepared, stalls: 0 };
             execution.run().await;
             std::mem::take(&mut execution.world.state().history)
         });
         // What an execution leaves behind must not be there in the next.
-        tasks.iter().for_each(AbortHandle::abort);
-        self.runtime.block_on(tokio::task::yield_now());
+        if self.runtime.metrics().num_alive_tasks() > 0 {
+            tasks.iter().flatten().for_each(AbortHandle::abort);
+            self.runtime.block_on(tokio::task::yield_now());
+        }
         if self.runtime.metrics().num_alive_tasks() > 0 {
             self.runtime = build_runtime(self.idle.clone());
         }
@@ -103,7 +108,9 @@ struct Execution<'a> {
     scenario: &'a Scenario,
     policy: &'a mut dyn Policy,
     world: Arc<World>,
-    tasks: &'a mut Vec<AbortHandle>,
+    /// Each actor's task, at its place.
+    tasks: &'a mut Vec<Option<AbortHandle>>,
+    prepared: &'a mut Option<(Act<()>, Snapshot)>,
     stalls: u32,
 }
 
@@ -116,8 +123,7 @@ impl Execution<'_> {
             flushed.unwrap_or_else(|error| panic!("{client:?} does not answer: {error}"));
         }
         if let Some(before) = &self.scenario.before {
-            self.run_alone(ACTORS_MAX, before).await;
-            self.world.state().history = History::default();
+            self.prepare(before).await;
         }
         let mut enabled = Vec::new();
         for _ in 0..STEPS_MAX {
@@ -141,6 +147,33 @@ impl Execution<'_> {
             }
         }
         self.heal().await;
+    }
+
+    /// Brings the server to where every execution of the scenario begins. On the emulator that is done once, and then
+    /// restored.
+    async fn prepare(&mut self, before: &Act<()>) {
+        let Server::Emulator(emulator) = &self.world.server else {
+            return self.run_before(before).await;
+        };
+        match self.prepared {
+            Some((act, snapshot)) if Arc::ptr_eq(act, before) => emulator.restore(snapshot),
+            _ => {
+                self.run_before(before).await;
+                *self.prepared = Some((before.clone(), emulator.snapshot()));
+            }
+        }
+    }
+
+    /// Runs it, and forgets that there was such an actor.
+    async fn run_before(&self, before: &Act<()>) {
+        self.run_alone(ACTORS_MAX, before).await;
+        let mut state = self.world.state();
+        let is_failure = |event: &Event| matches!(event.what, What::Failed { .. });
+        let mut history = std::mem::take(&mut state.history);
+        history.events.retain(is_failure);
+        state.history.events = history.events;
+        state.actors.pop();
+        state.lanes.clear();
     }
 
     /// What can happen now, the likeliest first: whoever ran last goes on, then the others, then the faults.
@@ -179,9 +212,10 @@ impl Execution<'_> {
         if can_stall {
             enabled.extend(unstarted().map(Step::Start));
         }
-        let has_begun = state.actors.iter().any(|state| state.is_started);
         drop(state);
-        if can_stall && has_begun && !enabled.is_empty() && !matches!(last_step, Some(Step::Advance(_))) {
+        // Before anybody has done anything, time is as good as any other; and two steps of time are one longer step.
+        let time_matters = last_step.is_some_and(|step| !matches!(step, Step::Advance(_)));
+        if can_stall && time_matters && !enabled.is_empty() {
             let now = self.world.now();
             let next = self.world.next_instant();
             let spans = match next {
@@ -197,13 +231,13 @@ impl Execution<'_> {
     async fn take(&mut self, step: Step) {
         self.world.state().history.steps.push(step);
         match step {
-            Step::Run(actor, connection) => {
-                self.start(actor).await;
-                self.let_through(actor, connection).await;
+            Step::Run(actor, _) if !self.world.state().actors[actor.0].is_started => {
+                self.start(actor, Pass::Once).await;
             }
+            Step::Run(actor, connection) => self.let_through(actor, connection).await,
             Step::Start(actor) => {
                 self.stalls += 1;
-                self.start(actor).await;
+                self.start(actor, Pass::None).await;
                 self.world.record(What::Started { actor });
             }
             Step::Advance(span) => {
@@ -212,7 +246,7 @@ impl Execution<'_> {
             }
             Step::Crash(actor) => {
                 self.world.crash(actor);
-                self.tasks[actor.0].abort();
+                self.tasks[actor.0].take().inspect(AbortHandle::abort);
                 self.world.idle.wait().await;
             }
             Step::Skew(actor, by_ms) => {
@@ -225,26 +259,23 @@ impl Execution<'_> {
         }
     }
 
-    /// Starts an actor that has not started, and waits until its first request is at the gate.
-    async fn start(&mut self, actor: Actor) {
-        let is_started = std::mem::replace(&mut self.world.state().actors[actor.0].is_started, true);
-        if !is_started {
-            // Tasks stand at the place of their actor, so that a crash finds its own.
-            let act = self.scenario.actors[actor.0].clone();
-            let task = self.spawn(actor, &act, |_, ()| {});
-            if self.tasks.len() <= actor.0 {
-                self.tasks.resize(actor.0 + 1, task.clone());
-            }
-            self.tasks[actor.0] = task;
-            self.world.idle.wait().await;
+    /// Starts an actor, and waits until it waits: at the gate, or behind it if its first request may pass.
+    async fn start(&mut self, actor: Actor, pass: Pass) {
+        {
+            let mut state = self.world.state();
+            let state = &mut state.actors[actor.0];
+            (state.is_started, state.pass) = (true, pass);
         }
+        let task = self.spawn(actor, &self.scenario.actors[actor.0], |_| {});
+        self.tasks[actor.0] = Some(task);
+        self.world.idle.wait().await;
     }
 
     fn spawn<R: 'static>(
         &self,
         actor: Actor,
         act: &Act<R>,
-        done: impl FnOnce(&World, R) + Send + 'static,
+        done: impl FnOnce(R) + Send + 'static,
     ) -> AbortHandle {
         let client = Client::new(self.world.clone(), actor);
         let finish = Finish { world: self.world.clone(), actor };
@@ -253,7 +284,7 @@ impl Execution<'_> {
             // Dropped last, and also when the actor panics.
             let finish = finish;
             match run.await {
-                Ok(result) => done(&finish.world, result),
+                Ok(result) => done(result),
                 Err(error) => finish.world.record(What::Failed { actor, error: error.to_string() }),
             }
         })
@@ -274,7 +305,7 @@ impl Execution<'_> {
     }
 
     /// Moves time on by `span`, or until a timer of a client's made it do something; says whether anything did.
-    async fn advance(&mut self, span: Duration) -> bool {
+    async fn advance(&self, span: Duration) -> bool {
         let (before, activity) = (self.world.now(), self.world.idle.activity());
         let is_over = {
             // With the driver asleep too, the runtime moves its paused clock from timer to timer, whosever they are.
@@ -330,8 +361,8 @@ impl Execution<'_> {
             }
         }
         let mut granted = 0;
-        for n in 0..*wanted {
-            granted += u32::from(self.run_alone(ACTORS_MAX + 1 + n as usize, probe).await.unwrap_or(false));
+        for n in 1..=*wanted {
+            granted += u32::from(self.run_alone(ACTORS_MAX + n as usize, probe).await.unwrap_or(false));
         }
         self.world.record(What::Probed { granted, wanted: *wanted, after_lease });
     }
@@ -344,31 +375,26 @@ impl Execution<'_> {
     }
 
     /// Runs an actor from start to end while nobody else moves; `None` if it failed or never ended.
-    async fn run_alone<R: Send + 'static>(&mut self, number: usize, act: &Act<R>) -> Option<R> {
+    async fn run_alone<R: Send + 'static>(&self, number: usize, act: &Act<R>) -> Option<R> {
         let actor = Actor(number);
         let mut state = ActorState::new(actor);
-        state.is_started = true;
+        (state.is_started, state.pass) = (true, Pass::Always);
         self.world.state().actors.push(state);
-        let result = Arc::new(Mutex::new(None));
-        let slot = result.clone();
-        let task = self.spawn(actor, act, move |_, value| {
-            *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
-        });
+        let (send, mut receive) = tokio::sync::oneshot::channel();
+        let task = self.spawn(actor, act, |result| _ = send.send(result));
         self.world.idle.wait().await;
+        let is_running = || {
+            let state = self.world.state();
+            state.actors[state.idx(actor)].is_running()
+        };
+        // It may sleep, and go on by itself.
         for _ in 0..STEPS_MAX {
-            let waiting = self.waiting_lane(actor);
-            let is_running = {
-                let state = self.world.state();
-                state.actors[state.idx(actor)].is_running()
-            };
-            match waiting {
-                Some(connection) => self.let_through(actor, connection).await,
-                None if is_running && self.advance(TIMER_MAX).await => {}
-                None => break,
+            if !is_running() || !self.advance(TIMER_MAX).await {
+                break;
             }
         }
         task.abort();
-        result.lock().unwrap_or_else(PoisonError::into_inner).take()
+        receive.try_recv().ok()
     }
 }
 

@@ -14,7 +14,7 @@ use redis::{Arg, Cmd, Pipeline, RedisFuture, RedisResult, Value};
 
 use crate::history::What;
 use crate::schedule::Actor;
-use crate::world::{Lane, Recording, Server, Turn, World};
+use crate::world::{Lane, Pass, Recording, Server, Turn, World};
 
 /// What an actor of a scenario is handed: its way to the server, and its place in the world.
 #[derive(Clone)]
@@ -158,21 +158,26 @@ impl Link {
         let sent_at = self.world.now();
         poll_fn(|cx| {
             let mut state = self.world.state();
-            let is_crashed = state.actors[state.idx(self.actor)].is_crashed;
-            match &mut state.lanes[self.lane].turn {
+            let idx = state.idx(self.actor);
+            let state = &mut *state;
+            let (actor, turn) = (&mut state.actors[idx], &mut state.lanes[self.lane].turn);
+            if actor.is_crashed {
                 // The task of a crashed client may still be polled; nothing that it sends arrives.
-                _ if is_crashed => Poll::Pending,
-                Turn::Granted => Poll::Ready(()),
-                turn => {
-                    let is_new = matches!(turn, Turn::Idle);
-                    *turn = Turn::Waiting(cx.waker().clone());
-                    if is_new {
-                        state.sent(self.actor, sent_at);
-                        self.world.idle.stir();
-                    }
-                    Poll::Pending
+                return Poll::Pending;
+            }
+            if matches!(turn, Turn::Granted) {
+                return Poll::Ready(());
+            }
+            if matches!(turn, Turn::Idle) {
+                actor.sent_at = sent_at;
+                self.world.idle.stir();
+                if actor.pass != Pass::None {
+                    actor.pass = if actor.pass == Pass::Always { Pass::Always } else { Pass::None };
+                    return Poll::Ready(());
                 }
             }
+            *turn = Turn::Waiting(cx.waker().clone());
+            Poll::Pending
         })
         .await;
     }

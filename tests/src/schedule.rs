@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A client of a scenario: `A`, `B`, … in text.
+/// A client of a scenario: `A`, `B`, … in text, and `probe 1`, … for those that try when all is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Actor(pub usize);
 
@@ -40,7 +40,7 @@ impl fmt::Display for Actor {
         let letter = u8::try_from(self.0).ok().filter(|&n| usize::from(n) < ACTORS_MAX);
         match letter {
             Some(n) => f.pad((b'A' + n).escape_ascii().to_string().as_str()),
-            None => f.pad(&format!("probe{}", self.0 - ACTORS_MAX + 1)),
+            None => f.pad(&format!("probe {}", self.0 - ACTORS_MAX)),
         }
     }
 }

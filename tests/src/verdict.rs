@@ -4,13 +4,25 @@ use std::time::Duration;
 
 use locks::{Algorithm, AnyConnection, FaultClass, Kind, Property, Terms};
 
+use crate::execution::Runner;
+use crate::explorer::{Exploration, Finding, explore_all, explore_random, replay};
 use crate::fault::Faults;
 use crate::history::Seen;
+use crate::link::Client;
 use crate::oracle::{ExclusiveBelief, ExclusiveFact, NoLeak, OverIssue, OwnerSafe, Recovers};
 use crate::scenario::Scenario;
+use crate::schedule::{Actor, Schedule, Step};
+use crate::shrink::shrink;
+use crate::world::Recording;
 
+/// How long a grant lasts in every scenario.
+pub const LEASE: Duration = Duration::from_secs(10);
+/// The section that the clients of every scenario enter.
 const SECTION: &str = "cs";
-const LEASE: Duration = Duration::from_secs(10);
+/// Most clients in a scenario: a race of three shows what a race of two cannot, and so far no race of four showed more.
+const CLIENTS_MAX: usize = 3;
+/// Most orders of commands, without any fault, that brute force is given.
+const ORDERS_MAX: u64 = 50_000;
 
 /// How many clients and permits a scenario has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,32 +33,133 @@ pub struct Size {
     pub permits: u32,
 }
 
-/// The scenario of an algorithm in a fault class.
+/// The verdict on one property of one algorithm in one fault class.
+#[derive(Clone, Debug)]
+pub struct Verdict {
+    /// The algorithm.
+    pub algorithm: &'static Algorithm,
+    /// The property.
+    pub property: Property,
+    /// What could go wrong.
+    pub class: FaultClass,
+    /// What was found.
+    pub outcome: Outcome,
+    /// How many schedules were run.
+    pub schedules: u64,
+}
+
+/// What was found.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// No schedule violates the property.
+    Holds,
+    /// This one does, and none is shorter; with the size of its scenario.
+    Violated(Finding, Size),
+    /// No schedule violates it, and none could have: this never happened.
+    Vacuous(&'static str),
+}
+
+impl Verdict {
+    /// Whether the algorithm's `SPEC` says that the property holds.
+    pub fn is_expected_to_hold(&self) -> bool {
+        self.algorithm.spec.holds(self.property, self.class)
+    }
+
+    /// Whether the verdict is the one that the `SPEC` states.
+    pub fn is_as_stated(&self) -> bool {
+        match self.outcome {
+            Outcome::Holds => self.is_expected_to_hold(),
+            Outcome::Violated(..) => !self.is_expected_to_hold(),
+            Outcome::Vacuous(_) => false,
+        }
+    }
+}
+
+/// The verdicts on all properties of an algorithm in a fault class.
+///
+/// Every schedule is run for as many clients, up to three, as brute force can take. Where that is fewer than three, `samples`
+/// schedules of three clients are drawn from the seed besides.
+pub fn check(
+    runner: &mut Runner,
+    algorithm: &'static Algorithm,
+    class: FaultClass,
+    samples: u64,
+    seed: u64,
+) -> Vec<Verdict> {
+    let sizes = sizes(runner, algorithm);
+    let mut explorations: Vec<(Size, Exploration)> = Vec::new();
+    for &size in &sizes {
+        explorations.push((size, explore_all(runner, &scenario(algorithm, class, size))));
+    }
+    if sizes[0].clients < CLIENTS_MAX {
+        let size = Size { clients: CLIENTS_MAX, ..sizes[0] };
+        let scenario = scenario(algorithm, class, size);
+        let mut sampled = explore_random(runner, &scenario, samples, seed);
+        for finding in &mut sampled.findings {
+            *finding = shrink(runner, &scenario, &finding.schedule, &finding.oracle)
+                .expect("an execution depends on its schedule alone, so the violation is there again");
+        }
+        explorations.push((size, sampled));
+    }
+    let schedules = explorations.iter().map(|(_, exploration)| exploration.schedules).sum();
+    let seen = explorations.iter().fold(Seen::default(), |seen, (_, exploration)| seen.or(exploration.seen));
+    let missing = seen.missing(must_see(class));
+    let verdict = |&property: &Property| {
+        let found = explorations.iter().filter_map(|(size, e)| Some((e.finding(property.name())?, *size)));
+        let outcome = match (found.min_by_key(|(finding, _)| finding.violation.step), missing) {
+            (Some((finding, size)), _) => Outcome::Violated(finding.clone(), size),
+            (None, Some(missing)) => Outcome::Vacuous(missing),
+            (None, None) => Outcome::Holds,
+        };
+        Verdict { algorithm, property, class, outcome, schedules }
+    };
+    properties(algorithm.spec.kind, class).iter().map(verdict).collect()
+}
+
+/// The sizes that brute force can take: as many clients as fit first, then more permits.
+fn sizes(runner: &mut Runner, algorithm: &'static Algorithm) -> Vec<Size> {
+    // What one client does when nobody disturbs it tells how many orders there are of several.
+    let alone = scenario(algorithm, FaultClass::Order, Size { clients: 1, permits: 1 });
+    let start = Schedule { steps: vec![Step::Run(Actor(0), 0)] };
+    let steps = replay(runner, &alone, &start, Recording::Lean).steps.len() as u64;
+    let clients = (2..=CLIENTS_MAX).rev().find(|&clients| orders(steps, clients) <= ORDERS_MAX).unwrap_or(2);
+    let permits_max = match algorithm.spec.kind {
+        Kind::Mutex => 1,
+        // With as many permits as clients nobody ever contends.
+        Kind::Semaphore => clients as u32 - 1,
+    };
+    let affordable = (1..=permits_max).take_while(|&n| n == 1 || u64::from(n) * orders(steps, clients) <= ORDERS_MAX);
+    affordable.map(|permits| Size { clients, permits }).collect()
+}
+
+/// In how many orders `clients` can take `steps` each: (n s)! / (s!)^n, as a product of binomial coefficients.
+fn orders(steps: u64, clients: usize) -> u64 {
+    (2..=clients as u64).map(|n| binomial(n * steps, steps)).fold(1, u64::saturating_mul)
+}
+
+fn binomial(n: u64, k: u64) -> u64 {
+    (1..=k).fold(1u64, |product, i| product.saturating_mul(n - k + i) / i)
+}
+
+/// The scenario of an algorithm in a fault class: each client acquires once and releases if it was granted; at the end fresh
+/// clients try to get every permit.
 pub fn scenario(algorithm: &'static Algorithm, class: FaultClass, size: Size) -> Scenario {
     let terms = Terms { key: "lock".into(), lease: LEASE, permits: size.permits };
-    let faults = match class {
-        FaultClass::Order => Faults::none(),
-        FaultClass::Skew => Faults::none().skew(LEASE),
-        FaultClass::Crash => Faults::none().crashes(1),
-        FaultClass::Slow => Faults::none().stalls(1),
+    let open = move |client: &Client| {
+        (algorithm.open)(AnyConnection::new(client.connection()), client.env(), &terms)
     };
-    let must_see = Seen {
-        contention: true,
-        overrun: class == FaultClass::Slow,
-        crash: class == FaultClass::Crash,
-        skew: class == FaultClass::Skew,
-    };
-    let open = {
-        let terms = terms.clone();
-        move |client: &crate::Client| {
-            (algorithm.open)(AnyConnection::new(client.connection()), client.env(), &terms)
-        }
-    };
-    let probe = open.clone();
-    let mut scenario = Scenario::new(format!("{} {class}", algorithm.name))
+    let open_probe = open.clone();
+    let scenario = Scenario::new(format!("{} ({class})", algorithm.name))
         .lease(LEASE)
-        .faults(faults)
-        .must_see(must_see)
+        .faults(faults(class))
+        .must_see(must_see(class))
+        .before(move |client| async move {
+            let mut connection = client.connection();
+            for script in algorithm.scripts {
+                () = redis::cmd("SCRIPT").arg("LOAD").arg(script).query_async(&mut connection).await?;
+            }
+            Ok(())
+        })
         .actors(size.clients, move |client| {
             let mut lock = open(&client);
             async move {
@@ -57,38 +170,61 @@ pub fn scenario(algorithm: &'static Algorithm, class: FaultClass, size: Size) ->
                 Ok(())
             }
         })
-        .before(move |client| async move {
-            let mut connection = client.connection();
-            for script in algorithm.scripts {
-                () = redis::cmd("SCRIPT").arg("LOAD").arg(script).query_async(&mut connection).await?;
-            }
-            Ok(())
-        })
         .probe(size.permits, move |client| {
-            let mut lock = probe(&client);
+            let mut lock = open_probe(&client);
             async move { Ok(lock.try_acquire().await?) }
         });
-    for &property in properties(algorithm.spec.kind, class) {
-        scenario = match property {
-            Property::ExclusiveFact => scenario.always(ExclusiveFact::of(SECTION)),
-            Property::OverIssue => scenario.always(OverIssue::of(SECTION, size.permits)),
-            Property::ExclusiveBelief => scenario.always(ExclusiveBelief::of(SECTION, size.permits)),
-            Property::OwnerSafe => scenario.always(OwnerSafe),
-            Property::Recovers => scenario.always(Recovers),
-            Property::NoLeak => scenario.always(NoLeak),
-        };
-    }
-    scenario
+    let asked = properties(algorithm.spec.kind, class);
+    asked.iter().fold(scenario, |scenario, property| match property {
+        Property::ExclusiveFact => scenario.always(ExclusiveFact::of(SECTION)),
+        Property::OverIssue => scenario.always(OverIssue::of(SECTION, size.permits)),
+        Property::ExclusiveBelief => scenario.always(ExclusiveBelief::of(SECTION, size.permits)),
+        Property::OwnerSafe => scenario.always(OwnerSafe),
+        Property::Recovers => scenario.always(Recovers),
+        Property::NoLeak => scenario.always(NoLeak),
+    })
 }
 
-/// The properties that can be asked of a kind of lock in a fault class.
+/// The properties that can be asked of a kind of lock in a fault class: where nobody crashes, nothing has to recover.
 pub fn properties(kind: Kind, class: FaultClass) -> &'static [Property] {
     use Property::{ExclusiveBelief, ExclusiveFact, NoLeak, OverIssue, OwnerSafe, Recovers};
     match (kind, class) {
-        // Where nobody crashes nothing has to recover.
         (Kind::Mutex, FaultClass::Crash) => &[ExclusiveFact, ExclusiveBelief, OwnerSafe, Recovers, NoLeak],
         (Kind::Mutex, _) => &[ExclusiveFact, ExclusiveBelief, OwnerSafe, NoLeak],
         (Kind::Semaphore, FaultClass::Crash) => &[OverIssue, ExclusiveBelief, OwnerSafe, Recovers, NoLeak],
         (Kind::Semaphore, _) => &[OverIssue, ExclusiveBelief, OwnerSafe, NoLeak],
+    }
+}
+
+fn faults(class: FaultClass) -> Faults {
+    match class {
+        FaultClass::Order => Faults::none(),
+        FaultClass::Skew => Faults::none().skew(LEASE),
+        FaultClass::Crash => Faults::none().crashes(1),
+        FaultClass::Slow => Faults::none().stalls(1),
+    }
+}
+
+fn must_see(class: FaultClass) -> Seen {
+    Seen {
+        contention: true,
+        overrun: class == FaultClass::Slow,
+        crash: class == FaultClass::Crash,
+        skew: class == FaultClass::Skew,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{binomial, orders};
+
+    #[test]
+    fn orders_of_interleaved_steps() {
+        assert_eq!(binomial(5, 2), 10);
+        assert_eq!(orders(1, 3), 6);
+        assert_eq!(orders(2, 3), 90);
+        assert_eq!(orders(4, 3), 34_650);
+        assert_eq!(orders(8, 2), 12_870);
+        assert_eq!(orders(8, 3), 9_465_511_770);
     }
 }

@@ -56,12 +56,25 @@ pub(crate) struct ActorState {
     pub(crate) is_finished: bool,
     pub(crate) is_crashed: bool,
     pub(crate) skew_ms: i64,
+    /// Which of its requests need not wait at the gate.
+    pub(crate) pass: Pass,
     /// How many unique names it has drawn.
     pub(crate) names: u32,
     /// When its last request came to the gate.
-    sent_at: Duration,
+    pub(crate) sent_at: Duration,
     /// It is inside this section until its next command runs.
     leaving: Option<&'static str>,
+}
+
+/// Which requests of an actor are let through as they come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pass {
+    /// None: each waits for its turn.
+    None,
+    /// The next one.
+    Once,
+    /// All: it is alone.
+    Always,
 }
 
 /// One connection of an actor, at the gate.
@@ -238,11 +251,6 @@ impl State {
         self.history.events.push(Event { step: self.history.steps.len(), at, what });
     }
 
-    pub(crate) fn sent(&mut self, actor: Actor, at: Duration) {
-        let idx = self.idx(actor);
-        self.actors[idx].sent_at = at;
-    }
-
     /// The next request of this lane is let through.
     pub(crate) fn grant(&mut self, lane: usize) {
         if let Turn::Waiting(waker) = std::mem::replace(&mut self.lanes[lane].turn, Turn::Granted) {
@@ -271,6 +279,7 @@ impl ActorState {
             is_finished: false,
             is_crashed: false,
             skew_ms: 0,
+            pass: Pass::None,
             names: 0,
             sent_at: Duration::ZERO,
             leaving: None,

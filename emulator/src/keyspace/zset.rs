@@ -40,7 +40,8 @@ impl ZSet {
 
     /// Adds a member or moves it to another score.
     pub fn insert(&mut self, member: &[u8], score: f64) {
-        let score = OrderedFloat(score);
+        // Redis keeps small sorted sets as text and loses the sign of zero there.
+        let score = OrderedFloat(score + 0.0);
         let member = match self.scores.get_full_mut(member) {
             Some((_, member, old)) => {
                 let member = member.clone();

@@ -2,52 +2,77 @@
 -- `native` holds what Rust provides; the function that is returned runs a compiled script.
 local native = ...
 
-local error, pcall, xpcall, type, tostring = error, pcall, xpcall, type, tostring
-local rawset, setmetatable, next = rawset, setmetatable, next
+local error, pcall, xpcall, select, type = error, pcall, xpcall, select, type
+local tonumber, tostring = tonumber, tostring
+local next, rawget, rawset, getmetatable, setmetatable = next, rawget, rawset, getmetatable, setmetatable
 
 local READONLY = 'Attempt to modify a readonly table'
+
+-- Lua 5.1 has no read-only tables: a script gets an empty proxy of each, and what could see the difference is replaced.
 local contents_of = setmetatable({}, { __mode = 'k' })
 
 local function protect(contents)
   local proxy = setmetatable({}, {
     __index = contents,
     __newindex = function() error(READONLY, 2) end,
-    __metatable = {},
   })
   contents_of[proxy] = contents
   return proxy
 end
 
-local function text_only(chunk)
-  if type(chunk) == 'string' and chunk:byte(1) == 27 then
-    error('attempt to load chunk with wrong mode', 0)
-  end
-  return chunk
+local function see_through(t)
+  return contents_of[t] or t
+end
+
+local function check_writable(t)
+  if contents_of[t] then error(READONLY, 0) end
+end
+
+-- A built-in function called under this name: its errors tell the line of the script and not ours.
+local function relay(name, ok, ...)
+  if ok then return ... end
+  local err = ...
+  if type(err) == 'string' then err = err:gsub("'%?'", "'" .. name .. "'", 1) end
+  error(err, 3)
+end
+
+-- A failed command, or a call of `redis.*` that is wrong.
+local function fail(text)
+  error({ err = text }, 0)
 end
 
 local globals = {}
 for _, name in ipairs {
-  '_VERSION', 'assert', 'collectgarbage', 'error', 'gcinfo', 'getmetatable', 'ipairs', 'load', 'loadstring', 'next',
-  'rawequal', 'rawget', 'select', 'tonumber', 'tostring', 'type', 'unpack',
+  '_VERSION', 'assert', 'collectgarbage', 'error', 'gcinfo', 'ipairs', 'load', 'loadstring', 'rawequal', 'select',
+  'tonumber', 'tostring', 'type', 'unpack',
 } do
   globals[name] = _G[name]
 end
 
 math.random, math.randomseed = native.random, native.randomseed
+
+local insert = table.insert
+function table.insert(t, ...)
+  check_writable(t)
+  return relay('insert', pcall(insert, t, ...))
+end
+
+local function resumed(ok, ...)
+  if ok then return true, ... end
+  return false, native.unwrap((...))
+end
+local resume = coroutine.resume
+function coroutine.resume(...) return resumed(resume(...)) end
+
 for _, name in ipairs { 'coroutine', 'math', 'string', 'table' } do
   globals[name] = protect(_G[name])
 end
-getmetatable('').__metatable = { __index = globals.string }
+getmetatable('').__metatable = protect { __index = globals.string }
 
-globals.redis = protect {
+local redis = {
   call = native.call,
   pcall = native.pcall,
-  error_reply = native.error_reply,
-  status_reply = native.status_reply,
   sha1hex = native.sha1hex,
-  log = native.log,
-  replicate_commands = function() return true end,
-  set_repl = function() end,
   LOG_DEBUG = 0,
   LOG_VERBOSE = 1,
   LOG_NOTICE = 2,
@@ -60,47 +85,120 @@ globals.redis = protect {
   REDIS_VERSION = '7.0.15',
   REDIS_VERSION_NUM = 0x0007000f,
 }
+globals.redis = protect(redis)
 
--- Iteration sees through the proxies.
-local function iterable(t)
-  return contents_of[t] or t
+local function is_one_string(...)
+  return select('#', ...) == 1 and type((...)) == 'string'
 end
 
-globals.next = function(t, key) return next(iterable(t), key) end
-globals.pairs = function(t) return next, iterable(t), nil end
-globals.rawget = function(t, key) return iterable(t)[key] end
-
-globals.rawset = function(t, key, value)
-  if contents_of[t] then error(READONLY, 0) end
-  return rawset(t, key, value)
+function redis.error_reply(...)
+  if not is_one_string(...) then return { err = 'ERR wrong number or type of arguments' } end
+  local text = (...):match('^%-?(%Z*)')
+  local code, message = text:match('^([^ ]*) (.*)$')
+  if not code then code, message = 'ERR', text end
+  return { err = code .. ' ' .. message:match('^[\r\n]*(.-)[\r\n]*$') }
 end
 
-globals.setmetatable = function(t, metatable)
-  if contents_of[t] then error(READONLY, 0) end
-  return setmetatable(t, metatable)
+function redis.status_reply(...)
+  if not is_one_string(...) then return { err = 'ERR wrong number or type of arguments' } end
+  return { ok = (...) }
 end
 
-local loadstring, load = loadstring, load
-globals.loadstring = function(chunk, name) return loadstring(text_only(chunk), name) end
-globals.load = function(reader, name) return load(function() return text_only(reader()) end, name) end
+function redis.setresp(...)
+  if select('#', ...) ~= 1 then fail('ERR redis.setresp() requires one argument.') end
+  local version = tonumber((...))
+  if version ~= 2 and version ~= 3 then fail('ERR RESP version must be 2 or 3.') end
+  native.setresp(version)
+end
 
--- A failed command is an error value of Rust's: a script that catches it sees its text.
+function redis.log(...)
+  local level = ...
+  if select('#', ...) < 2 then fail('ERR redis.log() requires two arguments or more.') end
+  if type(level) ~= 'number' then fail('ERR First argument must be a number (log level).') end
+  if level < redis.LOG_DEBUG or level > redis.LOG_WARNING then fail('ERR Invalid debug level.') end
+end
+
+-- There are no replicas that a script could keep its writes from.
+function redis.set_repl(...)
+  if select('#', ...) ~= 1 then fail('ERR redis.set_repl() requires two arguments.') end
+  local flags = tonumber((...)) or 0
+  if flags < redis.REPL_NONE or flags > redis.REPL_ALL then
+    fail('ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.')
+  end
+end
+
+function redis.replicate_commands() return true end
+function redis.breakpoint() return false end
+function redis.debug() end
+
+-- There is one user, who may do everything that there is to do.
+function redis.acl_check_cmd(name, ...)
+  if name == nil then fail('ERR Please specify at least one argument for this redis.acl_check_cmd() call') end
+  local infos = native.pcall('COMMAND', 'INFO', name)
+  if not infos[1] then fail('ERR Invalid command passed to redis.acl_check_cmd()') end
+  return true
+end
+
+function globals.next(t, ...) return relay('next', pcall(next, see_through(t), ...)) end
+function globals.rawget(t, ...) return relay('rawget', pcall(rawget, see_through(t), ...)) end
+
+function globals.pairs(t)
+  if type(t) ~= 'table' then
+    error(("bad argument #1 to 'pairs' (table expected, got %s)"):format(t == nil and 'nil' or type(t)), 2)
+  end
+  return next, see_through(t), nil
+end
+
+function globals.rawset(t, ...)
+  check_writable(t)
+  return relay('rawset', pcall(rawset, t, ...))
+end
+
+function globals.setmetatable(t, ...)
+  check_writable(t)
+  return relay('setmetatable', pcall(setmetatable, t, ...))
+end
+
+function globals.loadstring(chunk, ...)
+  if type(chunk) == 'string' and chunk:byte(1) == 27 then return nil, "unexpected symbol near 'char(27)'" end
+  return relay('loadstring', pcall(loadstring, chunk, ...))
+end
+
+function globals.load(reader, ...)
+  local function text_only()
+    local part = reader()
+    if type(part) == 'string' and part:byte(1) == 27 then error("unexpected symbol near 'char(27)'", 0) end
+    return part
+  end
+  return relay('load', pcall(load, type(reader) == 'function' and text_only or reader, ...))
+end
+
+-- Redis's own pcall: of a failed command the caller sees the text alone.
 local function caught(ok, ...)
   if ok then return true, ... end
-  return false, native.caught((...))
+  local err = native.unwrap((...))
+  return false, type(err) == 'table' and err.err or err
+end
+function globals.pcall(...) return caught(pcall(...)) end
+
+function globals.xpcall(f, handler)
+  return xpcall(f, function(err) return handler(native.unwrap(err)) end)
 end
 
-globals.pcall = function(...) return caught(pcall(...)) end
-
-globals.xpcall = function(f, handler)
-  return xpcall(f, function(err) return handler(native.caught(err)) end)
-end
-
-setmetatable(globals, {
+local metatable_of_globals = {
   __index = function(_, name)
     error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
   end,
-})
+}
+setmetatable(globals, metatable_of_globals)
 globals._G = protect(globals)
+
+local shown_metatable = protect(metatable_of_globals)
+function globals.getmetatable(...)
+  local t = ...
+  if t == globals._G then return shown_metatable end
+  if contents_of[t] then return nil end
+  return relay('getmetatable', pcall(getmetatable, ...))
+end
 
 return globals, globals._G, function(script) return xpcall(script, native.locate) end

@@ -69,7 +69,7 @@ fn crowded(
 }
 
 /// `A and B`, `A, B and C`
-fn list(actors: &[Actor]) -> String {
+pub(crate) fn list(actors: &[Actor]) -> String {
     match actors {
         [] => String::new(),
         [actor] => actor.to_string(),

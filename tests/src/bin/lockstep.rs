@@ -1,2 +1,0 @@
-//! `lockstep`
-fn main() {}

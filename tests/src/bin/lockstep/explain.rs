@@ -1,0 +1,73 @@
+//! `lockstep explain`: one counterexample, drawn.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use harness::verdict::{LEASE, Outcome, Verdict, check, properties, scenario};
+use harness::{Runner, draw};
+use locks::{Algorithm, FaultClass, Property};
+
+/// Draw the shortest counterexample of an algorithm: every step with its command, reply and time, and who believes what
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The algorithm
+    name: String,
+    /// The property that is to break; the first that does, if none is named
+    #[arg(long)]
+    property: Option<String>,
+}
+
+/// How many schedules are sampled where there are too many to run them all; as `check` does.
+const SAMPLES: u64 = 5_000;
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let algorithm = super::find(&args.name)?;
+    let wanted = args.property.as_deref().map(|name| find_property(algorithm, name)).transpose()?;
+    let is_wanted = |verdict: &Verdict| wanted.is_none_or(|property| verdict.property == property);
+    let mut runner = Runner::new();
+    let mut text = about(algorithm);
+    let mut schedules = 0;
+    for &class in FaultClass::ALL {
+        let verdicts = check(&mut runner, algorithm, class, SAMPLES, 0);
+        schedules += verdicts.first().map_or(0, |verdict| verdict.schedules);
+        let found = verdicts.into_iter().filter(is_wanted).find_map(|verdict| match verdict.outcome {
+            Outcome::Violated(finding, size) => Some((verdict.property, finding, size)),
+            _ => None,
+        });
+        if let Some((property, finding, size)) = found {
+            let drawn = draw(&mut runner, &scenario(algorithm, class, size), &finding);
+            text += &format!(
+                "{property} breaks in the class {class}. Clients: {}; permits: {}; lease: {} ms.\n\n{drawn}",
+                finding.actors,
+                size.permits,
+                LEASE.as_millis(),
+            );
+            _ = write!(std::io::stdout(), "{text}");
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
+    let what = wanted.map_or("every property", Property::name);
+    _ = writeln!(std::io::stdout(), "{text}{what} holds in all classes, in {schedules} schedules: there is no counterexample.");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn about(algorithm: &Algorithm) -> String {
+    let spec = algorithm.spec;
+    format!(
+        "{}\n  guarantees  {}\n  assumes     {}\n  objection   {}\n\n",
+        algorithm.name, spec.guarantees, spec.assumes, spec.objection
+    )
+}
+
+fn find_property(algorithm: &Algorithm, name: &str) -> Result<Property> {
+    // In the crash class every property is asked.
+    let known = properties(algorithm.spec.kind, FaultClass::Crash);
+    match known.iter().find(|property| property.name() == name) {
+        Some(property) => Ok(*property),
+        None => {
+            let known: Vec<_> = known.iter().map(|property| property.name()).collect();
+            bail!("{} has no property {name:?}; it has {}", algorithm.name, known.join(", "))
+        }
+    }
+}

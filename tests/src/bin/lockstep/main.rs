@@ -1,0 +1,52 @@
+//! `lockstep`: the verdict table, counterexamples, and the emulator on a port.
+
+mod check;
+mod explain;
+mod serve;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use clap::{Parser, Subcommand};
+use locks::{ALGORITHMS, Algorithm};
+
+/// Holds Redis locks to their word: every order of commands, clock and fault, on an emulator in this process.
+#[derive(Parser)]
+#[command(version, args_conflicts_with_subcommands = true)]
+struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    check: check::Args,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Check(check::Args),
+    Explain(explain::Args),
+    Serve(serve::Args),
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let outcome = match args.command.unwrap_or(Command::Check(args.check)) {
+        Command::Check(args) => check::run(&args),
+        Command::Explain(args) => explain::run(&args),
+        Command::Serve(args) => serve::run(&args),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("lockstep: {error:#}");
+        ExitCode::from(2)
+    })
+}
+
+/// An algorithm by its name.
+fn find(name: &str) -> Result<&'static Algorithm> {
+    match ALGORITHMS.iter().find(|algorithm| algorithm.name == name) {
+        Some(algorithm) => Ok(algorithm),
+        None => {
+            let known: Vec<_> = ALGORITHMS.iter().map(|algorithm| algorithm.name).collect();
+            bail!("there is no algorithm named {name:?}; the known ones are {}", known.join(", "))
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! A failed test as a value: what broke, the schedule, the timeline.
+
+use std::fmt;
+
+use crate::execution::Runner;
+use crate::explorer::{Exploration, Finding, explore_all, explore_random, replay};
+use crate::scenario::Scenario;
+use crate::schedule::Schedule;
+use crate::shrink::shrink;
+use crate::timeline;
+use crate::world::Recording;
+
+/// Why a scenario does not pass. `Display` tells it to a person.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The scenario's name.
+    pub scenario: String,
+    /// What is wrong.
+    pub problem: Problem,
+    /// How many schedules had been run.
+    pub schedules: u64,
+}
+
+/// What can be wrong with a scenario.
+#[derive(Clone, Debug)]
+pub enum Problem {
+    /// Something that must always hold did not.
+    Violated {
+        /// The oracle's name.
+        property: &'static str,
+        /// What it saw.
+        what: String,
+        /// The shortest schedule known to show it.
+        schedule: Schedule,
+        /// The execution of that schedule, drawn.
+        timeline: String,
+    },
+    /// Nothing was violated, but what must have happened never did: the pass means nothing.
+    Vacuous(&'static str),
+}
+
+impl std::error::Error for Report {}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Report { scenario, problem, schedules } = self;
+        match problem {
+            Problem::Vacuous(what) => {
+                write!(f, "{scenario}: vacuous: in {schedules} schedules {what}, so the pass means nothing")
+            }
+            Problem::Violated { property, schedule, timeline, .. } => {
+                writeln!(f, "{scenario}: {property} is violated (found in {schedules} schedules)\n")?;
+                writeln!(f, "{timeline}")?;
+                write!(f, "schedule:\n{schedule}")
+            }
+        }
+    }
+}
+
+/// Runs every schedule of the scenario within its budgets.
+///
+/// # Errors
+/// The shortest violation of the first oracle that is violated; or that nothing happened that had to.
+///
+/// # Panics
+/// An actor's code fails.
+pub fn exhaustive(scenario: &Scenario) -> Result<Exploration, Box<Report>> {
+    let mut runner = Runner::new();
+    let exploration = explore_all(&mut runner, scenario);
+    judge(&mut runner, scenario, exploration)
+}
+
+/// Runs this many schedules, drawn by chance from a seed; what it finds is shrunk.
+///
+/// # Errors
+/// The violation of the first oracle that is violated; or that nothing happened that had to.
+///
+/// # Panics
+/// An actor's code fails.
+pub fn sample(scenario: &Scenario, schedules: u64, seed: u64) -> Result<Exploration, Box<Report>> {
+    let mut runner = Runner::new();
+    let exploration = explore_random(&mut runner, scenario, schedules, seed);
+    judge(&mut runner, scenario, exploration)
+}
+
+fn judge(runner: &mut Runner, scenario: &Scenario, exploration: Exploration) -> Result<Exploration, Box<Report>> {
+    let schedules = exploration.schedules;
+    let report = |problem| Box::new(Report { scenario: scenario.name.clone(), problem, schedules });
+    let violated = scenario.oracles.iter().find_map(|oracle| exploration.finding(oracle.name()));
+    if let Some(finding) = violated {
+        let finding = shrink(runner, &scenario.with_actors(finding.actors), &finding.schedule, &finding.oracle)
+            .expect("an execution depends on its schedule alone, so the violation is there again");
+        return Err(report(Problem::Violated {
+            property: finding.oracle.name(),
+            what: finding.violation.what.clone(),
+            timeline: draw(runner, scenario, &finding),
+            schedule: finding.schedule,
+        }));
+    }
+    match exploration.seen.missing(scenario.must_see) {
+        Some(missing) => Err(report(Problem::Vacuous(missing))),
+        None => Ok(exploration),
+    }
+}
+
+/// The execution of a finding, drawn.
+pub fn draw(runner: &mut Runner, scenario: &Scenario, finding: &Finding) -> String {
+    let history = replay(runner, &scenario.with_actors(finding.actors), &finding.schedule, Recording::Full);
+    timeline::render(&history, finding.actors, Some(&finding.violation))
+}

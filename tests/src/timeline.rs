@@ -1,0 +1,142 @@
+//! A history as text for people: one line a step, one lane a client, and a sentence where something is decided.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use crate::history::{Event, History, What};
+use crate::oracle::{Violation, list};
+use crate::schedule::Actor;
+
+/// What a lane shows between the events of its client.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lane {
+    NotYet,
+    Running,
+    Inside,
+    Gone,
+}
+
+/// Draws the history up to the violation.
+///
+/// A lane is `·` before its client starts, `│` while it runs, `┃` while it is inside, and `●` where it acts.
+pub fn render(history: &History, actors: usize, violation: Option<&Violation>) -> String {
+    let last_step = violation.map_or(usize::MAX, |violation| violation.step);
+    let shown = || history.events.iter().filter(|event| event.step <= last_step);
+    let mut timeline = Timeline { lanes: vec![Lane::NotYet; actors], text: String::new(), step: 0, leaving: None };
+    let names: Vec<String> = (0..actors).map(|n| Actor(n).to_string()).collect();
+    _ = writeln!(timeline.text, "step        time  {}", names.join(" "));
+    for event in shown() {
+        timeline.event(event);
+    }
+    if let Some(violation) = violation {
+        _ = writeln!(timeline.text, "\n✗ {}.", violation.what);
+    }
+    timeline.text
+}
+
+struct Timeline {
+    lanes: Vec<Lane>,
+    text: String,
+    step: usize,
+    /// Who is about to send the first command of its release.
+    leaving: Option<Actor>,
+}
+
+impl Timeline {
+    fn event(&mut self, event: &Event) {
+        match &event.what {
+            What::Command { actor, text, reply, changed } => {
+                self.line(event, Some(*actor), &format!("{actor}: {text} → {reply}"));
+                changed.iter().for_each(|key| self.note(&format!("now {key}")));
+                if self.leaving.take_if(|leaving| leaving == actor).is_some() {
+                    self.say(&format!("{actor} gives the lock back, and no longer counts as a holder."));
+                }
+            }
+            What::Started { actor } => {
+                self.line(event, Some(*actor), &format!("{actor} starts, reads its clock, and stalls before its first command"));
+            }
+            What::Skewed { actor, by_ms } => {
+                let direction = if *by_ms > 0 { "ahead" } else { "behind" };
+                self.line(event, None, &format!("the clock of {actor} is {} ms {direction}", by_ms.abs()));
+            }
+            What::Advanced { by } => self.line(event, None, &format!("{} ms pass", by.as_millis())),
+            What::Crashed { actor } => {
+                self.leaving = None;
+                self.line(event, Some(*actor), &format!("{actor} crashes"));
+                self.set(*actor, Lane::Gone);
+            }
+            What::Enter { actor, until, .. } => {
+                self.set(*actor, Lane::Inside);
+                let is_inside = |&(_, lane): &(usize, &Lane)| *lane == Lane::Inside;
+                let inside: Vec<Actor> = self.lanes.iter().enumerate().filter(is_inside).map(|(n, _)| Actor(n)).collect();
+                let now = if inside.len() > 1 { format!(" Now {} are inside.", list(&inside)) } else { String::new() };
+                self.say(&format!("{actor} is inside, and counts on its grant until {}.{now}", show_time(*until)));
+            }
+            // The history notes this right before the command with which the release begins.
+            What::Leave { actor, .. } => {
+                self.set(*actor, Lane::Running);
+                self.leaving = Some(*actor);
+            }
+            What::Ended { holder, by } => {
+                self.say(&format!("With this, {by} has ended the grant of {holder}, whose lease still runs."));
+            }
+            What::Overrun { actor } => self.say(&format!("The lease of {actor} is over, and {actor} is still inside.")),
+            What::Probed { granted, wanted, after_lease } => {
+                let when = if *after_lease { "All is over, and a lease has passed." } else { "All is over, and nobody crashed." };
+                self.say(&format!("{when} Fresh clients try: {granted} of {wanted} are granted."));
+            }
+            What::Failed { actor, error } => self.say(&format!("{actor} failed: {error}")),
+            What::Stuck { actor } => self.say(&format!("{actor} waits for something that never comes.")),
+        }
+    }
+
+    fn set(&mut self, actor: Actor, state: Lane) {
+        if let Some(lane) = self.lanes.get_mut(actor.0) {
+            *lane = state;
+        }
+    }
+
+    /// A line of a step: its number and time, the lanes with a mark where the actor acts, and what it does.
+    fn line(&mut self, event: &Event, actor: Option<Actor>, what: &str) {
+        // A probe has no lane and takes no step.
+        if actor.is_some_and(|actor| actor.0 >= self.lanes.len()) {
+            return self.note(what);
+        }
+        if let Some(Actor(n)) = actor
+            && self.lanes[n] == Lane::NotYet
+        {
+            self.lanes[n] = Lane::Running;
+        }
+        let number = if event.step == self.step { String::new() } else { event.step.to_string() };
+        self.step = event.step;
+        let lanes = self.draw(actor);
+        _ = writeln!(self.text, "{number:>4} {:>11}  {lanes}  {what}", show_time(event.at));
+    }
+
+    /// Something that belongs to the line above.
+    fn note(&mut self, what: &str) {
+        let lanes = self.draw(None);
+        _ = writeln!(self.text, "{:16}  {lanes}      {what}", "");
+    }
+
+    /// A decisive moment.
+    fn say(&mut self, sentence: &str) {
+        let lanes = self.draw(None);
+        _ = writeln!(self.text, "{:16}  {lanes}    ▸ {sentence}", "");
+    }
+
+    fn draw(&self, acting: Option<Actor>) -> String {
+        let draw = |(n, lane): (usize, &Lane)| match lane {
+            _ if acting == Some(Actor(n)) => "●",
+            Lane::NotYet => "·",
+            Lane::Running => "│",
+            Lane::Inside => "┃",
+            Lane::Gone => " ",
+        };
+        self.lanes.iter().enumerate().map(draw).collect::<Vec<_>>().join(" ")
+    }
+}
+
+fn show_time(at: Duration) -> String {
+    format!("+{} ms", at.as_millis())
+}
