@@ -144,6 +144,7 @@ fn to_value(reply: Reply) -> Value {
         Reply::Status(text) if text == "OK" => Value::Okay,
         Reply::Status(text) => Value::SimpleString(String::from_utf8_lossy(&text).into_owned()),
         Reply::Integer(n) => Value::Int(n),
+        Reply::Boolean(yes) => Value::Int(yes.into()),
         Reply::Bulk(text) => bytes(text),
         Reply::Nil | Reply::NilArray => Value::Nil,
         Reply::Array(items) | Reply::Set(items) => array(items),

@@ -49,6 +49,7 @@ texts! {
     DECREMENT_OVERFLOW = "ERR decrement would overflow";
     HASH_NOT_AN_INTEGER = "ERR hash value is not an integer";
     STRING_TOO_LONG = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
+    DB_NOT_AN_INT = "ERR value is out of range, value must between -2147483648 and 2147483647";
     DB_OUT_OF_RANGE = "ERR DB index is out of range";
     NESTED_MULTI = "ERR MULTI calls can not be nested";
     EXEC_WITHOUT_MULTI = "ERR EXEC without MULTI";
@@ -56,6 +57,7 @@ texts! {
     WATCH_IN_MULTI = "ERR WATCH inside MULTI is not allowed";
     EXEC_ABORT = "EXECABORT Transaction discarded because of previous errors.";
     NO_SCRIPT = "NOSCRIPT No matching script. Please use EVAL.";
+    READ_ONLY_SCRIPT = "ERR Write commands are not allowed from read-only scripts.";
     NUMKEYS_NEGATIVE = "ERR Number of keys can't be negative";
     NUMKEYS_TOO_MANY = "ERR Number of keys can't be greater than number of args";
     NO_PROTO = "NOPROTO unsupported protocol version";
@@ -74,7 +76,8 @@ texts! {
     SCRIPT_FLUSH_MODE = "ERR SCRIPT FLUSH only support SYNC|ASYNC option";
     NO_KEY_ARGUMENTS = "ERR The command has no key arguments";
     INVALID_COMMAND = "ERR Invalid command specified";
-    INVALID_ARGUMENTS = "ERR Invalid number of arguments specified for command";
+    INVALID_ARGUMENTS = "ERR Invalid arguments specified for command";
+    INVALID_ARGUMENT_COUNT = "ERR Invalid number of arguments specified for command";
     PROTOCOL_MULTIBULK_LENGTH = "ERR Protocol error: invalid multibulk length";
     PROTOCOL_BULK_LENGTH = "ERR Protocol error: invalid bulk length";
     PROTOCOL_INLINE_TOO_BIG = "ERR Protocol error: too big inline request";
@@ -91,13 +94,13 @@ pub fn unknown_command(argv: &[&[u8]]) -> Error {
         if args.len() >= LIMIT {
             break;
         }
-        let room = LIMIT - args.len();
         args.push(b'\'');
-        args.extend_from_slice(&arg[..arg.len().min(room)]);
+        let room = LIMIT - (args.len() - 1);
+        args.extend_from_slice(c_string(arg, room));
         args.extend_from_slice(b"' ");
     }
     let mut text = b"ERR unknown command '".to_vec();
-    text.extend_from_slice(&argv[0][..argv[0].len().min(LIMIT)]);
+    text.extend_from_slice(c_string(argv[0], LIMIT));
     text.extend_from_slice(b"', with args beginning with: ");
     text.extend_from_slice(&args);
     Error::new(text)
@@ -105,8 +108,23 @@ pub fn unknown_command(argv: &[&[u8]]) -> Error {
 
 /// `ERR unknown subcommand 'x'. Try CLIENT HELP.`
 pub fn unknown_subcommand(container: &str, subcommand: &[u8]) -> Error {
-    let shown = String::from_utf8_lossy(&subcommand[..subcommand.len().min(128)]).into_owned();
-    Error::new(format!("ERR unknown subcommand '{shown}'. Try {} HELP.", container.to_uppercase()))
+    let mut text = b"ERR unknown subcommand '".to_vec();
+    text.extend_from_slice(c_string(subcommand, 128));
+    text.extend_from_slice(format!("'. Try {} HELP.", container.to_uppercase()).as_bytes());
+    Error::new(text)
+}
+
+/// What C's `%.*s` prints: up to the first NUL, and `limit` bytes at most.
+fn c_string(text: &[u8], limit: usize) -> &[u8] {
+    let end = text.iter().take(limit).take_while(|&&byte| byte != 0).count();
+    &text[..end]
+}
+
+/// `EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command`
+pub fn exec_abort(because: &Error) -> Error {
+    let because = because.as_bytes();
+    let because = because.strip_prefix(b"ERR ").unwrap_or(because);
+    Error::new([b"EXECABORT Transaction discarded because of: ", because].concat())
 }
 
 /// `ERR wrong number of arguments for 'get' command`; subcommands are named `client|id`.

@@ -28,6 +28,8 @@ pub enum Reply {
     Map(Vec<(Reply, Reply)>),
     /// `~1 …`, in RESP2 an array.
     Set(Vec<Reply>),
+    /// `#t`, in RESP2 an integer.
+    Boolean(bool),
     /// `,1.5`, in RESP2 a bulk string.
     Double(f64),
 }
@@ -72,7 +74,7 @@ impl From<Result<Reply, Error>> for Reply {
 pub fn format_double(value: f64) -> String {
     const DIGITS: i32 = 17;
     if value.is_nan() {
-        return "nan".into();
+        return if value.is_sign_negative() { "-nan" } else { "nan" }.into();
     }
     if value.is_infinite() {
         return if value > 0.0 { "inf" } else { "-inf" }.into();

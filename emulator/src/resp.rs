@@ -47,7 +47,7 @@ impl Decoder {
                 match input.first() {
                     None => return Ok(None),
                     Some(b'*') => {
-                        let Some(line) = take_line(input, &error::PROTOCOL_MULTIBULK_TOO_BIG)? else {
+                        let Some(line) = take_header(input, &error::PROTOCOL_MULTIBULK_TOO_BIG)? else {
                             return Ok(None);
                         };
                         let count = parse_length(&line[1..])
@@ -72,7 +72,7 @@ impl Decoder {
                 Some(len) => len,
                 None => {
                     let Some(&marker) = input.first() else { return Ok(None) };
-                    let Some(line) = take_line(input, &error::PROTOCOL_BULK_TOO_BIG)? else {
+                    let Some(line) = take_header(input, &error::PROTOCOL_BULK_TOO_BIG)? else {
                         return Ok(None);
                     };
                     if marker != b'$' {
@@ -95,6 +95,21 @@ impl Decoder {
                 return Ok(Some(std::mem::take(&mut self.argv)));
             }
         }
+    }
+}
+
+/// The next header without its end, or `None` until it is whole. It ends with a carriage return, and Redis skips the byte
+/// behind that without a look.
+fn take_header(input: &mut BytesMut, too_long: &Error) -> Result<Option<Bytes>, Error> {
+    let window = &input[..input.len().min(LINE_BYTES_MAX + 1)];
+    match window.iter().position(|&byte| byte == b'\r') {
+        Some(end) if end + 2 <= input.len() => {
+            let header = input.split_to(end).freeze();
+            input.advance(2);
+            Ok(Some(header))
+        }
+        None if input.len() > LINE_BYTES_MAX => Err(too_long.clone()),
+        Some(_) | None => Ok(None),
     }
 }
 
@@ -213,6 +228,8 @@ pub fn encode(reply: &Reply, protocol: Protocol, out: &mut BytesMut) {
                 encode(value, protocol, out);
             }
         }
+        Reply::Boolean(yes) if resp3 => line(out, b'#', if *yes { b"t" } else { b"f" }),
+        Reply::Boolean(yes) => header(out, b':', i64::from(*yes)),
         Reply::Double(value) if resp3 => line(out, b',', format_double(*value).as_bytes()),
         Reply::Double(value) => bulk(out, format_double(*value).as_bytes()),
     }

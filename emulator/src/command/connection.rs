@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::Flag::{AllowBusy, Fast, Loading, NoAuth, NoScript, Stale};
-use super::{Argv, Ctx, Outcome, Row, is_word};
+use super::{Argv, Ctx, Outcome, Row, integer, is_word};
 use crate::error::{self, Error};
 use crate::reply::Reply;
 use crate::resp::Protocol;
@@ -41,8 +41,7 @@ fn echo(_: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 
 /// `SELECT index`
 fn select(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    let index = crate::parse_integer(argv[1]).filter(|&n| i32::try_from(n).is_ok());
-    let index = index.ok_or(error::NOT_AN_INTEGER)?;
+    let index = i32::try_from(integer(argv[1])?).map_err(|_| error::DB_NOT_AN_INT)?;
     let index = usize::try_from(index).ok().filter(|&idx| idx < ctx.engine.keyspace.databases());
     ctx.client.db = index.ok_or(error::DB_OUT_OF_RANGE)?;
     Ok(Reply::OK)

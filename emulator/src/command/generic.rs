@@ -159,7 +159,11 @@ fn ttl(ctx: &mut Ctx<'_>, argv: &Argv<'_>, unit: Unit, from: From) -> Outcome {
         Some(Some(deadline)) if from == From::Epoch => deadline,
         Some(Some(deadline)) => (deadline - ctx.engine.keyspace.now().millis()).max(0),
     };
-    Ok(Reply::Integer(if unit == Unit::Seconds { (millis + 500) / 1000 } else { millis }))
+    Ok(Reply::Integer(match unit {
+        // Rounded, without the overflow that the largest deadline would bring.
+        Unit::Seconds => millis / 1000 + i64::from(millis % 1000 >= 500),
+        Unit::Millis => millis,
+    }))
 }
 
 /// `TYPE key`

@@ -24,6 +24,7 @@ use crate::engine::Engine;
 use crate::error::{self, Error};
 use crate::keyspace::{Db, Hasher};
 use crate::reply::Reply;
+use crate::script::Rules;
 
 /// The arguments of a command, its name first.
 pub type Argv<'a> = [&'a [u8]];
@@ -166,6 +167,8 @@ pub struct KeySpec {
     pub begin: usize,
     /// How they go on from there.
     pub find: FindKeys,
+    /// What Redis has to say about this; mostly nothing.
+    pub notes: &'static str,
 }
 
 /// How keys go on from where they begin.
@@ -185,17 +188,23 @@ pub enum FindKeys {
 impl KeySpec {
     /// One key, the first argument.
     pub const fn one(flags: &'static [&'static str]) -> KeySpec {
-        KeySpec { flags, begin: 1, find: FindKeys::Range { last: 0, step: 1 } }
+        KeySpec { flags, begin: 1, find: FindKeys::Range { last: 0, step: 1 }, notes: "" }
     }
 
     /// Every `step`th argument is a key.
     pub const fn every(step: usize, flags: &'static [&'static str]) -> KeySpec {
-        KeySpec { flags, begin: 1, find: FindKeys::Range { last: -1, step } }
+        KeySpec { flags, begin: 1, find: FindKeys::Range { last: -1, step }, notes: "" }
     }
 
     /// The argument at `begin` says how many keys follow.
     pub const fn numkeys(begin: usize, flags: &'static [&'static str]) -> KeySpec {
-        KeySpec { flags, begin, find: FindKeys::Keynum }
+        KeySpec { flags, begin, find: FindKeys::Keynum, notes: "" }
+    }
+
+    /// With a remark for `COMMAND INFO`.
+    pub const fn notes(mut self, notes: &'static str) -> KeySpec {
+        self.notes = notes;
+        self
     }
 
     /// The positions of the keys in `argv`; none where it is too short or its count is no count.
@@ -287,7 +296,7 @@ pub(crate) fn subcommand(row: &'static Row, name: &[u8]) -> Option<&'static Row>
 pub fn call(engine: &mut Engine, client: &mut Client, argv: &Argv<'_>) -> Reply {
     engine.begin();
     let reply = match resolve(argv) {
-        Err(error) => refuse(client, error),
+        Err(error) => transactions::refuse(engine, client, argv, error),
         Ok(row) if client.transaction.is_some() && !transactions::runs_at_once(row) => {
             transactions::queue(client, row, argv)
         }
@@ -298,7 +307,12 @@ pub fn call(engine: &mut Engine, client: &mut Client, argv: &Argv<'_>) -> Reply 
 }
 
 /// Runs one command that a script calls, inside the execution of the script.
-pub(crate) fn call_from_script(engine: &mut Engine, client: &mut Client, argv: &Argv<'_>) -> Reply {
+pub(crate) fn call_from_script(
+    engine: &mut Engine,
+    client: &mut Client,
+    argv: &Argv<'_>,
+    rules: Rules,
+) -> Reply {
     let row = match resolve(argv) {
         Ok(row) => row,
         Err(_) => {
@@ -316,19 +330,14 @@ pub(crate) fn call_from_script(engine: &mut Engine, client: &mut Client, argv: &
     if row.flags.contains(&Flag::NoScript) {
         return Reply::Error(Error::from_static("ERR This Redis command is not allowed from script"));
     }
+    if rules.is_read_only && row.flags.contains(&Flag::Write) {
+        return Reply::Error(error::READ_ONLY_SCRIPT);
+    }
     run(engine, client, row, argv)
 }
 
 pub(crate) fn run(engine: &mut Engine, client: &mut Client, row: &'static Row, argv: &Argv<'_>) -> Reply {
     (row.run)(&mut Ctx { engine, client, row }, argv).into()
-}
-
-/// A command that cannot run; under `MULTI` it also spoils the transaction.
-fn refuse(client: &mut Client, error: Error) -> Reply {
-    if let Some(transaction) = &mut client.transaction {
-        transaction.is_refused = true;
-    }
-    Reply::Error(error)
 }
 
 /// Borrows owned arguments as [`Argv`].

@@ -9,13 +9,14 @@ use crate::footprint::Access;
 use crate::reply::Reply;
 use crate::script::{Sha, sha1_hex};
 
-const SCRIPT_KEYS: &[KeySpec] = &[KeySpec::numkeys(2, &["RW", "access", "update"])];
+const SCRIPT_KEYS: KeySpec = KeySpec::numkeys(2, &["RW", "access", "update"]);
 
 pub(super) const ROWS: &[Row] = &[
     Row::new("eval", -3, &[NoScript, Stale, SkipMonitor, NoMandatoryKeys, MovableKeys], eval)
-        .keys(SCRIPT_KEYS),
+        .keys(&[SCRIPT_KEYS
+            .notes("We cannot tell how the keys will be used so we assume the worst, RW and UPDATE")]),
     Row::new("evalsha", -3, &[NoScript, Stale, SkipMonitor, NoMandatoryKeys, MovableKeys], evalsha)
-        .keys(SCRIPT_KEYS),
+        .keys(&[SCRIPT_KEYS]),
     Row::container(
         "script",
         &[
@@ -41,6 +42,9 @@ fn eval(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 
 /// `EVALSHA sha1 numkeys [key [key ...]] [arg [arg ...]]`
 fn evalsha(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    if argv[1].len() != size_of::<Sha>() {
+        return Err(error::NO_SCRIPT);
+    }
     let (keys, args) = keys_and_args(argv)?;
     ctx.engine.keyspace.footprint_mut().scripts(Access::Read);
     let sha = ctx.engine.scripts.lookup(argv[1]).ok_or(error::NO_SCRIPT)?;

@@ -1,7 +1,7 @@
 //! Server commands: COMMAND, TIME, DBSIZE, FLUSHDB, FLUSHALL.
 
 use super::Flag::{Admin, Fast, Loading, ReadOnly, Stale, Write};
-use super::{Argv, Ctx, FindKeys, GROUPS, Group, KeySpec, Outcome, Row, is_word, lookup, subcommand};
+use super::{Argv, Ctx, FindKeys, Flag, GROUPS, Group, KeySpec, Outcome, Row, is_word, lookup, subcommand};
 use crate::error;
 use crate::reply::Reply;
 
@@ -55,11 +55,14 @@ fn command_getkeys(_: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
         return Err(error::NO_KEY_ARGUMENTS);
     }
     if !row.accepts(called.len()) {
-        return Err(error::INVALID_ARGUMENTS);
+        return Err(error::INVALID_ARGUMENT_COUNT);
     }
-    let keys: Vec<Reply> =
-        row.keys.iter().flat_map(|spec| spec.positions(called)).map(|idx| Reply::bulk(called[idx])).collect();
-    if keys.is_empty() { Err(error::INVALID_ARGUMENTS) } else { Ok(Reply::Array(keys)) }
+    let positions: Vec<Vec<usize>> = row.keys.iter().map(|spec| spec.positions(called)).collect();
+    if positions.iter().any(Vec::is_empty) {
+        let may_have_none = row.flags.contains(&Flag::NoMandatoryKeys);
+        return if may_have_none { Ok(Reply::Array(Vec::new())) } else { Err(error::INVALID_ARGUMENTS) };
+    }
+    Ok(Reply::Array(positions.concat().into_iter().map(|idx| Reply::bulk(called[idx])).collect()))
 }
 
 /// `COMMAND INFO [command-name [command-name ...]]`
@@ -72,10 +75,10 @@ fn command_info(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
             Some(bar) => (&name[..bar], Some(&name[bar + 1..])),
             None => (*name, None),
         };
-        let Some((row, group)) = lookup(container) else { return Reply::NilArray };
+        let Some((row, group)) = lookup(container) else { return Reply::Nil };
         match sub.map_or(Some(row), |sub| subcommand(row, sub)) {
             Some(row) => describe(row, group),
-            None => Reply::NilArray,
+            None => Reply::Nil,
         }
     });
     Ok(Reply::Array(infos.collect()))
@@ -146,11 +149,13 @@ fn describe_keys(spec: &KeySpec, words: &dyn Fn(&[&'static str]) -> Reply) -> Re
     let typed = |kind: &str, spec: Vec<(Reply, Reply)>| {
         Reply::Map(vec![field("type", Reply::bulk(kind)), field("spec", Reply::Map(spec))])
     };
-    Reply::Map(vec![
+    let notes = (!spec.notes.is_empty()).then(|| field("notes", Reply::bulk(spec.notes)));
+    let fields = [
         field("flags", words(spec.flags)),
         field("begin_search", typed("index", vec![number("index", spec.begin as i64)])),
         field("find_keys", typed(find_type, find_spec)),
-    ])
+    ];
+    Reply::Map(notes.into_iter().chain(fields).collect())
 }
 
 /// The ACL categories that flags and group imply, and the row's own.

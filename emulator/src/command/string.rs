@@ -20,7 +20,8 @@ pub(super) const ROWS: &[Row] = &[
     Row::new("decrby", 3, &[Write, DenyOom, Fast], decrby).keys(COUNTED),
     Row::new("get", 2, &[ReadOnly, Fast], get).keys(&[KeySpec::one(&["RO", "access"])]),
     Row::new("getdel", 2, &[Write, Fast], getdel).keys(&[KeySpec::one(&["RW", "access", "delete"])]),
-    Row::new("getex", -2, &[Write, Fast], getex).keys(COUNTED),
+    Row::new("getex", -2, &[Write, Fast], getex)
+        .keys(&[KeySpec::one(&["RW", "access", "update"]).notes("RW and UPDATE because it changes the TTL")]),
     Row::new("getset", 3, &[Write, DenyOom, Fast], getset).keys(COUNTED),
     Row::new("incr", 2, &[Write, DenyOom, Fast], |ctx, argv| add(ctx, argv[1], 1)).keys(COUNTED),
     Row::new("incrby", 3, &[Write, DenyOom, Fast], |ctx, argv| add(ctx, argv[1], integer(argv[2])?))
@@ -36,7 +37,8 @@ pub(super) const ROWS: &[Row] = &[
         "access",
         "update",
         "variable_flags",
-    ])]),
+    ])
+    .notes("RW and ACCESS due to the optional `GET` argument")]),
     Row::new("setnx", 3, &[Write, DenyOom, Fast], setnx).keys(&[KeySpec::one(&["OW", "insert"])]),
     Row::new("strlen", 2, &[ReadOnly, Fast], strlen).keys(&[KeySpec::one(&["RO"])]),
 ];
@@ -95,7 +97,9 @@ fn getex(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
         options = rest;
         if is_word(option, "persist") && expiry.is_none() {
             persist = true;
-        } else if let (Some((unit, from)), false, None) = (expiry_option(option), persist, expiry) {
+        } else if let (Some((unit, from)), false) = (expiry_option(option), persist)
+            && expiry.is_none_or(|(_, old_unit, old_from)| (old_unit, old_from) == (unit, from))
+        {
             let (amount, rest) = rest.split_first().ok_or(error::SYNTAX)?;
             options = rest;
             expiry = Some((*amount, unit, from));
@@ -163,11 +167,7 @@ fn set(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     if !is_wanted {
         return Ok(reply_if_not);
     }
-    match expiry {
-        // A deadline that has passed already: to every client the key is gone.
-        Expiry::At(deadline) if deadline <= db.now().millis() => _ = db.remove(argv[1]),
-        _ => db.insert(argv[1], string(argv[2]), expiry),
-    }
+    db.insert(argv[1], string(argv[2]), expiry);
     Ok(reply_if_set)
 }
 
@@ -184,12 +184,22 @@ enum SetExpiry<'a> {
     At(&'a [u8], Unit, From),
 }
 
+impl SetExpiry<'_> {
+    /// The same option may be repeated, and the last one counts; two different ones contradict each other.
+    fn may_become(&self, unit: Unit, from: From) -> bool {
+        match self {
+            SetExpiry::None => true,
+            SetExpiry::Keep => false,
+            SetExpiry::At(_, old_unit, old_from) => (*old_unit, *old_from) == (unit, from),
+        }
+    }
+}
+
 impl<'a> SetOptions<'a> {
     fn parse(mut options: &Argv<'a>) -> Result<SetOptions<'a>, Error> {
         let mut parsed = SetOptions { condition: None, get: false, expiry: SetExpiry::None };
         while let Some((option, rest)) = options.split_first() {
             options = rest;
-            let no_expiry = matches!(parsed.expiry, SetExpiry::None);
             match option {
                 nx if is_word(nx, "nx") && parsed.condition != Some(true) => parsed.condition = Some(false),
                 xx if is_word(xx, "xx") && parsed.condition != Some(false) => parsed.condition = Some(true),
@@ -198,7 +208,7 @@ impl<'a> SetOptions<'a> {
                     parsed.expiry = SetExpiry::Keep;
                 }
                 other => match (expiry_option(other), rest.split_first()) {
-                    (Some((unit, from)), Some((amount, rest))) if no_expiry => {
+                    (Some((unit, from)), Some((amount, rest))) if parsed.expiry.may_become(unit, from) => {
                         parsed.expiry = SetExpiry::At(amount, unit, from);
                         options = rest;
                     }

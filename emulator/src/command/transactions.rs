@@ -4,9 +4,10 @@
 use bytes::Bytes;
 
 use super::Flag::{AllowBusy, Fast, Loading, NoScript, SkipSlowlog, Stale};
-use super::{Argv, Ctx, KeySpec, Outcome, Row, borrow, resolve, run};
+use super::{Argv, Ctx, KeySpec, Outcome, Row, borrow, is_word, resolve, run};
 use crate::client::{Client, Transaction};
-use crate::error;
+use crate::engine::Engine;
+use crate::error::{self, Error};
 use crate::reply::Reply;
 
 pub(super) const ROWS: &[Row] = &[
@@ -31,6 +32,19 @@ pub(super) fn queue(client: &mut Client, row: &Row, argv: &Argv<'_>) -> Reply {
     Reply::status("QUEUED")
 }
 
+/// A command that cannot run. Under MULTI it also spoils the transaction; EXEC ends it, even if called in a wrong way.
+pub(super) fn refuse(engine: &mut Engine, client: &mut Client, argv: &Argv<'_>, error: Error) -> Reply {
+    if is_word(argv[0], "exec") {
+        client.transaction = None;
+        engine.unwatch(client.id);
+        return Reply::Error(error::exec_abort(&error));
+    }
+    if let Some(transaction) = &mut client.transaction {
+        transaction.is_refused = true;
+    }
+    Reply::Error(error)
+}
+
 /// `MULTI`
 fn multi(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
     if ctx.client.transaction.is_some() {
@@ -43,7 +57,8 @@ fn multi(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
 /// `EXEC`
 fn exec(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
     let transaction = ctx.client.transaction.take().ok_or(error::EXEC_WITHOUT_MULTI)?;
-    let is_dirty = ctx.engine.unwatch(ctx.client.id);
+    let has_expired = ctx.engine.look_at_watched(ctx.client.id);
+    let is_dirty = ctx.engine.unwatch(ctx.client.id) || has_expired;
     if transaction.is_refused {
         return Err(error::EXEC_ABORT);
     }
@@ -73,7 +88,6 @@ fn watch(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
         return Err(error::WATCH_IN_MULTI);
     }
     for key in &argv[1..] {
-        ctx.db().lookup(key);
         ctx.engine.watch(ctx.client.id, ctx.client.db, key);
     }
     Ok(Reply::OK)
