@@ -1,1 +1,75 @@
-//! x
+//! The emulator against the real Redis 7.0: the same bytes in, the same bytes out.
+//!
+//! Transcripts (`data/*.txt`) hold what the real server answered, so that they mean something without one; with one, both
+//! are asked again and compared byte by byte. `UPDATE_EXPECT=1` writes the real server's answers into the files.
+
+mod wire;
+mod transcript;
+mod table;
+mod random;
+
+use std::path::Path;
+
+use crate::redis_server;
+use transcript::Transcript;
+
+macro_rules! transcripts {
+    ($($name:ident)*) => {
+        $(#[test] fn $name() { check(stringify!($name)); })*
+
+        #[test]
+        fn every_transcript_is_run() {
+            let files = std::fs::read_dir(data()).expect("the transcripts are there");
+            let names = files.map(|file| file.expect("a folder can be read").path());
+            let names = names.filter(|path| path.extension().is_some_and(|extension| extension == "txt"));
+            let mut names: Vec<_> = names.map(|path| path.file_stem().unwrap_or_default().to_owned()).collect();
+            names.sort();
+            assert_eq!(names, [$(stringify!($name)),*]);
+        }
+    };
+}
+
+transcripts! {
+    connection
+    expiry
+    hash
+    keys
+    lua_conversions
+    lua_errors
+    lua_sandbox
+    protocol
+    resp3
+    scripting
+    server
+    sorted_set
+    sorted_set_ranges
+    sorted_set_store
+    string
+    transactions
+}
+
+/// Runs a transcript on the emulator and, if there is one, on the real server.
+#[track_caller]
+fn check(name: &str) {
+    let path = data().join(name).with_extension("txt");
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let transcript = Transcript::parse(&text);
+    let emulated = transcript.run_on_emulator();
+    let server = redis_server::borrow().filter(|server| server.is_ours() || !transcript.needs_whole_server());
+    let real = server.map(|server| transcript.run_on_server(&server));
+    let mut report = Vec::new();
+    if let Some(real) = &real {
+        report = transcript.differences(real, &emulated);
+    }
+    match &real {
+        Some(real) if std::env::var_os("UPDATE_EXPECT").is_some() => {
+            std::fs::write(&path, transcript.render(real, &emulated)).expect("the transcript can be written");
+        }
+        _ => report.extend(transcript.surprises(&emulated)),
+    }
+    assert!(report.is_empty(), "{}\n{}", path.display(), report.concat());
+}
+
+fn data() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/suite/data"))
+}

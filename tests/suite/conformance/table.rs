@@ -1,0 +1,163 @@
+//! Walks over the command table: what holds for every command is tested for every row, also for rows still to come.
+
+use emulator::Emulator;
+use emulator::command::{GROUPS, Row};
+
+use super::wire::{Emulated, Peer, Real, Wire, parse};
+use crate::redis_server;
+
+/// `CLIENT SETINFO` came with Redis 7.2. It is here because clients send it when they connect.
+const NOT_IN_7_0: &[&str] = &["client|setinfo"];
+
+/// Answers that depend on the time, on the number of the connection, or on which commands there are.
+const ANSWERS_OF_ITS_OWN: &[&str] =
+    &["time", "hello", "client|id", "command", "command|count", "command|info", "command|list"];
+
+/// Fills a database with a key of every kind, named after it.
+const ONE_OF_EACH_KIND: &[&[&str]] =
+    &[&["SET", "string", "1"], &["HSET", "hash", "1", "1"], &["ZADD", "zset", "1", "1"]];
+
+/// Every command, and every subcommand.
+fn rows() -> impl Iterator<Item = &'static Row> {
+    let rows = GROUPS.iter().flat_map(|group| group.rows);
+    rows.flat_map(|row| std::iter::once(row).chain(row.subcommands))
+        .filter(|row| !NOT_IN_7_0.contains(&row.name))
+}
+
+/// A row's name, and as many arguments behind it as make `argc`.
+fn call(row: &Row, argc: usize, arg: &'static str) -> Vec<&'static str> {
+    let mut argv: Vec<&str> = row.name.split('|').collect();
+    argv.resize(argc.max(argv.len()), arg);
+    argv
+}
+
+fn arity(row: &Row) -> usize {
+    row.arity.unsigned_abs() as usize
+}
+
+/// Every count of arguments that a row takes, up to a few more than it needs.
+fn argcs(row: &Row) -> impl Iterator<Item = usize> {
+    arity(row)..=if row.arity < 0 { arity(row) + 2 } else { arity(row) }
+}
+
+/// Sends each script of commands to both, each over new connections and with one key of each kind, and compares all replies.
+#[track_caller]
+fn check(scripts: impl IntoIterator<Item = Vec<Vec<&'static str>>>) {
+    let Some(server) = redis_server::borrow() else { return };
+    let mut differences = Vec::new();
+    for script in scripts {
+        if !server.is_ours() && script.iter().flatten().any(|word| matches!(*word, "select" | "flushall")) {
+            continue;
+        }
+        let emulated = run(&mut Emulated::open(&Emulator::new()), &script);
+        let mut real = Real::over(server.connect());
+        real.call(&["FLUSHDB"]);
+        let real = run(&mut real, &script);
+        if real != emulated {
+            differences.push(format!("{script:?}\n    server:   {real:?}\n    emulator: {emulated:?}\n"));
+        }
+    }
+    assert!(differences.is_empty(), "{}", differences.concat());
+}
+
+fn run(peer: &mut impl Peer, script: &[Vec<&str>]) -> Vec<String> {
+    for argv in ONE_OF_EACH_KIND {
+        peer.call(argv);
+    }
+    script.iter().map(|argv| peer.call(argv).escape_ascii().to_string()).collect()
+}
+
+#[test]
+fn the_wrong_number_of_arguments() {
+    check(rows().flat_map(|row| {
+        let fewer = arity(row) - 1;
+        let more = (row.arity > 0).then(|| arity(row) + 1);
+        let names = row.name.split('|').count();
+        let wrong = std::iter::once(fewer).filter(move |&argc| argc >= names).chain(more);
+        wrong.map(|argc| vec![call(row, argc, "1")])
+    }));
+}
+
+#[test]
+fn keys_of_every_kind() {
+    let kinds = ["string", "hash", "zset", "missing"];
+    let with_keys = rows().filter(|row| !row.keys.is_empty());
+    check(with_keys.flat_map(|row| argcs(row).map(move |argc| (row, argc))).flat_map(move |(row, argc)| {
+        kinds.map(move |kind| {
+            let mut argv = call(row, argc, "1");
+            let positions = row.keys.iter().flat_map(|spec| spec.positions(&bytes(&argv)));
+            for idx in positions.collect::<Vec<_>>() {
+                argv[idx] = kind;
+            }
+            vec![argv, vec!["TYPE", kind], vec!["TYPE", "1"]]
+        })
+    }));
+}
+
+#[test]
+fn inside_multi() {
+    check(deterministic_calls().map(|argv| vec![vec!["MULTI"], argv, vec!["EXEC"], vec!["PING"]]));
+}
+
+#[test]
+fn inside_eval() {
+    for script in ["return redis.call(unpack(ARGV))", "return redis.pcall(unpack(ARGV))"] {
+        check(deterministic_calls().map(|argv| vec![[&["EVAL", script, "0"], &argv[..]].concat()]));
+    }
+}
+
+fn deterministic_calls() -> impl Iterator<Item = Vec<&'static str>> {
+    let rows = rows().filter(|row| !ANSWERS_OF_ITS_OWN.contains(&row.name));
+    rows.flat_map(|row| argcs(row).map(move |argc| call(row, argc, "string")))
+}
+
+fn bytes<'a>(argv: &[&'a str]) -> Vec<&'a [u8]> {
+    argv.iter().map(|arg| arg.as_bytes()).collect()
+}
+
+/// What `COMMAND INFO` says of each row; of subcommands, of those that are here.
+#[test]
+fn command_info() {
+    let Some(server) = redis_server::borrow() else { return };
+    let mut emulated = Emulated::open(&Emulator::new());
+    let mut real = Real::over(server.connect());
+    for row in rows() {
+        let argv = ["COMMAND", "INFO", row.name];
+        assert_eq!(describe(&emulated.call(&argv)), describe(&real.call(&argv)), "{}", row.name);
+    }
+    for name in NOT_IN_7_0 {
+        let unknown = real.call(&["COMMAND", "INFO", name]);
+        assert_eq!(unknown, b"*1\r\n$-1\r\n", "{name} is no exception any more");
+    }
+}
+
+/// All but the subcommands, with what is a set in some order.
+fn describe(reply: &[u8]) -> String {
+    let Some((Wire::Items(_, infos), _)) = parse(reply) else { panic!("not a list: {reply:?}") };
+    let Some(Wire::Items(_, fields)) = infos.into_iter().next() else { return "unknown".into() };
+    let mut fields = fields[..9].to_vec();
+    sort(&mut fields[2]);
+    sort(&mut fields[6]);
+    sort(&mut fields[7]);
+    if let Wire::Items(_, specs) = &mut fields[8] {
+        for spec in specs {
+            if let Wire::Items(_, parts) = spec {
+                // Names and values in turn: of the values, the flags are a set.
+                parts.chunks_mut(2).for_each(|field| {
+                    if let [Wire::Bulk(name), flags] = field
+                        && name == b"flags"
+                    {
+                        sort(flags);
+                    }
+                });
+            }
+        }
+    }
+    Wire::Items(b'*', fields).to_string()
+}
+
+fn sort(set: &mut Wire) {
+    if let Wire::Items(_, items) = set {
+        items.sort_by_key(Wire::to_string);
+    }
+}

@@ -1,0 +1,255 @@
+//! Transcripts: text files with commands and the replies that the real server gave.
+//!
+//! ```text
+//! ## a title: what follows starts with empty databases, new connections
+//! > SET k v PX 5            a command, quoted as in redis-cli
+//! OK                        its reply, printed as by redis-cli
+//! advance 6ms               time: at once on the emulator, really passing on a real server
+//! b> GET k                  the same from another connection
+//! (nil)
+//! raw> "PING\r\n"           bytes as they are; all replies follow, and (closed) if the connection was closed
+//! PONG
+//! emulator> CLIENT ID       not on the real server: a documented exception
+//! # a comment
+//! ```
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use emulator::{Clock, Emulator, resp::Decoder};
+
+use super::wire::{Emulated, Peer, Real, Wire, parse, request};
+use crate::redis_server::RedisServer;
+
+/// Follows raw bytes, so that one knows when their replies have all come.
+const SENTINEL: &[&str] = &["ECHO", "that was all"];
+
+pub struct Transcript {
+    steps: Vec<Step>,
+}
+
+struct Step {
+    /// As in the file, numbered from 1.
+    line_number: usize,
+    line: String,
+    action: Action,
+    expected: Vec<String>,
+}
+
+enum Action {
+    Nothing,
+    Section,
+    Advance(Duration),
+    Command { client: String, argv: Vec<Vec<u8>> },
+}
+
+/// What one step was answered: several replies to raw bytes, none if there was nothing to answer or if it did not run.
+pub type Answer = Vec<Vec<u8>>;
+
+impl Transcript {
+    /// # Panics
+    /// At a line that is none of a transcript.
+    pub fn parse(text: &str) -> Transcript {
+        let mut steps: Vec<Step> = Vec::new();
+        for (idx, line) in text.lines().enumerate() {
+            match action(line) {
+                Some(action) => {
+                    steps.push(Step {
+                        line_number: idx + 1,
+                        line: line.into(),
+                        action,
+                        expected: Vec::new(),
+                    });
+                }
+                None => {
+                    let command = steps.last_mut().expect("a transcript begins with a command");
+                    command.expected.push(line.into());
+                }
+            }
+        }
+        Transcript { steps }
+    }
+
+    /// Whether it touches more of a server than one database.
+    pub fn needs_whole_server(&self) -> bool {
+        self.steps.iter().any(|step| match &step.action {
+            Action::Command { argv, .. } => {
+                [&b"select"[..], b"flushall"].iter().any(|name| argv[0].eq_ignore_ascii_case(name))
+            }
+            _ => false,
+        })
+    }
+
+    pub fn run_on_emulator(&self) -> Vec<Answer> {
+        let (mut clock, mut emulator) = (Clock::manual(), Emulator::new());
+        let mut clients: BTreeMap<&str, Emulated> = BTreeMap::new();
+        let mut answers = Vec::new();
+        for step in &self.steps {
+            let mut given = Answer::new();
+            match &step.action {
+                Action::Nothing => {}
+                Action::Section => {
+                    clock = Clock::manual();
+                    emulator = Emulator::with_clock(clock.clone());
+                    clients.clear();
+                }
+                Action::Advance(span) => clock.advance(*span),
+                Action::Command { client, argv } => {
+                    let connect = || Emulated::open(&emulator);
+                    let name = if step.is_exception() { "" } else { client };
+                    given = answer(clients.entry(name).or_insert_with(connect), client, argv, connect);
+                }
+            }
+            answers.push(given);
+        }
+        answers
+    }
+
+    pub fn run_on_server(&self, server: &RedisServer) -> Vec<Answer> {
+        let connect = || Real::over(server.connect());
+        let mut clients: BTreeMap<&str, Real> = BTreeMap::new();
+        let mut answers = Vec::new();
+        for step in &self.steps {
+            let mut given = Answer::new();
+            match &step.action {
+                Action::Nothing => {}
+                Action::Section => {
+                    server.clear();
+                    clients.clear();
+                }
+                Action::Advance(span) => wait(&mut connect(), *span),
+                Action::Command { .. } if step.is_exception() => {}
+                Action::Command { client, argv } => {
+                    given = answer(clients.entry(client).or_insert_with(connect), client, argv, connect);
+                }
+            }
+            answers.push(given);
+        }
+        answers
+    }
+
+    /// The lines where the answers differ, as text for people.
+    pub fn differences(&self, real: &[Answer], emulated: &[Answer]) -> Vec<String> {
+        let pairs = self.steps.iter().zip(real.iter().zip(emulated));
+        let differing = pairs.filter(|(step, (real, emulated))| !step.is_exception() && real != emulated);
+        let show =
+            |answer: &Answer| answer.iter().map(|reply| reply.escape_ascii().to_string()).collect::<String>();
+        differing
+            .map(|(step, (real, emulated))| {
+                let Step { line_number, line, .. } = step;
+                format!(
+                    "{line_number}: {line}\n    server:   {}\n    emulator: {}\n",
+                    show(real),
+                    show(emulated)
+                )
+            })
+            .collect()
+    }
+
+    /// The lines where the emulator does not answer what the file says.
+    pub fn surprises(&self, answers: &[Answer]) -> Vec<String> {
+        let unlike = self.steps.iter().zip(answers).filter(|(step, answer)| step.expected != print(answer));
+        unlike
+            .map(|(Step { line_number, line, expected, .. }, answer)| {
+                format!(
+                    "{line_number}: {line}\n    expected: {expected:?}\n    emulator: {:?}\n",
+                    print(answer)
+                )
+            })
+            .collect()
+    }
+
+    /// The file with these answers; what is an exception keeps what the emulator says.
+    pub fn render(&self, real: &[Answer], emulated: &[Answer]) -> String {
+        let mut text = String::new();
+        for (step, (real, emulated)) in self.steps.iter().zip(real.iter().zip(emulated)) {
+            text += &format!("{}\n", step.line);
+            for line in print(if step.is_exception() { emulated } else { real }) {
+                text += &format!("{line}\n");
+            }
+        }
+        text
+    }
+}
+
+impl Step {
+    fn is_exception(&self) -> bool {
+        matches!(&self.action, Action::Command { client, .. } if client == "emulator")
+    }
+}
+
+/// What a line does; `None` for a line of a reply.
+fn action(line: &str) -> Option<Action> {
+    if line.starts_with("## ") {
+        return Some(Action::Section);
+    }
+    if line.is_empty() || line.starts_with('#') {
+        return Some(Action::Nothing);
+    }
+    if let Some(span) = line.strip_prefix("advance ") {
+        let millis = span.strip_suffix("ms").and_then(|millis| millis.parse().ok());
+        let millis = millis.unwrap_or_else(|| panic!("{line:?}: time is written as 5ms"));
+        return Some(Action::Advance(Duration::from_millis(millis)));
+    }
+    let (client, command) = line.split_once("> ")?;
+    if !client.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        return None;
+    }
+    let mut input = BytesMut::from(format!("{command}\n").as_bytes());
+    let argv = Decoder::default().decode(&mut input).ok().flatten();
+    let argv = argv.unwrap_or_else(|| panic!("{line:?}: quotes do not match"));
+    Some(Action::Command { client: client.into(), argv: argv.into_iter().map(Vec::from).collect() })
+}
+
+/// Runs one command. A connection that was closed is replaced by a new one.
+fn answer<P: Peer>(peer: &mut P, client: &str, argv: &[Vec<u8>], reconnect: impl Fn() -> P) -> Answer {
+    if client == "raw" {
+        peer.send(&[argv.concat(), request(SENTINEL)].concat());
+    } else {
+        peer.send(&request(argv));
+    }
+    let mut answer = Answer::new();
+    loop {
+        match peer.receive() {
+            None => {
+                *peer = reconnect();
+                answer.push(b"+(closed)\r\n".into());
+                return answer;
+            }
+            Some(reply) if client == "raw" && reply.ends_with(b"that was all\r\n") => return answer,
+            Some(reply) => answer.push(mask(&reply)),
+        }
+        if client != "raw" {
+            return answer;
+        }
+    }
+}
+
+/// Hides the number of the connection, which HELLO tells and which depends on what ran before.
+fn mask(reply: &[u8]) -> Vec<u8> {
+    const ID: &[u8] = b"$2\r\nid\r\n:";
+    let Some(at) = reply.windows(ID.len()).position(|window| window == ID) else { return reply.to_vec() };
+    let (before, after) = reply.split_at(at + ID.len());
+    let digits = after.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    [before, b"1", &after[digits..]].concat()
+}
+
+fn print(answer: &Answer) -> Vec<String> {
+    let wires = answer.iter().map(|reply| parse(reply).expect("what was received as a reply is one").0);
+    wires.flat_map(|wire: Wire| wire.to_string().lines().map(ToOwned::to_owned).collect::<Vec<_>>()).collect()
+}
+
+/// Returns once the server's own clock has moved on by more than `span`.
+fn wait(peer: &mut Real, span: Duration) {
+    let mut now = || match parse(&peer.call(&["TIME"])) {
+        Some((Wire::Items(_, parts), _)) => {
+            let number =
+                |part: &Wire| part.to_string().trim_matches('"').parse::<u128>().expect("TIME tells numbers");
+            number(&parts[0]) * 1_000_000 + number(&parts[1])
+        }
+        other => panic!("TIME answers two numbers, not {other:?}"),
+    };
+    let start = now();
+    while now() <= start + span.as_micros() + 1_000 {}
+}

@@ -1,0 +1,207 @@
+//! Replies as bytes: where one ends, how `redis-cli` shows it, and the two ends that send them.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+
+use bytes::{Buf as _, BytesMut};
+use emulator::{Connection, Emulator};
+
+/// A connection that takes requests and gives replies, all as bytes.
+pub trait Peer {
+    /// Sends bytes.
+    fn send(&mut self, bytes: &[u8]);
+    /// The next reply, or `None` once the other end has closed.
+    fn receive(&mut self) -> Option<Vec<u8>>;
+
+    /// Sends one command and gives its reply; nothing if the connection closes instead.
+    fn call<T: AsRef<[u8]>>(&mut self, argv: &[T]) -> Vec<u8>
+    where
+        Self: Sized,
+    {
+        self.send(&request(argv));
+        self.receive().unwrap_or_default()
+    }
+}
+
+/// To the emulator.
+pub struct Emulated {
+    connection: Connection,
+    replies: BytesMut,
+}
+
+impl Emulated {
+    /// A new connection.
+    pub fn open(emulator: &Emulator) -> Emulated {
+        Emulated { connection: Connection::open(emulator), replies: BytesMut::new() }
+    }
+}
+
+impl Peer for Emulated {
+    fn send(&mut self, bytes: &[u8]) {
+        self.connection.receive(bytes, &mut self.replies);
+    }
+
+    fn receive(&mut self) -> Option<Vec<u8>> {
+        if self.replies.is_empty() && self.connection.is_closing() {
+            return None;
+        }
+        let (_, rest) = parse(&self.replies).expect("the emulator answers at once");
+        let len = self.replies.len() - rest.len();
+        Some(self.replies.split_to(len).to_vec())
+    }
+}
+
+/// To the real server.
+pub struct Real {
+    stream: TcpStream,
+    replies: BytesMut,
+}
+
+impl Real {
+    /// Over this socket.
+    pub fn over(stream: TcpStream) -> Real {
+        Real { stream, replies: BytesMut::new() }
+    }
+}
+
+impl Peer for Real {
+    fn send(&mut self, bytes: &[u8]) {
+        // A server that has closed says so when the reply is awaited.
+        _ = self.stream.write_all(bytes);
+    }
+
+    fn receive(&mut self) -> Option<Vec<u8>> {
+        let mut buffer = [0; 16 * 1024];
+        loop {
+            if let Some((_, rest)) = parse(&self.replies) {
+                let len = self.replies.len() - rest.len();
+                let reply = self.replies[..len].to_vec();
+                self.replies.advance(len);
+                return Some(reply);
+            }
+            match self.stream.read(&mut buffer) {
+                Ok(0) => return None,
+                Ok(len) => self.replies.extend_from_slice(&buffer[..len]),
+                Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return None,
+                Err(error) => panic!("the server does not answer: {error}"),
+            }
+        }
+    }
+}
+
+/// A request as clients send one.
+pub fn request<T: AsRef<[u8]>>(argv: &[T]) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", argv.len()).into_bytes();
+    for arg in argv {
+        bytes.extend_from_slice(format!("${}\r\n", arg.as_ref().len()).as_bytes());
+        bytes.extend_from_slice(arg.as_ref());
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes
+}
+
+/// A reply, taken apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wire {
+    /// Whatever is one line: the marker, the text.
+    Line(u8, Vec<u8>),
+    /// A bulk string.
+    Bulk(Vec<u8>),
+    /// An array, a set, or a map with keys and values in turn.
+    Items(u8, Vec<Wire>),
+    /// Any of the nulls.
+    Nil,
+}
+
+/// The first reply in `bytes`, and what follows it; `None` if it is not whole.
+pub fn parse(bytes: &[u8]) -> Option<(Wire, &[u8])> {
+    let end = bytes.windows(2).position(|pair| pair == b"\r\n")?;
+    let (marker, text, mut rest) = (bytes[0], &bytes[1..end], &bytes[end + 2..]);
+    let len = || std::str::from_utf8(text).ok()?.parse::<i64>().ok();
+    let wire = match marker {
+        b'_' => Wire::Nil,
+        b'$' | b'*' if text == b"-1" => Wire::Nil,
+        b'$' => {
+            let (body, behind) = rest.split_at_checked(len()? as usize)?;
+            rest = behind.get(2..)?;
+            Wire::Bulk(body.to_vec())
+        }
+        b'*' | b'~' | b'%' => {
+            let count = len()? * if marker == b'%' { 2 } else { 1 };
+            let mut items = Vec::new();
+            for _ in 0..count {
+                let (item, behind) = parse(rest)?;
+                items.push(item);
+                rest = behind;
+            }
+            Wire::Items(marker, items)
+        }
+        _ => Wire::Line(marker, text.to_vec()),
+    };
+    Some((wire, rest))
+}
+
+/// A reply as `redis-cli` shows it.
+impl std::fmt::Display for Wire {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.lines().join("\n"))
+    }
+}
+
+impl Wire {
+    fn lines(&self) -> Vec<String> {
+        let one = |line: String| vec![line];
+        match self {
+            Wire::Nil => one("(nil)".into()),
+            Wire::Bulk(text) => one(format!("\"{}\"", escape(text))),
+            Wire::Line(b'+', text) => one(escape(text)),
+            Wire::Line(b'-', text) => one(format!("(error) {}", escape(text))),
+            Wire::Line(b':', text) => one(format!("(integer) {}", escape(text))),
+            Wire::Line(b'#', text) => one(if text == b"t" { "(true)" } else { "(false)" }.into()),
+            Wire::Line(b',', text) => one(format!("(double) {}", escape(text))),
+            Wire::Line(marker, text) => one(format!("{}{}", *marker as char, escape(text))),
+            Wire::Items(marker, items) if items.is_empty() => one(match marker {
+                b'%' => "(empty hash)".into(),
+                b'~' => "(empty set)".into(),
+                _ => "(empty array)".into(),
+            }),
+            Wire::Items(b'%', items) => numbered(items.as_chunks::<2>().0, '#', |[key, value]| {
+                let (mut lines, value) = (key.lines(), value.lines());
+                let last = lines.last_mut().expect("every reply has a line");
+                let indent = " ".repeat(last.chars().count() + 4);
+                *last += &format!(" => {}", value[0]);
+                lines.extend(value[1..].iter().map(|line| format!("{indent}{line}")));
+                lines
+            }),
+            Wire::Items(marker, items) => {
+                numbered(items, if *marker == b'~' { '~' } else { ')' }, Wire::lines)
+            }
+        }
+    }
+}
+
+fn numbered<T>(items: &[T], sign: char, lines: impl Fn(&T) -> Vec<String>) -> Vec<String> {
+    let width = items.len().to_string().len();
+    let number = |(idx, item): (usize, &T)| {
+        let lines = lines(item).into_iter().enumerate();
+        let prefixed = lines.map(move |(line_idx, line)| match line_idx {
+            0 => format!("{:>width$}{sign} {line}", idx + 1),
+            _ => format!("{:width$}  {line}", ""),
+        });
+        prefixed.collect::<Vec<_>>()
+    };
+    items.iter().enumerate().flat_map(number).collect()
+}
+
+fn escape(text: &[u8]) -> String {
+    let byte = |&byte: &u8| match byte {
+        b'"' => "\\\"".into(),
+        b'\\' => "\\\\".into(),
+        b'\n' => "\\n".into(),
+        b'\r' => "\\r".into(),
+        b'\t' => "\\t".into(),
+        b' '..=b'~' => (byte as char).to_string(),
+        _ => format!("\\x{byte:02x}"),
+    };
+    text.iter().map(byte).collect()
+}
