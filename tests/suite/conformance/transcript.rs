@@ -71,13 +71,11 @@ impl Transcript {
         Transcript { steps }
     }
 
-    /// Whether it touches more of a server than one database.
+    /// Whether it touches more of a server than one database, in a script perhaps.
     pub fn needs_whole_server(&self) -> bool {
-        self.steps.iter().any(|step| match &step.action {
-            Action::Command { argv, .. } => {
-                [&b"select"[..], b"flushall"].iter().any(|name| argv[0].eq_ignore_ascii_case(name))
-            }
-            _ => false,
+        self.steps.iter().any(|step| {
+            let line = step.line.to_ascii_lowercase();
+            ["> select", "'select'", "flushall"].iter().any(|command| line.contains(command))
         })
     }
 
