@@ -21,7 +21,7 @@ pub struct DirectConnection {
     shared: Arc<Shared>,
     client: Client,
     /// The sync trait hands over bytes, so that side has a connection of its own, made when first used.
-    bytes: Option<Connection>,
+    bytes: Option<Box<Connection>>,
 }
 
 impl DirectConnection {
@@ -112,8 +112,8 @@ impl redis::ConnectionLike for DirectConnection {
     }
 
     fn req_packed_commands(&mut self, cmd: &[u8], offset: usize, count: usize) -> RedisResult<Vec<Value>> {
-        let bytes =
-            self.bytes.get_or_insert_with(|| Connection::open(&Emulator { shared: self.shared.clone() }));
+        let open = || Box::new(Connection::open(&Emulator { shared: self.shared.clone() }));
+        let bytes = self.bytes.get_or_insert_with(open);
         let mut output = BytesMut::new();
         bytes.receive(cmd, &mut output);
         let mut parser = redis::Parser::new();

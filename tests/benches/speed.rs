@@ -1,2 +1,76 @@
-//! Speed.
-fn main() {}
+//! How fast: executions of the harness, and commands through the emulator's direct connection. Each group also measures what it is
+//! to be compared with, in the same run: machines differ, ratios less so.
+
+use std::time::Duration;
+
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use emulator::{Clock, Emulator};
+use harness::explorer::Random;
+use harness::verdict::{Size, scenario};
+use harness::{Recording, Runner};
+use locks::{ALGORITHMS, FaultClass};
+
+/// One execution of three clients that each take a lock once and release it, and of the fresh client that tries it at the end.
+fn executions(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("three-client execution");
+    group.throughput(Throughput::Elements(1));
+    for name in ["set_nx_ex_del", "set_nx_px_cad", "mutex", "semaphore"] {
+        let algorithm = ALGORITHMS.iter().find(|algorithm| algorithm.name == name).unwrap();
+        let scenario = scenario(algorithm, FaultClass::Order, Size { clients: 3, permits: 1 });
+        let (mut runner, mut nth) = (Runner::new(), 0);
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| {
+                nth += 1;
+                runner.run(&scenario, &mut Random::new(0, nth), Recording::Lean)
+            });
+        });
+    }
+    // What tokio alone takes for as many tasks, none of which does anything.
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    group.bench_function("four empty tasks on tokio", |bencher| {
+        bencher.iter(|| {
+            runtime.block_on(async {
+                let tasks: [_; 4] = std::array::from_fn(|_| tokio::spawn(async {}));
+                for task in tasks {
+                    task.await.unwrap();
+                }
+            });
+        });
+    });
+    group.finish();
+}
+
+/// One command of redis-rs, built and sent through `connection()`, to its parsed reply.
+fn commands(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("direct connection");
+    group.throughput(Throughput::Elements(1));
+    let emulator = Emulator::with_clock(Clock::manual());
+    let mut connection = emulator.connection();
+    let mut bench = |name: &str, cmd: &dyn Fn() -> redis::Cmd| {
+        _ = connection.request(&cmd());
+        group.bench_function(name, |bencher| {
+            bencher.iter_batched(cmd, |cmd| connection.request(&cmd).unwrap(), BatchSize::SmallInput);
+        });
+    };
+    let command = |words: &[&str]| redis::cmd(words[0]).arg(&words[1..]).to_owned();
+    bench("SET", &|| command(&["SET", "key", "value"]));
+    bench("SET NX PX, refused", &|| command(&["SET", "key", "value", "NX", "PX", "10000"]));
+    bench("GET", &|| command(&["GET", "key"]));
+    bench("INCR", &|| command(&["INCR", "n"]));
+    bench("HSET", &|| command(&["HSET", "hash", "field", "value"]));
+    bench("ZADD", &|| command(&["ZADD", "zset", "1", "member"]));
+    bench("EVAL of compare-and-delete", &|| {
+        let script =
+            "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
+        command(&["EVAL", script, "1", "key", "other"])
+    });
+    group.finish();
+}
+
+criterion_group! {
+    name = benches;
+    config = Criterion::default().measurement_time(Duration::from_secs(3)).warm_up_time(Duration::from_secs(1));
+    targets = commands, executions
+}
+criterion_main!(benches);

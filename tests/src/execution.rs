@@ -79,7 +79,14 @@ impl Runner {
         let history = self.runtime.block_on(async {
             let world =
                 World::new(server, self.idle.clone(), scenario.lease, recording, scenario.actors.len());
-            let mut execution = Execution { scenario, policy, world, tasks: &mut tasks, prepared: &mut self.prepared, stalls: 0 };
+            let mut execution = Execution {
+                scenario,
+                policy,
+                world,
+                tasks: &mut tasks,
+                prepared: &mut self.prepared,
+                stalls: 0,
+            };
             execution.run().await;
             std::mem::take(&mut execution.world.state().history)
         });

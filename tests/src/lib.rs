@@ -13,14 +13,20 @@ pub mod explorer;
 mod shrink;
 pub mod timeline;
 mod report;
+pub mod strategy;
 pub mod verdict;
 
 pub use execution::{Choice, Policy, Runner, STEPS_MAX};
 pub use explorer::{Exploration, Finding, explore_all, explore_random, replay};
 pub use fault::Faults;
 pub use link::{Client, Hold, Link};
-pub use report::{Problem, Report, draw, exhaustive, sample};
+pub use report::{Problem, Report, draw, exhaustive, run, sample};
 pub use scenario::{ActorError, Scenario};
 pub use schedule::{Actor, Schedule, Step};
 pub use shrink::shrink;
 pub use world::{Recording, Server};
+
+/// The examples of the README are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

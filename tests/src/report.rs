@@ -2,16 +2,17 @@
 
 use std::fmt;
 
-use crate::execution::Runner;
-use crate::explorer::{Exploration, Finding, explore_all, explore_random, replay};
+use crate::execution::{Policy, Runner};
+use crate::explorer::{Exploration, Finding, expect_success, explore_all, explore_random, replay};
+use crate::history::History;
 use crate::scenario::Scenario;
 use crate::schedule::Schedule;
 use crate::shrink::shrink;
 use crate::timeline;
 use crate::world::Recording;
 
-/// Why a scenario does not pass. `Display` tells it to a person.
-#[derive(Clone, Debug)]
+/// Why a scenario does not pass.
+#[derive(Clone)]
 pub struct Report {
     /// The scenario's name.
     pub scenario: String,
@@ -40,6 +41,13 @@ pub enum Problem {
 }
 
 impl std::error::Error for Report {}
+
+/// The same as `Display`: what `unwrap` prints in a test is for a person too.
+impl fmt::Debug for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\n{self}")
+    }
+}
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -83,13 +91,43 @@ pub fn sample(scenario: &Scenario, schedules: u64, seed: u64) -> Result<Explorat
     judge(&mut runner, scenario, exploration)
 }
 
-fn judge(runner: &mut Runner, scenario: &Scenario, exploration: Exploration) -> Result<Exploration, Box<Report>> {
+/// Runs one execution and judges it as it is: for whoever brings schedules of their own, `proptest` for one.
+///
+/// # Errors
+/// The first oracle that is violated.
+///
+/// # Panics
+/// An actor's code fails.
+pub fn run(
+    runner: &mut Runner,
+    scenario: &Scenario,
+    policy: &mut dyn Policy,
+) -> Result<History, Box<Report>> {
+    let history = runner.run(scenario, policy, Recording::Full);
+    expect_success(scenario, &history);
+    let violated = scenario.oracles.iter().find_map(|oracle| Some((oracle, oracle.check(&history)?)));
+    let Some((oracle, violation)) = violated else { return Ok(history) };
+    let problem = Problem::Violated {
+        property: oracle.name(),
+        timeline: timeline::render(&history, scenario.actors.len(), Some(&violation)),
+        schedule: Schedule { steps: history.steps[..violation.step].to_vec() },
+        what: violation.what,
+    };
+    Err(Box::new(Report { scenario: scenario.name.clone(), problem, schedules: 1 }))
+}
+
+fn judge(
+    runner: &mut Runner,
+    scenario: &Scenario,
+    exploration: Exploration,
+) -> Result<Exploration, Box<Report>> {
     let schedules = exploration.schedules;
     let report = |problem| Box::new(Report { scenario: scenario.name.clone(), problem, schedules });
     let violated = scenario.oracles.iter().find_map(|oracle| exploration.finding(oracle.name()));
     if let Some(finding) = violated {
-        let finding = shrink(runner, &scenario.with_actors(finding.actors), &finding.schedule, &finding.oracle)
-            .expect("an execution depends on its schedule alone, so the violation is there again");
+        let finding =
+            shrink(runner, &scenario.with_actors(finding.actors), &finding.schedule, &finding.oracle)
+                .expect("an execution depends on its schedule alone, so the violation is there again");
         return Err(report(Problem::Violated {
             property: finding.oracle.name(),
             what: finding.violation.what.clone(),

@@ -22,7 +22,8 @@ enum Lane {
 pub fn render(history: &History, actors: usize, violation: Option<&Violation>) -> String {
     let last_step = violation.map_or(usize::MAX, |violation| violation.step);
     let shown = || history.events.iter().filter(|event| event.step <= last_step);
-    let mut timeline = Timeline { lanes: vec![Lane::NotYet; actors], text: String::new(), step: 0, leaving: None };
+    let mut timeline =
+        Timeline { lanes: vec![Lane::NotYet; actors], text: String::new(), step: 0, leaving: None };
     let names: Vec<String> = (0..actors).map(|n| Actor(n).to_string()).collect();
     _ = writeln!(timeline.text, "step        time  {}", names.join(" "));
     for event in shown() {
@@ -53,7 +54,11 @@ impl Timeline {
                 }
             }
             What::Started { actor } => {
-                self.line(event, Some(*actor), &format!("{actor} starts, reads its clock, and stalls before its first command"));
+                self.line(
+                    event,
+                    Some(*actor),
+                    &format!("{actor} starts, reads its clock, and stalls before its first command"),
+                );
             }
             What::Skewed { actor, by_ms } => {
                 let direction = if *by_ms > 0 { "ahead" } else { "behind" };
@@ -68,9 +73,17 @@ impl Timeline {
             What::Enter { actor, until, .. } => {
                 self.set(*actor, Lane::Inside);
                 let is_inside = |&(_, lane): &(usize, &Lane)| *lane == Lane::Inside;
-                let inside: Vec<Actor> = self.lanes.iter().enumerate().filter(is_inside).map(|(n, _)| Actor(n)).collect();
-                let now = if inside.len() > 1 { format!(" Now {} are inside.", list(&inside)) } else { String::new() };
-                self.say(&format!("{actor} is inside, and counts on its grant until {}.{now}", show_time(*until)));
+                let inside: Vec<Actor> =
+                    self.lanes.iter().enumerate().filter(is_inside).map(|(n, _)| Actor(n)).collect();
+                let now = if inside.len() > 1 {
+                    format!(" Now {} are inside.", list(&inside))
+                } else {
+                    String::new()
+                };
+                self.say(&format!(
+                    "{actor} is inside, and counts on its grant until {}.{now}",
+                    show_time(*until)
+                ));
             }
             // The history notes this right before the command with which the release begins.
             What::Leave { actor, .. } => {
@@ -78,11 +91,19 @@ impl Timeline {
                 self.leaving = Some(*actor);
             }
             What::Ended { holder, by } => {
-                self.say(&format!("With this, {by} has ended the grant of {holder}, whose lease still runs."));
+                self.say(&format!(
+                    "With this, {by} has ended the grant of {holder}, whose lease still runs."
+                ));
             }
-            What::Overrun { actor } => self.say(&format!("The lease of {actor} is over, and {actor} is still inside.")),
+            What::Overrun { actor } => {
+                self.say(&format!("The lease of {actor} is over, and {actor} is still inside."));
+            }
             What::Probed { granted, wanted, after_lease } => {
-                let when = if *after_lease { "All is over, and a lease has passed." } else { "All is over, and nobody crashed." };
+                let when = if *after_lease {
+                    "All is over, and a lease has passed."
+                } else {
+                    "All is over, and nobody crashed."
+                };
                 self.say(&format!("{when} Fresh clients try: {granted} of {wanted} are granted."));
             }
             What::Failed { actor, error } => self.say(&format!("{actor} failed: {error}")),

@@ -128,7 +128,8 @@ fn sizes(runner: &mut Runner, algorithm: &'static Algorithm) -> Vec<Size> {
         // With as many permits as clients nobody ever contends.
         Kind::Semaphore => clients as u32 - 1,
     };
-    let affordable = (1..=permits_max).take_while(|&n| n == 1 || u64::from(n) * orders(steps, clients) <= ORDERS_MAX);
+    let affordable =
+        (1..=permits_max).take_while(|&n| n == 1 || u64::from(n) * orders(steps, clients) <= ORDERS_MAX);
     affordable.map(|permits| Size { clients, permits }).collect()
 }
 

@@ -2,3 +2,12 @@
 
 mod redis_server;
 mod conformance;
+mod doors;
+mod executions;
+mod oracles;
+mod algorithms;
+mod verdicts;
+mod properties;
+mod replays;
+mod program;
+mod readme;

@@ -1,14 +1,16 @@
 //! Runs many schedules of a scenario. Each strategy is a policy in a file of its own.
 
 mod exhaustive;
+mod plan;
 mod random;
 mod replay;
 
 use std::sync::Arc;
 
 pub use exhaustive::DepthFirst;
+pub use plan::{Plan, Wish};
 pub use random::Random;
-pub use replay::{Choices, Replay};
+pub use replay::Replay;
 
 use crate::execution::Runner;
 use crate::history::{History, Seen, What};
@@ -127,7 +129,7 @@ pub fn replay(
 }
 
 /// An actor that ends with an error, or never, tests nothing: the test itself is at fault.
-fn expect_success(scenario: &Scenario, history: &History) {
+pub(crate) fn expect_success(scenario: &Scenario, history: &History) {
     for event in &history.events {
         let (actor, what) = match &event.what {
             What::Failed { actor, error } => (actor, format!("failed: {error}")),

@@ -22,23 +22,3 @@ impl Policy for Replay {
         next.map_or(Choice::Finish, Choice::Take)
     }
 }
-
-/// Takes each choice from a list of numbers, modulo the number of possibilities: how `proptest` makes and shrinks schedules.
-/// When the list is over, the first possibility is taken: whoever ran last goes on.
-#[derive(Debug)]
-pub struct Choices {
-    numbers: std::vec::IntoIter<u16>,
-}
-
-impl Choices {
-    /// From the first number.
-    pub fn new(numbers: Vec<u16>) -> Choices {
-        Choices { numbers: numbers.into_iter() }
-    }
-}
-
-impl Policy for Choices {
-    fn choose(&mut self, enabled: &[Step], _: &History) -> Choice {
-        Choice::Take(self.numbers.next().map_or(0, |number| usize::from(number) % enabled.len()))
-    }
-}

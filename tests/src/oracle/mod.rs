@@ -60,7 +60,7 @@ fn crowded(
                 }
             }
             What::Leave { actor, section: left } if left == section => {
-                inside.retain(|&(other, _)| other != actor)
+                inside.retain(|&(other, _)| other != actor);
             }
             _ => {}
         }

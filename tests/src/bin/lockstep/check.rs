@@ -17,6 +17,7 @@ use serde::Serialize;
 ///
 /// Exit status: 0 if every verdict is the one that the algorithm states, 1 if one is not, 2 for wrong usage.
 #[derive(clap::Args)]
+#[group(skip)]
 pub(crate) struct Args {
     /// Algorithms to check; all of them if none is named
     #[arg(value_name = "NAME")]
@@ -57,7 +58,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 /// Every algorithm in every class, on all cores; in the order of the table, whoever is done first.
 fn check_all(algorithms: &[&'static Algorithm], samples: u64, seed: u64) -> Vec<Verdict> {
     let classes = FaultClass::ALL;
-    let cells: Vec<_> = algorithms.iter().flat_map(|algorithm| classes.iter().map(move |&class| (*algorithm, class))).collect();
+    let cells: Vec<_> = algorithms
+        .iter()
+        .flat_map(|algorithm| classes.iter().map(move |&class| (*algorithm, class)))
+        .collect();
     // Drawn on a terminal only: indicatif hides itself where standard error is none.
     let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} {msg}").expect("a valid template");
     let progress = ProgressBar::new(cells.len() as u64).with_style(style);
@@ -80,7 +84,8 @@ fn check_all(algorithms: &[&'static Algorithm], samples: u64, seed: u64) -> Vec<
     drop(send);
     progress.finish_and_clear();
     let mut done: Vec<_> = receive.into_iter().collect();
-    let place = |name, class| cells.iter().position(|&(algorithm, other)| algorithm.name == name && other == class);
+    let place =
+        |name, class| cells.iter().position(|&(algorithm, other)| algorithm.name == name && other == class);
     done.sort_by_key(|&(name, class, _)| place(name, class));
     done.into_iter().flat_map(|(_, _, verdicts)| verdicts).collect()
 }
@@ -95,7 +100,9 @@ fn render_table(verdicts: &[Verdict]) -> String {
     for algorithm in verdicts.iter().map(|verdict| verdict.algorithm.name).fold(Vec::new(), without_repeats) {
         for &property in Property::ALL {
             let of = |class| {
-                verdicts.iter().find(|v: &&Verdict| v.algorithm.name == algorithm && v.property == property && v.class == class)
+                verdicts.iter().find(|v: &&Verdict| {
+                    v.algorithm.name == algorithm && v.property == property && v.class == class
+                })
             };
             let row: Vec<Option<&Verdict>> = FaultClass::ALL.iter().map(|&class| of(class)).collect();
             if row.iter().all(Option::is_none) {
@@ -107,7 +114,10 @@ fn render_table(verdicts: &[Verdict]) -> String {
             let as_stated = row.iter().flatten().all(|verdict| verdict.is_as_stated());
             let as_stated = if as_stated { "yes" } else { "NO" };
             table.add_row(
-                [shown_name.to_string(), property.to_string()].into_iter().chain(cells).chain([as_stated.to_string()]),
+                [shown_name.to_string(), property.to_string()]
+                    .into_iter()
+                    .chain(cells)
+                    .chain([as_stated.to_string()]),
             );
         }
     }
@@ -116,7 +126,10 @@ fn render_table(verdicts: &[Verdict]) -> String {
     }
     let as_stated = verdicts.iter().filter(|verdict| verdict.is_as_stated()).count();
     let schedules: u64 = {
-        let cells = verdicts.iter().map(|v| (v.algorithm.name, v.class, v.schedules)).fold(Vec::new(), without_repeats);
+        let cells = verdicts
+            .iter()
+            .map(|v| (v.algorithm.name, v.class, v.schedules))
+            .fold(Vec::new(), without_repeats);
         cells.into_iter().map(|(_, _, schedules)| schedules).sum()
     };
     let lines: Vec<_> = table.lines().map(|line| line.trim_end().to_owned()).collect();

@@ -10,6 +10,7 @@ use locks::{Algorithm, FaultClass, Property};
 
 /// Draw the shortest counterexample of an algorithm: every step with its command, reply and time, and who believes what
 #[derive(clap::Args)]
+#[group(skip)]
 pub(crate) struct Args {
     /// The algorithm
     name: String,
@@ -48,7 +49,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
     }
     let what = wanted.map_or("every property", Property::name);
-    _ = writeln!(std::io::stdout(), "{text}{what} holds in all classes, in {schedules} schedules: there is no counterexample.");
+    _ = writeln!(
+        std::io::stdout(),
+        "{text}{what} holds in all classes, in {schedules} schedules: there is no counterexample."
+    );
     Ok(ExitCode::SUCCESS)
 }
 

@@ -12,7 +12,7 @@ use locks::{ALGORITHMS, Algorithm};
 
 /// Holds Redis locks to their word: every order of commands, clock and fault, on an emulator in this process.
 #[derive(Parser)]
-#[command(version, args_conflicts_with_subcommands = true)]
+#[command(name = "lockstep", version, args_conflicts_with_subcommands = true)]
 struct Args {
     #[command(subcommand)]
     command: Option<Command>,

@@ -10,6 +10,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// Serve the emulator on a port until SIGINT or SIGTERM
 #[derive(clap::Args)]
+#[group(skip)]
 pub(crate) struct Args {
     /// Where to listen; port 0 takes a free one
     #[arg(long, default_value = "127.0.0.1:6379")]

@@ -1,0 +1,129 @@
+//! The code of every algorithm, unchanged, on the emulator and on a real server: what it promises a client that is alone.
+
+use std::time::Duration;
+
+use emulator::{Clock, Emulator};
+use locks::{
+    ALGORITHMS, Algorithm, AnyConnection, DynLock, Env, FaultClass, Kind, Property, Record, Release, Terms,
+};
+use redis::AsyncCommands as _;
+
+use crate::redis_server;
+
+pub(crate) fn terms(permits: u32) -> Terms {
+    Terms { key: "lock".into(), lease: Duration::from_secs(1), permits }
+}
+
+/// What a conversation needs from the server under it.
+struct Bench<'a> {
+    connect: &'a dyn Fn() -> AnyConnection,
+    env: Env,
+    /// Returns once the server's clock has moved on by more than a lease.
+    pass_a_lease: &'a dyn Fn(),
+}
+
+impl Bench<'_> {
+    fn open(&self, algorithm: &Algorithm) -> Box<dyn DynLock> {
+        (algorithm.open)((self.connect)(), self.env.clone(), &terms(1))
+    }
+
+    async fn is_recorded(&self, record: Record) -> bool {
+        let mut connection = (self.connect)();
+        match record {
+            Record::Key(key) => connection.exists(key).await.unwrap(),
+            Record::Value(key, value) => {
+                connection.get::<_, Option<String>>(key).await.unwrap() == Some(value)
+            }
+            Record::Member(key, member) => {
+                connection.zscore::<_, _, Option<f64>>(key, member).await.unwrap().is_some()
+            }
+        }
+    }
+}
+
+async fn converse(bench: &Bench<'_>, algorithm: &Algorithm) {
+    let name = algorithm.name;
+    let (mut a, mut b) = (bench.open(algorithm), bench.open(algorithm));
+    assert!(a.try_acquire().await.unwrap(), "{name}: it is free");
+    assert!(bench.is_recorded(a.record()).await, "{name}: the server knows its holder");
+    let is_exclusive = match algorithm.spec.kind {
+        Kind::Mutex => true,
+        // One of them grants every attempt, and one ranks by names where clocks agree.
+        Kind::Semaphore => algorithm.spec.holds(Property::OverIssue, FaultClass::Order),
+    };
+    if is_exclusive {
+        assert!(!b.try_acquire().await.unwrap(), "{name}: it is taken");
+    }
+    assert_eq!(a.release().await.unwrap(), Release::Released, "{name}");
+    assert!(!bench.is_recorded(a.record()).await, "{name}: the server has forgotten its holder");
+    assert!(b.try_acquire().await.unwrap(), "{name}: it is free again");
+    if algorithm.spec.holds(Property::Recovers, FaultClass::Crash) {
+        (bench.pass_a_lease)();
+        assert!(a.try_acquire().await.unwrap(), "{name}: a lease ends by itself");
+    }
+}
+
+#[tokio::test]
+async fn every_algorithm_on_the_emulator() {
+    for algorithm in ALGORITHMS {
+        let clock = Clock::manual();
+        let emulator = Emulator::with_clock(clock.clone());
+        let source = EmulatedTime { clock: clock.clone(), names: 0.into() };
+        let bench = Bench {
+            connect: &|| AnyConnection::new(emulator.connection()),
+            env: Env::new(source),
+            pass_a_lease: &|| clock.advance(Duration::from_millis(1_001)),
+        };
+        converse(&bench, algorithm).await;
+    }
+}
+
+#[test]
+fn every_algorithm_on_a_real_server() {
+    let Some(server) = redis_server::borrow() else { return };
+    let client = redis::Client::open(server.url()).unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    for algorithm in ALGORITHMS {
+        server.clear();
+        let connect = || {
+            let connection = client.get_multiplexed_async_connection();
+            AnyConnection::new(tokio::task::block_in_place(|| runtime.handle().block_on(connection)).unwrap())
+        };
+        let bench =
+            Bench { connect: &connect, env: Env::system(), pass_a_lease: &|| wait_for_lease(&client) };
+        runtime.block_on(async { converse(&bench, algorithm).await });
+    }
+}
+
+/// Asks until a key with the same lease is gone: the server's clock decides, and nobody sleeps.
+fn wait_for_lease(client: &redis::Client) {
+    let mut connection = client.get_connection().unwrap();
+    () = redis::cmd("SET").arg(&["probe", "1", "PX", "1001"]).query(&mut connection).unwrap();
+    while redis::cmd("EXISTS").arg("probe").query::<bool>(&mut connection).unwrap() {}
+}
+
+/// The time of an emulator as a client's clock, and names in the order in which they are asked for.
+struct EmulatedTime {
+    clock: Clock,
+    names: std::sync::atomic::AtomicU64,
+}
+
+impl locks::Source for EmulatedTime {
+    fn now(&self) -> Duration {
+        Duration::from_millis(self.clock.now().millis().unsigned_abs())
+    }
+
+    fn unique(&self) -> String {
+        format!("{:04}", self.names.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
+    }
+}
+
+#[test]
+fn names_are_unique_and_specs_say_something() {
+    let names: std::collections::BTreeSet<_> = ALGORITHMS.iter().map(|algorithm| algorithm.name).collect();
+    assert_eq!(names.len(), ALGORITHMS.len());
+    for algorithm in ALGORITHMS {
+        let spec = algorithm.spec;
+        assert!([spec.guarantees, spec.assumes, spec.objection].iter().all(|text| !text.is_empty()));
+    }
+}

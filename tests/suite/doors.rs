@@ -1,0 +1,148 @@
+//! The three doors of the emulator: each leads to the same engine, and each command is atomic behind it.
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use emulator::{Clock, Emulator};
+use redis::aio::{ConnectionLike, MultiplexedConnection};
+use redis::{AsyncCommands as _, RedisResult};
+
+/// The same conversation through any door.
+async fn converse(connection: &mut (impl ConnectionLike + Send + Sync)) -> RedisResult<()> {
+    () = connection.set("k", "v").await?;
+    assert_eq!(connection.get::<_, String>("k").await?, "v");
+    let error = connection.incr::<_, _, i64>("k", 1).await.unwrap_err();
+    assert_eq!(error.detail(), Some("value is not an integer or out of range"));
+    let (a, b): (i64, i64) = redis::pipe().atomic().incr("n", 1).incr("n", 1).query_async(connection).await?;
+    assert_eq!((a, b), (1, 2));
+    let (c, d): (i64, String) = redis::pipe().incr("n", 1).get("k").query_async(connection).await?;
+    assert_eq!((c, d.as_str()), (3, "v"));
+    let script = redis::Script::new("return redis.call('GET', KEYS[1]) .. ARGV[1]");
+    assert_eq!(script.key("k").arg("!").invoke_async::<String>(connection).await?, "v!");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_direct_connection() {
+    converse(&mut Emulator::new().connection()).await.unwrap();
+}
+
+#[test]
+fn the_direct_connection_without_async() {
+    let mut connection = Emulator::new().connection();
+    () = redis::cmd("SET").arg("k").arg("v").query(&mut connection).unwrap();
+    assert_eq!(redis::cmd("GET").arg("k").query::<String>(&mut connection).unwrap(), "v");
+    let (n, v): (i64, String) = redis::pipe().atomic().incr("n", 1).get("k").query(&mut connection).unwrap();
+    assert_eq!((n, v.as_str()), (1, "v"));
+}
+
+#[tokio::test]
+async fn the_in_memory_stream() {
+    let stream = Emulator::new().stream();
+    static INFO: LazyLock<redis::RedisConnectionInfo> = LazyLock::new(redis::RedisConnectionInfo::default);
+    let (mut connection, driver) = MultiplexedConnection::new(&INFO, stream).await.unwrap();
+    tokio::spawn(driver);
+    converse(&mut connection).await.unwrap();
+}
+
+#[tokio::test]
+async fn tcp() {
+    let emulator = Emulator::new();
+    let server = emulator.listen("127.0.0.1:0").await.unwrap();
+    let client = redis::Client::open(server.url()).unwrap();
+    converse(&mut client.get_multiplexed_async_connection().await.unwrap()).await.unwrap();
+    // Data outlives the server.
+    drop(server);
+    assert_eq!(emulator.get("k").as_deref(), Some(&b"v"[..]));
+}
+
+#[tokio::test]
+async fn tcp_with_resp3() {
+    let server = Emulator::new().listen("127.0.0.1:0").await.unwrap();
+    let client = redis::Client::open(format!("{}?protocol=resp3", server.url())).unwrap();
+    converse(&mut client.get_multiplexed_async_connection().await.unwrap()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn commands_transactions_and_scripts_are_atomic_on_any_runtime() {
+    let emulator = Emulator::new();
+    let server = emulator.listen("127.0.0.1:0").await.unwrap();
+    let client = redis::Client::open(server.url()).unwrap();
+    // Each of these adds two to one counter and nothing to another in between, if nobody comes between.
+    let script =
+        "redis.call('INCR', KEYS[1]) redis.call('INCR', KEYS[1]) return redis.call('GET', KEYS[1]) % 2";
+    let tasks: Vec<_> = (0..8)
+        .map(|n| {
+            let (emulator, client) = (emulator.clone(), client.clone());
+            tokio::spawn(async move {
+                let mut direct = emulator.connection();
+                let mut tcp = client.get_multiplexed_async_connection().await.unwrap();
+                for _ in 0..100 {
+                    let mut transaction = redis::pipe();
+                    transaction.atomic().incr("n", 1).incr("n", 1).get("n");
+                    let mut eval = redis::cmd("EVAL");
+                    eval.arg(script).arg(1).arg("n");
+                    let (odd_by_exec, odd_by_eval): (i64, i64) = if n % 2 == 0 {
+                        let (.., n): (i64, i64, i64) = transaction.query_async(&mut direct).await.unwrap();
+                        (n % 2, eval.query_async(&mut direct).await.unwrap())
+                    } else {
+                        let (.., n): (i64, i64, i64) = transaction.query_async(&mut tcp).await.unwrap();
+                        (n % 2, eval.query_async(&mut tcp).await.unwrap())
+                    };
+                    assert_eq!((odd_by_exec, odd_by_eval), (0, 0));
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(emulator.get("n").as_deref(), Some(&b"3200"[..]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn time_to_live_follows_tokios_clock() {
+    let mut connection = Emulator::with_clock(Clock::tokio()).connection();
+    () = redis::cmd("SET").arg(&["k", "v", "PX", "5000"]).query_async(&mut connection).await.unwrap();
+    tokio::time::advance(Duration::from_millis(5_000)).await;
+    assert!(connection.exists::<_, bool>("k").await.unwrap(), "at the deadline the key is still there");
+    // Auto-advance: the sleep takes no time.
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert!(!connection.exists::<_, bool>("k").await.unwrap());
+}
+
+#[test]
+fn footprints_say_what_was_read_and_what_was_changed() {
+    let emulator = Emulator::with_clock(Clock::manual());
+    let mut connection = emulator.connection();
+    let mut check = |line: &str, footprint: &str| {
+        let argv: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        connection.execute(&argv);
+        assert_eq!(emulator.footprint().to_string(), footprint, "{line}");
+    };
+    check("SET k v NX PX 5", "read clock\nread 0 k\nwrite 0 k until 1700000000005\n");
+    check("SET k w NX", "read 0 k until 1700000000005\n");
+    check("GET nosuch", "read 0 nosuch\n");
+    check("DEL k nosuch", "read 0 k until 1700000000005\nwrite 0 k\nread 0 nosuch\n");
+    check("ZADD z 1 a", "read 0 z\nwrite 0 z\n");
+    check("ZADD z 1 a", "read 0 z\n");
+    check("HDEL h f", "read 0 h\n");
+    check("KEYS *", "read 0\n");
+    check("TIME", "read clock\n");
+    check("EVAL return_redis.call('GET',KEYS[1]) 1 z", "write scripts\n");
+}
+
+#[test]
+fn a_snapshot_brings_everything_back() {
+    let emulator = Emulator::with_clock(Clock::manual());
+    let mut connection = emulator.connection();
+    connection.execute(&[b"SET", b"k", b"v", b"PX", b"5"]);
+    connection.execute(&[b"ZADD", b"z", b"1", b"a", b"2", b"b"]);
+    connection.execute(&[b"HSET", b"h", b"f", b"v"]);
+    let (snapshot, text) = (emulator.snapshot(), emulator.dump(0));
+    assert_eq!(text, "h = {f: v}\nk = \"v\" (5 ms left)\nz = [a 1, b 2]\n");
+    connection.execute(&[b"FLUSHALL"]);
+    assert_eq!(emulator.dump(0), "");
+    emulator.restore(&snapshot);
+    assert_eq!(emulator.dump(0), text);
+}

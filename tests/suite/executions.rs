@@ -1,0 +1,229 @@
+//! How an execution treats the code under test: timers are steps, tasks may be spawned, what is dropped was never sent, and
+//! nothing but the schedule decides.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use expect_test::{Expect, expect};
+use harness::history::What;
+use harness::oracle::OwnerSafe;
+use harness::{Faults, Recording, Runner, Scenario, Schedule, exhaustive, explore_all, replay};
+
+/// Replays a schedule and compares what the clients did, one line each.
+#[track_caller]
+fn check(scenario: &Scenario, schedule: &str, expected: &Expect) {
+    let schedule: Schedule = schedule.parse().unwrap();
+    let history = replay(&mut Runner::new(), scenario, &schedule, Recording::Full);
+    let lines = history.events.iter().filter_map(|event| {
+        let at = event.at.as_millis();
+        match &event.what {
+            What::Command { actor, text, reply, .. } => Some(format!("+{at} {actor}: {text} → {reply}\n")),
+            What::Advanced { .. } => Some(format!("+{at} time\n")),
+            What::Crashed { actor } => Some(format!("+{at} {actor} crashes\n")),
+            What::Stuck { actor } => Some(format!("+{at} {actor} is stuck\n")),
+            What::Failed { actor, error } => Some(format!("+{at} {actor} failed: {error}\n")),
+            _ => None,
+        }
+    });
+    expected.assert_eq(&lines.collect::<String>());
+}
+
+fn echo(word: &'static str) -> redis::Cmd {
+    redis::cmd("ECHO").arg(word).to_owned()
+}
+
+#[test]
+fn time_passes_by_itself_only_when_everybody_sleeps() {
+    let sleepy = Scenario::new("sleepy").actors(2, |client| async move {
+        let mut link = client.connection();
+        () = echo("before").query_async(&mut link).await?;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        () = echo("after").query_async(&mut link).await?;
+        Ok(())
+    });
+    check(
+        &sleepy,
+        "A\nB\nB\nA",
+        &expect![[r#"
+        +0 A: ECHO before → "before"
+        +0 B: ECHO before → "before"
+        +60000 time
+        +60000 B: ECHO after → "after"
+        +60000 A: ECHO after → "after"
+    "#]],
+    );
+    check(
+        &sleepy,
+        "A\nA\nB",
+        &expect![[r#"
+        +0 A: ECHO before → "before"
+        +0 B: ECHO before → "before"
+        +60000 time
+        +60000 A: ECHO after → "after"
+        +60000 B: ECHO after → "after"
+    "#]],
+    );
+}
+
+#[test]
+fn a_timer_that_fires_ends_a_step_of_the_clock() {
+    let timeout = Scenario::new("timeout").faults(Faults::none().stalls(1)).actors(1, |client| async move {
+        let mut link = client.connection();
+        () = redis::cmd("SET").arg(&["k", "v", "PX", "10000"]).query_async(&mut link).await?;
+        // Given up by the client while it waits at the gate: it was never sent.
+        let slow =
+            tokio::time::timeout(Duration::from_millis(500), echo("slow").query_async::<()>(&mut link)).await;
+        () = echo(if slow.is_err() { "gave up" } else { "in time" }).query_async(&mut link).await?;
+        Ok(())
+    });
+    check(
+        &timeout,
+        "A\nA\nA",
+        &expect![[r#"
+        +0 A: SET k v PX 10000 → OK
+        +0 A: ECHO slow → "slow"
+        +0 A: ECHO in time → "in time"
+    "#]],
+    );
+    check(
+        &timeout,
+        "A\ntime +10001ms\nA\nA",
+        &expect![[r#"
+        +0 A: SET k v PX 10000 → OK
+        +500 time
+        +500 A: ECHO gave up → "gave up"
+    "#]],
+    );
+}
+
+#[test]
+fn actors_may_spawn_and_use_several_connections() {
+    let spawning = Scenario::new("spawning").actors(1, |client| async move {
+        let (mut first, mut second) = (client.connection(), client.connection());
+        let other = tokio::spawn(async move { echo("second").query_async::<()>(&mut second).await });
+        () = echo("first").query_async(&mut first).await?;
+        other.await??;
+        Ok(())
+    });
+    check(
+        &spawning,
+        "A\nA.2",
+        &expect![[r#"
+        +0 A: ECHO first → "first"
+        +0 A: ECHO second → "second"
+    "#]],
+    );
+    // Either order, and both are explored.
+    let exploration = explore_all(&mut Runner::new(), &spawning);
+    assert_eq!(exploration.schedules, 1, "the first request passes as the actor starts; then one is left");
+}
+
+#[test]
+fn nothing_that_a_crashed_client_does_arrives() {
+    let crashing =
+        Scenario::new("crashing").faults(Faults::none().crashes(1)).actors(2, |client| async move {
+            let mut link = client.connection();
+            for _ in 0..2 {
+                () = redis::cmd("INCR").arg("n").query_async(&mut link).await?;
+            }
+            Ok(())
+        });
+    check(
+        &crashing,
+        "A\ncrash A\nB\nB",
+        &expect![[r#"
+        +0 A: INCR n → 1
+        +0 A crashes
+        +0 B: INCR n → 2
+        +0 B: INCR n → 3
+    "#]],
+    );
+}
+
+#[test]
+fn each_command_of_a_pipeline_is_a_step_and_a_transaction_is_one() {
+    let piping = Scenario::new("piping").actors(2, |client| async move {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("INCR").arg("n").cmd("INCR").arg("n");
+        if client.name() == "B" {
+            pipeline.atomic();
+        }
+        let _: (i64, i64) = pipeline.query_async(&mut client.connection()).await?;
+        Ok(())
+    });
+    check(
+        &piping,
+        "A\nB\nA",
+        &expect![[r#"
+        +0 A: INCR n → 1
+        +0 B: MULTI; INCR n; INCR n; EXEC → [[2, 3]]
+        +0 A: INCR n → 4
+    "#]],
+    );
+}
+
+#[test]
+fn who_waits_for_ever_is_stuck() {
+    let stuck = Scenario::new("stuck").actors(1, |client| async move {
+        () = echo("hello").query_async(&mut client.connection()).await?;
+        std::future::pending().await
+    });
+    check(
+        &stuck,
+        "A",
+        &expect![[r#"
+        +0 A: ECHO hello → "hello"
+        +86400000 time
+        +86400000 A is stuck
+        +172800000 time
+        +172800000 A is stuck
+    "#]],
+    );
+}
+
+/// Brute force is exactly that: as many schedules as there are orders of the commands.
+#[test]
+fn every_order_is_run_once() {
+    let incr = |actors: usize, commands: usize| {
+        let scenario = Scenario::new("counting").actors(actors, move |client| async move {
+            let mut link = client.connection();
+            for _ in 0..commands {
+                () = redis::cmd("INCR").arg("n").query_async(&mut link).await?;
+            }
+            Ok(())
+        });
+        // One actor alone is run first, then two, and so on.
+        explore_all(&mut Runner::new(), &scenario).schedules
+    };
+    assert_eq!(incr(1, 3), 1);
+    assert_eq!(incr(2, 3), 1 + 20);
+    assert_eq!(incr(3, 2), 1 + 6 + 90);
+}
+
+#[test]
+#[should_panic(expected = "something besides the schedule decides what this code does")]
+fn code_that_depends_on_anything_else_is_noticed() {
+    let calls = Arc::new(AtomicU64::new(0));
+    let fickle = Scenario::new("fickle").always(OwnerSafe).actors(2, move |client| {
+        let calls = calls.clone();
+        async move {
+            let mut link = client.connection();
+            for _ in 0..1 + calls.fetch_add(1, Ordering::Relaxed) % 3 {
+                () = echo("again").query_async(&mut link).await?;
+            }
+            Ok(())
+        }
+    });
+    _ = exhaustive(&fickle);
+}
+
+#[test]
+#[should_panic(expected = "actor A failed: ResponseError: unknown command")]
+fn an_error_of_an_actor_fails_the_test() {
+    let failing = Scenario::new("failing").actors(1, |client| async move {
+        () = redis::cmd("NOSUCH").query_async(&mut client.connection()).await?;
+        Ok(())
+    });
+    _ = exhaustive(&failing);
+}

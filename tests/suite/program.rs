@@ -1,0 +1,137 @@
+//! The program `lockstep`, run as its users run it.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Output, Stdio};
+
+fn lockstep(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_lockstep")).args(args).output().unwrap()
+}
+
+#[track_caller]
+fn stdout(args: &[&str]) -> String {
+    let output = lockstep(args);
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn check_prints_the_table() {
+    let table = stdout(&["check", "setnx", "mutex"]);
+    expect_test::expect![[r#"
+         algorithm  property          order   skew  crash   slow  as stated
+         setnx      exclusive-fact     ✓ 29  ✓ 191   ✓ 58  ✓ 412        yes
+                    exclusive-belief   ✓ 29  ✓ 191   ✓ 58  ✓ 412        yes
+                    owner-safe         ✓ 29  ✓ 191   ✓ 58  ✓ 412        yes
+                    recovers              –      –    ✗ 2      –        yes
+                    no-leak            ✓ 29  ✓ 191   ✓ 58  ✓ 412        yes
+         mutex      exclusive-fact     ✓ 29  ✓ 191   ✓ 58  ✓ 456        yes
+                    exclusive-belief   ✓ 29  ✓ 191   ✓ 58    ✗ 3        yes
+                    owner-safe         ✓ 29  ✓ 191   ✓ 58  ✓ 456        yes
+                    recovers              –      –   ✓ 58      –        yes
+                    no-leak            ✓ 29  ✓ 191   ✓ 58  ✓ 456        yes
+
+        ✓ n  holds in all n schedules      ✗ n  violated; the shortest counterexample has n steps
+        34 of 34 verdicts are as stated; 1,424 schedules. See one with: lockstep explain NAME
+    "#]]
+    .assert_eq(&table);
+}
+
+#[test]
+fn check_is_the_default_and_takes_no_terminal_for_granted() {
+    assert_eq!(stdout(&["setnx"]), stdout(&["check", "setnx"]));
+    assert!(lockstep(&["setnx"]).stderr.is_empty(), "no progress bar in a pipe");
+}
+
+#[test]
+fn check_speaks_json() {
+    let json: serde_json::Value =
+        serde_json::from_str(&stdout(&["check", "setnx", "--format", "json"])).unwrap();
+    let rows = json.as_array().unwrap();
+    assert_eq!(rows.len(), 4 * 4 + 1, "four properties in four classes, and one more where somebody crashes");
+    let broken: Vec<_> = rows.iter().filter(|row| row["verdict"] == "violated").collect();
+    assert_eq!(
+        broken,
+        [&serde_json::json!({
+            "algorithm": "setnx",
+            "property": "recovers",
+            "fault_class": "crash",
+            "expected": "violated",
+            "verdict": "violated",
+            "schedules": 58,
+            "steps": 2,
+            "schedule": ["A", "crash A"],
+        })]
+    );
+}
+
+#[test]
+fn the_same_seed_prints_the_same() {
+    let args = ["check", "exists_set", "semaphore", "--seed", "5", "--format", "json"];
+    assert_eq!(stdout(&args), stdout(&args));
+}
+
+#[test]
+fn wrong_usage_is_explained() {
+    for (args, message) in [
+        (
+            &["check", "nosuch"][..],
+            "there is no algorithm named \"nosuch\"; the known ones are exists_set, setnx, ",
+        ),
+        (
+            &["explain", "nosuch"],
+            "there is no algorithm named \"nosuch\"; the known ones are exists_set, setnx, ",
+        ),
+        (
+            &["explain", "setnx", "--property", "speed"],
+            "setnx has no property \"speed\"; it has exclusive-fact, ",
+        ),
+        (&["check", "--format", "xml"], "invalid value 'xml' for '--format <FORMAT>'"),
+        (&["serve", "--addr", "nowhere"], "cannot listen on nowhere: choose another address with --addr"),
+        (&["serve", "--databases", "0"], "invalid value '0' for '--databases <DATABASES>'"),
+    ] {
+        let output = lockstep(args);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {stderr}");
+        assert!(stderr.contains(message), "{args:?}: {stderr}");
+    }
+}
+
+#[test]
+fn explain_says_what_holds() {
+    let text = stdout(&["explain", "mutex", "--property", "exclusive-fact"]);
+    assert!(
+        text.contains("exclusive-fact holds in all classes, in 734 schedules: there is no counterexample."),
+        "{text}"
+    );
+}
+
+/// A server that is ended when the test is over.
+struct Serving(Child);
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        _ = self.0.kill();
+    }
+}
+
+#[test]
+fn serve_serves_until_it_is_told_to_stop() {
+    let child = Command::new(env!("CARGO_BIN_EXE_lockstep"))
+        .args(["serve", "--addr", "127.0.0.1:0", "--databases", "2"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut serving = Serving(child);
+    let mut line = String::new();
+    BufReader::new(serving.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let url = line.trim().strip_prefix("listening on ").unwrap_or_else(|| panic!("it said {line:?}"));
+    let mut connection = redis::Client::open(url).unwrap().get_connection().unwrap();
+    let set: bool =
+        redis::cmd("SET").arg(&["lock", "me", "NX", "PX", "10000"]).query(&mut connection).unwrap();
+    assert!(set);
+    let error = redis::cmd("SELECT").arg(2).query::<()>(&mut connection).unwrap_err();
+    assert_eq!(error.detail(), Some("DB index is out of range"));
+    let terminate = Command::new("kill").args(["-TERM", &serving.0.id().to_string()]).status().unwrap();
+    assert!(terminate.success());
+    assert!(serving.0.wait().unwrap().success(), "it ends cleanly");
+}

@@ -1,0 +1,50 @@
+//! What the README says of the code, held against the code.
+
+use std::sync::{Mutex, PoisonError};
+
+use emulator::command::GROUPS;
+
+const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md");
+
+/// Compares the lines between two marks, which the README hides from its reader. With `UPDATE_EXPECT` set they are written
+/// anew.
+#[track_caller]
+fn check(name: &str, expected: &str) {
+    // Two tests write into one file.
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let readme = std::fs::read_to_string(PATH).unwrap();
+    let (begin, end) = (format!("<!-- {name} -->\n"), format!("<!-- end of {name} -->"));
+    let (before, rest) = readme.split_once(&begin).unwrap_or_else(|| panic!("the README has no {begin}"));
+    let (current, after) = rest.split_once(&end).unwrap_or_else(|| panic!("the README has no {end}"));
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
+        std::fs::write(PATH, format!("{before}{begin}{expected}{end}{after}")).unwrap();
+    } else {
+        assert_eq!(current, expected, "the README is out of date: run the tests once with UPDATE_EXPECT=1");
+    }
+}
+
+#[test]
+fn the_command_list_is_the_table() {
+    let mut list = String::from("| group | commands |\n| --- | --- |\n");
+    for group in GROUPS {
+        let names = group.rows.iter().flat_map(|row| {
+            let subcommands = row.subcommands.iter().map(|sub| sub.name.replace('|', " "));
+            let itself = (!row.flags.is_empty()).then(|| row.name.to_string());
+            itself.into_iter().chain(subcommands)
+        });
+        let names: Vec<_> = names.map(|name| name.to_uppercase()).collect();
+        list += &format!("| {} | {} |\n", group.name, names.join(" · "));
+    }
+    check("commands", &list);
+}
+
+#[test]
+fn the_counterexample_is_what_explain_prints() {
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_lockstep"))
+        .args(["explain", "fair_semaphore_comment"])
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    check("counterexample", &format!("```text\n$ lockstep explain fair_semaphore_comment\n{text}```\n"));
+}

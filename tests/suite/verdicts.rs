@@ -1,0 +1,121 @@
+//! The verdicts of the harness against those of the literature.
+
+use harness::Runner;
+use harness::verdict::{Outcome, Size, check, scenario};
+use harness::{Recording, explore_random, replay, shrink};
+use locks::{ALGORITHMS, Algorithm, FaultClass, Property};
+
+use FaultClass::{Crash, Order, Skew, Slow};
+use Property::{ExclusiveBelief, ExclusiveFact, OverIssue, OwnerSafe, Recovers};
+
+fn algorithm(name: &str) -> &'static Algorithm {
+    ALGORITHMS.iter().find(|algorithm| algorithm.name == name).unwrap()
+}
+
+/// The steps of the shortest counterexample to a property in a class.
+#[track_caller]
+fn check_steps(name: &str, class: FaultClass, expected: &[(Property, usize)]) {
+    let verdicts = check(&mut Runner::new(), algorithm(name), class, 100, 0);
+    let found = verdicts.iter().filter_map(|verdict| match &verdict.outcome {
+        Outcome::Violated(finding, _) => Some((verdict.property, finding.violation.step)),
+        _ => None,
+    });
+    assert_eq!(found.collect::<Vec<_>>(), expected, "{name} in {class}");
+    assert!(verdicts.iter().all(harness::verdict::Verdict::is_as_stated), "{name} in {class}");
+}
+
+/// The lengths that the published accounts give: c commands, t steps of the clock, f faults.
+#[test]
+fn shortest_counterexamples() {
+    // A EXISTS, B EXISTS, and both SET (4c); then a DEL that frees the other's lock.
+    check_steps("exists_set", Order, &[(ExclusiveFact, 4), (ExclusiveBelief, 4), (OwnerSafe, 5)]);
+    // SETNX, crash (1c 1f).
+    check_steps("setnx", Crash, &[(Recovers, 2)]);
+    check_steps("setnx_expire", Crash, &[(Recovers, 2)]);
+    // SET, the lease ends, SET, DEL, SET (4c 1t).
+    check_steps("set_nx_ex_del", Slow, &[(ExclusiveFact, 5), (ExclusiveBelief, 3), (OwnerSafe, 4)]);
+    // SET, GET, the lease ends, SET, DEL, SET (5c 1t).
+    check_steps("set_nx_get_del", Slow, &[(ExclusiveFact, 6), (ExclusiveBelief, 3), (OwnerSafe, 5)]);
+    check_steps("set_nx_px_cad", Slow, &[(ExclusiveBelief, 3)]);
+    // Two attempts of three commands each, with perfect clocks.
+    check_steps("zset_semaphore", Order, &[(OverIssue, 6), (ExclusiveBelief, 6)]);
+    // Two attempts of six commands each, one after the other.
+    check_steps("fair_semaphore_comment", Order, &[(OverIssue, 12), (ExclusiveBelief, 12)]);
+    check_steps("fair_semaphore_weighted", Order, &[(OverIssue, 12), (ExclusiveBelief, 12)]);
+}
+
+/// All verdicts of whatever is quickly explored; `lockstep check` does it for all.
+#[test]
+fn verdicts_are_as_stated() {
+    let mut runner = Runner::new();
+    for name in
+        ["setnx", "setnx_expire", "set_nx_ex_del", "set_nx_get_del", "set_nx_px_cad", "mutex", "semaphore"]
+    {
+        for &class in FaultClass::ALL {
+            for verdict in check(&mut runner, algorithm(name), class, 100, 0) {
+                assert!(verdict.is_as_stated(), "{name} {class} {}: {:?}", verdict.property, verdict.outcome);
+            }
+        }
+    }
+}
+
+/// The bug in the comments needs no race at all: each client runs to its end of acquiring before the next one starts.
+#[test]
+fn fair_semaphore_comment_is_broken_without_preemption() {
+    let verdicts = check(&mut Runner::new(), algorithm("fair_semaphore_comment"), Order, 0, 0);
+    let Outcome::Violated(finding, _) = &verdicts[0].outcome else { panic!("{:?}", verdicts[0]) };
+    assert_eq!(finding.schedule.to_string(), "A\n".repeat(6) + &"B\n".repeat(6));
+}
+
+/// A client whose clock is behind ranks before a holder: with names that sort the other way, so that only the clock does it.
+#[test]
+fn zset_semaphore_is_broken_by_skew_alone() {
+    let scenario = scenario(algorithm("zset_semaphore"), Skew, Size { clients: 2, permits: 1 });
+    let schedule = "skew B -10000ms\nA\nA\nA\nB\nB\nB".parse().unwrap();
+    let history = replay(&mut Runner::new(), &scenario, &schedule, Recording::Lean);
+    let violation =
+        harness::oracle::Oracle::check(&harness::oracle::OverIssue::of("cs", 1), &history).unwrap();
+    assert_eq!(
+        (violation.step, violation.what.as_str()),
+        (7, "A and B hold 2 of 1 permits, each with a lease that still runs")
+    );
+    // Without the skew the same steps are harmless: A's name sorts first.
+    let harmless = "A\nA\nA\nB\nB\nB".parse().unwrap();
+    let history = replay(&mut Runner::new(), &scenario, &harmless, Recording::Lean);
+    assert_eq!(harness::oracle::Oracle::check(&harness::oracle::OverIssue::of("cs", 1), &history), None);
+}
+
+/// What chance finds and the shrinker makes of it is as short as what brute force finds.
+#[test]
+fn sampled_and_shrunk_counterexamples_are_the_shortest() {
+    let mut runner = Runner::new();
+    for (name, class, property, shortest) in [
+        ("exists_set", Order, ExclusiveFact, 4),
+        ("setnx_expire", Crash, Recovers, 2),
+        ("set_nx_ex_del", Slow, ExclusiveFact, 5),
+        ("set_nx_get_del", Slow, ExclusiveFact, 6),
+        ("zset_semaphore", Order, OverIssue, 6),
+        ("fair_semaphore_comment", Order, OverIssue, 12),
+    ] {
+        let scenario = scenario(algorithm(name), class, Size { clients: 3, permits: 1 });
+        for seed in 0..5 {
+            let tries = (0..200).map(|nth| explore_random(&mut runner, &scenario, 200, 1_000 * seed + nth));
+            let found =
+                tries.into_iter().find_map(|exploration| exploration.finding(property.name()).cloned());
+            let found = found.unwrap_or_else(|| panic!("{name}: not found from seed {seed}"));
+            let shrunk = shrink(&mut runner, &scenario, &found.schedule, &found.oracle).unwrap();
+            assert_eq!(shrunk.violation.step, shortest, "{name} from seed {seed}:\n{}", shrunk.schedule);
+        }
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_schedules() {
+    let scenario = scenario(algorithm("zset_semaphore"), Slow, Size { clients: 3, permits: 1 });
+    let explore = |seed| {
+        let exploration = explore_random(&mut Runner::new(), &scenario, 200, seed);
+        exploration.findings.into_iter().map(|finding| finding.schedule.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(explore(7), explore(7));
+    assert_ne!(explore(7), explore(8));
+}
