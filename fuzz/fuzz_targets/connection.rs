@@ -9,7 +9,7 @@ use bytes::BytesMut;
 use emulator::command::{Flag, Row};
 use emulator::{Access, Clock, Connection, DATABASES, Emulator, Resource, Timestamp};
 use libfuzzer_sys::fuzz_target;
-use lockstep_fuzz::commands::{Command, KEYS, SCRIPT_SHA, SCRIPTS, encode, take};
+use lockstep_fuzz::commands::{Command, KEYS, PRELUDE, SCRIPT_SHA, SCRIPTS, encode, take};
 use lockstep_fuzz::cuts::Cuts;
 use lockstep_fuzz::replies;
 
@@ -64,7 +64,7 @@ fn check_bytes(stream: &[u8], cuts: &Cuts<'_>) {
 /// Real commands: one reply for each, an honest footprint, and no trace of the pieces or of what was before a reset.
 fn check_commands(steps: &[Step], cuts: &Cuts<'_>) {
     let emulator = Emulator::new();
-    let mut one_by_one = Session::open(&emulator);
+    let mut one_by_one = Session::open_with_data(&emulator);
     for step in steps {
         match step {
             Step::Clock(span_ms) => one_by_one.move_clock(*span_ms),
@@ -73,7 +73,7 @@ fn check_commands(steps: &[Step], cuts: &Cuts<'_>) {
     }
     let one_by_one = one_by_one.end();
 
-    let mut pipelined = Session::open(&emulator);
+    let mut pipelined = Session::open_with_data(&emulator);
     let mut waiting = (0, Vec::new());
     for step in steps {
         match step {
@@ -133,7 +133,7 @@ enum Step {
     Clock(i64),
 }
 
-/// One byte says what comes: mostly a command of the first client, sometimes of the second, seldom the clock.
+/// One byte says what comes: mostly a command of the first client, sometimes of the second, seldom the clock or QUIT.
 fn steps(mut choices: &[u8]) -> Vec<Step> {
     let mut step = || {
         Some(match take(&mut choices)? {
@@ -160,6 +160,16 @@ impl Session<'_> {
         emulator.reset(clock.clone());
         let clients = [Connection::open(emulator), Connection::open(emulator)];
         Session { emulator, clock, clients, outputs: Default::default() }
+    }
+
+    fn open_with_data(emulator: &Emulator) -> Session<'_> {
+        let mut session = Session::open(emulator);
+        for argv in PRELUDE {
+            session.send(0, &encode(argv));
+        }
+        let output = &session.outputs[0];
+        assert!(!output.contains(&b'-'), "the prelude failed: {}", output.escape_ascii());
+        session
     }
 
     fn send(&mut self, client: usize, bytes: &[u8]) {

@@ -24,6 +24,7 @@ fn skip(bytes: &[u8]) -> Option<&[u8]> {
         b'+' | b'-' => Some(rest),
         b':' => number().map(|_| rest),
         b',' => std::str::from_utf8(text).ok()?.parse::<f64>().ok().map(|_| rest),
+        b'#' => matches!(text, b"t" | b"f").then_some(rest),
         b'_' => text.is_empty().then_some(rest),
         b'$' if text == b"-1" => Some(rest),
         b'*' if text == b"-1" => Some(rest),
