@@ -1,5 +1,5 @@
 -- The world that a script sees: the globals that Redis 7.0 allows, read-only, and the `redis` table.
--- `native` holds what Rust provides; the function that is returned runs a compiled script.
+-- `native` holds what Rust provides. Returns the globals, and the function that runs a compiled script.
 local native = ...
 
 local error, pcall, xpcall, select, type = error, pcall, xpcall, select, type
@@ -201,4 +201,7 @@ function globals.getmetatable(...)
   return relay('getmetatable', pcall(getmetatable, ...))
 end
 
-return globals, globals._G, function(script) return xpcall(script, native.locate) end
+return globals._G, function(script, keys, args)
+  globals.KEYS, globals.ARGV = keys, args
+  return xpcall(script, native.locate)
+end

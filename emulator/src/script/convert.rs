@@ -1,0 +1,135 @@
+//! Values across the border, both ways: arguments and replies. <https://redis.io/docs/latest/develop/programmability/lua-api/#data-type-conversion>
+
+use bytes::Bytes;
+use mlua::{Lua, Table, Value};
+
+use crate::error::Error;
+use crate::reply::{Reply, format_double};
+use crate::resp::Protocol;
+
+/// An argument of `redis.call` as bytes.
+pub(super) enum Argument {
+    Lua(mlua::BorrowedBytes),
+    Number(String),
+}
+
+impl std::ops::Deref for Argument {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        match self {
+            Argument::Lua(bytes) => bytes,
+            Argument::Number(text) => text.as_bytes(),
+        }
+    }
+}
+
+/// Strings as they are, numbers as C prints them with `%.17g`; nothing else is an argument.
+pub(super) fn argument(value: &Value) -> Option<Argument> {
+    match value {
+        Value::String(text) => Some(Argument::Lua(text.as_bytes())),
+        Value::Integer(n) => Some(Argument::Number(format_double(*n as f64))),
+        Value::Number(n) => Some(Argument::Number(format_double(*n))),
+        _ => None,
+    }
+}
+
+/// A reply as a script sees it: in the types of RESP2, unless it asked for those of RESP3.
+pub(super) fn to_lua(lua: &Lua, reply: &Reply, protocol: Protocol) -> mlua::Result<Value> {
+    let convert = |reply: &Reply| to_lua(lua, reply, protocol);
+    let typed = |name: &str, value: Value| Ok(Value::Table(lua.create_table_from([(name, value)])?));
+    let is_resp3 = protocol == Protocol::Resp3;
+    let list = |items: &mut dyn Iterator<Item = &Reply>| -> mlua::Result<Value> {
+        let table = lua.create_table()?;
+        for item in items {
+            table.raw_push(convert(item)?)?;
+        }
+        Ok(Value::Table(table))
+    };
+    match reply {
+        Reply::Integer(n) => Ok(Value::Number(*n as f64)),
+        Reply::Bulk(bytes) => Ok(Value::String(lua.create_string(bytes)?)),
+        Reply::Double(value) if is_resp3 => typed("double", Value::Number(*value)),
+        Reply::Double(value) => Ok(Value::String(lua.create_string(format_double(*value))?)),
+        Reply::Nil | Reply::NilArray if is_resp3 => Ok(Value::Nil),
+        Reply::Nil | Reply::NilArray => Ok(Value::Boolean(false)),
+        Reply::Boolean(yes) if is_resp3 => Ok(Value::Boolean(*yes)),
+        Reply::Boolean(yes) => Ok(Value::Number(f64::from(u8::from(*yes)))),
+        Reply::Status(text) => typed("ok", Value::String(lua.create_string(text)?)),
+        Reply::Error(error) => typed("err", Value::String(lua.create_string(error.as_bytes())?)),
+        Reply::Set(items) if is_resp3 => {
+            let set = lua.create_table()?;
+            for item in items {
+                set.raw_set(convert(item)?, true)?;
+            }
+            typed("set", Value::Table(set))
+        }
+        Reply::Map(pairs) if is_resp3 => {
+            let map = lua.create_table()?;
+            for (key, value) in pairs {
+                map.raw_set(convert(key)?, convert(value)?)?;
+            }
+            typed("map", Value::Table(map))
+        }
+        Reply::Array(items) | Reply::Set(items) => list(&mut items.iter()),
+        Reply::Map(pairs) => list(&mut pairs.iter().flat_map(|(key, value)| [key, value])),
+    }
+}
+
+/// What a script returned, as a reply.
+pub(super) fn to_reply(value: &Value, protocol: Protocol, depth: usize) -> Reply {
+    let Some(depth) = depth.checked_sub(1) else {
+        return Reply::Error(Error::from_static("ERR reached lua stack limit"));
+    };
+    match value {
+        Value::String(text) => Reply::bulk(text.as_bytes()),
+        Value::Integer(n) => Reply::Integer(*n),
+        Value::Number(n) => Reply::Integer(truncate(*n)),
+        Value::Boolean(yes) if protocol == Protocol::Resp3 => Reply::Boolean(*yes),
+        Value::Boolean(true) => Reply::Integer(1),
+        Value::Table(table) => table_to_reply(table, protocol, depth),
+        _ => Reply::Nil,
+    }
+}
+
+fn table_to_reply(table: &Table, protocol: Protocol, depth: usize) -> Reply {
+    let convert = |value: &Value| to_reply(value, protocol, depth);
+    let text = |field| match table.raw_get(field) {
+        Ok(Value::String(text)) => Some(Bytes::copy_from_slice(&text.as_bytes())),
+        _ => None,
+    };
+    if let Some(err) = text("err") {
+        return Reply::Error(Error::new(err));
+    }
+    if let Some(ok) = text("ok") {
+        return Reply::Status(ok);
+    }
+    if let Ok(Value::Number(_) | Value::Integer(_)) = table.raw_get("double") {
+        return Reply::Double(table.raw_get("double").unwrap_or_default());
+    }
+    if let Ok(Value::Table(map)) = table.raw_get("map") {
+        let pairs = map.pairs::<Value, Value>().flatten();
+        return Reply::Map(pairs.map(|(key, value)| (convert(&key), convert(&value))).collect());
+    }
+    if let Ok(Value::Table(set)) = table.raw_get("set") {
+        return Reply::Set(set.pairs::<Value, Value>().flatten().map(|(key, _)| convert(&key)).collect());
+    }
+    if let Some(digits) = text("big_number") {
+        return Reply::Bulk(digits);
+    }
+    if let Ok(Value::Table(verbatim)) = table.raw_get("verbatim_string")
+        && let (Ok(Value::String(_)), Ok(Value::String(text))) =
+            (verbatim.raw_get("format"), verbatim.raw_get("string"))
+    {
+        return Reply::bulk(text.as_bytes());
+    }
+    let items = (1..).map_while(|idx| match table.raw_get(idx) {
+        Ok(Value::Nil) | Err(_) => None,
+        Ok(item) => Some(convert(&item)),
+    });
+    Reply::Array(items.collect())
+}
+
+/// C's conversion of a double to a 64-bit integer: towards zero, and the smallest integer for what does not fit.
+fn truncate(value: f64) -> i64 {
+    if value.abs() < 9_223_372_036_854_775_808.0 { value as i64 } else { i64::MIN }
+}
