@@ -5,6 +5,7 @@ use std::fmt;
 use crate::execution::{Policy, Runner};
 use crate::explorer::{Exploration, Finding, expect_success, explore_all, explore_random, replay};
 use crate::history::History;
+use crate::oracle::Violation;
 use crate::scenario::Scenario;
 use crate::schedule::Schedule;
 use crate::shrink::shrink;
@@ -35,6 +36,8 @@ pub enum Problem {
         schedule: Schedule,
         /// The execution of that schedule, drawn.
         timeline: String,
+        /// The schedule as text that can be replayed, with the command of each step.
+        text: String,
     },
     /// Nothing was violated, but what must have happened never did: the pass means nothing.
     Vacuous(&'static str),
@@ -56,10 +59,10 @@ impl fmt::Display for Report {
             Problem::Vacuous(what) => {
                 write!(f, "{scenario}: vacuous: in {schedules} schedules {what}, so the pass means nothing")
             }
-            Problem::Violated { property, schedule, timeline, .. } => {
+            Problem::Violated { property, timeline, text, .. } => {
                 writeln!(f, "{scenario}: {property} is violated (found in {schedules} schedules)\n")?;
                 writeln!(f, "{timeline}")?;
-                write!(f, "schedule:\n{schedule}")
+                write!(f, "schedule:\n{text}")
             }
         }
     }
@@ -106,14 +109,23 @@ pub fn run(
     let history = runner.run(scenario, policy, Recording::Full);
     expect_success(scenario, &history);
     let violated = scenario.oracles.iter().find_map(|oracle| Some((oracle, oracle.check(&history)?)));
-    let Some((oracle, violation)) = violated else { return Ok(history) };
-    let problem = Problem::Violated {
-        property: oracle.name(),
-        timeline: timeline::render(&history, scenario.actors.len(), Some(&violation)),
+    match violated {
+        Some((oracle, violation)) => {
+            let problem = violated_by(oracle.name(), violation, &history, scenario.actors.len());
+            Err(Box::new(Report { scenario: scenario.name.clone(), problem, schedules: 1 }))
+        }
+        None => Ok(history),
+    }
+}
+
+fn violated_by(property: &'static str, violation: Violation, history: &History, actors: usize) -> Problem {
+    Problem::Violated {
+        property,
+        timeline: timeline::render(history, actors, Some(&violation)),
+        text: timeline::annotate(history, violation.step),
         schedule: Schedule { steps: history.steps[..violation.step].to_vec() },
         what: violation.what,
-    };
-    Err(Box::new(Report { scenario: scenario.name.clone(), problem, schedules: 1 }))
+    }
 }
 
 fn judge(
@@ -128,12 +140,9 @@ fn judge(
         let finding =
             shrink(runner, &scenario.with_actors(finding.actors), &finding.schedule, &finding.oracle)
                 .expect("an execution depends on its schedule alone, so the violation is there again");
-        return Err(report(Problem::Violated {
-            property: finding.oracle.name(),
-            what: finding.violation.what.clone(),
-            timeline: draw(runner, scenario, &finding),
-            schedule: finding.schedule,
-        }));
+        let history =
+            replay(runner, &scenario.with_actors(finding.actors), &finding.schedule, Recording::Full);
+        return Err(report(violated_by(finding.oracle.name(), finding.violation, &history, finding.actors)));
     }
     match exploration.seen.missing(scenario.must_see) {
         Some(missing) => Err(report(Problem::Vacuous(missing))),

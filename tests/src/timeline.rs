@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::history::{Event, History, What};
 use crate::oracle::{Violation, list};
-use crate::schedule::Actor;
+use crate::schedule::{Actor, Step};
 
 /// What a lane shows between the events of its client.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -33,6 +33,21 @@ pub fn render(history: &History, actors: usize, violation: Option<&Violation>) -
         _ = writeln!(timeline.text, "\n✗ {}.", violation.what);
     }
     timeline.text
+}
+
+/// The schedule as text that can be replayed, with the command of each step as a comment behind it.
+pub fn annotate(history: &History, steps: usize) -> String {
+    let command_of = |step: usize| {
+        history.events.iter().find_map(|event| match &event.what {
+            What::Command { text, .. } if event.step == step => Some(text.as_str()),
+            _ => None,
+        })
+    };
+    let lines = history.steps.iter().take(steps).enumerate().map(|(idx, step)| match step {
+        Step::Run(..) => format!("{step} {}\n", command_of(idx + 1).unwrap_or_default()),
+        _ => format!("{step}\n"),
+    });
+    lines.collect()
 }
 
 struct Timeline {

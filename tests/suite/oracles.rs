@@ -3,7 +3,7 @@
 
 use harness::history::Seen;
 use harness::oracle::{ExclusiveBelief, ExclusiveFact, NoLeak, OverIssue, OwnerSafe, Recovers};
-use harness::{Client, Faults, Problem, Scenario, exhaustive};
+use harness::{Client, Faults, Problem, Scenario, Schedule, exhaustive};
 use locks::{Lock as _, Record};
 use redis::RedisResult;
 
@@ -42,7 +42,12 @@ fn scenario(recipe: Recipe) -> Scenario {
 #[track_caller]
 fn expect_violation(scenario: &Scenario, property: &str, steps: usize) {
     match exhaustive(scenario).expect_err("the lock is broken").problem {
-        Problem::Violated { property: found, schedule, .. } => {
+        Problem::Violated { property: found, schedule, text, .. } => {
+            assert_eq!(
+                text.parse::<Schedule>(),
+                Ok(schedule.clone()),
+                "the text in the report can be replayed"
+            );
             assert_eq!((found, schedule.steps.len()), (property, steps), "{schedule}");
         }
         Problem::Vacuous(what) => panic!("vacuous: {what}"),
