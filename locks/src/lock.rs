@@ -206,8 +206,8 @@ macro_rules! named {
 named! {
     /// What can be asked of an algorithm.
     Property {
-        /// Never two clients that were both granted the lock, have not sent their release, and whose lease, by the server's
-        /// clock, still runs.
+        /// Never two clients that were both granted the lock, have not sent their release, and whose lease, counted in true
+        /// time from before their attempt began, still runs.
         ExclusiveFact = "exclusive-fact",
         /// Never more than `permits` such clients of a semaphore.
         OverIssue = "over-issue",
@@ -227,7 +227,7 @@ named! {
     FaultClass {
         /// Any order of commands; perfect clocks; no lease runs out.
         Order = "order",
-        /// One client's clock is wrong by up to a lease.
+        /// One client's clock is a whole lease ahead, or behind.
         Skew = "skew",
         /// A client ends without a word.
         Crash = "crash",

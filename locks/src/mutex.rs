@@ -48,28 +48,29 @@ pub struct Mutex<C> {
     env: Env,
     key: String,
     lease_ms: i64,
+    /// Of the grant that was won last.
     token: String,
-    /// The reply of the last attempt did not come: the grant may be ours, so its token is kept.
-    is_in_doubt: bool,
+    /// Of an attempt whose reply did not come: it may have been won, so the next attempt asks with the same.
+    in_doubt: Option<String>,
 }
 
 impl<C: ConnectionLike + Send> Mutex<C> {
     /// A client that holds nothing. Of the terms, `permits` is always 1.
     pub fn new(connection: C, env: Env, terms: &Terms) -> Mutex<C> {
         let (key, lease_ms) = (terms.key.clone(), terms.lease_ms());
-        Mutex { connection, env, key, lease_ms, token: String::new(), is_in_doubt: false }
+        Mutex { connection, env, key, lease_ms, token: String::new(), in_doubt: None }
     }
 }
 
 impl<C: ConnectionLike + Send> Lock for Mutex<C> {
     async fn try_acquire(&mut self) -> RedisResult<bool> {
-        if !self.is_in_doubt {
-            self.token = self.env.unique();
-        }
-        self.is_in_doubt = true;
+        let token = self.in_doubt.get_or_insert_with(|| self.env.unique()).clone();
         let mut script = ACQUIRE_SCRIPT.key(&self.key);
-        let is_ours = script.arg(&self.token).arg(self.lease_ms).invoke_async(&mut self.connection).await?;
-        self.is_in_doubt = false;
+        let is_ours = script.arg(&token).arg(self.lease_ms).invoke_async(&mut self.connection).await?;
+        self.in_doubt = None;
+        if is_ours {
+            self.token = token;
+        }
         Ok(is_ours)
     }
 

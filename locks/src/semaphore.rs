@@ -4,7 +4,7 @@
 //!
 //! 1. Acquire, one script: remove whose lease has ended; if fewer than N are left, or our own token is among them, add it with
 //!    the end of its lease, and let the key live at least as long.
-//! 2. Release: `ZREM`.
+//! 2. Release, one script: remove our token, and say whether its lease still ran.
 //!
 //! Time is the server's alone, counting and adding are one step, and a lease ends by itself: no clock of a client, no order of
 //! commands and no crash changes the number of permits. After Josiah Carlson, "Redis in Action", chapter 6.3, with the races
@@ -34,7 +34,15 @@ if redis.call('PTTL', KEYS[1]) < lease then
 end
 return 1";
 
+const RELEASE: &str = "\
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local deadline = redis.call('ZSCORE', KEYS[1], ARGV[1])
+redis.call('ZREM', KEYS[1], ARGV[1])
+return deadline and tonumber(deadline) > now and 1 or 0";
+
 static ACQUIRE_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(ACQUIRE));
+static RELEASE_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(RELEASE));
 
 /// The registry's row.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -46,7 +54,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
         objection: "a holder that outlives its lease does not know it",
         breaks: &[(Property::ExclusiveBelief, FaultClass::Slow)],
     },
-    scripts: &[ACQUIRE],
+    scripts: &[ACQUIRE, RELEASE],
     open: |connection, env, terms| Box::new(Semaphore::new(connection, env, terms)),
 };
 
@@ -60,35 +68,36 @@ pub struct Semaphore<C> {
     key: String,
     lease_ms: i64,
     permits: u32,
+    /// Of the grant that was won last.
     token: String,
-    /// The reply of the last attempt did not come: the grant may be ours, so its token is kept.
-    is_in_doubt: bool,
+    /// Of an attempt whose reply did not come: it may have been won, so the next attempt asks with the same.
+    in_doubt: Option<String>,
 }
 
 impl<C: ConnectionLike + Send> Semaphore<C> {
     /// A client that holds nothing.
     pub fn new(connection: C, env: Env, terms: &Terms) -> Semaphore<C> {
         let (key, lease_ms, permits) = (terms.key.clone(), terms.lease_ms(), terms.permits);
-        Semaphore { connection, env, key, lease_ms, permits, token: String::new(), is_in_doubt: false }
+        Semaphore { connection, env, key, lease_ms, permits, token: String::new(), in_doubt: None }
     }
 }
 
 impl<C: ConnectionLike + Send> Lock for Semaphore<C> {
     async fn try_acquire(&mut self) -> RedisResult<bool> {
-        if !self.is_in_doubt {
-            self.token = self.env.unique();
-        }
-        self.is_in_doubt = true;
+        let token = self.in_doubt.get_or_insert_with(|| self.env.unique()).clone();
         let mut script = ACQUIRE_SCRIPT.key(&self.key);
-        script.arg(&self.token).arg(self.lease_ms).arg(self.permits);
+        script.arg(&token).arg(self.lease_ms).arg(self.permits);
         let is_ours = script.invoke_async(&mut self.connection).await?;
-        self.is_in_doubt = false;
+        self.in_doubt = None;
+        if is_ours {
+            self.token = token;
+        }
         Ok(is_ours)
     }
 
     async fn release(&mut self) -> RedisResult<Release> {
-        let zrem = redis::cmd("ZREM").arg(&self.key).arg(&self.token).to_owned();
-        zrem.query_async(&mut self.connection).await.map(Release::from_count)
+        let mut script = RELEASE_SCRIPT.key(&self.key);
+        script.arg(&self.token).invoke_async(&mut self.connection).await.map(Release::from_count)
     }
 
     fn record(&self) -> Record {

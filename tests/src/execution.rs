@@ -8,12 +8,12 @@ use emulator::{Clock, Emulator, Snapshot};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::AbortHandle;
 
-use crate::history::{Event, History, What};
+use crate::history::{History, What};
 use crate::idle::Idle;
 use crate::link::Client;
 use crate::scenario::{Act, Scenario};
 use crate::schedule::{ACTORS_MAX, Actor, Step};
-use crate::world::{ActorState, Pass, Recording, Server, Turn, World};
+use crate::world::{ActorState, Lane, Recording, Server, Turn, World};
 
 /// Steps in one execution before it is cut: code that retries for ever is cut here.
 pub const STEPS_MAX: usize = 1_000;
@@ -136,12 +136,8 @@ impl Execution<'_> {
         for _ in 0..STEPS_MAX {
             self.enabled_steps(&mut enabled);
             if enabled.is_empty() {
-                if self.running().is_none() {
-                    break;
-                }
                 // Everybody who still runs waits for a timer: time passes, and that is no choice.
-                if !self.advance(TIMER_MAX).await {
-                    self.give_up();
+                if self.active().is_empty() || !self.advance(TIMER_MAX).await {
                     break;
                 }
                 continue;
@@ -162,22 +158,23 @@ impl Execution<'_> {
         let Server::Emulator(emulator) = &self.world.server else {
             return self.run_before(before).await;
         };
-        match self.prepared {
-            Some((act, snapshot)) if Arc::ptr_eq(act, before) => emulator.restore(snapshot),
-            _ => {
-                self.run_before(before).await;
-                *self.prepared = Some((before.clone(), emulator.snapshot()));
-            }
+        if !matches!(self.prepared, Some((act, _)) if Arc::ptr_eq(act, before)) {
+            self.run_before(before).await;
+            *self.prepared = Some((before.clone(), emulator.snapshot()));
+            emulator.reset(Clock::tokio());
+        }
+        if let Some((_, snapshot)) = self.prepared {
+            emulator.restore(snapshot);
         }
     }
 
     /// Runs it, and forgets that there was such an actor.
     async fn run_before(&self, before: &Act<()>) {
         self.run_alone(ACTORS_MAX, before).await;
+        assert!(self.world.now().is_zero(), "the code that a scenario runs before its actors must not wait");
         let mut state = self.world.state();
-        let is_failure = |event: &Event| matches!(event.what, What::Failed { .. });
         let mut history = std::mem::take(&mut state.history);
-        history.events.retain(is_failure);
+        history.events.retain(|event| matches!(event.what, What::Failed { .. }));
         state.history.events = history.events;
         state.actors.pop();
         state.lanes.clear();
@@ -189,23 +186,39 @@ impl Execution<'_> {
         let state = self.world.state();
         let faults = &self.scenario.faults;
         let last_step = state.last_step();
-        let last_actor = last_step.and_then(|step| match step {
-            Step::Run(actor, _) | Step::Start(actor) => Some(actor),
+        let can_stall = self.stalls < faults.stalls;
+        let unstarted = || state.actors.iter().filter(|state| !state.is_started).map(|state| state.actor);
+        if let Some(Step::Start(last)) = last_step {
+            // What a client does before its first command is to read its clock: only a step of time can make a difference to
+            // that, so the clients that stall here do so in a row, right before it.
+            enabled.extend(unstarted().filter(|&actor| actor > last).map(Step::Start));
+            drop(state);
+            self.push_time_steps(enabled, last_step);
+            return;
+        }
+        let last_actor = match last_step {
+            Some(Step::Run(actor, _)) => Some(actor),
             _ => None,
-        });
+        };
         for lane in &state.lanes {
             if matches!(lane.turn, Turn::Waiting(_)) {
                 let step = Step::Run(lane.actor, lane.nth);
                 if Some(lane.actor) == last_actor { enabled.insert(0, step) } else { enabled.push(step) }
             }
         }
-        let unstarted = || state.actors.iter().filter(|state| !state.is_started).map(|state| state.actor);
+        let all_sleep = enabled.is_empty() && state.actors.iter().any(|other| state.can_act(other.actor));
         enabled.extend(unstarted().map(|actor| Step::Run(actor, 0)));
+        if enabled.is_empty() {
+            return;
+        }
+        if all_sleep {
+            enabled.push(Step::Wait);
+        }
         // A crash touches nothing that another client could see, so a later one differs from this only in that the client was
         // inside for longer; and executions without the crash cover that.
         if let Some(actor) = last_actor {
             let crashed = state.actors.iter().filter(|state| state.is_crashed).count();
-            if state.actors[state.idx(actor)].is_running() && crashed < faults.crashes as usize {
+            if state.can_act(actor) && crashed < faults.crashes as usize {
                 enabled.push(Step::Crash(actor));
             }
         }
@@ -215,40 +228,55 @@ impl Execution<'_> {
             let skews = |actor| [Step::Skew(actor, skew_ms), Step::Skew(actor, -skew_ms)];
             enabled.extend(unstarted().flat_map(skews));
         }
-        let can_stall = self.stalls < faults.stalls;
+        // A stall that a timer has cut goes on, and so does one that is to last beyond the next instant.
+        let is_stalling = matches!(last_step, Some(Step::Advance(_)));
         if can_stall {
             enabled.extend(unstarted().map(Step::Start));
         }
-        drop(state);
-        // Before anybody has done anything, time is as good as any other; and two steps of time are one longer step.
-        let time_matters = last_step.is_some_and(|step| !matches!(step, Step::Advance(_)));
-        if can_stall && time_matters && !enabled.is_empty() {
-            let now = self.world.now();
-            let next = self.world.next_instant();
-            let spans = match next {
-                // At the instant itself, and just past it.
-                Some(at) => [Some(at - now), Some(at - now + Duration::from_millis(1))],
-                // Nothing runs out, but a clock that was read a moment ago is older than one that is read now.
-                None => [Some(Duration::from_millis(1)), None],
-            };
-            enabled.extend(spans.into_iter().flatten().map(Step::Advance));
+        if can_stall || is_stalling {
+            drop(state);
+            self.push_time_steps(enabled, last_step);
+        }
+    }
+
+    /// To the next instant that matters, and just past it.
+    fn push_time_steps(&self, enabled: &mut Vec<Step>, last_step: Option<Step>) {
+        let now = self.world.now();
+        let is_stalling = matches!(last_step, Some(Step::Advance(_)));
+        match self.world.next_instants()[..] {
+            // Two steps, to the instant and past it, are the one step past it.
+            [_] if is_stalling => {}
+            // Nothing runs out, but a clock that was read a moment ago is older than one that is read now.
+            [] if last_step.is_some() && !is_stalling => {
+                enabled.push(Step::Advance(Duration::from_millis(1)))
+            }
+            ref instants => enabled.extend(instants.iter().map(|&at| Step::Advance(at - now))),
         }
     }
 
     async fn take(&mut self, step: Step) {
-        self.world.state().history.steps.push(step);
+        let last_step = {
+            let mut state = self.world.state();
+            let last_step = state.last_step();
+            state.history.steps.push(step);
+            last_step
+        };
         match step {
             Step::Run(actor, _) if !self.world.state().actors[actor.0].is_started => {
-                self.start(actor, Pass::Once).await;
+                self.start(actor).await;
+                // With several requests at the gate, which goes first is a choice.
+                if let [connection] = self.waiting_lanes(actor)[..] {
+                    self.let_through(actor, connection).await;
+                }
             }
             Step::Run(actor, connection) => self.let_through(actor, connection).await,
+            Step::Wait => _ = self.advance(TIMER_MAX).await,
             Step::Start(actor) => {
-                self.stalls += 1;
-                self.start(actor, Pass::None).await;
+                self.start(actor).await;
                 self.world.record(What::Started { actor });
             }
             Step::Advance(span) => {
-                self.stalls += 1;
+                self.stalls += u32::from(!matches!(last_step, Some(Step::Advance(_))));
                 self.advance(span).await;
             }
             Step::Crash(actor) => {
@@ -266,13 +294,9 @@ impl Execution<'_> {
         }
     }
 
-    /// Starts an actor, and waits until it waits: at the gate, or behind it if its first request may pass.
-    async fn start(&mut self, actor: Actor, pass: Pass) {
-        {
-            let mut state = self.world.state();
-            let state = &mut state.actors[actor.0];
-            (state.is_started, state.pass) = (true, pass);
-        }
+    /// Starts an actor, and waits until its requests are at the gate.
+    async fn start(&mut self, actor: Actor) {
+        self.world.state().actors[actor.0].is_started = true;
         let task = self.spawn(actor, &self.scenario.actors[actor.0], |_| {});
         self.tasks[actor.0] = Some(task);
         self.world.idle.wait().await;
@@ -286,11 +310,11 @@ impl Execution<'_> {
     ) -> AbortHandle {
         let client = Client::new(self.world.clone(), actor);
         let finish = Finish { world: self.world.clone(), actor };
-        let run = act(client);
+        let act = act.clone();
         tokio::spawn(async move {
             // Dropped last, and also when the actor panics.
             let finish = finish;
-            match run.await {
+            match act(client).await {
                 Ok(result) => done(result),
                 Err(error) => finish.world.record(What::Failed { actor, error: error.to_string() }),
             }
@@ -330,33 +354,37 @@ impl Execution<'_> {
         self.world.idle.activity() != activity
     }
 
-    /// An actor that has started and can go on.
-    fn running(&self) -> Option<Actor> {
-        self.world.state().actors.iter().find(|state| state.is_running()).map(|state| state.actor)
+    /// The actors that can still do something.
+    fn active(&self) -> Vec<Actor> {
+        let state = self.world.state();
+        state.actors.iter().map(|state| state.actor).filter(|&actor| state.can_act(actor)).collect()
     }
 
-    fn give_up(&self) {
-        let stuck: Vec<Actor> = self
-            .world
-            .state()
-            .actors
-            .iter()
-            .filter(|state| state.is_running())
-            .map(|state| state.actor)
-            .collect();
-        stuck.into_iter().for_each(|actor| self.world.record(What::Stuck { actor }));
+    /// The connections of an actor on which a request waits.
+    fn waiting_lanes(&self, actor: Actor) -> Vec<usize> {
+        let state = self.world.state();
+        let waits = |lane: &&Lane| lane.actor == actor && matches!(lane.turn, Turn::Waiting(_));
+        state.lanes.iter().filter(waits).map(|lane| lane.nth).collect()
     }
 
-    /// The steps are over and nothing goes wrong any more: whoever still runs comes to its end, time passes if somebody
-    /// crashed, and then fresh clients must get everything.
+    /// The steps are over and nothing goes wrong any more: whoever still runs comes to its end, in turns, time passes if
+    /// somebody crashed, and then fresh clients must get everything.
     async fn heal(&mut self) {
-        for n_steps in 0.. {
-            let Some(actor) = self.running() else { break };
-            match self.waiting_lane(actor) {
-                _ if n_steps == STEPS_MAX => return self.give_up(),
-                Some(connection) => self.take(Step::Run(actor, connection)).await,
-                None if self.advance(TIMER_MAX).await => {}
-                None => return self.give_up(),
+        for round in 0.. {
+            let active = self.active();
+            if active.is_empty() {
+                break;
+            }
+            let mut has_moved = false;
+            for &actor in &active {
+                for connection in self.waiting_lanes(actor) {
+                    self.take(Step::Run(actor, connection)).await;
+                    has_moved = true;
+                }
+            }
+            if round == STEPS_MAX || !has_moved && !self.advance(TIMER_MAX).await {
+                active.into_iter().for_each(|actor| self.world.record(What::Stuck { actor }));
+                return;
             }
         }
         let Some((wanted, probe)) = &self.scenario.probe else { return };
@@ -369,34 +397,26 @@ impl Execution<'_> {
         }
         let mut granted = 0;
         for n in 1..=*wanted {
-            granted += u32::from(self.run_alone(ACTORS_MAX + n as usize, probe).await.unwrap_or(false));
+            let before = self.world.now();
+            let is_granted = self.run_alone(ACTORS_MAX + n as usize, probe).await.unwrap_or(false);
+            // What is free at once is not waited for.
+            granted += u32::from(is_granted && (after_lease || self.world.now() == before));
         }
         self.world.record(What::Probed { granted, wanted: *wanted, after_lease });
-    }
-
-    fn waiting_lane(&self, actor: Actor) -> Option<usize> {
-        let state = self.world.state();
-        let lane =
-            state.lanes.iter().find(|lane| lane.actor == actor && matches!(lane.turn, Turn::Waiting(_)));
-        lane.map(|lane| lane.nth)
     }
 
     /// Runs an actor from start to end while nobody else moves; `None` if it failed or never ended.
     async fn run_alone<R: Send + 'static>(&self, number: usize, act: &Act<R>) -> Option<R> {
         let actor = Actor(number);
         let mut state = ActorState::new(actor);
-        (state.is_started, state.pass) = (true, Pass::Always);
+        (state.is_started, state.is_alone) = (true, true);
         self.world.state().actors.push(state);
         let (send, mut receive) = tokio::sync::oneshot::channel();
         let task = self.spawn(actor, act, |result| _ = send.send(result));
         self.world.idle.wait().await;
-        let is_running = || {
-            let state = self.world.state();
-            state.actors[state.idx(actor)].is_running()
-        };
         // It may sleep, and go on by itself.
         for _ in 0..STEPS_MAX {
-            if !is_running() || !self.advance(TIMER_MAX).await {
+            if !self.world.state().can_act(actor) || !self.advance(TIMER_MAX).await {
                 break;
             }
         }

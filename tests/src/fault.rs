@@ -7,10 +7,10 @@ use std::time::Duration;
 pub struct Faults {
     /// How many clients may crash, each right after any of its steps.
     pub crashes: u32,
-    /// How many stalls there may be: steps of the clock past the next instant that matters, and clients that stop between
-    /// reading their clock and sending their first command.
+    /// How many stalls there may be: steps of the clock to the next instant that matters, or just past it, while clients wait
+    /// to send a command, or have read their clock and not yet sent their first.
     pub stalls: u32,
-    /// How far one client's clock may be wrong, ahead or behind; zero for clocks that agree.
+    /// One client's clock may be ahead by this much, or behind by as much; zero for clocks that agree.
     pub skew: Duration,
 }
 

@@ -84,6 +84,8 @@ pub enum What {
         section: &'static str,
         /// When its lease ends, counted from before its first request was sent.
         until: Duration,
+        /// It is known where the server keeps the grant.
+        is_recorded: bool,
     },
     /// The client is no longer inside: the first command of its release ran, or it crashed.
     Leave {

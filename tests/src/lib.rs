@@ -1,7 +1,7 @@
 //! Runs any redis-rs code under every order of commands, clock and fault, and checks what must hold.
 
-pub mod fault;
-pub mod schedule;
+mod fault;
+mod schedule;
 pub mod history;
 pub mod oracle;
 mod idle;
@@ -11,7 +11,7 @@ mod scenario;
 mod execution;
 pub mod explorer;
 mod shrink;
-pub mod timeline;
+mod timeline;
 mod report;
 pub mod strategy;
 pub mod verdict;
@@ -22,7 +22,7 @@ pub use fault::Faults;
 pub use link::{Client, Hold, Link};
 pub use report::{Problem, Report, draw, exhaustive, run, sample};
 pub use scenario::{ActorError, Scenario};
-pub use schedule::{Actor, Schedule, Step};
+pub use schedule::{ACTORS_MAX, Actor, ParseError, Schedule, Step};
 pub use shrink::shrink;
 pub use world::{Recording, Server};
 

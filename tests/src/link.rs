@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use redis::{Arg, Cmd, Pipeline, RedisFuture, RedisResult, Value};
 
 use crate::history::What;
 use crate::schedule::Actor;
-use crate::world::{Lane, Pass, Recording, Server, Turn, World};
+use crate::world::{HoldId, Lane, Recording, Server, Turn, World};
 
 /// What an actor of a scenario is handed: its way to the server, and its place in the world.
 #[derive(Clone)]
@@ -48,9 +49,14 @@ impl Client {
             }
         };
         let mut state = self.world.state();
-        let nth = state.lanes.iter().filter(|lane| lane.actor == self.actor).count();
-        state.lanes.push(Lane { actor: self.actor, nth, turn: Turn::Idle });
-        let lane = state.lanes.len() - 1;
+        let own = |lane: &&Lane| lane.actor == self.actor;
+        let closed = state.lanes.iter().position(|lane| own(&lane) && !lane.is_open);
+        let lane = closed.unwrap_or_else(|| {
+            let nth = state.lanes.iter().filter(own).count();
+            state.lanes.push(Lane { actor: self.actor, nth, turn: Turn::Idle, is_open: false });
+            state.lanes.len() - 1
+        });
+        state.lanes[lane].is_open = true;
         drop(state);
         Link { world: self.world.clone(), actor: self.actor, lane, session }
     }
@@ -112,19 +118,40 @@ impl Hold<'_> {
     /// Stays inside until the first command of `release` runs, and gives what `release` gives. A command that waits at the gate
     /// has not been sent for all that anybody can tell, so a client that stalls inside is one whose release waits.
     pub async fn until<F: Future>(self, release: F) -> F::Output {
+        let Stay { client, id } = &self.enter();
+        let mut release = pin!(release);
+        poll_fn(|cx| {
+            // Only what the release itself sends ends the stay: the client may do other things besides.
+            let outer = client.world.set_releasing(client.actor, Some(*id));
+            let poll = release.as_mut().poll(cx);
+            client.world.set_releasing(client.actor, outer);
+            poll
+        })
+        .await
+    }
+
+    /// Stays inside while `work` is done, and gives what it gives: for sections in which commands are sent.
+    pub async fn during<F: Future>(self, work: F) -> F::Output {
+        let _stay = self.enter();
+        work.await
+    }
+
+    fn enter(self) -> Stay {
         let Hold { client, section, since, record } = self;
-        client.world.enter(client.actor, section, since, record);
-        let _leave = Leave(client);
-        release.await
+        let id = client.world.enter(client.actor, section, since, record);
+        Stay { client: client.clone(), id }
     }
 }
 
-/// Leaves when the release is over, or when its future is dropped.
-struct Leave<'a>(&'a Client);
+/// Ends when the release is over, or when its future is dropped.
+struct Stay {
+    client: Client,
+    id: HoldId,
+}
 
-impl Drop for Leave<'_> {
+impl Drop for Stay {
     fn drop(&mut self) {
-        self.0.world.leave(self.0.actor);
+        self.client.world.leave(self.id);
     }
 }
 
@@ -171,8 +198,7 @@ impl Link {
             if matches!(turn, Turn::Idle) {
                 actor.sent_at = sent_at;
                 self.world.idle.stir();
-                if actor.pass != Pass::None {
-                    actor.pass = if actor.pass == Pass::Always { Pass::Always } else { Pass::None };
+                if actor.is_alone {
                     return Poll::Ready(());
                 }
             }
@@ -219,6 +245,12 @@ impl Link {
             emulator.describe(0, key).unwrap_or_else(|| format!("{} is gone", key.escape_ascii()))
         };
         keys.into_iter().map(show).collect()
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.world.state().lanes[self.lane].is_open = false;
     }
 }
 

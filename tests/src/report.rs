@@ -40,7 +40,7 @@ pub enum Problem {
         text: String,
     },
     /// Nothing was violated, but what must have happened never did: the pass means nothing.
-    Vacuous(&'static str),
+    Vacuous(String),
 }
 
 impl std::error::Error for Report {}
@@ -67,6 +67,10 @@ impl fmt::Display for Report {
         }
     }
 }
+
+/// Said when a schedule does not do again what it did.
+pub(crate) const NOT_AGAIN: &str =
+    "the same schedule went another way: something besides it decides what this code does";
 
 /// Runs every schedule of the scenario within its budgets.
 ///
@@ -139,12 +143,15 @@ fn judge(
     if let Some(finding) = violated {
         let finding =
             shrink(runner, &scenario.with_actors(finding.actors), &finding.schedule, &finding.oracle)
-                .expect("an execution depends on its schedule alone, so the violation is there again");
+                .expect(NOT_AGAIN);
         let history =
             replay(runner, &scenario.with_actors(finding.actors), &finding.schedule, Recording::Full);
         return Err(report(violated_by(finding.oracle.name(), finding.violation, &history, finding.actors)));
     }
-    match exploration.seen.missing(scenario.must_see) {
+    let unjudged =
+        scenario.oracles.iter().map(|oracle| oracle.name()).find(|name| !exploration.judged.contains(name));
+    let missing = exploration.seen.missing(scenario.must_see).map(str::to_owned);
+    match missing.or(unjudged.map(|name| format!("{name} had nothing to judge"))) {
         Some(missing) => Err(report(Problem::Vacuous(missing))),
         None => Ok(exploration),
     }

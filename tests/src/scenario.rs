@@ -62,7 +62,8 @@ impl Scenario {
         self
     }
 
-    /// Runs before every execution, alone and outside of its steps: data that must be there, scripts to be loaded.
+    /// Runs first, alone and outside of all steps: data that must be there, scripts to be loaded. It runs once, and every
+    /// execution finds the server as it left it; it must not wait for time to pass.
     pub fn before<F, Fut>(mut self, act: F) -> Scenario
     where
         F: Fn(Client) -> Fut + Send + Sync + 'static,
@@ -102,6 +103,11 @@ impl Scenario {
     /// What must have happened in some execution, or a pass means nothing.
     pub fn must_see(self, must_see: Seen) -> Scenario {
         Scenario { must_see, ..self }
+    }
+
+    /// All actors run the same code, so that fewer of them are a scenario too.
+    pub(crate) fn is_uniform(&self) -> bool {
+        self.actors.windows(2).all(|pair| Arc::ptr_eq(&pair[0], &pair[1]))
     }
 
     /// The same with only the first `count` actors.

@@ -5,7 +5,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A client of a scenario: `A`, `B`, … in text, and `probe 1`, … for those that try when all is over.
+/// A client of a scenario: `A`, `B`, … in text; `before` for the code that runs first, and `probe 1`, … for those that try when
+/// all is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Actor(pub usize);
 
@@ -20,8 +21,10 @@ pub enum Step {
     Run(Actor, usize),
     /// The actor starts and stalls before its first command. `start A`
     Start(Actor),
-    /// Time moves. `time +10001ms`
+    /// Time moves, until a client's timer makes it do something if that comes first. `time +10001ms`
     Advance(Duration),
+    /// Time moves until a client's timer makes it do something, while nobody has a command to send. `wait`
+    Wait,
     /// The actor ends without a word. `crash A`
     Crash(Actor),
     /// The actor's clock is wrong by these milliseconds. `skew A -10000ms`
@@ -37,10 +40,10 @@ pub struct Schedule {
 
 impl fmt::Display for Actor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let letter = u8::try_from(self.0).ok().filter(|&n| usize::from(n) < ACTORS_MAX);
-        match letter {
-            Some(n) => f.pad((b'A' + n).escape_ascii().to_string().as_str()),
-            None => f.pad(&format!("probe {}", self.0 - ACTORS_MAX)),
+        match self.0 {
+            n if n < ACTORS_MAX => write!(f, "{}", char::from(b'A' + n as u8)),
+            ACTORS_MAX => f.write_str("before"),
+            n => write!(f, "probe {}", n - ACTORS_MAX),
         }
     }
 }
@@ -52,6 +55,7 @@ impl fmt::Display for Step {
             Step::Run(actor, connection) => write!(f, "{actor}.{}", connection + 1),
             Step::Start(actor) => write!(f, "start {actor}"),
             Step::Advance(span) => write!(f, "time +{}ms", span.as_millis()),
+            Step::Wait => f.write_str("wait"),
             Step::Crash(actor) => write!(f, "crash {actor}"),
             Step::Skew(actor, millis) => write!(f, "skew {actor} {millis:+}ms"),
         }
@@ -66,7 +70,9 @@ impl fmt::Display for Schedule {
 
 /// Why a line is no step.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}: {text:?} is no step: write `A`, `start A`, `crash A`, `skew A +5ms` or `time +5ms`")]
+#[error(
+    "line {line}: {text:?} is no step: write `A`, `start A`, `crash A`, `skew A +5ms`, `time +5ms` or `wait`"
+)]
 pub struct ParseError {
     /// Counted from 1.
     pub line: usize,
@@ -98,6 +104,7 @@ fn parse_step(code: &str) -> Option<Step> {
         "start" => Step::Start(parse_actor(words.next()?)?),
         "crash" => Step::Crash(parse_actor(words.next()?)?),
         "skew" => Step::Skew(parse_actor(words.next()?)?, parse_millis(words.next()?)?),
+        "wait" => Step::Wait,
         "time" => Step::Advance(Duration::from_millis(u64::try_from(parse_millis(words.next()?)?).ok()?)),
         lane => match lane.split_once('.') {
             Some((actor, connection)) => {
@@ -125,7 +132,7 @@ mod tests {
 
     #[test]
     fn text_and_back() {
-        let text = "A\nB.2\nstart C\ntime +10001ms\ncrash A\nskew B -10000ms\nskew B +5ms\n";
+        let text = "A\nB.2\nstart C\ntime +10001ms\nwait\ncrash A\nskew B -10000ms\nskew B +5ms\n";
         let schedule: Schedule = text.parse().unwrap();
         assert_eq!(schedule.to_string(), text);
     }
@@ -137,7 +144,7 @@ mod tests {
         let error = "A\nskip B".parse::<Schedule>().unwrap_err();
         assert_eq!(
             error.to_string(),
-            r#"line 2: "skip B" is no step: write `A`, `start A`, `crash A`, `skew A +5ms` or `time +5ms`"#
+            r#"line 2: "skip B" is no step: write `A`, `start A`, `crash A`, `skew A +5ms`, `time +5ms` or `wait`"#
         );
     }
 }

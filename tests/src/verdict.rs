@@ -10,6 +10,7 @@ use crate::fault::Faults;
 use crate::history::Seen;
 use crate::link::Client;
 use crate::oracle::{ExclusiveBelief, ExclusiveFact, NoLeak, OverIssue, OwnerSafe, Recovers};
+use crate::report::NOT_AGAIN;
 use crate::scenario::Scenario;
 use crate::schedule::{Actor, Schedule, Step};
 use crate::shrink::shrink;
@@ -53,7 +54,7 @@ pub struct Verdict {
 pub enum Outcome {
     /// No schedule violates the property.
     Holds,
-    /// This one does, and none is shorter; with the size of its scenario.
+    /// This one does, and no exhausted scenario has a shorter one; with the size of its scenario.
     Violated(Finding, Size),
     /// No schedule violates it, and none could have: this never happened.
     Vacuous(&'static str),
@@ -96,17 +97,18 @@ pub fn check(
         let scenario = scenario(algorithm, class, size);
         let mut sampled = explore_random(runner, &scenario, samples, seed);
         for finding in &mut sampled.findings {
-            *finding = shrink(runner, &scenario, &finding.schedule, &finding.oracle)
-                .expect("an execution depends on its schedule alone, so the violation is there again");
+            *finding = shrink(runner, &scenario, &finding.schedule, &finding.oracle).expect(NOT_AGAIN);
         }
         explorations.push((size, sampled));
     }
     let schedules = explorations.iter().map(|(_, exploration)| exploration.schedules).sum();
     let seen = explorations.iter().fold(Seen::default(), |seen, (_, exploration)| seen.or(exploration.seen));
     let missing = seen.missing(must_see(class));
+    let is_judged = |name| explorations.iter().any(|(_, exploration)| exploration.judged.contains(&name));
     let verdict = |&property: &Property| {
+        let unjudged = (!is_judged(property.name())).then_some("there was nothing to judge");
         let found = explorations.iter().filter_map(|(size, e)| Some((e.finding(property.name())?, *size)));
-        let outcome = match (found.min_by_key(|(finding, _)| finding.violation.step), missing) {
+        let outcome = match (found.min_by_key(|(finding, _)| finding.violation.step), missing.or(unjudged)) {
             (Some((finding, size)), _) => Outcome::Violated(finding.clone(), size),
             (None, Some(missing)) => Outcome::Vacuous(missing),
             (None, None) => Outcome::Holds,

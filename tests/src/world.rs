@@ -47,6 +47,7 @@ pub(crate) struct State {
     pub(crate) lanes: Vec<Lane>,
     pub(crate) history: History,
     grants: Vec<Grant>,
+    holds: HoldId,
 }
 
 #[derive(Clone, Debug)]
@@ -56,26 +57,18 @@ pub(crate) struct ActorState {
     pub(crate) is_finished: bool,
     pub(crate) is_crashed: bool,
     pub(crate) skew_ms: i64,
-    /// Which of its requests need not wait at the gate.
-    pub(crate) pass: Pass,
+    /// Nobody else moves: its requests need not wait at the gate.
+    pub(crate) is_alone: bool,
     /// How many unique names it has drawn.
     pub(crate) names: u32,
     /// When its last request came to the gate.
     pub(crate) sent_at: Duration,
-    /// It is inside this section until its next command runs.
-    leaving: Option<&'static str>,
+    /// The release that is being polled: a command that runs now belongs to it.
+    pub(crate) releasing: Option<HoldId>,
 }
 
-/// Which requests of an actor are let through as they come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pass {
-    /// None: each waits for its turn.
-    None,
-    /// The next one.
-    Once,
-    /// All: it is alone.
-    Always,
-}
+/// Identifies a stay in a section.
+pub(crate) type HoldId = usize;
 
 /// One connection of an actor, at the gate.
 pub(crate) struct Lane {
@@ -83,6 +76,8 @@ pub(crate) struct Lane {
     /// Which of the actor's connections, from 0.
     pub(crate) nth: usize,
     pub(crate) turn: Turn,
+    /// The connection is open; a closed one's place is taken by the next that is opened.
+    pub(crate) is_open: bool,
 }
 
 /// Whose turn it is on a lane.
@@ -97,6 +92,7 @@ pub(crate) enum Turn {
 
 /// A client inside a section.
 struct Grant {
+    id: HoldId,
     actor: Actor,
     section: &'static str,
     until: Duration,
@@ -142,33 +138,45 @@ impl World {
         self.state().record(at, what);
     }
 
-    /// The client enters a section; the lease counts from `since`, or from when its last request was sent.
+    /// The client enters a section; the lease counts from `since`, or from when its last request was sent. A crashed client
+    /// enters nothing, even if a task of it still runs.
     pub(crate) fn enter(
         &self,
         actor: Actor,
         section: &'static str,
         since: Option<Duration>,
         record: Option<Record>,
-    ) {
+    ) -> HoldId {
         let at = self.now();
         let mut state = self.state();
-        let until = since.unwrap_or(state.actors[state.idx(actor)].sent_at) + self.lease;
-        state.record(at, What::Enter { actor, section, until });
-        state.grants.push(Grant { actor, section, until, record });
-        let idx = state.idx(actor);
-        state.actors[idx].leaving = Some(section);
+        state.holds += 1;
+        let (id, idx) = (state.holds, state.idx(actor));
+        if !state.actors[idx].is_crashed {
+            let until = since.unwrap_or(state.actors[idx].sent_at) + self.lease;
+            state.record(at, What::Enter { actor, section, until, is_recorded: record.is_some() });
+            state.grants.push(Grant { id, actor, section, until, record });
+        }
+        id
     }
 
     /// The client is no longer inside, if it still was.
-    pub(crate) fn leave(&self, actor: Actor) {
+    pub(crate) fn leave(&self, id: HoldId) {
         let at = self.now();
-        self.state().leave(actor, at);
+        self.state().leave(id, at);
+    }
+
+    /// Notes which release is being polled, and gives what was noted before.
+    pub(crate) fn set_releasing(&self, actor: Actor, id: Option<HoldId>) -> Option<HoldId> {
+        let mut state = self.state();
+        let idx = state.idx(actor);
+        std::mem::replace(&mut state.actors[idx].releasing, id)
     }
 
     pub(crate) fn crash(&self, actor: Actor) {
         let at = self.now();
         let mut state = self.state();
-        state.leave(actor, at);
+        let inside: Vec<HoldId> = state.grants.iter().filter(|g| g.actor == actor).map(|g| g.id).collect();
+        inside.into_iter().for_each(|id| state.leave(id, at));
         state.history.seen.crash = true;
         state.record(at, What::Crashed { actor });
         let idx = state.idx(actor);
@@ -193,10 +201,14 @@ impl World {
         let at = self.now();
         let mut state = self.state();
         let idx = state.idx(actor);
-        if state.actors[idx].leaving.is_some() {
-            state.leave(actor, at);
+        if let Some(id) = state.actors[idx].releasing {
+            state.leave(id, at);
         } else if state.grants.iter().any(|grant| grant.actor != actor) {
             state.history.seen.contention = true;
+        }
+        // What has run out by itself is nobody's doing.
+        for grant in &mut state.grants {
+            grant.record.take_if(|record| grant.actor != actor && !self.server.has(record));
         }
         if state.actors[idx].skew_ms != 0 {
             state.history.seen.skew = true;
@@ -225,16 +237,26 @@ impl World {
         }
     }
 
-    /// The instants after now that matter: where a key's time to live ends, and where a client's lease does.
-    pub(crate) fn next_instant(&self) -> Option<Duration> {
+    /// The instants after now that matter and come next: the end of a key's time to live or of a client's lease, and the
+    /// millisecond after, in which it is over.
+    pub(crate) fn next_instants(&self) -> Vec<Duration> {
+        const JUST_PAST: Duration = Duration::from_millis(1);
         let now = self.now();
         let of_keys = match &self.server {
-            Server::Emulator(emulator) => emulator.next_deadline(Timestamp::EPOCH + now),
+            // A deadline that was reached in this millisecond has its second instant still to come.
+            Server::Emulator(emulator) => {
+                emulator.next_deadline(Timestamp::EPOCH + now.saturating_sub(JUST_PAST))
+            }
             Server::Redis(_) => None,
         };
         let of_keys = of_keys.map(|deadline| deadline.since(Timestamp::EPOCH));
         let state = self.state();
-        state.grants.iter().map(|grant| grant.until).chain(of_keys).filter(|&at| at > now).min()
+        let ends = state.grants.iter().map(|grant| grant.until).chain(of_keys);
+        match ends.filter(|&end| end + JUST_PAST > now).min() {
+            Some(end) if end > now => vec![end, end + JUST_PAST],
+            Some(end) => vec![end + JUST_PAST],
+            None => Vec::new(),
+        }
     }
 }
 
@@ -262,10 +284,16 @@ impl State {
         self.history.steps.last().copied()
     }
 
-    fn leave(&mut self, actor: Actor, at: Duration) {
-        let idx = self.idx(actor);
-        if let Some(section) = self.actors[idx].leaving.take() {
-            self.grants.retain(|grant| grant.actor != actor || grant.section != section);
+    /// It has not crashed, and its code or what it spawned may still do something.
+    pub(crate) fn can_act(&self, actor: Actor) -> bool {
+        let state = &self.actors[self.idx(actor)];
+        let waits = |lane: &Lane| lane.actor == actor && matches!(lane.turn, Turn::Waiting(_));
+        state.is_started && !state.is_crashed && (!state.is_finished || self.lanes.iter().any(waits))
+    }
+
+    fn leave(&mut self, id: HoldId, at: Duration) {
+        if let Some(idx) = self.grants.iter().position(|grant| grant.id == id) {
+            let Grant { actor, section, .. } = self.grants.remove(idx);
             self.record(at, What::Leave { actor, section });
         }
     }
@@ -279,16 +307,11 @@ impl ActorState {
             is_finished: false,
             is_crashed: false,
             skew_ms: 0,
-            pass: Pass::None,
+            is_alone: false,
             names: 0,
             sent_at: Duration::ZERO,
-            leaving: None,
+            releasing: None,
         }
-    }
-
-    /// It has started, and may still do something.
-    pub(crate) fn is_running(&self) -> bool {
-        self.is_started && !self.is_finished && !self.is_crashed
     }
 }
 

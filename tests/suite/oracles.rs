@@ -115,3 +115,126 @@ fn a_pass_that_saw_nothing_is_vacuous() {
         "alone: vacuous: in 1 schedules nobody ever contended, so the pass means nothing"
     );
 }
+
+/// A client may send commands inside: they do not end the stay.
+#[test]
+fn work_inside_a_section_is_inside() {
+    // Whoever finds the lock taken steals it while its holder works.
+    let stolen =
+        Scenario::new("stolen").always(ExclusiveBelief::of("cs", 1)).actors(2, |client| async move {
+            let mut link = client.connection();
+            if send(&mut link, &["SETNX", "lock", "1"]).await? || send(&mut link, &["EXISTS", "work"]).await?
+            {
+                let work = async {
+                    send::<()>(&mut link, &["SET", "work", "1"]).await?;
+                    send::<()>(&mut link, &["DEL", "work"]).await
+                };
+                client.hold("cs").during(work).await?;
+            }
+            Ok(())
+        });
+    expect_violation(&stolen, "exclusive-belief", 4);
+    // Nor does what another task of the client sends while the release is under way.
+    let renewing =
+        Scenario::new("renewing").always(ExclusiveBelief::of("cs", 1)).actors(2, |client| async move {
+            let (mut link, mut other) = (client.connection(), client.connection());
+            if send(&mut link, &["SETNX", "lock", "1"]).await? || send(&mut link, &["EXISTS", "work"]).await?
+            {
+                let work = tokio::spawn(async move { send::<()>(&mut other, &["SET", "work", "1"]).await });
+                client.hold("cs").until(send::<()>(&mut link, &["DEL", "lock"])).await?;
+                work.await??;
+            }
+            Ok(())
+        });
+    expect_violation(&renewing, "exclusive-belief", 4);
+}
+
+/// A client may be in two sections at once.
+#[test]
+fn sections_may_be_nested() {
+    let nested = Scenario::new("nested").always(ExclusiveFact::of("outer")).actors(2, |client| async move {
+        let mut link = client.connection();
+        if send(&mut link, &["SETNX", "outer", "1"]).await? {
+            let release = async {
+                client.hold("inner").until(async {}).await;
+                send::<()>(&mut link, &["DEL", "outer"]).await
+            };
+            client.hold("outer").until(release).await?;
+        }
+        Ok(())
+    });
+    exhaustive(&nested).unwrap();
+}
+
+/// What a client left to a spawned task can still be lost by a crash.
+#[test]
+fn a_detached_release_can_crash() {
+    let detached = Scenario::new("detached")
+        .faults(Faults::none().crashes(1))
+        .always(Recovers)
+        .actors(1, |client| async move {
+            let mut link = client.connection();
+            if send(&mut link, &["SETNX", "lock", "1"]).await? {
+                tokio::spawn(async move { send::<()>(&mut link, &["DEL", "lock"]).await });
+            }
+            Ok(())
+        })
+        .probe(1, |client| async move { Ok(send(&mut client.connection(), &["SETNX", "lock", "1"]).await?) });
+    expect_violation(&detached, "recovers", 2);
+}
+
+/// A stall outlasts the client's own timers: a renewal that waits at the gate renews nothing.
+#[test]
+fn a_stalled_client_does_not_renew() {
+    let renewed = Scenario::new("renewed")
+        .faults(Faults::none().stalls(1))
+        .always(ExclusiveBelief::of("cs", 1))
+        .actors(2, |client| async move {
+            let mut link = client.connection();
+            if send(&mut link, SOUND.take).await? {
+                let renewal = async {
+                    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+                    send::<()>(&mut link, &["PEXPIRE", "lock", "10000"]).await
+                };
+                client.hold("cs").during(renewal).await?;
+            }
+            Ok(())
+        });
+    expect_violation(&renewed, "exclusive-belief", 4);
+}
+
+/// A key that runs out earlier than the scenario's lease is nobody's doing.
+#[test]
+fn an_early_end_is_blamed_on_nobody() {
+    let short = Scenario::new("short").faults(Faults::none().stalls(1)).always(OwnerSafe).actors(
+        2,
+        |client| async move {
+            let mut link = client.connection();
+            if client.name() == "A" && send(&mut link, &["SET", "lock", "1", "NX", "PX", "5000"]).await? {
+                let hold = client.hold("cs").record(Record::Key("lock".into()));
+                hold.until(send::<()>(&mut link, &["PING"])).await?;
+            } else {
+                send::<()>(&mut link, &["PING"]).await?;
+            }
+            Ok(())
+        },
+    );
+    exhaustive(&short).unwrap();
+}
+
+#[test]
+fn an_oracle_without_anything_to_judge_makes_a_pass_vacuous() {
+    let take = |client: Client| async move { Ok(send::<()>(&mut client.connection(), SOUND.take).await?) };
+    let idle = || Scenario::new("idle").actors(1, take);
+    for (scenario, name) in [
+        (idle().always(NoLeak), "no-leak"),
+        (idle().always(Recovers), "recovers"),
+        (idle().always(OwnerSafe), "owner-safe"),
+        (idle().always(ExclusiveFact::of("misspelt")), "exclusive-fact"),
+    ] {
+        let report = exhaustive(&scenario).unwrap_err().to_string();
+        let expected =
+            format!("idle: vacuous: in 1 schedules {name} had nothing to judge, so the pass means nothing");
+        assert_eq!(report, expected);
+    }
+}

@@ -19,19 +19,19 @@ fn check_prints_the_table() {
     let table = stdout(&["check", "setnx", "mutex"]);
     expect_test::expect![[r#"
          algorithm  property          order   skew  crash   slow  as stated
-         setnx      exclusive-fact     ✓ 29  ✓ 191   ✓ 58  ✓ 412        yes
-                    exclusive-belief   ✓ 29  ✓ 191   ✓ 58  ✓ 412        yes
-                    owner-safe         ✓ 29  ✓ 191   ✓ 58  ✓ 412        yes
+         setnx      exclusive-fact     ✓ 29  ✓ 191   ✓ 58  ✓ 648        yes
+                    exclusive-belief   ✓ 29  ✓ 191   ✓ 58  ✓ 648        yes
+                    owner-safe         ✓ 29  ✓ 191   ✓ 58  ✓ 648        yes
                     recovers              –      –    ✗ 2      –        yes
-                    no-leak            ✓ 29  ✓ 191   ✓ 58  ✓ 412        yes
-         mutex      exclusive-fact     ✓ 29  ✓ 191   ✓ 58  ✓ 456        yes
+                    no-leak            ✓ 29  ✓ 191   ✓ 58  ✓ 648        yes
+         mutex      exclusive-fact     ✓ 29  ✓ 191   ✓ 58  ✓ 796        yes
                     exclusive-belief   ✓ 29  ✓ 191   ✓ 58    ✗ 3        yes
-                    owner-safe         ✓ 29  ✓ 191   ✓ 58  ✓ 456        yes
+                    owner-safe         ✓ 29  ✓ 191   ✓ 58  ✓ 796        yes
                     recovers              –      –   ✓ 58      –        yes
-                    no-leak            ✓ 29  ✓ 191   ✓ 58  ✓ 456        yes
+                    no-leak            ✓ 29  ✓ 191   ✓ 58  ✓ 796        yes
 
         ✓ n  holds in all n schedules      ✗ n  violated; the shortest counterexample has n steps
-        34 of 34 verdicts are as stated; 1,424 schedules. See one with: lockstep explain NAME
+        34 of 34 verdicts are as stated; 2,000 schedules. See one with: lockstep explain NAME
     "#]]
     .assert_eq(&table);
 }
@@ -100,7 +100,7 @@ fn wrong_usage_is_explained() {
 fn explain_says_what_holds() {
     let text = stdout(&["explain", "mutex", "--property", "exclusive-fact"]);
     assert!(
-        text.contains("exclusive-fact holds in all classes, in 734 schedules: there is no counterexample."),
+        text.contains("exclusive-fact holds in all classes, in 1074 schedules: there is no counterexample."),
         "{text}"
     );
 }

@@ -23,7 +23,11 @@ pub const ALGORITHM: Algorithm = Algorithm {
         guarantees: "nothing: every attempt wins",
         assumes: "that ZINTERSTORE keeps the scores of the set that it cleans",
         objection: "the default AGGREGATE SUM puts every old owner behind every newcomer",
-        breaks: &[(Property::OverIssue, FaultClass::Order), (Property::ExclusiveBelief, FaultClass::Order)],
+        breaks: &[
+            (Property::OverIssue, FaultClass::Order),
+            (Property::ExclusiveBelief, FaultClass::Order),
+            (Property::OwnerSafe, FaultClass::Skew),
+        ],
     },
     scripts: &[],
     open: |connection, env, terms| Box::new(FairSemaphore::new(connection, env, terms, clean)),

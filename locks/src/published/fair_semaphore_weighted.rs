@@ -1,9 +1,10 @@
-//! `fair_semaphore_weighted`: the fair semaphore with destination and weights right, as in the book.
+//! `fair_semaphore_weighted`: the fair semaphore of the article, with the destination and weights of the book.
 //!
 //! The protocol of the fair semaphore (two sorted sets, `time` and `owner`, and a counter), where the clean-up is
 //! `ZINTERSTORE owner 2 owner time WEIGHTS 1 0`.
 //!
-//! Source: Josiah Carlson, "Redis in Action", chapter 6.3.2, there inside one MULTI and followed by a lock in 6.3.4.
+//! Source: the clean-up of Josiah Carlson, "Redis in Action", chapter 6.3.2, in the article's order of commands; the book goes
+//! on to put a lock around it (6.3.4).
 //!
 //! Who breaks it: the INCR is still a command of its own. A draws 1, B draws 2, B adds itself and wins, A adds itself before B
 //! and wins too. A clock that is ahead by a lease removes live holders.
@@ -21,7 +22,11 @@ pub const ALGORITHM: Algorithm = Algorithm {
         guarantees: "that permits come back by themselves, and go to whoever came first",
         assumes: "that nobody comes between INCR and ZRANK",
         objection: "drawing the number and taking the rank are two steps",
-        breaks: &[(Property::OverIssue, FaultClass::Order), (Property::ExclusiveBelief, FaultClass::Order)],
+        breaks: &[
+            (Property::OverIssue, FaultClass::Order),
+            (Property::ExclusiveBelief, FaultClass::Order),
+            (Property::OwnerSafe, FaultClass::Skew),
+        ],
     },
     scripts: &[],
     open: |connection, env, terms| Box::new(FairSemaphore::new(connection, env, terms, clean)),

@@ -28,7 +28,11 @@ pub const ALGORITHM: Algorithm = Algorithm {
         guarantees: "that permits come back by themselves",
         assumes: "clocks that agree, no two clients in one millisecond, and nobody slow",
         objection: "the rank is by the client's clock, so a later client can rank before a holder",
-        breaks: &[(Property::OverIssue, FaultClass::Order), (Property::ExclusiveBelief, FaultClass::Order)],
+        breaks: &[
+            (Property::OverIssue, FaultClass::Order),
+            (Property::ExclusiveBelief, FaultClass::Order),
+            (Property::OwnerSafe, FaultClass::Skew),
+        ],
     },
     scripts: &[],
     open: |connection, env, terms| Box::new(ZsetSemaphore::new(connection, env, terms)),

@@ -6,8 +6,8 @@ use crate::schedule::Step;
 /// cleverer.
 #[derive(Debug, Default)]
 pub struct DepthFirst {
-    /// The choices of the current schedule: which was taken, and how many there were.
-    path: Vec<(usize, usize)>,
+    /// The choices of the current schedule: which was taken, how many there were, and what that one was.
+    path: Vec<(usize, usize, Option<Step>)>,
     depth: usize,
     steps_max: usize,
     has_begun: bool,
@@ -22,9 +22,9 @@ impl DepthFirst {
             return steps_max > 0;
         }
         self.path.truncate(steps_max);
-        while let Some((taken, enabled)) = self.path.pop() {
+        while let Some((taken, enabled, _)) = self.path.pop() {
             if taken + 1 < enabled {
-                self.path.push((taken + 1, enabled));
+                self.path.push((taken + 1, enabled, None));
                 return true;
             }
         }
@@ -38,12 +38,12 @@ impl Policy for DepthFirst {
             return Choice::Cut;
         }
         if self.depth == self.path.len() {
-            self.path.push((0, enabled.len()));
+            self.path.push((0, enabled.len(), None));
         }
-        let (taken, was_enabled) = self.path[self.depth];
-        assert_eq!(
-            was_enabled,
-            enabled.len(),
+        let (taken, was_enabled, step) = &mut self.path[self.depth];
+        let taken = *taken;
+        assert!(
+            *was_enabled == enabled.len() && *step.get_or_insert(enabled[taken]) == enabled[taken],
             "the same steps led to another choice ({enabled:?}): something besides the schedule decides what this code does"
         );
         self.depth += 1;

@@ -28,6 +28,8 @@ pub struct Exploration {
     pub findings: Vec<Finding>,
     /// What happened in at least one of them.
     pub seen: Seen,
+    /// The names of the oracles that had something to judge in at least one of them.
+    pub judged: Vec<&'static str>,
 }
 
 /// A schedule that violates an oracle.
@@ -66,8 +68,11 @@ impl Exploration {
         self.schedules += 1;
         self.seen = self.seen.or(history.seen);
         for oracle in &scenario.oracles {
+            if !self.judged.contains(&oracle.name()) && oracle.judges(history) {
+                self.judged.push(oracle.name());
+            }
             let Some(violation) = oracle.check(history) else { continue };
-            let known = self.findings.iter().position(|finding| finding.oracle.name() == oracle.name());
+            let known = self.findings.iter().position(|finding| Arc::ptr_eq(&finding.oracle, oracle));
             if known.is_some_and(|idx| self.findings[idx].violation.step <= violation.step) {
                 continue;
             }
@@ -82,8 +87,8 @@ impl Exploration {
     }
 }
 
-/// Runs every schedule of the scenario within its budgets, with one actor, then with two, and so on up to all of them: what it
-/// finds is the shortest there is.
+/// Runs every schedule of the scenario within its budgets. Where all actors run the same code, it does so with one of them, then
+/// with two, and so on up to all: what it finds is the shortest there is.
 ///
 /// Once every oracle is violated, schedules are cut where they can no longer violate one in fewer steps.
 ///
@@ -91,7 +96,8 @@ impl Exploration {
 /// The code of an actor fails without a fault that could excuse it.
 pub fn explore_all(runner: &mut Runner, scenario: &Scenario) -> Exploration {
     let mut exploration = Exploration::default();
-    for actors in 1..=scenario.actors.len() {
+    let all = scenario.actors.len();
+    for actors in if scenario.is_uniform() { 1..=all } else { all..=all } {
         let scenario = scenario.with_actors(actors);
         let mut depth_first = DepthFirst::default();
         while depth_first.next_schedule(exploration.news_steps_max(&scenario)) {

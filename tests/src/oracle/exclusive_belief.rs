@@ -1,4 +1,4 @@
-use super::{Oracle, Violation, crowded, list};
+use super::{Oracle, Violation, crowded, is_entered, list};
 use crate::history::History;
 
 /// Never more than `permits` clients inside the section at once, whatever the server thinks of their leases.
@@ -21,6 +21,10 @@ impl ExclusiveBelief {
 impl Oracle for ExclusiveBelief {
     fn name(&self) -> &'static str {
         "exclusive-belief"
+    }
+
+    fn judges(&self, history: &History) -> bool {
+        is_entered(history, self.section)
     }
 
     fn check(&self, history: &History) -> Option<Violation> {

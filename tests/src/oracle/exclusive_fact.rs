@@ -1,8 +1,8 @@
-use super::{Oracle, Violation, crowded, list};
+use super::{Oracle, Violation, crowded, is_entered, list};
 use crate::history::History;
 
-/// Never two clients that were both granted the section, have not sent their release, and whose lease, by the server's clock,
-/// still runs.
+/// Never two clients that were both granted the section, have not sent their release, and whose lease, counted in
+/// true time from before their attempt began, still runs.
 ///
 /// A violation: A is granted the lock; before A releases it and before its lease ends, B is granted it too.
 #[derive(Clone, Debug)]
@@ -20,6 +20,10 @@ impl ExclusiveFact {
 impl Oracle for ExclusiveFact {
     fn name(&self) -> &'static str {
         "exclusive-fact"
+    }
+
+    fn judges(&self, history: &History) -> bool {
+        is_entered(history, self.section)
     }
 
     fn check(&self, history: &History) -> Option<Violation> {

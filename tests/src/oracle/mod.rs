@@ -25,6 +25,9 @@ pub trait Oracle: Debug + Send + Sync {
     /// Its name, in the field's words.
     fn name(&self) -> &'static str;
 
+    /// Whether anything happened that this oracle has something to say of. Where that never is so, a pass means nothing.
+    fn judges(&self, history: &History) -> bool;
+
     /// The first violation, if there is one.
     fn check(&self, history: &History) -> Option<Violation>;
 }
@@ -49,7 +52,7 @@ fn crowded(
     let mut inside: Vec<(Actor, Duration)> = Vec::new();
     for event in &history.events {
         match event.what {
-            What::Enter { actor, section: entered, until } if entered == section => {
+            What::Enter { actor, section: entered, until, .. } if entered == section => {
                 inside.push((actor, until));
                 let counted = |&&(_, until): &&(Actor, Duration)| counts(event.at, until);
                 if inside.iter().filter(counted).count() > permits {
@@ -66,6 +69,14 @@ fn crowded(
         }
     }
     None
+}
+
+/// Whether anybody was ever inside `section`.
+fn is_entered(history: &History, section: &str) -> bool {
+    history
+        .events
+        .iter()
+        .any(|event| matches!(event.what, What::Enter { section: entered, .. } if entered == section))
 }
 
 /// `A and B`, `A, B and C`

@@ -2,6 +2,7 @@ use super::{Oracle, Violation};
 use crate::history::{History, What};
 
 /// When all have released and nobody crashed, everything is free at once, without waiting for the lease.
+/// It needs fresh clients that try: `Scenario::probe`.
 ///
 /// A violation: everybody is done, and a fresh client is refused.
 #[derive(Clone, Debug)]
@@ -10,6 +11,10 @@ pub struct NoLeak;
 impl Oracle for NoLeak {
     fn name(&self) -> &'static str {
         "no-leak"
+    }
+
+    fn judges(&self, history: &History) -> bool {
+        history.events.iter().any(|event| matches!(event.what, What::Probed { after_lease: false, .. }))
     }
 
     fn check(&self, history: &History) -> Option<Violation> {

@@ -1,8 +1,8 @@
-use super::{Oracle, Violation, crowded, list};
+use super::{Oracle, Violation, crowded, is_entered, list};
 use crate::history::History;
 
-/// Never more than `permits` clients that were granted the section, have not sent their release, and whose lease, by the
-/// server's clock, still runs.
+/// Never more than `permits` clients that were granted the section, have not sent their release, and whose lease, counted
+/// in true time from before their attempt began, still runs.
 ///
 /// A violation: with one permit, A is granted it; before A releases it and before its lease ends, B is granted it too.
 #[derive(Clone, Debug)]
@@ -21,6 +21,10 @@ impl OverIssue {
 impl Oracle for OverIssue {
     fn name(&self) -> &'static str {
         "over-issue"
+    }
+
+    fn judges(&self, history: &History) -> bool {
+        is_entered(history, self.section)
     }
 
     fn check(&self, history: &History) -> Option<Violation> {

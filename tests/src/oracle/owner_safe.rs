@@ -3,6 +3,8 @@ use crate::history::{History, What};
 
 /// No client's release, renewal or takeover ends another's unexpired grant.
 ///
+/// It needs to be told where the server keeps a grant: `client.hold(…).record(…)`.
+///
 /// A violation: A's DEL removes the key that says that B holds the lock.
 #[derive(Clone, Debug)]
 pub struct OwnerSafe;
@@ -10,6 +12,10 @@ pub struct OwnerSafe;
 impl Oracle for OwnerSafe {
     fn name(&self) -> &'static str {
         "owner-safe"
+    }
+
+    fn judges(&self, history: &History) -> bool {
+        history.events.iter().any(|event| matches!(event.what, What::Enter { is_recorded: true, .. }))
     }
 
     fn check(&self, history: &History) -> Option<Violation> {

@@ -2,6 +2,7 @@ use super::{Oracle, Violation};
 use crate::history::{History, What};
 
 /// After a crash, and one lease and some grace later, a fresh client gets the lock, or fresh clients all permits.
+/// It needs fresh clients that try: `Scenario::probe`.
 ///
 /// A violation: a holder crashed, and its key stays for ever.
 #[derive(Clone, Debug)]
@@ -10,6 +11,10 @@ pub struct Recovers;
 impl Oracle for Recovers {
     fn name(&self) -> &'static str {
         "recovers"
+    }
+
+    fn judges(&self, history: &History) -> bool {
+        history.events.iter().any(|event| matches!(event.what, What::Probed { after_lease: true, .. }))
     }
 
     fn check(&self, history: &History) -> Option<Violation> {

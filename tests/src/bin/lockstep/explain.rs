@@ -28,13 +28,17 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let is_wanted = |verdict: &Verdict| wanted.is_none_or(|property| verdict.property == property);
     let mut runner = Runner::new();
     let mut text = about(algorithm);
-    let mut schedules = 0;
+    let (mut schedules, mut vacuous) = (0, Vec::new());
     for &class in FaultClass::ALL {
         let verdicts = check(&mut runner, algorithm, class, SAMPLES, 0);
         schedules += verdicts.first().map_or(0, |verdict| verdict.schedules);
         let found = verdicts.into_iter().filter(is_wanted).find_map(|verdict| match verdict.outcome {
             Outcome::Violated(finding, size) => Some((verdict.property, finding, size)),
-            _ => None,
+            Outcome::Vacuous(_) => {
+                vacuous.push(class.name());
+                None
+            }
+            Outcome::Holds => None,
         });
         if let Some((property, finding, size)) = found {
             let drawn = draw(&mut runner, &scenario(algorithm, class, size), &finding);
@@ -47,6 +51,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             _ = write!(std::io::stdout(), "{text}");
             return Ok(ExitCode::SUCCESS);
         }
+    }
+    if !vacuous.is_empty() {
+        bail!(
+            "what was run in {} tests nothing, so it cannot be said whether the property holds",
+            vacuous.join(", ")
+        );
     }
     let what = wanted.map_or("every property", Property::name);
     _ = writeln!(
