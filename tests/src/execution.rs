@@ -248,7 +248,7 @@ impl Execution<'_> {
             [_] if is_stalling => {}
             // Nothing runs out, but a clock that was read a moment ago is older than one that is read now.
             [] if last_step.is_some() && !is_stalling => {
-                enabled.push(Step::Advance(Duration::from_millis(1)))
+                enabled.push(Step::Advance(Duration::from_millis(1)));
             }
             ref instants => enabled.extend(instants.iter().map(|&at| Step::Advance(at - now))),
         }

@@ -22,8 +22,8 @@ pub const LEASE: Duration = Duration::from_secs(10);
 const SECTION: &str = "cs";
 /// Most clients in a scenario: a race of three shows what a race of two cannot, and so far no race of four showed more.
 const CLIENTS_MAX: usize = 3;
-/// Most orders of commands, without any fault, that brute force is given.
-const ORDERS_MAX: u64 = 50_000;
+/// Most schedules, by a rough count beforehand, that brute force is given.
+const SCHEDULES_MAX: u64 = 500_000;
 
 /// How many clients and permits a scenario has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +47,8 @@ pub struct Verdict {
     pub outcome: Outcome,
     /// How many schedules were run.
     pub schedules: u64,
+    /// Three clients were too many for brute force: of their schedules a sample was run, of two clients' every one.
+    pub is_sampled: bool,
 }
 
 /// What was found.
@@ -87,12 +89,13 @@ pub fn check(
     samples: u64,
     seed: u64,
 ) -> Vec<Verdict> {
-    let sizes = sizes(runner, algorithm);
+    let sizes = sizes(runner, algorithm, class);
     let mut explorations: Vec<(Size, Exploration)> = Vec::new();
     for &size in &sizes {
         explorations.push((size, explore_all(runner, &scenario(algorithm, class, size))));
     }
-    if sizes[0].clients < CLIENTS_MAX {
+    let is_sampled = sizes[0].clients < CLIENTS_MAX;
+    if is_sampled {
         let size = Size { clients: CLIENTS_MAX, ..sizes[0] };
         let scenario = scenario(algorithm, class, size);
         let mut sampled = explore_random(runner, &scenario, samples, seed);
@@ -113,25 +116,37 @@ pub fn check(
             (None, Some(missing)) => Outcome::Vacuous(missing),
             (None, None) => Outcome::Holds,
         };
-        Verdict { algorithm, property, class, outcome, schedules }
+        Verdict { algorithm, property, class, outcome, schedules, is_sampled }
     };
     properties(algorithm.spec.kind, class).iter().map(verdict).collect()
 }
 
 /// The sizes that brute force can take: as many clients as fit first, then more permits.
-fn sizes(runner: &mut Runner, algorithm: &'static Algorithm) -> Vec<Size> {
+fn sizes(runner: &mut Runner, algorithm: &'static Algorithm, class: FaultClass) -> Vec<Size> {
     // What one client does when nobody disturbs it tells how many orders there are of several.
     let alone = scenario(algorithm, FaultClass::Order, Size { clients: 1, permits: 1 });
     let start = Schedule { steps: vec![Step::Run(Actor(0), 0)] };
     let steps = replay(runner, &alone, &start, Recording::Lean).steps.len() as u64;
-    let clients = (2..=CLIENTS_MAX).rev().find(|&clients| orders(steps, clients) <= ORDERS_MAX).unwrap_or(2);
+    let schedules = |clients: usize| {
+        let places = clients as u64 * steps;
+        let faults = match class {
+            FaultClass::Order => 1,
+            // Nobody's clock is wrong, or somebody's is, ahead or behind.
+            FaultClass::Skew => 1 + 2 * clients as u64,
+            FaultClass::Crash => 1 + places,
+            // To the next instant, or past it.
+            FaultClass::Slow => 1 + 2 * places,
+        };
+        orders(steps, clients).saturating_mul(faults)
+    };
+    let clients = (2..=CLIENTS_MAX).rev().find(|&clients| schedules(clients) <= SCHEDULES_MAX).unwrap_or(2);
     let permits_max = match algorithm.spec.kind {
         Kind::Mutex => 1,
         // With as many permits as clients nobody ever contends.
         Kind::Semaphore => clients as u32 - 1,
     };
     let affordable =
-        (1..=permits_max).take_while(|&n| n == 1 || u64::from(n) * orders(steps, clients) <= ORDERS_MAX);
+        (1..=permits_max).take_while(|&n| n == 1 || u64::from(n) * schedules(clients) <= SCHEDULES_MAX);
     affordable.map(|permits| Size { clients, permits }).collect()
 }
 

@@ -134,7 +134,9 @@ fn render_table(verdicts: &[Verdict]) -> String {
     };
     let lines: Vec<_> = table.lines().map(|line| line.trim_end().to_owned()).collect();
     format!(
-        "{}\n\n✓ n  holds in all n schedules      ✗ n  violated; the shortest counterexample has n steps\n\
+        "{}\n\n✓ n   holds in all n schedules of up to three clients\n\
+         ✓ ~n  holds in n: all of two clients, and a sample of three\n\
+         ✗ n   violated; the shortest counterexample has n steps\n\n\
          {as_stated} of {} verdicts are as stated; {} schedules. See one with: lockstep explain NAME",
         lines.join("\n"),
         verdicts.len(),
@@ -151,6 +153,7 @@ fn without_repeats<T: PartialEq>(mut items: Vec<T>, item: T) -> Vec<T> {
 
 fn cell(verdict: &Verdict) -> String {
     match &verdict.outcome {
+        Outcome::Holds if verdict.is_sampled => format!("✓ ~{}", grouped(verdict.schedules)),
         Outcome::Holds => format!("✓ {}", grouped(verdict.schedules)),
         Outcome::Violated(finding, _) => format!("✗ {}", finding.violation.step),
         Outcome::Vacuous(_) => "vacuous".into(),
