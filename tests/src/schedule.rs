@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A client of a scenario: `A`, `B`, … in text; `before` for the code that runs first, and `probe 1`, … for those that try when
+/// A client of a scenario: `A`, `B`, … in text; `before` for the code that runs first, and `probe1`, … for those that try when
 /// all is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Actor(pub usize);
@@ -43,7 +43,7 @@ impl fmt::Display for Actor {
         match self.0 {
             n if n < ACTORS_MAX => write!(f, "{}", char::from(b'A' + n as u8)),
             ACTORS_MAX => f.write_str("before"),
-            n => write!(f, "probe {}", n - ACTORS_MAX),
+            n => write!(f, "probe{}", n - ACTORS_MAX),
         }
     }
 }

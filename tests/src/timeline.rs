@@ -115,7 +115,7 @@ impl Timeline {
             }
             What::Probed { granted, wanted, after_lease } => {
                 let when = if *after_lease {
-                    "All is over, and a lease has passed."
+                    "All is over, and a lease and some grace have passed."
                 } else {
                     "All is over, and nobody crashed."
                 };

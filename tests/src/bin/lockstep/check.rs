@@ -1,6 +1,5 @@
 //! `lockstep check`: every algorithm, every fault class, every property.
 
-use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -42,7 +41,13 @@ enum Format {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let algorithms: Vec<&'static Algorithm> = match &args.names[..] {
         [] => ALGORITHMS.iter().collect(),
-        names => names.iter().map(|name| super::find(name)).collect::<Result<_>>()?,
+        names => {
+            let found = names.iter().map(|name| super::find(name)).collect::<Result<Vec<_>>>()?;
+            ALGORITHMS
+                .iter()
+                .filter(|algorithm| found.iter().any(|other| other.name == algorithm.name))
+                .collect()
+        }
     };
     let verdicts = check_all(&algorithms, args.samples, args.seed);
     let all_as_stated = verdicts.iter().all(Verdict::is_as_stated);
@@ -50,8 +55,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         Format::Text => render_table(&verdicts),
         Format::Json => serde_json::to_string_pretty(&verdicts.iter().map(Row::new).collect::<Vec<_>>())?,
     };
-    // A reader that has seen enough and closed the pipe is no error.
-    _ = writeln!(std::io::stdout(), "{text}");
+    super::print(&(text + "\n"))?;
     Ok(ExitCode::from(u8::from(!all_as_stated)))
 }
 

@@ -1,6 +1,5 @@
 //! `lockstep explain`: one counterexample, drawn.
 
-use std::io::Write as _;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
@@ -48,7 +47,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
                 size.permits,
                 LEASE.as_millis(),
             );
-            _ = write!(std::io::stdout(), "{text}");
+            super::print(&text)?;
             return Ok(ExitCode::SUCCESS);
         }
     }
@@ -59,10 +58,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         );
     }
     let what = wanted.map_or("every property", Property::name);
-    _ = writeln!(
-        std::io::stdout(),
-        "{text}{what} holds in all classes, in {schedules} schedules: there is no counterexample."
-    );
+    text += &format!("{what} holds in all classes, in {schedules} schedules: there is no counterexample.\n");
+    super::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 

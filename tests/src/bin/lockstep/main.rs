@@ -4,9 +4,10 @@ mod check;
 mod explain;
 mod serve;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use clap::{Parser, Subcommand};
 use locks::{ALGORITHMS, Algorithm};
 
@@ -48,5 +49,14 @@ fn find(name: &str) -> Result<&'static Algorithm> {
             let known: Vec<_> = ALGORITHMS.iter().map(|algorithm| algorithm.name).collect();
             bail!("there is no algorithm named {name:?}; the known ones are {}", known.join(", "))
         }
+    }
+}
+
+/// Writes to standard output. A reader that has seen enough and closed the pipe is no error.
+fn print(text: &str) -> Result<()> {
+    let mut stdout = std::io::stdout();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.context("cannot write to standard output"),
     }
 }

@@ -1,12 +1,9 @@
 //! `lockstep serve`: the emulator on a port, for any language.
 
-use std::io::Write as _;
-use std::num::NonZeroUsize;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use emulator::{Clock, DATABASES, Emulator};
-use tokio::signal::unix::{SignalKind, signal};
 
 /// Serve the emulator on a port until SIGINT or SIGTERM
 #[derive(clap::Args)]
@@ -16,21 +13,18 @@ pub(crate) struct Args {
     #[arg(long, default_value = "127.0.0.1:6379")]
     addr: String,
     /// How many databases there are
-    #[arg(long, default_value_t = NonZeroUsize::new(DATABASES).expect("not zero"))]
-    databases: NonZeroUsize,
+    #[arg(long, default_value_t = DATABASES as u32, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    databases: u32,
 }
 
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
-    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-    let emulator = Emulator::with_databases(Clock::system(), args.databases.get());
+    // On a thread of its own: a signal is heard while a long script runs, too. There is nothing to be saved.
+    ctrlc::set_handler(|| std::process::exit(0))?;
+    let emulator = Emulator::with_databases(Clock::system(), args.databases as usize);
     let server = emulator.listen(&args.addr).await.with_context(|| {
         format!("cannot listen on {}: choose another address with --addr, port 0 for a free one", args.addr)
     })?;
-    _ = writeln!(std::io::stdout(), "listening on {}", server.url());
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
-    }
-    Ok(ExitCode::SUCCESS)
+    super::print(&format!("listening on {}\n", server.url()))?;
+    std::future::pending().await
 }
