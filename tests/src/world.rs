@@ -48,6 +48,8 @@ pub(crate) struct State {
     pub(crate) history: History,
     grants: Vec<Grant>,
     holds: HoldId,
+    /// When the server was last asked which grants it still has.
+    looked_at: Duration,
 }
 
 #[derive(Clone, Debug)]
@@ -206,9 +208,11 @@ impl World {
         } else if state.grants.iter().any(|grant| grant.actor != actor) {
             state.history.seen.contention = true;
         }
-        // What has run out by itself is nobody's doing.
-        for grant in &mut state.grants {
-            grant.record.take_if(|record| grant.actor != actor && !self.server.has(record));
+        // What has run out by itself, since time moved, is nobody's doing.
+        if std::mem::replace(&mut state.looked_at, at) != at {
+            for grant in &mut state.grants {
+                grant.record.take_if(|record| !self.server.has(record));
+            }
         }
         if state.actors[idx].skew_ms != 0 {
             state.history.seen.skew = true;
