@@ -326,7 +326,7 @@ impl Execution<'_> {
     async fn let_through(&mut self, actor: Actor, connection: usize) {
         {
             let mut state = self.world.state();
-            let waits = |lane: &crate::world::Lane| {
+            let waits = |lane: &Lane| {
                 lane.actor == actor && lane.nth == connection && matches!(lane.turn, Turn::Waiting(_))
             };
             let Some(lane) = state.lanes.iter().position(waits) else { return };

@@ -110,12 +110,14 @@ impl World {
         recording: Recording,
         actors: usize,
     ) -> Arc<World> {
-        let clock = Clock::tokio();
         if let Server::Emulator(emulator) = &server {
-            emulator.reset(clock);
+            emulator.reset(Clock::tokio());
         }
-        let state =
-            State { actors: (0..actors).map(|n| ActorState::new(Actor(n))).collect(), ..State::default() };
+        // Room for a short execution, which most are.
+        let history =
+            History { events: Vec::with_capacity(24), steps: Vec::with_capacity(24), ..History::default() };
+        let actors = (0..actors).map(|n| ActorState::new(Actor(n))).collect();
+        let state = State { actors, history, ..State::default() };
         #[expect(clippy::disallowed_methods, reason = "the paused clock of this execution's own runtime")]
         let origin = Instant::now();
         Arc::new(World { server, idle, lease, recording, origin, state: Mutex::new(state) })

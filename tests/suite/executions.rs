@@ -33,15 +33,20 @@ fn echo(word: &'static str) -> redis::Cmd {
     redis::cmd("ECHO").arg(word).to_owned()
 }
 
-#[test]
-fn time_passes_by_itself_only_when_everybody_sleeps() {
-    let sleepy = Scenario::new("sleepy").actors(2, |client| async move {
+/// Two clients that sleep for a minute between two commands.
+fn sleepy() -> Scenario {
+    Scenario::new("sleepy").actors(2, |client| async move {
         let mut link = client.connection();
         () = echo("before").query_async(&mut link).await?;
         tokio::time::sleep(Duration::from_secs(60)).await;
         () = echo("after").query_async(&mut link).await?;
         Ok(())
-    });
+    })
+}
+
+#[test]
+fn time_passes_by_itself_only_when_everybody_sleeps() {
+    let sleepy = sleepy();
     check(
         &sleepy,
         "A\nB\nB\nA",
@@ -120,13 +125,7 @@ fn actors_may_spawn_and_use_several_connections() {
 
 #[test]
 fn a_sleeper_may_wake_before_another_starts() {
-    let sleepy = Scenario::new("sleepy").actors(2, |client| async move {
-        let mut link = client.connection();
-        () = echo("before").query_async(&mut link).await?;
-        tokio::time::sleep(Duration::from_secs(60)).await;
-        () = echo("after").query_async(&mut link).await?;
-        Ok(())
-    });
+    let sleepy = sleepy();
     check(
         &sleepy,
         "A\nwait\nA\nB",
