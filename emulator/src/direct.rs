@@ -145,9 +145,9 @@ fn to_value(reply: Reply) -> Value {
         Reply::Status(text) => Value::SimpleString(String::from_utf8_lossy(&text).into_owned()),
         Reply::Integer(n) => Value::Int(n),
         Reply::Boolean(yes) => Value::Int(yes.into()),
-        Reply::Bulk(text) => bytes(text),
-        Reply::Nil | Reply::NilArray => Value::Nil,
-        Reply::Array(items) | Reply::Set(items) => array(items),
+        Reply::Bulk(text) | Reply::BigNumber(text) | Reply::Verbatim(_, text) => bytes(text),
+        Reply::Nil | Reply::NilArray | Reply::None => Value::Nil,
+        Reply::Array(items) | Reply::Set(items) | Reply::Push(items) => array(items),
         Reply::Map(pairs) => array(pairs.into_iter().flat_map(|(key, value)| [key, value]).collect()),
         Reply::Double(value) => bytes(crate::reply::format_double(value).into()),
         // redis-rs has no public way to make its error kinds but to parse them.

@@ -32,6 +32,14 @@ pub enum Reply {
     Boolean(bool),
     /// `,1.5`, in RESP2 a bulk string.
     Double(f64),
+    /// `(12345678901234567890`, in RESP2 a bulk string.
+    BigNumber(Bytes),
+    /// `=8 txt:text`: text with its format in three letters; in RESP2 a bulk string.
+    Verbatim([u8; 3], Bytes),
+    /// `>3 …`: a message that answers nothing; in RESP2 an array.
+    Push(Vec<Reply>),
+    /// Nothing is sent: the client waits, or has been told already what there is to say.
+    None,
 }
 
 impl Reply {

@@ -219,6 +219,7 @@ pub fn encode(reply: &Reply, protocol: Protocol, out: &mut BytesMut) {
         Reply::Nil => out.extend_from_slice(b"$-1\r\n"),
         Reply::NilArray => out.extend_from_slice(b"*-1\r\n"),
         Reply::Array(items) => sequence(out, b'*', items, protocol),
+        Reply::Push(items) => sequence(out, if resp3 { b'>' } else { b'*' }, items, protocol),
         Reply::Set(items) => sequence(out, if resp3 { b'~' } else { b'*' }, items, protocol),
         Reply::Map(pairs) => {
             let (marker, len) = if resp3 { (b'%', pairs.len()) } else { (b'*', pairs.len() * 2) };
@@ -232,6 +233,17 @@ pub fn encode(reply: &Reply, protocol: Protocol, out: &mut BytesMut) {
         Reply::Boolean(yes) => header(out, b':', i64::from(*yes)),
         Reply::Double(value) if resp3 => line(out, b',', format_double(*value).as_bytes()),
         Reply::Double(value) => bulk(out, format_double(*value).as_bytes()),
+        Reply::BigNumber(digits) if resp3 => line(out, b'(', digits),
+        Reply::BigNumber(digits) => bulk(out, digits),
+        Reply::Verbatim(format, text) if resp3 => {
+            header(out, b'=', text.len() as i64 + 4);
+            out.extend_from_slice(format);
+            out.extend_from_slice(b":");
+            out.extend_from_slice(text);
+            out.extend_from_slice(b"\r\n");
+        }
+        Reply::Verbatim(_, text) => bulk(out, text),
+        Reply::None => {}
     }
 }
 

@@ -7,8 +7,11 @@
 pub mod connection;
 pub mod generic;
 pub mod hash;
+pub mod list;
+pub mod pubsub;
 pub mod scripting;
 pub mod server;
+pub mod set;
 pub mod sorted_set;
 pub mod string;
 pub mod transactions;
@@ -246,8 +249,11 @@ pub const GROUPS: &[Group] = &[
     Group { name: "connection", category: Some("connection"), rows: connection::ROWS },
     Group { name: "generic", category: Some("keyspace"), rows: generic::ROWS },
     Group { name: "hash", category: Some("hash"), rows: hash::ROWS },
+    Group { name: "list", category: Some("list"), rows: list::ROWS },
+    Group { name: "pubsub", category: Some("pubsub"), rows: pubsub::ROWS },
     Group { name: "scripting", category: Some("scripting"), rows: scripting::ROWS },
     Group { name: "server", category: None, rows: server::ROWS },
+    Group { name: "set", category: Some("set"), rows: set::ROWS },
     Group { name: "sorted-set", category: Some("sortedset"), rows: sorted_set::ROWS },
     Group { name: "string", category: Some("string"), rows: string::ROWS },
     Group { name: "transactions", category: Some("transaction"), rows: transactions::ROWS },

@@ -3,10 +3,12 @@
 //! This is the one place where data is touched, so it is also the one place where the footprint is recorded and where keys
 //! expire. A key is expired when `now > deadline`, and the time stands still while one command, transaction or script runs.
 
+mod event;
 mod value;
 mod zset;
 
-pub use value::{Hash, Kind, Value};
+pub use event::{Class, Classes, Event, Events};
+pub use value::{Hash, Kind, List, Set, Value};
 pub use zset::ZSet;
 
 use bytes::Bytes;
@@ -34,6 +36,8 @@ pub struct Keyspace {
     dicts: Vec<Dict>,
     now: Timestamp,
     footprint: Footprint,
+    /// What happened to keys that somebody wants to know of.
+    pub events: Events,
 }
 
 impl Keyspace {
@@ -95,7 +99,13 @@ impl Keyspace {
 
     /// A view of one database.
     pub fn db(&mut self, index: usize) -> Db<'_> {
-        Db { dict: &mut self.dicts[index], index, now: self.now, footprint: &mut self.footprint }
+        Db {
+            dict: &mut self.dicts[index],
+            index,
+            now: self.now,
+            footprint: &mut self.footprint,
+            events: &mut self.events,
+        }
     }
 
     /// Empties every database.
@@ -108,7 +118,7 @@ impl Keyspace {
 
 impl Clone for Keyspace {
     fn clone(&self) -> Keyspace {
-        Keyspace { dicts: self.dicts.clone(), now: self.now, footprint: Footprint::default() }
+        Keyspace { dicts: self.dicts.clone(), now: self.now, ..Keyspace::default() }
     }
 
     /// Keeps the memory that it has: a harness restores the same small state a million times.
@@ -125,6 +135,7 @@ pub struct Db<'a> {
     index: usize,
     now: Timestamp,
     footprint: &'a mut Footprint,
+    events: &'a mut Events,
 }
 
 /// What a new value does with the deadline that the key had.
@@ -190,6 +201,7 @@ impl<'a> Db<'a> {
             (Some(idx), _) => idx,
             (None, Some(empty)) => {
                 let entry = Entry { value: empty(), deadline: None };
+                self.events.appear(self.index, key);
                 self.dict.insert_full(Bytes::copy_from_slice(key), entry).0
             }
             (None, None) => return Ok(None),
@@ -198,6 +210,11 @@ impl<'a> Db<'a> {
             return Err(error::WRONG_TYPE);
         }
         Ok(Some(Edit { db: self, idx, kind: std::marker::PhantomData }))
+    }
+
+    /// Tells those who listen what happened to a key, in Redis's words: `db.notify(Class::String, "set", key)`.
+    pub fn notify(&mut self, class: Class, event: &'static str, key: &[u8]) {
+        self.events.record(class, event, self.index, key);
     }
 
     /// Sets a key to a value, whatever it held.
@@ -211,7 +228,10 @@ impl<'a> Db<'a> {
         let entry = Entry { value, deadline };
         match self.dict.get_mut(key) {
             Some(old) => *old = entry,
-            None => _ = self.dict.insert(Bytes::copy_from_slice(key), entry),
+            None => {
+                self.events.appear(self.index, key);
+                self.dict.insert(Bytes::copy_from_slice(key), entry);
+            }
         }
     }
 
@@ -267,6 +287,7 @@ impl<'a> Db<'a> {
         self.footprint.key(Access::Read, self.index, key, deadline);
         let idx = idx?;
         if self.dict[idx].is_expired(self.now) {
+            self.events.record(Class::Expired, "expired", self.index, key);
             self.dict.swap_remove_index(idx);
             return None;
         }
@@ -281,7 +302,8 @@ impl Entry {
 }
 
 /// A value that may be changed in place. Reading goes through [`Edit::get`]; [`Edit::write`] is what makes the execution
-/// a writer, so it is called only when something will change. A value left empty goes away with its key.
+/// a writer, so it is called only when something will change. A value left empty goes away with its key, and those who listen
+/// are told so (`del`).
 pub struct Edit<'a, T: Kind> {
     db: Db<'a>,
     idx: usize,
@@ -300,11 +322,18 @@ impl<T: Kind> Edit<'_, T> {
         self.db.footprint.key(Access::Write, self.db.index, key, entry.deadline);
         T::of_mut(&mut entry.value).expect("the kind was checked when the edit began")
     }
+
+    /// Tells those who listen what happened, in Redis's words: `list.notify(Class::List, "lpush")`.
+    pub fn notify(&mut self, class: Class, event: &'static str) {
+        let (key, _) = self.db.dict.get_index(self.idx).expect("an edit holds the key in place");
+        self.db.events.record(class, event, self.db.index, key);
+    }
 }
 
 impl<T: Kind> Drop for Edit<'_, T> {
     fn drop(&mut self) {
         if self.get().is_empty() {
+            self.notify(Class::Generic, "del");
             self.db.dict.swap_remove_index(self.idx);
         }
     }

@@ -1,9 +1,10 @@
 //! What a key can hold.
 
+use std::collections::VecDeque;
 use std::fmt;
 
 use bytes::Bytes;
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 
 use super::{Hasher, ZSet};
 use crate::reply::format_double;
@@ -11,11 +12,21 @@ use crate::reply::format_double;
 /// A hash: fields in the order in which they were first set.
 pub type Hash = IndexMap<Bytes, Bytes, Hasher>;
 
+/// A list: its head is the front.
+pub type List = VecDeque<Bytes>;
+
+/// A set.
+pub type Set = IndexSet<Bytes, Hasher>;
+
 /// A value of any kind.
 #[derive(Clone, Debug)]
 pub enum Value {
     /// A string.
     String(Bytes),
+    /// A list.
+    List(List),
+    /// A set.
+    Set(Set),
     /// A hash.
     Hash(Hash),
     /// A sorted set.
@@ -27,6 +38,8 @@ impl Value {
     pub fn type_name(&self) -> &'static str {
         match self {
             Value::String(_) => "string",
+            Value::List(_) => "list",
+            Value::Set(_) => "set",
             Value::Hash(_) => "hash",
             Value::ZSet(_) => "zset",
         }
@@ -66,14 +79,18 @@ macro_rules! kind {
 }
 
 kind!(Bytes, String, |_| false);
+kind!(List, List, |list| list.is_empty());
+kind!(Set, Set, |set| set.is_empty());
 kind!(Hash, Hash, |hash| hash.is_empty());
 kind!(ZSet, ZSet, |zset| zset.len() == 0);
 
-/// `"text"`, `{field: value}`, `[member score]`: for people, not for programs.
+/// `"text"`, `[item, item]`, `{member, member}`, `{field: value}`, `[member score]`: for people, not for programs.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Value::String(text) => write!(f, "\"{}\"", text.escape_ascii()),
+            Value::List(items) => write!(f, "[{}]", join(items.iter())),
+            Value::Set(members) => write!(f, "{{{}}}", join(members.iter())),
             Value::Hash(hash) => {
                 let fields = hash.iter().map(|(k, v)| format!("{}: {}", k.escape_ascii(), v.escape_ascii()));
                 write!(f, "{{{}}}", fields.collect::<Vec<_>>().join(", "))
@@ -85,4 +102,8 @@ impl fmt::Display for Value {
             }
         }
     }
+}
+
+fn join<'a>(items: impl Iterator<Item = &'a Bytes>) -> String {
+    items.map(|item| item.escape_ascii().to_string()).collect::<Vec<_>>().join(", ")
 }

@@ -47,7 +47,17 @@ pub(super) fn to_lua(lua: &Lua, reply: &Reply, protocol: Protocol) -> mlua::Resu
     };
     match reply {
         Reply::Integer(n) => Ok(Value::Number(*n as f64)),
-        Reply::Bulk(bytes) => Ok(Value::String(lua.create_string(bytes)?)),
+        Reply::BigNumber(digits) if is_resp3 => {
+            typed("big_number", Value::String(lua.create_string(digits)?))
+        }
+        Reply::Verbatim(format, text) if is_resp3 => {
+            let parts = [("format", lua.create_string(format)?), ("string", lua.create_string(text)?)];
+            typed("verbatim_string", Value::Table(lua.create_table_from(parts)?))
+        }
+        Reply::Bulk(bytes) | Reply::BigNumber(bytes) | Reply::Verbatim(_, bytes) => {
+            Ok(Value::String(lua.create_string(bytes)?))
+        }
+        Reply::None => Ok(Value::Nil),
         Reply::Double(value) if is_resp3 => typed("double", Value::Number(*value)),
         Reply::Double(value) => Ok(Value::String(lua.create_string(format_double(*value))?)),
         Reply::Nil | Reply::NilArray if is_resp3 => Ok(Value::Nil),
@@ -70,7 +80,7 @@ pub(super) fn to_lua(lua: &Lua, reply: &Reply, protocol: Protocol) -> mlua::Resu
             }
             typed("map", Value::Table(map))
         }
-        Reply::Array(items) | Reply::Set(items) => list(&mut items.iter()),
+        Reply::Array(items) | Reply::Set(items) | Reply::Push(items) => list(&mut items.iter()),
         Reply::Map(pairs) => list(&mut pairs.iter().flat_map(|(key, value)| [key, value])),
     }
 }

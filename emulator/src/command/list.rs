@@ -1,0 +1,5 @@
+//! List commands.
+
+use super::Row;
+
+pub(super) const ROWS: &[Row] = &[];

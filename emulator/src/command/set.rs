@@ -1,0 +1,5 @@
+//! Set commands.
+
+use super::Row;
+
+pub(super) const ROWS: &[Row] = &[];

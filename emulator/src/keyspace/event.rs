@@ -1,0 +1,159 @@
+//! What happened to keys, for those who listen: keyspace notifications, and clients that wait for a key to appear.
+//! <https://redis.io/docs/latest/develop/pubsub/keyspace-notifications/>
+
+use bytes::Bytes;
+
+/// Which kind of event: the letters of `notify-keyspace-events`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the words are those of Redis's page")]
+pub enum Class {
+    Generic,
+    String,
+    List,
+    Set,
+    Hash,
+    ZSet,
+    Expired,
+    Evicted,
+    Stream,
+    KeyMiss,
+    Module,
+    New,
+}
+
+/// One thing that happened to one key.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// Its kind.
+    pub class: Class,
+    /// Redis's name for it: `set`, `lpush`, `expired`, …
+    pub name: &'static str,
+    /// The index of the database.
+    pub db: usize,
+    /// The key.
+    pub key: Bytes,
+}
+
+/// Which events somebody wants to hear of: the value of `notify-keyspace-events`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Classes(u16);
+
+const LETTERS: [(u8, Class); 12] = [
+    (b'g', Class::Generic),
+    (b'$', Class::String),
+    (b'l', Class::List),
+    (b's', Class::Set),
+    (b'h', Class::Hash),
+    (b'z', Class::ZSet),
+    (b'x', Class::Expired),
+    (b'e', Class::Evicted),
+    (b't', Class::Stream),
+    (b'd', Class::Module),
+    (b'm', Class::KeyMiss),
+    (b'n', Class::New),
+];
+const KEYSPACE: u16 = 1 << 14;
+const KEYEVENT: u16 = 1 << 15;
+
+impl Classes {
+    /// From letters as in redis.conf; `None` for a letter that means nothing.
+    pub fn parse(letters: &[u8]) -> Option<Classes> {
+        let bits = letters.iter().map(|letter| match letter {
+            b'A' => Some(Classes::all()),
+            b'K' => Some(KEYSPACE),
+            b'E' => Some(KEYEVENT),
+            _ => LETTERS.iter().find(|(own, _)| own == letter).map(|&(_, class)| Classes::bit(class)),
+        });
+        bits.sum::<Option<Bits>>().map(|Bits(bits)| Classes(bits))
+    }
+
+    /// Whether events of this kind are wanted on `__keyspace@…__` or `__keyevent@…__`.
+    pub fn wants(self, class: Class) -> bool {
+        self.0 & (KEYSPACE | KEYEVENT) != 0 && self.0 & Classes::bit(class) != 0
+    }
+
+    /// Whether events go to `__keyspace@<db>__:<key>`.
+    pub fn by_key(self) -> bool {
+        self.0 & KEYSPACE != 0
+    }
+
+    /// Whether events go to `__keyevent@<db>__:<event>`.
+    pub fn by_event(self) -> bool {
+        self.0 & KEYEVENT != 0
+    }
+
+    const fn bit(class: Class) -> u16 {
+        1 << class as u16
+    }
+
+    /// What `A` stands for: neither misses nor new keys.
+    fn all() -> u16 {
+        let kinds = LETTERS.iter().filter(|(_, class)| !matches!(class, Class::KeyMiss | Class::New));
+        kinds.map(|&(_, class)| Classes::bit(class)).sum()
+    }
+}
+
+/// Bits that are joined, not added.
+struct Bits(u16);
+
+impl std::iter::Sum<u16> for Bits {
+    fn sum<I: Iterator<Item = u16>>(bits: I) -> Bits {
+        Bits(bits.fold(0, |all, bit| all | bit))
+    }
+}
+
+/// As `CONFIG GET notify-keyspace-events` shows it.
+impl std::fmt::Display for Classes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let all = Classes::all();
+        if self.0 & all == all {
+            f.write_str("A")?;
+        } else {
+            for (letter, class) in LETTERS.iter().filter(|(_, class)| all & Classes::bit(*class) != 0) {
+                if self.0 & Classes::bit(*class) != 0 {
+                    write!(f, "{}", *letter as char)?;
+                }
+            }
+        }
+        let rest = [
+            ("K", KEYSPACE),
+            ("E", KEYEVENT),
+            ("m", Classes::bit(Class::KeyMiss)),
+            ("n", Classes::bit(Class::New)),
+        ];
+        rest.iter().filter(|(_, bit)| self.0 & bit != 0).try_for_each(|(letter, _)| f.write_str(letter))
+    }
+}
+
+/// What happened since somebody last asked. Nothing is kept that nobody wants.
+#[derive(Clone, Debug, Default)]
+pub struct Events {
+    /// Which events are kept.
+    pub wanted: Classes,
+    /// Those that happened, in their order.
+    pub happened: Vec<Event>,
+    /// Somebody waits for a key: keep those that appear.
+    pub is_awaited: bool,
+    /// Keys that appeared, with their database.
+    pub appeared: Vec<(usize, Bytes)>,
+}
+
+impl Events {
+    pub(super) fn record(&mut self, class: Class, name: &'static str, db: usize, key: &[u8]) {
+        if self.wanted.wants(class) {
+            self.happened.push(Event { class, name, db, key: Bytes::copy_from_slice(key) });
+        }
+    }
+
+    pub(super) fn appear(&mut self, db: usize, key: &[u8]) {
+        self.record(Class::New, "new", db, key);
+        if self.is_awaited {
+            self.appeared.push((db, Bytes::copy_from_slice(key)));
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.happened.clear();
+        self.appeared.clear();
+    }
+}
