@@ -45,7 +45,7 @@ impl Engine {
 
     /// Back to an empty server whose next client is number 1. Compiled scripts stay compiled, unknown to clients.
     pub fn reset(&mut self, clock: Clock) {
-        self.keyspace.flush_all();
+        self.keyspace.reset();
         self.scripts.flush();
         self.clock = Some(clock);
         self.clients_opened = 0;
@@ -93,7 +93,7 @@ impl Engine {
                     let of_db = self.watched.iter().filter(|((watched_db, _), _)| *watched_db == db);
                     self.dirty.extend(of_db.flat_map(|(_, watchers)| watchers.keys()));
                 }
-                Resource::Clock | Resource::Scripts => {}
+                Resource::Clock | Resource::Scripts | Resource::Random => {}
             }
         }
     }

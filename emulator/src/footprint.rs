@@ -31,6 +31,8 @@ pub enum Resource<'a> {
     Clock,
     /// The script cache.
     Scripts,
+    /// The generator of random choices.
+    Random,
 }
 
 /// The record of one execution, in the order in which things were touched.
@@ -54,6 +56,7 @@ enum What {
     Database(usize),
     Clock,
     Scripts,
+    Random,
 }
 
 impl Footprint {
@@ -95,12 +98,17 @@ impl Footprint {
         self.entries.push(Entry { what: What::Scripts, access, deadline: None });
     }
 
+    pub(crate) fn random(&mut self) {
+        self.entries.push(Entry { what: What::Random, access: Access::Write, deadline: None });
+    }
+
     fn resource(&self, entry: &Entry) -> Resource<'_> {
         match entry.what {
             What::Key { db, start, end } => Resource::Key { db, key: &self.keys[start..end] },
             What::Database(db) => Resource::Database(db),
             What::Clock => Resource::Clock,
             What::Scripts => Resource::Scripts,
+            What::Random => Resource::Random,
         }
     }
 }
@@ -123,6 +131,7 @@ impl fmt::Display for Footprint {
                 Resource::Database(db) => write!(f, "{access} {db}")?,
                 Resource::Clock => write!(f, "{access} clock")?,
                 Resource::Scripts => write!(f, "{access} scripts")?,
+                Resource::Random => write!(f, "{access} random")?,
             }
             match deadline {
                 Some(deadline) => writeln!(f, " until {deadline}")?,

@@ -191,7 +191,12 @@ pub enum FindKeys {
 impl KeySpec {
     /// One key, the first argument.
     pub const fn one(flags: &'static [&'static str]) -> KeySpec {
-        KeySpec { flags, begin: 1, find: FindKeys::Range { last: 0, step: 1 }, notes: "" }
+        KeySpec::at(1, flags)
+    }
+
+    /// One key, the argument at `begin`.
+    pub const fn at(begin: usize, flags: &'static [&'static str]) -> KeySpec {
+        KeySpec { flags, begin, find: FindKeys::Range { last: 0, step: 1 }, notes: "" }
     }
 
     /// Every `step`th argument is a key.

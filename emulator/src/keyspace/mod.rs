@@ -4,10 +4,12 @@
 //! expire. A key is expired when `now > deadline`, and the time stands still while one command, transaction or script runs.
 
 mod event;
+mod random;
 mod value;
 mod zset;
 
 pub use event::{Class, Classes, Event, Events};
+pub use random::Random;
 pub use value::{Hash, Kind, List, Set, Value};
 pub use zset::ZSet;
 
@@ -38,6 +40,7 @@ pub struct Keyspace {
     footprint: Footprint,
     /// What happened to keys that somebody wants to know of.
     pub events: Events,
+    random: Random,
 }
 
 impl Keyspace {
@@ -105,7 +108,14 @@ impl Keyspace {
             now: self.now,
             footprint: &mut self.footprint,
             events: &mut self.events,
+            random: &mut self.random,
         }
+    }
+
+    /// Empties every database, and chance begins anew.
+    pub fn reset(&mut self) {
+        self.flush_all();
+        self.random = Random::default();
     }
 
     /// Empties every database.
@@ -118,13 +128,19 @@ impl Keyspace {
 
 impl Clone for Keyspace {
     fn clone(&self) -> Keyspace {
-        Keyspace { dicts: self.dicts.clone(), now: self.now, ..Keyspace::default() }
+        Keyspace {
+            dicts: self.dicts.clone(),
+            now: self.now,
+            random: self.random.clone(),
+            ..Keyspace::default()
+        }
     }
 
     /// Keeps the memory that it has: a harness restores the same small state a million times.
     fn clone_from(&mut self, source: &Keyspace) {
         self.dicts.clone_from(&source.dicts);
         self.now = source.now;
+        self.random.clone_from(&source.random);
         self.footprint.clear();
     }
 }
@@ -136,6 +152,7 @@ pub struct Db<'a> {
     now: Timestamp,
     footprint: &'a mut Footprint,
     events: &'a mut Events,
+    random: &'a mut Random,
 }
 
 /// What a new value does with the deadline that the key had.
@@ -153,6 +170,12 @@ impl<'a> Db<'a> {
     /// The instant of this execution, for a caller that has put it into a deadline and is a reader of the clock already.
     pub(crate) fn now(&self) -> Timestamp {
         self.now
+    }
+
+    /// Chance. Who asks for it changes what the next one gets.
+    pub fn random(&mut self) -> &mut Random {
+        self.footprint.random();
+        self.random
     }
 
     /// The value of a live key.
@@ -321,6 +344,11 @@ impl<T: Kind> Edit<'_, T> {
         let (key, entry) = self.db.dict.get_index_mut(self.idx).expect("an edit holds the key in place");
         self.db.footprint.key(Access::Write, self.db.index, key, entry.deadline);
         T::of_mut(&mut entry.value).expect("the kind was checked when the edit began")
+    }
+
+    /// Chance, as of [`Db::random`].
+    pub fn random(&mut self) -> &mut Random {
+        self.db.random()
     }
 
     /// Tells those who listen what happened, in Redis's words: `list.notify(Class::List, "lpush")`.
