@@ -5,12 +5,14 @@
 
 mod event;
 mod random;
+mod set;
 mod value;
 mod zset;
 
 pub use event::{Class, Classes, Event, Events};
 pub use random::Random;
-pub use value::{Hash, Kind, List, Set, Value};
+pub use set::Set;
+pub use value::{Hash, Kind, List, Value};
 pub use zset::ZSet;
 
 use bytes::Bytes;

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::fmt;
 
 use bytes::Bytes;
-use indexmap::{IndexMap, IndexSet};
+use indexmap::IndexMap;
 
-use super::{Hasher, ZSet};
+use super::{Hasher, Set, ZSet};
 use crate::reply::format_double;
 
 /// A hash: fields in the order in which they were first set.
@@ -14,9 +14,6 @@ pub type Hash = IndexMap<Bytes, Bytes, Hasher>;
 
 /// A list: its head is the front.
 pub type List = VecDeque<Bytes>;
-
-/// A set.
-pub type Set = IndexSet<Bytes, Hasher>;
 
 /// A value of any kind.
 #[derive(Clone, Debug)]
@@ -104,6 +101,6 @@ impl fmt::Display for Value {
     }
 }
 
-fn join<'a>(items: impl Iterator<Item = &'a Bytes>) -> String {
-    items.map(|item| item.escape_ascii().to_string()).collect::<Vec<_>>().join(", ")
+fn join<T: AsRef<[u8]>>(items: impl Iterator<Item = T>) -> String {
+    items.map(|item| item.as_ref().escape_ascii().to_string()).collect::<Vec<_>>().join(", ")
 }

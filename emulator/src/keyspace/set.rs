@@ -1,0 +1,159 @@
+//! Sets: a few integers are kept in ascending order, anything else by hash.
+
+use bytes::Bytes;
+use indexmap::IndexSet;
+
+use super::Hasher;
+
+/// Up to this many integers are kept in order (Redis: `set-max-intset-entries`).
+const INTEGERS_MAX: usize = 512;
+
+/// A set. Its order is that of its members if they are few and all integers, else of no meaning but always the same.
+#[derive(Clone, Debug)]
+pub struct Set(Members);
+
+#[derive(Clone, Debug)]
+enum Members {
+    /// Ascending. A set that has once outgrown this never comes back to it.
+    Integers(Vec<i64>),
+    Hashed(IndexSet<Bytes, Hasher>),
+}
+
+impl Set {
+    /// How many members there are.
+    pub fn len(&self) -> usize {
+        match &self.0 {
+            Members::Integers(integers) => integers.len(),
+            Members::Hashed(members) => members.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What `OBJECT ENCODING` calls it.
+    pub fn encoding(&self) -> &'static str {
+        match &self.0 {
+            Members::Integers(_) => "intset",
+            Members::Hashed(_) => "hashtable",
+        }
+    }
+
+    /// Whether this is a member.
+    pub fn contains(&self, member: &[u8]) -> bool {
+        match &self.0 {
+            Members::Integers(integers) => position(integers, member).is_some_and(|found| found.is_ok()),
+            Members::Hashed(members) => members.contains(member),
+        }
+    }
+
+    /// The member at a place from 0 up to the length.
+    pub fn get(&self, idx: usize) -> Bytes {
+        match &self.0 {
+            Members::Integers(integers) => digits(integers[idx]),
+            Members::Hashed(members) => members[idx].clone(),
+        }
+    }
+
+    /// The members in their order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Bytes> + '_ {
+        (0..self.len()).map(|idx| self.get(idx))
+    }
+
+    /// Adds a member, and says whether it is new.
+    pub fn insert(&mut self, member: &[u8]) -> bool {
+        if let Members::Integers(integers) = &mut self.0 {
+            match position(integers, member) {
+                Some(Ok(_)) => return false,
+                Some(Err((idx, integer))) if integers.len() < INTEGERS_MAX => {
+                    integers.insert(idx, integer);
+                    return true;
+                }
+                Some(Err(_)) | None => {}
+            }
+        }
+        self.hashed().insert(Bytes::copy_from_slice(member))
+    }
+
+    /// Removes a member, and says whether it was one.
+    pub fn remove(&mut self, member: &[u8]) -> bool {
+        match &mut self.0 {
+            Members::Integers(integers) => {
+                let found = position(integers, member).and_then(Result::ok);
+                found.map(|idx| integers.remove(idx)).is_some()
+            }
+            Members::Hashed(members) => members.swap_remove(member),
+        }
+    }
+
+    /// Removes the member at a place from 0 up to the length.
+    pub fn remove_at(&mut self, idx: usize) -> Bytes {
+        match &mut self.0 {
+            Members::Integers(integers) => digits(integers.remove(idx)),
+            Members::Hashed(members) => members.swap_remove_index(idx).expect("the caller knows the length"),
+        }
+    }
+
+    /// The members by hash, from now on.
+    fn hashed(&mut self) -> &mut IndexSet<Bytes, Hasher> {
+        if let Members::Integers(integers) = &self.0 {
+            self.0 = Members::Hashed(integers.iter().copied().map(digits).collect());
+        }
+        match &mut self.0 {
+            Members::Hashed(members) => members,
+            Members::Integers(_) => unreachable!("they have just become hashed"),
+        }
+    }
+}
+
+impl Default for Set {
+    fn default() -> Set {
+        Set(Members::Integers(Vec::new()))
+    }
+}
+
+impl<T: AsRef<[u8]>> FromIterator<T> for Set {
+    fn from_iter<I: IntoIterator<Item = T>>(members: I) -> Set {
+        let mut set = Set::default();
+        for member in members {
+            set.insert(member.as_ref());
+        }
+        set
+    }
+}
+
+/// Where an integer is, or the place where it would be, with its value; `None` for what is no integer.
+fn position(integers: &[i64], member: &[u8]) -> Option<Result<usize, (usize, i64)>> {
+    let integer = crate::parse_integer(member)?;
+    Some(integers.binary_search(&integer).map_err(|idx| (idx, integer)))
+}
+
+fn digits(integer: i64) -> Bytes {
+    Bytes::from(integer.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_integers_are_in_order_and_what_outgrew_that_stays_hashed() {
+        let set: Set = ["10", "9", "-1", "9"].into_iter().collect();
+        assert_eq!(set.iter().collect::<Vec<_>>(), ["-1", "9", "10"]);
+
+        let mut set = set;
+        assert!(set.insert(b"01"), "which is text");
+        assert_eq!((set.encoding(), set.len()), ("hashtable", 4));
+        assert!(set.remove(b"01") && !set.remove(b"01"));
+        assert_eq!((set.encoding(), set.len()), ("hashtable", 3));
+        assert!(set.contains(b"-1") && !set.contains(b"1"));
+
+        let mut set: Set = (0..512).map(|integer| integer.to_string()).collect();
+        assert!(!set.insert(b"511"));
+        assert_eq!(set.encoding(), "intset");
+        assert!(set.insert(b"512"));
+        assert_eq!((set.encoding(), set.len()), ("hashtable", 513));
+    }
+}
