@@ -3,7 +3,7 @@
 use bytes::{Bytes, BytesMut};
 
 use super::Flag::{DenyOom, Fast, ReadOnly, Write};
-use super::generic::{From, Unit, deadline};
+use super::generic::expire::{From, Unit, deadline};
 use super::{Argv, Ctx, KeySpec, Outcome, Row, integer, is_word};
 use crate::error::{self, Error};
 use crate::keyspace::{Expiry, Value};

@@ -1,61 +1,25 @@
-//! Generic commands: those that work on keys of any kind, and their time to live.
+//! Time to live: EXPIRE, TTL, PERSIST and their kin.
 
-use super::Flag::{Fast, ReadOnly, Write};
-use super::{Argv, Ctx, KeySpec, Outcome, Row, integer, is_word};
+use super::super::{Argv, Ctx, Outcome, integer, is_word};
 use crate::error::{self, Error};
-use crate::glob;
 use crate::reply::Reply;
-
-const DELETED: &[KeySpec] = &[KeySpec::every(1, &["RM", "delete"])];
-const EXPIRED: &[KeySpec] = &[KeySpec::one(&["RW", "update"])];
-const LOOKED_AT: &[KeySpec] = &[KeySpec::one(&["RO", "access"])];
-const SUM: &[&str] = &["request_policy:multi_shard", "response_policy:agg_sum"];
-
-pub(super) const ROWS: &[Row] = &[
-    Row::new("del", -2, &[Write], del).keys(DELETED).tips(SUM),
-    Row::new("exists", -2, &[ReadOnly, Fast], exists).keys(&[KeySpec::every(1, &["RO"])]).tips(SUM),
-    Row::new("expire", -3, &[Write, Fast], |ctx, argv| expire(ctx, argv, Unit::Seconds, From::Now))
-        .keys(EXPIRED),
-    Row::new("expireat", -3, &[Write, Fast], |ctx, argv| expire(ctx, argv, Unit::Seconds, From::Epoch))
-        .keys(EXPIRED),
-    Row::new("expiretime", 2, &[ReadOnly, Fast], |ctx, argv| ttl(ctx, argv, Unit::Seconds, From::Epoch))
-        .keys(LOOKED_AT),
-    Row::new("keys", 2, &[ReadOnly], keys)
-        .categories(&["dangerous"])
-        .tips(&["request_policy:all_shards", "nondeterministic_output_order"]),
-    Row::new("persist", 2, &[Write, Fast], persist).keys(EXPIRED),
-    Row::new("pexpire", -3, &[Write, Fast], |ctx, argv| expire(ctx, argv, Unit::Millis, From::Now))
-        .keys(EXPIRED),
-    Row::new("pexpireat", -3, &[Write, Fast], |ctx, argv| expire(ctx, argv, Unit::Millis, From::Epoch))
-        .keys(EXPIRED),
-    Row::new("pexpiretime", 2, &[ReadOnly, Fast], |ctx, argv| ttl(ctx, argv, Unit::Millis, From::Epoch))
-        .keys(LOOKED_AT),
-    Row::new("pttl", 2, &[ReadOnly, Fast], |ctx, argv| ttl(ctx, argv, Unit::Millis, From::Now))
-        .keys(LOOKED_AT)
-        .tips(&["nondeterministic_output"]),
-    Row::new("ttl", 2, &[ReadOnly, Fast], |ctx, argv| ttl(ctx, argv, Unit::Seconds, From::Now))
-        .keys(LOOKED_AT)
-        .tips(&["nondeterministic_output"]),
-    Row::new("type", 2, &[ReadOnly, Fast], type_).keys(&[KeySpec::one(&["RO"])]),
-    Row::new("unlink", -2, &[Write, Fast], del).keys(DELETED).tips(SUM),
-];
 
 /// What a time is counted in.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unit {
+pub(in super::super) enum Unit {
     Seconds,
     Millis,
 }
 
 /// What a time is counted from.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum From {
+pub(in super::super) enum From {
     Now,
     Epoch,
 }
 
 /// The absolute deadline, in milliseconds, that `amount` names; `None` if it does not fit.
-pub(super) fn deadline(ctx: &mut Ctx<'_>, amount: i64, unit: Unit, from: From) -> Option<i64> {
+pub(in super::super) fn deadline(ctx: &mut Ctx<'_>, amount: i64, unit: Unit, from: From) -> Option<i64> {
     let millis = match unit {
         Unit::Seconds => amount.checked_mul(1000)?,
         Unit::Millis => amount,
@@ -66,20 +30,8 @@ pub(super) fn deadline(ctx: &mut Ctx<'_>, amount: i64, unit: Unit, from: From) -
     }
 }
 
-/// `DEL key [key ...]` and `UNLINK key [key ...]`
-fn del(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    let mut db = ctx.db();
-    Ok(Reply::count(argv[1..].iter().filter(|key| db.remove(key)).count()))
-}
-
-/// `EXISTS key [key ...]`
-fn exists(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    let mut db = ctx.db();
-    Ok(Reply::count(argv[1..].iter().filter(|key| db.lookup(key).is_some()).count()))
-}
-
 /// `EXPIRE key seconds [NX | XX | GT | LT]`, and PEXPIRE, EXPIREAT, PEXPIREAT
-fn expire(ctx: &mut Ctx<'_>, argv: &Argv<'_>, unit: Unit, from: From) -> Outcome {
+pub(super) fn expire(ctx: &mut Ctx<'_>, argv: &Argv<'_>, unit: Unit, from: From) -> Outcome {
     let condition = Condition::parse(&argv[3..])?;
     let amount = integer(argv[2])?;
     let deadline = deadline(ctx, amount, unit, from).ok_or_else(|| error::invalid_expire(ctx.row.name))?;
@@ -135,14 +87,8 @@ impl Condition {
     }
 }
 
-/// `KEYS pattern`
-fn keys(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    let mut db = ctx.db();
-    Ok(Reply::Array(db.keys().filter(|key| glob::matches(argv[1], key)).cloned().map(Reply::Bulk).collect()))
-}
-
 /// `PERSIST key`
-fn persist(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+pub(super) fn persist(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let mut db = ctx.db();
     let had_deadline = db.deadline(argv[1]).flatten().is_some();
     if had_deadline {
@@ -152,7 +98,7 @@ fn persist(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 }
 
 /// `TTL key`, and PTTL, EXPIRETIME, PEXPIRETIME: -2 without the key, -1 without a deadline
-fn ttl(ctx: &mut Ctx<'_>, argv: &Argv<'_>, unit: Unit, from: From) -> Outcome {
+pub(super) fn ttl(ctx: &mut Ctx<'_>, argv: &Argv<'_>, unit: Unit, from: From) -> Outcome {
     let millis = match ctx.db().deadline(argv[1]) {
         None => return Ok(Reply::Integer(-2)),
         Some(None) => return Ok(Reply::Integer(-1)),
@@ -164,9 +110,4 @@ fn ttl(ctx: &mut Ctx<'_>, argv: &Argv<'_>, unit: Unit, from: From) -> Outcome {
         Unit::Seconds => millis / 1000 + i64::from(millis % 1000 >= 500),
         Unit::Millis => millis,
     }))
-}
-
-/// `TYPE key`
-fn type_(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    Ok(Reply::status(ctx.db().lookup(argv[1]).map_or("none", crate::keyspace::Value::type_name)))
 }
