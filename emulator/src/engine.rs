@@ -116,7 +116,7 @@ impl Engine {
         for ((db, key), watchers) in &self.watched {
             let Some(deadline) = watchers.get(&client) else { continue };
             let mut db = self.keyspace.db(*db);
-            db.lookup(key);
+            db.contains(key);
             has_expired |= deadline.is_some_and(|deadline| db.now().millis() > deadline);
         }
         has_expired

@@ -3,12 +3,14 @@
 //! This is the one place where data is touched, so it is also the one place where the footprint is recorded and where keys
 //! expire. A key is expired when `now > deadline`, and the time stands still while one command, transaction or script runs.
 
+mod encoding;
 mod event;
 mod random;
 mod set;
 mod value;
 mod zset;
 
+pub use encoding::Encoding;
 pub use event::{Class, Classes, Event, Events};
 pub use random::Random;
 pub use set::Set;
@@ -32,7 +34,14 @@ struct Entry {
     value: Value,
     /// Absolute, in milliseconds since the Unix epoch.
     deadline: Option<i64>,
+    /// Where it does not follow from the value: Redis never goes back to a more compact one.
+    encoding: Option<Encoding>,
+    /// When a command last asked for the value.
+    accessed: Timestamp,
 }
+
+/// A value with all that belongs to it, on its way to another key.
+pub struct Content(Entry);
 
 /// All databases of one server.
 #[derive(Debug, Default)]
@@ -111,6 +120,7 @@ impl Keyspace {
             footprint: &mut self.footprint,
             events: &mut self.events,
             random: &mut self.random,
+            is_reading: false,
         }
     }
 
@@ -155,6 +165,7 @@ pub struct Db<'a> {
     footprint: &'a mut Footprint,
     events: &'a mut Events,
     random: &'a mut Random,
+    is_reading: bool,
 }
 
 /// What a new value does with the deadline that the key had.
@@ -174,6 +185,12 @@ impl<'a> Db<'a> {
         self.now
     }
 
+    /// The same for a command that reads: that it does not find a key is an event of its own.
+    pub(crate) fn reading(mut self) -> Db<'a> {
+        self.is_reading = true;
+        self
+    }
+
     /// Chance. Who asks for it changes what the next one gets.
     pub fn random(&mut self) -> &mut Random {
         self.footprint.random();
@@ -182,7 +199,7 @@ impl<'a> Db<'a> {
 
     /// The value of a live key.
     pub fn lookup(&mut self, key: &[u8]) -> Option<&Value> {
-        let idx = self.find(key)?;
+        let idx = self.access(key)?;
         Some(&self.dict[idx].value)
     }
 
@@ -194,10 +211,39 @@ impl<'a> Db<'a> {
         self.lookup(key).map(|value| T::of(value).ok_or(error::WRONG_TYPE)).transpose()
     }
 
+    /// Whether there is such a live key. This, like the questions after it, does not count as access to the value.
+    pub fn contains(&mut self, key: &[u8]) -> bool {
+        self.ask(key, |_| ()).is_some()
+    }
+
     /// The deadline of a live key: outer `None` without the key, inner `None` without a deadline.
     pub fn deadline(&mut self, key: &[u8]) -> Option<Option<i64>> {
-        let idx = self.find(key)?;
-        Some(self.dict[idx].deadline)
+        self.ask(key, |entry| entry.deadline)
+    }
+
+    /// The kind of a live key's value, as `TYPE` tells it.
+    pub fn type_name(&mut self, key: &[u8]) -> Option<&'static str> {
+        self.inspect(key, Value::type_name)
+    }
+
+    /// Something about a live key's value.
+    pub fn inspect<R>(&mut self, key: &[u8], question: fn(&Value) -> R) -> Option<R> {
+        self.ask(key, |entry| question(&entry.value))
+    }
+
+    /// How Redis would keep a live key's value.
+    pub fn encoding(&mut self, key: &[u8]) -> Option<Encoding> {
+        self.ask(key, Entry::encoding)
+    }
+
+    /// When a live key's value was last accessed.
+    pub(crate) fn accessed(&mut self, key: &[u8]) -> Option<Timestamp> {
+        self.ask(key, |entry| entry.accessed)
+    }
+
+    fn ask<R>(&mut self, key: &[u8], question: impl Fn(&Entry) -> R) -> Option<R> {
+        let idx = self.find_or_miss(key)?;
+        Some(question(&self.dict[idx]))
     }
 
     /// A live key's value of one kind, to be changed in place.
@@ -222,10 +268,10 @@ impl<'a> Db<'a> {
         key: &[u8],
         create: Option<fn() -> Value>,
     ) -> Result<Option<Edit<'a, T>>, Error> {
-        let idx = match (self.find(key), create) {
+        let idx = match (self.access(key), create) {
             (Some(idx), _) => idx,
             (None, Some(empty)) => {
-                let entry = Entry { value: empty(), deadline: None };
+                let entry = Entry::new(empty(), None, self.now);
                 self.events.appear(self.index, key);
                 self.dict.insert_full(Bytes::copy_from_slice(key), entry).0
             }
@@ -234,7 +280,7 @@ impl<'a> Db<'a> {
         if T::of(&self.dict[idx].value).is_none() {
             return Err(error::WRONG_TYPE);
         }
-        Ok(Some(Edit { db: self, idx, kind: std::marker::PhantomData }))
+        Ok(Some(Edit { db: self, idx, has_written: false, kind: std::marker::PhantomData }))
     }
 
     /// Tells those who listen what happened to a key, in Redis's words: `db.notify(Class::String, "set", key)`.
@@ -247,10 +293,10 @@ impl<'a> Db<'a> {
         let deadline = match expiry {
             Expiry::Never => None,
             Expiry::At(deadline) => Some(deadline),
-            Expiry::Keep => self.deadline(key).flatten(),
+            Expiry::Keep => self.find(key).and_then(|idx| self.dict[idx].deadline),
         };
         self.footprint.key(Access::Write, self.index, key, deadline);
-        let entry = Entry { value, deadline };
+        let entry = Entry::new(value, deadline, self.now);
         match self.dict.get_mut(key) {
             Some(old) => *old = entry,
             None => {
@@ -272,15 +318,66 @@ impl<'a> Db<'a> {
         }
     }
 
-    /// Gives a live key this deadline, or none. A deadline in the past removes the key, as in Redis.
+    /// Gives a live key this deadline, or none, and tells those who listen. A deadline in the past removes the key, as in Redis.
     pub fn set_deadline(&mut self, key: &[u8], deadline: Option<i64>) {
-        let Some(idx) = self.find(key) else { return };
-        if deadline.is_some_and(|deadline| deadline <= self.now.millis()) {
+        let Some(idx) = self.access(key) else { return };
+        let event = if deadline.is_some_and(|deadline| deadline <= self.now.millis()) {
             self.remove(key);
-            return;
+            "del"
+        } else {
+            self.footprint.key(Access::Write, self.index, key, deadline);
+            self.dict[idx].deadline = deadline;
+            if deadline.is_some() { "expire" } else { "persist" }
+        };
+        self.notify(Class::Generic, event, key);
+    }
+
+    /// Takes a live key's value away, with all that belongs to it.
+    pub fn take(&mut self, key: &[u8]) -> Option<Content> {
+        let idx = self.access(key)?;
+        self.footprint.key(Access::Write, self.index, key, None);
+        self.dict.swap_remove_index(idx).map(|(_, entry)| Content(entry))
+    }
+
+    /// A copy of a live key's value, with all that belongs to it.
+    pub fn copy(&mut self, key: &[u8]) -> Option<Content> {
+        let idx = self.access(key)?;
+        Some(Content(self.dict[idx].clone()))
+    }
+
+    /// Puts a value with all that belongs to it under a key, whatever the key held. It has not been there before.
+    pub fn put(&mut self, key: &[u8], Content(entry): Content) {
+        self.remove(key);
+        self.footprint.key(Access::Write, self.index, key, entry.deadline);
+        self.events.appear(self.index, key);
+        self.dict.insert(Bytes::copy_from_slice(key), entry);
+    }
+
+    /// Has a live key's value kept in this form, for ever.
+    pub fn set_encoding(&mut self, key: &[u8], encoding: Encoding) {
+        if let Some(idx) = self.find(key) {
+            self.dict[idx].encoding = Some(encoding);
         }
-        self.footprint.key(Access::Write, self.index, key, deadline);
-        self.dict[idx].deadline = deadline;
+    }
+
+    /// Any live key.
+    pub fn random_key(&mut self) -> Option<Bytes> {
+        self.footprint.database(Access::Read, self.index);
+        while !self.dict.is_empty() {
+            let len = self.dict.len();
+            let idx = self.random().index(len);
+            let key = self.dict.get_index(idx).map(|(key, _)| key.clone())?;
+            if self.find(&key).is_some() {
+                return Some(key);
+            }
+        }
+        None
+    }
+
+    /// The keys, expired ones too, at these places of [`Db::keys`].
+    pub fn keys_at(&mut self, places: std::ops::Range<usize>) -> Vec<Bytes> {
+        self.footprint.database(Access::Read, self.index);
+        self.dict.get_range(places).into_iter().flat_map(|keys| keys.keys()).cloned().collect()
     }
 
     /// The live keys, in the order of insertion (but a removal moves the last key into the gap).
@@ -304,6 +401,21 @@ impl<'a> Db<'a> {
         }
     }
 
+    /// Where the live key is, for a command that wants its value.
+    fn access(&mut self, key: &[u8]) -> Option<usize> {
+        let idx = self.find_or_miss(key)?;
+        self.dict[idx].accessed = self.now;
+        Some(idx)
+    }
+
+    fn find_or_miss(&mut self, key: &[u8]) -> Option<usize> {
+        let idx = self.find(key);
+        if idx.is_none() && self.is_reading {
+            self.notify(Class::KeyMiss, "keymiss", key);
+        }
+        idx
+    }
+
     /// Where the live key is; an expired one is removed on the way. That removal is no write: to every client the key was
     /// gone already, and the deadline in the footprint says when.
     fn find(&mut self, key: &[u8]) -> Option<usize> {
@@ -321,6 +433,14 @@ impl<'a> Db<'a> {
 }
 
 impl Entry {
+    fn new(value: Value, deadline: Option<i64>, now: Timestamp) -> Entry {
+        Entry { value, deadline, encoding: None, accessed: now }
+    }
+
+    fn encoding(&self) -> Encoding {
+        self.encoding.unwrap_or_else(|| Encoding::of(&self.value))
+    }
+
     fn is_expired(&self, now: Timestamp) -> bool {
         self.deadline.is_some_and(|deadline| now.millis() > deadline)
     }
@@ -332,6 +452,7 @@ impl Entry {
 pub struct Edit<'a, T: Kind> {
     db: Db<'a>,
     idx: usize,
+    has_written: bool,
     kind: std::marker::PhantomData<T>,
 }
 
@@ -343,6 +464,7 @@ impl<T: Kind> Edit<'_, T> {
 
     /// The value, to be changed.
     pub fn write(&mut self) -> &mut T {
+        self.has_written = true;
         let (key, entry) = self.db.dict.get_index_mut(self.idx).expect("an edit holds the key in place");
         self.db.footprint.key(Access::Write, self.db.index, key, entry.deadline);
         T::of_mut(&mut entry.value).expect("the kind was checked when the edit began")
@@ -365,6 +487,9 @@ impl<T: Kind> Drop for Edit<'_, T> {
         if self.get().is_empty() {
             self.notify(Class::Generic, "del");
             self.db.dict.swap_remove_index(self.idx);
+        } else if self.has_written {
+            let entry = &mut self.db.dict[self.idx];
+            entry.encoding = entry.encoding.or_else(|| Encoding::after_edit(&entry.value));
         }
     }
 }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use indexmap::IndexSet;
 
-use super::Hasher;
+use super::{Encoding, Hasher};
 
 /// Up to this many integers are kept in order (Redis: `set-max-intset-entries`).
 const INTEGERS_MAX: usize = 512;
@@ -33,11 +33,11 @@ impl Set {
         self.len() == 0
     }
 
-    /// What `OBJECT ENCODING` calls it.
-    pub fn encoding(&self) -> &'static str {
+    /// In which form Redis would keep it.
+    pub fn encoding(&self) -> Encoding {
         match &self.0 {
-            Members::Integers(_) => "intset",
-            Members::Hashed(_) => "hashtable",
+            Members::Integers(_) => Encoding::IntSet,
+            Members::Hashed(_) => Encoding::HashTable,
         }
     }
 
@@ -145,15 +145,15 @@ mod tests {
 
         let mut set = set;
         assert!(set.insert(b"01"), "which is text");
-        assert_eq!((set.encoding(), set.len()), ("hashtable", 4));
+        assert_eq!((set.encoding(), set.len()), (Encoding::HashTable, 4));
         assert!(set.remove(b"01") && !set.remove(b"01"));
-        assert_eq!((set.encoding(), set.len()), ("hashtable", 3));
+        assert_eq!((set.encoding(), set.len()), (Encoding::HashTable, 3));
         assert!(set.contains(b"-1") && !set.contains(b"1"));
 
         let mut set: Set = (0..512).map(|integer| integer.to_string()).collect();
         assert!(!set.insert(b"511"));
-        assert_eq!(set.encoding(), "intset");
+        assert_eq!(set.encoding(), Encoding::IntSet);
         assert!(set.insert(b"512"));
-        assert_eq!((set.encoding(), set.len()), ("hashtable", 513));
+        assert_eq!((set.encoding(), set.len()), (Encoding::HashTable, 513));
     }
 }

@@ -38,6 +38,16 @@ impl ZSet {
         self.scores.get(member).map(|score| score.0)
     }
 
+    /// A member by its place in no order in particular: new members come last, and a removal moves the last one into the gap.
+    pub fn at(&self, place: usize) -> Option<(&Bytes, f64)> {
+        self.scores.get_index(place).map(|(member, score)| (member, score.0))
+    }
+
+    /// The members, in no order in particular.
+    pub fn members(&self) -> impl Iterator<Item = &Bytes> {
+        self.scores.keys()
+    }
+
     /// Adds a member or moves it to another score.
     pub fn insert(&mut self, member: &[u8], score: f64) {
         // Redis keeps small sorted sets as text and loses the sign of zero there.

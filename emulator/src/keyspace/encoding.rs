@@ -1,0 +1,90 @@
+//! In which form Redis 7.0 would keep a value, with its default limits. Nothing here is kept that way; but clients can ask, and
+//! a compact value is scanned in one go. <https://redis.io/docs/latest/commands/object-encoding/>
+
+use super::Value;
+
+/// Longest string that is kept next to its object.
+const EMBSTR_BYTES_MAX: usize = 44;
+/// Longest string that can be an integer.
+const INTEGER_BYTES_MAX: usize = 20;
+/// `hash-max-listpack-entries`, `zset-max-listpack-entries`
+const LISTPACK_LEN_MAX: usize = 128;
+/// `hash-max-listpack-value`, `zset-max-listpack-value`
+const LISTPACK_ITEM_BYTES_MAX: usize = 64;
+
+/// The form of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    Int,
+    EmbStr,
+    Raw,
+    QuickList,
+    IntSet,
+    ListPack,
+    HashTable,
+    SkipList,
+}
+
+impl Encoding {
+    /// That of a value which has just been made.
+    pub fn of(value: &Value) -> Encoding {
+        match value {
+            Value::String(text) if is_integer(text) => Encoding::Int,
+            Value::String(text) => Encoding::of_text(text),
+            Value::List(_) => Encoding::QuickList,
+            Value::Set(set) => set.encoding(),
+            Value::Hash(hash) if hash.len() > LISTPACK_LEN_MAX => Encoding::HashTable,
+            Value::Hash(hash) if hash.iter().all(|(field, value)| is_short(field) && is_short(value)) => {
+                Encoding::ListPack
+            }
+            Value::Hash(_) => Encoding::HashTable,
+            Value::ZSet(zset) if zset.len() > LISTPACK_LEN_MAX => Encoding::SkipList,
+            Value::ZSet(zset) if zset.members().all(|member| is_short(member)) => Encoding::ListPack,
+            Value::ZSet(_) => Encoding::SkipList,
+        }
+    }
+
+    /// That of a string which Redis does not look at for a number.
+    pub fn of_text(text: &[u8]) -> Encoding {
+        if text.len() <= EMBSTR_BYTES_MAX { Encoding::EmbStr } else { Encoding::Raw }
+    }
+
+    /// What stays, whatever else happens to the value, once it has been changed to this.
+    pub(super) fn after_edit(value: &Value) -> Option<Encoding> {
+        match value {
+            Value::String(_) => Some(Encoding::Raw),
+            // A set remembers by itself.
+            Value::List(_) | Value::Set(_) => None,
+            Value::Hash(_) | Value::ZSet(_) => {
+                Some(Encoding::of(value)).filter(|encoding| !encoding.is_compact())
+            }
+        }
+    }
+
+    /// Whether a collection is one block of memory, which is scanned in one go.
+    pub fn is_compact(self) -> bool {
+        matches!(self, Encoding::IntSet | Encoding::ListPack)
+    }
+
+    /// The word that `OBJECT ENCODING` answers.
+    pub fn word(self) -> &'static str {
+        match self {
+            Encoding::Int => "int",
+            Encoding::EmbStr => "embstr",
+            Encoding::Raw => "raw",
+            Encoding::QuickList => "quicklist",
+            Encoding::IntSet => "intset",
+            Encoding::ListPack => "listpack",
+            Encoding::HashTable => "hashtable",
+            Encoding::SkipList => "skiplist",
+        }
+    }
+}
+
+fn is_integer(text: &[u8]) -> bool {
+    text.len() <= INTEGER_BYTES_MAX && crate::parse_integer(text).is_some()
+}
+
+fn is_short(item: &[u8]) -> bool {
+    item.len() <= LISTPACK_ITEM_BYTES_MAX
+}
