@@ -49,6 +49,16 @@ texts! {
     DECREMENT_OVERFLOW = "ERR decrement would overflow";
     HASH_NOT_AN_INTEGER = "ERR hash value is not an integer";
     STRING_TOO_LONG = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
+    INVALID_CURSOR = "ERR invalid cursor";
+    FREQUENCY_NOT_TRACKED = "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.";
+    SORT_NOT_A_FLOAT = "ERR One or more scores can't be converted into double";
+    LCS_NOT_STRINGS = "ERR The specified keys must contain string values";
+    LCS_IDX_AND_LEN = "ERR If you want both the length and indexes, please just use IDX.";
+    LCS_TOO_LARGE = "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len";
+    INCREMENT_NOT_FINITE = "ERR increment would produce NaN or Infinity";
+    NO_SUCH_KEY = "ERR no such key";
+    SAME_OBJECT = "ERR source and destination objects are the same";
+    BIT_OFFSET = "ERR offset is out of range";
     DB_NOT_AN_INT = "ERR value is out of range, value must between -2147483648 and 2147483647";
     DB_OUT_OF_RANGE = "ERR DB index is out of range";
     NESTED_MULTI = "ERR MULTI calls can not be nested";

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::Flag::{AllowBusy, Fast, Loading, NoAuth, NoScript, Stale};
-use super::{Argv, Ctx, Outcome, Row, integer, is_word};
+use super::{Argv, Ctx, Outcome, Row, is_word};
 use crate::error::{self, Error};
 use crate::reply::Reply;
 use crate::resp::Protocol;
@@ -41,9 +41,7 @@ fn echo(_: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 
 /// `SELECT index`
 fn select(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    let index = i32::try_from(integer(argv[1])?).map_err(|_| error::DB_NOT_AN_INT)?;
-    let index = usize::try_from(index).ok().filter(|&idx| idx < ctx.engine.keyspace.databases());
-    ctx.client.db = index.ok_or(error::DB_OUT_OF_RANGE)?;
+    ctx.client.db = ctx.database(argv[1])?;
     Ok(Reply::OK)
 }
 

@@ -4,6 +4,8 @@
 //! errors, queueing under `MULTI`, refusal in scripts, keys, `COMMAND`'s output and the list in the README. A function
 //! finds its arguments counted and checks no more than what the row cannot say.
 
+mod scan;
+
 pub mod connection;
 pub mod generic;
 pub mod hash;
@@ -48,7 +50,15 @@ pub struct Ctx<'a> {
 impl Ctx<'_> {
     /// The client's selected database.
     pub fn db(&mut self) -> Db<'_> {
-        self.engine.keyspace.db(self.client.db)
+        let db = self.engine.keyspace.db(self.client.db);
+        if self.row.flags.contains(&Flag::ReadOnly) { db.reading() } else { db }
+    }
+
+    /// An argument that is the index of a database.
+    pub(crate) fn database(&self, arg: &[u8]) -> Result<usize, Error> {
+        let index = i32::try_from(integer(arg)?).map_err(|_| error::DB_NOT_AN_INT)?;
+        let index = usize::try_from(index).ok().filter(|&index| index < self.engine.keyspace.databases());
+        index.ok_or(error::DB_OUT_OF_RANGE)
     }
 }
 
@@ -64,6 +74,8 @@ pub struct Row {
     pub keys: &'static [KeySpec],
     /// ACL categories beyond those that group and flags imply.
     pub categories: &'static [&'static str],
+    /// Redis does not count it into the ACL category of its group.
+    pub is_outsider: bool,
     /// Hints for clients, in Redis's words.
     pub tips: &'static [&'static str],
     /// Commands under this one.
@@ -80,7 +92,17 @@ impl Row {
         flags: &'static [Flag],
         run: fn(&mut Ctx<'_>, &Argv<'_>) -> Outcome,
     ) -> Row {
-        Row { name, arity, flags, run, keys: &[], categories: &[], tips: &[], subcommands: &[] }
+        Row {
+            name,
+            arity,
+            flags,
+            run,
+            keys: &[],
+            categories: &[],
+            is_outsider: false,
+            tips: &[],
+            subcommands: &[],
+        }
     }
 
     /// A command that is nothing but its subcommands.
@@ -100,6 +122,13 @@ impl Row {
     /// With ACL categories of its own.
     pub const fn categories(mut self, categories: &'static [&'static str]) -> Row {
         self.categories = categories;
+        self
+    }
+
+    /// With ACL categories of its own in place of its group's.
+    pub const fn outside(mut self, categories: &'static [&'static str]) -> Row {
+        self.categories = categories;
+        self.is_outsider = true;
         self
     }
 
@@ -186,6 +215,8 @@ pub enum FindKeys {
     },
     /// The first argument says how many keys follow it.
     Keynum,
+    /// A description cannot say where. This finds those that the arguments name all the same.
+    Unknown(fn(&Argv<'_>) -> Vec<usize>),
 }
 
 impl KeySpec {
@@ -207,6 +238,11 @@ impl KeySpec {
     /// The argument at `begin` says how many keys follow.
     pub const fn numkeys(begin: usize, flags: &'static [&'static str]) -> KeySpec {
         KeySpec { flags, begin, find: FindKeys::Keynum, notes: "" }
+    }
+
+    /// Keys that no description can find.
+    pub const fn unknown(flags: &'static [&'static str], find: fn(&Argv<'_>) -> Vec<usize>) -> KeySpec {
+        KeySpec { flags, begin: 0, find: FindKeys::Unknown(find), notes: "" }
     }
 
     /// With a remark for `COMMAND INFO`.
@@ -235,6 +271,7 @@ impl KeySpec {
                 let fits = count > 0 && count <= argv.len().saturating_sub(first) as i64;
                 if fits { (first..first + count as usize).collect() } else { Vec::new() }
             }
+            FindKeys::Unknown(find) => find(argv),
         }
     }
 }

@@ -58,7 +58,8 @@ fn command_getkeys(_: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
         return Err(error::INVALID_ARGUMENT_COUNT);
     }
     let positions: Vec<Vec<usize>> = row.keys.iter().map(|spec| spec.positions(called)).collect();
-    if positions.iter().any(Vec::is_empty) {
+    let is_optional = |spec: &KeySpec| matches!(spec.find, FindKeys::Unknown(_));
+    if row.keys.iter().zip(&positions).any(|(spec, found)| found.is_empty() && !is_optional(spec)) {
         let may_have_none = row.flags.contains(&Flag::NoMandatoryKeys);
         return if may_have_none { Ok(Reply::Array(Vec::new())) } else { Err(error::INVALID_ARGUMENTS) };
     }
@@ -124,14 +125,21 @@ fn describe(row: &Row, group: &Group) -> Reply {
     ])
 }
 
-/// First key, last key and step of the old-style description; zeros where the keys move.
+/// First key, last key and step of the old-style description: of the ranges that follow one another from the front, as one;
+/// zeros where the keys move.
 fn first_range(row: &Row) -> (i64, i64, i64) {
-    match row.keys.first().map(|spec| (spec.begin as i64, spec.find)) {
-        Some((begin, FindKeys::Range { last, step })) => {
-            (begin, if last < 0 { last.into() } else { begin + i64::from(last) }, step as i64)
-        }
-        _ => (0, 0, 0),
+    let mut whole = (0, 0, 0);
+    for spec in row.keys {
+        let FindKeys::Range { last, step } = spec.find else { break };
+        let begin = spec.begin as i64;
+        let last = if last < 0 { last.into() } else { begin + i64::from(last) };
+        whole = match whole {
+            (0, ..) => (begin, last, step as i64),
+            (first, before, 1) if before + 1 == begin && step == 1 => (first, last, 1),
+            _ => break,
+        };
     }
+    whole
 }
 
 fn describe_keys(spec: &KeySpec, words: &dyn Fn(&[&'static str]) -> Reply) -> Reply {
@@ -145,6 +153,11 @@ fn describe_keys(spec: &KeySpec, words: &dyn Fn(&[&'static str]) -> Reply) -> Re
         FindKeys::Keynum => {
             ("keynum", vec![number("keynumidx", 0), number("firstkey", 1), number("keystep", 1)])
         }
+        FindKeys::Unknown(_) => ("unknown", Vec::new()),
+    };
+    let (begin_type, begin_spec) = match spec.find {
+        FindKeys::Unknown(_) => ("unknown", Vec::new()),
+        _ => ("index", vec![number("index", spec.begin as i64)]),
     };
     let typed = |kind: &str, spec: Vec<(Reply, Reply)>| {
         Reply::Map(vec![field("type", Reply::bulk(kind)), field("spec", Reply::Map(spec))])
@@ -152,7 +165,7 @@ fn describe_keys(spec: &KeySpec, words: &dyn Fn(&[&'static str]) -> Reply) -> Re
     let notes = (!spec.notes.is_empty()).then(|| field("notes", Reply::bulk(spec.notes)));
     let fields = [
         field("flags", words(spec.flags)),
-        field("begin_search", typed("index", vec![number("index", spec.begin as i64)])),
+        field("begin_search", typed(begin_type, begin_spec)),
         field("find_keys", typed(find_type, find_spec)),
     ];
     Reply::Map(notes.into_iter().chain(fields).collect())
@@ -164,7 +177,7 @@ fn categories(row: &Row, group: &Group) -> Vec<&'static str> {
     let mut categories: Vec<&'static str> = Vec::new();
     // A container is a name and no command: only its subcommands belong to the group.
     let is_container = row.flags.is_empty() && !row.subcommands.is_empty();
-    categories.extend(group.category.filter(|_| !is_container));
+    categories.extend(group.category.filter(|_| !is_container && !row.is_outsider));
     categories.extend(row.categories);
     categories.extend(has(Write).then_some("write"));
     categories.extend((has(ReadOnly) && group.category != Some("scripting")).then_some("read"));

@@ -9,9 +9,9 @@ use crate::redis_server;
 /// `CLIENT SETINFO` came with Redis 7.2. It is here because clients send it when they connect.
 const NOT_IN_7_0: &[&str] = &["client|setinfo"];
 
-/// Answers that depend on the time, on the number of the connection, or on which commands there are.
+/// Answers that depend on the time, on chance, on the number of the connection, or on which commands there are.
 const ANSWERS_OF_ITS_OWN: &[&str] =
-    &["time", "hello", "client|id", "command", "command|count", "command|info", "command|list"];
+    &["time", "hello", "client|id", "command", "command|count", "command|info", "command|list", "randomkey"];
 
 /// Fills a database with a key of every kind, named after it.
 const ONE_OF_EACH_KIND: &[&[&str]] =

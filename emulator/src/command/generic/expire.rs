@@ -36,7 +36,10 @@ pub(super) fn expire(ctx: &mut Ctx<'_>, argv: &Argv<'_>, unit: Unit, from: From)
     let amount = integer(argv[2])?;
     let deadline = deadline(ctx, amount, unit, from).ok_or_else(|| error::invalid_expire(ctx.row.name))?;
     let mut db = ctx.db();
-    let Some(current) = db.deadline(argv[1]) else { return Ok(Reply::Integer(0)) };
+    if db.lookup(argv[1]).is_none() {
+        return Ok(Reply::Integer(0));
+    }
+    let current = db.deadline(argv[1]).flatten();
     let holds = condition.holds(current, deadline);
     if holds {
         db.set_deadline(argv[1], Some(deadline));

@@ -1,6 +1,6 @@
 //! Sorted set commands: members and their scores here, ranges and combinations in files of their own.
 
-mod score;
+pub(super) mod score;
 mod range;
 mod combine;
 

@@ -17,6 +17,15 @@ pub(super) fn parse_bound(text: &[u8]) -> Option<f64> {
     (!value.is_nan()).then_some(value)
 }
 
+/// What `SORT` sorts by: spaces may stand in front, nothing at all is 0, and a NUL ends the text.
+pub(in super::super) fn parse_weight(text: &[u8]) -> Option<f64> {
+    let text = text.split(|&byte| byte == 0).next().unwrap_or_default();
+    if text.is_empty() {
+        return Some(0.0);
+    }
+    parse(text.trim_ascii_start())
+}
+
 /// The number that the whole text is, and whether it was in range: a number that was not has become infinite or 0.
 fn number(text: &[u8]) -> Option<(f64, bool)> {
     let text = std::str::from_utf8(text).ok()?;

@@ -1,0 +1,87 @@
+//! `OBJECT`: what Redis would say of how it keeps a value.
+
+use super::super::Flag::{Loading, ReadOnly, Stale};
+use super::super::{Argv, Ctx, KeySpec, Outcome, Row};
+use crate::error;
+use crate::keyspace::{Db, Encoding, Value};
+use crate::reply::Reply;
+
+/// What Redis says of the small integers that it keeps once for all.
+const SHARED_REFCOUNT: i64 = i32::MAX as i64;
+const SHARED_INTEGERS: i64 = 10_000;
+
+const HELP: &[&str] = &[
+    "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "ENCODING <key>",
+    "    Return the kind of internal representation used in order to store the value",
+    "    associated with a <key>.",
+    "FREQ <key>",
+    "    Return the access frequency index of the <key>. The returned integer is",
+    "    proportional to the logarithm of the recent access frequency of the key.",
+    "IDLETIME <key>",
+    "    Return the idle time of the <key>, that is the approximated number of",
+    "    seconds elapsed since the last access to the key.",
+    "REFCOUNT <key>",
+    "    Return the number of references of the value associated with the specified",
+    "    <key>.",
+    "HELP",
+    "    Prints this help.",
+];
+
+pub(super) const OBJECT: Row = Row::container(
+    "object",
+    &[
+        row("object|encoding", encoding),
+        row("object|freq", freq),
+        Row::new("object|help", 2, &[Loading, Stale], help),
+        row("object|idletime", idletime),
+        row("object|refcount", refcount),
+    ],
+);
+
+const fn row(name: &'static str, run: fn(&mut Ctx<'_>, &Argv<'_>) -> Outcome) -> Row {
+    Row::new(name, 3, &[ReadOnly], run)
+        .keys(const { &[KeySpec::at(2, &["RO"])] })
+        .tips(&["nondeterministic_output"])
+}
+
+/// The database, for a look that is neither an access to a key nor misses one.
+fn db<'a>(ctx: &'a mut Ctx<'_>) -> Db<'a> {
+    ctx.engine.keyspace.db(ctx.client.db)
+}
+
+/// `OBJECT ENCODING key`
+fn encoding(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    Ok(db(ctx).encoding(argv[2]).map_or(Reply::Nil, |encoding| Reply::bulk(encoding.word())))
+}
+
+/// `OBJECT FREQ key`
+fn freq(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    if db(ctx).contains(argv[2]) { Err(error::FREQUENCY_NOT_TRACKED) } else { Ok(Reply::Nil) }
+}
+
+/// `OBJECT HELP`
+fn help(_: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
+    Ok(Reply::Array(HELP.iter().copied().map(Reply::status).collect()))
+}
+
+/// `OBJECT IDLETIME key`
+fn idletime(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    let Some(accessed) = db(ctx).accessed(argv[2]) else { return Ok(Reply::Nil) };
+    let seconds = ctx.engine.keyspace.now().millis() / 1000 - accessed.millis() / 1000;
+    Ok(Reply::Integer(seconds.max(0)))
+}
+
+/// `OBJECT REFCOUNT key`
+fn refcount(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    let mut db = db(ctx);
+    let Some(encoding) = db.encoding(argv[2]) else { return Ok(Reply::Nil) };
+    let is_shared = encoding == Encoding::Int
+        && db.inspect(argv[2], |value| match value {
+            Value::String(digits) => {
+                crate::parse_integer(digits).is_some_and(|number| (0..SHARED_INTEGERS).contains(&number))
+            }
+            _ => false,
+        }) == Some(true);
+    Ok(Reply::Integer(if is_shared { SHARED_REFCOUNT } else { 1 }))
+}
