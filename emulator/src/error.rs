@@ -45,6 +45,14 @@ texts! {
     SYNTAX = "ERR syntax error";
     NOT_AN_INTEGER = "ERR value is not an integer or out of range";
     NOT_A_FLOAT = "ERR value is not a valid float";
+    NOT_POSITIVE = "ERR value is out of range, must be positive";
+    COUNT_NOT_POSITIVE = "ERR count should be greater than 0";
+    COUNT_NEGATIVE = "ERR COUNT can't be negative";
+    LIMIT_NEGATIVE = "ERR LIMIT can't be negative";
+    MAXLEN_NEGATIVE = "ERR MAXLEN can't be negative";
+    RANK_ZERO = "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to start from the end of the list";
+    NO_SUCH_KEY = "ERR no such key";
+    INDEX_OUT_OF_RANGE = "ERR index out of range";
     OVERFLOW = "ERR increment or decrement would overflow";
     DECREMENT_OVERFLOW = "ERR decrement would overflow";
     HASH_NOT_AN_INTEGER = "ERR hash value is not an integer";
@@ -56,7 +64,6 @@ texts! {
     LCS_IDX_AND_LEN = "ERR If you want both the length and indexes, please just use IDX.";
     LCS_TOO_LARGE = "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len";
     INCREMENT_NOT_FINITE = "ERR increment would produce NaN or Infinity";
-    NO_SUCH_KEY = "ERR no such key";
     SAME_OBJECT = "ERR source and destination objects are the same";
     BIT_OFFSET = "ERR offset is out of range";
     DB_NOT_AN_INT = "ERR value is out of range, value must between -2147483648 and 2147483647";
@@ -69,6 +76,7 @@ texts! {
     NO_SCRIPT = "NOSCRIPT No matching script. Please use EVAL.";
     READ_ONLY_SCRIPT = "ERR Write commands are not allowed from read-only scripts.";
     NUMKEYS_NEGATIVE = "ERR Number of keys can't be negative";
+    NUMKEYS_NOT_POSITIVE = "ERR numkeys should be greater than 0";
     NUMKEYS_TOO_MANY = "ERR Number of keys can't be greater than number of args";
     NO_PROTO = "NOPROTO unsupported protocol version";
     NX_AND_XX = "ERR NX and XX, GT or LT options at the same time are not compatible";
@@ -145,6 +153,11 @@ pub fn wrong_arity(full_name: &str) -> Error {
 /// `ERR invalid expire time in 'set' command`
 pub fn invalid_expire(name: &str) -> Error {
     Error::new(format!("ERR invalid expire time in '{name}' command"))
+}
+
+/// `ERR value is out of range, value must between 0 and 255`
+pub fn out_of_bounds(min: i64, max: i64) -> Error {
+    Error::new(format!("ERR value is out of range, value must between {min} and {max}"))
 }
 
 /// `ERR at least 1 input key is needed for 'zinterstore' command`

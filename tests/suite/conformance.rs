@@ -34,6 +34,7 @@ transcripts! {
     expiry
     hash
     keys
+    list
     lua_conversions
     lua_errors
     lua_sandbox
@@ -41,6 +42,7 @@ transcripts! {
     resp3
     scripting
     server
+    set
     sorted_set
     sorted_set_ranges
     sorted_set_store

@@ -18,6 +18,7 @@ pub mod sorted_set;
 pub mod string;
 pub mod transactions;
 
+use std::ops::{Range, RangeInclusive};
 use std::sync::LazyLock;
 
 use bytes::Bytes;
@@ -245,6 +246,12 @@ impl KeySpec {
         KeySpec { flags, begin: 0, find: FindKeys::Unknown(find), notes: "" }
     }
 
+    /// Beginning at this argument.
+    pub const fn from(mut self, begin: usize) -> KeySpec {
+        self.begin = begin;
+        self
+    }
+
     /// With a remark for `COMMAND INFO`.
     pub const fn notes(mut self, notes: &'static str) -> KeySpec {
         self.notes = notes;
@@ -396,6 +403,25 @@ pub fn borrow(argv: &[Bytes]) -> SmallVec<[&[u8]; 8]> {
 /// An argument that must be a 64-bit integer.
 pub(crate) fn integer(arg: &[u8]) -> Result<i64, Error> {
     crate::parse_integer(arg).ok_or(error::NOT_AN_INTEGER)
+}
+
+/// An argument that must be an integer within these bounds; if not, this is the error.
+pub(crate) fn integer_within(arg: &[u8], bounds: RangeInclusive<i64>, error: Error) -> Result<i64, Error> {
+    crate::parse_integer(arg).filter(|integer| bounds.contains(integer)).ok_or(error)
+}
+
+/// An argument that says how many are wanted: 0 or more.
+pub(crate) fn count(arg: &[u8]) -> Result<usize, Error> {
+    integer_within(arg, 0..=i64::MAX, error::NOT_POSITIVE).map(|count| count as usize)
+}
+
+/// The places from `first` to `last`, both included, that there are in something of this length; a negative one counts from
+/// the end.
+pub(crate) fn index_range(first: i64, last: i64, len: usize) -> Range<usize> {
+    let len = len as i64;
+    let from_front = |index: i64| if index < 0 { index + len } else { index };
+    let (first, last) = (from_front(first).max(0), from_front(last).min(len - 1));
+    if first > last { 0..0 } else { first as usize..last as usize + 1 }
 }
 
 /// An argument that is one of these words, in any case.

@@ -14,8 +14,13 @@ const ANSWERS_OF_ITS_OWN: &[&str] =
     &["time", "hello", "client|id", "command", "command|count", "command|info", "command|list", "randomkey"];
 
 /// Fills a database with a key of every kind, named after it.
-const ONE_OF_EACH_KIND: &[&[&str]] =
-    &[&["SET", "string", "1"], &["HSET", "hash", "1", "1"], &["ZADD", "zset", "1", "1"]];
+const ONE_OF_EACH_KIND: &[&[&str]] = &[
+    &["SET", "string", "1"],
+    &["LPUSH", "list", "1"],
+    &["SADD", "set", "1"],
+    &["HSET", "hash", "1", "1"],
+    &["ZADD", "zset", "1", "1"],
+];
 
 /// Every command, and every subcommand.
 fn rows() -> impl Iterator<Item = &'static Row> {
@@ -80,7 +85,7 @@ fn the_wrong_number_of_arguments() {
 
 #[test]
 fn keys_of_every_kind() {
-    let kinds = ["string", "hash", "zset", "missing"];
+    let kinds = ["string", "list", "set", "hash", "zset", "missing"];
     let with_keys = rows().filter(|row| !row.keys.is_empty());
     check(with_keys.flat_map(|row| argcs(row).map(move |argc| (row, argc))).flat_map(move |(row, argc)| {
         kinds.map(move |kind| {

@@ -7,6 +7,7 @@
 //! advance 6ms               time: at once on the emulator, really passing on a real server
 //! b> GET k                  the same from another connection
 //! (nil)
+//! sorted> SMEMBERS k        from a connection of that name, and the order of the reply does not matter
 //! raw> "PING\r\n"           bytes as they are; all replies follow, and (closed) if the connection was closed
 //! PONG
 //! emulator> CLIENT ID       not on the real server: a documented exception
@@ -216,12 +217,29 @@ fn answer<P: Peer>(peer: &mut P, client: &str, argv: &[Vec<u8>], reconnect: impl
                 return answer;
             }
             Some(reply) if client == "raw" && reply.ends_with(b"that was all\r\n") => return answer,
+            Some(reply) if client == "sorted" => answer.push(sort(&reply)),
             Some(reply) => answer.push(mask(&reply)),
         }
         if client != "raw" {
             return answer;
         }
     }
+}
+
+/// An array with its items in the order of their bytes.
+fn sort(reply: &[u8]) -> Vec<u8> {
+    let Some((Wire::Items(_, items), _)) = parse(reply) else { return reply.to_vec() };
+    let header = reply.split_inclusive(|&byte| byte == b'\n').next().unwrap_or_default();
+    let mut rest = &reply[header.len()..];
+    let mut parts = Vec::new();
+    for _ in items {
+        let (_, behind) = parse(rest).expect("what is whole has whole items");
+        let (item, behind) = rest.split_at(rest.len() - behind.len());
+        parts.push(item);
+        rest = behind;
+    }
+    parts.sort_unstable();
+    [header, &parts.concat()].concat()
 }
 
 /// Hides the number of the connection, which HELLO tells and which depends on what ran before.

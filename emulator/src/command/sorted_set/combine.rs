@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::super::{Argv, Ctx, Outcome, integer, is_word};
 use super::score;
 use crate::error::{self, Error};
-use crate::keyspace::{Expiry, Hasher, Value, ZSet};
+use crate::keyspace::{Expiry, Hasher, Set, Value, ZSet};
 use crate::reply::Reply;
 
 /// `ZINTERSTORE destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>]`
@@ -31,7 +31,12 @@ fn store(ctx: &mut Ctx<'_>, argv: &Argv<'_>, combine: fn(&[Input], Aggregate) ->
         .and_then(|numkeys| argv[3..].split_at_checked(numkeys))
         .ok_or(error::SYNTAX)?;
     let mut db = ctx.db();
-    let inputs = keys.iter().map(|key| Ok(db.lookup_as::<ZSet>(key)?.cloned().unwrap_or_default()));
+    let inputs = keys.iter().map(|key| match db.lookup(key) {
+        None => Ok(ZSet::default()),
+        Some(Value::ZSet(zset)) => Ok(zset.clone()),
+        Some(Value::Set(set)) => Ok(scored(set)),
+        Some(_) => Err(error::WRONG_TYPE),
+    });
     let inputs: SmallVec<[ZSet; 2]> = inputs.collect::<Result<_, Error>>()?;
     let (weights, aggregate) = parse_options(options, keys.len())?;
     let inputs = inputs.into_iter().enumerate();
@@ -47,6 +52,15 @@ fn store(ctx: &mut Ctx<'_>, argv: &Argv<'_>, combine: fn(&[Input], Aggregate) ->
         db.insert(argv[1], Value::ZSet(result), Expiry::Never);
     }
     Ok(Reply::count(len))
+}
+
+/// A set as an input: every score is 1.
+fn scored(set: &Set) -> ZSet {
+    let mut zset = ZSet::default();
+    for member in set.iter() {
+        zset.insert(&member, 1.0);
+    }
+    zset
 }
 
 struct Input {

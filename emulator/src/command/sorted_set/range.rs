@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use bytes::Bytes;
 
-use super::super::{Argv, Ctx, Outcome, integer, is_word};
+use super::super::{Argv, Ctx, Outcome, index_range, integer, is_word};
 use super::score;
 use crate::error::{self, Error};
 use crate::keyspace::ZSet;
@@ -244,15 +244,9 @@ fn is_after<T: PartialOrd>(value: &T, max: &Bound<T>) -> bool {
 }
 
 fn rank_range(first: i64, last: i64, len: usize, direction: Direction) -> std::ops::Range<usize> {
-    let len = len as i64;
-    let from_front = |rank: i64| if rank < 0 { rank.saturating_add(len) } else { rank };
-    let (first, last) = (from_front(first).max(0), from_front(last).min(len - 1));
-    if first > last {
-        return 0..0;
-    }
-    let (first, last) = (first as usize, last as usize);
+    let ranks = index_range(first, last, len);
     match direction {
-        Direction::Forward => first..last + 1,
-        Direction::Reverse => len as usize - 1 - last..len as usize - first,
+        Direction::Forward => ranks,
+        Direction::Reverse => len - ranks.end..len - ranks.start,
     }
 }

@@ -1,5 +1,0 @@
-//! List commands.
-
-use super::Row;
-
-pub(super) const ROWS: &[Row] = &[];

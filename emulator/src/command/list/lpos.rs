@@ -1,0 +1,68 @@
+//! Where an element stands.
+
+use super::super::{Argv, Ctx, Outcome, integer, integer_within, is_word};
+use crate::error::{self, Error};
+use crate::keyspace::List;
+use crate::reply::Reply;
+
+/// `LPOS key element [RANK rank] [COUNT num-matches] [MAXLEN len]`
+pub(super) fn lpos(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    let options = Options::parse(&argv[3..])?;
+    let mut db = ctx.db();
+    let list = db.lookup_as::<List>(argv[1])?;
+    let matches = list.map_or_else(Vec::new, |list| options.find(list, argv[2]));
+    Ok(match options.count {
+        None => matches.first().copied().map_or(Reply::Nil, Reply::count),
+        Some(_) => Reply::Array(matches.into_iter().map(Reply::count).collect()),
+    })
+}
+
+struct Options {
+    /// The match to begin with; a negative one counts, and goes on, from the tail.
+    rank: i64,
+    /// How many matches are told: all of them if 0, the first alone and in no array if `None`.
+    count: Option<i64>,
+    /// How many elements are looked at: all of them if 0.
+    maxlen: usize,
+}
+
+impl Options {
+    fn parse(options: &Argv<'_>) -> Result<Options, Error> {
+        let mut parsed = Options { rank: 1, count: None, maxlen: 0 };
+        let (pairs, rest) = options.as_chunks::<2>();
+        for [option, value] in pairs {
+            match () {
+                () if is_word(option, "rank") => parsed.rank = integer(value)?,
+                () if is_word(option, "count") => {
+                    parsed.count = Some(integer_within(value, 0..=i64::MAX, error::COUNT_NEGATIVE)?);
+                }
+                () if is_word(option, "maxlen") => {
+                    parsed.maxlen = integer_within(value, 0..=i64::MAX, error::MAXLEN_NEGATIVE)? as usize;
+                }
+                () => return Err(error::SYNTAX),
+            }
+            if parsed.rank == 0 {
+                return Err(error::RANK_ZERO);
+            }
+        }
+        if rest.is_empty() { Ok(parsed) } else { Err(error::SYNTAX) }
+    }
+
+    fn find(&self, list: &List, wanted: &[u8]) -> Vec<usize> {
+        let looked_at = if self.maxlen == 0 { list.len() } else { self.maxlen.min(list.len()) };
+        let is_match = |idx: &usize| list[*idx] == wanted;
+        // The lowest rank has no positive counterpart. Redis then skips none and stops at none.
+        let limit = match self.count {
+            None => 1,
+            Some(0) => usize::MAX,
+            Some(_) if self.rank == i64::MIN => usize::MAX,
+            Some(count) => count as usize,
+        };
+        let skipped = self.rank.checked_abs().map_or(0, |rank| rank as usize - 1);
+        if self.rank > 0 {
+            (0..looked_at).filter(is_match).skip(skipped).take(limit).collect()
+        } else {
+            (list.len() - looked_at..list.len()).rev().filter(is_match).skip(skipped).take(limit).collect()
+        }
+    }
+}

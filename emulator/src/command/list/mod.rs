@@ -1,0 +1,208 @@
+//! List commands: elements and ranges here, what looks for an element or takes some off in files of their own.
+
+mod lpos;
+mod lmove;
+mod pop;
+
+use bytes::Bytes;
+
+use super::Flag::{DenyOom, Fast, MovableKeys, ReadOnly, Write};
+use super::{Argv, Ctx, KeySpec, Outcome, Row, index_range, integer, is_word};
+use crate::error::{self, Error};
+use crate::keyspace::{Class, Edit, List};
+use crate::reply::Reply;
+
+use lmove::{lmove, rpoplpush};
+use lpos::lpos;
+use pop::{lmpop, pop};
+
+const INSERTED: &[KeySpec] = &[KeySpec::one(&["RW", "insert"])];
+const LOOKED_AT: &[KeySpec] = &[KeySpec::one(&["RO", "access"])];
+const MOVED: &[KeySpec] = &[KeySpec::one(&["RW", "access", "delete"]), KeySpec::at(2, &["RW", "insert"])];
+const POPPED: &[KeySpec] = &[KeySpec::one(&["RW", "access", "delete"])];
+const SHORTENED: &[KeySpec] = &[KeySpec::one(&["RW", "delete"])];
+
+pub(super) const ROWS: &[Row] = &[
+    Row::new("lindex", 3, &[ReadOnly], lindex).keys(LOOKED_AT),
+    Row::new("linsert", 5, &[Write, DenyOom], linsert).keys(INSERTED),
+    Row::new("llen", 2, &[ReadOnly, Fast], llen).keys(&[KeySpec::one(&["RO"])]),
+    Row::new("lmove", 5, &[Write, DenyOom], lmove).keys(MOVED),
+    Row::new("lmpop", -4, &[Write, MovableKeys], lmpop)
+        .keys(&[KeySpec::numkeys(1, &["RW", "access", "delete"])]),
+    Row::new("lpop", -2, &[Write, Fast], |ctx, argv| pop(ctx, argv, End::Head)).keys(POPPED),
+    Row::new("lpos", -3, &[ReadOnly], lpos).keys(LOOKED_AT),
+    Row::new("lpush", -3, &[Write, DenyOom, Fast], |ctx, argv| push(ctx, argv, End::Head)).keys(INSERTED),
+    Row::new("lpushx", -3, &[Write, DenyOom, Fast], |ctx, argv| pushx(ctx, argv, End::Head)).keys(INSERTED),
+    Row::new("lrange", 4, &[ReadOnly], lrange).keys(LOOKED_AT),
+    Row::new("lrem", 4, &[Write], lrem).keys(SHORTENED),
+    Row::new("lset", 4, &[Write, DenyOom], lset).keys(&[KeySpec::one(&["RW", "update"])]),
+    Row::new("ltrim", 4, &[Write], ltrim).keys(SHORTENED),
+    Row::new("rpop", -2, &[Write, Fast], |ctx, argv| pop(ctx, argv, End::Tail)).keys(POPPED),
+    Row::new("rpoplpush", 3, &[Write, DenyOom], rpoplpush).keys(MOVED),
+    Row::new("rpush", -3, &[Write, DenyOom, Fast], |ctx, argv| push(ctx, argv, End::Tail)).keys(INSERTED),
+    Row::new("rpushx", -3, &[Write, DenyOom, Fast], |ctx, argv| pushx(ctx, argv, End::Tail)).keys(INSERTED),
+];
+
+/// An end of a list: what commands call left is its head.
+#[derive(Clone, Copy)]
+enum End {
+    Head,
+    Tail,
+}
+
+impl End {
+    /// `LEFT` or `RIGHT`
+    fn parse(arg: &[u8]) -> Result<End, Error> {
+        match () {
+            () if is_word(arg, "left") => Ok(End::Head),
+            () if is_word(arg, "right") => Ok(End::Tail),
+            () => Err(error::SYNTAX),
+        }
+    }
+
+    fn push(self, list: &mut List, element: Bytes) {
+        match self {
+            End::Head => list.push_front(element),
+            End::Tail => list.push_back(element),
+        }
+    }
+
+    /// Up to this many elements from here inwards.
+    fn take(self, list: &mut List, count: usize) -> Vec<Bytes> {
+        let count = count.min(list.len());
+        match self {
+            End::Head => list.drain(..count).collect(),
+            End::Tail => list.drain(list.len() - count..).rev().collect(),
+        }
+    }
+
+    fn peek(self, list: &List) -> Option<&Bytes> {
+        match self {
+            End::Head => list.front(),
+            End::Tail => list.back(),
+        }
+    }
+
+    /// The event of elements that were put here.
+    fn pushed(self) -> &'static str {
+        match self {
+            End::Head => "lpush",
+            End::Tail => "rpush",
+        }
+    }
+
+    /// The event of elements that were taken from here.
+    fn popped(self) -> &'static str {
+        match self {
+            End::Head => "lpop",
+            End::Tail => "rpop",
+        }
+    }
+}
+
+/// `LPUSH key element [element ...]`, and RPUSH
+fn push(ctx: &mut Ctx<'_>, argv: &Argv<'_>, end: End) -> Outcome {
+    Ok(push_all(ctx.db().edit_or_create::<List>(argv[1])?, &argv[2..], end))
+}
+
+/// `LPUSHX key element [element ...]`, and RPUSHX: nothing without the list
+fn pushx(ctx: &mut Ctx<'_>, argv: &Argv<'_>, end: End) -> Outcome {
+    let list = ctx.db().edit::<List>(argv[1])?;
+    Ok(list.map_or(Reply::Integer(0), |list| push_all(list, &argv[2..], end)))
+}
+
+fn push_all(mut edit: Edit<'_, List>, elements: &Argv<'_>, end: End) -> Reply {
+    let list = edit.write();
+    for element in elements {
+        end.push(list, Bytes::copy_from_slice(element));
+    }
+    let len = list.len();
+    edit.notify(Class::List, end.pushed());
+    Reply::count(len)
+}
+
+/// `LINDEX key index`
+fn lindex(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    let mut db = ctx.db();
+    let Some(list) = db.lookup_as::<List>(argv[1])? else { return Ok(Reply::Nil) };
+    let idx = locate(integer(argv[2])?, list.len());
+    Ok(Reply::bulk_or_nil(idx.map(|idx| list[idx].clone())))
+}
+
+/// `LINSERT key <BEFORE | AFTER> pivot element`: answers the new length, or -1 without the pivot
+fn linsert(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    let distance = match () {
+        () if is_word(argv[2], "before") => 0,
+        () if is_word(argv[2], "after") => 1,
+        () => return Err(error::SYNTAX),
+    };
+    let Some(mut edit) = ctx.db().edit::<List>(argv[1])? else { return Ok(Reply::Integer(0)) };
+    let Some(pivot) = edit.get().iter().position(|element| element == argv[3]) else {
+        return Ok(Reply::Integer(-1));
+    };
+    let list = edit.write();
+    list.insert(pivot + distance, Bytes::copy_from_slice(argv[4]));
+    let len = list.len();
+    edit.notify(Class::List, "linsert");
+    Ok(Reply::count(len))
+}
+
+/// `LLEN key`
+fn llen(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    Ok(Reply::count(ctx.db().lookup_as::<List>(argv[1])?.map_or(0, List::len)))
+}
+
+/// `LRANGE key start stop`
+fn lrange(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    let (start, stop) = (integer(argv[2])?, integer(argv[3])?);
+    let mut db = ctx.db();
+    let Some(list) = db.lookup_as::<List>(argv[1])? else { return Ok(Reply::Array(Vec::new())) };
+    let elements = list.range(index_range(start, stop, list.len()));
+    Ok(Reply::Array(elements.cloned().map(Reply::Bulk).collect()))
+}
+
+/// `LREM key count element`: the first ones, with a negative count the last ones, with 0 all of them
+fn lrem(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    let count = integer(argv[2])?;
+    let Some(mut edit) = ctx.db().edit::<List>(argv[1])? else { return Ok(Reply::Integer(0)) };
+    let found = edit.get().iter().filter(|element| *element == argv[3]).count();
+    let removed = if count == 0 { found } else { count.unsigned_abs().min(found as u64) as usize };
+    if removed == 0 {
+        return Ok(Reply::Integer(0));
+    }
+    let first = if count < 0 { found - removed } else { 0 };
+    let mut nth = 0..;
+    edit.write().retain(|element| {
+        element != argv[3] || !nth.next().is_some_and(|nth| (first..first + removed).contains(&nth))
+    });
+    edit.notify(Class::List, "lrem");
+    Ok(Reply::count(removed))
+}
+
+/// `LSET key index element`
+fn lset(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    let mut edit = ctx.db().edit::<List>(argv[1])?.ok_or(error::NO_SUCH_KEY)?;
+    let idx = locate(integer(argv[2])?, edit.get().len()).ok_or(error::INDEX_OUT_OF_RANGE)?;
+    edit.write()[idx] = Bytes::copy_from_slice(argv[3]);
+    edit.notify(Class::List, "lset");
+    Ok(Reply::OK)
+}
+
+/// `LTRIM key start stop`
+fn ltrim(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    let (start, stop) = (integer(argv[2])?, integer(argv[3])?);
+    let Some(mut edit) = ctx.db().edit::<List>(argv[1])? else { return Ok(Reply::OK) };
+    // A write even where all elements stay: Redis tells those who watch the key, too.
+    let list = edit.write();
+    let kept = index_range(start, stop, list.len());
+    list.truncate(kept.end);
+    list.drain(..kept.start);
+    edit.notify(Class::List, "ltrim");
+    Ok(Reply::OK)
+}
+
+/// The place of an index that may count from the tail: -1 is the last element.
+fn locate(index: i64, len: usize) -> Option<usize> {
+    let from_head = if index < 0 { index + len as i64 } else { index };
+    usize::try_from(from_head).ok().filter(|&idx| idx < len)
+}

@@ -1,5 +1,0 @@
-//! Set commands.
-
-use super::Row;
-
-pub(super) const ROWS: &[Row] = &[];
