@@ -51,9 +51,10 @@ pub(super) fn sintercard(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     Ok(Reply::count(if limit == 0 { len } else { len.min(limit) }))
 }
 
-/// Every key is looked at, also where the result is known before: one of the wrong kind is an error.
+/// Every key is looked at, also where the result is known before: one of the wrong kind is an error. A missing one is an event
+/// also for those that store.
 fn lookup(ctx: &mut Ctx<'_>, keys: &Argv<'_>) -> Result<SmallVec<[Set; 2]>, Error> {
-    let mut db = ctx.db();
+    let mut db = ctx.db().reading();
     keys.iter().map(|key| Ok(db.lookup_as::<Set>(key)?.cloned().unwrap_or_default())).collect()
 }
 
