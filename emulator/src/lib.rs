@@ -27,6 +27,7 @@ mod reply;
 pub mod resp;
 mod clock;
 mod glob;
+mod long_double;
 mod footprint;
 mod keyspace;
 mod script;
