@@ -65,7 +65,7 @@ texts! {
     LCS_TOO_LARGE = "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len";
     INCREMENT_NOT_FINITE = "ERR increment would produce NaN or Infinity";
     SAME_OBJECT = "ERR source and destination objects are the same";
-    BIT_OFFSET = "ERR offset is out of range";
+    OFFSET_OUT_OF_RANGE = "ERR offset is out of range";
     DB_NOT_AN_INT = "ERR value is out of range, value must between -2147483648 and 2147483647";
     DB_OUT_OF_RANGE = "ERR DB index is out of range";
     NESTED_MULTI = "ERR MULTI calls can not be nested";

@@ -34,19 +34,24 @@ transcripts! {
     expiry
     hash
     keys
+    keys_moved
     list
     lua_conversions
     lua_errors
     lua_sandbox
+    object
     protocol
     resp3
+    scan
     scripting
     server
     set
+    sort
     sorted_set
     sorted_set_ranges
     sorted_set_store
     string
+    string_parts
     transactions
 }
 

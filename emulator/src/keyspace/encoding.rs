@@ -7,8 +7,10 @@ use super::Value;
 const EMBSTR_BYTES_MAX: usize = 44;
 /// Longest string that can be an integer.
 const INTEGER_BYTES_MAX: usize = 20;
-/// `hash-max-listpack-entries`, `zset-max-listpack-entries`
-const LISTPACK_LEN_MAX: usize = 128;
+/// `hash-max-listpack-entries`
+const HASH_LISTPACK_LEN_MAX: usize = 512;
+/// `zset-max-listpack-entries`
+const ZSET_LISTPACK_LEN_MAX: usize = 128;
 /// `hash-max-listpack-value`, `zset-max-listpack-value`
 const LISTPACK_ITEM_BYTES_MAX: usize = 64;
 
@@ -33,12 +35,12 @@ impl Encoding {
             Value::String(text) => Encoding::of_text(text),
             Value::List(_) => Encoding::QuickList,
             Value::Set(set) => set.encoding(),
-            Value::Hash(hash) if hash.len() > LISTPACK_LEN_MAX => Encoding::HashTable,
+            Value::Hash(hash) if hash.len() > HASH_LISTPACK_LEN_MAX => Encoding::HashTable,
             Value::Hash(hash) if hash.iter().all(|(field, value)| is_short(field) && is_short(value)) => {
                 Encoding::ListPack
             }
             Value::Hash(_) => Encoding::HashTable,
-            Value::ZSet(zset) if zset.len() > LISTPACK_LEN_MAX => Encoding::SkipList,
+            Value::ZSet(zset) if zset.len() > ZSET_LISTPACK_LEN_MAX => Encoding::SkipList,
             Value::ZSet(zset) if zset.members().all(|member| is_short(member)) => Encoding::ListPack,
             Value::ZSet(_) => Encoding::SkipList,
         }

@@ -109,7 +109,10 @@ impl<'a> Options<'a> {
                     rest
                 }
                 [pattern, rest @ ..] if is_word(option, "by") => {
-                    options.by = Some(pattern);
+                    // Once told not to sort, Redis does not, whatever follows.
+                    if options.by.is_none_or(is_pattern) {
+                        options.by = Some(pattern);
+                    }
                     rest
                 }
                 [pattern, rest @ ..] if is_word(option, "get") => {
@@ -131,6 +134,11 @@ impl<'a> Options<'a> {
     }
 }
 
+/// Whether it leads to a key of each item. What does not says: do not sort.
+fn is_pattern(pattern: &[u8]) -> bool {
+    pattern.contains(&b'*')
+}
+
 /// The order of the items.
 enum By<'a> {
     /// That in which they are stored.
@@ -149,7 +157,7 @@ fn sorted(
 ) -> Result<Vec<Option<Bytes>>, Error> {
     let mut by = match options.by {
         None => By::Themselves,
-        Some(pattern) if pattern.contains(&b'*') => By::Pattern(pattern),
+        Some(pattern) if is_pattern(pattern) => By::Pattern(pattern),
         Some(_) => By::None,
     };
     let mut db = ctx.db().reading();

@@ -1,0 +1,119 @@
+//! `SET`, and the options that it shares with `GETEX`.
+
+use super::super::generic::expire::{From, Unit, deadline};
+use super::super::{Argv, Ctx, Outcome, integer, is_word};
+use super::{get, put};
+use crate::error::{self, Error};
+use crate::keyspace::Expiry;
+use crate::reply::Reply;
+
+/// `SET key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]`
+pub(super) fn set(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    let options = SetOptions::parse(&argv[3..])?;
+    let expiry = match options.expiry {
+        SetExpiry::None => Expiry::Never,
+        SetExpiry::Keep => Expiry::Keep,
+        SetExpiry::At(amount, unit, from) => Expiry::At(positive_deadline(ctx, amount, unit, from)?),
+    };
+    // GET answers the old value whether or not the new one is set; without it a SET that did nothing answers nil.
+    let (reply_if_set, reply_if_not) = if options.get {
+        let old = get(ctx, argv)?;
+        (old.clone(), old)
+    } else {
+        (Reply::OK, Reply::Nil)
+    };
+    let mut db = ctx.db();
+    let is_wanted = options.condition.is_none_or(|must_exist| db.lookup(argv[1]).is_some() == must_exist);
+    if !is_wanted {
+        return Ok(reply_if_not);
+    }
+    put(&mut db, argv[1], argv[2], expiry);
+    Ok(reply_if_set)
+}
+
+/// `SETEX key seconds value`
+pub(super) fn setex(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    set_with_time(ctx, argv, Unit::Seconds)
+}
+
+/// `PSETEX key milliseconds value`
+pub(super) fn psetex(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    set_with_time(ctx, argv, Unit::Millis)
+}
+
+fn set_with_time(ctx: &mut Ctx<'_>, argv: &Argv<'_>, unit: Unit) -> Outcome {
+    let deadline = positive_deadline(ctx, argv[2], unit, From::Now)?;
+    put(&mut ctx.db(), argv[1], argv[3], Expiry::At(deadline));
+    Ok(Reply::OK)
+}
+
+struct SetOptions<'a> {
+    /// NX is `Some(false)`, XX is `Some(true)`.
+    condition: Option<bool>,
+    get: bool,
+    expiry: SetExpiry<'a>,
+}
+
+enum SetExpiry<'a> {
+    None,
+    Keep,
+    At(&'a [u8], Unit, From),
+}
+
+impl SetExpiry<'_> {
+    /// The same option may be repeated, and the last one counts; two different ones contradict each other.
+    fn may_become(&self, unit: Unit, from: From) -> bool {
+        match self {
+            SetExpiry::None => true,
+            SetExpiry::Keep => false,
+            SetExpiry::At(_, old_unit, old_from) => (*old_unit, *old_from) == (unit, from),
+        }
+    }
+}
+
+impl<'a> SetOptions<'a> {
+    fn parse(mut options: &Argv<'a>) -> Result<SetOptions<'a>, Error> {
+        let mut parsed = SetOptions { condition: None, get: false, expiry: SetExpiry::None };
+        while let Some((option, rest)) = options.split_first() {
+            options = rest;
+            match option {
+                nx if is_word(nx, "nx") && parsed.condition != Some(true) => parsed.condition = Some(false),
+                xx if is_word(xx, "xx") && parsed.condition != Some(false) => parsed.condition = Some(true),
+                get if is_word(get, "get") => parsed.get = true,
+                keep if is_word(keep, "keepttl") && !matches!(parsed.expiry, SetExpiry::At(..)) => {
+                    parsed.expiry = SetExpiry::Keep;
+                }
+                other => match (expiry_option(other), rest.split_first()) {
+                    (Some((unit, from)), Some((amount, rest))) if parsed.expiry.may_become(unit, from) => {
+                        parsed.expiry = SetExpiry::At(amount, unit, from);
+                        options = rest;
+                    }
+                    _ => return Err(error::SYNTAX),
+                },
+            }
+        }
+        Ok(parsed)
+    }
+}
+
+/// EX, PX, EXAT and PXAT, which SET and GETEX share.
+pub(super) fn expiry_option(option: &[u8]) -> Option<(Unit, From)> {
+    match option {
+        ex if is_word(ex, "ex") => Some((Unit::Seconds, From::Now)),
+        px if is_word(px, "px") => Some((Unit::Millis, From::Now)),
+        exat if is_word(exat, "exat") => Some((Unit::Seconds, From::Epoch)),
+        pxat if is_word(pxat, "pxat") => Some((Unit::Millis, From::Epoch)),
+        _ => None,
+    }
+}
+
+pub(super) fn positive_deadline(
+    ctx: &mut Ctx<'_>,
+    amount: &[u8],
+    unit: Unit,
+    from: From,
+) -> Result<i64, Error> {
+    let amount = integer(amount)?;
+    let deadline = if amount > 0 { deadline(ctx, amount, unit, from) } else { None };
+    deadline.ok_or_else(|| error::invalid_expire(ctx.row.name))
+}
