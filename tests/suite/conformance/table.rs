@@ -10,8 +10,17 @@ use crate::redis_server;
 const NOT_IN_7_0: &[&str] = &["client|setinfo"];
 
 /// Answers that depend on the time, on chance, on the number of the connection, or on which commands there are.
-const ANSWERS_OF_ITS_OWN: &[&str] =
-    &["time", "hello", "client|id", "command", "command|count", "command|info", "command|list", "randomkey"];
+const ANSWERS_OF_ITS_OWN: &[&str] = &[
+    "time",
+    "hello",
+    "client|id",
+    "command",
+    "command|count",
+    "command|info",
+    "command|list",
+    "object|idletime",
+    "randomkey",
+];
 
 /// Fills a database with a key of every kind, named after it.
 const ONE_OF_EACH_KIND: &[&[&str]] = &[
