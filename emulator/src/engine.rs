@@ -144,11 +144,17 @@ pub struct ScriptHost {
     pub(crate) engine: Engine,
     pub(crate) client: Client,
     pub(crate) call: fn(&mut Engine, &mut Client, &[&[u8]], Rules) -> Reply,
+    /// Whether there is such a command.
+    pub(crate) knows: fn(&[&[u8]]) -> bool,
 }
 
 impl Host for ScriptHost {
     fn call(&mut self, argv: &[&[u8]], rules: Rules) -> Reply {
         self.client.protocol = rules.protocol;
         (self.call)(&mut self.engine, &mut self.client, argv, rules)
+    }
+
+    fn knows(&self, argv: &[&[u8]]) -> bool {
+        (self.knows)(argv)
     }
 }

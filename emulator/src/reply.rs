@@ -80,19 +80,24 @@ impl From<Result<Reply, Error>> for Reply {
 
 /// A float as Redis 7.0 prints one outside of RESP3: C's `%.17g`.
 pub fn format_double(value: f64) -> String {
-    const DIGITS: i32 = 17;
+    format_significant(value, 17)
+}
+
+/// A float with so many significant digits at most: C's `%.*g`.
+pub fn format_significant(value: f64, n_digits: usize) -> String {
     if value.is_nan() {
         return if value.is_sign_negative() { "-nan" } else { "nan" }.into();
     }
     if value.is_infinite() {
         return if value > 0.0 { "inf" } else { "-inf" }.into();
     }
-    // `{:e}` gives 17 correctly rounded digits and the exponent that decides between the two styles of %g.
-    let scientific = format!("{:.*e}", DIGITS as usize - 1, value);
+    // `{:e}` gives correctly rounded digits and the exponent that decides between the two styles of %g.
+    let scientific = format!("{:.*e}", n_digits - 1, value);
     let (mantissa, exponent) = scientific.split_once('e').expect("{:e} prints an exponent");
     let exponent: i32 = exponent.parse().expect("{:e} prints a decimal exponent");
-    if (-4..DIGITS).contains(&exponent) {
-        let fixed = format!("{:.*}", (DIGITS - 1 - exponent) as usize, value);
+    let last = n_digits as i32 - 1;
+    if (-4..=last).contains(&exponent) {
+        let fixed = format!("{:.*}", (last - exponent) as usize, value);
         trim_fraction(&fixed).to_owned()
     } else {
         let sign = if exponent < 0 { '-' } else { '+' };

@@ -36,9 +36,13 @@ transcripts! {
     keys
     keys_moved
     list
+    lua_bit
+    lua_cjson
+    lua_cmsgpack
     lua_conversions
     lua_errors
     lua_sandbox
+    lua_struct
     object
     protocol
     resp3

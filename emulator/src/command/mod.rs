@@ -361,6 +361,13 @@ pub fn call(engine: &mut Engine, client: &mut Client, argv: &Argv<'_>) -> Reply 
     reply
 }
 
+/// Whether there is such a command, and such a subcommand of it if there is an argument that could be one.
+pub(crate) fn is_known(argv: &Argv<'_>) -> bool {
+    lookup(argv[0]).is_some_and(|(row, _)| {
+        row.subcommands.is_empty() || argv.get(1).is_none_or(|name| subcommand(row, name).is_some())
+    })
+}
+
 /// Runs one command that a script calls, inside the execution of the script.
 pub(crate) fn call_from_script(
     engine: &mut Engine,
@@ -371,11 +378,7 @@ pub(crate) fn call_from_script(
     let row = match resolve(argv) {
         Ok(row) => row,
         Err(_) => {
-            let (known, _) = lookup(argv[0]).unzip();
-            let is_known = known.is_some_and(|row| {
-                row.subcommands.is_empty() || argv.get(1).is_none_or(|name| subcommand(row, name).is_some())
-            });
-            return Reply::Error(Error::from_static(if is_known {
+            return Reply::Error(Error::from_static(if is_known(argv) {
                 "ERR Wrong number of args calling Redis command from script"
             } else {
                 "ERR Unknown Redis command called from script"

@@ -1,7 +1,7 @@
 //! Scripting commands: EVAL, EVALSHA, SCRIPT.
 
 use super::Flag::{MovableKeys, NoMandatoryKeys, NoScript, SkipMonitor, Stale};
-use super::{Argv, Ctx, KeySpec, Outcome, Row, call_from_script, integer, is_word};
+use super::{Argv, Ctx, KeySpec, Outcome, Row, call_from_script, integer, is_known, is_word};
 use crate::client::Client;
 use crate::engine::ScriptHost;
 use crate::error;
@@ -65,7 +65,12 @@ fn keys_and_args<'a, 'b>(argv: &'a Argv<'b>) -> Result<(&'a Argv<'b>, &'a Argv<'
 fn invoke(ctx: &mut Ctx<'_>, sha: &Sha, keys: &Argv<'_>, args: &Argv<'_>) -> Reply {
     let mut scripts = std::mem::take(&mut ctx.engine.scripts);
     let client = Client { id: ctx.client.id, db: ctx.client.db, ..Client::default() };
-    let host = Box::new(ScriptHost { engine: std::mem::take(ctx.engine), client, call: call_from_script });
+    let host = Box::new(ScriptHost {
+        engine: std::mem::take(ctx.engine),
+        client,
+        call: call_from_script,
+        knows: is_known,
+    });
     let (host, reply) = scripts.run(sha, keys, args, host);
     *ctx.engine = host.engine;
     ctx.engine.scripts = scripts;

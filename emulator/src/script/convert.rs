@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use mlua::{Lua, Table, Value};
 
+use super::args::truncate;
 use crate::error::Error;
 use crate::reply::{Reply, format_double};
 use crate::resp::Protocol;
@@ -137,9 +138,4 @@ fn table_to_reply(table: &Table, protocol: Protocol, depth: usize) -> Reply {
         Ok(item) => Some(convert(&item)),
     });
     Reply::Array(items.collect())
-}
-
-/// C's conversion of a double to a 64-bit integer: towards zero, and the smallest integer for what does not fit.
-fn truncate(value: f64) -> i64 {
-    if value.abs() < 9_223_372_036_854_775_808.0 { value as i64 } else { i64::MIN }
 }

@@ -4,7 +4,11 @@
 //! <https://redis.io/docs/latest/develop/programmability/lua-api/>
 
 mod shebang;
+mod args;
 mod convert;
+mod library;
+mod random;
+mod redis;
 mod native;
 
 use std::marker::PhantomData;
@@ -22,7 +26,9 @@ use crate::reply::Reply;
 use crate::resp::Protocol;
 
 use convert::to_reply;
-use native::{Raised, Random, natives};
+use library::JsonConfig;
+use native::{Raised, natives};
+use random::Random;
 use shebang::Shebang;
 
 /// Instructions that one script may take: about a second. An endless loop is an error and not a hang.
@@ -42,6 +48,9 @@ const BINARY_CHUNK: u8 = 27;
 pub trait Host: Send + 'static {
     /// Runs one command and gives its reply; refuses what scripts, or this one, may not call.
     fn call(&mut self, argv: &[&[u8]], rules: Rules) -> Reply;
+
+    /// Whether there is such a command.
+    fn knows(&self, argv: &[&[u8]]) -> bool;
 }
 
 /// What holds for the commands that a script calls.
@@ -106,6 +115,9 @@ impl<H: Host> Scripts<H> {
     /// Forgets every script. What was compiled stays with the Lua state, where no client can see it.
     pub fn flush(&mut self) {
         self.known.clear();
+        if let Some(vm) = &self.vm {
+            vm.json.reset();
+        }
     }
 
     /// Runs a known script, and gives the host back with what the script returned.
@@ -134,6 +146,8 @@ struct Vm {
     /// Of the sandbox: calls a script with its keys and arguments, and says where it failed.
     run_script: Function,
     compiled: IndexMap<Sha, Compiled, Hasher>,
+    /// What scripts told `cjson`.
+    json: JsonConfig,
 }
 
 struct Compiled {
@@ -159,7 +173,8 @@ impl Vm {
             random: Random::default(),
             instructions: 0,
         });
-        let native = natives::<H>(&lua)?;
+        let json = JsonConfig::default();
+        let native = natives::<H>(&lua, &json)?;
         let sandbox: Function = lua.load(SANDBOX).set_name(SANDBOX_NAME).into_function()?;
         let (globals, run_script): (Table, Function) = sandbox.call(native)?;
         lua.set_globals(globals)?;
@@ -175,7 +190,7 @@ impl Vm {
             }
             Ok(VmState::Continue)
         })?;
-        Ok(Vm { lua, run_script, compiled: IndexMap::default() })
+        Ok(Vm { lua, run_script, compiled: IndexMap::default(), json })
     }
 
     fn compile(&mut self, sha: &Sha, source: &[u8]) -> Result<&Compiled, Error> {

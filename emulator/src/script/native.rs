@@ -1,88 +1,89 @@
-//! What Rust provides to the sandbox: running commands, random numbers, and the errors of both.
+//! What Rust provides to the sandbox: Lua's own functions where they need help, and the errors of all.
+//!
+//! What may fail must stand here: a script that ends with `return redis.call(…)` leaves no frame behind for a Lua function to
+//! tell the line of, but it does for one of Rust.
 
-use mlua::{Error as LuaError, ExternalError as _, Lua, MultiValue, Table, Value};
-use smallvec::SmallVec;
+use mlua::{Error as LuaError, Function, Lua, MultiValue, Table, Value};
 
-use super::convert::{Argument, argument, to_lua};
-use super::{Host, Running, SANDBOX_NAME, running, sha1_hex};
+use super::args::{raise, raise_bare};
+use super::library::{CONTENTS, JsonConfig, NEXT, libraries};
+use super::random::{random, randomseed};
+use super::redis::redis;
+use super::{Host, SANDBOX_NAME};
 use crate::error::Error;
-use crate::reply::Reply;
-use crate::resp::Protocol;
 
 /// How far up the stack the line of an error is looked for.
 const LEVELS_MAX: usize = 8;
 
-/// What the sandbox cannot do itself. What may fail must stand here: a script that ends with `return redis.call(…)` leaves
-/// no frame behind for a Lua function to tell the line of, but it does for one of Rust.
-pub(super) fn natives<H: Host>(lua: &Lua) -> mlua::Result<Table> {
+/// Errors that Lua's core raises, which tells no line when a function of C made the mistake.
+const WITHOUT_LINE: &[&str] = &["table index is ", "invalid key to "];
+
+/// What the sandbox cannot do itself.
+pub(super) fn natives<H: Host>(lua: &Lua, json: &JsonConfig) -> mlua::Result<Table> {
     let native = lua.create_table()?;
-    native.set(
-        "call",
-        lua.create_function(|lua, args: MultiValue| match call_command::<H>(lua, &args) {
-            (Reply::Error(error), _) => Err(Raised::Table(error).into_lua_err()),
-            (reply, protocol) => to_lua(lua, &reply, protocol),
-        })?,
-    )?;
-    native.set(
-        "pcall",
-        lua.create_function(|lua, args: MultiValue| {
-            let (reply, protocol) = call_command::<H>(lua, &args);
-            let value = to_lua(lua, &reply, protocol)?;
-            if let (Reply::Error(_), Value::Table(error)) = (&reply, &value) {
-                error.raw_set("ignore_error_stats_update", true)?;
-            }
-            Ok(value)
-        })?,
-    )?;
-    native.set(
-        "sha1hex",
-        lua.create_function(|lua, args: MultiValue| {
-            if args.len() != 1 {
-                let error = Error::from_static("ERR wrong number of arguments");
-                return Err(Raised::Table(error).into_lua_err());
-            }
-            lua.create_string(sha1_hex(argument(&args[0]).as_deref().unwrap_or_default()))
-        })?,
-    )?;
-    native.set(
-        "setresp",
-        lua.create_function(|lua, version: f64| {
-            let protocol = if version == 3.0 { Protocol::Resp3 } else { Protocol::Resp2 };
-            running::<H>(lua).rules.protocol = protocol;
-            Ok(())
-        })?,
-    )?;
+    let contents = lua.create_table()?;
+    lua.set_named_registry_value(CONTENTS, &contents)?;
+    lua.set_named_registry_value(NEXT, lua.globals().get::<Function>("next")?)?;
+    native.set("redis", redis::<H>(lua)?)?;
+    native.set("libraries", libraries(lua, json)?)?;
     native.set("random", lua.create_function(|lua, bounds: MultiValue| random::<H>(lua, &bounds))?)?;
-    native.set(
-        "randomseed",
-        lua.create_function(|lua, args: MultiValue| {
-            let seed = check_int(lua, "randomseed", &args, 0)?;
-            running::<H>(lua).random = Random::from_seed(seed as u32);
+    native.set("randomseed", lua.create_function(|lua, args: MultiValue| randomseed::<H>(lua, &args))?)?;
+    for (name, access) in [
+        ("relay", (|_, _| Ok(())) as Access),
+        ("relay_read", |contents, args| {
+            if let Some(table) = args.front_mut()
+                && let seen @ Value::Table(_) = contents.raw_get(&*table)?
+            {
+                *table = seen;
+            }
             Ok(())
-        })?,
-    )?;
+        }),
+        ("relay_write", |contents, args| match args.front() {
+            Some(table @ Value::Table(_)) if contents.contains_key(table)? => {
+                Err(raise_bare("Attempt to modify a readonly table"))
+            }
+            _ => Ok(()),
+        }),
+    ] {
+        let contents = contents.clone();
+        let make = move |lua: &Lua, function: Function| {
+            let contents = contents.clone();
+            lua.create_function(move |lua, args| relay(lua, &function, &contents, access, args))
+        };
+        native.set(name, lua.create_function(make)?)?;
+    }
+    native.set("contents", contents)?;
     native.set("unwrap", lua.create_function(unwrap)?)?;
     native.set("locate", lua.create_function(|lua, error: Value| locate(lua, error))?)?;
     Ok(native)
 }
 
-/// Runs a command, and gives its reply with the protocol in whose types the script wants to see it.
-fn call_command<H: Host>(lua: &Lua, args: &MultiValue) -> (Reply, Protocol) {
-    let argv: Option<SmallVec<[Argument; 8]>> = args.iter().map(argument).collect();
-    let argv: Option<SmallVec<[&[u8]; 8]>> =
-        argv.as_ref().map(|argv| argv.iter().map(|arg| &**arg).collect());
-    let mut running = running::<H>(lua);
-    let Running { host, rules, .. } = &mut *running;
-    let reply = match argv.as_deref() {
-        Some([]) => Reply::Error(Error::from_static(
-            "ERR Please specify at least one argument for this redis lib call",
-        )),
-        None => Reply::Error(Error::from_static(
-            "ERR Lua redis lib command arguments must be strings or integers",
-        )),
-        Some(argv) => host.as_mut().expect("commands are called while a script runs").call(argv, *rules),
+/// What becomes of a read-only table that is a function's first argument.
+type Access = fn(&Table, &mut MultiValue) -> mlua::Result<()>;
+
+/// Calls a function of Lua or of the sandbox as if it stood in place of this one: its errors tell the line of the script.
+fn relay(
+    lua: &Lua,
+    function: &Function,
+    contents: &Table,
+    access: Access,
+    mut args: MultiValue,
+) -> mlua::Result<MultiValue> {
+    access(contents, &mut args)?;
+    let message = match function.call::<MultiValue>(args) {
+        Err(LuaError::RuntimeError(message)) => message,
+        other => return other,
     };
-    (reply, rules.protocol)
+    let message = message.split("\nstack traceback:").next().unwrap_or_default();
+    let message = match message.strip_prefix("sandbox:").and_then(|rest| rest.split_once(": ")) {
+        Some((_, rest)) => rest,
+        None => message,
+    };
+    if WITHOUT_LINE.iter().any(|begin| message.starts_with(begin)) {
+        return Err(raise_bare(message));
+    }
+    let name = lua.inspect_stack(0, |frame| frame.names().name.map(std::borrow::Cow::into_owned)).flatten();
+    Err(raise(lua, message.replacen("'?'", &format!("'{}'", name.as_deref().unwrap_or("?")), 1)))
 }
 
 /// An error that a native function raises.
@@ -91,14 +92,14 @@ pub(super) enum Raised {
     /// `{err = '…'}`
     Table(Error),
     /// A string, as Lua's own functions raise it.
-    Text(String),
+    Text(Vec<u8>),
 }
 
 impl std::fmt::Display for Raised {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Raised::Table(error) => error.fmt(f),
-            Raised::Text(text) => f.write_str(text),
+            Raised::Text(text) => f.write_str(&String::from_utf8_lossy(text)),
         }
     }
 }
@@ -157,64 +158,4 @@ fn locate(lua: &Lua, error: Value) -> mlua::Result<Table> {
         }
     }
     Ok(table)
-}
-
-/// `drand48`'s generator, which Redis puts behind `math.random`. Here every script begins as the first one of a server does,
-/// so that no script can tell what ran before it.
-pub(super) struct Random(u64);
-
-impl Default for Random {
-    fn default() -> Random {
-        Random(0x1234_ABCD_330E)
-    }
-}
-
-impl Random {
-    fn from_seed(seed: u32) -> Random {
-        Random(u64::from(seed) << 16 | 0x330E)
-    }
-
-    /// The next number from 0 up to, but not including, 1.
-    fn draw(&mut self) -> f64 {
-        const MODULUS: u32 = i32::MAX as u32;
-        self.0 = self.0.wrapping_mul(0x5_DEEC_E66D).wrapping_add(0xB) & ((1 << 48) - 1);
-        f64::from((self.0 >> 17) as u32 % MODULUS) / f64::from(MODULUS)
-    }
-}
-
-/// `math.random([m [, n]])`
-fn random<H: Host>(lua: &Lua, bounds: &MultiValue) -> mlua::Result<f64> {
-    let drawn = running::<H>(lua).random.draw();
-    let (low, high) = match bounds.len() {
-        0 => return Ok(drawn),
-        1 => (1, check_int(lua, "random", bounds, 0)?),
-        2 => (check_int(lua, "random", bounds, 0)?, check_int(lua, "random", bounds, 1)?),
-        _ => return Err(raise_text(lua, "wrong number of arguments")),
-    };
-    if low > high {
-        let text = format!("bad argument #{} to 'random' (interval is empty)", bounds.len());
-        return Err(raise_text(lua, &text));
-    }
-    let (low, high) = (f64::from(low), f64::from(high));
-    Ok((drawn * (high - low + 1.0)).floor() + low)
-}
-
-/// C's `luaL_checkint`: a number, or text that is one, cut down to 32 bits.
-fn check_int(lua: &Lua, function: &str, args: &MultiValue, idx: usize) -> mlua::Result<i32> {
-    let value = args.get(idx).cloned();
-    let number = lua.coerce_number(value.clone().unwrap_or(Value::Nil))?;
-    number.map(|number| number as i64 as i32).ok_or_else(|| {
-        let got = value.map_or("no value", |value| value.type_name());
-        let place = idx + 1;
-        raise_text(lua, &format!("bad argument #{place} to '{function}' (number expected, got {got})"))
-    })
-}
-
-/// An error with the line of the caller in front, as Lua's own functions raise it.
-fn raise_text(lua: &Lua, text: &str) -> LuaError {
-    let place = lua.inspect_stack(1, |frame| {
-        let source = frame.source().short_src.unwrap_or_default().into_owned();
-        frame.current_line().map(|line| format!("{source}:{line}: "))
-    });
-    Raised::Text(place.flatten().unwrap_or_default() + text).into_lua_err()
 }

@@ -2,14 +2,13 @@
 -- `native` holds what Rust provides. Returns the globals, and the function that runs a compiled script.
 local native = ...
 
-local error, pcall, xpcall, select, type = error, pcall, xpcall, select, type
-local tonumber, tostring = tonumber, tostring
-local next, rawget, rawset, getmetatable, setmetatable = next, rawget, rawset, getmetatable, setmetatable
+local error, pcall, xpcall, select, type, tostring = error, pcall, xpcall, select, type, tostring
+local getmetatable, setmetatable, load, loadstring = getmetatable, setmetatable, load, loadstring
 
 local READONLY = 'Attempt to modify a readonly table'
 
 -- Lua 5.1 has no read-only tables: a script gets an empty proxy of each, and what could see the difference is replaced.
-local contents_of = setmetatable({}, { __mode = 'k' })
+local contents_of = setmetatable(native.contents, { __mode = 'k' })
 
 local function protect(contents)
   local proxy = setmetatable({}, {
@@ -18,27 +17,6 @@ local function protect(contents)
   })
   contents_of[proxy] = contents
   return proxy
-end
-
-local function see_through(t)
-  return contents_of[t] or t
-end
-
-local function check_writable(t)
-  if contents_of[t] then error(READONLY, 0) end
-end
-
--- A built-in function called under this name: its errors tell the line of the script and not ours.
-local function relay(name, ok, ...)
-  if ok then return ... end
-  local err = ...
-  if type(err) == 'string' then err = err:gsub("'%?'", "'" .. name .. "'", 1) end
-  error(err, 3)
-end
-
--- A failed command, or a call of `redis.*` that is wrong.
-local function fail(text)
-  error({ err = text }, 0)
 end
 
 local globals = {}
@@ -51,11 +29,7 @@ end
 
 math.random, math.randomseed = native.random, native.randomseed
 
-local insert = table.insert
-function table.insert(t, ...)
-  check_writable(t)
-  return relay('insert', pcall(insert, t, ...))
-end
+table.insert = native.relay_write(table.insert)
 
 local function resumed(ok, ...)
   if ok then return true, ... end
@@ -64,15 +38,24 @@ end
 local resume = coroutine.resume
 function coroutine.resume(...) return resumed(resume(...)) end
 
+local function unwrapped(ok, ...)
+  if ok then return ... end
+  local err = native.unwrap((...))
+  error(err, type(err) == 'string' and 3 or 0)
+end
+local create = coroutine.create
+coroutine.wrap = native.relay(function(body)
+  local thread = create(body)
+  return function(...) return unwrapped(resume(thread, ...)) end
+end)
+
 for _, name in ipairs { 'coroutine', 'math', 'string', 'table' } do
   globals[name] = protect(_G[name])
 end
 getmetatable('').__metatable = protect { __index = globals.string }
 
-local redis = {
-  call = native.call,
-  pcall = native.pcall,
-  sha1hex = native.sha1hex,
+local redis = native.redis
+for name, value in pairs {
   LOG_DEBUG = 0,
   LOG_VERBOSE = 1,
   LOG_NOTICE = 2,
@@ -84,94 +67,34 @@ local redis = {
   REPL_ALL = 3,
   REDIS_VERSION = '7.0.15',
   REDIS_VERSION_NUM = 0x0007000f,
-}
+} do
+  redis[name] = value
+end
 globals.redis = protect(redis)
-
-local function is_one_string(...)
-  return select('#', ...) == 1 and type((...)) == 'string'
+for name, library in pairs(native.libraries) do
+  globals[name] = protect(library)
 end
 
-function redis.error_reply(...)
-  if not is_one_string(...) then return { err = 'ERR wrong number or type of arguments' } end
-  local text = (...):match('^%-?(%Z*)')
-  local code, message = text:match('^([^ ]*) (.*)$')
-  if not code then code, message = 'ERR', text end
-  return { err = code .. ' ' .. message:match('^[\r\n]*(.-)[\r\n]*$') }
+for name, builtin in pairs { next = next, pairs = pairs, rawget = rawget } do
+  globals[name] = native.relay_read(builtin)
+end
+for name, builtin in pairs { rawset = rawset, setmetatable = setmetatable } do
+  globals[name] = native.relay_write(builtin)
 end
 
-function redis.status_reply(...)
-  if not is_one_string(...) then return { err = 'ERR wrong number or type of arguments' } end
-  return { ok = (...) }
-end
-
-function redis.setresp(...)
-  if select('#', ...) ~= 1 then fail('ERR redis.setresp() requires one argument.') end
-  local version = tonumber((...))
-  if version ~= 2 and version ~= 3 then fail('ERR RESP version must be 2 or 3.') end
-  native.setresp(version)
-end
-
-function redis.log(...)
-  local level = ...
-  if select('#', ...) < 2 then fail('ERR redis.log() requires two arguments or more.') end
-  if type(level) ~= 'number' then fail('ERR First argument must be a number (log level).') end
-  if level < redis.LOG_DEBUG or level > redis.LOG_WARNING then fail('ERR Invalid debug level.') end
-end
-
--- There are no replicas that a script could keep its writes from.
-function redis.set_repl(...)
-  if select('#', ...) ~= 1 then fail('ERR redis.set_repl() requires two arguments.') end
-  local flags = tonumber((...)) or 0
-  if flags < redis.REPL_NONE or flags > redis.REPL_ALL then
-    fail('ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.')
-  end
-end
-
-function redis.replicate_commands() return true end
-function redis.breakpoint() return false end
-function redis.debug() end
-
--- There is one user, who may do everything that there is to do.
-function redis.acl_check_cmd(name, ...)
-  if name == nil then fail('ERR Please specify at least one argument for this redis.acl_check_cmd() call') end
-  local infos = native.pcall('COMMAND', 'INFO', name)
-  if not infos[1] then fail('ERR Invalid command passed to redis.acl_check_cmd()') end
-  return true
-end
-
-function globals.next(t, ...) return relay('next', pcall(next, see_through(t), ...)) end
-function globals.rawget(t, ...) return relay('rawget', pcall(rawget, see_through(t), ...)) end
-
-function globals.pairs(t)
-  if type(t) ~= 'table' then
-    error(("bad argument #1 to 'pairs' (table expected, got %s)"):format(t == nil and 'nil' or type(t)), 2)
-  end
-  return next, see_through(t), nil
-end
-
-function globals.rawset(t, ...)
-  check_writable(t)
-  return relay('rawset', pcall(rawset, t, ...))
-end
-
-function globals.setmetatable(t, ...)
-  check_writable(t)
-  return relay('setmetatable', pcall(setmetatable, t, ...))
-end
-
-function globals.loadstring(chunk, ...)
+globals.loadstring = native.relay(function(chunk, ...)
   if type(chunk) == 'string' and chunk:byte(1) == 27 then return nil, "unexpected symbol near 'char(27)'" end
-  return relay('loadstring', pcall(loadstring, chunk, ...))
-end
+  return loadstring(chunk, ...)
+end)
 
-function globals.load(reader, ...)
+globals.load = native.relay(function(reader, ...)
   local function text_only()
     local part = reader()
     if type(part) == 'string' and part:byte(1) == 27 then error("unexpected symbol near 'char(27)'", 0) end
     return part
   end
-  return relay('load', pcall(load, type(reader) == 'function' and text_only or reader, ...))
-end
+  return load(type(reader) == 'function' and text_only or reader, ...)
+end)
 
 -- Redis's own pcall: of a failed command the caller sees the text alone.
 local function caught(ok, ...)
@@ -179,7 +102,10 @@ local function caught(ok, ...)
   local err = native.unwrap((...))
   return false, type(err) == 'table' and err.err or err
 end
-function globals.pcall(...) return caught(pcall(...)) end
+function globals.pcall(...)
+  if select('#', ...) == 0 then return false, 'attempt to call a boolean value' end
+  return caught(pcall(...))
+end
 
 function globals.xpcall(f, handler)
   return xpcall(f, function(err) return handler(native.unwrap(err)) end)
@@ -194,12 +120,12 @@ setmetatable(globals, metatable_of_globals)
 globals._G = protect(globals)
 
 local shown_metatable = protect(metatable_of_globals)
-function globals.getmetatable(...)
+globals.getmetatable = native.relay(function(...)
   local t = ...
   if t == globals._G then return shown_metatable end
   if contents_of[t] then return nil end
-  return relay('getmetatable', pcall(getmetatable, ...))
-end
+  return getmetatable(...)
+end)
 
 return globals._G, function(script, keys, args)
   globals.KEYS, globals.ARGV = keys, args

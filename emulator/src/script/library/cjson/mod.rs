@@ -1,0 +1,160 @@
+//! `cjson`: JSON. <https://github.com/mpx/lua-cjson>
+//!
+//! Neither numbers nor nesting, errors or the order of keys are those of a common JSON library, and each is seen by scripts:
+//! hence a reader and a writer of our own.
+
+mod decode;
+mod encode;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use mlua::{IntoLuaMulti, Lua, MultiValue, Table, Value};
+
+use crate::script::args::Args;
+
+/// Largest number of digits of a number.
+const PRECISION_MAX: i32 = 14;
+const OFF_ON: &[&str] = &["off", "on"];
+const OFF_ON_NULL: &[&str] = &["off", "on", "null"];
+
+/// What one instance of the library was told. It stays so from script to script.
+#[derive(Clone, Default)]
+pub struct Config(Arc<Mutex<Settings>>);
+
+#[derive(Clone, Copy)]
+struct Settings {
+    sparse_convert: usize,
+    sparse_ratio: i32,
+    sparse_safe: i32,
+    encode_depth_max: i32,
+    decode_depth_max: i32,
+    encode_invalid: usize,
+    decode_invalid: usize,
+    keep_buffer: usize,
+    precision: i32,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            sparse_convert: 0,
+            sparse_ratio: 2,
+            sparse_safe: 10,
+            encode_depth_max: 1000,
+            decode_depth_max: 1000,
+            encode_invalid: 0,
+            decode_invalid: 1,
+            keep_buffer: 1,
+            precision: PRECISION_MAX,
+        }
+    }
+}
+
+impl Config {
+    /// Back to how Redis starts.
+    pub fn reset(&self) {
+        *self.lock() = Settings::default();
+    }
+
+    fn get(&self) -> Settings {
+        *self.lock()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Settings> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The library, with its functions in the order in which Redis has them: `pairs` shows it.
+pub(super) fn library(lua: &Lua, config: &Config) -> mlua::Result<Table> {
+    let table = lua.create_table()?;
+    let set = |name, function: fn(&Args<'_>, &Settings) -> mlua::Result<Value>| {
+        let config = config.clone();
+        let function = move |lua: &Lua, args: MultiValue| {
+            let args = Args::new(lua, &args);
+            if args.len() == 1 {
+                function(&args, &config.get())
+            } else {
+                Err(args.error(1, "expected 1 argument"))
+            }
+        };
+        table.raw_set(name, lua.create_function(function)?)
+    };
+    set("encode", encode::encode)?;
+    set("decode", decode::decode)?;
+    setting(lua, &table, config, "encode_sparse_array", 3, |args, settings| {
+        Ok((
+            choice(args, 1, &mut settings.sparse_convert, OFF_ON)?,
+            integer(args, 2, &mut settings.sparse_ratio, 0, i32::MAX)?,
+            integer(args, 3, &mut settings.sparse_safe, 0, i32::MAX)?,
+        ))
+    })?;
+    setting(lua, &table, config, "encode_max_depth", 1, |args, settings| {
+        integer(args, 1, &mut settings.encode_depth_max, 1, i32::MAX)
+    })?;
+    setting(lua, &table, config, "decode_max_depth", 1, |args, settings| {
+        integer(args, 1, &mut settings.decode_depth_max, 1, i32::MAX)
+    })?;
+    setting(lua, &table, config, "encode_number_precision", 1, |args, settings| {
+        integer(args, 1, &mut settings.precision, 1, PRECISION_MAX)
+    })?;
+    setting(lua, &table, config, "encode_keep_buffer", 1, |args, settings| {
+        choice(args, 1, &mut settings.keep_buffer, OFF_ON)
+    })?;
+    setting(lua, &table, config, "encode_invalid_numbers", 1, |args, settings| {
+        choice(args, 1, &mut settings.encode_invalid, OFF_ON_NULL)
+    })?;
+    setting(lua, &table, config, "decode_invalid_numbers", 1, |args, settings| {
+        choice(args, 1, &mut settings.decode_invalid, OFF_ON)
+    })?;
+    table.raw_set("new", lua.create_function(|lua, _: MultiValue| library(lua, &Config::default()))?)?;
+    table.raw_set("null", Value::NULL)?;
+    table.raw_set("_NAME", "cjson")?;
+    table.raw_set("_VERSION", "2.1.0")?;
+    Ok(table)
+}
+
+/// A function that changes settings, where it has arguments, and says what they are now.
+fn setting<R: IntoLuaMulti + 'static>(
+    lua: &Lua,
+    table: &Table,
+    config: &Config,
+    name: &str,
+    args_max: usize,
+    change: fn(&Args<'_>, &mut Settings) -> mlua::Result<R>,
+) -> mlua::Result<()> {
+    let config = config.clone();
+    let function = lua.create_function(move |lua, args: MultiValue| {
+        let args = Args::new(lua, &args);
+        if args.len() > args_max {
+            return Err(args.error(args_max + 1, "found too many arguments"));
+        }
+        change(&args, &mut config.lock())
+    })?;
+    table.raw_set(name, function)
+}
+
+fn integer(args: &Args<'_>, place: usize, setting: &mut i32, min: i32, max: i32) -> mlua::Result<i32> {
+    if !args.is_nil(place) {
+        let value = args.int(place)?;
+        if !(min..=max).contains(&value) {
+            return Err(args.error(1, format!("expected integer between {min} and {max}")));
+        }
+        *setting = value;
+    }
+    Ok(*setting)
+}
+
+/// One of these words; the first two of them also as a boolean.
+fn choice(args: &Args<'_>, place: usize, setting: &mut usize, words: &[&'static str]) -> mlua::Result<Value> {
+    match args.get(place) {
+        None | Some(Value::Nil) => {}
+        Some(Value::Boolean(yes)) => *setting = usize::from(*yes),
+        Some(_) => *setting = args.option(place, words)?,
+    }
+    match *setting {
+        0 => Ok(Value::Boolean(false)),
+        1 => Ok(Value::Boolean(true)),
+        word => Ok(Value::String(args.lua.create_string(words[word])?)),
+    }
+}

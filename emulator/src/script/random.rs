@@ -1,0 +1,53 @@
+//! `math.random` and `math.randomseed`.
+
+use mlua::{Lua, MultiValue};
+
+use super::args::{Args, raise};
+use super::{Host, running};
+
+/// `drand48`'s generator, which Redis puts behind `math.random`. Here every script begins as the first one of a server does,
+/// so that no script can tell what ran before it.
+pub(super) struct Random(u64);
+
+impl Default for Random {
+    fn default() -> Random {
+        Random(0x1234_ABCD_330E)
+    }
+}
+
+impl Random {
+    fn from_seed(seed: u32) -> Random {
+        Random(u64::from(seed) << 16 | 0x330E)
+    }
+
+    /// The next number from 0 up to, but not including, 1.
+    fn draw(&mut self) -> f64 {
+        const MODULUS: u32 = i32::MAX as u32;
+        self.0 = self.0.wrapping_mul(0x5_DEEC_E66D).wrapping_add(0xB) & ((1 << 48) - 1);
+        f64::from((self.0 >> 17) as u32 % MODULUS) / f64::from(MODULUS)
+    }
+}
+
+/// `math.random([m [, n]])`
+pub(super) fn random<H: Host>(lua: &Lua, bounds: &MultiValue) -> mlua::Result<f64> {
+    let drawn = running::<H>(lua).random.draw();
+    let bounds = Args::new(lua, bounds);
+    let (low, high) = match bounds.len() {
+        0 => return Ok(drawn),
+        1 => (1, bounds.int(1)?),
+        2 => (bounds.int(1)?, bounds.int(2)?),
+        _ => return Err(raise(lua, "wrong number of arguments")),
+    };
+    if low > high {
+        return Err(bounds.error(bounds.len(), "interval is empty"));
+    }
+    let (low, high) = (f64::from(low), f64::from(high));
+    Ok((drawn * (high - low + 1.0)).floor() + low)
+}
+
+/// `math.randomseed(seed)`
+pub(super) fn randomseed<H: Host>(lua: &Lua, args: &MultiValue) -> mlua::Result<()> {
+    let seed = Args::new(lua, args).int(1)?;
+    running::<H>(lua).random = Random::from_seed(seed as u32);
+    Ok(())
+}

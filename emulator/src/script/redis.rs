@@ -1,0 +1,168 @@
+//! `redis`: the table by which scripts reach the server. <https://redis.io/docs/latest/develop/programmability/lua-api/#redis_object>
+
+use mlua::{ExternalError as _, Lua, MultiValue, Table, Value};
+use smallvec::SmallVec;
+
+use super::convert::{Argument, argument, to_lua};
+use super::native::Raised;
+use super::{Host, Running, running, sha1_hex};
+use crate::error::Error;
+use crate::reply::Reply;
+use crate::resp::Protocol;
+
+const LOG_LEVELS: std::ops::RangeInclusive<i64> = 0..=3;
+const REPL_FLAGS: std::ops::RangeInclusive<i64> = 0..=3;
+
+const NO_ARGUMENT: Error =
+    Error::from_static("ERR Please specify at least one argument for this redis lib call");
+const WRONG_ARGUMENT: Error =
+    Error::from_static("ERR Lua redis lib command arguments must be strings or integers");
+
+/// The functions. The constants stand in the sandbox.
+pub(super) fn redis<H: Host>(lua: &Lua) -> mlua::Result<Table> {
+    let redis = lua.create_table()?;
+    let set = |name, function: fn(&Lua, &MultiValue) -> mlua::Result<MultiValue>| {
+        redis.raw_set(name, lua.create_function(move |lua, args: MultiValue| function(lua, &args))?)
+    };
+    let call = |lua: &Lua, args: MultiValue| match call_command::<H>(lua, &args) {
+        (Reply::Error(error), _) => Err(fail(error)),
+        (reply, protocol) => to_lua(lua, &reply, protocol),
+    };
+    redis.raw_set("call", lua.create_function(call)?)?;
+    let pcall = |lua: &Lua, args: MultiValue| {
+        let (reply, protocol) = call_command::<H>(lua, &args);
+        let value = to_lua(lua, &reply, protocol)?;
+        if let (Reply::Error(_), Value::Table(error)) = (&reply, &value) {
+            error.raw_set("ignore_error_stats_update", true)?;
+        }
+        Ok(value)
+    };
+    redis.raw_set("pcall", lua.create_function(pcall)?)?;
+    set("log", log)?;
+    set("setresp", |lua, args| {
+        if args.len() != 1 {
+            return Err(fail_with("ERR redis.setresp() requires one argument."));
+        }
+        let protocol = match lua.coerce_number(args[0].clone())? {
+            Some(2.0) => Protocol::Resp2,
+            Some(3.0) => Protocol::Resp3,
+            _ => return Err(fail_with("ERR RESP version must be 2 or 3.")),
+        };
+        running::<H>(lua).rules.protocol = protocol;
+        Ok(MultiValue::new())
+    })?;
+    let sha1hex = |lua: &Lua, args: MultiValue| {
+        if args.len() != 1 {
+            return Err(fail_with("ERR wrong number of arguments"));
+        }
+        lua.create_string(sha1_hex(argument(&args[0]).as_deref().unwrap_or_default()))
+    };
+    redis.raw_set("sha1hex", lua.create_function(sha1hex)?)?;
+    redis
+        .raw_set("error_reply", lua.create_function(|lua, args| one_field(lua, &args, "err", error_text))?)?;
+    redis.raw_set(
+        "status_reply",
+        lua.create_function(|lua, args| one_field(lua, &args, "ok", <[u8]>::to_vec))?,
+    )?;
+    set("set_repl", set_repl)?;
+    redis.raw_set("acl_check_cmd", lua.create_function(|lua, args| acl_check_cmd::<H>(lua, &args))?)?;
+    redis.raw_set("breakpoint", lua.create_function(|_, _: MultiValue| Ok(false))?)?;
+    set("debug", |_, _| Ok(MultiValue::new()))?;
+    redis.raw_set("replicate_commands", lua.create_function(|_, _: MultiValue| Ok(true))?)?;
+    Ok(redis)
+}
+
+/// Runs a command, and gives its reply with the protocol in whose types the script wants to see it.
+fn call_command<H: Host>(lua: &Lua, args: &MultiValue) -> (Reply, Protocol) {
+    let argv = arguments(args);
+    let mut running = running::<H>(lua);
+    let Running { host, rules, .. } = &mut *running;
+    let reply = match argv {
+        Ok(argv) => {
+            let argv: SmallVec<[&[u8]; 8]> = argv.iter().map(|arg| &**arg).collect();
+            host.as_mut().expect("commands are called while a script runs").call(&argv, *rules)
+        }
+        Err(error) => Reply::Error(error),
+    };
+    (reply, rules.protocol)
+}
+
+fn arguments(args: &MultiValue) -> Result<SmallVec<[Argument; 8]>, Error> {
+    if args.is_empty() {
+        return Err(NO_ARGUMENT);
+    }
+    args.iter().map(|arg| argument(arg).ok_or(WRONG_ARGUMENT)).collect()
+}
+
+/// `redis.log(level, message, …)`: there is no log, so this checks and is silent.
+fn log(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
+    if args.len() < 2 {
+        return Err(fail_with("ERR redis.log() requires two arguments or more."));
+    }
+    let level = lua.coerce_number(args[0].clone())?;
+    let level = level.ok_or_else(|| fail_with("ERR First argument must be a number (log level)."))?;
+    if !LOG_LEVELS.contains(&(level as i64)) {
+        return Err(fail_with("ERR Invalid debug level."));
+    }
+    Ok(MultiValue::new())
+}
+
+/// `redis.set_repl(flags)`: there are no replicas that a script could keep its writes from.
+fn set_repl(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
+    if args.len() != 1 {
+        return Err(fail_with("ERR redis.set_repl() requires two arguments."));
+    }
+    let flags = lua.coerce_number(args[0].clone())?.unwrap_or_default();
+    if !REPL_FLAGS.contains(&(flags as i64)) {
+        return Err(fail_with(
+            "ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.",
+        ));
+    }
+    Ok(MultiValue::new())
+}
+
+/// `redis.acl_check_cmd(name, …)`: there is one user, who may do everything that there is to do.
+fn acl_check_cmd<H: Host>(lua: &Lua, args: &MultiValue) -> mlua::Result<bool> {
+    let argv = arguments(args).map_err(fail)?;
+    let argv: SmallVec<[&[u8]; 8]> = argv.iter().map(|arg| &**arg).collect();
+    let mut running = running::<H>(lua);
+    let host = running.host.as_mut().expect("commands are called while a script runs");
+    let is_known = host.knows(&argv);
+    if is_known { Ok(true) } else { Err(fail_with("ERR Invalid command passed to redis.acl_check_cmd()")) }
+}
+
+/// `redis.error_reply(text)` and `redis.status_reply(text)`
+fn one_field(
+    lua: &Lua,
+    args: &MultiValue,
+    field: &str,
+    text_of: fn(&[u8]) -> Vec<u8>,
+) -> mlua::Result<Table> {
+    let (field, text) = match (args.len(), args.front()) {
+        (1, Some(Value::String(text))) => (field, text_of(&text.as_bytes())),
+        _ => ("err", b"ERR wrong number or type of arguments".to_vec()),
+    };
+    lua.create_table_from([(field, lua.create_string(text)?)])
+}
+
+/// The text of an error: its code is what stands before the first space, `ERR` where there is none.
+fn error_text(text: &[u8]) -> Vec<u8> {
+    let text = text.strip_prefix(b"-").unwrap_or(text);
+    let text = super::args::c_string(text);
+    let (code, message) = match text.iter().position(|&byte| byte == b' ') {
+        Some(space) => (&text[..space], &text[space + 1..]),
+        None => (&b"ERR"[..], text),
+    };
+    let is_break = |byte: &u8| matches!(byte, b'\r' | b'\n');
+    let start = message.iter().take_while(|byte| is_break(byte)).count();
+    let end = message.len() - message[start..].iter().rev().take_while(|byte| is_break(byte)).count();
+    [code, b" ", &message[start..end]].concat()
+}
+
+fn fail(error: Error) -> mlua::Error {
+    Raised::Table(error).into_lua_err()
+}
+
+fn fail_with(text: &'static str) -> mlua::Error {
+    fail(Error::from_static(text))
+}
