@@ -297,12 +297,16 @@ impl<'a> Db<'a> {
         };
         self.footprint.key(Access::Write, self.index, key, deadline);
         let entry = Entry::new(value, deadline, self.now);
+        let has_expired = self.dict.get(key).map(|old| old.is_expired(self.now));
+        if has_expired == Some(true) {
+            self.notify(Class::Expired, "expired", key);
+        }
+        if has_expired != Some(false) {
+            self.events.appear(self.index, key);
+        }
         match self.dict.get_mut(key) {
             Some(old) => *old = entry,
-            None => {
-                self.events.appear(self.index, key);
-                self.dict.insert(Bytes::copy_from_slice(key), entry);
-            }
+            None => drop(self.dict.insert(Bytes::copy_from_slice(key), entry)),
         }
     }
 
