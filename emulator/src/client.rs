@@ -1,15 +1,32 @@
-//! What the server remembers about one connection.
+//! What the server remembers about each connection, and all connections together.
+
+use std::collections::VecDeque;
+use std::task::Waker;
 
 use bytes::Bytes;
+use indexmap::IndexSet;
+use slab::Slab;
 
+use crate::clock::Timestamp;
+use crate::keyspace::Hasher;
+use crate::reply::Reply;
 use crate::resp::Protocol;
 
-/// Identifies a connection, counted from 1 as `CLIENT ID` does.
+/// Identifies a connection to clients, counted from 1 as `CLIENT ID` does.
 pub type ClientId = u64;
 
-/// The state of one connection: never shared, so commands change it freely.
-#[derive(Clone, Debug, Default)]
+/// Identifies an open connection to the server. A slot is used again after its connection has closed.
+pub type Slot = usize;
+
+/// Bytes of messages that a subscriber may leave unread before it is disconnected (Redis: the hard limit of
+/// `client-output-buffer-limit pubsub`).
+const UNREAD_BYTES_MAX: usize = 32 * 1024 * 1024;
+
+/// The state of one connection.
+#[derive(Debug, Default)]
 pub struct Client {
+    /// Where it is kept.
+    pub slot: Slot,
     /// What `CLIENT ID` answers.
     pub id: ClientId,
     /// The selected database.
@@ -18,10 +35,107 @@ pub struct Client {
     pub protocol: Protocol,
     /// Set by `CLIENT SETNAME` and `HELLO … SETNAME`.
     pub name: Bytes,
+    /// Set by `CLIENT SETINFO`: the name and the version of the client's library.
+    pub library: [Bytes; 2],
+    /// From where it connected, and to where: `127.0.0.1:50000`; empty inside the process.
+    pub addresses: [String; 2],
+    /// When the connection was opened, and when its last command began.
+    pub opened_at: Timestamp,
+    /// See there.
+    pub active_at: Timestamp,
+    /// The name of its last command.
+    pub last_command: &'static str,
+    /// It need not give a password, or has given it.
+    pub is_authenticated: bool,
+    /// Set by `CLIENT NO-EVICT`.
+    pub is_no_evict: bool,
     /// The commands queued since `MULTI`, and whether one of them was refused.
     pub transaction: Option<Transaction>,
-    /// The connection is to be closed once the reply is written (`QUIT`).
-    pub closing: bool,
+    /// Whose commands are running: decides whether one may wait.
+    pub runs: Runs,
+    /// It waits, and its next command with it.
+    pub is_blocked: bool,
+    /// What it listens to.
+    pub subscriptions: [IndexSet<Bytes, Hasher>; 3],
+    /// Set by `CLIENT REPLY`.
+    pub replies: Replies,
+    /// What it wants to be told of keys that it has read.
+    pub tracking: Option<Tracking>,
+    /// Whether the connection is to be closed.
+    pub closing: Closing,
+    messages: VecDeque<Reply>,
+    unread_bytes: usize,
+    waker: Option<Waker>,
+}
+
+/// Who calls commands for a client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Runs {
+    /// The client itself, and it can wait for a reply.
+    #[default]
+    Directly,
+    /// The client itself, through a door at which nobody waits.
+    WithoutWaiting,
+    /// `EXEC`.
+    InTransaction,
+    /// A script.
+    InScript,
+}
+
+/// Which invalidations a client wants: `CLIENT TRACKING`.
+#[derive(Clone, Debug, Default)]
+pub struct Tracking {
+    /// Who gets them instead, on RESP2: a subscriber of `__redis__:invalidate`.
+    pub redirect: Option<ClientId>,
+    /// Of every key with one of these prefixes, read or not; empty: of keys that it has read.
+    pub prefixes: Vec<Bytes>,
+    /// Of prefixes, and not of keys that it has read.
+    pub is_broadcast: bool,
+    /// Only of keys read right after `CLIENT CACHING YES`.
+    pub opt_in: bool,
+    /// Not of keys read right after `CLIENT CACHING NO`.
+    pub opt_out: bool,
+    /// Not of changes by itself.
+    pub no_loop: bool,
+    /// `CLIENT CACHING` spoke of the next command.
+    pub is_caching: bool,
+}
+
+/// Which replies a client gets: `CLIENT REPLY`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Replies {
+    /// All.
+    #[default]
+    On,
+    /// None.
+    Off,
+    /// None to the command that runs; one to the next but that.
+    SkipNext,
+    /// None to the command that runs.
+    Skip,
+}
+
+impl Replies {
+    /// What holds for the command behind one.
+    pub fn next(self) -> Replies {
+        match self {
+            Replies::SkipNext => Replies::Skip,
+            Replies::Skip => Replies::On,
+            Replies::On | Replies::Off => self,
+        }
+    }
+}
+
+/// Whether a connection is to be closed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Closing {
+    /// It stays open.
+    #[default]
+    No,
+    /// Once what there is to say is written: `QUIT`.
+    WhenWritten,
+    /// At once: `CLIENT KILL`, or it does not read.
+    Now,
 }
 
 /// Commands between `MULTI` and `EXEC`.
@@ -34,8 +148,148 @@ pub struct Transaction {
 }
 
 impl Client {
-    /// A client as it is when its connection opens.
-    pub fn new(id: ClientId) -> Client {
-        Client { id, ..Client::default() }
+    /// Who acts when no client does.
+    pub fn nobody() -> Client {
+        Client { slot: Slot::MAX, ..Client::default() }
+    }
+
+    /// Whether a command may leave it without a reply for now.
+    pub fn can_wait(&self) -> bool {
+        self.runs == Runs::Directly
+    }
+
+    /// Whether it listens to anything; on RESP2 it may then do little else.
+    pub fn is_subscriber(&self) -> bool {
+        self.subscriptions.iter().any(|topics| !topics.is_empty())
+    }
+
+    /// Leaves a message to be taken, and wakes whoever waits for one.
+    pub fn send(&mut self, message: Reply) {
+        if self.is_subscriber() {
+            self.unread_bytes += message.size();
+            if self.unread_bytes > UNREAD_BYTES_MAX {
+                self.close(Closing::Now);
+                return;
+            }
+        }
+        self.messages.push_back(message);
+        self.wake();
+    }
+
+    /// The oldest message that nobody has taken.
+    pub fn take_message(&mut self) -> Option<Reply> {
+        let message = self.messages.pop_front();
+        if message.is_none() {
+            self.unread_bytes = 0;
+        }
+        message
+    }
+
+    /// The oldest message that is an answer, and not one that answers nothing.
+    pub fn take_answer(&mut self) -> Option<Reply> {
+        let idx = self.messages.iter().position(|message| !matches!(message, Reply::Push(_)))?;
+        self.messages.remove(idx)
+    }
+
+    /// How many messages nobody has taken, and about how many bytes those to a subscriber are.
+    pub fn unread(&self) -> (usize, usize) {
+        (self.messages.len(), self.unread_bytes)
+    }
+
+    /// Has the connection closed.
+    pub fn close(&mut self, closing: Closing) {
+        self.closing = closing;
+        if closing == Closing::Now {
+            self.messages.clear();
+        }
+        self.wake();
+    }
+
+    /// Who is to be woken by the next message.
+    pub fn set_waker(&mut self, waker: &Waker) {
+        match &mut self.waker {
+            Some(own) => own.clone_from(waker),
+            None => self.waker = Some(waker.clone()),
+        }
+    }
+
+    fn wake(&mut self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+/// The connections that are open.
+#[derive(Debug, Default)]
+pub struct Clients {
+    /// A client whose command runs is not at its place.
+    slots: Slab<Option<Box<Client>>>,
+    opened: ClientId,
+}
+
+impl Clients {
+    /// A new connection's state.
+    pub fn open(&mut self, now: Timestamp) -> &mut Client {
+        self.opened += 1;
+        let entry = self.slots.vacant_entry();
+        let client = Client {
+            slot: entry.key(),
+            id: self.opened,
+            opened_at: now,
+            active_at: now,
+            ..Client::default()
+        };
+        entry.insert(Some(Box::new(client))).as_mut().expect("just put there")
+    }
+
+    /// The connection is gone.
+    pub fn close(&mut self, slot: Slot) {
+        self.slots.remove(slot);
+    }
+
+    /// The next connection is number 1 again.
+    pub fn count_anew(&mut self) {
+        self.opened = 0;
+    }
+
+    /// How many there are, the one whose command runs included.
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Takes a client out while its command runs.
+    ///
+    /// # Panics
+    /// Its command runs already, or the connection is gone.
+    pub fn take(&mut self, slot: Slot) -> Box<Client> {
+        self.slots[slot].take().expect("one command of a client runs at a time")
+    }
+
+    /// Puts a client back.
+    pub fn put_back(&mut self, client: Box<Client>) {
+        let slot = client.slot;
+        self.slots[slot] = Some(client);
+    }
+
+    /// An open connection; not the one whose command runs.
+    pub fn get(&mut self, slot: Slot) -> Option<&mut Client> {
+        self.slots.get_mut(slot)?.as_deref_mut()
+    }
+
+    /// The open connection with this number; not the one whose command runs.
+    pub fn by_id(&self, id: ClientId) -> Option<Slot> {
+        self.present().find(|client| client.id == id).map(|client| client.slot)
+    }
+
+    /// Every open connection but the one whose command runs, the oldest first.
+    pub fn others(&self) -> Vec<&Client> {
+        let mut clients: Vec<&Client> = self.present().collect();
+        clients.sort_by_key(|client| client.id);
+        clients
+    }
+
+    fn present(&self) -> impl Iterator<Item = &Client> {
+        self.slots.iter().filter_map(|(_, client)| client.as_deref())
     }
 }

@@ -1,8 +1,11 @@
 //! The one source of time: TTLs, `TIME` and time inside scripts all ask a [`Clock`], and nothing else does.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
+
+use tokio::sync::Notify;
 
 /// A point in time: microseconds since the Unix epoch, as `TIME` tells it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -47,8 +50,14 @@ pub struct Clock(Kind);
 #[derive(Clone, Debug)]
 enum Kind {
     System,
-    Manual(Arc<AtomicI64>),
+    Manual(Arc<Manual>),
     Tokio(tokio::time::Instant),
+}
+
+#[derive(Debug)]
+struct Manual {
+    micros: AtomicI64,
+    moved: Notify,
 }
 
 impl Clock {
@@ -59,7 +68,8 @@ impl Clock {
 
     /// A clock that stands at [`Timestamp::EPOCH`] and moves only by [`Clock::advance`] and [`Clock::set`].
     pub fn manual() -> Clock {
-        Clock(Kind::Manual(Arc::new(AtomicI64::new(Timestamp::EPOCH.micros()))))
+        let micros = AtomicI64::new(Timestamp::EPOCH.micros());
+        Clock(Kind::Manual(Arc::new(Manual { micros, moved: Notify::new() })))
     }
 
     /// Follows tokio's clock from [`Timestamp::EPOCH`] on: under `#[tokio::test(start_paused = true)]` it moves by
@@ -77,8 +87,29 @@ impl Clock {
                 let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
                 Timestamp::default() + since_epoch.unwrap_or_default()
             }
-            Kind::Manual(micros) => Timestamp(micros.load(Ordering::SeqCst)),
+            Kind::Manual(manual) => Timestamp(manual.micros.load(Ordering::SeqCst)),
             Kind::Tokio(start) => Timestamp::EPOCH + tokio::time::Instant::now().duration_since(*start),
+        }
+    }
+
+    /// Waits until the time has come. The system's clock and tokio's need a tokio runtime with time for that; a manual clock
+    /// needs somebody to move it.
+    pub async fn sleep_until(&self, time: Timestamp) {
+        match &self.0 {
+            Kind::Manual(manual) => loop {
+                let mut moved = pin!(manual.moved.notified());
+                moved.as_mut().enable();
+                if self.now() >= time {
+                    return;
+                }
+                moved.await;
+            },
+            Kind::System | Kind::Tokio(_) => {
+                // The machine's clock may be set back while we sleep.
+                while self.now() < time {
+                    tokio::time::sleep(time.since(self.now())).await;
+                }
+            }
         }
     }
 
@@ -96,7 +127,10 @@ impl Clock {
     /// The system's clock and tokio's do not move by our hand.
     pub fn set(&self, time: Timestamp) {
         match &self.0 {
-            Kind::Manual(micros) => micros.store(time.micros(), Ordering::SeqCst),
+            Kind::Manual(manual) => {
+                manual.micros.store(time.micros(), Ordering::SeqCst);
+                manual.moved.notify_waiters();
+            }
             Kind::System => panic!("a system clock moves by itself: make the emulator with Clock::manual()"),
             Kind::Tokio(_) => {
                 panic!("this clock follows tokio's: use tokio::time::advance, or Clock::manual()")

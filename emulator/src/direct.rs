@@ -1,12 +1,14 @@
 //! The shortest door: redis-rs's connection traits over the engine itself, without bytes and without a task.
 
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 
 use bytes::BytesMut;
 use redis::{Arg, Cmd, Pipeline, RedisFuture, RedisResult, Value};
 use smallvec::SmallVec;
 
-use crate::client::Client;
+use crate::client::{Client, Runs, Slot};
 use crate::command;
 use crate::connection::Connection;
 use crate::reply::Reply;
@@ -16,10 +18,11 @@ use crate::{Emulator, Shared};
 /// A client connection that runs each command where it is awaited. Implements [`redis::aio::ConnectionLike`] and
 /// [`redis::ConnectionLike`].
 ///
-/// A command runs when its future is first polled: one that is dropped before was never sent.
+/// A command runs when its future is first polled: one that is dropped before was never sent. One that waits (`BLPOP`, `WAIT`, …) is
+/// withdrawn when its future is dropped.
 pub struct DirectConnection {
     shared: Arc<Shared>,
-    client: Client,
+    slot: Slot,
     /// The sync trait hands over bytes, so that side has a connection of its own, made when first used.
     bytes: Option<Box<Connection>>,
 }
@@ -27,32 +30,74 @@ pub struct DirectConnection {
 impl DirectConnection {
     pub(crate) fn open(emulator: &Emulator) -> DirectConnection {
         let shared = emulator.shared.clone();
-        let client = shared.engine().open_client();
-        DirectConnection { shared, client, bytes: None }
+        let slot = shared.engine().open_client().slot;
+        DirectConnection { shared, slot, bytes: None }
     }
 
-    /// Runs one command now.
+    /// Runs one command now. What would wait answers at once, as inside `MULTI`.
     pub fn execute(&mut self, argv: &[&[u8]]) -> Reply {
-        command::call(&mut self.shared.engine(), &mut self.client, argv)
+        self.call(argv, Runs::WithoutWaiting)
     }
 
-    /// Runs a command of redis-rs now.
+    /// Runs one command, and waits for its reply if it has to wait: for a key, for the end of a pause, for a time.
+    pub async fn execute_and_wait(&mut self, argv: &[&[u8]]) -> Reply {
+        let reply = self.call(argv, Runs::Directly);
+        if !self.shared.engine().client(self.slot).is_blocked {
+            return reply;
+        }
+        struct Withdraw<'a>(&'a Shared, Slot);
+        impl Drop for Withdraw<'_> {
+            fn drop(&mut self) {
+                self.0.engine().unblock(self.1);
+            }
+        }
+        let _withdraw = Withdraw(&self.shared, self.slot);
+        self.until(Client::take_answer).await
+    }
+
+    /// The next message that answers nothing, such as one of a channel that the connection has subscribed to.
+    pub async fn message(&mut self) -> Reply {
+        self.until(Client::take_message).await
+    }
+
+    /// What the server has for the client, once it has it. Meanwhile lets happen what happens by the clock.
+    async fn until(&self, take: fn(&mut Client) -> Option<Reply>) -> Reply {
+        let taken = poll_fn(|cx| {
+            let mut engine = self.shared.engine();
+            let client = engine.client(self.slot);
+            let taken = take(client);
+            if taken.is_none() {
+                client.set_waker(cx.waker());
+            }
+            taken.map_or(Poll::Pending, Poll::Ready)
+        });
+        tokio::select! {
+            biased;
+            reply = taken => reply,
+            () = self.shared.clone().drive() => unreachable!("driving never ends"),
+        }
+    }
+
+    fn call(&mut self, argv: &[&[u8]], runs: Runs) -> Reply {
+        let mut engine = self.shared.engine();
+        engine.client(self.slot).runs = runs;
+        let reply = command::call(&mut engine, self.slot, argv);
+        let Reply::Several(replies) = reply else { return reply };
+        // Messages that came with the reply are kept; if there is nothing else, the first is the reply.
+        let idx = replies.iter().position(|reply| !matches!(reply, Reply::Push(_))).unwrap_or(0);
+        let mut answer = Reply::NOTHING;
+        for (nth, reply) in replies.into_iter().enumerate() {
+            if nth == idx { answer = reply } else { engine.client(self.slot).send(reply) }
+        }
+        answer
+    }
+
+    /// Runs one command of redis-rs now. What would wait answers at once, as inside `MULTI`.
     ///
     /// # Errors
     /// The server's error reply.
     pub fn request(&mut self, cmd: &Cmd) -> RedisResult<Value> {
-        let argv: SmallVec<[&[u8]; 8]> = cmd
-            .args_iter()
-            .map(|arg| match arg {
-                Arg::Simple(bytes) => bytes,
-                Arg::Cursor => b"0",
-                _ => b"",
-            })
-            .collect();
-        if argv.is_empty() {
-            return Err((redis::ErrorKind::Client, "a command needs a name").into());
-        }
-        to_value(self.execute(&argv)).extract_error()
+        to_value(self.execute(&argv(cmd)?)).extract_error()
     }
 
     /// Runs a pipeline now: in one piece, as if its bytes had arrived together.
@@ -82,13 +127,13 @@ impl DirectConnection {
 
 impl Drop for DirectConnection {
     fn drop(&mut self) {
-        self.shared.engine().close_client(&self.client);
+        self.shared.engine().close_client(self.slot);
     }
 }
 
 impl redis::aio::ConnectionLike for DirectConnection {
     fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
-        Box::pin(async move { self.request(cmd) })
+        Box::pin(async move { to_value(self.execute_and_wait(&argv(cmd)?).await).extract_error() })
     }
 
     fn req_packed_commands<'a>(
@@ -101,7 +146,7 @@ impl redis::aio::ConnectionLike for DirectConnection {
     }
 
     fn get_db(&self) -> i64 {
-        self.client.db as i64
+        self.shared.engine().client(self.slot).db as i64
     }
 }
 
@@ -124,7 +169,7 @@ impl redis::ConnectionLike for DirectConnection {
     }
 
     fn get_db(&self) -> i64 {
-        self.client.db as i64
+        self.shared.engine().client(self.slot).db as i64
     }
 
     fn check_connection(&mut self) -> bool {
@@ -134,6 +179,20 @@ impl redis::ConnectionLike for DirectConnection {
     fn is_open(&self) -> bool {
         true
     }
+}
+
+/// The arguments of a command of redis-rs.
+fn argv(cmd: &Cmd) -> RedisResult<SmallVec<[&[u8]; 8]>> {
+    let args = cmd.args_iter().map(|arg| match arg {
+        Arg::Simple(bytes) => bytes,
+        Arg::Cursor => b"0",
+        _ => b"",
+    });
+    let argv: SmallVec<_> = args.collect();
+    if argv.is_empty() {
+        return Err((redis::ErrorKind::Client, "a command needs a name").into());
+    }
+    Ok(argv)
 }
 
 /// A reply as redis-rs's parser would have made it from RESP2 bytes.
@@ -146,8 +205,8 @@ fn to_value(reply: Reply) -> Value {
         Reply::Integer(n) => Value::Int(n),
         Reply::Boolean(yes) => Value::Int(yes.into()),
         Reply::Bulk(text) | Reply::BigNumber(text) | Reply::Verbatim(_, text) => bytes(text),
-        Reply::Nil | Reply::NilArray | Reply::None => Value::Nil,
-        Reply::Array(items) | Reply::Set(items) | Reply::Push(items) => array(items),
+        Reply::Nil | Reply::NilArray => Value::Nil,
+        Reply::Array(items) | Reply::Set(items) | Reply::Push(items) | Reply::Several(items) => array(items),
         Reply::Map(pairs) => array(pairs.into_iter().flat_map(|(key, value)| [key, value]).collect()),
         Reply::Double(value) => bytes(crate::reply::format_double(value).into()),
         // redis-rs has no public way to make its error kinds but to parse them.

@@ -72,12 +72,36 @@ texts! {
     EXEC_WITHOUT_MULTI = "ERR EXEC without MULTI";
     DISCARD_WITHOUT_MULTI = "ERR DISCARD without MULTI";
     WATCH_IN_MULTI = "ERR WATCH inside MULTI is not allowed";
+    SSUBSCRIBE_IN_MULTI = "ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client";
     EXEC_ABORT = "EXECABORT Transaction discarded because of previous errors.";
     NO_SCRIPT = "NOSCRIPT No matching script. Please use EVAL.";
     READ_ONLY_SCRIPT = "ERR Write commands are not allowed from read-only scripts.";
     NUMKEYS_NEGATIVE = "ERR Number of keys can't be negative";
     NUMKEYS_NOT_POSITIVE = "ERR numkeys should be greater than 0";
     NUMKEYS_TOO_MANY = "ERR Number of keys can't be greater than number of args";
+    NO_AUTH = "NOAUTH Authentication required.";
+    NO_AUTH_HELLO = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time";
+    AUTH_WITHOUT_PASSWORD = "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?";
+    WRONG_PASSWORD = "WRONGPASS invalid username-password pair or user is disabled.";
+    UNBLOCKED = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
+    TIMEOUT_NOT_A_FLOAT = "ERR timeout is not a float or out of range";
+    TIMEOUT_NOT_AN_INTEGER = "ERR timeout is not an integer or out of range";
+    TIMEOUT_NEGATIVE = "ERR timeout is negative";
+    PAUSE_MODE = "ERR CLIENT PAUSE mode must be WRITE or ALL";
+    UNBLOCK_REASON = "ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR";
+    NO_SUCH_CLIENT = "ERR No such client";
+    CLIENT_ID_NOT_POSITIVE = "ERR client-id should be greater than 0";
+    INVALID_CLIENT_ID = "ERR Invalid client ID";
+    TRACKING_REDIRECT = "ERR The client ID you want redirect to does not exist";
+    TRACKING_ONE_REDIRECT = "ERR A client can only redirect to a single other client";
+    TRACKING_PREFIX = "ERR PREFIX option requires BCAST mode to be enabled";
+    TRACKING_BCAST_SWITCH = "ERR You can't switch BCAST mode on/off before disabling tracking for this client, and then re-enabling it with a different mode.";
+    TRACKING_BCAST_OPT = "ERR OPTIN and OPTOUT are not compatible with BCAST";
+    TRACKING_OPTS = "ERR You can't specify both OPTIN mode and OPTOUT mode";
+    TRACKING_OPT_SWITCH = "ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and then re-enabling it with a different mode.";
+    CACHING_MODE = "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled";
+    CACHING_YES = "ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode.";
+    CACHING_NO = "ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.";
     NO_PROTO = "NOPROTO unsupported protocol version";
     NX_AND_XX = "ERR NX and XX, GT or LT options at the same time are not compatible";
     GT_AND_LT = "ERR GT and LT options at the same time are not compatible";
@@ -130,6 +154,29 @@ pub fn unknown_subcommand(container: &str, subcommand: &[u8]) -> Error {
     text.extend_from_slice(c_string(subcommand, 128));
     text.extend_from_slice(format!("'. Try {} HELP.", container.to_uppercase()).as_bytes());
     Error::new(text)
+}
+
+/// `ERR unknown subcommand or wrong number of arguments for 'x'. Try PUBSUB HELP.`
+pub fn unknown_subcommand_or_arity(container: &str, subcommand: &[u8]) -> Error {
+    let mut text = b"ERR unknown subcommand or wrong number of arguments for '".to_vec();
+    text.extend_from_slice(c_string(subcommand, 128));
+    text.extend_from_slice(format!("'. Try {} HELP.", container.to_uppercase()).as_bytes());
+    Error::new(text)
+}
+
+/// `ERR Can't execute 'get': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context`
+pub fn only_pubsub(name: &str) -> Error {
+    Error::new(format!(
+        "ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
+    ))
+}
+
+/// `ERR Prefix 'a' overlaps with another provided prefix 'ab'. Prefixes for a single client must not overlap.`
+pub fn prefixes_overlap(prefix: &[u8], which: &str, other: &[u8]) -> Error {
+    let [prefix, other] = [prefix, other].map(String::from_utf8_lossy);
+    Error::new(format!(
+        "ERR Prefix '{prefix}' overlaps with {which} prefix '{other}'. Prefixes for a single client must not overlap."
+    ))
 }
 
 /// What C's `%.*s` prints: up to the first NUL, and `limit` bytes at most.

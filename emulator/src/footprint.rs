@@ -33,14 +33,18 @@ pub enum Resource<'a> {
     Scripts,
     /// The generator of random choices.
     Random,
+    /// A channel of pub/sub, and who listens to it.
+    Channel(&'a [u8]),
+    /// All channels: `PSUBSCRIBE`, `PUBSUB CHANNELS`.
+    Channels,
 }
 
 /// The record of one execution, in the order in which things were touched.
 #[derive(Clone, Default)]
 pub struct Footprint {
     entries: Vec<Entry>,
-    /// The keys of all entries, one after the other: recording a key costs a copy and no allocation.
-    keys: Vec<u8>,
+    /// The names of all entries, one after the other: recording a key costs a copy and no allocation.
+    names: Vec<u8>,
 }
 
 #[derive(Clone, Copy)]
@@ -57,12 +61,19 @@ enum What {
     Clock,
     Scripts,
     Random,
+    Channel { start: usize, end: usize },
+    Channels,
 }
 
 impl Footprint {
     /// What was touched, how, and the deadline (milliseconds since the Unix epoch) that was seen or left there.
     pub fn iter(&self) -> impl Iterator<Item = (Resource<'_>, Access, Option<i64>)> {
         self.entries.iter().map(|entry| (self.resource(entry), entry.access, entry.deadline))
+    }
+
+    /// How much was touched.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
     }
 
     /// Whether the order of the two executions can matter: one changed what the other touched.
@@ -77,13 +88,12 @@ impl Footprint {
     /// Forgets everything, keeping the memory.
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
-        self.keys.clear();
+        self.names.clear();
     }
 
     pub(crate) fn key(&mut self, access: Access, db: usize, key: &[u8], deadline: Option<i64>) {
-        let start = self.keys.len();
-        self.keys.extend_from_slice(key);
-        self.entries.push(Entry { what: What::Key { db, start, end: self.keys.len() }, access, deadline });
+        let (start, end) = self.name(key);
+        self.entries.push(Entry { what: What::Key { db, start, end }, access, deadline });
     }
 
     pub(crate) fn database(&mut self, access: Access, db: usize) {
@@ -102,13 +112,30 @@ impl Footprint {
         self.entries.push(Entry { what: What::Random, access: Access::Write, deadline: None });
     }
 
+    pub(crate) fn channel(&mut self, access: Access, name: &[u8]) {
+        let (start, end) = self.name(name);
+        self.entries.push(Entry { what: What::Channel { start, end }, access, deadline: None });
+    }
+
+    pub(crate) fn channels(&mut self, access: Access) {
+        self.entries.push(Entry { what: What::Channels, access, deadline: None });
+    }
+
+    fn name(&mut self, name: &[u8]) -> (usize, usize) {
+        let start = self.names.len();
+        self.names.extend_from_slice(name);
+        (start, self.names.len())
+    }
+
     fn resource(&self, entry: &Entry) -> Resource<'_> {
         match entry.what {
-            What::Key { db, start, end } => Resource::Key { db, key: &self.keys[start..end] },
+            What::Key { db, start, end } => Resource::Key { db, key: &self.names[start..end] },
             What::Database(db) => Resource::Database(db),
             What::Clock => Resource::Clock,
             What::Scripts => Resource::Scripts,
             What::Random => Resource::Random,
+            What::Channel { start, end } => Resource::Channel(&self.names[start..end]),
+            What::Channels => Resource::Channels,
         }
     }
 }
@@ -117,6 +144,7 @@ fn overlap(a: Resource<'_>, b: Resource<'_>) -> bool {
     match (a, b) {
         (Resource::Key { db, .. }, Resource::Database(whole))
         | (Resource::Database(whole), Resource::Key { db, .. }) => db == whole,
+        (Resource::Channel(_), Resource::Channels) | (Resource::Channels, Resource::Channel(_)) => true,
         _ => a == b,
     }
 }
@@ -132,6 +160,8 @@ impl fmt::Display for Footprint {
                 Resource::Clock => write!(f, "{access} clock")?,
                 Resource::Scripts => write!(f, "{access} scripts")?,
                 Resource::Random => write!(f, "{access} random")?,
+                Resource::Channel(name) => write!(f, "{access} channel {}", name.escape_ascii())?,
+                Resource::Channels => write!(f, "{access} channels")?,
             }
             match deadline {
                 Some(deadline) => writeln!(f, " until {deadline}")?,

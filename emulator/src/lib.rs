@@ -32,6 +32,8 @@ mod footprint;
 mod keyspace;
 mod script;
 mod client;
+mod pubsub;
+mod tracking;
 mod engine;
 pub mod command;
 mod connection;
@@ -40,6 +42,7 @@ mod stream;
 mod server;
 
 use std::io;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -76,6 +79,29 @@ impl Shared {
     pub(crate) fn engine(&self) -> MutexGuard<'_, Engine> {
         // A panic inside a command is our bug, and every later test of the process should say so itself.
         self.engine.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets happen what is due by the server's clock, for ever: keys expire, those who have waited long enough are told so.
+    pub(crate) async fn drive(self: Arc<Self>) {
+        let (_, moved) = self.engine().alarm();
+        loop {
+            let mut moved = pin!(moved.notified());
+            moved.as_mut().enable();
+            let (alarm, clock) = {
+                let engine = self.engine();
+                (engine.alarm().0, engine.clock().clone())
+            };
+            let due = async {
+                match alarm {
+                    Some(alarm) => clock.sleep_until(alarm).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = moved => {}
+                () = due => self.engine().tick(),
+            }
+        }
     }
 }
 
@@ -137,6 +163,12 @@ impl Emulator {
     /// Back to a copy, which may come from another emulator. Deadlines are absolute, so the clock decides what has expired.
     pub fn restore(&self, snapshot: &Snapshot) {
         self.shared.engine().restore(snapshot);
+    }
+
+    /// Lets happen what is due by the clock without any command: keys expire, those who have waited long enough are told so. Whoever
+    /// waits at one of the doors does so by itself, and so does the next command.
+    pub fn tick(&self) {
+        self.shared.engine().tick();
     }
 
     /// What the last command, transaction or script touched.

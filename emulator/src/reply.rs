@@ -38,13 +38,16 @@ pub enum Reply {
     Verbatim([u8; 3], Bytes),
     /// `>3 …`: a message that answers nothing; in RESP2 an array.
     Push(Vec<Reply>),
-    /// Nothing is sent: the client waits, or has been told already what there is to say.
-    None,
+    /// Several replies to one command, or none: to `SUBSCRIBE` one for each channel, to `CLIENT REPLY OFF` none.
+    Several(Vec<Reply>),
 }
 
 impl Reply {
     /// `+OK`
     pub const OK: Reply = Reply::status("OK");
+
+    /// No reply at all: the client waits for one, or does not want it.
+    pub const NOTHING: Reply = Reply::Several(Vec::new());
 
     /// A status known at compile time.
     pub const fn status(text: &'static str) -> Reply {
@@ -64,6 +67,23 @@ impl Reply {
     /// 1 or 0: how Redis answers yes and no.
     pub fn truth(yes: bool) -> Reply {
         Reply::Integer(i64::from(yes))
+    }
+
+    /// About how many bytes it takes.
+    pub fn size(&self) -> usize {
+        size_of::<Reply>()
+            + match self {
+                Reply::Status(text)
+                | Reply::Bulk(text)
+                | Reply::BigNumber(text)
+                | Reply::Verbatim(_, text) => text.len(),
+                Reply::Array(items) | Reply::Set(items) | Reply::Push(items) | Reply::Several(items) => {
+                    items.iter().map(Reply::size).sum()
+                }
+                Reply::Map(pairs) => pairs.iter().map(|(key, value)| key.size() + value.size()).sum(),
+                Reply::Error(error) => error.as_bytes().len(),
+                Reply::Integer(_) | Reply::Nil | Reply::NilArray | Reply::Boolean(_) | Reply::Double(_) => 0,
+            }
     }
 
     /// A length or a count.

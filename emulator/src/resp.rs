@@ -18,6 +18,13 @@ pub enum Protocol {
     Resp3,
 }
 
+impl Protocol {
+    /// 2 or 3.
+    pub fn version(self) -> i64 {
+        if self == Protocol::Resp3 { 3 } else { 2 }
+    }
+}
+
 /// Longest inline command or header line, in bytes (Redis: `PROTO_INLINE_MAX_SIZE`).
 const LINE_BYTES_MAX: usize = 64 * 1024;
 /// Longest bulk string, in bytes (Redis: `proto-max-bulk-len`).
@@ -243,7 +250,7 @@ pub fn encode(reply: &Reply, protocol: Protocol, out: &mut BytesMut) {
             out.extend_from_slice(b"\r\n");
         }
         Reply::Verbatim(_, text) => bulk(out, text),
-        Reply::None => {}
+        Reply::Several(replies) => replies.iter().for_each(|reply| encode(reply, protocol, out)),
     }
 }
 

@@ -1,10 +1,13 @@
 //! Sockets: the only file that knows them.
 
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, ready};
 
-use bytes::BytesMut;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use bytes::{Buf as _, BytesMut};
+use tokio::io::{AsyncReadExt as _, AsyncWrite as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -49,6 +52,7 @@ impl Drop for Server {
 /// Owns the connections' tasks: aborting this one ends them too.
 async fn accept(emulator: Emulator, listener: TcpListener) {
     let mut connections = JoinSet::new();
+    let mut driving = pin!(emulator.shared.clone().drive());
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
@@ -57,6 +61,7 @@ async fn accept(emulator: Emulator, listener: TcpListener) {
                 Err(_) => tokio::time::sleep(std::time::Duration::from_millis(10)).await,
             },
             Some(_) = connections.join_next() => {}
+            () = &mut driving => {}
         }
     }
 }
@@ -64,20 +69,48 @@ async fn accept(emulator: Emulator, listener: TcpListener) {
 async fn serve(mut connection: Connection, mut socket: TcpStream) {
     // Without this, small replies wait for the client's acknowledgement of the one before.
     _ = socket.set_nodelay(true);
+    let address =
+        |address: io::Result<SocketAddr>| address.map_or_else(|_| String::new(), |it| it.to_string());
+    connection.set_addresses([address(socket.peer_addr()), address(socket.local_addr())]);
     let (mut input, mut output) = (BytesMut::with_capacity(READ_BYTES), BytesMut::new());
+    // An error is the client's affair: it has gone.
+    _ = poll_fn(|cx| exchange(&mut connection, &mut socket, &mut input, &mut output, cx)).await;
+    _ = socket.shutdown().await;
+}
+
+/// Writes what there is to say, and reads on once all is written: a client that does not read is not read from. Ready when the
+/// connection is to be closed.
+fn exchange(
+    connection: &mut Connection,
+    socket: &mut TcpStream,
+    input: &mut BytesMut,
+    output: &mut BytesMut,
+    cx: &mut Context<'_>,
+) -> Poll<io::Result<()>> {
     loop {
-        input.clear();
-        match socket.read_buf(&mut input).await {
-            Ok(0) | Err(_) => return,
-            Ok(_) => connection.receive(&input, &mut output),
+        while !output.is_empty() {
+            match Pin::new(&mut *socket).poll_write(cx, output)? {
+                Poll::Ready(written) => output.advance(written),
+                Poll::Pending => break,
+            }
         }
-        if socket.write_all(&output).await.is_err() {
-            return;
-        }
-        output.clear();
-        if connection.is_closing() {
-            _ = socket.shutdown().await;
-            return;
+        if output.is_empty() {
+            if connection.is_closing() {
+                return Poll::Ready(Ok(()));
+            }
+            input.clear();
+            if let Poll::Ready(len) = pin!(socket.read_buf(input)).poll(cx)? {
+                if len == 0 {
+                    return Poll::Ready(Ok(()));
+                }
+                connection.receive(input, output);
+                continue;
+            }
+            ready!(connection.poll_messages(cx, output));
+        } else {
+            // Killed while it does not read.
+            ready!(connection.poll_killed(cx));
+            return Poll::Ready(Ok(()));
         }
     }
 }

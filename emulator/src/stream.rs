@@ -3,7 +3,7 @@
 
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 
 use bytes::{Buf as _, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -16,6 +16,8 @@ pub struct Stream {
     connection: Connection,
     replies: BytesMut,
     reader: Option<Waker>,
+    /// While a reader waits, what happens by the server's clock alone is let happen.
+    driving: Option<Pin<Box<dyn Future<Output = ()> + Send + Sync>>>,
     is_shut: bool,
 }
 
@@ -25,6 +27,7 @@ impl Stream {
             connection: Connection::open(emulator),
             replies: BytesMut::new(),
             reader: None,
+            driving: None,
             is_shut: false,
         }
     }
@@ -42,13 +45,14 @@ impl AsyncRead for Stream {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.replies.is_empty() {
-            if self.connection.is_closing() || self.is_shut {
-                return Poll::Ready(Ok(()));
-            }
-            self.reader = Some(cx.waker().clone());
-            return Poll::Pending;
+        let this = &mut *self;
+        if this.replies.is_empty() && !this.is_shut {
+            this.reader = Some(cx.waker().clone());
+            let driving = this.driving.get_or_insert_with(|| this.connection.drive());
+            _ = driving.as_mut().poll(cx);
+            ready!(this.connection.poll_messages(cx, &mut this.replies));
         }
+        this.driving = None;
         let len = self.replies.len().min(buf.remaining());
         buf.put_slice(&self.replies[..len]);
         self.replies.advance(len);

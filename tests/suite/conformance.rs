@@ -30,6 +30,7 @@ macro_rules! transcripts {
 }
 
 transcripts! {
+    client
     connection
     expiry
     hash
@@ -45,6 +46,7 @@ transcripts! {
     lua_struct
     object
     protocol
+    pubsub
     resp3
     scan
     scripting

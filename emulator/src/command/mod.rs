@@ -6,6 +6,7 @@
 
 mod scan;
 
+pub mod blocking;
 pub mod connection;
 pub mod generic;
 pub mod hash;
@@ -25,11 +26,12 @@ use bytes::Bytes;
 use indexmap::IndexMap;
 use smallvec::SmallVec;
 
-use crate::client::Client;
+use crate::client::{Client, Slot};
 use crate::engine::Engine;
 use crate::error::{self, Error};
 use crate::keyspace::{Db, Hasher};
 use crate::reply::Reply;
+use crate::resp::Protocol;
 use crate::script::Rules;
 
 /// The arguments of a command, its name first.
@@ -164,6 +166,8 @@ pub enum Flag {
     SkipSlowlog,
     Fast,
     NoAuth,
+    Blocking,
+    NoMulti,
     NoMandatoryKeys,
     AllowBusy,
     MovableKeys,
@@ -185,6 +189,8 @@ impl Flag {
             Flag::SkipSlowlog => "skip_slowlog",
             Flag::Fast => "fast",
             Flag::NoAuth => "no_auth",
+            Flag::Blocking => "blocking",
+            Flag::NoMulti => "no_multi",
             Flag::NoMandatoryKeys => "no_mandatory_keys",
             Flag::AllowBusy => "allow_busy",
             Flag::MovableKeys => "movablekeys",
@@ -347,17 +353,18 @@ pub(crate) fn subcommand(row: &'static Row, name: &[u8]) -> Option<&'static Row>
     row.subcommands.iter().find(|sub| own_name(sub).eq_ignore_ascii_case(name))
 }
 
-/// Runs one command from a client: the only way in. The caller holds the engine, so nothing comes between.
-pub fn call(engine: &mut Engine, client: &mut Client, argv: &Argv<'_>) -> Reply {
+/// Runs one command from a client: the only way in. The caller holds the engine, so nothing comes between. Gives the reply;
+/// [`Reply::NOTHING`] if the client now waits for one, which will come as a message. What it is sent before the reply is among
+/// its messages.
+pub fn call(engine: &mut Engine, slot: Slot, argv: &Argv<'_>) -> Reply {
     engine.begin();
-    let reply = match resolve(argv) {
-        Err(error) => transactions::refuse(engine, client, argv, error),
-        Ok(row) if client.transaction.is_some() && !transactions::runs_at_once(row) => {
-            transactions::queue(client, row, argv)
-        }
-        Ok(row) => run(engine, client, row, argv),
-    };
+    let mut client = engine.clients.take(slot);
+    client.active_at = engine.keyspace.instant();
+    let reply = perform(engine, &mut client, argv);
     engine.end();
+    let reply = engine.post(&mut client, reply);
+    engine.clients.put_back(client);
+    engine.deliver();
     reply
 }
 
@@ -366,6 +373,33 @@ pub(crate) fn is_known(argv: &Argv<'_>) -> bool {
     lookup(argv[0]).is_some_and(|(row, _)| {
         row.subcommands.is_empty() || argv.get(1).is_none_or(|name| subcommand(row, name).is_some())
     })
+}
+
+/// One command on its way: refused, held back, queued or run.
+fn perform(engine: &mut Engine, client: &mut Client, argv: &Argv<'_>) -> Reply {
+    let row = match admit(client, argv) {
+        Ok(row) => row,
+        Err(error) => return transactions::refuse(engine, client, argv, error),
+    };
+    if blocking::is_paused(engine, client, row) {
+        return blocking::hold_back(engine, client, argv);
+    }
+    if client.transaction.is_some() && !transactions::runs_at_once(row) {
+        return transactions::queue(client, row, argv);
+    }
+    run(engine, client, row, argv)
+}
+
+/// Whether a command may be called at all, in the order in which Redis asks.
+fn admit(client: &Client, argv: &Argv<'_>) -> Result<&'static Row, Error> {
+    let row = resolve(argv)?;
+    if !client.is_authenticated && !row.flags.contains(&Flag::NoAuth) {
+        return Err(error::NO_AUTH);
+    }
+    if client.protocol == Protocol::Resp2 && client.is_subscriber() && !pubsub::is_allowed(row) {
+        return Err(error::only_pubsub(row.name));
+    }
+    Ok(row)
 }
 
 /// Runs one command that a script calls, inside the execution of the script.
@@ -395,7 +429,12 @@ pub(crate) fn call_from_script(
 }
 
 pub(crate) fn run(engine: &mut Engine, client: &mut Client, row: &'static Row, argv: &Argv<'_>) -> Reply {
-    (row.run)(&mut Ctx { engine, client, row }, argv).into()
+    client.last_command = row.name;
+    let reply = (row.run)(&mut Ctx { engine, client, row }, argv).into();
+    engine.invalidate(client);
+    connection::remember(engine, client, row, argv);
+    engine.tell_listeners();
+    reply
 }
 
 /// Borrows owned arguments as [`Argv`].

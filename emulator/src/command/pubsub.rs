@@ -1,5 +1,137 @@
 //! Pub/sub commands. <https://redis.io/docs/latest/develop/pubsub/>
 
-use super::Row;
+use bytes::Bytes;
 
-pub(super) const ROWS: &[Row] = &[];
+use super::Flag::{Fast, Loading, NoScript, Pubsub, Stale};
+use super::{Argv, Ctx, KeySpec, Outcome, Row};
+use crate::client::Runs;
+use crate::error;
+use crate::footprint::Access;
+use crate::glob;
+use crate::pubsub::Topic;
+use crate::reply::Reply;
+
+const LISTENING: &[super::Flag] = &[Pubsub, NoScript, Loading, Stale];
+const SHARD_CHANNELS: &[KeySpec] = &[KeySpec::every(1, &["not_key"])];
+
+pub(super) const ROWS: &[Row] = &[
+    Row::new("psubscribe", -2, LISTENING, |ctx, argv| subscribe(ctx, argv, Topic::Pattern)),
+    Row::new("publish", 3, &[Pubsub, Loading, Stale, Fast], |ctx, argv| publish(ctx, argv, Topic::Channel)),
+    Row::container(
+        "pubsub",
+        &[
+            Row::new("pubsub|channels", -2, &[Pubsub, Loading, Stale], |ctx, argv| {
+                channels(ctx, argv, Topic::Channel)
+            }),
+            Row::new("pubsub|numpat", 2, &[Pubsub, Loading, Stale], numpat),
+            Row::new("pubsub|numsub", -2, &[Pubsub, Loading, Stale], |ctx, argv| {
+                numsub(ctx, argv, Topic::Channel)
+            }),
+            Row::new("pubsub|shardchannels", -2, &[Pubsub, Loading, Stale], |ctx, argv| {
+                channels(ctx, argv, Topic::ShardChannel)
+            }),
+            Row::new("pubsub|shardnumsub", -2, &[Pubsub, Loading, Stale], |ctx, argv| {
+                numsub(ctx, argv, Topic::ShardChannel)
+            }),
+        ],
+    ),
+    Row::new("punsubscribe", -1, LISTENING, |ctx, argv| unsubscribe(ctx, argv, Topic::Pattern)),
+    Row::new("spublish", 3, &[Pubsub, Loading, Stale, Fast], |ctx, argv| {
+        publish(ctx, argv, Topic::ShardChannel)
+    })
+    .keys(&[KeySpec::one(&["not_key"])]),
+    Row::new("ssubscribe", -2, LISTENING, |ctx, argv| subscribe(ctx, argv, Topic::ShardChannel))
+        .keys(SHARD_CHANNELS),
+    Row::new("subscribe", -2, LISTENING, |ctx, argv| subscribe(ctx, argv, Topic::Channel)),
+    Row::new("sunsubscribe", -1, LISTENING, |ctx, argv| unsubscribe(ctx, argv, Topic::ShardChannel))
+        .keys(SHARD_CHANNELS),
+    Row::new("unsubscribe", -1, LISTENING, |ctx, argv| unsubscribe(ctx, argv, Topic::Channel)),
+];
+
+/// What a RESP2 client that listens may still call.
+pub(super) fn is_allowed(row: &Row) -> bool {
+    matches!(row.name, "ping" | "quit" | "reset") || row.name.ends_with("subscribe")
+}
+
+/// `PUBLISH channel message` and `SPUBLISH shardchannel message`: answers how many were sent it
+fn publish(ctx: &mut Ctx<'_>, argv: &Argv<'_>, topic: Topic) -> Outcome {
+    let [channel, message] = [argv[1], argv[2]].map(Bytes::copy_from_slice);
+    Ok(Reply::count(ctx.engine.publish(topic, &channel, &message)))
+}
+
+/// `SUBSCRIBE channel [channel ...]`, PSUBSCRIBE and SSUBSCRIBE: a reply for each
+fn subscribe(ctx: &mut Ctx<'_>, argv: &Argv<'_>, topic: Topic) -> Outcome {
+    // Redis makes an exception for the other two: clients of old did this.
+    if topic == Topic::ShardChannel && ctx.client.runs == Runs::InTransaction {
+        return Err(error::SSUBSCRIBE_IN_MULTI);
+    }
+    let replies = argv[1..].iter().map(|name| {
+        let name = Bytes::copy_from_slice(name);
+        touch(ctx, topic, &name);
+        ctx.client.subscriptions[topic as usize].insert(name.clone());
+        ctx.engine.pubsub.subscribe(topic, &name, ctx.client.slot);
+        confirm(ctx, topic, Reply::Bulk(name))
+    });
+    Ok(Reply::Several(replies.collect()))
+}
+
+/// `UNSUBSCRIBE [channel [channel ...]]`, PUNSUBSCRIBE and SUNSUBSCRIBE: a reply for each; without names, from all
+fn unsubscribe(ctx: &mut Ctx<'_>, argv: &Argv<'_>, topic: Topic) -> Outcome {
+    let names: Vec<Bytes> = match &argv[1..] {
+        [] => ctx.client.subscriptions[topic as usize].iter().cloned().collect(),
+        names => names.iter().map(|name| Bytes::copy_from_slice(name)).collect(),
+    };
+    if names.is_empty() {
+        return Ok(confirm(ctx, topic, Reply::Nil));
+    }
+    let replies = names.into_iter().map(|name| {
+        touch(ctx, topic, &name);
+        ctx.client.subscriptions[topic as usize].shift_remove(&name);
+        ctx.engine.pubsub.unsubscribe(topic, &name, ctx.client.slot);
+        confirm(ctx, topic, Reply::Bulk(name))
+    });
+    Ok(Reply::Several(replies.collect()))
+}
+
+/// The name of the command, of the channel, and how many the client listens to now.
+fn confirm(ctx: &Ctx<'_>, topic: Topic, name: Reply) -> Reply {
+    let [channels, patterns, shard_channels] = ctx.client.subscriptions.each_ref().map(|names| names.len());
+    let count = if topic == Topic::ShardChannel { shard_channels } else { channels + patterns };
+    Reply::Push(vec![Reply::bulk(ctx.row.name), name, Reply::count(count)])
+}
+
+fn touch(ctx: &mut Ctx<'_>, topic: Topic, name: &[u8]) {
+    let footprint = ctx.engine.keyspace.footprint_mut();
+    match topic {
+        Topic::Pattern => footprint.channels(Access::Write),
+        Topic::Channel | Topic::ShardChannel => footprint.channel(Access::Write, name),
+    }
+}
+
+/// `PUBSUB CHANNELS [pattern]` and `PUBSUB SHARDCHANNELS [pattern]`
+fn channels(ctx: &mut Ctx<'_>, argv: &Argv<'_>, topic: Topic) -> Outcome {
+    let pattern = match &argv[2..] {
+        [] => &b"*"[..],
+        [pattern] => pattern,
+        _ => return Err(error::unknown_subcommand_or_arity("PUBSUB", argv[1])),
+    };
+    ctx.engine.keyspace.footprint_mut().channels(Access::Read);
+    let names = ctx.engine.pubsub.listeners(topic).keys();
+    Ok(Reply::Array(names.filter(|name| glob::matches(pattern, name)).cloned().map(Reply::Bulk).collect()))
+}
+
+/// `PUBSUB NUMPAT`
+fn numpat(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
+    ctx.engine.keyspace.footprint_mut().channels(Access::Read);
+    Ok(Reply::count(ctx.engine.pubsub.listeners(Topic::Pattern).len()))
+}
+
+/// `PUBSUB NUMSUB [channel [channel ...]]` and `PUBSUB SHARDNUMSUB [shardchannel [shardchannel ...]]`
+fn numsub(ctx: &mut Ctx<'_>, argv: &Argv<'_>, topic: Topic) -> Outcome {
+    let counts = argv[2..].iter().flat_map(|name| {
+        ctx.engine.keyspace.footprint_mut().channel(Access::Read, name);
+        let count = ctx.engine.pubsub.listeners(topic).get(*name).map_or(0, |slots| slots.len());
+        [Reply::bulk(name), Reply::count(count)]
+    });
+    Ok(Reply::Array(counts.collect()))
+}

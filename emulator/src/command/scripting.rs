@@ -2,7 +2,7 @@
 
 use super::Flag::{MovableKeys, NoMandatoryKeys, NoScript, SkipMonitor, Stale};
 use super::{Argv, Ctx, KeySpec, Outcome, Row, call_from_script, integer, is_known, is_word};
-use crate::client::Client;
+use crate::client::Runs;
 use crate::engine::ScriptHost;
 use crate::error;
 use crate::footprint::Access;
@@ -60,19 +60,17 @@ fn keys_and_args<'a, 'b>(argv: &'a Argv<'b>) -> Result<(&'a Argv<'b>, &'a Argv<'
     Ok(argv[3..].split_at(numkeys))
 }
 
-/// Lends the engine to the script. The script's client starts in the caller's database; where it goes from there is its own
+/// Lends the engine and the client to the script. The script starts in the caller's database; where it goes from there is its own
 /// affair.
 fn invoke(ctx: &mut Ctx<'_>, sha: &Sha, keys: &Argv<'_>, args: &Argv<'_>) -> Reply {
     let mut scripts = std::mem::take(&mut ctx.engine.scripts);
-    let client = Client { id: ctx.client.id, db: ctx.client.db, ..Client::default() };
-    let host = Box::new(ScriptHost {
-        engine: std::mem::take(ctx.engine),
-        client,
-        call: call_from_script,
-        knows: is_known,
-    });
+    let (engine, mut client) = (std::mem::take(ctx.engine), std::mem::take(ctx.client));
+    let (db, protocol, runs) = (client.db, client.protocol, client.runs);
+    client.runs = Runs::InScript;
+    let host = Box::new(ScriptHost { engine, client, call: call_from_script, knows: is_known });
     let (host, reply) = scripts.run(sha, keys, args, host);
-    *ctx.engine = host.engine;
+    (*ctx.engine, *ctx.client) = (host.engine, host.client);
+    (ctx.client.db, ctx.client.protocol, ctx.client.runs) = (db, protocol, runs);
     ctx.engine.scripts = scripts;
     reply
 }

@@ -5,7 +5,7 @@ use bytes::Bytes;
 
 use super::Flag::{AllowBusy, Fast, Loading, NoScript, SkipSlowlog, Stale};
 use super::{Argv, Ctx, KeySpec, Outcome, Row, borrow, is_word, resolve, run};
-use crate::client::{Client, Transaction};
+use crate::client::{Client, Runs, Transaction};
 use crate::engine::Engine;
 use crate::error::{self, Error};
 use crate::reply::Reply;
@@ -36,7 +36,7 @@ pub(super) fn queue(client: &mut Client, row: &Row, argv: &Argv<'_>) -> Reply {
 pub(super) fn refuse(engine: &mut Engine, client: &mut Client, argv: &Argv<'_>, error: Error) -> Reply {
     if is_word(argv[0], "exec") {
         client.transaction = None;
-        engine.unwatch(client.id);
+        engine.watches.unwatch(client.slot);
         return Reply::Error(error::exec_abort(&error));
     }
     if let Some(transaction) = &mut client.transaction {
@@ -57,14 +57,15 @@ fn multi(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
 /// `EXEC`
 fn exec(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
     let transaction = ctx.client.transaction.take().ok_or(error::EXEC_WITHOUT_MULTI)?;
-    let has_expired = ctx.engine.look_at_watched(ctx.client.id);
-    let is_dirty = ctx.engine.unwatch(ctx.client.id) || has_expired;
+    let has_expired = ctx.engine.watches.look(ctx.client.slot, &mut ctx.engine.keyspace);
+    let is_dirty = ctx.engine.watches.unwatch(ctx.client.slot) || has_expired;
     if transaction.is_refused {
         return Err(error::EXEC_ABORT);
     }
     if is_dirty {
         return Ok(Reply::NilArray);
     }
+    let runs = std::mem::replace(&mut ctx.client.runs, Runs::InTransaction);
     let replies = transaction.queue.iter().map(|argv| {
         let argv = borrow(argv);
         match resolve(&argv) {
@@ -72,13 +73,15 @@ fn exec(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
             Err(error) => Reply::Error(error),
         }
     });
-    Ok(Reply::Array(replies.collect()))
+    let replies = Reply::Array(replies.collect());
+    ctx.client.runs = runs;
+    Ok(replies)
 }
 
 /// `DISCARD`
 fn discard(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
     ctx.client.transaction.take().ok_or(error::DISCARD_WITHOUT_MULTI)?;
-    ctx.engine.unwatch(ctx.client.id);
+    ctx.engine.watches.unwatch(ctx.client.slot);
     Ok(Reply::OK)
 }
 
@@ -88,13 +91,13 @@ fn watch(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
         return Err(error::WATCH_IN_MULTI);
     }
     for key in &argv[1..] {
-        ctx.engine.watch(ctx.client.id, ctx.client.db, key);
+        ctx.engine.watches.watch(ctx.client.slot, &mut ctx.engine.keyspace, ctx.client.db, key);
     }
     Ok(Reply::OK)
 }
 
 /// `UNWATCH`
 fn unwatch(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
-    ctx.engine.unwatch(ctx.client.id);
+    ctx.engine.watches.unwatch(ctx.client.slot);
     Ok(Reply::OK)
 }

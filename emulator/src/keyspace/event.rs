@@ -136,6 +136,10 @@ pub struct Events {
     pub is_awaited: bool,
     /// Keys that appeared, with their database.
     pub appeared: Vec<(usize, Bytes)>,
+    /// Somebody wants to know of keys that went because their time was over: keep those.
+    pub is_tracked: bool,
+    /// Keys whose time was over.
+    pub expired: Vec<Bytes>,
 }
 
 impl Events {
@@ -152,8 +156,10 @@ impl Events {
         }
     }
 
-    pub(super) fn clear(&mut self) {
-        self.happened.clear();
-        self.appeared.clear();
+    pub(super) fn expire(&mut self, db: usize, key: &[u8]) {
+        self.record(Class::Expired, "expired", db, key);
+        if self.is_tracked {
+            self.expired.push(Bytes::copy_from_slice(key));
+        }
     }
 }

@@ -5,13 +5,14 @@
 
 mod encoding;
 mod event;
+mod expires;
 mod random;
 mod set;
 mod value;
 mod zset;
 
 pub use encoding::Encoding;
-pub use event::{Class, Classes, Event, Events};
+pub use event::{Class, Event, Events};
 pub use random::Random;
 pub use set::Set;
 pub use value::{Hash, Kind, List, Value};
@@ -23,6 +24,8 @@ use indexmap::IndexMap;
 use crate::clock::Timestamp;
 use crate::error::{self, Error};
 use crate::footprint::{Access, Footprint};
+
+use expires::Expires;
 
 /// A hasher with a fixed seed: iteration order depends on nothing but what was done.
 pub(crate) type Hasher = foldhash::fast::FixedState;
@@ -49,6 +52,7 @@ pub struct Keyspace {
     dicts: Vec<Dict>,
     now: Timestamp,
     footprint: Footprint,
+    expires: Expires,
     /// What happened to keys that somebody wants to know of.
     pub events: Events,
     random: Random,
@@ -69,6 +73,40 @@ impl Keyspace {
     pub fn begin(&mut self, now: Timestamp) {
         self.now = now;
         self.footprint.clear();
+        self.expires.compact(&self.dicts);
+    }
+
+    /// Removes the keys whose time is over.
+    pub fn expire_due(&mut self) {
+        while let Some((db, key)) = self.expires.pop_due(self.now.millis(), &self.dicts) {
+            self.dicts[db].swap_remove(&key);
+            self.events.expire(db, &key);
+        }
+    }
+
+    /// When [`Keyspace::expire_due`] has something to do next, or a little earlier.
+    pub fn next_expiry(&self) -> Option<Timestamp> {
+        self.expires.first().map(|deadline| Timestamp::from_millis(deadline.saturating_add(1)))
+    }
+
+    /// Switches the removal of keys that nobody looks at on or off.
+    pub fn set_active_expiry(&mut self, is_active: bool) {
+        self.expires.is_active = is_active;
+    }
+
+    /// Exchanges two databases.
+    pub fn swap(&mut self, a: usize, b: usize) {
+        if a != b {
+            self.footprint.database(Access::Write, a);
+            self.footprint.database(Access::Write, b);
+            self.dicts.swap(a, b);
+            self.expires.rebuild(&self.dicts);
+        }
+    }
+
+    /// The instant of this execution, for what is no part of it: nothing is recorded.
+    pub(crate) fn instant(&self) -> Timestamp {
+        self.now
     }
 
     /// What the execution has touched so far.
@@ -118,6 +156,7 @@ impl Keyspace {
             index,
             now: self.now,
             footprint: &mut self.footprint,
+            expires: &mut self.expires,
             events: &mut self.events,
             random: &mut self.random,
             is_reading: false,
@@ -135,6 +174,7 @@ impl Keyspace {
         for index in 0..self.dicts.len() {
             self.db(index).flush();
         }
+        self.expires.clear();
     }
 }
 
@@ -142,6 +182,7 @@ impl Clone for Keyspace {
     fn clone(&self) -> Keyspace {
         Keyspace {
             dicts: self.dicts.clone(),
+            expires: self.expires.clone(),
             now: self.now,
             random: self.random.clone(),
             ..Keyspace::default()
@@ -151,6 +192,7 @@ impl Clone for Keyspace {
     /// Keeps the memory that it has: a harness restores the same small state a million times.
     fn clone_from(&mut self, source: &Keyspace) {
         self.dicts.clone_from(&source.dicts);
+        self.expires.clone_from(&source.expires);
         self.now = source.now;
         self.random.clone_from(&source.random);
         self.footprint.clear();
@@ -163,6 +205,7 @@ pub struct Db<'a> {
     index: usize,
     now: Timestamp,
     footprint: &'a mut Footprint,
+    expires: &'a mut Expires,
     events: &'a mut Events,
     random: &'a mut Random,
     is_reading: bool,
@@ -297,17 +340,22 @@ impl<'a> Db<'a> {
         };
         self.footprint.key(Access::Write, self.index, key, deadline);
         let entry = Entry::new(value, deadline, self.now);
-        let has_expired = self.dict.get(key).map(|old| old.is_expired(self.now));
-        if has_expired == Some(true) {
-            self.notify(Class::Expired, "expired", key);
-        }
-        if has_expired != Some(false) {
-            self.events.appear(self.index, key);
-        }
-        match self.dict.get_mut(key) {
-            Some(old) => *old = entry,
-            None => drop(self.dict.insert(Bytes::copy_from_slice(key), entry)),
-        }
+        let idx = match self.dict.get_full_mut(key) {
+            Some((idx, _, old)) => {
+                let has_expired = old.is_expired(self.now);
+                *old = entry;
+                if has_expired {
+                    self.events.expire(self.index, key);
+                    self.events.appear(self.index, key);
+                }
+                idx
+            }
+            None => {
+                self.events.appear(self.index, key);
+                self.dict.insert_full(Bytes::copy_from_slice(key), entry).0
+            }
+        };
+        self.note_deadline(idx);
     }
 
     /// Removes a live key, and says whether there was one.
@@ -331,6 +379,7 @@ impl<'a> Db<'a> {
         } else {
             self.footprint.key(Access::Write, self.index, key, deadline);
             self.dict[idx].deadline = deadline;
+            self.note_deadline(idx);
             if deadline.is_some() { "expire" } else { "persist" }
         };
         self.notify(Class::Generic, event, key);
@@ -354,7 +403,8 @@ impl<'a> Db<'a> {
         self.remove(key);
         self.footprint.key(Access::Write, self.index, key, entry.deadline);
         self.events.appear(self.index, key);
-        self.dict.insert(Bytes::copy_from_slice(key), entry);
+        let (idx, _) = self.dict.insert_full(Bytes::copy_from_slice(key), entry);
+        self.note_deadline(idx);
     }
 
     /// Has a live key's value kept in this form, for ever.
@@ -420,6 +470,13 @@ impl<'a> Db<'a> {
         idx
     }
 
+    fn note_deadline(&mut self, idx: usize) {
+        let (key, entry) = self.dict.get_index(idx).expect("the caller has just found it");
+        if let Some(deadline) = entry.deadline {
+            self.expires.push(self.index, key, deadline);
+        }
+    }
+
     /// Where the live key is; an expired one is removed on the way. That removal is no write: to every client the key was
     /// gone already, and the deadline in the footprint says when.
     fn find(&mut self, key: &[u8]) -> Option<usize> {
@@ -428,7 +485,7 @@ impl<'a> Db<'a> {
         self.footprint.key(Access::Read, self.index, key, deadline);
         let idx = idx?;
         if self.dict[idx].is_expired(self.now) {
-            self.events.record(Class::Expired, "expired", self.index, key);
+            self.events.expire(self.index, key);
             self.dict.swap_remove_index(idx);
             return None;
         }

@@ -58,7 +58,6 @@ pub(super) fn to_lua(lua: &Lua, reply: &Reply, protocol: Protocol) -> mlua::Resu
         Reply::Bulk(bytes) | Reply::BigNumber(bytes) | Reply::Verbatim(_, bytes) => {
             Ok(Value::String(lua.create_string(bytes)?))
         }
-        Reply::None => Ok(Value::Nil),
         Reply::Double(value) if is_resp3 => typed("double", Value::Number(*value)),
         Reply::Double(value) => Ok(Value::String(lua.create_string(format_double(*value))?)),
         Reply::Nil | Reply::NilArray if is_resp3 => Ok(Value::Nil),
@@ -81,7 +80,9 @@ pub(super) fn to_lua(lua: &Lua, reply: &Reply, protocol: Protocol) -> mlua::Resu
             }
             typed("map", Value::Table(map))
         }
-        Reply::Array(items) | Reply::Set(items) | Reply::Push(items) => list(&mut items.iter()),
+        Reply::Array(items) | Reply::Set(items) | Reply::Push(items) | Reply::Several(items) => {
+            list(&mut items.iter())
+        }
         Reply::Map(pairs) => list(&mut pairs.iter().flat_map(|(key, value)| [key, value])),
     }
 }

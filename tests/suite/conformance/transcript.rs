@@ -8,6 +8,8 @@
 //! b> GET k                  the same from another connection
 //! (nil)
 //! sorted> SMEMBERS k        from a connection of that name, and the order of the reply does not matter
+//! c?> BLPOP k 0             a command that is not answered yet,
+//! c<                        and what the connection is sent next: a late reply, or a message
 //! raw> "PING\r\n"           bytes as they are; all replies follow, and (closed) if the connection was closed
 //! PONG
 //! emulator> CLIENT ID       not on the real server: a documented exception
@@ -43,6 +45,8 @@ enum Action {
     Section,
     Advance(Duration),
     Command { client: String, argv: Vec<Vec<u8>> },
+    Send { client: String, argv: Vec<Vec<u8>> },
+    Receive { client: String },
 }
 
 /// What one step was answered: several replies to raw bytes, none if there was nothing to answer or if it did not run.
@@ -93,7 +97,14 @@ impl Transcript {
                     emulator = Emulator::with_clock(clock.clone());
                     clients.clear();
                 }
-                Action::Advance(span) => clock.advance(*span),
+                Action::Advance(span) => {
+                    clock.advance(*span);
+                    emulator.tick();
+                }
+                Action::Send { client, argv } => {
+                    clients.entry(client).or_insert_with(|| Emulated::open(&emulator)).send(&request(argv));
+                }
+                Action::Receive { client } => given = next(clients.get_mut(client.as_str())),
                 Action::Command { client, argv } => {
                     let connect = || Emulated::open(&emulator);
                     let name = if step.is_exception() { "" } else { client };
@@ -118,6 +129,12 @@ impl Transcript {
                     clients.clear();
                 }
                 Action::Advance(span) => wait(&mut connect(), *span),
+                Action::Send { client, argv } => {
+                    clients.entry(client).or_insert_with(connect).send(&request(argv));
+                    // Once another connection is answered, this command has been read, too.
+                    connect().call(&["PING"]);
+                }
+                Action::Receive { client } => given = next(clients.get_mut(client.as_str())),
                 Action::Command { .. } if step.is_exception() => {}
                 Action::Command { client, argv } => {
                     given = answer(clients.entry(client).or_insert_with(connect), client, argv, connect);
@@ -191,14 +208,21 @@ fn action(line: &str) -> Option<Action> {
         let millis = millis.unwrap_or_else(|| panic!("{line:?}: time is written as 5ms"));
         return Some(Action::Advance(Duration::from_millis(millis)));
     }
+    if let Some(client) = line.strip_suffix('<')
+        && client.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    {
+        return Some(Action::Receive { client: client.into() });
+    }
     let (client, command) = line.split_once("> ")?;
+    let (client, is_late) = client.strip_suffix('?').map_or((client, false), |client| (client, true));
     if !client.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         return None;
     }
     let mut input = BytesMut::from(format!("{command}\n").as_bytes());
     let argv = Decoder::default().decode(&mut input).ok().flatten();
     let argv = argv.unwrap_or_else(|| panic!("{line:?}: quotes do not match"));
-    Some(Action::Command { client: client.into(), argv: argv.into_iter().map(Vec::from).collect() })
+    let (client, argv) = (client.into(), argv.into_iter().map(Vec::from).collect());
+    Some(if is_late { Action::Send { client, argv } } else { Action::Command { client, argv } })
 }
 
 /// Runs one command. A connection that was closed is replaced by a new one.
@@ -240,6 +264,12 @@ fn sort(reply: &[u8]) -> Vec<u8> {
     }
     parts.sort_unstable();
     [header, &parts.concat()].concat()
+}
+
+/// What a connection is sent next.
+fn next(peer: Option<&mut impl Peer>) -> Answer {
+    let peer = peer.expect("a connection has sent something before it receives");
+    vec![peer.receive().map_or_else(|| b"+(closed)\r\n".into(), |message| mask(&message))]
 }
 
 /// Hides the number of the connection, which HELLO tells and which depends on what ran before.

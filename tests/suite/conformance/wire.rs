@@ -1,10 +1,14 @@
 //! Replies as bytes: where one ends, how `redis-cli` shows it, and the two ends that send them.
 
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
+use std::task::{Context, Waker};
 
 use bytes::{Buf as _, BytesMut};
 use emulator::{Connection, Emulator};
+
+/// Stands for a reply where none comes.
+const NOTHING: &[u8] = b"+(nothing)\r\n";
 
 /// A connection that takes requests and gives replies, all as bytes.
 pub trait Peer {
@@ -42,10 +46,14 @@ impl Peer for Emulated {
     }
 
     fn receive(&mut self) -> Option<Vec<u8>> {
-        if self.replies.is_empty() && self.connection.is_closing() {
-            return None;
+        if self.replies.is_empty() {
+            let mut cx = Context::from_waker(Waker::noop());
+            _ = self.connection.poll_messages(&mut cx, &mut self.replies);
+            if self.replies.is_empty() {
+                return (!self.connection.is_closing()).then(|| NOTHING.to_vec());
+            }
         }
-        let (_, rest) = parse(&self.replies).expect("the emulator answers at once");
+        let (_, rest) = parse(&self.replies).expect("the emulator sends whole replies");
         let len = self.replies.len() - rest.len();
         Some(self.replies.split_to(len).to_vec())
     }
@@ -82,7 +90,10 @@ impl Peer for Real {
             match self.stream.read(&mut buffer) {
                 Ok(0) => return None,
                 Ok(len) => self.replies.extend_from_slice(&buffer[..len]),
-                Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return None,
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => return None,
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                    return Some(NOTHING.to_vec());
+                }
                 Err(error) => panic!("the server does not answer: {error}"),
             }
         }
@@ -121,12 +132,12 @@ pub fn parse(bytes: &[u8]) -> Option<(Wire, &[u8])> {
     let wire = match marker {
         b'_' => Wire::Nil,
         b'$' | b'*' if text == b"-1" => Wire::Nil,
-        b'$' => {
+        b'$' | b'=' => {
             let (body, behind) = rest.split_at_checked(len()? as usize)?;
             rest = behind.get(2..)?;
             Wire::Bulk(body.to_vec())
         }
-        b'*' | b'~' | b'%' => {
+        b'*' | b'~' | b'%' | b'>' => {
             let count = len()? * if marker == b'%' { 2 } else { 1 };
             let mut items = Vec::new();
             for _ in 0..count {
@@ -174,7 +185,12 @@ impl Wire {
                 lines
             }),
             Wire::Items(marker, items) => {
-                numbered(items, if *marker == b'~' { '~' } else { ')' }, Wire::lines)
+                let sign = match marker {
+                    b'~' => '~',
+                    b'>' => '>',
+                    _ => ')',
+                };
+                numbered(items, sign, Wire::lines)
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Scores as arguments: C's `strtod`, with what Redis demands around it.
 
 /// A score, weight or increment: nothing around the number, and nothing that a double cannot hold.
-pub(super) fn parse(text: &[u8]) -> Option<f64> {
+pub(in crate::command) fn parse(text: &[u8]) -> Option<f64> {
     let (value, is_exact_range) = number(text)?;
     (is_exact_range && !value.is_nan()).then_some(value)
 }

@@ -1,9 +1,13 @@
-//! Connection commands: PING, HELLO, SELECT, CLIENT, …
+//! Connection commands: PING, HELLO, AUTH, SELECT, RESET, …; those under CLIENT have files of their own.
+
+mod client;
+mod tracking;
 
 use bytes::Bytes;
 
 use super::Flag::{AllowBusy, Fast, Loading, NoAuth, NoScript, Stale};
 use super::{Argv, Ctx, Outcome, Row, is_word};
+use crate::client::{Closing, Replies};
 use crate::error::{self, Error};
 use crate::reply::Reply;
 use crate::resp::Protocol;
@@ -14,20 +18,20 @@ pub(super) const ROWS: &[Row] = &[
     Row::new("select", 2, &[Loading, Stale, Fast], select),
     Row::new("hello", -1, &[NoScript, Loading, Stale, Fast, NoAuth, AllowBusy], hello),
     Row::new("quit", -1, &[NoScript, Loading, Stale, Fast, NoAuth, AllowBusy], quit),
-    Row::container(
-        "client",
-        &[
-            Row::new("client|getname", 2, &[NoScript, Loading, Stale], client_getname),
-            Row::new("client|id", 2, &[NoScript, Loading, Stale], client_id),
-            Row::new("client|setinfo", 4, &[NoScript, Loading, Stale], client_setinfo),
-            Row::new("client|setname", 3, &[NoScript, Loading, Stale], client_setname),
-        ],
-    ),
+    Row::new("auth", -2, &[NoScript, Loading, Stale, Fast, NoAuth, AllowBusy], auth),
+    Row::new("reset", 1, &[NoScript, Loading, Stale, Fast, NoAuth, AllowBusy], reset),
+    Row::container("client", client::ROWS),
 ];
 
 /// `PING [message]`
-fn ping(_: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+///
+/// While a RESP2 client listens, an answer has the shape of a message.
+fn ping(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     match argv {
+        [_] | [_, _] if ctx.client.protocol == Protocol::Resp2 && ctx.client.is_subscriber() => {
+            let message = argv.get(1).copied().unwrap_or_default();
+            Ok(Reply::Array(vec![Reply::bulk("pong"), Reply::bulk(message)]))
+        }
         [_] => Ok(Reply::status("PONG")),
         [_, message] => Ok(Reply::bulk(message)),
         _ => Err(error::wrong_arity("ping")),
@@ -46,8 +50,6 @@ fn select(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 }
 
 /// `HELLO [protover [AUTH username password] [SETNAME clientname]]`
-///
-/// There are no users here but `default`, which has no password: AUTH for it succeeds with any.
 fn hello(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let mut protocol = ctx.client.protocol;
     if let Some(version) = argv.get(1) {
@@ -59,16 +61,12 @@ fn hello(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
             _ => return Err(error::NO_PROTO),
         };
     }
-    let mut name = None;
+    let (mut name, mut credentials) = (None, None);
     let mut options = argv.get(2..).unwrap_or_default();
     while let Some((option, rest)) = options.split_first() {
         options = match rest {
-            [user, _, rest @ ..] if is_word(option, "auth") => {
-                if *user != b"default" {
-                    return Err(Error::from_static(
-                        "WRONGPASS invalid username-password pair or user is disabled.",
-                    ));
-                }
+            [user, password, rest @ ..] if is_word(option, "auth") => {
+                credentials = Some((user, password));
                 rest
             }
             [value, rest @ ..] if is_word(option, "setname") => {
@@ -81,6 +79,12 @@ fn hello(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
             }
         };
     }
+    if let Some((user, password)) = credentials {
+        authenticate(ctx, user, password)?;
+    }
+    if !ctx.client.is_authenticated {
+        return Err(error::NO_AUTH_HELLO);
+    }
     ctx.client.protocol = protocol;
     if let Some(name) = name {
         ctx.client.name = name;
@@ -89,7 +93,7 @@ fn hello(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     Ok(Reply::Map(vec![
         field("server", Reply::bulk("redis")),
         field("version", Reply::bulk("7.0.15")),
-        field("proto", Reply::Integer(if protocol == Protocol::Resp3 { 3 } else { 2 })),
+        field("proto", Reply::Integer(protocol.version())),
         field("id", Reply::Integer(ctx.client.id as i64)),
         field("mode", Reply::bulk("standalone")),
         field("role", Reply::bulk("master")),
@@ -99,42 +103,44 @@ fn hello(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 
 /// `QUIT`
 fn quit(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
-    ctx.client.closing = true;
+    ctx.client.closing = Closing::WhenWritten;
     Ok(Reply::OK)
 }
 
-/// `CLIENT GETNAME`
-fn client_getname(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
-    let name = ctx.client.name.clone();
-    Ok(if name.is_empty() { Reply::Nil } else { Reply::Bulk(name) })
-}
-
-/// `CLIENT ID`
-fn client_id(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
-    Ok(Reply::Integer(ctx.client.id as i64))
-}
-
-/// `CLIENT SETINFO <LIB-NAME libname | LIB-VER libver>`
+/// `AUTH [username] password`
 ///
-/// Came with Redis 7.2, and is accepted because clients send it when they connect; nothing here reads it back.
-fn client_setinfo(_: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    if !is_word(argv[2], "lib-name") && !is_word(argv[2], "lib-ver") {
-        let option = String::from_utf8_lossy(argv[2]);
-        return Err(Error::new(format!("ERR Unrecognized option '{option}'")));
-    }
-    if !is_printable(argv[3]) {
-        let option = String::from_utf8_lossy(argv[2]).to_lowercase();
-        return Err(Error::new(format!(
-            "ERR {option} cannot contain spaces, newlines or special characters."
-        )));
-    }
+/// The only user is `default`; it needs a password once `CONFIG SET requirepass` has given it one, and until then takes any.
+fn auth(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    match argv {
+        [_, _] if ctx.engine.password.is_empty() => Err(error::AUTH_WITHOUT_PASSWORD),
+        [_, password] => authenticate(ctx, b"default", password),
+        [_, user, password] => authenticate(ctx, user, password),
+        _ => Err(error::SYNTAX),
+    }?;
     Ok(Reply::OK)
 }
 
-/// `CLIENT SETNAME connection-name`
-fn client_setname(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    ctx.client.name = valid_name(argv[2])?;
-    Ok(Reply::OK)
+fn authenticate(ctx: &mut Ctx<'_>, user: &[u8], password: &[u8]) -> Result<(), Error> {
+    let expected = &ctx.engine.password;
+    if user != b"default" || !expected.is_empty() && password != expected {
+        return Err(error::WRONG_PASSWORD);
+    }
+    ctx.client.is_authenticated = true;
+    Ok(())
+}
+
+/// `RESET`: the connection is as it was when it opened
+fn reset(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
+    ctx.engine.forget(ctx.client);
+    let client = &mut *ctx.client;
+    client.transaction = None;
+    client.db = 0;
+    client.protocol = Protocol::Resp2;
+    client.name = Bytes::new();
+    client.replies = Replies::On;
+    client.is_no_evict = false;
+    client.is_authenticated = ctx.engine.password.is_empty();
+    Ok(Reply::status("RESET"))
 }
 
 fn valid_name(name: &[u8]) -> Result<Bytes, Error> {
@@ -144,3 +150,5 @@ fn valid_name(name: &[u8]) -> Result<Bytes, Error> {
 fn is_printable(text: &[u8]) -> bool {
     text.iter().all(|byte| (b'!'..=b'~').contains(byte))
 }
+
+pub(super) use tracking::remember;

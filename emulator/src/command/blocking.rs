@@ -1,0 +1,124 @@
+//! Commands that wait: how one leaves its client without a reply, and how it comes back.
+//!
+//! A command that finds nothing registers what it waits for with the engine, which tries it again when there is hope. Inside
+//! `MULTI` and scripts, and at doors where nobody can wait, it answers at once what it would answer at its timeout.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{Argv, Ctx, Flag, Outcome, Row, borrow, perform, resolve, transactions};
+use crate::client::Client;
+use crate::clock::Timestamp;
+use crate::engine::{Blocked, Engine, PauseMode, Until};
+use crate::error::{self, Error};
+use crate::keyspace::{Kind, Value};
+use crate::reply::Reply;
+
+/// Tries one key, for instance to pop from it; `None` if there is nothing to be had.
+pub(super) type Serve = fn(&mut Ctx<'_>, &Argv<'_>, &[u8]) -> Result<Option<Reply>, Error>;
+
+/// How a command waits.
+pub(super) struct Wait {
+    /// Until when, at most.
+    pub deadline: Option<Timestamp>,
+    /// What it answers then.
+    pub on_timeout: Reply,
+}
+
+/// Tries each key in turn, and waits for one of them to appear if there was nothing.
+pub(super) fn serve_or_wait<T: Kind>(
+    ctx: &mut Ctx<'_>,
+    argv: &Argv<'_>,
+    keys: &Argv<'_>,
+    wait: Wait,
+    serve: Serve,
+) -> Outcome {
+    for key in keys {
+        if let Some(reply) = serve(ctx, argv, key)? {
+            return Ok(reply);
+        }
+    }
+    let row = ctx.row;
+    let argv = own(argv);
+    let until =
+        Until::Key { db: ctx.client.db, keys: own(keys), is_kind: |value: &Value| T::of(value).is_some() };
+    let attempt = move |engine: &mut Engine, client: &mut Client, key: &[u8]| {
+        serve(&mut Ctx { engine, client, row }, &borrow(&argv), key)
+    };
+    Ok(self::wait(ctx, until, wait, Arc::new(attempt)))
+}
+
+/// Waits for nothing but the time.
+pub(super) fn wait_out(ctx: &mut Ctx<'_>, wait: Wait) -> Reply {
+    self::wait(ctx, Until::Deadline, wait, Arc::new(|_: &mut Engine, _: &mut Client, _: &[u8]| Ok(None)))
+}
+
+fn wait(ctx: &mut Ctx<'_>, until: Until, wait: Wait, attempt: crate::engine::Attempt) -> Reply {
+    let Wait { deadline, on_timeout } = wait;
+    if !ctx.client.can_wait() {
+        return on_timeout;
+    }
+    ctx.engine.block(ctx.client, Blocked { until, deadline, on_timeout, attempt });
+    Reply::NOTHING
+}
+
+/// Whether `CLIENT PAUSE` holds this command back.
+pub(super) fn is_paused(engine: &Engine, client: &Client, row: &Row) -> bool {
+    let Some((_, mode)) = engine.pause else { return false };
+    let may_write = |row: &Row| {
+        row.flags.contains(&Flag::Write)
+            || matches!(row.name, "eval" | "evalsha" | "fcall" | "publish" | "spublish")
+    };
+    let ends_writing_transaction = || {
+        let queue = client.transaction.iter().flat_map(|transaction| &transaction.queue);
+        row.name == "exec" && queue.into_iter().any(|argv| resolve(&borrow(argv)).is_ok_and(may_write))
+    };
+    let concerns = match mode {
+        PauseMode::All => true,
+        PauseMode::Write => may_write(row) || ends_writing_transaction(),
+    };
+    concerns && client.can_wait() && (client.transaction.is_none() || transactions::runs_at_once(row))
+}
+
+/// Keeps a command until the pause is over.
+pub(super) fn hold_back(engine: &mut Engine, client: &mut Client, argv: &Argv<'_>) -> Reply {
+    let argv = own(argv);
+    let attempt = move |engine: &mut Engine, client: &mut Client, _: &[u8]| {
+        client.is_blocked = false;
+        let reply = perform(engine, client, &borrow(&argv));
+        Ok((!client.is_blocked).then_some(reply))
+    };
+    let attempt = Arc::new(attempt);
+    let blocked = Blocked { until: Until::Unpaused, deadline: None, on_timeout: Reply::NOTHING, attempt };
+    engine.block(client, blocked);
+    Reply::NOTHING
+}
+
+/// A timeout in seconds, which may have a fraction; 0 is for ever.
+pub(super) fn seconds(ctx: &mut Ctx<'_>, arg: &[u8]) -> Result<Option<Timestamp>, Error> {
+    let seconds = super::sorted_set::score::parse(arg).ok_or(error::TIMEOUT_NOT_A_FLOAT)?;
+    let millis = (seconds * 1000.0).ceil();
+    if seconds.is_sign_negative() && seconds != 0.0 || millis >= i64::MAX as f64 {
+        return Err(error::TIMEOUT_NEGATIVE);
+    }
+    Ok(after(ctx, millis as i64))
+}
+
+/// A timeout in whole milliseconds; 0 is for ever.
+pub(super) fn millis(ctx: &mut Ctx<'_>, arg: &[u8]) -> Result<Option<Timestamp>, Error> {
+    let millis = crate::parse_integer(arg).ok_or(error::TIMEOUT_NOT_AN_INTEGER)?;
+    if millis < 0 {
+        return Err(error::TIMEOUT_NEGATIVE);
+    }
+    Ok(after(ctx, millis))
+}
+
+fn after(ctx: &mut Ctx<'_>, millis: i64) -> Option<Timestamp> {
+    let now = ctx.engine.keyspace.now();
+    (millis > 0).then(|| now + std::time::Duration::from_millis(millis.unsigned_abs()))
+}
+
+fn own(argv: &Argv<'_>) -> Vec<Bytes> {
+    argv.iter().map(|arg| Bytes::copy_from_slice(arg)).collect()
+}

@@ -1,0 +1,351 @@
+//! Everything that commands share: data, scripts, the clock, and the clients with what they watch, await and listen to.
+
+mod tracking;
+mod waiting;
+mod watch;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::sync::Notify;
+
+use crate::client::{Client, Clients, Closing, Replies, Slot};
+use crate::clock::{Clock, Timestamp};
+use crate::footprint::{Access, Footprint};
+use crate::keyspace::{Event, Keyspace};
+use crate::pubsub::{PubSub, Topic};
+use crate::reply::Reply;
+use crate::script::{Host, Known, Rules, Scripts};
+use crate::tracking::Tracker;
+
+pub use waiting::{Attempt, Blocked, Until, Waiting};
+pub use watch::Watches;
+
+/// One server's state. Whoever holds it runs commands; that is what makes them atomic.
+#[derive(Default)]
+pub struct Engine {
+    /// The databases.
+    pub keyspace: Keyspace,
+    /// The script cache.
+    pub scripts: Scripts<ScriptHost>,
+    /// The connections.
+    pub clients: Clients,
+    /// Who listens to what.
+    pub pubsub: PubSub,
+    /// Who watches what.
+    pub watches: Watches,
+    /// Whose command waits for what.
+    pub waiting: Waiting,
+    /// Who is told of changes to what it has read.
+    pub tracker: Tracker,
+    /// Until when `CLIENT PAUSE` holds commands back, and whether all of them or only writes.
+    pub pause: Option<(Timestamp, PauseMode)>,
+    /// What `AUTH` asks for; empty if it asks for nothing.
+    pub password: Bytes,
+    /// What is to be sent to clients once the execution is over, in order.
+    pub mail: Vec<(Slot, Reply)>,
+    /// What the client whose command runs is to be sent behind the reply.
+    pub postscripts: Vec<Reply>,
+    clock: Option<Clock>,
+    /// When something happens next without any command: a key expires, somebody has waited long enough.
+    alarm: Option<Timestamp>,
+    /// Told when the alarm is set to an earlier time.
+    alarm_moved: Arc<Notify>,
+}
+
+/// Which commands `CLIENT PAUSE` holds back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PauseMode {
+    /// Those that may write.
+    Write,
+    /// All.
+    All,
+}
+
+impl Engine {
+    /// An empty server.
+    pub fn new(clock: Clock, databases: usize) -> Engine {
+        Engine { keyspace: Keyspace::new(databases), clock: Some(clock), ..Engine::default() }
+    }
+
+    /// A new connection.
+    pub fn open_client(&mut self) -> &mut Client {
+        let client = self.clients.open(self.clock.as_ref().map(Clock::now).unwrap_or_default());
+        client.is_authenticated = self.password.is_empty();
+        client
+    }
+
+    /// The client of a connection that is open, and whose command does not run.
+    pub fn client(&mut self, slot: Slot) -> &mut Client {
+        self.clients.get(slot).expect("a connection keeps its client until it is closed")
+    }
+
+    /// Forgets what is kept for a connection that is gone.
+    pub fn close_client(&mut self, slot: Slot) {
+        self.unblock(slot);
+        let mut client = self.clients.take(slot);
+        self.forget(&mut client);
+        self.clients.close(slot);
+    }
+
+    /// Ends whatever a client listens to and watches: its connection is gone, or it said `RESET`.
+    pub fn forget(&mut self, client: &mut Client) {
+        self.watches.unwatch(client.slot);
+        if client.tracking.take().is_some() {
+            self.tracker.forget(client.slot);
+        }
+        for (topic, names) in Topic::ALL.into_iter().zip(&mut client.subscriptions) {
+            for name in names.drain(..) {
+                self.pubsub.unsubscribe(topic, &name, client.slot);
+            }
+        }
+    }
+
+    /// Back to an empty server whose next client is number 1. Compiled scripts stay compiled, unknown to clients. Who waits
+    /// waits no longer.
+    pub fn reset(&mut self, clock: Clock) {
+        self.keyspace.reset();
+        self.keyspace.events.wanted = Default::default();
+        self.scripts.flush();
+        self.clock = Some(clock);
+        self.clients.count_anew();
+        self.watches = Watches::default();
+        self.pause = None;
+        for slot in self.waiting.slots() {
+            self.time_out(slot);
+        }
+        self.deliver();
+        self.set_alarm();
+    }
+
+    /// A copy of the data and of the known scripts.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot { keyspace: self.keyspace.clone(), scripts: self.scripts.known().clone() }
+    }
+
+    /// Back to a copy. For clients that watch keys, every key has changed.
+    pub fn restore(&mut self, snapshot: &Snapshot) {
+        self.keyspace.clone_from(&snapshot.keyspace);
+        self.scripts.set_known(&snapshot.scripts);
+        self.watches.notice_all();
+        self.set_alarm();
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock().now()
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        self.clock.as_ref().expect("an engine in use was made with a clock")
+    }
+
+    /// When something happens without any command, and who says that it happens earlier.
+    pub(crate) fn alarm(&self) -> (Option<Timestamp>, Arc<Notify>) {
+        (self.alarm, self.alarm_moved.clone())
+    }
+
+    /// Starts one execution: reads the clock once, forgets the footprint of the one before, and lets happen what is due.
+    pub(crate) fn begin(&mut self) {
+        let now = self.now();
+        self.keyspace.begin(now);
+        self.tracker.seen = 0;
+        if self.alarm.is_some_and(|alarm| alarm <= now) {
+            self.let_happen(now);
+        }
+    }
+
+    /// Lets happen what is due, without any command.
+    pub fn tick(&mut self) {
+        self.begin();
+        self.invalidate(&mut Client::nobody());
+        self.end();
+        self.deliver();
+    }
+
+    /// Ends one execution: whoever waited for a key gets it, whoever watches one is told at `EXEC`, and whoever listens is sent
+    /// what happened.
+    pub(crate) fn end(&mut self) {
+        self.tell_listeners();
+        self.serve_waiting();
+        self.watches.notice(self.keyspace.footprint());
+        self.keyspace.events.is_tracked = !self.tracker.is_idle();
+        self.set_alarm();
+    }
+
+    /// What the client whose command has run is sent now: its reply, and what came with it.
+    pub(crate) fn post(&mut self, client: &mut Client, reply: Reply) -> Reply {
+        let is_wanted = client.replies == Replies::On;
+        client.replies = client.replies.next();
+        if let Some(tracking) = &mut client.tracking
+            && client.transaction.is_none()
+            && !client.last_command.starts_with("client|")
+        {
+            tracking.is_caching = false;
+        }
+        let reply = if is_wanted { reply } else { Reply::NOTHING };
+        if self.mail.is_empty() && self.postscripts.is_empty() {
+            return reply;
+        }
+        let own = self.mail.extract_if(.., |(slot, _)| *slot == client.slot).map(|(_, message)| message);
+        let mut all: Vec<Reply> = own.collect();
+        all.push(reply);
+        all.append(&mut self.postscripts);
+        if all.len() == 1 { all.remove(0) } else { Reply::Several(all) }
+    }
+
+    /// Hands out what is to be sent to others.
+    pub(crate) fn deliver(&mut self) {
+        for (slot, message) in self.mail.drain(..) {
+            if let Some(client) = self.clients.get(slot) {
+                client.send(message);
+            }
+        }
+    }
+
+    /// What the last execution touched.
+    pub fn footprint(&self) -> &Footprint {
+        self.keyspace.footprint()
+    }
+
+    /// Sends a message to all who listen, and says to how many.
+    pub(crate) fn publish(&mut self, topic: Topic, channel: &Bytes, payload: &Bytes) -> usize {
+        self.keyspace.footprint_mut().channel(Access::Write, channel);
+        let before = self.mail.len();
+        self.mail.extend(self.pubsub.publish(topic, channel, payload));
+        self.mail.len() - before
+    }
+
+    /// Publishes what happened to keys since the last time.
+    pub(crate) fn tell_listeners(&mut self) {
+        if self.keyspace.events.happened.is_empty() {
+            return;
+        }
+        let wanted = self.keyspace.events.wanted;
+        for Event { name, db, key, .. } in std::mem::take(&mut self.keyspace.events.happened) {
+            if wanted.by_key() {
+                let channel = [format!("__keyspace@{db}__:").as_bytes(), &key].concat();
+                self.publish(Topic::Channel, &channel.into(), &Bytes::from_static(name.as_bytes()));
+            }
+            if wanted.by_event() {
+                self.publish(Topic::Channel, &format!("__keyevent@{db}__:{name}").into(), &key);
+            }
+        }
+    }
+
+    /// Has the client's command wait.
+    pub(crate) fn block(&mut self, client: &mut Client, blocked: Blocked) {
+        client.is_blocked = true;
+        self.waiting.insert(client.slot, blocked);
+        self.keyspace.events.is_awaited = self.waiting.awaits_keys();
+    }
+
+    /// Ends a client's waiting, if it waits, without a reply.
+    pub(crate) fn unblock(&mut self, slot: Slot) -> Option<Blocked> {
+        let blocked = self.waiting.remove(slot)?;
+        self.keyspace.events.is_awaited = self.waiting.awaits_keys();
+        if let Some(client) = self.clients.get(slot) {
+            client.is_blocked = false;
+        }
+        Some(blocked)
+    }
+
+    /// Ends `CLIENT PAUSE`: what was held back runs now.
+    pub(crate) fn unpause(&mut self) {
+        self.pause = None;
+        for slot in self.waiting.for_unpause() {
+            self.attempt(slot, b"");
+        }
+    }
+
+    fn let_happen(&mut self, now: Timestamp) {
+        self.keyspace.expire_due();
+        if self.pause.is_some_and(|(until, _)| until <= now) {
+            self.unpause();
+        }
+        while let Some((deadline, slot)) = self.waiting.first_deadline()
+            && deadline <= now
+        {
+            self.time_out(slot);
+        }
+    }
+
+    fn time_out(&mut self, slot: Slot) {
+        if let Some(blocked) = self.unblock(slot) {
+            self.mail.push((slot, blocked.on_timeout));
+        }
+    }
+
+    /// Keys appeared: those who wait for them are served, first come first, key by key in the order of appearance. What they do
+    /// may make further keys appear.
+    fn serve_waiting(&mut self) {
+        while !self.keyspace.events.appeared.is_empty() {
+            for (db, key) in std::mem::take(&mut self.keyspace.events.appeared) {
+                let mut database = self.keyspace.db(db);
+                let Some(value) = database.lookup(&key) else { continue };
+                for slot in self.waiting.for_key(db, &key, value) {
+                    self.attempt(slot, &key);
+                }
+            }
+        }
+    }
+
+    /// Tries what a client waits for.
+    fn attempt(&mut self, slot: Slot, key: &[u8]) {
+        let Some(attempt) = self.waiting.get(slot).map(|blocked| blocked.attempt.clone()) else { return };
+        let mut client = self.clients.take(slot);
+        let outcome = attempt(self, &mut client, key);
+        self.invalidate(&mut client);
+        self.clients.put_back(client);
+        self.mail.extend(self.postscripts.drain(..).map(|message| (slot, message)));
+        self.tell_listeners();
+        if let Some(reply) = outcome.unwrap_or_else(|error| Some(Reply::Error(error))) {
+            self.unblock(slot);
+            self.mail.push((slot, reply));
+        }
+    }
+
+    fn set_alarm(&mut self) {
+        let waiting = self.waiting.first_deadline().map(|(deadline, _)| deadline);
+        let pause = self.pause.map(|(until, _)| until);
+        let alarm = [self.keyspace.next_expiry(), waiting, pause].into_iter().flatten().min();
+        let is_earlier = alarm.is_some_and(|alarm| self.alarm.is_none_or(|before| alarm < before));
+        self.alarm = alarm;
+        if is_earlier {
+            self.alarm_moved.notify_waiters();
+        }
+    }
+
+    /// Closes the connection of another client.
+    pub(crate) fn kill(&mut self, slot: Slot) {
+        if let Some(client) = self.clients.get(slot) {
+            client.close(Closing::Now);
+        }
+    }
+}
+
+/// What a server holds: its data, with absolute deadlines, and the scripts that it knows.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    keyspace: Keyspace,
+    scripts: Known,
+}
+
+/// The engine on loan to a running script, with the client that the script calls commands as and the way to call them.
+pub struct ScriptHost {
+    pub(crate) engine: Engine,
+    pub(crate) client: Client,
+    pub(crate) call: fn(&mut Engine, &mut Client, &[&[u8]], Rules) -> Reply,
+    /// Whether there is such a command.
+    pub(crate) knows: fn(&[&[u8]]) -> bool,
+}
+
+impl Host for ScriptHost {
+    fn call(&mut self, argv: &[&[u8]], rules: Rules) -> Reply {
+        self.client.protocol = rules.protocol;
+        (self.call)(&mut self.engine, &mut self.client, argv, rules)
+    }
+
+    fn knows(&self, argv: &[&[u8]]) -> bool {
+        (self.knows)(argv)
+    }
+}

@@ -1,0 +1,111 @@
+//! Who is told that a key has changed, and how.
+
+use bytes::Bytes;
+
+use super::Engine;
+use crate::client::{Client, Slot};
+use crate::footprint::{Access, Resource};
+use crate::reply::Reply;
+use crate::resp::Protocol;
+
+/// The channel on which a RESP2 client hears of changes for another.
+const CHANNEL: &str = "__redis__:invalidate";
+
+impl Engine {
+    /// Tells clients that a key which they have read, or that has one of their prefixes, was changed by the last command; `current`
+    /// is who called it. It hears of its own changes after the reply.
+    pub(crate) fn invalidate(&mut self, current: &mut Client) {
+        if self.tracker.is_idle() {
+            return;
+        }
+        let (mut keys, mut is_flushed) = (std::mem::take(&mut self.keyspace.events.expired), false);
+        let seen = std::mem::replace(&mut self.tracker.seen, self.keyspace.footprint().len());
+        for (resource, access, _) in self.keyspace.footprint().iter().skip(seen) {
+            match resource {
+                Resource::Key { key, .. } if access == Access::Write => {
+                    keys.push(Bytes::copy_from_slice(key))
+                }
+                Resource::Database(_) if access == Access::Write => is_flushed = true,
+                _ => {}
+            }
+        }
+        if is_flushed {
+            for slot in self.tracker.take_all() {
+                self.tell(current, slot, None);
+            }
+        }
+        for key in keys {
+            for slot in self.tracker.take_readers(&key) {
+                self.tell(current, slot, Some(&[key.clone()]));
+            }
+            let by_prefix: Vec<Slot> = self.tracker.by_prefix(&key).collect();
+            for slot in by_prefix {
+                self.tell(current, slot, Some(&[key.clone()]));
+            }
+        }
+    }
+
+    /// One message of keys, or of all keys, to a client or to whom it has redirected its messages.
+    fn tell(&mut self, current: &mut Client, slot: Slot, keys: Option<&[Bytes]>) {
+        let is_current = slot == current.slot;
+        let tracking = match self.clients.get(slot) {
+            _ if is_current => current.tracking.as_ref(),
+            Some(client) => client.tracking.as_ref(),
+            None => None,
+        };
+        let Some(tracking) = tracking else { return };
+        if is_current && tracking.no_loop {
+            return;
+        }
+        let keys = match keys {
+            Some(keys) => Reply::Array(keys.iter().cloned().map(Reply::Bulk).collect()),
+            None => Reply::NilArray,
+        };
+        let redirect = tracking.redirect;
+        let target = match redirect {
+            None => Some(slot),
+            Some(id) if id == current.id => Some(current.slot),
+            Some(id) => self.clients.by_id(id),
+        };
+        let Some(target) = target else {
+            let broken = Reply::Push(vec![
+                Reply::bulk("tracking-redir-broken"),
+                Reply::Integer(redirect.unwrap_or_default() as i64),
+            ]);
+            self.send(current, slot, Protocol::Resp3, broken);
+            return;
+        };
+        let push = Reply::Push(vec![Reply::bulk("invalidate"), keys.clone()]);
+        if self.protocol(current, target) == Protocol::Resp3 {
+            self.send(current, target, Protocol::Resp3, push);
+        } else if redirect.is_some() {
+            let message = vec![Reply::bulk("message"), Reply::bulk(CHANNEL), keys];
+            self.send(current, target, Protocol::Resp2, Reply::Push(message));
+        }
+    }
+
+    fn protocol(&mut self, current: &Client, slot: Slot) -> Protocol {
+        if slot == current.slot {
+            current.protocol
+        } else {
+            self.clients.get(slot).map_or(Protocol::Resp2, |client| client.protocol)
+        }
+    }
+
+    /// Sends it only to a client that speaks `protocol`, and on RESP2 only to one that listens.
+    fn send(&mut self, current: &Client, slot: Slot, protocol: Protocol, message: Reply) {
+        let (speaks, listens) = match self.clients.get(slot) {
+            _ if slot == current.slot => (current.protocol, current.is_subscriber()),
+            Some(client) => (client.protocol, client.is_subscriber()),
+            None => return,
+        };
+        if speaks != protocol || speaks == Protocol::Resp2 && !listens {
+            return;
+        }
+        if slot == current.slot {
+            self.postscripts.push(message);
+        } else {
+            self.mail.push((slot, message));
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Which keys are watched, and by whom: what makes `EXEC` conditional.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+
+use crate::client::Slot;
+use crate::footprint::{Access, Footprint, Resource};
+use crate::keyspace::Keyspace;
+
+/// The watched keys of one server.
+#[derive(Debug, Default)]
+pub struct Watches {
+    /// By whom each key is watched, and the deadline it had when that began.
+    watched: BTreeMap<(usize, Bytes), BTreeMap<Slot, Option<i64>>>,
+    /// Clients that watch a key which has changed since.
+    dirty: BTreeSet<Slot>,
+}
+
+impl Watches {
+    /// From now on, changes of this key are noticed.
+    pub fn watch(&mut self, slot: Slot, keyspace: &mut Keyspace, db: usize, key: &[u8]) {
+        let deadline = keyspace.db(db).deadline(key).flatten();
+        let watchers = self.watched.entry((db, Bytes::copy_from_slice(key))).or_default();
+        watchers.entry(slot).or_insert(deadline);
+    }
+
+    /// Marks those who watch a key that an execution changed.
+    pub fn notice(&mut self, footprint: &Footprint) {
+        if self.watched.is_empty() {
+            return;
+        }
+        for (resource, access, _) in footprint.iter() {
+            if access == Access::Read {
+                continue;
+            }
+            match resource {
+                Resource::Key { db, key } => {
+                    if let Some(watchers) = self.watched.get(&(db, Bytes::copy_from_slice(key))) {
+                        self.dirty.extend(watchers.keys());
+                    }
+                }
+                Resource::Database(db) => {
+                    let of_db = self.watched.iter().filter(|((watched_db, _), _)| *watched_db == db);
+                    self.dirty.extend(of_db.flat_map(|(_, watchers)| watchers.keys()));
+                }
+                Resource::Clock
+                | Resource::Scripts
+                | Resource::Random
+                | Resource::Channel(_)
+                | Resource::Channels => {}
+            }
+        }
+    }
+
+    /// Every watched key has changed.
+    pub fn notice_all(&mut self) {
+        self.dirty.extend(self.watched.values().flat_map(BTreeMap::keys));
+    }
+
+    /// Looks at what a client watches, because what EXEC does depends on it, and says whether a key has expired since it was
+    /// watched. Nobody need have noticed that; a key that had expired before does not count.
+    pub fn look(&self, slot: Slot, keyspace: &mut Keyspace) -> bool {
+        let mut has_expired = false;
+        for ((db, key), watchers) in &self.watched {
+            let Some(deadline) = watchers.get(&slot) else { continue };
+            let mut db = keyspace.db(*db);
+            db.contains(key);
+            has_expired |= deadline.is_some_and(|deadline| db.now().millis() > deadline);
+        }
+        has_expired
+    }
+
+    /// How many keys a client watches.
+    pub fn count(&self, slot: Slot) -> usize {
+        self.watched.values().filter(|watchers| watchers.contains_key(&slot)).count()
+    }
+
+    /// Stops watching, and says whether a watched key had changed.
+    pub fn unwatch(&mut self, slot: Slot) -> bool {
+        if !self.watched.is_empty() {
+            self.watched.retain(|_, watchers| {
+                watchers.remove(&slot);
+                !watchers.is_empty()
+            });
+        }
+        self.dirty.remove(&slot)
+    }
+}

@@ -1,0 +1,75 @@
+//! Who listens to what. <https://redis.io/docs/latest/develop/pubsub/>
+
+use bytes::Bytes;
+use indexmap::{IndexMap, IndexSet};
+
+use crate::client::Slot;
+use crate::glob;
+use crate::keyspace::Hasher;
+use crate::reply::Reply;
+
+/// What a subscription names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Topic {
+    /// `SUBSCRIBE`
+    Channel,
+    /// `PSUBSCRIBE`
+    Pattern,
+    /// `SSUBSCRIBE`
+    ShardChannel,
+}
+
+impl Topic {
+    /// In the order in which clients keep them.
+    pub const ALL: [Topic; 3] = [Topic::Channel, Topic::Pattern, Topic::ShardChannel];
+}
+
+/// Who listens, by name.
+pub type Listeners = IndexMap<Bytes, IndexSet<Slot, Hasher>, Hasher>;
+
+/// All subscriptions.
+#[derive(Debug, Default)]
+pub struct PubSub([Listeners; 3]);
+
+impl PubSub {
+    /// Who listens, by name, in the order in which they began.
+    pub fn listeners(&self, topic: Topic) -> &Listeners {
+        &self.0[topic as usize]
+    }
+
+    /// Adds a listener.
+    pub fn subscribe(&mut self, topic: Topic, name: &Bytes, slot: Slot) {
+        self.0[topic as usize].entry(name.clone()).or_default().insert(slot);
+    }
+
+    /// Removes a listener.
+    pub fn unsubscribe(&mut self, topic: Topic, name: &[u8], slot: Slot) {
+        let listeners = &mut self.0[topic as usize];
+        let Some(slots) = listeners.get_mut(name) else { return };
+        slots.shift_remove(&slot);
+        if slots.is_empty() {
+            listeners.shift_remove(name);
+        }
+    }
+
+    /// The messages that publishing makes, in the order of delivery: those who named the channel first, then those with a
+    /// pattern.
+    pub fn publish(&self, topic: Topic, channel: &Bytes, payload: &Bytes) -> Vec<(Slot, Reply)> {
+        let message = |word: &str, names: &[&Bytes]| {
+            let names = names.iter().map(|name| Reply::Bulk(Bytes::clone(name)));
+            Reply::Push(std::iter::once(Reply::bulk(word)).chain(names).collect())
+        };
+        let word = if topic == Topic::ShardChannel { "smessage" } else { "message" };
+        let by_name = self.listeners(topic).get(channel).into_iter().flatten();
+        let mut messages: Vec<_> = by_name.map(|&slot| (slot, message(word, &[channel, payload]))).collect();
+        if topic == Topic::Channel {
+            for (pattern, slots) in self.listeners(Topic::Pattern) {
+                if glob::matches(pattern, channel) {
+                    let message = message("pmessage", &[pattern, channel, payload]);
+                    messages.extend(slots.iter().map(|&slot| (slot, message.clone())));
+                }
+            }
+        }
+        messages
+    }
+}

@@ -1,0 +1,69 @@
+//! Client-side caching: who is told when a key that it has read changes.
+//! <https://redis.io/docs/latest/develop/reference/client-side-caching/>
+
+use bytes::Bytes;
+use indexmap::{IndexMap, IndexSet};
+
+use crate::client::Slot;
+use crate::keyspace::Hasher;
+
+type Slots = IndexSet<Slot, Hasher>;
+
+/// Who has read what, and who wants to know of what with some prefix. As in Redis, the database plays no part.
+#[derive(Debug, Default)]
+pub struct Tracker {
+    readers: IndexMap<Bytes, Slots, Hasher>,
+    prefixes: IndexMap<Bytes, Slots, Hasher>,
+    /// How much of the footprint of this execution has been looked at.
+    pub seen: usize,
+}
+
+impl Tracker {
+    /// Whether nobody wants to know of anything.
+    pub fn is_idle(&self) -> bool {
+        self.readers.is_empty() && self.prefixes.is_empty()
+    }
+
+    /// How many keys have been read, and how many prefixes are wanted.
+    pub fn counts(&self) -> (usize, usize) {
+        (self.readers.len(), self.prefixes.len())
+    }
+
+    /// A client has read a key.
+    pub fn remember(&mut self, slot: Slot, key: &[u8]) {
+        self.readers.entry(Bytes::copy_from_slice(key)).or_default().insert(slot);
+    }
+
+    /// A client wants to know of every key with this prefix.
+    pub fn want(&mut self, slot: Slot, prefix: &Bytes) {
+        self.prefixes.entry(prefix.clone()).or_default().insert(slot);
+    }
+
+    /// Who has read a key, and is not told again until it reads it again.
+    pub fn take_readers(&mut self, key: &[u8]) -> Slots {
+        self.readers.swap_remove(key).unwrap_or_default()
+    }
+
+    /// Who wants to know of a key by its prefix.
+    pub fn by_prefix(&self, key: &[u8]) -> impl Iterator<Item = Slot> {
+        let matching = self.prefixes.iter().filter(move |(prefix, _)| key.starts_with(prefix));
+        matching.flat_map(|(_, slots)| slots).copied()
+    }
+
+    /// Every key is gone: who has read any.
+    pub fn take_all(&mut self) -> Slots {
+        let readers = std::mem::take(&mut self.readers);
+        let all = readers.into_values().chain(self.prefixes.values().cloned());
+        all.flatten().collect()
+    }
+
+    /// A client wants to know of nothing any more.
+    pub fn forget(&mut self, slot: Slot) {
+        for table in [&mut self.readers, &mut self.prefixes] {
+            table.retain(|_, slots| {
+                slots.shift_remove(&slot);
+                !slots.is_empty()
+            });
+        }
+    }
+}
