@@ -315,11 +315,13 @@ impl Engine {
         }
     }
 
-    /// Closes the connection of another client.
+    /// Closes the connection of another client: nothing is kept for it from now on.
     pub(crate) fn kill(&mut self, slot: Slot) {
-        if let Some(client) = self.clients.get(slot) {
-            client.close(Closing::Now);
-        }
+        self.unblock(slot);
+        let mut client = self.clients.take(slot);
+        self.forget(&mut client);
+        client.close(Closing::Now);
+        self.clients.put_back(client);
     }
 }
 

@@ -14,6 +14,8 @@ const ANSWERS_OF_ITS_OWN: &[&str] = &[
     "time",
     "hello",
     "client|id",
+    "client|info",
+    "client|list",
     "command",
     "command|count",
     "command|info",

@@ -220,7 +220,7 @@ fn pause(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
         [word] if is_word(word, "all") => PauseMode::All,
         [word] if is_word(word, "write") => PauseMode::Write,
         [_] => return Err(error::PAUSE_MODE),
-        _ => return Err(error::wrong_arity("client|pause")),
+        _ => return Err(error::unknown_subcommand_or_arity("CLIENT", argv[1])),
     };
     let now = ctx.engine.keyspace.now();
     let until = blocking::millis(ctx, argv[2])?.unwrap_or(now);
@@ -287,7 +287,7 @@ fn unblock(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
         [word] if is_word(word, "timeout") => false,
         [word] if is_word(word, "error") => true,
         [_] => return Err(error::UNBLOCK_REASON),
-        _ => return Err(error::wrong_arity("client|unblock")),
+        _ => return Err(error::unknown_subcommand_or_arity("CLIENT", argv[1])),
     };
     let id = integer(argv[2])?;
     let slot = u64::try_from(id).ok().and_then(|id| ctx.engine.clients.by_id(id));
