@@ -1,8 +1,17 @@
 //! Redis's glob patterns, as `KEYS` takes them: `*`, `?`, `[a-c]`, `[^a]` and `\` before a character that means itself.
 //! Works on bytes; a set that is never closed ends with the pattern.
 
-/// Whether `text` as a whole matches `pattern`. Takes time in the product of the two lengths at most.
+/// Whether a pattern that looks for keys or items takes this one: a lone star takes all without a look.
+pub(crate) fn selects(pattern: &[u8], text: &[u8]) -> bool {
+    pattern == b"*" || matches(pattern, text)
+}
+
+/// Whether `text` as a whole matches `pattern`; an empty text matches an empty pattern only. Takes time in the product of the
+/// two lengths at most.
 pub(crate) fn matches(mut pattern: &[u8], mut text: &[u8]) -> bool {
+    if text.is_empty() {
+        return pattern.is_empty();
+    }
     // Where to go on when a match fails: behind the last star, with one more byte swallowed by it.
     let mut retry: Option<(&[u8], &[u8])> = None;
     loop {
@@ -66,7 +75,8 @@ mod tests {
     fn patterns() {
         for (pattern, yes, no) in [
             ("", &[""][..], &["a"][..]),
-            ("*", &["", "a", "lock:a"], &[]),
+            ("*", &["a", "lock:a"], &[""]),
+            ("a**", &["a", "ab"], &[""]),
             ("lock:*", &["lock:", "lock:a"], &["lock", "xlock:a"]),
             ("*a*b", &["ab", "aab", "xaxb", "abb"], &["ba", "a"]),
             ("h?llo", &["hello", "hxllo"], &["hllo", "heello"]),

@@ -76,7 +76,7 @@ impl<'a> Options<'a> {
 
     /// Whether `MATCH` lets this pass.
     pub(super) fn matches(&self, item: &[u8]) -> bool {
-        self.pattern.is_none_or(|pattern| glob::matches(pattern, item))
+        self.pattern.is_none_or(|pattern| glob::selects(pattern, item))
     }
 
     /// The places to look at now, of this many.
