@@ -5,6 +5,8 @@ use super::Value;
 
 /// Longest string that is kept next to its object.
 const EMBSTR_BYTES_MAX: usize = 44;
+/// Integers below this are shared.
+const SHARED_INTEGERS: i64 = 10_000;
 /// Longest string that can be an integer.
 const INTEGER_BYTES_MAX: usize = 20;
 /// `hash-max-listpack-entries`
@@ -46,19 +48,26 @@ impl Encoding {
         }
     }
 
+    /// Whether a value is one of the integers that every Redis makes when it starts.
+    pub(super) fn is_shared(value: &Value) -> bool {
+        let Value::String(digits) = value else { return false };
+        crate::parse_integer(digits).is_some_and(|integer| (0..SHARED_INTEGERS).contains(&integer))
+    }
+
     /// That of a string which Redis does not look at for a number.
     pub fn of_text(text: &[u8]) -> Encoding {
         if text.len() <= EMBSTR_BYTES_MAX { Encoding::EmbStr } else { Encoding::Raw }
     }
 
-    /// What stays, whatever else happens to the value, once it has been changed to this.
-    pub(super) fn after_edit(value: &Value) -> Option<Encoding> {
+    /// What does not follow from the value any more, once it has been changed to this: a string stays raw, and what has outgrown
+    /// a compact form never comes back to it.
+    pub(super) fn after_edit(value: &Value, before: Option<Encoding>) -> Option<Encoding> {
         match value {
             Value::String(_) => Some(Encoding::Raw),
             // A set remembers by itself.
             Value::List(_) | Value::Set(_) => None,
             Value::Hash(_) | Value::ZSet(_) => {
-                Some(Encoding::of(value)).filter(|encoding| !encoding.is_compact())
+                before.or_else(|| Some(Encoding::of(value)).filter(|encoding| !encoding.is_compact()))
             }
         }
     }

@@ -266,12 +266,12 @@ impl<'a> Db<'a> {
 
     /// The kind of a live key's value, as `TYPE` tells it.
     pub fn type_name(&mut self, key: &[u8]) -> Option<&'static str> {
-        self.inspect(key, Value::type_name)
+        self.ask(key, |entry| entry.value.type_name())
     }
 
-    /// Something about a live key's value.
-    pub fn inspect<R>(&mut self, key: &[u8], question: fn(&Value) -> R) -> Option<R> {
-        self.ask(key, |entry| question(&entry.value))
+    /// Whether Redis would keep a live key's value once for all keys: small integers.
+    pub(crate) fn is_shared(&mut self, key: &[u8]) -> Option<bool> {
+        self.ask(key, |entry| entry.encoding.is_none() && Encoding::is_shared(&entry.value))
     }
 
     /// How Redis would keep a live key's value.
@@ -284,7 +284,7 @@ impl<'a> Db<'a> {
         self.ask(key, |entry| entry.accessed)
     }
 
-    fn ask<R>(&mut self, key: &[u8], question: impl Fn(&Entry) -> R) -> Option<R> {
+    fn ask<R>(&mut self, key: &[u8], question: fn(&Entry) -> R) -> Option<R> {
         let idx = self.find_or_miss(key)?;
         Some(question(&self.dict[idx]))
     }
@@ -395,7 +395,11 @@ impl<'a> Db<'a> {
     /// A copy of a live key's value, with all that belongs to it.
     pub fn copy(&mut self, key: &[u8]) -> Option<Content> {
         let idx = self.access(key)?;
-        Some(Content(self.dict[idx].clone()))
+        let mut entry = self.dict[idx].clone();
+        // Redis shares small integers, but not with copies.
+        entry.encoding =
+            entry.encoding.or_else(|| Some(Encoding::of(&entry.value)).filter(|own| *own == Encoding::Int));
+        Some(Content(entry))
     }
 
     /// Puts a value with all that belongs to it under a key, whatever the key held. It has not been there before.
@@ -550,7 +554,7 @@ impl<T: Kind> Drop for Edit<'_, T> {
             self.db.dict.swap_remove_index(self.idx);
         } else if self.has_written {
             let entry = &mut self.db.dict[self.idx];
-            entry.encoding = entry.encoding.or_else(|| Encoding::after_edit(&entry.value));
+            entry.encoding = Encoding::after_edit(&entry.value, entry.encoding);
         }
     }
 }

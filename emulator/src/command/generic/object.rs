@@ -3,12 +3,11 @@
 use super::super::Flag::{Loading, ReadOnly, Stale};
 use super::super::{Argv, Ctx, KeySpec, Outcome, Row};
 use crate::error;
-use crate::keyspace::{Db, Encoding, Value};
+use crate::keyspace::Db;
 use crate::reply::Reply;
 
 /// What Redis says of the small integers that it keeps once for all.
 const SHARED_REFCOUNT: i64 = i32::MAX as i64;
-const SHARED_INTEGERS: i64 = 10_000;
 
 const HELP: &[&str] = &[
     "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
@@ -74,14 +73,6 @@ fn idletime(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 
 /// `OBJECT REFCOUNT key`
 fn refcount(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    let mut db = db(ctx);
-    let Some(encoding) = db.encoding(argv[2]) else { return Ok(Reply::Nil) };
-    let is_shared = encoding == Encoding::Int
-        && db.inspect(argv[2], |value| match value {
-            Value::String(digits) => {
-                crate::parse_integer(digits).is_some_and(|number| (0..SHARED_INTEGERS).contains(&number))
-            }
-            _ => false,
-        }) == Some(true);
-    Ok(Reply::Integer(if is_shared { SHARED_REFCOUNT } else { 1 }))
+    let refcount = |is_shared| Reply::Integer(if is_shared { SHARED_REFCOUNT } else { 1 });
+    Ok(db(ctx).is_shared(argv[2]).map_or(Reply::Nil, refcount))
 }
