@@ -59,6 +59,7 @@ transcripts! {
     string
     string_parts
     transactions
+    wait
 }
 
 /// Runs a transcript on the emulator and, if there is one, on the real server.

@@ -4,8 +4,9 @@ pub(super) mod expire;
 mod object;
 mod sort;
 
-use super::Flag::{DenyOom, Fast, MovableKeys, ReadOnly, Write};
-use super::{Argv, Ctx, KeySpec, Outcome, Row, is_word, scan};
+use super::Flag::{DenyOom, Fast, MovableKeys, NoScript, ReadOnly, Write};
+use super::blocking::{self, Wait, wait_out};
+use super::{Argv, Ctx, KeySpec, Outcome, Row, integer, is_word, scan};
 use crate::error::{self, Error};
 use crate::glob;
 use crate::keyspace::Class;
@@ -63,6 +64,9 @@ pub(super) const ROWS: &[Row] = &[
         .tips(&["nondeterministic_output"]),
     Row::new("type", 2, &[ReadOnly, Fast], type_).keys(&[KeySpec::one(&["RO"])]),
     Row::new("unlink", -2, &[Write, Fast], del).keys(DELETED).tips(SUM),
+    Row::new("wait", 3, &[NoScript], wait)
+        .outside(&["connection"])
+        .tips(&["request_policy:all_shards", "response_policy:agg_min"]),
 ];
 
 /// `COPY source destination [DB destination-db] [REPLACE]`
@@ -194,4 +198,12 @@ fn touch(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 /// `TYPE key`
 fn type_(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     Ok(Reply::status(ctx.db().type_name(argv[1]).unwrap_or("none")))
+}
+
+/// `WAIT numreplicas timeout`: there are no replicas, so whoever wants some waits in vain
+fn wait(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    let wanted = integer(argv[1])?;
+    let deadline = blocking::millis(ctx, argv[2])?;
+    let none = Reply::Integer(0);
+    Ok(if wanted <= 0 { none } else { wait_out(ctx, Wait { deadline, on_timeout: none }) })
 }

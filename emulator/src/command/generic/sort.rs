@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::super::sorted_set::score;
 use super::super::{Argv, Ctx, KeySpec, Outcome, integer, is_word};
+use crate::client::Runs;
 use crate::error::{self, Error};
 use crate::keyspace::{Class, Db, Encoding, Expiry, List, Value};
 use crate::reply::Reply;
@@ -160,6 +161,7 @@ fn sorted(
         Some(pattern) if is_pattern(pattern) => By::Pattern(pattern),
         Some(_) => By::None,
     };
+    let is_for_good = destination.is_some() || ctx.client.runs == Runs::InScript;
     let mut db = ctx.db().reading();
     let (mut items, is_set): (Vec<Bytes>, bool) = match db.lookup(key) {
         None => (Vec::new(), false),
@@ -173,8 +175,8 @@ fn sorted(
         }
         Some(_) => return Err(error::WRONG_TYPE),
     };
-    if is_set && destination.is_some() && matches!(by, By::None) {
-        // Sets have no order that could be stored.
+    if is_set && is_for_good && matches!(by, By::None) {
+        // Sets have no order that could be stored, or that a script could rely on.
         by = By::Themselves;
         options.is_alpha = true;
     }
