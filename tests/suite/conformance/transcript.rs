@@ -215,7 +215,8 @@ fn action(line: &str) -> Option<Action> {
     }
     let (client, command) = line.split_once("> ")?;
     let (client, is_late) = client.strip_suffix('?').map_or((client, false), |client| (client, true));
-    if !client.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+    // `1> "message"` is the first line of a push.
+    if !client.bytes().all(|byte| byte.is_ascii_alphabetic()) {
         return None;
     }
     let mut input = BytesMut::from(format!("{command}\n").as_bytes());
