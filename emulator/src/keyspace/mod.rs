@@ -284,7 +284,7 @@ impl<'a> Db<'a> {
         self.ask(key, |entry| entry.accessed)
     }
 
-    fn ask<R>(&mut self, key: &[u8], question: fn(&Entry) -> R) -> Option<R> {
+    fn ask<R>(&mut self, key: &[u8], question: impl Fn(&Entry) -> R) -> Option<R> {
         let idx = self.find_or_miss(key)?;
         Some(question(&self.dict[idx]))
     }
