@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use bytes::BytesMut;
 
-use crate::client::{Closing, Slot};
+use crate::client::{Closing, Runs, Slot};
 use crate::command::{self, borrow};
 use crate::reply::Reply;
 use crate::resp::{self, Decoder};
@@ -35,6 +35,11 @@ impl Connection {
         if let Some(client) = self.shared.engine().clients.get(self.slot) {
             client.addresses = addresses;
         }
+    }
+
+    /// At this door nobody waits: what would wait answers at once.
+    pub(crate) fn never_waits(&self) {
+        self.shared.engine().client(self.slot).runs = Runs::WithoutWaiting;
     }
 
     /// Takes bytes from the client, runs each request that they complete, and appends the replies to `output`.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use bytes::BytesMut;
-use redis::{Arg, Cmd, Pipeline, RedisFuture, RedisResult, Value};
+use redis::{Arg, Cmd, Pipeline, RedisFuture, RedisResult, Value, VerbatimFormat};
 use smallvec::SmallVec;
 
 use crate::client::{Client, Runs, Slot};
@@ -19,7 +19,7 @@ use crate::{Emulator, Shared};
 /// [`redis::ConnectionLike`].
 ///
 /// A command runs when its future is first polled: one that is dropped before was never sent. One that waits (`BLPOP`, `WAIT`, …) is
-/// withdrawn when its future is dropped.
+/// withdrawn when its future is dropped. Through the sync trait nothing can wait: there it answers at once, as inside `MULTI`.
 pub struct DirectConnection {
     shared: Arc<Shared>,
     slot: Slot,
@@ -92,19 +92,20 @@ impl DirectConnection {
         answer
     }
 
-    /// Runs one command of redis-rs now. What would wait answers at once, as inside `MULTI`.
+    /// Runs one command of redis-rs, and waits for its reply if it has to wait.
     ///
     /// # Errors
     /// The server's error reply.
-    pub fn request(&mut self, cmd: &Cmd) -> RedisResult<Value> {
-        to_value(self.execute(&argv(cmd)?)).extract_error()
+    pub async fn request(&mut self, cmd: &Cmd) -> RedisResult<Value> {
+        let reply = self.execute_and_wait(&argv(cmd)?).await;
+        to_value(reply, self.shared.engine().client(self.slot).protocol).extract_error()
     }
 
-    /// Runs a pipeline now: in one piece, as if its bytes had arrived together.
+    /// Runs a pipeline: in one piece, as if its bytes had arrived together, unless one of its commands has to wait.
     ///
     /// # Errors
     /// None of the server's: those stand in the values.
-    pub fn request_all(
+    pub async fn request_all(
         &mut self,
         pipeline: &Pipeline,
         offset: usize,
@@ -115,12 +116,13 @@ impl DirectConnection {
         let is_transaction = pipeline.is_transaction();
         let first = is_transaction.then_some(&multi);
         let last = is_transaction.then_some(&exec);
-        let cmds = first.into_iter().chain(pipeline.cmd_iter()).chain(last);
-        let replies = cmds.map(|cmd| match self.request(cmd) {
-            Ok(value) => Ok(value),
-            Err(error) => redis::ServerError::try_from(error).map(Value::ServerError),
-        });
-        let replies: Vec<Value> = replies.collect::<Result<_, _>>()?;
+        let mut replies = Vec::with_capacity(pipeline.len() + 2);
+        for cmd in first.into_iter().chain(pipeline.cmd_iter()).chain(last) {
+            replies.push(match self.request(cmd).await {
+                Ok(value) => value,
+                Err(error) => Value::ServerError(error.try_into()?),
+            });
+        }
         Ok(replies.into_iter().skip(offset).take(count).collect())
     }
 }
@@ -133,7 +135,7 @@ impl Drop for DirectConnection {
 
 impl redis::aio::ConnectionLike for DirectConnection {
     fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
-        Box::pin(async move { to_value(self.execute_and_wait(&argv(cmd)?).await).extract_error() })
+        Box::pin(self.request(cmd))
     }
 
     fn req_packed_commands<'a>(
@@ -142,7 +144,7 @@ impl redis::aio::ConnectionLike for DirectConnection {
         offset: usize,
         count: usize,
     ) -> RedisFuture<'a, Vec<Value>> {
-        Box::pin(async move { self.request_all(pipeline, offset, count) })
+        Box::pin(self.request_all(pipeline, offset, count))
     }
 
     fn get_db(&self) -> i64 {
@@ -157,8 +159,11 @@ impl redis::ConnectionLike for DirectConnection {
     }
 
     fn req_packed_commands(&mut self, cmd: &[u8], offset: usize, count: usize) -> RedisResult<Vec<Value>> {
-        let open = || Box::new(Connection::open(&Emulator { shared: self.shared.clone() }));
-        let bytes = self.bytes.get_or_insert_with(open);
+        let bytes = self.bytes.get_or_insert_with(|| {
+            let connection = Connection::open(&Emulator { shared: self.shared.clone() });
+            connection.never_waits();
+            Box::new(connection)
+        });
         let mut output = BytesMut::new();
         bytes.receive(cmd, &mut output);
         let mut parser = redis::Parser::new();
@@ -195,19 +200,39 @@ fn argv(cmd: &Cmd) -> RedisResult<SmallVec<[&[u8]; 8]>> {
     Ok(argv)
 }
 
-/// A reply as redis-rs's parser would have made it from RESP2 bytes.
-fn to_value(reply: Reply) -> Value {
+/// A reply as redis-rs's parser would have made it from bytes in this protocol.
+fn to_value(reply: Reply, protocol: Protocol) -> Value {
+    let is_resp3 = protocol == Protocol::Resp3;
+    let to_value = |reply| to_value(reply, protocol);
     let bytes = |bytes: bytes::Bytes| Value::BulkString(Vec::from(bytes));
-    let array = |items: Vec<Reply>| Value::Array(items.into_iter().map(to_value).collect());
+    let all = |items: Vec<Reply>| items.into_iter().map(to_value).collect();
     match reply {
         Reply::Status(text) if text == "OK" => Value::Okay,
         Reply::Status(text) => Value::SimpleString(String::from_utf8_lossy(&text).into_owned()),
         Reply::Integer(n) => Value::Int(n),
+        Reply::Boolean(yes) if is_resp3 => Value::Boolean(yes),
         Reply::Boolean(yes) => Value::Int(yes.into()),
+        Reply::Verbatim(format, text) if is_resp3 => Value::VerbatimString {
+            format: match &format {
+                b"txt" => VerbatimFormat::Text,
+                b"mkd" => VerbatimFormat::Markdown,
+                other => VerbatimFormat::Unknown(String::from_utf8_lossy(other).into_owned()),
+            },
+            text: String::from_utf8_lossy(&text).into_owned(),
+        },
         Reply::Bulk(text) | Reply::BigNumber(text) | Reply::Verbatim(_, text) => bytes(text),
         Reply::Nil | Reply::NilArray => Value::Nil,
-        Reply::Array(items) | Reply::Set(items) | Reply::Push(items) | Reply::Several(items) => array(items),
-        Reply::Map(pairs) => array(pairs.into_iter().flat_map(|(key, value)| [key, value]).collect()),
+        Reply::Set(items) if is_resp3 => Value::Set(all(items)),
+        Reply::Array(items) | Reply::Set(items) | Reply::Push(items) | Reply::Several(items) => {
+            Value::Array(all(items))
+        }
+        Reply::Map(pairs) if is_resp3 => {
+            Value::Map(pairs.into_iter().map(|(key, value)| (to_value(key), to_value(value))).collect())
+        }
+        Reply::Map(pairs) => Value::Array(
+            pairs.into_iter().flat_map(|(key, value)| [to_value(key), to_value(value)]).collect(),
+        ),
+        Reply::Double(value) if is_resp3 => Value::Double(value),
         Reply::Double(value) => bytes(crate::reply::format_double(value).into()),
         // redis-rs has no public way to make its error kinds but to parse them.
         Reply::Error(_) => {

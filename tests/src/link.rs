@@ -208,24 +208,40 @@ impl Link {
         .await;
     }
 
-    async fn step<R>(
-        &mut self,
-        text: impl Fn() -> String,
-        run: impl FnOnce(&mut Session) -> RedisResult<R>,
-    ) -> RedisResult<R>
-    where
-        R: Show,
-    {
+    /// One command as one step.
+    async fn step(&mut self, cmd: &Cmd) -> RedisResult<Value> {
         self.turn().await;
         self.world.before_command(self.actor);
-        let result = run(&mut self.session);
+        let result = self.session.request(cmd).await;
+        self.done(|| show_command(cmd), &result);
+        result
+    }
+
+    /// A transaction as one step.
+    async fn step_all(
+        &mut self,
+        pipeline: &Pipeline,
+        offset: usize,
+        count: usize,
+    ) -> RedisResult<Vec<Value>> {
+        self.turn().await;
+        self.world.before_command(self.actor);
+        let result = self.session.request_all(pipeline, offset, count).await;
+        let text = || {
+            let commands: Vec<_> = pipeline.cmd_iter().map(show_command).collect();
+            format!("MULTI; {}; EXEC", commands.join("; "))
+        };
+        self.done(text, &result);
+        result
+    }
+
+    fn done<R: Show>(&self, text: impl Fn() -> String, result: &RedisResult<R>) {
         if self.world.recording == Recording::Full {
             let reply = result.as_ref().map_or_else(show_error, Show::show);
             let changed = self.changed_keys();
             self.world.record(What::Command { actor: self.actor, text: text(), reply, changed });
         }
         self.world.after_command(self.actor);
-        result
     }
 
     /// The keys that the last command changed, with what they hold now; on a real server that is not known.
@@ -256,7 +272,7 @@ impl Drop for Link {
 
 impl ConnectionLike for Link {
     fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
-        Box::pin(self.step(|| show_command(cmd), |session| session.request(cmd)))
+        Box::pin(self.step(cmd))
     }
 
     fn req_packed_commands<'a>(
@@ -267,15 +283,11 @@ impl ConnectionLike for Link {
     ) -> RedisFuture<'a, Vec<Value>> {
         Box::pin(async move {
             if pipeline.is_transaction() {
-                let text = || {
-                    let commands: Vec<_> = pipeline.cmd_iter().map(show_command).collect();
-                    format!("MULTI; {}; EXEC", commands.join("; "))
-                };
-                return self.step(text, |session| session.request_all(pipeline, offset, count)).await;
+                return self.step_all(pipeline, offset, count).await;
             }
             let mut replies = Vec::with_capacity(pipeline.len());
             for cmd in pipeline.cmd_iter() {
-                let reply = self.step(|| show_command(cmd), |session| session.request(cmd)).await;
+                let reply = self.step(cmd).await;
                 // In a pipeline an error is one of the replies: the commands behind it run all the same.
                 replies.push(match reply {
                     Ok(value) => value,
@@ -295,9 +307,9 @@ impl ConnectionLike for Link {
 }
 
 impl Session {
-    fn request(&mut self, cmd: &Cmd) -> RedisResult<Value> {
+    async fn request(&mut self, cmd: &Cmd) -> RedisResult<Value> {
         match self {
-            Session::Emulator(connection) => connection.request(cmd),
+            Session::Emulator(connection) => connection.request(cmd).await,
             Session::Redis(connection) => {
                 use redis::ConnectionLike as _;
                 connection.get_mut().expect("one task uses it").req_command(cmd)?.extract_error()
@@ -305,9 +317,14 @@ impl Session {
         }
     }
 
-    fn request_all(&mut self, pipeline: &Pipeline, offset: usize, count: usize) -> RedisResult<Vec<Value>> {
+    async fn request_all(
+        &mut self,
+        pipeline: &Pipeline,
+        offset: usize,
+        count: usize,
+    ) -> RedisResult<Vec<Value>> {
         match self {
-            Session::Emulator(connection) => connection.request_all(pipeline, offset, count),
+            Session::Emulator(connection) => connection.request_all(pipeline, offset, count).await,
             Session::Redis(connection) => {
                 use redis::ConnectionLike as _;
                 let connection = connection.get_mut().expect("one task uses it");

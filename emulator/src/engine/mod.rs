@@ -195,9 +195,11 @@ impl Engine {
 
     /// Hands out what is to be sent to others.
     pub(crate) fn deliver(&mut self) {
-        for (slot, message) in self.mail.drain(..) {
-            if let Some(client) = self.clients.get(slot) {
-                client.send(message);
+        for (slot, message) in std::mem::take(&mut self.mail) {
+            let Some(client) = self.clients.get(slot) else { continue };
+            client.send(message);
+            if client.closing == Closing::Now {
+                self.kill(slot);
             }
         }
     }

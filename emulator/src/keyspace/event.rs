@@ -5,7 +5,6 @@ use bytes::Bytes;
 
 /// Which kind of event: the letters of `notify-keyspace-events`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the words are those of Redis's page")]
 pub enum Class {
     Generic,
     String,

@@ -1,0 +1,123 @@
+//! What comes by itself: messages, replies to commands that waited, and what happens by the clock alone. At every door.
+
+use std::time::Duration;
+
+use emulator::{Clock, Emulator, Reply};
+use redis::AsyncCommands as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+fn words(message: &Reply) -> Vec<String> {
+    let Reply::Push(parts) = message else { panic!("not a message: {message:?}") };
+    let word = |part: &Reply| match part {
+        Reply::Bulk(text) => String::from_utf8_lossy(text).into_owned(),
+        Reply::Integer(n) => n.to_string(),
+        other => panic!("no word of a message: {other:?}"),
+    };
+    parts.iter().map(word).collect()
+}
+
+#[tokio::test]
+async fn messages_through_the_direct_connection() {
+    let emulator = Emulator::with_clock(Clock::manual());
+    let (mut listener, mut speaker) = (emulator.connection(), emulator.connection());
+    let confirmed = listener.execute(&[b"SUBSCRIBE", b"news", b"rumours"]);
+    assert_eq!(words(&confirmed), ["subscribe", "news", "1"]);
+    assert_eq!(words(&listener.message().await), ["subscribe", "rumours", "2"]);
+    let listening = tokio::spawn(async move { listener.message().await });
+    tokio::task::yield_now().await;
+    assert_eq!(speaker.publish::<_, _, i64>("news", "hello").await.unwrap(), 1);
+    assert_eq!(words(&listening.await.unwrap()), ["message", "news", "hello"]);
+    assert_eq!(speaker.publish::<_, _, i64>("news", "hello").await.unwrap(), 0, "the listener is gone");
+}
+
+#[tokio::test]
+async fn messages_through_tcp() {
+    use tokio_stream::StreamExt as _;
+    let emulator = Emulator::new();
+    let server = emulator.listen("127.0.0.1:0").await.unwrap();
+    let client = redis::Client::open(server.url()).unwrap();
+    let mut listener = client.get_async_pubsub().await.unwrap();
+    listener.psubscribe("n*").await.unwrap();
+    for n in 0..3 {
+        assert_eq!(emulator.connection().publish::<_, _, i64>("news", n).await.unwrap(), 1);
+    }
+    let payloads: Vec<i64> =
+        listener.on_message().take(3).map(|message| message.get_payload().unwrap()).collect().await;
+    assert_eq!(payloads, [0, 1, 2]);
+}
+
+#[tokio::test]
+async fn a_pause_ends_when_the_manual_clock_is_moved() {
+    let clock = Clock::manual();
+    let emulator = Emulator::with_clock(clock.clone());
+    let mut connection = emulator.connection();
+    () = redis::cmd("CLIENT").arg(&["PAUSE", "1000"]).query_async(&mut connection).await.unwrap();
+    let set = tokio::spawn(async move { connection.set::<_, _, String>("k", "v").await });
+    tokio::task::yield_now().await;
+    clock.advance(Duration::from_millis(999));
+    tokio::task::yield_now().await;
+    assert_eq!(emulator.get("k"), None);
+    clock.advance(Duration::from_millis(1));
+    assert_eq!(set.await.unwrap().unwrap(), "OK");
+    assert_eq!(emulator.get("k").as_deref(), Some(&b"v"[..]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_ends_with_tokios_clock_at_every_door() {
+    let emulator = Emulator::with_clock(Clock::tokio());
+    let mut connection = emulator.connection();
+    let pause = redis::cmd("CLIENT").arg(&["PAUSE", "1000"]).to_owned();
+    () = pause.query_async(&mut connection).await.unwrap();
+    // Auto-advance: nothing else is runnable.
+    () = connection.set("k", "v").await.unwrap();
+
+    () = pause.query_async(&mut connection).await.unwrap();
+    let mut stream = emulator.stream();
+    stream.write_all(b"GET k\r\nPING\r\n").await.unwrap();
+    let mut replies = [0; 14];
+    stream.read_exact(&mut replies).await.unwrap();
+    assert_eq!(&replies, b"$1\r\nv\r\n+PONG\r\n");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_command_that_is_dropped_while_it_waits_is_withdrawn() {
+    let clock = Clock::manual();
+    let emulator = Emulator::with_clock(clock.clone());
+    let mut connection = emulator.connection();
+    () = redis::cmd("CLIENT").arg(&["PAUSE", "1000"]).query_async(&mut connection).await.unwrap();
+    let too_long = tokio::time::timeout(Duration::from_millis(1), connection.set::<_, _, ()>("k", "v")).await;
+    assert!(too_long.is_err());
+    clock.advance(Duration::from_secs(1));
+    assert_eq!(emulator.get("k"), None);
+    assert!(!connection.exists::<_, bool>("k").await.unwrap());
+}
+
+#[tokio::test]
+async fn a_killed_connection_is_closed_and_leaves_nothing() {
+    let emulator = Emulator::new();
+    let server = emulator.listen("127.0.0.1:0").await.unwrap();
+    let mut listener = tokio::net::TcpStream::connect(server.addr()).await.unwrap();
+    listener.write_all(b"SUBSCRIBE news\r\n").await.unwrap();
+    let mut confirmed = vec![0; 33];
+    listener.read_exact(&mut confirmed).await.unwrap();
+    let mut connection = emulator.connection();
+    let kill = redis::cmd("CLIENT").arg(&["KILL", "TYPE", "PUBSUB"]).to_owned();
+    assert_eq!(kill.query_async::<i64>(&mut connection).await.unwrap(), 1);
+    assert_eq!(listener.read_to_end(&mut confirmed).await.unwrap(), 0);
+    assert_eq!(connection.publish::<_, _, i64>("news", "hello").await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_subscriber_that_never_reads_is_disconnected() {
+    let emulator = Emulator::new();
+    let mut stream = emulator.stream();
+    stream.write_all(b"SUBSCRIBE news\r\n").await.unwrap();
+    let mut connection = emulator.connection();
+    let megabyte = vec![b'x'; 1 << 20];
+    let mut sent = 0;
+    while connection.publish::<_, _, i64>("news", &megabyte).await.unwrap() == 1 {
+        sent += 1;
+        assert!(sent < 40, "Redis disconnects at 32 MiB");
+    }
+    assert!(sent >= 31, "disconnected after {sent} MiB");
+}
