@@ -1,8 +1,9 @@
 //! What `SCAN`, `HSCAN`, `SSCAN` and `ZSCAN` share: the cursor, the options, the pages.
 //!
 //! A scan goes from the last place to the first, and its cursor says how many places are left. What is new comes last, and a
-//! removal moves others to the front and never to the back; so whatever is there all the time is seen, some of it twice at
-//! most times. Redis's own cursors look different and promise the same. <https://redis.io/docs/latest/commands/scan/>
+//! removal moves others to the front and never to the back; so whatever is there all the time is seen, some of it perhaps
+//! twice. Redis's own cursors look different and promise the same. A collection that is stored anew in the middle of its scan, by
+//! `SUNIONSTORE` say, is another collection here. <https://redis.io/docs/latest/commands/scan/>
 
 use std::ops::Range;
 

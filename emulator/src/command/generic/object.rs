@@ -65,6 +65,8 @@ fn help(_: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
 }
 
 /// `OBJECT IDLETIME key`
+///
+/// That another command only looked at the key shows here, and nowhere else: in footprints such a look is a read.
 fn idletime(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let Some(accessed) = db(ctx).accessed(argv[2]) else { return Ok(Reply::Nil) };
     let seconds = ctx.engine.keyspace.now().millis() / 1000 - accessed.millis() / 1000;
