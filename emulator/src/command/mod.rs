@@ -242,6 +242,11 @@ impl KeySpec {
         KeySpec { flags, begin: 1, find: FindKeys::Range { last: -1, step }, notes: "" }
     }
 
+    /// Every argument but the last is a key.
+    pub const fn all_but_last(flags: &'static [&'static str]) -> KeySpec {
+        KeySpec { flags, begin: 1, find: FindKeys::Range { last: -2, step: 1 }, notes: "" }
+    }
+
     /// The argument at `begin` says how many keys follow.
     pub const fn numkeys(begin: usize, flags: &'static [&'static str]) -> KeySpec {
         KeySpec { flags, begin, find: FindKeys::Keynum, notes: "" }

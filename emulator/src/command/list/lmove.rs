@@ -9,17 +9,25 @@ use crate::reply::Reply;
 
 /// `LMOVE source destination <LEFT | RIGHT> <LEFT | RIGHT>`
 pub(super) fn lmove(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    let (from, to) = (End::parse(argv[3])?, End::parse(argv[4])?);
-    Ok(move_element(ctx, argv, from, to)?.unwrap_or(Reply::Nil))
+    Ok(move_element(ctx, argv, ends(argv)?)?.unwrap_or(Reply::Nil))
 }
 
 /// `RPOPLPUSH source destination`
 pub(super) fn rpoplpush(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    Ok(move_element(ctx, argv, End::Tail, End::Head)?.unwrap_or(Reply::Nil))
+    Ok(move_element(ctx, argv, [End::Tail, End::Head])?.unwrap_or(Reply::Nil))
 }
 
-/// From the list at the first argument to that at the second, which may be the same; `None` without the first.
-fn move_element(ctx: &mut Ctx<'_>, argv: &Argv<'_>, from: End, to: End) -> Result<Option<Reply>, Error> {
+/// The ends that LMOVE names.
+pub(super) fn ends(argv: &Argv<'_>) -> Result<[End; 2], Error> {
+    Ok([End::parse(argv[3])?, End::parse(argv[4])?])
+}
+
+/// From an end of the list at the first argument to one of that at the second, which may be the same; `None` without the first.
+pub(super) fn move_element(
+    ctx: &mut Ctx<'_>,
+    argv: &Argv<'_>,
+    [from, to]: [End; 2],
+) -> Result<Option<Reply>, Error> {
     let element = ctx.db().lookup_as::<List>(argv[1])?.and_then(|list| from.peek(list)).cloned();
     let Some(element) = element else { return Ok(None) };
     // It is put there before it is taken from here, which is also the order of Redis's events.

@@ -1,21 +1,24 @@
-//! List commands: elements and ranges here, what looks for an element or takes some off in files of their own.
+//! List commands: elements and ranges here; what looks for an element, takes some off, or waits for them in files of their own.
 
 mod lpos;
 mod lmove;
 mod pop;
+mod blocking;
 
 use bytes::Bytes;
 
-use super::Flag::{DenyOom, Fast, MovableKeys, ReadOnly, Write};
+use super::Flag::{Blocking, DenyOom, Fast, MovableKeys, NoScript, ReadOnly, Write};
 use super::{Argv, Ctx, KeySpec, Outcome, Row, index_range, integer, is_word};
 use crate::error::{self, Error};
 use crate::keyspace::{Class, Edit, List};
 use crate::reply::Reply;
 
+use blocking::{blmove, blmpop, blpop, brpop, brpoplpush};
 use lmove::{lmove, rpoplpush};
 use lpos::lpos;
 use pop::{lmpop, pop};
 
+const AWAITED: &[KeySpec] = &[KeySpec::all_but_last(&["RW", "access", "delete"])];
 const INSERTED: &[KeySpec] = &[KeySpec::one(&["RW", "insert"])];
 const LOOKED_AT: &[KeySpec] = &[KeySpec::one(&["RO", "access"])];
 const MOVED: &[KeySpec] = &[KeySpec::one(&["RW", "access", "delete"]), KeySpec::at(2, &["RW", "insert"])];
@@ -23,6 +26,12 @@ const POPPED: &[KeySpec] = &[KeySpec::one(&["RW", "access", "delete"])];
 const SHORTENED: &[KeySpec] = &[KeySpec::one(&["RW", "delete"])];
 
 pub(super) const ROWS: &[Row] = &[
+    Row::new("blmove", 6, &[Write, DenyOom, NoScript, Blocking], blmove).keys(MOVED),
+    Row::new("blmpop", -5, &[Write, Blocking, MovableKeys], blmpop)
+        .keys(&[KeySpec::numkeys(2, &["RW", "access", "delete"])]),
+    Row::new("blpop", -3, &[Write, NoScript, Blocking], blpop).keys(AWAITED),
+    Row::new("brpop", -3, &[Write, NoScript, Blocking], brpop).keys(AWAITED),
+    Row::new("brpoplpush", 4, &[Write, DenyOom, NoScript, Blocking], brpoplpush).keys(MOVED),
     Row::new("lindex", 3, &[ReadOnly], lindex).keys(LOOKED_AT),
     Row::new("linsert", 5, &[Write, DenyOom], linsert).keys(INSERTED),
     Row::new("llen", 2, &[ReadOnly, Fast], llen).keys(&[KeySpec::one(&["RO"])]),

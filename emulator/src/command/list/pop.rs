@@ -42,15 +42,24 @@ pub(super) fn take(mut edit: Edit<'_, List>, end: End, count: usize) -> Vec<Byte
     taken
 }
 
+/// One element of a list, with the key; `None` without the list.
+pub(super) fn pop_with_key(ctx: &mut Ctx<'_>, key: &[u8], end: End) -> Result<Option<Reply>, Error> {
+    let list = ctx.db().edit::<List>(key)?;
+    let element = list.and_then(|list| take(list, end, 1).pop());
+    Ok(element.map(|element| Reply::Array(vec![Reply::bulk(key), Reply::Bulk(element)])))
+}
+
 /// What LMPOP is to do: `numkeys key [key ...] <LEFT | RIGHT> [COUNT count]`.
-struct MultiPop<'a, 'b> {
-    keys: &'a Argv<'b>,
+pub(super) struct MultiPop<'a, 'b> {
+    /// The keys, of which one is served.
+    pub(super) keys: &'a Argv<'b>,
     end: End,
     count: usize,
 }
 
 impl<'a, 'b> MultiPop<'a, 'b> {
-    fn parse(args: &'a Argv<'b>) -> Result<MultiPop<'a, 'b>, Error> {
+    /// From the arguments, beginning with `numkeys`.
+    pub(super) fn parse(args: &'a Argv<'b>) -> Result<MultiPop<'a, 'b>, Error> {
         let numkeys = integer_within(args[0], 1..=i64::MAX, error::NUMKEYS_NOT_POSITIVE)?;
         let (keys, rest) = args[1..].split_at_checked(numkeys as usize).ok_or(error::SYNTAX)?;
         let (end, options) = rest.split_first().ok_or(error::SYNTAX)?;
@@ -67,7 +76,7 @@ impl<'a, 'b> MultiPop<'a, 'b> {
     }
 
     /// Elements of one list, with its key; `None` without the list.
-    fn pop(&self, ctx: &mut Ctx<'_>, key: &[u8]) -> Result<Option<Reply>, Error> {
+    pub(super) fn pop(&self, ctx: &mut Ctx<'_>, key: &[u8]) -> Result<Option<Reply>, Error> {
         let list = ctx.db().edit::<List>(key)?;
         Ok(list.map(|list| Reply::Array(vec![Reply::bulk(key), array(take(list, self.end, self.count))])))
     }

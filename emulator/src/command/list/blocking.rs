@@ -1,0 +1,50 @@
+//! The commands that take elements off and wait if there are none.
+
+use super::super::blocking::{Serve, Wait, seconds, serve_or_wait};
+use super::super::{Argv, Ctx, Outcome};
+use super::End;
+use super::lmove::{ends, move_element};
+use super::pop::{MultiPop, pop_with_key};
+use crate::keyspace::List;
+use crate::reply::Reply;
+
+/// `BLPOP key [key ...] timeout`
+pub(super) fn blpop(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    pop_or_wait(ctx, argv, |ctx, _, key| pop_with_key(ctx, key, End::Head))
+}
+
+/// `BRPOP key [key ...] timeout`
+pub(super) fn brpop(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    pop_or_wait(ctx, argv, |ctx, _, key| pop_with_key(ctx, key, End::Tail))
+}
+
+fn pop_or_wait(ctx: &mut Ctx<'_>, argv: &Argv<'_>, serve: Serve) -> Outcome {
+    let last = argv.len() - 1;
+    let wait = Wait { deadline: seconds(ctx, argv[last])?, on_timeout: Reply::NilArray };
+    serve_or_wait::<List>(ctx, argv, &argv[1..last], wait, serve)
+}
+
+/// `BLMPOP timeout numkeys key [key ...] <LEFT | RIGHT> [COUNT count]`
+pub(super) fn blmpop(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    let keys = MultiPop::parse(&argv[2..])?.keys;
+    let wait = Wait { deadline: seconds(ctx, argv[1])?, on_timeout: Reply::NilArray };
+    serve_or_wait::<List>(ctx, argv, keys, wait, |ctx, argv, key| MultiPop::parse(&argv[2..])?.pop(ctx, key))
+}
+
+/// `BLMOVE source destination <LEFT | RIGHT> <LEFT | RIGHT> timeout`
+pub(super) fn blmove(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    ends(argv)?;
+    move_or_wait(ctx, argv, |ctx, argv, _| move_element(ctx, argv, ends(argv)?))
+}
+
+/// `BRPOPLPUSH source destination timeout`
+pub(super) fn brpoplpush(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    move_or_wait(ctx, argv, |ctx, argv, _| move_element(ctx, argv, [End::Tail, End::Head]))
+}
+
+/// Where waiting is not possible the answer is another nil than that of the timeout.
+fn move_or_wait(ctx: &mut Ctx<'_>, argv: &Argv<'_>, serve: Serve) -> Outcome {
+    let deadline = seconds(ctx, argv[argv.len() - 1])?;
+    let on_timeout = if ctx.client.can_wait() { Reply::NilArray } else { Reply::Nil };
+    serve_or_wait::<List>(ctx, argv, &argv[1..2], Wait { deadline, on_timeout }, serve)
+}
