@@ -87,6 +87,28 @@ impl LongDouble {
         let power = BigUint::from(1u32) << exponent.unsigned_abs();
         if exponent < 0 { rounded(sign, sum, power) } else { rounded(sign, sum * power, BigUint::from(1u32)) }
     }
+
+    /// This many times the number, rounded to the nearest.
+    pub(crate) fn times(&self, factor: u32) -> LongDouble {
+        let Finite { significand, exponent } = self else { return Infinite };
+        let product = significand.magnitude() * factor;
+        let power = BigUint::from(1u32) << exponent.unsigned_abs();
+        match exponent {
+            0.. => rounded(significand.sign(), product * power, BigUint::from(1u32)),
+            _ => rounded(significand.sign(), product, power),
+        }
+    }
+
+    /// The next integer that is not below, if it has 64 bits.
+    pub(crate) fn ceil(&self) -> Option<i64> {
+        let Finite { significand, exponent } = self else { return None };
+        let floor_of_negated = if *exponent < 0 {
+            -significand >> exponent.unsigned_abs()
+        } else {
+            -significand << exponent.unsigned_abs()
+        };
+        i64::try_from(-floor_of_negated).ok()
+    }
 }
 
 fn written_exponent(text: &str) -> Option<i64> {
@@ -164,6 +186,28 @@ mod tests {
     fn sum(a: &str, b: &str) -> Option<String> {
         let [a, b] = [a, b].map(|text| LongDouble::parse(text.as_bytes()));
         Some(a?.plus(&b?).to_string())
+    }
+
+    #[test]
+    fn products_are_rounded_before_they_are_rounded_up() {
+        for (text, thousandfold) in [
+            ("1.5", Some(1500)),
+            ("0.253", Some(254)),
+            ("0.254", Some(254)),
+            ("0.501", Some(502)),
+            ("16.368", Some(16_369)),
+            ("0.0001", Some(1)),
+            ("1e-3000", Some(1)),
+            ("-0.001", Some(0)),
+            ("-0.003", Some(-3)),
+            ("9223372036854775", Some(9_223_372_036_854_775_000)),
+            ("9223372036854776", None),
+            ("1e4000", None),
+            ("-inf", None),
+        ] {
+            let number = LongDouble::parse(text.as_bytes());
+            assert_eq!(number.and_then(|number| number.times(1000).ceil()), thousandfold, "{text}");
+        }
     }
 
     #[test]

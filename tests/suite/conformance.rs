@@ -30,6 +30,7 @@ macro_rules! transcripts {
 }
 
 transcripts! {
+    blocking_lists
     client
     connection
     expiry

@@ -13,6 +13,7 @@ use crate::clock::Timestamp;
 use crate::engine::{Blocked, Engine, PauseMode, Until};
 use crate::error::{self, Error};
 use crate::keyspace::{Kind, Value};
+use crate::long_double::LongDouble;
 use crate::reply::Reply;
 
 /// Tries one key, for instance to pop from it; `None` if there is nothing to be had.
@@ -97,12 +98,10 @@ pub(super) fn hold_back(engine: &mut Engine, client: &mut Client, argv: &Argv<'_
 
 /// A timeout in seconds, which may have a fraction; 0 is for ever.
 pub(super) fn seconds(ctx: &mut Ctx<'_>, arg: &[u8]) -> Result<Option<Timestamp>, Error> {
-    let seconds = super::sorted_set::score::parse(arg).ok_or(error::TIMEOUT_NOT_A_FLOAT)?;
-    let millis = (seconds * 1000.0).ceil();
-    if seconds.is_sign_negative() && seconds != 0.0 || millis >= i64::MAX as f64 {
-        return Err(error::TIMEOUT_NEGATIVE);
-    }
-    Ok(after(ctx, millis as i64))
+    let seconds = LongDouble::parse(arg).ok_or(error::TIMEOUT_NOT_A_FLOAT)?;
+    // Redis rounds up before it looks at the sign, and takes what does not fit for negative.
+    let millis = seconds.times(1000).ceil().filter(|&millis| millis >= 0);
+    Ok(after(ctx, millis.ok_or(error::TIMEOUT_NEGATIVE)?))
 }
 
 /// A timeout in whole milliseconds; 0 is for ever.

@@ -1,6 +1,6 @@
 //! Server commands: COMMAND, TIME, DBSIZE, FLUSHDB, FLUSHALL.
 
-use super::Flag::{Admin, Fast, Loading, ReadOnly, Stale, Write};
+use super::Flag::{Admin, Blocking, Fast, Loading, ReadOnly, Stale, Write};
 use super::{Argv, Ctx, FindKeys, Flag, GROUPS, Group, KeySpec, Outcome, Row, is_word, lookup, subcommand};
 use crate::error;
 use crate::reply::Reply;
@@ -181,6 +181,7 @@ fn categories(row: &Row, group: &Group) -> Vec<&'static str> {
     categories.extend(row.categories);
     categories.extend(has(Write).then_some("write"));
     categories.extend((has(ReadOnly) && group.category != Some("scripting")).then_some("read"));
+    categories.extend(has(Blocking).then_some("blocking"));
     categories.extend(has(Admin).then_some("admin"));
     categories.extend(has(Admin).then_some("dangerous"));
     categories.push(if has(Fast) { "fast" } else { "slow" });
