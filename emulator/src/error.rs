@@ -45,6 +45,8 @@ texts! {
     SYNTAX = "ERR syntax error";
     NOT_AN_INTEGER = "ERR value is not an integer or out of range";
     NOT_A_FLOAT = "ERR value is not a valid float";
+    NAN_OR_INFINITY = "ERR value is NaN or Infinity";
+    OUT_OF_RANGE = "ERR value is out of range";
     NOT_POSITIVE = "ERR value is out of range, must be positive";
     COUNT_NOT_POSITIVE = "ERR count should be greater than 0";
     COUNT_NEGATIVE = "ERR COUNT can't be negative";
@@ -55,6 +57,7 @@ texts! {
     INDEX_OUT_OF_RANGE = "ERR index out of range";
     OVERFLOW = "ERR increment or decrement would overflow";
     DECREMENT_OVERFLOW = "ERR decrement would overflow";
+    HASH_NOT_A_FLOAT = "ERR hash value is not a float";
     HASH_NOT_AN_INTEGER = "ERR hash value is not an integer";
     STRING_TOO_LONG = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
     INVALID_CURSOR = "ERR invalid cursor";

@@ -35,6 +35,7 @@ transcripts! {
     connection
     expiry
     hash
+    hash_more
     keys
     keys_moved
     list
@@ -55,6 +56,7 @@ transcripts! {
     set
     sort
     sorted_set
+    sorted_set_more
     sorted_set_ranges
     sorted_set_store
     string

@@ -5,6 +5,8 @@
 //! finds its arguments counted and checks no more than what the row cannot say.
 
 mod scan;
+mod pick;
+mod multi_pop;
 
 pub mod blocking;
 pub mod connection;
@@ -469,6 +471,14 @@ pub(crate) fn index_range(first: i64, last: i64, len: usize) -> Range<usize> {
     let from_front = |index: i64| if index < 0 { index + len } else { index };
     let (first, last) = (from_front(first).max(0), from_front(last).min(len - 1));
     if first > last { 0..0 } else { first as usize..last as usize + 1 }
+}
+
+/// Pairs, one part after the other; in RESP3 each for itself.
+pub(crate) fn pairs(protocol: Protocol, pairs: impl Iterator<Item = (Reply, Reply)>) -> Reply {
+    Reply::Array(match protocol {
+        Protocol::Resp2 => pairs.flat_map(<[Reply; 2]>::from).collect(),
+        Protocol::Resp3 => pairs.map(|(first, second)| Reply::Array(vec![first, second])).collect(),
+    })
 }
 
 /// An argument that is one of these words, in any case.

@@ -10,6 +10,7 @@ use std::ops::Range;
 use super::{Argv, integer, is_word};
 use crate::error::{self, Error};
 use crate::glob;
+use crate::keyspace::Encoding;
 use crate::reply::Reply;
 
 const COUNT_DEFAULT: usize = 10;
@@ -80,6 +81,11 @@ impl<'a> Options<'a> {
         self.pattern.is_none_or(|pattern| glob::selects(pattern, item))
     }
 
+    /// The places to look at now, of this many in a collection. What Redis keeps in a compact form it scans in one go.
+    pub(super) fn page_of(&self, encoding: Encoding, cursor: u64, len: usize) -> Page {
+        if encoding.is_compact() { Page { places: 0..len } } else { self.page(cursor, len) }
+    }
+
     /// The places to look at now, of this many.
     pub(super) fn page(&self, cursor: u64, len: usize) -> Page {
         let end = usize::try_from(cursor).ok().filter(|&end| end > 0).map_or(len, |end| end.min(len));
@@ -100,11 +106,6 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// All there is, at once: how Redis scans what it keeps in a compact form.
-    pub(super) fn whole(len: usize) -> Page {
-        Page { places: 0..len }
-    }
-
     /// The answer: where to go on, and what was found.
     pub(super) fn reply(self, found: Vec<Reply>) -> Reply {
         reply(self.places.start, found)

@@ -9,10 +9,6 @@ const EMBSTR_BYTES_MAX: usize = 44;
 const SHARED_INTEGERS: i64 = 10_000;
 /// Longest string that can be an integer.
 const INTEGER_BYTES_MAX: usize = 20;
-/// `hash-max-listpack-entries`
-const HASH_LISTPACK_LEN_MAX: usize = 512;
-/// `zset-max-listpack-entries`
-const ZSET_LISTPACK_LEN_MAX: usize = 128;
 /// `hash-max-listpack-value`, `zset-max-listpack-value`
 const LISTPACK_ITEM_BYTES_MAX: usize = 64;
 
@@ -37,14 +33,8 @@ impl Encoding {
             Value::String(text) => Encoding::of_text(text),
             Value::List(_) => Encoding::QuickList,
             Value::Set(set) => set.encoding(),
-            Value::Hash(hash) if hash.len() > HASH_LISTPACK_LEN_MAX => Encoding::HashTable,
-            Value::Hash(hash) if hash.iter().all(|(field, value)| is_short(field) && is_short(value)) => {
-                Encoding::ListPack
-            }
-            Value::Hash(_) => Encoding::HashTable,
-            Value::ZSet(zset) if zset.len() > ZSET_LISTPACK_LEN_MAX => Encoding::SkipList,
-            Value::ZSet(zset) if zset.members().all(|member| is_short(member)) => Encoding::ListPack,
-            Value::ZSet(_) => Encoding::SkipList,
+            Value::Hash(hash) => hash.encoding(),
+            Value::ZSet(zset) => zset.encoding(),
         }
     }
 
@@ -59,17 +49,10 @@ impl Encoding {
         if text.len() <= EMBSTR_BYTES_MAX { Encoding::EmbStr } else { Encoding::Raw }
     }
 
-    /// What does not follow from the value any more, once it has been changed to this: a string stays raw, and what has outgrown
-    /// a compact form never comes back to it.
-    pub(super) fn after_edit(value: &Value, before: Option<Encoding>) -> Option<Encoding> {
-        match value {
-            Value::String(_) => Some(Encoding::Raw),
-            // A set remembers by itself.
-            Value::List(_) | Value::Set(_) => None,
-            Value::Hash(_) | Value::ZSet(_) => {
-                before.or_else(|| Some(Encoding::of(value)).filter(|encoding| !encoding.is_compact()))
-            }
-        }
+    /// What does not follow from the value any more, once it has been changed: a string stays raw. Collections remember by
+    /// themselves what they have outgrown.
+    pub(super) fn after_edit(value: &Value) -> Option<Encoding> {
+        matches!(value, Value::String(_)).then_some(Encoding::Raw)
     }
 
     /// Whether a collection is one block of memory, which is scanned in one go.
@@ -96,6 +79,7 @@ fn is_integer(text: &[u8]) -> bool {
     text.len() <= INTEGER_BYTES_MAX && crate::parse_integer(text).is_some()
 }
 
-fn is_short(item: &[u8]) -> bool {
+/// Whether this may be in the listpack of a hash or of a sorted set.
+pub(super) fn is_short(item: &[u8]) -> bool {
     item.len() <= LISTPACK_ITEM_BYTES_MAX
 }

@@ -6,6 +6,7 @@
 mod encoding;
 mod event;
 mod expires;
+mod hash;
 mod random;
 mod set;
 mod value;
@@ -13,9 +14,10 @@ mod zset;
 
 pub use encoding::Encoding;
 pub use event::{Class, Event, Events};
+pub use hash::Hash;
 pub use random::Random;
 pub use set::Set;
-pub use value::{Hash, Kind, List, Value};
+pub use value::{Kind, List, Value};
 pub use zset::ZSet;
 
 use bytes::Bytes;
@@ -554,7 +556,7 @@ impl<T: Kind> Drop for Edit<'_, T> {
             self.db.dict.swap_remove_index(self.idx);
         } else if self.has_written {
             let entry = &mut self.db.dict[self.idx];
-            entry.encoding = Encoding::after_edit(&entry.value, entry.encoding);
+            entry.encoding = Encoding::after_edit(&entry.value);
         }
     }
 }

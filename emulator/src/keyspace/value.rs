@@ -4,13 +4,9 @@ use std::collections::VecDeque;
 use std::fmt;
 
 use bytes::Bytes;
-use indexmap::IndexMap;
 
-use super::{Hasher, Set, ZSet};
+use super::{Hash, Set, ZSet};
 use crate::reply::format_double;
-
-/// A hash: fields in the order in which they were first set.
-pub type Hash = IndexMap<Bytes, Bytes, Hasher>;
 
 /// A list: its head is the front.
 pub type List = VecDeque<Bytes>;

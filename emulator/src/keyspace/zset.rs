@@ -8,9 +8,12 @@ use indexset::BTreeSet;
 use ordered_float::OrderedFloat;
 
 use super::Hasher;
+use super::encoding::{self, Encoding};
 
 /// Most members in one node of the order tree: small, because most sorted sets in tests are.
 const NODE_LEN_MAX: usize = 64;
+/// `zset-max-listpack-entries`
+const LISTPACK_LEN_MAX: usize = 128;
 
 type Score = OrderedFloat<f64>;
 
@@ -19,15 +22,46 @@ type Score = OrderedFloat<f64>;
 pub struct ZSet {
     scores: IndexMap<Bytes, Score, Hasher>,
     order: BTreeSet<(Score, Bytes)>,
+    encoding: Encoding,
 }
 
 impl Default for ZSet {
     fn default() -> ZSet {
-        ZSet { scores: IndexMap::default(), order: BTreeSet::with_maximum_node_size(NODE_LEN_MAX) }
+        ZSet {
+            scores: IndexMap::default(),
+            order: BTreeSet::with_maximum_node_size(NODE_LEN_MAX),
+            encoding: Encoding::ListPack,
+        }
     }
 }
 
 impl ZSet {
+    /// What these members make, of which none comes twice: a listpack if they are few and short.
+    pub fn of(members: impl IntoIterator<Item = (Bytes, f64)>) -> ZSet {
+        let scores: IndexMap<_, _, _> =
+            members.into_iter().map(|(member, score)| (member, OrderedFloat(score))).collect();
+        let mut zset = ZSet { scores, encoding: Encoding::SkipList, ..ZSet::default() };
+        if zset.len() <= LISTPACK_LEN_MAX && zset.scores.keys().all(|member| encoding::is_short(member)) {
+            zset.encoding = Encoding::ListPack;
+            zset.scores.values_mut().for_each(|score| *score = Encoding::ListPack.score(*score));
+        }
+        for (member, &score) in &zset.scores {
+            zset.order.insert((score, member.clone()));
+        }
+        zset
+    }
+
+    /// An empty one for this many members: where they will be too many for a listpack it is none from the start.
+    pub fn for_len(len: usize) -> ZSet {
+        let encoding = if len > LISTPACK_LEN_MAX { Encoding::SkipList } else { Encoding::ListPack };
+        ZSet { encoding, ..ZSet::default() }
+    }
+
+    /// In which form Redis would keep it.
+    pub fn encoding(&self) -> Encoding {
+        self.encoding
+    }
+
     /// How many members there are.
     pub fn len(&self) -> usize {
         self.scores.len()
@@ -43,6 +77,11 @@ impl ZSet {
         self.scores.get_index(place).map(|(member, score)| (member, score.0))
     }
 
+    /// The member of this rank, with its score.
+    pub fn nth(&self, rank: usize) -> Option<(&Bytes, f64)> {
+        self.order.get_index(rank).map(|(score, member)| (member, score.0))
+    }
+
     /// The members, in no order in particular.
     pub fn members(&self) -> impl Iterator<Item = &Bytes> {
         self.scores.keys()
@@ -50,19 +89,23 @@ impl ZSet {
 
     /// Adds a member or moves it to another score.
     pub fn insert(&mut self, member: &[u8], score: f64) {
-        // Redis keeps small sorted sets as text and loses the sign of zero there.
-        let score = OrderedFloat(score + 0.0);
-        let member = match self.scores.get_full_mut(member) {
+        let score = OrderedFloat(score);
+        let (member, score) = match self.scores.get_full_mut(member) {
             Some((_, member, old)) => {
                 let member = member.clone();
+                let score = self.encoding.score(score);
                 self.order.remove(&(*old, member.clone()));
                 *old = score;
-                member
+                (member, score)
             }
             None => {
+                if self.scores.len() >= LISTPACK_LEN_MAX || !encoding::is_short(member) {
+                    self.encoding = Encoding::SkipList;
+                }
                 let member = Bytes::copy_from_slice(member);
+                let score = self.encoding.score(score);
                 self.scores.insert(member.clone(), score);
-                member
+                (member, score)
             }
         };
         self.order.insert((score, member));
@@ -98,6 +141,13 @@ impl ZSet {
         // The tree's own `range_idx` takes no empty range.
         let members = (!ranks.is_empty()).then(|| self.order.range_idx(ranks));
         members.into_iter().flatten().map(|(score, member)| (member, score.0))
+    }
+}
+
+impl Encoding {
+    /// A score as it is kept: in a listpack an integer where it is one, and an integer has but one zero.
+    fn score(self, score: Score) -> Score {
+        if self == Encoding::ListPack { score + 0.0 } else { score }
     }
 }
 

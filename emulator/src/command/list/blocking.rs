@@ -1,10 +1,11 @@
 //! The commands that take elements off and wait if there are none.
 
 use super::super::blocking::{Serve, Wait, seconds, serve_or_wait};
+use super::super::multi_pop::MultiPop;
 use super::super::{Argv, Ctx, Outcome};
 use super::End;
 use super::lmove::{ends, move_element};
-use super::pop::{MultiPop, pop_with_key};
+use super::pop::{pop_from, pop_with_key};
 use crate::keyspace::List;
 use crate::reply::Reply;
 
@@ -26,9 +27,12 @@ fn pop_or_wait(ctx: &mut Ctx<'_>, argv: &Argv<'_>, serve: Serve) -> Outcome {
 
 /// `BLMPOP timeout numkeys key [key ...] <LEFT | RIGHT> [COUNT count]`
 pub(super) fn blmpop(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    let keys = MultiPop::parse(&argv[2..])?.keys;
+    let keys = MultiPop::parse(&argv[2..], End::parse)?.keys;
     let wait = Wait { deadline: seconds(ctx, argv[1])?, on_timeout: Reply::NilArray };
-    serve_or_wait::<List>(ctx, argv, keys, wait, |ctx, argv, key| MultiPop::parse(&argv[2..])?.pop(ctx, key))
+    serve_or_wait::<List>(ctx, argv, keys, wait, |ctx, argv, key| {
+        let MultiPop { end, count, .. } = MultiPop::parse(&argv[2..], End::parse)?;
+        pop_from(ctx, key, end, count)
+    })
 }
 
 /// `BLMOVE source destination <LEFT | RIGHT> <LEFT | RIGHT> timeout`

@@ -104,11 +104,7 @@ fn sscan(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let mut db = ctx.db();
     let Some(set) = db.lookup_as::<Set>(argv[1])? else { return Ok(scan::nothing()) };
     let options = scan::Options::parse(&argv[3..])?;
-    let page = if set.encoding().is_compact() {
-        scan::Page::whole(set.len())
-    } else {
-        options.page(cursor, set.len())
-    };
+    let page = options.page_of(set.encoding(), cursor, set.len());
     let members = page.places.clone().map(|idx| set.get(idx)).filter(|member| options.matches(member));
     let found = members.map(Reply::Bulk).collect();
     Ok(page.reply(found))

@@ -1,134 +1,127 @@
-//! Combinations of sorted sets, stored under a key.
+//! Combinations of sorted sets, answered, counted or stored under a key. A set is an input, too: every score is 1.
 
 use bytes::Bytes;
 use indexmap::IndexMap;
+use ordered_float::OrderedFloat;
 use smallvec::SmallVec;
 
-use super::super::{Argv, Ctx, Outcome, integer, is_word};
-use super::score;
+use super::super::{Argv, Ctx, Outcome, integer, integer_within, is_word};
+use super::{members, score, store};
 use crate::error::{self, Error};
-use crate::keyspace::{Expiry, Hasher, Set, Value, ZSet};
+use crate::keyspace::{Hasher, Value, ZSet};
 use crate::reply::Reply;
 
-/// `ZINTERSTORE destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>]`
-pub(super) fn zinterstore(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    store(ctx, argv, intersection)
-}
+/// What is made of the inputs: members in any order.
+type Combine = fn(&[Input], Aggregate) -> Vec<(Bytes, f64)>;
 
-/// `ZUNIONSTORE destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>]`
-pub(super) fn zunionstore(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    store(ctx, argv, union)
-}
-
-/// Replaces whatever the destination held, its time to live included; an empty result removes it.
-fn store(ctx: &mut Ctx<'_>, argv: &Argv<'_>, combine: fn(&[Input], Aggregate) -> ZSet) -> Outcome {
-    let numkeys = integer(argv[2])?;
-    if numkeys < 1 {
-        return Err(error::no_input_keys(ctx.row.name));
-    }
-    let (keys, options) = usize::try_from(numkeys)
-        .ok()
-        .and_then(|numkeys| argv[3..].split_at_checked(numkeys))
-        .ok_or(error::SYNTAX)?;
-    let mut db = ctx.db();
-    let inputs = keys.iter().map(|key| match db.lookup(key) {
-        None => Ok(ZSet::default()),
-        Some(Value::ZSet(zset)) => Ok(zset.clone()),
-        Some(Value::Set(set)) => Ok(scored(set)),
-        Some(_) => Err(error::WRONG_TYPE),
+/// `ZINTER numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>] [WITHSCORES]`, ZUNION, and ZDIFF
+/// with fewer options
+pub(super) fn combined(
+    ctx: &mut Ctx<'_>,
+    argv: &Argv<'_>,
+    combine: Combine,
+    words: &'static [&'static str],
+) -> Outcome {
+    let (inputs, options) = parse(ctx, &argv[1..], words)?;
+    let mut result = combine(&inputs, options.aggregate);
+    result.sort_unstable_by(|(a, a_score), (b, b_score)| {
+        (OrderedFloat(*a_score), a).cmp(&(OrderedFloat(*b_score), b))
     });
-    let inputs: SmallVec<[ZSet; 2]> = inputs.collect::<Result<_, Error>>()?;
-    let (weights, aggregate) = parse_options(options, keys.len())?;
-    let inputs = inputs.into_iter().enumerate();
-    let mut inputs: SmallVec<[Input; 2]> =
-        inputs.map(|(idx, zset)| Input { zset, weight: weights.get(idx).copied().unwrap_or(1.0) }).collect();
-    // The smallest goes first, as in Redis: with infinities the order of a sum can be seen.
+    Ok(members(ctx, result.into_iter(), options.with_scores))
+}
+
+/// `ZINTERSTORE destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>]`, ZUNIONSTORE, and
+/// ZDIFFSTORE without options
+pub(super) fn combined_store(
+    ctx: &mut Ctx<'_>,
+    argv: &Argv<'_>,
+    combine: Combine,
+    words: &'static [&'static str],
+) -> Outcome {
+    let (inputs, options) = parse(ctx, &argv[2..], words)?;
+    let result = combine(&inputs, options.aggregate);
+    Ok(store(ctx, argv[1], ZSet::of(result)))
+}
+
+/// `ZINTERCARD numkeys key [key ...] [LIMIT limit]`: a limit of 0 is none
+pub(super) fn zintercard(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    let (inputs, options) = parse(ctx, &argv[1..], &["limit"])?;
+    let len = intersection(&inputs, options.aggregate).len();
+    Ok(Reply::count(if options.limit == 0 { len } else { len.min(options.limit) }))
+}
+
+pub(super) fn intersection(inputs: &[Input], aggregate: Aggregate) -> Vec<(Bytes, f64)> {
+    let inputs = smallest_first(inputs);
+    let Some((first, others)) = inputs.split_first() else { return Vec::new() };
+    let totals = first.members().filter_map(|(member, score)| {
+        let total = zero_if_nan(score * first.weight);
+        let total = others.iter().try_fold(total, |total, other| {
+            other.zset.score(member).map(|score| aggregate.apply(total, score * other.weight))
+        });
+        Some((member.clone(), total?))
+    });
+    totals.collect()
+}
+
+pub(super) fn union(inputs: &[Input], aggregate: Aggregate) -> Vec<(Bytes, f64)> {
+    let mut totals: IndexMap<Bytes, f64, Hasher> = IndexMap::default();
+    for input in smallest_first(inputs) {
+        for (member, score) in input.members() {
+            let score = zero_if_nan(score * input.weight);
+            match totals.get_mut(member) {
+                Some(total) => *total = aggregate.apply(*total, score),
+                None => _ = totals.insert(member.clone(), score),
+            }
+        }
+    }
+    totals.into_iter().collect()
+}
+
+/// What is in the first and in none of the others.
+pub(super) fn difference(inputs: &[Input], _: Aggregate) -> Vec<(Bytes, f64)> {
+    let Some((first, others)) = inputs.split_first() else { return Vec::new() };
+    let is_only_there = |member: &Bytes| others.iter().all(|other| other.zset.score(member).is_none());
+    let members = first.members().filter(|(member, _)| is_only_there(member));
+    members.map(|(member, score)| (member.clone(), score)).collect()
+}
+
+/// As Redis goes through them: with infinities the order of a sum can be seen.
+fn smallest_first(inputs: &[Input]) -> SmallVec<[&Input; 2]> {
+    let mut inputs: SmallVec<[&Input; 2]> = inputs.iter().collect();
     inputs.sort_by_key(|input| input.zset.len());
-    let result = combine(&inputs, aggregate);
-    let len = result.len();
-    if len == 0 {
-        db.remove(argv[1]);
-    } else {
-        db.insert(argv[1], Value::ZSet(result), Expiry::Never);
-    }
-    Ok(Reply::count(len))
+    inputs
 }
 
-/// A set as an input: every score is 1.
-fn scored(set: &Set) -> ZSet {
-    let mut zset = ZSet::default();
-    for member in set.iter() {
-        zset.insert(&member, 1.0);
-    }
-    zset
-}
-
-struct Input {
+/// A sorted set that is combined with others.
+pub(super) struct Input {
     zset: ZSet,
     weight: f64,
 }
 
+impl Input {
+    fn members(&self) -> impl Iterator<Item = (&Bytes, f64)> {
+        self.zset.range(0..self.zset.len())
+    }
+}
+
+/// What becomes of the scores that a member has in several inputs.
 #[derive(Clone, Copy)]
-enum Aggregate {
+pub(super) enum Aggregate {
     Sum,
     Min,
     Max,
 }
 
-/// Weights (none given: none) and the way of aggregation.
-fn parse_options(mut options: &Argv<'_>, inputs: usize) -> Result<(SmallVec<[f64; 2]>, Aggregate), Error> {
-    let (mut weights, mut aggregate) = (SmallVec::new(), Aggregate::Sum);
-    while let Some((option, rest)) = options.split_first() {
-        options = if is_word(option, "weights") && rest.len() >= inputs {
-            let (given, rest) = rest.split_at(inputs);
-            let given = given.iter().map(|weight| score::parse(weight).ok_or(error::WEIGHT_NOT_A_FLOAT));
-            weights = given.collect::<Result<_, _>>()?;
-            rest
-        } else if let (true, Some((way, rest))) = (is_word(option, "aggregate"), rest.split_first()) {
-            aggregate = match () {
-                () if is_word(way, "sum") => Aggregate::Sum,
-                () if is_word(way, "min") => Aggregate::Min,
-                () if is_word(way, "max") => Aggregate::Max,
-                () => return Err(error::SYNTAX),
-            };
-            rest
-        } else {
-            return Err(error::SYNTAX);
-        };
-    }
-    Ok((weights, aggregate))
-}
-
-fn intersection(inputs: &[Input], aggregate: Aggregate) -> ZSet {
-    let mut result = ZSet::default();
-    let Some((first, others)) = inputs.split_first() else { return result };
-    'members: for (member, score) in first.zset.range(0..first.zset.len()) {
-        let mut total = zero_if_nan(score * first.weight);
-        for other in others {
-            let Some(score) = other.zset.score(member) else { continue 'members };
-            total = aggregate.apply(total, score * other.weight);
-        }
-        result.insert(member, total);
-    }
-    result
-}
-
-fn union(inputs: &[Input], aggregate: Aggregate) -> ZSet {
-    let mut totals: IndexMap<&Bytes, f64, Hasher> = IndexMap::default();
-    for input in inputs {
-        for (member, score) in input.zset.range(0..input.zset.len()) {
-            let score = zero_if_nan(score * input.weight);
-            totals.entry(member).and_modify(|total| *total = aggregate.apply(*total, score)).or_insert(score);
-        }
-    }
-    let mut result = ZSet::default();
-    for (member, total) in totals {
-        result.insert(member, total);
-    }
-    result
-}
-
 impl Aggregate {
+    fn parse(way: &[u8]) -> Result<Aggregate, Error> {
+        match () {
+            () if is_word(way, "sum") => Ok(Aggregate::Sum),
+            () if is_word(way, "min") => Ok(Aggregate::Min),
+            () if is_word(way, "max") => Ok(Aggregate::Max),
+            () => Err(error::SYNTAX),
+        }
+    }
+
     /// The comparisons are Redis's: a NaN on the right (infinity times 0) leaves the left as it is.
     fn apply(self, total: f64, score: f64) -> f64 {
         match self {
@@ -143,4 +136,64 @@ impl Aggregate {
 /// What Redis makes of `inf + -inf` and of `0 * inf`.
 fn zero_if_nan(score: f64) -> f64 {
     if score.is_nan() { 0.0 } else { score }
+}
+
+struct Options {
+    aggregate: Aggregate,
+    with_scores: bool,
+    limit: usize,
+}
+
+/// `numkeys key [key ...]` and the options that these words begin. Redis looks at the keys before it looks at the options.
+fn parse(
+    ctx: &mut Ctx<'_>,
+    args: &Argv<'_>,
+    words: &[&str],
+) -> Result<(SmallVec<[Input; 2]>, Options), Error> {
+    let numkeys = integer(args[0])?;
+    if numkeys < 1 {
+        return Err(error::no_input_keys(ctx.row.name));
+    }
+    let (keys, mut args) = usize::try_from(numkeys)
+        .ok()
+        .and_then(|numkeys| args[1..].split_at_checked(numkeys))
+        .ok_or(error::SYNTAX)?;
+    let mut db = ctx.db();
+    let inputs = keys.iter().map(|key| {
+        let zset = match db.lookup(key) {
+            None => ZSet::default(),
+            Some(Value::ZSet(zset)) => zset.clone(),
+            Some(Value::Set(set)) => ZSet::of(set.iter().map(|member| (member, 1.0))),
+            Some(_) => return Err(error::WRONG_TYPE),
+        };
+        Ok(Input { zset, weight: 1.0 })
+    });
+    let mut inputs: SmallVec<[Input; 2]> = inputs.collect::<Result<_, Error>>()?;
+    let mut options = Options { aggregate: Aggregate::Sum, with_scores: false, limit: 0 };
+    while let Some((option, rest)) = args.split_first() {
+        let word = words.iter().find(|word| is_word(option, word));
+        args = match (word, rest) {
+            (Some(&"withscores"), rest) => {
+                options.with_scores = true;
+                rest
+            }
+            (Some(&"weights"), rest) if rest.len() >= inputs.len() => {
+                let (weights, rest) = rest.split_at(inputs.len());
+                for (input, weight) in inputs.iter_mut().zip(weights) {
+                    input.weight = score::parse(weight).ok_or(error::WEIGHT_NOT_A_FLOAT)?;
+                }
+                rest
+            }
+            (Some(&"aggregate"), [way, rest @ ..]) => {
+                options.aggregate = Aggregate::parse(way)?;
+                rest
+            }
+            (Some(&"limit"), [limit, rest @ ..]) => {
+                options.limit = integer_within(limit, 0..=i64::MAX, error::LIMIT_NEGATIVE)? as usize;
+                rest
+            }
+            _ => return Err(error::SYNTAX),
+        };
+    }
+    Ok((inputs, options))
 }

@@ -1,165 +1,116 @@
-//! Sorted set commands: members and their scores here, ranges and combinations in files of their own.
+//! Sorted set commands: members and their scores here; ranges, combinations, pops and what chance picks in files of their own.
 
 pub(super) mod score;
+mod bounds;
 mod range;
 mod combine;
+mod pop;
+mod member;
 
-use smallvec::SmallVec;
+use bytes::Bytes;
 
 use super::Flag::{DenyOom, Fast, MovableKeys, ReadOnly, Write};
-use super::{Argv, Ctx, KeySpec, Outcome, Row, is_word};
-use crate::error::{self, Error};
-use crate::keyspace::ZSet;
+use super::{Ctx, KeySpec, Row, pairs};
+use crate::keyspace::{Class, Expiry, Value, ZSet};
 use crate::reply::Reply;
 
-use combine::{zinterstore, zunionstore};
-use range::{zcount, zrange, zrangebyscore, zremrangebyrank, zremrangebyscore, zrevrange, zrevrangebyscore};
+use bounds::By;
+use combine::{combined, combined_store, difference, intersection, union, zintercard};
+use member::{AddOptions, add, zcard, zmscore, zrandmember, zrank, zrem, zrevrank, zscan, zscore};
+use pop::{End, zmpop, zpop};
+use range::{Fixed, count, range, remove, zrange, zrangestore};
 
+const ANY_OUTPUT: &[&str] = &["nondeterministic_output"];
+const COMBINED: &[KeySpec] = &[KeySpec::numkeys(1, &["RO", "access"])];
+const COMBINED_STORE: &[KeySpec] = &[KeySpec::one(&["OW", "update"]), KeySpec::numkeys(2, &["RO", "access"])];
 const DELETED: &[KeySpec] = &[KeySpec::one(&["RW", "delete"])];
 const LOOKED_AT: &[KeySpec] = &[KeySpec::one(&["RO", "access"])];
-const COMBINED: &[KeySpec] = &[KeySpec::one(&["OW", "update"]), KeySpec::numkeys(2, &["RO", "access"])];
+const POPPED: &[KeySpec] = &[KeySpec::one(&["RW", "access", "delete"])];
+
+/// The options of combinations.
+const AGGREGATED: &[&str] = &["weights", "aggregate"];
+const AGGREGATED_AND_SHOWN: &[&str] = &["weights", "aggregate", "withscores"];
+const SHOWN: &[&str] = &["withscores"];
 
 pub(super) const ROWS: &[Row] = &[
     Row::new("zadd", -4, &[Write, DenyOom, Fast], |ctx, argv| add(ctx, argv, AddOptions::default()))
         .keys(&[KeySpec::one(&["RW", "update"])]),
     Row::new("zcard", 2, &[ReadOnly, Fast], zcard).keys(&[KeySpec::one(&["RO"])]),
-    Row::new("zcount", 4, &[ReadOnly, Fast], zcount).keys(LOOKED_AT),
-    Row::new("zincrby", 4, &[Write, DenyOom, Fast], |ctx, argv| {
-        add(ctx, argv, AddOptions { incr: true, ..AddOptions::default() })
+    Row::new("zcount", 4, &[ReadOnly, Fast], |ctx, argv| count(ctx, argv, By::Score)).keys(LOOKED_AT),
+    Row::new("zdiff", -3, &[ReadOnly, MovableKeys], |ctx, argv| combined(ctx, argv, difference, SHOWN))
+        .keys(COMBINED),
+    Row::new("zdiffstore", -4, &[Write, DenyOom, MovableKeys], |ctx, argv| {
+        combined_store(ctx, argv, difference, &[])
     })
-    .keys(&[KeySpec::one(&["RW", "access", "update"])]),
-    Row::new("zinterstore", -4, &[Write, DenyOom, MovableKeys], zinterstore).keys(COMBINED),
+    .keys(COMBINED_STORE),
+    Row::new("zincrby", 4, &[Write, DenyOom, Fast], |ctx, argv| add(ctx, argv, AddOptions::INCR))
+        .keys(&[KeySpec::one(&["RW", "access", "update"])]),
+    Row::new("zinter", -3, &[ReadOnly, MovableKeys], |ctx, argv| {
+        combined(ctx, argv, intersection, AGGREGATED_AND_SHOWN)
+    })
+    .keys(COMBINED),
+    Row::new("zintercard", -3, &[ReadOnly, MovableKeys], zintercard).keys(COMBINED),
+    Row::new("zinterstore", -4, &[Write, DenyOom, MovableKeys], |ctx, argv| {
+        combined_store(ctx, argv, intersection, AGGREGATED)
+    })
+    .keys(COMBINED_STORE),
+    Row::new("zlexcount", 4, &[ReadOnly, Fast], |ctx, argv| count(ctx, argv, By::Lex)).keys(LOOKED_AT),
+    Row::new("zmpop", -4, &[Write, MovableKeys], zmpop)
+        .keys(&[KeySpec::numkeys(1, &["RW", "access", "delete"])]),
+    Row::new("zmscore", -3, &[ReadOnly, Fast], zmscore).keys(LOOKED_AT),
+    Row::new("zpopmax", -2, &[Write, Fast], |ctx, argv| zpop(ctx, argv, End::Max)).keys(POPPED),
+    Row::new("zpopmin", -2, &[Write, Fast], |ctx, argv| zpop(ctx, argv, End::Min)).keys(POPPED),
+    Row::new("zrandmember", -2, &[ReadOnly], zrandmember).keys(LOOKED_AT).tips(ANY_OUTPUT),
     Row::new("zrange", -4, &[ReadOnly], zrange).keys(LOOKED_AT),
-    Row::new("zrangebyscore", -4, &[ReadOnly], zrangebyscore).keys(LOOKED_AT),
+    Row::new("zrangebylex", -4, &[ReadOnly], |ctx, argv| range(ctx, argv, Fixed::ZRANGEBYLEX))
+        .keys(LOOKED_AT),
+    Row::new("zrangebyscore", -4, &[ReadOnly], |ctx, argv| range(ctx, argv, Fixed::ZRANGEBYSCORE))
+        .keys(LOOKED_AT),
+    Row::new("zrangestore", -5, &[Write, DenyOom], zrangestore)
+        .keys(&[KeySpec::one(&["OW", "update"]), KeySpec::at(2, &["RO", "access"])]),
     Row::new("zrank", 3, &[ReadOnly, Fast], zrank).keys(LOOKED_AT),
     Row::new("zrem", -3, &[Write, Fast], zrem).keys(DELETED),
-    Row::new("zremrangebyrank", 4, &[Write], zremrangebyrank).keys(DELETED),
-    Row::new("zremrangebyscore", 4, &[Write], zremrangebyscore).keys(DELETED),
-    Row::new("zrevrange", -4, &[ReadOnly], zrevrange).keys(LOOKED_AT),
-    Row::new("zrevrangebyscore", -4, &[ReadOnly], zrevrangebyscore).keys(LOOKED_AT),
+    Row::new("zremrangebylex", 4, &[Write], |ctx, argv| remove(ctx, argv, By::Lex)).keys(DELETED),
+    Row::new("zremrangebyrank", 4, &[Write], |ctx, argv| remove(ctx, argv, By::Rank)).keys(DELETED),
+    Row::new("zremrangebyscore", 4, &[Write], |ctx, argv| remove(ctx, argv, By::Score)).keys(DELETED),
+    Row::new("zrevrange", -4, &[ReadOnly], |ctx, argv| range(ctx, argv, Fixed::ZREVRANGE)).keys(LOOKED_AT),
+    Row::new("zrevrangebylex", -4, &[ReadOnly], |ctx, argv| range(ctx, argv, Fixed::ZREVRANGEBYLEX))
+        .keys(LOOKED_AT),
+    Row::new("zrevrangebyscore", -4, &[ReadOnly], |ctx, argv| range(ctx, argv, Fixed::ZREVRANGEBYSCORE))
+        .keys(LOOKED_AT),
     Row::new("zrevrank", 3, &[ReadOnly, Fast], zrevrank).keys(LOOKED_AT),
+    Row::new("zscan", -3, &[ReadOnly], zscan).keys(LOOKED_AT).tips(ANY_OUTPUT),
     Row::new("zscore", 3, &[ReadOnly, Fast], zscore).keys(LOOKED_AT),
-    Row::new("zunionstore", -4, &[Write, DenyOom, MovableKeys], zunionstore).keys(COMBINED),
+    Row::new("zunion", -3, &[ReadOnly, MovableKeys], |ctx, argv| {
+        combined(ctx, argv, union, AGGREGATED_AND_SHOWN)
+    })
+    .keys(COMBINED),
+    Row::new("zunionstore", -4, &[Write, DenyOom, MovableKeys], |ctx, argv| {
+        combined_store(ctx, argv, union, AGGREGATED)
+    })
+    .keys(COMBINED_STORE),
 ];
 
-/// `ZADD key [NX | XX] [GT | LT] [CH] [INCR] score member [score member ...]`, and `ZINCRBY key increment member`
-fn add(ctx: &mut Ctx<'_>, argv: &Argv<'_>, options: AddOptions) -> Outcome {
-    let (options, pairs) = options.parse(&argv[2..])?;
-    let scores = pairs.iter().map(|[score, _]| score::parse(score).ok_or(error::NOT_A_FLOAT));
-    let scores: SmallVec<[f64; 4]> = scores.collect::<Result<_, _>>()?;
-    let edit = if options.xx {
-        ctx.db().edit::<ZSet>(argv[1])?
+/// Members as the answer of a command, with their scores if these are wanted.
+fn members(ctx: &Ctx<'_>, members: impl Iterator<Item = (Bytes, f64)>, with_scores: bool) -> Reply {
+    if with_scores {
+        let members = members.map(|(member, score)| (Reply::Bulk(member), Reply::Double(score)));
+        pairs(ctx.client.protocol, members)
     } else {
-        Some(ctx.db().edit_or_create::<ZSet>(argv[1])?)
-    };
-    let (mut added, mut updated, mut last) = (0, 0, None);
-    if let Some(mut zset) = edit {
-        for ([_, member], given) in pairs.iter().zip(scores) {
-            let current = zset.get().score(member);
-            let Some(score) = options.new_score(current, given)? else { continue };
-            last = Some(score);
-            match current {
-                None => added += 1,
-                Some(current) if current == score => continue,
-                Some(_) => updated += 1,
-            }
-            zset.write().insert(member, score);
-        }
-    }
-    Ok(match (options.incr, last) {
-        (true, score) => score.map_or(Reply::Nil, Reply::Double),
-        (false, _) => Reply::count(if options.ch { added + updated } else { added }),
-    })
-}
-
-/// Scores as they were sent, each with its member.
-type Pairs<'a, 'b> = &'a [[&'b [u8]; 2]];
-
-#[derive(Clone, Copy, Default)]
-struct AddOptions {
-    nx: bool,
-    xx: bool,
-    gt: bool,
-    lt: bool,
-    ch: bool,
-    incr: bool,
-}
-
-impl AddOptions {
-    /// The options with those in front of `args`, and the pairs of score and member behind them.
-    fn parse<'a, 'b>(mut self, mut args: &'a Argv<'b>) -> Result<(AddOptions, Pairs<'a, 'b>), Error> {
-        while let Some((option, rest)) = args.split_first() {
-            let flag = match () {
-                () if is_word(option, "nx") => &mut self.nx,
-                () if is_word(option, "xx") => &mut self.xx,
-                () if is_word(option, "gt") => &mut self.gt,
-                () if is_word(option, "lt") => &mut self.lt,
-                () if is_word(option, "ch") => &mut self.ch,
-                () if is_word(option, "incr") => &mut self.incr,
-                () => break,
-            };
-            *flag = true;
-            args = rest;
-        }
-        match args.as_chunks::<2>() {
-            ([], _) | (_, [_, ..]) => Err(error::SYNTAX),
-            _ if self.nx && self.xx => Err(error::ZADD_NX_AND_XX),
-            _ if self.nx && (self.gt || self.lt) || self.gt && self.lt => Err(error::ZADD_GT_LT_NX),
-            ([_, _, ..], _) if self.incr => Err(error::ZADD_INCR_PAIRS),
-            (pairs, []) => Ok((self, pairs)),
-        }
-    }
-
-    /// The score that a member gets, which may be the one it has; `None` if it is to be left alone.
-    fn new_score(&self, current: Option<f64>, given: f64) -> Result<Option<f64>, Error> {
-        let Some(current) = current else { return Ok((!self.xx).then_some(given)) };
-        if self.nx {
-            return Ok(None);
-        }
-        let score = if self.incr { current + given } else { given };
-        if score.is_nan() {
-            return Err(error::SCORE_NAN);
-        }
-        let is_refused = self.gt && score <= current || self.lt && score >= current;
-        Ok((!is_refused).then_some(score))
+        Reply::Array(members.map(|(member, _)| Reply::Bulk(member)).collect())
     }
 }
 
-/// `ZCARD key`
-fn zcard(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    Ok(Reply::count(ctx.db().lookup_as::<ZSet>(argv[1])?.map_or(0, ZSet::len)))
-}
-
-/// `ZRANK key member`
-fn zrank(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+/// Replaces whatever a key held, its time to live included; where there is nothing to store that removes it. The event has
+/// the name of the command.
+fn store(ctx: &mut Ctx<'_>, key: &[u8], zset: ZSet) -> Reply {
+    let (len, event) = (zset.len(), ctx.row.name);
     let mut db = ctx.db();
-    let rank = db.lookup_as::<ZSet>(argv[1])?.and_then(|zset| zset.rank(argv[2]));
-    Ok(rank.map_or(Reply::Nil, Reply::count))
-}
-
-/// `ZREVRANK key member`
-fn zrevrank(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    let mut db = ctx.db();
-    let zset = db.lookup_as::<ZSet>(argv[1])?;
-    let rank = zset.and_then(|zset| Some(zset.len() - 1 - zset.rank(argv[2])?));
-    Ok(rank.map_or(Reply::Nil, Reply::count))
-}
-
-/// `ZREM key member [member ...]`
-fn zrem(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    let Some(mut zset) = ctx.db().edit::<ZSet>(argv[1])? else { return Ok(Reply::Integer(0)) };
-    let mut removed = 0;
-    for member in &argv[2..] {
-        if zset.get().score(member).is_some() {
-            removed += usize::from(zset.write().remove(member));
-        }
+    if len > 0 {
+        db.insert(key, Value::ZSet(zset), Expiry::Never);
+        db.notify(Class::ZSet, event, key);
+    } else if db.remove(key) {
+        db.notify(Class::Generic, "del", key);
     }
-    Ok(Reply::count(removed))
-}
-
-/// `ZSCORE key member`
-fn zscore(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    let mut db = ctx.db();
-    let score = db.lookup_as::<ZSet>(argv[1])?.and_then(|zset| zset.score(argv[2]));
-    Ok(score.map_or(Reply::Nil, Reply::Double))
+    Reply::count(len)
 }

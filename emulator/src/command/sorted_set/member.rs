@@ -1,0 +1,201 @@
+//! Members and their scores.
+
+use bytes::Bytes;
+use smallvec::SmallVec;
+
+use super::super::{Argv, Ctx, Outcome, is_word, pick, scan};
+use super::{members, score};
+use crate::error::{self, Error};
+use crate::keyspace::{Class, ZSet};
+use crate::reply::{Reply, format_double};
+
+/// Largest score that a listpack has as an integer: 2^62.
+const INTEGER_MAX: f64 = (1_i64 << 62) as f64;
+
+/// `ZADD key [NX | XX] [GT | LT] [CH] [INCR] score member [score member ...]`, and `ZINCRBY key increment member`
+pub(super) fn add(ctx: &mut Ctx<'_>, argv: &Argv<'_>, options: AddOptions) -> Outcome {
+    let (options, pairs) = options.parse(&argv[2..])?;
+    let scores = pairs.iter().map(|[score, _]| score::parse(score).ok_or(error::NOT_A_FLOAT));
+    let scores: SmallVec<[f64; 4]> = scores.collect::<Result<_, _>>()?;
+    let edit = if options.xx {
+        ctx.db().edit::<ZSet>(argv[1])?
+    } else {
+        Some(ctx.db().edit_or_create::<ZSet>(argv[1])?)
+    };
+    let (mut added, mut updated, mut last) = (0, 0, None);
+    if let Some(mut zset) = edit {
+        for ([_, member], given) in pairs.iter().zip(scores) {
+            let current = zset.get().score(member);
+            let Some(score) = options.new_score(current, given)? else { continue };
+            last = Some(score);
+            match current {
+                None => added += 1,
+                Some(current) if current == score => continue,
+                Some(_) => updated += 1,
+            }
+            zset.write().insert(member, score);
+        }
+        if added + updated > 0 {
+            zset.notify(Class::ZSet, if options.incr { "zincr" } else { "zadd" });
+        }
+    }
+    Ok(match (options.incr, last) {
+        (true, score) => score.map_or(Reply::Nil, Reply::Double),
+        (false, _) => Reply::count(if options.ch { added + updated } else { added }),
+    })
+}
+
+/// Scores as they were sent, each with its member.
+type Pairs<'a, 'b> = &'a [[&'b [u8]; 2]];
+
+#[derive(Clone, Copy, Default)]
+pub(super) struct AddOptions {
+    nx: bool,
+    xx: bool,
+    gt: bool,
+    lt: bool,
+    ch: bool,
+    incr: bool,
+}
+
+impl AddOptions {
+    pub(super) const INCR: AddOptions =
+        AddOptions { nx: false, xx: false, gt: false, lt: false, ch: false, incr: true };
+
+    /// The options with those in front of `args`, and the pairs of score and member behind them.
+    fn parse<'a, 'b>(mut self, mut args: &'a Argv<'b>) -> Result<(AddOptions, Pairs<'a, 'b>), Error> {
+        while let Some((option, rest)) = args.split_first() {
+            let flag = match () {
+                () if is_word(option, "nx") => &mut self.nx,
+                () if is_word(option, "xx") => &mut self.xx,
+                () if is_word(option, "gt") => &mut self.gt,
+                () if is_word(option, "lt") => &mut self.lt,
+                () if is_word(option, "ch") => &mut self.ch,
+                () if is_word(option, "incr") => &mut self.incr,
+                () => break,
+            };
+            *flag = true;
+            args = rest;
+        }
+        match args.as_chunks::<2>() {
+            ([], _) | (_, [_, ..]) => Err(error::SYNTAX),
+            _ if self.nx && self.xx => Err(error::ZADD_NX_AND_XX),
+            _ if self.nx && (self.gt || self.lt) || self.gt && self.lt => Err(error::ZADD_GT_LT_NX),
+            ([_, _, ..], _) if self.incr => Err(error::ZADD_INCR_PAIRS),
+            (pairs, []) => Ok((self, pairs)),
+        }
+    }
+
+    /// The score that a member gets, which may be the one it has; `None` if it is to be left alone.
+    fn new_score(&self, current: Option<f64>, given: f64) -> Result<Option<f64>, Error> {
+        let Some(current) = current else { return Ok((!self.xx).then_some(given)) };
+        if self.nx {
+            return Ok(None);
+        }
+        let score = if self.incr { current + given } else { given };
+        if score.is_nan() {
+            return Err(error::SCORE_NAN);
+        }
+        let is_refused = self.gt && score <= current || self.lt && score >= current;
+        Ok((!is_refused).then_some(score))
+    }
+}
+
+/// `ZCARD key`
+pub(super) fn zcard(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    Ok(Reply::count(ctx.db().lookup_as::<ZSet>(argv[1])?.map_or(0, ZSet::len)))
+}
+
+/// `ZMSCORE key member [member ...]`
+pub(super) fn zmscore(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    let mut db = ctx.db();
+    let zset = db.lookup_as::<ZSet>(argv[1])?;
+    let scores = argv[2..].iter().map(|member| zset.and_then(|zset| zset.score(member)));
+    Ok(Reply::Array(scores.map(|score| score.map_or(Reply::Nil, Reply::Double)).collect()))
+}
+
+/// `ZRANDMEMBER key [count [WITHSCORES]]`: a negative count may pick the same member again
+pub(super) fn zrandmember(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    let (wanted, with_scores) = pick::options(&argv[2..], "withscores")?;
+    let Some(mut zset) = ctx.db().edit::<ZSet>(argv[1])? else { return Ok(pick::nothing(wanted)) };
+    let len = zset.get().len();
+    let picked = match wanted {
+        None => vec![pick::one(&mut zset, len)],
+        Some(wanted) => pick::some(&mut zset, len, wanted),
+    };
+    // Where all are wanted they come as Redis walks through them, from the last to the first.
+    let ranks = picked.into_iter().map(|idx| len - 1 - idx);
+    let picked: Vec<(Bytes, f64)> = ranks.filter_map(|rank| zset.get().nth(rank)).map(own).collect();
+    drop(zset);
+    Ok(match wanted {
+        None => Reply::bulk_or_nil(picked.into_iter().next().map(|(member, _)| member)),
+        Some(_) => members(ctx, picked.into_iter(), with_scores),
+    })
+}
+
+/// `ZRANK key member`
+pub(super) fn zrank(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    let mut db = ctx.db();
+    let rank = db.lookup_as::<ZSet>(argv[1])?.and_then(|zset| zset.rank(argv[2]));
+    Ok(rank.map_or(Reply::Nil, Reply::count))
+}
+
+/// `ZREVRANK key member`
+pub(super) fn zrevrank(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    let mut db = ctx.db();
+    let zset = db.lookup_as::<ZSet>(argv[1])?;
+    let rank = zset.and_then(|zset| Some(zset.len() - 1 - zset.rank(argv[2])?));
+    Ok(rank.map_or(Reply::Nil, Reply::count))
+}
+
+/// `ZREM key member [member ...]`
+pub(super) fn zrem(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    let Some(mut zset) = ctx.db().edit::<ZSet>(argv[1])? else { return Ok(Reply::Integer(0)) };
+    let mut removed = 0;
+    for member in &argv[2..] {
+        if zset.get().score(member).is_some() {
+            removed += usize::from(zset.write().remove(member));
+        }
+    }
+    if removed > 0 {
+        zset.notify(Class::ZSet, "zrem");
+    }
+    Ok(Reply::count(removed))
+}
+
+/// `ZSCAN key cursor [MATCH pattern] [COUNT count]`
+pub(super) fn zscan(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    let cursor = scan::cursor(argv[2])?;
+    let mut db = ctx.db();
+    let Some(zset) = db.lookup_as::<ZSet>(argv[1])? else { return Ok(scan::nothing()) };
+    let options = scan::Options::parse(&argv[3..])?;
+    let page = options.page_of(zset.encoding(), cursor, zset.len());
+    let places = page.places.clone();
+    // A listpack is in order. What is not is gone through by places, which stay the same when a score changes.
+    let (members, print): (Vec<_>, fn(f64) -> String) = if zset.encoding().is_compact() {
+        (zset.range(places).collect(), format_compact)
+    } else {
+        (places.filter_map(|place| zset.at(place)).collect(), format_double)
+    };
+    let members = members.into_iter().filter(|(member, _)| options.matches(member));
+    // Scores are text here, also in RESP3.
+    let found = members.flat_map(|(member, score)| [Reply::Bulk(member.clone()), Reply::bulk(print(score))]);
+    Ok(page.reply(found.collect()))
+}
+
+/// `ZSCORE key member`
+pub(super) fn zscore(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    let mut db = ctx.db();
+    let score = db.lookup_as::<ZSet>(argv[1])?.and_then(|zset| zset.score(argv[2]));
+    Ok(score.map_or(Reply::Nil, Reply::Double))
+}
+
+/// A score as it stands in a listpack: an integer where it is one.
+fn format_compact(score: f64) -> String {
+    let is_integer = score.fract() == 0.0 && score.abs() <= INTEGER_MAX;
+    if is_integer { (score as i64).to_string() } else { format_double(score) }
+}
+
+fn own((member, score): (&Bytes, f64)) -> (Bytes, f64) {
+    (member.clone(), score)
+}

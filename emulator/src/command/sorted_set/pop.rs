@@ -1,0 +1,89 @@
+//! Members that are taken off either end.
+
+use bytes::Bytes;
+
+use super::super::multi_pop::MultiPop;
+use super::super::{Argv, Ctx, Outcome, count, is_word, pairs};
+use crate::error::{self, Error};
+use crate::keyspace::{Class, Edit, ZSet};
+use crate::reply::Reply;
+
+#[derive(Clone, Copy)]
+pub(super) enum End {
+    Min,
+    Max,
+}
+
+impl End {
+    /// `MIN` or `MAX`
+    fn parse(arg: &[u8]) -> Result<End, Error> {
+        match () {
+            () if is_word(arg, "min") => Ok(End::Min),
+            () if is_word(arg, "max") => Ok(End::Max),
+            () => Err(error::SYNTAX),
+        }
+    }
+
+    fn event(self) -> &'static str {
+        match self {
+            End::Min => "zpopmin",
+            End::Max => "zpopmax",
+        }
+    }
+}
+
+/// `ZPOPMIN key [count]`, and ZPOPMAX
+pub(super) fn zpop(ctx: &mut Ctx<'_>, argv: &Argv<'_>, end: End) -> Outcome {
+    let wanted = match argv[2..] {
+        [] => None,
+        [wanted] => Some(count(wanted)?),
+        _ => return Err(error::SYNTAX),
+    };
+    let protocol = ctx.client.protocol;
+    let Some(zset) = ctx.db().edit::<ZSet>(argv[1])? else { return Ok(Reply::Array(Vec::new())) };
+    let taken = take(zset, end, wanted.unwrap_or(1)).into_iter();
+    Ok(match wanted {
+        Some(_) => pairs(protocol, taken),
+        None => Reply::Array(taken.flat_map(<[Reply; 2]>::from).collect()),
+    })
+}
+
+/// `ZMPOP numkeys key [key ...] <MIN | MAX> [COUNT count]`
+pub(super) fn zmpop(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    let MultiPop { keys, end, count } = MultiPop::parse(&argv[1..], End::parse)?;
+    for key in keys {
+        if let Some(reply) = pop_from(ctx, key, end, count)? {
+            return Ok(reply);
+        }
+    }
+    Ok(Reply::NilArray)
+}
+
+/// Members of one sorted set, with its key; `None` without the set.
+fn pop_from(ctx: &mut Ctx<'_>, key: &[u8], end: End, count: usize) -> Result<Option<Reply>, Error> {
+    let Some(zset) = ctx.db().edit::<ZSet>(key)? else { return Ok(None) };
+    let taken = take(zset, end, count).into_iter();
+    let taken = taken.map(|(member, score)| Reply::Array(vec![member, score])).collect();
+    Ok(Some(Reply::Array(vec![Reply::bulk(key), Reply::Array(taken)])))
+}
+
+/// Takes up to this many members off, each with its score.
+fn take(mut zset: Edit<'_, ZSet>, end: End, count: usize) -> Vec<(Reply, Reply)> {
+    let len = zset.get().len();
+    let count = count.min(len);
+    let collect = |members: &mut dyn Iterator<Item = (&Bytes, f64)>| -> Vec<(Bytes, f64)> {
+        members.map(|(member, score)| (member.clone(), score)).collect()
+    };
+    let taken = match end {
+        End::Min => collect(&mut zset.get().range(0..count)),
+        End::Max => collect(&mut zset.get().range(len - count..len).rev()),
+    };
+    if !taken.is_empty() {
+        let members = zset.write();
+        for (member, _) in &taken {
+            members.remove(member);
+        }
+        zset.notify(Class::ZSet, end.event());
+    }
+    taken.into_iter().map(|(member, score)| (Reply::Bulk(member), Reply::Double(score))).collect()
+}

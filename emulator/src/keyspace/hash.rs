@@ -1,0 +1,111 @@
+//! Hashes: while its fields are few and short, a hash keeps them in the order in which they were first set, as Redis's
+//! listpacks do.
+
+use bytes::Bytes;
+use indexmap::IndexMap;
+
+use super::Hasher;
+use super::encoding::{self, Encoding};
+
+/// `hash-max-listpack-entries`
+const LISTPACK_LEN_MAX: usize = 512;
+
+/// Fields with values. Once a hash has outgrown a listpack, a removal moves the last field into the gap.
+#[derive(Clone, Debug)]
+pub struct Hash {
+    fields: IndexMap<Bytes, Bytes, Hasher>,
+    encoding: Encoding,
+}
+
+impl Default for Hash {
+    fn default() -> Hash {
+        Hash { fields: IndexMap::default(), encoding: Encoding::ListPack }
+    }
+}
+
+impl Hash {
+    /// How many fields there are.
+    pub fn len(&self) -> usize {
+        self.fields.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.fields.is_empty()
+    }
+
+    /// In which form Redis would keep it.
+    pub fn encoding(&self) -> Encoding {
+        self.encoding
+    }
+
+    /// Whether there is such a field.
+    pub fn contains(&self, field: &[u8]) -> bool {
+        self.fields.contains_key(field)
+    }
+
+    /// A field's value.
+    pub fn get(&self, field: &[u8]) -> Option<&Bytes> {
+        self.fields.get(field)
+    }
+
+    /// The field at a place from 0 up to the length, with its value.
+    pub fn at(&self, place: usize) -> Option<(&Bytes, &Bytes)> {
+        self.fields.get_index(place)
+    }
+
+    /// The fields in their order, with their values.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&Bytes, &Bytes)> {
+        self.fields.iter()
+    }
+
+    /// Sets a field, and says whether it is new.
+    pub fn insert(&mut self, field: &[u8], value: &[u8]) -> bool {
+        if !encoding::is_short(field) || !encoding::is_short(value) {
+            self.encoding = Encoding::HashTable;
+        }
+        let value = Bytes::copy_from_slice(value);
+        if let Some(old) = self.fields.get_mut(field) {
+            *old = value;
+            return false;
+        }
+        self.fields.insert(Bytes::copy_from_slice(field), value);
+        if self.fields.len() > LISTPACK_LEN_MAX {
+            self.encoding = Encoding::HashTable;
+        }
+        true
+    }
+
+    /// Removes a field, and says whether it was there.
+    pub fn remove(&mut self, field: &[u8]) -> bool {
+        let removed = match self.encoding {
+            Encoding::ListPack => self.fields.shift_remove(field),
+            _ => self.fields.swap_remove(field),
+        };
+        removed.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_outgrew_a_listpack_never_is_one_again() {
+        let mut hash = Hash::default();
+        assert!((0..512).all(|n| hash.insert(n.to_string().as_bytes(), b"")));
+        assert_eq!(hash.encoding(), Encoding::ListPack);
+        assert!(hash.insert(b"512", b"") && !hash.insert(b"512", b"again"));
+        assert_eq!(hash.encoding(), Encoding::HashTable);
+        assert!(hash.remove(b"512") && !hash.remove(b"512"));
+        assert_eq!((hash.encoding(), hash.len()), (Encoding::HashTable, 512));
+
+        for (field, value, encoding) in
+            [(64, 64, Encoding::ListPack), (65, 0, Encoding::HashTable), (0, 65, Encoding::HashTable)]
+        {
+            let mut hash = Hash::default();
+            hash.insert(&vec![b'f'; field], &vec![b'v'; value]);
+            assert_eq!(hash.encoding(), encoding);
+        }
+    }
+}
