@@ -31,6 +31,7 @@ macro_rules! transcripts {
 
 transcripts! {
     blocking_lists
+    blocking_sorted_sets
     client
     connection
     expiry

@@ -5,15 +5,17 @@ mod bounds;
 mod range;
 mod combine;
 mod pop;
+mod blocking;
 mod member;
 
 use bytes::Bytes;
 
-use super::Flag::{DenyOom, Fast, MovableKeys, ReadOnly, Write};
+use super::Flag::{Blocking, DenyOom, Fast, MovableKeys, NoScript, ReadOnly, Write};
 use super::{Ctx, KeySpec, Row, pairs};
 use crate::keyspace::{Class, Expiry, Value, ZSet};
 use crate::reply::Reply;
 
+use blocking::{bzmpop, bzpopmax, bzpopmin};
 use bounds::By;
 use combine::{combined, combined_store, difference, intersection, union, zintercard};
 use member::{AddOptions, add, zcard, zmscore, zrandmember, zrank, zrem, zrevrank, zscan, zscore};
@@ -21,6 +23,7 @@ use pop::{End, zmpop, zpop};
 use range::{Fixed, count, range, remove, zrange, zrangestore};
 
 const ANY_OUTPUT: &[&str] = &["nondeterministic_output"];
+const AWAITED: &[KeySpec] = &[KeySpec::all_but_last(&["RW", "access", "delete"])];
 const COMBINED: &[KeySpec] = &[KeySpec::numkeys(1, &["RO", "access"])];
 const COMBINED_STORE: &[KeySpec] = &[KeySpec::one(&["OW", "update"]), KeySpec::numkeys(2, &["RO", "access"])];
 const DELETED: &[KeySpec] = &[KeySpec::one(&["RW", "delete"])];
@@ -33,6 +36,10 @@ const AGGREGATED_AND_SHOWN: &[&str] = &["weights", "aggregate", "withscores"];
 const SHOWN: &[&str] = &["withscores"];
 
 pub(super) const ROWS: &[Row] = &[
+    Row::new("bzmpop", -5, &[Write, Blocking, MovableKeys], bzmpop)
+        .keys(&[KeySpec::numkeys(2, &["RW", "access", "delete"])]),
+    Row::new("bzpopmax", -3, &[Write, NoScript, Blocking, Fast], bzpopmax).keys(AWAITED),
+    Row::new("bzpopmin", -3, &[Write, NoScript, Blocking, Fast], bzpopmin).keys(AWAITED),
     Row::new("zadd", -4, &[Write, DenyOom, Fast], |ctx, argv| add(ctx, argv, AddOptions::default()))
         .keys(&[KeySpec::one(&["RW", "update"])]),
     Row::new("zcard", 2, &[ReadOnly, Fast], zcard).keys(&[KeySpec::one(&["RO"])]),

@@ -16,7 +16,7 @@ pub(super) enum End {
 
 impl End {
     /// `MIN` or `MAX`
-    fn parse(arg: &[u8]) -> Result<End, Error> {
+    pub(super) fn parse(arg: &[u8]) -> Result<End, Error> {
         match () {
             () if is_word(arg, "min") => Ok(End::Min),
             () if is_word(arg, "max") => Ok(End::Max),
@@ -59,8 +59,20 @@ pub(super) fn zmpop(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     Ok(Reply::NilArray)
 }
 
-/// Members of one sorted set, with its key; `None` without the set.
-fn pop_from(ctx: &mut Ctx<'_>, key: &[u8], end: End, count: usize) -> Result<Option<Reply>, Error> {
+/// One member of a sorted set, behind its key; `None` without the set.
+pub(super) fn pop_one_from(ctx: &mut Ctx<'_>, key: &[u8], end: End) -> Result<Option<Reply>, Error> {
+    let Some(zset) = ctx.db().edit::<ZSet>(key)? else { return Ok(None) };
+    let taken = take(zset, end, 1).into_iter().flat_map(<[Reply; 2]>::from);
+    Ok(Some(Reply::Array(std::iter::once(Reply::bulk(key)).chain(taken).collect())))
+}
+
+/// Members of a sorted set as pairs, behind its key; `None` without the set.
+pub(super) fn pop_from(
+    ctx: &mut Ctx<'_>,
+    key: &[u8],
+    end: End,
+    count: usize,
+) -> Result<Option<Reply>, Error> {
     let Some(zset) = ctx.db().edit::<ZSet>(key)? else { return Ok(None) };
     let taken = take(zset, end, count).into_iter();
     let taken = taken.map(|(member, score)| Reply::Array(vec![member, score])).collect();
