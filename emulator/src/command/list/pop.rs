@@ -51,7 +51,12 @@ pub(super) fn pop_with_key(ctx: &mut Ctx<'_>, key: &[u8], end: End) -> Result<Op
 }
 
 /// Elements of one list, with its key; `None` without the list.
-pub(super) fn pop_from(ctx: &mut Ctx<'_>, key: &[u8], end: End, count: usize) -> Result<Option<Reply>, Error> {
+pub(super) fn pop_from(
+    ctx: &mut Ctx<'_>,
+    key: &[u8],
+    end: End,
+    count: usize,
+) -> Result<Option<Reply>, Error> {
     let list = ctx.db().edit::<List>(key)?;
     Ok(list.map(|list| Reply::Array(vec![Reply::bulk(key), array(take(list, end, count))])))
 }
