@@ -78,6 +78,14 @@ texts! {
     SSUBSCRIBE_IN_MULTI = "ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client";
     EXEC_ABORT = "EXECABORT Transaction discarded because of previous errors.";
     NO_SCRIPT = "NOSCRIPT No matching script. Please use EVAL.";
+    WRITE_FLAG_IN_RO = "ERR Can not execute a script with write flag using *_ro command.";
+    LIBRARY_NAME = "ERR Library names can only contain letters, numbers, or underscores(_) and must be at least one character long";
+    LIBRARY_NOT_FOUND = "ERR Library not found";
+    FUNCTION_NOT_FOUND = "ERR Function not found";
+    FUNCTION_FLUSH_MODE = "ERR FUNCTION FLUSH only supports SYNC|ASYNC option";
+    FUNCTION_NUMKEYS = "ERR Bad number of keys provided";
+    NOT_BUSY = "NOTBUSY No scripts in execution right now.";
+    PAYLOAD = "ERR DUMP payload version or checksum are wrong";
     READ_ONLY_SCRIPT = "ERR Write commands are not allowed from read-only scripts.";
     NUMKEYS_NEGATIVE = "ERR Number of keys can't be negative";
     NUMKEYS_NOT_POSITIVE = "ERR numkeys should be greater than 0";

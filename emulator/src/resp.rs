@@ -67,7 +67,7 @@ impl Decoder {
                         let Some(line) = take_line(input, &error::PROTOCOL_INLINE_TOO_BIG)? else {
                             return Ok(None);
                         };
-                        let argv = split_inline(&line).ok_or(error::PROTOCOL_QUOTES)?;
+                        let argv = split_words(&line).ok_or(error::PROTOCOL_QUOTES)?;
                         if !argv.is_empty() {
                             return Ok(Some(argv));
                         }
@@ -138,8 +138,8 @@ fn parse_length(digits: &[u8]) -> Option<i64> {
     crate::parse_integer(digits)
 }
 
-/// Splits an inline command into arguments: words, `"…"` with escapes, `'…'` without. `None` for unbalanced quotes.
-fn split_inline(line: &[u8]) -> Option<Vec<Bytes>> {
+/// Splits a line into words, as an inline command into its arguments: `"…"` with escapes, `'…'` without. `None` for unbalanced quotes.
+pub(crate) fn split_words(line: &[u8]) -> Option<Vec<Bytes>> {
     let mut rest = line.trim_ascii_start();
     let mut argv = Vec::new();
     while !rest.is_empty() {

@@ -35,6 +35,7 @@ transcripts! {
     client
     connection
     expiry
+    functions
     hash
     hash_more
     keys
@@ -45,6 +46,7 @@ transcripts! {
     lua_cmsgpack
     lua_conversions
     lua_errors
+    lua_lines
     lua_sandbox
     lua_struct
     object
@@ -52,6 +54,7 @@ transcripts! {
     pubsub
     resp3
     scan
+    script_flags
     scripting
     server
     set

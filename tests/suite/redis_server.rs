@@ -84,6 +84,7 @@ impl RedisServer {
         let mut connection = self.connect();
         command(&mut connection, flush);
         command(&mut connection, "SCRIPT FLUSH");
+        command(&mut connection, "FUNCTION FLUSH");
     }
 }
 

@@ -15,7 +15,7 @@ use crate::footprint::{Access, Footprint};
 use crate::keyspace::{Event, Keyspace};
 use crate::pubsub::{PubSub, Topic};
 use crate::reply::Reply;
-use crate::script::{Host, Known, Rules, Scripts};
+use crate::script::{Functions, Host, Known, Libraries, Rules, Scripts};
 use crate::tracking::Tracker;
 
 pub use waiting::{Attempt, Blocked, Until, Waiting};
@@ -28,6 +28,10 @@ pub struct Engine {
     pub keyspace: Keyspace,
     /// The script cache.
     pub scripts: Scripts<ScriptHost>,
+    /// The libraries of functions.
+    pub functions: Functions<ScriptHost>,
+    /// What was lent to the last script, to be lent again: it is too large to be made for each.
+    host: Option<Box<ScriptHost>>,
     /// The connections.
     pub clients: Clients,
     /// Who listens to what.
@@ -107,6 +111,7 @@ impl Engine {
         self.keyspace.reset();
         self.keyspace.events.wanted = Default::default();
         self.scripts.flush();
+        self.functions.flush();
         self.clock = Some(clock);
         self.clients.count_anew();
         self.watches = Watches::default();
@@ -118,15 +123,20 @@ impl Engine {
         self.set_alarm();
     }
 
-    /// A copy of the data and of the known scripts.
+    /// A copy of the data, of the known scripts and of the libraries.
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot { keyspace: self.keyspace.clone(), scripts: self.scripts.known().clone() }
+        Snapshot {
+            keyspace: self.keyspace.clone(),
+            scripts: self.scripts.known().clone(),
+            libraries: self.functions.libraries().clone(),
+        }
     }
 
     /// Back to a copy. For clients that watch keys, every key has changed.
     pub fn restore(&mut self, snapshot: &Snapshot) {
         self.keyspace.clone_from(&snapshot.keyspace);
         self.scripts.set_known(&snapshot.scripts);
+        self.functions.set_libraries(&snapshot.libraries);
         self.watches.notice_all();
         self.set_alarm();
     }
@@ -332,24 +342,54 @@ impl Engine {
 pub struct Snapshot {
     keyspace: Keyspace,
     scripts: Known,
+    libraries: Libraries,
+}
+
+/// How a script's commands are looked up and run.
+#[derive(Clone, Copy)]
+pub struct Commands {
+    /// Runs one inside the execution of the script.
+    pub call: fn(&mut Engine, &mut Client, &[&[u8]], Rules) -> Reply,
+    /// Whether there is such a command.
+    pub knows: fn(&[&[u8]]) -> bool,
 }
 
 /// The engine on loan to a running script, with the client that the script calls commands as and the way to call them.
+#[derive(Default)]
 pub struct ScriptHost {
-    pub(crate) engine: Engine,
-    pub(crate) client: Client,
-    pub(crate) call: fn(&mut Engine, &mut Client, &[&[u8]], Rules) -> Reply,
-    /// Whether there is such a command.
-    pub(crate) knows: fn(&[&[u8]]) -> bool,
+    engine: Engine,
+    client: Client,
+    commands: Option<Commands>,
+}
+
+impl Engine {
+    /// Lends itself and the client to a script for as long as that runs.
+    pub(crate) fn lend(
+        &mut self,
+        client: &mut Client,
+        commands: Commands,
+        run: impl FnOnce(Box<ScriptHost>) -> (Box<ScriptHost>, Reply),
+    ) -> Reply {
+        let mut host = self.host.take().unwrap_or_default();
+        host.commands = Some(commands);
+        std::mem::swap(self, &mut host.engine);
+        std::mem::swap(client, &mut host.client);
+        let (mut host, reply) = run(host);
+        std::mem::swap(self, &mut host.engine);
+        std::mem::swap(client, &mut host.client);
+        self.host = Some(host);
+        reply
+    }
 }
 
 impl Host for ScriptHost {
     fn call(&mut self, argv: &[&[u8]], rules: Rules) -> Reply {
         self.client.protocol = rules.protocol;
-        (self.call)(&mut self.engine, &mut self.client, argv, rules)
+        let Commands { call, .. } = self.commands.expect("told when the engine was lent");
+        call(&mut self.engine, &mut self.client, argv, rules)
     }
 
     fn knows(&self, argv: &[&[u8]]) -> bool {
-        (self.knows)(argv)
+        self.commands.is_some_and(|commands| (commands.knows)(argv))
     }
 }

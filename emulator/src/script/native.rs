@@ -5,11 +5,13 @@
 
 use mlua::{Error as LuaError, Function, Lua, MultiValue, Table, Value};
 
+use super::Host;
 use super::args::{raise, raise_bare};
 use super::library::{CONTENTS, JsonConfig, NEXT, libraries};
 use super::random::{random, randomseed};
 use super::redis::redis;
-use super::{Host, SANDBOX_NAME};
+use super::register::register_function;
+use super::vm::SANDBOX_NAME;
 use crate::error::Error;
 
 /// How far up the stack the line of an error is looked for.
@@ -25,6 +27,7 @@ pub(super) fn natives<H: Host>(lua: &Lua, json: &JsonConfig) -> mlua::Result<Tab
     lua.set_named_registry_value(CONTENTS, &contents)?;
     lua.set_named_registry_value(NEXT, lua.globals().get::<Function>("next")?)?;
     native.set("redis", redis::<H>(lua)?)?;
+    native.set("register", lua.create_function(|lua, args| register_function::<H>(lua, &args))?)?;
     native.set("libraries", libraries(lua, json)?)?;
     native.set("random", lua.create_function(|lua, bounds: MultiValue| random::<H>(lua, &bounds))?)?;
     native.set("randomseed", lua.create_function(|lua, args: MultiValue| randomseed::<H>(lua, &args))?)?;

@@ -2,8 +2,9 @@
 
 use mlua::{Lua, MultiValue};
 
+use super::Host;
 use super::args::{Args, raise};
-use super::{Host, running};
+use super::vm::running;
 
 /// `drand48`'s generator, which Redis puts behind `math.random`. Here every script begins as the first one of a server does,
 /// so that no script can tell what ran before it.

@@ -5,7 +5,8 @@ use smallvec::SmallVec;
 
 use super::convert::{Argument, argument, to_lua};
 use super::native::Raised;
-use super::{Host, Running, running, sha1_hex};
+use super::vm::{Running, running};
+use super::{Host, sha1_hex};
 use crate::error::Error;
 use crate::reply::Reply;
 use crate::resp::Protocol;
@@ -159,10 +160,10 @@ fn error_text(text: &[u8]) -> Vec<u8> {
     [code, b" ", &message[start..end]].concat()
 }
 
-fn fail(error: Error) -> mlua::Error {
+pub(super) fn fail(error: Error) -> mlua::Error {
     Raised::Table(error).into_lua_err()
 }
 
-fn fail_with(text: &'static str) -> mlua::Error {
+pub(super) fn fail_with(text: &'static str) -> mlua::Error {
     fail(Error::from_static(text))
 }

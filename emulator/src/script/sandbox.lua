@@ -1,6 +1,6 @@
 -- The world that a script sees: the globals that Redis 7.0 allows, read-only, and the `redis` table.
--- `native` holds what Rust provides. Returns the globals, and the function that runs a compiled script.
-local native = ...
+-- `native` holds what Rust provides. Returns the globals, and the functions that run a script, or a function, and a library.
+local native, is_of_functions = ...
 
 local error, pcall, xpcall, select, type, tostring = error, pcall, xpcall, select, type, tostring
 local getmetatable, setmetatable, load, loadstring = getmetatable, setmetatable, load, loadstring
@@ -36,7 +36,7 @@ local function resumed(ok, ...)
   return false, native.unwrap((...))
 end
 local resume = coroutine.resume
-function coroutine.resume(...) return resumed(resume(...)) end
+coroutine.resume = native.relay(function(...) return resumed(resume(...)) end)
 
 local function unwrapped(ok, ...)
   if ok then return ... end
@@ -69,6 +69,9 @@ for name, value in pairs {
   REDIS_VERSION_NUM = 0x0007000f,
 } do
   redis[name] = value
+end
+if is_of_functions then
+  redis.breakpoint, redis.debug, redis.replicate_commands = nil, nil, nil
 end
 globals.redis = protect(redis)
 for name, library in pairs(native.libraries) do
@@ -119,6 +122,14 @@ local metatable_of_globals = {
 setmetatable(globals, metatable_of_globals)
 globals._G = protect(globals)
 
+-- All that a library sees while it is loaded.
+local loading = { register_function = native.register, log = redis.log }
+for _, name in ipairs { 'LOG_DEBUG', 'LOG_VERBOSE', 'LOG_NOTICE', 'LOG_WARNING', 'REDIS_VERSION', 'REDIS_VERSION_NUM' } do
+  loading[name] = redis[name]
+end
+loading = { redis = protect(setmetatable(loading, metatable_of_globals)) }
+setmetatable(loading, metatable_of_globals)
+
 local shown_metatable = protect(metatable_of_globals)
 globals.getmetatable = native.relay(function(...)
   local t = ...
@@ -127,7 +138,21 @@ globals.getmetatable = native.relay(function(...)
   return getmetatable(...)
 end)
 
-return globals._G, function(script, keys, args)
+local function run_script(script, keys, args)
   globals.KEYS, globals.ARGV = keys, args
   return xpcall(script, native.locate)
 end
+
+local function run_function(callback, keys, args)
+  return xpcall(function() return callback(keys, args) end, native.locate)
+end
+
+local seen = getmetatable(globals._G)
+local function load_library(library)
+  seen.__index = loading
+  local ok, err = xpcall(library, native.locate)
+  seen.__index = globals
+  return ok, err
+end
+
+return globals._G, is_of_functions and run_function or run_script, load_library

@@ -1,16 +1,23 @@
-//! The first line of a script, which is for Redis and not for Lua: `#!lua flags=no-writes,allow-stale`.
+//! The first line of a script or of a library, which is for Redis and not for Lua: `#!lua flags=no-writes`, `#!lua name=mylib`.
+
+use bytes::Bytes;
 
 use crate::error::Error;
+use crate::resp::split_words;
 
-const FLAGS: &[&str] = &["no-writes", "allow-oom", "allow-stale", "no-cluster", "allow-cross-slot-keys"];
+/// What a script or a function may say of itself.
+pub(super) const FLAGS: &[&str] =
+    &["no-writes", "allow-oom", "allow-stale", "no-cluster", "allow-cross-slot-keys"];
+/// That it writes nothing.
+pub(super) const NO_WRITES: &str = "no-writes";
 
 /// A script, with what its first line says about it.
 #[derive(Debug)]
 pub(super) struct Shebang<'a> {
     /// What Lua compiles. The first line is blank in it, so that lines keep their numbers.
     pub body: &'a [u8],
-    /// `flags=no-writes`
-    pub is_read_only: bool,
+    /// The flags, of a script that has such a line.
+    pub flags: Option<Vec<&'static str>>,
 }
 
 impl<'a> Shebang<'a> {
@@ -18,28 +25,84 @@ impl<'a> Shebang<'a> {
     /// A first line that begins as one of these and is none.
     pub(super) fn parse(source: &'a [u8]) -> Result<Shebang<'a>, Error> {
         if !source.starts_with(b"#!") {
-            return Ok(Shebang { body: source, is_read_only: false });
+            return Ok(Shebang { body: source, flags: None });
         }
-        let end = source.iter().position(|&byte| byte == b'\n');
-        let end = end.ok_or(Error::from_static("ERR Invalid script shebang"))?;
-        let line = String::from_utf8_lossy(&source[..end]);
-        let mut words = line.split_ascii_whitespace();
-        let engine = words.next().unwrap_or_default();
+        let (line, body) = split_line(source).ok_or(Error::from_static("ERR Invalid script shebang"))?;
+        let words = split_words(line).unwrap_or_default();
+        let Some((engine, options)) = words.split_first() else {
+            return Err(Error::from_static("ERR Invalid engine in script shebang"));
+        };
         if engine != "#!lua" {
-            return Err(Error::new(format!("ERR Unexpected engine in script shebang: {engine}")));
+            return Err(with(b"ERR Unexpected engine in script shebang: ", engine));
         }
-        let mut is_read_only = false;
-        for word in words {
-            let Some(flags) = word.strip_prefix("flags=") else {
-                return Err(Error::new(format!("ERR Unknown lua shebang option: {word}")));
+        let mut flags = Vec::new();
+        for option in options {
+            let Some(names) = option.strip_prefix(b"flags=") else {
+                return Err(with(b"ERR Unknown lua shebang option: ", option));
             };
-            for flag in flags.split(',').filter(|_| !flags.is_empty()) {
-                if !FLAGS.contains(&flag) {
-                    return Err(Error::new(format!("ERR Unexpected flag in script shebang: {flag}")));
-                }
-                is_read_only |= flag == "no-writes";
+            for name in names.split(|&byte| byte == b',').filter(|_| !names.is_empty()) {
+                let flag = FLAGS.iter().find(|flag| flag.as_bytes() == name);
+                flags.push(*flag.ok_or_else(|| with(b"ERR Unexpected flag in script shebang: ", name))?);
             }
         }
-        Ok(Shebang { body: &source[end..], is_read_only })
+        Ok(Shebang { body, flags: Some(flags) })
     }
+}
+
+/// The code of a library, with the name that its first line gives to it.
+#[derive(Debug)]
+pub(super) struct Metadata<'a> {
+    /// What Lua compiles. The first line is blank in it, so that lines keep their numbers.
+    pub body: &'a [u8],
+    /// The library's name.
+    pub name: Bytes,
+}
+
+impl<'a> Metadata<'a> {
+    /// # Errors
+    /// A first line that does not say what it must, in the order in which Redis looks.
+    pub(super) fn parse(code: &'a [u8]) -> Result<Metadata<'a>, Error> {
+        const INVALID: Error = Error::from_static("ERR Invalid library metadata");
+        if !code.starts_with(b"#!") {
+            return Err(Error::from_static("ERR Missing library metadata"));
+        }
+        let (line, body) = split_line(code).ok_or(INVALID)?;
+        let words = split_words(line).filter(|_| !line.contains(&0)).ok_or(INVALID)?;
+        let (engine, values) = words.split_first().ok_or(INVALID)?;
+        let mut name = None;
+        for value in values {
+            match value.split_at_checked(5) {
+                Some((key, _)) if key.eq_ignore_ascii_case(b"name=") => {
+                    if name.replace(value.slice(5..)).is_some() {
+                        return Err(Error::from_static(
+                            "ERR Invalid metadata value, name argument was given multiple times",
+                        ));
+                    }
+                }
+                _ => return Err(with(b"ERR Invalid metadata value given: ", value)),
+            }
+        }
+        let name = name.ok_or(Error::from_static("ERR Library name was not given"))?;
+        check_name(&name)?;
+        let engine = engine.strip_prefix(b"#!").unwrap_or(engine);
+        if !engine.eq_ignore_ascii_case(b"lua") {
+            return Err(Error::new([b"ERR Engine '", engine, b"' not found"].concat()));
+        }
+        Ok(Metadata { body, name })
+    }
+}
+
+/// What libraries and functions may be called.
+pub(super) fn check_name(name: &[u8]) -> Result<(), Error> {
+    let is_name = !name.is_empty() && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+    if is_name { Ok(()) } else { Err(crate::error::LIBRARY_NAME) }
+}
+
+/// The first line, and the rest from its line break on.
+fn split_line(source: &[u8]) -> Option<(&[u8], &[u8])> {
+    source.iter().position(|&byte| byte == b'\n').map(|end| source.split_at(end))
+}
+
+fn with(text: &[u8], what: &[u8]) -> Error {
+    Error::new([text, what].concat())
 }

@@ -1,0 +1,202 @@
+//! Libraries of functions: FUNCTION and FCALL.
+
+use super::super::Flag::{AllowBusy, DenyOom, Loading, NoScript, Stale, Write};
+use super::{check_flush_mode, help, keys_and_args, kill, lend};
+use crate::command::{Argv, Ctx, Outcome, Row, is_word};
+use crate::error::{self, Error};
+use crate::footprint::Access;
+use crate::glob;
+use crate::reply::Reply;
+use crate::script::{self, Mode, Policy};
+
+const EVERYWHERE: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];
+
+pub(super) const ROWS: &[Row] = &[
+    Row::new("function|delete", 3, &[NoScript, Write], delete).tips(EVERYWHERE),
+    Row::new("function|dump", 2, &[NoScript], dump),
+    Row::new("function|flush", -2, &[NoScript, Write], flush).tips(EVERYWHERE),
+    Row::new("function|help", 2, &[Loading, Stale], |_, _| Ok(help(HELP))),
+    Row::new("function|kill", 2, &[NoScript, AllowBusy], kill)
+        .tips(&["request_policy:all_shards", "response_policy:one_succeeded"]),
+    Row::new("function|list", -2, &[NoScript], list).tips(&["nondeterministic_output_order"]),
+    Row::new("function|load", -3, &[NoScript, Write, DenyOom], load).tips(EVERYWHERE),
+    Row::new("function|restore", -3, &[NoScript, Write, DenyOom], restore).tips(EVERYWHERE),
+    Row::new("function|stats", 2, &[NoScript, AllowBusy], stats).tips(&[
+        "nondeterministic_output",
+        "request_policy:all_shards",
+        "response_policy:special",
+    ]),
+];
+
+const HELP: &[&str] = &[
+    "FUNCTION <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "LOAD [REPLACE] <FUNCTION CODE>",
+    "    Create a new library with the given library name and code.",
+    "DELETE <LIBRARY NAME>",
+    "    Delete the given library.",
+    "LIST [LIBRARYNAME PATTERN] [WITHCODE]",
+    "    Return general information on all the libraries:",
+    "    * Library name",
+    "    * The engine used to run the Library",
+    "    * Library description",
+    "    * Functions list",
+    "    * Library code (if WITHCODE is given)",
+    "    It also possible to get only function that matches a pattern using LIBRARYNAME argument.",
+    "STATS",
+    "    Return information about the current function running:",
+    "    * Function name",
+    "    * Command used to run the function",
+    "    * Duration in MS that the function is running",
+    "    If no function is running, return nil",
+    "    In addition, returns a list of available engines.",
+    "KILL",
+    "    Kill the current running function.",
+    "FLUSH [ASYNC|SYNC]",
+    "    Delete all the libraries.",
+    "    When called without the optional mode argument, the behavior is determined by the",
+    "    lazyfree-lazy-user-flush configuration directive. Valid modes are:",
+    "    * ASYNC: Asynchronously flush the libraries.",
+    "    * SYNC: Synchronously flush the libraries.",
+    "DUMP",
+    "    Return a serialized payload representing the current libraries, can be restored using FUNCTION RESTORE command",
+    "RESTORE <PAYLOAD> [FLUSH|APPEND|REPLACE]",
+    "    Restore the libraries represented by the given payload, it is possible to give a restore policy to",
+    "    control how to handle existing libraries (default APPEND):",
+    "    * FLUSH: delete all existing libraries.",
+    "    * APPEND: appends the restored libraries to the existing libraries. On collision, abort.",
+    "    * REPLACE: appends the restored libraries to the existing libraries, On collision, replace the old",
+    "      libraries with the new libraries (notice that even on this option there is a chance of failure",
+    "      in case of functions name collision with another library).",
+    "HELP",
+    "    Prints this help.",
+];
+
+/// `FCALL function numkeys [key [key ...]] [arg [arg ...]]`, `FCALL_RO` the same
+pub(super) fn fcall(ctx: &mut Ctx<'_>, argv: &Argv<'_>, mode: Mode) -> Outcome {
+    touch(ctx, Access::Read);
+    let function = ctx.engine.functions.lookup(argv[1]).ok_or(error::FUNCTION_NOT_FOUND)?;
+    let (keys, args) = keys_and_args(argv, &error::FUNCTION_NUMKEYS)?;
+    let mut functions = std::mem::take(&mut ctx.engine.functions);
+    let reply = lend(ctx, |host| functions.run(&function, mode, keys, args, host));
+    ctx.engine.functions = functions;
+    Ok(reply)
+}
+
+/// `FUNCTION LOAD [REPLACE] code`
+fn load(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    let [options @ .., code] = &argv[2..] else { return Err(error::SYNTAX) };
+    for option in options {
+        if !is_word(option, "replace") {
+            return Err(with_argument("ERR Unknown option given: ", option));
+        }
+    }
+    touch(ctx, Access::Write);
+    ctx.engine.functions.load(code, !options.is_empty()).map(Reply::Bulk)
+}
+
+/// `FUNCTION DELETE library`
+fn delete(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    touch(ctx, Access::Write);
+    ctx.engine.functions.delete(argv[2])?;
+    Ok(Reply::OK)
+}
+
+/// `FUNCTION FLUSH [ASYNC | SYNC]`
+fn flush(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    check_argc(argv, 3)?;
+    check_flush_mode(&argv[2..], &error::FUNCTION_FLUSH_MODE)?;
+    touch(ctx, Access::Write);
+    ctx.engine.functions.flush();
+    Ok(Reply::OK)
+}
+
+/// `FUNCTION LIST [LIBRARYNAME pattern] [WITHCODE]`
+fn list(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    let (mut pattern, mut with_code) = (None, false);
+    let mut options = argv[2..].iter();
+    while let Some(option) = options.next() {
+        if !with_code && is_word(option, "withcode") {
+            with_code = true;
+        } else if pattern.is_none() && is_word(option, "libraryname") {
+            const MISSING: Error = Error::from_static("ERR library name argument was not given");
+            pattern = Some(*options.next().ok_or(MISSING)?);
+        } else {
+            return Err(with_argument("ERR Unknown argument ", option));
+        }
+    }
+    touch(ctx, Access::Read);
+    let libraries = ctx.engine.functions.libraries().iter();
+    let pattern = pattern.map(<[u8]>::to_ascii_lowercase);
+    let listed = libraries.filter(|(name, _)| {
+        pattern.as_ref().is_none_or(|pattern| glob::matches(pattern, &name.to_ascii_lowercase()))
+    });
+    let described = listed.map(|(name, library)| {
+        let functions = library.functions.iter().map(|(name, description)| {
+            let flags = description.flags.iter().copied().map(Reply::status).collect();
+            fields([
+                ("name", Reply::Bulk(name.clone())),
+                ("description", Reply::bulk_or_nil(description.text.clone())),
+                ("flags", Reply::Set(flags)),
+            ])
+        });
+        let code = with_code.then(|| ("library_code", Reply::Bulk(library.code.clone())));
+        let known = [
+            ("library_name", Reply::Bulk(name.clone())),
+            ("engine", Reply::bulk("LUA")),
+            ("functions", Reply::Array(functions.collect())),
+        ];
+        fields(known.into_iter().chain(code))
+    });
+    Ok(Reply::Array(described.collect()))
+}
+
+/// `FUNCTION STATS`: whoever asks runs alone, so no script does.
+fn stats(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
+    touch(ctx, Access::Read);
+    let libraries = ctx.engine.functions.libraries();
+    let n_functions = libraries.values().map(|library| library.functions.len()).sum();
+    let engine = fields([
+        ("libraries_count", Reply::count(libraries.len())),
+        ("functions_count", Reply::count(n_functions)),
+    ]);
+    Ok(fields([("running_script", Reply::Nil), ("engines", fields([("LUA", engine)]))]))
+}
+
+/// `FUNCTION DUMP`
+fn dump(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
+    touch(ctx, Access::Read);
+    Ok(Reply::bulk(script::dump(ctx.engine.functions.libraries())))
+}
+
+/// `FUNCTION RESTORE payload [FLUSH | APPEND | REPLACE]`
+fn restore(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    const POLICIES: &[(&str, Policy)] =
+        &[("append", Policy::Append), ("replace", Policy::Replace), ("flush", Policy::Flush)];
+    const WRONG_POLICY: Error = Error::from_static(
+        "ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE.",
+    );
+    check_argc(argv, 4)?;
+    let policy = match argv.get(3) {
+        None => Policy::Append,
+        Some(word) => POLICIES.iter().find(|(name, _)| is_word(word, name)).ok_or(WRONG_POLICY)?.1,
+    };
+    touch(ctx, Access::Write);
+    ctx.engine.functions.restore(&script::restore(argv[2])?, policy)?;
+    Ok(Reply::OK)
+}
+
+fn check_argc(argv: &Argv<'_>, max: usize) -> Result<(), Error> {
+    if argv.len() <= max { Ok(()) } else { Err(error::unknown_subcommand_or_arity("function", argv[1])) }
+}
+
+fn touch(ctx: &mut Ctx<'_>, access: Access) {
+    ctx.engine.keyspace.footprint_mut().scripts(access);
+}
+
+fn fields(fields: impl IntoIterator<Item = (&'static str, Reply)>) -> Reply {
+    Reply::Map(fields.into_iter().map(|(name, value)| (Reply::bulk(name), value)).collect())
+}
+
+fn with_argument(text: &str, argument: &[u8]) -> Error {
+    Error::new([text.as_bytes(), argument].concat())
+}

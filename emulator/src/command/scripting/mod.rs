@@ -1,0 +1,187 @@
+//! Scripting commands: scripts here, functions in a file of their own.
+
+mod function;
+
+use super::Flag::{AllowBusy, Loading, MovableKeys, NoMandatoryKeys, NoScript, ReadOnly, SkipMonitor, Stale};
+use super::{Argv, Ctx, KeySpec, Outcome, Row, call_from_script, integer, is_known, is_word};
+use crate::client::Runs;
+use crate::engine::{Commands, ScriptHost};
+use crate::error::{self, Error};
+use crate::footprint::Access;
+use crate::reply::Reply;
+use crate::script::{Mode, Sha, sha1_hex};
+
+const KEYS: KeySpec = KeySpec::numkeys(2, &["RW", "access", "update"]);
+const KEYS_RO: KeySpec = KeySpec::numkeys(2, &["RO", "access"]);
+const NOTES: &str = "We cannot tell how the keys will be used so we assume the worst, RW and UPDATE";
+const NOTES_RO: &str = "We cannot tell how the keys will be used so we assume the worst, RO and ACCESS";
+
+pub(super) const ROWS: &[Row] = &[
+    Row::new("eval", -3, &[NoScript, Stale, SkipMonitor, NoMandatoryKeys, MovableKeys], |ctx, argv| {
+        eval(ctx, argv, Mode::Any)
+    })
+    .keys(&[KEYS.notes(NOTES)]),
+    Row::new(
+        "eval_ro",
+        -3,
+        &[NoScript, Stale, SkipMonitor, NoMandatoryKeys, MovableKeys, ReadOnly],
+        |ctx, argv| eval(ctx, argv, Mode::ReadOnly),
+    )
+    .keys(&[KEYS_RO.notes(NOTES_RO)]),
+    Row::new("evalsha", -3, &[NoScript, Stale, SkipMonitor, NoMandatoryKeys, MovableKeys], |ctx, argv| {
+        evalsha(ctx, argv, Mode::Any)
+    })
+    .keys(&[KEYS]),
+    Row::new(
+        "evalsha_ro",
+        -3,
+        &[NoScript, Stale, SkipMonitor, NoMandatoryKeys, MovableKeys, ReadOnly],
+        |ctx, argv| evalsha(ctx, argv, Mode::ReadOnly),
+    )
+    .keys(&[KEYS_RO]),
+    Row::new("fcall", -3, &[NoScript, Stale, SkipMonitor, NoMandatoryKeys, MovableKeys], |ctx, argv| {
+        function::fcall(ctx, argv, Mode::Any)
+    })
+    .keys(&[KEYS.notes(NOTES)]),
+    Row::new(
+        "fcall_ro",
+        -3,
+        &[NoScript, Stale, SkipMonitor, NoMandatoryKeys, MovableKeys, ReadOnly],
+        |ctx, argv| function::fcall(ctx, argv, Mode::ReadOnly),
+    )
+    .keys(&[KEYS_RO.notes(NOTES_RO)]),
+    Row::container("function", function::ROWS),
+    Row::container(
+        "script",
+        &[
+            Row::new("script|debug", 3, &[NoScript], script_debug),
+            Row::new("script|exists", -3, &[NoScript], script_exists)
+                .tips(&["request_policy:all_shards", "response_policy:agg_logical_and"]),
+            Row::new("script|flush", -2, &[NoScript], script_flush)
+                .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]),
+            Row::new("script|help", 2, &[Loading, Stale], |_, _| Ok(help(HELP))),
+            Row::new("script|kill", 2, &[NoScript, AllowBusy], kill)
+                .tips(&["request_policy:all_shards", "response_policy:one_succeeded"]),
+            Row::new("script|load", 3, &[NoScript, Stale], script_load)
+                .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]),
+        ],
+    ),
+];
+
+const HELP: &[&str] = &[
+    "SCRIPT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "DEBUG (YES|SYNC|NO)",
+    "    Set the debug mode for subsequent scripts executed.",
+    "EXISTS <sha1> [<sha1> ...]",
+    "    Return information about the existence of the scripts in the script cache.",
+    "FLUSH [ASYNC|SYNC]",
+    "    Flush the Lua scripts cache. Very dangerous on replicas.",
+    "    When called without the optional mode argument, the behavior is determined by the",
+    "    lazyfree-lazy-user-flush configuration directive. Valid modes are:",
+    "    * ASYNC: Asynchronously flush the scripts cache.",
+    "    * SYNC: Synchronously flush the scripts cache.",
+    "KILL",
+    "    Kill the currently executing Lua script.",
+    "LOAD <script>",
+    "    Load a script into the scripts cache without executing it.",
+    "HELP",
+    "    Prints this help.",
+];
+
+/// `EVAL script numkeys [key [key ...]] [arg [arg ...]]`, `EVAL_RO` the same
+fn eval(ctx: &mut Ctx<'_>, argv: &Argv<'_>, mode: Mode) -> Outcome {
+    let (keys, args) = keys_and_args(argv, &error::NOT_AN_INTEGER)?;
+    let known = ctx.engine.scripts.lookup(&sha1_hex(argv[1])).is_some();
+    let access = if known { Access::Read } else { Access::Write };
+    ctx.engine.keyspace.footprint_mut().scripts(access);
+    let sha = ctx.engine.scripts.load(argv[1])?;
+    Ok(invoke(ctx, &sha, mode, keys, args))
+}
+
+/// `EVALSHA sha1 numkeys [key [key ...]] [arg [arg ...]]`, `EVALSHA_RO` the same
+fn evalsha(ctx: &mut Ctx<'_>, argv: &Argv<'_>, mode: Mode) -> Outcome {
+    if argv[1].len() != size_of::<Sha>() {
+        return Err(error::NO_SCRIPT);
+    }
+    let (keys, args) = keys_and_args(argv, &error::NOT_AN_INTEGER)?;
+    ctx.engine.keyspace.footprint_mut().scripts(Access::Read);
+    let sha = ctx.engine.scripts.lookup(argv[1]).ok_or(error::NO_SCRIPT)?;
+    Ok(invoke(ctx, &sha, mode, keys, args))
+}
+
+fn keys_and_args<'a, 'b>(
+    argv: &'a Argv<'b>,
+    not_an_integer: &Error,
+) -> Result<(&'a Argv<'b>, &'a Argv<'b>), Error> {
+    let numkeys = integer(argv[2]).map_err(|_| not_an_integer.clone())?;
+    if numkeys > (argv.len() - 3) as i64 {
+        return Err(error::NUMKEYS_TOO_MANY);
+    }
+    let numkeys = usize::try_from(numkeys).map_err(|_| error::NUMKEYS_NEGATIVE)?;
+    Ok(argv[3..].split_at(numkeys))
+}
+
+fn invoke(ctx: &mut Ctx<'_>, sha: &Sha, mode: Mode, keys: &Argv<'_>, args: &Argv<'_>) -> Reply {
+    let mut scripts = std::mem::take(&mut ctx.engine.scripts);
+    let reply = lend(ctx, |host| scripts.run(sha, mode, keys, args, host));
+    ctx.engine.scripts = scripts;
+    reply
+}
+
+/// Lends the engine and the client to a script. The script starts in the caller's database; where it goes from there is its
+/// own affair.
+fn lend(ctx: &mut Ctx<'_>, run: impl FnOnce(Box<ScriptHost>) -> (Box<ScriptHost>, Reply)) -> Reply {
+    let (db, protocol, runs) = (ctx.client.db, ctx.client.protocol, ctx.client.runs);
+    ctx.client.runs = Runs::InScript;
+    let commands = Commands { call: call_from_script, knows: is_known };
+    let reply = ctx.engine.lend(ctx.client, commands, run);
+    (ctx.client.db, ctx.client.protocol, ctx.client.runs) = (db, protocol, runs);
+    reply
+}
+
+/// `SCRIPT LOAD script`
+fn script_load(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    ctx.engine.keyspace.footprint_mut().scripts(Access::Write);
+    Ok(Reply::bulk(ctx.engine.scripts.load(argv[2])?))
+}
+
+/// `SCRIPT EXISTS sha1 [sha1 ...]`
+fn script_exists(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    ctx.engine.keyspace.footprint_mut().scripts(Access::Read);
+    let known = argv[2..].iter().map(|sha| Reply::truth(ctx.engine.scripts.lookup(sha).is_some()));
+    Ok(Reply::Array(known.collect()))
+}
+
+/// `SCRIPT FLUSH [ASYNC | SYNC]`
+fn script_flush(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    check_flush_mode(&argv[2..], &error::SCRIPT_FLUSH_MODE)?;
+    ctx.engine.keyspace.footprint_mut().scripts(Access::Write);
+    ctx.engine.scripts.flush();
+    Ok(Reply::OK)
+}
+
+fn check_flush_mode(options: &Argv<'_>, error: &Error) -> Result<(), Error> {
+    match options {
+        [] => Ok(()),
+        [mode] if is_word(mode, "sync") || is_word(mode, "async") => Ok(()),
+        _ => Err(error.clone()),
+    }
+}
+
+/// `SCRIPT DEBUG YES | SYNC | NO`: there is no debugger to switch on.
+fn script_debug(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    if ctx.client.runs == Runs::InTransaction {
+        return Err(Error::from_static("ERR SCRIPT DEBUG must be called outside a pipeline"));
+    }
+    let is_mode = ["yes", "sync", "no"].iter().any(|mode| is_word(argv[2], mode));
+    if is_mode { Ok(Reply::OK) } else { Err(Error::from_static("ERR Use SCRIPT DEBUG YES/SYNC/NO")) }
+}
+
+/// `SCRIPT KILL`, `FUNCTION KILL`: whoever gets here runs alone.
+fn kill(_: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
+    Err(error::NOT_BUSY)
+}
+
+fn help(lines: &[&'static str]) -> Reply {
+    Reply::Array(lines.iter().copied().map(Reply::status).collect())
+}
