@@ -20,6 +20,11 @@ impl Error {
         Error(text.into())
     }
 
+    /// The word before the first space; `ERR` if there is but one word.
+    pub fn code(&self) -> &[u8] {
+        self.0.iter().position(|&byte| byte == b' ').map_or(b"ERR", |space| &self.0[..space])
+    }
+
     /// The text as bytes: scripts may put anything into it.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
@@ -227,5 +232,19 @@ pub fn no_input_keys(name: &str) -> Error {
 pub fn expected_dollar(got: u8) -> Error {
     let mut text = b"ERR Protocol error: expected '$', got '".to_vec();
     text.extend_from_slice(&[got, b'\'']);
+    Error::new(text)
+}
+
+/// `ERR Unknown option or number of arguments for CONFIG SET - 'x'`
+pub fn unknown_option(name: &[u8]) -> Error {
+    Error::new([b"ERR Unknown option or number of arguments for CONFIG SET - '", name, b"'"].concat())
+}
+
+/// `ERR CONFIG SET failed (possibly related to argument 'hz') - argument couldn't be parsed into an integer`
+pub fn config_set(name: &[u8], reason: &str) -> Error {
+    let mut text = b"ERR CONFIG SET failed (possibly related to argument '".to_vec();
+    text.extend_from_slice(name);
+    text.extend_from_slice(b"') - ");
+    text.extend_from_slice(reason.as_bytes());
     Error::new(text)
 }

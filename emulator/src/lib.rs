@@ -30,6 +30,8 @@ mod glob;
 mod long_double;
 mod footprint;
 mod keyspace;
+mod config;
+mod stats;
 mod script;
 mod client;
 mod pubsub;

@@ -6,6 +6,7 @@
 mod wire;
 mod transcript;
 mod table;
+mod introspection;
 mod random;
 
 use std::path::Path;
@@ -33,6 +34,7 @@ transcripts! {
     blocking_lists
     blocking_sorted_sets
     client
+    config
     connection
     expiry
     functions
@@ -58,6 +60,7 @@ transcripts! {
     scripting
     server
     set
+    slowlog
     sort
     sorted_set
     sorted_set_more

@@ -149,6 +149,7 @@ fn start() -> Option<Server> {
             .args(["-c", "redis-server \"$@\" & exec >/dev/null; cat; kill $!; wait", "sh"])
             .args(["--bind", "127.0.0.1", "--port", &port.to_string()])
             .args(["--save", "", "--appendonly", "no", "--databases", "16", "--daemonize", "no"])
+            .args(["--enable-debug-command", "yes"])
             .arg("--dir")
             .arg(std::env::temp_dir())
             .stdin(Stdio::piped())

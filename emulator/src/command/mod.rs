@@ -8,6 +8,7 @@ mod scan;
 mod pick;
 mod multi_pop;
 
+mod docs;
 pub mod blocking;
 pub mod connection;
 pub mod generic;
@@ -29,12 +30,14 @@ use indexmap::IndexMap;
 use smallvec::SmallVec;
 
 use crate::client::{Client, Slot};
+use crate::config::Id;
 use crate::engine::Engine;
 use crate::error::{self, Error};
 use crate::keyspace::{Db, Hasher};
 use crate::reply::Reply;
 use crate::resp::Protocol;
 use crate::script::Rules;
+use crate::stats::Slow;
 
 /// The arguments of a command, its name first.
 pub type Argv<'a> = [&'a [u8]];
@@ -118,6 +121,11 @@ impl Row {
         row
     }
 
+    /// The subcommand that lists the others: `client|help`.
+    pub const fn help(name: &'static str) -> Row {
+        Row::new(name, 2, &[Flag::Loading, Flag::Stale], docs::help)
+    }
+
     /// With keys.
     pub const fn keys(mut self, keys: &'static [KeySpec]) -> Row {
         self.keys = keys;
@@ -141,6 +149,11 @@ impl Row {
     pub const fn tips(mut self, tips: &'static [&'static str]) -> Row {
         self.tips = tips;
         self
+    }
+
+    /// Whether it is a name for its subcommands, and no command.
+    pub fn is_container(&self) -> bool {
+        self.flags.is_empty() && !self.subcommands.is_empty()
     }
 
     fn accepts(&self, argc: usize) -> bool {
@@ -325,10 +338,7 @@ pub const GROUPS: &[Group] = &[
 const NAME_BYTES_MAX: usize = 32;
 
 static TABLE: LazyLock<IndexMap<&'static [u8], (&'static Row, &'static Group), Hasher>> =
-    LazyLock::new(|| {
-        let rows = GROUPS.iter().flat_map(|group| group.rows.iter().map(move |row| (row, group)));
-        rows.map(|(row, group)| (row.name.as_bytes(), (row, group))).collect()
-    });
+    LazyLock::new(|| rows().map(|(row, group)| (row.name.as_bytes(), (row, group))).collect());
 
 /// The row of a command by its name, in any case.
 pub fn lookup(name: &[u8]) -> Option<(&'static Row, &'static Group)> {
@@ -337,6 +347,18 @@ pub fn lookup(name: &[u8]) -> Option<(&'static Row, &'static Group)> {
     lower.copy_from_slice(name);
     lower.make_ascii_lowercase();
     TABLE.get(&*lower).copied()
+}
+
+/// The row of a command or, as `client|id`, of a subcommand.
+fn lookup_full(name: &[u8]) -> Option<(&'static Row, &'static Group)> {
+    let Some(bar) = name.iter().position(|&byte| byte == b'|') else { return lookup(name) };
+    let (row, group) = lookup(&name[..bar])?;
+    subcommand(row, &name[bar + 1..]).map(|sub| (sub, group))
+}
+
+/// All commands, without their subcommands.
+fn rows() -> impl Iterator<Item = (&'static Row, &'static Group)> {
+    GROUPS.iter().flat_map(|group| group.rows.iter().map(move |row| (row, group)))
 }
 
 /// The row that `argv` calls: the command's, or its subcommand's.
@@ -352,6 +374,13 @@ pub fn resolve(argv: &Argv<'_>) -> Result<&'static Row, Error> {
         _ => row,
     };
     if row.accepts(argv.len()) { Ok(row) } else { Err(error::wrong_arity(row.name)) }
+}
+
+/// The name of the command that `argv` calls, rightly or not.
+fn named(argv: &Argv<'_>) -> Option<&'static str> {
+    let (row, _) = lookup(argv[0])?;
+    let sub = argv.get(1).and_then(|name| subcommand(row, name));
+    if row.is_container() { sub.map(|sub| sub.name) } else { Some(sub.unwrap_or(row).name) }
 }
 
 /// A subcommand by its own name, in any case. `COMMAND` alone has both a function and subcommands.
@@ -386,7 +415,10 @@ pub(crate) fn is_known(argv: &Argv<'_>) -> bool {
 fn perform(engine: &mut Engine, client: &mut Client, argv: &Argv<'_>) -> Reply {
     let row = match admit(client, argv) {
         Ok(row) => row,
-        Err(error) => return transactions::refuse(engine, client, argv, error),
+        Err(error) => {
+            engine.stats.rejected(named(argv), &error);
+            return transactions::refuse(engine, client, argv, error);
+        }
     };
     if blocking::is_paused(engine, client, row) {
         return blocking::hold_back(engine, client, argv);
@@ -437,11 +469,27 @@ pub(crate) fn call_from_script(
 
 pub(crate) fn run(engine: &mut Engine, client: &mut Client, row: &'static Row, argv: &Argv<'_>) -> Reply {
     client.last_command = row.name;
+    let failures = engine.stats.failures;
     let reply = (row.run)(&mut Ctx { engine, client, row }, argv).into();
     engine.invalidate(client);
     connection::remember(engine, client, row, argv);
     engine.tell_listeners();
+    let error = if let Reply::Error(error) = &reply { Some(error) } else { None };
+    engine.stats.called(row.name, error, failures);
+    log_slow(engine, client, row, argv);
     reply
+}
+
+/// Logs a call for `SLOWLOG`. The time stands still while a command runs: it takes none, so all are logged or none is.
+fn log_slow(engine: &mut Engine, client: &Client, row: &'static Row, argv: &Argv<'_>) {
+    const SLOWLOG_LOG_SLOWER_THAN: Id = Id::of("slowlog-log-slower-than");
+    const SLOWLOG_MAX_LEN: Id = Id::of("slowlog-max-len");
+    if engine.config.number(SLOWLOG_LOG_SLOWER_THAN) == 0 && !row.flags.contains(&Flag::SkipSlowlog) {
+        let len_max = engine.config.number(SLOWLOG_MAX_LEN);
+        let began = engine.keyspace.instant();
+        let slow = Slow::new(began, argv, client.addresses[0].clone(), client.name.clone());
+        engine.stats.log_slow(slow, len_max as usize);
+    }
 }
 
 /// Borrows owned arguments as [`Argv`].

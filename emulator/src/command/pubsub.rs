@@ -23,6 +23,7 @@ pub(super) const ROWS: &[Row] = &[
             Row::new("pubsub|channels", -2, &[Pubsub, Loading, Stale], |ctx, argv| {
                 channels(ctx, argv, Topic::Channel)
             }),
+            Row::help("pubsub|help").outside(&[]),
             Row::new("pubsub|numpat", 2, &[Pubsub, Loading, Stale], numpat),
             Row::new("pubsub|numsub", -2, &[Pubsub, Loading, Stale], |ctx, argv| {
                 numsub(ctx, argv, Topic::Channel)

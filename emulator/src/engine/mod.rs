@@ -11,11 +11,13 @@ use tokio::sync::Notify;
 
 use crate::client::{Client, Clients, Closing, Replies, Slot};
 use crate::clock::{Clock, Timestamp};
+use crate::config::{Config, Id};
 use crate::footprint::{Access, Footprint};
 use crate::keyspace::{Event, Keyspace};
 use crate::pubsub::{PubSub, Topic};
 use crate::reply::Reply;
 use crate::script::{Functions, Host, Known, Libraries, Rules, Scripts};
+use crate::stats::Stats;
 use crate::tracking::Tracker;
 
 pub use waiting::{Attempt, Blocked, Until, Waiting};
@@ -26,6 +28,10 @@ pub use watch::Watches;
 pub struct Engine {
     /// The databases.
     pub keyspace: Keyspace,
+    /// The settings.
+    pub config: Config,
+    /// What is counted.
+    pub stats: Stats,
     /// The script cache.
     pub scripts: Scripts<ScriptHost>,
     /// The libraries of functions.
@@ -69,11 +75,17 @@ pub enum PauseMode {
 impl Engine {
     /// An empty server.
     pub fn new(clock: Clock, databases: usize) -> Engine {
-        Engine { keyspace: Keyspace::new(databases), clock: Some(clock), ..Engine::default() }
+        let mut config = Config::default();
+        if databases != crate::DATABASES {
+            config.start_with(Id::of("databases"), &databases.to_string());
+        }
+        let stats = Stats::new(clock.now());
+        Engine { keyspace: Keyspace::new(databases), config, stats, clock: Some(clock), ..Engine::default() }
     }
 
     /// A new connection.
     pub fn open_client(&mut self) -> &mut Client {
+        self.stats.connections += 1;
         let client = self.clients.open(self.clock.as_ref().map(Clock::now).unwrap_or_default());
         client.is_authenticated = self.password.is_empty();
         client
@@ -110,6 +122,9 @@ impl Engine {
     pub fn reset(&mut self, clock: Clock) {
         self.keyspace.reset();
         self.keyspace.events.wanted = Default::default();
+        self.config.reset();
+        self.password = Bytes::new();
+        self.stats = Stats::new(clock.now());
         self.scripts.flush();
         self.functions.flush();
         self.clock = Some(clock);

@@ -105,22 +105,15 @@ impl std::iter::Sum<u16> for Bits {
 impl std::fmt::Display for Classes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let all = Classes::all();
-        if self.0 & all == all {
-            f.write_str("A")?;
+        let kinds: Vec<(u8, u16)> = if self.0 & all == all {
+            vec![(b'A', all)]
         } else {
-            for (letter, class) in LETTERS.iter().filter(|(_, class)| all & Classes::bit(*class) != 0) {
-                if self.0 & Classes::bit(*class) != 0 {
-                    write!(f, "{}", *letter as char)?;
-                }
-            }
-        }
-        let rest = [
-            ("K", KEYSPACE),
-            ("E", KEYEVENT),
-            ("m", Classes::bit(Class::KeyMiss)),
-            ("n", Classes::bit(Class::New)),
-        ];
-        rest.iter().filter(|(_, bit)| self.0 & bit != 0).try_for_each(|(letter, _)| f.write_str(letter))
+            let kinds = LETTERS.iter().filter(|(_, class)| *class != Class::KeyMiss);
+            kinds.map(|&(letter, class)| (letter, Classes::bit(class))).collect()
+        };
+        let rest = [(b'K', KEYSPACE), (b'E', KEYEVENT), (b'm', Classes::bit(Class::KeyMiss))];
+        let shown = kinds.into_iter().chain(rest).filter(|(_, bit)| self.0 & bit != 0);
+        shown.map(|(letter, _)| letter as char).try_for_each(|letter| write!(f, "{letter}"))
     }
 }
 
@@ -129,6 +122,8 @@ impl std::fmt::Display for Classes {
 pub struct Events {
     /// Which events are kept.
     pub wanted: Classes,
+    /// How often some things happened, wanted or not.
+    pub counts: Counts,
     /// Those that happened, in their order.
     pub happened: Vec<Event>,
     /// Somebody waits for a key: keep those that appear.
@@ -141,8 +136,24 @@ pub struct Events {
     pub expired: Vec<Bytes>,
 }
 
+/// What `INFO` counts of keys.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    /// Keys that were read and were there.
+    pub hits: u64,
+    /// Keys that were read and were not there.
+    pub misses: u64,
+    /// Keys whose time had come.
+    pub expired: u64,
+}
+
 impl Events {
     pub(super) fn record(&mut self, class: Class, name: &'static str, db: usize, key: &[u8]) {
+        match class {
+            Class::Expired => self.counts.expired += 1,
+            Class::KeyMiss => self.counts.misses += 1,
+            _ => {}
+        }
         if self.wanted.wants(class) {
             self.happened.push(Event { class, name, db, key: Bytes::copy_from_slice(key) });
         }

@@ -3,6 +3,7 @@
 //! This is the one place where data is touched, so it is also the one place where the footprint is recorded and where keys
 //! expire. A key is expired when `now > deadline`, and the time stands still while one command, transaction or script runs.
 
+mod census;
 mod encoding;
 mod event;
 mod expires;
@@ -13,7 +14,7 @@ mod value;
 mod zset;
 
 pub use encoding::Encoding;
-pub use event::{Class, Event, Events};
+pub use event::{Class, Classes, Event, Events};
 pub use hash::Hash;
 pub use random::Random;
 pub use set::Set;
@@ -470,8 +471,11 @@ impl<'a> Db<'a> {
 
     fn find_or_miss(&mut self, key: &[u8]) -> Option<usize> {
         let idx = self.find(key);
-        if idx.is_none() && self.is_reading {
-            self.notify(Class::KeyMiss, "keymiss", key);
+        if self.is_reading {
+            match idx {
+                Some(_) => self.events.counts.hits += 1,
+                None => self.notify(Class::KeyMiss, "keymiss", key),
+            }
         }
         idx
     }

@@ -80,7 +80,9 @@ impl Transcript {
     pub fn needs_whole_server(&self) -> bool {
         self.steps.iter().any(|step| {
             let line = step.line.to_ascii_lowercase();
-            ["> select", "'select'", "flushall"].iter().any(|command| line.contains(command))
+            ["> select", "'select'", "flushall", "> swapdb", "> config", "> slowlog"]
+                .iter()
+                .any(|command| line.contains(command))
         })
     }
 

@@ -17,6 +17,7 @@ pub(super) const ROWS: &[Row] = &[
     Row::new("client|caching", 3, ANYBODY, tracking::caching),
     Row::new("client|getname", 2, ANYBODY, getname),
     Row::new("client|getredir", 2, ANYBODY, tracking::getredir),
+    Row::help("client|help"),
     Row::new("client|id", 2, ANYBODY, id),
     Row::new("client|info", 2, ANYBODY, info).tips(&["nondeterministic_output"]),
     Row::new("client|kill", -3, ADMIN, kill),

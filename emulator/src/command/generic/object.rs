@@ -1,6 +1,6 @@
 //! `OBJECT`: what Redis would say of how it keeps a value.
 
-use super::super::Flag::{Loading, ReadOnly, Stale};
+use super::super::Flag::ReadOnly;
 use super::super::{Argv, Ctx, KeySpec, Outcome, Row};
 use crate::error;
 use crate::keyspace::Db;
@@ -9,30 +9,12 @@ use crate::reply::Reply;
 /// What Redis says of the small integers that it keeps once for all.
 const SHARED_REFCOUNT: i64 = i32::MAX as i64;
 
-const HELP: &[&str] = &[
-    "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    "ENCODING <key>",
-    "    Return the kind of internal representation used in order to store the value",
-    "    associated with a <key>.",
-    "FREQ <key>",
-    "    Return the access frequency index of the <key>. The returned integer is",
-    "    proportional to the logarithm of the recent access frequency of the key.",
-    "IDLETIME <key>",
-    "    Return the idle time of the <key>, that is the approximated number of",
-    "    seconds elapsed since the last access to the key.",
-    "REFCOUNT <key>",
-    "    Return the number of references of the value associated with the specified",
-    "    <key>.",
-    "HELP",
-    "    Prints this help.",
-];
-
 pub(super) const OBJECT: Row = Row::container(
     "object",
     &[
         row("object|encoding", encoding),
         row("object|freq", freq),
-        Row::new("object|help", 2, &[Loading, Stale], help),
+        Row::help("object|help"),
         row("object|idletime", idletime),
         row("object|refcount", refcount),
     ],
@@ -57,11 +39,6 @@ fn encoding(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 /// `OBJECT FREQ key`
 fn freq(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     if db(ctx).contains(argv[2]) { Err(error::FREQUENCY_NOT_TRACKED) } else { Ok(Reply::Nil) }
-}
-
-/// `OBJECT HELP`
-fn help(_: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
-    Ok(Reply::Array(HELP.iter().copied().map(Reply::status).collect()))
 }
 
 /// `OBJECT IDLETIME key`

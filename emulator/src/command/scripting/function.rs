@@ -1,7 +1,7 @@
 //! Libraries of functions: FUNCTION and FCALL.
 
-use super::super::Flag::{AllowBusy, DenyOom, Loading, NoScript, Stale, Write};
-use super::{check_flush_mode, help, keys_and_args, kill, lend};
+use super::super::Flag::{AllowBusy, DenyOom, NoScript, Write};
+use super::{check_flush_mode, keys_and_args, kill, lend};
 use crate::command::{Argv, Ctx, Outcome, Row, is_word};
 use crate::error::{self, Error};
 use crate::footprint::Access;
@@ -15,7 +15,7 @@ pub(super) const ROWS: &[Row] = &[
     Row::new("function|delete", 3, &[NoScript, Write], delete).tips(EVERYWHERE),
     Row::new("function|dump", 2, &[NoScript], dump),
     Row::new("function|flush", -2, &[NoScript, Write], flush).tips(EVERYWHERE),
-    Row::new("function|help", 2, &[Loading, Stale], |_, _| Ok(help(HELP))),
+    Row::help("function|help"),
     Row::new("function|kill", 2, &[NoScript, AllowBusy], kill)
         .tips(&["request_policy:all_shards", "response_policy:one_succeeded"]),
     Row::new("function|list", -2, &[NoScript], list).tips(&["nondeterministic_output_order"]),
@@ -26,49 +26,6 @@ pub(super) const ROWS: &[Row] = &[
         "request_policy:all_shards",
         "response_policy:special",
     ]),
-];
-
-const HELP: &[&str] = &[
-    "FUNCTION <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    "LOAD [REPLACE] <FUNCTION CODE>",
-    "    Create a new library with the given library name and code.",
-    "DELETE <LIBRARY NAME>",
-    "    Delete the given library.",
-    "LIST [LIBRARYNAME PATTERN] [WITHCODE]",
-    "    Return general information on all the libraries:",
-    "    * Library name",
-    "    * The engine used to run the Library",
-    "    * Library description",
-    "    * Functions list",
-    "    * Library code (if WITHCODE is given)",
-    "    It also possible to get only function that matches a pattern using LIBRARYNAME argument.",
-    "STATS",
-    "    Return information about the current function running:",
-    "    * Function name",
-    "    * Command used to run the function",
-    "    * Duration in MS that the function is running",
-    "    If no function is running, return nil",
-    "    In addition, returns a list of available engines.",
-    "KILL",
-    "    Kill the current running function.",
-    "FLUSH [ASYNC|SYNC]",
-    "    Delete all the libraries.",
-    "    When called without the optional mode argument, the behavior is determined by the",
-    "    lazyfree-lazy-user-flush configuration directive. Valid modes are:",
-    "    * ASYNC: Asynchronously flush the libraries.",
-    "    * SYNC: Synchronously flush the libraries.",
-    "DUMP",
-    "    Return a serialized payload representing the current libraries, can be restored using FUNCTION RESTORE command",
-    "RESTORE <PAYLOAD> [FLUSH|APPEND|REPLACE]",
-    "    Restore the libraries represented by the given payload, it is possible to give a restore policy to",
-    "    control how to handle existing libraries (default APPEND):",
-    "    * FLUSH: delete all existing libraries.",
-    "    * APPEND: appends the restored libraries to the existing libraries. On collision, abort.",
-    "    * REPLACE: appends the restored libraries to the existing libraries, On collision, replace the old",
-    "      libraries with the new libraries (notice that even on this option there is a chance of failure",
-    "      in case of functions name collision with another library).",
-    "HELP",
-    "    Prints this help.",
 ];
 
 /// `FCALL function numkeys [key [key ...]] [arg [arg ...]]`, `FCALL_RO` the same

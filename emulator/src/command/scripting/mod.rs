@@ -2,7 +2,7 @@
 
 mod function;
 
-use super::Flag::{AllowBusy, Loading, MovableKeys, NoMandatoryKeys, NoScript, ReadOnly, SkipMonitor, Stale};
+use super::Flag::{AllowBusy, MovableKeys, NoMandatoryKeys, NoScript, ReadOnly, SkipMonitor, Stale};
 use super::{Argv, Ctx, KeySpec, Outcome, Row, call_from_script, integer, is_known, is_word};
 use crate::client::Runs;
 use crate::engine::{Commands, ScriptHost};
@@ -59,33 +59,13 @@ pub(super) const ROWS: &[Row] = &[
                 .tips(&["request_policy:all_shards", "response_policy:agg_logical_and"]),
             Row::new("script|flush", -2, &[NoScript], script_flush)
                 .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]),
-            Row::new("script|help", 2, &[Loading, Stale], |_, _| Ok(help(HELP))),
+            Row::help("script|help"),
             Row::new("script|kill", 2, &[NoScript, AllowBusy], kill)
                 .tips(&["request_policy:all_shards", "response_policy:one_succeeded"]),
             Row::new("script|load", 3, &[NoScript, Stale], script_load)
                 .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]),
         ],
     ),
-];
-
-const HELP: &[&str] = &[
-    "SCRIPT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-    "DEBUG (YES|SYNC|NO)",
-    "    Set the debug mode for subsequent scripts executed.",
-    "EXISTS <sha1> [<sha1> ...]",
-    "    Return information about the existence of the scripts in the script cache.",
-    "FLUSH [ASYNC|SYNC]",
-    "    Flush the Lua scripts cache. Very dangerous on replicas.",
-    "    When called without the optional mode argument, the behavior is determined by the",
-    "    lazyfree-lazy-user-flush configuration directive. Valid modes are:",
-    "    * ASYNC: Asynchronously flush the scripts cache.",
-    "    * SYNC: Synchronously flush the scripts cache.",
-    "KILL",
-    "    Kill the currently executing Lua script.",
-    "LOAD <script>",
-    "    Load a script into the scripts cache without executing it.",
-    "HELP",
-    "    Prints this help.",
 ];
 
 /// `EVAL script numkeys [key [key ...]] [arg [arg ...]]`, `EVAL_RO` the same
@@ -180,8 +160,4 @@ fn script_debug(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 /// `SCRIPT KILL`, `FUNCTION KILL`: whoever gets here runs alone.
 fn kill(_: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
     Err(error::NOT_BUSY)
-}
-
-fn help(lines: &[&'static str]) -> Reply {
-    Reply::Array(lines.iter().copied().map(Reply::status).collect())
 }

@@ -1,28 +1,23 @@
-//! Server commands: COMMAND, TIME, DBSIZE, FLUSHDB, FLUSHALL.
+//! `COMMAND`: what the command table says of itself.
 
-use super::Flag::{Admin, Blocking, Fast, Loading, ReadOnly, Stale, Write};
-use super::{Argv, Ctx, FindKeys, Flag, GROUPS, Group, KeySpec, Outcome, Row, is_word, lookup, subcommand};
+use super::super::Flag::{Admin, Blocking, Fast, Loading, ReadOnly, Stale, Write};
+use super::super::{
+    Argv, Ctx, FindKeys, Flag, Group, KeySpec, Outcome, Row, docs, is_word, lookup, lookup_full, rows,
+    subcommand,
+};
 use crate::error;
 use crate::reply::Reply;
 
-pub(super) const ROWS: &[Row] = &[
-    COMMAND,
-    Row::new("dbsize", 1, &[ReadOnly, Fast], dbsize)
-        .categories(&["keyspace"])
-        .tips(&["request_policy:all_shards", "response_policy:agg_sum"]),
-    Row::new("flushall", -1, &[Write], flushall)
-        .categories(&["keyspace", "dangerous"])
-        .tips(&["request_policy:all_shards", "response_policy:all_succeeded"]),
-    Row::new("flushdb", -1, &[Write], flushdb)
-        .categories(&["keyspace", "dangerous"])
-        .tips(&["request_policy:all_shards", "response_policy:all_succeeded"]),
-    Row::new("time", 1, &[Loading, Stale, Fast], time).tips(&["nondeterministic_output"]),
-];
-
-const COMMAND: Row = Row {
+pub(super) const COMMAND: Row = Row {
     subcommands: &[
         Row::new("command|count", 2, &[Loading, Stale], command_count).categories(&["connection"]),
+        Row::new("command|docs", -2, &[Loading, Stale], docs::command_docs)
+            .categories(&["connection"])
+            .tips(&["nondeterministic_output_order"]),
         Row::new("command|getkeys", -4, &[Loading, Stale], command_getkeys).categories(&["connection"]),
+        Row::new("command|getkeysandflags", -4, &[Loading, Stale], command_getkeysandflags)
+            .categories(&["connection"]),
+        Row::help("command|help").categories(&["connection"]),
         Row::new("command|info", -2, &[Loading, Stale], command_info)
             .categories(&["connection"])
             .tips(&["nondeterministic_output_order"]),
@@ -37,18 +32,31 @@ const COMMAND: Row = Row {
 
 /// `COMMAND`
 fn command(_: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
-    let all = GROUPS.iter().flat_map(|group| group.rows.iter().map(|row| describe(row, group)));
-    Ok(Reply::Array(all.collect()))
+    Ok(Reply::Array(rows().map(|(row, group)| describe(row, group)).collect()))
 }
 
 /// `COMMAND COUNT`
 fn command_count(_: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
-    Ok(Reply::count(GROUPS.iter().map(|group| group.rows.len()).sum()))
+    Ok(Reply::count(rows().count()))
 }
 
 /// `COMMAND GETKEYS command [arg [arg ...]]`
 fn command_getkeys(_: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    let called = &argv[2..];
+    let keys = keys_of(&argv[2..])?;
+    Ok(Reply::Array(keys.into_iter().map(|(key, _)| Reply::bulk(key)).collect()))
+}
+
+/// `COMMAND GETKEYSANDFLAGS command [arg [arg ...]]`
+fn command_getkeysandflags(_: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    let keys = keys_of(&argv[2..])?.into_iter().map(|(key, spec)| {
+        let flags = spec.flags.iter().copied().map(Reply::status);
+        Reply::Array(vec![Reply::bulk(key), Reply::Set(flags.collect())])
+    });
+    Ok(Reply::Array(keys.collect()))
+}
+
+/// The keys in the arguments of a command, each with the spec by which it was found.
+fn keys_of<'a>(called: &'a Argv<'a>) -> Result<Vec<(&'a [u8], &'static KeySpec)>, error::Error> {
     let (row, _) = lookup(called[0]).ok_or(error::INVALID_COMMAND)?;
     let row = called.get(1).and_then(|name| subcommand(row, name)).unwrap_or(row);
     if row.keys.is_empty() {
@@ -57,13 +65,17 @@ fn command_getkeys(_: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     if !row.accepts(called.len()) {
         return Err(error::INVALID_ARGUMENT_COUNT);
     }
-    let positions: Vec<Vec<usize>> = row.keys.iter().map(|spec| spec.positions(called)).collect();
-    let is_optional = |spec: &KeySpec| matches!(spec.find, FindKeys::Unknown(_));
-    if row.keys.iter().zip(&positions).any(|(spec, found)| found.is_empty() && !is_optional(spec)) {
-        let may_have_none = row.flags.contains(&Flag::NoMandatoryKeys);
-        return if may_have_none { Ok(Reply::Array(Vec::new())) } else { Err(error::INVALID_ARGUMENTS) };
+    let mut keys = Vec::new();
+    for spec in row.keys {
+        let positions = spec.positions(called);
+        let is_optional = matches!(spec.find, FindKeys::Unknown(_));
+        if positions.is_empty() && !is_optional {
+            let may_have_none = row.flags.contains(&Flag::NoMandatoryKeys);
+            return if may_have_none { Ok(Vec::new()) } else { Err(error::INVALID_ARGUMENTS) };
+        }
+        keys.extend(positions.into_iter().map(|idx| (called[idx], spec)));
     }
-    Ok(Reply::Array(positions.concat().into_iter().map(|idx| Reply::bulk(called[idx])).collect()))
+    Ok(keys)
 }
 
 /// `COMMAND INFO [command-name [command-name ...]]`
@@ -71,17 +83,9 @@ fn command_info(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     if argv.len() == 2 {
         return command(ctx, argv);
     }
-    let infos = argv[2..].iter().map(|name| {
-        let (container, sub) = match name.iter().position(|&byte| byte == b'|') {
-            Some(bar) => (&name[..bar], Some(&name[bar + 1..])),
-            None => (*name, None),
-        };
-        let Some((row, group)) = lookup(container) else { return Reply::Nil };
-        match sub.map_or(Some(row), |sub| subcommand(row, sub)) {
-            Some(row) => describe(row, group),
-            None => Reply::Nil,
-        }
-    });
+    let infos = argv[2..]
+        .iter()
+        .map(|name| lookup_full(name).map_or(Reply::Nil, |(row, group)| describe(row, group)));
     Ok(Reply::Array(infos.collect()))
 }
 
@@ -99,10 +103,8 @@ fn command_list(_: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
         }
         _ => return Err(error::SYNTAX),
     };
-    let rows = GROUPS.iter().flat_map(|group| group.rows.iter().map(move |row| (row, group)));
-    Ok(Reply::Array(
-        rows.filter(|(row, group)| keep(row, group)).map(|(row, _)| Reply::bulk(row.name)).collect(),
-    ))
+    let kept = rows().filter(|(row, group)| keep(row, group));
+    Ok(Reply::Array(kept.map(|(row, _)| Reply::bulk(row.name)).collect()))
 }
 
 /// A row as `COMMAND INFO` shows it.
@@ -176,8 +178,7 @@ fn categories(row: &Row, group: &Group) -> Vec<&'static str> {
     let has = |flag| row.flags.contains(&flag);
     let mut categories: Vec<&'static str> = Vec::new();
     // A container is a name and no command: only its subcommands belong to the group.
-    let is_container = row.flags.is_empty() && !row.subcommands.is_empty();
-    categories.extend(group.category.filter(|_| !is_container && !row.is_outsider));
+    categories.extend(group.category.filter(|_| !row.is_container() && !row.is_outsider));
     categories.extend(row.categories);
     categories.extend(has(Write).then_some("write"));
     categories.extend((has(ReadOnly) && group.category != Some("scripting")).then_some("read"));
@@ -186,38 +187,4 @@ fn categories(row: &Row, group: &Group) -> Vec<&'static str> {
     categories.extend(has(Admin).then_some("dangerous"));
     categories.push(if has(Fast) { "fast" } else { "slow" });
     categories
-}
-
-/// `DBSIZE`
-fn dbsize(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
-    Ok(Reply::count(ctx.db().len()))
-}
-
-/// `FLUSHALL [ASYNC | SYNC]`
-fn flushall(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    check_flush_mode(argv)?;
-    ctx.engine.keyspace.flush_all();
-    Ok(Reply::OK)
-}
-
-/// `FLUSHDB [ASYNC | SYNC]`
-fn flushdb(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    check_flush_mode(argv)?;
-    ctx.db().flush();
-    Ok(Reply::OK)
-}
-
-fn check_flush_mode(argv: &Argv<'_>) -> Result<(), error::Error> {
-    match argv {
-        [_] => Ok(()),
-        [_, mode] if is_word(mode, "sync") || is_word(mode, "async") => Ok(()),
-        _ => Err(error::SYNTAX),
-    }
-}
-
-/// `TIME`
-fn time(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
-    let micros = ctx.engine.keyspace.now().micros();
-    let (seconds, micros) = (micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000));
-    Ok(Reply::Array(vec![Reply::bulk(seconds.to_string()), Reply::bulk(micros.to_string())]))
 }

@@ -1,0 +1,150 @@
+//! What people read of commands: what they take, since when, what they do. `COMMAND DOCS` and every `HELP` come from here.
+//!
+//! `docs.txt` has an entry for each row of the table: its grammar line, and behind that, in a line of its own, the version that
+//! brought it, its complexity, a sentence, and what has replaced it. What a command takes is read out of its grammar line.
+
+mod grammar;
+
+use std::sync::LazyLock;
+
+use indexmap::IndexMap;
+
+use super::{Argv, Ctx, Group, Outcome, Row, lookup, subcommand};
+use crate::keyspace::Hasher;
+use crate::reply::Reply;
+
+use grammar::{Argument, Shape};
+
+/// An entry of `docs.txt`.
+struct Doc {
+    /// What follows the name: `key [count]`.
+    grammar: &'static str,
+    since: &'static str,
+    complexity: &'static str,
+    summary: &'static str,
+    /// Since when there is something better, and what.
+    deprecated: Option<(&'static str, &'static str)>,
+}
+
+/// By the names of rows.
+static DOCS: LazyLock<IndexMap<String, Doc, Hasher>> = LazyLock::new(|| {
+    let lines = include_str!("docs.txt").lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let lines: Vec<&str> = lines.collect();
+    lines.chunks(2).filter_map(|entry| parse(entry[0], entry.get(1)?)).collect()
+});
+
+fn parse(line: &'static str, facts: &'static str) -> Option<(String, Doc)> {
+    let words: Vec<&str> = line.splitn(3, ' ').collect();
+    let row = lookup(words[0].as_bytes()).map(|(row, _)| row);
+    let name = match (row, words.get(1)) {
+        (Some(row), Some(sub)) if !row.subcommands.is_empty() => {
+            subcommand(row, sub.as_bytes())?.name.to_owned()
+        }
+        _ => words[0].to_ascii_lowercase(),
+    };
+    let grammar = line.get(name.len() + 1..).unwrap_or_default();
+    let (since, rest) = facts.trim().split_once(", ")?;
+    let (complexity, text) = rest.split_once(". ")?;
+    let (summary, deprecated) = match text.split_once(" Deprecated since ") {
+        Some((summary, deprecated)) => (summary, deprecated.trim_end_matches('.').split_once(": ")),
+        None => (text, None),
+    };
+    Some((name, Doc { grammar, since, complexity, summary, deprecated }))
+}
+
+/// `COMMAND DOCS [command-name [command-name ...]]`
+pub(super) fn command_docs(_: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    let named = |(row, group): (&'static Row, &'static Group)| (Reply::bulk(row.name), describe(row, group));
+    if argv.len() == 2 {
+        return Ok(Reply::Map(super::rows().map(named).collect()));
+    }
+    Ok(Reply::Map(argv[2..].iter().filter_map(|name| super::lookup_full(name)).map(named).collect()))
+}
+
+fn describe(row: &'static Row, group: &'static Group) -> Reply {
+    let field = |name: &str, value: Reply| (Reply::bulk(name), value);
+    let text = |name: &str, text: &str| field(name, Reply::bulk(text));
+    let mut fields = Vec::new();
+    if let Some(doc) = DOCS.get(row.name) {
+        fields.extend([text("summary", doc.summary), text("since", doc.since), text("group", group.name)]);
+        if doc.complexity != "-" {
+            fields.push(text("complexity", doc.complexity));
+        }
+        if let Some((since, replacement)) = doc.deprecated {
+            fields.push(field("doc_flags", Reply::Set(vec![Reply::status("deprecated")])));
+            fields.extend([text("deprecated_since", since), text("replaced_by", replacement)]);
+        }
+        let arguments = grammar::arguments(doc.grammar);
+        if !arguments.is_empty() {
+            fields.push(field("arguments", Reply::Array(arguments.iter().map(describe_argument).collect())));
+        }
+    }
+    if !row.subcommands.is_empty() {
+        let subcommands = row.subcommands.iter().map(|sub| (Reply::bulk(sub.name), describe(sub, group)));
+        fields.push(field("subcommands", Reply::Map(subcommands.collect())));
+    }
+    Reply::Map(fields)
+}
+
+fn describe_argument(argument: &Argument) -> Reply {
+    let field = |name: &str, value: Reply| (Reply::bulk(name), value);
+    let mut fields =
+        vec![field("name", Reply::bulk(argument.name())), field("type", Reply::bulk(argument.type_name()))];
+    fields.extend(argument.token.map(|token| field("token", Reply::bulk(token))));
+    let flags = [
+        (argument.is_optional, "optional"),
+        (argument.is_multiple, "multiple"),
+        (argument.repeats_token, "multiple_token"),
+    ];
+    let flags: Vec<Reply> =
+        flags.iter().filter(|(has, _)| *has).map(|(_, flag)| Reply::status(flag)).collect();
+    if !flags.is_empty() {
+        fields.push(field("flags", Reply::Set(flags)));
+    }
+    if let Shape::OneOf(parts) | Shape::Block(parts) = &argument.shape {
+        fields.push(field("arguments", Reply::Array(parts.iter().map(describe_argument).collect())));
+    }
+    Reply::Map(fields)
+}
+
+/// `HELP` of any command that has subcommands: what they take and what they do.
+pub(super) fn help(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
+    let container = ctx.row.name.split('|').next().unwrap_or_default();
+    let Some((row, _)) = lookup(container.as_bytes()) else { return Ok(Reply::Array(Vec::new())) };
+    let mut lines = Vec::new();
+    if !row.is_container() {
+        lines.extend(["(no subcommand)".to_owned(), indented(row.name)]);
+    }
+    for sub in row.subcommands.iter().filter(|sub| !sub.name.ends_with("|help")) {
+        let name = sub.name[container.len() + 1..].to_uppercase();
+        let grammar = DOCS.get(sub.name).map_or("", |doc| doc.grammar);
+        lines.extend([format!("{name} {grammar}").trim_end().to_owned(), indented(sub.name)]);
+    }
+    lines.extend(["HELP".to_owned(), indented(ctx.row.name)]);
+    Ok(help_of(container, lines))
+}
+
+/// The lines of a `HELP`, below the line that is the same for all.
+pub(super) fn help_of(container: &str, lines: impl IntoIterator<Item = String>) -> Reply {
+    let container = container.to_uppercase();
+    let first = format!("{container} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
+    Reply::Array(std::iter::once(first).chain(lines).map(|line| Reply::Status(line.into())).collect())
+}
+
+fn indented(name: &str) -> String {
+    format!("    {}", DOCS.get(name).map_or("", |doc| doc.summary))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::GROUPS;
+    use super::*;
+
+    #[test]
+    fn every_row_has_an_entry() {
+        let rows = GROUPS.iter().flat_map(|group| group.rows);
+        for row in rows.flat_map(|row| std::iter::once(row).chain(row.subcommands)) {
+            assert!(DOCS.contains_key(row.name), "{} is not in docs.txt", row.name);
+        }
+    }
+}

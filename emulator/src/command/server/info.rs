@@ -1,0 +1,362 @@
+//! `INFO`: how the server is. Each section is a function that writes its lines, in Redis's order; what there is nothing of
+//! here, like files and replicas, is zero as in a Redis that has just begun.
+
+use std::fmt::{self, Write as _};
+
+use super::super::{Argv, Ctx, Outcome, is_word};
+use crate::config::Id;
+use crate::pubsub::Topic;
+use crate::reply::Reply;
+use crate::script::sha1_hex;
+
+use super::VERSION;
+
+/// A section: its name, whether it is shown to those who ask for none, and its lines.
+struct Section(&'static str, Shown, fn(&mut Ctx<'_>, &mut String) -> fmt::Result);
+
+#[derive(PartialEq, Eq)]
+enum Shown {
+    Always,
+    IfAsked,
+}
+
+const SECTIONS: &[Section] = &[
+    Section("Server", Shown::Always, server),
+    Section("Clients", Shown::Always, clients),
+    Section("Memory", Shown::Always, memory),
+    Section("Persistence", Shown::Always, persistence),
+    Section("Stats", Shown::Always, stats),
+    Section("Replication", Shown::Always, replication),
+    Section("CPU", Shown::Always, cpu),
+    Section("Modules", Shown::Always, |_, _| Ok(())),
+    Section("Commandstats", Shown::IfAsked, commandstats),
+    Section("Errorstats", Shown::Always, errorstats),
+    Section("Latencystats", Shown::IfAsked, latencystats),
+    Section("Cluster", Shown::Always, |_, text| write!(text, "cluster_enabled:0\r\n")),
+    Section("Keyspace", Shown::Always, keyspace),
+];
+
+/// `INFO [section [section ...]]`
+pub(super) fn info(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    let asked = |word: &str| argv[1..].iter().any(|arg| is_word(arg, word));
+    let is_default = argv.len() == 1 || asked("default");
+    let is_all = asked("all") || asked("everything");
+    let mut text = String::new();
+    for Section(name, shown, lines) in SECTIONS {
+        if is_all || is_default && *shown == Shown::Always || asked(name) {
+            text += if text.is_empty() { "" } else { "\r\n" };
+            // Writing into a string does not fail.
+            _ = write!(text, "# {name}\r\n").and_then(|()| lines(ctx, &mut text));
+        }
+    }
+    Ok(Reply::Verbatim(*b"txt", text.into()))
+}
+
+fn lines(text: &mut String, fields: &[(&str, &dyn fmt::Display)]) -> fmt::Result {
+    fields.iter().try_for_each(|(name, value)| write!(text, "{name}:{value}\r\n"))
+}
+
+/// Numbers that are zero.
+fn zeros(text: &mut String, names: &str) -> fmt::Result {
+    names.split_whitespace().try_for_each(|name| write!(text, "{name}:0\r\n"))
+}
+
+/// Bytes for people: `1.50K`.
+fn human(bytes: usize) -> String {
+    const UNITS: [&str; 6] = ["B", "K", "M", "G", "T", "P"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit < UNITS.len() - 1 {
+        value /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{bytes}B") } else { format!("{value:.2}{}", UNITS[unit]) }
+}
+
+/// Forty digits that tell this server from one that began at another time.
+fn identity(ctx: &Ctx<'_>, what: &str) -> String {
+    let seed = format!("{what} {}", ctx.engine.stats.began.micros());
+    String::from_utf8_lossy(&sha1_hex(seed.as_bytes())).into_owned()
+}
+
+fn server(ctx: &mut Ctx<'_>, text: &mut String) -> fmt::Result {
+    const HZ: Id = Id::of("hz");
+    const PORT: Id = Id::of("port");
+    let now = ctx.engine.keyspace.now();
+    let uptime = now.since(ctx.engine.stats.began).as_secs();
+    let config = &ctx.engine.config;
+    lines(
+        text,
+        &[
+            ("redis_version", &VERSION),
+            ("redis_git_sha1", &"00000000"),
+            ("redis_git_dirty", &0),
+            ("redis_build_id", &"0000000000000000"),
+            ("redis_mode", &"standalone"),
+            ("os", &format_args!("{} {}", std::env::consts::OS, std::env::consts::ARCH)),
+            ("arch_bits", &usize::BITS),
+            ("monotonic_clock", &"emulated"),
+            ("multiplexing_api", &"tokio"),
+            ("atomicvar_api", &"std"),
+            ("gcc_version", &"0.0.0"),
+            ("process_id", &std::process::id()),
+            ("process_supervised", &"no"),
+            ("run_id", &identity(ctx, "run")),
+            ("tcp_port", &config.number(PORT)),
+            ("server_time_usec", &now.micros()),
+            ("uptime_in_seconds", &uptime),
+            ("uptime_in_days", &(uptime / (24 * 60 * 60))),
+            ("hz", &config.number(HZ)),
+            ("configured_hz", &config.number(HZ)),
+            ("lru_clock", &(now.millis() / 1000 & 0xff_ffff)),
+            ("executable", &""),
+            ("config_file", &""),
+            ("io_threads_active", &0),
+        ],
+    )
+}
+
+fn clients(ctx: &mut Ctx<'_>, text: &mut String) -> fmt::Result {
+    const MAXCLIENTS: Id = Id::of("maxclients");
+    let others = ctx.engine.clients.others();
+    let tracking = others.iter().filter(|client| client.tracking.is_some()).count();
+    lines(
+        text,
+        &[
+            ("connected_clients", &ctx.engine.clients.len()),
+            ("cluster_connections", &0),
+            ("maxclients", &ctx.engine.config.number(MAXCLIENTS)),
+            ("client_recent_max_input_buffer", &0),
+            ("client_recent_max_output_buffer", &0),
+            ("blocked_clients", &ctx.engine.waiting.len()),
+            ("tracking_clients", &(tracking + usize::from(ctx.client.tracking.is_some()))),
+            ("clients_in_timeout_table", &0),
+        ],
+    )
+}
+
+fn memory(ctx: &mut Ctx<'_>, text: &mut String) -> fmt::Result {
+    const MAXMEMORY: Id = Id::of("maxmemory");
+    const MAXMEMORY_POLICY: Id = Id::of("maxmemory-policy");
+    let bytes: usize = ctx.engine.keyspace.census().iter().map(|census| census.bytes).sum();
+    let used = human(bytes);
+    let scripts = ctx.engine.scripts.known();
+    let scripts_bytes: usize = scripts.values().map(bytes::Bytes::len).sum();
+    let maxmemory = ctx.engine.config.number(MAXMEMORY);
+    lines(
+        text,
+        &[
+            ("used_memory", &bytes),
+            ("used_memory_human", &used),
+            ("used_memory_rss", &bytes),
+            ("used_memory_rss_human", &used),
+            ("used_memory_peak", &bytes),
+            ("used_memory_peak_human", &used),
+            ("used_memory_peak_perc", &"100.00%"),
+            ("used_memory_overhead", &0),
+            ("used_memory_startup", &0),
+            ("used_memory_dataset", &bytes),
+            ("used_memory_dataset_perc", &"100.00%"),
+            ("allocator_allocated", &bytes),
+            ("allocator_active", &bytes),
+            ("allocator_resident", &bytes),
+            ("total_system_memory", &0),
+            ("total_system_memory_human", &"0B"),
+            ("used_memory_lua", &0),
+            ("used_memory_vm_eval", &0),
+            ("used_memory_lua_human", &"0B"),
+            ("used_memory_scripts_eval", &scripts_bytes),
+            ("number_of_cached_scripts", &scripts.len()),
+            ("number_of_functions", &0),
+            ("number_of_libraries", &0),
+            ("used_memory_vm_functions", &0),
+            ("used_memory_vm_total", &0),
+            ("used_memory_vm_total_human", &"0B"),
+            ("used_memory_functions", &0),
+            ("used_memory_scripts", &scripts_bytes),
+            ("used_memory_scripts_human", &human(scripts_bytes)),
+            ("maxmemory", &maxmemory),
+            ("maxmemory_human", &human(maxmemory as usize)),
+            ("maxmemory_policy", &String::from_utf8_lossy(ctx.engine.config.text(MAXMEMORY_POLICY))),
+            ("allocator_frag_ratio", &"1.00"),
+            ("allocator_frag_bytes", &0),
+            ("allocator_rss_ratio", &"1.00"),
+            ("allocator_rss_bytes", &0),
+            ("rss_overhead_ratio", &"1.00"),
+            ("rss_overhead_bytes", &0),
+            ("mem_fragmentation_ratio", &"1.00"),
+        ],
+    )?;
+    zeros(
+        text,
+        "mem_fragmentation_bytes mem_not_counted_for_evict mem_replication_backlog mem_total_replication_buffers \
+         mem_clients_slaves mem_clients_normal mem_cluster_links mem_aof_buffer",
+    )?;
+    lines(text, &[("mem_allocator", &"rust")])?;
+    zeros(text, "active_defrag_running lazyfree_pending_objects lazyfreed_objects")
+}
+
+fn persistence(ctx: &mut Ctx<'_>, text: &mut String) -> fmt::Result {
+    zeros(text, "loading async_loading current_cow_peak current_cow_size current_cow_size_age")?;
+    lines(text, &[("current_fork_perc", &"0.00")])?;
+    zeros(
+        text,
+        "current_save_keys_processed current_save_keys_total rdb_changes_since_last_save rdb_bgsave_in_progress",
+    )?;
+    lines(
+        text,
+        &[
+            ("rdb_last_save_time", &(ctx.engine.stats.began.millis() / 1000)),
+            ("rdb_last_bgsave_status", &"ok"),
+            ("rdb_last_bgsave_time_sec", &-1),
+            ("rdb_current_bgsave_time_sec", &-1),
+        ],
+    )?;
+    zeros(
+        text,
+        "rdb_saves rdb_last_cow_size rdb_last_load_keys_expired rdb_last_load_keys_loaded aof_enabled \
+         aof_rewrite_in_progress aof_rewrite_scheduled",
+    )?;
+    lines(
+        text,
+        &[
+            ("aof_last_rewrite_time_sec", &-1),
+            ("aof_current_rewrite_time_sec", &-1),
+            ("aof_last_bgrewrite_status", &"ok"),
+            ("aof_rewrites", &0),
+            ("aof_rewrites_consecutive_failures", &0),
+            ("aof_last_write_status", &"ok"),
+        ],
+    )?;
+    zeros(text, "aof_last_cow_size module_fork_in_progress module_fork_last_cow_size")
+}
+
+fn stats(ctx: &mut Ctx<'_>, text: &mut String) -> fmt::Result {
+    let stats = &ctx.engine.stats;
+    let counts = ctx.engine.keyspace.events.counts;
+    let listened = Topic::ALL.map(|topic| ctx.engine.pubsub.listeners(topic).len());
+    let (tracked, prefixes) = ctx.engine.tracker.counts();
+    lines(
+        text,
+        &[("total_connections_received", &stats.connections), ("total_commands_processed", &stats.calls)],
+    )?;
+    zeros(
+        text,
+        "instantaneous_ops_per_sec total_net_input_bytes total_net_output_bytes total_net_repl_input_bytes \
+         total_net_repl_output_bytes",
+    )?;
+    lines(
+        text,
+        &[
+            ("instantaneous_input_kbps", &"0.00"),
+            ("instantaneous_output_kbps", &"0.00"),
+            ("instantaneous_input_repl_kbps", &"0.00"),
+            ("instantaneous_output_repl_kbps", &"0.00"),
+        ],
+    )?;
+    zeros(text, "rejected_connections sync_full sync_partial_ok sync_partial_err")?;
+    lines(text, &[("expired_keys", &counts.expired), ("expired_stale_perc", &"0.00")])?;
+    zeros(
+        text,
+        "expired_time_cap_reached_count expire_cycle_cpu_milliseconds evicted_keys evicted_clients \
+         total_eviction_exceeded_time current_eviction_exceeded_time",
+    )?;
+    lines(
+        text,
+        &[
+            ("keyspace_hits", &counts.hits),
+            ("keyspace_misses", &counts.misses),
+            ("pubsub_channels", &listened[Topic::Channel as usize]),
+            ("pubsub_patterns", &listened[Topic::Pattern as usize]),
+            ("pubsubshard_channels", &listened[Topic::ShardChannel as usize]),
+        ],
+    )?;
+    zeros(
+        text,
+        "latest_fork_usec total_forks migrate_cached_sockets slave_expires_tracked_keys active_defrag_hits \
+         active_defrag_misses active_defrag_key_hits active_defrag_key_misses total_active_defrag_time \
+         current_active_defrag_time",
+    )?;
+    lines(
+        text,
+        &[
+            ("tracking_total_keys", &tracked),
+            ("tracking_total_items", &tracked),
+            ("tracking_total_prefixes", &prefixes),
+            ("unexpected_error_replies", &0),
+            ("total_error_replies", &stats.failures),
+        ],
+    )?;
+    zeros(
+        text,
+        "dump_payload_sanitizations total_reads_processed total_writes_processed io_threaded_reads_processed \
+         io_threaded_writes_processed reply_buffer_shrinks reply_buffer_expands",
+    )
+}
+
+fn replication(ctx: &mut Ctx<'_>, text: &mut String) -> fmt::Result {
+    const REPL_BACKLOG_SIZE: Id = Id::of("repl-backlog-size");
+    lines(
+        text,
+        &[
+            ("role", &"master"),
+            ("connected_slaves", &0),
+            ("master_failover_state", &"no-failover"),
+            ("master_replid", &identity(ctx, "replication")),
+            ("master_replid2", &"0".repeat(40)),
+            ("master_repl_offset", &0),
+            ("second_repl_offset", &-1),
+            ("repl_backlog_active", &0),
+            ("repl_backlog_size", &ctx.engine.config.number(REPL_BACKLOG_SIZE)),
+            ("repl_backlog_first_byte_offset", &0),
+            ("repl_backlog_histlen", &0),
+        ],
+    )
+}
+
+fn cpu(_: &mut Ctx<'_>, text: &mut String) -> fmt::Result {
+    const NAMES: [&str; 6] =
+        ["sys", "user", "sys_children", "user_children", "sys_main_thread", "user_main_thread"];
+    NAMES.iter().try_for_each(|name| write!(text, "used_cpu_{name}:0.000000\r\n"))
+}
+
+fn commandstats(ctx: &mut Ctx<'_>, text: &mut String) -> fmt::Result {
+    ctx.engine.stats.commands().try_for_each(|(name, calls)| {
+        let (calls, rejected, failed) = (calls.calls, calls.rejected, calls.failed);
+        write!(
+            text,
+            "cmdstat_{name}:calls={calls},usec=0,usec_per_call=0.00,rejected_calls={rejected},failed_calls={failed}\r\n"
+        )
+    })
+}
+
+fn errorstats(ctx: &mut Ctx<'_>, text: &mut String) -> fmt::Result {
+    let errors = ctx.engine.stats.errors();
+    errors
+        .iter()
+        .try_for_each(|(code, count)| write!(text, "errorstat_{}:count={count}\r\n", code.escape_ascii()))
+}
+
+fn latencystats(ctx: &mut Ctx<'_>, text: &mut String) -> fmt::Result {
+    const PERCENTILES: Id = Id::of("latency-tracking-info-percentiles");
+    const TRACKING: Id = Id::of("latency-tracking");
+    let config = &ctx.engine.config;
+    let percentiles = String::from_utf8_lossy(config.text(PERCENTILES));
+    let fields: Vec<_> =
+        percentiles.split_whitespace().map(|percentile| format!("p{percentile}=0.001")).collect();
+    if !config.is_on(TRACKING) {
+        return Ok(());
+    }
+    let called = ctx.engine.stats.commands().filter(|(_, calls)| calls.calls > 0);
+    called
+        .map(|(name, _)| name)
+        .try_for_each(|name| write!(text, "latency_percentiles_usec_{name}:{}\r\n", fields.join(",")))
+}
+
+fn keyspace(ctx: &mut Ctx<'_>, text: &mut String) -> fmt::Result {
+    let census = ctx.engine.keyspace.census();
+    census.iter().enumerate().filter(|(_, census)| census.keys > 0).try_for_each(|(db, census)| {
+        let (keys, expires, ttl) = (census.keys, census.expires, census.ttl_millis);
+        write!(text, "db{db}:keys={keys},expires={expires},avg_ttl={ttl}\r\n")
+    })
+}

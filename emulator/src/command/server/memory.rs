@@ -1,0 +1,102 @@
+//! `MEMORY`: what data takes. The numbers are estimates of the emulator's own memory, and none of Redis's.
+
+use super::super::Flag::ReadOnly;
+use super::super::{Argv, Ctx, KeySpec, Outcome, Row, integer, is_word};
+use crate::error;
+use crate::reply::Reply;
+
+pub(super) const MEMORY: Row = Row::container(
+    "memory",
+    &[
+        Row::new("memory|doctor", 2, &[], doctor).tips(TIPS),
+        Row::help("memory|help"),
+        Row::new("memory|malloc-stats", 2, &[], malloc_stats).tips(TIPS),
+        Row::new("memory|purge", 2, &[], purge)
+            .tips(&["request_policy:all_shards", "response_policy:all_succeeded"]),
+        Row::new("memory|stats", 2, &[], stats).tips(TIPS),
+        Row::new("memory|usage", -3, &[ReadOnly], usage).keys(&[KeySpec::at(2, &["RO"])]),
+    ],
+);
+
+const TIPS: &[&str] = &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"];
+
+/// `MEMORY DOCTOR`
+fn doctor(_: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
+    Ok(Reply::Verbatim(
+        *b"txt",
+        "Memory is the affair of the process that this server is a part of.\n".into(),
+    ))
+}
+
+/// `MEMORY MALLOC-STATS`
+fn malloc_stats(_: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
+    Ok(Reply::bulk("Stats not supported for the current allocator"))
+}
+
+/// `MEMORY PURGE`
+fn purge(_: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
+    Ok(Reply::OK)
+}
+
+/// `MEMORY USAGE key [SAMPLES count]`
+fn usage(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    match &argv[3..] {
+        [] => {}
+        [word, count] if is_word(word, "samples") => {
+            if integer(count)? < 0 {
+                return Err(error::SYNTAX);
+            }
+        }
+        _ => return Err(error::SYNTAX),
+    }
+    Ok(ctx.db().memory(argv[2]).map_or(Reply::Nil, Reply::count))
+}
+
+/// `MEMORY STATS`
+///
+/// What there is nothing of is zero.
+fn stats(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
+    const ZERO: [&str; 8] = [
+        "startup.allocated",
+        "replication.backlog",
+        "clients.slaves",
+        "clients.normal",
+        "cluster.links",
+        "aof.buffer",
+        "lua.caches",
+        "functions.caches",
+    ];
+    let census = ctx.engine.keyspace.census();
+    let keys: usize = census.iter().map(|census| census.keys).sum();
+    let bytes: usize = census.iter().map(|census| census.bytes).sum();
+    let number = |name: &str, number: usize| (Reply::bulk(name), Reply::count(number));
+    let share = |name: &str, share: f64| (Reply::bulk(name), Reply::Double(share));
+    let mut fields = vec![number("peak.allocated", bytes), number("total.allocated", bytes)];
+    fields.extend(ZERO.map(|name| number(name, 0)));
+    for (idx, _) in census.iter().enumerate().filter(|(_, census)| census.keys > 0) {
+        let tables =
+            ["overhead.hashtable.main", "overhead.hashtable.expires", "overhead.hashtable.slot-to-keys"];
+        fields
+            .push((Reply::bulk(format!("db.{idx}")), Reply::Map(tables.map(|name| number(name, 0)).into())));
+    }
+    fields.extend([
+        number("overhead.total", 0),
+        number("keys.count", keys),
+        number("keys.bytes-per-key", bytes.checked_div(keys).unwrap_or(0)),
+        number("dataset.bytes", bytes),
+        share("dataset.percentage", 100.0),
+        share("peak.percentage", 100.0),
+        number("allocator.allocated", bytes),
+        number("allocator.active", bytes),
+        number("allocator.resident", bytes),
+        share("allocator-fragmentation.ratio", 1.0),
+        number("allocator-fragmentation.bytes", 0),
+        share("allocator-rss.ratio", 1.0),
+        number("allocator-rss.bytes", 0),
+        share("rss-overhead.ratio", 1.0),
+        number("rss-overhead.bytes", 0),
+        share("fragmentation", 1.0),
+        number("fragmentation.bytes", 0),
+    ]);
+    Ok(Reply::Map(fields))
+}

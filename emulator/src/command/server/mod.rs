@@ -1,0 +1,114 @@
+//! Server commands: what concerns a whole database or the server itself; those with much to tell have files of their own.
+
+mod command;
+mod config;
+mod debug;
+mod info;
+mod latency;
+mod memory;
+mod slowlog;
+
+use super::Flag::{Admin, Fast, Loading, NoScript, ReadOnly, Stale, Write};
+use super::{Argv, Ctx, Outcome, Row, integer, is_word};
+use crate::error::{self, Error};
+use crate::reply::Reply;
+
+/// The version of Redis that is emulated.
+pub(super) const VERSION: &str = "7.0.15";
+
+pub(super) const ROWS: &[Row] = &[
+    command::COMMAND,
+    config::CONFIG,
+    Row::new("dbsize", 1, &[ReadOnly, Fast], dbsize)
+        .categories(&["keyspace"])
+        .tips(&["request_policy:all_shards", "response_policy:agg_sum"]),
+    Row::new("debug", -2, &[Admin, NoScript, Loading, Stale], debug::debug),
+    Row::new("flushall", -1, &[Write], flushall)
+        .categories(&["keyspace", "dangerous"])
+        .tips(&["request_policy:all_shards", "response_policy:all_succeeded"]),
+    Row::new("flushdb", -1, &[Write], flushdb)
+        .categories(&["keyspace", "dangerous"])
+        .tips(&["request_policy:all_shards", "response_policy:all_succeeded"]),
+    Row::new("info", -1, &[Loading, Stale], info::info).categories(&["dangerous"]).tips(&[
+        "nondeterministic_output",
+        "request_policy:all_shards",
+        "response_policy:special",
+    ]),
+    latency::LATENCY,
+    Row::new("lolwut", -1, &[ReadOnly, Fast], lolwut),
+    memory::MEMORY,
+    Row::new("role", 1, &[NoScript, Loading, Stale, Fast], role).categories(&["admin", "dangerous"]),
+    slowlog::SLOWLOG,
+    Row::new("swapdb", 3, &[Write, Fast], swapdb).categories(&["keyspace", "dangerous"]),
+    Row::new("time", 1, &[Loading, Stale, Fast], time).tips(&["nondeterministic_output"]),
+];
+
+/// `DBSIZE`
+fn dbsize(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
+    Ok(Reply::count(ctx.db().len()))
+}
+
+/// `FLUSHALL [ASYNC | SYNC]`
+fn flushall(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    check_flush_mode(argv)?;
+    ctx.engine.keyspace.flush_all();
+    Ok(Reply::OK)
+}
+
+/// `FLUSHDB [ASYNC | SYNC]`
+fn flushdb(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    check_flush_mode(argv)?;
+    ctx.db().flush();
+    Ok(Reply::OK)
+}
+
+fn check_flush_mode(argv: &Argv<'_>) -> Result<(), Error> {
+    match argv {
+        [_] => Ok(()),
+        [_, mode] if is_word(mode, "sync") || is_word(mode, "async") => Ok(()),
+        _ => Err(error::SYNTAX),
+    }
+}
+
+/// `TIME`
+fn time(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
+    let micros = ctx.engine.keyspace.now().micros();
+    let (seconds, micros) = (micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000));
+    Ok(Reply::Array(vec![Reply::bulk(seconds.to_string()), Reply::bulk(micros.to_string())]))
+}
+
+/// `SWAPDB index1 index2`
+fn swapdb(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    let index = |arg: &[u8], error: &'static str| {
+        let index = crate::parse_integer(arg).and_then(|index| i32::try_from(index).ok());
+        index.ok_or(Error::from_static(error))
+    };
+    let first = index(argv[1], "ERR invalid first DB index")?;
+    let second = index(argv[2], "ERR invalid second DB index")?;
+    let known =
+        |index: i32| usize::try_from(index).ok().filter(|&index| index < ctx.engine.keyspace.databases());
+    let (Some(first), Some(second)) = (known(first), known(second)) else {
+        return Err(error::DB_OUT_OF_RANGE);
+    };
+    ctx.engine.keyspace.swap(first, second);
+    Ok(Reply::OK)
+}
+
+/// `ROLE`
+///
+/// Always a master that nobody replicates.
+fn role(_: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
+    Ok(Reply::Array(vec![Reply::bulk("master"), Reply::Integer(0), Reply::Array(Vec::new())]))
+}
+
+/// `LOLWUT [VERSION version]`
+///
+/// The art of versions 5 and 6 is not emulated.
+fn lolwut(_: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    if let [_, word, version, ..] = argv
+        && is_word(word, "version")
+    {
+        integer(version)?;
+    }
+    Ok(Reply::Verbatim(*b"txt", format!("Redis ver. {VERSION}\n").into()))
+}

@@ -1,0 +1,231 @@
+//! The parameters of `CONFIG`: a table of all that Redis 7.0 has, and the settings of one server.
+//!
+//! Knows what a parameter takes and how it is shown. What a setting does is the affair of those who read it.
+//! <https://redis.io/docs/latest/operate/oss_and_stack/management/config/>
+
+mod kind;
+mod table;
+
+use std::sync::{Arc, LazyLock};
+
+use bytes::Bytes;
+use indexmap::IndexMap;
+
+use crate::error::{self, Error};
+use crate::keyspace::Hasher;
+
+use kind::Kind;
+pub use table::PARAMETERS;
+
+/// One parameter.
+#[derive(Debug)]
+pub struct Parameter {
+    /// As in redis.conf.
+    pub name: &'static str,
+    /// Its name of old.
+    pub alias: Option<&'static str>,
+    default: &'static str,
+    kind: Kind,
+    access: Access,
+}
+
+/// Whether `CONFIG SET` may change a parameter.
+#[derive(Clone, Copy, Debug)]
+enum Access {
+    Mutable,
+    Refused(&'static str),
+}
+
+impl Parameter {
+    const fn new(name: &'static str, default: &'static str, kind: Kind) -> Parameter {
+        Parameter { name, alias: None, default, kind, access: Access::Mutable }
+    }
+
+    const fn alias(mut self, alias: &'static str) -> Parameter {
+        self.alias = Some(alias);
+        self
+    }
+
+    const fn immutable(mut self) -> Parameter {
+        self.access = Access::Refused("can't set immutable config");
+        self
+    }
+
+    const fn protected(mut self) -> Parameter {
+        self.access = Access::Refused("can't set protected config");
+        self
+    }
+
+    /// All its names: its own, and that of old.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        std::iter::once(self.name).chain(self.alias)
+    }
+}
+
+/// Which parameter: its place in the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Id(usize);
+
+impl Id {
+    /// By its own name, while compiling.
+    pub const fn of(name: &str) -> Id {
+        let mut idx = 0;
+        while !is_equal(PARAMETERS[idx].name.as_bytes(), name.as_bytes()) {
+            idx += 1;
+        }
+        Id(idx)
+    }
+
+    /// By any of its names in any case, with that name as the table spells it.
+    pub fn lookup(name: &[u8]) -> Option<(Id, &'static str)> {
+        static NAMES: LazyLock<IndexMap<&'static str, Id, Hasher>> = LazyLock::new(|| {
+            let ids = PARAMETERS.iter().enumerate();
+            ids.flat_map(|(idx, parameter)| parameter.names().map(move |name| (name, Id(idx)))).collect()
+        });
+        let name = String::from_utf8(name.to_ascii_lowercase()).ok()?;
+        NAMES.get_key_value(name.as_str()).map(|(&name, &id)| (id, name))
+    }
+}
+
+/// `==` is not for constants yet.
+const fn is_equal(a: &[u8], b: &[u8]) -> bool {
+    let mut idx = 0;
+    while idx < a.len() && idx < b.len() && a[idx] == b[idx] {
+        idx += 1;
+    }
+    idx == a.len() && idx == b.len()
+}
+
+/// The settings of one server. A copy costs nothing until one of the two is changed.
+#[derive(Clone, Debug)]
+pub struct Config(Arc<Vec<Setting>>);
+
+/// The value of a parameter.
+#[derive(Clone, Debug)]
+struct Setting {
+    /// As `CONFIG GET` shows it.
+    text: Bytes,
+    /// Of numbers and of yes and no.
+    number: i64,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        static DEFAULTS: LazyLock<Config> = LazyLock::new(|| {
+            let settings = PARAMETERS.iter().map(|parameter| {
+                let number =
+                    parameter.kind.parse(parameter.default.as_bytes(), "").map(|parsed| parsed.number);
+                Setting {
+                    text: Bytes::from_static(parameter.default.as_bytes()),
+                    number: number.unwrap_or_default(),
+                }
+            });
+            Config(Arc::new(settings.collect()))
+        });
+        DEFAULTS.clone()
+    }
+}
+
+impl Config {
+    /// Back to the settings of a server that has just begun. What no client may change stays.
+    pub fn reset(&mut self) {
+        let defaults = Config::default();
+        if self.is_same(&defaults) {
+            return;
+        }
+        let parameters = PARAMETERS.iter().enumerate();
+        let mutable = parameters.filter(|(_, parameter)| matches!(parameter.access, Access::Mutable));
+        let settings = Arc::make_mut(&mut self.0);
+        for (idx, _) in mutable {
+            settings[idx] = defaults.0[idx].clone();
+        }
+    }
+
+    /// As `CONFIG GET` shows it.
+    pub fn text(&self, id: Id) -> &Bytes {
+        &self.0[id.0].text
+    }
+
+    /// Of a parameter that is a number.
+    pub fn number(&self, id: Id) -> i64 {
+        self.0[id.0].number
+    }
+
+    /// Of a parameter that is yes or no.
+    pub fn is_on(&self, id: Id) -> bool {
+        self.number(id) != 0
+    }
+
+    /// Whether both have the same settings because neither was changed since they were one.
+    pub fn is_same(&self, other: &Config) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Puts a setting where the way to start the server has one that no client may change.
+    pub fn start_with(&mut self, id: Id, value: &str) {
+        let parsed = PARAMETERS[id.0].kind.parse(value.as_bytes(), "").ok();
+        let number = parsed.map_or(0, |parsed| parsed.number);
+        Arc::make_mut(&mut self.0)[id.0] = Setting { text: Bytes::copy_from_slice(value.as_bytes()), number };
+    }
+
+    /// Changes all these parameters or, on an error, none of them.
+    ///
+    /// # Errors
+    /// Redis's texts: an unknown name, one that may not be set, the same one twice, a value that it does not take.
+    pub fn set(&mut self, pairs: &[(&[u8], &[u8])]) -> Result<(), Error> {
+        let mut found: Vec<(Id, &'static str)> = Vec::with_capacity(pairs.len());
+        for (name, _) in pairs {
+            let (id, canonical) = Id::lookup(name).ok_or_else(|| error::unknown_option(name))?;
+            if let Access::Refused(reason) = PARAMETERS[id.0].access {
+                return Err(error::config_set(name, reason));
+            }
+            if found.iter().any(|(_, other)| *other == canonical) {
+                return Err(error::config_set(name, "duplicate parameter"));
+            }
+            found.push((id, canonical));
+        }
+        let mut changed = self.clone();
+        for ((_, value), (id, name)) in pairs.iter().zip(found) {
+            let setting = &mut Arc::make_mut(&mut changed.0)[id.0];
+            let before = String::from_utf8_lossy(&setting.text).into_owned();
+            let parsed = PARAMETERS[id.0].kind.parse(value, &before);
+            let parsed = parsed.map_err(|reason| error::config_set(name.as_bytes(), &reason))?;
+            *setting = Setting { text: parsed.text, number: parsed.number };
+        }
+        *self = changed;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_in_order_and_takes_its_own_defaults() {
+        assert!(PARAMETERS.is_sorted_by_key(|parameter| parameter.name));
+        let config = Config::default();
+        for (idx, parameter) in PARAMETERS.iter().enumerate() {
+            assert_eq!(Id::of(parameter.name), Id(idx));
+            let parsed = parameter.kind.parse(parameter.default.as_bytes(), parameter.default);
+            assert_eq!(
+                parsed.map(|parsed| parsed.text),
+                Ok(config.text(Id(idx)).clone()),
+                "{}",
+                parameter.name
+            );
+        }
+    }
+
+    #[test]
+    fn all_or_nothing() {
+        let mut config = Config::default();
+        let copy = config.clone();
+        config.set(&[(b"timeout", b"5"), (b"maxmemory", b"x")]).unwrap_err();
+        assert!(config.is_same(&copy));
+        config.set(&[(b"timeout", b"5"), (b"maxmemory", b"2kb")]).unwrap();
+        assert_eq!(config.number(Id::of("timeout")), 5);
+        assert_eq!(config.number(Id::of("maxmemory")), 2048);
+        assert_eq!(copy.number(Id::of("timeout")), 0);
+    }
+}

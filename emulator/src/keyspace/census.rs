@@ -1,0 +1,65 @@
+//! How much there is: keys, deadlines, and about how many bytes.
+
+use super::{Db, Entry, Keyspace, Value};
+use crate::footprint::Access;
+
+/// What a key costs beyond its name and its value, in bytes.
+const KEY_BYTES: usize = size_of::<Entry>() + size_of::<bytes::Bytes>();
+/// What an item of a collection costs beyond its content, in bytes.
+const ITEM_BYTES: usize = size_of::<bytes::Bytes>();
+
+/// What a database holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Census {
+    /// Keys; expired ones count until something looks at them.
+    pub keys: usize,
+    /// Keys with a deadline.
+    pub expires: usize,
+    /// How long these have left on average, in milliseconds.
+    pub ttl_millis: i64,
+    /// About how much memory they take.
+    pub bytes: usize,
+}
+
+impl Keyspace {
+    /// Of every database.
+    pub fn census(&mut self) -> Vec<Census> {
+        (0..self.databases()).map(|index| self.db(index).census()).collect()
+    }
+}
+
+impl Db<'_> {
+    fn census(&mut self) -> Census {
+        self.footprint.database(Access::Read, self.index);
+        let mut census = Census { keys: self.dict.len(), ..Census::default() };
+        let mut left_millis: i64 = 0;
+        for (key, entry) in &*self.dict {
+            census.bytes += memory(key, &entry.value);
+            if let Some(deadline) = entry.deadline {
+                census.expires += 1;
+                left_millis = left_millis.saturating_add((deadline - self.now.millis()).max(0));
+            }
+        }
+        census.ttl_millis = left_millis.checked_div(census.expires as i64).unwrap_or(0);
+        census
+    }
+
+    /// About how many bytes a live key takes.
+    pub fn memory(&mut self, key: &[u8]) -> Option<usize> {
+        self.ask(key, |entry| memory(&[], &entry.value)).map(|bytes| bytes + key.len())
+    }
+}
+
+fn memory(key: &[u8], value: &Value) -> usize {
+    let items = |lengths: &mut dyn Iterator<Item = usize>| lengths.map(|length| ITEM_BYTES + length).sum();
+    let value: usize = match value {
+        Value::String(text) => text.len(),
+        Value::List(list) => items(&mut list.iter().map(bytes::Bytes::len)),
+        Value::Set(set) => items(&mut set.iter().map(|member| member.len())),
+        Value::Hash(hash) => {
+            items(&mut hash.iter().map(|(field, value)| ITEM_BYTES + field.len() + value.len()))
+        }
+        Value::ZSet(zset) => items(&mut zset.members().map(|member| size_of::<f64>() + member.len())),
+    };
+    KEY_BYTES + key.len() + value
+}

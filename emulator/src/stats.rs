@@ -1,0 +1,150 @@
+//! What the server counts, for `INFO`, `LATENCY HISTOGRAM` and `SLOWLOG`. Knows no command but by its name.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use indexmap::IndexMap;
+
+use crate::clock::Timestamp;
+use crate::error::Error;
+use crate::keyspace::Hasher;
+
+/// Most kinds of errors that are told apart. Scripts can make up as many as they like.
+const ERRORS_LEN_MAX: usize = 128;
+
+/// What has been counted since the server began, or since `CONFIG RESETSTAT`.
+#[derive(Debug, Default)]
+pub struct Stats {
+    /// When the server began.
+    pub began: Timestamp,
+    /// Connections opened.
+    pub connections: u64,
+    /// Commands that ran, those of scripts and transactions included.
+    pub calls: u64,
+    /// Errors answered.
+    pub failures: u64,
+    /// The last commands that took long, the latest first.
+    pub slow_log: VecDeque<Slow>,
+    slow_logged: i64,
+    commands: IndexMap<&'static str, Calls, Hasher>,
+    errors: IndexMap<Bytes, u64, Hasher>,
+}
+
+/// What became of the calls of one command.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Calls {
+    /// It ran.
+    pub calls: u64,
+    /// It was refused before it ran.
+    pub rejected: u64,
+    /// It ran, and answered with an error.
+    pub failed: u64,
+}
+
+/// A command that took long.
+#[derive(Clone, Debug)]
+pub struct Slow {
+    /// Counted from 0.
+    pub id: i64,
+    /// When it began.
+    pub began: Timestamp,
+    /// How long it took, in microseconds.
+    pub micros: i64,
+    /// Its arguments, cut where they are long.
+    pub argv: Vec<Bytes>,
+    /// Of the client.
+    pub address: String,
+    /// Of the client.
+    pub client_name: Bytes,
+}
+
+impl Stats {
+    /// Of a server that begins now.
+    pub fn new(began: Timestamp) -> Stats {
+        Stats { began, ..Stats::default() }
+    }
+
+    /// Counts anew. The slow log stays.
+    pub fn reset(&mut self) {
+        (self.connections, self.calls, self.failures) = (0, 0, 0);
+        self.commands.clear();
+        self.errors.clear();
+    }
+
+    /// A command ran. An error of a command that it called itself is counted already, so the number of errors before is
+    /// asked for.
+    pub fn called(&mut self, name: &'static str, error: Option<&Error>, failures_before: u64) {
+        self.calls += 1;
+        let calls = self.commands.entry(name).or_default();
+        calls.calls += 1;
+        calls.failed += u64::from(error.is_some());
+        if let Some(error) = error.filter(|_| self.failures == failures_before) {
+            self.failed(error);
+        }
+    }
+
+    /// A command was refused; without a name if there is no such command.
+    pub fn rejected(&mut self, name: Option<&'static str>, error: &Error) {
+        if let Some(name) = name {
+            self.commands.entry(name).or_default().rejected += 1;
+        }
+        self.failed(error);
+    }
+
+    fn failed(&mut self, error: &Error) {
+        self.failures += 1;
+        let code = error.code();
+        if let Some(count) = self.errors.get_mut(code) {
+            *count += 1;
+        } else if self.errors.len() < ERRORS_LEN_MAX {
+            self.errors.insert(Bytes::copy_from_slice(code), 1);
+        }
+    }
+
+    /// Every command that was called, in the order of the first calls.
+    pub fn commands(&self) -> impl Iterator<Item = (&'static str, &Calls)> {
+        self.commands.iter().map(|(&name, calls)| (name, calls))
+    }
+
+    /// One command, if it was called.
+    pub fn command(&self, name: &str) -> Option<&Calls> {
+        self.commands.get(name)
+    }
+
+    /// Every error by its code, in order.
+    pub fn errors(&self) -> Vec<(&Bytes, u64)> {
+        let mut errors: Vec<_> = self.errors.iter().map(|(code, &count)| (code, count)).collect();
+        errors.sort_unstable();
+        errors
+    }
+
+    /// Adds to the slow log, which keeps so many.
+    pub fn log_slow(&mut self, slow: Slow, len_max: usize) {
+        let id = self.slow_logged;
+        self.slow_logged += 1;
+        self.slow_log.push_front(Slow { id, ..slow });
+        self.slow_log.truncate(len_max);
+    }
+}
+
+impl Slow {
+    /// A command that took no time, as the log keeps it.
+    pub fn new(began: Timestamp, argv: &[&[u8]], address: String, client_name: Bytes) -> Slow {
+        const ARGS_LEN_MAX: usize = 32;
+        const ARG_BYTES_MAX: usize = 128;
+        let shown = if argv.len() > ARGS_LEN_MAX { ARGS_LEN_MAX - 1 } else { argv.len() };
+        let mut args: Vec<Bytes> = argv[..shown]
+            .iter()
+            .map(|arg| match arg.len().checked_sub(ARG_BYTES_MAX) {
+                Some(more) if more > 0 => {
+                    [&arg[..ARG_BYTES_MAX], format!("... ({more} more bytes)").as_bytes()].concat().into()
+                }
+                _ => Bytes::copy_from_slice(arg),
+            })
+            .collect();
+        if shown < argv.len() {
+            args.push(format!("... ({} more arguments)", argv.len() - shown).into());
+        }
+        Slow { id: 0, began, micros: 0, argv: args, address, client_name }
+    }
+}
