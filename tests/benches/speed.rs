@@ -50,6 +50,9 @@ fn at_once<F: Future>(future: F) -> F::Output {
     }
 }
 
+const COMPARE_AND_DELETE: &str =
+    "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
+
 /// One command of redis-rs, built and sent through `connection()`, to its parsed reply.
 fn commands(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("direct connection");
@@ -73,10 +76,28 @@ fn commands(criterion: &mut Criterion) {
     bench("INCR", &|| command(&["INCR", "n"]));
     bench("HSET", &|| command(&["HSET", "hash", "field", "value"]));
     bench("ZADD", &|| command(&["ZADD", "zset", "1", "member"]));
-    bench("EVAL of compare-and-delete", &|| {
-        let script =
-            "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
-        command(&["EVAL", script, "1", "key", "other"])
+    bench("EVAL of compare-and-delete", &|| command(&["EVAL", COMPARE_AND_DELETE, "1", "key", "other"]));
+    // What redis-rs sends once the script is known: its SHA1 alone. The next deletes what it finds, and so runs two commands.
+    let script = redis::Script::new(COMPARE_AND_DELETE);
+    _ = at_once(connection.request(&command(&["SCRIPT", "LOAD", COMPARE_AND_DELETE])));
+    let evalsha = |token| command(&["EVALSHA", script.get_hash(), "1", "key", token]);
+    let mut connection = emulator.connection();
+    group.bench_function("EVALSHA of compare-and-delete, another's", |bencher| {
+        bencher.iter_batched(
+            || evalsha("other"),
+            |cmd| at_once(connection.request(&cmd)).unwrap(),
+            BatchSize::SmallInput,
+        );
+    });
+    group.bench_function("SET and EVALSHA of compare-and-delete", |bencher| {
+        bencher.iter_batched(
+            || (command(&["SET", "key", "value"]), evalsha("value")),
+            |(set, evalsha)| {
+                at_once(connection.request(&set)).unwrap();
+                at_once(connection.request(&evalsha)).unwrap()
+            },
+            BatchSize::SmallInput,
+        );
     });
     group.finish();
 }

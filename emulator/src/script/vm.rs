@@ -137,10 +137,11 @@ impl Vm {
         let rules = Rules { is_read_only: callable.is_read_only, ..Rules::default() };
         *running::<H>(&self.lua) = Running { host: Some(host), rules, ..Running::default() };
         let outcome = (|| {
+            // As Redis does it, one by one into an empty table: how that grows is seen where a script leaves holes.
             let strings = |items: &[&[u8]]| {
-                let items: Result<Vec<_>, _> =
-                    items.iter().map(|item| self.lua.create_string(item)).collect();
-                self.lua.create_sequence_from(items?)
+                let table = self.lua.create_table()?;
+                items.iter().try_for_each(|item| table.raw_push(self.lua.create_string(item)?))?;
+                Ok::<_, LuaError>(table)
             };
             self.run.call::<(bool, Value)>((callable.function, strings(keys)?, strings(args)?))
         })();

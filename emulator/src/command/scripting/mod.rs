@@ -9,7 +9,7 @@ use crate::engine::{Commands, ScriptHost};
 use crate::error::{self, Error};
 use crate::footprint::Access;
 use crate::reply::Reply;
-use crate::script::{Mode, Sha, sha1_hex};
+use crate::script::{Mode, Sha};
 
 const KEYS: KeySpec = KeySpec::numkeys(2, &["RW", "access", "update"]);
 const KEYS_RO: KeySpec = KeySpec::numkeys(2, &["RO", "access"]);
@@ -71,10 +71,13 @@ pub(super) const ROWS: &[Row] = &[
 /// `EVAL script numkeys [key [key ...]] [arg [arg ...]]`, `EVAL_RO` the same
 fn eval(ctx: &mut Ctx<'_>, argv: &Argv<'_>, mode: Mode) -> Outcome {
     let (keys, args) = keys_and_args(argv, &error::NOT_AN_INTEGER)?;
-    let known = ctx.engine.scripts.lookup(&sha1_hex(argv[1])).is_some();
+    let sha = ctx.engine.scripts.sha(argv[1]);
+    let known = ctx.engine.scripts.lookup(&sha).is_some();
     let access = if known { Access::Read } else { Access::Write };
     ctx.engine.keyspace.footprint_mut().scripts(access);
-    let sha = ctx.engine.scripts.load(argv[1])?;
+    if !known {
+        ctx.engine.scripts.load(argv[1])?;
+    }
     Ok(invoke(ctx, &sha, mode, keys, args))
 }
 
