@@ -5,13 +5,20 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bytes::BytesMut;
+use bytes::{Buf as _, BytesMut};
 
 use crate::client::{Closing, Runs, Slot};
 use crate::command::{self, borrow};
+use crate::engine::Engine;
 use crate::reply::Reply;
 use crate::resp::{self, Decoder};
 use crate::{Emulator, Shared};
+
+/// Bytes of replies behind which no further request runs before they are written: a client that does not read is not served.
+const REPLIES_BYTES_MAX: usize = 1024 * 1024;
+
+/// Bytes of requests that a client may send while its command waits (Redis: `client-query-buffer-limit`).
+const REQUESTS_BYTES_MAX: usize = 1024 * 1024 * 1024;
 
 /// The server's side of one connection.
 pub struct Connection {
@@ -44,15 +51,24 @@ impl Connection {
 
     /// Takes bytes from the client, runs each request that they complete, and appends the replies to `output`.
     pub fn receive(&mut self, bytes: &[u8], output: &mut BytesMut) {
-        self.input.extend_from_slice(bytes);
-        self.proceed(output);
+        self.proceed(bytes, output, usize::MAX);
+    }
+
+    /// The same, but runs no request while more than [`REPLIES_BYTES_MAX`] of replies are to be written.
+    pub(crate) fn receive_some(&mut self, bytes: &[u8], output: &mut BytesMut) {
+        self.proceed(bytes, output, REPLIES_BYTES_MAX);
+    }
+
+    /// Whether it has taken bytes that have not run yet.
+    pub(crate) fn is_behind(&self) -> bool {
+        !self.input.is_empty()
     }
 
     /// Appends what the server has to say by itself to `output`: messages, and replies to commands that have waited; then runs the
     /// requests that waited behind those. If there is nothing, the task is woken when there is.
     pub fn poll_messages(&mut self, cx: &mut Context<'_>, output: &mut BytesMut) -> Poll<()> {
         let before = output.len();
-        self.proceed(output);
+        self.proceed(&[], output, REPLIES_BYTES_MAX);
         let mut engine = self.shared.engine();
         let client = engine.client(self.slot);
         if output.len() > before || client.closing != Closing::No {
@@ -83,29 +99,58 @@ impl Connection {
         Box::pin(self.shared.clone().drive())
     }
 
-    fn proceed(&mut self, output: &mut BytesMut) {
-        let mut engine = self.shared.engine();
+    fn proceed(&mut self, mut bytes: &[u8], output: &mut BytesMut, replies_bytes_max: usize) {
+        let Connection { shared, slot, decoder, input } = self;
+        if !input.is_empty() {
+            input.extend_from_slice(std::mem::take(&mut bytes));
+        }
+        let mut engine = shared.engine();
         loop {
-            let client = engine.client(self.slot);
+            let client = engine.client(*slot);
             while let Some(message) = client.take_message() {
                 resp::encode(&message, client.protocol, output);
             }
-            if client.is_blocked || client.closing != Closing::No {
-                return;
+            if client.is_blocked || client.closing != Closing::No || output.len() >= replies_bytes_max {
+                break;
             }
-            match self.decoder.decode(&mut self.input) {
-                Ok(Some(argv)) => {
-                    let reply = command::call(&mut engine, self.slot, &borrow(&argv));
-                    resp::encode(&reply, engine.client(self.slot).protocol, output);
+            let next = if input.is_empty() { bytes } else { &input[..] };
+            let plain = if decoder.is_idle() { resp::plain_request(next) } else { None };
+            let done = plain.map(|(argv, len)| {
+                run(&mut engine, *slot, &argv, output);
+                len
+            });
+            if let Some(len) = done {
+                if input.is_empty() {
+                    bytes = &bytes[len..]
+                } else {
+                    input.advance(len)
                 }
-                Ok(None) => return,
+                continue;
+            }
+            input.extend_from_slice(std::mem::take(&mut bytes));
+            match decoder.decode(input) {
+                Ok(Some(argv)) => run(&mut engine, *slot, &borrow(&argv), output),
+                Ok(None) => break,
                 Err(error) => {
+                    let client = engine.client(*slot);
                     resp::encode(&Reply::Error(error), client.protocol, output);
                     client.close(Closing::WhenWritten);
                 }
             }
         }
+        input.extend_from_slice(bytes);
+        if input.is_empty() {
+            // What one big request took is not kept.
+            *input = BytesMut::new();
+        } else if input.len() > REQUESTS_BYTES_MAX {
+            engine.client(*slot).close(Closing::Now);
+        }
     }
+}
+
+fn run(engine: &mut Engine, slot: Slot, argv: &[&[u8]], output: &mut BytesMut) {
+    let reply = command::call(engine, slot, argv);
+    resp::encode(&reply, engine.client(slot).protocol, output);
 }
 
 impl Drop for Connection {

@@ -1,9 +1,8 @@
 //! The Redis serialization protocol: requests in (arrays of bulk strings, and inline commands), replies out (RESP2 and
 //! RESP3). Knows no command. <https://redis.io/docs/latest/develop/reference/protocol-spec/>
 
-use std::io::Write as _;
-
 use bytes::{Buf as _, Bytes, BytesMut};
+use smallvec::SmallVec;
 
 use crate::error::{self, Error};
 use crate::reply::{Reply, format_double};
@@ -29,8 +28,39 @@ impl Protocol {
 const LINE_BYTES_MAX: usize = 64 * 1024;
 /// Longest bulk string, in bytes (Redis: `proto-max-bulk-len`).
 const BULK_BYTES_MAX: i64 = 512 * 1024 * 1024;
+/// Longest number in the header of a plain request: it fits into a `usize`, and a bulk string is not too long.
+const PLAIN_DIGITS_MAX: usize = 8;
 /// Most arguments in one command (Redis: `INT_MAX`; memory grows with the arguments that arrive, not with the claim).
 const ARGS_MAX: i64 = i32::MAX as i64;
+
+/// The arguments of the request at the front of `input` and how many bytes it takes, if it is whole and of the plain kind that
+/// clients send: an array of bulk strings. `None` leaves it to a [`Decoder`], which knows what is wrong, and what else there is.
+pub fn plain_request(input: &[u8]) -> Option<(SmallVec<[&[u8]; 8]>, usize)> {
+    let (count, mut end) = plain_header(input, 0, b'*')?;
+    let mut argv = SmallVec::new();
+    for _ in 0..count {
+        let (len, start) = plain_header(input, end, b'$')?;
+        argv.push(input.get(start..start + len)?);
+        end = start + len + 2;
+    }
+    if argv.is_empty() || end > input.len() { None } else { Some((argv, end)) }
+}
+
+/// The number in the header that begins at `start`, and where the header ends.
+fn plain_header(input: &[u8], start: usize, marker: u8) -> Option<(usize, usize)> {
+    let (&own_marker, digits) = input.get(start..)?.split_first()?;
+    let len = digits.iter().take(PLAIN_DIGITS_MAX + 1).position(|&byte| byte == b'\r')?;
+    let is_plain = own_marker == marker
+        && digits.get(len + 1) == Some(&b'\n')
+        && match &digits[..len] {
+            [b'0'] => true,
+            [b'1'..=b'9', rest @ ..] => rest.iter().all(u8::is_ascii_digit),
+            _ => false,
+        };
+    let number =
+        digits[..len].iter().fold(0, |number, &digit| number * 10 + usize::from(digit.wrapping_sub(b'0')));
+    is_plain.then_some((number, start + len + 3))
+}
 
 /// Takes requests out of a byte stream that may be cut anywhere.
 #[derive(Debug, Default)]
@@ -43,6 +73,11 @@ pub struct Decoder {
 }
 
 impl Decoder {
+    /// Whether it is at the beginning of a request.
+    pub fn is_idle(&self) -> bool {
+        self.missing == 0
+    }
+
     /// The next whole request in `input`, or `None` until more bytes come. Empty requests (`*0`, a blank line) are
     /// skipped, as Redis does.
     ///
@@ -264,7 +299,13 @@ fn sequence(out: &mut BytesMut, marker: u8, items: &[Reply], protocol: Protocol)
 /// A line break inside a status or an error would end the reply early: Redis writes spaces.
 fn line(out: &mut BytesMut, marker: u8, text: &[u8]) {
     out.extend_from_slice(&[marker]);
-    out.extend(text.iter().map(|&byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte }));
+    let start = out.len();
+    out.extend_from_slice(text);
+    for byte in &mut out[start..] {
+        if matches!(byte, b'\r' | b'\n') {
+            *byte = b' ';
+        }
+    }
     out.extend_from_slice(b"\r\n");
 }
 
@@ -276,10 +317,24 @@ fn bulk(out: &mut BytesMut, bytes: &[u8]) {
 
 fn header(out: &mut BytesMut, marker: u8, n: i64) {
     let mut buffer = [0u8; 24];
-    let mut cursor = &mut buffer[..];
-    write!(cursor, "{}{n}\r\n", marker as char).expect("an i64 fits into 24 bytes with its marker");
-    let unused = cursor.len();
-    out.extend_from_slice(&buffer[..buffer.len() - unused]);
+    let mut start = buffer.len() - 2;
+    buffer[start..].copy_from_slice(b"\r\n");
+    let mut rest = n.unsigned_abs();
+    loop {
+        start -= 1;
+        buffer[start] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    if n < 0 {
+        start -= 1;
+        buffer[start] = b'-';
+    }
+    start -= 1;
+    buffer[start] = marker;
+    out.extend_from_slice(&buffer[start..]);
 }
 
 #[cfg(test)]
@@ -328,6 +383,45 @@ mod tests {
         check(b"*1\r\n!1\r\n", &["ERR Protocol error: expected '$', got '!'"]);
         check(b"*1\r\n$-1\r\n", &["ERR Protocol error: invalid bulk length"]);
         check(b"*1\r\n$536870913\r\n", &["ERR Protocol error: invalid bulk length"]);
+    }
+
+    #[test]
+    fn plain_requests() {
+        let is_plain = |bytes: &[u8]| plain_request(bytes).is_some();
+        assert!(is_plain(b"*2\r\n$3\r\nGET\r\n$0\r\n\r\n*1"));
+        for other in [
+            "*1\r\n$4\r\nPING\r",
+            "*0\r\n",
+            "*01\r\n$1\r\na\r\n",
+            "*1\r\n$-1\r\n",
+            "*1\r\n$123456789\r\n",
+            "PING\r\n",
+            "",
+        ] {
+            assert!(!is_plain(other.as_bytes()), "{other}");
+        }
+    }
+
+    proptest::proptest! {
+        /// What is plain is what the decoder makes of it.
+        #[test]
+        fn plain_requests_are_decoded_alike(bytes in "([*$][0-3]{0,2}\r\n?[a-z]{0,3}\r\n?){0,8}") {
+            if let Some((argv, end)) = plain_request(bytes.as_bytes()) {
+                let mut rest = BytesMut::from(bytes.as_bytes());
+                let decoded = Decoder::default().decode(&mut rest).unwrap().unwrap();
+                proptest::prop_assert_eq!(&argv[..], &crate::command::borrow(&decoded)[..]);
+                proptest::prop_assert_eq!(&bytes.as_bytes()[end..], &rest[..]);
+            }
+        }
+
+        #[test]
+        fn integers_are_written_in_full(n in proptest::prelude::any::<i64>()) {
+            for n in [n, 0, i64::MIN] {
+                let mut out = BytesMut::new();
+                encode(&Reply::Integer(n), Protocol::Resp2, &mut out);
+                proptest::prop_assert_eq!(out, format!(":{n}\r\n"));
+            }
+        }
     }
 
     #[test]

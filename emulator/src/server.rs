@@ -2,12 +2,13 @@
 
 use std::future::poll_fn;
 use std::io;
+use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf as _, BytesMut};
-use tokio::io::{AsyncReadExt as _, AsyncWrite as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -16,6 +17,9 @@ use crate::connection::Connection;
 
 /// How much is read from a socket at once, in bytes.
 const READ_BYTES: usize = 16 * 1024;
+
+/// How much memory a connection keeps for its next replies, in bytes.
+const KEPT_BYTES_MAX: usize = 64 * 1024;
 
 /// A listening emulator. Dropping it stops listening and closes its connections; the data stays with the emulator.
 #[derive(Debug)]
@@ -72,9 +76,9 @@ async fn serve(mut connection: Connection, mut socket: TcpStream) {
     let address =
         |address: io::Result<SocketAddr>| address.map_or_else(|_| String::new(), |it| it.to_string());
     connection.set_addresses([address(socket.peer_addr()), address(socket.local_addr())]);
-    let (mut input, mut output) = (BytesMut::with_capacity(READ_BYTES), BytesMut::new());
+    let mut output = BytesMut::new();
     // An error is the client's affair: it has gone.
-    _ = poll_fn(|cx| exchange(&mut connection, &mut socket, &mut input, &mut output, cx)).await;
+    _ = poll_fn(|cx| exchange(&mut connection, &mut socket, &mut output, cx)).await;
     _ = socket.shutdown().await;
 }
 
@@ -82,35 +86,44 @@ async fn serve(mut connection: Connection, mut socket: TcpStream) {
 /// connection is to be closed.
 fn exchange(
     connection: &mut Connection,
-    socket: &mut TcpStream,
-    input: &mut BytesMut,
+    socket: &mut (impl AsyncRead + AsyncWrite + Unpin),
     output: &mut BytesMut,
     cx: &mut Context<'_>,
 ) -> Poll<io::Result<()>> {
     loop {
         while !output.is_empty() {
             match Pin::new(&mut *socket).poll_write(cx, output)? {
+                Poll::Ready(written) if written == output.len() => output.clear(),
                 Poll::Ready(written) => output.advance(written),
-                Poll::Pending => break,
-            }
-        }
-        if output.is_empty() {
-            if connection.is_closing() {
-                return Poll::Ready(Ok(()));
-            }
-            input.clear();
-            if let Poll::Ready(len) = pin!(socket.read_buf(input)).poll(cx)? {
-                if len == 0 {
+                Poll::Pending => {
+                    // Killed while it does not read.
+                    ready!(connection.poll_killed(cx));
                     return Poll::Ready(Ok(()));
                 }
-                connection.receive(input, output);
+            }
+        }
+        if output.capacity() > KEPT_BYTES_MAX {
+            *output = BytesMut::new();
+        }
+        if connection.is_closing() {
+            return Poll::Ready(Ok(()));
+        }
+        if connection.is_behind() {
+            connection.receive_some(&[], output);
+            if !output.is_empty() {
                 continue;
             }
-            ready!(connection.poll_messages(cx, output));
+        }
+        // On the stack: a connection that is idle needs no memory for what it does not send.
+        let mut space = [MaybeUninit::uninit(); READ_BYTES];
+        let mut read = ReadBuf::uninit(&mut space);
+        if let Poll::Ready(()) = Pin::new(&mut *socket).poll_read(cx, &mut read)? {
+            if read.filled().is_empty() {
+                return Poll::Ready(Ok(()));
+            }
+            connection.receive_some(read.filled(), output);
         } else {
-            // Killed while it does not read.
-            ready!(connection.poll_killed(cx));
-            return Poll::Ready(Ok(()));
+            ready!(connection.poll_messages(cx, output));
         }
     }
 }
