@@ -185,7 +185,7 @@ impl Emulator {
 
     /// The string at a key of database 0. Looking from here touches nothing: no footprint, no expiry.
     pub fn get(&self, key: &str) -> Option<Bytes> {
-        self.peek(key, |value| if let Value::String(bytes) = value { Some(bytes.clone()) } else { None })
+        self.peek(key, |value| if let Value::String(bytes) = value { Some(bytes.to_bytes()) } else { None })
             .flatten()
     }
 

@@ -1,10 +1,10 @@
 //! How much there is: keys, deadlines, and about how many bytes.
 
-use super::{Db, Entry, Keyspace, Value};
+use super::{Db, Entry, Keyspace, Text, Value};
 use crate::footprint::Access;
 
 /// What a key costs beyond its name and its value, in bytes.
-const KEY_BYTES: usize = size_of::<Entry>() + size_of::<bytes::Bytes>();
+const KEY_BYTES: usize = size_of::<Entry>() + size_of::<Text>();
 /// What an item of a collection costs beyond its content, in bytes.
 const ITEM_BYTES: usize = size_of::<bytes::Bytes>();
 
@@ -35,7 +35,7 @@ impl Db<'_> {
         let mut left_millis: i64 = 0;
         for (key, entry) in &*self.dict {
             census.bytes += memory(key, &entry.value);
-            if let Some(deadline) = entry.deadline {
+            if let Some(deadline) = entry.deadline() {
                 census.expires += 1;
                 left_millis = left_millis.saturating_add((deadline - self.now.millis()).max(0));
             }

@@ -3,9 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use bytes::Bytes;
-
-use super::Dict;
+use super::{Dict, Text};
 
 /// Below this, nothing is gained by throwing out what is out of date.
 const COMPACT_LEN_MIN: usize = 64;
@@ -13,7 +11,7 @@ const COMPACT_LEN_MIN: usize = 64;
 /// When which key is to go. A key whose deadline has changed is in it more than once; only the dictionary knows which holds.
 #[derive(Clone, Debug)]
 pub(super) struct Expires {
-    heap: BinaryHeap<Reverse<(i64, usize, Bytes)>>,
+    heap: BinaryHeap<Reverse<(i64, usize, Text)>>,
     compact_at: usize,
     /// Switched off by `DEBUG SET-ACTIVE-EXPIRE 0`.
     pub(super) is_active: bool,
@@ -26,7 +24,7 @@ impl Default for Expires {
 }
 
 impl Expires {
-    pub(super) fn push(&mut self, db: usize, key: &Bytes, deadline: i64) {
+    pub(super) fn push(&mut self, db: usize, key: &Text, deadline: i64) {
         self.heap.push(Reverse((deadline, db, key.clone())));
     }
 
@@ -40,7 +38,7 @@ impl Expires {
     }
 
     /// Takes out a key whose deadline is before `now` and still holds.
-    pub(super) fn pop_due(&mut self, now: i64, dicts: &[Dict]) -> Option<(usize, Bytes)> {
+    pub(super) fn pop_due(&mut self, now: i64, dicts: &[Dict]) -> Option<(usize, Text)> {
         while self.first().is_some_and(|deadline| deadline < now) {
             let Reverse((deadline, db, key)) = self.heap.pop()?;
             if holds(dicts, deadline, db, &key) {
@@ -64,12 +62,12 @@ impl Expires {
         self.heap.clear();
         for (db, dict) in dicts.iter().enumerate() {
             for (key, entry) in dict {
-                self.heap.extend(entry.deadline.map(|deadline| Reverse((deadline, db, key.clone()))));
+                self.heap.extend(entry.deadline().map(|deadline| Reverse((deadline, db, key.clone()))));
             }
         }
     }
 }
 
-fn holds(dicts: &[Dict], deadline: i64, db: usize, key: &Bytes) -> bool {
-    dicts[db].get(key).is_some_and(|entry| entry.deadline == Some(deadline))
+fn holds(dicts: &[Dict], deadline: i64, db: usize, key: &Text) -> bool {
+    dicts[db].get(key).is_some_and(|entry| entry.deadline() == Some(deadline))
 }

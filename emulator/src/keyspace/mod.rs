@@ -10,6 +10,7 @@ mod expires;
 mod hash;
 mod random;
 mod set;
+mod text;
 mod value;
 mod zset;
 
@@ -18,6 +19,7 @@ pub use event::{Class, Classes, Event, Events};
 pub use hash::Hash;
 pub use random::Random;
 pub use set::Set;
+pub use text::Text;
 pub use value::{Kind, List, Value};
 pub use zset::ZSet;
 
@@ -33,18 +35,21 @@ use expires::Expires;
 /// A hasher with a fixed seed: iteration order depends on nothing but what was done.
 pub(crate) type Hasher = foldhash::fast::FixedState;
 
-type Dict = IndexMap<Bytes, Entry, Hasher>;
+type Dict = IndexMap<Text, Entry, Hasher>;
 
 #[derive(Clone, Debug)]
 struct Entry {
     value: Value,
-    /// Absolute, in milliseconds since the Unix epoch.
-    deadline: Option<i64>,
+    /// Absolute, in milliseconds since the Unix epoch; [`NEVER`] if there is none.
+    until: i64,
     /// Where it does not follow from the value: Redis never goes back to a more compact one.
     encoding: Option<Encoding>,
     /// When a command last asked for the value.
     accessed: Timestamp,
 }
+
+/// No deadline of a key: one that has always been over would have removed it.
+const NEVER: i64 = i64::MIN;
 
 /// A value with all that belongs to it, on its way to another key.
 pub struct Content(Entry);
@@ -129,7 +134,7 @@ impl Keyspace {
 
     /// The nearest deadline after `after` (milliseconds since the Unix epoch), in any database.
     pub fn next_deadline(&self, after: i64) -> Option<i64> {
-        let deadlines = self.dicts.iter().flat_map(Dict::values).filter_map(|entry| entry.deadline);
+        let deadlines = self.dicts.iter().flat_map(Dict::values).filter_map(Entry::deadline);
         deadlines.filter(|&deadline| deadline > after).min()
     }
 
@@ -141,13 +146,13 @@ impl Keyspace {
     /// A live key as one line of readable text, with what is left of its time.
     pub fn describe(&self, db: usize, key: &[u8], now: Timestamp) -> Option<String> {
         let entry = self.dicts[db].get(key).filter(|entry| !entry.is_expired(now))?;
-        let left = entry.deadline.map(|deadline| format!(" ({} ms left)", deadline - now.millis()));
+        let left = entry.deadline().map(|deadline| format!(" ({} ms left)", deadline - now.millis()));
         Some(format!("{} = {}{}", key.escape_ascii(), entry.value, left.unwrap_or_default()))
     }
 
     /// A database as readable text: one line a key, sorted by key.
     pub fn dump(&self, db: usize, now: Timestamp) -> String {
-        let mut keys: Vec<&Bytes> = self.dicts[db].keys().collect();
+        let mut keys: Vec<&Text> = self.dicts[db].keys().collect();
         keys.sort_unstable();
         keys.into_iter().filter_map(|key| self.describe(db, key, now)).map(|line| line + "\n").collect()
     }
@@ -264,7 +269,7 @@ impl<'a> Db<'a> {
 
     /// The deadline of a live key: outer `None` without the key, inner `None` without a deadline.
     pub fn deadline(&mut self, key: &[u8]) -> Option<Option<i64>> {
-        self.ask(key, |entry| entry.deadline)
+        self.ask(key, Entry::deadline)
     }
 
     /// The kind of a live key's value, as `TYPE` tells it.
@@ -305,7 +310,7 @@ impl<'a> Db<'a> {
     /// # Errors
     /// `WRONGTYPE` if the key holds another kind.
     pub fn edit_or_create<T: Kind>(self, key: &[u8]) -> Result<Edit<'a, T>, Error> {
-        let edit = self.edit_with(key, Some(T::empty))?;
+        let edit = self.edit_with(key, Some(|| T::default().into()))?;
         Ok(edit.expect("what is missing was created"))
     }
 
@@ -319,7 +324,7 @@ impl<'a> Db<'a> {
             (None, Some(empty)) => {
                 let entry = Entry::new(empty(), None, self.now);
                 self.events.appear(self.index, key);
-                self.dict.insert_full(Bytes::copy_from_slice(key), entry).0
+                self.dict.insert_full(key.into(), entry).0
             }
             (None, None) => return Ok(None),
         };
@@ -339,7 +344,7 @@ impl<'a> Db<'a> {
         let deadline = match expiry {
             Expiry::Never => None,
             Expiry::At(deadline) => Some(deadline),
-            Expiry::Keep => self.find(key).and_then(|idx| self.dict[idx].deadline),
+            Expiry::Keep => self.find(key).and_then(|idx| self.dict[idx].deadline()),
         };
         self.footprint.key(Access::Write, self.index, key, deadline);
         let entry = Entry::new(value, deadline, self.now);
@@ -355,7 +360,7 @@ impl<'a> Db<'a> {
             }
             None => {
                 self.events.appear(self.index, key);
-                self.dict.insert_full(Bytes::copy_from_slice(key), entry).0
+                self.dict.insert_full(key.into(), entry).0
             }
         };
         self.note_deadline(idx);
@@ -381,7 +386,7 @@ impl<'a> Db<'a> {
             "del"
         } else {
             self.footprint.key(Access::Write, self.index, key, deadline);
-            self.dict[idx].deadline = deadline;
+            self.dict[idx].until = deadline.unwrap_or(NEVER);
             self.note_deadline(idx);
             if deadline.is_some() { "expire" } else { "persist" }
         };
@@ -408,9 +413,9 @@ impl<'a> Db<'a> {
     /// Puts a value with all that belongs to it under a key, whatever the key held. It has not been there before.
     pub fn put(&mut self, key: &[u8], Content(entry): Content) {
         self.remove(key);
-        self.footprint.key(Access::Write, self.index, key, entry.deadline);
+        self.footprint.key(Access::Write, self.index, key, entry.deadline());
         self.events.appear(self.index, key);
-        let (idx, _) = self.dict.insert_full(Bytes::copy_from_slice(key), entry);
+        let (idx, _) = self.dict.insert_full(key.into(), entry);
         self.note_deadline(idx);
     }
 
@@ -427,7 +432,7 @@ impl<'a> Db<'a> {
         while !self.dict.is_empty() {
             let len = self.dict.len();
             let idx = self.random().index(len);
-            let key = self.dict.get_index(idx).map(|(key, _)| key.clone())?;
+            let key = self.dict.get_index(idx).map(|(key, _)| key.to_bytes())?;
             if self.find(&key).is_some() {
                 return Some(key);
             }
@@ -438,11 +443,11 @@ impl<'a> Db<'a> {
     /// The keys, expired ones too, at these places of [`Db::keys`].
     pub fn keys_at(&mut self, places: std::ops::Range<usize>) -> Vec<Bytes> {
         self.footprint.database(Access::Read, self.index);
-        self.dict.get_range(places).into_iter().flat_map(|keys| keys.keys()).cloned().collect()
+        self.dict.get_range(places).into_iter().flat_map(|keys| keys.keys()).map(Text::to_bytes).collect()
     }
 
     /// The live keys, in the order of insertion (but a removal moves the last key into the gap).
-    pub fn keys(&mut self) -> impl Iterator<Item = &Bytes> {
+    pub fn keys(&mut self) -> impl Iterator<Item = &Text> {
         self.footprint.database(Access::Read, self.index);
         let now = self.now;
         self.dict.iter().filter(move |(_, entry)| !entry.is_expired(now)).map(|(key, _)| key)
@@ -482,7 +487,7 @@ impl<'a> Db<'a> {
 
     fn note_deadline(&mut self, idx: usize) {
         let (key, entry) = self.dict.get_index(idx).expect("the caller has just found it");
-        if let Some(deadline) = entry.deadline {
+        if let Some(deadline) = entry.deadline() {
             self.expires.push(self.index, key, deadline);
         }
     }
@@ -491,7 +496,7 @@ impl<'a> Db<'a> {
     /// gone already, and the deadline in the footprint says when.
     fn find(&mut self, key: &[u8]) -> Option<usize> {
         let idx = self.dict.get_index_of(key);
-        let deadline = idx.and_then(|idx| self.dict[idx].deadline);
+        let deadline = idx.and_then(|idx| self.dict[idx].deadline());
         self.footprint.key(Access::Read, self.index, key, deadline);
         let idx = idx?;
         if self.dict[idx].is_expired(self.now) {
@@ -505,7 +510,11 @@ impl<'a> Db<'a> {
 
 impl Entry {
     fn new(value: Value, deadline: Option<i64>, now: Timestamp) -> Entry {
-        Entry { value, deadline, encoding: None, accessed: now }
+        Entry { value, until: deadline.unwrap_or(NEVER), encoding: None, accessed: now }
+    }
+
+    fn deadline(&self) -> Option<i64> {
+        (self.until != NEVER).then_some(self.until)
     }
 
     fn encoding(&self) -> Encoding {
@@ -513,7 +522,7 @@ impl Entry {
     }
 
     fn is_expired(&self, now: Timestamp) -> bool {
-        self.deadline.is_some_and(|deadline| now.millis() > deadline)
+        self.until != NEVER && now.millis() > self.until
     }
 }
 
@@ -537,7 +546,7 @@ impl<T: Kind> Edit<'_, T> {
     pub fn write(&mut self) -> &mut T {
         self.has_written = true;
         let (key, entry) = self.db.dict.get_index_mut(self.idx).expect("an edit holds the key in place");
-        self.db.footprint.key(Access::Write, self.db.index, key, entry.deadline);
+        self.db.footprint.key(Access::Write, self.db.index, key, entry.deadline());
         T::of_mut(&mut entry.value).expect("the kind was checked when the edit began")
     }
 

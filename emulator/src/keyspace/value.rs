@@ -5,25 +5,25 @@ use std::fmt;
 
 use bytes::Bytes;
 
-use super::{Hash, Set, ZSet};
+use super::{Hash, Set, Text, ZSet};
 use crate::reply::format_double;
 
 /// A list: its head is the front.
 pub type List = VecDeque<Bytes>;
 
-/// A value of any kind.
+/// A value of any kind. Most are strings, so it is as small as one.
 #[derive(Clone, Debug)]
 pub enum Value {
     /// A string.
-    String(Bytes),
+    String(Text),
     /// A list.
-    List(List),
+    List(Box<List>),
     /// A set.
-    Set(Set),
+    Set(Box<Set>),
     /// A hash.
-    Hash(Hash),
+    Hash(Box<Hash>),
     /// A sorted set.
-    ZSet(ZSet),
+    ZSet(Box<ZSet>),
 }
 
 impl Value {
@@ -40,9 +40,7 @@ impl Value {
 }
 
 /// A Rust type that one kind of value is.
-pub trait Kind: Sized {
-    /// An empty value of this kind.
-    fn empty() -> Value;
+pub trait Kind: Default + Into<Value> {
     /// The value, if it is of this kind.
     fn of(value: &Value) -> Option<&Self>;
     /// The value, if it is of this kind.
@@ -52,11 +50,14 @@ pub trait Kind: Sized {
 }
 
 macro_rules! kind {
-    ($type:ty, $variant:ident, $is_empty:expr) => {
-        impl Kind for $type {
-            fn empty() -> Value {
-                Value::$variant(<$type>::default())
+    ($type:ty, $variant:ident, $keep:expr, $is_empty:expr) => {
+        impl From<$type> for Value {
+            fn from(inner: $type) -> Value {
+                Value::$variant($keep(inner))
             }
+        }
+
+        impl Kind for $type {
             fn of(value: &Value) -> Option<&Self> {
                 if let Value::$variant(inner) = value { Some(inner) } else { None }
             }
@@ -71,11 +72,11 @@ macro_rules! kind {
     };
 }
 
-kind!(Bytes, String, |_| false);
-kind!(List, List, |list| list.is_empty());
-kind!(Set, Set, |set| set.is_empty());
-kind!(Hash, Hash, |hash| hash.is_empty());
-kind!(ZSet, ZSet, |zset| zset.len() == 0);
+kind!(Text, String, std::convert::identity, |_| false);
+kind!(List, List, Box::new, |list| list.is_empty());
+kind!(Set, Set, Box::new, |set| set.is_empty());
+kind!(Hash, Hash, Box::new, |hash| hash.is_empty());
+kind!(ZSet, ZSet, Box::new, |zset| zset.len() == 0);
 
 /// `"text"`, `[item, item]`, `{member, member}`, `{field: value}`, `[member score]`: for people, not for programs.
 impl fmt::Display for Value {

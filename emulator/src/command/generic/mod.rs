@@ -120,7 +120,7 @@ fn exists(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 /// `KEYS pattern`
 fn keys(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let mut db = ctx.db();
-    Ok(Reply::Array(db.keys().filter(|key| glob::selects(argv[1], key)).cloned().map(Reply::Bulk).collect()))
+    Ok(Reply::Array(db.keys().filter(|key| glob::selects(argv[1], key)).map(Reply::bulk).collect()))
 }
 
 /// `MOVE key db`

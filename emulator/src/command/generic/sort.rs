@@ -51,7 +51,7 @@ pub(super) fn sort(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let len = list.len();
     let mut db = ctx.db();
     if len > 0 {
-        db.insert(destination, Value::List(list), Expiry::Never);
+        db.insert(destination, list.into(), Expiry::Never);
         db.notify(Class::List, "sortstore", destination);
     } else if db.remove(destination) {
         db.notify(Class::Generic, "del", destination);
@@ -209,7 +209,7 @@ fn follow(db: &mut Db<'_>, pattern: &[u8], item: &Bytes) -> Option<Bytes> {
         None => (behind, None),
     };
     match (db.lookup(&[before, item, behind].concat())?, field) {
-        (Value::String(text), None) => Some(text.clone()),
+        (Value::String(text), None) => Some(text.to_bytes()),
         (Value::Hash(hash), Some(field)) => hash.get(field).cloned(),
         _ => None,
     }

@@ -115,7 +115,7 @@ fn populate(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
         }
         let mut db = ctx.db();
         if !db.contains(key.as_bytes()) {
-            db.insert(key.as_bytes(), Value::String(value.into()), Expiry::Never);
+            db.insert(key.as_bytes(), Value::String((&value[..]).into()), Expiry::Never);
         }
     }
     Ok(Reply::OK)

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::super::{Argv, Ctx, Outcome, integer_within, is_word};
 use super::members;
 use crate::error::{self, Error};
-use crate::keyspace::{Class, Expiry, Set, Value};
+use crate::keyspace::{Class, Expiry, Set};
 use crate::reply::Reply;
 
 /// What is made of sets; a missing key is an empty one.
@@ -24,7 +24,7 @@ pub(super) fn store(ctx: &mut Ctx<'_>, argv: &Argv<'_>, combine: Combine) -> Out
     let event = ctx.row.name;
     let mut db = ctx.db();
     if len > 0 {
-        db.insert(argv[1], Value::Set(result), Expiry::Never);
+        db.insert(argv[1], result.into(), Expiry::Never);
         db.notify(Class::Set, event, argv[1]);
     } else if db.remove(argv[1]) {
         db.notify(Class::Generic, "del", argv[1]);

@@ -162,7 +162,7 @@ fn parse(
     let inputs = keys.iter().map(|key| {
         let zset = match db.lookup(key) {
             None => ZSet::default(),
-            Some(Value::ZSet(zset)) => zset.clone(),
+            Some(Value::ZSet(zset)) => (**zset).clone(),
             Some(Value::Set(set)) => ZSet::of(set.iter().map(|member| (member, 1.0))),
             Some(_) => return Err(error::WRONG_TYPE),
         };

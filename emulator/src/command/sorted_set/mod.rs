@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 use super::Flag::{Blocking, DenyOom, Fast, MovableKeys, NoScript, ReadOnly, Write};
 use super::{Ctx, KeySpec, Row, pairs};
-use crate::keyspace::{Class, Expiry, Value, ZSet};
+use crate::keyspace::{Class, Expiry, ZSet};
 use crate::reply::Reply;
 
 use blocking::{bzmpop, bzpopmax, bzpopmin};
@@ -114,7 +114,7 @@ fn store(ctx: &mut Ctx<'_>, key: &[u8], zset: ZSet) -> Reply {
     let (len, event) = (zset.len(), ctx.row.name);
     let mut db = ctx.db();
     if len > 0 {
-        db.insert(key, Value::ZSet(zset), Expiry::Never);
+        db.insert(key, zset.into(), Expiry::Never);
         db.notify(Class::ZSet, event, key);
     } else if db.remove(key) {
         db.notify(Class::Generic, "del", key);

@@ -13,7 +13,7 @@ pub(super) fn lcs(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let mut db = ctx.db();
     let texts = [argv[1], argv[2]].map(|key| match db.lookup(key) {
         None => Ok(Bytes::new()),
-        Some(Value::String(text)) => Ok(text.clone()),
+        Some(Value::String(text)) => Ok(text.to_bytes()),
         Some(_) => Err(error::LCS_NOT_STRINGS),
     });
     let [a, b] = texts;

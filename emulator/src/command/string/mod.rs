@@ -5,12 +5,10 @@ mod number;
 mod part;
 mod set;
 
-use bytes::Bytes;
-
 use super::Flag::{DenyOom, Fast, ReadOnly, Write};
 use super::{Argv, Ctx, FindKeys, KeySpec, Outcome, Row, integer, is_word};
 use crate::error::{self, Error};
-use crate::keyspace::{Class, Db, Expiry, Value};
+use crate::keyspace::{Class, Db, Expiry, Text, Value};
 use crate::reply::Reply;
 
 use lcs::lcs;
@@ -64,7 +62,7 @@ pub(super) const ROWS: &[Row] = &[
 ];
 
 fn string(bytes: &[u8]) -> Value {
-    Value::String(Bytes::copy_from_slice(bytes))
+    Value::String(bytes.into())
 }
 
 /// Sets a key to a string, and tells those who listen.
@@ -78,7 +76,7 @@ fn put(db: &mut Db<'_>, key: &[u8], bytes: &[u8], expiry: Expiry) {
 
 /// `GET key`
 fn get(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    Ok(Reply::bulk_or_nil(ctx.db().reading().lookup_as::<Bytes>(argv[1])?.cloned()))
+    Ok(Reply::bulk_or_nil(ctx.db().reading().lookup_as::<Text>(argv[1])?.map(Text::to_bytes)))
 }
 
 /// `GETDEL key`
@@ -134,7 +132,7 @@ fn getset(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 fn mget(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let mut db = ctx.db();
     let values = argv[1..].iter().map(|key| match db.lookup(key) {
-        Some(Value::String(bytes)) => Reply::Bulk(bytes.clone()),
+        Some(Value::String(text)) => Reply::Bulk(text.to_bytes()),
         _ => Reply::Nil,
     });
     Ok(Reply::Array(values.collect()))

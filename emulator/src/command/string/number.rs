@@ -1,18 +1,16 @@
 //! Strings that are numbers.
 
-use bytes::Bytes;
-
 use super::super::{Argv, Ctx, Outcome, integer};
 use super::string;
 use crate::error;
-use crate::keyspace::{Class, Encoding, Expiry};
+use crate::keyspace::{Class, Encoding, Expiry, Text};
 use crate::long_double::LongDouble;
 use crate::reply::Reply;
 
 /// `INCR key`, `DECR key`, `INCRBY key increment`: a missing key counts from 0
 pub(super) fn add(ctx: &mut Ctx<'_>, key: &[u8], increment: i64) -> Outcome {
     let mut db = ctx.db();
-    let current = db.lookup_as::<Bytes>(key)?.map_or(Ok(0), |digits| integer(digits))?;
+    let current = db.lookup_as::<Text>(key)?.map_or(Ok(0), |digits| integer(digits))?;
     let sum = current.checked_add(increment).ok_or(error::OVERFLOW)?;
     db.insert(key, string(sum.to_string().as_bytes()), Expiry::Keep);
     db.notify(Class::String, "incrby", key);
@@ -28,7 +26,7 @@ pub(super) fn decrby(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 /// `INCRBYFLOAT key increment`
 pub(super) fn incrbyfloat(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let mut db = ctx.db();
-    let digits = db.lookup_as::<Bytes>(argv[1])?.map_or(&b"0"[..], |digits| digits);
+    let digits = db.lookup_as::<Text>(argv[1])?.map_or(&b"0"[..], |digits| digits);
     let current = LongDouble::parse(digits).ok_or(error::NOT_A_FLOAT)?;
     let increment = LongDouble::parse(argv[2]).ok_or(error::NOT_A_FLOAT)?;
     let sum = current.plus(&increment);

@@ -5,7 +5,7 @@ use bytes::{Bytes, BytesMut};
 use super::super::{Argv, Ctx, Outcome, integer};
 use super::string;
 use crate::error::{self, Error};
-use crate::keyspace::{Class, Expiry};
+use crate::keyspace::{Class, Expiry, Text};
 use crate::reply::Reply;
 
 /// Longest string, in bytes (Redis: `proto-max-bulk-len`).
@@ -14,7 +14,7 @@ pub(super) const STRING_BYTES_MAX: usize = 512 * 1024 * 1024;
 /// `APPEND key value`
 pub(super) fn append(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let mut db = ctx.db();
-    let end = match db.lookup_as::<Bytes>(argv[1])?.map(Bytes::len) {
+    let end = match db.lookup_as::<Text>(argv[1])?.map(|text| text.len()) {
         Some(len) => overwrite(ctx, argv[1], len, argv[2])?,
         None => {
             db.insert(argv[1], string(argv[2]), Expiry::Never);
@@ -28,7 +28,7 @@ pub(super) fn append(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 /// `SETRANGE key offset value`
 pub(super) fn setrange(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let offset = usize::try_from(integer(argv[2])?).map_err(|_| error::OFFSET_OUT_OF_RANGE)?;
-    let len = ctx.db().lookup_as::<Bytes>(argv[1])?.map_or(0, Bytes::len);
+    let len = ctx.db().lookup_as::<Text>(argv[1])?.map_or(0, |text| text.len());
     if argv[3].is_empty() {
         return Ok(Reply::count(len));
     }
@@ -43,12 +43,12 @@ fn overwrite(ctx: &mut Ctx<'_>, key: &[u8], offset: usize, bytes: &[u8]) -> Resu
     if end > STRING_BYTES_MAX {
         return Err(error::STRING_TOO_LONG);
     }
-    let mut edit = ctx.db().edit_or_create::<Bytes>(key)?;
+    let mut edit = ctx.db().edit_or_create::<Text>(key)?;
     let value = edit.write();
-    let mut longer = BytesMut::from(std::mem::take(value));
+    let mut longer = BytesMut::from(Bytes::from(std::mem::take(value)));
     longer.resize(longer.len().max(end), 0);
     longer[offset..end].copy_from_slice(bytes);
-    *value = longer.freeze();
+    *value = longer.freeze().into();
     Ok(value.len())
 }
 
@@ -56,7 +56,7 @@ fn overwrite(ctx: &mut Ctx<'_>, key: &[u8], offset: usize, bytes: &[u8]) -> Resu
 pub(super) fn getrange(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let (start, end) = (integer(argv[2])?, integer(argv[3])?);
     let mut db = ctx.db();
-    let value = db.lookup_as::<Bytes>(argv[1])?.cloned().unwrap_or_default();
+    let value = db.lookup_as::<Text>(argv[1])?.map(Text::to_bytes).unwrap_or_default();
     let len = value.len() as i64;
     let from_front = |position: i64| if position < 0 { (len + position).max(0) } else { position };
     let range = from_front(start)..(from_front(end).min(len - 1) + 1);
@@ -70,5 +70,5 @@ pub(super) fn getrange(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 
 /// `STRLEN key`
 pub(super) fn strlen(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    Ok(Reply::count(ctx.db().lookup_as::<Bytes>(argv[1])?.map_or(0, Bytes::len)))
+    Ok(Reply::count(ctx.db().lookup_as::<Text>(argv[1])?.map_or(0, |text| text.len())))
 }
