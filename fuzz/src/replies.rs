@@ -28,11 +28,20 @@ fn skip(bytes: &[u8]) -> Option<&[u8]> {
         b'_' => text.is_empty().then_some(rest),
         b'$' if text == b"-1" => Some(rest),
         b'*' if text == b"-1" => Some(rest),
+        b'(' => {
+            let digits = text.strip_prefix(b"-").unwrap_or(text);
+            (!digits.is_empty() && digits.iter().all(u8::is_ascii_digit)).then_some(rest)
+        }
+        b'=' => {
+            let (body, rest) = rest.split_at_checked(usize::try_from(number()?).ok()?)?;
+            let rest = rest.strip_prefix(b"\r\n")?;
+            (body.get(3) == Some(&b':')).then_some(rest)
+        }
         b'$' => {
             let (_, rest) = rest.split_at_checked(usize::try_from(number()?).ok()?)?;
             rest.strip_prefix(b"\r\n")
         }
-        b'*' | b'~' => (0..u64::try_from(number()?).ok()?).try_fold(rest, |rest, _| skip(rest)),
+        b'*' | b'~' | b'>' => (0..u64::try_from(number()?).ok()?).try_fold(rest, |rest, _| skip(rest)),
         b'%' => (0..u64::try_from(number()?).ok()?.checked_mul(2)?).try_fold(rest, |rest, _| skip(rest)),
         _ => None,
     }
