@@ -3,7 +3,7 @@
 //! Transcripts (`data/*.txt`) hold what the real server answered, so that they mean something without one; with one, both
 //! are asked again and compared byte by byte. `UPDATE_EXPECT=1` writes the real server's answers into the files.
 
-mod wire;
+pub mod wire;
 mod transcript;
 mod table;
 mod introspection;
@@ -36,6 +36,8 @@ transcripts! {
     client
     config
     connection
+    events
+    events_collections
     expiry
     functions
     hash

@@ -4,6 +4,9 @@ use std::sync::{Mutex, PoisonError};
 
 use emulator::command::GROUPS;
 
+use crate::conformance::wire::{Peer as _, Real, Wire, parse};
+use crate::redis_server;
+
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md");
 
 /// Compares the lines between two marks, which the README hides from its reader. With `UPDATE_EXPECT` set they are written
@@ -37,6 +40,26 @@ fn the_command_list_is_the_table() {
         list += &format!("| {} | {} |\n", group.name, names.join(" · "));
     }
     check("commands", &list);
+}
+
+/// The commands of the real server that are not here.
+#[test]
+fn what_is_left_out() {
+    let Some(server) = redis_server::borrow() else { return };
+    let reply = Real::over(server.connect()).call(&["COMMAND", "LIST"]);
+    let Some((Wire::Items(_, names), _)) = parse(&reply) else { panic!("not a list: {reply:?}") };
+    let names = names.into_iter().map(|name| name.to_string().trim_matches('"').to_uppercase());
+    let is_missing = |name: &String| match name.split_once('|') {
+        // That its subcommands are missing goes without saying.
+        Some((container, _)) => {
+            let row = emulator::command::lookup(container.as_bytes()).map(|(row, _)| row);
+            row.is_some_and(|row| row.subcommands.iter().all(|own| !own.name.eq_ignore_ascii_case(name)))
+        }
+        None => emulator::command::lookup(name.as_bytes()).is_none(),
+    };
+    let mut missing: Vec<String> = names.filter(is_missing).collect();
+    missing.sort();
+    check("left out", &format!("{}\n", missing.join(" · ")));
 }
 
 #[test]

@@ -121,3 +121,98 @@ async fn a_subscriber_that_never_reads_is_disconnected() {
     }
     assert!(sent >= 31, "disconnected after {sent} MiB");
 }
+
+#[tokio::test]
+async fn a_list_that_is_waited_for_at_every_door() {
+    let emulator = Emulator::new();
+    let server = emulator.listen("127.0.0.1:0").await.unwrap();
+    let client = redis::Client::open(server.url()).unwrap();
+    let mut tcp = client.get_multiplexed_async_connection().await.unwrap();
+    let mut direct = emulator.connection();
+    let mut stream = emulator.stream();
+    let mut pusher = emulator.connection();
+
+    let waiting = tokio::spawn(async move { direct.blpop::<_, (String, i64)>("l", 0.0).await });
+    tokio::task::yield_now().await;
+    stream.write_all(b"BLPOP l 0\r\n").await.unwrap();
+    assert_eq!(pusher.rpush::<_, _, i64>("l", &[1, 2]).await.unwrap(), 2);
+    assert_eq!(waiting.await.unwrap().unwrap(), ("l".to_string(), 1), "first come, first served");
+    let mut reply = [0; 18];
+    stream.read_exact(&mut reply).await.unwrap();
+    assert_eq!(&reply, b"*2\r\n$1\r\nl\r\n$1\r\n2\r\n");
+
+    let waiting = tokio::spawn(async move { tcp.blpop::<_, (String, i64)>("l", 0.0).await });
+    until_blocked(&mut pusher, 1).await;
+    () = pusher.rpush("l", 3).await.unwrap();
+    assert_eq!(waiting.await.unwrap().unwrap(), ("l".to_string(), 3));
+}
+
+/// Returns once so many clients wait.
+async fn until_blocked(connection: &mut emulator::DirectConnection, count: usize) {
+    loop {
+        let info: String = redis::cmd("INFO").arg("clients").query_async(connection).await.unwrap();
+        if info.contains(&format!("blocked_clients:{count}\r\n")) {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_is_gone_takes_nothing() {
+    let emulator = Emulator::new();
+    let server = emulator.listen("127.0.0.1:0").await.unwrap();
+    let mut connection = emulator.connection();
+    let mut gone = tokio::net::TcpStream::connect(server.addr()).await.unwrap();
+    gone.write_all(b"BLPOP l 0\r\n").await.unwrap();
+    until_blocked(&mut connection, 1).await;
+    drop(gone);
+    until_blocked(&mut connection, 0).await;
+    () = connection.rpush("l", 1).await.unwrap();
+    assert_eq!(connection.lrange::<_, Vec<i64>>("l", 0, -1).await.unwrap(), [1]);
+}
+
+#[tokio::test]
+async fn timeouts_come_with_the_manual_clock() {
+    let clock = Clock::manual();
+    let emulator = Emulator::with_clock(clock.clone());
+    let mut connection = emulator.connection();
+    let waiting = tokio::spawn(async move { connection.blpop::<_, Option<(String, i64)>>("l", 1.5).await });
+    tokio::task::yield_now().await;
+    clock.advance(Duration::from_millis(1_499));
+    tokio::task::yield_now().await;
+    assert!(!waiting.is_finished());
+    clock.advance(Duration::from_millis(1));
+    assert_eq!(waiting.await.unwrap().unwrap(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn timeouts_come_with_tokios_clock_at_every_door() {
+    let emulator = Emulator::with_clock(Clock::tokio());
+    let started = tokio::time::Instant::now();
+    assert_eq!(emulator.connection().blpop::<_, Option<(String, i64)>>("l", 60.0).await.unwrap(), None);
+    let mut stream = emulator.stream();
+    stream.write_all(b"BZPOPMIN z 60\r\n").await.unwrap();
+    let mut reply = [0; 5];
+    stream.read_exact(&mut reply).await.unwrap();
+    assert_eq!(&reply, b"*-1\r\n");
+    assert_eq!(started.elapsed().as_secs(), 120);
+}
+
+#[tokio::test]
+async fn what_expires_is_told_without_any_command() {
+    let clock = Clock::manual();
+    let emulator = Emulator::with_clock(clock.clone());
+    let mut connection = emulator.connection();
+    connection.execute(&[b"CONFIG", b"SET", b"notify-keyspace-events", b"Ex"]);
+    connection.execute(&[b"SET", b"k", b"v", b"PX", b"5"]);
+    let mut listener = emulator.connection();
+    listener.execute(&[b"SUBSCRIBE", b"__keyevent@0__:expired"]);
+    let listening = tokio::spawn(async move { listener.message().await });
+    tokio::task::yield_now().await;
+    clock.advance(Duration::from_millis(5));
+    tokio::task::yield_now().await;
+    assert!(!listening.is_finished(), "at the deadline the key is still there");
+    clock.advance(Duration::from_millis(1));
+    assert_eq!(words(&listening.await.unwrap()), ["message", "__keyevent@0__:expired", "k"]);
+}

@@ -276,6 +276,15 @@ impl Engine {
         Some(blocked)
     }
 
+    /// Exchanges two databases. Who waits for a key that comes with it is served.
+    pub(crate) fn swap(&mut self, a: usize, b: usize) {
+        self.keyspace.swap(a, b);
+        for db in [a, b] {
+            let awaited = self.waiting.keys(db).cloned().map(|key| (db, key));
+            self.keyspace.events.appeared.extend(awaited);
+        }
+    }
+
     /// Ends `CLIENT PAUSE`: what was held back runs now.
     pub(crate) fn unpause(&mut self) {
         self.pause = None;

@@ -10,6 +10,7 @@
 //! sorted> SMEMBERS k        from a connection of that name, and the order of the reply does not matter
 //! c?> BLPOP k 0             a command that is not answered yet,
 //! c<                        and what the connection is sent next: a late reply, or a message
+//! c<<                       everything that it has been sent meanwhile
 //! raw> "PING\r\n"           bytes as they are; all replies follow, and (closed) if the connection was closed
 //! PONG
 //! emulator> CLIENT ID       not on the real server: a documented exception
@@ -47,6 +48,7 @@ enum Action {
     Command { client: String, argv: Vec<Vec<u8>> },
     Send { client: String, argv: Vec<Vec<u8>> },
     Receive { client: String },
+    ReceiveAll { client: String },
 }
 
 /// What one step was answered: several replies to raw bytes, none if there was nothing to answer or if it did not run.
@@ -107,6 +109,7 @@ impl Transcript {
                     clients.entry(client).or_insert_with(|| Emulated::open(&emulator)).send(&request(argv));
                 }
                 Action::Receive { client } => given = next(clients.get_mut(client.as_str())),
+                Action::ReceiveAll { client } => given = all(clients.get_mut(client.as_str())),
                 Action::Command { client, argv } => {
                     let connect = || Emulated::open(&emulator);
                     let name = if step.is_exception() { "" } else { client };
@@ -137,6 +140,7 @@ impl Transcript {
                     connect().call(&["PING"]);
                 }
                 Action::Receive { client } => given = next(clients.get_mut(client.as_str())),
+                Action::ReceiveAll { client } => given = all(clients.get_mut(client.as_str())),
                 Action::Command { .. } if step.is_exception() => {}
                 Action::Command { client, argv } => {
                     given = answer(clients.entry(client).or_insert_with(connect), client, argv, connect);
@@ -210,6 +214,11 @@ fn action(line: &str) -> Option<Action> {
         let millis = millis.unwrap_or_else(|| panic!("{line:?}: time is written as 5ms"));
         return Some(Action::Advance(Duration::from_millis(millis)));
     }
+    if let Some(client) = line.strip_suffix("<<")
+        && client.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    {
+        return Some(Action::ReceiveAll { client: client.into() });
+    }
     if let Some(client) = line.strip_suffix('<')
         && client.bytes().all(|byte| byte.is_ascii_alphanumeric())
     {
@@ -273,6 +282,14 @@ fn sort(reply: &[u8]) -> Vec<u8> {
 fn next(peer: Option<&mut impl Peer>) -> Answer {
     let peer = peer.expect("a connection has sent something before it receives");
     vec![peer.receive().map_or_else(|| b"+(closed)\r\n".into(), |message| mask(&message))]
+}
+
+/// What a connection has been sent before it is answered once more.
+fn all(peer: Option<&mut impl Peer>) -> Answer {
+    let peer = peer.expect("a connection has sent something before it receives");
+    peer.send(&request(&["PING", SENTINEL[1]]));
+    let is_message = |message: &Vec<u8>| !message.ends_with(b"that was all\r\n");
+    std::iter::from_fn(|| peer.receive()).take_while(is_message).map(|message| mask(&message)).collect()
 }
 
 /// Hides the number of the connection, which HELLO tells and which depends on what ran before.

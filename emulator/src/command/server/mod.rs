@@ -90,7 +90,7 @@ fn swapdb(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let (Some(first), Some(second)) = (known(first), known(second)) else {
         return Err(error::DB_OUT_OF_RANGE);
     };
-    ctx.engine.keyspace.swap(first, second);
+    ctx.engine.swap(first, second);
     Ok(Reply::OK)
 }
 

@@ -158,7 +158,7 @@ fn parse(
         .ok()
         .and_then(|numkeys| args[1..].split_at_checked(numkeys))
         .ok_or(error::SYNTAX)?;
-    let mut db = ctx.db();
+    let mut db = ctx.db().reading();
     let inputs = keys.iter().map(|key| {
         let zset = match db.lookup(key) {
             None => ZSet::default(),

@@ -123,7 +123,7 @@ impl Options {
             _ => (args[1], args[2]),
         };
         let range = Range::parse(self.by, min, max)?;
-        let mut db = ctx.db();
+        let mut db = ctx.db().reading();
         let Some(zset) = db.lookup_as::<ZSet>(args[0])? else { return Ok(Vec::new()) };
         let members = zset.range(range.ranks(zset, self.direction));
         Ok(match self.direction {
