@@ -26,7 +26,8 @@ pub struct Stats {
     /// The last commands that took long, the latest first.
     pub slow_log: VecDeque<Slow>,
     slow_logged: i64,
-    commands: IndexMap<&'static str, Calls, Hasher>,
+    /// By the address of the name, which is quicker to find than the name: that of a row of the command table is always the same.
+    commands: IndexMap<usize, (&'static str, Calls), Hasher>,
     errors: IndexMap<Bytes, u64, Hasher>,
 }
 
@@ -75,7 +76,7 @@ impl Stats {
     /// asked for.
     pub fn called(&mut self, name: &'static str, error: Option<&Error>, failures_before: u64) {
         self.calls += 1;
-        let calls = self.commands.entry(name).or_default();
+        let calls = self.calls_of(name);
         calls.calls += 1;
         calls.failed += u64::from(error.is_some());
         if let Some(error) = error.filter(|_| self.failures == failures_before) {
@@ -86,9 +87,13 @@ impl Stats {
     /// A command was refused; without a name if there is no such command.
     pub fn rejected(&mut self, name: Option<&'static str>, error: &Error) {
         if let Some(name) = name {
-            self.commands.entry(name).or_default().rejected += 1;
+            self.calls_of(name).rejected += 1;
         }
         self.failed(error);
+    }
+
+    fn calls_of(&mut self, name: &'static str) -> &mut Calls {
+        &mut self.commands.entry(name.as_ptr().addr()).or_insert((name, Calls::default())).1
     }
 
     fn failed(&mut self, error: &Error) {
@@ -103,12 +108,12 @@ impl Stats {
 
     /// Every command that was called, in the order of the first calls.
     pub fn commands(&self) -> impl Iterator<Item = (&'static str, &Calls)> {
-        self.commands.iter().map(|(&name, calls)| (name, calls))
+        self.commands.values().map(|(name, calls)| (*name, calls))
     }
 
     /// One command, if it was called.
     pub fn command(&self, name: &str) -> Option<&Calls> {
-        self.commands.get(name)
+        self.commands().find(|(own, _)| *own == name).map(|(_, calls)| calls)
     }
 
     /// Every error by its code, in order.

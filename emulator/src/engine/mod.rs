@@ -220,6 +220,9 @@ impl Engine {
 
     /// Hands out what is to be sent to others.
     pub(crate) fn deliver(&mut self) {
+        if self.mail.is_empty() {
+            return;
+        }
         for (slot, message) in std::mem::take(&mut self.mail) {
             let Some(client) = self.clients.get(slot) else { continue };
             client.send(message);
