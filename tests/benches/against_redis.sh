@@ -14,9 +14,11 @@ rounds=${1:-7}
 requests=${2:-100000}
 members=100000
 million_keys=1000000
+idle_connections=10000
 compare_and_delete="if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end"
 
 cargo build --release --quiet --package harness --bin lockstep
+ulimit -n "$(ulimit -Hn)"
 scratch=$(mktemp -d)
 servers=()
 finish() {
@@ -110,15 +112,36 @@ resident() {
     awk '/^VmRSS:/ { print $2 }' "/proc/$1/status"
 }
 
+connections() {
+    redis-cli -p "$1" info clients | awk -F: '/^connected_clients:/ { print $2 + 0 }'
+}
+
+# Resident memory that an idle connection to the server on port $1 with process $2 takes, in bytes; `-` if some are refused.
+connection_memory() {
+    local before after idlers tries=0
+    before=$(resident "$2")
+    redis-benchmark -p "$1" -c "$idle_connections" -I >/dev/null 2>&1 &
+    idlers=$!
+    while (($(connections "$1") < idle_connections && tries++ < 100)); do
+        sleep 0.1
+    done
+    after=$(resident "$2")
+    kill "$idlers"
+    ((tries < 100)) && echo $(((after - before) * 1024 / idle_connections)) || echo -
+}
+
 echo
 echo "resident memory       ours      redis"
-declare -A idle full
+declare -A idle connection full
 for server in ours redis; do
+    start "$server"
+    connection[$server]=$(connection_memory "$port" "$pid")
     start "$server"
     idle[$server]=$(resident "$pid")
     seq -f 'SET key:%07.0f value' "$million_keys" | redis-cli -p "$port" --pipe >/dev/null
     full[$server]=$(resident "$pid")
 done
 printf 'idle, KiB       %10d %10d\n' "${idle[ours]}" "${idle[redis]}"
-printf 'bytes a key     %10d %10d   (1,000,000 keys of 11 bytes with values of 5)\n' \
+printf 'a connection    %10s %10s   (bytes; %d idle ones)\n' "${connection[ours]}" "${connection[redis]}" "$idle_connections"
+printf 'a key           %10d %10d   (bytes; 1,000,000 keys of 11 bytes with values of 5)\n' \
     $(((full[ours] - idle[ours]) * 1024 / million_keys)) $(((full[redis] - idle[redis]) * 1024 / million_keys))
