@@ -58,6 +58,8 @@ pub use error::Error;
 pub use footprint::{Access, Footprint, Resource};
 pub use reply::Reply;
 pub use server::Server;
+#[cfg(unix)]
+pub use server::UnixServer;
 pub use stream::Stream;
 
 use engine::Engine;
@@ -149,6 +151,15 @@ impl Emulator {
     /// The address cannot be bound.
     pub async fn listen(&self, addr: impl ToSocketAddrs) -> io::Result<Server> {
         Server::bind(self.clone(), addr).await
+    }
+
+    /// Listens on a Unix socket at this path; one that is there already is replaced. Must run inside a tokio runtime with I/O and time.
+    ///
+    /// # Errors
+    /// The socket cannot be made there.
+    #[cfg(unix)]
+    pub fn listen_unix(&self, path: impl AsRef<std::path::Path>) -> io::Result<UnixServer> {
+        UnixServer::bind(self.clone(), path.as_ref())
     }
 
     /// Back to an empty server on this clock, as if just made. Much cheaper than a new one: the Lua state and what it has

@@ -425,6 +425,16 @@ mod tests {
     }
 
     #[test]
+    fn a_claim_takes_no_memory() {
+        let (mut decoder, mut input) = (Decoder::default(), BytesMut::new());
+        for claim in ["*1000000000\r\n", "$536870912\r\n"] {
+            input.extend_from_slice(claim.as_bytes());
+            assert_eq!(decoder.decode(&mut input), Ok(None));
+        }
+        assert!(decoder.argv.capacity() <= 64 && input.capacity() <= 1024);
+    }
+
+    #[test]
     fn lines_have_a_limit() {
         let mut input = BytesMut::from(&vec![b'a'; LINE_BYTES_MAX + 1][..]);
         assert_eq!(Decoder::default().decode(&mut input), Err(error::PROTOCOL_INLINE_TOO_BIG));

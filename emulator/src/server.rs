@@ -4,12 +4,18 @@ use std::future::poll_fn;
 use std::io;
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
+#[cfg(unix)]
+use std::os::unix::fs::FileTypeExt as _;
+#[cfg(unix)]
+use std::path::{Path, PathBuf};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf as _, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
-use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
+#[cfg(unix)]
+use tokio::net::UnixListener;
+use tokio::net::{TcpListener, ToSocketAddrs};
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::Emulator;
@@ -32,7 +38,14 @@ impl Server {
     pub(crate) async fn bind(emulator: Emulator, addr: impl ToSocketAddrs) -> io::Result<Server> {
         let listener = TcpListener::bind(addr).await?;
         let addr = listener.local_addr()?;
-        let accepting = tokio::spawn(accept(emulator, listener)).abort_handle();
+        let next = move |cx: &mut Context<'_>| {
+            let (socket, peer) = ready!(listener.poll_accept(cx))?;
+            // Without this, small replies wait for the client's acknowledgement of the one before.
+            _ = socket.set_nodelay(true);
+            let own = socket.local_addr().map_or_else(|_| String::new(), |own| own.to_string());
+            Poll::Ready(Ok((socket, [peer.to_string(), own])))
+        };
+        let accepting = tokio::spawn(accept(emulator, next)).abort_handle();
         Ok(Server { addr, accepting })
     }
 
@@ -53,14 +66,63 @@ impl Drop for Server {
     }
 }
 
-/// Owns the connections' tasks: aborting this one ends them too.
-async fn accept(emulator: Emulator, listener: TcpListener) {
+/// An emulator that listens on a Unix socket. Dropping it closes its connections and removes the socket.
+#[cfg(unix)]
+#[derive(Debug)]
+pub struct UnixServer {
+    path: PathBuf,
+    accepting: AbortHandle,
+}
+
+#[cfg(unix)]
+impl UnixServer {
+    pub(crate) fn bind(emulator: Emulator, path: &Path) -> io::Result<UnixServer> {
+        // What a server that was killed has left behind; as Redis does.
+        if std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket()) {
+            std::fs::remove_file(path)?;
+        }
+        let listener = UnixListener::bind(path)?;
+        let address = format!("{}:0", path.display());
+        let next = move |cx: &mut Context<'_>| {
+            let (socket, _) = ready!(listener.poll_accept(cx))?;
+            Poll::Ready(Ok((socket, [address.clone(), address.clone()])))
+        };
+        let accepting = tokio::spawn(accept(emulator, next)).abort_handle();
+        Ok(UnixServer { path: path.to_owned(), accepting })
+    }
+
+    /// What a Redis client is to connect to: `unix:///tmp/redis.sock`.
+    pub fn url(&self) -> String {
+        format!("unix://{}", self.path.display())
+    }
+}
+
+#[cfg(unix)]
+impl Drop for UnixServer {
+    fn drop(&mut self) {
+        self.accepting.abort();
+        _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Serves the sockets that `next` gives, with the addresses of both ends. Owns the connections' tasks: aborting this one ends them
+/// too.
+async fn accept<S>(
+    emulator: Emulator,
+    mut next: impl FnMut(&mut Context<'_>) -> Poll<io::Result<(S, [String; 2])>>,
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let mut connections = JoinSet::new();
     let mut driving = pin!(emulator.shared.clone().drive());
     loop {
         tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok((socket, _)) => _ = connections.spawn(serve(Connection::open(&emulator), socket)),
+            accepted = poll_fn(&mut next) => match accepted {
+                Ok((socket, addresses)) => {
+                    let connection = Connection::open(&emulator);
+                    connection.set_addresses(addresses);
+                    connections.spawn(serve(connection, socket));
+                }
                 // Out of descriptors, most often: those that close make room.
                 Err(_) => tokio::time::sleep(std::time::Duration::from_millis(10)).await,
             },
@@ -70,12 +132,7 @@ async fn accept(emulator: Emulator, listener: TcpListener) {
     }
 }
 
-async fn serve(mut connection: Connection, mut socket: TcpStream) {
-    // Without this, small replies wait for the client's acknowledgement of the one before.
-    _ = socket.set_nodelay(true);
-    let address =
-        |address: io::Result<SocketAddr>| address.map_or_else(|_| String::new(), |it| it.to_string());
-    connection.set_addresses([address(socket.peer_addr()), address(socket.local_addr())]);
+async fn serve(mut connection: Connection, mut socket: impl AsyncRead + AsyncWrite + Unpin) {
     let mut output = BytesMut::new();
     // An error is the client's affair: it has gone.
     _ = poll_fn(|cx| exchange(&mut connection, &mut socket, &mut output, cx)).await;

@@ -6,6 +6,8 @@ use std::time::Duration;
 use emulator::{Clock, Emulator};
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::{AsyncCommands as _, RedisResult};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 /// The same conversation through any door.
 async fn converse(connection: &mut (impl ConnectionLike + Send + Sync)) -> RedisResult<()> {
@@ -54,6 +56,58 @@ async fn tcp() {
     // Data outlives the server.
     drop(server);
     assert_eq!(emulator.get("k").as_deref(), Some(&b"v"[..]));
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_unix_socket() {
+    let path = std::env::temp_dir().join(format!("lockstep-{}.sock", std::process::id()));
+    let emulator = Emulator::new();
+    for _ in 0..2 {
+        let server = emulator.listen_unix(&path).unwrap();
+        let client = redis::Client::open(server.url()).unwrap();
+        converse(&mut client.get_multiplexed_async_connection().await.unwrap()).await.unwrap();
+        emulator.reset(Clock::system());
+    }
+    assert!(!path.exists(), "the socket goes with its server");
+}
+
+#[tokio::test]
+async fn a_server_that_is_dropped_closes_its_connections() {
+    let server = Emulator::new().listen("127.0.0.1:0").await.unwrap();
+    let mut client = TcpStream::connect(server.addr()).await.unwrap();
+    client.write_all(b"PING\r\n").await.unwrap();
+    let mut reply = [0; 7];
+    client.read_exact(&mut reply).await.unwrap();
+    let addr = server.addr();
+    drop(server);
+    assert_eq!(client.read(&mut reply).await.unwrap_or_default(), 0);
+    assert!(TcpStream::connect(addr).await.is_err());
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_is_not_served() {
+    const VALUE_BYTES: usize = 1024 * 1024;
+    const REQUESTS: usize = 200;
+    let emulator = Emulator::new();
+    let server = emulator.listen("127.0.0.1:0").await.unwrap();
+    let mut connection = emulator.connection();
+    () = connection.set("big", vec![0; VALUE_BYTES]).await.unwrap();
+    let mut client = TcpStream::connect(server.addr()).await.unwrap();
+    client.write_all("INCR n\r\nGET big\r\n".repeat(REQUESTS).as_bytes()).await.unwrap();
+    client.readable().await.unwrap();
+    // What the system buffers for a socket is some megabytes, and the server keeps one more.
+    let served: usize = connection.get("n").await.unwrap();
+    assert!(
+        (1..REQUESTS / 2).contains(&served),
+        "{served} replies of a megabyte wait for a client that does not read"
+    );
+    let all: usize =
+        (1..=REQUESTS).map(|n| format!(":{n}\r\n${VALUE_BYTES}\r\n\r\n").len() + VALUE_BYTES).sum();
+    let mut replies = vec![0; all];
+    client.read_exact(&mut replies).await.unwrap();
+    assert!(replies.starts_with(b":1\r\n$1048576\r\n"));
+    assert_eq!(connection.get::<_, usize>("n").await.unwrap(), REQUESTS);
 }
 
 #[tokio::test]

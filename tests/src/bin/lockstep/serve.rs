@@ -12,6 +12,10 @@ pub(crate) struct Args {
     /// Where to listen; port 0 takes a free one
     #[arg(long, default_value = "127.0.0.1:6379")]
     addr: String,
+    /// A Unix socket to listen on, too; one that is there already is replaced
+    #[cfg(unix)]
+    #[arg(long, value_name = "PATH")]
+    unix: Option<std::path::PathBuf>,
     /// How many databases there are
     #[arg(long, default_value_t = DATABASES as u32, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     databases: u32,
@@ -26,5 +30,15 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
         format!("cannot listen on {}: choose another address with --addr, port 0 for a free one", args.addr)
     })?;
     super::print(&format!("listening on {}\n", server.url()))?;
+    #[cfg(unix)]
+    let _unix_server = match &args.unix {
+        Some(path) => {
+            let server = emulator.listen_unix(path);
+            let server = server.with_context(|| format!("cannot make a socket at {}", path.display()))?;
+            super::print(&format!("listening on {}\n", server.url()))?;
+            Some(server)
+        }
+        None => None,
+    };
     std::future::pending().await
 }
