@@ -49,6 +49,15 @@ impl Reply {
     /// No reply at all: the client waits for one, or does not want it.
     pub const NOTHING: Reply = Reply::Several(Vec::new());
 
+    /// What goes out to a client that wants no replies: messages, which are none.
+    pub fn only_pushes(self) -> Reply {
+        match self {
+            Reply::Push(_) => self,
+            Reply::Several(all) => Reply::Several(all.into_iter().map(Reply::only_pushes).collect()),
+            _ => Reply::NOTHING,
+        }
+    }
+
     /// A status known at compile time.
     pub const fn status(text: &'static str) -> Reply {
         Reply::Status(Bytes::from_static(text.as_bytes()))

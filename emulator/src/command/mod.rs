@@ -334,6 +334,9 @@ pub const GROUPS: &[Group] = &[
     Group { name: "transactions", category: Some("transaction"), rows: transactions::ROWS },
 ];
 
+/// Commands that write nothing, but that replicas must hear of: to a read-only script they are writes.
+const REPLICATED_READS: &[&str] = &["publish", "spublish"];
+
 /// Longest command name: longer ones are unknown without a look into the table.
 const NAME_BYTES_MAX: usize = 32;
 
@@ -461,7 +464,8 @@ pub(crate) fn call_from_script(
     if row.flags.contains(&Flag::NoScript) {
         return Reply::Error(Error::from_static("ERR This Redis command is not allowed from script"));
     }
-    if rules.is_read_only && row.flags.contains(&Flag::Write) {
+    let is_write = row.flags.contains(&Flag::Write) || REPLICATED_READS.contains(&row.name);
+    if rules.is_read_only && is_write {
         return Reply::Error(error::READ_ONLY_SCRIPT);
     }
     run(engine, client, row, argv)

@@ -112,13 +112,19 @@ fn touch(ctx: &mut Ctx<'_>, topic: Topic, name: &[u8]) {
 /// `PUBSUB CHANNELS [pattern]` and `PUBSUB SHARDCHANNELS [pattern]`
 fn channels(ctx: &mut Ctx<'_>, argv: &Argv<'_>, topic: Topic) -> Outcome {
     let pattern = match &argv[2..] {
-        [] => &b"*"[..],
-        [pattern] => pattern,
+        [] => None,
+        [pattern] => Some(*pattern),
         _ => return Err(error::unknown_subcommand_or_arity("PUBSUB", argv[1])),
     };
     ctx.engine.keyspace.footprint_mut().channels(Access::Read);
     let names = ctx.engine.pubsub.listeners(topic).keys();
-    Ok(Reply::Array(names.filter(|name| glob::matches(pattern, name)).cloned().map(Reply::Bulk).collect()))
+    Ok(Reply::Array(
+        names
+            .filter(|name| pattern.is_none_or(|pattern| glob::matches(pattern, name)))
+            .cloned()
+            .map(Reply::Bulk)
+            .collect(),
+    ))
 }
 
 /// `PUBSUB NUMPAT`

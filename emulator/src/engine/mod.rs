@@ -192,7 +192,7 @@ impl Engine {
     pub(crate) fn end(&mut self) {
         self.tell_listeners();
         self.serve_waiting();
-        self.watches.notice(self.keyspace.footprint());
+        self.watches.notice(&self.keyspace);
         self.keyspace.events.is_tracked = !self.tracker.is_idle();
         self.set_alarm();
     }
@@ -207,7 +207,7 @@ impl Engine {
         {
             tracking.is_caching = false;
         }
-        let reply = if is_wanted { reply } else { Reply::NOTHING };
+        let reply = if is_wanted { reply } else { reply.only_pushes() };
         if self.mail.is_empty() && self.postscripts.is_empty() {
             return reply;
         }
@@ -225,7 +225,7 @@ impl Engine {
         }
         for (slot, message) in std::mem::take(&mut self.mail) {
             let Some(client) = self.clients.get(slot) else { continue };
-            client.send(message);
+            client.send(if client.replies == Replies::Off { message.only_pushes() } else { message });
             if client.closing == Closing::Now {
                 self.kill(slot);
             }

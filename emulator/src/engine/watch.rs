@@ -5,14 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 
 use crate::client::Slot;
-use crate::footprint::{Access, Footprint, Resource};
+use crate::clock::Timestamp;
+use crate::footprint::{Access, Resource};
 use crate::keyspace::Keyspace;
 
 /// The watched keys of one server.
 #[derive(Debug, Default)]
 pub struct Watches {
-    /// By whom each key is watched, and the deadline it had when that began.
-    watched: BTreeMap<(usize, Bytes), BTreeMap<Slot, Option<i64>>>,
+    /// By whom each key is watched, and if it was there when that began, the deadline it had.
+    watched: BTreeMap<(usize, Bytes), BTreeMap<Slot, Option<Option<i64>>>>,
     /// Clients that watch a key which has changed since.
     dirty: BTreeSet<Slot>,
 }
@@ -20,17 +21,17 @@ pub struct Watches {
 impl Watches {
     /// From now on, changes of this key are noticed.
     pub fn watch(&mut self, slot: Slot, keyspace: &mut Keyspace, db: usize, key: &[u8]) {
-        let deadline = keyspace.db(db).deadline(key).flatten();
+        let deadline = keyspace.db(db).deadline(key);
         let watchers = self.watched.entry((db, Bytes::copy_from_slice(key))).or_default();
         watchers.entry(slot).or_insert(deadline);
     }
 
     /// Marks those who watch a key that an execution changed.
-    pub fn notice(&mut self, footprint: &Footprint) {
+    pub fn notice(&mut self, keyspace: &Keyspace) {
         if self.watched.is_empty() {
             return;
         }
-        for (resource, access, _) in footprint.iter() {
+        for (resource, access, _) in keyspace.footprint().iter() {
             if access == Access::Read {
                 continue;
             }
@@ -41,8 +42,13 @@ impl Watches {
                     }
                 }
                 Resource::Database(db) => {
-                    let of_db = self.watched.iter().filter(|((watched_db, _), _)| *watched_db == db);
-                    self.dirty.extend(of_db.flat_map(|(_, watchers)| watchers.keys()));
+                    // A key that is missing before and after has not changed.
+                    for ((_, key), watchers) in self.watched.iter().filter(|((watched, _), _)| *watched == db)
+                    {
+                        let is_there = keyspace.peek(db, key, Timestamp::default()).is_some();
+                        let changed = watchers.iter().filter(|(_, before)| is_there || before.is_some());
+                        self.dirty.extend(changed.map(|(slot, _)| slot));
+                    }
                 }
                 Resource::Clock
                 | Resource::Scripts
@@ -63,10 +69,10 @@ impl Watches {
     pub fn look(&self, slot: Slot, keyspace: &mut Keyspace) -> bool {
         let mut has_expired = false;
         for ((db, key), watchers) in &self.watched {
-            let Some(deadline) = watchers.get(&slot) else { continue };
+            let Some(deadline) = watchers.get(&slot).copied() else { continue };
             let mut db = keyspace.db(*db);
             db.contains(key);
-            has_expired |= deadline.is_some_and(|deadline| db.now().millis() > deadline);
+            has_expired |= deadline.flatten().is_some_and(|deadline| db.now().millis() > deadline);
         }
         has_expired
     }

@@ -422,7 +422,10 @@ impl<'a> Db<'a> {
     /// Has a live key's value kept in this form, for ever.
     pub fn set_encoding(&mut self, key: &[u8], encoding: Encoding) {
         if let Some(idx) = self.find(key) {
-            self.dict[idx].encoding = Some(encoding);
+            match (&mut self.dict[idx].value, encoding) {
+                (Value::ZSet(zset), Encoding::SkipList) => zset.outgrow(),
+                _ => self.dict[idx].encoding = Some(encoding),
+            }
         }
     }
 

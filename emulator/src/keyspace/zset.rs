@@ -57,6 +57,11 @@ impl ZSet {
         ZSet { encoding, ..ZSet::default() }
     }
 
+    /// It is no listpack any more, whatever is in it.
+    pub fn outgrow(&mut self) {
+        self.encoding = Encoding::SkipList;
+    }
+
     /// In which form Redis would keep it.
     pub fn encoding(&self) -> Encoding {
         self.encoding

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use mlua::{Lua, Table, Value};
 
-use super::args::truncate;
+use super::args::{c_string, truncate};
 use crate::error::Error;
 use crate::reply::{Reply, format_double};
 use crate::resp::Protocol;
@@ -110,10 +110,10 @@ fn table_to_reply(table: &Table, protocol: Protocol, depth: usize) -> Reply {
         _ => None,
     };
     if let Some(err) = text("err") {
-        return Reply::Error(Error::new(err));
+        return Reply::Error(Error::new(err.slice_ref(c_string(&err))));
     }
     if let Some(ok) = text("ok") {
-        return Reply::Status(ok);
+        return Reply::Status(ok.slice_ref(c_string(&ok)));
     }
     if let Ok(Value::Number(_) | Value::Integer(_)) = table.raw_get("double") {
         return Reply::Double(table.raw_get("double").unwrap_or_default());
@@ -126,13 +126,15 @@ fn table_to_reply(table: &Table, protocol: Protocol, depth: usize) -> Reply {
         return Reply::Set(set.pairs::<Value, Value>().flatten().map(|(key, _)| convert(&key)).collect());
     }
     if let Some(digits) = text("big_number") {
-        return Reply::Bulk(digits);
+        return Reply::BigNumber(digits);
     }
     if let Ok(Value::Table(verbatim)) = table.raw_get("verbatim_string")
-        && let (Ok(Value::String(_)), Ok(Value::String(text))) =
+        && let (Ok(Value::String(format)), Ok(Value::String(text))) =
             (verbatim.raw_get("format"), verbatim.raw_get("string"))
     {
-        return Reply::bulk(text.as_bytes());
+        let format = format.as_bytes();
+        let letters = std::array::from_fn(|idx| format.get(idx).copied().unwrap_or(b' '));
+        return Reply::Verbatim(letters, Bytes::copy_from_slice(&text.as_bytes()));
     }
     let items = (1..).map_while(|idx| match table.raw_get(idx) {
         Ok(Value::Nil) | Err(_) => None,

@@ -3,6 +3,7 @@
 use mlua::{ExternalError as _, Lua, MultiValue, Table, Value};
 use smallvec::SmallVec;
 
+use super::args::truncate;
 use super::convert::{Argument, argument, to_lua};
 use super::native::Raised;
 use super::vm::{Running, running};
@@ -44,9 +45,9 @@ pub(super) fn redis<H: Host>(lua: &Lua) -> mlua::Result<Table> {
         if args.len() != 1 {
             return Err(fail_with("ERR redis.setresp() requires one argument."));
         }
-        let protocol = match lua.coerce_number(args[0].clone())? {
-            Some(2.0) => Protocol::Resp2,
-            Some(3.0) => Protocol::Resp3,
+        let protocol = match lua.coerce_number(args[0].clone())?.map(truncate) {
+            Some(2) => Protocol::Resp2,
+            Some(3) => Protocol::Resp3,
             _ => return Err(fail_with("ERR RESP version must be 2 or 3.")),
         };
         running::<H>(lua).rules.protocol = protocol;
@@ -56,7 +57,11 @@ pub(super) fn redis<H: Host>(lua: &Lua) -> mlua::Result<Table> {
         if args.len() != 1 {
             return Err(fail_with("ERR wrong number of arguments"));
         }
-        lua.create_string(sha1_hex(argument(&args[0]).as_deref().unwrap_or_default()))
+        let text = match &args[0] {
+            Value::String(_) | Value::Number(_) | Value::Integer(_) => lua.coerce_string(args[0].clone())?,
+            _ => None,
+        };
+        lua.create_string(sha1_hex(text.as_ref().map(|text| text.as_bytes()).as_deref().unwrap_or_default()))
     };
     redis.raw_set("sha1hex", lua.create_function(sha1hex)?)?;
     redis

@@ -137,7 +137,9 @@ fn reset(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
     client.db = 0;
     client.protocol = Protocol::Resp2;
     client.name = Bytes::new();
-    client.replies = Replies::On;
+    if client.replies == Replies::Off {
+        client.replies = Replies::On;
+    }
     client.is_no_evict = false;
     client.is_authenticated = ctx.engine.password.is_empty();
     Ok(Reply::status("RESET"))

@@ -26,8 +26,7 @@ pub(in crate::command) fn remember(engine: &mut Engine, client: &Client, row: &R
 
 /// `CLIENT CACHING <YES | NO>`
 pub(super) fn caching(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    let tracking = ctx.client.tracking.as_mut().filter(|tracking| tracking.opt_in || tracking.opt_out);
-    let tracking = tracking.ok_or(error::CACHING_MODE)?;
+    let tracking = ctx.client.tracking.as_mut().ok_or(error::CACHING_MODE)?;
     match argv[2] {
         word if is_word(word, "yes") && tracking.opt_in => {}
         word if is_word(word, "yes") => return Err(error::CACHING_YES),

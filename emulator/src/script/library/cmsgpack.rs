@@ -177,7 +177,7 @@ struct Input<'a> {
 
 /// A table of which some is unpacked.
 enum Open {
-    Array { table: Table, n_left: u32 },
+    Array { table: Table, n_left: u32, place: i64 },
     Map { table: Table, n_left: u32, key: Option<Value> },
 }
 
@@ -194,7 +194,7 @@ impl Input<'_> {
                     self.check_slots(n_taken + 2, "in function mp_decode_to_lua_array")?;
                     let table = self.lua.create_table()?;
                     if n_left > 0 {
-                        open.push(Open::Array { table, n_left });
+                        open.push(Open::Array { table, n_left, place: 0 });
                         continue;
                     }
                     Value::Table(table)
@@ -211,8 +211,9 @@ impl Input<'_> {
             loop {
                 let Some(last) = open.last_mut() else { return Ok(value) };
                 match last {
-                    Open::Array { table, n_left } => {
-                        table.raw_push(value)?;
+                    Open::Array { table, n_left, place } => {
+                        *place += 1;
+                        table.raw_set(*place, value)?;
                         *n_left -= 1;
                         if *n_left > 0 {
                             break;
