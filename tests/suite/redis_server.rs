@@ -48,10 +48,7 @@ pub fn borrow() -> Option<RedisServer> {
     // A test that failed in its turn has said so itself.
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(server) = SERVER.get_or_init(|| given().or_else(start)) else {
-        let test = std::thread::current().name().unwrap_or("a test").to_owned();
-        let message = format!("{test} did not run: install redis-server or set {URL}");
-        assert!(std::env::var_os("CI").is_none(), "{message}");
-        eprintln!("{message}");
+        say_it_is_missing(&format!("install redis-server or set {URL}"));
         return None;
     };
     let borrowed = RedisServer { server, _turn: turn };
@@ -86,6 +83,39 @@ impl RedisServer {
         command(&mut connection, "SCRIPT FLUSH");
         command(&mut connection, "FUNCTION FLUSH");
     }
+}
+
+/// A server that only one test uses, whole.
+pub struct OwnServer(Server);
+
+impl OwnServer {
+    /// A connection, as plain bytes.
+    pub fn connect(&self) -> TcpStream {
+        self.0.connect()
+    }
+
+    /// Starts another server in place of one that has crashed.
+    pub fn restart(&mut self) {
+        self.0 = start().expect("what could be started once can be again");
+    }
+}
+
+/// Starts this many servers, on which `DEBUG` may be used. None, and a line on stderr, if no `redis-server` is installed.
+#[track_caller]
+pub fn start_own(count: usize) -> Vec<OwnServer> {
+    let servers: Vec<_> = (0..count).map_while(|_| start().map(OwnServer)).collect();
+    if servers.is_empty() {
+        say_it_is_missing("install redis-server");
+    }
+    servers
+}
+
+#[track_caller]
+fn say_it_is_missing(remedy: &str) {
+    let test = std::thread::current().name().unwrap_or("a test").to_owned();
+    let message = format!("{test} did not run: {remedy}");
+    assert!(std::env::var_os("CI").is_none(), "{message}");
+    eprintln!("{message}");
 }
 
 impl Drop for RedisServer {

@@ -23,7 +23,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use emulator::{Clock, Emulator, resp::Decoder};
 
-use super::wire::{Emulated, Peer, Real, Wire, parse, request};
+use super::wire::{Emulated, Peer, Real, Wire, mask, parse, request};
 use crate::redis_server::RedisServer;
 
 /// Follows raw bytes, so that one knows when their replies have all come.
@@ -290,15 +290,6 @@ fn all(peer: Option<&mut impl Peer>) -> Answer {
     peer.send(&request(&["PING", SENTINEL[1]]));
     let is_message = |message: &Vec<u8>| !message.ends_with(b"that was all\r\n");
     std::iter::from_fn(|| peer.receive()).take_while(is_message).map(|message| mask(&message)).collect()
-}
-
-/// Hides the number of the connection, which HELLO tells and which depends on what ran before.
-fn mask(reply: &[u8]) -> Vec<u8> {
-    const ID: &[u8] = b"$2\r\nid\r\n:";
-    let Some(at) = reply.windows(ID.len()).position(|window| window == ID) else { return reply.to_vec() };
-    let (before, after) = reply.split_at(at + ID.len());
-    let digits = after.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    [before, b"1", &after[digits..]].concat()
 }
 
 fn print(answer: &Answer) -> Vec<String> {

@@ -1,6 +1,6 @@
 //! Replies as bytes: where one ends, how `redis-cli` shows it, and the two ends that send them.
 
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
 use std::task::{Context, Waker};
 
@@ -9,7 +9,6 @@ use emulator::{Connection, Emulator};
 
 /// Stands for a reply where none comes.
 const NOTHING: &[u8] = b"+(nothing)\r\n";
-
 /// A connection that takes requests and gives replies, all as bytes.
 pub trait Peer {
     /// Sends bytes.
@@ -37,6 +36,34 @@ impl Emulated {
     /// A new connection.
     pub fn open(emulator: &Emulator) -> Emulated {
         Emulated { connection: Connection::open(emulator), replies: BytesMut::new() }
+    }
+
+    /// Takes what the server says by itself, and says whether it said anything.
+    pub fn hear(&mut self) -> bool {
+        let before = self.replies.len();
+        self.connection.receive(b"", &mut self.replies);
+        self.replies.len() > before
+    }
+
+    /// Whether there is something to receive.
+    pub fn has_replies(&self) -> bool {
+        !self.replies.is_empty()
+    }
+
+    /// The next reply of those that are there.
+    pub fn receive_at_once(&mut self) -> Option<Vec<u8>> {
+        if self.has_replies() { self.receive() } else { None }
+    }
+
+    /// Whether the server has closed, or is about to.
+    pub fn is_closing(&self) -> bool {
+        self.connection.is_closing()
+    }
+
+    /// Sends one command, and says whether anything comes back: nothing does from a client that waits.
+    pub fn answers(&mut self, argv: &[&str]) -> bool {
+        self.send(&request(argv));
+        self.has_replies()
     }
 }
 
@@ -70,6 +97,43 @@ impl Real {
     pub fn over(stream: TcpStream) -> Real {
         Real { stream, replies: BytesMut::new() }
     }
+
+    /// The next reply, or `None` if the server has closed or answers others but not this client. For a socket whose reads end
+    /// soon.
+    pub fn receive_while_alive(&mut self, other: &mut Real) -> Option<Vec<u8>> {
+        // What is sent before the second answer of the other has arrived.
+        for _ in 0..3 {
+            match self.try_receive() {
+                Ok(reply) => return reply,
+                Err(_) => other.call(&["PING"]),
+            };
+        }
+        None
+    }
+
+    /// Whether the server has closed, without a word before.
+    pub fn is_closed(&mut self) -> bool {
+        self.replies.is_empty() && matches!(self.try_receive(), Ok(None))
+    }
+
+    /// The next reply, or `None` once the server has closed.
+    fn try_receive(&mut self) -> io::Result<Option<Vec<u8>>> {
+        let mut buffer = [0; 16 * 1024];
+        loop {
+            if let Some((_, rest)) = parse(&self.replies) {
+                let len = self.replies.len() - rest.len();
+                let reply = self.replies[..len].to_vec();
+                self.replies.advance(len);
+                return Ok(Some(reply));
+            }
+            match self.stream.read(&mut buffer) {
+                Ok(0) => return Ok(None),
+                Ok(len) => self.replies.extend_from_slice(&buffer[..len]),
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
+    }
 }
 
 impl Peer for Real {
@@ -79,23 +143,12 @@ impl Peer for Real {
     }
 
     fn receive(&mut self) -> Option<Vec<u8>> {
-        let mut buffer = [0; 16 * 1024];
-        loop {
-            if let Some((_, rest)) = parse(&self.replies) {
-                let len = self.replies.len() - rest.len();
-                let reply = self.replies[..len].to_vec();
-                self.replies.advance(len);
-                return Some(reply);
+        match self.try_receive() {
+            Ok(reply) => reply,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                Some(NOTHING.to_vec())
             }
-            match self.stream.read(&mut buffer) {
-                Ok(0) => return None,
-                Ok(len) => self.replies.extend_from_slice(&buffer[..len]),
-                Err(error) if error.kind() == ErrorKind::ConnectionReset => return None,
-                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                    return Some(NOTHING.to_vec());
-                }
-                Err(error) => panic!("the server does not answer: {error}"),
-            }
+            Err(error) => panic!("the server does not answer: {error}"),
         }
     }
 }
@@ -109,6 +162,15 @@ pub fn request<T: AsRef<[u8]>>(argv: &[T]) -> Vec<u8> {
         bytes.extend_from_slice(b"\r\n");
     }
     bytes
+}
+
+/// Hides the number of the connection, which HELLO tells and which depends on what ran before.
+pub fn mask(reply: &[u8]) -> Vec<u8> {
+    const ID: &[u8] = b"$2\r\nid\r\n:";
+    let Some(at) = reply.windows(ID.len()).position(|window| window == ID) else { return reply.to_vec() };
+    let (before, after) = reply.split_at(at + ID.len());
+    let digits = after.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    [before, b"1", &mask(&after[digits..])].concat()
 }
 
 /// A reply, taken apart.

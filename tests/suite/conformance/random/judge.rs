@@ -1,0 +1,152 @@
+//! Whether two replies are the same, as far as Redis promises.
+
+use super::super::wire::{Wire, mask, parse};
+use super::grammar::Argv;
+
+/// How much of a reply is promised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Promise {
+    /// Every byte.
+    Exact,
+    /// Every byte, in some order.
+    Unordered,
+    /// Numbers that count time may be a little off.
+    Near,
+    /// Chance decides what, but not how much.
+    Shape,
+    /// Nothing.
+    Anything,
+}
+
+/// What a command promises unless it is quoted here.
+const PROMISES: &[(&str, Promise)] = &[
+    ("keys", Promise::Unordered),
+    ("scan", Promise::Unordered),
+    ("sscan", Promise::Unordered),
+    ("hscan", Promise::Unordered),
+    ("zscan", Promise::Unordered),
+    ("smembers", Promise::Unordered),
+    ("sinter", Promise::Unordered),
+    ("sunion", Promise::Unordered),
+    ("sdiff", Promise::Unordered),
+    ("spop", Promise::Unordered),
+    ("pubsub", Promise::Unordered),
+    ("config", Promise::Unordered),
+    ("function", Promise::Unordered),
+    // Members of equal weight have no order.
+    ("sort", Promise::Unordered),
+    ("ttl", Promise::Near),
+    ("pttl", Promise::Near),
+    ("expiretime", Promise::Near),
+    ("pexpiretime", Promise::Near),
+    // In a transaction: Redis writes each reply in the protocol of its moment.
+    ("hello", Promise::Anything),
+    ("randomkey", Promise::Shape),
+    ("srandmember", Promise::Shape),
+    ("hrandfield", Promise::Shape),
+    ("zrandmember", Promise::Shape),
+    ("dump", Promise::Shape),
+];
+
+/// What a hash promises once it is large.
+const OF_HASHES: &[&str] = &["hgetall", "hkeys", "hvals"];
+
+impl Promise {
+    /// What the reply to the last of these commands promises: they are all that one client has sent, so that a transaction is
+    /// as good as the worst in it. Whoever sends [`super::forms::LONG`] has hashes without an order.
+    pub fn of<'a>(sent: impl IntoIterator<Item = &'a Argv>, has_long: bool) -> Promise {
+        let words = sent.into_iter().flat_map(|argv| {
+            let script = argv.get(1).filter(|_| argv[0].starts_with("eval"));
+            script.map_or_else(|| vec![&*argv[0]], |script| script.split('\'').collect())
+        });
+        let of_word = |word: &str| {
+            if has_long && OF_HASHES.contains(&word) {
+                return Promise::Unordered;
+            }
+            let found = PROMISES.iter().find(|(name, _)| name.eq_ignore_ascii_case(word));
+            found.map_or(Promise::Exact, |(_, promise)| *promise)
+        };
+        words.map(of_word).max().unwrap_or(Promise::Exact)
+    }
+
+    /// Whether both replies keep it; `tolerance_ms` is how far off a time may be.
+    pub fn holds(self, real: &[u8], emulated: &[u8], tolerance_ms: i64) -> bool {
+        let (real, emulated) = (&mask(real)[..], &mask(emulated)[..]);
+        if real == emulated {
+            return true;
+        }
+        let (Some((real, _)), Some((emulated, _))) = (parse(real), parse(emulated)) else { return false };
+        match self {
+            Promise::Exact => false,
+            Promise::Anything => true,
+            Promise::Unordered => sorted(real) == sorted(emulated),
+            Promise::Near => near(&real, &emulated, tolerance_ms),
+            Promise::Shape => alike(&real, &emulated),
+        }
+    }
+}
+
+/// Whether all these replies say the same in some order: messages to several patterns of one client, or the topics of which
+/// it takes leave all at once, each with a count that falls.
+pub fn say_the_same(real: &[Vec<u8>], emulated: &[Vec<u8>]) -> bool {
+    let parts = |replies: &[Vec<u8>]| {
+        let wires = replies.iter().filter_map(|reply| Some(parse(reply)?.0));
+        let mut parts: Vec<String> = wires.flat_map(leaves).collect();
+        parts.sort();
+        parts
+    };
+    parts(real) == parts(emulated)
+}
+
+fn leaves(wire: Wire) -> Vec<String> {
+    match wire {
+        Wire::Items(_, items) => items.into_iter().flat_map(leaves).collect(),
+        other => vec![other.to_string()],
+    }
+}
+
+/// With every array in the order of its text.
+fn sorted(wire: Wire) -> Wire {
+    match wire {
+        Wire::Items(marker, items) => {
+            let mut items: Vec<Wire> = items.into_iter().map(sorted).collect();
+            items.sort_by_cached_key(Wire::to_string);
+            Wire::Items(marker, items)
+        }
+        other => other,
+    }
+}
+
+fn near(real: &Wire, emulated: &Wire, tolerance_ms: i64) -> bool {
+    let integer = |text: &[u8]| std::str::from_utf8(text).ok()?.parse::<i64>().ok();
+    match (real, emulated) {
+        (Wire::Line(b':', real), Wire::Line(b':', emulated)) => {
+            let (Some(real), Some(emulated)) = (integer(real), integer(emulated)) else { return false };
+            // -1 and -2 are no times.
+            real == emulated
+                || real >= 0 && emulated >= 0 && real.abs_diff(emulated) <= tolerance_ms.unsigned_abs()
+        }
+        (Wire::Items(marker, real), Wire::Items(other, emulated)) => {
+            let all_near = || real.iter().zip(emulated).all(|(a, b)| near(a, b, tolerance_ms));
+            let in_order = |items: &[Wire]| sorted(Wire::Items(*marker, items.to_vec()));
+            marker == other
+                && real.len() == emulated.len()
+                && (all_near() || in_order(real) == in_order(emulated))
+        }
+        _ => real == emulated,
+    }
+}
+
+fn alike(real: &Wire, emulated: &Wire) -> bool {
+    match (real, emulated) {
+        (Wire::Items(marker, real), Wire::Items(other, emulated)) => {
+            marker == other
+                && real.len() == emulated.len()
+                && real.iter().zip(emulated).all(|(a, b)| alike(a, b))
+        }
+        (Wire::Line(b':', _), Wire::Line(b':', _))
+        | (Wire::Line(b',', _), Wire::Line(b',', _))
+        | (Wire::Bulk(_), Wire::Bulk(_)) => true,
+        _ => real == emulated,
+    }
+}

@@ -1,0 +1,167 @@
+//! Random commands from three clients, on the emulator and on the real server: every reply and the final state are the same.
+//!
+//! What is random stands in [`forms`] (commands) and [`script`] (Lua), what is promised of a reply in [`judge`], and [`play`]
+//! asks both. The reference is the real server: it has no model, its state cannot be cloned, and every command is legal in every
+//! state. So a plain `vec` of commands does all that `proptest-state-machine` would, without transitions that no precondition
+//! rejects and without a model that would be a third opinion; and it shrinks best, because any command can be left out.
+//!
+//! `cargo test` plays the same sequences each time. `LOCKSTEP_SEQUENCES` says how many, `LOCKSTEP_SEED` where they begin:
+//!
+//! ```sh
+//! LOCKSTEP_SEQUENCES=1000000 LOCKSTEP_SEED=1000 cargo test --release -p harness --test suite random_commands
+//! ```
+//!
+//! One difference hides others: `LOCKSTEP_WITHOUT=zunion,cjson` leaves out whatever form has one of these words.
+//!
+//! A failure is printed as a transcript. It belongs into `data/differences.txt`, and `UPDATE_EXPECT=1` writes the replies.
+
+mod forms;
+mod grammar;
+mod script;
+mod command;
+mod judge;
+mod play;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use proptest::prelude::*;
+use proptest::test_runner::{RngSeed, TestError, TestRunner};
+
+use command::Step;
+use play::{Difference, Pace, Pair};
+
+use super::wire::parse;
+use crate::redis_server;
+
+/// Sequences played by `cargo test`.
+const SEQUENCES: u64 = 20_000;
+/// Sequences of one seed.
+const SEQUENCES_PER_SEED: u64 = 250;
+/// One sequence with waits for so many without, but not more than so many.
+const SEQUENCES_PER_TIMED: u64 = 400;
+/// See there.
+const TIMED_SEEDS_MAX: u64 = 1_000;
+/// How many play at the same time, each with a server of its own: while one waits for its server, another plays.
+const LANES: usize = 4;
+/// A lane ends after so many failures. Those about the same command are shown once.
+const REPORTS_PER_LANE_MAX: usize = 16;
+/// How often a failure is played again to shrink it.
+const SHRINKS_MAX: u32 = 4096;
+
+#[test]
+fn random_commands_have_the_same_replies() {
+    let (seed, sequences) = (variable("LOCKSTEP_SEED", 0), variable("LOCKSTEP_SEQUENCES", SEQUENCES));
+    check(command::sequences, seed..seed + sequences.div_ceil(SEQUENCES_PER_SEED), SEQUENCES_PER_SEED);
+}
+
+#[test]
+fn time_passes_alike() {
+    let (seed, sequences) = (variable("LOCKSTEP_SEED", 0), variable("LOCKSTEP_SEQUENCES", SEQUENCES));
+    let seeds = (sequences / SEQUENCES_PER_TIMED).clamp(1, TIMED_SEEDS_MAX);
+    check(command::timed_sequences, seed..seed + seeds, 1);
+}
+
+/// Plays the sequences of these seeds, and fails with a report if there is a difference.
+fn check(sequences: fn() -> BoxedStrategy<Vec<Step>>, seeds: Range<u64>, per_seed: u64) {
+    let servers = redis_server::start_own(LANES);
+    let next = AtomicU64::new(seeds.start);
+    let lane = |server| {
+        let pair = RefCell::new(Pair::new(server));
+        let sequences = sequences();
+        std::iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)))
+            .take_while(|&seed| seed < seeds.end)
+            .filter_map(|seed| play(&pair, &sequences, seed, per_seed))
+            .take(REPORTS_PER_LANE_MAX)
+            .collect::<Vec<_>>()
+    };
+    let reports: BTreeMap<String, String> = std::thread::scope(|scope| {
+        let lanes: Vec<_> = servers.into_iter().map(|server| scope.spawn(|| lane(server))).collect();
+        lanes.into_iter().flat_map(|lane| lane.join().expect("a lane reports what fails")).collect()
+    });
+    assert!(reports.is_empty(), "{}", reports.into_values().collect::<String>());
+}
+
+fn variable(name: &str, default: u64) -> u64 {
+    let text = std::env::var(name);
+    text.map_or(default, |text| text.parse().unwrap_or_else(|error| panic!("{name} is a number: {error}")))
+}
+
+/// Plays the sequences of one seed, and reports the first failure: what it is about, and all of it.
+fn play(
+    pair: &RefCell<Pair>,
+    sequences: &BoxedStrategy<Vec<Step>>,
+    seed: u64,
+    per_seed: u64,
+) -> Option<(String, String)> {
+    let mut runner = TestRunner::new(ProptestConfig {
+        cases: per_seed as u32,
+        max_shrink_iters: SHRINKS_MAX,
+        rng_seed: RngSeed::Fixed(seed),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    });
+    let result = runner.run(sequences, |steps| {
+        let result = pair.borrow_mut().play(&steps, Pace::InRows);
+        result.map_err(|difference| TestCaseError::fail(report(&steps, &difference)))
+    });
+    match result {
+        Ok(()) => None,
+        Err(TestError::Fail(reason, steps)) => {
+            let about = match steps.last() {
+                Some(Step::Call(_, argv)) => argv[0].to_string(),
+                Some(Step::Advance(_)) | None => "time".into(),
+            };
+            let alone = pair.borrow_mut().play(&steps, Pace::OneByOne);
+            let text = alone.map_or_else(
+                |difference| report(&steps, &difference),
+                |()| format!("(in one piece)\n{reason}"),
+            );
+            Some((about, format!("LOCKSTEP_SEED={seed} LOCKSTEP_SEQUENCES=1\n{text}\n")))
+        }
+        Err(TestError::Abort(reason)) => panic!("sequences cannot be made: {reason}"),
+    }
+}
+
+/// A transcript up to the first difference, and what each answered there.
+fn report(steps: &[Step], difference: &Difference) -> String {
+    let mut text = String::from("\n## what differs\n");
+    for step in &steps[..difference.steps.min(steps.len())] {
+        match step {
+            Step::Call(client, argv) => {
+                let words = argv.iter().map(|word| quote(word)).collect::<Vec<_>>();
+                writeln!(text, "{}> {}", ["", "b", "c"][*client], words.join(" "))
+                    .expect("a string takes text");
+            }
+            Step::Advance(span) => {
+                writeln!(text, "advance {}ms", span.as_millis()).expect("a string takes text");
+            }
+        }
+    }
+    if let Some(look) = &difference.look {
+        writeln!(text, "> {look}").expect("a string takes text");
+    }
+    for (who, replies) in [("server", &difference.real), ("emulator", &difference.emulated)] {
+        let shown = replies
+            .iter()
+            .filter_map(|reply| Some(parse(reply)?.0.to_string().replace('\n', "\n              ")));
+        let shown = shown.collect::<Vec<_>>().join("\n              ");
+        writeln!(text, "    {who:9} {}", if shown.is_empty() { "(nothing)" } else { &shown })
+            .expect("a string takes text");
+    }
+    text
+}
+
+/// A word as `redis-cli` takes it.
+fn quote(word: &str) -> String {
+    let is_plain =
+        !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"'\\".contains(&byte));
+    if is_plain {
+        word.to_owned()
+    } else {
+        format!("\"{}\"", word.escape_default().to_string().replace("\\'", "'"))
+    }
+}
