@@ -103,6 +103,9 @@ impl Pair {
         if self.server_time().is_none() {
             return result;
         }
+        if steps.iter().any(|step| matches!(step, Step::Advance(_))) {
+            self.notice_lateness();
+        }
         let reset = self.reset(steps, &mut emulated);
         if self.is_late { Ok(()) } else { result.and(reset) }
     }
@@ -138,17 +141,19 @@ impl Pair {
 
     /// Lets time pass on both: really on the one, until it is at least as late there as on the other.
     fn wait(&mut self, span: Duration) {
-        let is_late = |pair: &mut Pair| {
-            let now = pair.server_time().unwrap_or_default();
-            now.since(pair.clock.now()) > Duration::from_millis(SEGMENT_MS_MAX)
-        };
-        self.is_late |= is_late(self);
+        self.notice_lateness();
         self.clock.advance(span);
         self.emulator.tick();
         while self.server_time().is_some_and(|now| now < self.clock.now()) {
             // Waits without asking again and again.
             self.observer.call(&["blpop", "a key that is never there", "0.005"]);
         }
+    }
+
+    /// Looks whether the commands since the last wait took too long.
+    fn notice_lateness(&mut self) {
+        let now = self.server_time().unwrap_or_default();
+        self.is_late |= now.since(self.clock.now()) > Duration::from_millis(SEGMENT_MS_MAX);
     }
 
     /// What the real server's clock says; `None` if there is no server any more.
