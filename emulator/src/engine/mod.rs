@@ -121,7 +121,6 @@ impl Engine {
     /// waits no longer.
     pub fn reset(&mut self, clock: Clock) {
         self.keyspace.reset();
-        self.keyspace.events.wanted = Default::default();
         self.config.reset();
         self.password = Bytes::new();
         self.stats = Stats::new(clock.now());

@@ -174,6 +174,8 @@ impl Keyspace {
     /// Empties every database, and chance begins anew.
     pub fn reset(&mut self) {
         self.flush_all();
+        self.expires.is_active = true;
+        self.events = Events::default();
         self.random = Random::default();
     }
 

@@ -115,7 +115,7 @@ fn describe(ctx: &Ctx<'_>, client: &Client) -> String {
          ssub={shard_channels} multi={queued} qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll={} omem={} \
          tot-mem={} events=r cmd={} user=default redir={redirect} resp={}",
         client.id,
-        client.slot + 8,
+        client.id + 7,
         String::from_utf8_lossy(&client.name),
         now.since(client.opened_at).as_secs(),
         now.since(client.active_at).as_secs(),
