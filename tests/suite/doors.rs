@@ -166,6 +166,20 @@ async fn time_to_live_follows_tokios_clock() {
 }
 
 #[test]
+fn there_may_be_many_scripts() {
+    let mut connection = Emulator::new().connection();
+    for n in 0..20_000_i64 {
+        let reply = connection.execute(&[b"EVAL", format!("return {n}").as_bytes(), b"0"]);
+        assert_eq!(reply, emulator::Reply::Integer(n));
+    }
+    let first = "06d3d9b2060dd51343d5f19f0e531f15c507e3d1";
+    assert_eq!(
+        connection.execute(&[b"SCRIPT", b"EXISTS", first.as_bytes()]),
+        emulator::Reply::Array(vec![emulator::Reply::Integer(1)])
+    );
+}
+
+#[test]
 fn footprints_say_what_was_read_and_what_was_changed() {
     let emulator = Emulator::with_clock(Clock::manual());
     let mut connection = emulator.connection();

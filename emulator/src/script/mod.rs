@@ -184,11 +184,16 @@ impl<H: Host> Scripts<H> {
         let function = vm
             .compile(body)
             .map_err(|message| Error::new(format!("ERR Error compiling script (new function): {message}")))?;
+        if self.compiled.len() >= COMPILED_MAX {
+            self.compiled.clear();
+        }
         self.compiled.insert(*sha, Compiled { function, flags });
         Ok(())
     }
 }
 
+/// How many scripts stay compiled. Each takes one of some 8,000 places that `mlua` has; one that does not fit is compiled again.
+const COMPILED_MAX: usize = 1000;
 /// How many sources are remembered with their SHA1.
 const SHAS_MAX: usize = 1000;
 
