@@ -4,7 +4,7 @@
 #   tests/benches/against_redis.sh [ROUNDS] [REQUESTS]
 #
 # Builds the release, starts both servers on free ports of the loopback device, and lets `redis-benchmark` with 50 connections send
-# REQUESTS requests (100,000) of each kind, without a pipeline and with one of 16. In every round (7) each server has its turn at each line,
+# REQUESTS requests (100,000) of each kind without a pipeline, and ten times as many with one of 16. In every round (7) each server has its turn at each line,
 # so that noise hits both. A line shows the medians of the rounds: requests a second, and the processor time that the
 # server itself took for one request, which depends less on what else the machine does. A ratio above 1 is in the emulator's favour.
 set -euo pipefail
@@ -39,7 +39,7 @@ start() {
     port=$(free_port)
     case $1 in
         ours) target/release/lockstep serve --addr "127.0.0.1:$port" >/dev/null & ;;
-        redis) redis-server --port "$port" --save '' --appendonly no >/dev/null & ;;
+        redis) redis-server --port "$port" --save '' --appendonly no --maxclients $((idle_connections + 100)) >/dev/null & ;;
     esac
     pid=$!
     servers+=("$pid")
@@ -66,12 +66,13 @@ ticks() {
 
 # One turn of the server $1 with the pipeline $2: requests a second, and processor time of the server in µs a request.
 turn() {
-    local server=$1 pipeline=$2 before rps
+    local server=$1 pipeline=$2 before rps n=$requests
     shift 2
+    ((pipeline > 1)) && n=$((n * 10))
     before=$(ticks "${pids[$server]}")
-    rps=$(redis-benchmark -p "${ports[$server]}" -c 50 -P "$pipeline" -n "$requests" -r "$members" --csv "$@" 2>/dev/null |
+    rps=$(redis-benchmark -p "${ports[$server]}" -c 50 -P "$pipeline" -n "$n" -r "$members" --csv "$@" 2>/dev/null |
         awk -F'","' 'END { print $2 }')
-    awk -v rps="$rps" -v ticks=$(($(ticks "${pids[$server]}") - before)) -v hz="$(getconf CLK_TCK)" -v n="$requests" \
+    awk -v rps="$rps" -v ticks=$(($(ticks "${pids[$server]}") - before)) -v hz="$(getconf CLK_TCK)" -v n="$n" \
         'BEGIN { printf "%s %.3f\n", rps, ticks / hz * 1e6 / n }'
 }
 
@@ -113,7 +114,7 @@ resident() {
 }
 
 connections() {
-    redis-cli -p "$1" info clients | awk -F: '/^connected_clients:/ { print $2 + 0 }'
+    redis-cli -p "$1" info clients | awk -F: '/^connected_clients:/ { n = $2 } END { print n + 0 }'
 }
 
 # Resident memory that an idle connection to the server on port $1 with process $2 takes, in bytes; `-` if some are refused.
