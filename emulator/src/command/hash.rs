@@ -1,11 +1,9 @@
 //! Hash commands.
 
-use bytes::Bytes;
-
 use super::Flag::{DenyOom, Fast, ReadOnly, Write};
 use super::{Argv, Ctx, KeySpec, Outcome, Row, integer, pairs, pick, scan};
 use crate::error::{self, Error};
-use crate::keyspace::{Class, Hash};
+use crate::keyspace::{Class, Hash, Text};
 use crate::long_double::LongDouble;
 use crate::reply::Reply;
 
@@ -61,7 +59,7 @@ fn hexists(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 fn hget(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let mut db = ctx.db();
     let hash = db.lookup_as::<Hash>(argv[1])?;
-    Ok(Reply::bulk_or_nil(hash.and_then(|hash| hash.get(argv[2])).cloned()))
+    Ok(Reply::bulk_or_nil(hash.and_then(|hash| hash.get(argv[2])).map(Text::to_bytes)))
 }
 
 /// `HGETALL key`
@@ -120,7 +118,7 @@ fn hlen(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 fn hmget(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let mut db = ctx.db();
     let hash = db.lookup_as::<Hash>(argv[1])?;
-    let values = argv[2..].iter().map(|field| hash.and_then(|hash| hash.get(field)).cloned());
+    let values = argv[2..].iter().map(|field| hash.and_then(|hash| hash.get(field)).map(Text::to_bytes));
     Ok(Reply::Array(values.map(Reply::bulk_or_nil).collect()))
 }
 
@@ -192,7 +190,7 @@ fn hsetnx(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 fn hstrlen(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let mut db = ctx.db();
     let hash = db.lookup_as::<Hash>(argv[1])?;
-    Ok(Reply::count(hash.and_then(|hash| hash.get(argv[2])).map_or(0, Bytes::len)))
+    Ok(Reply::count(hash.and_then(|hash| hash.get(argv[2])).map_or(0, |value| value.len())))
 }
 
 /// `HVALS key`
@@ -202,6 +200,6 @@ fn hvals(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     Ok(Reply::Array(fields.map(|(_, value)| bulk(value)).collect()))
 }
 
-fn bulk(bytes: &Bytes) -> Reply {
-    Reply::Bulk(bytes.clone())
+fn bulk(text: &Text) -> Reply {
+    Reply::Bulk(text.to_bytes())
 }

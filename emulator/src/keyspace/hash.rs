@@ -1,11 +1,10 @@
 //! Hashes: while its fields are few and short, a hash keeps them in the order in which they were first set, as Redis's
 //! listpacks do.
 
-use bytes::Bytes;
 use indexmap::IndexMap;
 
-use super::Hasher;
 use super::encoding::{self, Encoding};
+use super::{Hasher, Text};
 
 /// `hash-max-listpack-entries`
 const LISTPACK_LEN_MAX: usize = 512;
@@ -13,7 +12,7 @@ const LISTPACK_LEN_MAX: usize = 512;
 /// Fields with values. Once a hash has outgrown a listpack, a removal moves the last field into the gap.
 #[derive(Clone, Debug)]
 pub struct Hash {
-    fields: IndexMap<Bytes, Bytes, Hasher>,
+    fields: IndexMap<Text, Text, Hasher>,
     encoding: Encoding,
 }
 
@@ -45,17 +44,17 @@ impl Hash {
     }
 
     /// A field's value.
-    pub fn get(&self, field: &[u8]) -> Option<&Bytes> {
+    pub fn get(&self, field: &[u8]) -> Option<&Text> {
         self.fields.get(field)
     }
 
     /// The field at a place from 0 up to the length, with its value.
-    pub fn at(&self, place: usize) -> Option<(&Bytes, &Bytes)> {
+    pub fn at(&self, place: usize) -> Option<(&Text, &Text)> {
         self.fields.get_index(place)
     }
 
     /// The fields in their order, with their values.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&Bytes, &Bytes)> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&Text, &Text)> {
         self.fields.iter()
     }
 
@@ -64,12 +63,12 @@ impl Hash {
         if !encoding::is_short(field) || !encoding::is_short(value) {
             self.encoding = Encoding::HashTable;
         }
-        let value = Bytes::copy_from_slice(value);
+        let value = value.into();
         if let Some(old) = self.fields.get_mut(field) {
             *old = value;
             return false;
         }
-        self.fields.insert(Bytes::copy_from_slice(field), value);
+        self.fields.insert(field.into(), value);
         if self.fields.len() > LISTPACK_LEN_MAX {
             self.encoding = Encoding::HashTable;
         }

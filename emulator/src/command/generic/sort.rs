@@ -8,7 +8,7 @@ use super::super::sorted_set::score;
 use super::super::{Argv, Ctx, KeySpec, Outcome, integer, is_word};
 use crate::client::Runs;
 use crate::error::{self, Error};
-use crate::keyspace::{Class, Db, Encoding, Expiry, List, Value};
+use crate::keyspace::{Class, Db, Encoding, Expiry, List, Text, Value};
 use crate::reply::Reply;
 
 pub(super) const CATEGORIES: &[&str] = &["set", "sortedset", "list", "dangerous"];
@@ -210,7 +210,7 @@ fn follow(db: &mut Db<'_>, pattern: &[u8], item: &Bytes) -> Option<Bytes> {
     };
     match (db.lookup(&[before, item, behind].concat())?, field) {
         (Value::String(text), None) => Some(text.to_bytes()),
-        (Value::Hash(hash), Some(field)) => hash.get(field).cloned(),
+        (Value::Hash(hash), Some(field)) => hash.get(field).map(Text::to_bytes),
         _ => None,
     }
 }
