@@ -50,7 +50,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use tokio::net::ToSocketAddrs;
 
-pub use clock::{Clock, Timestamp};
+pub use clock::{Clock, DRIFT_PPM, Timestamp};
 pub use connection::Connection;
 pub use direct::DirectConnection;
 pub use engine::Snapshot;

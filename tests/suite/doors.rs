@@ -214,3 +214,47 @@ fn a_snapshot_brings_everything_back() {
     emulator.restore(&snapshot);
     assert_eq!(emulator.dump(0), text);
 }
+
+/// `TIME` in a script, a deadline that is left, and a command that is held back until its time comes.
+async fn follow_the_clock(connection: &mut (impl ConnectionLike + Send + Sync)) {
+    let time = redis::Script::new("local time = redis.call('TIME') return time[1] * 1000 + time[2] / 1000");
+    let start: i64 = time.invoke_async(connection).await.unwrap();
+    () = redis::cmd("SET").arg(&["k", "v", "PX", "60000"]).query_async(connection).await.unwrap();
+    tokio::time::advance(Duration::from_millis(1_500)).await;
+    assert_eq!(time.invoke_async::<i64>(connection).await.unwrap() - start, 1_500);
+    assert_eq!(connection.pttl::<_, i64>("k").await.unwrap(), 58_500);
+
+    // Nobody advances the clock here: it moves on by itself, because everybody waits.
+    () = redis::cmd("CLIENT").arg(&["PAUSE", "10000", "WRITE"]).query_async(connection).await.unwrap();
+    () = connection.set("k", "w").await.unwrap();
+    assert_eq!(time.invoke_async::<i64>(connection).await.unwrap() - start, 11_500);
+}
+
+#[tokio::test(start_paused = true)]
+async fn tokios_clock_at_the_direct_connection() {
+    follow_the_clock(&mut Emulator::with_clock(Clock::tokio()).connection()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn tokios_clock_at_the_in_memory_stream() {
+    let stream = Emulator::with_clock(Clock::tokio()).stream();
+    let info = redis::RedisConnectionInfo::default();
+    let patient = redis::AsyncConnectionConfig::new().set_response_timeout(None);
+    let (mut connection, driver) =
+        MultiplexedConnection::new_with_config(&info, stream, patient).await.unwrap();
+    tokio::spawn(driver);
+    follow_the_clock(&mut connection).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_server_has_a_clock_of_its_own() {
+    let time = Clock::tokio();
+    let (fast, slow) = (time.drifting(500_000), time.drifting(-500_000));
+    let mut connections = [fast, slow].map(|clock| Emulator::with_clock(clock).connection());
+    for connection in &mut connections {
+        () = redis::cmd("SET").arg(&["k", "v", "PX", "3000"]).query_async(connection).await.unwrap();
+    }
+    tokio::time::advance(Duration::from_millis(2_001)).await;
+    let [fast, slow] = &mut connections;
+    assert_eq!((fast.pttl("k").await, slow.pttl("k").await), (Ok(-2), Ok(2_000)));
+}

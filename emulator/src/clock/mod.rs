@@ -1,0 +1,345 @@
+//! The one source of time: TTLs, `TIME`, waiting and time inside scripts all ask a [`Clock`], and nothing else does.
+
+mod view;
+
+use std::pin::pin;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+pub use view::DRIFT_PPM;
+use view::View;
+
+/// A point in time: microseconds since the Unix epoch, as `TIME` tells it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(i64);
+
+impl Timestamp {
+    /// Where every clock that is not the system's starts: 2023-11-14T22:13:20Z.
+    pub const EPOCH: Timestamp = Timestamp::from_millis(1_700_000_000_000);
+
+    /// From milliseconds since the Unix epoch.
+    pub const fn from_millis(millis: i64) -> Timestamp {
+        Timestamp(millis.saturating_mul(1000))
+    }
+
+    /// Whole milliseconds since the Unix epoch: the unit of every deadline.
+    pub const fn millis(self) -> i64 {
+        self.0.div_euclid(1000)
+    }
+
+    /// Microseconds since the Unix epoch.
+    pub const fn micros(self) -> i64 {
+        self.0
+    }
+
+    /// How long after `earlier` this is; zero if it is not.
+    pub fn since(self, earlier: Timestamp) -> Duration {
+        Duration::from_micros(self.0.saturating_sub(earlier.0).max(0) as u64)
+    }
+}
+
+impl std::ops::Add<Duration> for Timestamp {
+    type Output = Timestamp;
+    fn add(self, span: Duration) -> Timestamp {
+        Timestamp(self.0.saturating_add(i64::try_from(span.as_micros()).unwrap_or(i64::MAX)))
+    }
+}
+
+/// A clock that a server reads: one view of a timeline, which may be ahead, behind, too fast, too slow or frozen. Clones are the
+/// same view.
+///
+/// ```
+/// use std::time::Duration;
+/// use emulator::{Clock, Emulator};
+///
+/// let time = Clock::manual();
+/// let servers = [time.clone(), time.skewed(-500), time.drifting(200)].map(Emulator::with_clock);
+/// time.advance(Duration::from_secs(10)); // for all three; by its own clock, 10.002 s have passed for the third
+/// # _ = servers;
+/// ```
+#[derive(Clone, Debug)]
+pub struct Clock {
+    timeline: Timeline,
+    shared: Arc<Shared>,
+}
+
+#[derive(Clone, Debug)]
+enum Timeline {
+    System,
+    Manual(Arc<Manual>),
+    Tokio(tokio::time::Instant),
+}
+
+#[derive(Debug)]
+struct Manual {
+    micros: AtomicI64,
+    moved: Notify,
+}
+
+/// What clones share.
+#[derive(Debug, Default)]
+struct Shared {
+    view: Mutex<View>,
+    changed: Notify,
+}
+
+impl Clock {
+    /// The machine's clock.
+    pub fn system() -> Clock {
+        Clock::of(Timeline::System)
+    }
+
+    /// A clock that stands at [`Timestamp::EPOCH`] and moves only when told.
+    pub fn manual() -> Clock {
+        let micros = AtomicI64::new(Timestamp::EPOCH.micros());
+        Clock::of(Timeline::Manual(Arc::new(Manual { micros, moved: Notify::new() })))
+    }
+
+    /// Follows tokio's clock from [`Timestamp::EPOCH`] on: under `#[tokio::test(start_paused = true)]` it moves by
+    /// `tokio::time::advance` and by auto-advance alone.
+    #[expect(clippy::disallowed_methods, reason = "this is the place where tokio's time comes in")]
+    pub fn tokio() -> Clock {
+        Clock::of(Timeline::Tokio(tokio::time::Instant::now()))
+    }
+
+    fn of(timeline: Timeline) -> Clock {
+        Clock { timeline, shared: Arc::default() }
+    }
+
+    /// Another view of the same timeline, for now with the same time. What is done to one view does not show in the other.
+    pub fn view(&self) -> Clock {
+        let clock = Clock::of(self.timeline.clone());
+        clock.follow(self);
+        clock
+    }
+
+    /// Another view that is ahead of this one by so many milliseconds, or behind if they are negative.
+    pub fn skewed(&self, offset_ms: i64) -> Clock {
+        let clock = self.view();
+        clock.jump(offset_ms);
+        clock
+    }
+
+    /// Another view that runs too fast by so many millionths, or too slow if they are negative.
+    pub fn drifting(&self, ppm: i64) -> Clock {
+        let clock = self.view();
+        clock.drift(ppm);
+        clock
+    }
+
+    /// Another view that is ahead of this one and behind it in turn, by `amplitude` at most, and right twice in each `period`.
+    pub fn wobbling(&self, amplitude: Duration, period: Duration) -> Clock {
+        let clock = self.view();
+        clock.wobble(amplitude, period);
+        clock
+    }
+
+    /// The time.
+    pub fn now(&self) -> Timestamp {
+        self.current().at(self.timeline.now())
+    }
+
+    /// Waits until the time has come, however the clock is moved meanwhile. The system's clock and tokio's need a tokio runtime
+    /// with time for that; a manual clock needs somebody to move it, a frozen one somebody to let it run.
+    pub async fn sleep_until(&self, time: Timestamp) {
+        loop {
+            let mut changed = pin!(self.shared.changed.notified());
+            changed.as_mut().enable();
+            let (now, view) = (self.timeline.now(), self.current());
+            if view.at(now) >= time {
+                return;
+            }
+            let due = async {
+                match view.may_show(time, now) {
+                    Some(instant) => self.timeline.sleep_until(instant).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = changed => {}
+                () = due => {}
+            }
+        }
+    }
+
+    /// Moves a manual timeline forward, for all its views.
+    ///
+    /// # Panics
+    /// The system's clock and tokio's do not move by our hand; [`Clock::jump`] moves one view of them.
+    pub fn advance(&self, span: Duration) {
+        match &self.timeline {
+            Timeline::Manual(manual) => {
+                manual.micros.store((self.timeline.now() + span).micros(), Ordering::SeqCst);
+                manual.moved.notify_waiters();
+            }
+            Timeline::System => {
+                panic!(
+                    "a system clock moves by itself: make the emulator with Clock::manual(), or use Clock::jump"
+                )
+            }
+            Timeline::Tokio(_) => {
+                panic!("this clock follows tokio's: use tokio::time::advance, or Clock::manual()")
+            }
+        }
+    }
+
+    /// Sets this view to a time; backwards too, as an administrator might.
+    pub fn set(&self, time: Timestamp) {
+        self.change(|view, now| view.jump(time.micros().saturating_sub(view.at(now).micros())));
+    }
+
+    /// Moves this view by so many milliseconds, forwards or backwards.
+    pub fn jump(&self, by_ms: i64) {
+        self.change(|view, _| view.jump(by_ms.saturating_mul(1000)));
+    }
+
+    /// Has this view run too fast by so many millionths from now on, or too slow if they are negative; what is not within
+    /// [`DRIFT_PPM`] is brought there.
+    pub fn drift(&self, ppm: i64) {
+        self.change(|view, now| view.drift(ppm, now));
+    }
+
+    /// Has this view be ahead and behind in turn from now on, by `amplitude` at most, and right twice in each `period`.
+    pub fn wobble(&self, amplitude: Duration, period: Duration) {
+        self.change(|view, now| view.wobble(amplitude, period, now));
+    }
+
+    /// Has this view stand until it is told to [`run`](Clock::run). [`Clock::set`] and [`Clock::jump`] still move it.
+    pub fn freeze(&self) {
+        self.change(View::freeze);
+    }
+
+    /// Lets this view go on from where it stands.
+    pub fn run(&self) {
+        self.change(View::run);
+    }
+
+    /// Has this view show what another view of the same timeline shows.
+    pub(crate) fn follow(&self, other: &Clock) {
+        let other = other.current();
+        self.change(|view, _| *view = other);
+    }
+
+    fn current(&self) -> View {
+        *self.lock()
+    }
+
+    fn change(&self, change: impl FnOnce(&mut View, Timestamp)) {
+        change(&mut self.lock(), self.timeline.now());
+        self.shared.changed.notify_waiters();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, View> {
+        self.shared.view.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Timeline {
+    #[expect(clippy::disallowed_methods, reason = "this is the place where time comes in")]
+    fn now(&self) -> Timestamp {
+        match self {
+            Timeline::System => {
+                let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+                Timestamp::default() + since_epoch.unwrap_or_default()
+            }
+            Timeline::Manual(manual) => Timestamp(manual.micros.load(Ordering::SeqCst)),
+            Timeline::Tokio(start) => Timestamp::EPOCH + tokio::time::Instant::now().duration_since(*start),
+        }
+    }
+
+    /// Waits until the instant has come, or a little less: the machine's clock may be set while we sleep.
+    async fn sleep_until(&self, instant: Timestamp) {
+        match self {
+            Timeline::Manual(manual) => loop {
+                let mut moved = pin!(manual.moved.notified());
+                moved.as_mut().enable();
+                if self.now() >= instant {
+                    return;
+                }
+                moved.await;
+            },
+            Timeline::System | Timeline::Tokio(_) => tokio::time::sleep(instant.since(self.now())).await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manual_clock_moves_when_told() {
+        let clock = Clock::manual();
+        assert_eq!(clock.now(), Timestamp::EPOCH);
+        clock.clone().advance(Duration::from_millis(5));
+        assert_eq!(clock.now().millis(), 1_700_000_000_005);
+        clock.set(Timestamp::from_millis(7));
+        assert_eq!(clock.now().micros(), 7_000);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_tokio_clock_follows_advance_and_auto_advance() {
+        let clock = Clock::tokio();
+        tokio::time::advance(Duration::from_millis(5)).await;
+        assert_eq!(clock.now().since(Timestamp::EPOCH), Duration::from_millis(5));
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert!(clock.now().since(Timestamp::EPOCH) >= Duration::from_secs(60));
+    }
+
+    #[test]
+    fn views_of_one_timeline_differ() {
+        let time = Clock::manual();
+        let (late, fast) = (time.skewed(-5), time.drifting(1_000));
+        let frozen = time.view();
+        frozen.freeze();
+        time.advance(Duration::from_secs(10));
+        let shown =
+            [&time, &late, &fast, &frozen].map(|clock| clock.now().since(Timestamp::EPOCH).as_millis());
+        assert_eq!(shown, [10_000, 9_995, 10_010, 0]);
+        frozen.run();
+        late.set(Timestamp::EPOCH);
+        fast.advance(Duration::from_secs(1));
+        let shown =
+            [&time, &late, &fast, &frozen].map(|clock| clock.now().since(Timestamp::EPOCH).as_millis());
+        assert_eq!(shown, [11_000, 1_000, 11_011, 1_000]);
+    }
+
+    async fn slept(clock: &Clock, millis: u64) -> Duration {
+        #[expect(clippy::disallowed_methods, reason = "tokio's own time, to compare with")]
+        let start = tokio::time::Instant::now();
+        clock.sleep_until(clock.now() + Duration::from_millis(millis)).await;
+        start.elapsed()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn sleep_is_as_long_as_the_view_says() {
+        let time = Clock::tokio();
+        assert_eq!(slept(&time, 1_000).await, Duration::from_millis(1_000));
+        assert_eq!(slept(&time.skewed(-77), 1_000).await, Duration::from_millis(1_000));
+        assert_eq!(slept(&time.drifting(1_000_000), 1_000).await, Duration::from_millis(500));
+        assert_eq!(slept(&time.drifting(-500_000), 1_000).await, Duration::from_millis(2_000));
+        let wobbling = time.wobbling(Duration::from_millis(100), Duration::from_secs(4));
+        let took = slept(&wobbling, 1_000).await;
+        assert!((909..=912).contains(&took.as_millis()), "{took:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_sleeps_wakes_when_the_view_changes() {
+        let clock = Clock::tokio();
+        clock.freeze();
+        let (sleeper, time) = (clock.clone(), clock.now() + Duration::from_secs(3_600));
+        let mut sleeping = tokio::spawn(async move { sleeper.sleep_until(time).await });
+        let is_asleep = async |sleeping: &mut tokio::task::JoinHandle<()>| {
+            tokio::time::timeout(Duration::from_secs(10_000), sleeping).await.is_err()
+        };
+        assert!(is_asleep(&mut sleeping).await, "a frozen clock never comes there");
+        clock.jump(3_599_999);
+        assert!(is_asleep(&mut sleeping).await, "one millisecond is missing");
+        clock.run();
+        assert!(!is_asleep(&mut sleeping).await, "it went on");
+    }
+}
