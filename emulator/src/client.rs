@@ -61,6 +61,8 @@ pub struct Client {
     pub replies: Replies,
     /// What it wants to be told of keys that it has read.
     pub tracking: Option<Tracking>,
+    /// Nothing reaches it any more, though its connection is open: a fault.
+    pub is_cut_off: bool,
     /// Whether the connection is to be closed.
     pub closing: Closing,
     messages: VecDeque<Reply>,
@@ -163,8 +165,16 @@ impl Client {
         self.subscriptions.iter().any(|topics| !topics.is_empty())
     }
 
+    /// Whether what is sent to it can arrive.
+    pub fn is_reachable(&self) -> bool {
+        !self.is_cut_off && self.closing != Closing::Now
+    }
+
     /// Leaves a message to be taken, and wakes whoever waits for one.
     pub fn send(&mut self, message: Reply) {
+        if !self.is_reachable() {
+            return;
+        }
         if self.is_subscriber() {
             self.unread_bytes += message.size();
             if self.unread_bytes > UNREAD_BYTES_MAX {

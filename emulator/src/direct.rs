@@ -1,6 +1,7 @@
 //! The shortest door: redis-rs's connection traits over the engine itself, without bytes and without a task.
 
 use std::future::poll_fn;
+use std::io;
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -8,7 +9,7 @@ use bytes::BytesMut;
 use redis::{Arg, Cmd, Pipeline, RedisFuture, RedisResult, Value, VerbatimFormat};
 use smallvec::SmallVec;
 
-use crate::client::{Client, Runs, Slot};
+use crate::client::{Client, Closing, Runs, Slot};
 use crate::command;
 use crate::connection::Connection;
 use crate::reply::Reply;
@@ -42,7 +43,7 @@ impl DirectConnection {
     /// Runs one command, and waits for its reply if it has to wait: for a key, for the end of a pause, for a time.
     pub async fn execute_and_wait(&mut self, argv: &[&[u8]]) -> Reply {
         let reply = self.call(argv, Runs::Directly);
-        if !self.shared.engine().client(self.slot).is_blocked {
+        if self.client(|client| !client.is_blocked && !client.is_cut_off) {
             return reply;
         }
         struct Withdraw<'a>(&'a Shared, Slot);
@@ -60,12 +61,13 @@ impl DirectConnection {
         self.until(Client::take_message).await
     }
 
-    /// What the server has for the client, once it has it. Meanwhile lets happen what happens by the clock.
+    /// What the server has for the client, once it has it, or nothing once the connection is closed. Meanwhile lets happen what
+    /// happens by the clock.
     async fn until(&self, take: fn(&mut Client) -> Option<Reply>) -> Reply {
         let taken = poll_fn(|cx| {
             let mut engine = self.shared.engine();
             let client = engine.client(self.slot);
-            let taken = take(client);
+            let taken = take(client).or((client.closing != Closing::No).then_some(Reply::NOTHING));
             if taken.is_none() {
                 client.set_waker(cx.waker());
             }
@@ -80,7 +82,11 @@ impl DirectConnection {
 
     fn call(&mut self, argv: &[&[u8]], runs: Runs) -> Reply {
         let mut engine = self.shared.engine();
-        engine.client(self.slot).runs = runs;
+        let client = engine.client(self.slot);
+        if client.closing != Closing::No {
+            return Reply::NOTHING;
+        }
+        client.runs = runs;
         let reply = command::call(&mut engine, self.slot, argv);
         let Reply::Several(replies) = reply else { return reply };
         // Messages that came with the reply are kept; if there is nothing else, the first is the reply.
@@ -92,19 +98,27 @@ impl DirectConnection {
         answer
     }
 
+    fn client<R>(&self, look: impl FnOnce(&Client) -> R) -> R {
+        look(self.shared.engine().client(self.slot))
+    }
+
     /// Runs one command of redis-rs, and waits for its reply if it has to wait.
     ///
     /// # Errors
-    /// The server's error reply.
+    /// The server's error reply; or the connection is closed.
     pub async fn request(&mut self, cmd: &Cmd) -> RedisResult<Value> {
         let reply = self.execute_and_wait(&argv(cmd)?).await;
-        to_value(reply, self.shared.engine().client(self.slot).protocol).extract_error()
+        let (protocol, closing) = self.client(|client| (client.protocol, client.closing));
+        if reply == Reply::NOTHING && closing != Closing::No {
+            return Err(io::Error::from(io::ErrorKind::BrokenPipe).into());
+        }
+        to_value(reply, protocol).extract_error()
     }
 
     /// Runs a pipeline: in one piece, as if its bytes had arrived together, unless one of its commands has to wait.
     ///
     /// # Errors
-    /// None of the server's: those stand in the values.
+    /// None of the server's: those stand in the values. The connection is closed.
     pub async fn request_all(
         &mut self,
         pipeline: &Pipeline,
@@ -178,11 +192,11 @@ impl redis::ConnectionLike for DirectConnection {
     }
 
     fn check_connection(&mut self) -> bool {
-        true
+        self.is_open()
     }
 
     fn is_open(&self) -> bool {
-        true
+        self.client(|client| client.closing == Closing::No)
     }
 }
 

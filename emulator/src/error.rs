@@ -80,6 +80,7 @@ texts! {
     EXEC_WITHOUT_MULTI = "ERR EXEC without MULTI";
     DISCARD_WITHOUT_MULTI = "ERR DISCARD without MULTI";
     WATCH_IN_MULTI = "ERR WATCH inside MULTI is not allowed";
+    NOT_IN_MULTI = "ERR Command not allowed inside a transaction";
     SSUBSCRIBE_IN_MULTI = "ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client";
     EXEC_ABORT = "EXECABORT Transaction discarded because of previous errors.";
     NO_SCRIPT = "NOSCRIPT No matching script. Please use EVAL.";
@@ -99,6 +100,15 @@ texts! {
     NO_AUTH_HELLO = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time";
     AUTH_WITHOUT_PASSWORD = "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?";
     WRONG_PASSWORD = "WRONGPASS invalid username-password pair or user is disabled.";
+    LOADING = "LOADING Redis is loading the dataset in memory";
+    OOM = "OOM command not allowed when used memory > 'maxmemory'.";
+    READONLY = "READONLY You can't write against a read only replica.";
+    BUSY = "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
+    MASTERDOWN = "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.";
+    NOREPLICAS = "NOREPLICAS Not enough good replicas to write.";
+    CLUSTERDOWN = "CLUSTERDOWN The cluster is down";
+    TRYAGAIN = "TRYAGAIN Multiple keys request during rehashing of slot";
+    RESET = "ERR the server was reset before the command arrived";
     UNBLOCKED = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
     TIMEOUT_NOT_A_FLOAT = "ERR timeout is not a float or out of range";
     TIMEOUT_NOT_AN_INTEGER = "ERR timeout is not an integer or out of range";
@@ -143,6 +153,10 @@ texts! {
     PROTOCOL_BULK_TOO_BIG = "ERR Protocol error: too big bulk count string";
     PROTOCOL_QUOTES = "ERR Protocol error: unbalanced quotes in request";
 }
+
+/// What Redis answers when it cannot do its work for now.
+pub const OF_A_SERVER_IN_TROUBLE: [Error; 8] =
+    [LOADING, OOM, READONLY, BUSY, MASTERDOWN, NOREPLICAS, CLUSTERDOWN, TRYAGAIN];
 
 /// `ERR unknown command 'x', with args beginning with: 'a' 'b' `, cut as Redis cuts it (128 bytes each part).
 pub fn unknown_command(argv: &[&[u8]]) -> Error {

@@ -34,6 +34,7 @@ mod config;
 mod stats;
 mod script;
 mod client;
+mod fault;
 mod pubsub;
 mod tracking;
 mod engine;
@@ -55,6 +56,7 @@ pub use connection::Connection;
 pub use direct::DirectConnection;
 pub use engine::Snapshot;
 pub use error::Error;
+pub use fault::{Effect, Fault};
 pub use footprint::{Access, Footprint, Resource};
 pub use reply::Reply;
 pub use server::Server;
@@ -182,6 +184,23 @@ impl Emulator {
     /// waits at one of the doors does so by itself, and so does the next command.
     pub fn tick(&self) {
         self.shared.engine().tick();
+    }
+
+    /// Places a fault in the way of commands, behind those that were placed before.
+    pub fn place(&self, fault: Fault) {
+        self.shared.engine().faults.place(fault);
+    }
+
+    /// Forgets the faults that have not struck.
+    pub fn clear_faults(&self) {
+        self.shared.engine().faults.clear();
+    }
+
+    /// Lets every client move the clock, place faults and empty the server by the command `EMULATOR`, for which `EMULATOR HELP` has
+    /// help. Without this there is no such command, as in Redis.
+    pub fn allow_control(&self) {
+        let mut engine = self.shared.engine();
+        engine.control = Some(engine.clock().view());
     }
 
     /// What the last command, transaction or script touched.

@@ -82,16 +82,24 @@ pub(super) fn is_paused(engine: &Engine, client: &Client, row: &Row) -> bool {
     concerns && client.can_wait() && (client.transaction.is_none() || transactions::runs_at_once(row))
 }
 
-/// Keeps a command until the pause is over.
-pub(super) fn hold_back(engine: &mut Engine, client: &mut Client, argv: &Argv<'_>) -> Reply {
+/// Keeps a command until it arrives, or until the pause is over.
+pub(super) fn hold_back(
+    engine: &mut Engine,
+    client: &mut Client,
+    argv: &Argv<'_>,
+    arrival: Option<Timestamp>,
+) -> Reply {
     let argv = own(argv);
     let attempt = move |engine: &mut Engine, client: &mut Client, _: &[u8]| {
+        // It may have to wait again, for something else.
+        engine.unblock(client.slot);
         client.is_blocked = false;
         let reply = perform(engine, client, &borrow(&argv));
         Ok((!client.is_blocked).then_some(reply))
     };
     let attempt = Arc::new(attempt);
-    let blocked = Blocked { until: Until::Unpaused, deadline: None, on_timeout: Reply::NOTHING, attempt };
+    let until = if arrival.is_some() { Until::Arrival } else { Until::Unpaused };
+    let blocked = Blocked { until, deadline: arrival, on_timeout: Reply::Error(error::RESET), attempt };
     engine.block(client, blocked);
     Reply::NOTHING
 }

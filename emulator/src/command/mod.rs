@@ -11,6 +11,8 @@ mod multi_pop;
 mod docs;
 pub mod blocking;
 pub mod connection;
+mod emulator;
+mod fault;
 pub mod generic;
 pub mod hash;
 pub mod list;
@@ -370,6 +372,10 @@ fn rows() -> impl Iterator<Item = (&'static Row, &'static Group)> {
 /// Unknown command or subcommand, wrong number of arguments: Redis's texts.
 pub fn resolve(argv: &Argv<'_>) -> Result<&'static Row, Error> {
     let (row, _) = lookup(argv[0]).ok_or_else(|| error::unknown_command(argv))?;
+    resolve_under(row, argv)
+}
+
+fn resolve_under(row: &'static Row, argv: &Argv<'_>) -> Result<&'static Row, Error> {
     let row = match argv.get(1) {
         Some(name) if !row.subcommands.is_empty() => {
             subcommand(row, name).ok_or_else(|| error::unknown_subcommand(row.name, name))?
@@ -399,7 +405,10 @@ pub fn call(engine: &mut Engine, slot: Slot, argv: &Argv<'_>) -> Reply {
     engine.begin();
     let mut client = engine.clients.take(slot);
     client.active_at = engine.keyspace.instant();
-    let reply = perform(engine, &mut client, argv);
+    let reply = match engine.faults.is_empty() {
+        true => perform(engine, &mut client, argv),
+        false => fault::perform_under_faults(engine, &mut client, argv),
+    };
     engine.end();
     let reply = engine.post(&mut client, reply);
     engine.clients.put_back(client);
@@ -416,15 +425,15 @@ pub(crate) fn is_known(argv: &Argv<'_>) -> bool {
 
 /// One command on its way: refused, held back, queued or run.
 fn perform(engine: &mut Engine, client: &mut Client, argv: &Argv<'_>) -> Reply {
-    let row = match admit(client, argv) {
+    let row = match admit(engine, client, argv) {
         Ok(row) => row,
         Err(error) => {
             engine.stats.rejected(named(argv), &error);
             return transactions::refuse(engine, client, argv, error);
         }
     };
-    if blocking::is_paused(engine, client, row) {
-        return blocking::hold_back(engine, client, argv);
+    if blocking::is_paused(engine, client, row) && !is_control(engine, argv) {
+        return blocking::hold_back(engine, client, argv, None);
     }
     if client.transaction.is_some() && !transactions::runs_at_once(row) {
         return transactions::queue(client, row, argv);
@@ -433,15 +442,23 @@ fn perform(engine: &mut Engine, client: &mut Client, argv: &Argv<'_>) -> Reply {
 }
 
 /// Whether a command may be called at all, in the order in which Redis asks.
-fn admit(client: &Client, argv: &Argv<'_>) -> Result<&'static Row, Error> {
-    let row = resolve(argv)?;
+fn admit(engine: &Engine, client: &Client, argv: &Argv<'_>) -> Result<&'static Row, Error> {
+    let row = if is_control(engine, argv) { resolve_under(&emulator::ROW, argv) } else { resolve(argv) }?;
     if !client.is_authenticated && !row.flags.contains(&Flag::NoAuth) {
         return Err(error::NO_AUTH);
     }
     if client.protocol == Protocol::Resp2 && client.is_subscriber() && !pubsub::is_allowed(row) {
         return Err(error::only_pubsub(row.name));
     }
+    if client.transaction.is_some() && row.flags.contains(&Flag::NoMulti) {
+        return Err(error::NOT_IN_MULTI);
+    }
     Ok(row)
+}
+
+/// Whether it is `EMULATOR`, where control is allowed.
+fn is_control(engine: &Engine, argv: &Argv<'_>) -> bool {
+    engine.control.is_some() && is_word(argv[0], emulator::ROW.name)
 }
 
 /// Runs one command that a script calls, inside the execution of the script.

@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 use crate::client::{Client, Clients, Closing, Replies, Slot};
 use crate::clock::{Clock, Timestamp};
 use crate::config::{Config, Id};
+use crate::fault::Faults;
 use crate::footprint::{Access, Footprint};
 use crate::keyspace::{Event, Keyspace};
 use crate::pubsub::{PubSub, Topic};
@@ -52,6 +53,10 @@ pub struct Engine {
     pub pause: Option<(Timestamp, PauseMode)>,
     /// What `AUTH` asks for; empty if it asks for nothing.
     pub password: Bytes,
+    /// What is to go wrong.
+    pub faults: Faults,
+    /// Whether there is the command `EMULATOR`: the clock as it was when that was allowed.
+    pub control: Option<Clock>,
     /// What is to be sent to clients once the execution is over, in order.
     pub mail: Vec<(Slot, Reply)>,
     /// What the client whose command runs is to be sent behind the reply.
@@ -130,8 +135,9 @@ impl Engine {
         self.clients.count_anew();
         self.watches = Watches::default();
         self.pause = None;
+        self.faults.clear();
         for slot in self.waiting.slots() {
-            self.time_out(slot);
+            self.give_up(slot);
         }
         self.deliver();
         self.set_alarm();
@@ -198,6 +204,11 @@ impl Engine {
 
     /// What the client whose command has run is sent now: its reply, and what came with it.
     pub(crate) fn post(&mut self, client: &mut Client, reply: Reply) -> Reply {
+        if !client.is_reachable() {
+            self.mail.retain(|(slot, _)| *slot != client.slot);
+            self.postscripts.clear();
+            return Reply::NOTHING;
+        }
         let is_wanted = client.replies == Replies::On;
         client.replies = client.replies.next();
         if let Some(tracking) = &mut client.tracking
@@ -303,11 +314,14 @@ impl Engine {
         while let Some((deadline, slot)) = self.waiting.first_deadline()
             && deadline <= now
         {
-            self.time_out(slot);
+            match self.waiting.get(slot).map(|blocked| &blocked.until) {
+                Some(Until::Arrival) => self.attempt(slot, b""),
+                _ => self.give_up(slot),
+            }
         }
     }
 
-    fn time_out(&mut self, slot: Slot) {
+    fn give_up(&mut self, slot: Slot) {
         if let Some(blocked) = self.unblock(slot) {
             self.mail.push((slot, blocked.on_timeout));
         }

@@ -41,6 +41,8 @@ pub enum Until {
     },
     /// `CLIENT PAUSE` ends.
     Unpaused,
+    /// The deadline, at which the command arrives: a fault made it late.
+    Arrival,
     /// Nothing but the deadline.
     Deadline,
 }
@@ -101,9 +103,10 @@ impl Waiting {
         slots.filter(waits).copied().collect()
     }
 
-    /// Whether a client waits for something that others may end: not for the end of a pause.
+    /// Whether a client waits for something that others may end: its command was not held back.
     pub fn can_be_unblocked(&self, slot: Slot) -> bool {
-        self.blocked.get(&slot).is_some_and(|blocked| !matches!(blocked.until, Until::Unpaused))
+        let is_held_back = |blocked: &Blocked| matches!(blocked.until, Until::Unpaused | Until::Arrival);
+        self.blocked.get(&slot).is_some_and(|blocked| !is_held_back(blocked))
     }
 
     /// Whether anybody waits for a key.

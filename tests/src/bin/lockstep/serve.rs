@@ -19,6 +19,9 @@ pub(crate) struct Args {
     /// How many databases there are
     #[arg(long, default_value_t = DATABASES as u32, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     databases: u32,
+    /// Let clients move the clock and place faults by the command EMULATOR (EMULATOR HELP explains it)
+    #[arg(long)]
+    control: bool,
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -26,6 +29,9 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
     // On a thread of its own: a signal is heard while a long script runs, too. There is nothing to be saved.
     ctrlc::set_handler(|| std::process::exit(0))?;
     let emulator = Emulator::with_databases(Clock::system(), args.databases as usize);
+    if args.control {
+        emulator.allow_control();
+    }
     let server = emulator.listen(&args.addr).await.with_context(|| {
         format!("cannot listen on {}: choose another address with --addr, port 0 for a free one", args.addr)
     })?;

@@ -1,0 +1,231 @@
+//! `EMULATOR`: the clock, the faults and a fresh start for those who have only the wire. There is no such command unless
+//! control was allowed, and it is in no list of commands.
+//!
+//! What it does is not part of the game: it is done whether the clock stands or clients are paused, and no fault strikes it.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use super::Flag::{Admin, AllowBusy, Loading, NoMulti, NoScript, Stale};
+use super::{Argv, Ctx, Outcome, Row, is_known, is_word};
+use crate::clock::{Clock, DRIFT_PPM, Timestamp};
+use crate::error::Error;
+use crate::fault::{Effect, Fault};
+use crate::reply::Reply;
+
+/// Not in the table: only who asks for it gets it.
+pub(super) static ROW: Row = Row::container(
+    "emulator",
+    &[
+        Row::new("emulator|clock", -3, &[Admin, NoScript, Loading, Stale, NoMulti, AllowBusy], clock),
+        Row::new("emulator|fault", -3, &[Admin, NoScript, Loading, Stale, NoMulti, AllowBusy], fault),
+        Row::new("emulator|help", 2, &[Loading, Stale], help),
+        Row::new("emulator|reset", 2, &[Admin, NoScript, Loading, Stale, NoMulti, AllowBusy], reset),
+    ],
+);
+
+const HELP: &[&str] = &[
+    "EMULATOR <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+    "CLOCK NOW",
+    "    The server's time in milliseconds since the Unix epoch; so answers all of CLOCK.",
+    "CLOCK SET <unix-time-milliseconds>",
+    "    Set the clock.",
+    "CLOCK ADVANCE <milliseconds>",
+    "    Let time pass: keys expire, and who has waited long enough is told so.",
+    "CLOCK JUMP <milliseconds>",
+    "    Set the clock forwards or backwards by so much.",
+    "CLOCK DRIFT <ppm>",
+    "    Run too fast by so many millionths, or too slow.",
+    "CLOCK WOBBLE <amplitude-milliseconds> <period-milliseconds>",
+    "    Be ahead and behind in turn.",
+    "CLOCK FREEZE",
+    "    Stand until RUN; SET, ADVANCE and JUMP still move the clock.",
+    "CLOCK RUN",
+    "    Go on.",
+    "FAULT <effect> [COUNT <count>] [COMMAND <name>] [CLIENT <name>]",
+    "    Strike the next command, or the next <count> (0: all until CLEAR), of any client, or of those named so",
+    "    by CLIENT SETNAME. Effects are:",
+    "    DROP-BEFORE            close the connection, do not run the command",
+    "    DROP-AFTER             run the command, close the connection without a reply",
+    "    LOSE-REPLY             run the command, and send nothing on this connection from now on",
+    "    DELAY <milliseconds>   run the command when so much time has passed by the server's clock",
+    "    TWICE                  run the command twice, send the second reply",
+    "    ERROR <text>           do not run the command, answer this; LOADING, OOM, READONLY, BUSY, MASTERDOWN,",
+    "                           NOREPLICAS, CLUSTERDOWN or TRYAGAIN stand for what Redis says then",
+    "FAULT LIST",
+    "    The faults that are still to strike.",
+    "FAULT CLEAR",
+    "    Forget them.",
+    "RESET",
+    "    An empty server, no faults, and the clock as it was at first. Connections stay open.",
+    "HELP",
+    "    Print this help.",
+];
+
+/// Something that can be done to the clock.
+struct Move {
+    word: &'static str,
+    takes: &'static [(&'static str, RangeInclusive<i64>)],
+    run: fn(&Clock, &[i64]),
+}
+
+const MOVES: &[Move] = &[
+    Move { word: "NOW", takes: &[], run: |_, _| {} },
+    Move {
+        word: "SET",
+        takes: &[("unix-time-milliseconds", 0..=MILLIS_MAX)],
+        run: |clock, args| clock.set(Timestamp::from_millis(args[0])),
+    },
+    Move {
+        word: "ADVANCE",
+        takes: &[("milliseconds", 0..=MILLIS_MAX)],
+        run: |clock, args| clock.jump(args[0]),
+    },
+    Move {
+        word: "JUMP",
+        takes: &[("milliseconds", -MILLIS_MAX..=MILLIS_MAX)],
+        run: |clock, args| clock.jump(args[0]),
+    },
+    Move { word: "DRIFT", takes: &[("ppm", DRIFT_PPM)], run: |clock, args| clock.drift(args[0]) },
+    Move {
+        word: "WOBBLE",
+        takes: &[("amplitude-milliseconds", 0..=MILLIS_MAX), ("period-milliseconds", 1..=MILLIS_MAX)],
+        run: |clock, args| clock.wobble(millis(args[0]), millis(args[1])),
+    },
+    Move { word: "FREEZE", takes: &[], run: |clock, _| clock.freeze() },
+    Move { word: "RUN", takes: &[], run: |clock, _| clock.run() },
+];
+
+/// The year 9999: every sum of two such is still a time.
+const MILLIS_MAX: i64 = 253_402_300_799_999;
+
+/// `EMULATOR CLOCK <NOW | SET unix-time-milliseconds | ADVANCE milliseconds | JUMP milliseconds | DRIFT ppm | WOBBLE
+/// amplitude-milliseconds period-milliseconds | FREEZE | RUN>`
+///
+/// What is due by the new time has happened when it answers.
+fn clock(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    let known = MOVES.iter().find(|known| is_word(argv[2], known.word));
+    let known = known.ok_or_else(|| {
+        let words: Vec<_> = MOVES.iter().map(|known| known.word).collect();
+        unknown("EMULATOR CLOCK", argv[2], &words)
+    })?;
+    let usage = || known.takes.iter().fold(known.word.to_owned(), |line, (name, _)| format!("{line} {name}"));
+    if argv.len() - 3 != known.takes.len() {
+        return Err(Error::new(format!("ERR it is written EMULATOR CLOCK {}", usage())));
+    }
+    let parse = |((name, bounds), arg): (&(&str, RangeInclusive<i64>), &&[u8])| {
+        number(arg, bounds.clone(), &format!("EMULATOR CLOCK {}: {name}", known.word))
+    };
+    let args = known.takes.iter().zip(&argv[3..]).map(parse).collect::<Result<Vec<_>, _>>()?;
+    (known.run)(ctx.engine.clock(), &args);
+    ctx.engine.begin();
+    Ok(Reply::Integer(ctx.engine.now().millis()))
+}
+
+const EFFECTS: &[&str] =
+    &["DROP-BEFORE", "DROP-AFTER", "LOSE-REPLY", "DELAY", "TWICE", "ERROR", "LIST", "CLEAR"];
+
+/// `EMULATOR FAULT <<DROP-BEFORE | DROP-AFTER | LOSE-REPLY | DELAY milliseconds | TWICE | ERROR text> [COUNT count]
+/// [COMMAND name] [CLIENT name] | LIST | CLEAR>`
+fn fault(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    let faults = &mut ctx.engine.faults;
+    let (effect, options) = match &argv[2..] {
+        [word] if is_word(word, "list") => {
+            return Ok(Reply::Array(faults.iter().map(|fault| Reply::bulk(fault.to_string())).collect()));
+        }
+        [word] if is_word(word, "clear") => {
+            faults.clear();
+            return Ok(Reply::OK);
+        }
+        [word, options @ ..] if is_word(word, "drop-before") => (Effect::DropBefore, options),
+        [word, options @ ..] if is_word(word, "drop-after") => (Effect::DropAfter, options),
+        [word, options @ ..] if is_word(word, "lose-reply") => (Effect::LoseReply, options),
+        [word, options @ ..] if is_word(word, "twice") => (Effect::Twice, options),
+        [word, span, options @ ..] if is_word(word, "delay") => {
+            let span = number(span, 0..=MILLIS_MAX, "EMULATOR FAULT DELAY: milliseconds")?;
+            (Effect::Delay(millis(span)), options)
+        }
+        [word, text, options @ ..] if is_word(word, "error") && !text.is_empty() => {
+            (Effect::error(text.to_vec()), options)
+        }
+        [word, ..] if is_word(word, "delay") => {
+            return Err(Error::from_static("ERR it is written EMULATOR FAULT DELAY milliseconds"));
+        }
+        [word, ..] if is_word(word, "error") => {
+            return Err(Error::from_static(
+                "ERR it is written EMULATOR FAULT ERROR text, and the text is not empty",
+            ));
+        }
+        [word, ..] if ["list", "clear"].iter().any(|known| is_word(word, known)) => {
+            return Err(Error::from_static(
+                "ERR EMULATOR FAULT LIST and EMULATOR FAULT CLEAR take nothing more",
+            ));
+        }
+        words => return Err(unknown("EMULATOR FAULT", words[0], EFFECTS)),
+    };
+    let mut fault = Fault::new(effect);
+    for option in options.chunks(2) {
+        fault = match option {
+            [word, count] if is_word(word, "count") => {
+                match number(count, 0..=i64::MAX, "EMULATOR FAULT … COUNT")?.unsigned_abs() {
+                    0 => fault.always(),
+                    count => fault.count(count),
+                }
+            }
+            [word, name] if is_word(word, "command") => fault.command(&command_name(name)?),
+            [word, name] if is_word(word, "client") => fault.client(name.to_vec()),
+            _ => {
+                return Err(unknown(
+                    "EMULATOR FAULT … with",
+                    option[0],
+                    &["COUNT n", "COMMAND name", "CLIENT name"],
+                ));
+            }
+        };
+    }
+    faults.place(fault);
+    Ok(Reply::OK)
+}
+
+fn command_name(name: &[u8]) -> Result<String, Error> {
+    let words: Vec<&[u8]> = name.splitn(2, |&byte| byte == b'|').collect();
+    let text = String::from_utf8_lossy(name);
+    if is_known(&words) {
+        return Ok(text.into_owned());
+    }
+    Err(Error::new(format!(
+        "ERR there is no command '{text}' that could fail; COMMAND LIST names those that there are, and one under another is written client|id"
+    )))
+}
+
+/// `EMULATOR HELP`
+fn help(_: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
+    Ok(Reply::Array(HELP.iter().copied().map(Reply::status).collect()))
+}
+
+/// `EMULATOR RESET`
+fn reset(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
+    let clock = ctx.engine.clock().clone();
+    if let Some(first) = &ctx.engine.control {
+        clock.follow(first);
+    }
+    ctx.engine.reset(clock);
+    Ok(Reply::OK)
+}
+
+fn number(arg: &[u8], bounds: RangeInclusive<i64>, what: &str) -> Result<i64, Error> {
+    let parsed = crate::parse_integer(arg).filter(|number| bounds.contains(number));
+    parsed.ok_or_else(|| {
+        let (arg, first, last) = (String::from_utf8_lossy(arg), bounds.start(), bounds.end());
+        Error::new(format!("ERR {what} is an integer from {first} to {last}, and not '{arg}'"))
+    })
+}
+
+fn unknown(place: &str, word: &[u8], known: &[&str]) -> Error {
+    let (word, known) = (String::from_utf8_lossy(word), known.join(", "));
+    Error::new(format!("ERR {place} takes one of {known}, and not '{word}'. Try EMULATOR HELP."))
+}
+
+fn millis(millis: i64) -> Duration {
+    Duration::from_millis(millis.unsigned_abs())
+}

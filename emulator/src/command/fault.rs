@@ -1,0 +1,42 @@
+//! Commands in whose way a fault was placed.
+
+use super::{Argv, blocking, perform, transactions};
+use crate::client::{Client, Closing};
+use crate::engine::Engine;
+use crate::fault::Effect;
+use crate::reply::Reply;
+
+/// Runs a command, unless a fault strikes it, and then as far as the fault lets it.
+pub(super) fn perform_under_faults(engine: &mut Engine, client: &mut Client, argv: &Argv<'_>) -> Reply {
+    let is_exempt = super::is_control(engine, argv);
+    let effect = if is_exempt { None } else { engine.faults.strike(&client.name, argv) };
+    match effect {
+        Some(Effect::DropBefore) => drop_connection(engine, client),
+        Some(Effect::DropAfter) => {
+            perform(engine, client, argv);
+            drop_connection(engine, client)
+        }
+        Some(Effect::LoseReply) => {
+            client.is_cut_off = true;
+            perform(engine, client, argv)
+        }
+        Some(Effect::Delay(span)) if client.can_wait() => {
+            let arrival = engine.keyspace.instant() + span;
+            blocking::hold_back(engine, client, argv, Some(arrival))
+        }
+        Some(Effect::Twice) => {
+            let first = perform(engine, client, argv);
+            if client.is_blocked { first } else { perform(engine, client, argv) }
+        }
+        Some(Effect::Error(error)) => transactions::refuse(engine, client, argv, error),
+        Some(Effect::Delay(_)) | None => perform(engine, client, argv),
+    }
+}
+
+fn drop_connection(engine: &mut Engine, client: &mut Client) -> Reply {
+    engine.unblock(client.slot);
+    client.is_blocked = false;
+    engine.forget(client);
+    client.close(Closing::Now);
+    Reply::NOTHING
+}

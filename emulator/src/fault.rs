@@ -1,0 +1,187 @@
+//! Faults that a test places in the way of commands: what a network, or a server in trouble, does to them.
+
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::error::{self, Error};
+
+/// What happens to a command, or to several.
+///
+/// ```
+/// use emulator::{Effect, Emulator, Fault};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// let emulator = Emulator::new();
+/// emulator.place(Fault::new(Effect::DropAfter).command("SET"));
+/// let set = redis::cmd("SET").arg(&["lock", "me", "NX"]).query_async::<()>(&mut emulator.connection()).await;
+/// assert!(set.is_err(), "the client cannot know");
+/// assert!(emulator.exists("lock"), "but the lock is taken");
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    effect: Effect,
+    command: Option<String>,
+    client: Option<Bytes>,
+    /// How many more commands it strikes; all there are, if it does not say.
+    count: Option<u64>,
+}
+
+/// How a command fails.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// The connection is closed, and the command was never run.
+    DropBefore,
+    /// The command is run, and the connection is closed without a reply. A command that would wait is withdrawn.
+    DropAfter,
+    /// The command is run, but neither its reply nor anything after it reaches the client, whose connection stays open.
+    LoseReply,
+    /// The command comes later, by the server's clock; whatever the client sends behind it waits. At a door where nobody waits
+    /// it comes at once.
+    Delay(Duration),
+    /// The command is run twice, as if it were repeated because the first reply was lost: the client gets the second.
+    Twice,
+    /// The command is not run, and this is what it answers.
+    Error(Error),
+}
+
+impl Effect {
+    /// An error reply: its whole text, or the code of one that Redis itself gives when it is in trouble, such as `LOADING`, `OOM`,
+    /// `READONLY` or `BUSY`.
+    pub fn error(text: impl Into<Bytes>) -> Effect {
+        let text: Bytes = text.into();
+        let is_code_of = |error: &&Error| error.code().eq_ignore_ascii_case(&text);
+        let known = error::OF_A_SERVER_IN_TROUBLE.iter().find(is_code_of);
+        Effect::Error(known.cloned().unwrap_or_else(|| Error::new(text)))
+    }
+}
+
+impl Fault {
+    /// Strikes the next command of any client.
+    pub fn new(effect: Effect) -> Fault {
+        Fault { effect, command: None, client: None, count: Some(1) }
+    }
+
+    /// Strikes only this command; one under another is named as in `client|setname`.
+    pub fn command(mut self, name: &str) -> Fault {
+        self.command = Some(name.to_ascii_lowercase());
+        self
+    }
+
+    /// Strikes only a client that has given itself this name by `CLIENT SETNAME`.
+    pub fn client(mut self, name: impl Into<Bytes>) -> Fault {
+        self.client = Some(name.into());
+        self
+    }
+
+    /// Strikes so many commands.
+    pub fn count(mut self, count: u64) -> Fault {
+        self.count = Some(count);
+        self
+    }
+
+    /// Strikes for ever.
+    pub fn always(mut self) -> Fault {
+        self.count = None;
+        self
+    }
+
+    fn concerns(&self, client: &Bytes, argv: &[&[u8]]) -> bool {
+        let is_called = |name: &String| {
+            let mut words = argv.iter();
+            name.split('|')
+                .all(|word| words.next().is_some_and(|arg| arg.eq_ignore_ascii_case(word.as_bytes())))
+        };
+        self.client.as_ref().is_none_or(|name| name == client) && self.command.as_ref().is_none_or(is_called)
+    }
+}
+
+/// As `EMULATOR FAULT` takes it.
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.effect {
+            Effect::DropBefore => f.write_str("DROP-BEFORE"),
+            Effect::DropAfter => f.write_str("DROP-AFTER"),
+            Effect::LoseReply => f.write_str("LOSE-REPLY"),
+            Effect::Delay(span) => write!(f, "DELAY {}", span.as_millis()),
+            Effect::Twice => f.write_str("TWICE"),
+            Effect::Error(error) => write!(f, "ERROR \"{}\"", error.as_bytes().escape_ascii()),
+        }?;
+        write!(f, " COUNT {}", self.count.unwrap_or(0))?;
+        if let Some(name) = &self.command {
+            write!(f, " COMMAND {name}")?;
+        }
+        if let Some(name) = &self.client {
+            write!(f, " CLIENT {}", name.escape_ascii())?;
+        }
+        Ok(())
+    }
+}
+
+/// The faults that are still to strike, in the order in which they were placed.
+#[derive(Debug, Default)]
+pub struct Faults(Vec<Fault>);
+
+impl Faults {
+    /// Adds one behind all others.
+    pub fn place(&mut self, fault: Fault) {
+        if fault.count != Some(0) {
+            self.0.push(fault);
+        }
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Each.
+    pub fn iter(&self) -> impl Iterator<Item = &Fault> {
+        self.0.iter()
+    }
+
+    /// What happens to this command of a client with this name: the first fault that concerns it strikes.
+    pub fn strike(&mut self, client: &Bytes, argv: &[&[u8]]) -> Option<Effect> {
+        let idx = self.0.iter().position(|fault| fault.concerns(client, argv))?;
+        let fault = &mut self.0[idx];
+        fault.count = fault.count.map(|count| count - 1);
+        Some(if fault.count == Some(0) { self.0.remove(idx).effect } else { fault.effect.clone() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_strike_in_order_and_as_often_as_they_say() {
+        let mut faults = Faults::default();
+        faults.place(Fault::new(Effect::Twice).command("SET").client("a").count(2));
+        faults.place(Fault::new(Effect::error("oom")).command("client|setname"));
+        faults.place(Fault::new(Effect::DropBefore).count(0));
+        faults.place(Fault::new(Effect::LoseReply).command("GET").always());
+        let mut strike = |client: &'static str, line: &str| {
+            let argv: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            faults.strike(&Bytes::from(client), &argv)
+        };
+        assert_eq!(strike("b", "SET k v"), None);
+        assert_eq!(
+            [(); 3].map(|()| strike("a", "set k v")),
+            [Some(Effect::Twice), Some(Effect::Twice), None]
+        );
+        assert_eq!(strike("", "CLIENT SETINFO x y"), None);
+        assert_eq!(strike("", "CLIENT SETNAME x"), Some(Effect::Error(error::OOM)));
+        assert_eq!([(); 3].map(|()| strike("", "GET k")), [const { Some(Effect::LoseReply) }; 3]);
+        assert_eq!(
+            faults.iter().map(Fault::to_string).collect::<Vec<_>>(),
+            ["LOSE-REPLY COUNT 0 COMMAND get"]
+        );
+    }
+}
