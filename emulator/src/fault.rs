@@ -52,9 +52,9 @@ impl Effect {
     /// `READONLY` or `BUSY`.
     pub fn error(text: impl Into<Bytes>) -> Effect {
         let text: Bytes = text.into();
-        let is_code_of = |error: &&Error| error.code().eq_ignore_ascii_case(&text);
-        let known = error::OF_A_SERVER_IN_TROUBLE.iter().find(is_code_of);
-        Effect::Error(known.cloned().unwrap_or_else(|| Error::new(text)))
+        let is_code_of = |error: &Error| error.code().eq_ignore_ascii_case(&text);
+        let known = error::OF_A_SERVER_IN_TROUBLE.into_iter().find(is_code_of);
+        Effect::Error(known.unwrap_or_else(|| Error::new(text)))
     }
 }
 

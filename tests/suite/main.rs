@@ -3,6 +3,7 @@
 mod redis_server;
 mod conformance;
 mod doors;
+mod control;
 mod waiting;
 mod executions;
 mod oracles;
