@@ -32,7 +32,10 @@ pub struct Connection {
 impl Connection {
     /// A connection as if a client had just connected.
     pub fn open(emulator: &Emulator) -> Connection {
-        let shared = emulator.shared.clone();
+        Connection::over(emulator.shared.clone())
+    }
+
+    pub(crate) fn over(shared: Arc<Shared>) -> Connection {
         let slot = shared.engine().open_client().slot;
         Connection { shared, slot, decoder: Decoder::default(), input: BytesMut::new() }
     }

@@ -43,10 +43,12 @@ mod connection;
 mod direct;
 mod stream;
 mod server;
+mod background;
 
 use std::io;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::net::ToSocketAddrs;
@@ -64,6 +66,7 @@ pub use server::Server;
 pub use server::UnixServer;
 pub use stream::Stream;
 
+use background::Background;
 use engine::Engine;
 use keyspace::Value;
 
@@ -74,6 +77,8 @@ pub const DATABASES: usize = 16;
 #[derive(Clone)]
 pub struct Emulator {
     shared: Arc<Shared>,
+    /// Listens since somebody asked for a URL. It knows what is shared, but not this: so it ends with the last handle.
+    background: Arc<OnceLock<Background>>,
 }
 
 pub(crate) struct Shared {
@@ -134,7 +139,8 @@ impl Emulator {
     /// Without a single database.
     pub fn with_databases(clock: Clock, databases: usize) -> Emulator {
         assert!(databases > 0, "a server has at least one database");
-        Emulator { shared: Arc::new(Shared { engine: Mutex::new(Engine::new(clock, databases)) }) }
+        let shared = Arc::new(Shared { engine: Mutex::new(Engine::new(clock, databases)) });
+        Emulator { shared, background: Arc::default() }
     }
 
     /// A connection for redis-rs that runs each command where it is awaited.
@@ -152,7 +158,43 @@ impl Emulator {
     /// # Errors
     /// The address cannot be bound.
     pub async fn listen(&self, addr: impl ToSocketAddrs) -> io::Result<Server> {
-        Server::bind(self.clone(), addr).await
+        Server::bind(self.shared.clone(), addr).await
+    }
+
+    /// Where any Redis client can connect to, with or without a runtime: the first call has it listen on a free port of this
+    /// machine, on a thread of its own, until the last handle to this emulator is dropped.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use emulator::{Clock, Emulator};
+    /// use redis::Commands as _;
+    ///
+    /// # fn main() -> redis::RedisResult<()> {
+    /// let clock = Clock::manual();
+    /// let emulator = Emulator::with_clock(clock.clone());
+    /// let mut connection = redis::Client::open(emulator.url())?.get_connection()?;
+    /// () = connection.set_ex("session", "me", 60)?;
+    /// assert_eq!(emulator.ttl("session"), Some(Duration::from_secs(60)));
+    /// clock.advance(Duration::from_secs(61));
+    /// assert!(!connection.exists("session")?);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// A [`Clock::tokio`] of a paused runtime is not seen from that thread: for that there are the other doors.
+    ///
+    /// # Panics
+    /// The machine has no port or no thread left.
+    pub fn url(&self) -> String {
+        let start = || Background::start(self.shared.clone()).expect("a port and a thread can be had");
+        self.background.get_or_init(start).url().to_owned()
+    }
+
+    /// A client of redis-rs for [`Emulator::url`].
+    ///
+    /// # Panics
+    /// The machine has no port or no thread left.
+    pub fn client(&self) -> redis::Client {
+        redis::Client::open(self.url()).expect("the URL of a listener is one")
     }
 
     /// Listens on a Unix socket at this path; one that is there already is replaced. Must run inside a tokio runtime with I/O and time.
@@ -161,7 +203,7 @@ impl Emulator {
     /// The socket cannot be made there.
     #[cfg(unix)]
     pub fn listen_unix(&self, path: impl AsRef<std::path::Path>) -> io::Result<UnixServer> {
-        UnixServer::bind(self.clone(), path.as_ref())
+        UnixServer::bind(self.shared.clone(), path.as_ref())
     }
 
     /// Back to an empty server on this clock, as if just made. Much cheaper than a new one: the Lua state and what it has
@@ -222,6 +264,24 @@ impl Emulator {
     /// Whether database 0 has this key.
     pub fn exists(&self, key: &str) -> bool {
         self.peek(key, |_| ()).is_some()
+    }
+
+    /// The time that is left to a key of database 0, by this server's clock; `None` if there is no such key, or no end to it.
+    pub fn ttl(&self, key: &str) -> Option<Duration> {
+        let engine = self.shared.engine();
+        let now = engine.now();
+        let deadline = engine.keyspace.peek_deadline(0, key.as_bytes(), now)?;
+        Some(Timestamp::from_millis(deadline).since(Timestamp::from_millis(now.millis())))
+    }
+
+    /// The keys of database 0 that match a pattern of `KEYS`, in order.
+    pub fn keys(&self, pattern: &str) -> Vec<Bytes> {
+        let engine = self.shared.engine();
+        let keys = engine.keyspace.peek_keys(0, engine.now());
+        let mut keys: Vec<Bytes> =
+            keys.filter(|key| glob::matches(pattern.as_bytes(), key)).cloned().collect();
+        keys.sort_unstable();
+        keys
     }
 
     /// The score of a member of the sorted set at a key of database 0.

@@ -9,6 +9,7 @@ use std::os::unix::fs::FileTypeExt as _;
 #[cfg(unix)]
 use std::path::{Path, PathBuf};
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf as _, BytesMut};
@@ -18,7 +19,7 @@ use tokio::net::UnixListener;
 use tokio::net::{TcpListener, ToSocketAddrs};
 use tokio::task::{AbortHandle, JoinSet};
 
-use crate::Emulator;
+use crate::Shared;
 use crate::connection::Connection;
 
 /// How much is read from a socket at once, in bytes.
@@ -35,8 +36,11 @@ pub struct Server {
 }
 
 impl Server {
-    pub(crate) async fn bind(emulator: Emulator, addr: impl ToSocketAddrs) -> io::Result<Server> {
-        let listener = TcpListener::bind(addr).await?;
+    pub(crate) async fn bind(shared: Arc<Shared>, addr: impl ToSocketAddrs) -> io::Result<Server> {
+        Server::over(shared, TcpListener::bind(addr).await?)
+    }
+
+    pub(crate) fn over(shared: Arc<Shared>, listener: TcpListener) -> io::Result<Server> {
         let addr = listener.local_addr()?;
         let next = move |cx: &mut Context<'_>| {
             let (socket, peer) = ready!(listener.poll_accept(cx))?;
@@ -45,7 +49,7 @@ impl Server {
             let own = socket.local_addr().map_or_else(|_| String::new(), |own| own.to_string());
             Poll::Ready(Ok((socket, [peer.to_string(), own])))
         };
-        let accepting = tokio::spawn(accept(emulator, next)).abort_handle();
+        let accepting = tokio::spawn(accept(shared, next)).abort_handle();
         Ok(Server { addr, accepting })
     }
 
@@ -76,7 +80,7 @@ pub struct UnixServer {
 
 #[cfg(unix)]
 impl UnixServer {
-    pub(crate) fn bind(emulator: Emulator, path: &Path) -> io::Result<UnixServer> {
+    pub(crate) fn bind(shared: Arc<Shared>, path: &Path) -> io::Result<UnixServer> {
         // What a server that was killed has left behind; as Redis does.
         if std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket()) {
             std::fs::remove_file(path)?;
@@ -87,7 +91,7 @@ impl UnixServer {
             let (socket, _) = ready!(listener.poll_accept(cx))?;
             Poll::Ready(Ok((socket, [address.clone(), address.clone()])))
         };
-        let accepting = tokio::spawn(accept(emulator, next)).abort_handle();
+        let accepting = tokio::spawn(accept(shared, next)).abort_handle();
         Ok(UnixServer { path: path.to_owned(), accepting })
     }
 
@@ -108,18 +112,18 @@ impl Drop for UnixServer {
 /// Serves the sockets that `next` gives, with the addresses of both ends. Owns the connections' tasks: aborting this one ends them
 /// too.
 async fn accept<S>(
-    emulator: Emulator,
+    shared: Arc<Shared>,
     mut next: impl FnMut(&mut Context<'_>) -> Poll<io::Result<(S, [String; 2])>>,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let mut connections = JoinSet::new();
-    let mut driving = pin!(emulator.shared.clone().drive());
+    let mut driving = pin!(shared.clone().drive());
     loop {
         tokio::select! {
             accepted = poll_fn(&mut next) => match accepted {
                 Ok((socket, addresses)) => {
-                    let connection = Connection::open(&emulator);
+                    let connection = Connection::over(shared.clone());
                     connection.set_addresses(addresses);
                     connections.spawn(serve(connection, socket));
                 }

@@ -102,9 +102,20 @@ fn commands(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// An emulator as a test makes it, with its first command.
+fn starts(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("a new emulator");
+    let first = redis::cmd("SET").arg("key").arg("value").to_owned();
+    group.bench_function("connection() and SET", |bencher| {
+        bencher.iter(|| at_once(Emulator::with_clock(Clock::manual()).connection().request(&first)).unwrap());
+    });
+    group.bench_function("url(), and its end", |bencher| bencher.iter(|| Emulator::new().url()));
+    group.finish();
+}
+
 criterion_group! {
     name = benches;
     config = Criterion::default().measurement_time(Duration::from_secs(3)).warm_up_time(Duration::from_secs(1));
-    targets = commands, executions
+    targets = starts, commands, executions
 }
 criterion_main!(benches);

@@ -110,6 +110,28 @@ async fn a_client_that_does_not_read_is_not_served() {
     assert_eq!(connection.get::<_, usize>("n").await.unwrap(), REQUESTS);
 }
 
+#[test]
+fn tcp_without_a_runtime() {
+    let emulator = Emulator::new();
+    let url = emulator.url();
+    assert_eq!(emulator.clone().url(), url, "one listener is enough");
+    let mut connection = emulator.client().get_connection().unwrap();
+    () = redis::cmd("SET").arg(&["k", "v", "EX", "60"]).query(&mut connection).unwrap();
+    () = redis::cmd("SET").arg(&["other", "v"]).query(&mut connection).unwrap();
+    assert_eq!(emulator.keys("*"), ["k", "other"]);
+    assert_eq!(emulator.keys("o*"), ["other"]);
+    assert!(emulator.ttl("k").unwrap() > Duration::from_secs(50));
+    assert_eq!(emulator.ttl("other"), None);
+    drop(emulator);
+    assert!(redis::Client::open(url).unwrap().get_connection().is_err(), "with the last handle it ends");
+}
+
+#[tokio::test]
+async fn the_url_inside_of_a_runtime() {
+    let emulator = Emulator::new();
+    converse(&mut emulator.client().get_multiplexed_async_connection().await.unwrap()).await.unwrap();
+}
+
 #[tokio::test]
 async fn tcp_with_resp3() {
     let server = Emulator::new().listen("127.0.0.1:0").await.unwrap();

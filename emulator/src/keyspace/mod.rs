@@ -143,6 +143,16 @@ impl Keyspace {
         self.dicts[db].get(key).filter(|entry| !entry.is_expired(now)).map(|entry| &entry.value)
     }
 
+    /// The deadline of a key that is live at `now`, looked at in the same way.
+    pub fn peek_deadline(&self, db: usize, key: &[u8], now: Timestamp) -> Option<i64> {
+        self.dicts[db].get(key).filter(|entry| !entry.is_expired(now))?.deadline
+    }
+
+    /// The keys of a database that are live at `now`, looked at in the same way.
+    pub fn peek_keys(&self, db: usize, now: Timestamp) -> impl Iterator<Item = &Bytes> {
+        self.dicts[db].iter().filter(move |(_, entry)| !entry.is_expired(now)).map(|(key, _)| key)
+    }
+
     /// A live key as one line of readable text, with what is left of its time.
     pub fn describe(&self, db: usize, key: &[u8], now: Timestamp) -> Option<String> {
         let entry = self.dicts[db].get(key).filter(|entry| !entry.is_expired(now))?;
