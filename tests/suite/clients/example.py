@@ -1,6 +1,8 @@
 import os
 
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 server = redis.Redis.from_url(os.environ["REDIS_URL"])
 server.execute_command("EMULATOR", "CLOCK", "FREEZE")
@@ -11,10 +13,12 @@ assert lock.acquire()
 server.execute_command("EMULATOR", "CLOCK", "ADVANCE", 10_001)
 assert not lock.owned()
 
-# The lock is taken, but the client never hears of it.
+# The lock is taken, but the reply never comes; sent again, the command says that somebody else has the lock.
 server.execute_command("EMULATOR", "FAULT", "DROP-AFTER", "COMMAND", "set")
-impatient = redis.Redis.from_url(os.environ["REDIS_URL"], retry=None)
+once = redis.Redis.from_url(os.environ["REDIS_URL"], retry=Retry(NoBackoff(), 0))
 try:
-    impatient.set("resource", "me", nx=True, px=10_000)
+    once.set("resource", "me", nx=True, px=10_000)
+    raise AssertionError("the connection was dropped")
 except redis.ConnectionError:
     assert server.get("resource") == b"me"
+assert once.set("resource", "me", nx=True, px=10_000) is None
