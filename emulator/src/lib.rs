@@ -209,7 +209,9 @@ impl Emulator {
     /// Back to an empty server on this clock, as if just made. Much cheaper than a new one: the Lua state and what it has
     /// compiled stay, where no client can see them. Connections stay open.
     pub fn reset(&self, clock: Clock) {
-        self.shared.engine().reset(clock);
+        let mut engine = self.shared.engine();
+        engine.reset(clock);
+        engine.clients.count_anew();
     }
 
     /// A copy of everything that the server holds, to come back to.

@@ -132,7 +132,6 @@ impl Engine {
         self.scripts.flush();
         self.functions.flush();
         self.clock = Some(clock);
-        self.clients.count_anew();
         self.watches = Watches::default();
         self.pause = None;
         self.faults.clear();
