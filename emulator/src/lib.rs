@@ -68,7 +68,7 @@ pub use stream::Stream;
 
 use background::Background;
 use engine::Engine;
-use keyspace::Value;
+use keyspace::{Text, Value};
 
 /// How many databases an emulator has unless told otherwise; as Redis.
 pub const DATABASES: usize = 16;
@@ -280,8 +280,8 @@ impl Emulator {
     pub fn keys(&self, pattern: &str) -> Vec<Bytes> {
         let engine = self.shared.engine();
         let keys = engine.keyspace.peek_keys(0, engine.now());
-        let mut keys: Vec<Bytes> =
-            keys.filter(|key| glob::matches(pattern.as_bytes(), key)).cloned().collect();
+        let matching = keys.filter(|key| glob::matches(pattern.as_bytes(), key));
+        let mut keys: Vec<Bytes> = matching.map(Text::to_bytes).collect();
         keys.sort_unstable();
         keys
     }

@@ -122,7 +122,7 @@ impl Engine {
         }
     }
 
-    /// Back to an empty server whose next client is number 1. Compiled scripts stay compiled, unknown to clients. Who waits
+    /// Back to an empty server. Compiled scripts stay compiled, unknown to clients. Who waits
     /// waits no longer.
     pub fn reset(&mut self, clock: Clock) {
         self.keyspace.reset();

@@ -145,11 +145,11 @@ impl Keyspace {
 
     /// The deadline of a key that is live at `now`, looked at in the same way.
     pub fn peek_deadline(&self, db: usize, key: &[u8], now: Timestamp) -> Option<i64> {
-        self.dicts[db].get(key).filter(|entry| !entry.is_expired(now))?.deadline
+        self.dicts[db].get(key).filter(|entry| !entry.is_expired(now))?.deadline()
     }
 
     /// The keys of a database that are live at `now`, looked at in the same way.
-    pub fn peek_keys(&self, db: usize, now: Timestamp) -> impl Iterator<Item = &Bytes> {
+    pub fn peek_keys(&self, db: usize, now: Timestamp) -> impl Iterator<Item = &Text> {
         self.dicts[db].iter().filter(move |(_, entry)| !entry.is_expired(now)).map(|(key, _)| key)
     }
 
