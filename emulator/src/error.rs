@@ -97,7 +97,7 @@ texts! {
     NUMKEYS_NOT_POSITIVE = "ERR numkeys should be greater than 0";
     NUMKEYS_TOO_MANY = "ERR Number of keys can't be greater than number of args";
     NO_AUTH = "NOAUTH Authentication required.";
-    NO_AUTH_HELLO = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time";
+    NO_AUTH_HELLO = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time";
     AUTH_WITHOUT_PASSWORD = "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?";
     WRONG_PASSWORD = "WRONGPASS invalid username-password pair or user is disabled.";
     LOADING = "LOADING Redis is loading the dataset in memory";
@@ -115,6 +115,7 @@ texts! {
     TIMEOUT_NEGATIVE = "ERR timeout is negative";
     PAUSE_MODE = "ERR CLIENT PAUSE mode must be WRITE or ALL";
     UNBLOCK_REASON = "ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR";
+    NO_CLUSTER = "ERR This instance has cluster support disabled";
     NO_SUCH_CLIENT = "ERR No such client";
     CLIENT_ID_NOT_POSITIVE = "ERR client-id should be greater than 0";
     INVALID_CLIENT_ID = "ERR Invalid client ID";

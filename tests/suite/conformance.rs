@@ -40,6 +40,7 @@ transcripts! {
     events_collections
     expiry
     functions
+    handshakes
     hash
     hash_more
     keys

@@ -13,7 +13,7 @@ const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md");
 /// anew.
 #[track_caller]
 fn check(name: &str, expected: &str) {
-    // Two tests write into one file.
+    // Several tests write into one file.
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let readme = std::fs::read_to_string(PATH).unwrap();
@@ -60,6 +60,16 @@ fn what_is_left_out() {
     let mut missing: Vec<String> = names.filter(is_missing).collect();
     missing.sort();
     check("left out", &format!("{}\n", missing.join(" · ")));
+}
+
+/// `.ci/clients` runs the files.
+#[test]
+fn the_examples_in_other_languages_are_those_that_run() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/suite/clients");
+    for (name, language) in [("example.py", "python"), ("example.mjs", "js")] {
+        let example = std::fs::read_to_string(format!("{folder}/{name}")).unwrap();
+        check(name, &format!("```{language}\n{example}```\n"));
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod multi_pop;
 
 mod docs;
 pub mod blocking;
+pub mod cluster;
 pub mod connection;
 mod emulator;
 mod fault;
@@ -323,6 +324,7 @@ pub struct Group {
 
 /// Every command, by group.
 pub const GROUPS: &[Group] = &[
+    Group { name: "cluster", category: None, rows: cluster::ROWS },
     Group { name: "connection", category: Some("connection"), rows: connection::ROWS },
     Group { name: "generic", category: Some("keyspace"), rows: generic::ROWS },
     Group { name: "hash", category: Some("hash"), rows: hash::ROWS },
