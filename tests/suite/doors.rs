@@ -250,6 +250,8 @@ async fn follow_the_clock(connection: &mut (impl ConnectionLike + Send + Sync)) 
     () = redis::cmd("CLIENT").arg(&["PAUSE", "10000", "WRITE"]).query_async(connection).await.unwrap();
     () = connection.set("k", "w").await.unwrap();
     assert_eq!(time.prepare_invoke().invoke_async::<i64>(connection).await.unwrap() - start, 11_500);
+    assert_eq!(connection.blpop::<_, Option<(String, String)>>("list", 30.0).await.unwrap(), None);
+    assert_eq!(time.prepare_invoke().invoke_async::<i64>(connection).await.unwrap() - start, 41_500);
 }
 
 #[tokio::test(start_paused = true)]
