@@ -124,9 +124,9 @@ impl Connection {
             });
             if let Some(len) = done {
                 if input.is_empty() {
-                    bytes = &bytes[len..]
+                    bytes = &bytes[len..];
                 } else {
-                    input.advance(len)
+                    input.advance(len);
                 }
                 continue;
             }

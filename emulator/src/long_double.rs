@@ -62,8 +62,8 @@ impl LongDouble {
         let power = BigUint::from(base as u32).pow(exponent.unsigned_abs() as u32);
         let is_zero = digits == BigUint::ZERO;
         let number = match exponent {
-            0.. => rounded(sign, digits * power, BigUint::from(1u32)),
-            _ => rounded(sign, digits, power),
+            0.. => rounded(sign, &(digits * power), &BigUint::from(1u32)),
+            _ => rounded(sign, &digits, &power),
         };
         let is_lost = match &number {
             Finite { significand, .. } => significand.sign() == Sign::NoSign && !is_zero,
@@ -85,7 +85,11 @@ impl LongDouble {
         let sum = (a << (a_exponent - exponent)) + (b << (b_exponent - exponent));
         let (sign, sum) = sum.into_parts();
         let power = BigUint::from(1u32) << exponent.unsigned_abs();
-        if exponent < 0 { rounded(sign, sum, power) } else { rounded(sign, sum * power, BigUint::from(1u32)) }
+        if exponent < 0 {
+            rounded(sign, &sum, &power)
+        } else {
+            rounded(sign, &(sum * power), &BigUint::from(1u32))
+        }
     }
 
     /// This many times the number, rounded to the nearest.
@@ -94,8 +98,8 @@ impl LongDouble {
         let product = significand.magnitude() * factor;
         let power = BigUint::from(1u32) << exponent.unsigned_abs();
         match exponent {
-            0.. => rounded(significand.sign(), product * power, BigUint::from(1u32)),
-            _ => rounded(significand.sign(), product, power),
+            0.. => rounded(significand.sign(), &(product * power), &BigUint::from(1u32)),
+            _ => rounded(significand.sign(), &product, &power),
         }
     }
 
@@ -121,15 +125,15 @@ fn written_exponent(text: &str) -> Option<i64> {
 }
 
 /// The number nearest to a fraction; of two that are as near, the even one.
-fn rounded(sign: Sign, numerator: BigUint, denominator: BigUint) -> LongDouble {
+fn rounded(sign: Sign, numerator: &BigUint, denominator: &BigUint) -> LongDouble {
     let bits = |number: &BigUint| number.bits() as i64;
-    let exponent_guess = bits(&numerator) - bits(&denominator) - SIGNIFICAND_BITS;
+    let exponent_guess = bits(numerator) - bits(denominator) - SIGNIFICAND_BITS;
     let at = |exponent: i64| {
         let shift = exponent.unsigned_abs();
         if exponent < 0 {
-            divided(&numerator << shift, &denominator)
+            divided(numerator << shift, denominator)
         } else {
-            divided(numerator.clone(), &(&denominator << shift))
+            divided(numerator.clone(), &(denominator << shift))
         }
     };
     let mut exponent = exponent_guess.max(EXPONENT_MIN);

@@ -188,15 +188,16 @@ async fn timeouts_come_with_the_manual_clock() {
 
 #[tokio::test(start_paused = true)]
 async fn timeouts_come_with_tokios_clock_at_every_door() {
-    let emulator = Emulator::with_clock(Clock::tokio());
-    let started = tokio::time::Instant::now();
+    let clock = Clock::tokio();
+    let emulator = Emulator::with_clock(clock.clone());
+    let started = clock.now();
     assert_eq!(emulator.connection().blpop::<_, Option<(String, i64)>>("l", 60.0).await.unwrap(), None);
     let mut stream = emulator.stream();
     stream.write_all(b"BZPOPMIN z 60\r\n").await.unwrap();
     let mut reply = [0; 5];
     stream.read_exact(&mut reply).await.unwrap();
     assert_eq!(&reply, b"*-1\r\n");
-    assert_eq!(started.elapsed().as_secs(), 120);
+    assert_eq!(clock.now().since(started).as_secs(), 120);
 }
 
 #[tokio::test]

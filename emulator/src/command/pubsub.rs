@@ -96,7 +96,8 @@ fn unsubscribe(ctx: &mut Ctx<'_>, argv: &Argv<'_>, topic: Topic) -> Outcome {
 
 /// The name of the command, of the channel, and how many the client listens to now.
 fn confirm(ctx: &Ctx<'_>, topic: Topic, name: Reply) -> Reply {
-    let [channels, patterns, shard_channels] = ctx.client.subscriptions.each_ref().map(|names| names.len());
+    let [channels, patterns, shard_channels] =
+        ctx.client.subscriptions.each_ref().map(indexmap::IndexSet::len);
     let count = if topic == Topic::ShardChannel { shard_channels } else { channels + patterns };
     Reply::Push(vec![Reply::bulk(ctx.row.name), name, Reply::count(count)])
 }
@@ -137,7 +138,7 @@ fn numpat(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
 fn numsub(ctx: &mut Ctx<'_>, argv: &Argv<'_>, topic: Topic) -> Outcome {
     let counts = argv[2..].iter().flat_map(|name| {
         ctx.engine.keyspace.footprint_mut().channel(Access::Read, name);
-        let count = ctx.engine.pubsub.listeners(topic).get(*name).map_or(0, |slots| slots.len());
+        let count = ctx.engine.pubsub.listeners(topic).get(*name).map_or(0, indexmap::IndexSet::len);
         [Reply::bulk(name), Reply::count(count)]
     });
     Ok(Reply::Array(counts.collect()))

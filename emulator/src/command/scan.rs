@@ -23,8 +23,7 @@ pub(super) fn cursor(arg: &[u8]) -> Result<u64, Error> {
     }
     let (digits, is_negative) = match text {
         [b'-', digits @ ..] => (digits, true),
-        [b'+', digits @ ..] => (digits, false),
-        digits => (digits, false),
+        [b'+', digits @ ..] | digits => (digits, false),
     };
     let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
     let number =

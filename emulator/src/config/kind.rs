@@ -161,14 +161,14 @@ pub fn save_points(value: &str, _: &str) -> Result<String, Cow<'static, str>> {
     let numbers = numbers.filter(|numbers| {
         numbers.len() % 2 == 0 && numbers.chunks(2).all(|point| point[0] >= 1 && point[1] >= 0)
     });
-    Ok(join(numbers.ok_or("Invalid save parameters")?))
+    Ok(join(&numbers.ok_or("Invalid save parameters")?))
 }
 
 /// `client-output-buffer-limit`: classes of clients, each with a hard limit, a soft limit and its seconds.
 pub fn buffer_limits(value: &str, before: &str) -> Result<String, Cow<'static, str>> {
     const CLASSES: [&str; 3] = ["normal", "slave", "pubsub"];
     let given = words(value);
-    if given.len() % 4 != 0 {
+    if !given.len().is_multiple_of(4) {
         return Err("Wrong number of arguments in buffer limit configuration.".into());
     }
     let mut limits: Vec<String> = before.split(' ').map(ToOwned::to_owned).collect();
@@ -201,7 +201,7 @@ pub fn oom_scores(value: &str, _: &str) -> Result<String, Cow<'static, str>> {
         .map(|word| word.parse().ok().filter(|score| (-2000..=2000).contains(score)))
         .collect();
     let scores = scores.ok_or("Invalid oom-score-adj-values, elements must be between -2000 and 2000.")?;
-    Ok(join(scores))
+    Ok(join(&scores))
 }
 
 /// `latency-tracking-info-percentiles`
@@ -267,6 +267,6 @@ pub fn frequency(value: &str, before: &str) -> Result<String, Cow<'static, str>>
     Ok(parsed.number.clamp(1, 500).to_string())
 }
 
-fn join(numbers: Vec<i64>) -> String {
+fn join(numbers: &[i64]) -> String {
     numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
 }

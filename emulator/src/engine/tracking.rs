@@ -23,7 +23,7 @@ impl Engine {
         for (resource, access, _) in self.keyspace.footprint().iter().skip(seen) {
             match resource {
                 Resource::Key { key, .. } if access == Access::Write => {
-                    keys.push(Bytes::copy_from_slice(key))
+                    keys.push(Bytes::copy_from_slice(key));
                 }
                 Resource::Database(_) if access == Access::Write => is_flushed = true,
                 _ => {}
@@ -36,17 +36,17 @@ impl Engine {
         }
         for key in keys {
             for slot in self.tracker.take_readers(&key) {
-                self.tell(current, slot, Some(&[key.clone()]));
+                self.tell(current, slot, Some(&key));
             }
             let by_prefix: Vec<Slot> = self.tracker.by_prefix(&key).collect();
             for slot in by_prefix {
-                self.tell(current, slot, Some(&[key.clone()]));
+                self.tell(current, slot, Some(&key));
             }
         }
     }
 
-    /// One message of keys, or of all keys, to a client or to whom it has redirected its messages.
-    fn tell(&mut self, current: &mut Client, slot: Slot, keys: Option<&[Bytes]>) {
+    /// One message of a key, or of all keys, to a client or to whom it has redirected its messages.
+    fn tell(&mut self, current: &mut Client, slot: Slot, key: Option<&Bytes>) {
         let is_current = slot == current.slot;
         let tracking = match self.clients.get(slot) {
             _ if is_current => current.tracking.as_ref(),
@@ -57,10 +57,7 @@ impl Engine {
         if is_current && tracking.no_loop {
             return;
         }
-        let keys = match keys {
-            Some(keys) => Reply::Array(keys.iter().cloned().map(Reply::Bulk).collect()),
-            None => Reply::NilArray,
-        };
+        let keys = key.map_or(Reply::NilArray, |key| Reply::Array(vec![Reply::Bulk(key.clone())]));
         let redirect = tracking.redirect;
         let target = match redirect {
             None => Some(slot),

@@ -9,11 +9,14 @@ use crate::clock::Timestamp;
 use crate::footprint::{Access, Resource};
 use crate::keyspace::Keyspace;
 
+/// Who watches a key, and if it was there when that began, the deadline it had.
+type Watchers = BTreeMap<Slot, Option<Option<i64>>>;
+
 /// The watched keys of one server.
 #[derive(Debug, Default)]
 pub struct Watches {
-    /// By whom each key is watched, and if it was there when that began, the deadline it had.
-    watched: BTreeMap<(usize, Bytes), BTreeMap<Slot, Option<Option<i64>>>>,
+    /// By whom each key is watched.
+    watched: BTreeMap<(usize, Bytes), Watchers>,
     /// Clients that watch a key which has changed since.
     dirty: BTreeSet<Slot>,
 }

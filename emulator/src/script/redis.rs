@@ -61,7 +61,9 @@ pub(super) fn redis<H: Host>(lua: &Lua) -> mlua::Result<Table> {
             Value::String(_) | Value::Number(_) | Value::Integer(_) => lua.coerce_string(args[0].clone())?,
             _ => None,
         };
-        lua.create_string(sha1_hex(text.as_ref().map(|text| text.as_bytes()).as_deref().unwrap_or_default()))
+        lua.create_string(sha1_hex(
+            text.as_ref().map(mlua::LuaString::as_bytes).as_deref().unwrap_or_default(),
+        ))
     };
     redis.raw_set("sha1hex", lua.create_function(sha1hex)?)?;
     redis

@@ -12,7 +12,7 @@ use super::vm::{Registered, running};
 
 /// `redis.register_function(name, callback)` or, with these in a table, `redis.register_function{function_name = …}`.
 pub(super) fn register_function<H: Host>(lua: &Lua, args: &MultiValue) -> mlua::Result<()> {
-    let (name, registered) = match (args.len(), args.get(0), args.get(1)) {
+    let (name, registered) = match (args.len(), args.front(), args.get(1)) {
         (1, Some(Value::Table(named)), _) => named_arguments(lua, named)?,
         (1, ..) => {
             return Err(fail_with(

@@ -33,6 +33,9 @@ pub(super) const ROWS: &[Row] = &[
     Row::new("client|unpause", 2, ADMIN, unpause),
 ];
 
+/// Which clients are meant.
+type Filter = Box<dyn Fn(&Client) -> bool>;
+
 /// `CLIENT GETNAME`
 fn getname(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
     let name = ctx.client.name.clone();
@@ -51,7 +54,7 @@ fn info(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
 
 /// `CLIENT LIST [TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [ID client-id [client-id ...]]`
 fn list(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    let keep: Box<dyn Fn(&Client) -> bool> = match &argv[2..] {
+    let keep: Filter = match &argv[2..] {
         [] => Box::new(|_| true),
         [word, kind] if is_word(word, "type") => {
             let kind = Kind::parse(kind)?;
@@ -102,7 +105,7 @@ impl Kind {
 /// A client in one line. What an emulator does not have, such as buffers of its own, is 0.
 fn describe(ctx: &Ctx<'_>, client: &Client) -> String {
     let now = ctx.engine.keyspace.instant();
-    let [channels, patterns, shard_channels] = client.subscriptions.each_ref().map(|names| names.len());
+    let [channels, patterns, shard_channels] = client.subscriptions.each_ref().map(indexmap::IndexSet::len);
     let queued = client.transaction.as_ref().map_or(-1, |transaction| transaction.queue.len() as i64);
     let [addr, laddr] =
         client.addresses.each_ref().map(|address| if address.is_empty() { "inprocess:0" } else { address });
@@ -147,7 +150,7 @@ fn flags(client: &Client) -> String {
 /// `CLIENT KILL <ip:port | [ID client-id] [TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [USER username] [ADDR ip:port]
 /// [LADDR ip:port] [SKIPME <YES | NO>]>`
 fn kill(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    let mut filters: Vec<Box<dyn Fn(&Client) -> bool>> = Vec::new();
+    let mut filters: Vec<Filter> = Vec::new();
     let (mut is_me_spared, is_old_form) = (true, argv.len() == 3);
     if let [_, _, addr] = argv {
         let addr = String::from_utf8_lossy(addr).into_owned();
@@ -169,10 +172,10 @@ fn kill(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
                     filters.push(Box::new(move |client| Kind::of(client) == kind));
                 }
                 word if is_word(word, "addr") => {
-                    filters.push(Box::new(move |client| client.addresses[0] == text))
+                    filters.push(Box::new(move |client| client.addresses[0] == text));
                 }
                 word if is_word(word, "laddr") => {
-                    filters.push(Box::new(move |client| client.addresses[1] == text))
+                    filters.push(Box::new(move |client| client.addresses[1] == text));
                 }
                 word if is_word(word, "user") => {
                     if text != "default" {

@@ -90,11 +90,11 @@ pub(super) fn tracking(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
                     .ok()
                     .filter(|&id| id == ctx.client.id || ctx.engine.clients.by_id(id).is_some());
                 wanted.redirect = Some(id.ok_or(error::TRACKING_REDIRECT)?);
-                options = &rest[..];
+                options = rest;
             }
             (word, [prefix, rest @ ..]) if is_word(word, "prefix") => {
                 wanted.prefixes.push(Bytes::copy_from_slice(prefix));
-                options = &rest[..];
+                options = rest;
             }
             (word, _) if is_word(word, "bcast") => wanted.is_broadcast = true,
             (word, _) if is_word(word, "optin") => wanted.opt_in = true,

@@ -124,7 +124,7 @@ fn sequence(words: &mut Words) -> (Vec<Argument>, bool) {
         match word {
             "..." => return (arguments, true),
             "[" => match alternatives(words) {
-                Group::Repeats(repeated) => repeat(&mut arguments, repeated),
+                Group::Repeats(repeated) => repeat(&mut arguments, &repeated),
                 Group::Is(argument) => arguments.push(Argument { is_optional: true, ..argument }),
             },
             "<" => arguments.extend(group(words)),
@@ -174,7 +174,7 @@ fn join(mut branch: Vec<Argument>) -> Argument {
     Argument { token, ..Argument::new(Shape::Block(branch)) }
 }
 
-fn repeat(arguments: &mut Vec<Argument>, repeated: Vec<Argument>) {
+fn repeat(arguments: &mut Vec<Argument>, repeated: &[Argument]) {
     let first = arguments.len().saturating_sub(repeated.len());
     let repeats_token = repeated.first().is_some_and(|first| first.token.is_some());
     let argument = join(arguments.split_off(first));

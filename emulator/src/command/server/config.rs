@@ -39,7 +39,7 @@ fn get(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
             }
             continue;
         }
-        for name in PARAMETERS.iter().flat_map(|parameter| parameter.names()) {
+        for name in PARAMETERS.iter().flat_map(crate::config::Parameter::names) {
             if glob::matches(&lower, name.as_bytes())
                 && found.iter().all(|(other, ..)| *other != name)
                 && let Some((id, _)) = Id::lookup(name.as_bytes())
@@ -53,7 +53,7 @@ fn get(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 
 /// `CONFIG SET parameter value [parameter value ...]`
 fn set(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    if argv.len() % 2 != 0 {
+    if !argv.len().is_multiple_of(2) {
         return Err(error::SYNTAX);
     }
     let pairs: Vec<(&[u8], &[u8])> = argv[2..].chunks(2).map(|pair| (pair[0], pair[1])).collect();

@@ -89,7 +89,7 @@ fn object(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
         return Err(Error::from_static("ERR no such key"));
     };
     let idle = (now.millis() / 1000 - accessed.millis() / 1000).max(0);
-    let lru = accessed.millis() / 1000 & 0xff_ffff;
+    let lru = (accessed.millis() / 1000) & 0xff_ffff;
     let encoding = encoding.word();
     let line = format!(
         "Value at:0x0 refcount:1 encoding:{encoding} serializedlength:{bytes} lru:{lru} lru_seconds_idle:{idle}"
@@ -121,6 +121,10 @@ fn populate(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     Ok(Reply::OK)
 }
 
+/// What `DEBUG PROTOCOL double` answers: no more digits of pi than these.
+#[expect(clippy::approx_constant, reason = "the number is Redis's")]
+const SOME_DOUBLE: f64 = 3.141;
+
 /// `DEBUG PROTOCOL type`
 ///
 /// Attributes are left out: what they belong to comes without them.
@@ -129,7 +133,7 @@ fn protocol(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let replies: [(&str, Reply); 13] = [
         ("string", Reply::bulk("Hello World")),
         ("integer", Reply::Integer(12345)),
-        ("double", Reply::Double(3.141)),
+        ("double", Reply::Double(SOME_DOUBLE)),
         ("bignum", Reply::BigNumber("1234567999999999999999999999999999999".into())),
         ("null", Reply::Nil),
         ("array", Reply::Array(three().collect())),

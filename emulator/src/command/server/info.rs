@@ -108,7 +108,7 @@ fn server(ctx: &mut Ctx<'_>, text: &mut String) -> fmt::Result {
             ("uptime_in_days", &(uptime / (24 * 60 * 60))),
             ("hz", &config.number(HZ)),
             ("configured_hz", &config.number(HZ)),
-            ("lru_clock", &(now.millis() / 1000 & 0xff_ffff)),
+            ("lru_clock", &((now.millis() / 1000) & 0xff_ffff)),
             ("executable", &""),
             ("config_file", &""),
             ("io_threads_active", &0),

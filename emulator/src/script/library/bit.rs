@@ -4,14 +4,14 @@ use mlua::{Lua, MultiValue, Table};
 
 use crate::script::args::Args;
 
-/// A function of a number and of a count of bits.
-type Shift = fn(u32, u32) -> u32;
+/// A function of two numbers, or of a number and a count of bits.
+type Operation = fn(u32, u32) -> u32;
 
 /// The library, with its functions in the order in which Redis has them: `pairs` shows it.
 pub(super) fn library(lua: &Lua) -> mlua::Result<Table> {
-    const FOLDS: &[(&str, fn(u32, u32) -> u32)] =
+    const FOLDS: &[(&str, Operation)] =
         &[("band", |a, b| a & b), ("bor", |a, b| a | b), ("bxor", |a, b| a ^ b)];
-    const SHIFTS: &[(&str, Shift)] = &[
+    const SHIFTS: &[(&str, Operation)] = &[
         ("lshift", |bits, n| bits << n),
         ("rshift", |bits, n| bits >> n),
         ("arshift", |bits, n| (bits as i32 >> n) as u32),

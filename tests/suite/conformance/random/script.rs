@@ -135,8 +135,8 @@ fn scripts(calls: BoxedStrategy<Argv>) -> BoxedStrategy<String> {
 fn expressions() -> BoxedStrategy<String> {
     let mut emulated = Emulated::open(&Emulator::new());
     let mut is_there = |text: &&&str| {
-        let libraries = ["cjson", "cmsgpack", "struct", "bit"].into_iter();
-        let library = libraries.filter(|library| text.contains(&format!("{library}."))).last();
+        let mut libraries = ["cjson", "cmsgpack", "struct", "bit"].into_iter();
+        let library = libraries.rfind(|library| text.contains(&format!("{library}.")));
         library.is_none_or(|library| {
             emulated.call(&["eval", &format!("return rawget(_G, '{library}') and 1"), "0"]) == b":1\r\n"
         })

@@ -216,7 +216,8 @@ impl Tokens<'_> {
     }
 
     fn long(&mut self) -> Token {
-        const WORDS: &[(&[u8], fn() -> Token)] = &[
+        type Word = (&'static [u8], fn() -> Token);
+        const WORDS: &[Word] = &[
             (b"true", || Token::Boolean(true)),
             (b"false", || Token::Boolean(false)),
             (b"null", || Token::Null),
