@@ -1,0 +1,313 @@
+//! One database during one execution: what commands look at and change, each look and each change recorded.
+
+use bytes::Bytes;
+
+use super::expires::Expires;
+use super::{Class, Content, Dict, Edit, Encoding, Entry, Events, Kind, NEVER, Random, Text, Value};
+use crate::clock::Timestamp;
+use crate::error::{self, Error};
+use crate::footprint::{Access, Footprint};
+
+/// One database during one execution.
+pub struct Db<'a> {
+    pub(super) dict: &'a mut Dict,
+    pub(super) index: usize,
+    pub(super) now: Timestamp,
+    pub(super) footprint: &'a mut Footprint,
+    pub(super) expires: &'a mut Expires,
+    pub(super) events: &'a mut Events,
+    pub(super) random: &'a mut Random,
+    pub(super) is_reading: bool,
+}
+
+/// What a new value does with the deadline that the key had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expiry {
+    /// The key lives for ever.
+    Never,
+    /// The key lives until then (milliseconds since the Unix epoch).
+    At(i64),
+    /// The key keeps the deadline it had, if any.
+    Keep,
+}
+
+impl<'a> Db<'a> {
+    /// The instant of this execution, for a caller that has put it into a deadline and is a reader of the clock already.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// The same for a command that reads: that it does not find a key is an event of its own.
+    pub(crate) fn reading(mut self) -> Db<'a> {
+        self.is_reading = true;
+        self
+    }
+
+    /// Chance. Who asks for it changes what the next one gets.
+    pub fn random(&mut self) -> &mut Random {
+        self.footprint.random();
+        self.random
+    }
+
+    /// The value of a live key.
+    pub fn lookup(&mut self, key: &[u8]) -> Option<&Value> {
+        let idx = self.access(key)?;
+        Some(&self.dict[idx].value)
+    }
+
+    /// The value of a live key as one kind.
+    ///
+    /// # Errors
+    /// `WRONGTYPE` if the key holds another kind.
+    pub fn lookup_as<T: Kind>(&mut self, key: &[u8]) -> Result<Option<&T>, Error> {
+        self.lookup(key).map(|value| T::of(value).ok_or(error::WRONG_TYPE)).transpose()
+    }
+
+    /// Whether there is such a live key. This, like the questions after it, does not count as access to the value.
+    pub fn contains(&mut self, key: &[u8]) -> bool {
+        self.ask(key, |_| ()).is_some()
+    }
+
+    /// The deadline of a live key: outer `None` without the key, inner `None` without a deadline.
+    pub fn deadline(&mut self, key: &[u8]) -> Option<Option<i64>> {
+        self.ask(key, Entry::deadline)
+    }
+
+    /// The kind of a live key's value, as `TYPE` tells it.
+    pub fn type_name(&mut self, key: &[u8]) -> Option<&'static str> {
+        self.ask(key, |entry| entry.value.type_name())
+    }
+
+    /// Whether Redis would keep a live key's value once for all keys: small integers.
+    pub(crate) fn is_shared(&mut self, key: &[u8]) -> Option<bool> {
+        self.ask(key, |entry| entry.encoding.is_none() && Encoding::is_shared(&entry.value))
+    }
+
+    /// How Redis would keep a live key's value.
+    pub fn encoding(&mut self, key: &[u8]) -> Option<Encoding> {
+        self.ask(key, Entry::encoding)
+    }
+
+    /// When a live key's value was last accessed.
+    pub(crate) fn accessed(&mut self, key: &[u8]) -> Option<Timestamp> {
+        self.ask(key, |entry| entry.accessed)
+    }
+
+    pub(super) fn ask<R>(&mut self, key: &[u8], question: impl Fn(&Entry) -> R) -> Option<R> {
+        let idx = self.find_or_miss(key)?;
+        Some(question(&self.dict[idx]))
+    }
+
+    /// A live key's value of one kind, to be changed in place.
+    ///
+    /// # Errors
+    /// `WRONGTYPE` if the key holds another kind.
+    pub fn edit<T: Kind>(self, key: &[u8]) -> Result<Option<Edit<'a, T>>, Error> {
+        self.edit_with(key, None)
+    }
+
+    /// The same, and an empty value if there is no such key.
+    ///
+    /// # Errors
+    /// `WRONGTYPE` if the key holds another kind.
+    pub fn edit_or_create<T: Kind>(self, key: &[u8]) -> Result<Edit<'a, T>, Error> {
+        let edit = self.edit_with(key, Some(|| T::default().into()))?;
+        Ok(edit.expect("what is missing was created"))
+    }
+
+    fn edit_with<T: Kind>(
+        mut self,
+        key: &[u8],
+        create: Option<fn() -> Value>,
+    ) -> Result<Option<Edit<'a, T>>, Error> {
+        let idx = match (self.access(key), create) {
+            (Some(idx), _) => idx,
+            (None, Some(empty)) => {
+                let entry = Entry::new(empty(), None, self.now);
+                self.events.appear(self.index, key);
+                self.dict.insert_full(key.into(), entry).0
+            }
+            (None, None) => return Ok(None),
+        };
+        if T::of(&self.dict[idx].value).is_none() {
+            return Err(error::WRONG_TYPE);
+        }
+        Ok(Some(Edit::at(self, idx)))
+    }
+
+    /// Tells those who listen what happened to a key, in Redis's words: `db.notify(Class::String, "set", key)`.
+    pub fn notify(&mut self, class: Class, event: &'static str, key: &[u8]) {
+        self.events.record(class, event, self.index, key);
+    }
+
+    /// Sets a key to a value, whatever it held.
+    pub fn insert(&mut self, key: &[u8], value: Value, expiry: Expiry) {
+        let deadline = match expiry {
+            Expiry::Never => None,
+            Expiry::At(deadline) => Some(deadline),
+            Expiry::Keep => self.find(key).and_then(|idx| self.dict[idx].deadline()),
+        };
+        self.footprint.key(Access::Write, self.index, key, deadline);
+        let entry = Entry::new(value, deadline, self.now);
+        let idx = match self.dict.get_full_mut(key) {
+            Some((idx, _, old)) => {
+                let has_expired = old.is_expired(self.now);
+                *old = entry;
+                if has_expired {
+                    self.events.expire(self.index, key);
+                    self.events.appear(self.index, key);
+                }
+                idx
+            }
+            None => {
+                self.events.appear(self.index, key);
+                self.dict.insert_full(key.into(), entry).0
+            }
+        };
+        self.note_deadline(idx);
+    }
+
+    /// Removes a live key, and says whether there was one.
+    pub fn remove(&mut self, key: &[u8]) -> bool {
+        match self.find(key) {
+            Some(idx) => {
+                self.footprint.key(Access::Write, self.index, key, None);
+                self.dict.swap_remove_index(idx);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Gives a live key this deadline, or none, and tells those who listen. A deadline in the past removes the key, as in Redis.
+    pub fn set_deadline(&mut self, key: &[u8], deadline: Option<i64>) {
+        let Some(idx) = self.access(key) else { return };
+        let event = if deadline.is_some_and(|deadline| deadline <= self.now.millis()) {
+            self.remove(key);
+            "del"
+        } else {
+            self.footprint.key(Access::Write, self.index, key, deadline);
+            self.dict[idx].until = deadline.unwrap_or(NEVER);
+            self.note_deadline(idx);
+            if deadline.is_some() { "expire" } else { "persist" }
+        };
+        self.notify(Class::Generic, event, key);
+    }
+
+    /// Takes a live key's value away, with all that belongs to it.
+    pub fn take(&mut self, key: &[u8]) -> Option<Content> {
+        let idx = self.access(key)?;
+        self.footprint.key(Access::Write, self.index, key, None);
+        self.dict.swap_remove_index(idx).map(|(_, entry)| Content(entry))
+    }
+
+    /// A copy of a live key's value, with all that belongs to it.
+    pub fn copy(&mut self, key: &[u8]) -> Option<Content> {
+        let idx = self.access(key)?;
+        let mut entry = self.dict[idx].clone();
+        // Redis shares small integers, but not with copies.
+        entry.encoding =
+            entry.encoding.or_else(|| Some(Encoding::of(&entry.value)).filter(|own| *own == Encoding::Int));
+        Some(Content(entry))
+    }
+
+    /// Puts a value with all that belongs to it under a key, whatever the key held. It has not been there before.
+    pub fn put(&mut self, key: &[u8], Content(entry): Content) {
+        self.remove(key);
+        self.footprint.key(Access::Write, self.index, key, entry.deadline());
+        self.events.appear(self.index, key);
+        let (idx, _) = self.dict.insert_full(key.into(), entry);
+        self.note_deadline(idx);
+    }
+
+    /// Has a live key's value kept in this form, for ever.
+    pub fn set_encoding(&mut self, key: &[u8], encoding: Encoding) {
+        if let Some(idx) = self.find(key) {
+            match (&mut self.dict[idx].value, encoding) {
+                (Value::ZSet(zset), Encoding::SkipList) => zset.outgrow(),
+                _ => self.dict[idx].encoding = Some(encoding),
+            }
+        }
+    }
+
+    /// Any live key.
+    pub fn random_key(&mut self) -> Option<Bytes> {
+        self.footprint.database(Access::Read, self.index);
+        while !self.dict.is_empty() {
+            let len = self.dict.len();
+            let idx = self.random().index(len);
+            let key = self.dict.get_index(idx).map(|(key, _)| key.to_bytes())?;
+            if self.find(&key).is_some() {
+                return Some(key);
+            }
+        }
+        None
+    }
+
+    /// The keys, expired ones too, at these places of [`Db::keys`].
+    pub fn keys_at(&mut self, places: std::ops::Range<usize>) -> Vec<Bytes> {
+        self.footprint.database(Access::Read, self.index);
+        self.dict.get_range(places).into_iter().flat_map(|keys| keys.keys()).map(Text::to_bytes).collect()
+    }
+
+    /// The live keys, in the order of insertion (but a removal moves the last key into the gap).
+    pub fn keys(&mut self) -> impl Iterator<Item = &Text> {
+        self.footprint.database(Access::Read, self.index);
+        let now = self.now;
+        self.dict.iter().filter(move |(_, entry)| !entry.is_expired(now)).map(|(key, _)| key)
+    }
+
+    /// How many keys there are; expired ones count until something looks at them, as in Redis.
+    pub fn len(&mut self) -> usize {
+        self.footprint.database(Access::Read, self.index);
+        self.dict.len()
+    }
+
+    /// Removes every key.
+    pub fn flush(&mut self) {
+        if !self.dict.is_empty() {
+            self.footprint.database(Access::Write, self.index);
+            self.dict.clear();
+        }
+    }
+
+    /// Where the live key is, for a command that wants its value.
+    fn access(&mut self, key: &[u8]) -> Option<usize> {
+        let idx = self.find_or_miss(key)?;
+        self.dict[idx].accessed = self.now;
+        Some(idx)
+    }
+
+    fn find_or_miss(&mut self, key: &[u8]) -> Option<usize> {
+        let idx = self.find(key);
+        if self.is_reading {
+            match idx {
+                Some(_) => self.events.counts.hits += 1,
+                None => self.notify(Class::KeyMiss, "keymiss", key),
+            }
+        }
+        idx
+    }
+
+    fn note_deadline(&mut self, idx: usize) {
+        let (key, entry) = self.dict.get_index(idx).expect("the caller has just found it");
+        if let Some(deadline) = entry.deadline() {
+            self.expires.push(self.index, key, deadline);
+        }
+    }
+
+    /// Where the live key is; an expired one is removed on the way. That removal is no write: to every client the key was
+    /// gone already, and the deadline in the footprint says when.
+    fn find(&mut self, key: &[u8]) -> Option<usize> {
+        let idx = self.dict.get_index_of(key);
+        let deadline = idx.and_then(|idx| self.dict[idx].deadline());
+        self.footprint.key(Access::Read, self.index, key, deadline);
+        let idx = idx?;
+        if self.dict[idx].is_expired(self.now) {
+            self.events.expire(self.index, key);
+            self.dict.swap_remove_index(idx);
+            return None;
+        }
+        Some(idx)
+    }
+}
