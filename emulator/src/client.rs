@@ -51,6 +51,8 @@ pub struct Client {
     pub is_no_evict: bool,
     /// The commands queued since `MULTI`, and whether one of them was refused.
     pub transaction: Option<Transaction>,
+    /// Its scripts may take as long as they like: others are told that the server is busy, and can kill them.
+    pub is_patient: bool,
     /// Whose commands are running: decides whether one may wait.
     pub runs: Runs,
     /// It waits, and its next command with it.

@@ -5,13 +5,16 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bytes::{Buf as _, BytesMut};
+use bytes::{Buf as _, Bytes, BytesMut};
+use tokio::runtime::Handle;
 
+use crate::busy::Busy;
 use crate::client::{Closing, Runs, Slot};
 use crate::command::{self, borrow};
 use crate::engine::Engine;
+use crate::error::Error;
 use crate::reply::Reply;
-use crate::resp::{self, Decoder};
+use crate::resp::{self, Decoder, Protocol};
 use crate::{Emulator, Shared};
 
 /// Bytes of replies behind which no further request runs before they are written: a client that does not read is not served.
@@ -23,10 +26,27 @@ const REQUESTS_BYTES_MAX: usize = 1024 * 1024 * 1024;
 /// The server's side of one connection.
 pub struct Connection {
     shared: Arc<Shared>,
-    slot: Slot,
+    /// Of the client; none before the engine has first been free.
+    slot: Option<Slot>,
+    origin: Origin,
     decoder: Decoder,
     /// What has come and not run yet: behind a command that waits, the rest waits too.
     input: BytesMut,
+    /// The first request that has not run, if it has been taken out of the input.
+    held: Option<Result<Vec<Bytes>, Error>>,
+    /// The client's command waits, as far as the connection knows.
+    is_blocked: bool,
+    /// A request has been refused since the client was last at hand.
+    was_refused: bool,
+}
+
+/// What a client's state begins with.
+#[derive(Default)]
+pub(crate) struct Origin {
+    /// From where it connected, and to where, as `CLIENT LIST` shows it.
+    pub addresses: [String; 2],
+    /// See [`Client`](crate::client::Client).
+    pub is_patient: bool,
 }
 
 impl Connection {
@@ -36,44 +56,101 @@ impl Connection {
     }
 
     pub(crate) fn over(shared: Arc<Shared>) -> Connection {
-        let slot = shared.engine().open_client().slot;
-        Connection { shared, slot, decoder: Decoder::default(), input: BytesMut::new() }
+        let mut connection = Connection::from_afar(shared.clone(), Origin::default());
+        connection.slot(&mut shared.engine());
+        connection
     }
 
-    /// From where the client connected, and to where, as `CLIENT LIST` shows it.
-    pub(crate) fn set_addresses(&self, addresses: [String; 2]) {
-        if let Some(client) = self.shared.engine().clients.get(self.slot) {
-            client.addresses = addresses;
+    /// The same, but the client begins once the engine is free.
+    pub(crate) fn from_afar(shared: Arc<Shared>, origin: Origin) -> Connection {
+        Connection {
+            shared,
+            slot: None,
+            origin,
+            decoder: Decoder::default(),
+            input: BytesMut::new(),
+            held: None,
+            is_blocked: false,
+            was_refused: false,
         }
     }
 
+    fn slot(&mut self, engine: &mut Engine) -> Slot {
+        *self.slot.get_or_insert_with(|| {
+            let client = engine.open_client();
+            (client.addresses, client.is_patient) = (self.origin.addresses.clone(), self.origin.is_patient);
+            client.slot
+        })
+    }
+
     /// At this door nobody waits: what would wait answers at once.
-    pub(crate) fn never_waits(&self) {
-        self.shared.engine().client(self.slot).runs = Runs::WithoutWaiting;
+    pub(crate) fn never_waits(&mut self) {
+        let shared = self.shared.clone();
+        let mut engine = shared.engine();
+        let slot = self.slot(&mut engine);
+        engine.client(slot).runs = Runs::WithoutWaiting;
     }
 
     /// Takes bytes from the client, runs each request that they complete, and appends the replies to `output`.
     pub fn receive(&mut self, bytes: &[u8], output: &mut BytesMut) {
-        self.proceed(bytes, output, usize::MAX);
+        let shared = self.shared.clone();
+        self.proceed(&mut shared.engine(), bytes, output, usize::MAX);
     }
 
     /// The same, but runs no request while more than [`REPLIES_BYTES_MAX`] of replies are to be written.
-    pub(crate) fn receive_some(&mut self, bytes: &[u8], output: &mut BytesMut) {
-        self.proceed(bytes, output, REPLIES_BYTES_MAX);
+    pub(crate) fn receive_some(&mut self, engine: &mut Engine, bytes: &[u8], output: &mut BytesMut) {
+        self.proceed(engine, bytes, output, REPLIES_BYTES_MAX);
+    }
+
+    /// Takes bytes for later.
+    pub(crate) fn keep(&mut self, bytes: &[u8]) {
+        self.input.extend_from_slice(bytes);
     }
 
     /// Whether it has taken bytes that have not run yet.
     pub(crate) fn is_behind(&self) -> bool {
-        !self.input.is_empty()
+        !self.input.is_empty() || self.held.is_some()
+    }
+
+    /// Answers the requests that have come and need no engine while a script keeps that.
+    ///
+    /// Whether further ones can be taken.
+    pub(crate) fn answer(&mut self, busy: &Busy, output: &mut BytesMut) -> bool {
+        while !self.is_blocked
+            && let Some(next) = self.held.take().or_else(|| self.decoder.decode(&mut self.input).transpose())
+        {
+            match next.as_ref().ok().and_then(|argv| busy.answer(&borrow(argv))) {
+                Some(reply) => {
+                    self.was_refused |= matches!(reply, Reply::Error(_));
+                    resp::encode(&reply, Protocol::Resp2, output);
+                }
+                None => {
+                    self.held = Some(next);
+                    return false;
+                }
+            }
+        }
+        !self.is_blocked
     }
 
     /// Appends what the server has to say by itself to `output`: messages, and replies to commands that have waited; then runs the
     /// requests that waited behind those. If there is nothing, the task is woken when there is.
     pub fn poll_messages(&mut self, cx: &mut Context<'_>, output: &mut BytesMut) -> Poll<()> {
+        let shared = self.shared.clone();
+        self.poll_messages_of(&mut shared.engine(), cx, output)
+    }
+
+    /// The same, for one who has the engine.
+    pub(crate) fn poll_messages_of(
+        &mut self,
+        engine: &mut Engine,
+        cx: &mut Context<'_>,
+        output: &mut BytesMut,
+    ) -> Poll<()> {
         let before = output.len();
-        self.proceed(&[], output, REPLIES_BYTES_MAX);
-        let mut engine = self.shared.engine();
-        let client = engine.client(self.slot);
+        self.proceed(engine, &[], output, REPLIES_BYTES_MAX);
+        let slot = self.slot(engine);
+        let client = engine.client(slot);
         if output.len() > before || client.closing != Closing::No {
             return Poll::Ready(());
         }
@@ -83,13 +160,18 @@ impl Connection {
 
     /// Whether the connection is to be closed once the replies so far are written.
     pub fn is_closing(&self) -> bool {
-        self.shared.engine().client(self.slot).closing != Closing::No
+        self.is_closing_in(&mut self.shared.engine())
+    }
+
+    /// The same, for one who has the engine.
+    pub(crate) fn is_closing_in(&self, engine: &mut Engine) -> bool {
+        self.slot.is_some_and(|slot| engine.client(slot).closing != Closing::No)
     }
 
     /// Ready once the connection is to be closed whether or not all is written.
-    pub(crate) fn poll_killed(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let mut engine = self.shared.engine();
-        let client = engine.client(self.slot);
+    pub(crate) fn poll_killed(&mut self, engine: &mut Engine, cx: &mut Context<'_>) -> Poll<()> {
+        let slot = self.slot(engine);
+        let client = engine.client(slot);
         if client.closing == Closing::Now {
             return Poll::Ready(());
         }
@@ -102,24 +184,37 @@ impl Connection {
         Box::pin(self.shared.clone().drive())
     }
 
-    fn proceed(&mut self, mut bytes: &[u8], output: &mut BytesMut, replies_bytes_max: usize) {
-        let Connection { shared, slot, decoder, input } = self;
-        if !input.is_empty() {
+    fn proceed(
+        &mut self,
+        engine: &mut Engine,
+        mut bytes: &[u8],
+        output: &mut BytesMut,
+        replies_bytes_max: usize,
+    ) {
+        let slot = self.slot(engine);
+        let Connection { decoder, input, held, is_blocked, was_refused, .. } = self;
+        if std::mem::take(was_refused)
+            && let Some(transaction) = &mut engine.client(slot).transaction
+        {
+            transaction.is_refused = true;
+        }
+        if !input.is_empty() || held.is_some() {
             input.extend_from_slice(std::mem::take(&mut bytes));
         }
-        let mut engine = shared.engine();
         loop {
-            let client = engine.client(*slot);
+            let client = engine.client(slot);
             while let Some(message) = client.take_message() {
                 resp::encode(&message, client.protocol, output);
             }
+            *is_blocked = client.is_blocked;
             if client.is_blocked || client.closing != Closing::No || output.len() >= replies_bytes_max {
                 break;
             }
             let next = if input.is_empty() { bytes } else { &input[..] };
-            let plain = if decoder.is_idle() { resp::plain_request(next) } else { None };
+            let is_plain = decoder.is_idle() && held.is_none();
+            let plain = if is_plain { resp::plain_request(next) } else { None };
             let done = plain.map(|(argv, len)| {
-                run(&mut engine, *slot, &argv, output);
+                run(engine, slot, &argv, output);
                 len
             });
             if let Some(len) = done {
@@ -131,11 +226,11 @@ impl Connection {
                 continue;
             }
             input.extend_from_slice(std::mem::take(&mut bytes));
-            match decoder.decode(input) {
-                Ok(Some(argv)) => run(&mut engine, *slot, &borrow(&argv), output),
-                Ok(None) => break,
-                Err(error) => {
-                    let client = engine.client(*slot);
+            match held.take().or_else(|| decoder.decode(input).transpose()) {
+                Some(Ok(argv)) => run(engine, slot, &borrow(&argv), output),
+                None => break,
+                Some(Err(error)) => {
+                    let client = engine.client(slot);
                     resp::encode(&Reply::Error(error), client.protocol, output);
                     client.close(Closing::WhenWritten);
                 }
@@ -146,7 +241,7 @@ impl Connection {
             // What one big request took is not kept.
             *input = BytesMut::new();
         } else if input.len() > REQUESTS_BYTES_MAX {
-            engine.client(*slot).close(Closing::Now);
+            engine.client(slot).close(Closing::Now);
         }
     }
 }
@@ -158,6 +253,17 @@ fn run(engine: &mut Engine, slot: Slot, argv: &[&[u8]], output: &mut BytesMut) {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.shared.engine().close_client(self.slot);
+        let Some(slot) = self.slot else { return };
+        if let Some(mut engine) = self.shared.try_engine() {
+            engine.close_client(slot);
+            return;
+        }
+        let shared = self.shared.clone();
+        let close = move || shared.engine().close_client(slot);
+        match Handle::try_current() {
+            // A script keeps the engine, and this thread has other sockets to serve.
+            Ok(runtime) if self.origin.is_patient => drop(runtime.spawn_blocking(close)),
+            _ => close(),
+        }
     }
 }

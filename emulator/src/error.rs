@@ -91,6 +91,10 @@ texts! {
     FUNCTION_FLUSH_MODE = "ERR FUNCTION FLUSH only supports SYNC|ASYNC option";
     FUNCTION_NUMKEYS = "ERR Bad number of keys provided";
     NOT_BUSY = "NOTBUSY No scripts in execution right now.";
+    BUSY_SCRIPT = "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
+    BUSY_FUNCTION = "BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.";
+    UNKILLABLE = "UNKILLABLE Sorry the script already executed write commands against the dataset. You can either wait the script termination or kill the server in a hard way using the SHUTDOWN NOSAVE command.";
+    KILLED = "ERR Script killed by user with SCRIPT KILL...";
     PAYLOAD = "ERR DUMP payload version or checksum are wrong";
     READ_ONLY_SCRIPT = "ERR Write commands are not allowed from read-only scripts.";
     NUMKEYS_NEGATIVE = "ERR Number of keys can't be negative";

@@ -37,6 +37,7 @@ mod client;
 mod fault;
 mod pubsub;
 mod tracking;
+mod busy;
 mod engine;
 pub mod command;
 mod connection;
@@ -47,7 +48,7 @@ mod background;
 
 use std::io;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -67,11 +68,15 @@ pub use server::UnixServer;
 pub use stream::Stream;
 
 use background::Background;
+use busy::Busy;
 use engine::Engine;
 use keyspace::{Text, Value};
 
 /// How many databases an emulator has unless told otherwise; as Redis.
 pub const DATABASES: usize = 16;
+
+/// How often a task that must not wait asks for the engine before it does something else.
+const TRIES: usize = 100;
 
 /// An in-process Redis. Clones are handles to the same server.
 #[derive(Clone)]
@@ -83,6 +88,7 @@ pub struct Emulator {
 
 pub(crate) struct Shared {
     engine: Mutex<Engine>,
+    busy: Arc<Busy>,
 }
 
 impl Shared {
@@ -92,16 +98,41 @@ impl Shared {
         self.engine.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The same for those who must not wait for a script to end: nothing if somebody has the engine for longer than a moment.
+    pub(crate) fn try_engine(&self) -> Option<MutexGuard<'_, Engine>> {
+        for _ in 0..TRIES {
+            match self.engine.try_lock() {
+                Ok(engine) => return Some(engine),
+                Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) => std::thread::yield_now(),
+            }
+        }
+        None
+    }
+
+    /// The script that keeps the engine from others.
+    pub(crate) fn busy(&self) -> &Busy {
+        &self.busy
+    }
+
+    /// Does something with the engine once no script keeps it.
+    async fn when_free<R>(&self, act: impl FnOnce(&mut Engine) -> R) -> R {
+        loop {
+            let changed = self.busy.changed();
+            if let Some(mut engine) = self.try_engine() {
+                return act(&mut engine);
+            }
+            if self.busy.is_running() { changed.await } else { tokio::task::yield_now().await }
+        }
+    }
+
     /// Lets happen what is due by the server's clock, for ever: keys expire, those who have waited long enough are told so.
     pub(crate) async fn drive(self: Arc<Self>) {
-        let (_, moved) = self.engine().alarm();
+        let (_, moved) = self.when_free(|engine| Engine::alarm(engine)).await;
         loop {
             let mut moved = pin!(moved.notified());
             moved.as_mut().enable();
-            let (alarm, clock) = {
-                let engine = self.engine();
-                (engine.alarm().0, engine.clock().clone())
-            };
+            let (alarm, clock) = self.when_free(|engine| (engine.alarm().0, engine.clock().clone())).await;
             let due = async {
                 match alarm {
                     Some(alarm) => clock.sleep_until(alarm).await,
@@ -110,7 +141,7 @@ impl Shared {
             };
             tokio::select! {
                 () = moved => {}
-                () = due => self.engine().tick(),
+                () = due => self.when_free(Engine::tick).await,
             }
         }
     }
@@ -139,7 +170,9 @@ impl Emulator {
     /// Without a single database.
     pub fn with_databases(clock: Clock, databases: usize) -> Emulator {
         assert!(databases > 0, "a server has at least one database");
-        let shared = Arc::new(Shared { engine: Mutex::new(Engine::new(clock, databases)) });
+        let engine = Engine::new(clock, databases);
+        let busy = engine.busy.clone();
+        let shared = Arc::new(Shared { engine: Mutex::new(engine), busy });
         Emulator { shared, background: Arc::default() }
     }
 
@@ -154,6 +187,9 @@ impl Emulator {
     }
 
     /// Listens on a TCP address; port 0 takes a free one. Must run inside a tokio runtime with I/O and time.
+    ///
+    /// On a runtime of several threads a script may take as long as it likes; as in Redis, others are then told that the server is busy,
+    /// and can kill it. With a single thread, nobody could: there a script that takes too many instructions is an error.
     ///
     /// # Errors
     /// The address cannot be bound.

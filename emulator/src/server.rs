@@ -4,6 +4,7 @@ use std::future::poll_fn;
 use std::io;
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
+use std::ops::ControlFlow;
 #[cfg(unix)]
 use std::os::unix::fs::FileTypeExt as _;
 #[cfg(unix)]
@@ -17,10 +18,12 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 #[cfg(unix)]
 use tokio::net::UnixListener;
 use tokio::net::{TcpListener, ToSocketAddrs};
+use tokio::runtime::Handle;
+use tokio::sync::futures::OwnedNotified;
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::Shared;
-use crate::connection::Connection;
+use crate::connection::{Connection, Origin};
 
 /// How much is read from a socket at once, in bytes.
 const READ_BYTES: usize = 16 * 1024;
@@ -117,15 +120,16 @@ async fn accept<S>(
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    // With a single thread, nobody could be told that a script runs, or end it.
+    let is_patient = Handle::current().metrics().num_workers() > 1;
     let mut connections = JoinSet::new();
     let mut driving = pin!(shared.clone().drive());
     loop {
         tokio::select! {
             accepted = poll_fn(&mut next) => match accepted {
                 Ok((socket, addresses)) => {
-                    let connection = Connection::over(shared.clone());
-                    connection.set_addresses(addresses);
-                    connections.spawn(serve(connection, socket));
+                    let connection = Connection::from_afar(shared.clone(), Origin { addresses, is_patient });
+                    connections.spawn(serve(shared.clone(), connection, socket));
                 }
                 // Out of descriptors, most often: those that close make room.
                 Err(_) => tokio::time::sleep(std::time::Duration::from_millis(10)).await,
@@ -136,55 +140,134 @@ async fn accept<S>(
     }
 }
 
-async fn serve(mut connection: Connection, mut socket: impl AsyncRead + AsyncWrite + Unpin) {
-    let mut output = BytesMut::new();
+async fn serve(
+    shared: Arc<Shared>,
+    mut connection: Connection,
+    mut socket: impl AsyncRead + AsyncWrite + Unpin,
+) {
+    let (mut output, mut changed) = (BytesMut::new(), None);
+    let exchanged = poll_fn(|cx| {
+        let mut exchange = Exchange {
+            shared: &shared,
+            connection: &mut connection,
+            socket: &mut socket,
+            output: &mut output,
+        };
+        exchange.poll(&mut changed, cx)
+    });
     // An error is the client's affair: it has gone.
-    _ = poll_fn(|cx| exchange(&mut connection, &mut socket, &mut output, cx)).await;
+    _ = exchanged.await;
     _ = socket.shutdown().await;
 }
 
-/// Writes what there is to say, and reads on once all is written: a client that does not read is not read from. Ready when the
-/// connection is to be closed.
-fn exchange(
-    connection: &mut Connection,
-    socket: &mut (impl AsyncRead + AsyncWrite + Unpin),
-    output: &mut BytesMut,
-    cx: &mut Context<'_>,
-) -> Poll<io::Result<()>> {
-    loop {
-        while !output.is_empty() {
-            match Pin::new(&mut *socket).poll_write(cx, output)? {
-                Poll::Ready(written) if written == output.len() => output.clear(),
-                Poll::Ready(written) => output.advance(written),
-                Poll::Pending => {
-                    // Killed while it does not read.
-                    ready!(connection.poll_killed(cx));
+struct Exchange<'a, S> {
+    shared: &'a Shared,
+    connection: &'a mut Connection,
+    socket: &'a mut S,
+    output: &'a mut BytesMut,
+}
+
+/// What a connection waits for while a script keeps the engine.
+type Changed = Option<Pin<Box<OwnedNotified>>>;
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Exchange<'_, S> {
+    /// Writes what there is to say, and reads on once all is written: a client that does not read is not read from. Ready when the
+    /// connection is to be closed.
+    fn poll(&mut self, changed: &mut Changed, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let shared = self.shared;
+        loop {
+            while !self.output.is_empty() {
+                match Pin::new(&mut *self.socket).poll_write(cx, self.output)? {
+                    Poll::Ready(written) if written == self.output.len() => self.output.clear(),
+                    Poll::Ready(written) => self.output.advance(written),
+                    Poll::Pending => {
+                        // Killed while it does not read.
+                        let Some(mut engine) = shared.try_engine() else { return Poll::Pending };
+                        ready!(self.connection.poll_killed(&mut engine, cx));
+                        return Poll::Ready(Ok(()));
+                    }
+                }
+            }
+            if self.output.capacity() > KEPT_BYTES_MAX {
+                *self.output = BytesMut::new();
+            }
+            let Some(mut engine) = shared.try_engine() else {
+                if ready!(self.poll_busy(changed, cx))?.is_break() {
                     return Poll::Ready(Ok(()));
+                }
+                continue;
+            };
+            *changed = None;
+            if self.connection.is_closing_in(&mut engine) {
+                return Poll::Ready(Ok(()));
+            }
+            if self.connection.is_behind() {
+                self.connection.receive_some(&mut engine, &[], self.output);
+                if !self.output.is_empty() {
+                    continue;
+                }
+            }
+            drop(engine);
+            match self.poll_read(cx, |connection, bytes, output| match shared.try_engine() {
+                Some(mut engine) => connection.receive_some(&mut engine, bytes, output),
+                None => connection.keep(bytes),
+            })? {
+                Poll::Ready(ControlFlow::Break(())) => return Poll::Ready(Ok(())),
+                Poll::Ready(ControlFlow::Continue(())) => {}
+                Poll::Pending => {
+                    let Some(mut engine) = shared.try_engine() else { continue };
+                    ready!(self.connection.poll_messages_of(&mut engine, cx, self.output));
                 }
             }
         }
-        if output.capacity() > KEPT_BYTES_MAX {
-            *output = BytesMut::new();
+    }
+
+    /// A script keeps the engine. Ready once there is something to write, the engine may be free, or (as a break) the client has gone.
+    fn poll_busy(
+        &mut self,
+        changed: &mut Changed,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<ControlFlow<()>>> {
+        let busy = self.shared.busy();
+        let waiting = changed.get_or_insert_with(|| busy.changed());
+        if waiting.as_mut().poll(cx).is_ready() {
+            *changed = None;
+            return Poll::Ready(Ok(ControlFlow::Continue(())));
         }
-        if connection.is_closing() {
-            return Poll::Ready(Ok(()));
-        }
-        if connection.is_behind() {
-            connection.receive_some(&[], output);
-            if !output.is_empty() {
-                continue;
+        loop {
+            let takes_more = self.connection.answer(busy, self.output);
+            if !self.output.is_empty() {
+                return Poll::Ready(Ok(ControlFlow::Continue(())));
             }
+            if takes_more {
+                match self.poll_read(cx, |connection, bytes, _| connection.keep(bytes))? {
+                    Poll::Ready(ControlFlow::Continue(())) => continue,
+                    Poll::Ready(gone) => return Poll::Ready(Ok(gone)),
+                    Poll::Pending => {}
+                }
+            }
+            if !busy.is_running() {
+                // It has just ended, or has just begun.
+                cx.waker().wake_by_ref();
+            }
+            return Poll::Pending;
         }
+    }
+
+    /// Reads what has come, and hands it over; a break if the client has gone.
+    fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        take: impl FnOnce(&mut Connection, &[u8], &mut BytesMut),
+    ) -> Poll<io::Result<ControlFlow<()>>> {
         // On the stack: a connection that is idle needs no memory for what it does not send.
         let mut space = [MaybeUninit::uninit(); READ_BYTES];
         let mut read = ReadBuf::uninit(&mut space);
-        if let Poll::Ready(()) = Pin::new(&mut *socket).poll_read(cx, &mut read)? {
-            if read.filled().is_empty() {
-                return Poll::Ready(Ok(()));
-            }
-            connection.receive_some(read.filled(), output);
-        } else {
-            ready!(connection.poll_messages(cx, output));
+        ready!(Pin::new(&mut *self.socket).poll_read(cx, &mut read)?);
+        if read.filled().is_empty() {
+            return Poll::Ready(Ok(ControlFlow::Break(())));
         }
+        take(self.connection, read.filled(), self.output);
+        Poll::Ready(Ok(ControlFlow::Continue(())))
     }
 }

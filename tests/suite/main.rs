@@ -5,6 +5,7 @@ mod conformance;
 mod doors;
 mod control;
 mod waiting;
+mod busy;
 mod executions;
 mod oracles;
 mod algorithms;

@@ -253,6 +253,12 @@ pub(crate) fn call_from_script(
     if rules.is_read_only && is_write {
         return Reply::Error(error::READ_ONLY_SCRIPT);
     }
+    if client.is_patient
+        && row.flags.contains(&Flag::Write)
+        && let Err(error) = engine.busy.write()
+    {
+        return Reply::Error(error);
+    }
     run(engine, client, row, argv)
 }
 

@@ -5,13 +5,16 @@ mod waiting;
 mod watch;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::Notify;
 
+use crate::busy::{Busy, Kind};
 use crate::client::{Client, Clients, Closing, Replies, Slot};
 use crate::clock::{Clock, Timestamp};
 use crate::config::{Config, Id};
+use crate::error::Error;
 use crate::fault::Faults;
 use crate::footprint::{Access, Footprint};
 use crate::keyspace::{Event, Keyspace};
@@ -39,6 +42,8 @@ pub struct Engine {
     pub functions: Functions<ScriptHost>,
     /// What was lent to the last script, to be lent again: it is too large to be made for each.
     host: Option<Box<ScriptHost>>,
+    /// The script that runs, as others see it.
+    pub busy: Arc<Busy>,
     /// The connections.
     pub clients: Clients,
     /// Who listens to what.
@@ -407,8 +412,14 @@ impl Engine {
         &mut self,
         client: &mut Client,
         commands: Commands,
+        kind: Kind,
         run: impl FnOnce(Box<ScriptHost>) -> (Box<ScriptHost>, Reply),
     ) -> Reply {
+        let busy = client.is_patient.then(|| self.busy.clone());
+        if let Some(busy) = &busy {
+            let threshold_ms = self.config.number(BUSY_REPLY_THRESHOLD);
+            busy.begin(kind, Duration::from_millis(threshold_ms as u64));
+        }
         let mut host = self.host.take().unwrap_or_default();
         host.commands = Some(commands);
         std::mem::swap(self, &mut host.engine);
@@ -417,11 +428,23 @@ impl Engine {
         std::mem::swap(self, &mut host.engine);
         std::mem::swap(client, &mut host.client);
         self.host = Some(host);
+        if let Some(busy) = busy {
+            busy.end();
+        }
         reply
     }
 }
 
+const BUSY_REPLY_THRESHOLD: Id = Id::of("busy-reply-threshold");
+
 impl Host for ScriptHost {
+    fn is_patient(&mut self) -> Result<bool, Error> {
+        if self.client.is_patient {
+            self.engine.busy.check()?;
+        }
+        Ok(self.client.is_patient)
+    }
+
     fn call(&mut self, argv: &[&[u8]], rules: Rules) -> Reply {
         self.client.protocol = rules.protocol;
         let Commands { call, .. } = self.commands.expect("told when the engine was lent");

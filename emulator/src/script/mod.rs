@@ -36,6 +36,12 @@ pub trait Host: Send + 'static {
     /// Runs one command and gives its reply; refuses what scripts, or this one, may not call.
     fn call(&mut self, argv: &[&[u8]], rules: Rules) -> Reply;
 
+    /// Asked now and then while a script runs: whether it may take as long as it likes.
+    ///
+    /// # Errors
+    /// It must end now.
+    fn is_patient(&mut self) -> Result<bool, Error>;
+
     /// Whether there is such a command.
     fn knows(&self, argv: &[&[u8]]) -> bool;
 }

@@ -56,7 +56,8 @@ pub(super) fn natives<H: Host>(lua: &Lua, json: &JsonConfig) -> mlua::Result<Tab
         native.set(name, lua.create_function(make)?)?;
     }
     native.set("contents", contents)?;
-    native.set("unwrap", lua.create_function(unwrap)?)?;
+    native.set("unwrap", lua.create_function(unwrap_caught)?)?;
+    native.set("is_fatal", lua.create_function(|_, error: Value| Ok(is_fatal(&error)))?)?;
     native.set("locate", lua.create_function(|lua, error: Value| locate(lua, error))?)?;
     Ok(native)
 }
@@ -94,6 +95,8 @@ fn relay(
 pub(super) enum Raised {
     /// `{err = '…'}`
     Table(Error),
+    /// The same, but no script can catch it.
+    Fatal(Error),
     /// A string, as Lua's own functions raise it.
     Text(Vec<u8>),
 }
@@ -101,7 +104,7 @@ pub(super) enum Raised {
 impl std::fmt::Display for Raised {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Raised::Table(error) => error.fmt(f),
+            Raised::Table(error) | Raised::Fatal(error) => error.fmt(f),
             Raised::Text(text) => f.write_str(&String::from_utf8_lossy(text)),
         }
     }
@@ -112,22 +115,35 @@ impl std::error::Error for Raised {}
 /// What a script sees of an error: of one that was raised in Rust the Lua value that it stands for, of others themselves.
 fn unwrap(lua: &Lua, error: Value) -> mlua::Result<Value> {
     let Value::Error(error) = &error else { return Ok(error) };
-    let mut error: &LuaError = error;
-    while let LuaError::CallbackError { cause, .. } | LuaError::BadArgument { cause, .. } = error {
-        error = cause;
-    }
-    let raised = match error {
-        LuaError::ExternalError(external) => external.downcast_ref::<Raised>(),
-        _ => None,
-    };
-    match raised {
-        Some(Raised::Table(error)) => {
+    match raised(error) {
+        Some(Raised::Table(error) | Raised::Fatal(error)) => {
             let err = lua.create_string(error.as_bytes())?;
             Ok(Value::Table(lua.create_table_from([("err", err)])?))
         }
         Some(Raised::Text(text)) => Ok(Value::String(lua.create_string(text)?)),
         None => Ok(Value::String(lua.create_string(error.to_string())?)),
     }
+}
+
+/// The same for a script that has caught it: what is fatal is raised again.
+fn unwrap_caught(lua: &Lua, error: Value) -> mlua::Result<Value> {
+    if is_fatal(&error)
+        && let Value::Error(error) = error
+    {
+        return Err(*error);
+    }
+    unwrap(lua, error)
+}
+
+fn is_fatal(error: &Value) -> bool {
+    matches!(error, Value::Error(error) if matches!(raised(error), Some(Raised::Fatal(_))))
+}
+
+fn raised(mut error: &LuaError) -> Option<&Raised> {
+    while let LuaError::CallbackError { cause, .. } | LuaError::BadArgument { cause, .. } = error {
+        error = cause;
+    }
+    if let LuaError::ExternalError(external) = error { external.downcast_ref() } else { None }
 }
 
 /// The message handler of a script: makes the error a table, and notes the line that raised it.

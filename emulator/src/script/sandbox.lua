@@ -111,7 +111,10 @@ function globals.pcall(...)
 end
 
 function globals.xpcall(f, handler)
-  return xpcall(f, function(err) return handler(native.unwrap(err)) end)
+  return resumed(xpcall(f, function(err)
+    if native.is_fatal(err) then return err end
+    return handler(native.unwrap(err))
+  end))
 end
 
 local metatable_of_globals = {

@@ -102,11 +102,14 @@ impl Vm {
         lua.set_global_hook(every, |lua, _| {
             let mut running = running::<H>(lua);
             running.instructions = running.instructions.saturating_add(INSTRUCTIONS_PER_CHECK);
-            if running.instructions > INSTRUCTIONS_MAX {
+            let is_patient = running.host.as_mut().map_or(Ok(false), |host| host.is_patient());
+            if !is_patient.map_err(|error| Raised::Fatal(error).into_lua_err())?
+                && running.instructions > INSTRUCTIONS_MAX
+            {
                 let text = format!(
                     "ERR Error running script: it took more than {INSTRUCTIONS_MAX} instructions (an endless loop?)"
                 );
-                return Err(Raised::Table(Error::new(text)).into_lua_err());
+                return Err(Raised::Fatal(Error::new(text)).into_lua_err());
             }
             Ok(VmState::Continue)
         })?;

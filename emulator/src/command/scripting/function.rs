@@ -2,6 +2,7 @@
 
 use super::super::Flag::{AllowBusy, DenyOom, NoScript, Write};
 use super::{check_flush_mode, keys_and_args, kill, lend};
+use crate::busy::Kind;
 use crate::command::{Argv, Ctx, Outcome, Row, is_word};
 use crate::error::{self, Error};
 use crate::footprint::Access;
@@ -34,7 +35,7 @@ pub(super) fn fcall(ctx: &mut Ctx<'_>, argv: &Argv<'_>, mode: Mode) -> Outcome {
     let function = ctx.engine.functions.lookup(argv[1]).ok_or(error::FUNCTION_NOT_FOUND)?;
     let (keys, args) = keys_and_args(argv, &error::FUNCTION_NUMKEYS)?;
     let mut functions = std::mem::take(&mut ctx.engine.functions);
-    let reply = lend(ctx, |host| functions.run(&function, mode, keys, args, host));
+    let reply = lend(ctx, Kind::Function, |host| functions.run(&function, mode, keys, args, host));
     ctx.engine.functions = functions;
     Ok(reply)
 }

@@ -4,6 +4,7 @@ mod function;
 
 use super::Flag::{AllowBusy, MovableKeys, NoMandatoryKeys, NoScript, ReadOnly, SkipMonitor, Stale};
 use super::{Argv, Ctx, KeySpec, Outcome, Row, call_from_script, integer, is_known, is_word};
+use crate::busy::Kind;
 use crate::client::Runs;
 use crate::engine::{Commands, ScriptHost};
 use crate::error::{self, Error};
@@ -106,18 +107,22 @@ fn keys_and_args<'a, 'b>(
 
 fn invoke(ctx: &mut Ctx<'_>, sha: &Sha, mode: Mode, keys: &Argv<'_>, args: &Argv<'_>) -> Reply {
     let mut scripts = std::mem::take(&mut ctx.engine.scripts);
-    let reply = lend(ctx, |host| scripts.run(sha, mode, keys, args, host));
+    let reply = lend(ctx, Kind::Script, |host| scripts.run(sha, mode, keys, args, host));
     ctx.engine.scripts = scripts;
     reply
 }
 
 /// Lends the engine and the client to a script. The script starts in the caller's database; where it goes from there is its
 /// own affair.
-fn lend(ctx: &mut Ctx<'_>, run: impl FnOnce(Box<ScriptHost>) -> (Box<ScriptHost>, Reply)) -> Reply {
+fn lend(
+    ctx: &mut Ctx<'_>,
+    kind: Kind,
+    run: impl FnOnce(Box<ScriptHost>) -> (Box<ScriptHost>, Reply),
+) -> Reply {
     let (db, protocol, runs) = (ctx.client.db, ctx.client.protocol, ctx.client.runs);
     ctx.client.runs = Runs::InScript;
     let commands = Commands { call: call_from_script, knows: is_known };
-    let reply = ctx.engine.lend(ctx.client, commands, run);
+    let reply = ctx.engine.lend(ctx.client, commands, kind, run);
     (ctx.client.db, ctx.client.protocol, ctx.client.runs) = (db, protocol, runs);
     reply
 }
@@ -160,7 +165,7 @@ fn script_debug(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     if is_mode { Ok(Reply::OK) } else { Err(Error::from_static("ERR Use SCRIPT DEBUG YES/SYNC/NO")) }
 }
 
-/// `SCRIPT KILL`, `FUNCTION KILL`: whoever gets here runs alone.
+/// `SCRIPT KILL`, `FUNCTION KILL`: whoever gets here runs alone. While a script runs, [`Busy`](crate::busy::Busy) answers.
 fn kill(_: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
     Err(error::NOT_BUSY)
 }

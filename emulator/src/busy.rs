@@ -1,0 +1,157 @@
+//! The script that runs, as those see it who cannot get at the engine meanwhile: since when, and whether it can be killed.
+//!
+//! Scripts of clients at sockets alone: at the other doors a script has a budget of instructions, and nobody is told anything.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+use tokio::sync::futures::OwnedNotified;
+
+use crate::command::{Argv, Flag, resolve};
+use crate::error::{self, Error};
+use crate::reply::Reply;
+
+/// What runs, as the errors call what could end it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `EVAL` and its kind.
+    Script,
+    /// `FCALL` and its kind.
+    Function,
+}
+
+/// What runs now, if anything does.
+#[derive(Debug, Default)]
+pub struct Busy {
+    script: Mutex<Option<Running>>,
+    changed: Arc<Notify>,
+}
+
+#[derive(Debug)]
+struct Running {
+    kind: Kind,
+    began: Instant,
+    /// How long it may take until others are told.
+    threshold: Duration,
+    is_long: bool,
+    has_written: bool,
+    is_killed: bool,
+}
+
+impl Busy {
+    /// A script begins; others are told of it once it has taken this long.
+    pub fn begin(&self, kind: Kind, threshold: Duration) {
+        let running =
+            Running { kind, began: now(), threshold, is_long: false, has_written: false, is_killed: false };
+        *self.running() = Some(running);
+    }
+
+    /// It has ended.
+    pub fn end(&self) {
+        *self.running() = None;
+        self.changed.notify_waiters();
+    }
+
+    /// Whether a script runs.
+    pub fn is_running(&self) -> bool {
+        self.running().is_some()
+    }
+
+    /// Ready once the script that runs now has ended, or runs so long that others are told.
+    pub fn changed(&self) -> Pin<Box<OwnedNotified>> {
+        let mut changed = Box::pin(self.changed.clone().notified_owned());
+        changed.as_mut().enable();
+        changed
+    }
+
+    /// The script looks up, now and then.
+    ///
+    /// # Errors
+    /// Somebody has killed it.
+    pub fn check(&self) -> Result<(), Error> {
+        let mut running = self.running();
+        let Some(running) = &mut *running else { return Ok(()) };
+        if !running.is_long && now().duration_since(running.began) >= running.threshold {
+            running.is_long = true;
+            self.wake_others();
+        }
+        if running.is_killed { Err(error::KILLED) } else { Ok(()) }
+    }
+
+    /// The script's thread may be the one at which tokio waits for sockets, and what is woken on it waits for it. So somebody else
+    /// wakes the other tasks, and with an empty one a thread that looks after the sockets.
+    fn wake_others(&self) {
+        let changed = self.changed.clone();
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.clone().spawn_blocking(move || {
+                runtime.spawn(async {});
+                changed.notify_waiters();
+            });
+        }
+    }
+
+    /// The script is about to write: from now on nobody can kill it.
+    ///
+    /// # Errors
+    /// Somebody has.
+    pub fn write(&self) -> Result<(), Error> {
+        let mut running = self.running();
+        let Some(running) = &mut *running else { return Ok(()) };
+        if running.is_killed {
+            return Err(error::KILLED);
+        }
+        running.has_written = true;
+        Ok(())
+    }
+
+    /// The reply to a command that nothing but the script that runs decides about. None if no script has run long, or if the command
+    /// has to wait for its end: of those that are allowed meanwhile, all but `SCRIPT KILL` and `FUNCTION KILL` need the client's state.
+    pub fn answer(&self, argv: &Argv<'_>) -> Option<Reply> {
+        let mut running = self.running();
+        let running = running.as_mut().filter(|running| running.is_long)?;
+        let outcome = match resolve(argv) {
+            Err(error) => Err(error),
+            Ok(row) if row.name == "script|kill" => running.kill(Kind::Script),
+            Ok(row) if row.name == "function|kill" => running.kill(Kind::Function),
+            // `EXEC` is refused, but ends the transaction that the client's state knows of.
+            Ok(row) if row.flags.contains(&Flag::AllowBusy) || row.name == "exec" => return None,
+            Ok(_) => Err(running.refusal()),
+        };
+        Some(outcome.map_or_else(Reply::Error, |()| Reply::OK))
+    }
+
+    fn running(&self) -> MutexGuard<'_, Option<Running>> {
+        self.script.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Running {
+    fn kill(&mut self, kind: Kind) -> Result<(), Error> {
+        if self.has_written {
+            return Err(error::UNKILLABLE);
+        }
+        if self.kind != kind {
+            return Err(self.refusal());
+        }
+        self.is_killed = true;
+        Ok(())
+    }
+
+    fn refusal(&self) -> Error {
+        match self.kind {
+            Kind::Script => error::BUSY_SCRIPT,
+            Kind::Function => error::BUSY_FUNCTION,
+        }
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "how long a script really takes, which no clock of a test's own can tell"
+)]
+fn now() -> Instant {
+    Instant::now()
+}
