@@ -155,3 +155,36 @@ impl Running {
 fn now() -> Instant {
     Instant::now()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(busy: &Busy, command: &[&[u8]]) -> Option<Reply> {
+        busy.check().ok();
+        busy.answer(command)
+    }
+
+    #[test]
+    fn a_script_that_has_written_cannot_be_killed() {
+        let busy = Busy::default();
+        assert_eq!(ask(&busy, &[b"PING"]), None);
+        busy.begin(Kind::Script, Duration::ZERO);
+        busy.write().unwrap();
+        assert_eq!(ask(&busy, &[b"SCRIPT", b"KILL"]), Some(Reply::Error(error::UNKILLABLE)));
+        assert_eq!(ask(&busy, &[b"FUNCTION", b"KILL"]), Some(Reply::Error(error::UNKILLABLE)));
+        assert_eq!(ask(&busy, &[b"MULTI"]), None, "waits");
+        busy.end();
+        assert_eq!(ask(&busy, &[b"PING"]), None);
+    }
+
+    #[test]
+    fn a_script_that_is_killed_writes_no_more() {
+        let busy = Busy::default();
+        busy.begin(Kind::Function, Duration::ZERO);
+        assert_eq!(ask(&busy, &[b"SCRIPT", b"KILL"]), Some(Reply::Error(error::BUSY_FUNCTION)));
+        assert_eq!(ask(&busy, &[b"FUNCTION", b"KILL"]), Some(Reply::OK));
+        assert_eq!(busy.write(), Err(error::KILLED));
+        assert_eq!(busy.check(), Err(error::KILLED));
+    }
+}

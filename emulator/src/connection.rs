@@ -52,10 +52,10 @@ pub(crate) struct Origin {
 impl Connection {
     /// A connection as if a client had just connected.
     pub fn open(emulator: &Emulator) -> Connection {
-        Connection::over(emulator.shared.clone())
+        Connection::over(&emulator.shared)
     }
 
-    pub(crate) fn over(shared: Arc<Shared>) -> Connection {
+    pub(crate) fn over(shared: &Arc<Shared>) -> Connection {
         let mut connection = Connection::from_afar(shared.clone(), Origin::default());
         connection.slot(&mut shared.engine());
         connection

@@ -174,7 +174,7 @@ impl redis::ConnectionLike for DirectConnection {
 
     fn req_packed_commands(&mut self, cmd: &[u8], offset: usize, count: usize) -> RedisResult<Vec<Value>> {
         let bytes = self.bytes.get_or_insert_with(|| {
-            let mut connection = Connection::over(self.shared.clone());
+            let mut connection = Connection::over(&self.shared);
             connection.never_waits();
             Box::new(connection)
         });
