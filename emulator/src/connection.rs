@@ -248,7 +248,12 @@ impl Connection {
 
 fn run(engine: &mut Engine, slot: Slot, argv: &[&[u8]], output: &mut BytesMut) {
     let reply = command::call(engine, slot, argv);
-    resp::encode(&reply, engine.client(slot).protocol, output);
+    let client = engine.client(slot);
+    if client.closing == Closing::Now {
+        output.clear();
+    } else {
+        resp::encode(&reply, client.protocol, output);
+    }
 }
 
 impl Drop for Connection {

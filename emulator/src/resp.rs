@@ -24,7 +24,7 @@ impl Protocol {
     }
 }
 
-/// Longest inline command or header line, in bytes (Redis: `PROTO_INLINE_MAX_SIZE`).
+/// Most bytes of an inline command or a header that are kept until its end comes (Redis: `PROTO_INLINE_MAX_SIZE`).
 const LINE_BYTES_MAX: usize = 64 * 1024;
 /// Longest bulk string, in bytes (Redis: `proto-max-bulk-len`).
 const BULK_BYTES_MAX: i64 = 512 * 1024 * 1024;
@@ -143,30 +143,28 @@ impl Decoder {
 /// The next header without its end, or `None` until it is whole. It ends with a carriage return, and Redis skips the byte
 /// behind that without a look.
 fn take_header(input: &mut BytesMut, too_long: &Error) -> Result<Option<Bytes>, Error> {
-    let window = &input[..input.len().min(LINE_BYTES_MAX + 1)];
-    match window.iter().position(|&byte| byte == b'\r') {
+    match line_end(input, b'\r', too_long)? {
         Some(end) if end + 2 <= input.len() => {
             let header = input.split_to(end).freeze();
             input.advance(2);
             Ok(Some(header))
         }
-        None if input.len() > LINE_BYTES_MAX => Err(too_long.clone()),
         Some(_) | None => Ok(None),
     }
 }
 
 /// The next line without its end, or `None` until it is whole. `too_long` is the error for a line that never ends.
 fn take_line(input: &mut BytesMut, too_long: &Error) -> Result<Option<Bytes>, Error> {
-    let window = &input[..input.len().min(LINE_BYTES_MAX + 1)];
-    match window.iter().position(|&byte| byte == b'\n') {
-        Some(end) => {
-            let mut line = input.split_to(end + 1).freeze();
-            line.truncate(if line[..end].ends_with(b"\r") { end - 1 } else { end });
-            Ok(Some(line))
-        }
-        None if input.len() > LINE_BYTES_MAX => Err(too_long.clone()),
-        None => Ok(None),
-    }
+    let Some(end) = line_end(input, b'\n', too_long)? else { return Ok(None) };
+    let mut line = input.split_to(end + 1).freeze();
+    line.truncate(if line[..end].ends_with(b"\r") { end - 1 } else { end });
+    Ok(Some(line))
+}
+
+/// Where a line ends. Redis looks for its end as in a C string: not behind a NUL. A line that has come whole is never too long.
+fn line_end(input: &[u8], end: u8, too_long: &Error) -> Result<Option<usize>, Error> {
+    let found = input.iter().position(|&byte| byte == end || byte == 0).filter(|&idx| input[idx] == end);
+    if found.is_none() && input.len() > LINE_BYTES_MAX { Err(too_long.clone()) } else { Ok(found) }
 }
 
 fn parse_length(digits: &[u8]) -> Option<i64> {
@@ -438,5 +436,19 @@ mod tests {
     fn lines_have_a_limit() {
         let mut input = BytesMut::from(&vec![b'a'; LINE_BYTES_MAX + 1][..]);
         assert_eq!(Decoder::default().decode(&mut input), Err(error::PROTOCOL_INLINE_TOO_BIG));
+    }
+
+    #[test]
+    fn a_long_line_that_comes_whole_is_taken() {
+        let mut input = BytesMut::from(&[&[b'a'; 2 * LINE_BYTES_MAX][..], b"\r\n"].concat()[..]);
+        let argv = Decoder::default().decode(&mut input).unwrap().unwrap();
+        assert_eq!((argv.len(), argv[0].len()), (1, 2 * LINE_BYTES_MAX));
+    }
+
+    #[test]
+    fn no_line_ends_behind_a_nul() {
+        check(b"PING\r\nECHO a\0b\r\nPING\r\n", &[r#"[b"PING"]"#]);
+        check(b"*1\0\r\n$4\r\nPING\r\n", &[]);
+        check(b"*1\r\n$4\0\r\nPING\r\n", &[]);
     }
 }

@@ -36,6 +36,7 @@ transcripts! {
     client
     config
     connection
+    differences
     events
     events_collections
     expiry

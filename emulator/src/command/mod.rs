@@ -37,7 +37,7 @@ use bytes::Bytes;
 use indexmap::IndexMap;
 use smallvec::SmallVec;
 
-use crate::client::{Client, Slot};
+use crate::client::{Client, Closing, Slot};
 use crate::config::Id;
 use crate::engine::Engine;
 use crate::error::{self, Error};
@@ -193,6 +193,10 @@ pub(crate) fn is_known(argv: &Argv<'_>) -> bool {
 
 /// One command on its way: refused, held back, queued or run.
 fn perform(engine: &mut Engine, client: &mut Client, argv: &Argv<'_>) -> Reply {
+    if HTTP_WORDS.iter().any(|word| is_word(argv[0], word)) {
+        client.close(Closing::Now);
+        return Reply::NOTHING;
+    }
     let row = match admit(engine, client, argv) {
         Ok(row) => row,
         Err(error) => {
@@ -208,6 +212,9 @@ fn perform(engine: &mut Engine, client: &mut Client, argv: &Argv<'_>) -> Reply {
     }
     run(engine, client, row, argv)
 }
+
+/// With these begin lines of an HTTP request. Redis ends such a connection without a word, so that no web page gives it commands.
+const HTTP_WORDS: [&str; 2] = ["post", "host:"];
 
 /// Whether a command may be called at all, in the order in which Redis asks.
 fn admit(engine: &Engine, client: &Client, argv: &Argv<'_>) -> Result<&'static Row, Error> {

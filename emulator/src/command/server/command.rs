@@ -49,10 +49,21 @@ fn command_getkeys(_: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 /// `COMMAND GETKEYSANDFLAGS command [arg [arg ...]]`
 fn command_getkeysandflags(_: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let keys = keys_of(&argv[2..])?.into_iter().map(|(key, spec)| {
-        let flags = spec.flags.iter().copied().map(Reply::status);
+        let flags = effective_flags(spec, &argv[2..]).iter().copied().map(Reply::status);
         Reply::Array(vec![Reply::bulk(key), Reply::Set(flags.collect())])
     });
     Ok(Reply::Array(keys.collect()))
+}
+
+/// What a command does with its key: for `SET`, the one whose flags depend on its arguments, it depends on `GET`.
+fn effective_flags(spec: &KeySpec, called: &Argv<'_>) -> &'static [&'static str] {
+    if !spec.flags.contains(&"variable_flags") {
+        spec.flags
+    } else if called[3..].iter().any(|arg| is_word(arg, "get")) {
+        &["RW", "access", "update"]
+    } else {
+        &["OW", "update"]
+    }
 }
 
 /// The keys in the arguments of a command, each with the spec by which it was found.

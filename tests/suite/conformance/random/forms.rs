@@ -349,6 +349,7 @@ const SERVER: Forms = Forms {
         command getkeys set K V
         command getkeys zunionstore K N K K
         command getkeysandflags lmove K K left right
+        command getkeysandflags set K V [get]
         config set notify-keyspace-events EV
         config get notify-keyspace-events
         config get *-max-listpack-*
