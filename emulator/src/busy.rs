@@ -3,12 +3,13 @@
 //! Scripts of clients at sockets alone: at the other doors a script has a budget of instructions, and nobody is told anything.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::sync::futures::OwnedNotified;
+use tokio::task;
 
 use crate::command::{Argv, Flag, resolve};
 use crate::error::{self, Error};
@@ -72,25 +73,30 @@ impl Busy {
     /// # Errors
     /// Somebody has killed it.
     pub fn check(&self) -> Result<(), Error> {
-        let mut running = self.running();
-        let Some(running) = &mut *running else { return Ok(()) };
-        if !running.is_long && now().duration_since(running.began) >= running.threshold {
-            running.is_long = true;
-            self.wake_others();
+        if self.becomes_long() {
+            self.hand_over();
         }
-        if running.is_killed { Err(error::KILLED) } else { Ok(()) }
+        let is_killed = self.running().as_ref().is_some_and(|running| running.is_killed);
+        if is_killed { Err(error::KILLED) } else { Ok(()) }
     }
 
-    /// The script's thread may be the one at which tokio waits for sockets, and what is woken on it waits for it. So somebody else
-    /// wakes the other tasks, and with an empty one a thread that looks after the sockets.
-    fn wake_others(&self) {
-        let changed = self.changed.clone();
-        if let Ok(runtime) = Handle::try_current() {
-            runtime.clone().spawn_blocking(move || {
-                runtime.spawn(async {});
-                changed.notify_waiters();
-            });
-        }
+    fn becomes_long(&self) -> bool {
+        let mut running = self.running();
+        let Some(running) = &mut *running else { return false };
+        let becomes = !running.is_long && now().duration_since(running.began) >= running.threshold;
+        running.is_long |= becomes;
+        becomes
+    }
+
+    /// The script's thread looks after the sockets, too. Another takes over what it has to do, and has done so once a task that waits
+    /// there has run.
+    fn hand_over(&self) {
+        let Ok(runtime) = Handle::try_current() else { return };
+        let (ran, has_run) = mpsc::channel();
+        runtime.spawn(async move { ran.send(()) });
+        // An error is the end of the runtime.
+        _ = task::block_in_place(|| has_run.recv());
+        self.changed.notify_waiters();
     }
 
     /// The script is about to write: from now on nobody can kill it.

@@ -188,8 +188,8 @@ impl Emulator {
 
     /// Listens on a TCP address; port 0 takes a free one. Must run inside a tokio runtime with I/O and time.
     ///
-    /// On a runtime of several threads a script may take as long as it likes; as in Redis, others are then told that the server is busy,
-    /// and can kill it. With a single thread, nobody could: there a script that takes too many instructions is an error.
+    /// On tokio's multi-threaded runtime a script may take as long as it likes; as in Redis, others are then told that the server is busy,
+    /// and can kill it. On the other kind nobody could: there a script that takes too many instructions is an error.
     ///
     /// # Errors
     /// The address cannot be bound.

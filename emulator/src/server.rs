@@ -18,7 +18,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 #[cfg(unix)]
 use tokio::net::UnixListener;
 use tokio::net::{TcpListener, ToSocketAddrs};
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::futures::OwnedNotified;
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -120,8 +120,8 @@ async fn accept<S>(
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    // With a single thread, nobody could be told that a script runs, or end it.
-    let is_patient = Handle::current().metrics().num_workers() > 1;
+    // On a runtime of a single thread, nobody could be told that a script runs, or end it.
+    let is_patient = Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
     let mut connections = JoinSet::new();
     let mut driving = pin!(shared.clone().drive());
     loop {

@@ -87,7 +87,7 @@ async fn converse(addr: &str) -> Vec<String> {
 
 const BUSY: &str = "-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_script_that_takes_long_can_be_killed() {
     let emulator = Emulator::new();
     let server = emulator.listen("127.0.0.1:0").await.unwrap();

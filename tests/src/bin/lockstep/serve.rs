@@ -24,8 +24,8 @@ pub(crate) struct Args {
     control: bool,
 }
 
-// Two threads: while a script takes long on one, the other tells clients so, and hears `SCRIPT KILL`.
-#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+// One thread is quickest. When a script takes long on it, another takes over, tells clients so and hears `SCRIPT KILL`.
+#[tokio::main(flavor = "multi_thread", worker_threads = 1)]
 pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
     // On a thread of its own: a signal is heard while a long script runs, too. There is nothing to be saved.
     ctrlc::set_handler(|| std::process::exit(0))?;
