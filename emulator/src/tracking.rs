@@ -12,6 +12,8 @@ type Slots = IndexSet<Slot, Hasher>;
 /// Who has read what, and who wants to know of what with some prefix. As in Redis, the database plays no part.
 #[derive(Debug, Default)]
 pub struct Tracker {
+    /// Everybody who tracks.
+    clients: Slots,
     readers: IndexMap<Bytes, Slots, Hasher>,
     prefixes: IndexMap<Bytes, Slots, Hasher>,
     /// How much of the footprint of this execution has been looked at.
@@ -21,12 +23,17 @@ pub struct Tracker {
 impl Tracker {
     /// Whether nobody wants to know of anything.
     pub fn is_idle(&self) -> bool {
-        self.readers.is_empty() && self.prefixes.is_empty()
+        self.clients.is_empty()
     }
 
     /// How many keys have been read, and how many prefixes are wanted.
     pub fn counts(&self) -> (usize, usize) {
         (self.readers.len(), self.prefixes.len())
+    }
+
+    /// A client begins to track.
+    pub fn enrol(&mut self, slot: Slot) {
+        self.clients.insert(slot);
     }
 
     /// A client has read a key.
@@ -52,13 +59,13 @@ impl Tracker {
 
     /// Every key is gone: who has read any.
     pub fn take_all(&mut self) -> Slots {
-        let readers = std::mem::take(&mut self.readers);
-        let all = readers.into_values().chain(self.prefixes.values().cloned());
-        all.flatten().collect()
+        self.readers.clear();
+        self.clients.clone()
     }
 
     /// A client wants to know of nothing any more.
     pub fn forget(&mut self, slot: Slot) {
+        self.clients.shift_remove(&slot);
         for table in [&mut self.readers, &mut self.prefixes] {
             table.retain(|_, slots| {
                 slots.shift_remove(&slot);

@@ -69,7 +69,16 @@ fn exec(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
     let replies = transaction.queue.iter().map(|argv| {
         let argv = borrow(argv);
         match resolve(&argv) {
-            Ok(row) => run(ctx.engine, ctx.client, row, &argv),
+            Ok(row) => {
+                let reply = run(ctx.engine, ctx.client, row, &argv);
+                let mut own = ctx.engine.take_mail(ctx.client.slot);
+                if own.is_empty() {
+                    return reply;
+                }
+                // Messages to itself stand where they arise, in the middle of the array, though nobody counts them.
+                own.push(reply);
+                Reply::Several(own)
+            }
             Err(error) => Reply::Error(error),
         }
     });

@@ -225,11 +225,16 @@ impl Engine {
         if self.mail.is_empty() && self.postscripts.is_empty() {
             return reply;
         }
-        let own = self.mail.extract_if(.., |(slot, _)| *slot == client.slot).map(|(_, message)| message);
-        let mut all: Vec<Reply> = own.collect();
+        let mut all = self.take_mail(client.slot);
         all.push(reply);
         all.append(&mut self.postscripts);
         if all.len() == 1 { all.remove(0) } else { Reply::Several(all) }
+    }
+
+    /// What is to be sent to one client.
+    pub(crate) fn take_mail(&mut self, slot: Slot) -> Vec<Reply> {
+        let own = self.mail.extract_if(.., |(to, _)| *to == slot);
+        own.map(|(_, message)| message).collect()
     }
 
     /// Hands out what is to be sent to others.

@@ -18,15 +18,12 @@ impl Engine {
         if self.tracker.is_idle() {
             return;
         }
-        let (mut keys, mut is_flushed) = (std::mem::take(&mut self.keyspace.events.expired), false);
+        let mut keys = std::mem::take(&mut self.keyspace.events.expired);
+        let is_flushed = std::mem::take(&mut self.keyspace.events.is_flushed);
         let seen = std::mem::replace(&mut self.tracker.seen, self.keyspace.footprint().len());
         for (resource, access, _) in self.keyspace.footprint().iter().skip(seen) {
-            match resource {
-                Resource::Key { key, .. } if access == Access::Write => {
-                    keys.push(Bytes::copy_from_slice(key));
-                }
-                Resource::Database(_) if access == Access::Write => is_flushed = true,
-                _ => {}
+            if let (Resource::Key { key, .. }, Access::Write) = (resource, access) {
+                keys.push(Bytes::copy_from_slice(key));
             }
         }
         if is_flushed {

@@ -265,6 +265,7 @@ impl<'a> Db<'a> {
 
     /// Removes every key.
     pub fn flush(&mut self) {
+        self.events.is_flushed = true;
         if !self.dict.is_empty() {
             self.footprint.database(Access::Write, self.index);
             self.dict.clear();

@@ -134,6 +134,8 @@ pub struct Events {
     pub is_tracked: bool,
     /// Keys whose time was over.
     pub expired: Vec<Bytes>,
+    /// A database was emptied, or was asked to be and was empty already.
+    pub is_flushed: bool,
 }
 
 /// What `INFO` counts of keys.

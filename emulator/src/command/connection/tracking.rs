@@ -146,6 +146,7 @@ fn begin(ctx: &mut Ctx<'_>, mut wanted: Tracking) -> Result<(), Error> {
             ctx.engine.tracker.want(ctx.client.slot, prefix);
         }
     }
+    ctx.engine.tracker.enrol(ctx.client.slot);
     ctx.client.tracking = Some(wanted);
     Ok(())
 }
