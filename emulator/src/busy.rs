@@ -11,9 +11,7 @@ use tokio::sync::Notify;
 use tokio::sync::futures::OwnedNotified;
 use tokio::task;
 
-use crate::command::{Argv, Flag, resolve};
 use crate::error::{self, Error};
-use crate::reply::Reply;
 
 /// What runs, as the errors call what could end it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,20 +111,25 @@ impl Busy {
         Ok(())
     }
 
-    /// The reply to a command that nothing but the script that runs decides about. None if no script has run long, or if the command
-    /// has to wait for its end: of those that are allowed meanwhile, all but `SCRIPT KILL` and `FUNCTION KILL` need the client's state.
-    pub fn answer(&self, argv: &Argv<'_>) -> Option<Reply> {
-        let mut running = self.running();
-        let running = running.as_mut().filter(|running| running.is_long)?;
-        let outcome = match resolve(argv) {
-            Err(error) => Err(error),
-            Ok(row) if row.name == "script|kill" => running.kill(Kind::Script),
-            Ok(row) if row.name == "function|kill" => running.kill(Kind::Function),
-            // `EXEC` is refused, but ends the transaction that the client's state knows of.
-            Ok(row) if row.flags.contains(&Flag::AllowBusy) || row.name == "exec" => return None,
-            Ok(_) => Err(running.refusal()),
-        };
-        Some(outcome.map_or_else(Reply::Error, |()| Reply::OK))
+    /// What others are told instead of a reply, while a script runs so long that they are told anything.
+    pub fn refusal(&self) -> Option<Error> {
+        self.running().as_ref().filter(|running| running.is_long).map(Running::refusal)
+    }
+
+    /// Ends the script that runs.
+    ///
+    /// # Errors
+    /// There is none, it is of the other kind, or it has written.
+    pub fn kill(&self, kind: Kind) -> Result<(), Error> {
+        match &mut *self.running() {
+            None => Err(error::NOT_BUSY),
+            Some(running) if running.has_written => Err(error::UNKILLABLE),
+            Some(running) if running.kind != kind => Err(running.refusal()),
+            Some(running) => {
+                running.is_killed = true;
+                Ok(())
+            }
+        }
     }
 
     fn running(&self) -> MutexGuard<'_, Option<Running>> {
@@ -135,17 +138,6 @@ impl Busy {
 }
 
 impl Running {
-    fn kill(&mut self, kind: Kind) -> Result<(), Error> {
-        if self.has_written {
-            return Err(error::UNKILLABLE);
-        }
-        if self.kind != kind {
-            return Err(self.refusal());
-        }
-        self.is_killed = true;
-        Ok(())
-    }
-
     fn refusal(&self) -> Error {
         match self.kind {
             Kind::Script => error::BUSY_SCRIPT,
@@ -166,30 +158,27 @@ fn now() -> Instant {
 mod tests {
     use super::*;
 
-    fn ask(busy: &Busy, command: &[&[u8]]) -> Option<Reply> {
-        busy.check().ok();
-        busy.answer(command)
-    }
-
     #[test]
     fn a_script_that_has_written_cannot_be_killed() {
         let busy = Busy::default();
-        assert_eq!(ask(&busy, &[b"PING"]), None);
+        assert_eq!(busy.refusal(), None);
         busy.begin(Kind::Script, Duration::ZERO);
+        assert_eq!(busy.refusal(), None, "it has not looked up yet");
+        busy.check().unwrap();
+        assert_eq!(busy.refusal(), Some(error::BUSY_SCRIPT));
         busy.write().unwrap();
-        assert_eq!(ask(&busy, &[b"SCRIPT", b"KILL"]), Some(Reply::Error(error::UNKILLABLE)));
-        assert_eq!(ask(&busy, &[b"FUNCTION", b"KILL"]), Some(Reply::Error(error::UNKILLABLE)));
-        assert_eq!(ask(&busy, &[b"MULTI"]), None, "waits");
+        assert_eq!(busy.kill(Kind::Script), Err(error::UNKILLABLE));
+        assert_eq!(busy.kill(Kind::Function), Err(error::UNKILLABLE));
         busy.end();
-        assert_eq!(ask(&busy, &[b"PING"]), None);
+        assert_eq!(busy.refusal(), None);
     }
 
     #[test]
     fn a_script_that_is_killed_writes_no_more() {
         let busy = Busy::default();
         busy.begin(Kind::Function, Duration::ZERO);
-        assert_eq!(ask(&busy, &[b"SCRIPT", b"KILL"]), Some(Reply::Error(error::BUSY_FUNCTION)));
-        assert_eq!(ask(&busy, &[b"FUNCTION", b"KILL"]), Some(Reply::OK));
+        assert_eq!(busy.kill(Kind::Script), Err(error::BUSY_FUNCTION));
+        assert_eq!(busy.kill(Kind::Function), Ok(()));
         assert_eq!(busy.write(), Err(error::KILLED));
         assert_eq!(busy.check(), Err(error::KILLED));
     }

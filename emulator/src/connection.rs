@@ -119,7 +119,7 @@ impl Connection {
         while !self.is_blocked
             && let Some(next) = self.held.take().or_else(|| self.decoder.decode(&mut self.input).transpose())
         {
-            match next.as_ref().ok().and_then(|argv| busy.answer(&borrow(argv))) {
+            match next.as_ref().ok().and_then(|argv| command::busy::answer(busy, &borrow(argv))) {
                 Some(reply) => {
                     self.was_refused |= matches!(reply, Reply::Error(_));
                     resp::encode(&reply, Protocol::Resp2, output);

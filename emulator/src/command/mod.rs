@@ -12,6 +12,7 @@ mod multi_pop;
 
 mod docs;
 pub mod blocking;
+pub(crate) mod busy;
 pub mod cluster;
 pub mod connection;
 mod emulator;
