@@ -1,4 +1,4 @@
-//! Requests must not depend on where the stream was cut. An input is where to cut (see `Cuts`), then the stream; the upper
+//! Requests must not depend on where the stream was cut, but for lines that are too long. An input is where to cut (see `Cuts`), then the stream; the upper
 //! half of its first byte may put a line in front that is about to be too long.
 
 #![no_main]
@@ -30,7 +30,17 @@ fuzz_target!(|data: &[u8]| {
 
     let whole = decode([[long_line.as_slice(), stream].concat().as_slice()]);
     let in_pieces = decode([long_line.as_slice()].into_iter().chain(cuts.pieces(stream)));
-    assert_eq!(in_pieces, whole, "left: in pieces, right: in one piece");
+    match &in_pieces {
+        // A line that is too long is taken if it comes whole, as Redis does.
+        (requests, Err(error)) if error.to_string().contains("too big") => {
+            assert!(
+                whole.0.starts_with(requests),
+                "left: {requests:?} in pieces, right: {:?} in one piece",
+                whole.0
+            );
+        }
+        _ => assert_eq!(in_pieces, whole, "left: in pieces, right: in one piece"),
+    }
 
     let (requests, _) = whole;
     assert!(requests.iter().all(|argv| !argv.is_empty()), "a request without a name");
