@@ -1,7 +1,11 @@
 //! What the commands are asked that pop from the first of several keys: `LMPOP`, `ZMPOP` and those that wait.
 
-use super::{Argv, integer_within, is_word};
+use super::{Argv, Ctx, Outcome, integer_within, is_word};
 use crate::error::{self, Error};
+use crate::reply::Reply;
+
+/// Pops up to so many from this end of one key; `None` if there is nothing.
+type PopFrom<End> = fn(&mut Ctx<'_>, &[u8], End, usize) -> Result<Option<Reply>, Error>;
 
 /// `numkeys key [key ...] <end> [COUNT count]`
 pub(super) struct MultiPop<'a, 'b, End> {
@@ -29,5 +33,18 @@ impl<'a, 'b, End> MultiPop<'a, 'b, End> {
             _ => return Err(error::SYNTAX),
         };
         Ok(MultiPop { keys, end, count: count as usize })
+    }
+
+    /// What there is to pop under the first key that has anything.
+    pub(super) fn pop(self, ctx: &mut Ctx<'_>, pop_from: PopFrom<End>) -> Outcome
+    where
+        End: Copy,
+    {
+        for key in self.keys {
+            if let Some(reply) = pop_from(ctx, key, self.end, self.count)? {
+                return Ok(reply);
+            }
+        }
+        Ok(Reply::NilArray)
     }
 }

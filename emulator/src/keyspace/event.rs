@@ -57,13 +57,13 @@ const KEYEVENT: u16 = 1 << 15;
 impl Classes {
     /// From letters as in redis.conf; `None` for a letter that means nothing.
     pub fn parse(letters: &[u8]) -> Option<Classes> {
-        let bits = letters.iter().map(|letter| match letter {
+        let bits = |letter: &u8| match letter {
             b'A' => Some(Classes::all()),
             b'K' => Some(KEYSPACE),
             b'E' => Some(KEYEVENT),
             _ => LETTERS.iter().find(|(own, _)| own == letter).map(|&(_, class)| Classes::bit(class)),
-        });
-        bits.sum::<Option<Bits>>().map(|Bits(bits)| Classes(bits))
+        };
+        letters.iter().try_fold(0, |all, letter| Some(all | bits(letter)?)).map(Classes)
     }
 
     /// Whether events of this kind are wanted on `__keyspace@…__` or `__keyevent@…__`.
@@ -89,15 +89,6 @@ impl Classes {
     fn all() -> u16 {
         let kinds = LETTERS.iter().filter(|(_, class)| !matches!(class, Class::KeyMiss | Class::New));
         kinds.map(|&(_, class)| Classes::bit(class)).sum()
-    }
-}
-
-/// Bits that are joined, not added.
-struct Bits(u16);
-
-impl std::iter::Sum<u16> for Bits {
-    fn sum<I: Iterator<Item = u16>>(bits: I) -> Bits {
-        Bits(bits.fold(0, |all, bit| all | bit))
     }
 }
 

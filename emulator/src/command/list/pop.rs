@@ -27,13 +27,7 @@ pub(super) fn pop(ctx: &mut Ctx<'_>, argv: &Argv<'_>, end: End) -> Outcome {
 
 /// `LMPOP numkeys key [key ...] <LEFT | RIGHT> [COUNT count]`
 pub(super) fn lmpop(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    let MultiPop { keys, end, count } = MultiPop::parse(&argv[1..], End::parse)?;
-    for key in keys {
-        if let Some(reply) = pop_from(ctx, key, end, count)? {
-            return Ok(reply);
-        }
-    }
-    Ok(Reply::NilArray)
+    MultiPop::parse(&argv[1..], End::parse)?.pop(ctx, pop_from)
 }
 
 /// Takes up to this many elements off.

@@ -50,13 +50,7 @@ pub(super) fn zpop(ctx: &mut Ctx<'_>, argv: &Argv<'_>, end: End) -> Outcome {
 
 /// `ZMPOP numkeys key [key ...] <MIN | MAX> [COUNT count]`
 pub(super) fn zmpop(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    let MultiPop { keys, end, count } = MultiPop::parse(&argv[1..], End::parse)?;
-    for key in keys {
-        if let Some(reply) = pop_from(ctx, key, end, count)? {
-            return Ok(reply);
-        }
-    }
-    Ok(Reply::NilArray)
+    MultiPop::parse(&argv[1..], End::parse)?.pop(ctx, pop_from)
 }
 
 /// One member of a sorted set, behind its key; `None` without the set.
