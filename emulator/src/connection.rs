@@ -75,7 +75,7 @@ impl Connection {
         }
     }
 
-    fn slot(&mut self, engine: &mut Engine) -> Slot {
+    fn slot(&mut self, engine: &mut Box<Engine>) -> Slot {
         *self.slot.get_or_insert_with(|| {
             let client = engine.open_client();
             (client.addresses, client.is_patient) = (self.origin.addresses.clone(), self.origin.is_patient);
@@ -98,7 +98,7 @@ impl Connection {
     }
 
     /// The same, but runs no request while more than [`REPLIES_BYTES_MAX`] of replies are to be written.
-    pub(crate) fn receive_some(&mut self, engine: &mut Engine, bytes: &[u8], output: &mut BytesMut) {
+    pub(crate) fn receive_some(&mut self, engine: &mut Box<Engine>, bytes: &[u8], output: &mut BytesMut) {
         self.proceed(engine, bytes, output, REPLIES_BYTES_MAX);
     }
 
@@ -143,7 +143,7 @@ impl Connection {
     /// The same, for one who has the engine.
     pub(crate) fn poll_messages_of(
         &mut self,
-        engine: &mut Engine,
+        engine: &mut Box<Engine>,
         cx: &mut Context<'_>,
         output: &mut BytesMut,
     ) -> Poll<()> {
@@ -164,12 +164,12 @@ impl Connection {
     }
 
     /// The same, for one who has the engine.
-    pub(crate) fn is_closing_in(&self, engine: &mut Engine) -> bool {
+    pub(crate) fn is_closing_in(&self, engine: &mut Box<Engine>) -> bool {
         self.slot.is_some_and(|slot| engine.client(slot).closing != Closing::No)
     }
 
     /// Ready once the connection is to be closed whether or not all is written.
-    pub(crate) fn poll_killed(&mut self, engine: &mut Engine, cx: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_killed(&mut self, engine: &mut Box<Engine>, cx: &mut Context<'_>) -> Poll<()> {
         let slot = self.slot(engine);
         let client = engine.client(slot);
         if client.closing == Closing::Now {
@@ -186,7 +186,7 @@ impl Connection {
 
     fn proceed(
         &mut self,
-        engine: &mut Engine,
+        engine: &mut Box<Engine>,
         mut bytes: &[u8],
         output: &mut BytesMut,
         replies_bytes_max: usize,
@@ -246,7 +246,7 @@ impl Connection {
     }
 }
 
-fn run(engine: &mut Engine, slot: Slot, argv: &[&[u8]], output: &mut BytesMut) {
+fn run(engine: &mut Box<Engine>, slot: Slot, argv: &[&[u8]], output: &mut BytesMut) {
     let reply = command::call(engine, slot, argv);
     let client = engine.client(slot);
     if client.closing == Closing::Now {

@@ -87,19 +87,19 @@ pub struct Emulator {
 }
 
 pub(crate) struct Shared {
-    engine: Mutex<Engine>,
+    engine: Mutex<Box<Engine>>,
     busy: Arc<Busy>,
 }
 
 impl Shared {
     /// Whoever holds the guard runs commands; no other can come between.
-    pub(crate) fn engine(&self) -> MutexGuard<'_, Engine> {
+    pub(crate) fn engine(&self) -> MutexGuard<'_, Box<Engine>> {
         // A panic inside a command is our bug, and every later test of the process should say so itself.
         self.engine.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The same for those who must not wait for a script to end: nothing if somebody has the engine for longer than a moment.
-    pub(crate) fn try_engine(&self) -> Option<MutexGuard<'_, Engine>> {
+    pub(crate) fn try_engine(&self) -> Option<MutexGuard<'_, Box<Engine>>> {
         for _ in 0..TRIES {
             match self.engine.try_lock() {
                 Ok(engine) => return Some(engine),
@@ -116,7 +116,7 @@ impl Shared {
     }
 
     /// Does something with the engine once no script keeps it.
-    async fn when_free<R>(&self, act: impl FnOnce(&mut Engine) -> R) -> R {
+    async fn when_free<R>(&self, act: impl FnOnce(&mut Box<Engine>) -> R) -> R {
         loop {
             let changed = self.busy.changed();
             if let Some(mut engine) = self.try_engine() {
@@ -172,7 +172,7 @@ impl Emulator {
         assert!(databases > 0, "a server has at least one database");
         let engine = Engine::new(clock, databases);
         let busy = engine.busy.clone();
-        let shared = Arc::new(Shared { engine: Mutex::new(engine), busy });
+        let shared = Arc::new(Shared { engine: Mutex::new(Box::new(engine)), busy });
         Emulator { shared, background: Arc::default() }
     }
 

@@ -44,7 +44,7 @@ pub(super) fn serve_or_wait<T: Kind>(
     let argv = own(argv);
     let until =
         Until::Key { db: ctx.client.db, keys: own(keys), is_kind: |value: &Value| T::of(value).is_some() };
-    let attempt = move |engine: &mut Engine, client: &mut Client, key: &[u8]| {
+    let attempt = move |engine: &mut Box<Engine>, client: &mut Box<Client>, key: &[u8]| {
         serve(&mut Ctx { engine, client, row }, &borrow(&argv), key)
     };
     Ok(self::wait(ctx, until, wait, Arc::new(attempt)))
@@ -52,7 +52,12 @@ pub(super) fn serve_or_wait<T: Kind>(
 
 /// Waits for nothing but the time.
 pub(super) fn wait_out(ctx: &mut Ctx<'_>, wait: Wait) -> Reply {
-    self::wait(ctx, Until::Deadline, wait, Arc::new(|_: &mut Engine, _: &mut Client, _: &[u8]| Ok(None)))
+    self::wait(
+        ctx,
+        Until::Deadline,
+        wait,
+        Arc::new(|_: &mut Box<Engine>, _: &mut Box<Client>, _: &[u8]| Ok(None)),
+    )
 }
 
 fn wait(ctx: &mut Ctx<'_>, until: Until, wait: Wait, attempt: crate::engine::Attempt) -> Reply {
@@ -84,13 +89,13 @@ pub(super) fn is_paused(engine: &Engine, client: &Client, row: &Row) -> bool {
 
 /// Keeps a command until it arrives, or until the pause is over.
 pub(super) fn hold_back(
-    engine: &mut Engine,
-    client: &mut Client,
+    engine: &mut Box<Engine>,
+    client: &mut Box<Client>,
     argv: &Argv<'_>,
     arrival: Option<Timestamp>,
 ) -> Reply {
     let argv = own(argv);
-    let attempt = move |engine: &mut Engine, client: &mut Client, _: &[u8]| {
+    let attempt = move |engine: &mut Box<Engine>, client: &mut Box<Client>, _: &[u8]| {
         // It may have to wait again, for something else.
         engine.unblock(client.slot);
         client.is_blocked = false;

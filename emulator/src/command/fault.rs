@@ -7,7 +7,11 @@ use crate::fault::Effect;
 use crate::reply::Reply;
 
 /// Runs a command, unless a fault strikes it, and then as far as the fault lets it.
-pub(super) fn perform_under_faults(engine: &mut Engine, client: &mut Client, argv: &Argv<'_>) -> Reply {
+pub(super) fn perform_under_faults(
+    engine: &mut Box<Engine>,
+    client: &mut Box<Client>,
+    argv: &Argv<'_>,
+) -> Reply {
     let is_exempt = super::is_control(engine, argv);
     let effect = if is_exempt { None } else { engine.faults.strike(&client.name, argv) };
     match effect {
@@ -33,7 +37,7 @@ pub(super) fn perform_under_faults(engine: &mut Engine, client: &mut Client, arg
     }
 }
 
-fn drop_connection(engine: &mut Engine, client: &mut Client) -> Reply {
+fn drop_connection(engine: &mut Box<Engine>, client: &mut Box<Client>) -> Reply {
     engine.unblock(client.slot);
     client.is_blocked = false;
     engine.forget(client);

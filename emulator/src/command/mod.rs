@@ -57,9 +57,9 @@ pub type Outcome = Result<Reply, Error>;
 /// What a command works with.
 pub struct Ctx<'a> {
     /// The server.
-    pub engine: &'a mut Engine,
+    pub engine: &'a mut Box<Engine>,
     /// The client that called.
-    pub client: &'a mut Client,
+    pub client: &'a mut Box<Client>,
     /// The row of this command.
     pub row: &'static Row,
 }
@@ -170,7 +170,7 @@ pub(crate) fn subcommand(row: &'static Row, name: &[u8]) -> Option<&'static Row>
 /// Runs one command from a client: the only way in. The caller holds the engine, so nothing comes between. Gives the reply;
 /// [`Reply::NOTHING`] if the client now waits for one, which will come as a message. What it is sent before the reply is among
 /// its messages.
-pub fn call(engine: &mut Engine, slot: Slot, argv: &Argv<'_>) -> Reply {
+pub fn call(engine: &mut Box<Engine>, slot: Slot, argv: &Argv<'_>) -> Reply {
     engine.begin();
     let mut client = engine.clients.take(slot);
     client.active_at = engine.keyspace.instant();
@@ -193,7 +193,7 @@ pub(crate) fn is_known(argv: &Argv<'_>) -> bool {
 }
 
 /// One command on its way: refused, held back, queued or run.
-fn perform(engine: &mut Engine, client: &mut Client, argv: &Argv<'_>) -> Reply {
+fn perform(engine: &mut Box<Engine>, client: &mut Box<Client>, argv: &Argv<'_>) -> Reply {
     if HTTP_WORDS.iter().any(|word| is_word(argv[0], word)) {
         client.close(Closing::Now);
         return Reply::NOTHING;
@@ -239,8 +239,8 @@ fn is_control(engine: &Engine, argv: &Argv<'_>) -> bool {
 
 /// Runs one command that a script calls, inside the execution of the script.
 pub(crate) fn call_from_script(
-    engine: &mut Engine,
-    client: &mut Client,
+    engine: &mut Box<Engine>,
+    client: &mut Box<Client>,
     argv: &Argv<'_>,
     rules: Rules,
 ) -> Reply {
@@ -270,7 +270,12 @@ pub(crate) fn call_from_script(
     run(engine, client, row, argv)
 }
 
-pub(crate) fn run(engine: &mut Engine, client: &mut Client, row: &'static Row, argv: &Argv<'_>) -> Reply {
+pub(crate) fn run(
+    engine: &mut Box<Engine>,
+    client: &mut Box<Client>,
+    row: &'static Row,
+    argv: &Argv<'_>,
+) -> Reply {
     client.last_command = row.name;
     let failures = engine.stats.failures;
     let reply = (row.run)(&mut Ctx { engine, client, row }, argv).into();
@@ -284,7 +289,7 @@ pub(crate) fn run(engine: &mut Engine, client: &mut Client, row: &'static Row, a
 }
 
 /// Logs a call for `SLOWLOG`. The time stands still while a command runs: it takes none, so all are logged or none is.
-fn log_slow(engine: &mut Engine, client: &Client, row: &'static Row, argv: &Argv<'_>) {
+fn log_slow(engine: &mut Box<Engine>, client: &Client, row: &'static Row, argv: &Argv<'_>) {
     const SLOWLOG_LOG_SLOWER_THAN: Id = Id::of("slowlog-log-slower-than");
     const SLOWLOG_MAX_LEN: Id = Id::of("slowlog-max-len");
     if engine.config.number(SLOWLOG_LOG_SLOWER_THAN) == 0 && !row.flags.contains(&Flag::SkipSlowlog) {

@@ -25,7 +25,7 @@ pub(super) fn runs_at_once(row: &Row) -> bool {
 }
 
 /// Keeps a command for EXEC.
-pub(super) fn queue(client: &mut Client, row: &Row, argv: &Argv<'_>) -> Reply {
+pub(super) fn queue(client: &mut Box<Client>, row: &Row, argv: &Argv<'_>) -> Reply {
     debug_assert!(!runs_at_once(row));
     let transaction = client.transaction.get_or_insert_default();
     transaction.queue.push(argv.iter().map(|arg| Bytes::copy_from_slice(arg)).collect());
@@ -33,7 +33,12 @@ pub(super) fn queue(client: &mut Client, row: &Row, argv: &Argv<'_>) -> Reply {
 }
 
 /// A command that cannot run. Under MULTI it also spoils the transaction; EXEC ends it, even if called in a wrong way.
-pub(super) fn refuse(engine: &mut Engine, client: &mut Client, argv: &Argv<'_>, error: Error) -> Reply {
+pub(super) fn refuse(
+    engine: &mut Box<Engine>,
+    client: &mut Box<Client>,
+    argv: &Argv<'_>,
+    error: Error,
+) -> Reply {
     if is_word(argv[0], "exec") {
         client.transaction = None;
         engine.watches.unwatch(client.slot);

@@ -27,7 +27,8 @@ use crate::tracking::Tracker;
 pub use waiting::{Attempt, Blocked, Until, Waiting};
 pub use watch::Watches;
 
-/// One server's state. Whoever holds it runs commands; that is what makes them atomic.
+/// One server's state. Whoever holds it runs commands; that is what makes them atomic. Commands are handed it boxed, so that to lend
+/// it to a script moves a pointer.
 #[derive(Default)]
 pub struct Engine {
     /// The databases.
@@ -179,7 +180,7 @@ impl Engine {
     }
 
     /// Starts one execution: reads the clock once, forgets the footprint of the one before, and lets happen what is due.
-    pub(crate) fn begin(&mut self) {
+    pub(crate) fn begin(self: &mut Box<Self>) {
         let now = self.now();
         self.keyspace.begin(now);
         self.tracker.seen = 0;
@@ -189,7 +190,7 @@ impl Engine {
     }
 
     /// Lets happen what is due, without any command.
-    pub fn tick(&mut self) {
+    pub fn tick(self: &mut Box<Self>) {
         self.begin();
         self.invalidate(&mut Client::nobody());
         self.end();
@@ -198,7 +199,7 @@ impl Engine {
 
     /// Ends one execution: whoever waited for a key gets it, whoever watches one is told at `EXEC`, and whoever listens is sent
     /// what happened.
-    pub(crate) fn end(&mut self) {
+    pub(crate) fn end(self: &mut Box<Self>) {
         self.tell_listeners();
         self.serve_waiting();
         self.watches.notice(&self.keyspace);
@@ -308,14 +309,14 @@ impl Engine {
     }
 
     /// Ends `CLIENT PAUSE`: what was held back runs now.
-    pub(crate) fn unpause(&mut self) {
+    pub(crate) fn unpause(self: &mut Box<Self>) {
         self.pause = None;
         for slot in self.waiting.for_unpause() {
             self.attempt(slot, b"");
         }
     }
 
-    fn let_happen(&mut self, now: Timestamp) {
+    fn let_happen(self: &mut Box<Self>, now: Timestamp) {
         self.keyspace.expire_due();
         if self.pause.is_some_and(|(until, _)| until <= now) {
             self.unpause();
@@ -338,7 +339,7 @@ impl Engine {
 
     /// Keys appeared: those who wait for them are served, first come first, key by key in the order of appearance. What they do
     /// may make further keys appear.
-    fn serve_waiting(&mut self) {
+    fn serve_waiting(self: &mut Box<Self>) {
         while !self.keyspace.events.appeared.is_empty() {
             for (db, key) in std::mem::take(&mut self.keyspace.events.appeared) {
                 let mut database = self.keyspace.db(db);
@@ -351,7 +352,7 @@ impl Engine {
     }
 
     /// Tries what a client waits for.
-    fn attempt(&mut self, slot: Slot, key: &[u8]) {
+    fn attempt(self: &mut Box<Self>, slot: Slot, key: &[u8]) {
         let Some(attempt) = self.waiting.get(slot).map(|blocked| blocked.attempt.clone()) else { return };
         let mut client = self.clients.take(slot);
         let outcome = attempt(self, &mut client, key);
@@ -398,7 +399,7 @@ pub struct Snapshot {
 #[derive(Clone, Copy)]
 pub struct Commands {
     /// Runs one inside the execution of the script.
-    pub call: fn(&mut Engine, &mut Client, &[&[u8]], Rules) -> Reply,
+    pub call: fn(&mut Box<Engine>, &mut Box<Client>, &[&[u8]], Rules) -> Reply,
     /// Whether there is such a command.
     pub knows: fn(&[&[u8]]) -> bool,
 }
@@ -406,16 +407,16 @@ pub struct Commands {
 /// The engine on loan to a running script, with the client that the script calls commands as and the way to call them.
 #[derive(Default)]
 pub struct ScriptHost {
-    engine: Engine,
-    client: Client,
+    engine: Box<Engine>,
+    client: Box<Client>,
     commands: Option<Commands>,
 }
 
 impl Engine {
     /// Lends itself and the client to a script for as long as that runs.
     pub(crate) fn lend(
-        &mut self,
-        client: &mut Client,
+        self: &mut Box<Self>,
+        client: &mut Box<Client>,
         commands: Commands,
         kind: Kind,
         run: impl FnOnce(Box<ScriptHost>) -> (Box<ScriptHost>, Reply),

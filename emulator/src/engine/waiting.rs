@@ -14,7 +14,8 @@ use crate::keyspace::{Hasher, Value};
 use crate::reply::Reply;
 
 /// Tries again what a client waits for: with a key that appeared, or once a pause has ended. `None` if it must wait on.
-pub type Attempt = Arc<dyn Fn(&mut Engine, &mut Client, &[u8]) -> Result<Option<Reply>, Error> + Send + Sync>;
+pub type Attempt =
+    Arc<dyn Fn(&mut Box<Engine>, &mut Box<Client>, &[u8]) -> Result<Option<Reply>, Error> + Send + Sync>;
 
 /// A command that waits.
 pub struct Blocked {

@@ -155,23 +155,10 @@ impl<H: Host> Scripts<H> {
         args: &[&[u8]],
         host: Box<H>,
     ) -> (Box<H>, Reply) {
-        let Some(source) = self.known.get(sha).filter(|_| !self.compiled.contains_key(sha)).cloned() else {
-            return self.run_compiled(sha, mode, keys, args, host);
-        };
-        match self.compile(sha, &source) {
-            Ok(()) => self.run_compiled(sha, mode, keys, args, host),
-            Err(error) => (host, Reply::Error(error)),
+        let uncompiled = self.known.get(sha).filter(|_| !self.compiled.contains_key(sha)).cloned();
+        if let Some(Err(error)) = uncompiled.map(|source| self.compile(sha, &source)) {
+            return (host, Reply::Error(error));
         }
-    }
-
-    fn run_compiled(
-        &mut self,
-        sha: &Sha,
-        mode: Mode,
-        keys: &[&[u8]],
-        args: &[&[u8]],
-        host: Box<H>,
-    ) -> (Box<H>, Reply) {
         let (Some(vm), Some(Compiled { function, flags })) = (&self.vm, self.compiled.get(sha)) else {
             return (host, Reply::Error(error::NO_SCRIPT));
         };

@@ -1,5 +1,6 @@
 //! A Lua state with the sandbox in it. There are two: one for scripts, one for functions, which see other globals.
 
+use bstr::BStr;
 use bytes::Bytes;
 use indexmap::IndexMap;
 use mlua::{
@@ -140,13 +141,7 @@ impl Vm {
         let rules = Rules { is_read_only: callable.is_read_only, ..Rules::default() };
         *running::<H>(&self.lua) = Running { host: Some(host), rules, ..Running::default() };
         let outcome = (|| {
-            // As Redis does it, one by one into an empty table: how that grows is seen where a script leaves holes.
-            let strings = |items: &[&[u8]]| {
-                let table = self.lua.create_table()?;
-                items.iter().try_for_each(|item| table.raw_push(self.lua.create_string(item)?))?;
-                Ok::<_, LuaError>(table)
-            };
-            self.run.call::<(bool, Value)>((callable.function, strings(keys)?, strings(args)?))
+            self.run.call::<(bool, Value)>((callable.function, self.strings(keys)?, self.strings(args)?))
         })();
         let mut running = running::<H>(&self.lua);
         let host = running.host.take().expect("nobody else takes it");
@@ -157,6 +152,14 @@ impl Vm {
             Err(error) => Reply::Error(Error::new(format!("ERR {error}"))),
         };
         (host, reply)
+    }
+
+    /// Strings as `KEYS` and `ARGV` have them. Redis puts them one by one into an empty table, which grows to the next power of two:
+    /// that is seen where a script leaves holes.
+    fn strings(&self, items: &[&[u8]]) -> mlua::Result<Table> {
+        let len = if items.is_empty() { 0 } else { items.len().next_power_of_two() };
+        let padding = std::iter::repeat_n(None, len - items.len());
+        self.lua.create_sequence_from(items.iter().map(|item| Some(BStr::new(item))).chain(padding))
     }
 
     /// Runs the code of a library, and gives the functions that it registers.

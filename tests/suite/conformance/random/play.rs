@@ -103,9 +103,7 @@ impl Pair {
         if self.server_time().is_none() {
             return result;
         }
-        if steps.iter().any(|step| matches!(step, Step::Advance(_))) {
-            self.notice_lateness();
-        }
+        self.notice_lateness();
         let reset = self.reset(steps, &mut emulated);
         if self.is_late { Ok(()) } else { result.and(reset) }
     }
