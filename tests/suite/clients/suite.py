@@ -6,7 +6,9 @@ import threading
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
+from redis.utils import HIREDIS_AVAILABLE
 
+CLIENT = f"redis-py {redis.__version__}" + (" with hiredis" if HIREDIS_AVAILABLE else "")
 URL = os.environ["REDIS_URL"]
 # Left alone, the client sends a command again when its connection is dropped.
 ONCE = Retry(NoBackoff(), 0)
@@ -217,6 +219,6 @@ for protocol in [2, 3]:
         try:
             test(Session(protocol))
         except BaseException:
-            print(f"redis-py {redis.__version__}, RESP{protocol}: {test.__name__} failed")
+            print(f"{CLIENT}, RESP{protocol}: {test.__name__} failed")
             raise
-print(f"redis-py {redis.__version__}: {len(TESTS)} tests passed on RESP2, and on RESP3")
+print(f"{CLIENT}: {len(TESTS)} tests passed on RESP2, and on RESP3")
