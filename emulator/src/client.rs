@@ -8,6 +8,7 @@ use indexmap::IndexSet;
 use slab::Slab;
 
 use crate::clock::Timestamp;
+use crate::error::Error;
 use crate::keyspace::Hasher;
 use crate::reply::Reply;
 use crate::resp::Protocol;
@@ -15,12 +16,11 @@ use crate::resp::Protocol;
 /// Identifies a connection to clients, counted from 1 as `CLIENT ID` does.
 pub type ClientId = u64;
 
+/// The number of a connection that has been refused.
+const REFUSED: ClientId = 0;
+
 /// Identifies an open connection to the server. A slot is used again after its connection has closed.
 pub type Slot = usize;
-
-/// Bytes of messages that a subscriber may leave unread before it is disconnected (Redis: the hard limit of
-/// `client-output-buffer-limit pubsub`).
-const UNREAD_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 /// The state of one connection.
 #[derive(Debug, Default)]
@@ -69,6 +69,8 @@ pub struct Client {
     pub closing: Closing,
     messages: VecDeque<Reply>,
     unread_bytes: usize,
+    /// When it will have left more unread than the soft limit of `client-output-buffer-limit` for too long.
+    pub soft_limit_at: Option<Timestamp>,
     waker: Option<Waker>,
 }
 
@@ -177,13 +179,7 @@ impl Client {
         if !self.is_reachable() {
             return;
         }
-        if self.is_subscriber() {
-            self.unread_bytes += message.size();
-            if self.unread_bytes > UNREAD_BYTES_MAX {
-                self.close(Closing::Now);
-                return;
-            }
-        }
+        self.unread_bytes += message.size();
         self.messages.push_back(message);
         self.wake();
     }
@@ -193,6 +189,7 @@ impl Client {
         let message = self.messages.pop_front();
         if message.is_none() {
             self.unread_bytes = 0;
+            self.soft_limit_at = None;
         }
         message
     }
@@ -203,7 +200,7 @@ impl Client {
         self.messages.remove(idx)
     }
 
-    /// How many messages nobody has taken, and about how many bytes those to a subscriber are.
+    /// How many messages nobody has taken, and about how many bytes they are.
     pub fn unread(&self) -> (usize, usize) {
         (self.messages.len(), self.unread_bytes)
     }
@@ -238,26 +235,38 @@ pub struct Clients {
     /// A client whose command runs is not at its place.
     slots: Slab<Option<Box<Client>>>,
     opened: ClientId,
+    /// How many of them have been refused: they have no number, and go once they have been told.
+    refused: usize,
 }
 
 impl Clients {
     /// A new connection's state.
     pub fn open(&mut self, now: Timestamp) -> &mut Client {
         self.opened += 1;
+        let id = self.opened;
+        self.insert(Client { id, opened_at: now, active_at: now, ..Client::default() })
+    }
+
+    /// A connection that is to be closed once it has been told why.
+    pub fn refuse(&mut self, now: Timestamp, why: Error) -> &mut Client {
+        self.refused += 1;
+        let client = self.insert(Client { opened_at: now, active_at: now, ..Client::default() });
+        client.send(Reply::Error(why));
+        client.close(Closing::WhenWritten);
+        client
+    }
+
+    fn insert(&mut self, client: Client) -> &mut Client {
         let entry = self.slots.vacant_entry();
-        let client = Client {
-            slot: entry.key(),
-            id: self.opened,
-            opened_at: now,
-            active_at: now,
-            ..Client::default()
-        };
+        let client = Client { slot: entry.key(), ..client };
         entry.insert(Some(Box::new(client))).as_mut().expect("just put there")
     }
 
     /// The connection is gone.
     pub fn close(&mut self, slot: Slot) {
-        self.slots.remove(slot);
+        if self.slots.remove(slot).is_some_and(|client| client.id == REFUSED) {
+            self.refused -= 1;
+        }
     }
 
     /// The next connection is number 1 again.
@@ -267,7 +276,7 @@ impl Clients {
 
     /// How many there are, the one whose command runs included.
     pub fn len(&self) -> usize {
-        self.slots.len()
+        self.slots.len() - self.refused
     }
 
     /// Takes a client out while its command runs.
@@ -302,6 +311,7 @@ impl Clients {
     }
 
     fn present(&self) -> impl Iterator<Item = &Client> {
-        self.slots.iter().filter_map(|(_, client)| client.as_deref())
+        let clients = self.slots.iter().filter_map(|(_, client)| client.as_deref());
+        clients.filter(|client| client.id != REFUSED)
     }
 }

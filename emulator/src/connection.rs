@@ -11,17 +11,19 @@ use tokio::runtime::Handle;
 use crate::busy::Busy;
 use crate::client::{Closing, Runs, Slot};
 use crate::command::{self, borrow};
+use crate::config::Id;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::reply::Reply;
-use crate::resp::{self, Decoder, Protocol};
+use crate::resp::{self, Decoder, Limits, Protocol};
 use crate::{Emulator, Shared};
 
 /// Bytes of replies behind which no further request runs before they are written: a client that does not read is not served.
 const REPLIES_BYTES_MAX: usize = 1024 * 1024;
 
-/// Bytes of requests that a client may send while its command waits (Redis: `client-query-buffer-limit`).
-const REQUESTS_BYTES_MAX: usize = 1024 * 1024 * 1024;
+/// Bytes of requests that a client may send before they run.
+const CLIENT_QUERY_BUFFER_LIMIT: Id = Id::of("client-query-buffer-limit");
+const PROTO_MAX_BULK_LEN: Id = Id::of("proto-max-bulk-len");
 
 /// The server's side of one connection.
 pub struct Connection {
@@ -192,6 +194,9 @@ impl Connection {
         replies_bytes_max: usize,
     ) {
         let slot = self.slot(engine);
+        let (received, before) = (bytes.len(), output.len());
+        let bulk_bytes_max = engine.config.size(PROTO_MAX_BULK_LEN);
+        let requests_bytes_max = engine.config.size(CLIENT_QUERY_BUFFER_LIMIT);
         let Connection { decoder, input, held, is_blocked, was_refused, .. } = self;
         if std::mem::take(was_refused)
             && let Some(transaction) = &mut engine.client(slot).transaction
@@ -210,8 +215,10 @@ impl Connection {
             if client.is_blocked || client.closing != Closing::No || output.len() >= replies_bytes_max {
                 break;
             }
+            let is_authenticated = client.is_authenticated;
+            decoder.limits = Limits { bulk_bytes_max, is_authenticated };
             let next = if input.is_empty() { bytes } else { &input[..] };
-            let is_plain = decoder.is_idle() && held.is_none();
+            let is_plain = decoder.is_idle() && held.is_none() && is_authenticated;
             let plain = if is_plain { resp::plain_request(next) } else { None };
             let done = plain.map(|(argv, len)| {
                 run(engine, slot, &argv, output);
@@ -227,6 +234,10 @@ impl Connection {
             }
             input.extend_from_slice(std::mem::take(&mut bytes));
             match held.take().or_else(|| decoder.decode(input).transpose()) {
+                // Redis counts the end of the line, too, while it gathers a long argument.
+                Some(Ok(argv)) if argv.iter().any(|arg| arg.len() + 2 > requests_bytes_max) => {
+                    engine.kill(slot);
+                }
                 Some(Ok(argv)) => run(engine, slot, &borrow(&argv), output),
                 None => break,
                 Some(Err(error)) => {
@@ -240,19 +251,20 @@ impl Connection {
         if input.is_empty() {
             // What one big request took is not kept.
             *input = BytesMut::new();
-        } else if input.len() > REQUESTS_BYTES_MAX {
-            engine.client(slot).close(Closing::Now);
+        } else if input.len() > requests_bytes_max {
+            engine.kill(slot);
         }
+        engine.stats.count_traffic(received, output.len().saturating_sub(before));
     }
 }
 
 fn run(engine: &mut Box<Engine>, slot: Slot, argv: &[&[u8]], output: &mut BytesMut) {
     let reply = command::call(engine, slot, argv);
     let client = engine.client(slot);
-    if client.closing == Closing::Now {
+    resp::encode(&reply, client.protocol, output);
+    engine.limit_output(slot, output.len());
+    if engine.client(slot).closing == Closing::Now {
         output.clear();
-    } else {
-        resp::encode(&reply, client.protocol, output);
     }
 }
 

@@ -84,7 +84,8 @@ impl DirectConnection {
         let mut engine = self.shared.engine();
         let client = engine.client(self.slot);
         if client.closing != Closing::No {
-            return Reply::NOTHING;
+            // What it has been told before, if it has been refused.
+            return client.take_answer().unwrap_or(Reply::NOTHING);
         }
         client.runs = runs;
         let reply = command::call(&mut engine, self.slot, argv);
@@ -93,7 +94,7 @@ impl DirectConnection {
         let idx = replies.iter().position(|reply| !matches!(reply, Reply::Push(_))).unwrap_or(0);
         let mut answer = Reply::NOTHING;
         for (nth, reply) in replies.into_iter().enumerate() {
-            if nth == idx { answer = reply } else { engine.client(self.slot).send(reply) }
+            if nth == idx { answer = reply } else { engine.deliver_to(self.slot, reply) }
         }
         answer
     }

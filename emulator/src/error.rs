@@ -151,8 +151,11 @@ texts! {
     INVALID_COMMAND = "ERR Invalid command specified";
     INVALID_ARGUMENTS = "ERR Invalid arguments specified for command";
     INVALID_ARGUMENT_COUNT = "ERR Invalid number of arguments specified for command";
+    MAX_CLIENTS = "ERR max number of clients reached";
     PROTOCOL_MULTIBULK_LENGTH = "ERR Protocol error: invalid multibulk length";
     PROTOCOL_BULK_LENGTH = "ERR Protocol error: invalid bulk length";
+    PROTOCOL_MULTIBULK_UNAUTHENTICATED = "ERR Protocol error: unauthenticated multibulk length";
+    PROTOCOL_BULK_UNAUTHENTICATED = "ERR Protocol error: unauthenticated bulk length";
     PROTOCOL_INLINE_TOO_BIG = "ERR Protocol error: too big inline request";
     PROTOCOL_MULTIBULK_TOO_BIG = "ERR Protocol error: too big mbulk count string";
     PROTOCOL_BULK_TOO_BIG = "ERR Protocol error: too big bulk count string";

@@ -37,6 +37,8 @@ pub enum Resource<'a> {
     Channel(&'a [u8]),
     /// All channels: `PSUBSCRIBE`, `PUBSUB CHANNELS`.
     Channels,
+    /// The settings: `CONFIG SET`. Any command may depend on one of them, so whoever changes one concerns all.
+    Settings,
 }
 
 /// The record of one execution, in the order in which things were touched.
@@ -63,6 +65,7 @@ enum What {
     Random,
     Channel { start: usize, end: usize },
     Channels,
+    Settings,
 }
 
 impl Footprint {
@@ -78,11 +81,18 @@ impl Footprint {
 
     /// Whether the order of the two executions can matter: one changed what the other touched.
     pub fn conflicts_with(&self, other: &Footprint) -> bool {
+        if self.changes_settings() || other.changes_settings() {
+            return true;
+        }
         self.iter().any(|(mine, my_access, _)| {
             other.iter().any(|(theirs, their_access, _)| {
                 (my_access == Access::Write || their_access == Access::Write) && overlap(mine, theirs)
             })
         })
+    }
+
+    fn changes_settings(&self) -> bool {
+        self.entries.iter().any(|entry| matches!(entry.what, What::Settings) && entry.access == Access::Write)
     }
 
     /// Forgets everything, keeping the memory.
@@ -121,6 +131,10 @@ impl Footprint {
         self.entries.push(Entry { what: What::Channels, access, deadline: None });
     }
 
+    pub(crate) fn settings(&mut self, access: Access) {
+        self.entries.push(Entry { what: What::Settings, access, deadline: None });
+    }
+
     fn name(&mut self, name: &[u8]) -> (usize, usize) {
         let start = self.names.len();
         self.names.extend_from_slice(name);
@@ -136,6 +150,7 @@ impl Footprint {
             What::Random => Resource::Random,
             What::Channel { start, end } => Resource::Channel(&self.names[start..end]),
             What::Channels => Resource::Channels,
+            What::Settings => Resource::Settings,
         }
     }
 }
@@ -162,6 +177,7 @@ impl fmt::Display for Footprint {
                 Resource::Random => write!(f, "{access} random")?,
                 Resource::Channel(name) => write!(f, "{access} channel {}", name.escape_ascii())?,
                 Resource::Channels => write!(f, "{access} channels")?,
+                Resource::Settings => write!(f, "{access} settings")?,
             }
             match deadline {
                 Some(deadline) => writeln!(f, " until {deadline}")?,

@@ -26,12 +26,32 @@ impl Protocol {
 
 /// Most bytes of an inline command or a header that are kept until its end comes (Redis: `PROTO_INLINE_MAX_SIZE`).
 const LINE_BYTES_MAX: usize = 64 * 1024;
-/// Longest bulk string, in bytes (Redis: `proto-max-bulk-len`).
-const BULK_BYTES_MAX: i64 = 512 * 1024 * 1024;
-/// Longest number in the header of a plain request: it fits into a `usize`, and a bulk string is not too long.
-const PLAIN_DIGITS_MAX: usize = 8;
+/// Longest number in the header of a plain request: under no [`Limits`] a bulk string of that length is too long.
+const PLAIN_DIGITS_MAX: usize = 6;
 /// Most arguments in one command (Redis: `INT_MAX`; memory grows with the arguments that arrive, not with the claim).
 const ARGS_MAX: i64 = i32::MAX as i64;
+
+/// What a client may send.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Longest bulk string, in bytes: `proto-max-bulk-len`, a million at least.
+    pub bulk_bytes_max: usize,
+    /// Who has not given the password may send little.
+    pub is_authenticated: bool,
+}
+
+impl Limits {
+    /// Most arguments of one who has not given the password.
+    const STRANGER_ARGS_MAX: i64 = 10;
+    /// Longest bulk string of one who has not given the password, in bytes.
+    const STRANGER_BULK_BYTES_MAX: usize = 16 * 1024;
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { bulk_bytes_max: 512 * 1024 * 1024, is_authenticated: true }
+    }
+}
 
 /// The arguments of the request at the front of `input` and how many bytes it takes, if it is whole and of the plain kind that
 /// clients send: an array of bulk strings. `None` leaves it to a [`Decoder`], which knows what is wrong, and what else there is.
@@ -65,6 +85,8 @@ fn plain_header(input: &[u8], start: usize, marker: u8) -> Option<(usize, usize)
 /// Takes requests out of a byte stream that may be cut anywhere.
 #[derive(Debug, Default)]
 pub struct Decoder {
+    /// What it takes.
+    pub limits: Limits,
     /// Arguments still to come, and those read so far, of the array that is being read.
     missing: usize,
     argv: Vec<Bytes>,
@@ -95,6 +117,9 @@ impl Decoder {
                         let count = parse_length(&line[1..])
                             .filter(|&n| n <= ARGS_MAX)
                             .ok_or(error::PROTOCOL_MULTIBULK_LENGTH)?;
+                        if !self.limits.is_authenticated && count > Limits::STRANGER_ARGS_MAX {
+                            return Err(error::PROTOCOL_MULTIBULK_UNAUTHENTICATED);
+                        }
                         self.missing = count.max(0) as usize;
                         self.argv = Vec::with_capacity(self.missing.min(64));
                     }
@@ -121,9 +146,13 @@ impl Decoder {
                         return Err(error::expected_dollar(marker));
                     }
                     let len = parse_length(&line[1..])
-                        .filter(|n| (0..=BULK_BYTES_MAX).contains(n))
+                        .and_then(|len| usize::try_from(len).ok())
+                        .filter(|&len| len <= self.limits.bulk_bytes_max)
                         .ok_or(error::PROTOCOL_BULK_LENGTH)?;
-                    *self.bulk_len.insert(len as usize)
+                    if !self.limits.is_authenticated && len > Limits::STRANGER_BULK_BYTES_MAX {
+                        return Err(error::PROTOCOL_BULK_UNAUTHENTICATED);
+                    }
+                    *self.bulk_len.insert(len)
                 }
             };
             if input.len() < len + 2 {

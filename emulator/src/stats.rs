@@ -19,6 +19,10 @@ pub struct Stats {
     pub began: Timestamp,
     /// Connections opened.
     pub connections: u64,
+    /// Connections refused: there were as many as there may be.
+    pub rejected_connections: u64,
+    /// What came from connections and went to them, where it was bytes.
+    pub net: Traffic,
     /// Commands that ran, those of scripts and transactions included.
     pub calls: u64,
     /// Errors answered.
@@ -29,6 +33,19 @@ pub struct Stats {
     /// By the address of the name, which is quicker to find than the name: that of a row of the command table is always the same.
     commands: IndexMap<usize, (&'static str, Calls), Hasher>,
     errors: IndexMap<Bytes, u64, Hasher>,
+}
+
+/// Bytes, and in how many pieces.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Traffic {
+    /// Bytes that came.
+    pub input_bytes: u64,
+    /// Bytes that went.
+    pub output_bytes: u64,
+    /// How often some came.
+    pub reads: u64,
+    /// How often some went.
+    pub writes: u64,
 }
 
 /// What became of the calls of one command.
@@ -67,9 +84,18 @@ impl Stats {
 
     /// Counts anew. The slow log stays.
     pub fn reset(&mut self) {
-        (self.connections, self.calls, self.failures) = (0, 0, 0);
+        (self.connections, self.rejected_connections, self.calls, self.failures) = (0, 0, 0, 0);
+        self.net = Traffic::default();
         self.commands.clear();
         self.errors.clear();
+    }
+
+    /// A connection has taken and given so many bytes.
+    pub fn count_traffic(&mut self, input_bytes: usize, output_bytes: usize) {
+        self.net.input_bytes += input_bytes as u64;
+        self.net.output_bytes += output_bytes as u64;
+        self.net.reads += u64::from(input_bytes > 0);
+        self.net.writes += u64::from(output_bytes > 0);
     }
 
     /// A command ran. An error of a command that it called itself is counted already, so the number of errors before is

@@ -6,6 +6,7 @@
 pub mod wire;
 mod transcript;
 mod table;
+mod limits;
 mod introspection;
 mod random;
 
@@ -35,6 +36,7 @@ transcripts! {
     blocking_sorted_sets
     client
     config
+    config_effects
     connection
     differences
     events

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use emulator::{Clock, Emulator};
+use emulator::{Clock, Emulator, Reply};
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::{AsyncCommands as _, RedisResult};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -235,6 +235,48 @@ fn a_snapshot_brings_everything_back() {
     assert_eq!(emulator.dump(0), "");
     emulator.restore(&snapshot);
     assert_eq!(emulator.dump(0), text);
+}
+
+#[test]
+fn settings_are_of_the_snapshot_and_concern_every_command() {
+    let emulator = Emulator::with_clock(Clock::manual());
+    let mut connection = emulator.connection();
+    let mut run = |line: &str| {
+        let argv: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        (connection.execute(&argv), emulator.footprint())
+    };
+    let snapshot = emulator.snapshot();
+    let (_, set) = run("CONFIG SET set-max-intset-entries 0");
+    let (_, same) = run("CONFIG SET set-max-intset-entries 0");
+    let (before, get) = run("CONFIG GET set-max-intset-entries");
+    assert_eq!(
+        (set.to_string(), same.to_string()),
+        ("read settings\nwrite settings\n".into(), get.to_string())
+    );
+    let (_, sadd) = run("SADD s 1");
+    assert_eq!(run("OBJECT ENCODING s").0, Reply::bulk("hashtable"));
+    for other in [&run("PING").1, &sadd, &get, &set] {
+        assert!(set.conflicts_with(other) && other.conflicts_with(&set), "{other}");
+    }
+    assert!(!same.conflicts_with(&sadd) && !get.conflicts_with(&same));
+    emulator.restore(&snapshot);
+    assert_ne!(run("CONFIG GET set-max-intset-entries").0, before);
+    run("SADD s 1");
+    assert_eq!(run("OBJECT ENCODING s").0, Reply::bulk("intset"));
+}
+
+#[tokio::test]
+async fn one_client_too_many_at_the_direct_connection() {
+    let emulator = Emulator::new();
+    let mut first = emulator.connection();
+    () = redis::cmd("CONFIG").arg(&["SET", "maxclients", "1"]).query_async(&mut first).await.unwrap();
+    let mut second = emulator.connection();
+    let error = redis::cmd("PING").query_async::<String>(&mut second).await.unwrap_err();
+    assert_eq!(error.detail(), Some("max number of clients reached"));
+    assert!(redis::cmd("PING").query_async::<String>(&mut second).await.unwrap_err().is_io_error());
+    drop(first);
+    drop(second);
+    assert_eq!(converse(&mut emulator.connection()).await, Ok(()));
 }
 
 /// `TIME` in a script, a deadline that is left, and a command that is held back until its time comes.

@@ -75,6 +75,11 @@ impl RedisServer {
         self.server.connect()
     }
 
+    /// A connection that has sent nothing yet, no password either.
+    pub fn connect_silently(&self) -> TcpStream {
+        self.server.open()
+    }
+
     /// Empties what belongs to the tests.
     pub fn clear(&self) {
         let flush = if self.is_ours() { "FLUSHALL" } else { "FLUSHDB" };
@@ -127,10 +132,15 @@ impl Drop for RedisServer {
 }
 
 impl Server {
-    fn connect(&self) -> TcpStream {
-        let mut stream = TcpStream::connect((self.host.as_str(), self.port)).expect("the server listens");
+    fn open(&self) -> TcpStream {
+        let stream = TcpStream::connect((self.host.as_str(), self.port)).expect("the server listens");
         stream.set_nodelay(true).expect("a socket takes this option");
         stream.set_read_timeout(Some(REPLY_MAX)).expect("a socket takes this option");
+        stream
+    }
+
+    fn connect(&self) -> TcpStream {
+        let mut stream = self.open();
         if let Some(password) = &self.password {
             let user = self.username.as_deref().unwrap_or("default");
             command(&mut stream, &format!("AUTH {user} {password}"));

@@ -17,6 +17,7 @@ pub mod cluster;
 pub mod connection;
 mod emulator;
 mod fault;
+mod trouble;
 pub mod generic;
 pub mod hash;
 pub mod list;
@@ -173,6 +174,11 @@ pub(crate) fn subcommand(row: &'static Row, name: &[u8]) -> Option<&'static Row>
 pub fn call(engine: &mut Box<Engine>, slot: Slot, argv: &Argv<'_>) -> Reply {
     engine.begin();
     let mut client = engine.clients.take(slot);
+    if client.closing == Closing::Now {
+        // It was idle for too long.
+        engine.clients.put_back(client);
+        return Reply::NOTHING;
+    }
     client.active_at = engine.keyspace.instant();
     let reply = match engine.faults.is_empty() {
         true => perform(engine, &mut client, argv),
@@ -218,16 +224,17 @@ fn perform(engine: &mut Box<Engine>, client: &mut Box<Client>, argv: &Argv<'_>) 
 const HTTP_WORDS: [&str; 2] = ["post", "host:"];
 
 /// Whether a command may be called at all, in the order in which Redis asks.
-fn admit(engine: &Engine, client: &Client, argv: &Argv<'_>) -> Result<&'static Row, Error> {
+fn admit(engine: &mut Engine, client: &Client, argv: &Argv<'_>) -> Result<&'static Row, Error> {
     let row = if is_control(engine, argv) { resolve_under(&emulator::ROW, argv) } else { resolve(argv) }?;
     if !client.is_authenticated && !row.flags.contains(&Flag::NoAuth) {
         return Err(error::NO_AUTH);
     }
-    if client.protocol == Protocol::Resp2 && client.is_subscriber() && !pubsub::is_allowed(row) {
-        return Err(error::only_pubsub(row.name));
-    }
     if client.transaction.is_some() && row.flags.contains(&Flag::NoMulti) {
         return Err(error::NOT_IN_MULTI);
+    }
+    trouble::check(engine, client, row, argv)?;
+    if client.protocol == Protocol::Resp2 && client.is_subscriber() && !pubsub::is_allowed(row) {
+        return Err(error::only_pubsub(row.name));
     }
     Ok(row)
 }
@@ -260,6 +267,9 @@ pub(crate) fn call_from_script(
     let is_write = row.flags.contains(&Flag::Write) || REPLICATED_READS.contains(&row.name);
     if rules.is_read_only && is_write {
         return Reply::Error(error::READ_ONLY_SCRIPT);
+    }
+    if let Err(error) = trouble::check_in_script(engine, row) {
+        return Reply::Error(error);
     }
     if client.is_patient
         && row.flags.contains(&Flag::Write)

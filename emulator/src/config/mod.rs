@@ -130,9 +130,6 @@ impl Config {
     /// Back to the settings of a server that has just begun. What no client may change stays.
     pub fn reset(&mut self) {
         let defaults = Config::default();
-        if self.is_same(&defaults) {
-            return;
-        }
         let parameters = PARAMETERS.iter().enumerate();
         let mutable = parameters.filter(|(_, parameter)| matches!(parameter.access, Access::Mutable));
         let settings = Arc::make_mut(&mut self.0);
@@ -149,6 +146,11 @@ impl Config {
     /// Of a parameter that is a number.
     pub fn number(&self, id: Id) -> i64 {
         self.0[id.0].number
+    }
+
+    /// Of a parameter that is a number and never negative.
+    pub fn size(&self, id: Id) -> usize {
+        usize::try_from(self.number(id)).unwrap_or(0)
     }
 
     /// Of a parameter that is yes or no.
@@ -168,11 +170,11 @@ impl Config {
         Arc::make_mut(&mut self.0)[id.0] = Setting { text: Bytes::copy_from_slice(value.as_bytes()), number };
     }
 
-    /// Changes all these parameters or, on an error, none of them.
+    /// Changes all these parameters or, on an error, none of them. Says whether any has another value now.
     ///
     /// # Errors
     /// Redis's texts: an unknown name, one that may not be set, the same one twice, a value that it does not take.
-    pub fn set(&mut self, pairs: &[(&[u8], &[u8])]) -> Result<(), Error> {
+    pub fn set(&mut self, pairs: &[(&[u8], &[u8])]) -> Result<bool, Error> {
         let mut found: Vec<(Id, &'static str)> = Vec::with_capacity(pairs.len());
         for (name, _) in pairs {
             let (id, canonical) = Id::lookup(name).ok_or_else(|| error::unknown_option(name))?;
@@ -192,8 +194,11 @@ impl Config {
             let parsed = parsed.map_err(|reason| error::config_set(name.as_bytes(), &reason))?;
             *setting = Setting { text: parsed.text, number: parsed.number };
         }
-        *self = changed;
-        Ok(())
+        let is_other = self.0.iter().zip(&*changed.0).any(|(before, now)| before.text != now.text);
+        if is_other {
+            *self = changed;
+        }
+        Ok(is_other)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Everything that commands share: data, scripts, the clock, and the clients with what they watch, await and listen to.
 
+mod settings;
 mod tracking;
 mod waiting;
 mod watch;
@@ -24,6 +25,7 @@ use crate::script::{Functions, Host, Known, Libraries, Rules, Scripts};
 use crate::stats::Stats;
 use crate::tracking::Tracker;
 
+pub use settings::OutputLimit;
 pub use waiting::{Attempt, Blocked, Until, Waiting};
 pub use watch::Watches;
 
@@ -59,6 +61,12 @@ pub struct Engine {
     pub pause: Option<(Timestamp, PauseMode)>,
     /// What `AUTH` asks for; empty if it asks for nothing.
     pub password: Bytes,
+    /// What clients may leave unread: those that listen to nothing, and those that do.
+    output_limits: [OutputLimit; 2],
+    /// When one looks after clients again: whether they have been idle for too long.
+    patrol_at: Option<Timestamp>,
+    /// There was not enough memory when the command began, so what needs more is refused.
+    pub lacked_memory: bool,
     /// What is to go wrong.
     pub faults: Faults,
     /// Whether there is the command `EMULATOR`: the clock as it was when that was allowed.
@@ -91,15 +99,25 @@ impl Engine {
             config.start_with(Id::of("databases"), &databases.to_string());
         }
         let stats = Stats::new(clock.now());
-        Engine { keyspace: Keyspace::new(databases), config, stats, clock: Some(clock), ..Engine::default() }
+        let keyspace = Keyspace::new(databases);
+        let mut engine = Engine { keyspace, config, stats, clock: Some(clock), ..Engine::default() };
+        engine.apply_settings();
+        engine
     }
 
-    /// A new connection.
+    /// A new connection. If there are too many already, the client is told so, and the connection is to be closed.
     pub fn open_client(&mut self) -> &mut Client {
+        let now = self.now();
+        if let Some(error) = self.crowd() {
+            self.stats.rejected_connections += 1;
+            return self.clients.refuse(now, error);
+        }
         self.stats.connections += 1;
-        let client = self.clients.open(self.clock.as_ref().map(Clock::now).unwrap_or_default());
+        let client = self.clients.open(now);
         client.is_authenticated = self.password.is_empty();
-        client
+        let slot = client.slot;
+        self.await_idleness(slot, now);
+        self.client(slot)
     }
 
     /// The client of a connection that is open, and whose command does not run.
@@ -112,6 +130,7 @@ impl Engine {
         self.unblock(slot);
         let mut client = self.clients.take(slot);
         self.forget(&mut client);
+        self.clients.put_back(client);
         self.clients.close(slot);
     }
 
@@ -132,8 +151,11 @@ impl Engine {
     /// waits no longer.
     pub fn reset(&mut self, clock: Clock) {
         self.keyspace.reset();
-        self.config.reset();
-        self.password = Bytes::new();
+        if !self.config.is_same(&Config::default()) {
+            self.config.reset();
+            self.apply_settings();
+        }
+        self.patrol_at = None;
         self.stats = Stats::new(clock.now());
         self.scripts.flush();
         self.functions.flush();
@@ -148,10 +170,11 @@ impl Engine {
         self.set_alarm();
     }
 
-    /// A copy of the data, of the known scripts and of the libraries.
+    /// A copy of the data, of the settings, of the known scripts and of the libraries.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot {
             keyspace: self.keyspace.clone(),
+            config: self.config.clone(),
             scripts: self.scripts.known().clone(),
             libraries: self.functions.libraries().clone(),
         }
@@ -160,6 +183,10 @@ impl Engine {
     /// Back to a copy. For clients that watch keys, every key has changed.
     pub fn restore(&mut self, snapshot: &Snapshot) {
         self.keyspace.clone_from(&snapshot.keyspace);
+        if !self.config.is_same(&snapshot.config) {
+            self.config = snapshot.config.clone();
+            self.apply_settings();
+        }
         self.scripts.set_known(&snapshot.scripts);
         self.functions.set_libraries(&snapshot.libraries);
         self.watches.notice_all();
@@ -245,10 +272,8 @@ impl Engine {
         }
         for (slot, message) in std::mem::take(&mut self.mail) {
             let Some(client) = self.clients.get(slot) else { continue };
-            client.send(if client.replies == Replies::Off { message.only_pushes() } else { message });
-            if client.closing == Closing::Now {
-                self.kill(slot);
-            }
+            let is_silent = client.replies == Replies::Off;
+            self.deliver_to(slot, if is_silent { message.only_pushes() } else { message });
         }
     }
 
@@ -293,8 +318,10 @@ impl Engine {
     pub(crate) fn unblock(&mut self, slot: Slot) -> Option<Blocked> {
         let blocked = self.waiting.remove(slot)?;
         self.keyspace.events.is_awaited = self.waiting.awaits_keys();
+        let now = self.keyspace.instant();
         if let Some(client) = self.clients.get(slot) {
             client.is_blocked = false;
+            client.active_at = now;
         }
         Some(blocked)
     }
@@ -318,6 +345,9 @@ impl Engine {
 
     fn let_happen(self: &mut Box<Self>, now: Timestamp) {
         self.keyspace.expire_due();
+        if self.patrol_at.is_some_and(|at| at <= now) {
+            self.patrol(now);
+        }
         if self.pause.is_some_and(|(until, _)| until <= now) {
             self.unpause();
         }
@@ -369,7 +399,7 @@ impl Engine {
     fn set_alarm(&mut self) {
         let waiting = self.waiting.first_deadline().map(|(deadline, _)| deadline);
         let pause = self.pause.map(|(until, _)| until);
-        let alarm = [self.keyspace.next_expiry(), waiting, pause].into_iter().flatten().min();
+        let alarm = [self.keyspace.next_expiry(), waiting, pause, self.patrol_at].into_iter().flatten().min();
         let is_earlier = alarm.is_some_and(|alarm| self.alarm.is_none_or(|before| alarm < before));
         self.alarm = alarm;
         if is_earlier {
@@ -387,10 +417,11 @@ impl Engine {
     }
 }
 
-/// What a server holds: its data, with absolute deadlines, and the scripts that it knows.
+/// What a server holds: its data, with absolute deadlines, its settings, and the scripts that it knows.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     keyspace: Keyspace,
+    config: Config,
     scripts: Known,
     libraries: Libraries,
 }

@@ -57,7 +57,8 @@ impl Watches {
                 | Resource::Scripts
                 | Resource::Random
                 | Resource::Channel(_)
-                | Resource::Channels => {}
+                | Resource::Channels
+                | Resource::Settings => {}
             }
         }
     }

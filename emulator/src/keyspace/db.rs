@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::expires::Expires;
-use super::{Class, Content, Dict, Edit, Encoding, Entry, Events, Kind, NEVER, Random, Text, Value};
+use super::{Class, Content, Dict, Edit, Encoding, Entry, Events, Kind, Limits, NEVER, Random, Text, Value};
 use crate::clock::Timestamp;
 use crate::error::{self, Error};
 use crate::footprint::{Access, Footprint};
@@ -17,6 +17,7 @@ pub struct Db<'a> {
     pub(super) expires: &'a mut Expires,
     pub(super) events: &'a mut Events,
     pub(super) random: &'a mut Random,
+    pub(super) limits: &'a Limits,
     pub(super) is_reading: bool,
 }
 

@@ -31,7 +31,9 @@ impl<'a, T: Kind> Edit<'a, T> {
         self.has_written = true;
         let (key, entry) = self.db.dict.get_index_mut(self.idx).expect("an edit holds the key in place");
         self.db.footprint.key(Access::Write, self.db.index, key, entry.deadline());
-        T::of_mut(&mut entry.value).expect("the kind was checked when the edit began")
+        let value = T::of_mut(&mut entry.value).expect("the kind was checked when the edit began");
+        value.limit(self.db.limits);
+        value
     }
 
     /// Chance, as of [`Db::random`].

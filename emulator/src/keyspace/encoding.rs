@@ -1,5 +1,5 @@
-//! In which form Redis 7.0 would keep a value, with its default limits. Nothing here is kept that way; but clients can ask, and
-//! a compact value is scanned in one go. <https://redis.io/docs/latest/commands/object-encoding/>
+//! In which form Redis 7.0 would keep a value. Nothing here is kept that way; but clients can ask, and a compact value is scanned
+//! in one go. <https://redis.io/docs/latest/commands/object-encoding/>
 
 use super::Value;
 
@@ -9,8 +9,40 @@ const EMBSTR_BYTES_MAX: usize = 44;
 const SHARED_INTEGERS: i64 = 10_000;
 /// Longest string that can be an integer.
 const INTEGER_BYTES_MAX: usize = 20;
-/// `hash-max-listpack-value`, `zset-max-listpack-value`
-const LISTPACK_ITEM_BYTES_MAX: usize = 64;
+
+/// Up to where collections are kept in their compact forms. One that has outgrown these when something was put into it stays so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// `hash-max-listpack-entries`, `hash-max-listpack-value`
+    pub hash: ListPack,
+    /// `zset-max-listpack-entries`, `zset-max-listpack-value`
+    pub zset: ListPack,
+    /// `set-max-intset-entries`
+    pub intset_len_max: usize,
+}
+
+/// What a listpack holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListPack {
+    /// Most fields or members.
+    pub len_max: usize,
+    /// Longest item, in bytes.
+    pub item_bytes_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        let listpack = |len_max| ListPack { len_max, item_bytes_max: 64 };
+        Limits { hash: listpack(512), zset: listpack(128), intset_len_max: 512 }
+    }
+}
+
+impl ListPack {
+    /// Whether this may be in it.
+    pub(super) fn takes(self, item: &[u8]) -> bool {
+        item.len() <= self.item_bytes_max
+    }
+}
 
 /// The form of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,9 +109,4 @@ impl Encoding {
 
 fn is_integer(text: &[u8]) -> bool {
     text.len() <= INTEGER_BYTES_MAX && crate::parse_integer(text).is_some()
-}
-
-/// Whether this may be in the listpack of a hash or of a sorted set.
-pub(super) fn is_short(item: &[u8]) -> bool {
-    item.len() <= LISTPACK_ITEM_BYTES_MAX
 }

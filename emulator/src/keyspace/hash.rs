@@ -3,22 +3,21 @@
 
 use indexmap::IndexMap;
 
-use super::encoding::{self, Encoding};
+use super::encoding::{Encoding, Limits, ListPack};
 use super::{Hasher, Text};
-
-/// `hash-max-listpack-entries`
-const LISTPACK_LEN_MAX: usize = 512;
 
 /// Fields with values. Once a hash has outgrown a listpack, a removal moves the last field into the gap.
 #[derive(Clone, Debug)]
 pub struct Hash {
     fields: IndexMap<Text, Text, Hasher>,
     encoding: Encoding,
+    limits: ListPack,
 }
 
 impl Default for Hash {
     fn default() -> Hash {
-        Hash { fields: IndexMap::default(), encoding: Encoding::ListPack }
+        let limits = Limits::default().hash;
+        Hash { fields: IndexMap::default(), encoding: Encoding::ListPack, limits }
     }
 }
 
@@ -36,6 +35,11 @@ impl Hash {
     /// In which form Redis would keep it.
     pub fn encoding(&self) -> Encoding {
         self.encoding
+    }
+
+    /// From now on these limits hold.
+    pub(super) fn limit(&mut self, limits: &Limits) {
+        self.limits = limits.hash;
     }
 
     /// Whether there is such a field.
@@ -60,19 +64,16 @@ impl Hash {
 
     /// Sets a field, and says whether it is new.
     pub fn insert(&mut self, field: &[u8], value: &[u8]) -> bool {
-        if !encoding::is_short(field) || !encoding::is_short(value) {
+        let before = self.fields.len();
+        let (is_short, value) = (self.limits.takes(field) && self.limits.takes(value), value.into());
+        match self.fields.get_mut(field) {
+            Some(old) => *old = value,
+            None => _ = self.fields.insert(field.into(), value),
+        }
+        if !is_short || self.fields.len() > self.limits.len_max {
             self.encoding = Encoding::HashTable;
         }
-        let value = value.into();
-        if let Some(old) = self.fields.get_mut(field) {
-            *old = value;
-            return false;
-        }
-        self.fields.insert(field.into(), value);
-        if self.fields.len() > LISTPACK_LEN_MAX {
-            self.encoding = Encoding::HashTable;
-        }
-        true
+        self.fields.len() > before
     }
 
     /// Removes a field, and says whether it was there.

@@ -18,7 +18,7 @@ mod zset;
 
 pub use db::{Db, Expiry};
 pub use edit::Edit;
-pub use encoding::Encoding;
+pub use encoding::{Encoding, Limits, ListPack};
 pub use event::{Class, Classes, Event, Events};
 pub use hash::Hash;
 pub use random::Random;
@@ -66,6 +66,8 @@ pub struct Keyspace {
     /// What happened to keys that somebody wants to know of.
     pub events: Events,
     random: Random,
+    /// Up to where collections are compact.
+    pub limits: Limits,
 }
 
 impl Keyspace {
@@ -179,6 +181,7 @@ impl Keyspace {
             expires: &mut self.expires,
             events: &mut self.events,
             random: &mut self.random,
+            limits: &self.limits,
             is_reading: false,
         }
     }
@@ -189,6 +192,7 @@ impl Keyspace {
         self.expires.is_active = true;
         self.events = Events::default();
         self.random = Random::default();
+        self.limits = Limits::default();
     }
 
     /// Empties every database.

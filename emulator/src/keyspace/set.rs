@@ -3,14 +3,15 @@
 use bytes::Bytes;
 use indexmap::IndexSet;
 
-use super::{Encoding, Hasher};
-
-/// Up to this many integers are kept in order (Redis: `set-max-intset-entries`).
-const INTEGERS_MAX: usize = 512;
+use super::{Encoding, Hasher, Limits};
 
 /// A set. Its order is that of its members if they are few and all integers, else of no meaning but always the same.
 #[derive(Clone, Debug)]
-pub struct Set(Members);
+pub struct Set {
+    members: Members,
+    /// Up to this many integers are kept in order.
+    integers_max: usize,
+}
 
 #[derive(Clone, Debug)]
 enum Members {
@@ -20,9 +21,24 @@ enum Members {
 }
 
 impl Set {
+    /// What these members make.
+    pub fn of<T: AsRef<[u8]>>(members: impl IntoIterator<Item = T>, limits: &Limits) -> Set {
+        let mut set = Set::default();
+        set.limit(limits);
+        for member in members {
+            set.insert(member.as_ref());
+        }
+        set
+    }
+
+    /// From now on these limits hold.
+    pub(super) fn limit(&mut self, limits: &Limits) {
+        self.integers_max = limits.intset_len_max;
+    }
+
     /// How many members there are.
     pub fn len(&self) -> usize {
-        match &self.0 {
+        match &self.members {
             Members::Integers(integers) => integers.len(),
             Members::Hashed(members) => members.len(),
         }
@@ -35,7 +51,7 @@ impl Set {
 
     /// In which form Redis would keep it.
     pub fn encoding(&self) -> Encoding {
-        match &self.0 {
+        match &self.members {
             Members::Integers(_) => Encoding::IntSet,
             Members::Hashed(_) => Encoding::HashTable,
         }
@@ -43,7 +59,7 @@ impl Set {
 
     /// Whether this is a member.
     pub fn contains(&self, member: &[u8]) -> bool {
-        match &self.0 {
+        match &self.members {
             Members::Integers(integers) => position(integers, member).is_some_and(|found| found.is_ok()),
             Members::Hashed(members) => members.contains(member),
         }
@@ -51,7 +67,7 @@ impl Set {
 
     /// The member at a place from 0 up to the length.
     pub fn get(&self, idx: usize) -> Bytes {
-        match &self.0 {
+        match &self.members {
             Members::Integers(integers) => digits(integers[idx]),
             Members::Hashed(members) => members[idx].clone(),
         }
@@ -64,10 +80,10 @@ impl Set {
 
     /// Adds a member, and says whether it is new.
     pub fn insert(&mut self, member: &[u8]) -> bool {
-        if let Members::Integers(integers) = &mut self.0 {
+        if let Members::Integers(integers) = &mut self.members {
             match position(integers, member) {
                 Some(Ok(_)) => return false,
-                Some(Err((idx, integer))) if integers.len() < INTEGERS_MAX => {
+                Some(Err((idx, integer))) if integers.len() < self.integers_max => {
                     integers.insert(idx, integer);
                     return true;
                 }
@@ -79,7 +95,7 @@ impl Set {
 
     /// Removes a member, and says whether it was one.
     pub fn remove(&mut self, member: &[u8]) -> bool {
-        match &mut self.0 {
+        match &mut self.members {
             Members::Integers(integers) => {
                 let found = position(integers, member).and_then(Result::ok);
                 found.map(|idx| integers.remove(idx)).is_some()
@@ -90,7 +106,7 @@ impl Set {
 
     /// Removes the member at a place from 0 up to the length.
     pub fn remove_at(&mut self, idx: usize) -> Bytes {
-        match &mut self.0 {
+        match &mut self.members {
             Members::Integers(integers) => digits(integers.remove(idx)),
             Members::Hashed(members) => members.swap_remove_index(idx).expect("the caller knows the length"),
         }
@@ -98,10 +114,10 @@ impl Set {
 
     /// The members by hash, from now on.
     fn hashed(&mut self) -> &mut IndexSet<Bytes, Hasher> {
-        if let Members::Integers(integers) = &self.0 {
-            self.0 = Members::Hashed(integers.iter().copied().map(digits).collect());
+        if let Members::Integers(integers) = &self.members {
+            self.members = Members::Hashed(integers.iter().copied().map(digits).collect());
         }
-        match &mut self.0 {
+        match &mut self.members {
             Members::Hashed(members) => members,
             Members::Integers(_) => unreachable!("they have just become hashed"),
         }
@@ -110,17 +126,7 @@ impl Set {
 
 impl Default for Set {
     fn default() -> Set {
-        Set(Members::Integers(Vec::new()))
-    }
-}
-
-impl<T: AsRef<[u8]>> FromIterator<T> for Set {
-    fn from_iter<I: IntoIterator<Item = T>>(members: I) -> Set {
-        let mut set = Set::default();
-        for member in members {
-            set.insert(member.as_ref());
-        }
-        set
+        Set { members: Members::Integers(Vec::new()), integers_max: Limits::default().intset_len_max }
     }
 }
 
@@ -140,17 +146,17 @@ mod tests {
 
     #[test]
     fn few_integers_are_in_order_and_what_outgrew_that_stays_hashed() {
-        let set: Set = ["10", "9", "-1", "9"].into_iter().collect();
+        let limits = Limits::default();
+        let mut set = Set::of(["10", "9", "-1", "9"], &limits);
         assert_eq!(set.iter().collect::<Vec<_>>(), ["-1", "9", "10"]);
 
-        let mut set = set;
         assert!(set.insert(b"01"), "which is text");
         assert_eq!((set.encoding(), set.len()), (Encoding::HashTable, 4));
         assert!(set.remove(b"01") && !set.remove(b"01"));
         assert_eq!((set.encoding(), set.len()), (Encoding::HashTable, 3));
         assert!(set.contains(b"-1") && !set.contains(b"1"));
 
-        let mut set: Set = (0..512).map(|integer| integer.to_string()).collect();
+        let mut set = Set::of((0..512).map(|integer| integer.to_string()), &limits);
         assert!(!set.insert(b"511"));
         assert_eq!(set.encoding(), Encoding::IntSet);
         assert!(set.insert(b"512"));

@@ -5,7 +5,7 @@ use std::fmt;
 
 use bytes::Bytes;
 
-use super::{Hash, Set, Text, ZSet};
+use super::{Hash, Limits, Set, Text, ZSet};
 use crate::reply::format_double;
 
 /// A list: its head is the front.
@@ -47,10 +47,12 @@ pub trait Kind: Default + Into<Value> {
     fn of_mut(value: &mut Value) -> Option<&mut Self>;
     /// Whether a key that holds this is to go away: collections when empty, strings never.
     fn is_empty(&self) -> bool;
+    /// From now on these limits hold.
+    fn limit(&mut self, limits: &Limits);
 }
 
 macro_rules! kind {
-    ($type:ty, $variant:ident, $keep:expr, $is_empty:expr) => {
+    ($type:ty, $variant:ident, $keep:expr, $is_empty:expr, $limit:expr) => {
         impl From<$type> for Value {
             fn from(inner: $type) -> Value {
                 Value::$variant($keep(inner))
@@ -68,15 +70,19 @@ macro_rules! kind {
                 let is_empty: fn(&$type) -> bool = $is_empty;
                 is_empty(self)
             }
+            fn limit(&mut self, limits: &Limits) {
+                let limit: fn(&mut $type, &Limits) = $limit;
+                limit(self, limits);
+            }
         }
     };
 }
 
-kind!(Text, String, std::convert::identity, |_| false);
-kind!(List, List, Box::new, |list| list.is_empty());
-kind!(Set, Set, Box::new, |set| set.is_empty());
-kind!(Hash, Hash, Box::new, |hash| hash.is_empty());
-kind!(ZSet, ZSet, Box::new, |zset| zset.len() == 0);
+kind!(Text, String, std::convert::identity, |_| false, |_, _| {});
+kind!(List, List, Box::new, |list| list.is_empty(), |_, _| {});
+kind!(Set, Set, Box::new, |set| set.is_empty(), Set::limit);
+kind!(Hash, Hash, Box::new, |hash| hash.is_empty(), Hash::limit);
+kind!(ZSet, ZSet, Box::new, |zset| zset.len() == 0, ZSet::limit);
 
 /// `"text"`, `[item, item]`, `{member, member}`, `{field: value}`, `[member score]`: for people, not for programs.
 impl fmt::Display for Value {

@@ -8,12 +8,10 @@ use indexset::BTreeSet;
 use ordered_float::OrderedFloat;
 
 use super::Hasher;
-use super::encoding::{self, Encoding};
+use super::encoding::{Encoding, Limits, ListPack};
 
 /// Most members in one node of the order tree: small, because most sorted sets in tests are.
 const NODE_LEN_MAX: usize = 64;
-/// `zset-max-listpack-entries`
-const LISTPACK_LEN_MAX: usize = 128;
 
 type Score = OrderedFloat<f64>;
 
@@ -23,6 +21,7 @@ pub struct ZSet {
     scores: IndexMap<Bytes, Score, Hasher>,
     order: BTreeSet<(Score, Bytes)>,
     encoding: Encoding,
+    limits: ListPack,
 }
 
 impl Default for ZSet {
@@ -31,17 +30,19 @@ impl Default for ZSet {
             scores: IndexMap::default(),
             order: BTreeSet::with_maximum_node_size(NODE_LEN_MAX),
             encoding: Encoding::ListPack,
+            limits: Limits::default().zset,
         }
     }
 }
 
 impl ZSet {
     /// What these members make, of which none comes twice: a listpack if they are few and short.
-    pub fn of(members: impl IntoIterator<Item = (Bytes, f64)>) -> ZSet {
+    pub fn of(members: impl IntoIterator<Item = (Bytes, f64)>, limits: &Limits) -> ZSet {
         let scores: IndexMap<_, _, _> =
             members.into_iter().map(|(member, score)| (member, OrderedFloat(score))).collect();
-        let mut zset = ZSet { scores, encoding: Encoding::SkipList, ..ZSet::default() };
-        if zset.len() <= LISTPACK_LEN_MAX && zset.scores.keys().all(|member| encoding::is_short(member)) {
+        let limits = limits.zset;
+        let mut zset = ZSet { scores, encoding: Encoding::SkipList, limits, ..ZSet::default() };
+        if zset.len() <= limits.len_max && zset.scores.keys().all(|member| limits.takes(member)) {
             zset.encoding = Encoding::ListPack;
             zset.scores.values_mut().for_each(|score| *score = Encoding::ListPack.score(*score));
         }
@@ -52,9 +53,15 @@ impl ZSet {
     }
 
     /// An empty one for this many members: where they will be too many for a listpack it is none from the start.
-    pub fn for_len(len: usize) -> ZSet {
-        let encoding = if len > LISTPACK_LEN_MAX { Encoding::SkipList } else { Encoding::ListPack };
-        ZSet { encoding, ..ZSet::default() }
+    pub fn for_len(len: usize, limits: &Limits) -> ZSet {
+        let limits = limits.zset;
+        let encoding = if len > limits.len_max { Encoding::SkipList } else { Encoding::ListPack };
+        ZSet { encoding, limits, ..ZSet::default() }
+    }
+
+    /// From now on these limits hold.
+    pub(super) fn limit(&mut self, limits: &Limits) {
+        self.limits = limits.zset;
     }
 
     /// It is no listpack any more, whatever is in it.
@@ -104,7 +111,7 @@ impl ZSet {
                 (member, score)
             }
             None => {
-                if self.scores.len() >= LISTPACK_LEN_MAX || !encoding::is_short(member) {
+                if self.scores.len() >= self.limits.len_max || !self.limits.takes(member) {
                     self.encoding = Encoding::SkipList;
                 }
                 let member = Bytes::copy_from_slice(member);

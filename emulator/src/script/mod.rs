@@ -199,6 +199,11 @@ fn is_read_only(flags: Option<&[&'static str]>, mode: Mode) -> Result<bool, Erro
     if mode == Mode::ReadOnly && !is_read_only { Err(error::WRITE_FLAG_IN_RO) } else { Ok(is_read_only) }
 }
 
+/// What a script says of itself in its first line, if that is for Redis.
+pub fn flags(source: &[u8]) -> Option<Vec<&'static str>> {
+    Shebang::parse(source).ok()?.flags
+}
+
 /// The SHA1 by which a script is known.
 pub fn sha1_hex(source: &[u8]) -> Sha {
     let digits = sha1_smol::Sha1::from(source).digest().to_string();

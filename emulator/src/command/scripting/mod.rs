@@ -6,11 +6,11 @@ use super::Flag::{AllowBusy, MovableKeys, NoMandatoryKeys, NoScript, ReadOnly, S
 use super::{Argv, Ctx, KeySpec, Outcome, Row, call_from_script, integer, is_known, is_word};
 use crate::busy::Kind;
 use crate::client::Runs;
-use crate::engine::{Commands, ScriptHost};
+use crate::engine::{Commands, Engine, ScriptHost};
 use crate::error::{self, Error};
 use crate::footprint::Access;
 use crate::reply::Reply;
-use crate::script::{Mode, Sha};
+use crate::script::{self, Mode, Sha};
 
 const KEYS: KeySpec = KeySpec::numkeys(2, &["RW", "access", "update"]);
 const KEYS_RO: KeySpec = KeySpec::numkeys(2, &["RO", "access"]);
@@ -91,6 +91,22 @@ fn evalsha(ctx: &mut Ctx<'_>, argv: &Argv<'_>, mode: Mode) -> Outcome {
     ctx.engine.keyspace.footprint_mut().scripts(Access::Read);
     let sha = ctx.engine.scripts.lookup(argv[1]).ok_or(error::NO_SCRIPT)?;
     Ok(invoke(ctx, &sha, mode, keys, args))
+}
+
+/// What the script or the function that would be called says of itself, if it says anything.
+pub(super) fn flags(engine: &Engine, row: &Row, argv: &Argv<'_>) -> Option<Vec<&'static str>> {
+    match row.name {
+        "eval" | "eval_ro" => script::flags(argv[1]),
+        "evalsha" | "evalsha_ro" => {
+            let sha = engine.scripts.lookup(argv[1])?;
+            script::flags(engine.scripts.known().get(&sha)?)
+        }
+        "fcall" | "fcall_ro" => {
+            let (library, name) = engine.functions.lookup(argv[1])?;
+            Some(engine.functions.libraries().get(&library)?.functions.get(&name)?.flags.clone())
+        }
+        _ => None,
+    }
 }
 
 fn keys_and_args<'a, 'b>(

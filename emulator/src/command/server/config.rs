@@ -3,10 +3,9 @@
 use super::super::Flag::{self, Admin, Loading, NoScript, Stale};
 use super::super::{Argv, Ctx, Outcome, Row};
 use crate::config::{Id, PARAMETERS};
-use crate::engine::Engine;
 use crate::error::{self, Error};
+use crate::footprint::Access;
 use crate::glob;
-use crate::keyspace::Classes;
 use crate::reply::Reply;
 
 const FLAGS: &[Flag] = &[Admin, NoScript, Loading, Stale];
@@ -27,6 +26,7 @@ pub(super) const CONFIG: Row = Row::container(
 ///
 /// A name without wildcards comes back as it was spelled.
 fn get(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    ctx.engine.keyspace.footprint_mut().settings(Access::Read);
     let config = &ctx.engine.config;
     let mut found: Vec<(&'static str, Reply, Reply)> = Vec::new();
     for pattern in &argv[2..] {
@@ -57,18 +57,12 @@ fn set(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
         return Err(error::SYNTAX);
     }
     let pairs: Vec<(&[u8], &[u8])> = argv[2..].chunks(2).map(|pair| (pair[0], pair[1])).collect();
-    ctx.engine.config.set(&pairs)?;
-    take_effect(ctx.engine);
+    ctx.engine.keyspace.footprint_mut().settings(Access::Read);
+    if ctx.engine.config.set(&pairs)? {
+        ctx.engine.keyspace.footprint_mut().settings(Access::Write);
+        ctx.engine.apply_settings();
+    }
     Ok(Reply::OK)
-}
-
-/// Hands settings to those who keep them at hand. All others are looked up where they matter.
-fn take_effect(engine: &mut Engine) {
-    const NOTIFY_KEYSPACE_EVENTS: Id = Id::of("notify-keyspace-events");
-    const REQUIREPASS: Id = Id::of("requirepass");
-    let wanted = Classes::parse(engine.config.text(NOTIFY_KEYSPACE_EVENTS));
-    engine.keyspace.events.wanted = wanted.unwrap_or_default();
-    engine.password = engine.config.text(REQUIREPASS).clone();
 }
 
 /// `CONFIG RESETSTAT`

@@ -5,6 +5,7 @@ use std::fmt::{self, Write as _};
 
 use super::super::{Argv, Ctx, Outcome, is_word};
 use crate::config::Id;
+use crate::engine::Engine;
 use crate::pubsub::Topic;
 use crate::reply::Reply;
 use crate::script::sha1_hex;
@@ -138,10 +139,13 @@ fn clients(ctx: &mut Ctx<'_>, text: &mut String) -> fmt::Result {
 fn memory(ctx: &mut Ctx<'_>, text: &mut String) -> fmt::Result {
     const MAXMEMORY: Id = Id::of("maxmemory");
     const MAXMEMORY_POLICY: Id = Id::of("maxmemory-policy");
-    let bytes: usize = ctx.engine.keyspace.census().iter().map(|census| census.bytes).sum();
+    let (bytes, data_bytes) = ctx.engine.memory();
     let used = human(bytes);
     let scripts = ctx.engine.scripts.known();
     let scripts_bytes: usize = scripts.values().map(bytes::Bytes::len).sum();
+    let all_scripts_bytes = ctx.engine.scripts_memory();
+    let libraries = ctx.engine.functions.libraries();
+    let functions: usize = libraries.values().map(|library| library.functions.len()).sum();
     let maxmemory = ctx.engine.config.number(MAXMEMORY);
     lines(
         text,
@@ -153,10 +157,10 @@ fn memory(ctx: &mut Ctx<'_>, text: &mut String) -> fmt::Result {
             ("used_memory_peak", &bytes),
             ("used_memory_peak_human", &used),
             ("used_memory_peak_perc", &"100.00%"),
-            ("used_memory_overhead", &0),
-            ("used_memory_startup", &0),
-            ("used_memory_dataset", &bytes),
-            ("used_memory_dataset_perc", &"100.00%"),
+            ("used_memory_overhead", &(bytes - data_bytes)),
+            ("used_memory_startup", &size_of::<Engine>()),
+            ("used_memory_dataset", &data_bytes),
+            ("used_memory_dataset_perc", &format_args!("{:.2}%", 100.0 * data_bytes as f64 / bytes as f64)),
             ("allocator_allocated", &bytes),
             ("allocator_active", &bytes),
             ("allocator_resident", &bytes),
@@ -167,14 +171,14 @@ fn memory(ctx: &mut Ctx<'_>, text: &mut String) -> fmt::Result {
             ("used_memory_lua_human", &"0B"),
             ("used_memory_scripts_eval", &scripts_bytes),
             ("number_of_cached_scripts", &scripts.len()),
-            ("number_of_functions", &0),
-            ("number_of_libraries", &0),
+            ("number_of_functions", &functions),
+            ("number_of_libraries", &libraries.len()),
             ("used_memory_vm_functions", &0),
             ("used_memory_vm_total", &0),
             ("used_memory_vm_total_human", &"0B"),
-            ("used_memory_functions", &0),
-            ("used_memory_scripts", &scripts_bytes),
-            ("used_memory_scripts_human", &human(scripts_bytes)),
+            ("used_memory_functions", &(all_scripts_bytes - scripts_bytes)),
+            ("used_memory_scripts", &all_scripts_bytes),
+            ("used_memory_scripts_human", &human(all_scripts_bytes)),
             ("maxmemory", &maxmemory),
             ("maxmemory_human", &human(maxmemory as usize)),
             ("maxmemory_policy", &String::from_utf8_lossy(ctx.engine.config.text(MAXMEMORY_POLICY))),
@@ -240,21 +244,22 @@ fn stats(ctx: &mut Ctx<'_>, text: &mut String) -> fmt::Result {
         text,
         &[("total_connections_received", &stats.connections), ("total_commands_processed", &stats.calls)],
     )?;
-    zeros(
-        text,
-        "instantaneous_ops_per_sec total_net_input_bytes total_net_output_bytes total_net_repl_input_bytes \
-         total_net_repl_output_bytes",
-    )?;
     lines(
         text,
         &[
+            ("instantaneous_ops_per_sec", &0),
+            ("total_net_input_bytes", &stats.net.input_bytes),
+            ("total_net_output_bytes", &stats.net.output_bytes),
+            ("total_net_repl_input_bytes", &0),
+            ("total_net_repl_output_bytes", &0),
             ("instantaneous_input_kbps", &"0.00"),
             ("instantaneous_output_kbps", &"0.00"),
             ("instantaneous_input_repl_kbps", &"0.00"),
             ("instantaneous_output_repl_kbps", &"0.00"),
         ],
     )?;
-    zeros(text, "rejected_connections sync_full sync_partial_ok sync_partial_err")?;
+    lines(text, &[("rejected_connections", &stats.rejected_connections)])?;
+    zeros(text, "sync_full sync_partial_ok sync_partial_err")?;
     lines(text, &[("expired_keys", &counts.expired), ("expired_stale_perc", &"0.00")])?;
     zeros(
         text,
@@ -285,12 +290,14 @@ fn stats(ctx: &mut Ctx<'_>, text: &mut String) -> fmt::Result {
             ("tracking_total_prefixes", &prefixes),
             ("unexpected_error_replies", &0),
             ("total_error_replies", &stats.failures),
+            ("dump_payload_sanitizations", &0),
+            ("total_reads_processed", &stats.net.reads),
+            ("total_writes_processed", &stats.net.writes),
         ],
     )?;
     zeros(
         text,
-        "dump_payload_sanitizations total_reads_processed total_writes_processed io_threaded_reads_processed \
-         io_threaded_writes_processed reply_buffer_shrinks reply_buffer_expands",
+        "io_threaded_reads_processed io_threaded_writes_processed reply_buffer_shrinks reply_buffer_expands",
     )
 }
 

@@ -5,21 +5,21 @@ use smallvec::SmallVec;
 use super::super::{Argv, Ctx, Outcome, integer_within, is_word};
 use super::members;
 use crate::error::{self, Error};
-use crate::keyspace::{Class, Expiry, Set};
+use crate::keyspace::{Class, Expiry, Limits, Set};
 use crate::reply::Reply;
 
 /// What is made of sets; a missing key is an empty one.
-type Combine = fn(&[Set]) -> Set;
+type Combine = fn(&[Set], &Limits) -> Set;
 
 /// `SINTER key [key ...]`, SUNION and SDIFF
 pub(super) fn combined(ctx: &mut Ctx<'_>, argv: &Argv<'_>, combine: Combine) -> Outcome {
-    Ok(members(&combine(&lookup(ctx, &argv[1..])?)))
+    Ok(members(&combine(&lookup(ctx, &argv[1..])?, &Limits::default())))
 }
 
 /// `SINTERSTORE destination key [key ...]`, SUNIONSTORE and SDIFFSTORE: replaces whatever the destination held, its time to
 /// live included; an empty result removes it.
 pub(super) fn store(ctx: &mut Ctx<'_>, argv: &Argv<'_>, combine: Combine) -> Outcome {
-    let result = combine(&lookup(ctx, &argv[2..])?);
+    let result = combine(&lookup(ctx, &argv[2..])?, &ctx.engine.keyspace.limits);
     let len = result.len();
     let event = ctx.row.name;
     let mut db = ctx.db();
@@ -47,7 +47,7 @@ pub(super) fn sintercard(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     if !rest.is_empty() {
         return Err(error::SYNTAX);
     }
-    let len = intersection(&lookup(ctx, keys)?).len();
+    let len = intersection(&lookup(ctx, keys)?, &Limits::default()).len();
     Ok(Reply::count(if limit == 0 { len } else { len.min(limit) }))
 }
 
@@ -58,26 +58,28 @@ fn lookup(ctx: &mut Ctx<'_>, keys: &Argv<'_>) -> Result<SmallVec<[Set; 2]>, Erro
     keys.iter().map(|key| Ok(db.lookup_as::<Set>(key)?.cloned().unwrap_or_default())).collect()
 }
 
-pub(super) fn intersection(inputs: &[Set]) -> Set {
+pub(super) fn intersection(inputs: &[Set], limits: &Limits) -> Set {
     let Some(smallest) = inputs.iter().min_by_key(|input| input.len()) else { return Set::default() };
-    smallest.iter().filter(|member| inputs.iter().all(|input| input.contains(member))).collect()
+    let common = smallest.iter().filter(|member| inputs.iter().all(|input| input.contains(member)));
+    Set::of(common, limits)
 }
 
-pub(super) fn union(inputs: &[Set]) -> Set {
-    inputs.iter().flat_map(Set::iter).collect()
+pub(super) fn union(inputs: &[Set], limits: &Limits) -> Set {
+    Set::of(inputs.iter().flat_map(Set::iter), limits)
 }
 
 /// What is in the first and in none of the others. Redis has two ways, and the result's encoding tells which it took: the
 /// members of the first are added one by one unless another has them, or they are all added, and then removed.
-pub(super) fn difference(inputs: &[Set]) -> Set {
+pub(super) fn difference(inputs: &[Set], limits: &Limits) -> Set {
     let Some((first, others)) = inputs.split_first() else { return Set::default() };
     let existing = inputs.iter().filter(|input| !input.is_empty());
     let (lookups, removals) =
         existing.fold((0, 0), |(lookups, removals), input| (lookups + first.len(), removals + input.len()));
     if lookups / 2 <= removals {
-        return first.iter().filter(|member| !others.iter().any(|other| other.contains(member))).collect();
+        let own = first.iter().filter(|member| !others.iter().any(|other| other.contains(member)));
+        return Set::of(own, limits);
     }
-    let mut result: Set = first.iter().collect();
+    let mut result = Set::of(first.iter(), limits);
     for member in others.iter().flat_map(Set::iter) {
         result.remove(&member);
     }

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::super::{Argv, Ctx, Outcome, integer, integer_within, is_word};
 use super::{members, score, store};
 use crate::error::{self, Error};
-use crate::keyspace::{Hasher, Value, ZSet};
+use crate::keyspace::{Hasher, Limits, Value, ZSet};
 use crate::reply::Reply;
 
 /// What is made of the inputs: members in any order.
@@ -40,7 +40,8 @@ pub(super) fn combined_store(
 ) -> Outcome {
     let (inputs, options) = parse(ctx, &argv[2..], words)?;
     let result = combine(&inputs, options.aggregate);
-    Ok(store(ctx, argv[1], ZSet::of(result)))
+    let zset = ZSet::of(result, &ctx.engine.keyspace.limits);
+    Ok(store(ctx, argv[1], zset))
 }
 
 /// `ZINTERCARD numkeys key [key ...] [LIMIT limit]`: a limit of 0 is none
@@ -163,7 +164,7 @@ fn parse(
         let zset = match db.lookup(key) {
             None => ZSet::default(),
             Some(Value::ZSet(zset)) => (**zset).clone(),
-            Some(Value::Set(set)) => ZSet::of(set.iter().map(|member| (member, 1.0))),
+            Some(Value::Set(set)) => ZSet::of(set.iter().map(|member| (member, 1.0)), &Limits::default()),
             Some(_) => return Err(error::WRONG_TYPE),
         };
         Ok(Input { zset, weight: 1.0 })

@@ -47,7 +47,8 @@ pub(super) fn zrangestore(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let options = Options::parse(&argv[5..], Fixed { with_scores: Some(false), ..Fixed::NOTHING })?;
     let selected = options.select(ctx, &argv[2..])?;
     // Redis knows how many there will be where it counts ranks.
-    let mut zset = ZSet::for_len(if matches!(options.by, By::Rank) { selected.len() } else { 0 });
+    let len = if matches!(options.by, By::Rank) { selected.len() } else { 0 };
+    let mut zset = ZSet::for_len(len, &ctx.engine.keyspace.limits);
     for (member, score) in selected {
         zset.insert(&member, score);
     }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::super::{Argv, Ctx, Outcome, integer, is_word};
-use super::part::STRING_BYTES_MAX;
+use super::part::PROTO_MAX_BULK_LEN;
 use crate::error::{self, Error};
 use crate::keyspace::Value;
 use crate::reply::Reply;
@@ -19,7 +19,7 @@ pub(super) fn lcs(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let [a, b] = texts;
     let (a, b) = (a?, b?);
     let options = Options::parse(&argv[3..])?;
-    let table = Table::of(&a, &b)?;
+    let table = Table::of(&a, &b, ctx.engine.config.size(PROTO_MAX_BULK_LEN))?;
     if options.is_len && !options.is_idx {
         return Ok(Reply::count(table.len()));
     }
@@ -81,10 +81,10 @@ struct Table {
 }
 
 impl Table {
-    fn of(a: &[u8], b: &[u8]) -> Result<Table, Error> {
+    fn of(a: &[u8], b: &[u8], bytes_max: usize) -> Result<Table, Error> {
         let columns = b.len() + 1;
         let cells = (a.len() + 1).checked_mul(columns);
-        let cells = cells.filter(|&cells| cells <= STRING_BYTES_MAX / size_of::<u32>());
+        let cells = cells.filter(|&cells| cells <= bytes_max / size_of::<u32>());
         let mut table = Table { lens: vec![0; cells.ok_or(error::LCS_TOO_LARGE)?], columns };
         for i in 1..=a.len() {
             for j in 1..columns {

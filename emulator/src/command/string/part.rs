@@ -4,12 +4,13 @@ use bytes::{Bytes, BytesMut};
 
 use super::super::{Argv, Ctx, Outcome, integer};
 use super::string;
+use crate::config::Id;
 use crate::error::{self, Error};
 use crate::keyspace::{Class, Expiry, Text};
 use crate::reply::Reply;
 
-/// Longest string, in bytes (Redis: `proto-max-bulk-len`).
-pub(super) const STRING_BYTES_MAX: usize = 512 * 1024 * 1024;
+/// Longest string that a command may make longer than an argument, in bytes.
+pub(super) const PROTO_MAX_BULK_LEN: Id = Id::of("proto-max-bulk-len");
 
 /// `APPEND key value`
 pub(super) fn append(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
@@ -40,7 +41,7 @@ pub(super) fn setrange(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 /// Puts bytes into a string from `offset` on, after zeros if it is shorter, and says how long it is then.
 fn overwrite(ctx: &mut Ctx<'_>, key: &[u8], offset: usize, bytes: &[u8]) -> Result<usize, Error> {
     let end = offset.saturating_add(bytes.len());
-    if end > STRING_BYTES_MAX {
+    if end > ctx.engine.config.size(PROTO_MAX_BULK_LEN) {
         return Err(error::STRING_TOO_LONG);
     }
     let mut edit = ctx.db().edit_or_create::<Text>(key)?;

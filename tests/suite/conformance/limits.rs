@@ -1,0 +1,55 @@
+//! Limits that transcripts cannot show: what a client may send before it has given the password, how much at once, and how many
+//! clients there may be.
+
+use emulator::Emulator;
+
+use super::wire::{Emulated, Peer, Real, request};
+use crate::redis_server;
+
+/// What each of these connections, one after the other, is sent until it has said all, from a server with these settings.
+#[track_caller]
+fn check(settings: &[&str], back: &[&str], connections: &[&[u8]]) {
+    let emulator = Emulator::new();
+    let say = |peer: &mut dyn Peer, sent: &[u8]| {
+        peer.send(sent);
+        peer.receive().map_or_else(|| "(closed)".to_owned(), |reply| reply.escape_ascii().to_string())
+    };
+    let set = |words: &[&str]| request(&[&["CONFIG", "SET"], words].concat());
+    let mut admin = Emulated::open(&emulator);
+    assert_eq!(say(&mut admin, &set(settings)), r"+OK\r\n");
+    let emulated: Vec<String> =
+        connections.iter().map(|sent| say(&mut Emulated::open(&emulator), sent)).collect();
+
+    let Some(server) = redis_server::borrow().filter(redis_server::RedisServer::is_ours) else { return };
+    let mut admin = Real::over(server.connect());
+    assert_eq!(say(&mut admin, &set(settings)), r"+OK\r\n");
+    let real: Vec<String> =
+        connections.iter().map(|sent| say(&mut Real::over(server.connect_silently()), sent)).collect();
+    assert_eq!(say(&mut admin, &set(back)), r"+OK\r\n");
+    assert_eq!(emulated, real);
+}
+
+#[test]
+fn who_has_not_given_the_password_may_send_little() {
+    let ten = request(&["PING", "2", "3", "4", "5", "6", "7", "8", "9", "10"]);
+    let long = request(&["PING".to_owned(), "x".repeat(16 * 1024)]);
+    let connections = [&ten[..], b"*11\r\n", &long, b"*2\r\n$4\r\nPING\r\n$16385\r\n"];
+    check(&["requirepass", "secret"], &["requirepass", ""], &connections);
+}
+
+#[test]
+fn who_sends_too_much_at_once_is_disconnected() {
+    let of_len = |len: usize| request(&["PING".to_owned(), "x".repeat(len)]);
+    let limit = 1 << 20;
+    let connections = [limit - 2, limit - 1, limit, 2 * limit].map(of_len);
+    check(
+        &["client-query-buffer-limit", "1mb"],
+        &["client-query-buffer-limit", "1gb"],
+        &connections.each_ref().map(Vec::as_slice),
+    );
+}
+
+#[test]
+fn one_client_too_many_is_told_so() {
+    check(&["maxclients", "1"], &["maxclients", "10000"], &[b"", b""]);
+}
