@@ -26,7 +26,7 @@ pub(super) fn check(engine: &mut Engine, client: &Client, row: &Row, argv: &Argv
     };
     let has = |flag: Flag| match &script_flags {
         Some(flags) => {
-            !flags.contains(&"no-writes") && !(flag == Flag::DenyOom && flags.contains(&"allow-oom"))
+            !(flags.contains(&"no-writes") || flag == Flag::DenyOom && flags.contains(&"allow-oom"))
         }
         None => row.flags.contains(&flag) || queue.iter().any(|row| row.flags.contains(&flag)),
     };
