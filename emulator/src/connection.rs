@@ -10,7 +10,8 @@ use tokio::runtime::Handle;
 
 use crate::busy::Busy;
 use crate::client::{Closing, Runs, Slot};
-use crate::command::{self, borrow};
+use crate::command::busy::Refused;
+use crate::command::{self, borrow, transactions};
 use crate::config::Id;
 use crate::engine::Engine;
 use crate::error::Error;
@@ -38,8 +39,8 @@ pub struct Connection {
     held: Option<Result<Vec<Bytes>, Error>>,
     /// The client's command waits, as far as the connection knows.
     is_blocked: bool,
-    /// A request has been refused since the client was last at hand.
-    was_refused: bool,
+    /// What has been refused since the client was last at hand.
+    refused: Refused,
 }
 
 /// What a client's state begins with.
@@ -73,7 +74,7 @@ impl Connection {
             input: BytesMut::new(),
             held: None,
             is_blocked: false,
-            was_refused: false,
+            refused: Refused::Nothing,
         }
     }
 
@@ -122,8 +123,8 @@ impl Connection {
             && let Some(next) = self.held.take().or_else(|| self.decoder.decode(&mut self.input).transpose())
         {
             match next.as_ref().ok().and_then(|argv| command::busy::answer(busy, &borrow(argv))) {
-                Some(reply) => {
-                    self.was_refused |= matches!(reply, Reply::Error(_));
+                Some((reply, refused)) => {
+                    self.refused = self.refused.max(refused);
                     resp::encode(&reply, Protocol::Resp2, output);
                 }
                 None => {
@@ -197,11 +198,9 @@ impl Connection {
         let (received, before) = (bytes.len(), output.len());
         let bulk_bytes_max = engine.config.size(PROTO_MAX_BULK_LEN);
         let requests_bytes_max = engine.config.size(CLIENT_QUERY_BUFFER_LIMIT);
-        let Connection { decoder, input, held, is_blocked, was_refused, .. } = self;
-        if std::mem::take(was_refused)
-            && let Some(transaction) = &mut engine.client(slot).transaction
-        {
-            transaction.is_refused = true;
+        let Connection { decoder, input, held, is_blocked, refused, .. } = self;
+        if *refused != Refused::Nothing {
+            transactions::catch_up(engine, slot, std::mem::take(refused));
         }
         if !input.is_empty() || held.is_some() {
             input.extend_from_slice(std::mem::take(&mut bytes));

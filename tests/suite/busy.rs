@@ -70,6 +70,19 @@ async fn converse(addr: &str) -> Vec<String> {
     seen.push(runner.line().await);
     seen.push(other.ask("EXEC").await);
 
+    // `EXEC` is refused like any other command, and ends the transaction.
+    seen.extend([other.ask("WATCH k").await, other.ask("MULTI").await]);
+    runner.send(r#"EVAL "while true do end" 0"#).await;
+    seen.push(newcomer.ask_until_busy().await);
+    for command in ["EXEC", "GET k", "EXEC", "EXEC now"] {
+        seen.push(other.ask(command).await);
+    }
+    seen.push(newcomer.ask("SCRIPT KILL").await);
+    seen.push(runner.line().await);
+    for command in ["EXEC", "MULTI", "DISCARD"] {
+        seen.push(other.ask(command).await);
+    }
+
     runner
         .send(
             "FUNCTION LOAD \"#!lua name=l\\nredis.register_function('f', function() while true do end end)\"",

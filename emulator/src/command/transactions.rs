@@ -4,8 +4,9 @@
 use bytes::Bytes;
 
 use super::Flag::{AllowBusy, Fast, Loading, NoScript, SkipSlowlog, Stale};
+use super::busy::Refused;
 use super::{Argv, Ctx, KeySpec, Outcome, Row, borrow, is_word, resolve, run};
-use crate::client::{Client, Runs, Transaction};
+use crate::client::{Client, Runs, Slot, Transaction};
 use crate::engine::Engine;
 use crate::error::{self, Error};
 use crate::reply::Reply;
@@ -44,10 +45,26 @@ pub(super) fn refuse(
         engine.watches.unwatch(client.slot);
         return Reply::Error(error::exec_abort(&error));
     }
+    spoil(client);
+    Reply::Error(error)
+}
+
+fn spoil(client: &mut Client) {
     if let Some(transaction) = &mut client.transaction {
         transaction.is_refused = true;
     }
-    Reply::Error(error)
+}
+
+/// Does to a transaction what was refused while nobody could get at it.
+pub(crate) fn catch_up(engine: &mut Engine, slot: Slot, refused: Refused) {
+    match refused {
+        Refused::Nothing => {}
+        Refused::Command => spoil(engine.client(slot)),
+        Refused::Exec => {
+            engine.client(slot).transaction = None;
+            engine.watches.unwatch(slot);
+        }
+    }
 }
 
 /// `MULTI`
