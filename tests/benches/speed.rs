@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use emulator::{Clock, Emulator};
 use harness::explorer::Random;
 use harness::verdict::{Size, scenario};
@@ -102,6 +102,52 @@ fn commands(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// Sorted sets of more and more members: what a command takes is to grow as their number's logarithm does.
+fn sorted_sets(criterion: &mut Criterion) {
+    const MEMBERS_PER_ZADD: usize = 1000;
+    // A prime: a member's next score is another one.
+    const SCORES: usize = 1_000_003;
+    let mut group = criterion.benchmark_group("sorted set");
+    group.measurement_time(Duration::from_secs(1)).warm_up_time(Duration::from_millis(300));
+    for n_members in [1000, 10_000, 100_000, 1_000_000] {
+        let emulator = Emulator::with_clock(Clock::manual());
+        let mut connection = emulator.connection();
+        for first in (0..n_members).step_by(MEMBERS_PER_ZADD) {
+            let mut zadd = redis::cmd("ZADD");
+            zadd.arg("zset");
+            for nth in first..first + MEMBERS_PER_ZADD {
+                zadd.arg(scattered(nth, SCORES)).arg(nth);
+            }
+            at_once(connection.request(&zadd)).unwrap();
+        }
+        let mut nth = 0;
+        let mut bench = |name: &str, cmd: &dyn Fn(usize) -> redis::Cmd| {
+            group.bench_function(BenchmarkId::new(name, n_members), |bencher| {
+                bencher.iter_batched(
+                    || {
+                        nth += 1;
+                        cmd(nth)
+                    },
+                    |cmd| at_once(connection.request(&cmd)).unwrap(),
+                    BatchSize::SmallInput,
+                );
+            });
+        };
+        bench("ZRANK", &|nth| redis::cmd("ZRANK").arg("zset").arg(scattered(nth, n_members)).to_owned());
+        bench("ZADD, moving", &|nth| {
+            let (score, member) = (scattered(nth, SCORES), scattered(nth, n_members));
+            redis::cmd("ZADD").arg("zset").arg(score).arg(member).to_owned()
+        });
+    }
+    group.finish();
+}
+
+/// Goes through all numbers below `n`, far from one to the next.
+fn scattered(nth: usize, n: usize) -> usize {
+    const PRIME: usize = 618_033_989;
+    nth.wrapping_mul(PRIME) % n
+}
+
 /// An emulator as a test makes it, with its first command.
 fn starts(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("a new emulator");
@@ -116,6 +162,6 @@ fn starts(criterion: &mut Criterion) {
 criterion_group! {
     name = benches;
     config = Criterion::default().measurement_time(Duration::from_secs(3)).warm_up_time(Duration::from_secs(1));
-    targets = starts, commands, executions
+    targets = starts, commands, sorted_sets, executions
 }
 criterion_main!(benches);
