@@ -50,6 +50,13 @@ pub(super) fn serve_or_wait<T: Kind>(
     Ok(self::wait(ctx, until, wait, Arc::new(attempt)))
 }
 
+/// The same for the keys before a timeout, which stands last.
+pub(super) fn pop_or_wait<T: Kind>(ctx: &mut Ctx<'_>, argv: &Argv<'_>, serve: Serve) -> Outcome {
+    let last = argv.len() - 1;
+    let wait = Wait { deadline: seconds(ctx, argv[last])?, on_timeout: Reply::NilArray };
+    serve_or_wait::<T>(ctx, argv, &argv[1..last], wait, serve)
+}
+
 /// Waits for nothing but the time.
 pub(super) fn wait_out(ctx: &mut Ctx<'_>, wait: Wait) -> Reply {
     self::wait(

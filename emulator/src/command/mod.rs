@@ -8,10 +8,10 @@ mod key_spec;
 mod row;
 mod scan;
 mod pick;
-mod multi_pop;
 
 mod docs;
 pub mod blocking;
+mod multi_pop;
 pub(crate) mod busy;
 pub mod cluster;
 pub mod connection;

@@ -1,29 +1,56 @@
-//! What the commands are asked that pop from the first of several keys: `LMPOP`, `ZMPOP` and those that wait.
+//! The commands that pop from the first of several keys that has anything: `LMPOP`, `ZMPOP` and those that wait.
 
+use super::blocking::{Wait, seconds, serve_or_wait};
 use super::{Argv, Ctx, Outcome, integer_within, is_word};
 use crate::error::{self, Error};
+use crate::keyspace::Kind;
 use crate::reply::Reply;
 
-/// Pops up to so many from this end of one key; `None` if there is nothing.
-type PopFrom<End> = fn(&mut Ctx<'_>, &[u8], End, usize) -> Result<Option<Reply>, Error>;
+/// One of the two ends of a kind of value.
+pub(super) trait PopEnd: Copy {
+    type Value: Kind;
 
-/// `numkeys key [key ...] <end> [COUNT count]`
-pub(super) struct MultiPop<'a, 'b, End> {
-    pub(super) keys: &'a Argv<'b>,
-    pub(super) end: End,
-    pub(super) count: usize,
+    /// The end of this name, in any case.
+    fn parse(word: &[u8]) -> Result<Self, Error>;
+
+    /// Up to so many from this end of one key, behind it; `None` if there is nothing.
+    fn pop_from(self, ctx: &mut Ctx<'_>, key: &[u8], count: usize) -> Result<Option<Reply>, Error>;
 }
 
-impl<'a, 'b, End> MultiPop<'a, 'b, End> {
-    /// The arguments from `numkeys` on, with the words that name an end.
-    pub(super) fn parse(
-        args: &'a Argv<'b>,
-        end: fn(&[u8]) -> Result<End, Error>,
-    ) -> Result<MultiPop<'a, 'b, End>, Error> {
+/// Pops under the first key that has anything. The arguments are those from `numkeys` on.
+pub(super) fn multi_pop<End: PopEnd>(ctx: &mut Ctx<'_>, args: &Argv<'_>) -> Outcome {
+    let MultiPop { keys, end, count } = MultiPop::<End>::parse(args)?;
+    for key in keys {
+        if let Some(reply) = end.pop_from(ctx, key, count)? {
+            return Ok(reply);
+        }
+    }
+    Ok(Reply::NilArray)
+}
+
+/// The same with a timeout before `numkeys`, until which it waits.
+pub(super) fn multi_pop_or_wait<End: PopEnd>(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    let keys = MultiPop::<End>::parse(&argv[2..])?.keys;
+    let wait = Wait { deadline: seconds(ctx, argv[1])?, on_timeout: Reply::NilArray };
+    serve_or_wait::<End::Value>(ctx, argv, keys, wait, |ctx, argv, key| {
+        let MultiPop { end, count, .. } = MultiPop::<End>::parse(&argv[2..])?;
+        end.pop_from(ctx, key, count)
+    })
+}
+
+/// `numkeys key [key ...] <end> [COUNT count]`
+struct MultiPop<'a, 'b, End> {
+    keys: &'a Argv<'b>,
+    end: End,
+    count: usize,
+}
+
+impl<'a, 'b, End: PopEnd> MultiPop<'a, 'b, End> {
+    fn parse(args: &'a Argv<'b>) -> Result<MultiPop<'a, 'b, End>, Error> {
         let numkeys = integer_within(args[0], 1..=i64::MAX, error::NUMKEYS_NOT_POSITIVE)?;
         let (keys, rest) = args[1..].split_at_checked(numkeys as usize).ok_or(error::SYNTAX)?;
         let (word, options) = rest.split_first().ok_or(error::SYNTAX)?;
-        let end = end(word)?;
+        let end = End::parse(word)?;
         let count = match options {
             [] => 1,
             [option, count, rest @ ..] if is_word(option, "count") => {
@@ -33,18 +60,5 @@ impl<'a, 'b, End> MultiPop<'a, 'b, End> {
             _ => return Err(error::SYNTAX),
         };
         Ok(MultiPop { keys, end, count: count as usize })
-    }
-
-    /// What there is to pop under the first key that has anything.
-    pub(super) fn pop(self, ctx: &mut Ctx<'_>, pop_from: PopFrom<End>) -> Outcome
-    where
-        End: Copy,
-    {
-        for key in self.keys {
-            if let Some(reply) = pop_from(ctx, key, self.end, self.count)? {
-                return Ok(reply);
-            }
-        }
-        Ok(Reply::NilArray)
     }
 }

@@ -1,38 +1,27 @@
 //! The commands that take elements off and wait if there are none.
 
-use super::super::blocking::{Serve, Wait, seconds, serve_or_wait};
-use super::super::multi_pop::MultiPop;
+use super::super::blocking::{Serve, Wait, pop_or_wait, seconds, serve_or_wait};
+use super::super::multi_pop::multi_pop_or_wait;
 use super::super::{Argv, Ctx, Outcome};
 use super::End;
 use super::lmove::{ends, move_element};
-use super::pop::{pop_from, pop_with_key};
+use super::pop::pop_with_key;
 use crate::keyspace::List;
 use crate::reply::Reply;
 
 /// `BLPOP key [key ...] timeout`
 pub(super) fn blpop(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    pop_or_wait(ctx, argv, |ctx, _, key| pop_with_key(ctx, key, End::Head))
+    pop_or_wait::<List>(ctx, argv, |ctx, _, key| pop_with_key(ctx, key, End::Head))
 }
 
 /// `BRPOP key [key ...] timeout`
 pub(super) fn brpop(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    pop_or_wait(ctx, argv, |ctx, _, key| pop_with_key(ctx, key, End::Tail))
-}
-
-fn pop_or_wait(ctx: &mut Ctx<'_>, argv: &Argv<'_>, serve: Serve) -> Outcome {
-    let last = argv.len() - 1;
-    let wait = Wait { deadline: seconds(ctx, argv[last])?, on_timeout: Reply::NilArray };
-    serve_or_wait::<List>(ctx, argv, &argv[1..last], wait, serve)
+    pop_or_wait::<List>(ctx, argv, |ctx, _, key| pop_with_key(ctx, key, End::Tail))
 }
 
 /// `BLMPOP timeout numkeys key [key ...] <LEFT | RIGHT> [COUNT count]`
 pub(super) fn blmpop(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    let keys = MultiPop::parse(&argv[2..], End::parse)?.keys;
-    let wait = Wait { deadline: seconds(ctx, argv[1])?, on_timeout: Reply::NilArray };
-    serve_or_wait::<List>(ctx, argv, keys, wait, |ctx, argv, key| {
-        let MultiPop { end, count, .. } = MultiPop::parse(&argv[2..], End::parse)?;
-        pop_from(ctx, key, end, count)
-    })
+    multi_pop_or_wait::<End>(ctx, argv)
 }
 
 /// `BLMOVE source destination <LEFT | RIGHT> <LEFT | RIGHT> timeout`

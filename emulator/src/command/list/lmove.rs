@@ -1,5 +1,6 @@
 //! Elements that go from one list to another.
 
+use super::super::multi_pop::PopEnd as _;
 use super::super::{Argv, Ctx, Outcome};
 use super::pop::take;
 use super::{End, push_all};

@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use super::Flag::{Blocking, DenyOom, Fast, MovableKeys, NoScript, ReadOnly, Write};
 use super::{Argv, Ctx, KeySpec, Outcome, Row, index_range, integer, is_word};
-use crate::error::{self, Error};
+use crate::error;
 use crate::keyspace::{Class, Edit, List};
 use crate::reply::Reply;
 
@@ -60,15 +60,6 @@ enum End {
 }
 
 impl End {
-    /// `LEFT` or `RIGHT`
-    fn parse(arg: &[u8]) -> Result<End, Error> {
-        match () {
-            () if is_word(arg, "left") => Ok(End::Head),
-            () if is_word(arg, "right") => Ok(End::Tail),
-            () => Err(error::SYNTAX),
-        }
-    }
-
     fn push(self, list: &mut List, element: Bytes) {
         match self {
             End::Head => list.push_front(element),

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 
-use super::super::multi_pop::MultiPop;
-use super::super::{Argv, Ctx, Outcome, count};
+use super::super::multi_pop::{PopEnd, multi_pop};
+use super::super::{Argv, Ctx, Outcome, count, is_word};
 use super::End;
 use crate::error::{self, Error};
 use crate::keyspace::{Class, Edit, List};
@@ -27,7 +27,7 @@ pub(super) fn pop(ctx: &mut Ctx<'_>, argv: &Argv<'_>, end: End) -> Outcome {
 
 /// `LMPOP numkeys key [key ...] <LEFT | RIGHT> [COUNT count]`
 pub(super) fn lmpop(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    MultiPop::parse(&argv[1..], End::parse)?.pop(ctx, pop_from)
+    multi_pop::<End>(ctx, &argv[1..])
 }
 
 /// Takes up to this many elements off.
@@ -44,15 +44,22 @@ pub(super) fn pop_with_key(ctx: &mut Ctx<'_>, key: &[u8], end: End) -> Result<Op
     Ok(element.map(|element| Reply::Array(vec![Reply::bulk(key), Reply::Bulk(element)])))
 }
 
-/// Elements of one list, with its key; `None` without the list.
-pub(super) fn pop_from(
-    ctx: &mut Ctx<'_>,
-    key: &[u8],
-    end: End,
-    count: usize,
-) -> Result<Option<Reply>, Error> {
-    let list = ctx.db().edit::<List>(key)?;
-    Ok(list.map(|list| Reply::Array(vec![Reply::bulk(key), array(take(list, end, count))])))
+impl PopEnd for End {
+    type Value = List;
+
+    /// `LEFT` or `RIGHT`
+    fn parse(word: &[u8]) -> Result<End, Error> {
+        match () {
+            () if is_word(word, "left") => Ok(End::Head),
+            () if is_word(word, "right") => Ok(End::Tail),
+            () => Err(error::SYNTAX),
+        }
+    }
+
+    fn pop_from(self, ctx: &mut Ctx<'_>, key: &[u8], count: usize) -> Result<Option<Reply>, Error> {
+        let list = ctx.db().edit::<List>(key)?;
+        Ok(list.map(|list| Reply::Array(vec![Reply::bulk(key), array(take(list, self, count))])))
+    }
 }
 
 fn array(elements: Vec<Bytes>) -> Reply {

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::super::multi_pop::MultiPop;
+use super::super::multi_pop::{PopEnd, multi_pop};
 use super::super::{Argv, Ctx, Outcome, count, is_word, pairs};
 use crate::error::{self, Error};
 use crate::keyspace::{Class, Edit, ZSet};
@@ -15,15 +15,6 @@ pub(super) enum End {
 }
 
 impl End {
-    /// `MIN` or `MAX`
-    pub(super) fn parse(arg: &[u8]) -> Result<End, Error> {
-        match () {
-            () if is_word(arg, "min") => Ok(End::Min),
-            () if is_word(arg, "max") => Ok(End::Max),
-            () => Err(error::SYNTAX),
-        }
-    }
-
     fn event(self) -> &'static str {
         match self {
             End::Min => "zpopmin",
@@ -50,7 +41,7 @@ pub(super) fn zpop(ctx: &mut Ctx<'_>, argv: &Argv<'_>, end: End) -> Outcome {
 
 /// `ZMPOP numkeys key [key ...] <MIN | MAX> [COUNT count]`
 pub(super) fn zmpop(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    MultiPop::parse(&argv[1..], End::parse)?.pop(ctx, pop_from)
+    multi_pop::<End>(ctx, &argv[1..])
 }
 
 /// One member of a sorted set, behind its key; `None` without the set.
@@ -60,17 +51,24 @@ pub(super) fn pop_one_from(ctx: &mut Ctx<'_>, key: &[u8], end: End) -> Result<Op
     Ok(Some(Reply::Array(std::iter::once(Reply::bulk(key)).chain(taken).collect())))
 }
 
-/// Members of a sorted set as pairs, behind its key; `None` without the set.
-pub(super) fn pop_from(
-    ctx: &mut Ctx<'_>,
-    key: &[u8],
-    end: End,
-    count: usize,
-) -> Result<Option<Reply>, Error> {
-    let Some(zset) = ctx.db().edit::<ZSet>(key)? else { return Ok(None) };
-    let taken = take(zset, end, count).into_iter();
-    let taken = taken.map(|(member, score)| Reply::Array(vec![member, score])).collect();
-    Ok(Some(Reply::Array(vec![Reply::bulk(key), Reply::Array(taken)])))
+impl PopEnd for End {
+    type Value = ZSet;
+
+    /// `MIN` or `MAX`
+    fn parse(word: &[u8]) -> Result<End, Error> {
+        match () {
+            () if is_word(word, "min") => Ok(End::Min),
+            () if is_word(word, "max") => Ok(End::Max),
+            () => Err(error::SYNTAX),
+        }
+    }
+
+    fn pop_from(self, ctx: &mut Ctx<'_>, key: &[u8], count: usize) -> Result<Option<Reply>, Error> {
+        let Some(zset) = ctx.db().edit::<ZSet>(key)? else { return Ok(None) };
+        let taken = take(zset, self, count).into_iter();
+        let taken = taken.map(|(member, score)| Reply::Array(vec![member, score])).collect();
+        Ok(Some(Reply::Array(vec![Reply::bulk(key), Reply::Array(taken)])))
+    }
 }
 
 /// Takes up to this many members off, each with its score.
