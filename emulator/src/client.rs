@@ -57,6 +57,8 @@ pub struct Client {
     pub runs: Runs,
     /// It waits, and its next command with it.
     pub is_blocked: bool,
+    /// It has said `MONITOR`.
+    pub is_monitor: bool,
     /// What it listens to.
     pub subscriptions: [IndexSet<Bytes, Hasher>; 3],
     /// Set by `CLIENT REPLY`.

@@ -151,6 +151,7 @@ texts! {
     INVALID_COMMAND = "ERR Invalid command specified";
     INVALID_ARGUMENTS = "ERR Invalid arguments specified for command";
     INVALID_ARGUMENT_COUNT = "ERR Invalid number of arguments specified for command";
+    REPLICA = "ERR Replica can't interact with the keyspace";
     MAX_CLIENTS = "ERR max number of clients reached";
     PROTOCOL_MULTIBULK_LENGTH = "ERR Protocol error: invalid multibulk length";
     PROTOCOL_BULK_LENGTH = "ERR Protocol error: invalid bulk length";

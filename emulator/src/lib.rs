@@ -27,6 +27,7 @@ mod reply;
 pub mod resp;
 mod clock;
 mod glob;
+mod log;
 mod long_double;
 mod footprint;
 mod keyspace;
@@ -61,6 +62,7 @@ pub use engine::Snapshot;
 pub use error::Error;
 pub use fault::{Effect, Fault};
 pub use footprint::{Access, Footprint, Resource};
+pub use log::{LogLevel, LogLine};
 pub use reply::Reply;
 pub use server::Server;
 #[cfg(unix)]
@@ -281,6 +283,12 @@ impl Emulator {
     pub fn allow_control(&self) {
         let mut engine = self.shared.engine();
         engine.control = Some(engine.clock().view());
+    }
+
+    /// Has every line be heard that scripts log with `redis.log` and that `loglevel` lets through. Without this nobody hears them. The
+    /// server waits while a line is heard, so whoever hears it must not ask the emulator for anything.
+    pub fn on_log(&self, hook: impl Fn(&LogLine) + Send + Sync + 'static) {
+        self.shared.engine().on_log = Some(Arc::new(hook));
     }
 
     /// What the last command, transaction or script touched.

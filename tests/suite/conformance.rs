@@ -7,6 +7,7 @@ pub mod wire;
 mod transcript;
 mod table;
 mod limits;
+mod observed;
 mod introspection;
 mod random;
 

@@ -13,4 +13,6 @@ mod verdicts;
 mod properties;
 mod replays;
 mod program;
+#[cfg(unix)]
+mod crowd;
 mod readme;

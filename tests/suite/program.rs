@@ -109,7 +109,7 @@ fn explain_says_what_holds() {
 }
 
 /// A server that is ended when the test is over.
-struct Serving(Child);
+pub struct Serving(pub Child);
 
 impl Drop for Serving {
     fn drop(&mut self) {

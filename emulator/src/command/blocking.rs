@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Argv, Ctx, Flag, Outcome, Row, borrow, perform, resolve, transactions};
+use super::{Argv, Ctx, Flag, Outcome, Row, borrow, observe, perform, resolve, transactions};
 use crate::client::Client;
 use crate::clock::Timestamp;
 use crate::engine::{Blocked, Engine, PauseMode, Until};
@@ -45,7 +45,12 @@ pub(super) fn serve_or_wait<T: Kind>(
     let until =
         Until::Key { db: ctx.client.db, keys: own(keys), is_kind: |value: &Value| T::of(value).is_some() };
     let attempt = move |engine: &mut Box<Engine>, client: &mut Box<Client>, key: &[u8]| {
-        serve(&mut Ctx { engine, client, row }, &borrow(&argv), key)
+        let argv = borrow(&argv);
+        let served = serve(&mut Ctx { engine, client, row }, &argv, key)?;
+        if served.is_some() {
+            observe::log_slow(engine, client, row, &argv);
+        }
+        Ok(served)
     };
     Ok(self::wait(ctx, until, wait, Arc::new(attempt)))
 }
@@ -79,10 +84,6 @@ fn wait(ctx: &mut Ctx<'_>, until: Until, wait: Wait, attempt: crate::engine::Att
 /// Whether `CLIENT PAUSE` holds this command back.
 pub(super) fn is_paused(engine: &Engine, client: &Client, row: &Row) -> bool {
     let Some((_, mode)) = engine.pause else { return false };
-    let may_write = |row: &Row| {
-        row.flags.contains(&Flag::Write)
-            || matches!(row.name, "eval" | "evalsha" | "fcall" | "publish" | "spublish")
-    };
     let ends_writing_transaction = || {
         let queue = client.transaction.iter().flat_map(|transaction| &transaction.queue);
         row.name == "exec" && queue.into_iter().any(|argv| resolve(&borrow(argv)).is_ok_and(may_write))
@@ -92,6 +93,12 @@ pub(super) fn is_paused(engine: &Engine, client: &Client, row: &Row) -> bool {
         PauseMode::Write => may_write(row) || ends_writing_transaction(),
     };
     concerns && client.can_wait() && (client.transaction.is_none() || transactions::runs_at_once(row))
+}
+
+/// Whether replicas may have to hear of a command.
+pub(super) fn may_write(row: &Row) -> bool {
+    row.flags.contains(&Flag::Write)
+        || matches!(row.name, "eval" | "evalsha" | "fcall" | "publish" | "spublish")
 }
 
 /// Keeps a command until it arrives, or until the pause is over.

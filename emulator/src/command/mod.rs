@@ -18,6 +18,7 @@ pub mod connection;
 mod emulator;
 mod fault;
 mod trouble;
+mod observe;
 pub mod generic;
 pub mod hash;
 pub mod list;
@@ -40,14 +41,12 @@ use indexmap::IndexMap;
 use smallvec::SmallVec;
 
 use crate::client::{Client, Closing, Slot};
-use crate::config::Id;
 use crate::engine::Engine;
 use crate::error::{self, Error};
 use crate::keyspace::{Db, Hasher};
 use crate::reply::Reply;
 use crate::resp::Protocol;
 use crate::script::Rules;
-use crate::stats::Slow;
 
 /// The arguments of a command, its name first.
 pub type Argv<'a> = [&'a [u8]];
@@ -236,6 +235,9 @@ fn admit(engine: &mut Engine, client: &Client, argv: &Argv<'_>) -> Result<&'stat
     if client.protocol == Protocol::Resp2 && client.is_subscriber() && !pubsub::is_allowed(row) {
         return Err(error::only_pubsub(row.name));
     }
+    if client.is_monitor && (row.flags.contains(&Flag::ReadOnly) || blocking::may_write(row)) {
+        return Err(error::REPLICA);
+    }
     Ok(row)
 }
 
@@ -288,26 +290,24 @@ pub(crate) fn run(
 ) -> Reply {
     client.last_command = row.name;
     let failures = engine.stats.failures;
+    let is_script = row.flags.contains(&Flag::SkipMonitor);
+    if is_script {
+        // In front of the commands that it calls.
+        observe::feed_monitors(engine, client, row, argv);
+    }
     let reply = (row.run)(&mut Ctx { engine, client, row }, argv).into();
     engine.invalidate(client);
     connection::remember(engine, client, row, argv);
     engine.tell_listeners();
     let error = if let Reply::Error(error) = &reply { Some(error) } else { None };
     engine.stats.called(row.name, error, failures);
-    log_slow(engine, client, row, argv);
-    reply
-}
-
-/// Logs a call for `SLOWLOG`. The time stands still while a command runs: it takes none, so all are logged or none is.
-fn log_slow(engine: &mut Box<Engine>, client: &Client, row: &'static Row, argv: &Argv<'_>) {
-    const SLOWLOG_LOG_SLOWER_THAN: Id = Id::of("slowlog-log-slower-than");
-    const SLOWLOG_MAX_LEN: Id = Id::of("slowlog-max-len");
-    if engine.config.number(SLOWLOG_LOG_SLOWER_THAN) == 0 && !row.flags.contains(&Flag::SkipSlowlog) {
-        let len_max = engine.config.number(SLOWLOG_MAX_LEN);
-        let began = engine.keyspace.instant();
-        let slow = Slow::new(began, argv, client.addresses[0].clone(), client.name.clone());
-        engine.stats.log_slow(slow, len_max as usize);
+    if !client.is_blocked {
+        observe::log_slow(engine, client, row, argv);
     }
+    if !is_script {
+        observe::feed_monitors(engine, client, row, argv);
+    }
+    reply
 }
 
 /// Borrows owned arguments as [`Argv`].

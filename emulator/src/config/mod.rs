@@ -27,6 +27,8 @@ pub struct Parameter {
     default: &'static str,
     kind: Kind,
     access: Access,
+    /// It is a password or the like.
+    is_secret: bool,
 }
 
 /// Whether `CONFIG SET` may change a parameter.
@@ -38,7 +40,7 @@ enum Access {
 
 impl Parameter {
     const fn new(name: &'static str, default: &'static str, kind: Kind) -> Parameter {
-        Parameter { name, alias: None, default, kind, access: Access::Mutable }
+        Parameter { name, alias: None, default, kind, access: Access::Mutable, is_secret: false }
     }
 
     const fn alias(mut self, alias: &'static str) -> Parameter {
@@ -48,6 +50,11 @@ impl Parameter {
 
     const fn immutable(mut self) -> Parameter {
         self.access = Access::Refused("can't set immutable config");
+        self
+    }
+
+    const fn secret(mut self) -> Parameter {
+        self.is_secret = true;
         self
     }
 
@@ -74,6 +81,11 @@ impl Id {
             idx += 1;
         }
         Id(idx)
+    }
+
+    /// Whether its values are shown to nobody but those who ask for them.
+    pub fn is_secret(self) -> bool {
+        PARAMETERS[self.0].is_secret
     }
 
     /// By any of its names in any case, with that name as the table spells it.

@@ -19,13 +19,14 @@ use crate::error::Error;
 use crate::fault::Faults;
 use crate::footprint::{Access, Footprint};
 use crate::keyspace::{Event, Keyspace};
+use crate::log::LogLevel;
 use crate::pubsub::{PubSub, Topic};
 use crate::reply::Reply;
 use crate::script::{Functions, Host, Known, Libraries, Rules, Scripts};
 use crate::stats::Stats;
 use crate::tracking::Tracker;
 
-pub use settings::OutputLimit;
+pub use settings::{Hook, OutputLimit};
 pub use waiting::{Attempt, Blocked, Until, Waiting};
 pub use watch::Watches;
 
@@ -61,6 +62,10 @@ pub struct Engine {
     pub pause: Option<(Timestamp, PauseMode)>,
     /// What `AUTH` asks for; empty if it asks for nothing.
     pub password: Bytes,
+    /// Who sees every command.
+    pub monitors: Vec<Slot>,
+    /// Who hears what is logged.
+    pub on_log: Option<Hook>,
     /// What clients may leave unread: those that listen to nothing, and those that do.
     output_limits: [OutputLimit; 2],
     /// When one looks after clients again: whether they have been idle for too long.
@@ -137,6 +142,9 @@ impl Engine {
     /// Ends whatever a client listens to and watches: its connection is gone, or it said `RESET`.
     pub fn forget(&mut self, client: &mut Client) {
         self.watches.unwatch(client.slot);
+        if std::mem::take(&mut client.is_monitor) {
+            self.monitors.retain(|slot| *slot != client.slot);
+        }
         if client.tracking.take().is_some() {
             self.tracker.forget(client.slot);
         }
@@ -486,6 +494,10 @@ impl Host for ScriptHost {
         self.client.protocol = rules.protocol;
         let Commands { call, .. } = self.commands.expect("told when the engine was lent");
         call(&mut self.engine, &mut self.client, argv, rules)
+    }
+
+    fn log(&self, level: LogLevel, text: Vec<u8>) {
+        self.engine.log(level, text.into());
     }
 
     fn knows(&self, argv: &[&[u8]]) -> bool {

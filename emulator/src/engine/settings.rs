@@ -1,6 +1,9 @@
 //! What settings do to the server as a whole: who keeps them at hand, when memory is full, which clients are to go.
 
+use std::sync::Arc;
 use std::time::Duration;
+
+use bytes::Bytes;
 
 use super::Engine;
 use crate::client::{Client, Closing, Slot};
@@ -8,8 +11,10 @@ use crate::clock::Timestamp;
 use crate::config::Id;
 use crate::error::{self, Error};
 use crate::keyspace::{Classes, Limits, ListPack};
+use crate::log::{LogLevel, LogLine};
 use crate::reply::Reply;
 
+const LOGLEVEL: Id = Id::of("loglevel");
 const MAXCLIENTS: Id = Id::of("maxclients");
 const MAXMEMORY: Id = Id::of("maxmemory");
 const MAXMEMORY_POLICY: Id = Id::of("maxmemory-policy");
@@ -19,6 +24,9 @@ const TIMEOUT: Id = Id::of("timeout");
 
 /// Unread bytes that no limit counts: Redis keeps so many in a buffer of the client's own, and any more in blocks no smaller.
 const OWN_BUFFER_BYTES: usize = 16 * 1024;
+
+/// Hears what is logged.
+pub type Hook = Arc<dyn Fn(&LogLine) + Send + Sync>;
 
 /// How much a client of one kind may leave unread: `client-output-buffer-limit`. What is 0 limits nothing.
 #[derive(Clone, Copy, Debug, Default)]
@@ -98,6 +106,15 @@ impl Engine {
         [MIN_REPLICAS_TO_WRITE, MIN_REPLICAS_MAX_LAG].iter().all(|&id| self.config.number(id) != 0)
     }
 
+    /// Logs a line for whoever asked for lines of its level.
+    pub(crate) fn log(&self, level: LogLevel, text: Bytes) {
+        if let Some(hook) = &self.on_log
+            && level >= LogLevel::of_setting(self.config.text(LOGLEVEL))
+        {
+            hook(&LogLine { at: self.keyspace.instant(), level, text });
+        }
+    }
+
     /// Why there is no room for another client, if there is none.
     pub(super) fn crowd(&self) -> Option<Error> {
         (self.clients.len() >= self.config.size(MAXCLIENTS)).then_some(error::MAX_CLIENTS)
@@ -165,7 +182,7 @@ impl Engine {
     /// When a client will have been idle for too long, unless it acts: `timeout`. Not while it waits or listens, but it may cease to.
     fn overdue_at(&self, client: &Client, now: Timestamp) -> Option<Timestamp> {
         let timeout_secs = self.config.number(TIMEOUT);
-        let is_exempt = client.is_blocked || client.is_subscriber();
+        let is_exempt = client.is_blocked || client.is_monitor || client.is_subscriber();
         let since = if is_exempt { now } else { client.active_at };
         let idle = (timeout_secs > 0 && client.closing == Closing::No)
             .then(|| start_of_second(since, timeout_secs + 1));

@@ -23,6 +23,7 @@ use mlua::Function;
 
 use crate::error::{self, Error};
 use crate::keyspace::Hasher;
+use crate::log::LogLevel;
 use crate::reply::Reply;
 use crate::resp::Protocol;
 
@@ -41,6 +42,9 @@ pub trait Host: Send + 'static {
     /// # Errors
     /// It must end now.
     fn is_patient(&mut self) -> Result<bool, Error>;
+
+    /// Logs a line.
+    fn log(&self, level: LogLevel, text: Vec<u8>);
 
     /// Whether there is such a command.
     fn knows(&self, argv: &[&[u8]]) -> bool;

@@ -9,10 +9,10 @@ use super::native::Raised;
 use super::vm::{Running, running};
 use super::{Host, sha1_hex};
 use crate::error::Error;
+use crate::log::LogLevel;
 use crate::reply::Reply;
 use crate::resp::Protocol;
 
-const LOG_LEVELS: std::ops::RangeInclusive<i64> = 0..=3;
 const REPL_FLAGS: std::ops::RangeInclusive<i64> = 0..=3;
 
 const NO_ARGUMENT: Error =
@@ -40,7 +40,7 @@ pub(super) fn redis<H: Host>(lua: &Lua) -> mlua::Result<Table> {
         Ok(value)
     };
     redis.raw_set("pcall", lua.create_function(pcall)?)?;
-    set("log", log)?;
+    set("log", log::<H>)?;
     set("setresp", |lua, args| {
         if args.len() != 1 {
             return Err(fail_with("ERR redis.setresp() requires one argument."));
@@ -102,15 +102,19 @@ fn arguments(args: &MultiValue) -> Result<SmallVec<[Argument; 8]>, Error> {
     args.iter().map(|arg| argument(arg).ok_or(WRONG_ARGUMENT)).collect()
 }
 
-/// `redis.log(level, message, …)`: there is no log, so this checks and is silent.
-fn log(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
+/// `redis.log(level, message, …)`: what is neither a string nor a number is left out, and so is what a library logs while it is loaded.
+fn log<H: Host>(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
     if args.len() < 2 {
         return Err(fail_with("ERR redis.log() requires two arguments or more."));
     }
     let level = lua.coerce_number(args[0].clone())?;
     let level = level.ok_or_else(|| fail_with("ERR First argument must be a number (log level)."))?;
-    if !LOG_LEVELS.contains(&(level as i64)) {
-        return Err(fail_with("ERR Invalid debug level."));
+    let level = usize::try_from(level as i64).ok().and_then(|level| LogLevel::ALL.get(level).copied());
+    let level = level.ok_or_else(|| fail_with("ERR Invalid debug level."))?;
+    let words: Vec<Argument> = args.iter().skip(1).filter_map(argument).collect();
+    let words: Vec<&[u8]> = words.iter().map(|word| &**word).collect();
+    if let Some(host) = &running::<H>(lua).host {
+        host.log(level, words.join(&b' '));
     }
     Ok(MultiValue::new())
 }

@@ -22,6 +22,7 @@ const ANSWERS_OF_ITS_OWN: &[&str] = &[
     "command|list",
     "hello",
     "info",
+    "lastsave",
     "latency|doctor",
     "latency|histogram",
     "latency|history",

@@ -134,6 +134,7 @@ fn describe(ctx: &Ctx<'_>, client: &Client) -> String {
 
 fn flags(client: &Client) -> String {
     let flags = [
+        ('O', client.is_monitor),
         ('P', client.is_subscriber()),
         ('x', client.transaction.is_some()),
         ('b', client.is_blocked),

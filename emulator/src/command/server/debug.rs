@@ -8,6 +8,7 @@ use super::super::{Argv, Ctx, Outcome, blocking, count, docs, is_word};
 use crate::engine::PauseMode;
 use crate::error::{self, Error};
 use crate::keyspace::{Expiry, Value};
+use crate::log::LogLevel;
 use crate::reply::Reply;
 use crate::resp::Protocol;
 
@@ -27,7 +28,7 @@ struct Tool {
 const TOOLS: &[Tool] = &[
     Tool { grammar: "CHANGE-REPL-ID", argc: (0, 0), summary: "Accepted; nobody replicates.", run: nothing },
     Tool { grammar: "ERROR message", argc: (1, 1), summary: "Answers with this error.", run: debug_error },
-    Tool { grammar: "LOG message", argc: (1, 1), summary: "Accepted; there is no log.", run: nothing },
+    Tool { grammar: "LOG message", argc: (1, 1), summary: "Logs this as a warning.", run: debug_log },
     Tool { grammar: "OBJECT key", argc: (1, 1), summary: "How a value is kept, in one line.", run: object },
     Tool {
         grammar: "POPULATE count [prefix [size]]",
@@ -77,6 +78,12 @@ fn nothing(_: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
 /// `DEBUG ERROR message`
 fn debug_error(_: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     Err(Error::new(Bytes::copy_from_slice(argv[2])))
+}
+
+/// `DEBUG LOG message`
+fn debug_log(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    ctx.engine.log(LogLevel::Warning, [b"DEBUG LOG: ", argv[2]].concat().into());
+    Ok(Reply::OK)
 }
 
 /// `DEBUG OBJECT key`

@@ -10,6 +10,7 @@ mod slowlog;
 
 use super::Flag::{Admin, Fast, Loading, NoScript, ReadOnly, Stale, Write};
 use super::{Argv, Ctx, Outcome, Row, integer, is_word};
+use crate::client::Runs;
 use crate::error::{self, Error};
 use crate::reply::Reply;
 
@@ -34,9 +35,13 @@ pub(super) const ROWS: &[Row] = &[
         "request_policy:all_shards",
         "response_policy:special",
     ]),
+    Row::new("lastsave", 1, &[Loading, Stale, Fast], lastsave)
+        .categories(&["admin", "dangerous"])
+        .tips(&["nondeterministic_output"]),
     latency::LATENCY,
     Row::new("lolwut", -1, &[ReadOnly, Fast], lolwut),
     memory::MEMORY,
+    Row::new("monitor", 1, &[Admin, NoScript, Loading, Stale], monitor),
     Row::new("role", 1, &[NoScript, Loading, Stale, Fast], role).categories(&["admin", "dangerous"]),
     slowlog::SLOWLOG,
     Row::new("swapdb", 3, &[Write, Fast], swapdb).categories(&["keyspace", "dangerous"]),
@@ -99,6 +104,25 @@ fn swapdb(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 /// Always a master that nobody replicates.
 fn role(_: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
     Ok(Reply::Array(vec![Reply::bulk("master"), Reply::Integer(0), Reply::Array(Vec::new())]))
+}
+
+/// `LASTSAVE`
+///
+/// Nothing is ever saved, so it is when the server began, as in Redis.
+fn lastsave(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
+    Ok(Reply::Integer(ctx.engine.stats.began.millis() / 1000))
+}
+
+/// `MONITOR`
+fn monitor(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
+    if ctx.client.runs == Runs::InTransaction {
+        return Err(Error::from_static("ERR MONITOR isn't allowed for DENY BLOCKING client"));
+    }
+    if std::mem::replace(&mut ctx.client.is_monitor, true) {
+        return Ok(Reply::NOTHING);
+    }
+    ctx.engine.monitors.push(ctx.client.slot);
+    Ok(Reply::OK)
 }
 
 /// `LOLWUT [VERSION version]`

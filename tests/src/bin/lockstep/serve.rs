@@ -1,5 +1,6 @@
 //! `lockstep serve`: the emulator on a port, for any language.
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
@@ -29,7 +30,13 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
     // On a thread of its own: a signal is heard while a long script runs, too. There is nothing to be saved.
     ctrlc::set_handler(|| std::process::exit(0))?;
+    #[cfg(unix)]
+    raise_file_limit();
     let emulator = Emulator::with_databases(Clock::system(), args.databases as usize);
+    emulator.on_log(|line| {
+        // Whoever does not read it does not want it.
+        _ = writeln!(std::io::stderr(), "{line}");
+    });
     if args.control {
         emulator.allow_control();
     }
@@ -48,4 +55,14 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
         None => None,
     };
     std::future::pending().await
+}
+
+/// Each client takes a file, and many systems begin a process with fewer than the 10,000 that `maxclients` allows.
+#[cfg(unix)]
+fn raise_file_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    let limits = getrlimit(Resource::Nofile);
+    // If it cannot be raised, there are fewer clients.
+    _ = setrlimit(Resource::Nofile, Rlimit { current: limits.maximum, ..limits });
 }

@@ -1,0 +1,109 @@
+//! What others are shown of the commands that run: lines for `MONITOR`, entries for `SLOWLOG`. Passwords are shown to nobody.
+
+use bytes::Bytes;
+use smallvec::SmallVec;
+
+use super::{Argv, Flag, Row, is_word};
+use crate::client::{Client, Runs};
+use crate::config::Id;
+use crate::engine::Engine;
+use crate::reply::Reply;
+use crate::stats::Slow;
+
+const REDACTED: &[u8] = b"(redacted)";
+
+/// Sends a line to those who have said `MONITOR`. Not of what administrators do.
+pub(super) fn feed_monitors(engine: &mut Engine, client: &Client, row: &Row, argv: &Argv<'_>) {
+    if engine.monitors.is_empty() || row.flags.contains(&Flag::Admin) {
+        return;
+    }
+    let micros = engine.keyspace.instant().micros();
+    let (seconds, micros) = (micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000));
+    let mut line = format!("{seconds}.{micros:06} [{} {}]", client.db, source(client));
+    for arg in redacted(row, argv) {
+        line += " ";
+        quote(arg, &mut line);
+    }
+    let line = Reply::Status(line.into());
+    for &slot in &engine.monitors {
+        match slot == client.slot {
+            true => engine.postscripts.push(line.clone()),
+            false => engine.mail.push((slot, line.clone())),
+        }
+    }
+}
+
+/// From where a command came.
+fn source(client: &Client) -> String {
+    let address = &client.addresses[0];
+    match address.strip_suffix(":0") {
+        _ if client.runs == Runs::InScript => "lua".into(),
+        _ if address.is_empty() => "inprocess:0".into(),
+        Some(path) => format!("unix:{path}"),
+        None => address.clone(),
+    }
+}
+
+/// As `redis-cli` shows strings.
+fn quote(text: &[u8], line: &mut String) {
+    line.push('"');
+    for &byte in text {
+        match byte {
+            b'\n' => *line += "\\n",
+            b'\r' => *line += "\\r",
+            b'\t' => *line += "\\t",
+            0x07 => *line += "\\a",
+            0x08 => *line += "\\b",
+            b'"' | b'\\' => line.extend(['\\', byte as char]),
+            b' '..=b'~' => line.push(byte as char),
+            _ => *line += &format!("\\x{byte:02x}"),
+        }
+    }
+    line.push('"');
+}
+
+/// Logs a call for `SLOWLOG`. The time stands still while a command runs: it takes none, so all are logged or none is.
+pub(super) fn log_slow(engine: &mut Engine, client: &Client, row: &Row, argv: &Argv<'_>) {
+    const SLOWLOG_LOG_SLOWER_THAN: Id = Id::of("slowlog-log-slower-than");
+    const SLOWLOG_MAX_LEN: Id = Id::of("slowlog-max-len");
+    let is_logged = engine.config.number(SLOWLOG_LOG_SLOWER_THAN) == 0;
+    if !is_logged || row.flags.contains(&Flag::SkipSlowlog) {
+        return;
+    }
+    let (address, name) = match client.runs {
+        Runs::InScript => ("?:0".to_owned(), Bytes::new()),
+        _ => (client.addresses[0].clone(), client.name.clone()),
+    };
+    let slow = Slow::new(engine.keyspace.instant(), &redacted(row, argv), address, name);
+    engine.stats.log_slow(slow, engine.config.size(SLOWLOG_MAX_LEN));
+}
+
+/// The arguments without passwords.
+fn redacted<'a>(row: &Row, argv: &Argv<'a>) -> SmallVec<[&'a [u8]; 8]> {
+    let mut shown: SmallVec<[&[u8]; 8]> = argv.into();
+    match row.name {
+        // Too many arguments are an error before one of them is a password.
+        "auth" if argv.len() <= 3 => shown[1..].fill(REDACTED),
+        "hello" => {
+            let mut idx = 2;
+            while let Some(option) = argv.get(idx) {
+                let is_auth = is_word(option, "auth");
+                if is_auth && let Some(credentials) = shown.get_mut(idx + 1..=idx + 2) {
+                    credentials.fill(REDACTED);
+                }
+                idx += if is_auth { 3 } else { 2 };
+            }
+        }
+        "config|set" => {
+            for pair in shown[2..].chunks_mut(2) {
+                if let [name, value] = pair
+                    && Id::lookup(name).is_some_and(|(id, _)| id.is_secret())
+                {
+                    *value = REDACTED;
+                }
+            }
+        }
+        _ => {}
+    }
+    shown
+}

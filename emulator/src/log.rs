@@ -1,0 +1,54 @@
+//! What scripts and `DEBUG LOG` log: lines for whoever asked for them.
+
+use std::fmt;
+
+use bytes::Bytes;
+
+use crate::clock::Timestamp;
+
+/// How much a line matters, from the least on, as in `loglevel`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LogLevel {
+    /// `redis.LOG_DEBUG`
+    Debug,
+    /// `redis.LOG_VERBOSE`
+    Verbose,
+    /// `redis.LOG_NOTICE`
+    Notice,
+    /// `redis.LOG_WARNING`
+    Warning,
+}
+
+impl LogLevel {
+    /// By the number that scripts know it by.
+    pub const ALL: [LogLevel; 4] = [LogLevel::Debug, LogLevel::Verbose, LogLevel::Notice, LogLevel::Warning];
+
+    /// Of a value of `loglevel`.
+    pub(crate) fn of_setting(word: &[u8]) -> LogLevel {
+        match word {
+            b"debug" => LogLevel::Debug,
+            b"verbose" => LogLevel::Verbose,
+            b"warning" => LogLevel::Warning,
+            _ => LogLevel::Notice,
+        }
+    }
+}
+
+/// A line of the log. Shown as `1700000000.262 * text`, with Redis's sign for the level.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogLine {
+    /// When, by the server's clock.
+    pub at: Timestamp,
+    /// How much it matters.
+    pub level: LogLevel,
+    /// What it says.
+    pub text: Bytes,
+}
+
+impl fmt::Display for LogLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = [".", "-", "*", "#"][self.level as usize];
+        let (seconds, millis) = (self.at.millis().div_euclid(1000), self.at.millis().rem_euclid(1000));
+        write!(f, "{seconds}.{millis:03} {sign} {}", String::from_utf8_lossy(&self.text))
+    }
+}
