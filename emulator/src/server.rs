@@ -17,7 +17,7 @@ use bytes::{Buf as _, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 #[cfg(unix)]
 use tokio::net::UnixListener;
-use tokio::net::{TcpListener, ToSocketAddrs};
+use tokio::net::{TcpListener, TcpSocket, ToSocketAddrs, lookup_host};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::futures::OwnedNotified;
 use tokio::task::{AbortHandle, JoinSet};
@@ -27,6 +27,9 @@ use crate::connection::{Connection, Origin};
 
 /// How much is read from a socket at once, in bytes.
 const READ_BYTES: usize = 16 * 1024;
+
+/// How many connections may wait to be accepted (Redis: `tcp-backlog`).
+const BACKLOG: u32 = 511;
 
 /// How much memory a connection keeps for its next replies, in bytes.
 const KEPT_BYTES_MAX: usize = 64 * 1024;
@@ -40,7 +43,15 @@ pub struct Server {
 
 impl Server {
     pub(crate) async fn bind(shared: Arc<Shared>, addr: impl ToSocketAddrs) -> io::Result<Server> {
-        Server::over(shared, TcpListener::bind(addr).await?)
+        let mut failed = None;
+        for addr in lookup_host(addr).await? {
+            match listen(addr) {
+                Ok(listener) => return Server::over(shared, listener),
+                Err(error) => failed = Some(error),
+            }
+        }
+        Err(failed
+            .unwrap_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "it is the address of nothing")))
     }
 
     pub(crate) fn over(shared: Arc<Shared>, listener: TcpListener) -> io::Result<Server> {
@@ -110,6 +121,15 @@ impl Drop for UnixServer {
         self.accepting.abort();
         _ = std::fs::remove_file(&self.path);
     }
+}
+
+fn listen(addr: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if addr.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // On Windows this would let others listen here, too.
+    #[cfg(unix)]
+    socket.set_reuseaddr(true)?;
+    socket.bind(addr)?;
+    socket.listen(BACKLOG)
 }
 
 /// Serves the sockets that `next` gives, with the addresses of both ends. Owns the connections' tasks: aborting this one ends them

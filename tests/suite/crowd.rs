@@ -10,6 +10,8 @@ use crate::program::Serving;
 
 /// `maxclients`, unless told otherwise.
 const CLIENTS_MAX: usize = 10_000;
+/// How many come before one is answered: fewer than the server lets wait.
+const CLIENTS_AT_ONCE: usize = 100;
 /// What a process has open beside its connections.
 const OTHER_FILES_MAX: u64 = 100;
 
@@ -40,12 +42,14 @@ fn ten_thousand_clients_are_served_and_no_more() {
     let addr = line.trim().trim_start_matches("listening on redis://").trim_end_matches('/').to_owned();
     let connect = || TcpStream::connect(&addr).expect("the server listens");
 
-    let mut idle: Vec<TcpStream> = (0..CLIENTS_MAX).map(|_| connect()).collect();
-    // They have come in this order, so all are in once the last is answered.
-    let mut reply = [0; 7];
-    for client in idle.iter_mut().rev().step_by(CLIENTS_MAX / 4) {
-        client.write_all(b"PING\r\n").expect("the server reads");
-        client.read_exact(&mut reply).expect("the server answers");
+    let mut idle: Vec<TcpStream> = Vec::with_capacity(CLIENTS_MAX);
+    while idle.len() < CLIENTS_MAX {
+        idle.extend((0..CLIENTS_AT_ONCE).map(|_| connect()));
+        // They are accepted in the order in which they come.
+        let last = idle.last_mut().expect("some have just come");
+        let mut reply = [0; 7];
+        last.write_all(b"PING\r\n").expect("the server reads");
+        last.read_exact(&mut reply).expect("the server answers");
         assert_eq!(&reply, b"+PONG\r\n");
     }
     let mut refused = String::new();
