@@ -5,6 +5,7 @@ mod conformance;
 mod doors;
 mod control;
 mod waiting;
+mod settings;
 mod busy;
 mod executions;
 mod oracles;

@@ -1,0 +1,94 @@
+//! Settings that concern what a client leaves unread, how long it is idle, and what is logged, by a clock that stands still.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use emulator::{Clock, DirectConnection, Emulator, LogLevel, Reply};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+fn run(connection: &mut DirectConnection, line: &str) -> Reply {
+    let argv: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+    connection.execute(&argv)
+}
+
+fn limit_subscribers(connection: &mut DirectConnection, limit: &str) {
+    let value = format!("pubsub {limit}");
+    let argv = [&b"CONFIG"[..], b"SET", b"client-output-buffer-limit", value.as_bytes()];
+    assert_eq!(connection.execute(&argv), Reply::OK);
+}
+
+/// How many kilobytes a subscriber that never reads gets, one message of so many every so often.
+async fn until_disconnected(limit: &str, every: Duration) -> i64 {
+    let clock = Clock::manual();
+    let emulator = Emulator::with_clock(clock.clone());
+    let mut connection = emulator.connection();
+    limit_subscribers(&mut connection, limit);
+    let mut stream = emulator.stream();
+    stream.write_all(b"SUBSCRIBE news\r\n").await.unwrap();
+    let kilobyte = vec![b'x'; 1024];
+    (0..200)
+        .take_while(|_| {
+            clock.advance(every);
+            connection.execute(&[b"PUBLISH", b"news", &kilobyte]) == Reply::Integer(1)
+        })
+        .count() as i64
+}
+
+#[tokio::test]
+async fn who_leaves_too_much_unread_is_disconnected_at_once_or_after_a_while() {
+    let second = Duration::from_secs(1);
+    let at_once = until_disconnected("100kb 0 0", Duration::ZERO).await;
+    assert!((100..=116).contains(&at_once), "{at_once} kB");
+    assert_eq!(until_disconnected("0 50kb 10", Duration::ZERO).await, 200, "no time passes");
+    let later = until_disconnected("0 50kb 10", second).await;
+    assert!((50 + 10..=66 + 11).contains(&later), "{later} kB");
+    assert_eq!(until_disconnected("0 0 0", second).await, 200);
+}
+
+#[tokio::test]
+async fn who_is_idle_is_disconnected_by_the_servers_clock() {
+    let clock = Clock::manual();
+    let emulator = Emulator::with_clock(clock.clone());
+    let server = emulator.listen("127.0.0.1:0").await.unwrap();
+    let client = redis::Client::open(server.url()).unwrap();
+    let mut early = client.get_multiplexed_async_connection().await.unwrap();
+    let ping = redis::cmd("PING");
+    assert_eq!(ping.query_async::<String>(&mut early).await.unwrap(), "PONG");
+    assert_eq!(run(&mut emulator.connection(), "CONFIG SET timeout 300"), Reply::OK);
+    let mut late = client.get_multiplexed_async_connection().await.unwrap();
+    clock.advance(Duration::from_secs(300));
+    assert_eq!(ping.query_async::<String>(&mut late).await.unwrap(), "PONG");
+    clock.advance(Duration::from_secs(1));
+    assert!(ping.query_async::<String>(&mut early).await.is_err());
+    assert_eq!(ping.query_async::<String>(&mut late).await.unwrap(), "PONG");
+    // Nobody says anything, and the connection is closed all the same.
+    let mut silent = TcpStream::connect(server.addr()).await.unwrap();
+    silent.write_all(b"PING\r\n").await.unwrap();
+    let mut replies = vec![0; 7];
+    silent.read_exact(&mut replies).await.unwrap();
+    clock.advance(Duration::from_secs(301));
+    assert_eq!(
+        silent.read_to_end(&mut replies).await.unwrap(),
+        0,
+        "it is closed, though nobody says anything"
+    );
+}
+
+#[test]
+fn what_scripts_log_is_heard_from_a_level_on() {
+    let emulator = Emulator::with_clock(Clock::manual());
+    let mut connection = emulator.connection();
+    let script = "redis.log(redis.LOG_VERBOSE, 'a', 1, {}, 'b') redis.log(redis.LOG_WARNING, 2.5)";
+    assert_eq!(connection.execute(&[b"EVAL", script.as_bytes(), b"0"]), Reply::Nil, "nobody hears it");
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let hook = heard.clone();
+    emulator.on_log(move |line| hook.lock().unwrap().push((line.level, line.to_string())));
+    connection.execute(&[b"EVAL", script.as_bytes(), b"0"]);
+    run(&mut connection, "CONFIG SET loglevel verbose");
+    connection.execute(&[b"EVAL", script.as_bytes(), b"0"]);
+    run(&mut connection, "DEBUG LOG here");
+    let warning = |text: &str| (LogLevel::Warning, format!("1700000000.000 # {text}"));
+    let verbose = (LogLevel::Verbose, "1700000000.000 - a 1 b".to_owned());
+    assert_eq!(*heard.lock().unwrap(), [warning("2.5"), verbose, warning("2.5"), warning("DEBUG LOG: here")]);
+}
