@@ -434,11 +434,14 @@ pub struct Snapshot {
     libraries: Libraries,
 }
 
+/// Runs a command for a client, under the rules of the script that calls it.
+pub type Call = fn(&mut Box<Engine>, &mut Box<Client>, &[&[u8]], Rules) -> Reply;
+
 /// How a script's commands are looked up and run.
 #[derive(Clone, Copy)]
 pub struct Commands {
     /// Runs one inside the execution of the script.
-    pub call: fn(&mut Box<Engine>, &mut Box<Client>, &[&[u8]], Rules) -> Reply,
+    pub call: Call,
     /// Whether there is such a command.
     pub knows: fn(&[&[u8]]) -> bool,
 }
