@@ -109,28 +109,26 @@ pub struct Tracking {
     pub is_caching: bool,
 }
 
-/// Which replies a client gets: `CLIENT REPLY`.
+/// Which replies a client does not get: `CLIENT REPLY`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Replies {
-    /// All.
-    #[default]
-    On,
-    /// None.
-    Off,
-    /// None to the command that runs; one to the next but that.
-    SkipNext,
+pub struct Replies {
+    /// None at all.
+    pub is_off: bool,
     /// None to the command that runs.
-    Skip,
+    pub skips_this: bool,
+    /// None to the command behind it.
+    pub skips_next: bool,
 }
 
 impl Replies {
+    /// Whether a reply that arises now goes out.
+    pub fn are_wanted(self) -> bool {
+        !self.is_off && !self.skips_this
+    }
+
     /// What holds for the command behind one.
     pub fn next(self) -> Replies {
-        match self {
-            Replies::SkipNext => Replies::Skip,
-            Replies::Skip => Replies::On,
-            Replies::On | Replies::Off => self,
-        }
+        Replies { is_off: self.is_off, skips_this: self.skips_next, skips_next: false }
     }
 }
 
@@ -169,6 +167,21 @@ impl Client {
     /// Whether it listens to anything; on RESP2 it may then do little else.
     pub fn is_subscriber(&self) -> bool {
         self.subscriptions.iter().any(|topics| !topics.is_empty())
+    }
+
+    /// A reply that arises now, without what the client does not want of it.
+    pub fn wanted(&self, reply: Reply) -> Reply {
+        if self.replies.are_wanted() { reply } else { reply.only_pushes() }
+    }
+
+    /// Ends a request: what was said about one command has been kept.
+    pub fn end_request(&mut self) {
+        self.replies = self.replies.next();
+        if let Some(tracking) = &mut self.tracking
+            && self.transaction.is_none()
+        {
+            tracking.is_caching = false;
+        }
     }
 
     /// Whether what is sent to it can arrive.

@@ -122,6 +122,9 @@ impl Connection {
         while !self.is_blocked
             && let Some(next) = self.held.take().or_else(|| self.decoder.decode(&mut self.input).transpose())
         {
+            if next.as_ref().is_ok_and(Vec::is_empty) {
+                continue;
+            }
             match next.as_ref().ok().and_then(|argv| command::busy::answer(busy, &borrow(argv))) {
                 Some((reply, refused)) => {
                     self.refused = self.refused.max(refused);
@@ -237,11 +240,12 @@ impl Connection {
                 Some(Ok(argv)) if argv.iter().any(|arg| arg.len() + 2 > requests_bytes_max) => {
                     engine.kill(slot);
                 }
+                Some(Ok(argv)) if argv.is_empty() => engine.client(slot).end_request(),
                 Some(Ok(argv)) => run(engine, slot, &borrow(&argv), output),
                 None => break,
                 Some(Err(error)) => {
                     let client = engine.client(slot);
-                    resp::encode(&Reply::Error(error), client.protocol, output);
+                    resp::encode(&client.wanted(Reply::Error(error)), client.protocol, output);
                     client.close(Closing::WhenWritten);
                 }
             }

@@ -237,6 +237,7 @@ fn to_value(reply: Reply, protocol: Protocol) -> Value {
         },
         Reply::Bulk(text) | Reply::BigNumber(text) | Reply::Verbatim(_, text) => bytes(text),
         Reply::Nil | Reply::NilArray => Value::Nil,
+        Reply::Settled(protocol, reply) => self::to_value(*reply, protocol),
         Reply::Set(items) if is_resp3 => Value::Set(all(items)),
         Reply::Array(items) | Reply::Set(items) | Reply::Push(items) | Reply::Several(items) => {
             Value::Array(all(items))

@@ -212,10 +212,20 @@ pub fn only_pubsub(name: &str) -> Error {
 
 /// `ERR Prefix 'a' overlaps with another provided prefix 'ab'. Prefixes for a single client must not overlap.`
 pub fn prefixes_overlap(prefix: &[u8], which: &str, other: &[u8]) -> Error {
-    let [prefix, other] = [prefix, other].map(String::from_utf8_lossy);
-    Error::new(format!(
-        "ERR Prefix '{prefix}' overlaps with {which} prefix '{other}'. Prefixes for a single client must not overlap."
-    ))
+    let [prefix, other] = [prefix, other].map(|prefix| c_string(prefix, usize::MAX));
+    let (middle, end) =
+        (format!("' overlaps with {which} prefix '"), "'. Prefixes for a single client must not overlap.");
+    Error::new([b"ERR Prefix '", prefix, middle.as_bytes(), other, end.as_bytes()].concat())
+}
+
+/// `ERR Unsupported option x`
+pub fn expire_option(option: &[u8]) -> Error {
+    Error::new([b"ERR Unsupported option ", c_string(option, usize::MAX)].concat())
+}
+
+/// `ERR Syntax error in HELLO option 'x'`
+pub fn hello_option(option: &[u8]) -> Error {
+    Error::new([b"ERR Syntax error in HELLO option '", c_string(option, usize::MAX), b"'"].concat())
 }
 
 /// What C's `%.*s` prints: up to the first NUL, and `limit` bytes at most.

@@ -363,6 +363,17 @@ impl std::fmt::Debug for Emulator {
     }
 }
 
+/// What C calls a space: `\v` is one, too.
+pub(crate) fn is_space(byte: u8) -> bool {
+    byte.is_ascii_whitespace() || byte == 0x0b
+}
+
+/// The text behind the spaces in front of it.
+pub(crate) fn trim_start(text: &[u8]) -> &[u8] {
+    let spaces = text.iter().take_while(|&&byte| is_space(byte)).count();
+    &text[spaces..]
+}
+
 /// Redis's strict 64-bit integers: no sign but `-`, no leading zeros, no spaces.
 pub(crate) fn parse_integer(digits: &[u8]) -> Option<i64> {
     let unsigned = digits.strip_prefix(b"-").unwrap_or(digits);

@@ -7,6 +7,23 @@ use bytes::Bytes;
 
 use crate::error::Error;
 
+/// The protocol version a client speaks; RESP2 until it says `HELLO 3`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// RESP2
+    #[default]
+    Resp2,
+    /// RESP3
+    Resp3,
+}
+
+impl Protocol {
+    /// 2 or 3.
+    pub fn version(self) -> i64 {
+        if self == Protocol::Resp3 { 3 } else { 2 }
+    }
+}
+
 /// A reply, in RESP3's words. RESP2 clients get the nearest older type (see [`crate::resp::encode`]).
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
@@ -40,6 +57,9 @@ pub enum Reply {
     Push(Vec<Reply>),
     /// Several replies to one command, or none: to `SUBSCRIBE` one for each channel, to `CLIENT REPLY OFF` none.
     Several(Vec<Reply>),
+    /// A reply in a transaction whose protocol, or whether it is wanted, changed later in the same transaction: both were settled
+    /// when it arose.
+    Settled(Protocol, Box<Reply>),
 }
 
 impl Reply {
@@ -52,7 +72,7 @@ impl Reply {
     /// What goes out to a client that wants no replies: messages, which are none.
     pub fn only_pushes(self) -> Reply {
         match self {
-            Reply::Push(_) => self,
+            Reply::Push(_) | Reply::Settled(..) => self,
             Reply::Several(all) => Reply::Several(all.into_iter().map(Reply::only_pushes).collect()),
             _ => Reply::NOTHING,
         }
@@ -91,6 +111,7 @@ impl Reply {
                 }
                 Reply::Map(pairs) => pairs.iter().map(|(key, value)| key.size() + value.size()).sum(),
                 Reply::Error(error) => error.as_bytes().len(),
+                Reply::Settled(_, reply) => reply.size(),
                 Reply::Integer(_) | Reply::Nil | Reply::NilArray | Reply::Boolean(_) | Reply::Double(_) => 0,
             }
     }

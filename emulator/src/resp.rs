@@ -5,24 +5,9 @@ use bytes::{Buf as _, Bytes, BytesMut};
 use smallvec::SmallVec;
 
 use crate::error::{self, Error};
+pub use crate::reply::Protocol;
 use crate::reply::{Reply, format_double};
-
-/// The protocol version a client speaks; RESP2 until it says `HELLO 3`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Protocol {
-    /// RESP2
-    #[default]
-    Resp2,
-    /// RESP3
-    Resp3,
-}
-
-impl Protocol {
-    /// 2 or 3.
-    pub fn version(self) -> i64 {
-        if self == Protocol::Resp3 { 3 } else { 2 }
-    }
-}
+use crate::{is_space, trim_start};
 
 /// Most bytes of an inline command or a header that are kept until its end comes (Redis: `PROTO_INLINE_MAX_SIZE`).
 const LINE_BYTES_MAX: usize = 64 * 1024;
@@ -100,8 +85,8 @@ impl Decoder {
         self.missing == 0
     }
 
-    /// The next whole request in `input`, or `None` until more bytes come. Empty requests (`*0`, a blank line) are
-    /// skipped, as Redis does.
+    /// The next whole request in `input`, or `None` until more bytes come. Empty requests (`*0`, a blank line) ask
+    /// for nothing and have no reply.
     ///
     /// # Errors
     /// A protocol error, after which Redis closes the connection.
@@ -120,17 +105,17 @@ impl Decoder {
                         if !self.limits.is_authenticated && count > Limits::STRANGER_ARGS_MAX {
                             return Err(error::PROTOCOL_MULTIBULK_UNAUTHENTICATED);
                         }
-                        self.missing = count.max(0) as usize;
+                        if count <= 0 {
+                            return Ok(Some(Vec::new()));
+                        }
+                        self.missing = count as usize;
                         self.argv = Vec::with_capacity(self.missing.min(64));
                     }
                     Some(_) => {
                         let Some(line) = take_line(input, &error::PROTOCOL_INLINE_TOO_BIG)? else {
                             return Ok(None);
                         };
-                        let argv = split_words(&line).ok_or(error::PROTOCOL_QUOTES)?;
-                        if !argv.is_empty() {
-                            return Ok(Some(argv));
-                        }
+                        return split_words(&line).ok_or(error::PROTOCOL_QUOTES).map(Some);
                     }
                 }
                 continue;
@@ -200,9 +185,10 @@ fn parse_length(digits: &[u8]) -> Option<i64> {
     crate::parse_integer(digits)
 }
 
-/// Splits a line into words, as an inline command into its arguments: `"…"` with escapes, `'…'` without. `None` for unbalanced quotes.
+/// Splits a line into words, as an inline command into its arguments: `"…"` with escapes, `'…'` without. Spaces
+/// that no keyboard has, as `\v`, part words only in front of them. `None` for unbalanced quotes.
 pub(crate) fn split_words(line: &[u8]) -> Option<Vec<Bytes>> {
-    let mut rest = line.trim_ascii_start();
+    let mut rest = trim_start(line);
     let mut argv = Vec::new();
     while !rest.is_empty() {
         let mut arg = Vec::new();
@@ -210,7 +196,7 @@ pub(crate) fn split_words(line: &[u8]) -> Option<Vec<Bytes>> {
             rest = match byte {
                 b'"' => unquote_double(tail, &mut arg)?,
                 b'\'' => unquote_single(tail, &mut arg)?,
-                b if b.is_ascii_whitespace() || b == 0 => break,
+                b' ' | b'\n' | b'\r' | b'\t' | 0 => break,
                 b => {
                     arg.push(b);
                     tail
@@ -218,14 +204,14 @@ pub(crate) fn split_words(line: &[u8]) -> Option<Vec<Bytes>> {
             };
             // A closing quote ends the argument, and must be followed by a space or by nothing.
             if matches!(byte, b'"' | b'\'') {
-                if rest.first().is_some_and(|next| !next.is_ascii_whitespace()) {
+                if rest.first().is_some_and(|&next| !is_space(next)) {
                     return None;
                 }
                 break;
             }
         }
         argv.push(Bytes::from(arg));
-        rest = rest.strip_prefix(b"\0").unwrap_or(rest).trim_ascii_start();
+        rest = trim_start(rest.strip_prefix(b"\0").unwrap_or(rest));
     }
     Some(argv)
 }
@@ -313,6 +299,7 @@ pub fn encode(reply: &Reply, protocol: Protocol, out: &mut BytesMut) {
         }
         Reply::Verbatim(_, text) => bulk(out, text),
         Reply::Several(replies) => replies.iter().for_each(|reply| encode(reply, protocol, out)),
+        Reply::Settled(protocol, reply) => encode(reply, *protocol, out),
     }
 }
 
@@ -393,12 +380,13 @@ mod tests {
     #[test]
     fn arrays_of_bulk_strings() {
         check(b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n*1\r\n$4\r\nPING\r\n", &[r#"[b"GET", b"k"]"#, r#"[b"PING"]"#]);
-        check(b"*0\r\n*-1\r\n\r\n*1\r\n$0\r\n\r\n", &[r#"[b""]"#]);
+        check(b"*0\r\n*-1\r\n\r\n*1\r\n$0\r\n\r\n", &["[]", "[]", "[]", r#"[b""]"#]);
     }
 
     #[test]
     fn inline_commands() {
         check(b"  SET k  \"a b\\x41\\n\" 'c\\'d'\r\n", &[r#"[b"SET", b"k", b"a bA\n", b"c'd"]"#]);
+        check(b"\x0bSET a\x0cb \x0b \"c\"\x0bd\r\n", &[r#"[b"SET", b"a\x0cb", b"c", b"d"]"#]);
         check(b"PING\nPING\r\n", &[r#"[b"PING"]"#, r#"[b"PING"]"#]);
         check(b"SET k \"a\r\n", &["ERR Protocol error: unbalanced quotes in request"]);
         check(b"SET k \"a\"b\r\n", &["ERR Protocol error: unbalanced quotes in request"]);
@@ -410,6 +398,22 @@ mod tests {
         check(b"*1\r\n!1\r\n", &["ERR Protocol error: expected '$', got '!'"]);
         check(b"*1\r\n$-1\r\n", &["ERR Protocol error: invalid bulk length"]);
         check(b"*1\r\n$536870913\r\n", &["ERR Protocol error: invalid bulk length"]);
+    }
+
+    #[test]
+    fn who_gives_no_password_is_not_listened_to_for_long() {
+        for (bytes, refusal) in [
+            ("*10\r\n$16384\r\n", None),
+            ("*11\r\n", Some(error::PROTOCOL_MULTIBULK_UNAUTHENTICATED)),
+            ("*1\r\n$16385\r\n", Some(error::PROTOCOL_BULK_UNAUTHENTICATED)),
+        ] {
+            for is_authenticated in [false, true] {
+                let limits = Limits { is_authenticated, ..Limits::default() };
+                let mut decoder = Decoder { limits, ..Decoder::default() };
+                let decoded = decoder.decode(&mut BytesMut::from(bytes));
+                assert_eq!(decoded.err(), refusal.clone().filter(|_| !is_authenticated), "{bytes}");
+            }
+        }
     }
 
     #[test]

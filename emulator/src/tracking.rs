@@ -1,6 +1,8 @@
 //! Client-side caching: who is told when a key that it has read changes.
 //! <https://redis.io/docs/latest/develop/reference/client-side-caching/>
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use indexmap::{IndexMap, IndexSet};
 
@@ -16,6 +18,8 @@ pub struct Tracker {
     clients: Slots,
     readers: IndexMap<Bytes, Slots, Hasher>,
     prefixes: IndexMap<Bytes, Slots, Hasher>,
+    /// What has changed in this execution, by prefix, and who has changed it first.
+    changed: BTreeMap<Bytes, BTreeMap<Bytes, Slot>>,
     /// How much of the footprint of this execution has been looked at.
     pub seen: usize,
 }
@@ -51,10 +55,21 @@ impl Tracker {
         self.readers.swap_remove(key).unwrap_or_default()
     }
 
-    /// Who wants to know of a key by its prefix.
-    pub fn by_prefix(&self, key: &[u8]) -> impl Iterator<Item = Slot> {
-        let matching = self.prefixes.iter().filter(move |(prefix, _)| key.starts_with(prefix));
-        matching.flat_map(|(_, slots)| slots).copied()
+    /// A key has been changed by this client.
+    pub fn note(&mut self, key: &Bytes, changer: Slot) {
+        for prefix in self.prefixes.keys().filter(|prefix| key.starts_with(prefix)) {
+            self.changed.entry(prefix.clone()).or_default().entry(key.clone()).or_insert(changer);
+        }
+    }
+
+    /// What has been noted.
+    pub fn take_changed(&mut self) -> BTreeMap<Bytes, BTreeMap<Bytes, Slot>> {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// Who wants to know of all keys with this prefix.
+    pub fn by_prefix(&self, prefix: &[u8]) -> Vec<Slot> {
+        self.prefixes.get(prefix).into_iter().flatten().copied().collect()
     }
 
     /// Every key is gone: who has read any.

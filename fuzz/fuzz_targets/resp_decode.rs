@@ -42,8 +42,8 @@ fuzz_target!(|data: &[u8]| {
         _ => assert_eq!(in_pieces, whole, "left: in pieces, right: in one piece"),
     }
 
-    let (requests, _) = whole;
-    assert!(requests.iter().all(|argv| !argv.is_empty()), "a request without a name");
+    let (mut requests, _) = whole;
+    requests.retain(|argv| !argv.is_empty());
     let again: Vec<u8> = requests.iter().flat_map(|argv| encode(argv)).collect();
     assert_eq!(decode([again.as_slice()]), (requests, Ok(BytesMut::new())), "left: decoded again");
 });

@@ -184,6 +184,7 @@ pub fn call(engine: &mut Box<Engine>, slot: Slot, argv: &Argv<'_>) -> Reply {
         false => fault::perform_under_faults(engine, &mut client, argv),
     };
     engine.end();
+    engine.broadcast(&client);
     let reply = engine.post(&mut client, reply);
     engine.clients.put_back(client);
     engine.deliver();

@@ -9,7 +9,7 @@ use super::{Argv, Ctx, KeySpec, Outcome, Row, borrow, is_word, resolve, run};
 use crate::client::{Client, Runs, Slot, Transaction};
 use crate::engine::Engine;
 use crate::error::{self, Error};
-use crate::reply::Reply;
+use crate::reply::{Protocol, Reply};
 
 pub(super) const ROWS: &[Row] = &[
     Row::new("multi", 1, &[NoScript, Loading, Stale, Fast, AllowBusy], multi),
@@ -88,25 +88,43 @@ fn exec(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
         return Ok(Reply::NilArray);
     }
     let runs = std::mem::replace(&mut ctx.client.runs, Runs::InTransaction);
+    let moment = |client: &Client| (client.protocol, client.replies.are_wanted());
+    let first = moment(ctx.client);
+    let mut has_changed = false;
     let replies = transaction.queue.iter().map(|argv| {
         let argv = borrow(argv);
-        match resolve(&argv) {
+        let reply = match resolve(&argv) {
             Ok(row) => {
                 let reply = run(ctx.engine, ctx.client, row, &argv);
                 let mut own = ctx.engine.take_mail(ctx.client.slot);
                 if own.is_empty() {
-                    return reply;
+                    reply
+                } else {
+                    // Messages to itself stand where they arise, in the middle of the array, though nobody counts them.
+                    own.push(reply);
+                    Reply::Several(own)
                 }
-                // Messages to itself stand where they arise, in the middle of the array, though nobody counts them.
-                own.push(reply);
-                Reply::Several(own)
             }
             Err(error) => Reply::Error(error),
-        }
+        };
+        let now = moment(ctx.client);
+        has_changed |= now != first;
+        (now, reply)
     });
-    let replies = Reply::Array(replies.collect());
+    let replies: Vec<_> = replies.collect();
     ctx.client.runs = runs;
-    Ok(replies)
+    if !has_changed {
+        return Ok(Reply::Array(replies.into_iter().map(|(_, reply)| reply).collect()));
+    }
+    // Redis writes each reply at once, and the count before all of them.
+    let settle = |((protocol, is_wanted), reply): ((Protocol, bool), Reply)| {
+        let reply = if is_wanted { reply } else { reply.only_pushes() };
+        Reply::Settled(protocol, Box::new(reply))
+    };
+    let replies = replies.into_iter().map(settle).collect();
+    let (protocol, is_counted) = first;
+    let all = if is_counted { Reply::Array(replies) } else { Reply::Several(replies) };
+    Ok(Reply::Settled(protocol, Box::new(all)))
 }
 
 /// `DISCARD`

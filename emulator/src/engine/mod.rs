@@ -12,7 +12,7 @@ use bytes::Bytes;
 use tokio::sync::Notify;
 
 use crate::busy::{Busy, Kind};
-use crate::client::{Client, Clients, Closing, Replies, Slot};
+use crate::client::{Client, Clients, Closing, Slot};
 use crate::clock::{Clock, Timestamp};
 use crate::config::{Config, Id};
 use crate::error::Error;
@@ -227,8 +227,10 @@ impl Engine {
     /// Lets happen what is due, without any command.
     pub fn tick(self: &mut Box<Self>) {
         self.begin();
-        self.invalidate(&mut Client::nobody());
+        let nobody = Client::nobody();
+        self.invalidate(&nobody);
         self.end();
+        self.broadcast(&nobody);
         self.deliver();
     }
 
@@ -249,15 +251,14 @@ impl Engine {
             self.postscripts.clear();
             return Reply::NOTHING;
         }
-        let is_wanted = client.replies == Replies::On;
-        client.replies = client.replies.next();
-        if let Some(tracking) = &mut client.tracking
-            && client.transaction.is_none()
-            && !client.last_command.starts_with("client|")
-        {
-            tracking.is_caching = false;
+        let reply = client.wanted(reply);
+        let goes_on = client.is_blocked;
+        if !goes_on && client.last_command.starts_with("client|") {
+            // What CLIENT says holds for the next command.
+            client.replies = client.replies.next();
+        } else if !goes_on {
+            client.end_request();
         }
-        let reply = if is_wanted { reply } else { reply.only_pushes() };
         if self.mail.is_empty() && self.postscripts.is_empty() {
             return reply;
         }
@@ -280,8 +281,12 @@ impl Engine {
         }
         for (slot, message) in std::mem::take(&mut self.mail) {
             let Some(client) = self.clients.get(slot) else { continue };
-            let is_silent = client.replies == Replies::Off;
-            self.deliver_to(slot, if is_silent { message.only_pushes() } else { message });
+            let is_answer = !matches!(message, Reply::Push(_));
+            let message = client.wanted(message);
+            if is_answer {
+                client.end_request();
+            }
+            self.deliver_to(slot, message);
         }
     }
 
@@ -394,7 +399,7 @@ impl Engine {
         let Some(attempt) = self.waiting.get(slot).map(|blocked| blocked.attempt.clone()) else { return };
         let mut client = self.clients.take(slot);
         let outcome = attempt(self, &mut client, key);
-        self.invalidate(&mut client);
+        self.invalidate(&client);
         self.clients.put_back(client);
         self.mail.extend(self.postscripts.drain(..).map(|message| (slot, message)));
         self.tell_listeners();

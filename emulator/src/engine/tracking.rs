@@ -12,18 +12,19 @@ use crate::resp::Protocol;
 const CHANNEL: &str = "__redis__:invalidate";
 
 impl Engine {
-    /// Tells clients that a key which they have read, or that has one of their prefixes, was changed by the last command; `current`
-    /// is who called it. It hears of its own changes after the reply.
-    pub(crate) fn invalidate(&mut self, current: &mut Client) {
+    /// Tells clients that a key which they have read was changed by the last command, and notes it for [`Engine::broadcast`];
+    /// `current` is who called it. It hears of its own changes after the reply.
+    pub(crate) fn invalidate(&mut self, current: &Client) {
         if self.tracker.is_idle() {
             return;
         }
-        let mut keys = std::mem::take(&mut self.keyspace.events.expired);
+        let expired = std::mem::take(&mut self.keyspace.events.expired).into_iter();
+        let mut keys: Vec<(Bytes, Slot)> = expired.map(|key| (key, Client::nobody().slot)).collect();
         let is_flushed = std::mem::take(&mut self.keyspace.events.is_flushed);
         let seen = std::mem::replace(&mut self.tracker.seen, self.keyspace.footprint().len());
         for (resource, access, _) in self.keyspace.footprint().iter().skip(seen) {
             if let (Resource::Key { key, .. }, Access::Write) = (resource, access) {
-                keys.push(Bytes::copy_from_slice(key));
+                keys.push((Bytes::copy_from_slice(key), current.slot));
             }
         }
         if is_flushed {
@@ -31,19 +32,27 @@ impl Engine {
                 self.tell(current, slot, None);
             }
         }
-        for key in keys {
+        for (key, changer) in keys {
             for slot in self.tracker.take_readers(&key) {
-                self.tell(current, slot, Some(&key));
+                self.tell(current, slot, Some(&[(&key, changer)]));
             }
-            let by_prefix: Vec<Slot> = self.tracker.by_prefix(&key).collect();
-            for slot in by_prefix {
-                self.tell(current, slot, Some(&key));
+            self.tracker.note(&key, changer);
+        }
+    }
+
+    /// Tells clients that want to know of every key with some prefix what the execution has changed, prefix by prefix and each in
+    /// one message, behind all replies.
+    pub(crate) fn broadcast(&mut self, current: &Client) {
+        for (prefix, keys) in self.tracker.take_changed() {
+            let keys: Vec<_> = keys.iter().map(|(key, changer)| (key, *changer)).collect();
+            for slot in self.tracker.by_prefix(&prefix) {
+                self.tell(current, slot, Some(&keys));
             }
         }
     }
 
-    /// One message of a key, or of all keys, to a client or to whom it has redirected its messages.
-    fn tell(&mut self, current: &mut Client, slot: Slot, key: Option<&Bytes>) {
+    /// One message of these keys, each with who changed it, or of all keys, to a client or to whom it has redirected its messages.
+    fn tell(&mut self, current: &Client, slot: Slot, keys: Option<&[(&Bytes, Slot)]>) {
         let is_current = slot == current.slot;
         let tracking = match self.clients.get(slot) {
             _ if is_current => current.tracking.as_ref(),
@@ -51,10 +60,18 @@ impl Engine {
             None => None,
         };
         let Some(tracking) = tracking else { return };
-        if is_current && tracking.no_loop {
-            return;
-        }
-        let keys = key.map_or(Reply::NilArray, |key| Reply::Array(vec![Reply::Bulk(key.clone())]));
+        let is_unwanted = |changer| tracking.no_loop && changer == slot;
+        let keys = match keys {
+            None => Reply::NilArray,
+            Some(keys) => {
+                let wanted = keys.iter().filter(|(_, changer)| !is_unwanted(*changer));
+                let wanted: Vec<_> = wanted.map(|(key, _)| Reply::Bulk(Bytes::clone(key))).collect();
+                if wanted.is_empty() {
+                    return;
+                }
+                Reply::Array(wanted)
+            }
+        };
         let redirect = tracking.redirect;
         let target = match redirect {
             None => Some(slot),

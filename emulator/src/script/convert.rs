@@ -83,6 +83,7 @@ pub(super) fn to_lua(lua: &Lua, reply: &Reply, protocol: Protocol) -> mlua::Resu
         Reply::Array(items) | Reply::Set(items) | Reply::Push(items) | Reply::Several(items) => {
             list(&mut items.iter())
         }
+        Reply::Settled(_, reply) => convert(reply),
         Reply::Map(pairs) => list(&mut pairs.iter().flat_map(|(key, value)| [key, value])),
     }
 }

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::super::Flag::{Admin, Loading, NoScript, Stale};
 use super::super::{Argv, Ctx, Flag, Outcome, Row, blocking, integer, is_word};
 use super::{is_printable, tracking, valid_name};
-use crate::client::{Client, Closing, Replies, Slot};
+use crate::client::{Client, Closing, Slot};
 use crate::engine::PauseMode;
 use crate::error::{self, Error};
 use crate::reply::Reply;
@@ -247,15 +247,11 @@ fn reply(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let replies = &mut ctx.client.replies;
     match argv[2] {
         word if is_word(word, "on") => {
-            *replies = Replies::On;
+            (replies.is_off, replies.skips_this) = (false, false);
             return Ok(Reply::OK);
         }
-        word if is_word(word, "off") => *replies = Replies::Off,
-        word if is_word(word, "skip") => {
-            if *replies != Replies::Off {
-                *replies = Replies::SkipNext;
-            }
-        }
+        word if is_word(word, "off") => replies.is_off = true,
+        word if is_word(word, "skip") => replies.skips_next |= !replies.is_off,
         _ => return Err(error::SYNTAX),
     }
     Ok(Reply::NOTHING)

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::Flag::{AllowBusy, Fast, Loading, NoAuth, NoScript, Stale};
 use super::{Argv, Ctx, Outcome, Row, is_word};
-use crate::client::{Closing, Replies};
+use crate::client::Closing;
 use crate::error::{self, Error};
 use crate::reply::Reply;
 use crate::resp::Protocol;
@@ -61,34 +61,24 @@ fn hello(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
             _ => return Err(error::NO_PROTO),
         };
     }
-    let (mut name, mut credentials) = (None, None);
     let mut options = argv.get(2..).unwrap_or_default();
     while let Some((option, rest)) = options.split_first() {
         options = match rest {
             [user, password, rest @ ..] if is_word(option, "auth") => {
-                credentials = Some((user, password));
+                authenticate(ctx, user, password)?;
                 rest
             }
             [value, rest @ ..] if is_word(option, "setname") => {
-                name = Some(valid_name(value)?);
+                ctx.client.name = valid_name(value)?;
                 rest
             }
-            _ => {
-                let option = String::from_utf8_lossy(option);
-                return Err(Error::new(format!("ERR Syntax error in HELLO option '{option}'")));
-            }
+            _ => return Err(error::hello_option(option)),
         };
-    }
-    if let Some((user, password)) = credentials {
-        authenticate(ctx, user, password)?;
     }
     if !ctx.client.is_authenticated {
         return Err(error::NO_AUTH_HELLO);
     }
     ctx.client.protocol = protocol;
-    if let Some(name) = name {
-        ctx.client.name = name;
-    }
     let field = |name: &str, value: Reply| (Reply::bulk(name), value);
     Ok(Reply::Map(vec![
         field("server", Reply::bulk("redis")),
@@ -137,9 +127,7 @@ fn reset(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
     client.db = 0;
     client.protocol = Protocol::Resp2;
     client.name = Bytes::new();
-    if client.replies == Replies::Off {
-        client.replies = Replies::On;
-    }
+    client.replies.is_off = false;
     client.is_no_evict = false;
     client.is_authenticated = ctx.engine.password.is_empty();
     Ok(Reply::status("RESET"))

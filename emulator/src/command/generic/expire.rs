@@ -65,10 +65,7 @@ impl Condition {
                 () if is_word(option, "xx") => &mut condition.xx,
                 () if is_word(option, "gt") => &mut condition.gt,
                 () if is_word(option, "lt") => &mut condition.lt,
-                () => {
-                    let option = String::from_utf8_lossy(option);
-                    return Err(Error::new(format!("ERR Unsupported option {option}")));
-                }
+                () => return Err(error::expire_option(option)),
             };
             *flag = true;
         }

@@ -13,7 +13,7 @@ pub(super) fn parse_bound(text: &[u8]) -> Option<f64> {
     if text.is_empty() {
         return Some(0.0);
     }
-    let (value, _) = number(text.trim_ascii_start())?;
+    let (value, _) = number(crate::trim_start(text))?;
     (!value.is_nan()).then_some(value)
 }
 
@@ -23,7 +23,7 @@ pub(in super::super) fn parse_weight(text: &[u8]) -> Option<f64> {
     if text.is_empty() {
         return Some(0.0);
     }
-    parse(text.trim_ascii_start())
+    parse(crate::trim_start(text))
 }
 
 /// The number that the whole text is, and whether it was in range: a number that was not has become infinite or 0.

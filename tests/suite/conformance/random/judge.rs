@@ -14,8 +14,6 @@ pub enum Promise {
     Near,
     /// Chance decides what, but not how much.
     Shape,
-    /// Nothing.
-    Anything,
 }
 
 /// What a command promises unless it is quoted here.
@@ -39,8 +37,6 @@ const PROMISES: &[(&str, Promise)] = &[
     ("pttl", Promise::Near),
     ("expiretime", Promise::Near),
     ("pexpiretime", Promise::Near),
-    // In a transaction: Redis writes each reply in the protocol of its moment.
-    ("hello", Promise::Anything),
     ("randomkey", Promise::Shape),
     ("srandmember", Promise::Shape),
     ("hrandfield", Promise::Shape),
@@ -78,7 +74,6 @@ impl Promise {
         let (Some((real, _)), Some((emulated, _))) = (parse(real), parse(emulated)) else { return false };
         match self {
             Promise::Exact => false,
-            Promise::Anything => true,
             Promise::Unordered => sorted(real) == sorted(emulated),
             Promise::Near => near(&real, &emulated, tolerance_ms),
             Promise::Shape => alike(&real, &emulated),
