@@ -6,7 +6,7 @@
 //! nothing kept on disk. With neither, tests say so in one line and pass, but in CI (`CI` is set) they fail.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -97,6 +97,11 @@ impl OwnServer {
     /// A connection, as plain bytes.
     pub fn connect(&self) -> TcpStream {
         self.0.connect()
+    }
+
+    /// Where it listens.
+    pub fn addr(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.0.port).into()
     }
 
     /// Starts another server in place of one that has crashed.

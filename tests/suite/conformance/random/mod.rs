@@ -5,10 +5,12 @@
 //! state. So a plain `vec` of commands does all that `proptest-state-machine` would, without transitions that no precondition
 //! rejects and without a model that would be a third opinion; and it shrinks best, because any command can be left out.
 //!
+//! [`bytes`] asks both below the level of commands: bytes in, bytes out.
+//!
 //! `cargo test` plays the same sequences each time. `LOCKSTEP_SEQUENCES` says how many, `LOCKSTEP_SEED` where they begin:
 //!
 //! ```sh
-//! LOCKSTEP_SEQUENCES=1000000 LOCKSTEP_SEED=1000 cargo test --release -p harness --test suite random_commands
+//! LOCKSTEP_SEQUENCES=1000000 LOCKSTEP_SEED=1000 cargo test --release -p harness --test suite conformance::random
 //! ```
 //!
 //! One difference hides others: `LOCKSTEP_WITHOUT=zunion,cjson` leaves out whatever form has one of these words.
@@ -21,6 +23,7 @@ mod script;
 mod command;
 mod judge;
 mod play;
+mod bytes;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -35,11 +38,13 @@ use command::Step;
 use play::{Difference, Pace, Pair};
 
 use super::wire::parse;
-use crate::redis_server;
+use crate::redis_server::{self, OwnServer};
 
 /// Sequences played by `cargo test`.
 const SEQUENCES: u64 = 20_000;
-/// Sequences of one seed.
+/// Streams of bytes.
+const STREAMS: u64 = 8_000;
+/// Sequences of one seed, or streams.
 const SEQUENCES_PER_SEED: u64 = 250;
 /// One sequence with waits for so many without, but not more than so many.
 const SEQUENCES_PER_TIMED: u64 = 400;
@@ -65,16 +70,35 @@ fn time_passes_alike() {
     check(command::timed_sequences, seed..seed + seeds, 1);
 }
 
+#[test]
+fn random_bytes_have_the_same_replies() {
+    let (seed, streams) = (variable("LOCKSTEP_SEED", 0), variable("LOCKSTEP_SEQUENCES", STREAMS));
+    in_lanes(seed..seed + streams.div_ceil(SEQUENCES_PER_SEED), |server| {
+        let mut peers = bytes::Peers::new(server);
+        move |seed| peers.play(seed, SEQUENCES_PER_SEED)
+    });
+}
+
 /// Plays the sequences of these seeds, and fails with a report if there is a difference.
 fn check(sequences: fn() -> BoxedStrategy<Vec<Step>>, seeds: Range<u64>, per_seed: u64) {
+    in_lanes(seeds, |server| {
+        let (pair, sequences) = (RefCell::new(Pair::new(server)), sequences());
+        move |seed| play(&pair, &sequences, seed, per_seed)
+    });
+}
+
+/// Has each lane, once it has begun with a server of its own, play one seed after the other, and fails if any of them reports
+/// something: what it is about, and all of it.
+fn in_lanes<F: FnMut(u64) -> Option<(String, String)>>(
+    seeds: Range<u64>,
+    begin: impl Fn(OwnServer) -> F + Sync,
+) {
     let servers = redis_server::start_own(LANES);
     let next = AtomicU64::new(seeds.start);
     let lane = |server| {
-        let pair = RefCell::new(Pair::new(server));
-        let sequences = sequences();
         std::iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)))
             .take_while(|&seed| seed < seeds.end)
-            .filter_map(|seed| play(&pair, &sequences, seed, per_seed))
+            .filter_map(begin(server))
             .take(REPORTS_PER_LANE_MAX)
             .collect::<Vec<_>>()
     };
@@ -97,32 +121,38 @@ fn play(
     seed: u64,
     per_seed: u64,
 ) -> Option<(String, String)> {
-    let mut runner = TestRunner::new(ProptestConfig {
-        cases: per_seed as u32,
+    let result = runner(seed, per_seed).run(sequences, |steps| {
+        let result = pair.borrow_mut().play(&steps, Pace::InRows);
+        result.map_err(|difference| TestCaseError::fail(report(&steps, &difference)))
+    });
+    let (reason, steps) = failure(result)?;
+    let about = match steps.last() {
+        Some(Step::Call(_, argv)) => argv[0].to_string(),
+        Some(Step::Advance(_)) | None => "time".into(),
+    };
+    let alone = pair.borrow_mut().play(&steps, Pace::OneByOne);
+    let text =
+        alone.map_or_else(|difference| report(&steps, &difference), |()| format!("(in one piece)\n{reason}"));
+    Some((about, format!("LOCKSTEP_SEED={seed} LOCKSTEP_SEQUENCES=1\n{text}\n")))
+}
+
+/// Makes the same cases of a seed each time.
+fn runner(seed: u64, cases: u64) -> TestRunner {
+    TestRunner::new(ProptestConfig {
+        cases: cases as u32,
         max_shrink_iters: SHRINKS_MAX,
         rng_seed: RngSeed::Fixed(seed),
         failure_persistence: None,
         ..ProptestConfig::default()
-    });
-    let result = runner.run(sequences, |steps| {
-        let result = pair.borrow_mut().play(&steps, Pace::InRows);
-        result.map_err(|difference| TestCaseError::fail(report(&steps, &difference)))
-    });
+    })
+}
+
+/// Why it failed and with what, if it did.
+fn failure<T: std::fmt::Debug>(result: Result<(), TestError<T>>) -> Option<(String, T)> {
     match result {
         Ok(()) => None,
-        Err(TestError::Fail(reason, steps)) => {
-            let about = match steps.last() {
-                Some(Step::Call(_, argv)) => argv[0].to_string(),
-                Some(Step::Advance(_)) | None => "time".into(),
-            };
-            let alone = pair.borrow_mut().play(&steps, Pace::OneByOne);
-            let text = alone.map_or_else(
-                |difference| report(&steps, &difference),
-                |()| format!("(in one piece)\n{reason}"),
-            );
-            Some((about, format!("LOCKSTEP_SEED={seed} LOCKSTEP_SEQUENCES=1\n{text}\n")))
-        }
-        Err(TestError::Abort(reason)) => panic!("sequences cannot be made: {reason}"),
+        Err(TestError::Fail(reason, case)) => Some((reason.to_string(), case)),
+        Err(TestError::Abort(reason)) => panic!("cases cannot be made: {reason}"),
     }
 }
 
