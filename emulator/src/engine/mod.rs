@@ -252,12 +252,12 @@ impl Engine {
             return Reply::NOTHING;
         }
         let reply = client.wanted(reply);
-        let goes_on = client.is_blocked;
-        if !goes_on && client.last_command.starts_with("client|") {
-            // What CLIENT says holds for the next command.
-            client.replies = client.replies.next();
-        } else if !goes_on {
-            client.end_request();
+        match () {
+            // The request goes on.
+            () if client.is_blocked => {}
+            // What `CLIENT CACHING` says holds for the next command.
+            () if client.last_command.starts_with("client|") => client.replies = client.replies.next(),
+            () => client.end_request(),
         }
         if self.mail.is_empty() && self.postscripts.is_empty() {
             return reply;

@@ -40,7 +40,7 @@ const COMMANDS: &[&str] = &[
     "SET k v",
     "GET k",
     "GET nope",
-    "DEL k",
+    "UNLINK k",
     "INCR k",
     "LPUSH l a b",
     "BLPOP l 0",

@@ -250,6 +250,8 @@ const GENERIC: Forms = Forms {
         randomkey
         rename K K
         renamenx K K
+        scan (abc|1.5|18446744073709551616|-18446744073709551616) [match P]
+        (hscan|sscan|zscan) K (abc|18446744073709551616) [count N]
         scan 0 [match P] [count 1000] [type (string|hash|list|set|zset|stream|x)]
         sort K [alpha] [limit X X] [asc|desc]
         sort K [get (#|*|b*|h->*)] [limit X X] [desc] alpha [store K]
