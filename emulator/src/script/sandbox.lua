@@ -99,11 +99,14 @@ globals.load = native.relay(function(reader, ...)
   return load(type(reader) == 'function' and text_only or reader, ...)
 end)
 
--- Redis's own pcall: of a failed command the caller sees the text alone.
+-- Redis's own pcall: of a failed command the caller sees the text alone; of a table without one, the table and what stands in its place.
 local function caught(ok, ...)
   if ok then return true, ... end
   local err = native.unwrap((...))
-  return false, type(err) == 'table' and err.err or err
+  if type(err) ~= 'table' then return false, err end
+  local text = err.err
+  if type(text) == 'string' or type(text) == 'number' then return false, text end
+  return false, err, text
 end
 function globals.pcall(...)
   if select('#', ...) == 0 then return false, 'attempt to call a boolean value' end
