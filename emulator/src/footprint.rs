@@ -91,6 +91,16 @@ impl Footprint {
         })
     }
 
+    /// Whether anything was computed from the time, or looked at or set when a key expires.
+    pub fn depends_on_time(&self) -> bool {
+        self.entries.iter().any(|entry| match entry.what {
+            What::Clock => true,
+            // Any key of it may have had a deadline.
+            What::Database(_) => entry.access == Access::Write,
+            _ => entry.deadline.is_some(),
+        })
+    }
+
     fn changes_settings(&self) -> bool {
         self.entries.iter().any(|entry| matches!(entry.what, What::Settings) && entry.access == Access::Write)
     }

@@ -137,7 +137,7 @@ impl Execution<'_> {
             self.enabled_steps(&mut enabled);
             if enabled.is_empty() {
                 // Everybody who still runs waits for a timer: time passes, and that is no choice.
-                if self.active().is_empty() || !self.advance(TIMER_MAX).await {
+                if self.active().is_empty() || !self.pass_until_a_timer().await {
                     break;
                 }
                 continue;
@@ -178,79 +178,60 @@ impl Execution<'_> {
         state.history.events = history.events;
         state.actors.pop();
         state.lanes.clear();
+        state.is_over = false;
     }
 
-    /// What can happen now, the likeliest first: whoever ran last goes on, then the others, then the faults.
+    /// What can happen now, the likeliest first: whoever ran last goes on, then the others, then the faults, and time last.
     fn enabled_steps(&self, enabled: &mut Vec<Step>) {
         enabled.clear();
         let state = self.world.state();
         let faults = &self.scenario.faults;
         let last_step = state.last_step();
-        let can_stall = self.stalls < faults.stalls;
-        let unstarted = || state.actors.iter().filter(|state| !state.is_started).map(|state| state.actor);
-        if let Some(Step::Start(last)) = last_step {
-            // What a client does before its first command is to read its clock: only a step of time can make a difference to
-            // that, so the clients that stall here do so in a row, right before it.
-            enabled.extend(unstarted().filter(|&actor| actor > last).map(Step::Start));
-            drop(state);
-            self.push_time_steps(enabled, last_step);
-            return;
-        }
-        let last_actor = match last_step {
-            Some(Step::Run(actor, _)) => Some(actor),
-            _ => None,
-        };
-        for lane in &state.lanes {
-            if matches!(lane.turn, Turn::Waiting(_)) {
-                let step = Step::Run(lane.actor, lane.nth);
-                if Some(lane.actor) == last_actor { enabled.insert(0, step) } else { enabled.push(step) }
-            }
-        }
-        let all_sleep = enabled.is_empty() && state.actors.iter().any(|other| state.can_act(other.actor));
-        enabled.extend(unstarted().map(|actor| Step::Run(actor, 0)));
-        if enabled.is_empty() {
-            return;
-        }
-        if all_sleep {
-            enabled.push(Step::Wait);
-        }
-        // A crash touches nothing that another client could see, so a later one differs from this only in that the client was
-        // inside for longer; and executions without the crash cover that.
-        if let Some(actor) = last_actor {
-            let crashed = state.actors.iter().filter(|state| state.is_crashed).count();
-            if state.can_act(actor) && crashed < faults.crashes as usize {
-                enabled.push(Step::Crash(actor));
-            }
-        }
-        // A clock is wrong from the start or not at all, and a client that has not read it yet sees no difference.
+        // A clock is wrong from the start or not at all.
         if last_step.is_none() && !faults.skew.is_zero() {
             let skew_ms = faults.skew.as_millis() as i64;
-            let skews = |actor| [Step::Skew(actor, skew_ms), Step::Skew(actor, -skew_ms)];
-            enabled.extend(unstarted().flat_map(skews));
+            let skews = |state: &ActorState| [skew_ms, -skew_ms].map(|by_ms| Step::Skew(state.actor, by_ms));
+            enabled.extend(state.actors.iter().flat_map(skews));
         }
-        // A stall that a timer has cut goes on, and so does one that is to last beyond the next instant.
-        let is_stalling = matches!(last_step, Some(Step::Advance(_)));
-        if can_stall {
+        let goes_first = enabled.len();
+        let last_actor = match last_step {
+            Some(Step::Run(actor, _) | Step::Start(actor)) => Some(actor),
+            _ => None,
+        };
+        let waiting = state.lanes.iter().filter(|lane| matches!(lane.turn, Turn::Waiting(_)));
+        for step in waiting.map(|lane| Step::Run(lane.actor, lane.nth)) {
+            let place =
+                if step.actor().is_some() && step.actor() == last_actor { goes_first } else { enabled.len() };
+            enabled.insert(place, step);
+        }
+        let all_sleep =
+            enabled.len() == goes_first && state.actors.iter().any(|other| state.can_act(other.actor));
+        let unstarted = || state.actors.iter().filter(|state| !state.is_started).map(|state| state.actor);
+        enabled.extend(unstarted().map(|actor| Step::Run(actor, 0)));
+        // What a client does before its first command is to read its clock: that makes a difference only where time may move.
+        if faults.stalls > 0 {
             enabled.extend(unstarted().map(Step::Start));
         }
-        if can_stall || is_stalling {
-            drop(state);
-            self.push_time_steps(enabled, last_step);
+        if all_sleep && enabled.len() > goes_first {
+            enabled.push(Step::Wait);
         }
-    }
-
-    /// To the next instant that matters, and just past it.
-    fn push_time_steps(&self, enabled: &mut Vec<Step>, last_step: Option<Step>) {
-        let now = self.world.now();
-        let is_stalling = matches!(last_step, Some(Step::Advance(_)));
-        match self.world.next_instants()[..] {
-            // Two steps, to the instant and past it, are the one step past it.
-            [_] if is_stalling => {}
-            // Nothing runs out, but a clock that was read a moment ago is older than one that is read now.
-            [] if last_step.is_some() && !is_stalling => {
+        let crashed = state.actors.iter().filter(|state| state.is_crashed).count();
+        if crashed < faults.crashes as usize {
+            let alive = state.actors.iter().filter(|other| state.can_act(other.actor));
+            enabled.extend(alive.map(|state| Step::Crash(state.actor)));
+        }
+        // A stall that a timer has cut goes on.
+        let is_cut = matches!(last_step, Some(Step::Advance(_)))
+            && state.history.touched.last().is_some_and(|touch| touch.fires_timer);
+        if self.stalls < faults.stalls || is_cut {
+            drop(state);
+            let now = self.world.now();
+            let instants = self.world.instants();
+            if instants.is_empty() {
+                // Nothing runs out, but a clock that was read a moment ago is older than one that is read now.
                 enabled.push(Step::Advance(Duration::from_millis(1)));
             }
-            ref instants => enabled.extend(instants.iter().map(|&at| Step::Advance(at - now))),
+            enabled.extend(instants.into_iter().map(|at| Step::Advance(at - now)));
         }
     }
 
@@ -258,7 +239,7 @@ impl Execution<'_> {
         let last_step = {
             let mut state = self.world.state();
             let last_step = state.last_step();
-            state.history.steps.push(step);
+            state.begin(step);
             last_step
         };
         match step {
@@ -288,10 +269,33 @@ impl Execution<'_> {
                 let mut state = self.world.state();
                 let idx = state.idx(actor);
                 state.actors[idx].skew_ms = by_ms;
+                state.moves(actor);
                 drop(state);
                 self.world.record(What::Skewed { actor, by_ms });
             }
         }
+        let mut state = self.world.state();
+        if let Some(actor) = step.actor() {
+            state.moves(actor);
+        }
+        // Whoever waits for something that is no reply waits for time, for all that anybody can tell.
+        let waits_elsewhere = |actor: &ActorState| {
+            state.can_act(actor.actor)
+                && !state
+                    .lanes
+                    .iter()
+                    .any(|lane| lane.actor == actor.actor && matches!(lane.turn, Turn::Waiting(_)))
+        };
+        if state.actors.iter().any(waits_elsewhere) {
+            state.touch(|touch| touch.is_timed = true);
+        }
+    }
+
+    /// Moves time on, since nothing else can happen; says whether anything came of it.
+    async fn pass_until_a_timer(&mut self) -> bool {
+        self.take(Step::Wait).await;
+        let state = self.world.state();
+        state.history.touched.last().is_some_and(|touch| touch.fires_timer)
     }
 
     /// Starts an actor, and waits until its requests are at the gate.
@@ -310,11 +314,16 @@ impl Execution<'_> {
     ) -> AbortHandle {
         let client = Client::new(self.world.clone(), actor);
         let finish = Finish { world: self.world.clone(), actor };
-        let act = act.clone();
+        let (act, world) = (act.clone(), self.world.clone());
         tokio::spawn(async move {
             // Dropped last, and also when the actor panics.
             let finish = finish;
-            match act(client).await {
+            let mut running = act(client);
+            let running = std::future::poll_fn(|cx| {
+                world.state().moves(actor);
+                running.as_mut().poll(cx)
+            });
+            match running.await {
                 Ok(result) => done(result),
                 Err(error) => finish.world.record(What::Failed { actor, error: error.to_string() }),
             }
@@ -350,8 +359,17 @@ impl Execution<'_> {
         if is_over {
             self.world.idle.wait().await;
         }
+        let has_fired = self.world.idle.activity() != activity;
+        if let Server::Emulator(emulator) = &self.world.server {
+            emulator.tick();
+        }
+        self.world.note_footprint();
+        self.world.state().touch(|touch| {
+            touch.moves_time = true;
+            touch.fires_timer |= has_fired;
+        });
         self.world.advanced(self.world.now() - before);
-        self.world.idle.activity() != activity
+        has_fired
     }
 
     /// The actors that can still do something.
@@ -408,6 +426,7 @@ impl Execution<'_> {
     /// Runs an actor from start to end while nobody else moves; `None` if it failed or never ended.
     async fn run_alone<R: Send + 'static>(&self, number: usize, act: &Act<R>) -> Option<R> {
         let actor = Actor(number);
+        self.world.state().is_over = true;
         let mut state = ActorState::new(actor);
         (state.is_started, state.is_alone) = (true, true);
         self.world.state().actors.push(state);

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::schedule::{Actor, Step};
+use crate::touch::Touch;
 
 /// The events of one execution.
 #[derive(Clone, Debug, Default)]
@@ -11,6 +12,8 @@ pub struct History {
     pub events: Vec<Event>,
     /// The steps that were taken.
     pub steps: Vec<Step>,
+    /// What each of them touched.
+    pub touched: Vec<Touch>,
     /// What happened at least once.
     pub seen: Seen,
 }

@@ -2,28 +2,33 @@
 
 mod fault;
 mod schedule;
+mod touch;
 pub mod history;
+pub mod trace;
 pub mod oracle;
 mod idle;
 mod world;
 mod link;
 mod scenario;
 mod execution;
-pub mod explorer;
+mod replay;
 mod shrink;
 mod timeline;
 mod report;
+pub mod explorer;
 pub mod strategy;
 pub mod verdict;
 
 pub use execution::{Choice, Policy, Runner, STEPS_MAX};
-pub use explorer::{Exploration, Finding, explore_all, explore_random, replay};
+pub use explorer::{Exploration, exhaustive, explore_all, explore_random, run, sample};
 pub use fault::Faults;
 pub use link::{Client, Hold, Link};
-pub use report::{Problem, Report, draw, exhaustive, run, sample};
+pub use replay::{Replay, replay};
+pub use report::{Problem, Report, draw};
 pub use scenario::{ActorError, Scenario};
 pub use schedule::{ACTORS_MAX, Actor, ParseError, Schedule, Step};
-pub use shrink::shrink;
+pub use shrink::{Finding, shrink};
+pub use touch::Touch;
 pub use world::{Recording, Server};
 
 /// The examples of the README are tests.

@@ -68,6 +68,7 @@ impl Client {
 
     /// True time since the start of the execution.
     pub fn now(&self) -> Duration {
+        self.world.state().touch(|touch| touch.is_timed = true);
         self.world.now()
     }
 
@@ -80,7 +81,8 @@ impl Client {
 impl Source for Client {
     fn now(&self) -> Duration {
         let skew_ms = {
-            let state = self.world.state();
+            let mut state = self.world.state();
+            state.touch(|touch| touch.is_timed = true);
             state.actors[state.idx(self.actor)].skew_ms
         };
         let true_ms = (Timestamp::EPOCH + self.world.now()).millis();
@@ -197,6 +199,7 @@ impl Link {
             }
             if matches!(turn, Turn::Idle) {
                 actor.sent_at = sent_at;
+                actor.sent_in = state.history.steps.len().saturating_sub(1);
                 self.world.idle.stir();
                 if actor.is_alone {
                     return Poll::Ready(());
@@ -212,7 +215,7 @@ impl Link {
     async fn step(&mut self, cmd: &Cmd) -> RedisResult<Value> {
         self.turn().await;
         self.world.before_command(self.actor);
-        let result = self.session.request(cmd).await;
+        let result = noted(&self.world, self.session.request(cmd)).await;
         self.done(|| show_command(cmd), &result);
         result
     }
@@ -226,7 +229,7 @@ impl Link {
     ) -> RedisResult<Vec<Value>> {
         self.turn().await;
         self.world.before_command(self.actor);
-        let result = self.session.request_all(pipeline, offset, count).await;
+        let result = noted(&self.world, self.session.request_all(pipeline, offset, count)).await;
         let text = || {
             let commands: Vec<_> = pipeline.cmd_iter().map(show_command).collect();
             format!("MULTI; {}; EXEC", commands.join("; "))
@@ -262,6 +265,19 @@ impl Link {
         };
         keys.into_iter().map(show).collect()
     }
+}
+
+/// A request whose first poll sends it: notes what the server touched then, even if the reply comes later.
+async fn noted<T>(world: &World, request: impl Future<Output = T>) -> T {
+    let (mut request, mut is_sent) = (pin!(request), false);
+    poll_fn(|cx| {
+        let poll = request.as_mut().poll(cx);
+        if !std::mem::replace(&mut is_sent, true) {
+            world.note_footprint();
+        }
+        poll
+    })
+    .await
 }
 
 impl Drop for Link {

@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use crate::execution::{Policy, Runner};
-use crate::explorer::{Exploration, Finding, expect_success, explore_all, explore_random, replay};
+use crate::execution::Runner;
 use crate::history::History;
 use crate::oracle::Violation;
+use crate::replay::replay;
 use crate::scenario::Scenario;
-use crate::schedule::Schedule;
-use crate::shrink::shrink;
+use crate::schedule::{Actor, Schedule};
+use crate::shrink::Finding;
 use crate::timeline;
 use crate::world::Recording;
 
@@ -39,6 +39,26 @@ pub enum Problem {
         /// The schedule as text that can be replayed, with the command of each step.
         text: String,
     },
+    /// The code of an actor ended with an error or a panic, or waits for something that never comes.
+    Failed {
+        /// Who.
+        actor: Actor,
+        /// How it ended.
+        what: String,
+        /// A schedule that shows it.
+        schedule: Schedule,
+        /// The execution of that schedule, drawn.
+        timeline: String,
+        /// The schedule as text that can be replayed, with the command of each step.
+        text: String,
+    },
+    /// The same schedule went another way when it ran again: something besides it decides what the code does.
+    Undecided {
+        /// The first difference.
+        what: String,
+        /// The schedule.
+        schedule: Schedule,
+    },
     /// Nothing was violated, but what must have happened never did: the pass means nothing.
     Vacuous(String),
 }
@@ -59,101 +79,39 @@ impl fmt::Display for Report {
             Problem::Vacuous(what) => {
                 write!(f, "{scenario}: vacuous: in {schedules} schedules {what}, so the pass means nothing")
             }
+            Problem::Undecided { what, schedule } => write!(
+                f,
+                "{scenario}: the same schedule went another way when it ran again: {what}\n\
+                 Something besides the schedule decides what this code does: its own random numbers, the machine's clock, the order of a \
+                 HashMap, `select!` without `biased`.\n\nschedule:\n{schedule}"
+            ),
+            Problem::Failed { actor, what, timeline, text, .. } => {
+                writeln!(f, "{scenario}: actor {actor} {what} (found in {schedules} schedules)\n")?;
+                write!(f, "{timeline}\nschedule:\n{text}")
+            }
             Problem::Violated { property, timeline, text, .. } => {
                 writeln!(f, "{scenario}: {property} is violated (found in {schedules} schedules)\n")?;
-                writeln!(f, "{timeline}")?;
-                write!(f, "schedule:\n{text}")
+                write!(f, "{timeline}\nschedule:\n{text}")
             }
         }
     }
 }
 
-/// Said when a schedule does not do again what it did.
-pub(crate) const NOT_AGAIN: &str =
-    "the same schedule went another way: something besides it decides what this code does";
-
-/// Runs every schedule of the scenario within its budgets.
-///
-/// # Errors
-/// The shortest violation of the first oracle that is violated; or that nothing happened that had to.
-///
-/// # Panics
-/// An actor's code fails.
-pub fn exhaustive(scenario: &Scenario) -> Result<Exploration, Box<Report>> {
-    let mut runner = Runner::new();
-    let exploration = explore_all(&mut runner, scenario);
-    judge(&mut runner, scenario, exploration)
-}
-
-/// Runs this many schedules, drawn by chance from a seed; what it finds is shrunk.
-///
-/// # Errors
-/// The violation of the first oracle that is violated; or that nothing happened that had to.
-///
-/// # Panics
-/// An actor's code fails.
-pub fn sample(scenario: &Scenario, schedules: u64, seed: u64) -> Result<Exploration, Box<Report>> {
-    let mut runner = Runner::new();
-    let exploration = explore_random(&mut runner, scenario, schedules, seed);
-    judge(&mut runner, scenario, exploration)
-}
-
-/// Runs one execution and judges it as it is: for whoever brings schedules of their own, `proptest` for one.
-///
-/// # Errors
-/// The first oracle that is violated.
-///
-/// # Panics
-/// An actor's code fails.
-pub fn run(
-    runner: &mut Runner,
-    scenario: &Scenario,
-    policy: &mut dyn Policy,
-) -> Result<History, Box<Report>> {
-    let history = runner.run(scenario, policy, Recording::Full);
-    expect_success(scenario, &history);
-    let violated = scenario.oracles.iter().find_map(|oracle| Some((oracle, oracle.check(&history)?)));
-    match violated {
-        Some((oracle, violation)) => {
-            let problem = violated_by(oracle.name(), violation, &history, scenario.actors.len());
-            Err(Box::new(Report { scenario: scenario.name.clone(), problem, schedules: 1 }))
+impl Problem {
+    /// A violation, with the execution that shows it.
+    pub(crate) fn violated(
+        property: &'static str,
+        violation: Violation,
+        history: &History,
+        actors: usize,
+    ) -> Problem {
+        Problem::Violated {
+            property,
+            timeline: timeline::render(history, actors, Some(&violation)),
+            text: timeline::annotate(history, violation.step),
+            schedule: Schedule { steps: history.steps[..violation.step].to_vec() },
+            what: violation.what,
         }
-        None => Ok(history),
-    }
-}
-
-fn violated_by(property: &'static str, violation: Violation, history: &History, actors: usize) -> Problem {
-    Problem::Violated {
-        property,
-        timeline: timeline::render(history, actors, Some(&violation)),
-        text: timeline::annotate(history, violation.step),
-        schedule: Schedule { steps: history.steps[..violation.step].to_vec() },
-        what: violation.what,
-    }
-}
-
-fn judge(
-    runner: &mut Runner,
-    scenario: &Scenario,
-    exploration: Exploration,
-) -> Result<Exploration, Box<Report>> {
-    let schedules = exploration.schedules;
-    let report = |problem| Box::new(Report { scenario: scenario.name.clone(), problem, schedules });
-    let violated = scenario.oracles.iter().find_map(|oracle| exploration.finding(oracle.name()));
-    if let Some(finding) = violated {
-        let finding =
-            shrink(runner, &scenario.with_actors(finding.actors), &finding.schedule, &finding.oracle)
-                .expect(NOT_AGAIN);
-        let history =
-            replay(runner, &scenario.with_actors(finding.actors), &finding.schedule, Recording::Full);
-        return Err(report(violated_by(finding.oracle.name(), finding.violation, &history, finding.actors)));
-    }
-    let unjudged =
-        scenario.oracles.iter().map(|oracle| oracle.name()).find(|name| !exploration.judged.contains(name));
-    let missing = exploration.seen.missing(scenario.must_see).map(str::to_owned);
-    match missing.or(unjudged.map(|name| format!("{name} had nothing to judge"))) {
-        Some(missing) => Err(report(Problem::Vacuous(missing))),
-        None => Ok(exploration),
     }
 }
 

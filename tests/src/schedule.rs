@@ -14,7 +14,7 @@ pub struct Actor(pub usize);
 pub const ACTORS_MAX: usize = 26;
 
 /// One step of an execution.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Step {
     /// The actor starts, if it has not; then its next command runs, and the reply is delivered. `A`, or `A.2` for its second
     /// connection.
@@ -29,6 +29,16 @@ pub enum Step {
     Crash(Actor),
     /// The actor's clock is wrong by these milliseconds. `skew A -10000ms`
     Skew(Actor, i64),
+}
+
+impl Step {
+    /// Whose step it is; `None` if it is nobody's.
+    pub fn actor(self) -> Option<Actor> {
+        match self {
+            Step::Run(actor, _) | Step::Start(actor) | Step::Crash(actor) => Some(actor),
+            Step::Advance(_) | Step::Wait | Step::Skew(..) => None,
+        }
+    }
 }
 
 /// The steps of one execution, in order.

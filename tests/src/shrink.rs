@@ -3,11 +3,24 @@
 use std::sync::Arc;
 
 use crate::execution::Runner;
-use crate::explorer::{Finding, replay};
 use crate::oracle::{Oracle, Violation};
+use crate::replay::replay;
 use crate::scenario::Scenario;
 use crate::schedule::Schedule;
 use crate::world::Recording;
+
+/// A schedule that violates an oracle.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// The oracle.
+    pub oracle: Arc<dyn Oracle>,
+    /// How many of the scenario's actors there were.
+    pub actors: usize,
+    /// The steps up to the violation.
+    pub schedule: Schedule,
+    /// What the oracle saw.
+    pub violation: Violation,
+}
 
 /// The same violation in as few steps as can be reached by leaving out steps, one or several in a row at a time. What the
 /// schedule becomes is cut at the violation, and steps that became impossible are gone from it.

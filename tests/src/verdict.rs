@@ -5,15 +5,16 @@ use std::time::Duration;
 use locks::{Algorithm, AnyConnection, FaultClass, Kind, Property, Terms};
 
 use crate::execution::Runner;
-use crate::explorer::{Exploration, Finding, explore_all, explore_random, replay};
+use crate::explorer::{Exploration, explore_all, explore_random};
 use crate::fault::Faults;
 use crate::history::Seen;
 use crate::link::Client;
 use crate::oracle::{ExclusiveBelief, ExclusiveFact, NoLeak, OverIssue, OwnerSafe, Recovers};
-use crate::report::NOT_AGAIN;
+use crate::replay::replay;
+use crate::report::Report;
 use crate::scenario::Scenario;
 use crate::schedule::{Actor, Schedule, Step};
-use crate::shrink::shrink;
+use crate::shrink::Finding;
 use crate::world::Recording;
 
 /// How long a grant lasts in every scenario.
@@ -22,8 +23,8 @@ pub const LEASE: Duration = Duration::from_secs(10);
 const SECTION: &str = "cs";
 /// Most clients in a scenario: a race of three shows what a race of two cannot, and so far no race of four showed more.
 const CLIENTS_MAX: usize = 3;
-/// Most schedules, by a rough count beforehand, that brute force is given.
-const SCHEDULES_MAX: u64 = 500_000;
+/// Most schedules, by a rough count beforehand, of a scenario that is explored whole; of a hundred of them one or fewer are run.
+const SCHEDULES_MAX: u64 = 100_000_000;
 
 /// How many clients and permits a scenario has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +48,7 @@ pub struct Verdict {
     pub outcome: Outcome,
     /// How many schedules were run.
     pub schedules: u64,
-    /// Three clients were too many for brute force: of their schedules a sample was run, of two clients' every one.
+    /// Three clients were too many: of their schedules a sample was run, of two clients' every one.
     pub is_sampled: bool,
 }
 
@@ -80,28 +81,28 @@ impl Verdict {
 
 /// The verdicts on all properties of an algorithm in a fault class.
 ///
-/// Every schedule is run for as many clients, up to three, as brute force can take. Where that is fewer than three, `samples`
+/// Every schedule is run for as many clients, up to three, as can be explored whole. Where that is fewer than three, `samples`
 /// schedules of three clients are drawn from the seed besides.
+///
+/// # Errors
+/// The algorithm's code fails.
 pub fn check(
     runner: &mut Runner,
     algorithm: &'static Algorithm,
     class: FaultClass,
     samples: u64,
     seed: u64,
-) -> Vec<Verdict> {
+) -> Result<Vec<Verdict>, Box<Report>> {
     let sizes = sizes(runner, algorithm, class);
     let mut explorations: Vec<(Size, Exploration)> = Vec::new();
     for &size in &sizes {
-        explorations.push((size, explore_all(runner, &scenario(algorithm, class, size))));
+        explorations.push((size, explore_all(runner, &scenario(algorithm, class, size))?));
     }
     let is_sampled = sizes[0].clients < CLIENTS_MAX;
     if is_sampled {
         let size = Size { clients: CLIENTS_MAX, ..sizes[0] };
         let scenario = scenario(algorithm, class, size);
-        let mut sampled = explore_random(runner, &scenario, samples, seed);
-        for finding in &mut sampled.findings {
-            *finding = shrink(runner, &scenario, &finding.schedule, &finding.oracle).expect(NOT_AGAIN);
-        }
+        let sampled = explore_random(runner, &scenario, samples, seed)?;
         explorations.push((size, sampled));
     }
     let schedules = explorations.iter().map(|(_, exploration)| exploration.schedules).sum();
@@ -118,10 +119,10 @@ pub fn check(
         };
         Verdict { algorithm, property, class, outcome, schedules, is_sampled }
     };
-    properties(algorithm.spec.kind, class).iter().map(verdict).collect()
+    Ok(properties(algorithm.spec.kind, class).iter().map(verdict).collect())
 }
 
-/// The sizes that brute force can take: as many clients as fit first, then more permits.
+/// The sizes that can be explored whole: as many clients as fit first, then more permits.
 fn sizes(runner: &mut Runner, algorithm: &'static Algorithm, class: FaultClass) -> Vec<Size> {
     // What one client does when nobody disturbs it tells how many orders there are of several.
     let alone = scenario(algorithm, FaultClass::Order, Size { clients: 1, permits: 1 });

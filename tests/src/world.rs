@@ -11,7 +11,8 @@ use tokio::time::Instant;
 
 use crate::history::{Event, History, What};
 use crate::idle::Idle;
-use crate::schedule::{Actor, Step};
+use crate::schedule::{ACTORS_MAX, Actor, Step};
+use crate::touch::Touch;
 
 /// Where the commands of a scenario run.
 #[derive(Clone, Debug)]
@@ -48,6 +49,8 @@ pub(crate) struct State {
     pub(crate) history: History,
     grants: Vec<Grant>,
     holds: HoldId,
+    /// The steps are over: what probes touch concerns nobody.
+    pub(crate) is_over: bool,
     /// When the server was last asked which grants it still has.
     looked_at: Duration,
 }
@@ -63,8 +66,9 @@ pub(crate) struct ActorState {
     pub(crate) is_alone: bool,
     /// How many unique names it has drawn.
     pub(crate) names: u32,
-    /// When its last request came to the gate.
+    /// When its last request came to the gate, and in which step.
     pub(crate) sent_at: Duration,
+    pub(crate) sent_in: usize,
     /// The release that is being polled: a command that runs now belongs to it.
     pub(crate) releasing: Option<HoldId>,
 }
@@ -114,8 +118,12 @@ impl World {
             emulator.reset(Clock::tokio());
         }
         // Room for a short execution, which most are.
-        let history =
-            History { events: Vec::with_capacity(24), steps: Vec::with_capacity(24), ..History::default() };
+        let history = History {
+            events: Vec::with_capacity(24),
+            steps: Vec::with_capacity(24),
+            touched: Vec::with_capacity(24),
+            ..History::default()
+        };
         let actors = (0..actors).map(|n| ActorState::new(Actor(n))).collect();
         let state = State { actors, history, ..State::default() };
         #[expect(clippy::disallowed_methods, reason = "the paused clock of this execution's own runtime")]
@@ -156,6 +164,12 @@ impl World {
         state.holds += 1;
         let (id, idx) = (state.holds, state.idx(actor));
         if !state.actors[idx].is_crashed {
+            let sent_in = state.actors[idx].sent_in;
+            if since.is_none()
+                && let Some(touch) = state.history.touched.get_mut(sent_in)
+            {
+                touch.is_timed = true;
+            }
             let until = since.unwrap_or(state.actors[idx].sent_at) + self.lease;
             state.record(at, What::Enter { actor, section, until, is_recorded: record.is_some() });
             state.grants.push(Grant { id, actor, section, until, record });
@@ -183,6 +197,8 @@ impl World {
         inside.into_iter().for_each(|id| state.leave(id, at));
         state.history.seen.crash = true;
         state.record(at, What::Crashed { actor });
+        state.touch(|touch| touch.is_crash = true);
+        state.moves(actor);
         let idx = state.idx(actor);
         state.actors[idx].is_crashed = true;
         state.lanes.iter_mut().filter(|lane| lane.actor == actor).for_each(|lane| lane.turn = Turn::Idle);
@@ -197,6 +213,14 @@ impl World {
         for actor in overrun {
             state.history.seen.overrun = true;
             state.record(at, What::Overrun { actor });
+        }
+    }
+
+    /// Notes what the server has just touched.
+    pub(crate) fn note_footprint(&self) {
+        if let Server::Emulator(emulator) = &self.server {
+            let footprint = emulator.footprint();
+            self.state().touch(|touch| touch.footprint = footprint);
         }
     }
 
@@ -243,28 +267,32 @@ impl World {
         }
     }
 
-    /// The instants after now that matter and come next: the end of a key's time to live or of a client's lease, and the
-    /// millisecond after, in which it is over.
-    pub(crate) fn next_instants(&self) -> Vec<Duration> {
+    /// The instants after now that matter: the ends of keys' times to live and of clients' leases, and the millisecond after each, in
+    /// which it is over.
+    pub(crate) fn instants(&self) -> Vec<Duration> {
         const JUST_PAST: Duration = Duration::from_millis(1);
         let now = self.now();
-        let of_keys = match &self.server {
+        let mut ends: Vec<Duration> = self.state().grants.iter().map(|grant| grant.until).collect();
+        if let Server::Emulator(emulator) = &self.server {
             // A deadline that was reached in this millisecond has its second instant still to come.
-            Server::Emulator(emulator) => {
-                emulator.next_deadline(Timestamp::EPOCH + now.saturating_sub(JUST_PAST))
+            let mut after = Timestamp::EPOCH + now.saturating_sub(JUST_PAST);
+            while ends.len() < INSTANTS_MAX
+                && let Some(deadline) = emulator.next_deadline(after)
+            {
+                ends.push(deadline.since(Timestamp::EPOCH));
+                after = deadline;
             }
-            Server::Redis(_) => None,
-        };
-        let of_keys = of_keys.map(|deadline| deadline.since(Timestamp::EPOCH));
-        let state = self.state();
-        let ends = state.grants.iter().map(|grant| grant.until).chain(of_keys);
-        match ends.filter(|&end| end + JUST_PAST > now).min() {
-            Some(end) if end > now => vec![end, end + JUST_PAST],
-            Some(end) => vec![end + JUST_PAST],
-            None => Vec::new(),
         }
+        let mut instants: Vec<Duration> = ends.into_iter().flat_map(|end| [end, end + JUST_PAST]).collect();
+        instants.retain(|&instant| instant > now);
+        instants.sort_unstable();
+        instants.dedup();
+        instants
     }
 }
+
+/// Most deadlines that a step of time can lead to.
+const INSTANTS_MAX: usize = 16;
 
 impl State {
     pub(crate) fn idx(&self, actor: Actor) -> usize {
@@ -276,7 +304,28 @@ impl State {
     }
 
     pub(crate) fn record(&mut self, at: Duration, what: What) {
+        if let What::Enter { .. } | What::Leave { .. } | What::Ended { .. } | What::Overrun { .. } = what {
+            self.touch(|touch| touch.is_marked = true);
+        }
         self.history.events.push(Event { step: self.history.steps.len(), at, what });
+    }
+
+    /// Takes a step.
+    pub(crate) fn begin(&mut self, step: Step) {
+        self.history.steps.push(step);
+        self.history.touched.push(Touch::default());
+    }
+
+    /// Notes what the current step touches, if there is one.
+    pub(crate) fn touch(&mut self, note: impl FnOnce(&mut Touch)) {
+        self.history.touched.last_mut().filter(|_| !self.is_over).map(note);
+    }
+
+    /// The code of an actor runs in the current step.
+    pub(crate) fn moves(&mut self, actor: Actor) {
+        if actor.0 < ACTORS_MAX {
+            self.touch(|touch| touch.actors |= 1 << actor.0);
+        }
     }
 
     /// The next request of this lane is let through.
@@ -316,6 +365,7 @@ impl ActorState {
             is_alone: false,
             names: 0,
             sent_at: Duration::ZERO,
+            sent_in: 0,
             releasing: None,
         }
     }

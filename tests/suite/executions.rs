@@ -8,7 +8,9 @@ use std::time::Duration;
 use expect_test::{Expect, expect};
 use harness::history::What;
 use harness::oracle::OwnerSafe;
-use harness::{Faults, Recording, Runner, Scenario, Schedule, exhaustive, explore_all, replay};
+use harness::{
+    Actor, Faults, Problem, Recording, Runner, Scenario, Schedule, exhaustive, explore_all, replay,
+};
 
 /// Replays a schedule and compares what the clients did, one line each.
 #[track_caller]
@@ -120,7 +122,7 @@ fn actors_may_spawn_and_use_several_connections() {
             +0 A: ECHO first → "first"
         "#]],
     );
-    assert_eq!(explore_all(&mut Runner::new(), &spawning).schedules, 2);
+    assert_eq!(explore_all(&mut Runner::new(), &spawning).unwrap().schedules, 2);
 }
 
 #[test]
@@ -179,7 +181,7 @@ fn what_runs_before_is_there_in_every_execution() {
         });
     let mut runner = Runner::new();
     for _ in 0..3 {
-        assert_eq!(explore_all(&mut runner, &prepared).schedules, 1);
+        assert_eq!(explore_all(&mut runner, &prepared).unwrap().schedules, 1);
     }
 }
 
@@ -245,7 +247,7 @@ fn who_waits_for_ever_is_stuck() {
     );
 }
 
-/// Brute force is exactly that: as many schedules as there are orders of the commands.
+/// Where every command depends on every other, each order is a trace.
 #[test]
 fn every_order_is_run_once() {
     let incr = |actors: usize, commands: usize| {
@@ -257,7 +259,7 @@ fn every_order_is_run_once() {
             Ok(())
         });
         // One actor alone is run first, then two, and so on.
-        explore_all(&mut Runner::new(), &scenario).schedules
+        explore_all(&mut Runner::new(), &scenario).unwrap().schedules
     };
     assert_eq!(incr(1, 3), 1);
     assert_eq!(incr(2, 3), 1 + 20);
@@ -265,7 +267,6 @@ fn every_order_is_run_once() {
 }
 
 #[test]
-#[should_panic(expected = "something besides the schedule decides what this code does")]
 fn code_that_depends_on_anything_else_is_noticed() {
     let calls = Arc::new(AtomicU64::new(0));
     let fickle = Scenario::new("fickle").always(OwnerSafe).actors(2, move |client| {
@@ -278,15 +279,31 @@ fn code_that_depends_on_anything_else_is_noticed() {
             Ok(())
         }
     });
-    _ = exhaustive(&fickle);
+    let report = exhaustive(&fickle).unwrap_err();
+    let Problem::Undecided { what, .. } = &report.problem else { panic!("{report}") };
+    assert!(what.contains("ECHO again"), "{report}");
 }
 
 #[test]
-#[should_panic(expected = "actor A failed: ResponseError: unknown command")]
-fn an_error_of_an_actor_fails_the_test() {
+fn an_error_of_an_actor_is_a_report() {
     let failing = Scenario::new("failing").actors(1, |client| async move {
+        () = echo("hello").query_async(&mut client.connection()).await?;
         () = redis::cmd("NOSUCH").query_async(&mut client.connection()).await?;
         Ok(())
     });
-    _ = exhaustive(&failing);
+    let report = exhaustive(&failing).unwrap_err();
+    let Problem::Failed { actor: Actor(0), what, schedule, .. } = &report.problem else { panic!("{report}") };
+    assert!(what.starts_with("failed: ResponseError: unknown command"), "{what}");
+    assert_eq!(schedule.to_string(), "A\nA\n");
+}
+
+#[test]
+fn who_waits_for_ever_is_a_report() {
+    let stuck = Scenario::new("stuck").actors(1, |client| async move {
+        () = echo("hello").query_async(&mut client.connection()).await?;
+        std::future::pending().await
+    });
+    let report = exhaustive(&stuck).unwrap_err();
+    let Problem::Failed { what, .. } = &report.problem else { panic!("{report}") };
+    assert_eq!(what, "waits for something that never comes");
 }

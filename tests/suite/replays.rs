@@ -1,10 +1,9 @@
 //! Counterexamples of the emulator, replayed on a real server: the same replies, the same violation.
 
-use harness::explorer::Replay;
 use harness::history::{History, What};
 use harness::oracle::{Oracle as _, OverIssue};
 use harness::verdict::{Size, scenario};
-use harness::{Recording, Runner, Schedule, Server, explore_all};
+use harness::{Recording, Replay, Runner, Schedule, Server, explore_all};
 use locks::{ALGORITHMS, FaultClass};
 
 use crate::redis_server;
@@ -24,7 +23,7 @@ fn the_counterexample_of_fair_semaphore_comment_is_real() {
     let algorithm = ALGORITHMS.iter().find(|algorithm| algorithm.name == "fair_semaphore_comment").unwrap();
     let scenario = scenario(algorithm, FaultClass::Order, Size { clients: 2, permits: 1 });
     let mut runner = Runner::new();
-    let exploration = explore_all(&mut runner, &scenario);
+    let exploration = explore_all(&mut runner, &scenario).unwrap();
     let schedule: &Schedule = &exploration.finding("over-issue").unwrap().schedule;
     let emulated = runner.run(&scenario, &mut Replay::new(schedule), Recording::Full);
     let over_issue = OverIssue::of("cs", 1);

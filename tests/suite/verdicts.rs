@@ -15,7 +15,7 @@ fn algorithm(name: &str) -> &'static Algorithm {
 /// The steps of the shortest counterexample to a property in a class.
 #[track_caller]
 fn check_steps(name: &str, class: FaultClass, expected: &[(Property, usize)]) {
-    let verdicts = check(&mut Runner::new(), algorithm(name), class, 100, 0);
+    let verdicts = check(&mut Runner::new(), algorithm(name), class, 100, 0).unwrap();
     let found = verdicts.iter().filter_map(|verdict| match &verdict.outcome {
         Outcome::Violated(finding, _) => Some((verdict.property, finding.violation.step)),
         _ => None,
@@ -52,7 +52,7 @@ fn verdicts_are_as_stated() {
         ["setnx", "setnx_expire", "set_nx_ex_del", "set_nx_get_del", "set_nx_px_cad", "mutex", "semaphore"]
     {
         for &class in FaultClass::ALL {
-            for verdict in check(&mut runner, algorithm(name), class, 100, 0) {
+            for verdict in check(&mut runner, algorithm(name), class, 100, 0).unwrap() {
                 assert!(verdict.is_as_stated(), "{name} {class} {}: {:?}", verdict.property, verdict.outcome);
             }
         }
@@ -62,7 +62,7 @@ fn verdicts_are_as_stated() {
 /// The bug in the comments needs no race at all: each client runs to its end of acquiring before the next one starts.
 #[test]
 fn fair_semaphore_comment_is_broken_without_preemption() {
-    let verdicts = check(&mut Runner::new(), algorithm("fair_semaphore_comment"), Order, 0, 0);
+    let verdicts = check(&mut Runner::new(), algorithm("fair_semaphore_comment"), Order, 0, 0).unwrap();
     let Outcome::Violated(finding, _) = &verdicts[0].outcome else { panic!("{:?}", verdicts[0]) };
     assert_eq!(finding.schedule.to_string(), "A\n".repeat(6) + &"B\n".repeat(6));
 }
@@ -99,7 +99,8 @@ fn sampled_and_shrunk_counterexamples_are_the_shortest() {
     ] {
         let scenario = scenario(algorithm(name), class, Size { clients: 3, permits: 1 });
         for seed in 0..5 {
-            let tries = (0..200).map(|nth| explore_random(&mut runner, &scenario, 200, 1_000 * seed + nth));
+            let tries =
+                (0..200).map(|nth| explore_random(&mut runner, &scenario, 200, 1_000 * seed + nth).unwrap());
             let found =
                 tries.into_iter().find_map(|exploration| exploration.finding(property.name()).cloned());
             let found = found.unwrap_or_else(|| panic!("{name}: not found from seed {seed}"));
@@ -113,7 +114,7 @@ fn sampled_and_shrunk_counterexamples_are_the_shortest() {
 fn the_same_seed_gives_the_same_schedules() {
     let scenario = scenario(algorithm("zset_semaphore"), Slow, Size { clients: 3, permits: 1 });
     let explore = |seed| {
-        let exploration = explore_random(&mut Runner::new(), &scenario, 200, seed);
+        let exploration = explore_random(&mut Runner::new(), &scenario, 200, seed).unwrap();
         exploration.findings.into_iter().map(|finding| finding.schedule.to_string()).collect::<Vec<_>>()
     };
     assert_eq!(explore(7), explore(7));

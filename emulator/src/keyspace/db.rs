@@ -153,6 +153,9 @@ impl<'a> Db<'a> {
         let idx = match self.dict.get_full_mut(key) {
             Some((idx, _, old)) => {
                 let has_expired = old.is_expired(self.now);
+                if let Some(deadline) = old.deadline() {
+                    self.footprint.key(Access::Read, self.index, key, Some(deadline));
+                }
                 *old = entry;
                 if has_expired {
                     self.events.expire(self.index, key);

@@ -91,6 +91,7 @@ impl Keyspace {
     /// Removes the keys whose time is over.
     pub fn expire_due(&mut self) {
         while let Some((db, key)) = self.expires.pop_due(self.now.millis(), &self.dicts) {
+            self.footprint.key(Access::Write, db, &key, None);
             self.dicts[db].swap_remove(&key);
             self.events.expire(db, &key);
         }

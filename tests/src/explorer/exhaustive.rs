@@ -1,3 +1,4 @@
+use super::single;
 use crate::execution::{Choice, Policy};
 use crate::history::History;
 use crate::schedule::Step;
@@ -33,7 +34,8 @@ impl DepthFirst {
 }
 
 impl Policy for DepthFirst {
-    fn choose(&mut self, enabled: &[Step], _: &History) -> Choice {
+    fn choose(&mut self, all_enabled: &[Step], _: &History) -> Choice {
+        let enabled = single(all_enabled);
         if self.depth >= self.steps_max {
             return Choice::Cut;
         }
@@ -47,7 +49,8 @@ impl Policy for DepthFirst {
             "the same steps led to another choice ({enabled:?}): something besides the schedule decides what this code does"
         );
         self.depth += 1;
-        Choice::Take(taken)
+        let idx = all_enabled.iter().position(|step| *step == enabled[taken]);
+        idx.map_or(Choice::Cut, Choice::Take)
     }
 }
 
@@ -58,7 +61,7 @@ mod tests {
     /// Two binary choices, then none: four schedules, in order.
     #[test]
     fn visits_every_path_once() {
-        let steps = [Step::Run(crate::schedule::Actor(0), 0); 2];
+        let steps = [0, 1].map(|lane| Step::Run(crate::schedule::Actor(0), lane));
         let mut depth_first = DepthFirst::default();
         let mut seen = Vec::new();
         while depth_first.next_schedule(usize::MAX) {

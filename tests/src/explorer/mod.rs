@@ -1,22 +1,26 @@
-//! Runs many schedules of a scenario. Each strategy is a policy in a file of its own.
+//! Runs many schedules of a scenario and judges them. Each strategy is a policy in a file of its own.
 
+mod dpor;
 mod exhaustive;
 mod plan;
 mod random;
-mod replay;
+mod trial;
 
 use std::sync::Arc;
 
+pub use dpor::Dpor;
 pub use exhaustive::DepthFirst;
 pub use plan::{Plan, Wish};
 pub use random::Random;
-pub use replay::Replay;
 
-use crate::execution::Runner;
-use crate::history::{History, Seen, What};
-use crate::oracle::{Oracle, Violation};
+use crate::execution::{Policy, Runner};
+use crate::history::{History, Seen};
+use crate::oracle::Oracle;
+use crate::replay::replay;
+use crate::report::{Problem, Report};
 use crate::scenario::Scenario;
-use crate::schedule::Schedule;
+use crate::schedule::{Schedule, Step};
+use crate::shrink::{Finding, shrink};
 use crate::world::Recording;
 
 /// What an exploration found.
@@ -24,6 +28,8 @@ use crate::world::Recording;
 pub struct Exploration {
     /// How many schedules were run.
     pub schedules: u64,
+    /// How many more were begun, and cut because others cover all that could still have happened.
+    pub blocked: u64,
     /// Of each oracle that a schedule violated, the shortest such schedule.
     pub findings: Vec<Finding>,
     /// What happened in at least one of them.
@@ -32,117 +38,192 @@ pub struct Exploration {
     pub judged: Vec<&'static str>,
 }
 
-/// A schedule that violates an oracle.
-#[derive(Clone, Debug)]
-pub struct Finding {
-    /// The oracle.
-    pub oracle: Arc<dyn Oracle>,
-    /// How many of the scenario's actors there were.
-    pub actors: usize,
-    /// The steps up to the violation.
-    pub schedule: Schedule,
-    /// What the oracle saw.
-    pub violation: Violation,
-}
-
 impl Exploration {
     /// What was found against the oracle of this name.
     pub fn finding(&self, oracle: &str) -> Option<&Finding> {
         self.findings.iter().find(|finding| finding.oracle.name() == oracle)
     }
 
-    /// How long a violation may be to be news: shorter than the longest of the shortest, once every oracle has one.
-    fn news_steps_max(&self, scenario: &Scenario) -> usize {
-        if self.findings.len() < scenario.oracles.len() {
-            return usize::MAX;
+    /// Counts an execution, and notes what happened in it; of every so many it makes sure that nothing but the schedule decides.
+    fn count(
+        &mut self,
+        runner: &mut Runner,
+        scenario: &Scenario,
+        history: &History,
+    ) -> Result<(), Box<Report>> {
+        trial::expect_success(runner, scenario, history, self.schedules)?;
+        if self.schedules.is_multiple_of(trial::EVERY) {
+            trial::expect_the_same_again(runner, scenario, history, self.schedules)?;
         }
-        self.findings
-            .iter()
-            .map(|finding| finding.violation.step.saturating_sub(1))
-            .max()
-            .unwrap_or(usize::MAX)
-    }
-
-    /// Counts an execution, and keeps what it violates if that is the shortest so far.
-    fn add(&mut self, scenario: &Scenario, history: &History) {
         self.schedules += 1;
         self.seen = self.seen.or(history.seen);
         for oracle in &scenario.oracles {
             if !self.judged.contains(&oracle.name()) && oracle.judges(history) {
                 self.judged.push(oracle.name());
             }
-            let Some(violation) = oracle.check(history) else { continue };
-            let known = self.findings.iter().position(|finding| Arc::ptr_eq(&finding.oracle, oracle));
-            if known.is_some_and(|idx| self.findings[idx].violation.step <= violation.step) {
-                continue;
-            }
-            let steps = history.steps[..violation.step].to_vec();
-            let actors = scenario.actors.len();
-            let finding = Finding { oracle: oracle.clone(), actors, schedule: Schedule { steps }, violation };
-            match known {
-                Some(idx) => self.findings[idx] = finding,
-                None => self.findings.push(finding),
-            }
         }
+        Ok(())
+    }
+
+    /// Keeps a violation if its schedule is the shortest so far.
+    fn keep(&mut self, finding: Option<Finding>) {
+        let Some(finding) = finding else { return };
+        let is_same = |known: &&mut Finding| Arc::ptr_eq(&known.oracle, &finding.oracle);
+        match self.findings.iter_mut().find(is_same) {
+            Some(known) if known.violation.step <= finding.violation.step => {}
+            Some(known) => *known = finding,
+            None => self.findings.push(finding),
+        }
+    }
+
+    fn report(&self, scenario: &Scenario, problem: Problem) -> Box<Report> {
+        Box::new(Report { scenario: scenario.name.clone(), problem, schedules: self.schedules })
+    }
+
+    /// How many steps the shortest known violation of this oracle takes.
+    fn steps(&self, oracle: &Arc<dyn Oracle>) -> usize {
+        let known = self.findings.iter().find(|finding| Arc::ptr_eq(&finding.oracle, oracle));
+        known.map_or(usize::MAX, |finding| finding.violation.step)
     }
 }
 
-/// Runs every schedule of the scenario within its budgets. Where all actors run the same code, it does so with one of them, then
-/// with two, and so on up to all: what it finds is the shortest there is.
+/// Runs every trace of the scenario within its budgets: of all schedules that differ in the order of independent steps alone, one.
 ///
-/// Once every oracle is violated, schedules are cut where they can no longer violate one in fewer steps.
-///
-/// # Panics
-/// The code of an actor fails without a fault that could excuse it.
-pub fn explore_all(runner: &mut Runner, scenario: &Scenario) -> Exploration {
-    let mut exploration = Exploration::default();
-    let all = scenario.actors.len();
-    for actors in if scenario.is_uniform() { 1..=all } else { all..=all } {
-        let scenario = scenario.with_actors(actors);
-        let mut depth_first = DepthFirst::default();
-        while depth_first.next_schedule(exploration.news_steps_max(&scenario)) {
-            let history = runner.run(&scenario, &mut depth_first, Recording::Lean);
-            expect_success(&scenario, &history);
-            exploration.add(&scenario, &history);
-        }
-    }
-    exploration
+/// # Errors
+/// The shortest violation of the first oracle that is violated; or that nothing happened that had to; or that the code of an actor
+/// fails, waits for ever, or does not do the same again.
+pub fn exhaustive(scenario: &Scenario) -> Result<Exploration, Box<Report>> {
+    let mut runner = Runner::new();
+    let exploration = explore_all(&mut runner, scenario)?;
+    judge(&mut runner, scenario, exploration)
 }
 
 /// Runs this many schedules, drawn by chance from a seed.
 ///
-/// # Panics
-/// The code of an actor fails without a fault that could excuse it.
-pub fn explore_random(runner: &mut Runner, scenario: &Scenario, schedules: u64, seed: u64) -> Exploration {
+/// # Errors
+/// As of [`exhaustive`].
+pub fn sample(scenario: &Scenario, schedules: u64, seed: u64) -> Result<Exploration, Box<Report>> {
+    let mut runner = Runner::new();
+    let exploration = explore_random(&mut runner, scenario, schedules, seed)?;
+    judge(&mut runner, scenario, exploration)
+}
+
+/// Runs one execution and judges it as it is: for whoever brings schedules of their own, `proptest` for one.
+///
+/// # Errors
+/// The first oracle that is violated, or that the code of an actor fails or waits for ever.
+pub fn run(
+    runner: &mut Runner,
+    scenario: &Scenario,
+    policy: &mut dyn Policy,
+) -> Result<History, Box<Report>> {
+    let history = runner.run(scenario, policy, Recording::Full);
+    trial::expect_success(runner, scenario, &history, 1)?;
+    let violated = scenario.oracles.iter().find_map(|oracle| Some((oracle, oracle.check(&history)?)));
+    match violated {
+        Some((oracle, violation)) => {
+            let problem = Problem::violated(oracle.name(), violation, &history, scenario.actors.len());
+            Err(Box::new(Report { scenario: scenario.name.clone(), problem, schedules: 1 }))
+        }
+        None => Ok(history),
+    }
+}
+
+/// Runs every trace, as [`exhaustive`] does, and gives what was found as it is. Where all actors run the same code, it does so with
+/// one of them, then with two, and so on up to all.
+///
+/// What is found is cut down to the steps that the violation depends on, and shrunk.
+///
+/// # Errors
+/// The code of an actor fails without a fault that could excuse it, waits for ever, or does not do the same again.
+pub fn explore_all(runner: &mut Runner, scenario: &Scenario) -> Result<Exploration, Box<Report>> {
+    let mut exploration = Exploration::default();
+    let all = scenario.actors.len();
+    for actors in if scenario.is_uniform() { 1..=all } else { all..=all } {
+        let scenario = scenario.with_actors(actors);
+        let mut dpor = Dpor::default();
+        while dpor.next_schedule() {
+            let history = runner.run(&scenario, &mut dpor, Recording::Lean);
+            if let Some((expected, enabled)) = dpor.surprise() {
+                let what = format!("{expected:?} could come next, and then {enabled:?}");
+                let problem = Problem::Undecided { what, schedule: Schedule { steps: history.steps } };
+                return Err(exploration.report(&scenario, problem));
+            }
+            if !dpor.learn(&history) {
+                continue;
+            }
+            if dpor.is_blocked() {
+                exploration.blocked += 1;
+                continue;
+            }
+            exploration.count(runner, &scenario, &history)?;
+            exploration.seen.contention |= dpor.causes().show_contention(&history);
+            for oracle in &scenario.oracles {
+                let Some(violation) = oracle.check(&history) else { continue };
+                let cone = dpor.causes().cone(violation.step - 1);
+                if cone.len() < exploration.steps(oracle) {
+                    let steps = cone.into_iter().map(|place| history.steps[place]).collect();
+                    let found = shrink(runner, &scenario, &Schedule { steps }, oracle);
+                    let whole = || Schedule { steps: history.steps[..violation.step].to_vec() };
+                    exploration.keep(found.or_else(|| shrink(runner, &scenario, &whole(), oracle)));
+                }
+            }
+        }
+    }
+    Ok(exploration)
+}
+
+/// Runs this many schedules, drawn by chance from a seed. What is found is shrunk.
+///
+/// # Errors
+/// As of [`explore_all`].
+pub fn explore_random(
+    runner: &mut Runner,
+    scenario: &Scenario,
+    schedules: u64,
+    seed: u64,
+) -> Result<Exploration, Box<Report>> {
     let mut exploration = Exploration::default();
     for nth in 0..schedules {
         let mut random = Random::new(seed, nth);
         let history = runner.run(scenario, &mut random, Recording::Lean);
-        expect_success(scenario, &history);
-        exploration.add(scenario, &history);
+        exploration.count(runner, scenario, &history)?;
+        for oracle in &scenario.oracles {
+            let Some(violation) = oracle.check(&history) else { continue };
+            if violation.step < exploration.steps(oracle) {
+                let steps = history.steps[..violation.step].to_vec();
+                exploration.keep(shrink(runner, scenario, &Schedule { steps }, oracle));
+            }
+        }
     }
-    exploration
+    Ok(exploration)
 }
 
-/// Runs one schedule, and lets everybody who has started come to an end.
-pub fn replay(
+/// The steps that are not two others in one: to start and to run the first command, where both can be had one by one.
+fn single(enabled: &[Step]) -> Vec<Step> {
+    let is_single = |step: &&Step| match **step {
+        Step::Run(actor, _) => !enabled.contains(&Step::Start(actor)),
+        _ => true,
+    };
+    enabled.iter().filter(is_single).copied().collect()
+}
+
+fn judge(
     runner: &mut Runner,
     scenario: &Scenario,
-    schedule: &Schedule,
-    recording: Recording,
-) -> History {
-    runner.run(scenario, &mut Replay::new(schedule), recording)
-}
-
-/// An actor that ends with an error, or never, tests nothing: the test itself is at fault.
-pub(crate) fn expect_success(scenario: &Scenario, history: &History) {
-    for event in &history.events {
-        let (actor, what) = match &event.what {
-            What::Failed { actor, error } => (actor, format!("failed: {error}")),
-            What::Stuck { actor } => (actor, "waits for something that never comes".into()),
-            _ => continue,
-        };
-        let schedule = Schedule { steps: history.steps.clone() };
-        panic!("{}: actor {actor} {what}\nafter the schedule\n{schedule}", scenario.name);
+    exploration: Exploration,
+) -> Result<Exploration, Box<Report>> {
+    let violated = scenario.oracles.iter().find_map(|oracle| exploration.finding(oracle.name()));
+    if let Some(Finding { oracle, actors, schedule, violation }) = violated {
+        let history = replay(runner, &scenario.with_actors(*actors), schedule, Recording::Full);
+        let problem = Problem::violated(oracle.name(), violation.clone(), &history, *actors);
+        return Err(exploration.report(scenario, problem));
+    }
+    let unjudged =
+        scenario.oracles.iter().map(|oracle| oracle.name()).find(|name| !exploration.judged.contains(name));
+    let missing = exploration.seen.missing(scenario.must_see).map(str::to_owned);
+    match missing.or(unjudged.map(|name| format!("{name} had nothing to judge"))) {
+        Some(missing) => Err(exploration.report(scenario, Problem::Vacuous(missing))),
+        None => Ok(exploration),
     }
 }

@@ -49,7 +49,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
                 .collect()
         }
     };
-    let verdicts = check_all(&algorithms, args.samples, args.seed);
+    let verdicts = check_all(&algorithms, args.samples, args.seed)?;
     let all_as_stated = verdicts.iter().all(Verdict::is_as_stated);
     let text = match args.format {
         Format::Text => render_table(&verdicts),
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 }
 
 /// Every algorithm in every class, on all cores; in the order of the table, whoever is done first.
-fn check_all(algorithms: &[&'static Algorithm], samples: u64, seed: u64) -> Vec<Verdict> {
+fn check_all(algorithms: &[&'static Algorithm], samples: u64, seed: u64) -> Result<Vec<Verdict>> {
     let classes = FaultClass::ALL;
     let cells: Vec<_> = algorithms
         .iter()
@@ -91,7 +91,11 @@ fn check_all(algorithms: &[&'static Algorithm], samples: u64, seed: u64) -> Vec<
     let place =
         |name, class| cells.iter().position(|&(algorithm, other)| algorithm.name == name && other == class);
     done.sort_by_key(|&(name, class, _)| place(name, class));
-    done.into_iter().flat_map(|(_, _, verdicts)| verdicts).collect()
+    let mut all = Vec::new();
+    for (_, _, verdicts) in done {
+        all.extend(verdicts?);
+    }
+    Ok(all)
 }
 
 /// One line an algorithm and property, one column a fault class.

@@ -29,7 +29,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let mut text = about(algorithm);
     let (mut schedules, mut vacuous) = (0, Vec::new());
     for &class in FaultClass::ALL {
-        let verdicts = check(&mut runner, algorithm, class, SAMPLES, 0);
+        let verdicts = check(&mut runner, algorithm, class, SAMPLES, 0)?;
         schedules += verdicts.first().map_or(0, |verdict| verdict.schedules);
         let found = verdicts.into_iter().filter(is_wanted).find_map(|verdict| match verdict.outcome {
             Outcome::Violated(finding, size) => Some((verdict.property, finding, size)),

@@ -1,0 +1,67 @@
+use crate::execution::Runner;
+use crate::history::{History, What};
+use crate::replay::replay;
+use crate::report::{Problem, Report};
+use crate::scenario::Scenario;
+use crate::schedule::Schedule;
+use crate::timeline;
+use crate::world::Recording;
+
+/// Of so many executions one is run again.
+pub const EVERY: u64 = 64;
+
+/// An actor that ends with an error, or never, tests nothing: the test itself is at fault.
+///
+/// # Errors
+/// There is one.
+pub fn expect_success(
+    runner: &mut Runner,
+    scenario: &Scenario,
+    history: &History,
+    schedules: u64,
+) -> Result<(), Box<Report>> {
+    let failure = history.events.iter().find_map(|event| match &event.what {
+        What::Failed { actor, error } => Some((*actor, format!("failed: {error}"), event.step)),
+        What::Stuck { actor } => Some((*actor, "waits for something that never comes".into(), event.step)),
+        _ => None,
+    });
+    let Some((actor, what, step)) = failure else { return Ok(()) };
+    let schedule = Schedule { steps: history.steps[..step].to_vec() };
+    let history = replay(runner, scenario, &schedule, Recording::Full);
+    let timeline = timeline::render(&history, scenario.actors.len(), None);
+    let text = timeline::annotate(&history, step);
+    let problem = Problem::Failed { actor, what, schedule, timeline, text };
+    Err(Box::new(Report { scenario: scenario.name.clone(), problem, schedules }))
+}
+
+/// Runs the schedule of an execution twice more.
+///
+/// # Errors
+/// It went another way: the first difference.
+pub fn expect_the_same_again(
+    runner: &mut Runner,
+    scenario: &Scenario,
+    history: &History,
+    schedules: u64,
+) -> Result<(), Box<Report>> {
+    let schedule = Schedule { steps: history.steps.clone() };
+    let [one, other] = [(); 2].map(|()| replay(runner, scenario, &schedule, Recording::Full));
+    let lines = |history: &History| -> Vec<String> {
+        history
+            .events
+            .iter()
+            .map(|event| format!("step {} at {:?}: {:?}", event.step, event.at, event.what))
+            .collect()
+    };
+    let (one, other) = (lines(&one), lines(&other));
+    let nothing = || "nothing".to_owned();
+    let first = (0..one.len().max(other.len())).find(|&idx| one.get(idx) != other.get(idx));
+    let Some(idx) = first else { return Ok(()) };
+    let what = format!(
+        "{}, and then {}",
+        one.get(idx).cloned().unwrap_or_else(nothing),
+        other.get(idx).cloned().unwrap_or_else(nothing)
+    );
+    let problem = Problem::Undecided { what, schedule };
+    Err(Box::new(Report { scenario: scenario.name.clone(), problem, schedules }))
+}

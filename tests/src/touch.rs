@@ -1,0 +1,40 @@
+//! What one step of an execution touched.
+
+use emulator::Footprint;
+
+/// What one step touched.
+#[derive(Clone, Debug, Default)]
+pub struct Touch {
+    /// What the server did. On a real server that is not known.
+    pub footprint: Footprint,
+    /// The actors whose code ran, a bit each.
+    pub actors: u32,
+    /// A client entered a section or left it, or lost its grant: what oracles judge by.
+    pub is_marked: bool,
+    /// Something was computed from the time, or it changed which instants matter.
+    pub is_timed: bool,
+    /// Time moved.
+    pub moves_time: bool,
+    /// A timer of an actor's fired.
+    pub fires_timer: bool,
+    /// It takes from the budget of crashes.
+    pub is_crash: bool,
+}
+
+impl Touch {
+    /// Whether the order of the two steps can matter to anybody.
+    pub fn conflicts_with(&self, other: &Touch) -> bool {
+        self.actors & other.actors != 0
+            || self.is_marked && other.is_marked
+            || self.is_crash && other.is_crash
+            || self.fires_timer
+            || other.fires_timer
+            || self.moves_time && (other.moves_time || other.depends_on_time())
+            || other.moves_time && self.depends_on_time()
+            || self.footprint.conflicts_with(&other.footprint)
+    }
+
+    fn depends_on_time(&self) -> bool {
+        self.is_timed || self.is_marked || self.footprint.depends_on_time()
+    }
+}

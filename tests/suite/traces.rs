@@ -1,0 +1,297 @@
+//! Programs of which the number of traces is known: the explorer runs each trace once, and misses none.
+
+use std::collections::BTreeSet;
+
+use harness::explorer::{DepthFirst, Dpor, Random};
+use harness::history::{History, What};
+use harness::trace::{Agent, Causes};
+use harness::{Client, Faults, Recording, Runner, Scenario, Schedule, replay};
+use rand::{RngExt as _, SeedableRng as _};
+use redis::aio::ConnectionLike;
+use redis::{RedisResult, Value, cmd};
+
+async fn call<C: ConnectionLike>(connection: &mut C, command: &str) -> RedisResult<Value> {
+    let mut words = command.split(' ');
+    let mut cmd = cmd(words.next().unwrap());
+    words.for_each(|word| _ = cmd.arg(word));
+    cmd.query_async(connection).await
+}
+
+/// An actor that sends these commands, whatever the answers.
+fn sends(scenario: Scenario, commands: Vec<String>) -> Scenario {
+    scenario.actors(1, move |client| {
+        let commands = commands.clone();
+        async move {
+            let mut connection = client.connection();
+            for command in &commands {
+                call(&mut connection, command).await?;
+            }
+            Ok(())
+        }
+    })
+}
+
+/// `n` actors that send what is made of their number.
+fn each(n: usize, commands: impl Fn(usize) -> Vec<String>) -> Scenario {
+    (0..n).fold(Scenario::new("program"), |scenario, nth| sends(scenario, commands(nth)))
+}
+
+fn of(commands: &[&str]) -> Vec<String> {
+    commands.iter().map(|&command| command.to_owned()).collect()
+}
+
+/// How many traces there are and how many executions were cut short because others covered them.
+fn count(scenario: &Scenario) -> (usize, usize) {
+    let (mut runner, mut dpor) = (Runner::new(), Dpor::default());
+    let (mut traces, mut blocked) = (0, 0);
+    while dpor.next_schedule() {
+        let history = runner.run(scenario, &mut dpor, Recording::Lean);
+        dpor.learn(&history);
+        if dpor.is_blocked() { blocked += 1 } else { traces += 1 }
+    }
+    (traces, blocked)
+}
+
+/// The traces as brute force finds them and as the explorer does, which runs each once.
+fn compare(scenario: &Scenario) -> usize {
+    let mut runner = Runner::new();
+    let mut brute = BTreeSet::new();
+    let mut depth_first = DepthFirst::default();
+    while depth_first.next_schedule(usize::MAX) {
+        let history = runner.run(scenario, &mut depth_first, Recording::Lean);
+        brute.insert(Causes::of(&history).normal_form(&history));
+    }
+    let mut reduced = BTreeSet::new();
+    let mut dpor = Dpor::default();
+    while dpor.next_schedule() {
+        let history = runner.run(scenario, &mut dpor, Recording::Lean);
+        if dpor.learn(&history) && !dpor.is_blocked() {
+            let form = Causes::of(&history).normal_form(&history);
+            assert!(reduced.insert(form), "{scenario:?}: a trace was run twice: {:?}", history.steps);
+        }
+    }
+    assert_eq!(reduced, brute, "{scenario:?}");
+    brute.len()
+}
+
+fn readers(n: usize) -> Scenario {
+    each(n + 1, |nth| of(&[if nth == 0 { "SET k v" } else { "GET k" }]))
+}
+
+fn cas_script(from: usize, to: usize) -> String {
+    // One word each: `call` splits at spaces.
+    format!(
+        "EVAL if(redis.call('GET',KEYS[1])==ARGV[1])then\treturn(redis.call('SET',KEYS[1],ARGV[2]))end 1 k {from} {to}"
+    )
+}
+
+/// Writers of `a[j] = a[j - 1] + 1`, and one who looks for the last zero.
+fn last_zero(n: usize) -> Scenario {
+    let scenario = Scenario::new("lastzero").actors(1, move |client| async move {
+        let mut connection = client.connection();
+        for place in (0..=n).rev() {
+            let value: Option<i64> = cmd("GET").arg(format!("a{place}")).query_async(&mut connection).await?;
+            if value.unwrap_or(0) == 0 {
+                break;
+            }
+        }
+        Ok(())
+    });
+    (1..=n).fold(scenario, |scenario, place| {
+        scenario.actors(1, move |client| async move {
+            let mut connection = client.connection();
+            let left = format!("a{}", place - 1);
+            let value: Option<i64> = cmd("GET").arg(left).query_async(&mut connection).await?;
+            let own = format!("a{place}");
+            () = cmd("SET").arg(own).arg(value.unwrap_or(0) + 1).query_async(&mut connection).await?;
+            Ok(())
+        })
+    })
+}
+
+/// Threads that each put four messages into a hash table of 128 places.
+fn indexer(n: usize) -> Scenario {
+    (0..n).fold(Scenario::new("indexer"), |scenario, thread| {
+        scenario.actors(1, move |client| async move {
+            let mut connection = client.connection();
+            for message in 1..=4 {
+                let word = message * 11 + thread;
+                let mut hash = (word * 7) % 128;
+                loop {
+                    let is_free: bool = cmd("SETNX").arg(hash).arg(word).query_async(&mut connection).await?;
+                    if is_free {
+                        break;
+                    }
+                    hash = (hash + 1) % 128;
+                }
+            }
+            Ok(())
+        })
+    })
+}
+
+#[test]
+fn counts_that_are_known() {
+    let factorial = |n: usize| (1..=n).product::<usize>();
+    let mut wrong = Vec::new();
+    let mut check = |name: &str, n: usize, scenario: &Scenario, expected: usize| {
+        let (traces, blocked) = count(scenario);
+        println!("{name}({n}): {traces} traces, {blocked} blocked");
+        if traces != expected {
+            wrong.push(format!("{name}({n}): {traces} instead of {expected}"));
+        }
+    };
+    for n in [2, 3, 4, 5, 6, 7, 8, 13] {
+        check("readers", n, &readers(n), 1 << n);
+    }
+    for n in 2..=5 {
+        check("ainc", n, &each(n, |_| of(&["INCR a"])), factorial(n));
+    }
+    for n in 2..=4 {
+        check("binc", n, &each(n, |_| of(&["INCR a", "INCR b"])), factorial(n).pow(2));
+        check("lostupd", n, &each(n, |_| of(&["GET a", "SET a 1"])), factorial(n).pow(2));
+    }
+    for n in 2..=8 {
+        check("cas", n, &each(n, |_| of(&["SET k v NX"])), n);
+    }
+    for (n, expected) in [(2, 5), (3, 13), (4, 33), (5, 81), (6, 193)] {
+        let program = each(n + 1, |nth| vec![if nth == 0 { "SET k 1".into() } else { cas_script(1, 2) }]);
+        let program = program.before(|client: Client| async move {
+            call(&mut client.connection(), &cas_script(0, 0)).await?;
+            Ok(())
+        });
+        check("wcas", n, &program, expected);
+    }
+    for (n, expected) in [(2, 2), (3, 5), (4, 14), (5, 43), (6, 144), (7, 523), (8, 2048)] {
+        let program = each(n, |nth| vec![cas_script(nth, nth + 1)]).before(|client: Client| async move {
+            call(&mut client.connection(), "SET k 0").await?;
+            call(&mut client.connection(), &cas_script(9, 9)).await?;
+            Ok(())
+        });
+        check("casrot", n, &program, expected);
+    }
+    for (n, expected) in [(2, 6), (3, 66), (4, 1200)] {
+        let program = each(n, |nth| vec![cas_script(0, nth + 1), format!("SET k {}", nth + 1)]).before(
+            |client: Client| async move {
+                call(&mut client.connection(), "SET k 0").await?;
+                call(&mut client.connection(), &cas_script(9, 9)).await?;
+                Ok(())
+            },
+        );
+        check("casw", n, &program, expected);
+    }
+    for (n, expected) in [(3, 12), (5, 64), (10, 3328)] {
+        check("lastzero", n, &last_zero(n), expected);
+    }
+    check("indexer", 12, &indexer(12), 8);
+    assert_eq!(wrong, Vec::<String>::new());
+}
+
+#[test]
+fn brute_force_finds_the_same_traces() {
+    for n in 2..=4 {
+        compare(&readers(n));
+        compare(&each(n, |_| of(&["INCR a"])));
+        compare(&each(n, |_| of(&["SET k v NX"])));
+    }
+    for n in 2..=3 {
+        compare(&each(n, |_| of(&["INCR a", "INCR b"])));
+        compare(&each(n, |_| of(&["GET a", "SET a 1"])));
+        compare(&last_zero(n));
+    }
+}
+
+/// How many random programs are compared.
+const PROGRAMS: u64 = 5_000;
+/// What their actors send: two keys, of which either may expire, and the time.
+const COMMANDS: &[&str] = &[
+    "GET a",
+    "GET b",
+    "SET a 1",
+    "SET b 1",
+    "SET a 1 NX",
+    "SET a 1 NX PX 10",
+    "SET b 1 PX 20",
+    "SET a 1 XX KEEPTTL",
+    "DEL a",
+    "DEL b",
+    "INCR a",
+    "PEXPIRE a 15",
+    "PERSIST a",
+    "PTTL a",
+    "EXISTS a b",
+    "MSET a 2 b 2",
+    "TIME",
+    "DBSIZE",
+    "PUBLISH c m",
+    "RENAME a b",
+];
+
+/// A program of two actors, or of three that do little, with what may go wrong.
+fn random_program(seed: u64) -> Scenario {
+    let mut rng = rand_pcg::Pcg64Mcg::seed_from_u64(seed);
+    let actors = rng.random_range(2..=3);
+    let commands_max = if actors == 2 { 3 } else { 2 };
+    let programs: Vec<Vec<String>> = (0..actors)
+        .map(|_| {
+            let commands = rng.random_range(1..=commands_max);
+            (0..commands).map(|_| COMMANDS[rng.random_range(0..COMMANDS.len())].to_owned()).collect()
+        })
+        .collect();
+    let faults = match rng.random_range(0..4) {
+        0 => Faults::none().crashes(1),
+        1 if actors == 2 => Faults::none().stalls(1),
+        2 => Faults::none().skew(std::time::Duration::from_millis(5)),
+        _ => Faults::none(),
+    };
+    let scenario = Scenario::new(format!("random program {seed}: {programs:?}, {faults:?}")).faults(faults);
+    programs.into_iter().fold(scenario, sends)
+}
+
+#[test]
+fn brute_force_finds_the_same_traces_of_random_programs() {
+    let traces: usize = (0..PROGRAMS).map(|seed| compare(&random_program(seed))).sum();
+    println!("{PROGRAMS} programs, {traces} traces");
+}
+
+/// What every actor sent and was answered, in its own order.
+fn seen_by_actors(history: &History) -> Vec<Vec<String>> {
+    let mut seen = vec![Vec::new(); 3];
+    for event in &history.events {
+        match &event.what {
+            What::Command { actor, text, reply, changed } => {
+                seen[actor.0].push(format!("{text} -> {reply} {changed:?}"));
+            }
+            What::Failed { actor, error } => seen[actor.0].push(error.clone()),
+            _ => {}
+        }
+    }
+    seen
+}
+
+/// Neighbours that are said not to depend on each other change places, and nobody sees a difference.
+#[test]
+fn independent_neighbours_may_change_places() {
+    let mut runner = Runner::new();
+    let mut swaps = 0;
+    for seed in 0..PROGRAMS {
+        let scenario = random_program(seed);
+        let history = runner.run(&scenario, &mut Random::new(seed, 0), Recording::Full);
+        for place in 1..history.steps.len() {
+            let agents = [place - 1, place].map(|place| Agent::of(history.steps[place]));
+            if agents[0] == agents[1]
+                || agents[0] == Agent::Setup
+                || history.touched[place - 1].conflicts_with(&history.touched[place])
+            {
+                continue;
+            }
+            let mut steps = history.steps.clone();
+            steps.swap(place - 1, place);
+            let swapped = replay(&mut runner, &scenario, &Schedule { steps: steps.clone() }, Recording::Full);
+            assert_eq!(swapped.steps, steps, "{scenario:?}: a step was no longer possible");
+            assert_eq!(seen_by_actors(&swapped), seen_by_actors(&history), "{scenario:?}: {steps:?}");
+            swaps += 1;
+        }
+    }
+    assert!(swaps > 1_000, "{swaps}");
+}
