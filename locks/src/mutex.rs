@@ -13,7 +13,7 @@ use redis::{RedisResult, Script};
 
 use crate::env::Env;
 use crate::lock::{Algorithm, FaultClass, Kind, Lock, Property, Record, Release, Spec, Terms};
-use crate::script::{COMPARE_AND_DELETE, COMPARE_AND_DELETE_SCRIPT};
+use crate::script::{COMPARE_AND_DELETE, compare_and_delete};
 
 const ACQUIRE: &str = "\
 local holder = redis.call('GET', KEYS[1])
@@ -75,8 +75,7 @@ impl<C: ConnectionLike + Send> Lock for Mutex<C> {
     }
 
     async fn release(&mut self) -> RedisResult<Release> {
-        let mut script = COMPARE_AND_DELETE_SCRIPT.key(&self.key);
-        script.arg(&self.token).invoke_async(&mut self.connection).await.map(Release::from_count)
+        compare_and_delete(&mut self.connection, &self.key, &self.token).await
     }
 
     fn record(&self) -> Record {

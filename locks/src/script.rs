@@ -2,7 +2,10 @@
 
 use std::sync::LazyLock;
 
-use redis::Script;
+use redis::aio::ConnectionLike;
+use redis::{RedisResult, Script};
+
+use crate::lock::Release;
 
 /// `KEYS[1]` is deleted if its value is `ARGV[1]`; returns the number of keys deleted.
 /// As on <https://redis.io/docs/latest/commands/set/#patterns>.
@@ -12,6 +15,14 @@ if redis.call('GET', KEYS[1]) == ARGV[1] then
 end
 return 0";
 
-/// [`COMPARE_AND_DELETE`], with its SHA1.
-pub(crate) static COMPARE_AND_DELETE_SCRIPT: LazyLock<Script> =
-    LazyLock::new(|| Script::new(COMPARE_AND_DELETE));
+static COMPARE_AND_DELETE_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(COMPARE_AND_DELETE));
+
+/// Runs [`COMPARE_AND_DELETE`].
+pub(crate) async fn compare_and_delete<C: ConnectionLike + Send>(
+    connection: &mut C,
+    key: &str,
+    token: &str,
+) -> RedisResult<Release> {
+    let mut script = COMPARE_AND_DELETE_SCRIPT.key(key);
+    script.arg(token).invoke_async(connection).await.map(Release::from_count)
+}

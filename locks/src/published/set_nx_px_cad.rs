@@ -14,7 +14,7 @@ use redis::aio::ConnectionLike;
 
 use crate::env::Env;
 use crate::lock::{Algorithm, FaultClass, Kind, Lock, Property, Record, Release, Spec, Terms};
-use crate::script::{COMPARE_AND_DELETE, COMPARE_AND_DELETE_SCRIPT};
+use crate::script::{COMPARE_AND_DELETE, compare_and_delete};
 
 /// The registry's row.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -56,17 +56,26 @@ impl<C: ConnectionLike + Send> SetNxPxCad<C> {
 impl<C: ConnectionLike + Send> Lock for SetNxPxCad<C> {
     async fn try_acquire(&mut self) -> RedisResult<bool> {
         self.token = self.env.unique();
-        let mut set = redis::cmd("SET");
-        set.arg(&self.key).arg(&self.token).arg("NX").arg("PX").arg(self.lease_ms);
-        set.query_async(&mut self.connection).await
+        set_nx_px(&mut self.connection, &self.key, &self.token, self.lease_ms).await
     }
 
     async fn release(&mut self) -> RedisResult<Release> {
-        let mut script = COMPARE_AND_DELETE_SCRIPT.key(&self.key);
-        script.arg(&self.token).invoke_async(&mut self.connection).await.map(Release::from_count)
+        compare_and_delete(&mut self.connection, &self.key, &self.token).await
     }
 
     fn record(&self) -> Record {
         Record::Value(self.key.clone(), self.token.clone())
     }
+}
+
+/// Sets the key to the token if it is absent; whether it was.
+pub(super) async fn set_nx_px<C: ConnectionLike + Send>(
+    connection: &mut C,
+    key: &str,
+    token: &str,
+    lease_ms: i64,
+) -> RedisResult<bool> {
+    let mut set = redis::cmd("SET");
+    set.arg(key).arg(token).arg("NX").arg("PX").arg(lease_ms);
+    set.query_async(connection).await
 }
