@@ -38,6 +38,9 @@ pub const ALGORITHMS: &[Algorithm] = &[
     published::exists_set::ALGORITHM,
     published::setnx::ALGORITHM,
     published::setnx_expire::ALGORITHM,
+    published::del_setnx_takeover::ALGORITHM,
+    published::lua_setnx_expire::ALGORITHM,
+    published::lua_token::ALGORITHM,
     published::set_nx_ex_del::ALGORITHM,
     published::set_nx_get_del::ALGORITHM,
     published::set_nx_px_cad::ALGORITHM,
@@ -45,6 +48,7 @@ pub const ALGORITHMS: &[Algorithm] = &[
     published::fair_semaphore_posted::ALGORITHM,
     published::fair_semaphore_comment::ALGORITHM,
     published::fair_semaphore_weighted::ALGORITHM,
+    published::fair_semaphore_locked::ALGORITHM,
     mutex::ALGORITHM,
     semaphore::ALGORITHM,
 ];

@@ -95,6 +95,25 @@ fn every_algorithm_on_a_real_server() {
     }
 }
 
+/// What a script has written stays if it fails: a lease that EXPIRE does not take leaves SETNX's key, without a time to live.
+#[tokio::test]
+async fn lua_setnx_expire_leaves_a_key_if_it_fails() {
+    fail(AnyConnection::new(Emulator::new().connection())).await;
+    let Some(server) = redis_server::borrow() else { return };
+    let client = redis::Client::open(server.url()).unwrap();
+    fail(AnyConnection::new(client.get_multiplexed_async_connection().await.unwrap())).await;
+}
+
+async fn fail(mut connection: AnyConnection) {
+    let [script] = locks::published::lua_setnx_expire::ALGORITHM.scripts else { panic!("it has one script") };
+    let script = redis::Script::new(script);
+    let outcome: redis::RedisResult<bool> =
+        script.key("lock").arg("token").arg("0.5").invoke_async(&mut connection).await;
+    let error = outcome.unwrap_err().to_string();
+    assert!(error.contains("value is not an integer or out of range"), "{error}");
+    assert_eq!(connection.pttl::<_, i64>("lock").await.unwrap(), -1);
+}
+
 /// Asks until a key with the same lease is gone: the server's clock decides, and nobody sleeps.
 fn wait_for_lease(client: &redis::Client) {
     let mut connection = client.get_connection().unwrap();

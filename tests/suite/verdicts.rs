@@ -37,6 +37,9 @@ fn shortest_counterexamples() {
     // SET, GET, the lease ends, SET, DEL, SET (5c 1t).
     check_steps("set_nx_get_del", Slow, &[(ExclusiveFact, 6), (ExclusiveBelief, 3), (OwnerSafe, 5)]);
     check_steps("set_nx_px_cad", Slow, &[(ExclusiveBelief, 3)]);
+    // The same as set_nx_ex_del, and as set_nx_px_cad.
+    check_steps("lua_setnx_expire", Slow, &[(ExclusiveFact, 5), (ExclusiveBelief, 3), (OwnerSafe, 4)]);
+    check_steps("lua_token", Slow, &[(ExclusiveBelief, 3)]);
     // Two attempts of three commands each, with perfect clocks.
     check_steps("zset_semaphore", Order, &[(OverIssue, 6), (ExclusiveBelief, 6)]);
     // Two attempts of six commands each, one after the other.
@@ -48,9 +51,17 @@ fn shortest_counterexamples() {
 #[test]
 fn verdicts_are_as_stated() {
     let mut runner = Runner::new();
-    for name in
-        ["setnx", "setnx_expire", "set_nx_ex_del", "set_nx_get_del", "set_nx_px_cad", "mutex", "semaphore"]
-    {
+    for name in [
+        "setnx",
+        "setnx_expire",
+        "lua_setnx_expire",
+        "lua_token",
+        "set_nx_ex_del",
+        "set_nx_get_del",
+        "set_nx_px_cad",
+        "mutex",
+        "semaphore",
+    ] {
         for &class in FaultClass::ALL {
             for verdict in check(&mut runner, algorithm(name), class, 100, 0).unwrap() {
                 assert!(verdict.is_as_stated(), "{name} {class} {}: {:?}", verdict.property, verdict.outcome);

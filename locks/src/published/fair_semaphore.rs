@@ -29,7 +29,7 @@ pub(super) struct Keys {
 /// One client's side of the semaphore.
 #[derive(Debug)]
 pub(super) struct FairSemaphore<C> {
-    connection: C,
+    pub(super) connection: C,
     env: Env,
     keys: Keys,
     lease_ms: i64,

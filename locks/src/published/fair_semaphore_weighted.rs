@@ -32,7 +32,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
     open: |connection, env, terms| Box::new(FairSemaphore::new(connection, env, terms, clean)),
 };
 
-fn clean(keys: &Keys) -> Cmd {
+pub(super) fn clean(keys: &Keys) -> Cmd {
     let mut cmd = redis::cmd("ZINTERSTORE");
     cmd.arg(&keys.owner).arg(2).arg(&keys.owner).arg(&keys.time).arg("WEIGHTS").arg(1).arg(0);
     cmd

@@ -4,6 +4,9 @@
 pub mod exists_set;
 pub mod setnx;
 pub mod setnx_expire;
+pub mod del_setnx_takeover;
+pub mod lua_setnx_expire;
+pub mod lua_token;
 pub mod set_nx_ex_del;
 pub mod set_nx_get_del;
 pub mod set_nx_px_cad;
@@ -12,3 +15,4 @@ mod fair_semaphore;
 pub mod fair_semaphore_posted;
 pub mod fair_semaphore_comment;
 pub mod fair_semaphore_weighted;
+pub mod fair_semaphore_locked;

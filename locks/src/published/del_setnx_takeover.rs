@@ -1,0 +1,84 @@
+//! `del_setnx_takeover`: the end of the lease in the value, and whoever finds it passed takes the lock over.
+//!
+//! With `now` from the client's clock and `L` the lease:
+//!
+//! 1. `SETNX k now+L`: 1 means that the lock is ours. There is no time to live.
+//! 2. Otherwise `GET k`: if the time that it tells has passed, `DEL k`, and then step 1 once more.
+//! 3. Release: `DEL k`.
+//!
+//! Source: mzorro.me, "A distributed lock with Redis, and its optimisation" (2017-10-25, in Chinese), as the repair of
+//! `setnx_expire`, with its objection; <https://redis.io/docs/latest/commands/setnx/> names the same race.
+//!
+//! Who breaks it: two clients that both find a dead holder's time passed. A deletes and takes; then B deletes, what is A's by
+//! now, and takes too. With a holder that is only slow two clients are enough: B takes over, and A's DEL frees B's lock.
+
+use redis::RedisResult;
+use redis::aio::ConnectionLike;
+
+use crate::env::Env;
+use crate::lock::{Algorithm, FaultClass, Kind, Lock, Property, Record, Release, Spec, Terms};
+
+/// The registry's row.
+pub const ALGORITHM: Algorithm = Algorithm {
+    name: "del_setnx_takeover",
+    spec: &Spec {
+        kind: Kind::Mutex,
+        guarantees: "one holder at a time while no lease ends, and a free lock one lease after a crash",
+        assumes: "clocks that agree, and that no two clients find the same lease ended",
+        objection: "what is deleted need not be what was found expired; anybody's DEL frees the lock",
+        breaks: &[
+            (Property::ExclusiveFact, FaultClass::Slow),
+            (Property::ExclusiveBelief, FaultClass::Slow),
+            (Property::OwnerSafe, FaultClass::Slow),
+        ],
+    },
+    scripts: &[],
+    open: |connection, env, terms| Box::new(DelSetNxTakeover::new(connection, env, terms)),
+};
+
+/// One client's side of the lock.
+#[derive(Debug)]
+pub struct DelSetNxTakeover<C> {
+    connection: C,
+    env: Env,
+    key: String,
+    lease_ms: i64,
+}
+
+impl<C: ConnectionLike + Send> DelSetNxTakeover<C> {
+    /// A client that holds nothing.
+    pub fn new(connection: C, env: Env, terms: &Terms) -> DelSetNxTakeover<C> {
+        DelSetNxTakeover { connection, env, key: terms.key.clone(), lease_ms: terms.lease_ms() }
+    }
+
+    async fn set_if_absent(&mut self) -> RedisResult<bool> {
+        let end = self.env.now_ms() + self.lease_ms;
+        redis::cmd("SETNX").arg(&self.key).arg(end).query_async(&mut self.connection).await
+    }
+
+    async fn delete(&mut self) -> RedisResult<i64> {
+        redis::cmd("DEL").arg(&self.key).query_async(&mut self.connection).await
+    }
+}
+
+impl<C: ConnectionLike + Send> Lock for DelSetNxTakeover<C> {
+    async fn try_acquire(&mut self) -> RedisResult<bool> {
+        if self.set_if_absent().await? {
+            return Ok(true);
+        }
+        let end: Option<i64> = redis::cmd("GET").arg(&self.key).query_async(&mut self.connection).await?;
+        if end.is_none_or(|end| self.env.now_ms() <= end) {
+            return Ok(false);
+        }
+        self.delete().await?;
+        self.set_if_absent().await
+    }
+
+    async fn release(&mut self) -> RedisResult<Release> {
+        self.delete().await.map(Release::from_count)
+    }
+
+    fn record(&self) -> Record {
+        Record::Key(self.key.clone())
+    }
+}

@@ -1,0 +1,75 @@
+//! `lua_setnx_expire`: SETNX and EXPIRE in one script.
+//!
+//! 1. One script: `SETNX k 1`; if that set it, `EXPIRE k L`, and the lock is ours.
+//! 2. Release: `DEL k`.
+//!
+//! Source: mzorro.me, "A distributed lock with Redis, and its optimisation" (2017-10-25, in Chinese).
+//!
+//! Who breaks it: whoever is slower than its lease. B takes the lock, A's DEL frees it, and C enters beside B. And a script is
+//! no transaction: what it has written stays written if it fails. With a lease that is no whole number of seconds EXPIRE is an
+//! error, and the key that SETNX made lives for ever.
+
+use std::sync::LazyLock;
+
+use redis::aio::ConnectionLike;
+use redis::{RedisResult, Script};
+
+use crate::lock::{Algorithm, FaultClass, Kind, Lock, Property, Record, Release, Spec, Terms};
+
+/// `KEYS[1]` becomes `ARGV[1]` for `ARGV[2]` seconds if it is absent; returns whether it was.
+pub(super) const SETNX_EXPIRE: &str = "\
+if redis.call('SETNX', KEYS[1], ARGV[1]) == 1 then
+  redis.call('EXPIRE', KEYS[1], ARGV[2])
+  return 1
+end
+return 0";
+
+pub(super) static SETNX_EXPIRE_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(SETNX_EXPIRE));
+
+/// The registry's row.
+pub const ALGORITHM: Algorithm = Algorithm {
+    name: "lua_setnx_expire",
+    spec: &Spec {
+        kind: Kind::Mutex,
+        guarantees: "one holder at a time, and a free lock one lease after a crash",
+        assumes: "that no holder outlives its lease, and that the lease is a whole number of seconds",
+        objection: "anybody's DEL frees it",
+        breaks: &[
+            (Property::ExclusiveFact, FaultClass::Slow),
+            (Property::ExclusiveBelief, FaultClass::Slow),
+            (Property::OwnerSafe, FaultClass::Slow),
+        ],
+    },
+    scripts: &[SETNX_EXPIRE],
+    open: |connection, _, terms| Box::new(LuaSetNxExpire::new(connection, terms)),
+};
+
+/// One client's side of the lock.
+#[derive(Debug)]
+pub struct LuaSetNxExpire<C> {
+    connection: C,
+    key: String,
+    lease_seconds: u64,
+}
+
+impl<C: ConnectionLike + Send> LuaSetNxExpire<C> {
+    /// A client that holds nothing.
+    pub fn new(connection: C, terms: &Terms) -> LuaSetNxExpire<C> {
+        LuaSetNxExpire { connection, key: terms.key.clone(), lease_seconds: terms.lease_seconds() }
+    }
+}
+
+impl<C: ConnectionLike + Send> Lock for LuaSetNxExpire<C> {
+    async fn try_acquire(&mut self) -> RedisResult<bool> {
+        let mut script = SETNX_EXPIRE_SCRIPT.key(&self.key);
+        script.arg(1).arg(self.lease_seconds).invoke_async(&mut self.connection).await
+    }
+
+    async fn release(&mut self) -> RedisResult<Release> {
+        redis::cmd("DEL").arg(&self.key).query_async(&mut self.connection).await.map(Release::from_count)
+    }
+
+    fn record(&self) -> Record {
+        Record::Key(self.key.clone())
+    }
+}
