@@ -39,6 +39,7 @@ pub const ALGORITHMS: &[Algorithm] = &[
     published::setnx::ALGORITHM,
     published::setnx_expire::ALGORITHM,
     published::del_setnx_takeover::ALGORITHM,
+    published::getset_takeover::ALGORITHM,
     published::lua_setnx_expire::ALGORITHM,
     published::lua_token::ALGORITHM,
     published::set_nx_ex_del::ALGORITHM,

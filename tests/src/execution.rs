@@ -17,8 +17,9 @@ use crate::world::{ActorState, Lane, Recording, Server, Turn, World};
 
 /// Steps in one execution before it is cut: code that retries for ever is cut here.
 pub const STEPS_MAX: usize = 1_000;
-/// Time after the last lease before fresh clients try, and the longest that an execution waits for a timer of its actors.
-const GRACE: Duration = Duration::from_secs(1);
+/// Time after the last lease before fresh clients try: longer than the second that careful algorithms add. And the longest that an
+/// execution waits for a timer of its actors.
+const GRACE: Duration = Duration::from_secs(2);
 const TIMER_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Decides what happens next.
@@ -228,8 +229,10 @@ impl Execution<'_> {
             let now = self.world.now();
             let instants = self.world.instants();
             if instants.is_empty() {
-                // Nothing runs out, but a clock that was read a moment ago is older than one that is read now.
-                enabled.push(Step::Advance(Duration::from_millis(1)));
+                // Nothing runs out on the server, but a clock that was read a moment ago is older than one that is read now; and
+                // what clients have written down in place of a time to live may be over.
+                let spans = [Duration::from_millis(1), self.scenario.lease + GRACE];
+                enabled.extend(spans.map(Step::Advance));
             }
             enabled.extend(instants.into_iter().map(|at| Step::Advance(at - now)));
         }

@@ -7,8 +7,9 @@ use std::time::Duration;
 pub struct Faults {
     /// How many clients may crash, each right after any of its steps.
     pub crashes: u32,
-    /// How many stalls there may be: steps of the clock to the next instant that matters, or just past it, while clients wait
-    /// to send a command, or have read their clock and not yet sent their first.
+    /// How many stalls there may be: steps of the clock to an instant that matters, or just past it, while clients wait to send
+    /// a command, or have read their clock and not yet sent their first. Where nothing runs out they last a millisecond, or a
+    /// lease and some grace.
     pub stalls: u32,
     /// One client's clock may be ahead by this much, or behind by as much; zero for clocks that agree.
     pub skew: Duration,

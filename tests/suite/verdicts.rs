@@ -1,12 +1,14 @@
 //! The verdicts of the harness against those of the literature.
 
-use harness::Runner;
+use std::time::Duration;
+
+use harness::oracle::{self, Oracle};
 use harness::verdict::{Outcome, Size, check, scenario};
-use harness::{Recording, explore_random, replay, shrink};
+use harness::{Faults, Recording, Runner, Scenario, explore_all, explore_random, replay, shrink};
 use locks::{ALGORITHMS, Algorithm, FaultClass, Property};
 
 use FaultClass::{Crash, Order, Skew, Slow};
-use Property::{ExclusiveBelief, ExclusiveFact, OverIssue, OwnerSafe, Recovers};
+use Property::{ExclusiveBelief, ExclusiveFact, NoLeak, OverIssue, OwnerSafe, Recovers};
 
 fn algorithm(name: &str) -> &'static Algorithm {
     ALGORITHMS.iter().find(|algorithm| algorithm.name == name).unwrap()
@@ -24,6 +26,12 @@ fn check_steps(name: &str, class: FaultClass, expected: &[(Property, usize)]) {
     assert!(verdicts.iter().all(harness::verdict::Verdict::is_as_stated), "{name} in {class}");
 }
 
+/// What an oracle finds in these steps: how many it took, and what one sees.
+fn judge(scenario: &Scenario, schedule: &str, oracle: &dyn Oracle) -> Option<(usize, String)> {
+    let history = replay(&mut Runner::new(), scenario, &schedule.parse().unwrap(), Recording::Lean);
+    oracle.check(&history).map(|violation| (violation.step, violation.what))
+}
+
 /// The lengths that the published accounts give: c commands, t steps of the clock, f faults.
 #[test]
 fn shortest_counterexamples() {
@@ -37,6 +45,12 @@ fn shortest_counterexamples() {
     // SET, GET, the lease ends, SET, DEL, SET (5c 1t).
     check_steps("set_nx_get_del", Slow, &[(ExclusiveFact, 6), (ExclusiveBelief, 3), (OwnerSafe, 5)]);
     check_steps("set_nx_px_cad", Slow, &[(ExclusiveBelief, 3)]);
+    // SETNX, the lease ends, SETNX, GET, DEL, SETNX, DEL, SETNX.
+    check_steps("del_setnx_takeover", Slow, &[(ExclusiveFact, 8), (ExclusiveBelief, 6), (OwnerSafe, 7)]);
+    // SETNX, EXPIRE, the lease ends, SETNX, EXPIRE, DEL, SETNX, EXPIRE. The leak: SETNX, the stamp passes, SETNX, GET, EXPIRE,
+    // DEL, GETSET.
+    let found = [(ExclusiveFact, 8), (ExclusiveBelief, 5), (OwnerSafe, 6), (NoLeak, 7)];
+    check_steps("getset_takeover", Slow, &found);
     // The same as set_nx_ex_del, and as set_nx_px_cad.
     check_steps("lua_setnx_expire", Slow, &[(ExclusiveFact, 5), (ExclusiveBelief, 3), (OwnerSafe, 4)]);
     check_steps("lua_token", Slow, &[(ExclusiveBelief, 3)]);
@@ -54,6 +68,8 @@ fn verdicts_are_as_stated() {
     for name in [
         "setnx",
         "setnx_expire",
+        "del_setnx_takeover",
+        "getset_takeover",
         "lua_setnx_expire",
         "lua_token",
         "set_nx_ex_del",
@@ -82,18 +98,37 @@ fn fair_semaphore_comment_is_broken_without_preemption() {
 #[test]
 fn zset_semaphore_is_broken_by_skew_alone() {
     let scenario = scenario(algorithm("zset_semaphore"), Skew, Size { clients: 2, permits: 1 });
-    let schedule = "skew B -10000ms\nA\nA\nA\nB\nB\nB".parse().unwrap();
-    let history = replay(&mut Runner::new(), &scenario, &schedule, Recording::Lean);
-    let violation =
-        harness::oracle::Oracle::check(&harness::oracle::OverIssue::of("cs", 1), &history).unwrap();
-    assert_eq!(
-        (violation.step, violation.what.as_str()),
-        (7, "A and B hold 2 of 1 permits, each with a lease that still runs")
-    );
+    let over_issue = oracle::OverIssue::of("cs", 1);
+    let what = "A and B hold 2 of 1 permits, each with a lease that still runs";
+    let schedule = "skew B -10000ms\nA\nA\nA\nB\nB\nB";
+    assert_eq!(judge(&scenario, schedule, &over_issue), Some((7, what.into())));
     // Without the skew the same steps are harmless: A's name sorts first.
-    let harmless = "A\nA\nA\nB\nB\nB".parse().unwrap();
-    let history = replay(&mut Runner::new(), &scenario, &harmless, Recording::Lean);
-    assert_eq!(harness::oracle::Oracle::check(&harness::oracle::OverIssue::of("cs", 1), &history), None);
+    assert_eq!(judge(&scenario, "A\nA\nA\nB\nB\nB", &over_issue), None);
+}
+
+/// The race for a dead holder's lock: A takes it and dies; B and C find its lease ended; B deletes and takes it; C deletes what is
+/// B's by now, and takes it too.
+#[test]
+fn del_setnx_takeover_is_broken_after_a_crash() {
+    let scenario = scenario(algorithm("del_setnx_takeover"), Slow, Size { clients: 3, permits: 1 });
+    let scenario = scenario.faults(Faults::none().crashes(1).stalls(1));
+    let schedule = "A\ncrash A\ntime +12000ms\nB\nB\nC\nC\nB\nB\nC\nC";
+    let what = "B and C hold the lock, each with a lease that still runs";
+    assert_eq!(judge(&scenario, schedule, &oracle::ExclusiveFact::of("cs")), Some((11, what.into())));
+}
+
+/// A clock that is ahead by a lease is not enough: there is a second of margin. By more than that, it takes a lock that lives.
+#[test]
+fn getset_takeover_is_broken_by_skew_beyond_its_margin() {
+    let size = Size { clients: 2, permits: 1 };
+    let skewed = |ms| {
+        let faults = Faults::none().skew(Duration::from_millis(ms));
+        scenario(algorithm("getset_takeover"), Skew, size).faults(faults)
+    };
+    assert!(explore_all(&mut Runner::new(), &skewed(11_000)).unwrap().findings.is_empty());
+    let found = explore_all(&mut Runner::new(), &skewed(11_001)).unwrap();
+    let schedule = &found.finding("exclusive-fact").unwrap().schedule;
+    assert_eq!(schedule.to_string(), "skew A +11001ms\nB\nB\nA\nA\nA\nA\n");
 }
 
 /// What chance finds and the shrinker makes of it is as short as what brute force finds.

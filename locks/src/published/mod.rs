@@ -5,6 +5,7 @@ pub mod exists_set;
 pub mod setnx;
 pub mod setnx_expire;
 pub mod del_setnx_takeover;
+pub mod getset_takeover;
 pub mod lua_setnx_expire;
 pub mod lua_token;
 pub mod set_nx_ex_del;

@@ -1,0 +1,98 @@
+//! `getset_takeover`: as `del_setnx_takeover`, but GETSET decides who takes over.
+//!
+//! With `now` from the client's clock and `L` the lease:
+//!
+//! 1. `SETNX k stamp`, where the stamp is now + L + 1 s: 1 means that the lock is ours; then `EXPIRE k L`.
+//! 2. Otherwise `GET k`: if the stamp that it tells has passed, `GETSET k` with a new one. If the reply is the stamp that GET
+//!    told, the lock is ours; then `EXPIRE k L`.
+//! 3. Release: `DEL k`.
+//!
+//! Source: mzorro.me, "A distributed lock with Redis, and its optimisation" (2017-10-25, in Chinese); GETSET for the takeover is
+//! on <https://redis.io/docs/latest/commands/setnx/>.
+//!
+//! Who breaks it: whoever is slow, since anybody's DEL frees the lock. A client whose clock is ahead by more than L + 1 s takes
+//! a lock that lives. And GETSET writes before it knows whether it has won: the loser's stamp replaces the winner's and takes
+//! its time to live away; and where the winner has released meanwhile, the loser leaves a key that nobody owns, until its
+//! stamp has passed.
+
+use redis::RedisResult;
+use redis::aio::ConnectionLike;
+
+use crate::env::Env;
+use crate::lock::{Algorithm, FaultClass, Kind, Lock, Property, Record, Release, Spec, Terms};
+
+/// The registry's row.
+pub const ALGORITHM: Algorithm = Algorithm {
+    name: "getset_takeover",
+    spec: &Spec {
+        kind: Kind::Mutex,
+        guarantees: "one holder at a time while no lease ends, and a free lock soon after a crash",
+        assumes: "clocks that differ by less than a lease and a second, and that no holder outlives its lease",
+        objection: "GETSET writes even when it loses, so a loser can lock what is free; anybody's DEL frees it",
+        breaks: &[
+            (Property::ExclusiveFact, FaultClass::Slow),
+            (Property::ExclusiveBelief, FaultClass::Slow),
+            (Property::OwnerSafe, FaultClass::Slow),
+            (Property::NoLeak, FaultClass::Slow),
+        ],
+    },
+    scripts: &[],
+    open: |connection, env, terms| Box::new(GetSetTakeover::new(connection, env, terms)),
+};
+
+/// How much later than the time to live a stamp passes.
+const MARGIN_MS: i64 = 1_000;
+
+/// One client's side of the lock.
+#[derive(Debug)]
+pub struct GetSetTakeover<C> {
+    connection: C,
+    env: Env,
+    key: String,
+    lease_ms: i64,
+    lease_seconds: u64,
+}
+
+impl<C: ConnectionLike + Send> GetSetTakeover<C> {
+    /// A client that holds nothing.
+    pub fn new(connection: C, env: Env, terms: &Terms) -> GetSetTakeover<C> {
+        let (key, lease_ms, lease_seconds) = (terms.key.clone(), terms.lease_ms(), terms.lease_seconds());
+        GetSetTakeover { connection, env, key, lease_ms, lease_seconds }
+    }
+
+    fn stamp(&self) -> i64 {
+        self.env.now_ms() + self.lease_ms + MARGIN_MS
+    }
+
+    /// Whether the lock could be taken from a holder whose stamp has passed.
+    async fn take_over(&mut self) -> RedisResult<bool> {
+        let old: Option<i64> = redis::cmd("GET").arg(&self.key).query_async(&mut self.connection).await?;
+        if old.is_none_or(|old| self.env.now_ms() <= old) {
+            return Ok(false);
+        }
+        let getset = redis::cmd("GETSET").arg(&self.key).arg(self.stamp()).to_owned();
+        let replaced: Option<i64> = getset.query_async(&mut self.connection).await?;
+        Ok(replaced == old)
+    }
+}
+
+impl<C: ConnectionLike + Send> Lock for GetSetTakeover<C> {
+    async fn try_acquire(&mut self) -> RedisResult<bool> {
+        let setnx = redis::cmd("SETNX").arg(&self.key).arg(self.stamp()).to_owned();
+        let is_free: bool = setnx.query_async(&mut self.connection).await?;
+        let is_ours = is_free || self.take_over().await?;
+        if is_ours {
+            let expire = redis::cmd("EXPIRE").arg(&self.key).arg(self.lease_seconds).to_owned();
+            () = expire.query_async(&mut self.connection).await?;
+        }
+        Ok(is_ours)
+    }
+
+    async fn release(&mut self) -> RedisResult<Release> {
+        redis::cmd("DEL").arg(&self.key).query_async(&mut self.connection).await.map(Release::from_count)
+    }
+
+    fn record(&self) -> Record {
+        Record::Key(self.key.clone())
+    }
+}
