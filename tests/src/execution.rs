@@ -11,6 +11,7 @@ use tokio::task::AbortHandle;
 use crate::history::{History, What};
 use crate::idle::Idle;
 use crate::link::Client;
+use crate::pace::Pace;
 use crate::scenario::{Act, Scenario};
 use crate::schedule::{ACTORS_MAX, Actor, Step};
 use crate::world::{ActorState, Lane, Recording, Server, Turn, World};
@@ -33,6 +34,8 @@ pub trait Policy {
 pub enum Choice {
     /// The step at this index.
     Take(usize),
+    /// A step of time of any length, whether it was among the possible ones or not.
+    Advance(Duration),
     /// No further step: go on to what happens when all is over.
     Finish,
     /// Stop here: the rest does not matter.
@@ -60,6 +63,11 @@ impl Runner {
         let idle = Arc::new(Idle::default());
         let emulator = Emulator::with_clock(Clock::manual());
         Runner { runtime: build_runtime(idle.clone()), idle, emulator, prepared: None }
+    }
+
+    /// Where executions run.
+    pub(crate) fn emulator(&self) -> &Emulator {
+        &self.emulator
     }
 
     /// Runs one execution on the emulator.
@@ -129,10 +137,14 @@ impl Execution<'_> {
                 .get_connection()
                 .and_then(|mut connection| redis::cmd("FLUSHDB").exec(&mut connection));
             flushed.unwrap_or_else(|error| panic!("{client:?} does not answer: {error}"));
+            let pace = Pace::start(client);
+            let pace = pace.unwrap_or_else(|error| panic!("{client:?} does not tell the time: {error}"));
+            self.world.pace.get_or_init(|| pace);
         }
         if let Some(before) = &self.scenario.before {
             self.prepare(before).await;
         }
+        self.world.state().history.started_at = self.world.pace.get().map(|pace| pace.started_at);
         let mut enabled = Vec::new();
         for _ in 0..STEPS_MAX {
             self.enabled_steps(&mut enabled);
@@ -146,6 +158,7 @@ impl Execution<'_> {
             let choice = self.policy.choose(&enabled, &self.world.state().history);
             match choice {
                 Choice::Take(idx) => self.take(enabled[idx]).await,
+                Choice::Advance(span) => self.take(Step::Advance(span)).await,
                 Choice::Finish => break,
                 Choice::Cut => return,
             }

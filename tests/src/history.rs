@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use emulator::Timestamp;
+
 use crate::schedule::{Actor, Step};
 use crate::touch::Touch;
 
@@ -16,6 +18,8 @@ pub struct History {
     pub touched: Vec<Touch>,
     /// What happened at least once.
     pub seen: Seen,
+    /// What a real server's clock showed at the start; `None` on the emulator, where it is always the same.
+    pub started_at: Option<Timestamp>,
 }
 
 /// What must have happened for a pass to mean something: a lock that nobody ever contended for has not been tested.
@@ -74,10 +78,14 @@ pub enum What {
         actor: Actor,
         /// As one would type it.
         text: String,
+        /// Its name and its first key, which tell it apart from others even when the code has changed a little.
+        brief: String,
         /// As `redis-cli` would print it, on one line.
         reply: String,
         /// The keys that it changed, with what they hold now.
         changed: Vec<String>,
+        /// On a real server: how much later the reply came than the schedule's time says.
+        late: Duration,
     },
     /// A client was granted a section and is inside.
     Enter {

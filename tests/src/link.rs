@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
-use emulator::{Access, DirectConnection, Resource, Timestamp};
+use emulator::{Access, DirectConnection, Resource, command};
 use locks::{Env, Record, Source};
 use redis::aio::ConnectionLike;
 use redis::{Arg, Cmd, Pipeline, RedisFuture, RedisResult, Value};
@@ -45,6 +45,7 @@ impl Client {
                 let connection = client.get_connection();
                 let connection =
                     connection.unwrap_or_else(|error| panic!("{client:?} does not answer: {error}"));
+                connection.set_read_timeout(Some(REPLY_MAX)).expect("a socket takes this option");
                 Session::Redis(Box::new(Mutex::new(connection)))
             }
         };
@@ -85,7 +86,7 @@ impl Source for Client {
             state.touch(|touch| touch.is_timed = true);
             state.actors[state.idx(self.actor)].skew_ms
         };
-        let true_ms = (Timestamp::EPOCH + self.world.now()).millis();
+        let true_ms = self.world.wall_time().millis();
         Duration::from_millis(u64::try_from(true_ms + skew_ms).unwrap_or(0))
     }
 
@@ -216,7 +217,7 @@ impl Link {
         self.turn().await;
         self.world.before_command(self.actor);
         let result = noted(&self.world, self.session.request(cmd)).await;
-        self.done(|| show_command(cmd), &result);
+        self.done(|| (show_command(cmd), brief_command(cmd)), &result);
         result
     }
 
@@ -232,17 +233,20 @@ impl Link {
         let result = noted(&self.world, self.session.request_all(pipeline, offset, count)).await;
         let text = || {
             let commands: Vec<_> = pipeline.cmd_iter().map(show_command).collect();
-            format!("MULTI; {}; EXEC", commands.join("; "))
+            let key = pipeline.cmd_iter().find_map(first_key);
+            (format!("MULTI; {}; EXEC", commands.join("; ")), brief("MULTI", key))
         };
         self.done(text, &result);
         result
     }
 
-    fn done<R: Show>(&self, text: impl Fn() -> String, result: &RedisResult<R>) {
+    fn done<R: Show>(&self, text: impl Fn() -> (String, String), result: &RedisResult<R>) {
         if self.world.recording == Recording::Full {
             let reply = result.as_ref().map_or_else(show_error, Show::show);
-            let changed = self.changed_keys();
-            self.world.record(What::Command { actor: self.actor, text: text(), reply, changed });
+            let (actor, changed) = (self.actor, self.changed_keys());
+            let late = self.world.pace.get().map_or(Duration::ZERO, |pace| pace.late(self.world.now()));
+            let (text, brief) = text();
+            self.world.record(What::Command { actor, text, brief, reply, changed, late });
         }
         self.world.after_command(self.actor);
     }
@@ -350,6 +354,9 @@ impl Session {
     }
 }
 
+/// How long a real server may take to answer.
+const REPLY_MAX: Duration = Duration::from_secs(10);
+
 /// A reply in one line.
 trait Show {
     fn show(&self) -> String;
@@ -382,16 +389,38 @@ fn show_error(error: &redis::RedisError) -> String {
     }
 }
 
+/// `SET lock`
+fn brief_command(cmd: &Cmd) -> String {
+    let name = cmd.args_iter().next().map_or(&b""[..], |name| bytes_of(&name));
+    brief(&name.to_ascii_uppercase().escape_ascii().to_string(), first_key(cmd))
+}
+
+/// A key with a space is still one word.
+fn brief(name: &str, key: Option<Vec<u8>>) -> String {
+    let key = key.map(|key| format!(" {}", key.escape_ascii().to_string().replace(' ', "\\x20")));
+    format!("{name}{}", key.unwrap_or_default())
+}
+
+fn first_key(cmd: &Cmd) -> Option<Vec<u8>> {
+    let argv: Vec<&[u8]> = cmd.args_iter().map(|arg| bytes_of(&arg)).collect();
+    let (row, _) = command::lookup(argv.first()?)?;
+    let key = row.keys.iter().flat_map(|spec| spec.positions(&argv)).next()?;
+    argv.get(key).map(|key| key.to_vec())
+}
+
+fn bytes_of<'a>(arg: &Arg<&'a [u8]>) -> &'a [u8] {
+    match arg {
+        Arg::Simple(bytes) => bytes,
+        _ => b"0",
+    }
+}
+
 /// Longest argument that is shown whole, in bytes: a SHA1 or a script says nothing to a reader.
 const SHOWN_ARGUMENT_BYTES_MAX: usize = 32;
 
 fn show_command(cmd: &Cmd) -> String {
     let mut line = String::new();
-    for arg in cmd.args_iter() {
-        let bytes = match arg {
-            Arg::Simple(bytes) => bytes,
-            _ => b"0",
-        };
+    for bytes in cmd.args_iter().map(|arg| bytes_of(&arg)) {
         if !line.is_empty() {
             line.push(' ');
         }

@@ -6,6 +6,7 @@ use crate::execution::Runner;
 use crate::history::History;
 use crate::oracle::Violation;
 use crate::replay::replay;
+use crate::saved::{Must, Saved, SavedStep, Subject};
 use crate::scenario::Scenario;
 use crate::schedule::{Actor, Schedule};
 use crate::shrink::Finding;
@@ -36,8 +37,8 @@ pub enum Problem {
         schedule: Schedule,
         /// The execution of that schedule, drawn.
         timeline: String,
-        /// The schedule as text that can be replayed, with the command of each step.
-        text: String,
+        /// The schedule with what it is a schedule of and the command of each step: as text, it can be kept and replayed.
+        saved: Saved,
     },
     /// The code of an actor ended with an error or a panic, or waits for something that never comes.
     Failed {
@@ -89,9 +90,9 @@ impl fmt::Display for Report {
                 writeln!(f, "{scenario}: actor {actor} {what} (found in {schedules} schedules)\n")?;
                 write!(f, "{timeline}\nschedule:\n{text}")
             }
-            Problem::Violated { property, timeline, text, .. } => {
+            Problem::Violated { property, timeline, saved, .. } => {
                 writeln!(f, "{scenario}: {property} is violated (found in {schedules} schedules)\n")?;
-                write!(f, "{timeline}\nschedule:\n{text}")
+                write!(f, "{timeline}\nTo keep for harness::replay_saved:\n\n{saved}")
             }
         }
     }
@@ -100,15 +101,23 @@ impl fmt::Display for Report {
 impl Problem {
     /// A violation, with the execution that shows it.
     pub(crate) fn violated(
+        scenario: &Scenario,
         property: &'static str,
         violation: Violation,
         history: &History,
-        actors: usize,
     ) -> Problem {
+        let saved = Saved {
+            subject: Subject::Scenario(scenario.name.clone()),
+            clients: scenario.actors.len(),
+            lease: scenario.lease,
+            property: property.into(),
+            must: Must::Fail,
+            steps: SavedStep::of(history, violation.step),
+        };
         Problem::Violated {
             property,
-            timeline: timeline::render(history, actors, Some(&violation)),
-            text: timeline::annotate(history, violation.step),
+            timeline: timeline::render(history, scenario.actors.len(), Some(&violation)),
+            saved,
             schedule: Schedule { steps: history.steps[..violation.step].to_vec() },
             what: violation.what,
         }

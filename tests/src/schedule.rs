@@ -132,7 +132,7 @@ fn parse_actor(word: &str) -> Option<Actor> {
     }
 }
 
-fn parse_millis(word: &str) -> Option<i64> {
+pub(crate) fn parse_millis(word: &str) -> Option<i64> {
     word.strip_suffix("ms")?.parse().ok()
 }
 

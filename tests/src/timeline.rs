@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::history::{Event, History, What};
 use crate::oracle::{Violation, list};
-use crate::schedule::{Actor, Step};
+use crate::schedule::Actor;
 
 /// What a lane shows between the events of its client.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -35,21 +35,6 @@ pub fn render(history: &History, actors: usize, violation: Option<&Violation>) -
     timeline.text
 }
 
-/// The schedule as text that can be replayed, with the command of each step as a comment behind it.
-pub fn annotate(history: &History, steps: usize) -> String {
-    let command_of = |step: usize| {
-        history.events.iter().find_map(|event| match &event.what {
-            What::Command { text, .. } if event.step == step => Some(text.as_str()),
-            _ => None,
-        })
-    };
-    let lines = history.steps.iter().take(steps).enumerate().map(|(idx, step)| match step {
-        Step::Run(..) => format!("{step} {}\n", command_of(idx + 1).unwrap_or_default()),
-        _ => format!("{step}\n"),
-    });
-    lines.collect()
-}
-
 struct Timeline {
     lanes: Vec<Lane>,
     text: String,
@@ -61,7 +46,7 @@ struct Timeline {
 impl Timeline {
     fn event(&mut self, event: &Event) {
         match &event.what {
-            What::Command { actor, text, reply, changed } => {
+            What::Command { actor, text, reply, changed, .. } => {
                 self.line(event, Some(*actor), &format!("{actor}: {text} → {reply}"));
                 changed.iter().for_each(|key| self.note(&format!("now {key}")));
                 if self.leaving.take_if(|leaving| leaving == actor).is_some() {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use locks::{Algorithm, AnyConnection, FaultClass, Kind, Property, Terms};
+use locks::{ALGORITHMS, Algorithm, AnyConnection, FaultClass, Kind, Property, Terms};
 
 use crate::execution::Runner;
 use crate::explorer::{Exploration, explore_all, explore_random};
@@ -12,6 +12,7 @@ use crate::link::Client;
 use crate::oracle::{ExclusiveBelief, ExclusiveFact, NoLeak, OverIssue, OwnerSafe, Recovers};
 use crate::replay::replay;
 use crate::report::Report;
+use crate::saved::{Must, Saved, SavedStep, Subject};
 use crate::scenario::Scenario;
 use crate::schedule::{Actor, Schedule, Step};
 use crate::shrink::Finding;
@@ -163,14 +164,24 @@ fn binomial(n: u64, k: u64) -> u64 {
 /// The scenario of an algorithm in a fault class: each client acquires once and releases if it was granted; at the end fresh
 /// clients try to get every permit.
 pub fn scenario(algorithm: &'static Algorithm, class: FaultClass, size: Size) -> Scenario {
-    let terms = Terms { key: "lock".into(), lease: LEASE, permits: size.permits };
+    scenario_of_lease(algorithm, class, size, LEASE)
+}
+
+/// The same with another lease, which is also by how much a clock is wrong.
+pub fn scenario_of_lease(
+    algorithm: &'static Algorithm,
+    class: FaultClass,
+    size: Size,
+    lease: Duration,
+) -> Scenario {
+    let terms = Terms { key: "lock".into(), lease, permits: size.permits };
     let open = move |client: &Client| {
         (algorithm.open)(AnyConnection::new(client.connection()), client.env(), &terms)
     };
     let open_probe = open.clone();
     let scenario = Scenario::new(format!("{} ({class})", algorithm.name))
-        .lease(LEASE)
-        .faults(faults(class))
+        .lease(lease)
+        .faults(faults(class, lease))
         .must_see(must_see(class))
         .before(move |client| async move {
             let mut connection = client.connection();
@@ -204,6 +215,34 @@ pub fn scenario(algorithm: &'static Algorithm, class: FaultClass, size: Size) ->
     })
 }
 
+/// The counterexample of a verdict, to be kept; `None` if it has none.
+pub fn save(runner: &mut Runner, verdict: &Verdict) -> Option<Saved> {
+    let Outcome::Violated(finding, size) = &verdict.outcome else { return None };
+    let scenario = scenario(verdict.algorithm, verdict.class, *size).with_actors(finding.actors);
+    let history = replay(runner, &scenario, &finding.schedule, Recording::Full);
+    Some(Saved {
+        subject: Subject::Algorithm {
+            name: verdict.algorithm.name.into(),
+            class: verdict.class,
+            permits: size.permits,
+        },
+        clients: finding.actors,
+        lease: LEASE,
+        property: verdict.property.name().into(),
+        must: Must::Fail,
+        steps: SavedStep::of(&history, finding.violation.step),
+    })
+}
+
+/// The scenario that a saved schedule of an algorithm is one of, for the lease that it was saved with or another; `None` if there
+/// is no such algorithm.
+pub fn scenario_of(saved: &Saved, lease: Duration) -> Option<Scenario> {
+    let Subject::Algorithm { name, class, permits } = &saved.subject else { return None };
+    let algorithm = ALGORITHMS.iter().find(|algorithm| algorithm.name == name)?;
+    let size = Size { clients: saved.clients, permits: *permits };
+    Some(scenario_of_lease(algorithm, *class, size, lease))
+}
+
 /// The properties that can be asked of a kind of lock in a fault class: where nobody crashes, nothing has to recover.
 pub fn properties(kind: Kind, class: FaultClass) -> &'static [Property] {
     use Property::{ExclusiveBelief, ExclusiveFact, NoLeak, OverIssue, OwnerSafe, Recovers};
@@ -215,10 +254,10 @@ pub fn properties(kind: Kind, class: FaultClass) -> &'static [Property] {
     }
 }
 
-fn faults(class: FaultClass) -> Faults {
+fn faults(class: FaultClass, lease: Duration) -> Faults {
     match class {
         FaultClass::Order => Faults::none(),
-        FaultClass::Skew => Faults::none().skew(LEASE),
+        FaultClass::Skew => Faults::none().skew(lease),
         FaultClass::Crash => Faults::none().crashes(1),
         FaultClass::Slow => Faults::none().stalls(1),
     }

@@ -1,6 +1,6 @@
 //! What the clients of one execution share: the gate at which their commands wait, the server behind it, and the history.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use crate::history::{Event, History, What};
 use crate::idle::Idle;
+use crate::pace::Pace;
 use crate::schedule::{ACTORS_MAX, Actor, Step};
 use crate::touch::Touch;
 
@@ -38,6 +39,8 @@ pub(crate) struct World {
     pub(crate) idle: Arc<Idle>,
     pub(crate) lease: Duration,
     pub(crate) recording: Recording,
+    /// Real time, where the server is real.
+    pub(crate) pace: OnceLock<Pace>,
     origin: Instant,
     state: Mutex<State>,
 }
@@ -128,7 +131,8 @@ impl World {
         let state = State { actors, history, ..State::default() };
         #[expect(clippy::disallowed_methods, reason = "the paused clock of this execution's own runtime")]
         let origin = Instant::now();
-        Arc::new(World { server, idle, lease, recording, origin, state: Mutex::new(state) })
+        let (pace, state) = (OnceLock::new(), Mutex::new(state));
+        Arc::new(World { server, idle, lease, recording, pace, origin, state })
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
@@ -139,6 +143,11 @@ impl World {
     pub(crate) fn now(&self) -> Duration {
         #[expect(clippy::disallowed_methods, reason = "the paused clock of this execution's own runtime")]
         Instant::now().duration_since(self.origin)
+    }
+
+    /// The true time of day.
+    pub(crate) fn wall_time(&self) -> Timestamp {
+        self.pace.get().map_or(Timestamp::EPOCH, |pace| pace.started_at) + self.now()
     }
 
     pub(crate) fn instant(&self, at: Duration) -> Instant {
@@ -206,6 +215,9 @@ impl World {
 
     pub(crate) fn advanced(&self, by: Duration) {
         let at = self.now();
+        if let Some(pace) = self.pace.get() {
+            pace.wait_until(at);
+        }
         let mut state = self.state();
         state.record(at, What::Advanced { by });
         let overrun: Vec<Actor> =

@@ -13,6 +13,7 @@ mod algorithms;
 mod traces;
 mod verdicts;
 mod properties;
+mod schedules;
 mod replays;
 mod program;
 #[cfg(unix)]

@@ -3,7 +3,7 @@
 
 use harness::history::Seen;
 use harness::oracle::{ExclusiveBelief, ExclusiveFact, NoLeak, OverIssue, OwnerSafe, Recovers};
-use harness::{Client, Faults, Problem, Scenario, Schedule, exhaustive};
+use harness::{Client, Faults, Problem, Runner, Saved, Scenario, exhaustive, replay_saved};
 use locks::{Lock as _, Record};
 use redis::RedisResult;
 
@@ -42,12 +42,10 @@ fn scenario(recipe: Recipe) -> Scenario {
 #[track_caller]
 fn expect_violation(scenario: &Scenario, property: &str, steps: usize) {
     match exhaustive(scenario).expect_err("the lock is broken").problem {
-        Problem::Violated { property: found, schedule, text, .. } => {
-            assert_eq!(
-                text.parse::<Schedule>(),
-                Ok(schedule.clone()),
-                "the text in the report can be replayed"
-            );
+        Problem::Violated { property: found, schedule, saved, .. } => {
+            assert_eq!(saved.to_string().parse::<Saved>().as_ref(), Ok(&saved));
+            let replayed = replay_saved(&mut Runner::new(), scenario, &saved).unwrap();
+            assert!(replayed.is_as_stated() && replayed.divergences.is_empty(), "{replayed}");
             assert_eq!((found, schedule.steps.len()), (property, steps), "{schedule}");
         }
         other => panic!("{other:?}"),

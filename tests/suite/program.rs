@@ -3,6 +3,8 @@
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Output, Stdio};
 
+use crate::redis_server;
+
 fn lockstep(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_lockstep")).args(args).output().unwrap()
 }
@@ -105,6 +107,85 @@ fn explain_says_what_holds() {
     assert!(
         text.contains("exclusive-fact holds in all classes, in 1292 schedules: there is no counterexample."),
         "{text}"
+    );
+}
+
+#[test]
+fn explain_saves_what_replay_replays() {
+    let path = concat!(env!("CARGO_TARGET_TMPDIR"), "/saved.txt");
+    let drawn = stdout(&["explain", "setnx_expire", "--property", "recovers", "--save", path]);
+    let saved = std::fs::read_to_string(path).unwrap();
+    expect_test::expect![[r#"
+        lockstep schedule 1
+        algorithm setnx_expire
+        class crash
+        permits 1
+        clients 1
+        lease 10000ms
+        property recovers
+        must fail
+
+        A 1 SETNX lock
+        crash A
+    "#]]
+    .assert_eq(&saved);
+    let replayed = stdout(&["replay", path]);
+    assert!(replayed.ends_with("\nrecovers is violated, as it must.\n"), "{replayed}");
+    let timeline = |text: &str| {
+        let lines = text.lines().skip_while(|line| !line.starts_with("step ")).map(str::to_owned);
+        lines.take_while(|line| !line.starts_with("recovers")).collect::<Vec<_>>().join("\n")
+    };
+    assert_eq!(timeline(&replayed).trim_end(), timeline(&drawn).trim_end());
+
+    let replay_changed = |from: &str, to: &str| {
+        let path = format!("{path}.changed");
+        std::fs::write(&path, saved.replace(from, to)).unwrap();
+        let output = lockstep(&["replay", &path]);
+        let (out, err) =
+            (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+        (output.status.code(), out + &err)
+    };
+    let (status, text) = replay_changed("must fail", "must pass");
+    assert_eq!(status, Some(1));
+    assert!(text.ends_with("\nrecovers is violated, and must hold.\n"), "{text}");
+    // One command later the key has a time to live.
+    let (status, text) = replay_changed("crash A", "A 2 DEL lock\ncrash A");
+    assert_eq!(status, Some(1));
+    assert!(
+        text.contains("\nstep 2: expected A's command 2 \"DEL lock\", client sent \"EXPIRE lock\"\n"),
+        "{text}"
+    );
+    assert!(text.ends_with("\nrecovers holds, and must be violated.\n"), "{text}");
+    for (from, to, message) in [
+        ("setnx_expire", "setnx_expires", "there is no algorithm named \"setnx_expires\""),
+        ("crash A", "crash Alice", "line 11: \"crash Alice\" is no step: write `A 1 SET lock`"),
+        ("recovers", "speed", "has no property \"speed\"; it has exclusive-fact, "),
+        (
+            "algorithm setnx_expire",
+            "scenario mine",
+            "is a schedule of the scenario \"mine\", which only its test knows",
+        ),
+    ] {
+        let (status, text) = replay_changed(from, to);
+        assert!(status == Some(2) && text.contains(message), "{text}");
+    }
+}
+
+#[test]
+fn replay_compares_with_a_real_server() {
+    let Some(server) = redis_server::borrow() else { return };
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/suite/data/schedules/set_nx_ex_del.slow.owner-safe.txt");
+    let text = stdout(&["replay", path, "--redis", &server.url()]);
+    assert!(
+        text.ends_with("\nOn the server: lease 1000 ms: same violation; 5 replies are the same.\n"),
+        "{text}"
+    );
+    let output = lockstep(&["replay", path, "--redis", "redis://127.0.0.1:1/"]);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(
+        stderr.starts_with("lockstep: cannot replay on the server: the server does not answer: "),
+        "{stderr}"
     );
 }
 

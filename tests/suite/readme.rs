@@ -81,3 +81,11 @@ fn the_counterexample_is_what_explain_prints() {
     let text = String::from_utf8(output.stdout).unwrap();
     check("counterexample", &format!("```text\n$ lockstep explain fair_semaphore_comment\n{text}```\n"));
 }
+
+#[test]
+fn the_saved_schedule_is_one_that_is_kept() {
+    let path =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/suite/data/schedules/set_nx_get_del.slow.exclusive-fact.txt");
+    let text = std::fs::read_to_string(path).unwrap();
+    check("saved schedule", &format!("```text\n{text}```\n"));
+}

@@ -16,6 +16,8 @@ use redis::{ConnectionAddr, IntoConnectionInfo as _};
 const URL: &str = "LOCKSTEP_REDIS_URL";
 /// The database of a given server whose URL names none: the last one that every server has.
 const DB: i64 = 15;
+/// How many databases a server of our own has.
+const DATABASES: i64 = 16;
 /// How often another port is tried when someone was quicker.
 const STARTS_MAX: usize = 5;
 /// How long a reply may take: only a hanging server takes longer.
@@ -59,7 +61,16 @@ pub fn borrow() -> Option<RedisServer> {
 impl RedisServer {
     /// What redis-rs is to connect to.
     pub fn url(&self) -> String {
-        let Server { host, port, username, password, db, .. } = self.server;
+        self.url_of(self.server.db)
+    }
+
+    /// The URLs of all databases that belong to the tests.
+    pub fn urls(&self) -> Vec<String> {
+        if self.is_ours() { (0..DATABASES).map(|db| self.url_of(db)).collect() } else { vec![self.url()] }
+    }
+
+    fn url_of(&self, db: i64) -> String {
+        let Server { host, port, username, password, .. } = self.server;
         let user = username.as_deref().unwrap_or_default();
         let credentials = password.as_ref().map(|password| format!("{user}:{password}@"));
         format!("redis://{}{host}:{port}/{db}", credentials.unwrap_or_default())
@@ -193,7 +204,8 @@ fn start() -> Option<Server> {
         let mut shell = Command::new("sh")
             .args(["-c", "redis-server \"$@\" & exec >/dev/null; cat; kill $!; wait", "sh"])
             .args(["--bind", "127.0.0.1", "--port", &port.to_string()])
-            .args(["--save", "", "--appendonly", "no", "--databases", "16", "--daemonize", "no"])
+            .args(["--save", "", "--appendonly", "no", "--daemonize", "no"])
+            .args(["--databases", &DATABASES.to_string()])
             .args(["--enable-debug-command", "yes"])
             .arg("--dir")
             .arg(std::env::temp_dir())

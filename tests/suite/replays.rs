@@ -1,38 +1,144 @@
 //! Counterexamples of the emulator, replayed on a real server: the same replies, the same violation.
 
-use harness::history::{History, What};
-use harness::oracle::{Oracle as _, OverIssue};
-use harness::verdict::{Size, scenario};
-use harness::{Recording, Replay, Runner, Schedule, Server, explore_all};
-use locks::{ALGORITHMS, FaultClass};
+use std::sync::{Arc, Mutex};
 
-use crate::redis_server;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-/// What each client sent and got, in order.
-fn conversation(history: &History) -> Vec<String> {
-    let lines = history.events.iter().filter_map(|event| match &event.what {
-        What::Command { actor, text, reply, .. } => Some(format!("{actor}: {text} → {reply}")),
-        _ => None,
+use harness::oracle::ExclusiveFact;
+use harness::verdict::scenario_of;
+use harness::{Comparison, OnRedis, OnRedisError, Runner, Saved, Scenario, replay_on_redis};
+
+use crate::{redis_server, schedules};
+
+/// All that are kept, on as many databases as there are.
+#[test]
+fn every_counterexample_is_real() {
+    let Some(server) = redis_server::borrow() else { return };
+    let kept = schedules::kept();
+    assert!(!kept.is_empty());
+    let next = Mutex::new(kept.into_iter());
+    let different = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for url in server.urls() {
+            scope.spawn(|| {
+                let client = redis::Client::open(url).unwrap();
+                let mut runner = Runner::new();
+                let next = || next.lock().unwrap().next();
+                while let Some((name, saved)) = next() {
+                    let scenario = |lease| scenario_of(&saved, lease).unwrap();
+                    let on_redis = replay_on_redis(&mut runner, &client, &saved, scenario).unwrap();
+                    if !matches!(on_redis.comparison, Comparison::Same(Some(_))) {
+                        different.lock().unwrap().push(format!("{name}: {on_redis}"));
+                    }
+                }
+            });
+        }
     });
-    lines.collect()
+    let different = different.into_inner().unwrap();
+    assert!(different.is_empty(), "{}", different.join("\n"));
 }
 
-/// The ZINTERSTORE bug on both: each step is one command, and after it the two servers have said the same.
-#[test]
-fn the_counterexample_of_fair_semaphore_comment_is_real() {
-    let algorithm = ALGORITHMS.iter().find(|algorithm| algorithm.name == "fair_semaphore_comment").unwrap();
-    let scenario = scenario(algorithm, FaultClass::Order, Size { clients: 2, permits: 1 });
-    let mut runner = Runner::new();
-    let exploration = explore_all(&mut runner, &scenario).unwrap();
-    let schedule: &Schedule = &exploration.finding("over-issue").unwrap().schedule;
-    let emulated = runner.run(&scenario, &mut Replay::new(schedule), Recording::Full);
-    let over_issue = OverIssue::of("cs", 1);
-    let violation = over_issue.check(&emulated).unwrap();
-    assert_eq!(violation.what, "A and B hold 2 of 1 permits, each with a lease that still runs");
+/// One client that sends these words.
+fn sender(words: &'static [&'static str]) -> Scenario {
+    Scenario::new("sender").always(ExclusiveFact::of("cs")).actors(1, move |client| async move {
+        let send = redis::cmd(words[0]).arg(&words[1..]).to_owned();
+        Ok(send.query_async::<()>(&mut client.connection()).await?)
+    })
+}
 
+/// A schedule of one client that passes.
+fn passing(steps: &str) -> Saved {
+    let header = "lockstep schedule 1\nscenario sender\nclients 1\nlease 10000ms\nproperty exclusive-fact\nmust pass\n";
+    format!("{header}{steps}").parse().unwrap()
+}
+
+fn replay(
+    url: String,
+    saved: &Saved,
+    scenario: impl Fn(Duration) -> Scenario,
+) -> Result<OnRedis, OnRedisError> {
+    replay_on_redis(&mut Runner::new(), &redis::Client::open(url).unwrap(), saved, scenario)
+}
+
+#[test]
+fn a_database_that_holds_anything_is_left_alone() {
     let Some(server) = redis_server::borrow() else { return };
-    let real = Server::Redis(redis::Client::open(server.url()).unwrap());
-    let real = runner.run_on(real, &scenario, &mut Replay::new(schedule), Recording::Full);
-    assert_eq!(conversation(&real), conversation(&emulated));
-    assert_eq!(over_issue.check(&real), Some(violation));
+    let mut connection = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
+    () = redis::cmd("SET").arg("dear").arg("1").query(&mut connection).unwrap();
+    let error = replay(server.url(), &passing("A"), |_| sender(&["SET", "lock", "1"])).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the database holds 1 keys, and a replay empties it: name an empty one, as in redis://host:6379/9"
+    );
+    assert_eq!(redis::cmd("GET").arg("dear").query::<i64>(&mut connection).unwrap(), 1);
+    () = redis::cmd("DEL").arg("dear").query(&mut connection).unwrap();
+    let on_redis = replay(server.url(), &passing("A"), |_| sender(&["SET", "lock", "1"])).unwrap();
+    assert_eq!(on_redis.to_string(), "lease 1000 ms: no violation, too; 1 replies are the same");
+    assert_eq!(redis::cmd("DBSIZE").query::<i64>(&mut connection).unwrap(), 0);
+}
+
+#[test]
+fn what_is_different_is_named_with_its_step() {
+    let Some(server) = redis_server::borrow() else { return };
+    // Code that does something else each time: what the server has is no longer what the emulator had.
+    let calls = Arc::new(AtomicU64::new(0));
+    let fickle = |_| {
+        let calls = calls.clone();
+        Scenario::new("sender").always(ExclusiveFact::of("cs")).actors(1, move |client| {
+            let call = calls.fetch_add(1, Ordering::Relaxed);
+            async move {
+                let mut link = client.connection();
+                () = redis::cmd("SET").arg("key").arg("me").query_async(&mut link).await?;
+                Ok(redis::cmd("ECHO").arg(call).query_async::<()>(&mut link).await?)
+            }
+        })
+    };
+    let on_redis = replay(server.url(), &passing("A\nA"), fickle).unwrap();
+    assert_eq!(
+        on_redis.to_string(),
+        r#"lease 1000 ms: different in step 2: A: ECHO 1 → "1" on the emulator, A: ECHO 2 → "2" on the server"#
+    );
+}
+
+#[test]
+fn times_and_names_drawn_by_chance_may_differ() {
+    let Some(server) = redis_server::borrow() else { return };
+    let calls = Arc::new(AtomicU64::new(0));
+    let drawing = |lease: Duration| {
+        let calls = calls.clone();
+        Scenario::new("sender").always(ExclusiveFact::of("cs")).actors(1, move |client| {
+            let name = format!("{:08x}", 0xA0_0000_0000 + calls.fetch_add(1, Ordering::Relaxed));
+            async move {
+                let mut link = client.connection();
+                let mut send = async |cmd: &redis::Cmd| cmd.query_async::<redis::Value>(&mut link).await;
+                send(redis::cmd("SET").arg("key").arg(name).arg("PX").arg(lease.as_millis() as u64)).await?;
+                send(redis::cmd("GET").arg("key")).await?;
+                send(redis::cmd("PTTL").arg("key")).await?;
+                send(&redis::cmd("TIME")).await?;
+                send(redis::cmd("ECHO").arg(client.env().now_ms())).await?;
+                Ok(())
+            }
+        })
+    };
+    let on_redis = replay(server.url(), &passing("A\nA\nA\ntime +5000ms\nA\nA"), drawing).unwrap();
+    assert_eq!(on_redis.to_string(), "lease 1000 ms: no violation, too; 5 replies are the same");
+}
+
+#[test]
+fn what_no_real_server_can_be_asked() {
+    let Some(server) = redis_server::borrow() else { return };
+    let error = replay(server.url(), &passing("A"), |_| sender(&["BLPOP", "queue", "1"])).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "step 2: BLPOP may wait for another client, and only commands that answer at once are replayed on a real server"
+    );
+    let sleepy = |_| {
+        Scenario::new("sender").always(ExclusiveFact::of("cs")).actors(1, |client| async move {
+            tokio::time::sleep(Duration::from_secs(3600)).await;
+            Ok(redis::cmd("PING").query_async::<()>(&mut client.connection()).await?)
+        })
+    };
+    let on_redis = replay(server.url(), &passing("A\nA"), sleepy).unwrap();
+    assert_eq!(on_redis.to_string(), "lease 8000 ms: inconclusive in step 2: it takes 3600 s");
 }

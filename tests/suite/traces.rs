@@ -259,7 +259,7 @@ fn seen_by_actors(history: &History) -> Vec<Vec<String>> {
     let mut seen = vec![Vec::new(); 3];
     for event in &history.events {
         match &event.what {
-            What::Command { actor, text, reply, changed } => {
+            What::Command { actor, text, reply, changed, .. } => {
                 seen[actor.0].push(format!("{text} -> {reply} {changed:?}"));
             }
             What::Failed { actor, error } => seen[actor.0].push(error.clone()),

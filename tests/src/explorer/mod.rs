@@ -122,7 +122,7 @@ pub fn run(
     let violated = scenario.oracles.iter().find_map(|oracle| Some((oracle, oracle.check(&history)?)));
     match violated {
         Some((oracle, violation)) => {
-            let problem = Problem::violated(oracle.name(), violation, &history, scenario.actors.len());
+            let problem = Problem::violated(scenario, oracle.name(), violation, &history);
             Err(Box::new(Report { scenario: scenario.name.clone(), problem, schedules: 1 }))
         }
         None => Ok(history),
@@ -215,9 +215,10 @@ fn judge(
 ) -> Result<Exploration, Box<Report>> {
     let violated = scenario.oracles.iter().find_map(|oracle| exploration.finding(oracle.name()));
     if let Some(Finding { oracle, actors, schedule, violation }) = violated {
-        let history = replay(runner, &scenario.with_actors(*actors), schedule, Recording::Full);
-        let problem = Problem::violated(oracle.name(), violation.clone(), &history, *actors);
-        return Err(exploration.report(scenario, problem));
+        let scenario = scenario.with_actors(*actors);
+        let history = replay(runner, &scenario, schedule, Recording::Full);
+        let problem = Problem::violated(&scenario, oracle.name(), violation.clone(), &history);
+        return Err(exploration.report(&scenario, problem));
     }
     let unjudged =
         scenario.oracles.iter().map(|oracle| oracle.name()).find(|name| !exploration.judged.contains(name));

@@ -2,6 +2,7 @@ use crate::execution::Runner;
 use crate::history::{History, What};
 use crate::replay::replay;
 use crate::report::{Problem, Report};
+use crate::saved::SavedStep;
 use crate::scenario::Scenario;
 use crate::schedule::Schedule;
 use crate::timeline;
@@ -29,7 +30,7 @@ pub fn expect_success(
     let schedule = Schedule { steps: history.steps[..step].to_vec() };
     let history = replay(runner, scenario, &schedule, Recording::Full);
     let timeline = timeline::render(&history, scenario.actors.len(), None);
-    let text = timeline::annotate(&history, step);
+    let text = SavedStep::of(&history, step).iter().map(|step| format!("{step}\n")).collect();
     let problem = Problem::Failed { actor, what, schedule, timeline, text };
     Err(Box::new(Report { scenario: scenario.name.clone(), problem, schedules }))
 }

@@ -1,9 +1,10 @@
 //! `lockstep explain`: one counterexample, drawn.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
-use harness::verdict::{LEASE, Outcome, Verdict, check, properties, scenario};
+use anyhow::{Context as _, Result, bail};
+use harness::verdict::{LEASE, Outcome, Verdict, check, properties, save, scenario};
 use harness::{Runner, draw};
 use locks::{Algorithm, FaultClass, Property};
 
@@ -16,6 +17,9 @@ pub(crate) struct Args {
     /// The property that is to break; the first that does, if none is named
     #[arg(long)]
     property: Option<String>,
+    /// Save its schedule in this file, for `replay`
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
 }
 
 /// How many schedules are sampled where there are too many to run them all; as `check` does.
@@ -24,30 +28,35 @@ const SAMPLES: u64 = 5_000;
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let algorithm = super::find(&args.name)?;
     let wanted = args.property.as_deref().map(|name| find_property(algorithm, name)).transpose()?;
-    let is_wanted = |verdict: &Verdict| wanted.is_none_or(|property| verdict.property == property);
+    let is_wanted = |verdict: &&Verdict| wanted.is_none_or(|property| verdict.property == property);
     let mut runner = Runner::new();
     let mut text = about(algorithm);
     let (mut schedules, mut vacuous) = (0, Vec::new());
     for &class in FaultClass::ALL {
         let verdicts = check(&mut runner, algorithm, class, SAMPLES, 0)?;
         schedules += verdicts.first().map_or(0, |verdict| verdict.schedules);
-        let found = verdicts.into_iter().filter(is_wanted).find_map(|verdict| match verdict.outcome {
-            Outcome::Violated(finding, size) => Some((verdict.property, finding, size)),
+        let found = verdicts.iter().filter(is_wanted).find_map(|verdict| match &verdict.outcome {
+            Outcome::Violated(finding, size) => Some((verdict, finding, size)),
             Outcome::Vacuous(_) => {
                 vacuous.push(class.name());
                 None
             }
             Outcome::Holds => None,
         });
-        if let Some((property, finding, size)) = found {
-            let drawn = draw(&mut runner, &scenario(algorithm, class, size), &finding);
+        if let Some((verdict, finding, size)) = found {
+            let drawn = draw(&mut runner, &scenario(algorithm, class, *size), finding);
             text += &format!(
-                "{property} breaks in the class {class}. Clients: {}; permits: {}; lease: {} ms.\n\n{drawn}",
+                "{} breaks in the class {class}. Clients: {}; permits: {}; lease: {} ms.\n\n{drawn}",
+                verdict.property,
                 finding.actors,
                 size.permits,
                 LEASE.as_millis(),
             );
             super::print(&text)?;
+            if let (Some(path), Some(saved)) = (&args.save, save(&mut runner, verdict)) {
+                let file = path.display();
+                std::fs::write(path, saved.to_string()).with_context(|| format!("cannot write {file}"))?;
+            }
             return Ok(ExitCode::SUCCESS);
         }
     }

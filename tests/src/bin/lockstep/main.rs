@@ -2,6 +2,7 @@
 
 mod check;
 mod explain;
+mod replay;
 mod serve;
 
 use std::io::Write as _;
@@ -25,6 +26,7 @@ struct Args {
 enum Command {
     Check(check::Args),
     Explain(explain::Args),
+    Replay(replay::Args),
     Serve(serve::Args),
 }
 
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
     let outcome = match args.command.unwrap_or(Command::Check(args.check)) {
         Command::Check(args) => check::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::Replay(args) => replay::run(&args),
         Command::Serve(args) => serve::run(&args),
     };
     outcome.unwrap_or_else(|error| {

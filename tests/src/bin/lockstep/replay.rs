@@ -1,0 +1,63 @@
+//! `lockstep replay`: a saved schedule, on the emulator and on a real server.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result, bail};
+use harness::verdict::scenario_of;
+use harness::{Comparison, Runner, Saved, Subject, replay_on_redis, replay_saved};
+
+/// Replay a saved schedule, draw it, and compare it with what it must show
+///
+/// Exit status: 0 if it shows what it must, and the same on a real server; 1 if it does not; 2 for wrong usage; 3 if the real
+/// server was too slow to compare with.
+#[derive(clap::Args)]
+#[group(skip)]
+pub(crate) struct Args {
+    /// What `explain --save` has written
+    file: PathBuf,
+    /// Replay it on this server, too: `redis://host:6379/9`. The database must be empty
+    #[arg(long, value_name = "URL")]
+    redis: Option<String>,
+}
+
+const INCONCLUSIVE: u8 = 3;
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let file = args.file.display();
+    let text = std::fs::read_to_string(&args.file).with_context(|| format!("cannot read {file}"))?;
+    let saved: Saved = text.parse().with_context(|| file.to_string())?;
+    match &saved.subject {
+        Subject::Algorithm { name, class, permits } => {
+            super::find(name).with_context(|| file.to_string())?;
+            let (clients, lease) = (saved.clients, saved.lease.as_millis());
+            super::print(&format!(
+                "{name} ({class}). Clients: {clients}; permits: {permits}; lease: {lease} ms.\n\n"
+            ))?;
+        }
+        Subject::Scenario(name) => {
+            bail!(
+                "{file} is a schedule of the scenario {name:?}, which only its test knows: see harness::replay_saved"
+            )
+        }
+    }
+    let scenario = |lease| scenario_of(&saved, lease).expect("the algorithm has been looked for");
+    let mut runner = Runner::new();
+    let replayed =
+        replay_saved(&mut runner, &scenario(saved.lease), &saved).with_context(|| file.to_string())?;
+    super::print(&replayed.to_string())?;
+    let mut status = u8::from(!replayed.is_as_stated());
+    if let Some(url) = &args.redis {
+        let client =
+            redis::Client::open(url.as_str()).with_context(|| format!("{url} is no URL of a server"))?;
+        let on_redis =
+            replay_on_redis(&mut runner, &client, &saved, scenario).context("cannot replay on the server")?;
+        super::print(&format!("On the server: {on_redis}.\n"))?;
+        match on_redis.comparison {
+            Comparison::Same(_) => {}
+            Comparison::Different { .. } => status = 1,
+            Comparison::Inconclusive { .. } => status = status.max(INCONCLUSIVE),
+        }
+    }
+    Ok(ExitCode::from(status))
+}

@@ -1,0 +1,154 @@
+//! Compares what two servers said: names drawn by chance may differ, if they do so in the same way throughout, and times may
+//! differ by the time at which the two began, and a little more.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use emulator::Timestamp;
+
+/// Names shorter than this are not drawn by chance.
+const CHANCE_BYTES_MIN: usize = 8;
+/// A number is an instant if it is no further than this from the start of the execution.
+const EXECUTION_MAX: Duration = Duration::from_secs(10 * 24 * 60 * 60);
+/// The commands that answer how long something still lasts, in which unit; scripts may, in milliseconds.
+const SPANS: [(&str, Duration); 9] = [
+    ("TTL", SECOND),
+    ("PTTL", MILLI),
+    ("EXPIRETIME", SECOND),
+    ("PEXPIRETIME", MILLI),
+    ("EVAL", MILLI),
+    ("EVAL_RO", MILLI),
+    ("EVALSHA", MILLI),
+    ("EVALSHA_RO", MILLI),
+    ("FCALL", MILLI),
+];
+const SECOND: Duration = Duration::from_secs(1);
+const MILLI: Duration = Duration::from_millis(1);
+
+/// What is known so far of two executions of one schedule.
+pub(crate) struct Likeness {
+    /// When each began.
+    starts: (Timestamp, Timestamp),
+    /// By how much more times may differ.
+    slack: Duration,
+    /// Which name in the second stands for which in the first, and the other way round.
+    names: [BTreeMap<String, String>; 2],
+}
+
+impl Likeness {
+    pub(crate) fn new(starts: (Timestamp, Timestamp), slack: Duration) -> Likeness {
+        Likeness { starts, slack, names: Default::default() }
+    }
+
+    /// Whether two texts, a command or its reply, say the same. `command` is the command's name.
+    pub(crate) fn is_same(&mut self, command: &str, first: &str, second: &str) -> bool {
+        // Whatever two clocks say is different.
+        command == "TIME" || {
+            let (first, second) = (words(first), words(second));
+            first.len() == second.len()
+                && first
+                    .into_iter()
+                    .zip(second)
+                    .all(|(first, second)| self.is_same_word(command, first, second))
+        }
+    }
+
+    fn is_same_word(&mut self, command: &str, first: &str, second: &str) -> bool {
+        first == second
+            || match (first.parse::<i64>(), second.parse::<i64>()) {
+                (Ok(first), Ok(second)) => {
+                    self.is_same_instant(first, second) || self.is_same_span(command, first, second)
+                }
+                _ => self.is_same_name(first, second),
+            }
+    }
+
+    /// In seconds, milliseconds or microseconds.
+    fn is_same_instant(&self, first: i64, second: i64) -> bool {
+        [1, 1_000, 1_000_000].into_iter().any(|per_second: i64| {
+            let unit = Duration::from_secs(1).as_micros() as i64 / per_second;
+            let since =
+                |number: i64, start: Timestamp| number.saturating_mul(unit).saturating_sub(start.micros());
+            let (first, second) = (since(first, self.starts.0), since(second, self.starts.1));
+            let longest = EXECUTION_MAX.as_micros() as u64;
+            first.unsigned_abs() < longest
+                && second.unsigned_abs() < longest
+                && first.abs_diff(second) <= self.slack.as_micros() as u64 + unit as u64
+        })
+    }
+
+    /// Numbers as small as the slack are no milliseconds: they count something.
+    fn is_same_span(&self, command: &str, first: i64, second: i64) -> bool {
+        let Some((_, unit)) = SPANS.iter().find(|(name, _)| *name == command) else { return false };
+        let slack = (self.slack.as_micros() / unit.as_micros()) as u64;
+        let differ = first.abs_diff(second);
+        if *unit == SECOND {
+            differ <= slack + 1
+        } else {
+            first.min(second) > slack as i64 && differ <= slack
+        }
+    }
+
+    fn is_same_name(&mut self, first: &str, second: &str) -> bool {
+        if first.len() != second.len() || first.len() < CHANCE_BYTES_MIN {
+            return false;
+        }
+        let [there, back] = &mut self.names;
+        let there = there.entry(first.into()).or_insert_with(|| second.into());
+        let back = back.entry(second.into()).or_insert_with(|| first.into());
+        there == second && back == first
+    }
+}
+
+/// Words and what stands between them.
+fn words(text: &str) -> Vec<&str> {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
+    let mut words = Vec::new();
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let end = rest.find(|c| is_word(c) != is_word(first)).unwrap_or(rest.len());
+        let (word, behind) = rest.split_at(end);
+        words.push(word);
+        rest = behind;
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn likeness() -> Likeness {
+        let there = Timestamp::from_millis(1_800_000_000_000);
+        Likeness::new((Timestamp::EPOCH, there), Duration::from_millis(200))
+    }
+
+    #[test]
+    fn times_within_slack() {
+        let mut likeness = likeness();
+        let mut same = |command, first, second| likeness.is_same(command, first, second);
+        assert!(same("ZADD", "ZADD k 1700000001000 A1", "ZADD k 1800000001150 A1"));
+        assert!(!same("ZADD", "ZADD k 1700000001000 A1", "ZADD k 1800000001300 A1"));
+        assert!(same("GET", "\"1700000001\"", "\"1800000001\""));
+        assert!(same("PTTL", "1000", "850"));
+        assert!(!same("PTTL", "1000", "700"));
+        assert!(!same("PTTL", "-1", "-2"));
+        assert!(same("TTL", "2", "1"));
+        assert!(same("EVALSHA", "990", "1000"));
+        assert!(!same("EVALSHA", "0", "1"));
+        assert!(!same("INCR", "1000", "1001"));
+        assert!(same("TIME", "[\"1700000000\", \"0\"]", "[\"1800000000\", \"123456\"]"));
+    }
+
+    #[test]
+    fn names_drawn_by_chance_stand_for_each_other() {
+        let mut likeness = likeness();
+        let mut same = |first, second| likeness.is_same("SET", first, second);
+        assert!(same("SET lock f81d4fae-7dec-11d0", "SET lock 0d9b22c1-aaaa-4bcd"));
+        assert!(same("\"f81d4fae-7dec-11d0\"", "\"0d9b22c1-aaaa-4bcd\""));
+        assert!(!same("\"f81d4fae-7dec-11d0\"", "\"77777777-aaaa-4bcd\""));
+        assert!(!same("\"12345678-7dec-11d0\"", "\"0d9b22c1-aaaa-4bcd\""));
+        assert!(!same("SET lock A1", "SET lock B1"));
+        assert!(!same("OK", "OK OK"));
+    }
+}
