@@ -46,9 +46,9 @@ pub enum Choice {
 pub struct Runner {
     runtime: Runtime,
     idle: Arc<Idle>,
-    emulator: Emulator,
-    /// What the emulator held after the code that a scenario runs first.
-    prepared: Option<(Act<()>, Snapshot)>,
+    emulators: Vec<Emulator>,
+    /// What the emulators held after the code that a scenario runs first.
+    prepared: Option<(Act<()>, Vec<Snapshot>)>,
 }
 
 impl Default for Runner {
@@ -58,28 +58,37 @@ impl Default for Runner {
 }
 
 impl Runner {
-    /// A runner with an emulator of its own.
+    /// A runner with emulators of its own.
     pub fn new() -> Runner {
         let idle = Arc::new(Idle::default());
-        let emulator = Emulator::with_clock(Clock::manual());
-        Runner { runtime: build_runtime(idle.clone()), idle, emulator, prepared: None }
+        Runner { runtime: build_runtime(idle.clone()), idle, emulators: Vec::new(), prepared: None }
     }
 
-    /// Where executions run.
-    pub(crate) fn emulator(&self) -> &Emulator {
-        &self.emulator
+    /// Where the executions on one server run.
+    pub(crate) fn emulator(&mut self) -> &Emulator {
+        self.emulators(1);
+        &self.emulators[0]
     }
 
-    /// Runs one execution on the emulator.
+    /// Makes as many emulators as there are to be.
+    fn emulators(&mut self, count: usize) -> &[Emulator] {
+        while self.emulators.len() < count {
+            self.emulators.push(Emulator::with_clock(Clock::manual()));
+        }
+        &self.emulators[..count]
+    }
+
+    /// Runs one execution on emulators.
     pub fn run(&mut self, scenario: &Scenario, policy: &mut dyn Policy, recording: Recording) -> History {
-        let server = Server::Emulator(self.emulator.clone());
-        self.run_on(server, scenario, policy, recording)
+        let emulators = self.emulators(scenario.servers);
+        let servers = emulators.iter().cloned().map(Server::Emulator).collect();
+        self.run_on(servers, scenario, policy, recording)
     }
 
-    /// Runs one execution on any server; a real one should hold nothing that is dear to anybody.
+    /// Runs one execution on any servers, as many as the scenario has; a real one should hold nothing that is dear to anybody.
     pub fn run_on(
         &mut self,
-        server: Server,
+        servers: Vec<Server>,
         scenario: &Scenario,
         policy: &mut dyn Policy,
         recording: Recording,
@@ -87,7 +96,7 @@ impl Runner {
         let mut tasks = vec![None; scenario.actors.len()];
         let history = self.runtime.block_on(async {
             let world =
-                World::new(server, self.idle.clone(), scenario.lease, recording, scenario.actors.len());
+                World::new(servers, self.idle.clone(), scenario.lease, recording, scenario.actors.len());
             let mut execution = Execution {
                 scenario,
                 policy,
@@ -95,6 +104,7 @@ impl Runner {
                 tasks: &mut tasks,
                 prepared: &mut self.prepared,
                 stalls: 0,
+                incidents: 0,
             };
             execution.run().await;
             std::mem::take(&mut execution.world.state().history)
@@ -126,13 +136,16 @@ struct Execution<'a> {
     world: Arc<World>,
     /// Each actor's task, at its place.
     tasks: &'a mut Vec<Option<AbortHandle>>,
-    prepared: &'a mut Option<(Act<()>, Snapshot)>,
+    prepared: &'a mut Option<(Act<()>, Vec<Snapshot>)>,
     stalls: u32,
+    /// What has happened to servers.
+    incidents: u32,
 }
 
 impl Execution<'_> {
     async fn run(&mut self) {
-        if let Server::Redis(client) = &self.world.server {
+        for server in &self.world.servers {
+            let Server::Redis(client) = server else { continue };
             let flushed = client
                 .get_connection()
                 .and_then(|mut connection| redis::cmd("FLUSHDB").exec(&mut connection));
@@ -166,19 +179,19 @@ impl Execution<'_> {
         self.heal().await;
     }
 
-    /// Brings the server to where every execution of the scenario begins. On the emulator that is done once, and then
-    /// restored.
+    /// Brings the servers to where every execution of the scenario begins. On emulators that is done once, and then restored.
     async fn prepare(&mut self, before: &Act<()>) {
-        let Server::Emulator(emulator) = &self.world.server else {
+        let emulators: Vec<Emulator> = self.world.emulators().cloned().collect();
+        if emulators.is_empty() {
             return self.run_before(before).await;
-        };
+        }
         if !matches!(self.prepared, Some((act, _)) if Arc::ptr_eq(act, before)) {
             self.run_before(before).await;
-            *self.prepared = Some((before.clone(), emulator.snapshot()));
-            emulator.reset(Clock::tokio());
+            *self.prepared = Some((before.clone(), emulators.iter().map(Emulator::snapshot).collect()));
+            self.world.reset();
         }
-        if let Some((_, snapshot)) = self.prepared {
-            emulator.restore(snapshot);
+        if let Some((_, snapshots)) = self.prepared {
+            emulators.iter().zip(snapshots).for_each(|(emulator, snapshot)| emulator.restore(snapshot));
         }
     }
 
@@ -234,6 +247,14 @@ impl Execution<'_> {
             let alive = state.actors.iter().filter(|other| state.can_act(other.actor));
             enabled.extend(alive.map(|state| Step::Crash(state.actor)));
         }
+        let servers = 0..self.world.servers.len();
+        if self.incidents == 0 && !faults.jump.is_zero() {
+            let by_ms = faults.jump.as_millis() as i64;
+            enabled.extend(servers.clone().map(|server| Step::Jump(server, by_ms)));
+        }
+        if self.incidents < faults.restarts {
+            enabled.extend(servers.map(Step::Restart));
+        }
         // A stall that a timer has cut goes on.
         let is_cut = matches!(last_step, Some(Step::Advance(_)))
             && state.history.touched.last().is_some_and(|touch| touch.fires_timer);
@@ -280,6 +301,14 @@ impl Execution<'_> {
                 self.world.crash(actor);
                 self.tasks[actor.0].take().inspect(AbortHandle::abort);
                 self.world.idle.wait().await;
+            }
+            Step::Jump(server, by_ms) => {
+                self.incidents += 1;
+                self.world.jump(server, by_ms);
+            }
+            Step::Restart(server) => {
+                self.incidents += 1;
+                self.world.restart(server);
             }
             Step::Skew(actor, by_ms) => {
                 let mut state = self.world.state();
@@ -376,10 +405,7 @@ impl Execution<'_> {
             self.world.idle.wait().await;
         }
         let has_fired = self.world.idle.activity() != activity;
-        if let Server::Emulator(emulator) = &self.world.server {
-            emulator.tick();
-        }
-        self.world.note_footprint();
+        self.world.tick();
         self.world.state().touch(|touch| {
             touch.moves_time = true;
             touch.fires_timer |= has_fired;

@@ -13,6 +13,11 @@ pub struct Faults {
     pub stalls: u32,
     /// One client's clock may be ahead by this much, or behind by as much; zero for clocks that agree.
     pub skew: Duration,
+    /// One server's clock may jump ahead by this much, once, if nothing else happens to a server; zero if it may not.
+    pub jump: Duration,
+    /// How often a server may lose all its data and scripts, as one that is restarted without persistence does. Clients connect anew
+    /// without noticing.
+    pub restarts: u32,
 }
 
 impl Faults {
@@ -29,6 +34,16 @@ impl Faults {
     /// Up to this many stalls.
     pub fn stalls(self, stalls: u32) -> Faults {
         Faults { stalls, ..self }
+    }
+
+    /// One server's clock jumps ahead by this much.
+    pub fn jump(self, jump: Duration) -> Faults {
+        Faults { jump, ..self }
+    }
+
+    /// Up to this many restarts without data.
+    pub fn restarts(self, restarts: u32) -> Faults {
+        Faults { restarts, ..self }
     }
 
     /// One client's clock is wrong by this much.

@@ -33,6 +33,8 @@ pub struct Seen {
     pub crash: bool,
     /// A client with a wrong clock sent a command.
     pub skew: bool,
+    /// Something happened to a server while a client was inside.
+    pub server: bool,
 }
 
 impl Seen {
@@ -43,6 +45,7 @@ impl Seen {
             overrun: self.overrun || other.overrun,
             crash: self.crash || other.crash,
             skew: self.skew || other.skew,
+            server: self.server || other.server,
         }
     }
 
@@ -53,6 +56,7 @@ impl Seen {
             (wanted.overrun && !self.overrun, "no lease ever ran out under its holder"),
             (wanted.crash && !self.crash, "nobody ever crashed"),
             (wanted.skew && !self.skew, "no client with a wrong clock ever sent a command"),
+            (wanted.server && !self.server, "nothing ever happened to a server while a client was inside"),
         ];
         goals.into_iter().find_map(|(is_missing, words)| is_missing.then_some(words))
     }
@@ -76,6 +80,8 @@ pub enum What {
     Command {
         /// Who sent it.
         actor: Actor,
+        /// To which server.
+        server: usize,
         /// As one would type it.
         text: String,
         /// Its name and its first key, which tell it apart from others even when the code has changed a little.
@@ -138,6 +144,18 @@ pub enum What {
     Started {
         /// Who.
         actor: Actor,
+    },
+    /// A server's clock jumped.
+    Jumped {
+        /// Which server's.
+        server: usize,
+        /// By so many milliseconds.
+        by_ms: i64,
+    },
+    /// A server lost all data and scripts.
+    Restarted {
+        /// Which one.
+        server: usize,
     },
     /// The client's code ended with an error or a panic.
     Failed {

@@ -39,7 +39,15 @@ impl Client {
     /// # Panics
     /// A real server does not answer.
     pub fn connection(&self) -> Link {
-        let session = match &self.world.server {
+        self.connection_to(0)
+    }
+
+    /// The same to one of several servers: [`Scenario::servers`](crate::Scenario::servers).
+    ///
+    /// # Panics
+    /// There is no such server, or it is a real one that does not answer.
+    pub fn connection_to(&self, server: usize) -> Link {
+        let session = match &self.world.servers[server] {
             Server::Emulator(emulator) => Session::Emulator(emulator.connection()),
             Server::Redis(client) => {
                 let connection = client.get_connection();
@@ -51,15 +59,15 @@ impl Client {
         };
         let mut state = self.world.state();
         let own = |lane: &&Lane| lane.actor == self.actor;
-        let closed = state.lanes.iter().position(|lane| own(&lane) && !lane.is_open);
+        let closed = state.lanes.iter().position(|lane| own(&lane) && lane.server == server && !lane.is_open);
         let lane = closed.unwrap_or_else(|| {
             let nth = state.lanes.iter().filter(own).count();
-            state.lanes.push(Lane { actor: self.actor, nth, turn: Turn::Idle, is_open: false });
+            state.lanes.push(Lane { actor: self.actor, nth, server, turn: Turn::Idle, is_open: false });
             state.lanes.len() - 1
         });
         state.lanes[lane].is_open = true;
         drop(state);
-        Link { world: self.world.clone(), actor: self.actor, lane, session }
+        Link { world: self.world.clone(), actor: self.actor, lane, server, session }
     }
 
     /// The client's own clock, as wrong as the schedule made it, and unique names that are the same in every execution.
@@ -166,6 +174,7 @@ pub struct Link {
     world: Arc<World>,
     actor: Actor,
     lane: usize,
+    server: usize,
     session: Session,
 }
 
@@ -216,7 +225,7 @@ impl Link {
     async fn step(&mut self, cmd: &Cmd) -> RedisResult<Value> {
         self.turn().await;
         self.world.before_command(self.actor);
-        let result = noted(&self.world, self.session.request(cmd)).await;
+        let result = noted(&self.world, self.server, self.session.request(cmd)).await;
         self.done(|| (show_command(cmd), brief_command(cmd)), &result);
         result
     }
@@ -230,7 +239,7 @@ impl Link {
     ) -> RedisResult<Vec<Value>> {
         self.turn().await;
         self.world.before_command(self.actor);
-        let result = noted(&self.world, self.session.request_all(pipeline, offset, count)).await;
+        let result = noted(&self.world, self.server, self.session.request_all(pipeline, offset, count)).await;
         let text = || {
             let commands: Vec<_> = pipeline.cmd_iter().map(show_command).collect();
             let key = pipeline.cmd_iter().find_map(first_key);
@@ -243,17 +252,17 @@ impl Link {
     fn done<R: Show>(&self, text: impl Fn() -> (String, String), result: &RedisResult<R>) {
         if self.world.recording == Recording::Full {
             let reply = result.as_ref().map_or_else(show_error, Show::show);
-            let (actor, changed) = (self.actor, self.changed_keys());
+            let (actor, server, changed) = (self.actor, self.server, self.changed_keys());
             let late = self.world.pace.get().map_or(Duration::ZERO, |pace| pace.late(self.world.now()));
             let (text, brief) = text();
-            self.world.record(What::Command { actor, text, brief, reply, changed, late });
+            self.world.record(What::Command { actor, server, text, brief, reply, changed, late });
         }
         self.world.after_command(self.actor);
     }
 
     /// The keys that the last command changed, with what they hold now; on a real server that is not known.
     fn changed_keys(&self) -> Vec<String> {
-        let Server::Emulator(emulator) = &self.world.server else { return Vec::new() };
+        let Server::Emulator(emulator) = &self.world.servers[self.server] else { return Vec::new() };
         let footprint = emulator.footprint();
         let mut keys: Vec<&[u8]> = footprint
             .iter()
@@ -272,12 +281,12 @@ impl Link {
 }
 
 /// A request whose first poll sends it: notes what the server touched then, even if the reply comes later.
-async fn noted<T>(world: &World, request: impl Future<Output = T>) -> T {
+async fn noted<T>(world: &World, server: usize, request: impl Future<Output = T>) -> T {
     let (mut request, mut is_sent) = (pin!(request), false);
     poll_fn(|cx| {
         let poll = request.as_mut().poll(cx);
         if !std::mem::replace(&mut is_sent, true) {
-            world.note_footprint();
+            world.note_footprint(server);
         }
         poll
     })

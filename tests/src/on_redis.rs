@@ -197,7 +197,7 @@ impl Trial<'_> {
     ) -> (usize, Comparison) {
         let server = Server::Redis(self.client.clone());
         let mut follow = Follow::new(stretch.steps().to_vec());
-        let real = self.runner.run_on(server, scenario, &mut follow, Recording::Full);
+        let real = self.runner.run_on(vec![server], scenario, &mut follow, Recording::Full);
         let comparison = self.difference(emulated, &real, slack);
         let parting = match comparison {
             Comparison::Different { step, .. } => step,
@@ -327,6 +327,7 @@ mod tests {
             at: ms(at),
             what: What::Command {
                 actor: Actor(0),
+                server: 0,
                 text: String::new(),
                 brief: String::new(),
                 reply: String::new(),

@@ -26,6 +26,7 @@ pub struct Scenario {
     pub(crate) actors: Vec<Act<()>>,
     pub(crate) before: Option<Act<()>>,
     pub(crate) probe: Option<(u32, Act<bool>)>,
+    pub(crate) servers: usize,
     pub(crate) lease: Duration,
     pub(crate) faults: Faults,
     pub(crate) oracles: Vec<Arc<dyn Oracle>>,
@@ -40,6 +41,7 @@ impl Scenario {
             actors: Vec::new(),
             before: None,
             probe: None,
+            servers: 1,
             lease: Duration::from_secs(10),
             faults: Faults::none(),
             oracles: Vec::new(),
@@ -82,6 +84,11 @@ impl Scenario {
     {
         self.probe = Some((count, boxed(act)));
         self
+    }
+
+    /// How many independent servers there are; one unless told otherwise. [`Client::connection_to`] connects to each.
+    pub fn servers(self, servers: usize) -> Scenario {
+        Scenario { servers, ..self }
     }
 
     /// How long a grant lasts; ten seconds unless told otherwise.

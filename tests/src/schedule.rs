@@ -29,6 +29,10 @@ pub enum Step {
     Crash(Actor),
     /// The actor's clock is wrong by these milliseconds. `skew A -10000ms`
     Skew(Actor, i64),
+    /// The server's clock jumps by these milliseconds. `jump 1 +10000ms`, for the first server
+    Jump(usize, i64),
+    /// The server loses all data and scripts. `restart 1`
+    Restart(usize),
 }
 
 impl Step {
@@ -36,7 +40,7 @@ impl Step {
     pub fn actor(self) -> Option<Actor> {
         match self {
             Step::Run(actor, _) | Step::Start(actor) | Step::Crash(actor) => Some(actor),
-            Step::Advance(_) | Step::Wait | Step::Skew(..) => None,
+            Step::Advance(_) | Step::Wait | Step::Skew(..) | Step::Jump(..) | Step::Restart(_) => None,
         }
     }
 }
@@ -68,6 +72,8 @@ impl fmt::Display for Step {
             Step::Wait => f.write_str("wait"),
             Step::Crash(actor) => write!(f, "crash {actor}"),
             Step::Skew(actor, millis) => write!(f, "skew {actor} {millis:+}ms"),
+            Step::Jump(server, millis) => write!(f, "jump {} {millis:+}ms", server + 1),
+            Step::Restart(server) => write!(f, "restart {}", server + 1),
         }
     }
 }
@@ -81,7 +87,7 @@ impl fmt::Display for Schedule {
 /// Why a line is no step.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "line {line}: {text:?} is no step: write `A`, `start A`, `crash A`, `skew A +5ms`, `time +5ms` or `wait`"
+    "line {line}: {text:?} is no step: write `A`, `start A`, `crash A`, `skew A +5ms`, `jump 1 +5ms`, `restart 1`, `time +5ms` or `wait`"
 )]
 pub struct ParseError {
     /// Counted from 1.
@@ -114,6 +120,8 @@ fn parse_step(code: &str) -> Option<Step> {
         "start" => Step::Start(parse_actor(words.next()?)?),
         "crash" => Step::Crash(parse_actor(words.next()?)?),
         "skew" => Step::Skew(parse_actor(words.next()?)?, parse_millis(words.next()?)?),
+        "jump" => Step::Jump(parse_server(words.next()?)?, parse_millis(words.next()?)?),
+        "restart" => Step::Restart(parse_server(words.next()?)?),
         "wait" => Step::Wait,
         "time" => Step::Advance(Duration::from_millis(u64::try_from(parse_millis(words.next()?)?).ok()?)),
         lane => match lane.split_once('.') {
@@ -132,6 +140,10 @@ fn parse_actor(word: &str) -> Option<Actor> {
     }
 }
 
+fn parse_server(word: &str) -> Option<usize> {
+    word.parse::<usize>().ok()?.checked_sub(1)
+}
+
 pub(crate) fn parse_millis(word: &str) -> Option<i64> {
     word.strip_suffix("ms")?.parse().ok()
 }
@@ -142,7 +154,7 @@ mod tests {
 
     #[test]
     fn text_and_back() {
-        let text = "A\nB.2\nstart C\ntime +10001ms\nwait\ncrash A\nskew B -10000ms\nskew B +5ms\n";
+        let text = "A\nB.2\nstart C\ntime +10001ms\nwait\ncrash A\nskew B -10000ms\nskew B +5ms\njump 1 +5ms\nrestart 2\n";
         let schedule: Schedule = text.parse().unwrap();
         assert_eq!(schedule.to_string(), text);
     }
@@ -154,7 +166,7 @@ mod tests {
         let error = "A\nskip B".parse::<Schedule>().unwrap_err();
         assert_eq!(
             error.to_string(),
-            r#"line 2: "skip B" is no step: write `A`, `start A`, `crash A`, `skew A +5ms`, `time +5ms` or `wait`"#
+            r#"line 2: "skip B" is no step: write `A`, `start A`, `crash A`, `skew A +5ms`, `jump 1 +5ms`, `restart 1`, `time +5ms` or `wait`"#
         );
     }
 }

@@ -46,8 +46,9 @@ struct Timeline {
 impl Timeline {
     fn event(&mut self, event: &Event) {
         match &event.what {
-            What::Command { actor, text, reply, changed, .. } => {
-                self.line(event, Some(*actor), &format!("{actor}: {text} → {reply}"));
+            What::Command { actor, server, text, reply, changed, .. } => {
+                let to = if *server > 0 { format!(" to {}", server + 1) } else { String::new() };
+                self.line(event, Some(*actor), &format!("{actor}{to}: {text} → {reply}"));
                 changed.iter().for_each(|key| self.note(&format!("now {key}")));
                 if self.leaving.take_if(|leaving| leaving == actor).is_some() {
                     self.say(&format!("{actor} gives the lock back, and no longer counts as a holder."));
@@ -63,6 +64,12 @@ impl Timeline {
             What::Skewed { actor, by_ms } => {
                 let direction = if *by_ms > 0 { "ahead" } else { "behind" };
                 self.line(event, None, &format!("the clock of {actor} is {} ms {direction}", by_ms.abs()));
+            }
+            What::Jumped { server, by_ms } => {
+                self.line(event, None, &format!("the clock of server {} jumps by {by_ms} ms", server + 1));
+            }
+            What::Restarted { server } => {
+                self.line(event, None, &format!("server {} restarts, without data and scripts", server + 1));
             }
             What::Advanced { by } => self.line(event, None, &format!("{} ms pass", by.as_millis())),
             What::Crashed { actor } => {

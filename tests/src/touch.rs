@@ -5,8 +5,8 @@ use emulator::Footprint;
 /// What one step touched.
 #[derive(Clone, Debug, Default)]
 pub struct Touch {
-    /// What the server did. On a real server that is not known.
-    pub footprint: Footprint,
+    /// What the servers did, each with its number. On a real server that is not known.
+    pub footprints: Vec<(usize, Footprint)>,
     /// The actors whose code ran, a bit each.
     pub actors: u32,
     /// A client entered a section or left it, or lost its grant: what oracles judge by.
@@ -19,6 +19,8 @@ pub struct Touch {
     pub fires_timer: bool,
     /// It takes from the budget of crashes.
     pub is_crash: bool,
+    /// It takes from the budget of what may happen to servers.
+    pub is_of_servers: bool,
 }
 
 impl Touch {
@@ -27,14 +29,20 @@ impl Touch {
         self.actors & other.actors != 0
             || self.is_marked && other.is_marked
             || self.is_crash && other.is_crash
+            || self.is_of_servers && other.is_of_servers
             || self.fires_timer
             || other.fires_timer
             || self.moves_time && (other.moves_time || other.depends_on_time())
             || other.moves_time && self.depends_on_time()
-            || self.footprint.conflicts_with(&other.footprint)
+            || self.footprints.iter().any(|(server, footprint)| {
+                let others = other.footprints.iter().filter(|(other, _)| other == server);
+                others.into_iter().any(|(_, other)| footprint.conflicts_with(other))
+            })
     }
 
     fn depends_on_time(&self) -> bool {
-        self.is_timed || self.is_marked || self.footprint.depends_on_time()
+        self.is_timed
+            || self.is_marked
+            || self.footprints.iter().any(|(_, footprint)| footprint.depends_on_time())
     }
 }

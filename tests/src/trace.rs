@@ -13,6 +13,8 @@ pub enum Agent {
     Setup,
     /// An actor, with all its connections.
     Actor(Actor),
+    /// What happens to servers.
+    Servers,
     /// Time.
     Time,
 }
@@ -24,6 +26,7 @@ impl Agent {
             Step::Run(actor, _) | Step::Start(actor) | Step::Crash(actor) => Agent::Actor(actor),
             Step::Advance(_) | Step::Wait => Agent::Time,
             Step::Skew(..) => Agent::Setup,
+            Step::Jump(..) | Step::Restart(_) => Agent::Servers,
         }
     }
 }

@@ -269,6 +269,7 @@ fn must_see(class: FaultClass) -> Seen {
         overrun: class == FaultClass::Slow,
         crash: class == FaultClass::Crash,
         skew: class == FaultClass::Skew,
+        server: false,
     }
 }
 

@@ -35,7 +35,9 @@ pub enum Recording {
 
 /// One execution's shared state.
 pub(crate) struct World {
-    pub(crate) server: Server,
+    pub(crate) servers: Vec<Server>,
+    /// The clocks of the emulators among them.
+    clocks: Vec<Clock>,
     pub(crate) idle: Arc<Idle>,
     pub(crate) lease: Duration,
     pub(crate) recording: Recording,
@@ -84,6 +86,7 @@ pub(crate) struct Lane {
     pub(crate) actor: Actor,
     /// Which of the actor's connections, from 0.
     pub(crate) nth: usize,
+    pub(crate) server: usize,
     pub(crate) turn: Turn,
     /// The connection is open; a closed one's place is taken by the next that is opened.
     pub(crate) is_open: bool,
@@ -111,15 +114,13 @@ struct Grant {
 
 impl World {
     pub(crate) fn new(
-        server: Server,
+        servers: Vec<Server>,
         idle: Arc<Idle>,
         lease: Duration,
         recording: Recording,
         actors: usize,
     ) -> Arc<World> {
-        if let Server::Emulator(emulator) = &server {
-            emulator.reset(Clock::tokio());
-        }
+        let clocks: Vec<Clock> = servers.iter().map(|_| Clock::tokio()).collect();
         // Room for a short execution, which most are.
         let history = History {
             events: Vec::with_capacity(24),
@@ -132,7 +133,26 @@ impl World {
         #[expect(clippy::disallowed_methods, reason = "the paused clock of this execution's own runtime")]
         let origin = Instant::now();
         let (pace, state) = (OnceLock::new(), Mutex::new(state));
-        Arc::new(World { server, idle, lease, recording, pace, origin, state })
+        let world = Arc::new(World { servers, clocks, idle, lease, recording, pace, origin, state });
+        world.reset();
+        world
+    }
+
+    /// The servers of this process.
+    pub(crate) fn emulators(&self) -> impl Iterator<Item = &Emulator> {
+        self.servers.iter().filter_map(|server| match server {
+            Server::Emulator(emulator) => Some(emulator),
+            Server::Redis(_) => None,
+        })
+    }
+
+    /// Empties the servers of this process.
+    pub(crate) fn reset(&self) {
+        for (server, clock) in self.servers.iter().zip(&self.clocks) {
+            if let Server::Emulator(emulator) = server {
+                emulator.reset(clock.clone());
+            }
+        }
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
@@ -228,12 +248,59 @@ impl World {
         }
     }
 
-    /// Notes what the server has just touched.
-    pub(crate) fn note_footprint(&self) {
-        if let Server::Emulator(emulator) = &self.server {
+    /// Notes what a server has just touched.
+    pub(crate) fn note_footprint(&self, server: usize) {
+        if let Server::Emulator(emulator) = &self.servers[server] {
             let footprint = emulator.footprint();
-            self.state().touch(|touch| touch.footprint = footprint);
+            self.state().touch(|touch| touch.footprints.push((server, footprint)));
         }
+    }
+
+    /// Lets happen on every server what is due by its clock.
+    pub(crate) fn tick(&self) {
+        for (number, server) in self.servers.iter().enumerate() {
+            if let Server::Emulator(emulator) = server {
+                emulator.tick();
+                self.note_footprint(number);
+            }
+        }
+    }
+
+    /// A server's clock jumps; a real server's is not ours to move.
+    pub(crate) fn jump(&self, server: usize, by_ms: i64) {
+        self.clocks[server].jump(by_ms);
+        self.tick();
+        self.state().touch(|touch| touch.moves_time = true);
+        self.disturb(What::Jumped { server, by_ms });
+    }
+
+    /// A server loses all data and scripts.
+    pub(crate) fn restart(&self, server: usize) {
+        if let Server::Emulator(emulator) = &self.servers[server] {
+            let mut connection = emulator.connection();
+            for command in [&[&b"FLUSHALL"[..]][..], &[b"SCRIPT", b"FLUSH"], &[b"FUNCTION", b"FLUSH"]] {
+                connection.execute(command);
+                self.note_footprint(server);
+            }
+        }
+        self.disturb(What::Restarted { server });
+    }
+
+    /// What happens to a server is no client's doing.
+    fn disturb(&self, what: What) {
+        let at = self.now();
+        let mut state = self.state();
+        state.history.seen.server |= !state.grants.is_empty();
+        state.touch(|touch| touch.is_of_servers = true);
+        state.record(at, what);
+        for grant in &mut state.grants {
+            grant.record.take_if(|record| !self.has(record));
+        }
+    }
+
+    /// Whether the server still has this grant; it is the first server's.
+    fn has(&self, record: &Record) -> bool {
+        self.servers[0].has(record)
     }
 
     /// Bookkeeping right before a command of this actor runs.
@@ -249,7 +316,7 @@ impl World {
         // What has run out by itself, since time moved, is nobody's doing.
         if std::mem::replace(&mut state.looked_at, at) != at {
             for grant in &mut state.grants {
-                grant.record.take_if(|record| !self.server.has(record));
+                grant.record.take_if(|record| !self.has(record));
             }
         }
         if state.actors[idx].skew_ms != 0 {
@@ -268,7 +335,7 @@ impl World {
             .grants
             .iter_mut()
             .filter(|grant| grant.actor != by && at < grant.until)
-            .filter(|grant| grant.record.as_ref().is_some_and(|record| !self.server.has(record)))
+            .filter(|grant| grant.record.as_ref().is_some_and(|record| !self.has(record)))
             .map(|grant| {
                 grant.record = None;
                 grant.actor
@@ -285,13 +352,17 @@ impl World {
         const JUST_PAST: Duration = Duration::from_millis(1);
         let now = self.now();
         let mut ends: Vec<Duration> = self.state().grants.iter().map(|grant| grant.until).collect();
-        if let Server::Emulator(emulator) = &self.server {
+        for (server, clock) in self.servers.iter().zip(&self.clocks) {
+            let Server::Emulator(emulator) = server else { continue };
             // A deadline that was reached in this millisecond has its second instant still to come.
-            let mut after = Timestamp::EPOCH + now.saturating_sub(JUST_PAST);
+            let shown = clock.now();
+            let mut after = Timestamp::from_millis(shown.millis() - JUST_PAST.as_millis() as i64);
             while ends.len() < INSTANTS_MAX
                 && let Some(deadline) = emulator.next_deadline(after)
             {
-                ends.push(deadline.since(Timestamp::EPOCH));
+                ends.push(
+                    (now + deadline.since(Timestamp::EPOCH)).saturating_sub(shown.since(Timestamp::EPOCH)),
+                );
                 after = deadline;
             }
         }

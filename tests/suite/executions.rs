@@ -23,6 +23,8 @@ fn check(scenario: &Scenario, schedule: &str, expected: &Expect) {
             What::Command { actor, text, reply, .. } => Some(format!("+{at} {actor}: {text} → {reply}\n")),
             What::Advanced { .. } => Some(format!("+{at} time\n")),
             What::Crashed { actor } => Some(format!("+{at} {actor} crashes\n")),
+            What::Jumped { server, by_ms } => Some(format!("+{at} server {server} jumps {by_ms}\n")),
+            What::Restarted { server } => Some(format!("+{at} server {server} restarts\n")),
             What::Stuck { actor } => Some(format!("+{at} {actor} is stuck\n")),
             What::Failed { actor, error } => Some(format!("+{at} {actor} failed: {error}\n")),
             _ => None,
@@ -306,4 +308,48 @@ fn who_waits_for_ever_is_a_report() {
     let report = exhaustive(&stuck).unwrap_err();
     let Problem::Failed { what, .. } = &report.problem else { panic!("{report}") };
     assert_eq!(what, "waits for something that never comes");
+}
+
+/// A scenario whose clients set a key on each of two servers, and look at them.
+fn on_two_servers() -> Scenario {
+    Scenario::new("two servers").servers(2).actors(1, |client| async move {
+        let mut links = [client.connection_to(0), client.connection_to(1)];
+        for link in &mut links {
+            () = redis::cmd("SET").arg(&["k", "v", "PX", "10000"]).query_async(link).await?;
+        }
+        for link in &mut links {
+            () = redis::cmd("PTTL").arg("k").query_async(link).await?;
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn a_servers_clock_jumps_and_the_others_do_not() {
+    check(
+        &on_two_servers().faults(Faults::none().jump(Duration::from_secs(4))),
+        "A\nA.2\njump 2 +4000ms\nA\nA.2",
+        &expect![[r#"
+            +0 A: SET k v PX 10000 → OK
+            +0 A: SET k v PX 10000 → OK
+            +0 server 1 jumps 4000
+            +0 A: PTTL k → 10000
+            +0 A: PTTL k → 6000
+        "#]],
+    );
+}
+
+#[test]
+fn a_server_restarts_without_data_and_the_others_keep_theirs() {
+    check(
+        &on_two_servers().faults(Faults::none().restarts(1)),
+        "A\nA.2\nrestart 1\nA\nA.2",
+        &expect![[r#"
+            +0 A: SET k v PX 10000 → OK
+            +0 A: SET k v PX 10000 → OK
+            +0 server 0 restarts
+            +0 A: PTTL k → -2
+            +0 A: PTTL k → 10000
+        "#]],
+    );
 }

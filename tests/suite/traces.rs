@@ -22,9 +22,10 @@ fn sends(scenario: Scenario, commands: Vec<String>) -> Scenario {
     scenario.actors(1, move |client| {
         let commands = commands.clone();
         async move {
-            let mut connection = client.connection();
+            let mut connections = [client.connection_to(0), client.connection_to(1)];
             for command in &commands {
-                call(&mut connection, command).await?;
+                let second = command.strip_prefix("2:");
+                call(&mut connections[usize::from(second.is_some())], second.unwrap_or(command)).await?;
             }
             Ok(())
         }
@@ -33,7 +34,7 @@ fn sends(scenario: Scenario, commands: Vec<String>) -> Scenario {
 
 /// `n` actors that send what is made of their number.
 fn each(n: usize, commands: impl Fn(usize) -> Vec<String>) -> Scenario {
-    (0..n).fold(Scenario::new("program"), |scenario, nth| sends(scenario, commands(nth)))
+    (0..n).fold(Scenario::new("program").servers(2), |scenario, nth| sends(scenario, commands(nth)))
 }
 
 fn of(commands: &[&str]) -> Vec<String> {
@@ -202,7 +203,7 @@ fn brute_force_finds_the_same_traces() {
 }
 
 /// How many random programs are compared.
-const PROGRAMS: u64 = 5_000;
+const PROGRAMS: u64 = 3_000;
 /// What their actors send: two keys, of which either may expire, and the time.
 const COMMANDS: &[&str] = &[
     "GET a",
@@ -224,6 +225,10 @@ const COMMANDS: &[&str] = &[
     "TIME",
     "DBSIZE",
     "PUBLISH c m",
+    "FLUSHDB",
+    "2:SET a 1 NX PX 10",
+    "2:GET a",
+    "2:SET a 2",
     "RENAME a b",
 ];
 
@@ -238,13 +243,16 @@ fn random_program(seed: u64) -> Scenario {
             (0..commands).map(|_| COMMANDS[rng.random_range(0..COMMANDS.len())].to_owned()).collect()
         })
         .collect();
-    let faults = match rng.random_range(0..4) {
+    let faults = match rng.random_range(0..6) {
+        3 => Faults::none().jump(std::time::Duration::from_millis(12)),
+        4 => Faults::none().restarts(1),
         0 => Faults::none().crashes(1),
         1 if actors == 2 => Faults::none().stalls(1),
         2 => Faults::none().skew(std::time::Duration::from_millis(5)),
         _ => Faults::none(),
     };
-    let scenario = Scenario::new(format!("random program {seed}: {programs:?}, {faults:?}")).faults(faults);
+    let scenario =
+        Scenario::new(format!("random program {seed}: {programs:?}, {faults:?}")).servers(2).faults(faults);
     programs.into_iter().fold(scenario, sends)
 }
 

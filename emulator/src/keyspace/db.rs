@@ -270,10 +270,9 @@ impl<'a> Db<'a> {
     /// Removes every key.
     pub fn flush(&mut self) {
         self.events.is_flushed = true;
-        if !self.dict.is_empty() {
-            self.footprint.database(Access::Write, self.index);
-            self.dict.clear();
-        }
+        let access = if self.dict.is_empty() { Access::Read } else { Access::Write };
+        self.footprint.database(access, self.index);
+        self.dict.clear();
     }
 
     /// Where the live key is, for a command that wants its value.
