@@ -1,4 +1,5 @@
-//! The script that runs, as those see it who cannot get at the engine meanwhile: since when, and whether it can be killed.
+//! The script that runs, as those see it who cannot get at the engine meanwhile: since when, and whether it can be killed. What they
+//! want of the engine they leave here, and the script's thread does it in between.
 //!
 //! Scripts of clients at sockets alone: at the other doors a script has a budget of instructions, and nobody is told anything.
 
@@ -6,6 +7,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::sync::futures::OwnedNotified;
@@ -22,16 +24,30 @@ pub enum Kind {
     Function,
 }
 
-/// What runs now, if anything does.
-#[derive(Debug, Default)]
-pub struct Busy {
-    script: Mutex<Option<Running>>,
+/// What runs, as `FUNCTION STATS` describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// Nothing is told of it.
+    Script,
+    /// Its name, and the command that called it.
+    Function {
+        /// As its library has it.
+        name: Bytes,
+        /// All arguments.
+        argv: Vec<Bytes>,
+    },
+}
+
+/// What runs now, if anything does; `J` is what others may leave to be done meanwhile.
+pub struct Busy<J> {
+    script: Mutex<Option<Running<J>>>,
     changed: Arc<Notify>,
 }
 
-#[derive(Debug)]
-struct Running {
-    kind: Kind,
+struct Running<J> {
+    program: Program,
+    /// In the order in which they came.
+    jobs: Vec<J>,
     began: Instant,
     /// How long it may take until others are told.
     threshold: Duration,
@@ -40,18 +56,54 @@ struct Running {
     is_killed: bool,
 }
 
-impl Busy {
+impl<J> Default for Busy<J> {
+    fn default() -> Busy<J> {
+        Busy { script: Mutex::default(), changed: Arc::default() }
+    }
+}
+
+impl<J> Busy<J> {
     /// A script begins; others are told of it once it has taken this long.
-    pub fn begin(&self, kind: Kind, threshold: Duration) {
-        let running =
-            Running { kind, began: now(), threshold, is_long: false, has_written: false, is_killed: false };
-        *self.running() = Some(running);
+    pub fn begin(&self, program: Program, threshold: Duration) {
+        *self.running() = Some(Running {
+            program,
+            jobs: Vec::new(),
+            began: now(),
+            threshold,
+            is_long: false,
+            has_written: false,
+            is_killed: false,
+        });
     }
 
-    /// It has ended.
-    pub fn end(&self) {
-        *self.running() = None;
+    /// It has ended, unless there are jobs that nobody has taken: says whether it has.
+    pub fn end(&self) -> bool {
+        let mut running = self.running();
+        if running.as_ref().is_some_and(|running| !running.jobs.is_empty()) {
+            return false;
+        }
+        *running = None;
         self.changed.notify_waiters();
+        true
+    }
+
+    /// Leaves a job to the script's thread.
+    ///
+    /// # Errors
+    /// The job, if no script has run long.
+    pub fn submit(&self, job: J) -> Result<(), J> {
+        match &mut *self.running() {
+            Some(running) if running.is_long => {
+                running.jobs.push(job);
+                Ok(())
+            }
+            _ => Err(job),
+        }
+    }
+
+    /// What the script's thread has to do.
+    pub fn take_jobs(&self) -> Vec<J> {
+        self.running().as_mut().map(|running| std::mem::take(&mut running.jobs)).unwrap_or_default()
     }
 
     /// Whether a script runs.
@@ -66,14 +118,18 @@ impl Busy {
         changed
     }
 
-    /// The script looks up, now and then.
+    /// The script looks up, now and then, before it does what others have left for it.
+    pub fn look_up(&self) {
+        if self.becomes_long() {
+            self.hand_over();
+        }
+    }
+
+    /// Whether the script may go on.
     ///
     /// # Errors
     /// Somebody has killed it.
     pub fn check(&self) -> Result<(), Error> {
-        if self.becomes_long() {
-            self.hand_over();
-        }
         let is_killed = self.running().as_ref().is_some_and(|running| running.is_killed);
         if is_killed { Err(error::KILLED) } else { Ok(()) }
     }
@@ -116,6 +172,18 @@ impl Busy {
         self.running().as_ref().filter(|running| running.is_long).map(Running::refusal)
     }
 
+    /// The function that runs, and since when.
+    ///
+    /// # Errors
+    /// A script runs: nothing can be told of that.
+    pub fn function(&self) -> Result<Option<(Program, Duration)>, Error> {
+        match &*self.running() {
+            None => Ok(None),
+            Some(running) if running.kind() == Kind::Script => Err(running.refusal()),
+            Some(running) => Ok(Some((running.program.clone(), now().duration_since(running.began)))),
+        }
+    }
+
     /// Ends the script that runs.
     ///
     /// # Errors
@@ -124,7 +192,7 @@ impl Busy {
         match &mut *self.running() {
             None => Err(error::NOT_BUSY),
             Some(running) if running.has_written => Err(error::UNKILLABLE),
-            Some(running) if running.kind != kind => Err(running.refusal()),
+            Some(running) if running.kind() != kind => Err(running.refusal()),
             Some(running) => {
                 running.is_killed = true;
                 Ok(())
@@ -132,14 +200,21 @@ impl Busy {
         }
     }
 
-    fn running(&self) -> MutexGuard<'_, Option<Running>> {
+    fn running(&self) -> MutexGuard<'_, Option<Running<J>>> {
         self.script.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Running {
+impl<J> Running<J> {
+    fn kind(&self) -> Kind {
+        match self.program {
+            Program::Script => Kind::Script,
+            Program::Function { .. } => Kind::Function,
+        }
+    }
+
     fn refusal(&self) -> Error {
-        match self.kind {
+        match self.kind() {
             Kind::Script => error::BUSY_SCRIPT,
             Kind::Function => error::BUSY_FUNCTION,
         }
@@ -160,23 +235,39 @@ mod tests {
 
     #[test]
     fn a_script_that_has_written_cannot_be_killed() {
-        let busy = Busy::default();
+        let busy = Busy::<()>::default();
         assert_eq!(busy.refusal(), None);
-        busy.begin(Kind::Script, Duration::ZERO);
+        busy.begin(Program::Script, Duration::ZERO);
         assert_eq!(busy.refusal(), None, "it has not looked up yet");
+        busy.look_up();
         busy.check().unwrap();
         assert_eq!(busy.refusal(), Some(error::BUSY_SCRIPT));
         busy.write().unwrap();
         assert_eq!(busy.kill(Kind::Script), Err(error::UNKILLABLE));
         assert_eq!(busy.kill(Kind::Function), Err(error::UNKILLABLE));
-        busy.end();
+        assert!(busy.end());
         assert_eq!(busy.refusal(), None);
     }
 
     #[test]
-    fn a_script_that_is_killed_writes_no_more() {
+    fn a_script_that_takes_jobs_ends_when_they_are_done() {
         let busy = Busy::default();
-        busy.begin(Kind::Function, Duration::ZERO);
+        assert_eq!(busy.submit("nothing runs"), Err("nothing runs"));
+        busy.begin(Program::Script, Duration::ZERO);
+        assert_eq!(busy.submit("not yet"), Err("not yet"));
+        busy.look_up();
+        assert_eq!([busy.submit("a"), busy.submit("b")], [Ok(()), Ok(())]);
+        assert!(!busy.end());
+        assert_eq!(busy.take_jobs(), ["a", "b"]);
+        assert!(busy.end());
+    }
+
+    #[test]
+    fn a_script_that_is_killed_writes_no_more() {
+        let busy = Busy::<()>::default();
+        let (name, argv) = (Bytes::from("f"), Vec::new());
+        busy.begin(Program::Function { name, argv }, Duration::ZERO);
+        assert!(matches!(busy.function(), Ok(Some((Program::Function { .. }, _)))));
         assert_eq!(busy.kill(Kind::Script), Err(error::BUSY_FUNCTION));
         assert_eq!(busy.kill(Kind::Function), Ok(()));
         assert_eq!(busy.write(), Err(error::KILLED));

@@ -5,18 +5,15 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bytes::{Buf as _, Bytes, BytesMut};
+use bytes::{Buf as _, BytesMut};
 use tokio::runtime::Handle;
 
-use crate::busy::Busy;
 use crate::client::{Closing, Runs, Slot};
-use crate::command::busy::Refused;
-use crate::command::{self, borrow, transactions};
+use crate::command::{self, borrow};
 use crate::config::Id;
 use crate::engine::Engine;
-use crate::error::Error;
 use crate::reply::Reply;
-use crate::resp::{self, Decoder, Limits, Protocol};
+use crate::resp::{self, Decoder, Limits};
 use crate::{Emulator, Shared};
 
 /// Bytes of replies behind which no further request runs before they are written: a client that does not read is not served.
@@ -35,12 +32,8 @@ pub struct Connection {
     decoder: Decoder,
     /// What has come and not run yet: behind a command that waits, the rest waits too.
     input: BytesMut,
-    /// The first request that has not run, if it has been taken out of the input.
-    held: Option<Result<Vec<Bytes>, Error>>,
-    /// The client's command waits, as far as the connection knows.
-    is_blocked: bool,
-    /// What has been refused since the client was last at hand.
-    refused: Refused,
+    /// What has been taken may hold requests that could run.
+    has_news: bool,
 }
 
 /// What a client's state begins with.
@@ -72,9 +65,7 @@ impl Connection {
             origin,
             decoder: Decoder::default(),
             input: BytesMut::new(),
-            held: None,
-            is_blocked: false,
-            refused: Refused::Nothing,
+            has_news: false,
         }
     }
 
@@ -108,35 +99,17 @@ impl Connection {
     /// Takes bytes for later.
     pub(crate) fn keep(&mut self, bytes: &[u8]) {
         self.input.extend_from_slice(bytes);
+        self.has_news = true;
     }
 
     /// Whether it has taken bytes that have not run yet.
     pub(crate) fn is_behind(&self) -> bool {
-        !self.input.is_empty() || self.held.is_some()
+        !self.input.is_empty()
     }
 
-    /// Answers the requests that have come and need no engine while a script keeps that.
-    ///
-    /// Whether further ones can be taken.
-    pub(crate) fn answer(&mut self, busy: &Busy, output: &mut BytesMut) -> bool {
-        while !self.is_blocked
-            && let Some(next) = self.held.take().or_else(|| self.decoder.decode(&mut self.input).transpose())
-        {
-            if next.as_ref().is_ok_and(Vec::is_empty) {
-                continue;
-            }
-            match next.as_ref().ok().and_then(|argv| command::busy::answer(busy, &borrow(argv))) {
-                Some((reply, refused)) => {
-                    self.refused = self.refused.max(refused);
-                    resp::encode(&reply, Protocol::Resp2, output);
-                }
-                None => {
-                    self.held = Some(next);
-                    return false;
-                }
-            }
-        }
-        !self.is_blocked
+    /// Whether it has taken bytes for later, or has run only some of the requests in those that it has taken.
+    pub(crate) fn has_news(&self) -> bool {
+        self.has_news
     }
 
     /// Appends what the server has to say by itself to `output`: messages, and replies to commands that have waited; then runs the
@@ -201,11 +174,9 @@ impl Connection {
         let (received, before) = (bytes.len(), output.len());
         let bulk_bytes_max = engine.config.size(PROTO_MAX_BULK_LEN);
         let requests_bytes_max = engine.config.size(CLIENT_QUERY_BUFFER_LIMIT);
-        let Connection { decoder, input, held, is_blocked, refused, .. } = self;
-        if *refused != Refused::Nothing {
-            transactions::catch_up(engine, slot, std::mem::take(refused));
-        }
-        if !input.is_empty() || held.is_some() {
+        let Connection { decoder, input, has_news, .. } = self;
+        *has_news = false;
+        if !input.is_empty() {
             input.extend_from_slice(std::mem::take(&mut bytes));
         }
         loop {
@@ -213,14 +184,17 @@ impl Connection {
             while let Some(message) = client.take_message() {
                 resp::encode(&message, client.protocol, output);
             }
-            *is_blocked = client.is_blocked;
-            if client.is_blocked || client.closing != Closing::No || output.len() >= replies_bytes_max {
+            if client.is_blocked || client.closing != Closing::No {
+                break;
+            }
+            if output.len() >= replies_bytes_max {
+                *has_news = true;
                 break;
             }
             let is_authenticated = client.is_authenticated;
             decoder.limits = Limits { bulk_bytes_max, is_authenticated };
             let next = if input.is_empty() { bytes } else { &input[..] };
-            let is_plain = decoder.is_idle() && held.is_none() && is_authenticated;
+            let is_plain = decoder.is_idle() && is_authenticated;
             let plain = if is_plain { resp::plain_request(next) } else { None };
             let done = plain.map(|(argv, len)| {
                 run(engine, slot, &argv, output);
@@ -235,7 +209,7 @@ impl Connection {
                 continue;
             }
             input.extend_from_slice(std::mem::take(&mut bytes));
-            match held.take().or_else(|| decoder.decode(input).transpose()) {
+            match decoder.decode(input).transpose() {
                 // Redis counts the end of the line, too, while it gathers a long argument.
                 Some(Ok(argv)) if argv.iter().any(|arg| arg.len() + 2 > requests_bytes_max) => {
                     engine.kill(slot);

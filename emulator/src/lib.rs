@@ -71,7 +71,7 @@ pub use stream::Stream;
 
 use background::Background;
 use busy::Busy;
-use engine::Engine;
+use engine::{Engine, Job};
 use keyspace::{Text, Value};
 
 /// How many databases an emulator has unless told otherwise; as Redis.
@@ -90,7 +90,7 @@ pub struct Emulator {
 
 pub(crate) struct Shared {
     engine: Mutex<Box<Engine>>,
-    busy: Arc<Busy>,
+    busy: Arc<Busy<Job>>,
 }
 
 impl Shared {
@@ -113,12 +113,12 @@ impl Shared {
     }
 
     /// The script that keeps the engine from others.
-    pub(crate) fn busy(&self) -> &Busy {
+    pub(crate) fn busy(&self) -> &Busy<Job> {
         &self.busy
     }
 
     /// Does something with the engine once no script keeps it.
-    async fn when_free<R>(&self, act: impl FnOnce(&mut Box<Engine>) -> R) -> R {
+    pub(crate) async fn when_free<R>(&self, act: impl FnOnce(&mut Box<Engine>) -> R) -> R {
         loop {
             let changed = self.busy.changed();
             if let Some(mut engine) = self.try_engine() {

@@ -20,10 +20,12 @@ use tokio::net::UnixListener;
 use tokio::net::{TcpListener, TcpSocket, ToSocketAddrs, lookup_host};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::futures::OwnedNotified;
+use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::Shared;
 use crate::connection::{Connection, Origin};
+use crate::engine::Job;
 
 /// How much is read from a socket at once, in bytes.
 const READ_BYTES: usize = 16 * 1024;
@@ -166,18 +168,57 @@ async fn serve(
     mut socket: impl AsyncRead + AsyncWrite + Unpin,
 ) {
     let (mut output, mut changed) = (BytesMut::new(), None);
-    let exchanged = poll_fn(|cx| {
-        let mut exchange = Exchange {
-            shared: &shared,
-            connection: &mut connection,
-            socket: &mut socket,
-            output: &mut output,
-        };
-        exchange.poll(&mut changed, cx)
-    });
-    // An error is the client's affair: it has gone.
-    _ = exchanged.await;
+    loop {
+        let exchanged = poll_fn(|cx| {
+            let mut exchange = Exchange {
+                shared: &shared,
+                connection: &mut connection,
+                socket: &mut socket,
+                output: &mut output,
+            };
+            exchange.poll(&mut changed, cx)
+        });
+        // An error is the client's affair: it has gone.
+        let Ok(Pause::Busy) = exchanged.await else { break };
+        let Some(visited) = visit(&shared, connection, output).await else { return };
+        (connection, output) = (visited.connection, visited.output);
+        if visited.is_closing {
+            _ = socket.write_all_buf(&mut output).await;
+            break;
+        }
+    }
     _ = socket.shutdown().await;
+}
+
+/// Why an exchange stops.
+enum Pause {
+    /// The connection is to be closed.
+    Closed,
+    /// Requests have come that only the thread of the script can run.
+    Busy,
+}
+
+/// What has become of a connection.
+struct Visited {
+    connection: Connection,
+    output: BytesMut,
+    is_closing: bool,
+}
+
+/// Has the script that keeps the engine run the requests that have come, between two steps of its own. None if there is no server
+/// any more.
+async fn visit(shared: &Shared, mut connection: Connection, mut output: BytesMut) -> Option<Visited> {
+    let (done, is_done) = oneshot::channel();
+    let job: Job = Box::new(move |engine| {
+        connection.receive_some(engine, &[], &mut output);
+        let is_closing = connection.is_closing_in(engine);
+        // Nobody takes it back if the server is gone.
+        _ = done.send(Visited { connection, output, is_closing });
+    });
+    if let Err(job) = shared.busy().submit(job) {
+        shared.when_free(job).await;
+    }
+    is_done.await.ok()
 }
 
 struct Exchange<'a, S> {
@@ -191,9 +232,8 @@ struct Exchange<'a, S> {
 type Changed = Option<Pin<Box<OwnedNotified>>>;
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Exchange<'_, S> {
-    /// Writes what there is to say, and reads on once all is written: a client that does not read is not read from. Ready when the
-    /// connection is to be closed.
-    fn poll(&mut self, changed: &mut Changed, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    /// Writes what there is to say, and reads on once all is written: a client that does not read is not read from.
+    fn poll(&mut self, changed: &mut Changed, cx: &mut Context<'_>) -> Poll<io::Result<Pause>> {
         let shared = self.shared;
         loop {
             while !self.output.is_empty() {
@@ -204,7 +244,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Exchange<'_, S> {
                         // Killed while it does not read.
                         let Some(mut engine) = shared.try_engine() else { return Poll::Pending };
                         ready!(self.connection.poll_killed(&mut engine, cx));
-                        return Poll::Ready(Ok(()));
+                        return Poll::Ready(Ok(Pause::Closed));
                     }
                 }
             }
@@ -212,14 +252,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Exchange<'_, S> {
                 *self.output = BytesMut::new();
             }
             let Some(mut engine) = shared.try_engine() else {
-                if ready!(self.poll_busy(changed, cx))?.is_break() {
-                    return Poll::Ready(Ok(()));
+                match ready!(self.poll_busy(changed, cx))? {
+                    ControlFlow::Break(pause) => return Poll::Ready(Ok(pause)),
+                    ControlFlow::Continue(()) => continue,
                 }
-                continue;
             };
             *changed = None;
             if self.connection.is_closing_in(&mut engine) {
-                return Poll::Ready(Ok(()));
+                return Poll::Ready(Ok(Pause::Closed));
             }
             if self.connection.is_behind() {
                 self.connection.receive_some(&mut engine, &[], self.output);
@@ -232,7 +272,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Exchange<'_, S> {
                 Some(mut engine) => connection.receive_some(&mut engine, bytes, output),
                 None => connection.keep(bytes),
             })? {
-                Poll::Ready(ControlFlow::Break(())) => return Poll::Ready(Ok(())),
+                Poll::Ready(ControlFlow::Break(pause)) => return Poll::Ready(Ok(pause)),
                 Poll::Ready(ControlFlow::Continue(())) => {}
                 Poll::Pending => {
                     let Some(mut engine) = shared.try_engine() else { continue };
@@ -242,36 +282,32 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Exchange<'_, S> {
         }
     }
 
-    /// A script keeps the engine. Ready once there is something to write, the engine may be free, or (as a break) the client has gone.
+    /// A script keeps the engine. Ready once that may be free, or as a break once the client has gone or the script has work to do.
     fn poll_busy(
         &mut self,
         changed: &mut Changed,
         cx: &mut Context<'_>,
-    ) -> Poll<io::Result<ControlFlow<()>>> {
+    ) -> Poll<io::Result<ControlFlow<Pause>>> {
         let busy = self.shared.busy();
         let waiting = changed.get_or_insert_with(|| busy.changed());
         if waiting.as_mut().poll(cx).is_ready() {
             *changed = None;
             return Poll::Ready(Ok(ControlFlow::Continue(())));
         }
-        loop {
-            let takes_more = self.connection.answer(busy, self.output);
-            if !self.output.is_empty() {
-                return Poll::Ready(Ok(ControlFlow::Continue(())));
-            }
-            if takes_more {
-                match self.poll_read(cx, |connection, bytes, _| connection.keep(bytes))? {
-                    Poll::Ready(ControlFlow::Continue(())) => continue,
-                    Poll::Ready(gone) => return Poll::Ready(Ok(gone)),
-                    Poll::Pending => {}
-                }
-            }
-            if !busy.is_running() {
-                // It has just ended, or has just begun.
-                cx.waker().wake_by_ref();
-            }
-            return Poll::Pending;
+        if !self.connection.has_news()
+            && let Poll::Ready(gone @ ControlFlow::Break(_)) =
+                self.poll_read(cx, |connection, bytes, _| connection.keep(bytes))?
+        {
+            return Poll::Ready(Ok(gone));
         }
+        if self.connection.has_news() && busy.refusal().is_some() {
+            return Poll::Ready(Ok(ControlFlow::Break(Pause::Busy)));
+        }
+        if !busy.is_running() {
+            // It has just ended, or has just begun.
+            cx.waker().wake_by_ref();
+        }
+        Poll::Pending
     }
 
     /// Reads what has come, and hands it over; a break if the client has gone.
@@ -279,13 +315,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Exchange<'_, S> {
         &mut self,
         cx: &mut Context<'_>,
         take: impl FnOnce(&mut Connection, &[u8], &mut BytesMut),
-    ) -> Poll<io::Result<ControlFlow<()>>> {
+    ) -> Poll<io::Result<ControlFlow<Pause>>> {
         // On the stack: a connection that is idle needs no memory for what it does not send.
         let mut space = [MaybeUninit::uninit(); READ_BYTES];
         let mut read = ReadBuf::uninit(&mut space);
         ready!(Pin::new(&mut *self.socket).poll_read(cx, &mut read)?);
         if read.filled().is_empty() {
-            return Poll::Ready(Ok(ControlFlow::Break(())));
+            return Poll::Ready(Ok(ControlFlow::Break(Pause::Closed)));
         }
         take(self.connection, read.filled(), self.output);
         Poll::Ready(Ok(ControlFlow::Continue(())))

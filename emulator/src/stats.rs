@@ -27,6 +27,8 @@ pub struct Stats {
     pub calls: u64,
     /// Errors answered.
     pub failures: u64,
+    /// Those among them that others had while a script ran.
+    failures_of_others: u64,
     /// The last commands that took long, the latest first.
     pub slow_log: VecDeque<Slow>,
     slow_logged: i64,
@@ -84,7 +86,8 @@ impl Stats {
 
     /// Counts anew. The slow log stays.
     pub fn reset(&mut self) {
-        (self.connections, self.rejected_connections, self.calls, self.failures) = (0, 0, 0, 0);
+        (self.connections, self.rejected_connections, self.calls) = (0, 0, 0);
+        (self.failures, self.failures_of_others) = (0, 0);
         self.net = Traffic::default();
         self.commands.clear();
         self.errors.clear();
@@ -98,14 +101,24 @@ impl Stats {
         self.net.writes += u64::from(output_bytes > 0);
     }
 
-    /// A command ran. An error of a command that it called itself is counted already, so the number of errors before is
+    /// How many errors there have been, without those of others while a script ran.
+    pub fn own_failures(&self) -> u64 {
+        self.failures - self.failures_of_others
+    }
+
+    /// Something ran for another client while a script did, since when there have been more errors than these.
+    pub fn served_another(&mut self, failures_before: u64) {
+        self.failures_of_others += self.failures.saturating_sub(failures_before);
+    }
+
+    /// A command ran. An error of a command that it called itself is counted already, so the number of its own errors before is
     /// asked for.
     pub fn called(&mut self, name: &'static str, error: Option<&Error>, failures_before: u64) {
         self.calls += 1;
         let calls = self.calls_of(name);
         calls.calls += 1;
         calls.failed += u64::from(error.is_some());
-        if let Some(error) = error.filter(|_| self.failures == failures_before) {
+        if let Some(error) = error.filter(|_| self.own_failures() == failures_before) {
             self.failed(error);
         }
     }

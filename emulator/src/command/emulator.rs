@@ -6,7 +6,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::Flag::{Admin, AllowBusy, Loading, NoMulti, NoScript, Stale};
+use super::Flag::{Admin, Loading, NoMulti, NoScript, Stale};
 use super::{Argv, Ctx, Outcome, Row, is_known, is_word};
 use crate::clock::{Clock, DRIFT_PPM, Timestamp};
 use crate::error::Error;
@@ -17,10 +17,10 @@ use crate::reply::Reply;
 pub(super) static ROW: Row = Row::container(
     "emulator",
     &[
-        Row::new("emulator|clock", -3, &[Admin, NoScript, Loading, Stale, NoMulti, AllowBusy], clock),
-        Row::new("emulator|fault", -3, &[Admin, NoScript, Loading, Stale, NoMulti, AllowBusy], fault),
+        Row::new("emulator|clock", -3, &[Admin, NoScript, Loading, Stale, NoMulti], clock),
+        Row::new("emulator|fault", -3, &[Admin, NoScript, Loading, Stale, NoMulti], fault),
         Row::new("emulator|help", 2, &[Loading, Stale], help),
-        Row::new("emulator|reset", 2, &[Admin, NoScript, Loading, Stale, NoMulti, AllowBusy], reset),
+        Row::new("emulator|reset", 2, &[Admin, NoScript, Loading, Stale, NoMulti], reset),
     ],
 );
 

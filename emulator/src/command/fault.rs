@@ -32,7 +32,7 @@ pub(super) fn perform_under_faults(
             let first = perform(engine, client, argv);
             if client.is_blocked { first } else { perform(engine, client, argv) }
         }
-        Some(Effect::Error(error)) => transactions::refuse(engine, client, argv, error),
+        Some(Effect::Error(error)) => Reply::Error(transactions::refuse(engine, client, argv, error)),
         Some(Effect::Delay(_)) | None => perform(engine, client, argv),
     }
 }

@@ -12,7 +12,7 @@ mod pick;
 mod docs;
 pub mod blocking;
 mod multi_pop;
-pub(crate) mod busy;
+mod busy;
 pub mod cluster;
 pub mod connection;
 mod emulator;
@@ -171,6 +171,9 @@ pub(crate) fn subcommand(row: &'static Row, name: &[u8]) -> Option<&'static Row>
 /// [`Reply::NOTHING`] if the client now waits for one, which will come as a message. What it is sent before the reply is among
 /// its messages.
 pub fn call(engine: &mut Box<Engine>, slot: Slot, argv: &Argv<'_>) -> Reply {
+    if engine.is_amid_script {
+        return busy::call(engine, slot, argv);
+    }
     engine.begin();
     let mut client = engine.clients.take(slot);
     if client.closing == Closing::Now {
@@ -207,8 +210,9 @@ fn perform(engine: &mut Box<Engine>, client: &mut Box<Client>, argv: &Argv<'_>) 
     let row = match admit(engine, client, argv) {
         Ok(row) => row,
         Err(error) => {
+            let error = transactions::refuse(engine, client, argv, error);
             engine.stats.rejected(named(argv), &error);
-            return transactions::refuse(engine, client, argv, error);
+            return Reply::Error(error);
         }
     };
     if blocking::is_paused(engine, client, row) && !is_control(engine, argv) {
@@ -238,6 +242,12 @@ fn admit(engine: &mut Engine, client: &Client, argv: &Argv<'_>) -> Result<&'stat
     }
     if client.is_monitor && (row.flags.contains(&Flag::ReadOnly) || blocking::may_write(row)) {
         return Err(error::REPLICA);
+    }
+    if engine.is_amid_script
+        && !row.flags.contains(&Flag::AllowBusy)
+        && let Some(refusal) = engine.busy.refusal()
+    {
+        return Err(refusal);
     }
     Ok(row)
 }
@@ -290,7 +300,7 @@ pub(crate) fn run(
     argv: &Argv<'_>,
 ) -> Reply {
     client.last_command = row.name;
-    let failures = engine.stats.failures;
+    let failures = engine.stats.own_failures();
     let is_script = row.flags.contains(&Flag::SkipMonitor);
     if is_script {
         // In front of the commands that it calls.

@@ -4,9 +4,8 @@
 use bytes::Bytes;
 
 use super::Flag::{AllowBusy, Fast, Loading, NoScript, SkipSlowlog, Stale};
-use super::busy::Refused;
 use super::{Argv, Ctx, KeySpec, Outcome, Row, borrow, is_word, resolve, run};
-use crate::client::{Client, Runs, Slot, Transaction};
+use crate::client::{Client, Runs, Transaction};
 use crate::engine::Engine;
 use crate::error::{self, Error};
 use crate::reply::{Protocol, Reply};
@@ -33,38 +32,23 @@ pub(super) fn queue(client: &mut Box<Client>, row: &Row, argv: &Argv<'_>) -> Rep
     Reply::status("QUEUED")
 }
 
-/// A command that cannot run. Under MULTI it also spoils the transaction; EXEC ends it, even if called in a wrong way.
+/// What is answered to a command that cannot run. Under MULTI it also spoils the transaction; EXEC ends it, even if called in a wrong
+/// way.
 pub(super) fn refuse(
     engine: &mut Box<Engine>,
     client: &mut Box<Client>,
     argv: &Argv<'_>,
     error: Error,
-) -> Reply {
+) -> Error {
     if is_word(argv[0], "exec") {
         client.transaction = None;
         engine.watches.unwatch(client.slot);
-        return Reply::Error(error::exec_abort(&error));
+        return error::exec_abort(&error);
     }
-    spoil(client);
-    Reply::Error(error)
-}
-
-fn spoil(client: &mut Client) {
     if let Some(transaction) = &mut client.transaction {
         transaction.is_refused = true;
     }
-}
-
-/// Does to a transaction what was refused while nobody could get at it.
-pub(crate) fn catch_up(engine: &mut Engine, slot: Slot, refused: Refused) {
-    match refused {
-        Refused::Nothing => {}
-        Refused::Command => spoil(engine.client(slot)),
-        Refused::Exec => {
-            engine.client(slot).transaction = None;
-            engine.watches.unwatch(slot);
-        }
-    }
+    error
 }
 
 /// `MULTI`

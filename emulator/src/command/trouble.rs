@@ -13,6 +13,10 @@ const ENDS_OF_TRANSACTIONS: &[&str] = &["exec", "discard", "quit", "reset"];
 /// # Errors
 /// It may not.
 pub(super) fn check(engine: &mut Engine, client: &Client, row: &Row, argv: &Argv<'_>) -> Result<(), Error> {
+    if engine.is_amid_script {
+        // Nothing is allowed that takes memory, and what was found holds for the script.
+        return Ok(());
+    }
     engine.lacked_memory = engine.lacks_memory();
     let lacks_replicas = engine.lacks_replicas();
     if !engine.lacked_memory && !lacks_replicas {

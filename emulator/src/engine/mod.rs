@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::Notify;
 
-use crate::busy::{Busy, Kind};
+use crate::busy::{Busy, Program};
 use crate::client::{Client, Clients, Closing, Slot};
 use crate::clock::{Clock, Timestamp};
 use crate::config::{Config, Id};
@@ -47,7 +47,9 @@ pub struct Engine {
     /// What was lent to the last script, to be lent again: it is too large to be made for each.
     host: Option<Box<ScriptHost>>,
     /// The script that runs, as others see it.
-    pub busy: Arc<Busy>,
+    pub busy: Arc<Busy<Job>>,
+    /// A script that others are told of has this on loan: whoever runs a command does so between two steps of the script.
+    pub is_amid_script: bool,
     /// The connections.
     pub clients: Clients,
     /// Who listens to what.
@@ -86,6 +88,9 @@ pub struct Engine {
     /// Told when the alarm is set to an earlier time.
     alarm_moved: Arc<Notify>,
 }
+
+/// What others want of the engine while a script has it.
+pub type Job = Box<dyn FnOnce(&mut Box<Engine>) + Send>;
 
 /// Which commands `CLIENT PAUSE` holds back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -219,6 +224,7 @@ impl Engine {
         let now = self.now();
         self.keyspace.begin(now);
         self.tracker.seen = 0;
+        self.watches.seen = 0;
         if self.alarm.is_some_and(|alarm| alarm <= now) {
             self.let_happen(now);
         }
@@ -465,13 +471,14 @@ impl Engine {
         self: &mut Box<Self>,
         client: &mut Box<Client>,
         commands: Commands,
-        kind: Kind,
+        program: impl FnOnce() -> Program,
         run: impl FnOnce(Box<ScriptHost>) -> (Box<ScriptHost>, Reply),
     ) -> Reply {
         let busy = client.is_patient.then(|| self.busy.clone());
         if let Some(busy) = &busy {
             let threshold_ms = self.config.number(BUSY_REPLY_THRESHOLD);
-            busy.begin(kind, Duration::from_millis(threshold_ms as u64));
+            busy.begin(program(), Duration::from_millis(threshold_ms as u64));
+            self.is_amid_script = true;
         }
         let mut host = self.host.take().unwrap_or_default();
         host.commands = Some(commands);
@@ -482,9 +489,19 @@ impl Engine {
         std::mem::swap(client, &mut host.client);
         self.host = Some(host);
         if let Some(busy) = busy {
-            busy.end();
+            while !busy.end() {
+                self.do_jobs(&busy);
+            }
+            self.is_amid_script = false;
         }
         reply
+    }
+
+    /// Does what others have left to be done meanwhile.
+    fn do_jobs(self: &mut Box<Self>, busy: &Busy<Job>) {
+        for job in busy.take_jobs() {
+            job(self);
+        }
     }
 }
 
@@ -493,7 +510,10 @@ const BUSY_REPLY_THRESHOLD: Id = Id::of("busy-reply-threshold");
 impl Host for ScriptHost {
     fn is_patient(&mut self) -> Result<bool, Error> {
         if self.client.is_patient {
-            self.engine.busy.check()?;
+            let busy = self.engine.busy.clone();
+            busy.look_up();
+            self.engine.do_jobs(&busy);
+            busy.check()?;
         }
         Ok(self.client.is_patient)
     }

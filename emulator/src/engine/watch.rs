@@ -19,6 +19,8 @@ pub struct Watches {
     watched: BTreeMap<(usize, Bytes), Watchers>,
     /// Clients that watch a key which has changed since.
     dirty: BTreeSet<Slot>,
+    /// How much of the footprint of this execution has been looked at.
+    pub seen: usize,
 }
 
 impl Watches {
@@ -31,10 +33,11 @@ impl Watches {
 
     /// Marks those who watch a key that an execution changed.
     pub fn notice(&mut self, keyspace: &Keyspace) {
+        let seen = std::mem::replace(&mut self.seen, keyspace.footprint().len());
         if self.watched.is_empty() {
             return;
         }
-        for (resource, access, _) in keyspace.footprint().iter() {
+        for (resource, access, _) in keyspace.footprint().iter().skip(seen) {
             if access == Access::Read {
                 continue;
             }
@@ -95,5 +98,27 @@ impl Watches {
             });
         }
         self.dirty.remove(&slot)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_execution_has_changed_before_is_not_noticed() {
+        let (mut watches, mut keyspace) = (Watches::default(), Keyspace::new(1));
+        for (slot, key) in [(1, "early"), (2, "late")] {
+            keyspace.footprint_mut().key(Access::Write, 0, b"early", None);
+            watches.notice(&keyspace);
+            watches.watch(slot, &mut keyspace, 0, key.as_bytes());
+        }
+        keyspace.footprint_mut().key(Access::Write, 0, b"late", None);
+        watches.notice(&keyspace);
+        assert_eq!([watches.unwatch(1), watches.unwatch(2)], [true, true]);
+
+        watches.watch(1, &mut keyspace, 0, b"late");
+        watches.notice(&keyspace);
+        assert!(!watches.unwatch(1));
     }
 }

@@ -46,6 +46,22 @@ pub enum Policy {
     Replace,
 }
 
+/// A function that is to run, and the Lua state in which it does.
+pub struct Ready {
+    vm: Vm,
+    function: Function,
+    name: Bytes,
+    is_read_only: bool,
+}
+
+impl Ready {
+    /// Calls it, and gives the host back with what it returned.
+    pub fn run<H: Host>(&self, keys: &[&[u8]], args: &[&[u8]], host: Box<H>) -> (Box<H>, Reply) {
+        let Ready { vm, function, name, is_read_only } = self;
+        vm.run(&Callable { function, name, is_read_only: *is_read_only }, keys, args, host)
+    }
+}
+
 /// The libraries that one server knows.
 pub struct Functions<H> {
     libraries: Libraries,
@@ -140,25 +156,21 @@ impl<H: Host> Functions<H> {
         })
     }
 
-    /// Calls a function, and gives the host back with what it returned.
-    pub fn run(
-        &mut self,
-        (library_name, name): &(Bytes, Bytes),
-        mode: Mode,
-        keys: &[&[u8]],
-        args: &[&[u8]],
-        host: Box<H>,
-    ) -> (Box<H>, Reply) {
-        match self.prepare(library_name, name, mode) {
-            Ok(is_read_only) => {
-                let loaded = self.loaded.get(library_name).and_then(|loaded| loaded.get(name));
-                let (Some(vm), Some(function)) = (&self.vm, loaded) else {
-                    return (host, Reply::Error(error::FUNCTION_NOT_FOUND));
-                };
-                vm.run(&Callable { function, name, is_read_only }, keys, args, host)
-            }
-            Err(error) => (host, Reply::Error(error)),
-        }
+    /// Takes out what is needed to run a function: what is known of the libraries stays.
+    ///
+    /// # Errors
+    /// There is no such function, or it may not be called in this way.
+    pub fn take(&mut self, (library_name, name): &(Bytes, Bytes), mode: Mode) -> Result<Ready, Error> {
+        let is_read_only = self.prepare(library_name, name, mode)?;
+        let function = self.loaded.get(library_name).and_then(|loaded| loaded.get(name)).cloned();
+        let function = function.ok_or(error::FUNCTION_NOT_FOUND)?;
+        let vm = self.vm.take().ok_or(error::FUNCTION_NOT_FOUND)?;
+        Ok(Ready { vm, function, name: name.clone(), is_read_only })
+    }
+
+    /// It has run.
+    pub fn put_back(&mut self, ready: Ready) {
+        self.vm = Some(ready.vm);
     }
 
     /// Sees that a function is loaded, and says whether it may write.
@@ -178,8 +190,8 @@ impl<H: Host> Functions<H> {
         let Metadata { body, .. } = Metadata::parse(code)?;
         let vm = self.vm.get_or_insert_with(|| Vm::new::<H>(World::Functions).expect(SANDBOX_LOADS));
         let compiled = vm.compile(body);
-        let compiled =
-            compiled.map_err(|message| Error::new(format!("ERR Error compiling function: {message}")))?;
+        let compiled = compiled
+            .map_err(|message| Error::new([b"ERR Error compiling function: ", &message[..]].concat()))?;
         let registered = vm
             .load::<H>(&compiled)
             .map_err(|error| Error::new([b"ERR Error registering functions: ", error.as_bytes()].concat()))?;

@@ -178,9 +178,9 @@ impl<H: Host> Scripts<H> {
         }
         let Shebang { body, flags } = Shebang::parse(source)?;
         let vm = self.vm.get_or_insert_with(|| Vm::new::<H>(World::Scripts).expect(SANDBOX_LOADS));
-        let function = vm
-            .compile(body)
-            .map_err(|message| Error::new(format!("ERR Error compiling script (new function): {message}")))?;
+        let function = vm.compile(body).map_err(|message| {
+            Error::new([b"ERR Error compiling script (new function): ", &message[..]].concat())
+        })?;
         if self.compiled.len() >= COMPILED_MAX {
             self.compiled.clear();
         }

@@ -1,5 +1,6 @@
 -- The world that a script sees: the globals that Redis 7.0 allows, read-only, and the `redis` table.
--- `native` holds what Rust provides. Returns the globals, and the functions that run a script, or a function, and a library.
+-- `native` holds what Rust provides. Returns the globals, and the functions that run a script, or a function, and a library, and the
+-- compiler.
 local native, is_of_functions = ...
 
 local error, pcall, xpcall, select, type, tostring = error, pcall, xpcall, select, type, tostring
@@ -161,4 +162,4 @@ local function load_library(library)
   return ok, err
 end
 
-return globals._G, is_of_functions and run_function or run_script, load_library
+return globals._G, is_of_functions and run_function or run_script, load_library, loadstring

@@ -4,8 +4,7 @@ use bstr::BStr;
 use bytes::Bytes;
 use indexmap::IndexMap;
 use mlua::{
-    Error as LuaError, ExternalError as _, Function, HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table,
-    Value, VmState,
+    ExternalError as _, Function, HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, Value, VmState,
 };
 
 use super::convert::to_reply;
@@ -53,6 +52,8 @@ pub(super) struct Vm {
     run: Function,
     /// Of the sandbox: runs the code of a library.
     load: Function,
+    /// Lua's own `loadstring`: what it says of code that it cannot compile need not be UTF-8.
+    compile: Function,
     /// What scripts told `cjson`.
     pub(super) json: JsonConfig,
 }
@@ -97,7 +98,8 @@ impl Vm {
         let native = natives::<H>(&lua, &json)?;
         let sandbox: Function = lua.load(SANDBOX).set_name(SANDBOX_NAME).into_function()?;
         let is_of_functions = world == World::Functions;
-        let (globals, run, load): (Table, Function, Function) = sandbox.call((native, is_of_functions))?;
+        let (globals, run, load, compile): (Table, Function, Function, Function) =
+            sandbox.call((native, is_of_functions))?;
         lua.set_globals(globals)?;
         let every = HookTriggers::new().every_nth_instruction(INSTRUCTIONS_PER_CHECK);
         lua.set_global_hook(every, |lua, _| {
@@ -114,21 +116,23 @@ impl Vm {
             }
             Ok(VmState::Continue)
         })?;
-        Ok(Vm { lua, world, run, load, json })
+        Ok(Vm { lua, world, run, load, compile, json })
     }
 
     /// Compiles code; the error is the compiler's.
-    pub(super) fn compile(&self, code: &[u8]) -> Result<Function, String> {
+    pub(super) fn compile(&self, code: &[u8]) -> Result<Function, Vec<u8>> {
         let chunk_name = self.world.chunk_name();
         // Redis's compiler takes text only, and says so in its own words.
         if code.first() == Some(&BINARY_CHUNK) {
-            return Err(format!("{}:1: unexpected symbol near 'char(27)'", &chunk_name[1..]));
+            return Err(format!("{}:1: unexpected symbol near 'char(27)'", &chunk_name[1..]).into());
         }
-        let chunk = self.lua.load(code).set_name(chunk_name).set_mode(mlua::chunk::ChunkMode::Text);
-        chunk.into_function().map_err(|error| match error {
-            LuaError::SyntaxError { message, .. } => message,
-            other => other.to_string(),
-        })
+        match self.compile.call::<(Option<Function>, Option<LuaString>)>((BStr::new(code), chunk_name)) {
+            Ok((Some(function), _)) => Ok(function),
+            Ok((None, message)) => {
+                Err(message.map(|message| message.as_bytes().to_vec()).unwrap_or_default())
+            }
+            Err(error) => Err(error.to_string().into()),
+        }
     }
 
     pub(super) fn run<H: Host>(

@@ -1,8 +1,10 @@
 //! Libraries of functions: FUNCTION and FCALL.
 
+use bytes::Bytes;
+
 use super::super::Flag::{AllowBusy, DenyOom, NoScript, Write};
 use super::{check_flush_mode, keys_and_args, kill, lend};
-use crate::busy::Kind;
+use crate::busy::{Kind, Program};
 use crate::command::{Argv, Ctx, Outcome, Row, is_word};
 use crate::error::{self, Error};
 use crate::footprint::Access;
@@ -17,7 +19,7 @@ pub(super) const ROWS: &[Row] = &[
     Row::new("function|dump", 2, &[NoScript], dump),
     Row::new("function|flush", -2, &[NoScript, Write], flush).tips(EVERYWHERE),
     Row::help("function|help"),
-    Row::new("function|kill", 2, &[NoScript, AllowBusy], kill)
+    Row::new("function|kill", 2, &[NoScript, AllowBusy], |ctx, _| kill(ctx, Kind::Function))
         .tips(&["request_policy:all_shards", "response_policy:one_succeeded"]),
     Row::new("function|list", -2, &[NoScript], list).tips(&["nondeterministic_output_order"]),
     Row::new("function|load", -3, &[NoScript, Write, DenyOom], load).tips(EVERYWHERE),
@@ -34,9 +36,13 @@ pub(super) fn fcall(ctx: &mut Ctx<'_>, argv: &Argv<'_>, mode: Mode) -> Outcome {
     touch(ctx, Access::Read);
     let function = ctx.engine.functions.lookup(argv[1]).ok_or(error::FUNCTION_NOT_FOUND)?;
     let (keys, args) = keys_and_args(argv, &error::FUNCTION_NUMKEYS)?;
-    let mut functions = std::mem::take(&mut ctx.engine.functions);
-    let reply = lend(ctx, Kind::Function, |host| functions.run(&function, mode, keys, args, host));
-    ctx.engine.functions = functions;
+    let ready = ctx.engine.functions.take(&function, mode)?;
+    let program = || Program::Function {
+        name: function.1.clone(),
+        argv: argv.iter().map(|arg| Bytes::copy_from_slice(arg)).collect(),
+    };
+    let reply = lend(ctx, program, |host| ready.run(keys, args, host));
+    ctx.engine.functions.put_back(ready);
     Ok(reply)
 }
 
@@ -108,16 +114,24 @@ fn list(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     Ok(Reply::Array(described.collect()))
 }
 
-/// `FUNCTION STATS`: whoever asks runs alone, so no script does.
+/// `FUNCTION STATS`
 fn stats(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
     touch(ctx, Access::Read);
+    let running = match ctx.engine.busy.function()? {
+        Some((Program::Function { name, argv }, span)) => fields([
+            ("name", Reply::Bulk(name)),
+            ("command", Reply::Array(argv.into_iter().map(Reply::Bulk).collect())),
+            ("duration_ms", Reply::Integer(span.as_millis() as i64)),
+        ]),
+        Some((Program::Script, _)) | None => Reply::Nil,
+    };
     let libraries = ctx.engine.functions.libraries();
     let n_functions = libraries.values().map(|library| library.functions.len()).sum();
     let engine = fields([
         ("libraries_count", Reply::count(libraries.len())),
         ("functions_count", Reply::count(n_functions)),
     ]);
-    Ok(fields([("running_script", Reply::Nil), ("engines", fields([("LUA", engine)]))]))
+    Ok(fields([("running_script", running), ("engines", fields([("LUA", engine)]))]))
 }
 
 /// `FUNCTION DUMP`

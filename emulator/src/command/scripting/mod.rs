@@ -4,7 +4,7 @@ mod function;
 
 use super::Flag::{AllowBusy, MovableKeys, NoMandatoryKeys, NoScript, ReadOnly, SkipMonitor, Stale};
 use super::{Argv, Ctx, KeySpec, Outcome, Row, call_from_script, integer, is_known, is_word};
-use crate::busy::Kind;
+use crate::busy::{Kind, Program};
 use crate::client::Runs;
 use crate::engine::{Commands, Engine, ScriptHost};
 use crate::error::{self, Error};
@@ -61,7 +61,7 @@ pub(super) const ROWS: &[Row] = &[
             Row::new("script|flush", -2, &[NoScript], script_flush)
                 .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]),
             Row::help("script|help"),
-            Row::new("script|kill", 2, &[NoScript, AllowBusy], kill)
+            Row::new("script|kill", 2, &[NoScript, AllowBusy], |ctx, _| kill(ctx, Kind::Script))
                 .tips(&["request_policy:all_shards", "response_policy:one_succeeded"]),
             Row::new("script|load", 3, &[NoScript, Stale], script_load)
                 .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]),
@@ -123,7 +123,7 @@ fn keys_and_args<'a, 'b>(
 
 fn invoke(ctx: &mut Ctx<'_>, sha: &Sha, mode: Mode, keys: &Argv<'_>, args: &Argv<'_>) -> Reply {
     let mut scripts = std::mem::take(&mut ctx.engine.scripts);
-    let reply = lend(ctx, Kind::Script, |host| scripts.run(sha, mode, keys, args, host));
+    let reply = lend(ctx, || Program::Script, |host| scripts.run(sha, mode, keys, args, host));
     ctx.engine.scripts = scripts;
     reply
 }
@@ -132,13 +132,13 @@ fn invoke(ctx: &mut Ctx<'_>, sha: &Sha, mode: Mode, keys: &Argv<'_>, args: &Argv
 /// own affair.
 fn lend(
     ctx: &mut Ctx<'_>,
-    kind: Kind,
+    program: impl FnOnce() -> Program,
     run: impl FnOnce(Box<ScriptHost>) -> (Box<ScriptHost>, Reply),
 ) -> Reply {
     let (db, protocol, runs) = (ctx.client.db, ctx.client.protocol, ctx.client.runs);
     ctx.client.runs = Runs::InScript;
     let commands = Commands { call: call_from_script, knows: is_known };
-    let reply = ctx.engine.lend(ctx.client, commands, kind, run);
+    let reply = ctx.engine.lend(ctx.client, commands, program, run);
     (ctx.client.db, ctx.client.protocol, ctx.client.runs) = (db, protocol, runs);
     reply
 }
@@ -181,7 +181,8 @@ fn script_debug(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     if is_mode { Ok(Reply::OK) } else { Err(Error::from_static("ERR Use SCRIPT DEBUG YES/SYNC/NO")) }
 }
 
-/// `SCRIPT KILL`, `FUNCTION KILL`: whoever gets here runs alone. While a script runs, [`Busy`](crate::busy::Busy) answers.
-fn kill(_: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
-    Err(error::NOT_BUSY)
+/// `SCRIPT KILL`, `FUNCTION KILL`
+fn kill(ctx: &mut Ctx<'_>, kind: Kind) -> Outcome {
+    ctx.engine.busy.kill(kind)?;
+    Ok(Reply::OK)
 }

@@ -38,6 +38,9 @@ fn pack(args: &Args<'_>) -> mlua::Result<Value> {
     if args.len() == 0 {
         return Err(args.error(0, "MessagePack pack needs input."));
     }
+    if args.len() * 2 > STACK_SLOTS_MAX {
+        return Err(args.error(0, "Too many arguments for MessagePack pack."));
+    }
     let mut output = Vec::new();
     for place in 1..=args.len() {
         encode(args.lua, args.get(place).unwrap_or(&Value::Nil), NESTING_MAX, &mut output)?;
