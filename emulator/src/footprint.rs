@@ -37,7 +37,8 @@ pub enum Resource<'a> {
     Channel(&'a [u8]),
     /// All channels: `PSUBSCRIBE`, `PUBSUB CHANNELS`.
     Channels,
-    /// The settings: `CONFIG SET`. Any command may depend on one of them, so whoever changes one concerns all.
+    /// The settings: `CONFIG SET`; and what clients do with each other's connections: `CLIENT KILL`, `PAUSE`, `TRACKING`, `LIST`.
+    /// Any command may depend on one of them, so whoever changes one concerns all.
     Settings,
 }
 

@@ -219,6 +219,13 @@ fn footprints_say_what_was_read_and_what_was_changed() {
     check("HDEL h f", "read 0 h\n");
     check("KEYS *", "read 0\n");
     check("TIME", "read clock\n");
+    check("CLIENT ID", "");
+    for line in
+        ["CLIENT TRACKING ON", "CLIENT UNBLOCK 9", "CLIENT KILL ID 9", "CLIENT LIST", "CLIENT UNPAUSE"]
+    {
+        check(line, "write settings\n");
+    }
+    check("CLIENT PAUSE 0", "write settings\nread clock\nread clock\n");
     check("EVAL return_redis.call('GET',KEYS[1]) 1 z", "write scripts\n");
 }
 

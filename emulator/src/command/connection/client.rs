@@ -8,6 +8,7 @@ use super::{is_printable, tracking, valid_name};
 use crate::client::{Client, Closing, Slot};
 use crate::engine::PauseMode;
 use crate::error::{self, Error};
+use crate::footprint::Access;
 use crate::reply::Reply;
 
 const ANYBODY: &[Flag] = &[NoScript, Loading, Stale];
@@ -32,6 +33,11 @@ pub(super) const ROWS: &[Row] = &[
     Row::new("client|unblock", -3, ADMIN, unblock),
     Row::new("client|unpause", 2, ADMIN, unpause),
 ];
+
+/// What another client does depends on this command, or this command on what another client has done.
+pub(super) fn concerns_all(ctx: &mut Ctx<'_>) {
+    ctx.engine.keyspace.footprint_mut().settings(Access::Write);
+}
 
 /// Which clients are meant.
 type Filter = Box<dyn Fn(&Client) -> bool>;
@@ -67,6 +73,7 @@ fn list(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
         }
         _ => return Err(error::SYNTAX),
     };
+    concerns_all(ctx);
     let mut lines = Vec::new();
     let mut clients = ctx.engine.clients.others();
     clients.push(ctx.client);
@@ -189,6 +196,7 @@ fn kill(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
             }
         }
     }
+    concerns_all(ctx);
     let is_meant = |client: &Client| filters.iter().all(|filter| filter(client));
     let others = ctx.engine.clients.others();
     let slots: Vec<Slot> =
@@ -227,6 +235,7 @@ fn pause(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
         [_] => return Err(error::PAUSE_MODE),
         _ => return Err(error::unknown_subcommand_or_arity("CLIENT", argv[1])),
     };
+    concerns_all(ctx);
     let now = ctx.engine.keyspace.now();
     let until = blocking::millis(ctx, argv[2])?.unwrap_or(now);
     // A longer or stricter pause that is under way is not cut short.
@@ -238,6 +247,7 @@ fn pause(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 
 /// `CLIENT UNPAUSE`
 fn unpause(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
+    concerns_all(ctx);
     ctx.engine.unpause();
     Ok(Reply::OK)
 }
@@ -291,6 +301,7 @@ fn unblock(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
         _ => return Err(error::unknown_subcommand_or_arity("CLIENT", argv[1])),
     };
     let id = integer(argv[2])?;
+    concerns_all(ctx);
     let slot = u64::try_from(id).ok().and_then(|id| ctx.engine.clients.by_id(id));
     let Some(slot) = slot.filter(|&slot| ctx.engine.waiting.can_be_unblocked(slot)) else {
         return Ok(Reply::Integer(0));
