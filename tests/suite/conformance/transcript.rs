@@ -23,11 +23,12 @@ use std::time::Duration;
 use bytes::BytesMut;
 use emulator::{Clock, Emulator, resp::Decoder};
 
-use super::wire::{Emulated, Peer, Real, Wire, mask, parse, request};
+use super::wire::{Emulated, NOTHING, Peer, Real, Wire, mask, parse, request};
 use crate::redis_server::RedisServer;
 
-/// Follows raw bytes, so that one knows when their replies have all come.
-const SENTINEL: &[&str] = &["ECHO", "that was all"];
+/// Follows raw bytes, so that one knows when their replies have all come: an unknown command, which is told so in every state in which
+/// anything is answered, even before the password.
+const SENTINEL: &str = "that was all";
 
 pub struct Transcript {
     steps: Vec<Step>,
@@ -240,7 +241,7 @@ fn action(line: &str) -> Option<Action> {
 /// Runs one command. A connection that was closed is replaced by a new one.
 fn answer<P: Peer>(peer: &mut P, client: &str, argv: &[Vec<u8>], reconnect: impl Fn() -> P) -> Answer {
     if client == "raw" {
-        peer.send(&[argv.concat(), request(SENTINEL)].concat());
+        peer.send(&[argv.concat(), request(&[SENTINEL])].concat());
     } else {
         peer.send(&request(argv));
     }
@@ -252,7 +253,7 @@ fn answer<P: Peer>(peer: &mut P, client: &str, argv: &[Vec<u8>], reconnect: impl
                 answer.push(b"+(closed)\r\n".into());
                 return answer;
             }
-            Some(reply) if client == "raw" && reply.ends_with(b"that was all\r\n") => return answer,
+            Some(reply) if client == "raw" && (is_sentinel(&reply) || reply == NOTHING) => return answer,
             Some(reply) if client == "sorted" => answer.push(sort(&reply)),
             Some(reply) => answer.push(mask(&reply)),
         }
@@ -260,6 +261,10 @@ fn answer<P: Peer>(peer: &mut P, client: &str, argv: &[Vec<u8>], reconnect: impl
             return answer;
         }
     }
+}
+
+fn is_sentinel(reply: &[u8]) -> bool {
+    reply.windows(SENTINEL.len()).any(|window| window == SENTINEL.as_bytes())
 }
 
 /// An array with its items in the order of their bytes.
@@ -287,8 +292,8 @@ fn next(peer: Option<&mut impl Peer>) -> Answer {
 /// What a connection has been sent before it is answered once more.
 fn all(peer: Option<&mut impl Peer>) -> Answer {
     let peer = peer.expect("a connection has sent something before it receives");
-    peer.send(&request(&["PING", SENTINEL[1]]));
-    let is_message = |message: &Vec<u8>| !message.ends_with(b"that was all\r\n");
+    peer.send(&request(&["PING", SENTINEL]));
+    let is_message = |message: &Vec<u8>| !is_sentinel(message) && message != NOTHING;
     std::iter::from_fn(|| peer.receive()).take_while(is_message).map(|message| mask(&message)).collect()
 }
 

@@ -8,7 +8,8 @@ use bytes::{Buf as _, BytesMut};
 use emulator::{Connection, Emulator};
 
 /// Stands for a reply where none comes.
-const NOTHING: &[u8] = b"+(nothing)\r\n";
+pub const NOTHING: &[u8] = b"+(nothing)\r\n";
+
 /// A connection that takes requests and gives replies, all as bytes.
 pub trait Peer {
     /// Sends bytes.
