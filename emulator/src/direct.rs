@@ -30,7 +30,10 @@ pub struct DirectConnection {
 
 impl DirectConnection {
     pub(crate) fn open(emulator: &Emulator) -> DirectConnection {
-        let shared = emulator.shared.clone();
+        DirectConnection::over(emulator.shared.clone())
+    }
+
+    fn over(shared: Arc<Shared>) -> DirectConnection {
         let slot = shared.engine().open_client().slot;
         DirectConnection { shared, slot, bytes: None }
     }
@@ -139,6 +142,13 @@ impl DirectConnection {
             });
         }
         Ok(replies.into_iter().skip(offset).take(count).collect())
+    }
+}
+
+/// A clone is a connection of its own, without what this one has selected, named or subscribed to.
+impl Clone for DirectConnection {
+    fn clone(&self) -> DirectConnection {
+        DirectConnection::over(self.shared.clone())
     }
 }
 

@@ -339,6 +339,14 @@ impl Emulator {
         .flatten()
     }
 
+    /// The value of a field of the hash at a key of database 0.
+    pub fn field(&self, key: &str, field: &str) -> Option<Bytes> {
+        self.peek(key, |value| {
+            if let Value::Hash(hash) = value { hash.get(field.as_bytes()).map(Text::to_bytes) } else { None }
+        })
+        .flatten()
+    }
+
     /// A key of a database as one line of readable text: `lock = "A1" (10000 ms left)`.
     pub fn describe(&self, db: usize, key: &[u8]) -> Option<String> {
         let engine = self.shared.engine();

@@ -10,7 +10,8 @@ use redis::{Cmd, Pipeline, RedisFuture, RedisResult, Value};
 
 use crate::env::Env;
 
-/// One client's side of a lock, a semaphore or a read-write lock: it holds nothing, or one grant.
+/// One client's side of a lock, a semaphore or a read-write lock: it holds nothing, or one grant, or several nested ones of a lock
+/// that is reentrant.
 pub trait Lock: Send {
     /// Tries once to get the grant, without waiting for it.
     fn try_acquire(&mut self) -> impl Future<Output = RedisResult<bool>> + Send;
@@ -27,6 +28,8 @@ pub trait Lock: Send {
 pub enum Release {
     /// The server had the grant, and ended it.
     Released,
+    /// One of several nested grants was given back; those around it still hold.
+    Inner,
     /// The server had it no longer: the lease ran out, or somebody else ended it.
     NotHeld,
 }
@@ -47,6 +50,8 @@ pub enum Record {
     Value(String, String),
     /// The sorted set has this member.
     Member(String, String),
+    /// The hash has this field.
+    Field(String, String),
 }
 
 /// What all clients of one lock agree on.
@@ -97,11 +102,28 @@ impl<L: Lock> DynLock for L {
 }
 
 /// Any connection of redis-rs, so that the registry can open every algorithm over any of them.
-pub struct AnyConnection(Box<dyn ConnectionLike + Send + Sync>);
+#[derive(Clone)]
+pub struct AnyConnection(Box<dyn Connection>);
+
+trait Connection: ConnectionLike + Send + Sync {
+    fn boxed_clone(&self) -> Box<dyn Connection>;
+}
+
+impl<C: ConnectionLike + Clone + Send + Sync + 'static> Connection for C {
+    fn boxed_clone(&self) -> Box<dyn Connection> {
+        Box::new(self.clone())
+    }
+}
+
+impl Clone for Box<dyn Connection> {
+    fn clone(&self) -> Box<dyn Connection> {
+        (**self).boxed_clone()
+    }
+}
 
 impl AnyConnection {
     /// Takes a connection.
-    pub fn new(connection: impl ConnectionLike + Send + Sync + 'static) -> AnyConnection {
+    pub fn new(connection: impl ConnectionLike + Clone + Send + Sync + 'static) -> AnyConnection {
         AnyConnection(Box::new(connection))
     }
 }
@@ -177,6 +199,8 @@ pub enum Kind {
     Mutex,
     /// Up to `permits` holders at a time.
     Semaphore,
+    /// One holder at a time, which may acquire again while it holds, and then releases as often.
+    Reentrant,
 }
 
 macro_rules! named {

@@ -104,6 +104,15 @@ pub enum What {
         /// It is known where the server keeps the grant.
         is_recorded: bool,
     },
+    /// A client that is inside was granted the section once more.
+    Extended {
+        /// Who.
+        actor: Actor,
+        /// Which section.
+        section: &'static str,
+        /// When its lease ends now, counted from before its latest request was sent.
+        until: Duration,
+    },
     /// The client is no longer inside: the first command of its release ran, or it crashed.
     Leave {
         /// Who.

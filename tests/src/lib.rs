@@ -28,7 +28,7 @@ pub mod verdict;
 pub use execution::{Choice, Policy, Runner, STEPS_MAX};
 pub use explorer::{Exploration, exhaustive, explore_all, explore_random, run, sample};
 pub use fault::Faults;
-pub use link::{Client, Hold, Link};
+pub use link::{Client, Hold, Link, Stay};
 pub use on_redis::{Comparison, OnRedis, OnRedisError, replay_on_redis};
 pub use replay::{Follow, Replay, replay};
 pub use replayed::{MisfitError, Replayed, replay_saved};

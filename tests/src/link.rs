@@ -129,7 +129,39 @@ impl Hold<'_> {
     /// Stays inside until the first command of `release` runs, and gives what `release` gives. A command that waits at the gate
     /// has not been sent for all that anybody can tell, so a client that stalls inside is one whose release waits.
     pub async fn until<F: Future>(self, release: F) -> F::Output {
-        let Stay { client, id } = &self.enter();
+        self.enter().until(release).await
+    }
+
+    /// Stays inside while `work` is done, and gives what it gives: for sections in which commands are sent.
+    pub async fn during<F: Future>(self, work: F) -> F::Output {
+        let _stay = self.enter();
+        work.await
+    }
+
+    /// Is inside from now on: for sections in which there is more to tell.
+    pub fn enter(self) -> Stay {
+        let Hold { client, section, since, record } = self;
+        let id = client.world.enter(client.actor, section, since, record);
+        Stay { client: client.clone(), id }
+    }
+}
+
+/// A client's stay in a section. Dropped, it is over.
+#[must_use = "a client is inside only while its stay is not dropped"]
+pub struct Stay {
+    client: Client,
+    id: HoldId,
+}
+
+impl Stay {
+    /// The client was granted the section once more, while it is inside: its lease counts from `since` now.
+    pub fn extend(&self, since: Duration, record: Record) {
+        self.client.world.extend(self.id, since, record);
+    }
+
+    /// Stays inside until the first command of `release` runs, as [`Hold::until`] does.
+    pub async fn until<F: Future>(self, release: F) -> F::Output {
+        let Stay { client, id } = &self;
         let mut release = pin!(release);
         poll_fn(|cx| {
             // Only what the release itself sends ends the stay: the client may do other things besides.
@@ -140,24 +172,6 @@ impl Hold<'_> {
         })
         .await
     }
-
-    /// Stays inside while `work` is done, and gives what it gives: for sections in which commands are sent.
-    pub async fn during<F: Future>(self, work: F) -> F::Output {
-        let _stay = self.enter();
-        work.await
-    }
-
-    fn enter(self) -> Stay {
-        let Hold { client, section, since, record } = self;
-        let id = client.world.enter(client.actor, section, since, record);
-        Stay { client: client.clone(), id }
-    }
-}
-
-/// Ends when the release is over, or when its future is dropped.
-struct Stay {
-    client: Client,
-    id: HoldId,
 }
 
 impl Drop for Stay {
@@ -291,6 +305,13 @@ async fn noted<T>(world: &World, server: usize, request: impl Future<Output = T>
         poll
     })
     .await
+}
+
+/// A clone is a connection of its own.
+impl Clone for Link {
+    fn clone(&self) -> Link {
+        Client::new(self.world.clone(), self.actor).connection_to(self.server)
+    }
 }
 
 impl Drop for Link {

@@ -92,6 +92,10 @@ impl Timeline {
                     show_time(*until)
                 ));
             }
+            What::Extended { actor, until, .. } => {
+                let until = show_time(*until);
+                self.say(&format!("{actor} is granted it once more, and counts on that until {until}."));
+            }
             // The history notes this right before the command with which the release begins.
             What::Leave { actor, .. } => {
                 self.set(*actor, Lane::Running);

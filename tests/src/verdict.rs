@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use locks::{ALGORITHMS, Algorithm, AnyConnection, FaultClass, Kind, Property, Terms};
+use locks::{ALGORITHMS, Algorithm, AnyConnection, DynLock, FaultClass, Kind, Property, Terms};
 
 use crate::execution::Runner;
 use crate::explorer::{Exploration, explore_all, explore_random};
@@ -13,7 +13,7 @@ use crate::oracle::{ExclusiveBelief, ExclusiveFact, NoLeak, OverIssue, OwnerSafe
 use crate::replay::replay;
 use crate::report::Report;
 use crate::saved::{Must, Saved, SavedStep, Subject};
-use crate::scenario::Scenario;
+use crate::scenario::{ActorError, Scenario};
 use crate::schedule::{Actor, Schedule, Step};
 use crate::shrink::Finding;
 use crate::world::Recording;
@@ -143,7 +143,7 @@ fn sizes(runner: &mut Runner, algorithm: &'static Algorithm, class: FaultClass) 
     };
     let clients = (2..=CLIENTS_MAX).rev().find(|&clients| schedules(clients) <= SCHEDULES_MAX).unwrap_or(2);
     let permits_max = match algorithm.spec.kind {
-        Kind::Mutex => 1,
+        Kind::Mutex | Kind::Reentrant => 1,
         // With as many permits as clients nobody ever contends.
         Kind::Semaphore => clients as u32 - 1,
     };
@@ -190,16 +190,7 @@ pub fn scenario_of_lease(
             }
             Ok(())
         })
-        .actors(size.clients, move |client| {
-            let mut lock = open(&client);
-            async move {
-                let since = client.now();
-                if lock.try_acquire().await? {
-                    client.hold(SECTION).since(since).record(lock.record()).until(lock.release()).await?;
-                }
-                Ok(())
-            }
-        })
+        .actors(size.clients, move |client| take_part(algorithm.spec.kind, open(&client), client))
         .probe(size.permits, move |client| {
             let mut lock = open_probe(&client);
             async move { Ok(lock.try_acquire().await?) }
@@ -213,6 +204,28 @@ pub fn scenario_of_lease(
         Property::Recovers => scenario.always(Recovers),
         Property::NoLeak => scenario.always(NoLeak),
     })
+}
+
+/// What a client of a scenario does: it acquires once, and releases if it was granted. Of a reentrant lock, it works for a moment
+/// first, acquires again, and releases twice.
+///
+/// What a renewal adds to a lease is not counted: leases are those that an acquire was granted.
+async fn take_part(kind: Kind, mut lock: Box<dyn DynLock>, client: Client) -> Result<(), ActorError> {
+    let since = client.now();
+    if !lock.try_acquire().await? {
+        return Ok(());
+    }
+    let stay = client.hold(SECTION).since(since).record(lock.record()).enter();
+    if kind == Kind::Reentrant {
+        () = redis::cmd("PING").query_async(&mut client.connection()).await?;
+        let since = client.now();
+        if lock.try_acquire().await? {
+            stay.extend(since, lock.record());
+            lock.release().await?;
+        }
+    }
+    stay.until(lock.release()).await?;
+    Ok(())
 }
 
 /// The counterexample of a verdict, to be kept; `None` if it has none.
@@ -247,8 +260,10 @@ pub fn scenario_of(saved: &Saved, lease: Duration) -> Option<Scenario> {
 pub fn properties(kind: Kind, class: FaultClass) -> &'static [Property] {
     use Property::{ExclusiveBelief, ExclusiveFact, NoLeak, OverIssue, OwnerSafe, Recovers};
     match (kind, class) {
-        (Kind::Mutex, FaultClass::Crash) => &[ExclusiveFact, ExclusiveBelief, OwnerSafe, Recovers, NoLeak],
-        (Kind::Mutex, _) => &[ExclusiveFact, ExclusiveBelief, OwnerSafe, NoLeak],
+        (Kind::Mutex | Kind::Reentrant, FaultClass::Crash) => {
+            &[ExclusiveFact, ExclusiveBelief, OwnerSafe, Recovers, NoLeak]
+        }
+        (Kind::Mutex | Kind::Reentrant, _) => &[ExclusiveFact, ExclusiveBelief, OwnerSafe, NoLeak],
         (Kind::Semaphore, FaultClass::Crash) => &[OverIssue, ExclusiveBelief, OwnerSafe, Recovers, NoLeak],
         (Kind::Semaphore, _) => &[OverIssue, ExclusiveBelief, OwnerSafe, NoLeak],
     }

@@ -206,6 +206,17 @@ impl World {
         id
     }
 
+    /// The client was granted the section once more, if it still is inside.
+    pub(crate) fn extend(&self, id: HoldId, since: Duration, record: Record) {
+        let (at, until) = (self.now(), since + self.lease);
+        let mut state = self.state();
+        let Some(grant) = state.grants.iter_mut().find(|grant| grant.id == id) else { return };
+        grant.until = until;
+        grant.record = self.has(&record).then_some(record);
+        let (actor, section) = (grant.actor, grant.section);
+        state.record(at, What::Extended { actor, section, until });
+    }
+
     /// The client is no longer inside, if it still was.
     pub(crate) fn leave(&self, id: HoldId) {
         let at = self.now();
@@ -331,16 +342,11 @@ impl World {
             return;
         }
         let at = self.now();
-        let ended: Vec<Actor> = state
-            .grants
-            .iter_mut()
-            .filter(|grant| grant.actor != by && at < grant.until)
-            .filter(|grant| grant.record.as_ref().is_some_and(|record| !self.has(record)))
-            .map(|grant| {
-                grant.record = None;
-                grant.actor
-            })
-            .collect();
+        let running = state.grants.iter_mut().filter(|grant| at < grant.until);
+        let lost =
+            running.filter_map(|grant| grant.record.take_if(|record| !self.has(record)).map(|_| grant.actor));
+        // What a client ends of its own while it stays inside is nobody else's doing later on.
+        let ended: Vec<Actor> = lost.filter(|&holder| holder != by).collect();
         for holder in ended {
             state.record(at, What::Ended { holder, by });
         }
@@ -387,7 +393,12 @@ impl State {
     }
 
     pub(crate) fn record(&mut self, at: Duration, what: What) {
-        if let What::Enter { .. } | What::Leave { .. } | What::Ended { .. } | What::Overrun { .. } = what {
+        if let What::Enter { .. }
+        | What::Extended { .. }
+        | What::Leave { .. }
+        | What::Ended { .. }
+        | What::Overrun { .. } = what
+        {
             self.touch(|touch| touch.is_marked = true);
         }
         self.history.events.push(Event { step: self.history.steps.len(), at, what });
@@ -462,12 +473,13 @@ impl Server {
                 Record::Key(key) => emulator.exists(key),
                 Record::Value(key, value) => emulator.get(key).is_some_and(|held| held == value.as_bytes()),
                 Record::Member(key, member) => emulator.score(key, member).is_some(),
+                Record::Field(key, field) => emulator.field(key, field).is_some(),
             },
             // The real server is asked by a connection of its own; one that does not answer has lost everything.
             Server::Redis(client) => {
                 client.clone().req_command(&question(record)).is_ok_and(|answer| match record {
                     Record::Value(_, value) => answer == redis::Value::BulkString(value.clone().into_bytes()),
-                    Record::Key(_) => answer == redis::Value::Int(1),
+                    Record::Key(_) | Record::Field(..) => answer == redis::Value::Int(1),
                     Record::Member(..) => answer != redis::Value::Nil,
                 })
             }
@@ -480,5 +492,6 @@ fn question(record: &Record) -> redis::Cmd {
         Record::Key(key) => redis::cmd("EXISTS").arg(key).to_owned(),
         Record::Value(key, _) => redis::cmd("GET").arg(key).to_owned(),
         Record::Member(key, member) => redis::cmd("ZSCORE").arg(key).arg(member).to_owned(),
+        Record::Field(key, field) => redis::cmd("HEXISTS").arg(key).arg(field).to_owned(),
     }
 }

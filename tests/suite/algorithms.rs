@@ -37,6 +37,7 @@ impl Bench<'_> {
             Record::Member(key, member) => {
                 connection.zscore::<_, _, Option<f64>>(key, member).await.unwrap().is_some()
             }
+            Record::Field(key, field) => connection.hexists(key, field).await.unwrap(),
         }
     }
 }
@@ -47,17 +48,24 @@ async fn converse(bench: &Bench<'_>, algorithm: &Algorithm) {
     assert!(a.try_acquire().await.unwrap(), "{name}: it is free");
     assert!(bench.is_recorded(a.record()).await, "{name}: the server knows its holder");
     let is_exclusive = match algorithm.spec.kind {
-        Kind::Mutex => true,
+        Kind::Mutex | Kind::Reentrant => true,
         // One of them grants every attempt, and one ranks by names where clocks agree.
         Kind::Semaphore => algorithm.spec.holds(Property::OverIssue, FaultClass::Order),
     };
     if is_exclusive {
         assert!(!b.try_acquire().await.unwrap(), "{name}: it is taken");
     }
+    if algorithm.spec.kind == Kind::Reentrant {
+        assert!(a.try_acquire().await.unwrap(), "{name}: its holder may have it again");
+        assert_eq!(a.release().await.unwrap(), Release::Inner, "{name}");
+        assert!(!b.try_acquire().await.unwrap(), "{name}: it is taken still");
+    }
     assert_eq!(a.release().await.unwrap(), Release::Released, "{name}");
     assert!(!bench.is_recorded(a.record()).await, "{name}: the server has forgotten its holder");
     assert!(b.try_acquire().await.unwrap(), "{name}: it is free again");
     if algorithm.spec.holds(Property::Recovers, FaultClass::Crash) {
+        // Its holder is gone without a word, and so is what might renew it.
+        drop(b);
         (bench.pass_a_lease)();
         assert!(a.try_acquire().await.unwrap(), "{name}: a lease ends by itself");
     }

@@ -10,6 +10,7 @@ mod busy;
 mod executions;
 mod oracles;
 mod algorithms;
+mod renewals;
 mod traces;
 mod verdicts;
 mod properties;

@@ -54,6 +54,8 @@ fn shortest_counterexamples() {
     // The same as set_nx_ex_del, and as set_nx_px_cad.
     check_steps("lua_setnx_expire", Slow, &[(ExclusiveFact, 5), (ExclusiveBelief, 3), (OwnerSafe, 4)]);
     check_steps("lua_token", Slow, &[(ExclusiveBelief, 3)]);
+    // Acquire, the lease ends, work, acquire, release, and another's acquire.
+    check_steps("reentrant_hash", Slow, &[(ExclusiveFact, 6), (ExclusiveBelief, 3)]);
     // Two attempts of three commands each, with perfect clocks.
     check_steps("zset_semaphore", Order, &[(OverIssue, 6), (ExclusiveBelief, 6)]);
     // Two attempts of six commands each, one after the other.
@@ -75,6 +77,7 @@ fn verdicts_are_as_stated() {
         "set_nx_ex_del",
         "set_nx_get_del",
         "set_nx_px_cad",
+        "reentrant_hash",
         "mutex",
         "semaphore",
     ] {
@@ -129,6 +132,33 @@ fn getset_takeover_is_broken_by_skew_beyond_its_margin() {
     let found = explore_all(&mut Runner::new(), &skewed(11_001)).unwrap();
     let schedule = &found.finding("exclusive-fact").unwrap().schedule;
     assert_eq!(schedule.to_string(), "skew A +11001ms\nB\nB\nA\nA\nA\nA\n");
+}
+
+/// Where a lease ends under a holder that acquires again: Redis would have said no, but nobody asks.
+#[test]
+fn local_reentrant_says_yes_to_what_another_has() {
+    let scenario = scenario(algorithm("local_reentrant"), Slow, Size { clients: 2, permits: 1 });
+    // The renewal is A.2, and the work inside A.3.
+    let schedule = "A\ntime +10001ms\nB\nA.3";
+    let what = "A and B hold the lock, each with a lease that still runs";
+    assert_eq!(judge(&scenario, schedule, &oracle::ExclusiveFact::of("cs")), Some((4, what.into())));
+    // The one renewal came at once, and the next is late by a moment.
+    let schedule = "A\nA.2\ntime +10001ms\ntime +1ms\nB";
+    let what = "A and B are inside at once, where one may be";
+    assert_eq!(judge(&scenario, schedule, &oracle::ExclusiveBelief::of("cs", 1)), Some((5, what.into())));
+}
+
+/// What needs no time is quickly explored, also where a timer renews.
+#[test]
+fn renewing_locks_are_as_stated_while_no_time_passes() {
+    let mut runner = Runner::new();
+    for name in ["renewed_hash", "local_reentrant"] {
+        for class in [Order, Crash] {
+            for verdict in check(&mut runner, algorithm(name), class, 100, 0).unwrap() {
+                assert!(verdict.is_as_stated(), "{name} {class} {}: {:?}", verdict.property, verdict.outcome);
+            }
+        }
+    }
 }
 
 /// What chance finds and the shrinker makes of it is as short as what brute force finds.

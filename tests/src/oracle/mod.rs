@@ -54,18 +54,20 @@ fn crowded(
         match event.what {
             What::Enter { actor, section: entered, until, .. } if entered == section => {
                 inside.push((actor, until));
-                let counted = |&&(_, until): &&(Actor, Duration)| counts(event.at, until);
-                if inside.iter().filter(counted).count() > permits {
-                    return Some((
-                        event.step,
-                        inside.iter().filter(counted).map(|&(actor, _)| actor).collect(),
-                    ));
-                }
+            }
+            What::Extended { actor, section: entered, until } if entered == section => {
+                inside.iter_mut().filter(|(other, _)| *other == actor).for_each(|(_, end)| *end = until);
             }
             What::Leave { actor, section: left } if left == section => {
                 inside.retain(|&(other, _)| other != actor);
+                continue;
             }
-            _ => {}
+            _ => continue,
+        }
+        let counted = inside.iter().filter(|&&(_, until)| counts(event.at, until));
+        let counted: Vec<Actor> = counted.map(|&(actor, _)| actor).collect();
+        if counted.len() > permits {
+            return Some((event.step, counted));
         }
     }
     None

@@ -1,0 +1,137 @@
+//! `local_reentrant`: the client itself counts how often it holds, and asks Redis for the outermost hold alone.
+//!
+//! 1. Acquire: if we hold already, count, and that is all. Otherwise `SET k token NX EX L`: OK means that the lock is ours; a task
+//!    begins to renew it.
+//! 2. The task, at most four times, while the flag is up that all locks of the client share: a script does `EXPIRE k L` if the
+//!    value is our token, and then the task sleeps for L.
+//! 3. Release: count down. The outermost: a script deletes the key if its value is our token, and the flag goes down.
+//!
+//! Source: Huyan Shi, "Redis series 13: distributed locks" (2020-01, in Chinese).
+//!
+//! Who breaks it: time. The task sleeps for a whole lease, so it comes back when that has just ended. Acquiring again asks nobody:
+//! after the lease it says yes to a lock that B has. To release one lock ends the renewal of all others, which share the flag. And
+//! after four times nobody renews under a holder who works on.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use redis::aio::ConnectionLike;
+use redis::{RedisResult, Script};
+use tokio::task::JoinSet;
+
+use crate::env::Env;
+use crate::lock::{Algorithm, FaultClass, Kind, Lock, Property, Record, Release, Spec, Terms};
+use crate::script::{COMPARE_AND_DELETE, compare_and_delete};
+
+const COMPARE_AND_EXPIRE: &str = "\
+if redis.call('GET', KEYS[1]) == ARGV[1] then
+  return redis.call('EXPIRE', KEYS[1], ARGV[2])
+end
+return 0";
+
+/// The registry's row.
+pub const ALGORITHM: Algorithm = Algorithm {
+    name: "local_reentrant",
+    spec: &Spec {
+        kind: Kind::Reentrant,
+        guarantees: "one holder at a time, which may acquire again, while no lease ends",
+        assumes: "that every holder is done before its lease ends",
+        objection: "who holds is never asked again, and the renewal comes when the lease has just ended",
+        breaks: &[(Property::ExclusiveFact, FaultClass::Slow), (Property::ExclusiveBelief, FaultClass::Slow)],
+    },
+    scripts: &[COMPARE_AND_DELETE, COMPARE_AND_EXPIRE],
+    open: |connection, env, terms| Box::new(LocalReentrant::new(connection, env, terms)),
+};
+
+const RENEWALS_MAX: u32 = 4;
+
+/// One client's side of any number of locks. It renews as tasks of tokio's, on clones of its connection.
+#[derive(Debug)]
+pub struct LocalReentrant<C> {
+    connection: C,
+    env: Env,
+    key: String,
+    lease_seconds: u64,
+    /// The token that was last used for each key, and how often it is held.
+    holds: BTreeMap<String, (String, u32)>,
+    /// The flag: the locks of this client are to be renewed, all of them.
+    renews: Arc<AtomicBool>,
+    /// They end when this is dropped.
+    renewals: JoinSet<()>,
+}
+
+impl<C: ConnectionLike + Clone + Send + 'static> LocalReentrant<C> {
+    /// A client that holds nothing.
+    pub fn new(connection: C, env: Env, terms: &Terms) -> LocalReentrant<C> {
+        let (key, lease_seconds) = (terms.key.clone(), terms.lease_seconds());
+        let (holds, renews, renewals) = (BTreeMap::new(), Arc::default(), JoinSet::new());
+        LocalReentrant { connection, env, key, lease_seconds, holds, renews, renewals }
+    }
+
+    /// Tries once to get the lock of this key.
+    pub async fn try_lock(&mut self, key: &str) -> RedisResult<bool> {
+        let (token, depth) = self.holds.entry(key.into()).or_default();
+        if *depth == 0 {
+            *token = self.env.unique();
+            let mut set = redis::cmd("SET");
+            set.arg(key).arg(&*token).arg("NX").arg("EX").arg(self.lease_seconds);
+            if !set.query_async(&mut self.connection).await? {
+                return Ok(false);
+            }
+            self.renews.store(true, Ordering::Relaxed);
+            let (key, token, renews) = (key.to_owned(), token.clone(), self.renews.clone());
+            self.renewals.spawn(renew(self.connection.clone(), key, token, self.lease_seconds, renews));
+        }
+        *depth += 1;
+        Ok(true)
+    }
+
+    /// Gives one hold of this key's lock back.
+    pub async fn unlock(&mut self, key: &str) -> RedisResult<Release> {
+        let Some((token, depth @ 1..)) = self.holds.get_mut(key) else { return Ok(Release::NotHeld) };
+        *depth -= 1;
+        if *depth > 0 {
+            return Ok(Release::Inner);
+        }
+        let release = compare_and_delete(&mut self.connection, key, token).await;
+        self.renews.store(false, Ordering::Relaxed);
+        release
+    }
+}
+
+impl<C: ConnectionLike + Clone + Send + 'static> Lock for LocalReentrant<C> {
+    async fn try_acquire(&mut self) -> RedisResult<bool> {
+        self.try_lock(&self.key.clone()).await
+    }
+
+    async fn release(&mut self) -> RedisResult<Release> {
+        self.unlock(&self.key.clone()).await
+    }
+
+    fn record(&self) -> Record {
+        let token = self.holds.get(&self.key).map(|(token, _)| token.clone());
+        Record::Value(self.key.clone(), token.unwrap_or_default())
+    }
+}
+
+async fn renew<C: ConnectionLike + Send>(
+    mut connection: C,
+    key: String,
+    token: String,
+    lease_seconds: u64,
+    renews: Arc<AtomicBool>,
+) {
+    let script = Script::new(COMPARE_AND_EXPIRE);
+    for _ in 0..RENEWALS_MAX {
+        if !renews.load(Ordering::Relaxed) {
+            return;
+        }
+        let renewed = script.key(&key).arg(&token).arg(lease_seconds).invoke_async(&mut connection).await;
+        if !matches!(renewed, Ok(true)) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_secs(lease_seconds)).await;
+    }
+}

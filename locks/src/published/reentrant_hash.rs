@@ -1,0 +1,90 @@
+//! `reentrant_hash`: a hash with the holder as its one field, and how often it holds as the value.
+//!
+//! 1. Acquire, one script: if there is no such key, or it has our field, `HINCRBY k id 1` and `EXPIRE k L`: the lock is ours.
+//! 2. Release, one script: without our field, nil; otherwise `HINCRBY k id -1`, and if nothing is left, `DEL k`.
+//!
+//! Source: "Distributed locks by Redis" (in Chinese, notes on a re-entrant lock by hash and Lua).
+//!
+//! Who breaks it: time. If the lease ends between two nested acquires, the inner one begins a new count at 1. Its release ends
+//! that count, and with it what the outer section still needs: B enters beside A, and neither's latest lease has ended.
+
+use std::sync::LazyLock;
+
+use redis::aio::ConnectionLike;
+use redis::{RedisResult, Script};
+
+use crate::env::Env;
+use crate::lock::{Algorithm, FaultClass, Kind, Lock, Property, Record, Release, Spec, Terms};
+
+pub(super) const ACQUIRE: &str = "\
+if redis.call('EXISTS', KEYS[1]) == 0 or redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then
+  redis.call('HINCRBY', KEYS[1], ARGV[1], 1)
+  redis.call('EXPIRE', KEYS[1], ARGV[2])
+  return 1
+end
+return 0";
+
+pub(super) const RELEASE: &str = "\
+if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then
+  return nil
+end
+if redis.call('HINCRBY', KEYS[1], ARGV[1], -1) == 0 then
+  redis.call('DEL', KEYS[1])
+  return 1
+end
+return 0";
+
+static ACQUIRE_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(ACQUIRE));
+static RELEASE_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(RELEASE));
+
+/// The registry's row.
+pub const ALGORITHM: Algorithm = Algorithm {
+    name: "reentrant_hash",
+    spec: &Spec {
+        kind: Kind::Reentrant,
+        guarantees: "one holder at a time, which may acquire again, while no lease ends",
+        assumes: "that no lease ends between two nested acquires",
+        objection: "an inner acquire after the lease begins a new count, so its release frees the outer one's lock",
+        breaks: &[(Property::ExclusiveFact, FaultClass::Slow), (Property::ExclusiveBelief, FaultClass::Slow)],
+    },
+    scripts: &[ACQUIRE, RELEASE],
+    open: |connection, env, terms| Box::new(ReentrantHash::new(connection, &env, terms)),
+};
+
+/// One client's side of the lock.
+#[derive(Debug)]
+pub struct ReentrantHash<C> {
+    pub(super) connection: C,
+    pub(super) key: String,
+    pub(super) id: String,
+    pub(super) lease_seconds: u64,
+}
+
+impl<C: ConnectionLike + Send> ReentrantHash<C> {
+    /// A client that holds nothing.
+    pub fn new(connection: C, env: &Env, terms: &Terms) -> ReentrantHash<C> {
+        let (key, lease_seconds) = (terms.key.clone(), terms.lease_seconds());
+        ReentrantHash { connection, key, id: env.unique(), lease_seconds }
+    }
+}
+
+impl<C: ConnectionLike + Send> Lock for ReentrantHash<C> {
+    async fn try_acquire(&mut self) -> RedisResult<bool> {
+        let mut script = ACQUIRE_SCRIPT.key(&self.key);
+        script.arg(&self.id).arg(self.lease_seconds).invoke_async(&mut self.connection).await
+    }
+
+    async fn release(&mut self) -> RedisResult<Release> {
+        let mut script = RELEASE_SCRIPT.key(&self.key);
+        let is_over: Option<bool> = script.arg(&self.id).invoke_async(&mut self.connection).await?;
+        Ok(match is_over {
+            Some(true) => Release::Released,
+            Some(false) => Release::Inner,
+            None => Release::NotHeld,
+        })
+    }
+
+    fn record(&self) -> Record {
+        Record::Field(self.key.clone(), self.id.clone())
+    }
+}

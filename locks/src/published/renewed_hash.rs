@@ -1,0 +1,92 @@
+//! `renewed_hash`: `reentrant_hash`, and a timer that renews the lease.
+//!
+//! 1. Acquire and release as `reentrant_hash` does.
+//! 2. From the acquire to the last release, every third of a lease, one script: if the key has our field, `EXPIRE k L`. If it has
+//!    not, the timer ends.
+//!
+//! Source: "Distributed locks by Redis" (in Chinese, notes on a re-entrant lock by hash and Lua).
+//!
+//! Who breaks it: a client that stalls as a whole. The timer stalls with it, and then all is as with `reentrant_hash`. While the
+//! timer lives the lease does not end.
+
+use std::time::Duration;
+
+use redis::aio::ConnectionLike;
+use redis::{RedisResult, Script};
+use tokio::task::JoinSet;
+
+use super::reentrant_hash::{ACQUIRE, RELEASE, ReentrantHash};
+use crate::env::Env;
+use crate::lock::{Algorithm, FaultClass, Kind, Lock, Property, Record, Release, Spec, Terms};
+
+const RENEW: &str = "\
+if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then
+  return redis.call('EXPIRE', KEYS[1], ARGV[2])
+end
+return 0";
+
+/// The registry's row.
+pub const ALGORITHM: Algorithm = Algorithm {
+    name: "renewed_hash",
+    spec: &Spec {
+        kind: Kind::Reentrant,
+        guarantees: "one holder at a time, for as long as its timer runs",
+        assumes: "that no client stalls for a lease, its timer included",
+        objection: "a timer stalls together with its holder",
+        breaks: &[(Property::ExclusiveFact, FaultClass::Slow), (Property::ExclusiveBelief, FaultClass::Slow)],
+    },
+    scripts: &[ACQUIRE, RELEASE, RENEW],
+    open: |connection, env, terms| Box::new(RenewedHash::new(connection, &env, terms)),
+};
+
+/// One client's side of the lock. It renews as a task of tokio's, on a clone of its connection.
+#[derive(Debug)]
+pub struct RenewedHash<C> {
+    hash: ReentrantHash<C>,
+    /// One task while the client holds. It ends when this is dropped.
+    timer: JoinSet<()>,
+}
+
+impl<C: ConnectionLike + Clone + Send + 'static> RenewedHash<C> {
+    /// A client that holds nothing.
+    pub fn new(connection: C, env: &Env, terms: &Terms) -> RenewedHash<C> {
+        RenewedHash { hash: ReentrantHash::new(connection, env, terms), timer: JoinSet::new() }
+    }
+}
+
+impl<C: ConnectionLike + Clone + Send + 'static> Lock for RenewedHash<C> {
+    async fn try_acquire(&mut self) -> RedisResult<bool> {
+        let is_ours = self.hash.try_acquire().await?;
+        // A timer that found the lock lost has ended.
+        _ = self.timer.try_join_next();
+        if is_ours && self.timer.is_empty() {
+            let ReentrantHash { connection, key, id, lease_seconds } = &self.hash;
+            self.timer.spawn(renew(connection.clone(), key.clone(), id.clone(), *lease_seconds));
+        }
+        Ok(is_ours)
+    }
+
+    async fn release(&mut self) -> RedisResult<Release> {
+        let release = self.hash.release().await?;
+        if release != Release::Inner {
+            self.timer = JoinSet::new();
+        }
+        Ok(release)
+    }
+
+    fn record(&self) -> Record {
+        self.hash.record()
+    }
+}
+
+/// Until the lock is no longer ours, or cannot be asked for.
+async fn renew<C: ConnectionLike + Send>(mut connection: C, key: String, id: String, lease_seconds: u64) {
+    let script = Script::new(RENEW);
+    loop {
+        tokio::time::sleep(Duration::from_secs(lease_seconds) / 3).await;
+        let renewed = script.key(&key).arg(&id).arg(lease_seconds).invoke_async(&mut connection).await;
+        if !matches!(renewed, Ok(true)) {
+            return;
+        }
+    }
+}
