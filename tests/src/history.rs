@@ -22,6 +22,19 @@ pub struct History {
     pub started_at: Option<Timestamp>,
 }
 
+impl History {
+    /// The first client whose code ended with an error, or never: who, how, and after how many steps.
+    pub fn failure(&self) -> Option<(Actor, String, usize)> {
+        self.events.iter().find_map(|event| match &event.what {
+            What::Failed { actor, error } => Some((*actor, format!("failed: {error}"), event.step)),
+            What::Stuck { actor } => {
+                Some((*actor, "waits for something that never comes".into(), event.step))
+            }
+            _ => None,
+        })
+    }
+}
+
 /// What must have happened for a pass to mean something: a lock that nobody ever contended for has not been tested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {

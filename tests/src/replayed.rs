@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::execution::Runner;
-use crate::history::{History, What};
-use crate::oracle::{Oracle, Violation};
+use crate::history::History;
+use crate::oracle::{Oracle, Success, Violation};
 use crate::replay::Follow;
 use crate::saved::{Must, Saved};
 use crate::scenario::Scenario;
@@ -23,14 +23,15 @@ pub struct Replayed {
     pub violation: Option<Violation>,
     /// Where the code went another way than when the schedule was saved, in sentences.
     pub divergences: Vec<String>,
-    /// Clients whose code ended with an error, or never.
-    pub failures: Vec<String>,
+    /// The first client whose code ended with an error, or never.
+    pub failure: Option<String>,
 }
 
 impl Replayed {
     /// Whether the property broke where it must, and held where it must, and all clients came to their end.
     pub fn is_as_stated(&self) -> bool {
-        self.violation.is_some() == (self.saved.must == Must::Fail) && self.failures.is_empty()
+        let is_judged = self.failure.is_none() || self.saved.property == Success.name();
+        is_judged && self.violation.is_some() == (self.saved.must == Must::Fail)
     }
 }
 
@@ -49,7 +50,7 @@ pub fn replay_saved(
     Ok(Replayed {
         violation: oracle.check(&history),
         divergences: saved.divergences(&history, follow.taken()),
-        failures: failures(&history),
+        failure: Success.check(&history).map(|violation| violation.what),
         saved: saved.clone(),
         history,
     })
@@ -86,7 +87,9 @@ pub(crate) fn fit(scenario: &Scenario, saved: &Saved) -> Result<(Scenario, Arc<d
     if wanted > actors {
         return Err(MisfitError::Clients { name, actors, wanted });
     }
-    let Some(oracle) = scenario.oracles.iter().find(|oracle| oracle.name() == saved.property) else {
+    let success: Arc<dyn Oracle> = Arc::new(Success);
+    let mut oracles = scenario.oracles.iter().chain([&success]);
+    let Some(oracle) = oracles.find(|oracle| oracle.name() == saved.property) else {
         let known: Vec<_> = scenario.oracles.iter().map(|oracle| oracle.name()).collect();
         let (wanted, known) = (saved.property.clone(), known.join(", "));
         return Err(MisfitError::Property { name, wanted, known });
@@ -94,25 +97,16 @@ pub(crate) fn fit(scenario: &Scenario, saved: &Saved) -> Result<(Scenario, Arc<d
     Ok((scenario.with_actors(wanted), oracle.clone()))
 }
 
-fn failures(history: &History) -> Vec<String> {
-    let failed = history.events.iter().filter_map(|event| match &event.what {
-        What::Failed { actor, error } => Some(format!("{actor} failed: {error}")),
-        What::Stuck { actor } => Some(format!("{actor} waits for something that never comes")),
-        _ => None,
-    });
-    failed.collect()
-}
-
 /// The divergences, the timeline, and the verdict.
 impl fmt::Display for Replayed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Replayed { saved, history, violation, divergences, failures } = self;
+        let Replayed { saved, history, violation, divergences, failure } = self;
         divergences.iter().try_for_each(|sentence| writeln!(f, "{sentence}"))?;
         if !divergences.is_empty() {
             writeln!(f)?;
         }
         writeln!(f, "{}", timeline::render(history, saved.clients, violation.as_ref()))?;
-        failures.iter().try_for_each(|sentence| writeln!(f, "{sentence}."))?;
+        failure.iter().try_for_each(|sentence| writeln!(f, "{sentence}."))?;
         let seen = if violation.is_some() { "is violated" } else { "holds" };
         match (self.is_as_stated(), saved.must) {
             (true, _) => writeln!(f, "{} {seen}, as it must.", saved.property),

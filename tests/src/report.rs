@@ -4,9 +4,9 @@ use std::fmt;
 
 use crate::execution::Runner;
 use crate::history::History;
-use crate::oracle::Violation;
+use crate::oracle::{Oracle, Violation};
 use crate::replay::replay;
-use crate::saved::{Must, Saved, SavedStep, Subject};
+use crate::saved::Saved;
 use crate::scenario::Scenario;
 use crate::schedule::{Actor, Schedule};
 use crate::shrink::Finding;
@@ -50,8 +50,8 @@ pub enum Problem {
         schedule: Schedule,
         /// The execution of that schedule, drawn.
         timeline: String,
-        /// The schedule as text that can be replayed, with the command of each step.
-        text: String,
+        /// The schedule, to be kept and replayed.
+        saved: Saved,
     },
     /// The same schedule went another way when it ran again: something besides it decides what the code does.
     Undecided {
@@ -86,9 +86,9 @@ impl fmt::Display for Report {
                  Something besides the schedule decides what this code does: its own random numbers, the machine's clock, the order of a \
                  HashMap, `select!` without `biased`.\n\nschedule:\n{schedule}"
             ),
-            Problem::Failed { actor, what, timeline, text, .. } => {
+            Problem::Failed { actor, what, timeline, saved, .. } => {
                 writeln!(f, "{scenario}: actor {actor} {what} (found in {schedules} schedules)\n")?;
-                write!(f, "{timeline}\nschedule:\n{text}")
+                write!(f, "{timeline}\nTo keep for harness::replay_saved:\n\n{saved}")
             }
             Problem::Violated { property, timeline, saved, .. } => {
                 writeln!(f, "{scenario}: {property} is violated (found in {schedules} schedules)\n")?;
@@ -102,22 +102,14 @@ impl Problem {
     /// A violation, with the execution that shows it.
     pub(crate) fn violated(
         scenario: &Scenario,
-        property: &'static str,
+        oracle: &dyn Oracle,
         violation: Violation,
         history: &History,
     ) -> Problem {
-        let saved = Saved {
-            subject: Subject::Scenario(scenario.name.clone()),
-            clients: scenario.actors.len(),
-            lease: scenario.lease,
-            property: property.into(),
-            must: Must::Fail,
-            steps: SavedStep::of(history, violation.step),
-        };
         Problem::Violated {
-            property,
+            property: oracle.name(),
             timeline: timeline::render(history, scenario.actors.len(), Some(&violation)),
-            saved,
+            saved: scenario.saved(oracle, history, violation.step),
             schedule: Schedule { steps: history.steps[..violation.step].to_vec() },
             what: violation.what,
         }

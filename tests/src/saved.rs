@@ -24,6 +24,8 @@ use std::time::Duration;
 use locks::FaultClass;
 
 use crate::history::{History, What};
+use crate::oracle::Oracle;
+use crate::scenario::Scenario;
 use crate::schedule::{Schedule, Step, parse_millis};
 
 /// The version of the format that is written, and the only one that is read.
@@ -94,6 +96,20 @@ impl SavedStep {
     pub fn of(history: &History, count: usize) -> Vec<SavedStep> {
         let steps = history.steps.iter().take(count).enumerate();
         steps.map(|(idx, &step)| SavedStep { step, expected: seen(history, step, idx + 1) }).collect()
+    }
+}
+
+impl Scenario {
+    /// The first `count` steps of an execution that violates a property.
+    pub(crate) fn saved(&self, oracle: &dyn Oracle, history: &History, count: usize) -> Saved {
+        Saved {
+            subject: Subject::Scenario(self.name.clone()),
+            clients: self.actors.len(),
+            lease: self.lease,
+            property: oracle.name().into(),
+            must: Must::Fail,
+            steps: SavedStep::of(history, count),
+        }
     }
 }
 

@@ -176,3 +176,39 @@ impl Moment {
         Moment { steps: history.steps.len(), now, ends }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    /// How long a step becomes that begins at 100 ms, when there are 200 ms of slack and a lease is a tenth of what it was.
+    #[track_caller]
+    fn check(edge: Edge, (over, is_at, span): (usize, bool, u64), ends: &[(u64, bool)], expected: u64) {
+        let plan = Plan { aims: Vec::new(), slack: ms(200), edge, leases: (ms(10_000), ms(1_000)) };
+        let ends = ends.iter().map(|&(at, is_of_key)| End { at: ms(at), is_of_key }).collect();
+        let moment = Moment { steps: 0, now: ms(100), ends };
+        assert_eq!(plan.span(Aim { over, is_at, span: ms(span) }, &moment), ms(expected));
+    }
+
+    #[test]
+    fn steps_of_time_get_room() {
+        use Edge::{Before, Past};
+        // Past the end of a key's time to live, or half-way to the next end.
+        check(Before, (1, false, 10_001), &[(1_000, true)], 1_100);
+        check(Before, (1, false, 10_001), &[(1_000, true), (1_300, true)], 1_050);
+        // To the very end, which a real clock cannot hit; where only a client goes by it, it can.
+        check(Before, (0, true, 10_000), &[(1_000, true)], 700);
+        check(Past, (0, true, 10_000), &[(1_000, true)], 1_100);
+        check(Before, (0, true, 10_000), &[(1_000, false)], 900);
+        // In between: as long as the lease has become shorter, long enough to tell two ends apart, and not beyond the next.
+        check(Before, (0, false, 5_000), &[], 500);
+        check(Before, (0, false, 1), &[(1_000, true)], 400);
+        check(Before, (0, false, 1), &[(500, true)], 200);
+        // There are fewer ends than there were.
+        check(Before, (2, false, 10_000), &[(1_000, true)], 1_000);
+    }
+}

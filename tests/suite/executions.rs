@@ -9,7 +9,8 @@ use expect_test::{Expect, expect};
 use harness::history::What;
 use harness::oracle::OwnerSafe;
 use harness::{
-    Actor, Faults, Problem, Recording, Runner, Scenario, Schedule, exhaustive, explore_all, replay,
+    Actor, Faults, Problem, Recording, Runner, Saved, Scenario, Schedule, exhaustive, explore_all, replay,
+    replay_saved,
 };
 
 /// Replays a schedule and compares what the clients did, one line each.
@@ -294,9 +295,19 @@ fn an_error_of_an_actor_is_a_report() {
         Ok(())
     });
     let report = exhaustive(&failing).unwrap_err();
-    let Problem::Failed { actor: Actor(0), what, schedule, .. } = &report.problem else { panic!("{report}") };
+    let Problem::Failed { actor: Actor(0), what, schedule, saved, .. } = &report.problem else {
+        panic!("{report}")
+    };
     assert!(what.starts_with("failed: ResponseError: unknown command"), "{what}");
     assert_eq!(schedule.to_string(), "A\nA\n");
+    expect_replay(&failing, saved);
+}
+
+/// It shows what it was kept for.
+#[track_caller]
+fn expect_replay(scenario: &Scenario, saved: &Saved) {
+    let replayed = replay_saved(&mut Runner::new(), scenario, &saved.to_string().parse().unwrap()).unwrap();
+    assert!(replayed.is_as_stated() && replayed.divergences.is_empty(), "{replayed}");
 }
 
 #[test]
@@ -306,8 +317,9 @@ fn who_waits_for_ever_is_a_report() {
         std::future::pending().await
     });
     let report = exhaustive(&stuck).unwrap_err();
-    let Problem::Failed { what, .. } = &report.problem else { panic!("{report}") };
+    let Problem::Failed { what, saved, .. } = &report.problem else { panic!("{report}") };
     assert_eq!(what, "waits for something that never comes");
+    expect_replay(&stuck, saved);
 }
 
 /// A scenario whose clients set a key on each of two servers, and look at them.

@@ -122,7 +122,7 @@ pub fn run(
     let violated = scenario.oracles.iter().find_map(|oracle| Some((oracle, oracle.check(&history)?)));
     match violated {
         Some((oracle, violation)) => {
-            let problem = Problem::violated(scenario, oracle.name(), violation, &history);
+            let problem = Problem::violated(scenario, &**oracle, violation, &history);
             Err(Box::new(Report { scenario: scenario.name.clone(), problem, schedules: 1 }))
         }
         None => Ok(history),
@@ -217,7 +217,7 @@ fn judge(
     if let Some(Finding { oracle, actors, schedule, violation }) = violated {
         let scenario = scenario.with_actors(*actors);
         let history = replay(runner, &scenario, schedule, Recording::Full);
-        let problem = Problem::violated(&scenario, oracle.name(), violation.clone(), &history);
+        let problem = Problem::violated(&scenario, &**oracle, violation.clone(), &history);
         return Err(exploration.report(&scenario, problem));
     }
     let unjudged =

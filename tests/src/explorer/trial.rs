@@ -1,8 +1,8 @@
 use crate::execution::Runner;
-use crate::history::{History, What};
+use crate::history::History;
+use crate::oracle::Success;
 use crate::replay::replay;
 use crate::report::{Problem, Report};
-use crate::saved::SavedStep;
 use crate::scenario::Scenario;
 use crate::schedule::Schedule;
 use crate::timeline;
@@ -21,17 +21,12 @@ pub fn expect_success(
     history: &History,
     schedules: u64,
 ) -> Result<(), Box<Report>> {
-    let failure = history.events.iter().find_map(|event| match &event.what {
-        What::Failed { actor, error } => Some((*actor, format!("failed: {error}"), event.step)),
-        What::Stuck { actor } => Some((*actor, "waits for something that never comes".into(), event.step)),
-        _ => None,
-    });
-    let Some((actor, what, step)) = failure else { return Ok(()) };
+    let Some((actor, what, step)) = history.failure() else { return Ok(()) };
     let schedule = Schedule { steps: history.steps[..step].to_vec() };
     let history = replay(runner, scenario, &schedule, Recording::Full);
     let timeline = timeline::render(&history, scenario.actors.len(), None);
-    let text = SavedStep::of(&history, step).iter().map(|step| format!("{step}\n")).collect();
-    let problem = Problem::Failed { actor, what, schedule, timeline, text };
+    let saved = scenario.saved(&Success, &history, step);
+    let problem = Problem::Failed { actor, what, schedule, timeline, saved };
     Err(Box::new(Report { scenario: scenario.name.clone(), problem, schedules }))
 }
 

@@ -6,6 +6,7 @@ mod no_leak;
 mod over_issue;
 mod owner_safe;
 mod recovers;
+mod success;
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -16,6 +17,7 @@ pub use no_leak::NoLeak;
 pub use over_issue::OverIssue;
 pub use owner_safe::OwnerSafe;
 pub use recovers::Recovers;
+pub use success::Success;
 
 use crate::history::{History, What};
 use crate::schedule::Actor;

@@ -1,0 +1,23 @@
+use super::{Oracle, Violation};
+use crate::history::History;
+
+/// The code of every client comes to its end, without an error. Explorations ask this of every scenario by themselves.
+///
+/// A violation: a command gets an error that the client does not expect; or a client waits for a message that nobody sends.
+#[derive(Clone, Debug)]
+pub struct Success;
+
+impl Oracle for Success {
+    fn name(&self) -> &'static str {
+        "success"
+    }
+
+    fn judges(&self, _: &History) -> bool {
+        true
+    }
+
+    fn check(&self, history: &History) -> Option<Violation> {
+        let (actor, what, step) = history.failure()?;
+        Some(Violation { step, what: format!("{actor} {what}") })
+    }
+}
