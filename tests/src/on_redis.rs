@@ -81,6 +81,12 @@ pub enum OnRedisError {
     /// It does not answer.
     #[error("the server does not answer: {0}")]
     Redis(#[from] RedisError),
+    /// What happens to servers cannot be done to one that is real, and there is only one.
+    #[error("{what}: only what clients do is replayed on a real server")]
+    Servers {
+        /// What the schedule or its scenario asks for.
+        what: String,
+    },
     /// The gate lets one command through when the one before has been answered.
     #[error(
         "step {step}: {command} may wait for another client, and only commands that answer at once are replayed on a real server"
@@ -109,6 +115,13 @@ pub fn replay_on_redis(
         return Err(OnRedisError::NotEmpty { keys });
     }
     let (as_saved, oracle) = fit(&scenario(saved.lease), saved)?;
+    let fault = saved.steps.iter().find(|saved| matches!(saved.step, Step::Jump(..) | Step::Restart(_)));
+    if let Some(what) = fault
+        .map(|saved| format!("there is the step `{}`", saved.step))
+        .or_else(|| (as_saved.servers != 1).then(|| format!("there are {} servers", as_saved.servers)))
+    {
+        return Err(OnRedisError::Servers { what });
+    }
     let mut survey = Stretch::survey(runner.emulator(), saved.schedule().steps);
     let history = runner.run(&as_saved, &mut survey, Recording::Full);
     if let Some((step, command)) =

@@ -311,7 +311,7 @@ fn mistakes_are_named_with_their_line() {
         line 4: `clients` has been said before: leave one of them out
         line 8: "SET" is no number of a command: write `A 1 SET lock` for A's first, or `A` alone
         line 8: "0" is no number of a command: write `A 1 SET lock` for A's first, or `A` alone
-        line 8: "stop A" is no step: write `A 1 SET lock`, `start A`, `crash A`, `skew A +5ms`, `time +5ms` or `wait`
+        line 8: "stop A" is no step: write `A 1 SET lock`, `start A`, `crash A`, `skew A +5ms`, `jump 1 +5ms`, `restart 1`, `time +5ms` or `wait`
         line 9: `lease` belongs before the first step
     "#]].assert_eq(&(errors.join("\n") + "\n"));
 }
