@@ -239,9 +239,10 @@ named! {
         ExclusiveBelief = "exclusive-belief",
         /// No client's release ends another's unexpired grant.
         OwnerSafe = "owner-safe",
-        /// After a crash, and one lease and some grace later, a fresh client gets the lock, or fresh clients all permits.
+        /// After a crash or a lost message, and one lease and some grace later, a fresh client gets the lock, or fresh clients all
+        /// permits.
         Recovers = "recovers",
-        /// When all have released and nobody crashed, everything is free at once.
+        /// When all have released, nobody crashed and no message was lost, everything is free at once.
         NoLeak = "no-leak",
     }
 }
@@ -257,5 +258,7 @@ named! {
         Crash = "crash",
         /// A client stalls past its lease, at any point.
         Slow = "slow",
+        /// A request is lost, or a reply: the client gives up, or its library sends the request again.
+        Lost = "lost",
     }
 }

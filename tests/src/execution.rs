@@ -8,6 +8,7 @@ use emulator::{Clock, Emulator, Snapshot};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::AbortHandle;
 
+use crate::fault::{Budget, Mishap};
 use crate::history::{History, What};
 use crate::idle::Idle;
 use crate::link::Client;
@@ -222,7 +223,7 @@ impl Execution<'_> {
         }
         let goes_first = enabled.len();
         let last_actor = match last_step {
-            Some(Step::Run(actor, _) | Step::Start(actor)) => Some(actor),
+            Some(Step::Run(actor, _) | Step::Start(actor) | Step::Mishap(actor, ..)) => Some(actor),
             _ => None,
         };
         let waiting = state.lanes.iter().filter(|lane| matches!(lane.turn, Turn::Waiting(_)));
@@ -242,8 +243,14 @@ impl Execution<'_> {
         if all_sleep && enabled.len() > goes_first {
             enabled.push(Step::Wait);
         }
-        let crashed = state.actors.iter().filter(|state| state.is_crashed).count();
-        if crashed < faults.crashes as usize {
+        // As long as there is something left to take, a fault is possible wherever the actor could go on.
+        let lasts = |budget| faults.of(budget) > 0 && state.spent(budget) < faults.of(budget);
+        for &mishap in Mishap::ALL.iter().filter(|mishap| lasts(mishap.budget())) {
+            let waiting = state.lanes.iter().filter(|lane| matches!(lane.turn, Turn::Waiting(_)));
+            enabled.extend(waiting.map(|lane| Step::Mishap(lane.actor, lane.nth, mishap)));
+            enabled.extend(unstarted().map(|actor| Step::Mishap(actor, 0, mishap)));
+        }
+        if lasts(Budget::Crashes) {
             let alive = state.actors.iter().filter(|other| state.can_act(other.actor));
             enabled.extend(alive.map(|state| Step::Crash(state.actor)));
         }
@@ -284,10 +291,19 @@ impl Execution<'_> {
                 self.start(actor).await;
                 // With several requests at the gate, which goes first is a choice.
                 if let [connection] = self.waiting_lanes(actor)[..] {
-                    self.let_through(actor, connection).await;
+                    self.let_through(actor, connection, None).await;
                 }
             }
-            Step::Run(actor, connection) => self.let_through(actor, connection).await,
+            Step::Run(actor, connection) => self.let_through(actor, connection, None).await,
+            Step::Mishap(actor, _, mishap) if !self.world.state().actors[actor.0].is_started => {
+                self.start(actor).await;
+                if let Some(&connection) = self.waiting_lanes(actor).first() {
+                    self.let_through(actor, connection, Some(mishap)).await;
+                }
+            }
+            Step::Mishap(actor, connection, mishap) => {
+                self.let_through(actor, connection, Some(mishap)).await;
+            }
             Step::Wait => _ = self.advance(TIMER_MAX).await,
             Step::Start(actor) => {
                 self.start(actor).await;
@@ -362,7 +378,7 @@ impl Execution<'_> {
         let (act, world) = (act.clone(), self.world.clone());
         tokio::spawn(async move {
             // Dropped last, and also when the actor panics.
-            let finish = finish;
+            let _finish = finish;
             let mut running = act(client);
             let running = std::future::poll_fn(|cx| {
                 world.state().moves(actor);
@@ -370,21 +386,29 @@ impl Execution<'_> {
             });
             match running.await {
                 Ok(result) => done(result),
-                Err(error) => finish.world.record(What::Failed { actor, error: error.to_string() }),
+                Err(error) => {
+                    let error = error.to_string();
+                    let is_hit = world.state().is_hit(actor);
+                    world.record(if is_hit {
+                        What::GaveUp { actor, error }
+                    } else {
+                        What::Failed { actor, error }
+                    });
+                }
             }
         })
         .abort_handle()
     }
 
-    /// Lets one waiting request through, and waits until the client has dealt with the reply.
-    async fn let_through(&mut self, actor: Actor, connection: usize) {
+    /// Lets one waiting request through, and waits until the client has dealt with the reply, or with what befell it.
+    async fn let_through(&mut self, actor: Actor, connection: usize, mishap: Option<Mishap>) {
         {
             let mut state = self.world.state();
             let waits = |lane: &Lane| {
                 lane.actor == actor && lane.nth == connection && matches!(lane.turn, Turn::Waiting(_))
             };
             let Some(lane) = state.lanes.iter().position(waits) else { return };
-            state.grant(lane);
+            state.grant(lane, mishap);
         }
         self.world.idle.wait().await;
     }
@@ -428,7 +452,7 @@ impl Execution<'_> {
     }
 
     /// The steps are over and nothing goes wrong any more: whoever still runs comes to its end, in turns, time passes if
-    /// somebody crashed, and then fresh clients must get everything.
+    /// somebody crashed or a message was lost, and then fresh clients must get everything.
     async fn heal(&mut self) {
         for round in 0.. {
             let active = self.active();
@@ -448,7 +472,9 @@ impl Execution<'_> {
             }
         }
         let Some((wanted, probe)) = &self.scenario.probe else { return };
-        let after_lease = self.world.state().history.seen.crash;
+        // What a lost message leaves behind, nobody knows of.
+        let seen = self.world.state().history.seen;
+        let after_lease = seen.crash || seen.lost;
         if after_lease {
             let end = self.world.now() + self.scenario.lease + GRACE;
             while self.world.now() < end {

@@ -11,6 +11,9 @@ pub struct Faults {
     /// a command, or have read their clock and not yet sent their first. Where nothing runs out they last a millisecond, or a
     /// lease and some grace.
     pub stalls: u32,
+    /// How many messages may be lost: a request that never arrives, a reply that the client never hears, or one for which the client's
+    /// library, which has not heard it, sends the request again.
+    pub lost: u32,
     /// One client's clock may be ahead by this much, or behind by as much; zero for clocks that agree.
     pub skew: Duration,
     /// One server's clock may jump ahead by this much, once, if nothing else happens to a server; zero if it may not.
@@ -46,8 +49,67 @@ impl Faults {
         Faults { restarts, ..self }
     }
 
+    /// Up to this many messages are lost.
+    pub fn lost(self, lost: u32) -> Faults {
+        Faults { lost, ..self }
+    }
+
     /// One client's clock is wrong by this much.
     pub fn skew(self, skew: Duration) -> Faults {
         Faults { skew, ..self }
+    }
+
+    /// How often what takes from this budget may happen.
+    pub(crate) fn of(&self, budget: Budget) -> u32 {
+        match budget {
+            Budget::Crashes => self.crashes,
+            Budget::Lost => self.lost,
+            Budget::Servers => self.restarts.max(u32::from(!self.jump.is_zero())),
+        }
+    }
+}
+
+/// What faults take from. Of two that take from one budget the first may leave nothing for the second, so their order matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Budget {
+    /// [`Faults::crashes`]
+    Crashes,
+    /// [`Faults::lost`]
+    Lost,
+    /// [`Faults::jump`] and [`Faults::restarts`]
+    Servers,
+}
+
+/// What may befall a request that waits to be sent, in place of being run and answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Mishap {
+    /// It never arrives. The client waits for a reply until its patience is over, and hears that it timed out.
+    LoseRequest,
+    /// It runs, and the reply is lost or comes too late, which is the same to a client that waits no longer: it hears that it timed
+    /// out.
+    LoseReply,
+    /// It runs, the reply is lost, and the client's library sends it again by itself: it waits to be sent once more, and what the
+    /// client hears is the second reply, since nobody has heard the first.
+    Resend,
+}
+
+impl Mishap {
+    /// All of them.
+    pub const ALL: &'static [Mishap] = &[Mishap::LoseRequest, Mishap::LoseReply, Mishap::Resend];
+
+    /// As in the text of a schedule.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Mishap::LoseRequest => "lose-request",
+            Mishap::LoseReply => "lose-reply",
+            Mishap::Resend => "resend",
+        }
+    }
+
+    /// What it takes from.
+    pub const fn budget(self) -> Budget {
+        match self {
+            Mishap::LoseRequest | Mishap::LoseReply | Mishap::Resend => Budget::Lost,
+        }
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use emulator::Timestamp;
 
+use crate::fault::Mishap;
 use crate::schedule::{Actor, Step};
 use crate::touch::Touch;
 
@@ -44,6 +45,8 @@ pub struct Seen {
     pub overrun: bool,
     /// A client crashed.
     pub crash: bool,
+    /// A message was lost.
+    pub lost: bool,
     /// A client with a wrong clock sent a command.
     pub skew: bool,
     /// Something happened to a server while a client was inside.
@@ -57,6 +60,7 @@ impl Seen {
             contention: self.contention || other.contention,
             overrun: self.overrun || other.overrun,
             crash: self.crash || other.crash,
+            lost: self.lost || other.lost,
             skew: self.skew || other.skew,
             server: self.server || other.server,
         }
@@ -68,6 +72,7 @@ impl Seen {
             (wanted.contention && !self.contention, "nobody ever contended"),
             (wanted.overrun && !self.overrun, "no lease ever ran out under its holder"),
             (wanted.crash && !self.crash, "nobody ever crashed"),
+            (wanted.lost && !self.lost, "no message was ever lost"),
             (wanted.skew && !self.skew, "no client with a wrong clock ever sent a command"),
             (wanted.server && !self.server, "nothing ever happened to a server while a client was inside"),
         ];
@@ -105,6 +110,15 @@ pub enum What {
         changed: Vec<String>,
         /// On a real server: how much later the reply came than the schedule's time says.
         late: Duration,
+    },
+    /// Something befell a request; right after the command, if it ran. Only recorded when a person will read the history.
+    Mishap {
+        /// Whose request it was.
+        actor: Actor,
+        /// What befell it.
+        mishap: Mishap,
+        /// The command as one would type it.
+        text: String,
     },
     /// A client was granted a section and is inside.
     Enter {
@@ -186,6 +200,13 @@ pub enum What {
         /// What it said.
         error: String,
     },
+    /// The client's code ended with an error, after a fault that it was told of by an error: that is what code does.
+    GaveUp {
+        /// Who.
+        actor: Actor,
+        /// What it said.
+        error: String,
+    },
     /// Nothing can happen any more, and the client still waits.
     Stuck {
         /// Who.
@@ -197,7 +218,7 @@ pub enum What {
         granted: u32,
         /// How many should have been.
         wanted: u32,
-        /// One lease and some grace had passed, because somebody had crashed.
+        /// One lease and some grace had passed, because somebody had crashed or a message was lost.
         after_lease: bool,
     },
 }

@@ -27,7 +27,7 @@ pub mod verdict;
 
 pub use execution::{Choice, Policy, Runner, STEPS_MAX};
 pub use explorer::{Exploration, exhaustive, explore_all, explore_random, run, sample};
-pub use fault::Faults;
+pub use fault::{Budget, Faults, Mishap};
 pub use link::{Client, Hold, Link, Stay};
 pub use on_redis::{Comparison, OnRedis, OnRedisError, replay_on_redis};
 pub use replay::{Follow, Replay, replay};

@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 use std::future::poll_fn;
+use std::io;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
@@ -11,8 +12,9 @@ use std::time::Duration;
 use emulator::{Access, DirectConnection, Resource, command};
 use locks::{Env, Record, Source};
 use redis::aio::ConnectionLike;
-use redis::{Arg, Cmd, Pipeline, RedisFuture, RedisResult, Value};
+use redis::{Arg, Cmd, Pipeline, RedisError, RedisFuture, RedisResult, Value};
 
+use crate::fault::Mishap;
 use crate::history::What;
 use crate::schedule::Actor;
 use crate::world::{HoldId, Lane, Recording, Server, Turn, World};
@@ -198,9 +200,24 @@ enum Session {
     Redis(Box<Mutex<redis::Connection>>),
 }
 
+/// What a client that gives up waiting will never hear of.
+enum Loss {
+    /// The request did not arrive.
+    Request,
+    /// It did, and the reply was lost.
+    Reply,
+}
+
+/// As redis-rs says it.
+impl From<Loss> for RedisError {
+    fn from(_: Loss) -> RedisError {
+        io::Error::from(io::ErrorKind::TimedOut).into()
+    }
+}
+
 impl Link {
-    /// Waits at the gate. Dropped while it waits, the request was never sent.
-    async fn turn(&self) {
+    /// Waits at the gate, and says what befalls the request. Dropped while it waits, the request was never sent.
+    async fn turn(&self, (sent_at, sent_in): (Duration, usize)) -> Option<Mishap> {
         struct Withdraw<'a>(&'a Link);
         impl Drop for Withdraw<'_> {
             fn drop(&mut self) {
@@ -208,7 +225,6 @@ impl Link {
             }
         }
         let _withdraw = Withdraw(self);
-        let sent_at = self.world.now();
         poll_fn(|cx| {
             let mut state = self.world.state();
             let idx = state.idx(self.actor);
@@ -218,49 +234,78 @@ impl Link {
                 // The task of a crashed client may still be polled; nothing that it sends arrives.
                 return Poll::Pending;
             }
-            if matches!(turn, Turn::Granted) {
-                return Poll::Ready(());
+            if let Turn::Granted(mishap) = *turn {
+                return Poll::Ready(mishap);
             }
             if matches!(turn, Turn::Idle) {
                 actor.sent_at = sent_at;
-                actor.sent_in = state.history.steps.len().saturating_sub(1);
+                actor.sent_in = sent_in;
                 self.world.idle.stir();
                 if actor.is_alone {
-                    return Poll::Ready(());
+                    return Poll::Ready(None);
                 }
             }
             *turn = Turn::Waiting(cx.waker().clone());
             Poll::Pending
         })
-        .await;
+        .await
     }
 
-    /// One command as one step.
-    async fn step(&mut self, cmd: &Cmd) -> RedisResult<Value> {
-        self.turn().await;
-        self.world.before_command(self.actor);
-        let result = noted(&self.world, self.server, self.session.request(cmd)).await;
-        self.done(|| (show_command(cmd), brief_command(cmd)), &result);
-        result
+    /// One command as one step, or as two if it is sent again.
+    async fn step(&mut self, cmd: &Cmd) -> Result<RedisResult<Value>, Loss> {
+        let (sent, text) = (self.world.sending(), || (show_command(cmd), brief_command(cmd)));
+        loop {
+            let mishap = self.turn(sent).await;
+            self.set_out(mishap, text)?;
+            let result = noted(&self.world, self.server, self.session.request(cmd)).await;
+            self.done(text, &result);
+            if self.is_heard(mishap, text)? {
+                return Ok(result);
+            }
+        }
     }
 
-    /// A transaction as one step.
+    /// A transaction as one step, or as two if it is sent again.
     async fn step_all(
         &mut self,
         pipeline: &Pipeline,
         offset: usize,
         count: usize,
-    ) -> RedisResult<Vec<Value>> {
-        self.turn().await;
-        self.world.before_command(self.actor);
-        let result = noted(&self.world, self.server, self.session.request_all(pipeline, offset, count)).await;
+    ) -> Result<RedisResult<Vec<Value>>, Loss> {
+        let sent = self.world.sending();
         let text = || {
             let commands: Vec<_> = pipeline.cmd_iter().map(show_command).collect();
             let key = pipeline.cmd_iter().find_map(first_key);
             (format!("MULTI; {}; EXEC", commands.join("; ")), brief("MULTI", key))
         };
-        self.done(text, &result);
-        result
+        loop {
+            let mishap = self.turn(sent).await;
+            self.set_out(mishap, text)?;
+            let result =
+                noted(&self.world, self.server, self.session.request_all(pipeline, offset, count)).await;
+            self.done(text, &result);
+            if self.is_heard(mishap, text)? {
+                return Ok(result);
+            }
+        }
+    }
+
+    /// The request is sent, and arrives unless it is lost.
+    fn set_out(&self, mishap: Option<Mishap>, text: impl Fn() -> (String, String)) -> Result<(), Loss> {
+        if mishap == Some(Mishap::LoseRequest) {
+            self.world.sends(self.actor);
+            self.world.mishap(self.actor, Mishap::LoseRequest, text);
+            return Err(Loss::Request);
+        }
+        self.world.before_command(self.actor);
+        Ok(())
+    }
+
+    /// Whether the client hears the reply; otherwise its library, which has not, sends the request again.
+    fn is_heard(&self, mishap: Option<Mishap>, text: impl Fn() -> (String, String)) -> Result<bool, Loss> {
+        let Some(mishap) = mishap else { return Ok(true) };
+        self.world.mishap(self.actor, mishap, text);
+        if mishap == Mishap::Resend { Ok(false) } else { Err(Loss::Reply) }
     }
 
     fn done<R: Show>(&self, text: impl Fn() -> (String, String), result: &RedisResult<R>) {
@@ -322,7 +367,7 @@ impl Drop for Link {
 
 impl ConnectionLike for Link {
     fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
-        Box::pin(self.step(cmd))
+        Box::pin(async { self.step(cmd).await? })
     }
 
     fn req_packed_commands<'a>(
@@ -333,16 +378,22 @@ impl ConnectionLike for Link {
     ) -> RedisFuture<'a, Vec<Value>> {
         Box::pin(async move {
             if pipeline.is_transaction() {
-                return self.step_all(pipeline, offset, count).await;
+                return self.step_all(pipeline, offset, count).await?;
             }
             let mut replies = Vec::with_capacity(pipeline.len());
+            let mut lost = None;
             for cmd in pipeline.cmd_iter() {
-                let reply = self.step(cmd).await;
-                // In a pipeline an error is one of the replies: the commands behind it run all the same.
-                replies.push(match reply {
-                    Ok(value) => value,
-                    Err(error) => Value::ServerError(error.try_into()?),
-                });
+                match self.step(cmd).await {
+                    Ok(Ok(value)) => replies.push(value),
+                    // In a pipeline an error is one of the replies: the commands behind it run all the same.
+                    Ok(Err(error)) => replies.push(Value::ServerError(error.try_into()?)),
+                    // So they do behind a reply that is lost; behind a request that is, nothing arrives.
+                    Err(Loss::Reply) => lost = Some(Loss::Reply),
+                    Err(Loss::Request) => return Err(Loss::Request.into()),
+                }
+            }
+            if let Some(loss) = lost {
+                return Err(loss.into());
             }
             Ok(replies.into_iter().skip(offset).take(count).collect())
         })

@@ -373,7 +373,7 @@ fn parse_step(line: Line<'_>) -> Result<SavedStep, SavedError> {
     match line.text.parse::<Schedule>().map(|schedule| schedule.steps) {
         Ok(steps) if steps.len() == 1 => Ok(SavedStep { step: steps[0], expected: None }),
         _ => line.wrong(format!(
-            "{:?} is no step: write `A 1 SET lock`, `start A`, `crash A`, `skew A +5ms`, `jump 1 +5ms`, `restart 1`, \
+            "{:?} is no step: write `A 1 SET lock`, `start A`, `crash A`, `lose-reply A`, `skew A +5ms`, `jump 1 +5ms`, `restart 1`, \
              `time +5ms` or `wait`",
             line.text
         )),

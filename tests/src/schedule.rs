@@ -5,6 +5,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use crate::fault::Mishap;
+
 /// A client of a scenario: `A`, `B`, … in text; `before` for the code that runs first, and `probe1`, … for those that try when
 /// all is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,6 +29,9 @@ pub enum Step {
     Wait,
     /// The actor ends without a word. `crash A`
     Crash(Actor),
+    /// The actor starts, if it has not; then this befalls its next command. `lose-reply A`, or `lose-reply A.2` for its second
+    /// connection; the words are those of [`Mishap::name`].
+    Mishap(Actor, usize, Mishap),
     /// The actor's clock is wrong by these milliseconds. `skew A -10000ms`
     Skew(Actor, i64),
     /// The server's clock jumps by these milliseconds. `jump 1 +10000ms`, for the first server
@@ -39,7 +44,9 @@ impl Step {
     /// Whose step it is; `None` if it is nobody's.
     pub fn actor(self) -> Option<Actor> {
         match self {
-            Step::Run(actor, _) | Step::Start(actor) | Step::Crash(actor) => Some(actor),
+            Step::Run(actor, _) | Step::Start(actor) | Step::Crash(actor) | Step::Mishap(actor, ..) => {
+                Some(actor)
+            }
             Step::Advance(_) | Step::Wait | Step::Skew(..) | Step::Jump(..) | Step::Restart(_) => None,
         }
     }
@@ -65,8 +72,11 @@ impl fmt::Display for Actor {
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Step::Run(actor, 0) => write!(f, "{actor}"),
-            Step::Run(actor, connection) => write!(f, "{actor}.{}", connection + 1),
+            Step::Run(actor, connection) => show_lane(f, *actor, *connection),
+            Step::Mishap(actor, connection, mishap) => {
+                write!(f, "{} ", mishap.name())?;
+                show_lane(f, *actor, *connection)
+            }
             Step::Start(actor) => write!(f, "start {actor}"),
             Step::Advance(span) => write!(f, "time +{}ms", span.as_millis()),
             Step::Wait => f.write_str("wait"),
@@ -75,6 +85,14 @@ impl fmt::Display for Step {
             Step::Jump(server, millis) => write!(f, "jump {} {millis:+}ms", server + 1),
             Step::Restart(server) => write!(f, "restart {}", server + 1),
         }
+    }
+}
+
+/// `A`, or `A.2` for its second connection.
+fn show_lane(f: &mut fmt::Formatter<'_>, actor: Actor, connection: usize) -> fmt::Result {
+    match connection {
+        0 => write!(f, "{actor}"),
+        _ => write!(f, "{actor}.{}", connection + 1),
     }
 }
 
@@ -87,7 +105,7 @@ impl fmt::Display for Schedule {
 /// Why a line is no step.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "line {line}: {text:?} is no step: write `A`, `start A`, `crash A`, `skew A +5ms`, `jump 1 +5ms`, `restart 1`, `time +5ms` or `wait`"
+    "line {line}: {text:?} is no step: write `A`, `start A`, `crash A`, `lose-reply A`, `skew A +5ms`, `jump 1 +5ms`, `restart 1`, `time +5ms` or `wait`"
 )]
 pub struct ParseError {
     /// Counted from 1.
@@ -124,12 +142,23 @@ fn parse_step(code: &str) -> Option<Step> {
         "restart" => Step::Restart(parse_server(words.next()?)?),
         "wait" => Step::Wait,
         "time" => Step::Advance(Duration::from_millis(u64::try_from(parse_millis(words.next()?)?).ok()?)),
-        lane => match lane.split_once('.') {
-            Some((actor, connection)) => {
-                Step::Run(parse_actor(actor)?, connection.parse::<usize>().ok()?.checked_sub(1)?)
+        word => match Mishap::ALL.iter().find(|mishap| mishap.name() == word) {
+            Some(&mishap) => {
+                let (actor, connection) = parse_lane(words.next()?)?;
+                Step::Mishap(actor, connection, mishap)
             }
-            None => Step::Run(parse_actor(lane)?, 0),
+            None => {
+                let (actor, connection) = parse_lane(word)?;
+                Step::Run(actor, connection)
+            }
         },
+    })
+}
+
+fn parse_lane(word: &str) -> Option<(Actor, usize)> {
+    Some(match word.split_once('.') {
+        Some((actor, connection)) => (parse_actor(actor)?, connection.parse::<usize>().ok()?.checked_sub(1)?),
+        None => (parse_actor(word)?, 0),
     })
 }
 
@@ -154,7 +183,8 @@ mod tests {
 
     #[test]
     fn text_and_back() {
-        let text = "A\nB.2\nstart C\ntime +10001ms\nwait\ncrash A\nskew B -10000ms\nskew B +5ms\njump 1 +5ms\nrestart 2\n";
+        let text = "A\nB.2\nstart C\ntime +10001ms\nwait\ncrash A\nskew B -10000ms\nskew B +5ms\nlose-request A\n\
+            lose-reply B.2\nresend A\njump 1 +5ms\nrestart 2\n";
         let schedule: Schedule = text.parse().unwrap();
         assert_eq!(schedule.to_string(), text);
     }
@@ -166,7 +196,7 @@ mod tests {
         let error = "A\nskip B".parse::<Schedule>().unwrap_err();
         assert_eq!(
             error.to_string(),
-            r#"line 2: "skip B" is no step: write `A`, `start A`, `crash A`, `skew A +5ms`, `jump 1 +5ms`, `restart 1`, `time +5ms` or `wait`"#
+            r#"line 2: "skip B" is no step: write `A`, `start A`, `crash A`, `lose-reply A`, `skew A +5ms`, `jump 1 +5ms`, `restart 1`, `time +5ms` or `wait`"#
         );
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use crate::fault::Mishap;
 use crate::history::{Event, History, What};
 use crate::oracle::{Violation, list};
 use crate::schedule::Actor;
@@ -50,10 +51,19 @@ impl Timeline {
                 let to = if *server > 0 { format!(" to {}", server + 1) } else { String::new() };
                 self.line(event, Some(*actor), &format!("{actor}{to}: {text} → {reply}"));
                 changed.iter().for_each(|key| self.note(&format!("now {key}")));
-                if self.leaving.take_if(|leaving| leaving == actor).is_some() {
-                    self.say(&format!("{actor} gives the lock back, and no longer counts as a holder."));
-                }
+                self.left(*actor);
             }
+            What::Mishap { actor, mishap, text } => match mishap {
+                Mishap::LoseRequest => {
+                    let what = format!("{actor}: {text} is lost on its way, and {actor} gives up waiting");
+                    self.line(event, Some(*actor), &what);
+                    self.left(*actor);
+                }
+                Mishap::LoseReply => {
+                    self.say(&format!("The reply is lost, and {actor} gives up waiting for it."))
+                }
+                Mishap::Resend => self.say("The reply is lost, and the request is sent again."),
+            },
             What::Started { actor } => {
                 self.line(
                     event,
@@ -113,12 +123,20 @@ impl Timeline {
                 let when = if *after_lease {
                     "All is over, and a lease and some grace have passed."
                 } else {
-                    "All is over, and nobody crashed."
+                    "All is over, nobody crashed, and no message was lost."
                 };
                 self.say(&format!("{when} Fresh clients try: {granted} of {wanted} are granted."));
             }
             What::Failed { actor, error } => self.say(&format!("{actor} failed: {error}")),
+            What::GaveUp { actor, error } => self.say(&format!("{actor} gives up: {error}")),
             What::Stuck { actor } => self.say(&format!("{actor} waits for something that never comes.")),
+        }
+    }
+
+    /// Its release has begun, if this was the first command of one.
+    fn left(&mut self, actor: Actor) {
+        if self.leaving.take_if(|leaving| *leaving == actor).is_some() {
+            self.say(&format!("{actor} gives the lock back, and no longer counts as a holder."));
         }
     }
 

@@ -2,6 +2,8 @@
 
 use emulator::Footprint;
 
+use crate::fault::Budget;
+
 /// What one step touched.
 #[derive(Clone, Debug, Default)]
 pub struct Touch {
@@ -17,10 +19,8 @@ pub struct Touch {
     pub moves_time: bool,
     /// A timer of an actor's fired.
     pub fires_timer: bool,
-    /// It takes from the budget of crashes.
-    pub is_crash: bool,
-    /// It takes from the budget of what may happen to servers.
-    pub is_of_servers: bool,
+    /// It is a fault, and takes from this budget.
+    pub takes: Option<Budget>,
 }
 
 impl Touch {
@@ -28,8 +28,7 @@ impl Touch {
     pub fn conflicts_with(&self, other: &Touch) -> bool {
         self.actors & other.actors != 0
             || self.is_marked && other.is_marked
-            || self.is_crash && other.is_crash
-            || self.is_of_servers && other.is_of_servers
+            || self.takes.is_some() && self.takes == other.takes
             || self.fires_timer
             || other.fires_timer
             || self.moves_time && (other.moves_time || other.depends_on_time())

@@ -23,7 +23,9 @@ impl Agent {
     /// Whose step this is.
     pub fn of(step: Step) -> Agent {
         match step {
-            Step::Run(actor, _) | Step::Start(actor) | Step::Crash(actor) => Agent::Actor(actor),
+            Step::Run(actor, _) | Step::Start(actor) | Step::Crash(actor) | Step::Mishap(actor, ..) => {
+                Agent::Actor(actor)
+            }
             Step::Advance(_) | Step::Wait => Agent::Time,
             Step::Skew(..) => Agent::Setup,
             Step::Jump(..) | Step::Restart(_) => Agent::Servers,

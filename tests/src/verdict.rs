@@ -138,6 +138,8 @@ fn sizes(runner: &mut Runner, algorithm: &'static Algorithm, class: FaultClass) 
             FaultClass::Crash => 1 + places,
             // To the next instant, or past it.
             FaultClass::Slow => 1 + 2 * places,
+            // The request, the reply, or the reply with the request sent again.
+            FaultClass::Lost => 1 + 3 * places,
         };
         orders(steps, clients).saturating_mul(faults)
     };
@@ -256,15 +258,18 @@ pub fn scenario_of(saved: &Saved, lease: Duration) -> Option<Scenario> {
     Some(scenario_of_lease(algorithm, *class, size, lease))
 }
 
-/// The properties that can be asked of a kind of lock in a fault class: where nobody crashes, nothing has to recover.
+/// The properties that can be asked of a kind of lock in a fault class: where nobody crashes and nothing is lost, nothing has to
+/// recover.
 pub fn properties(kind: Kind, class: FaultClass) -> &'static [Property] {
     use Property::{ExclusiveBelief, ExclusiveFact, NoLeak, OverIssue, OwnerSafe, Recovers};
     match (kind, class) {
-        (Kind::Mutex | Kind::Reentrant, FaultClass::Crash) => {
+        (Kind::Mutex | Kind::Reentrant, FaultClass::Crash | FaultClass::Lost) => {
             &[ExclusiveFact, ExclusiveBelief, OwnerSafe, Recovers, NoLeak]
         }
         (Kind::Mutex | Kind::Reentrant, _) => &[ExclusiveFact, ExclusiveBelief, OwnerSafe, NoLeak],
-        (Kind::Semaphore, FaultClass::Crash) => &[OverIssue, ExclusiveBelief, OwnerSafe, Recovers, NoLeak],
+        (Kind::Semaphore, FaultClass::Crash | FaultClass::Lost) => {
+            &[OverIssue, ExclusiveBelief, OwnerSafe, Recovers, NoLeak]
+        }
         (Kind::Semaphore, _) => &[OverIssue, ExclusiveBelief, OwnerSafe, NoLeak],
     }
 }
@@ -275,6 +280,7 @@ fn faults(class: FaultClass, lease: Duration) -> Faults {
         FaultClass::Skew => Faults::none().skew(lease),
         FaultClass::Crash => Faults::none().crashes(1),
         FaultClass::Slow => Faults::none().stalls(1),
+        FaultClass::Lost => Faults::none().lost(1),
     }
 }
 
@@ -283,6 +289,7 @@ fn must_see(class: FaultClass) -> Seen {
         contention: true,
         overrun: class == FaultClass::Slow,
         crash: class == FaultClass::Crash,
+        lost: class == FaultClass::Lost,
         skew: class == FaultClass::Skew,
         server: false,
     }

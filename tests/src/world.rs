@@ -9,6 +9,7 @@ use locks::Record;
 use redis::ConnectionLike as _;
 use tokio::time::Instant;
 
+use crate::fault::{Budget, Mishap};
 use crate::history::{Event, History, What};
 use crate::idle::Idle;
 use crate::pace::Pace;
@@ -66,6 +67,8 @@ pub(crate) struct ActorState {
     pub(crate) is_started: bool,
     pub(crate) is_finished: bool,
     pub(crate) is_crashed: bool,
+    /// A fault has given it an error for an answer.
+    pub(crate) is_hit: bool,
     pub(crate) skew_ms: i64,
     /// Nobody else moves: its requests need not wait at the gate.
     pub(crate) is_alone: bool,
@@ -98,8 +101,8 @@ pub(crate) enum Turn {
     Idle,
     /// A request waits to be let through.
     Waiting(Waker),
-    /// It may go.
-    Granted,
+    /// It may go, and this befalls it.
+    Granted(Option<Mishap>),
 }
 
 /// A client inside a section.
@@ -237,7 +240,7 @@ impl World {
         inside.into_iter().for_each(|id| state.leave(id, at));
         state.history.seen.crash = true;
         state.record(at, What::Crashed { actor });
-        state.touch(|touch| touch.is_crash = true);
+        state.touch(|touch| touch.takes = Some(Budget::Crashes));
         state.moves(actor);
         let idx = state.idx(actor);
         state.actors[idx].is_crashed = true;
@@ -302,7 +305,7 @@ impl World {
         let at = self.now();
         let mut state = self.state();
         state.history.seen.server |= !state.grants.is_empty();
-        state.touch(|touch| touch.is_of_servers = true);
+        state.touch(|touch| touch.takes = Some(Budget::Servers));
         state.record(at, what);
         for grant in &mut state.grants {
             grant.record.take_if(|record| !self.has(record));
@@ -314,14 +317,39 @@ impl World {
         self.servers[0].has(record)
     }
 
-    /// Bookkeeping right before a command of this actor runs.
-    pub(crate) fn before_command(&self, actor: Actor) {
+    /// When a request that is made now was made, and in which step.
+    pub(crate) fn sending(&self) -> (Duration, usize) {
+        (self.now(), self.state().history.steps.len().saturating_sub(1))
+    }
+
+    /// A request of this actor is sent: it leaves a section if that is its release.
+    pub(crate) fn sends(&self, actor: Actor) {
         let at = self.now();
         let mut state = self.state();
         let idx = state.idx(actor);
         if let Some(id) = state.actors[idx].releasing {
             state.leave(id, at);
-        } else if state.grants.iter().any(|grant| grant.actor != actor) {
+        }
+    }
+
+    /// Something befalls a request of this actor's.
+    pub(crate) fn mishap(&self, actor: Actor, mishap: Mishap, text: impl Fn() -> (String, String)) {
+        if self.recording == Recording::Full {
+            let (text, _) = text();
+            self.record(What::Mishap { actor, mishap, text });
+        }
+        let mut state = self.state();
+        let idx = state.idx(actor);
+        state.actors[idx].is_hit |= mishap != Mishap::Resend;
+    }
+
+    /// Bookkeeping right before a command of this actor runs.
+    pub(crate) fn before_command(&self, actor: Actor) {
+        self.sends(actor);
+        let at = self.now();
+        let mut state = self.state();
+        let idx = state.idx(actor);
+        if state.actors[idx].releasing.is_none() && state.grants.iter().any(|grant| grant.actor != actor) {
             state.history.seen.contention = true;
         }
         // What has run out by itself, since time moved, is nobody's doing.
@@ -423,14 +451,28 @@ impl State {
     }
 
     /// The next request of this lane is let through.
-    pub(crate) fn grant(&mut self, lane: usize) {
-        if let Turn::Waiting(waker) = std::mem::replace(&mut self.lanes[lane].turn, Turn::Granted) {
+    pub(crate) fn grant(&mut self, lane: usize, mishap: Option<Mishap>) {
+        if let Turn::Waiting(waker) = std::mem::replace(&mut self.lanes[lane].turn, Turn::Granted(mishap)) {
             waker.wake();
         }
+        if let Some(mishap) = mishap {
+            self.touch(|touch| touch.takes = Some(mishap.budget()));
+            self.history.seen.lost |= mishap.budget() == Budget::Lost;
+        }
+    }
+
+    /// How often something took from this budget.
+    pub(crate) fn spent(&self, budget: Budget) -> u32 {
+        self.history.touched.iter().map(|touch| u32::from(touch.takes == Some(budget))).sum()
     }
 
     pub(crate) fn last_step(&self) -> Option<Step> {
         self.history.steps.last().copied()
+    }
+
+    /// A fault has given it an error for an answer.
+    pub(crate) fn is_hit(&self, actor: Actor) -> bool {
+        self.actors[self.idx(actor)].is_hit
     }
 
     /// It has not crashed, and its code or what it spawned may still do something.
@@ -455,6 +497,7 @@ impl ActorState {
             is_started: false,
             is_finished: false,
             is_crashed: false,
+            is_hit: false,
             skew_ms: 0,
             is_alone: false,
             names: 0,

@@ -26,6 +26,10 @@ fn check(scenario: &Scenario, schedule: &str, expected: &Expect) {
             What::Crashed { actor } => Some(format!("+{at} {actor} crashes\n")),
             What::Jumped { server, by_ms } => Some(format!("+{at} server {server} jumps {by_ms}\n")),
             What::Restarted { server } => Some(format!("+{at} server {server} restarts\n")),
+            What::Mishap { actor, mishap, text } => {
+                Some(format!("+{at} {} {actor}: {text}\n", mishap.name()))
+            }
+            What::GaveUp { actor, error } => Some(format!("+{at} {actor} gives up: {error}\n")),
             What::Stuck { actor } => Some(format!("+{at} {actor} is stuck\n")),
             What::Failed { actor, error } => Some(format!("+{at} {actor} failed: {error}\n")),
             _ => None,
@@ -208,6 +212,136 @@ fn nothing_that_a_crashed_client_does_arrives() {
         +0 B: INCR n → 3
     "#]],
     );
+}
+
+/// A client that adds one twice, and says how it went.
+fn counting() -> Scenario {
+    Scenario::new("counting").faults(Faults::none().lost(1)).actors(2, |client| async move {
+        let mut link = client.connection();
+        for _ in 0..2 {
+            let n = redis::cmd("INCR").arg("n").query_async::<i64>(&mut link).await;
+            let heard = n.map_or_else(|error| error.to_string(), |n| n.to_string());
+            () = redis::cmd("ECHO").arg(heard).query_async(&mut link).await?;
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn a_lost_request_never_runs() {
+    check(
+        &counting(),
+        "lose-request A\nA\nB\nlose-request A\nA\nA",
+        &expect![[r#"
+        +0 lose-request A: INCR n
+        +0 A: ECHO timed out → "timed out"
+        +0 B: INCR n → 1
+        +0 A: INCR n → 2
+        +0 A: ECHO 2 → "2"
+        +0 B: ECHO 1 → "1"
+        +0 B: INCR n → 3
+        +0 B: ECHO 3 → "3"
+    "#]],
+    );
+}
+
+#[test]
+fn a_lost_reply_is_never_heard() {
+    check(
+        &counting(),
+        "A\nA\nlose-reply A\nB\nA",
+        &expect![[r#"
+        +0 A: INCR n → 1
+        +0 A: ECHO 1 → "1"
+        +0 A: INCR n → 2
+        +0 lose-reply A: INCR n
+        +0 B: INCR n → 3
+        +0 A: ECHO timed out → "timed out"
+        +0 B: ECHO 3 → "3"
+        +0 B: INCR n → 4
+        +0 B: ECHO 4 → "4"
+    "#]],
+    );
+}
+
+#[test]
+fn between_a_command_and_the_same_sent_again_others_run() {
+    check(
+        &counting(),
+        "resend A\nB\nA\nA",
+        &expect![[r#"
+        +0 A: INCR n → 1
+        +0 resend A: INCR n
+        +0 B: INCR n → 2
+        +0 A: INCR n → 3
+        +0 A: ECHO 3 → "3"
+        +0 A: INCR n → 4
+        +0 B: ECHO 2 → "2"
+        +0 A: ECHO 4 → "4"
+        +0 B: INCR n → 5
+        +0 B: ECHO 5 → "5"
+    "#]],
+    );
+}
+
+#[test]
+fn what_is_behind_a_lost_request_is_lost_and_what_is_behind_a_lost_reply_runs() {
+    let piping = Scenario::new("piping").faults(Faults::none().lost(1)).actors(1, |client| async move {
+        let mut pipeline = redis::pipe();
+        (1..=3).for_each(|n| _ = pipeline.cmd("RPUSH").arg("list").arg(n));
+        let _: Vec<i64> = pipeline.query_async(&mut client.connection()).await?;
+        Ok(())
+    });
+    check(
+        &piping,
+        "A\nlose-request A\nA",
+        &expect![[r#"
+        +0 A: RPUSH list 1 → 1
+        +0 lose-request A: RPUSH list 2
+        +0 A gives up: timed out
+    "#]],
+    );
+    check(
+        &piping,
+        "A\nlose-reply A\nA",
+        &expect![[r#"
+        +0 A: RPUSH list 1 → 1
+        +0 A: RPUSH list 2 → 2
+        +0 lose-reply A: RPUSH list 2
+        +0 A: RPUSH list 3 → 3
+        +0 A gives up: timed out
+    "#]],
+    );
+    let atomic = Scenario::new("atomic").faults(Faults::none().lost(1)).actors(1, |client| async move {
+        let mut pipeline = redis::pipe();
+        pipeline.atomic().cmd("INCR").arg("n").cmd("INCR").arg("n");
+        let _: Vec<i64> = pipeline.query_async(&mut client.connection()).await?;
+        Ok(())
+    });
+    check(
+        &atomic,
+        "resend A\nA",
+        &expect![[r#"
+        +0 A: MULTI; INCR n; INCR n; EXEC → [[1, 2]]
+        +0 resend A: MULTI; INCR n; INCR n; EXEC
+        +0 A: MULTI; INCR n; INCR n; EXEC → [[3, 4]]
+    "#]],
+    );
+}
+
+/// An error that a fault explains is what code does, and no failure of the test.
+#[test]
+fn who_gives_up_because_of_a_fault_has_not_failed() {
+    let hoping = |actors| {
+        Scenario::new("hoping").faults(Faults::none().lost(1)).actors(actors, |client| async move {
+            () = echo("hello").query_async(&mut client.connection()).await?;
+            Ok(())
+        })
+    };
+    // It runs; its request is lost; its reply is; it is sent again.
+    assert_eq!(explore_all(&mut Runner::new(), &hoping(1)).unwrap().schedules, 4);
+    // Of two, the order does not matter, and at most one is hit: seven more.
+    assert_eq!(explore_all(&mut Runner::new(), &hoping(2)).unwrap().schedules, 4 + 7);
 }
 
 #[test]

@@ -173,22 +173,22 @@ fn a_schedule_passes_or_fails() {
         "pass",
         steps,
         &expect![[r#"
-        step        time  A B
-           1       +0 ms  ● ·  A starts, reads its clock, and stalls before its first command
-           2       +0 ms  ● ·  A: SET lock 1 NX PX 10000 → OK
-                          │ ·      now lock = "1" (10000 ms left)
-                          ┃ ·    ▸ A is inside, and counts on its grant until +10000 ms.
-           3       +0 ms  ┃ ●  B starts, reads its clock, and stalls before its first command
-           4       +0 ms  ┃ ●  B: SET lock 1 NX PX 10000 → (nil)
-           5       +0 ms  ● │  A: DEL lock → 1
-                          │ │      now lock is gone
-                          │ │    ▸ A gives the lock back, and no longer counts as a holder.
-                          │ │      probe1: SET lock 1 NX PX 10000 → OK
-                          │ │      now lock = "1" (10000 ms left)
-                          │ │    ▸ All is over, and nobody crashed. Fresh clients try: 1 of 1 are granted.
+            step        time  A B
+               1       +0 ms  ● ·  A starts, reads its clock, and stalls before its first command
+               2       +0 ms  ● ·  A: SET lock 1 NX PX 10000 → OK
+                              │ ·      now lock = "1" (10000 ms left)
+                              ┃ ·    ▸ A is inside, and counts on its grant until +10000 ms.
+               3       +0 ms  ┃ ●  B starts, reads its clock, and stalls before its first command
+               4       +0 ms  ┃ ●  B: SET lock 1 NX PX 10000 → (nil)
+               5       +0 ms  ● │  A: DEL lock → 1
+                              │ │      now lock is gone
+                              │ │    ▸ A gives the lock back, and no longer counts as a holder.
+                              │ │      probe1: SET lock 1 NX PX 10000 → OK
+                              │ │      now lock = "1" (10000 ms left)
+                              │ │    ▸ All is over, nobody crashed, and no message was lost. Fresh clients try: 1 of 1 are granted.
 
-        exclusive-fact holds, as it must.
-    "#]],
+            exclusive-fact holds, as it must.
+        "#]],
     );
     let broken = lock(&["SET", "lock", "1", "PX", "10000"], &["DEL", "lock"]);
     check_replay(
@@ -306,12 +306,12 @@ fn mistakes_are_named_with_their_line() {
         line 3: `clients two` says nothing: write for example `clients 2`
         line 4: `lease 10s` says nothing: write for example `lease 10000ms`
         line 6: `must break` says nothing: write `must fail` or `must pass`
-        line 4: `class oder` says nothing: write one of order, skew, crash, slow
+        line 4: `class oder` says nothing: write one of order, skew, crash, slow, lost
         line 2: it has an algorithm already: leave one of them out
         line 4: `clients` has been said before: leave one of them out
         line 8: "SET" is no number of a command: write `A 1 SET lock` for A's first, or `A` alone
         line 8: "0" is no number of a command: write `A 1 SET lock` for A's first, or `A` alone
-        line 8: "stop A" is no step: write `A 1 SET lock`, `start A`, `crash A`, `skew A +5ms`, `jump 1 +5ms`, `restart 1`, `time +5ms` or `wait`
+        line 8: "stop A" is no step: write `A 1 SET lock`, `start A`, `crash A`, `lose-reply A`, `skew A +5ms`, `jump 1 +5ms`, `restart 1`, `time +5ms` or `wait`
         line 9: `lease` belongs before the first step
     "#]].assert_eq(&(errors.join("\n") + "\n"));
 }

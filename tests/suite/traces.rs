@@ -200,6 +200,8 @@ fn brute_force_finds_the_same_traces() {
         compare(&each(n, |_| of(&["GET a", "SET a 1"])));
         compare(&last_zero(n));
     }
+    compare(&each(2, |_| of(&["INCR a", "GET b"])).faults(Faults::none().lost(2)));
+    compare(&each(3, |_| of(&["SET k v NX"])).faults(Faults::none().lost(2).crashes(1)));
 }
 
 /// How many random programs are compared.
@@ -243,12 +245,14 @@ fn random_program(seed: u64) -> Scenario {
             (0..commands).map(|_| COMMANDS[rng.random_range(0..COMMANDS.len())].to_owned()).collect()
         })
         .collect();
-    let faults = match rng.random_range(0..6) {
-        3 => Faults::none().jump(std::time::Duration::from_millis(12)),
-        4 => Faults::none().restarts(1),
+    let faults = match rng.random_range(0..8) {
         0 => Faults::none().crashes(1),
         1 if actors == 2 => Faults::none().stalls(1),
         2 => Faults::none().skew(std::time::Duration::from_millis(5)),
+        3 => Faults::none().jump(std::time::Duration::from_millis(12)),
+        4 => Faults::none().restarts(1),
+        5 if actors == 2 => Faults::none().lost(1),
+        6 if actors == 2 => Faults::none().lost(1).crashes(1),
         _ => Faults::none(),
     };
     let scenario =
@@ -270,7 +274,10 @@ fn seen_by_actors(history: &History) -> Vec<Vec<String>> {
             What::Command { actor, text, reply, changed, .. } => {
                 seen[actor.0].push(format!("{text} -> {reply} {changed:?}"));
             }
-            What::Failed { actor, error } => seen[actor.0].push(error.clone()),
+            What::Mishap { actor, mishap, text } => seen[actor.0].push(format!("{text}: {mishap:?}")),
+            What::Failed { actor, error } | What::GaveUp { actor, error } => {
+                seen[actor.0].push(error.clone())
+            }
             _ => {}
         }
     }

@@ -7,7 +7,7 @@ use harness::verdict::{Outcome, Size, check, scenario};
 use harness::{Faults, Recording, Runner, Scenario, explore_all, explore_random, replay, shrink};
 use locks::{ALGORITHMS, Algorithm, FaultClass, Property};
 
-use FaultClass::{Crash, Order, Skew, Slow};
+use FaultClass::{Crash, Lost, Order, Skew, Slow};
 use Property::{ExclusiveBelief, ExclusiveFact, NoLeak, OverIssue, OwnerSafe, Recovers};
 
 fn algorithm(name: &str) -> &'static Algorithm {
@@ -56,6 +56,18 @@ fn shortest_counterexamples() {
     check_steps("lua_token", Slow, &[(ExclusiveBelief, 3)]);
     // Acquire, the lease ends, work, acquire, release, and another's acquire.
     check_steps("reentrant_hash", Slow, &[(ExclusiveFact, 6), (ExclusiveBelief, 3)]);
+    // EXISTS, and the reply to SET is lost; and so it is to SETNX.
+    let broken_anyway = [(ExclusiveFact, 4), (ExclusiveBelief, 4), (OwnerSafe, 5)];
+    check_steps("exists_set", Lost, &[&broken_anyway[..], &[(Recovers, 2)]].concat());
+    // SETNX, DEL with its reply lost, SETNX, the DEL sent again, SETNX (5c).
+    let freed = [(ExclusiveFact, 5), (ExclusiveBelief, 5), (OwnerSafe, 4)];
+    check_steps("setnx", Lost, &[&freed[..], &[(Recovers, 1)]].concat());
+    check_steps("set_nx_ex_del", Lost, &freed);
+    // The same with the GET before the DEL; and compare-and-delete does nothing the second time.
+    check_steps("set_nx_get_del", Lost, &freed.map(|(property, steps)| (property, steps + 1)));
+    check_steps("set_nx_px_cad", Lost, &[]);
+    // Two acquires, work, the inner release with its reply lost and sent again, and another's acquire.
+    check_steps("reentrant_hash", Lost, &[(ExclusiveFact, 6), (ExclusiveBelief, 6)]);
     // Two attempts of three commands each, with perfect clocks.
     check_steps("zset_semaphore", Order, &[(OverIssue, 6), (ExclusiveBelief, 6)]);
     // Two attempts of six commands each, one after the other.

@@ -11,6 +11,9 @@
 //!
 //! Who breaks it: two clients that both find a dead holder's time passed. A deletes and takes; then B deletes, what is A's by
 //! now, and takes too. With a holder that is only slow two clients are enough: B takes over, and A's DEL frees B's lock.
+//!
+//! A lost reply, too: the client's library sends the DEL again, and if B has taken the lock in between, the second DEL frees
+//! B's lock.
 
 use redis::RedisResult;
 use redis::aio::ConnectionLike;
@@ -30,6 +33,9 @@ pub const ALGORITHM: Algorithm = Algorithm {
             (Property::ExclusiveFact, FaultClass::Slow),
             (Property::ExclusiveBelief, FaultClass::Slow),
             (Property::OwnerSafe, FaultClass::Slow),
+            (Property::ExclusiveFact, FaultClass::Lost),
+            (Property::ExclusiveBelief, FaultClass::Lost),
+            (Property::OwnerSafe, FaultClass::Lost),
         ],
     },
     scripts: &[],

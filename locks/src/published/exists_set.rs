@@ -7,7 +7,8 @@
 //! Source: Huyan Shi, "Redis series 13: distributed locks" (2020-01, in Chinese), as the first thing one would try.
 //!
 //! Who breaks it: A and B both look before either takes, and both hold. Then the release of the one deletes the key that is
-//! also the other's. A holder that crashes leaves a key that nobody will ever delete.
+//! also the other's. A holder that crashes leaves a key that nobody will ever delete; so does one
+//! that never hears the reply to its SET.
 
 use redis::RedisResult;
 use redis::aio::ConnectionLike;
@@ -27,6 +28,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
             (Property::ExclusiveBelief, FaultClass::Order),
             (Property::OwnerSafe, FaultClass::Order),
             (Property::Recovers, FaultClass::Crash),
+            (Property::Recovers, FaultClass::Lost),
         ],
     },
     scripts: &[],

@@ -27,6 +27,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
             (Property::OverIssue, FaultClass::Order),
             (Property::ExclusiveBelief, FaultClass::Order),
             (Property::Recovers, FaultClass::Crash),
+            (Property::Recovers, FaultClass::Lost),
         ],
     },
     scripts: &[],

@@ -14,6 +14,9 @@
 //! a lock that lives. And GETSET writes before it knows whether it has won: the loser's stamp replaces the winner's and takes
 //! its time to live away; and where the winner has released meanwhile, the loser leaves a key that nobody owns, until its
 //! stamp has passed.
+//!
+//! A lost reply, too: the client's library sends the DEL again, and if B has taken the lock in between, the second DEL frees
+//! B's lock.
 
 use redis::RedisResult;
 use redis::aio::ConnectionLike;
@@ -33,6 +36,9 @@ pub const ALGORITHM: Algorithm = Algorithm {
             (Property::ExclusiveFact, FaultClass::Slow),
             (Property::ExclusiveBelief, FaultClass::Slow),
             (Property::OwnerSafe, FaultClass::Slow),
+            (Property::ExclusiveFact, FaultClass::Lost),
+            (Property::ExclusiveBelief, FaultClass::Lost),
+            (Property::OwnerSafe, FaultClass::Lost),
             (Property::NoLeak, FaultClass::Slow),
         ],
     },

@@ -8,6 +8,9 @@
 //! Who breaks it: whoever is slower than its lease. B takes the lock, A's DEL frees it, and C enters beside B. And a script is
 //! no transaction: what it has written stays written if it fails. With a lease that is no whole number of seconds EXPIRE is an
 //! error, and the key that SETNX made lives for ever.
+//!
+//! A lost reply, too: the client's library sends the DEL again, and if B has taken the lock in between, the second DEL frees
+//! B's lock.
 
 use std::sync::LazyLock;
 
@@ -38,6 +41,9 @@ pub const ALGORITHM: Algorithm = Algorithm {
             (Property::ExclusiveFact, FaultClass::Slow),
             (Property::ExclusiveBelief, FaultClass::Slow),
             (Property::OwnerSafe, FaultClass::Slow),
+            (Property::ExclusiveFact, FaultClass::Lost),
+            (Property::ExclusiveBelief, FaultClass::Lost),
+            (Property::OwnerSafe, FaultClass::Lost),
         ],
     },
     scripts: &[SETNX_EXPIRE],

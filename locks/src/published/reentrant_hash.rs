@@ -7,6 +7,9 @@
 //!
 //! Who breaks it: time. If the lease ends between two nested acquires, the inner one begins a new count at 1. Its release ends
 //! that count, and with it what the outer section still needs: B enters beside A, and neither's latest lease has ended.
+//!
+//! A lost reply, too: the client's library sends the inner release again, which counts down twice and frees the lock under the outer
+//! section. Acquired twice in that way it stays taken, by the count, until its lease ends.
 
 use std::sync::LazyLock;
 
@@ -45,7 +48,12 @@ pub const ALGORITHM: Algorithm = Algorithm {
         guarantees: "one holder at a time, which may acquire again, while no lease ends",
         assumes: "that no lease ends between two nested acquires",
         objection: "an inner acquire after the lease begins a new count, so its release frees the outer one's lock",
-        breaks: &[(Property::ExclusiveFact, FaultClass::Slow), (Property::ExclusiveBelief, FaultClass::Slow)],
+        breaks: &[
+            (Property::ExclusiveFact, FaultClass::Slow),
+            (Property::ExclusiveBelief, FaultClass::Slow),
+            (Property::ExclusiveFact, FaultClass::Lost),
+            (Property::ExclusiveBelief, FaultClass::Lost),
+        ],
     },
     scripts: &[ACQUIRE, RELEASE],
     open: |connection, env, terms| Box::new(ReentrantHash::new(connection, &env, terms)),

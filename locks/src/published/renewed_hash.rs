@@ -8,6 +8,8 @@
 //!
 //! Who breaks it: a client that stalls as a whole. The timer stalls with it, and then all is as with `reentrant_hash`. While the
 //! timer lives the lease does not end.
+//!
+//! A lost reply does the same as to `reentrant_hash`: a release that is sent again counts down twice.
 
 use std::time::Duration;
 
@@ -33,7 +35,12 @@ pub const ALGORITHM: Algorithm = Algorithm {
         guarantees: "one holder at a time, for as long as its timer runs",
         assumes: "that no client stalls for a lease, its timer included",
         objection: "a timer stalls together with its holder",
-        breaks: &[(Property::ExclusiveFact, FaultClass::Slow), (Property::ExclusiveBelief, FaultClass::Slow)],
+        breaks: &[
+            (Property::ExclusiveFact, FaultClass::Slow),
+            (Property::ExclusiveBelief, FaultClass::Slow),
+            (Property::ExclusiveFact, FaultClass::Lost),
+            (Property::ExclusiveBelief, FaultClass::Lost),
+        ],
     },
     scripts: &[ACQUIRE, RELEASE, RENEW],
     open: |connection, env, terms| Box::new(RenewedHash::new(connection, &env, terms)),

@@ -8,6 +8,9 @@
 //!
 //! Who breaks it: whoever is slower than its lease. A's lease ends, B takes the lock, A's DEL frees B's lock, and C enters
 //! beside B.
+//!
+//! A lost reply, too: the client's library sends the DEL again, and if B has taken the lock in between, the second DEL frees
+//! B's lock.
 
 use redis::RedisResult;
 use redis::aio::ConnectionLike;
@@ -26,6 +29,9 @@ pub const ALGORITHM: Algorithm = Algorithm {
             (Property::ExclusiveFact, FaultClass::Slow),
             (Property::ExclusiveBelief, FaultClass::Slow),
             (Property::OwnerSafe, FaultClass::Slow),
+            (Property::ExclusiveFact, FaultClass::Lost),
+            (Property::ExclusiveBelief, FaultClass::Lost),
+            (Property::OwnerSafe, FaultClass::Lost),
         ],
     },
     scripts: &[],

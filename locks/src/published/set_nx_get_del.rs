@@ -7,6 +7,9 @@
 //!
 //! Who breaks it: a client that stalls between the GET and the DEL. The GET still saw its own token; then the lease ends, B
 //! takes the lock, the DEL frees B's lock, and C enters beside B.
+//!
+//! A lost reply, too: the client's library sends the DEL again, and if B has taken the lock in between, the second DEL frees
+//! B's lock.
 
 use redis::RedisResult;
 use redis::aio::ConnectionLike;
@@ -26,6 +29,9 @@ pub const ALGORITHM: Algorithm = Algorithm {
             (Property::ExclusiveFact, FaultClass::Slow),
             (Property::ExclusiveBelief, FaultClass::Slow),
             (Property::OwnerSafe, FaultClass::Slow),
+            (Property::ExclusiveFact, FaultClass::Lost),
+            (Property::ExclusiveBelief, FaultClass::Lost),
+            (Property::OwnerSafe, FaultClass::Lost),
         ],
     },
     scripts: &[],

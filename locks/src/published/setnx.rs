@@ -8,6 +8,9 @@
 //!
 //! Who breaks it: a holder that crashes after the SETNX; the key stays for ever. While nobody crashes, every order of
 //! commands is safe.
+//!
+//! A lost reply does both: if it is the SETNX's, nobody knows that the lock is taken, and it stays taken; if it is the DEL's,
+//! the client's library sends the DEL again, and if B has taken the lock in between, the second DEL frees B's lock.
 
 use redis::RedisResult;
 use redis::aio::ConnectionLike;
@@ -20,9 +23,15 @@ pub const ALGORITHM: Algorithm = Algorithm {
     spec: &Spec {
         kind: Kind::Mutex,
         guarantees: "one holder at a time, however slow it is",
-        assumes: "that no holder ever crashes",
+        assumes: "that no holder ever crashes, and that no message is ever lost",
         objection: "without a time to live a crashed holder keeps the lock for ever",
-        breaks: &[(Property::Recovers, FaultClass::Crash)],
+        breaks: &[
+            (Property::ExclusiveFact, FaultClass::Lost),
+            (Property::ExclusiveBelief, FaultClass::Lost),
+            (Property::OwnerSafe, FaultClass::Lost),
+            (Property::Recovers, FaultClass::Crash),
+            (Property::Recovers, FaultClass::Lost),
+        ],
     },
     scripts: &[],
     open: |connection, _, terms| Box::new(SetNx::new(connection, terms)),

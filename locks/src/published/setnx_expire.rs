@@ -8,6 +8,9 @@
 //!
 //! Who breaks it: a client that crashes between the two commands leaves a key that lives for ever. And whoever is slower
 //! than its lease: B takes the lock, A's DEL frees it, and C enters beside B.
+//!
+//! A lost reply to the SETNX leaves such a key, too. And one to the DEL does what slowness does: the client's library sends
+//! the DEL again, and if B has taken the lock in between, the second DEL frees B's lock.
 
 use redis::RedisResult;
 use redis::aio::ConnectionLike;
@@ -26,7 +29,11 @@ pub const ALGORITHM: Algorithm = Algorithm {
             (Property::ExclusiveFact, FaultClass::Slow),
             (Property::ExclusiveBelief, FaultClass::Slow),
             (Property::OwnerSafe, FaultClass::Slow),
+            (Property::ExclusiveFact, FaultClass::Lost),
+            (Property::ExclusiveBelief, FaultClass::Lost),
+            (Property::OwnerSafe, FaultClass::Lost),
             (Property::Recovers, FaultClass::Crash),
+            (Property::Recovers, FaultClass::Lost),
         ],
     },
     scripts: &[],

@@ -202,7 +202,7 @@ pub fn explore_random(
 /// The steps that are not two others in one: to start and to run the first command, where both can be had one by one.
 fn single(enabled: &[Step]) -> Vec<Step> {
     let is_single = |step: &&Step| match **step {
-        Step::Run(actor, _) => !enabled.contains(&Step::Start(actor)),
+        Step::Run(actor, _) | Step::Mishap(actor, ..) => !enabled.contains(&Step::Start(actor)),
         _ => true,
     };
     enabled.iter().filter(is_single).copied().collect()

@@ -1,7 +1,7 @@
 use super::{Oracle, Violation};
 use crate::history::{History, What};
 
-/// When all have released and nobody crashed, everything is free at once, without waiting for the lease.
+/// When all have released, nobody crashed and no message was lost, everything is free at once, without waiting for the lease.
 /// It needs fresh clients that try: `Scenario::probe`.
 ///
 /// A violation: everybody is done, and a fresh client is refused.
@@ -22,7 +22,7 @@ impl Oracle for NoLeak {
             What::Probed { granted, wanted, after_lease: false } if granted < wanted => Some(Violation {
                 step: event.step,
                 what: format!(
-                    "all have released and nobody crashed, yet fresh clients got {granted} of {wanted}"
+                    "all have released and nothing went wrong, yet fresh clients got {granted} of {wanted}"
                 ),
             }),
             _ => None,

@@ -1,7 +1,7 @@
 use super::{Oracle, Violation};
 use crate::history::{History, What};
 
-/// After a crash, and one lease and some grace later, a fresh client gets the lock, or fresh clients all permits.
+/// After a crash or a lost message, and one lease and some grace later, a fresh client gets the lock, or fresh clients all permits.
 /// It needs fresh clients that try: `Scenario::probe`.
 ///
 /// A violation: a holder crashed, and its key stays for ever.
@@ -21,7 +21,7 @@ impl Oracle for Recovers {
         history.events.iter().find_map(|event| match event.what {
             What::Probed { granted, wanted, after_lease: true } if granted < wanted => Some(Violation {
                 step: event.step,
-                what: format!("a lease after the crash, fresh clients got {granted} of {wanted}"),
+                what: format!("a lease and some grace later, fresh clients still got {granted} of {wanted}"),
             }),
             _ => None,
         })
