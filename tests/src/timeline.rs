@@ -60,7 +60,7 @@ impl Timeline {
                     self.left(*actor);
                 }
                 Mishap::LoseReply => {
-                    self.say(&format!("The reply is lost, and {actor} gives up waiting for it."))
+                    self.say(&format!("The reply is lost, and {actor} gives up waiting for it."));
                 }
                 Mishap::Resend => self.say("The reply is lost, and the request is sent again."),
             },

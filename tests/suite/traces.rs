@@ -276,7 +276,7 @@ fn seen_by_actors(history: &History) -> Vec<Vec<String>> {
             }
             What::Mishap { actor, mishap, text } => seen[actor.0].push(format!("{text}: {mishap:?}")),
             What::Failed { actor, error } | What::GaveUp { actor, error } => {
-                seen[actor.0].push(error.clone())
+                seen[actor.0].push(error.clone());
             }
             _ => {}
         }
