@@ -15,7 +15,7 @@ use crate::link::Client;
 use crate::pace::Pace;
 use crate::scenario::{Act, Scenario};
 use crate::schedule::{ACTORS_MAX, Actor, Step};
-use crate::world::{ActorState, Lane, Recording, Server, Turn, World};
+use crate::world::{ActorState, Lane, Recording, Server, World};
 
 /// Steps in one execution before it is cut: code that retries for ever is cut here.
 pub const STEPS_MAX: usize = 1_000;
@@ -105,7 +105,6 @@ impl Runner {
                 tasks: &mut tasks,
                 prepared: &mut self.prepared,
                 stalls: 0,
-                incidents: 0,
             };
             execution.run().await;
             std::mem::take(&mut execution.world.state().history)
@@ -139,8 +138,6 @@ struct Execution<'a> {
     tasks: &'a mut Vec<Option<AbortHandle>>,
     prepared: &'a mut Option<(Act<()>, Vec<Snapshot>)>,
     stalls: u32,
-    /// What has happened to servers.
-    incidents: u32,
 }
 
 impl Execution<'_> {
@@ -226,11 +223,10 @@ impl Execution<'_> {
             Some(Step::Run(actor, _) | Step::Start(actor) | Step::Mishap(actor, ..)) => Some(actor),
             _ => None,
         };
-        let waiting = state.lanes.iter().filter(|lane| matches!(lane.turn, Turn::Waiting(_)));
-        for step in waiting.map(|lane| Step::Run(lane.actor, lane.nth)) {
-            let place =
-                if step.actor().is_some() && step.actor() == last_actor { goes_first } else { enabled.len() };
-            enabled.insert(place, step);
+        let waiting = || state.lanes.iter().filter(|lane| lane.waits());
+        for lane in waiting() {
+            let place = if Some(lane.actor) == last_actor { goes_first } else { enabled.len() };
+            enabled.insert(place, Step::Run(lane.actor, lane.nth));
         }
         let all_sleep =
             enabled.len() == goes_first && state.actors.iter().any(|other| state.can_act(other.actor));
@@ -246,8 +242,7 @@ impl Execution<'_> {
         // As long as there is something left to take, a fault is possible wherever the actor could go on.
         let lasts = |budget| faults.of(budget) > 0 && state.spent(budget) < faults.of(budget);
         for &mishap in Mishap::ALL.iter().filter(|mishap| lasts(mishap.budget())) {
-            let waiting = state.lanes.iter().filter(|lane| matches!(lane.turn, Turn::Waiting(_)));
-            enabled.extend(waiting.map(|lane| Step::Mishap(lane.actor, lane.nth, mishap)));
+            enabled.extend(waiting().map(|lane| Step::Mishap(lane.actor, lane.nth, mishap)));
             enabled.extend(unstarted().map(|actor| Step::Mishap(actor, 0, mishap)));
         }
         if lasts(Budget::Crashes) {
@@ -255,11 +250,12 @@ impl Execution<'_> {
             enabled.extend(alive.map(|state| Step::Crash(state.actor)));
         }
         let servers = 0..self.world.servers.len();
-        if self.incidents == 0 && !faults.jump.is_zero() {
+        let incidents = || state.spent(Budget::Servers);
+        if !faults.jump.is_zero() && incidents() == 0 {
             let by_ms = faults.jump.as_millis() as i64;
             enabled.extend(servers.clone().map(|server| Step::Jump(server, by_ms)));
         }
-        if self.incidents < faults.restarts {
+        if faults.restarts > 0 && incidents() < faults.restarts {
             enabled.extend(servers.map(Step::Restart));
         }
         // A stall that a timer has cut goes on.
@@ -319,11 +315,9 @@ impl Execution<'_> {
                 self.world.idle.wait().await;
             }
             Step::Jump(server, by_ms) => {
-                self.incidents += 1;
                 self.world.jump(server, by_ms);
             }
             Step::Restart(server) => {
-                self.incidents += 1;
                 self.world.restart(server);
             }
             Step::Skew(actor, by_ms) => {
@@ -340,14 +334,8 @@ impl Execution<'_> {
             state.moves(actor);
         }
         // Whoever waits for something that is no reply waits for time, for all that anybody can tell.
-        let waits_elsewhere = |actor: &ActorState| {
-            state.can_act(actor.actor)
-                && !state
-                    .lanes
-                    .iter()
-                    .any(|lane| lane.actor == actor.actor && matches!(lane.turn, Turn::Waiting(_)))
-        };
-        if state.actors.iter().any(waits_elsewhere) {
+        let waits_elsewhere = |actor| state.can_act(actor) && !state.has_request(actor);
+        if state.actors.iter().any(|state| waits_elsewhere(state.actor)) {
             state.touch(|touch| touch.is_timed = true);
         }
     }
@@ -404,9 +392,7 @@ impl Execution<'_> {
     async fn let_through(&mut self, actor: Actor, connection: usize, mishap: Option<Mishap>) {
         {
             let mut state = self.world.state();
-            let waits = |lane: &Lane| {
-                lane.actor == actor && lane.nth == connection && matches!(lane.turn, Turn::Waiting(_))
-            };
+            let waits = |lane: &Lane| lane.actor == actor && lane.nth == connection && lane.waits();
             let Some(lane) = state.lanes.iter().position(waits) else { return };
             state.grant(lane, mishap);
         }
@@ -447,7 +433,7 @@ impl Execution<'_> {
     /// The connections of an actor on which a request waits.
     fn waiting_lanes(&self, actor: Actor) -> Vec<usize> {
         let state = self.world.state();
-        let waits = |lane: &&Lane| lane.actor == actor && matches!(lane.turn, Turn::Waiting(_));
+        let waits = |lane: &&Lane| lane.actor == actor && lane.waits();
         state.lanes.iter().filter(waits).map(|lane| lane.nth).collect()
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// Budgets for one execution. Without any, only the order of commands is explored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// How many clients may crash, each right after any of its steps.
+    /// How many clients may crash, each at any time between its steps.
     pub crashes: u32,
     /// How many stalls there may be: steps of the clock to an instant that matters, or just past it, while clients wait to send
     /// a command, or have read their clock and not yet sent their first. Where nothing runs out they last a millisecond, or a

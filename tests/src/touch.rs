@@ -39,6 +39,11 @@ impl Touch {
             })
     }
 
+    /// The same where every step may depend on the time, because it is not seen which ones set timers.
+    pub fn conflicts_if_timed(&self, other: &Touch) -> bool {
+        self.moves_time || other.moves_time || self.conflicts_with(other)
+    }
+
     fn depends_on_time(&self) -> bool {
         self.is_timed
             || self.is_marked

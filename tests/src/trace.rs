@@ -5,6 +5,7 @@ use fixedbitset::FixedBitSet;
 
 use crate::history::{Event, History, What};
 use crate::schedule::{Actor, Step};
+use crate::touch::Touch;
 
 /// Who takes a step: of one agent's steps every order is another execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,8 +51,9 @@ impl Causes {
         causes
     }
 
-    /// Takes in the steps that came since. With `all_timed`, every step of an actor depends on the time.
+    /// Takes in the steps that came since. With `all_timed`, every step depends on the time.
     pub fn extend(&mut self, history: &History, all_timed: bool) {
+        let conflict = if all_timed { Touch::conflicts_if_timed } else { Touch::conflicts_with };
         let agent = |place: usize| Agent::of(history.steps[place]);
         for late in self.before.len()..history.steps.len() {
             let (mut before, mut races) = (FixedBitSet::with_capacity(late), Vec::new());
@@ -61,8 +63,7 @@ impl Causes {
                 }
                 let is_one_agent = agent(early) == agent(late);
                 let (one, other) = (&history.touched[early], &history.touched[late]);
-                let is_time = || all_timed && (one.moves_time || other.moves_time);
-                if is_one_agent || is_time() || one.conflicts_with(other) {
+                if is_one_agent || conflict(one, other) {
                     before.union_with(&self.before[early]);
                     before.insert(early);
                     if !is_one_agent {

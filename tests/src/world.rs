@@ -95,6 +95,13 @@ pub(crate) struct Lane {
     pub(crate) is_open: bool,
 }
 
+impl Lane {
+    /// A request waits to be let through.
+    pub(crate) fn waits(&self) -> bool {
+        matches!(self.turn, Turn::Waiting(_))
+    }
+}
+
 /// Whose turn it is on a lane.
 pub(crate) enum Turn {
     /// No request waits.
@@ -478,8 +485,12 @@ impl State {
     /// It has not crashed, and its code or what it spawned may still do something.
     pub(crate) fn can_act(&self, actor: Actor) -> bool {
         let state = &self.actors[self.idx(actor)];
-        let waits = |lane: &Lane| lane.actor == actor && matches!(lane.turn, Turn::Waiting(_));
-        state.is_started && !state.is_crashed && (!state.is_finished || self.lanes.iter().any(waits))
+        state.is_started && !state.is_crashed && (!state.is_finished || self.has_request(actor))
+    }
+
+    /// A request of the actor's waits to be let through.
+    pub(crate) fn has_request(&self, actor: Actor) -> bool {
+        self.lanes.iter().any(|lane| lane.actor == actor && lane.waits())
     }
 
     fn leave(&mut self, id: HoldId, at: Duration) {

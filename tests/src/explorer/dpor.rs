@@ -132,8 +132,9 @@ impl Policy for Dpor {
         if self.depth == self.path.len() {
             let asleep = self.path.last().map(|parent| {
                 let touched = &history.touched[parent.steps..];
+                let conflict = if self.all_timed { Touch::conflicts_if_timed } else { Touch::conflicts_with };
                 let independent = |asleep: &[Touch]| {
-                    asleep.iter().all(|one| touched.iter().all(|other| !self.conflict(one, other)))
+                    asleep.iter().all(|one| touched.iter().all(|other| !conflict(one, other)))
                 };
                 parent.asleep.iter().filter(|(_, asleep)| independent(asleep)).cloned().collect()
             });
@@ -175,11 +176,5 @@ impl Policy for Dpor {
             return Choice::Cut;
         }
         idx.map_or(Choice::Cut, Choice::Take)
-    }
-}
-
-impl Dpor {
-    fn conflict(&self, one: &Touch, other: &Touch) -> bool {
-        self.all_timed && (one.moves_time || other.moves_time) || one.conflicts_with(other)
     }
 }
