@@ -2,7 +2,7 @@
 //! fails for nothing, is worse than none.
 
 use harness::history::Seen;
-use harness::oracle::{ExclusiveBelief, ExclusiveFact, NoLeak, OverIssue, OwnerSafe, Recovers};
+use harness::oracle::{ExclusiveBelief, ExclusiveFact, NoLeak, OverIssue, OwnerSafe, Recovers, WriterAlone};
 use harness::{Client, Faults, Problem, Runner, Saved, Scenario, exhaustive, replay_saved};
 use locks::{Lock as _, Record};
 use redis::RedisResult;
@@ -67,6 +67,59 @@ fn exclusive_belief() {
     let belief = |faults| scenario(SOUND).faults(faults).always(ExclusiveBelief::of("cs", 1));
     expect_violation(&belief(Faults::none().stalls(1)), "exclusive-belief", 3);
     exhaustive(&belief(Faults::none())).unwrap();
+}
+
+const READ: &str = "\
+if redis.call('EXISTS', 'writer') == 1 then return 0 end
+redis.call('INCR', 'readers')
+return 1";
+const WRITE: &str = "\
+if redis.call('EXISTS', 'writer') == 1 or tonumber(redis.call('GET', 'readers') or 0) > 0 then return 0 end
+redis.call('SET', 'writer', '1')
+return 1";
+
+/// So many readers by one recipe, and so many writers by another.
+fn read_write(readers: (usize, Recipe), writers: (usize, Recipe)) -> Scenario {
+    let scenario = Scenario::new("a read-write lock by recipe");
+    [(readers, "reading"), (writers, "writing")].into_iter().fold(
+        scenario,
+        |scenario, ((count, recipe), section)| {
+            scenario.actors(count, move |client| async move {
+                let mut link = client.connection();
+                if send(&mut link, recipe.take).await? {
+                    let release = recipe.release.expect("what is taken is given back");
+                    client.hold(section).until(send::<()>(&mut link, release)).await?;
+                }
+                Ok(())
+            })
+        },
+    )
+}
+
+#[test]
+fn writer_alone() {
+    let alone = || WriterAlone::of("reading", "writing");
+    // Readers are counted, and whoever leaves counts down; or deletes the count.
+    let read = Recipe { take: &["EVAL", READ, "0"], release: Some(&["DECR", "readers"]) };
+    let write = Recipe { take: &["EVAL", WRITE, "0"], release: Some(&["DEL", "writer"]) };
+    let broken = Recipe { release: Some(&["DEL", "readers"]), ..read };
+    expect_violation(&read_write((2, broken), (1, write)).always(alone()), "writer-alone", 4);
+    exhaustive(&read_write((2, read), (1, write)).always(alone())).unwrap();
+    // A writer that does not look who reads or writes, and a reader that does not look who writes.
+    let blind = Recipe { take: &["SET", "lock", "1", "PX", "10000"], ..SOUND };
+    expect_violation(&read_write((1, SOUND), (1, blind)).always(alone()), "writer-alone", 2);
+    expect_violation(&read_write((1, blind), (1, SOUND)).always(alone()), "writer-alone", 2);
+    expect_violation(&read_write((0, SOUND), (2, blind)).always(alone()), "writer-alone", 2);
+}
+
+/// An exclusive lock is a read-write lock, too: nobody is beside a writer unless a lease has ended.
+#[test]
+fn writer_alone_by_belief() {
+    let slow = || read_write((1, SOUND), (1, SOUND)).faults(Faults::none().stalls(1));
+    exhaustive(&slow().always(WriterAlone::of("reading", "writing"))).unwrap();
+    let believed = || WriterAlone::believed("reading", "writing");
+    expect_violation(&slow().always(believed()), "exclusive-belief", 3);
+    exhaustive(&slow().faults(Faults::none()).always(believed())).unwrap();
 }
 
 #[test]
@@ -235,4 +288,8 @@ fn an_oracle_without_anything_to_judge_makes_a_pass_vacuous() {
             format!("idle: vacuous: in 1 schedules {name} had nothing to judge, so the pass means nothing");
         assert_eq!(report, expected);
     }
+    // Nobody reads.
+    let writers = read_write((0, SOUND), (2, SOUND)).always(WriterAlone::of("reading", "writing"));
+    let report = exhaustive(&writers).unwrap_err().to_string();
+    assert!(report.ends_with("writer-alone had nothing to judge, so the pass means nothing"), "{report}");
 }

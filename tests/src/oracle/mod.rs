@@ -7,6 +7,7 @@ mod over_issue;
 mod owner_safe;
 mod recovers;
 mod success;
+mod writer_alone;
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -18,6 +19,7 @@ pub use over_issue::OverIssue;
 pub use owner_safe::OwnerSafe;
 pub use recovers::Recovers;
 pub use success::Success;
+pub use writer_alone::WriterAlone;
 
 use crate::history::{History, What};
 use crate::schedule::Actor;
@@ -51,28 +53,38 @@ fn crowded(
     permits: usize,
     counts: impl Fn(Duration, Duration) -> bool,
 ) -> Option<(usize, Vec<Actor>)> {
-    let mut inside: Vec<(Actor, Duration)> = Vec::new();
-    for event in &history.events {
+    let is_crowd = |(_, inside): &(usize, Vec<_>)| inside.len() > permits;
+    let (step, inside) = entries(history, &[section], counts).find(is_crowd)?;
+    Some((step, inside.into_iter().map(|(actor, _)| actor).collect()))
+}
+
+/// Each moment at which somebody enters one of the sections, or is granted it once more: after how many steps that is, and who is
+/// inside which of them then. Only clients count for which `counts(now, end of lease)` holds.
+fn entries(
+    history: &History,
+    sections: &[&str],
+    counts: impl Fn(Duration, Duration) -> bool,
+) -> impl Iterator<Item = (usize, Vec<(Actor, &'static str)>)> {
+    let mut inside: Vec<(Actor, &'static str, Duration)> = Vec::new();
+    history.events.iter().filter_map(move |event| {
         match event.what {
-            What::Enter { actor, section: entered, until, .. } if entered == section => {
-                inside.push((actor, until));
+            What::Enter { actor, section, until, .. } if sections.contains(&section) => {
+                inside.push((actor, section, until));
             }
-            What::Extended { actor, section: entered, until } if entered == section => {
-                inside.iter_mut().filter(|(other, _)| *other == actor).for_each(|(_, end)| *end = until);
+            What::Extended { actor, section, until } if sections.contains(&section) => {
+                let own =
+                    inside.iter_mut().filter(|(other, entered, _)| (*other, *entered) == (actor, section));
+                own.for_each(|(_, _, end)| *end = until);
             }
-            What::Leave { actor, section: left } if left == section => {
-                inside.retain(|&(other, _)| other != actor);
-                continue;
+            What::Leave { actor, section } => {
+                inside.retain(|&(other, entered, _)| (other, entered) != (actor, section));
+                return None;
             }
-            _ => continue,
+            _ => return None,
         }
-        let counted = inside.iter().filter(|&&(_, until)| counts(event.at, until));
-        let counted: Vec<Actor> = counted.map(|&(actor, _)| actor).collect();
-        if counted.len() > permits {
-            return Some((event.step, counted));
-        }
-    }
-    None
+        let counted = inside.iter().filter(|&&(_, _, until)| counts(event.at, until));
+        Some((event.step, counted.map(|&(actor, section, _)| (actor, section)).collect()))
+    })
 }
 
 /// Whether anybody was ever inside `section`.
