@@ -1,4 +1,5 @@
-//! Redis locks and semaphores over redis-rs: correct ones to use, and [the published ones](published) exactly as published.
+//! Redis locks, semaphores and read-write locks over redis-rs: correct ones to use, and [the published ones](published) exactly
+//! as published.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -48,6 +49,8 @@ pub const ALGORITHMS: &[Algorithm] = &[
     published::reentrant_hash::ALGORITHM,
     published::renewed_hash::ALGORITHM,
     published::local_reentrant::ALGORITHM,
+    published::rw_two_keys::ALGORITHM,
+    published::rw_hash::ALGORITHM,
     published::zset_semaphore::ALGORITHM,
     published::fair_semaphore_posted::ALGORITHM,
     published::fair_semaphore_comment::ALGORITHM,

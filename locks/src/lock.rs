@@ -13,8 +13,13 @@ use crate::env::Env;
 /// One client's side of a lock, a semaphore or a read-write lock: it holds nothing, or one grant, or several nested ones of a lock
 /// that is reentrant.
 pub trait Lock: Send {
-    /// Tries once to get the grant, without waiting for it.
+    /// Tries once to get the grant, without waiting for it; that of a read-write lock to write.
     fn try_acquire(&mut self) -> impl Future<Output = RedisResult<bool>> + Send;
+
+    /// Tries once to get a grant to read, which others may have at the same time. Whatever knows no readers has one kind of grant.
+    fn try_read(&mut self) -> impl Future<Output = RedisResult<bool>> + Send {
+        self.try_acquire()
+    }
 
     /// Gives the grant back.
     fn release(&mut self) -> impl Future<Output = RedisResult<Release>> + Send;
@@ -81,6 +86,8 @@ impl Terms {
 pub trait DynLock: Send {
     /// [`Lock::try_acquire`]
     fn try_acquire(&mut self) -> Pin<Box<dyn Future<Output = RedisResult<bool>> + Send + '_>>;
+    /// [`Lock::try_read`]
+    fn try_read(&mut self) -> Pin<Box<dyn Future<Output = RedisResult<bool>> + Send + '_>>;
     /// [`Lock::release`]
     fn release(&mut self) -> Pin<Box<dyn Future<Output = RedisResult<Release>> + Send + '_>>;
     /// [`Lock::record`]
@@ -90,6 +97,10 @@ pub trait DynLock: Send {
 impl<L: Lock> DynLock for L {
     fn try_acquire(&mut self) -> Pin<Box<dyn Future<Output = RedisResult<bool>> + Send + '_>> {
         Box::pin(Lock::try_acquire(self))
+    }
+
+    fn try_read(&mut self) -> Pin<Box<dyn Future<Output = RedisResult<bool>> + Send + '_>> {
+        Box::pin(Lock::try_read(self))
     }
 
     fn release(&mut self) -> Pin<Box<dyn Future<Output = RedisResult<Release>> + Send + '_>> {
@@ -201,6 +212,8 @@ pub enum Kind {
     Semaphore,
     /// One holder at a time, which may acquire again while it holds, and then releases as often.
     Reentrant,
+    /// Any number of readers at a time, or one writer.
+    ReadWrite,
 }
 
 macro_rules! named {
@@ -235,7 +248,10 @@ named! {
         ExclusiveFact = "exclusive-fact",
         /// Never more than `permits` such clients of a semaphore.
         OverIssue = "over-issue",
-        /// Never two clients (more than `permits`, of a semaphore) inside the critical section at once.
+        /// Never such a client of a read-write lock that writes, and another that reads or writes.
+        WriterAlone = "writer-alone",
+        /// Never two clients (more than `permits`, of a semaphore; another beside a writer, of a read-write lock) inside the critical
+        /// section at once.
         ExclusiveBelief = "exclusive-belief",
         /// No client's release ends another's unexpired grant.
         OwnerSafe = "owner-safe",

@@ -16,7 +16,7 @@ fn executions(criterion: &mut Criterion) {
     group.throughput(Throughput::Elements(1));
     for name in ["set_nx_ex_del", "set_nx_px_cad", "mutex", "semaphore"] {
         let algorithm = ALGORITHMS.iter().find(|algorithm| algorithm.name == name).unwrap();
-        let scenario = scenario(algorithm, FaultClass::Order, Size { clients: 3, permits: 1 });
+        let scenario = scenario(algorithm, FaultClass::Order, Size { clients: 3, permits: 1, readers: None });
         let (mut runner, mut nth) = (Runner::new(), 0);
         group.bench_function(name, |bencher| {
             bencher.iter(|| {

@@ -26,7 +26,7 @@ use locks::FaultClass;
 use crate::history::{History, What};
 use crate::oracle::Oracle;
 use crate::scenario::Scenario;
-use crate::schedule::{Schedule, Step, parse_millis};
+use crate::schedule::{ACTORS_MAX, Schedule, Step, parse_millis};
 
 /// The version of the format that is written, and the only one that is read.
 const VERSION: u32 = 1;
@@ -59,6 +59,8 @@ pub enum Subject {
         class: FaultClass,
         /// Permits of a semaphore; a lock has one.
         permits: u32,
+        /// Of a read-write lock, how many of the clients read, the first ones; the others write.
+        readers: Option<usize>,
     },
     /// The scenario of this name, which only the test knows that made it.
     Scenario(String),
@@ -198,8 +200,9 @@ impl fmt::Display for Saved {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "lockstep schedule {VERSION}")?;
         match &self.subject {
-            Subject::Algorithm { name, class, permits } => {
+            Subject::Algorithm { name, class, permits, readers } => {
                 writeln!(f, "algorithm {name}\nclass {class}\npermits {permits}")?;
+                readers.iter().try_for_each(|readers| writeln!(f, "readers {readers}"))?;
             }
             Subject::Scenario(name) => writeln!(f, "scenario {name}")?,
         }
@@ -285,11 +288,12 @@ struct Field {
     example: &'static str,
 }
 
-const FIELDS: [Field; 8] = [
+const FIELDS: [Field; 9] = [
     Field { name: "algorithm", example: "algorithm setnx_expire" },
     Field { name: "scenario", example: "scenario my lock" },
     Field { name: "class", example: "class order" },
     Field { name: "permits", example: "permits 1" },
+    Field { name: "readers", example: "readers 1" },
     Field { name: "clients", example: "clients 2" },
     Field { name: "lease", example: "lease 10000ms" },
     Field { name: "property", example: "property exclusive-fact" },
@@ -303,6 +307,7 @@ struct Header<'a>([Option<Line<'a>>; FIELDS.len()]);
 impl Header<'_> {
     /// With `last` for the line that what is missing should have come before.
     fn saved(&self, steps: Vec<SavedStep>, last: Line<'_>) -> Result<Saved, SavedError> {
+        let clients = || self.get("clients", last, |n| n.parse().ok().filter(|&n| n <= ACTORS_MAX));
         let subject = match (self.0[0], self.0[1]) {
             (Some(_), Some(scenario)) => {
                 return scenario.wrong("it has an algorithm already: leave one of them out");
@@ -314,11 +319,18 @@ impl Header<'_> {
                     FaultClass::ALL.iter().copied().find(|class| class.name() == name)
                 })?,
                 permits: self.get("permits", last, |n| n.parse().ok())?,
+                readers: match self.line("readers") {
+                    Some(_) => {
+                        let clients = clients()?;
+                        Some(self.get("readers", last, |n| n.parse().ok().filter(|&n| n <= clients))?)
+                    }
+                    None => None,
+                },
             },
         };
         Ok(Saved {
             subject,
-            clients: self.get("clients", last, |n| n.parse().ok())?,
+            clients: clients()?,
             lease: self.get("lease", last, |span| {
                 parse_millis(span).and_then(|millis| u64::try_from(millis).ok()).map(Duration::from_millis)
             })?,
@@ -338,9 +350,9 @@ impl Header<'_> {
         last: Line<'_>,
         parse: impl FnOnce(&str) -> Option<T>,
     ) -> Result<T, SavedError> {
-        let idx = FIELDS.iter().position(|field| field.name == name).expect("a field of the table");
-        let Some(line) = self.0[idx] else {
-            return last.wrong(format!("there is no `{name}` before this: write `{}`", FIELDS[idx].example));
+        let example = FIELDS[index(name)].example;
+        let Some(line) = self.line(name) else {
+            return last.wrong(format!("there is no `{name}` before this: write `{example}`"));
         };
         let parsed = Some(line.text).filter(|text| !text.is_empty()).and_then(parse);
         let write = match name {
@@ -349,10 +361,21 @@ impl Header<'_> {
                 format!("one of {}", names.join(", "))
             }
             "must" => "`must fail` or `must pass`".into(),
-            _ => format!("for example `{}`", FIELDS[idx].example),
+            "clients" => format!("{ACTORS_MAX} at most, for example `{example}`"),
+            "readers" => format!("how many of the clients read, for example `{example}`"),
+            _ => format!("for example `{example}`"),
         };
         parsed.map_or_else(|| line.wrong(format!("`{name} {}` says nothing: write {write}", line.text)), Ok)
     }
+
+    fn line(&self, name: &str) -> Option<Line<'_>> {
+        self.0[index(name)]
+    }
+}
+
+/// Where a field stands in the table.
+fn index(name: &str) -> usize {
+    FIELDS.iter().position(|field| field.name == name).expect("a field of the table")
 }
 
 /// `A 1 SET lock`, or any other step.

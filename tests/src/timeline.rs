@@ -23,8 +23,13 @@ enum Lane {
 pub fn render(history: &History, actors: usize, violation: Option<&Violation>) -> String {
     let last_step = violation.map_or(usize::MAX, |violation| violation.step);
     let shown = || history.events.iter().filter(|event| event.step <= last_step);
-    let mut timeline =
-        Timeline { lanes: vec![Lane::NotYet; actors], text: String::new(), step: 0, leaving: None };
+    let mut timeline = Timeline {
+        lanes: vec![Lane::NotYet; actors],
+        text: String::new(),
+        step: 0,
+        leaving: None,
+        has_sections: has_sections(history),
+    };
     let names: Vec<String> = (0..actors).map(|n| Actor(n).to_string()).collect();
     _ = writeln!(timeline.text, "step        time  {}", names.join(" "));
     for event in shown() {
@@ -42,6 +47,8 @@ struct Timeline {
     step: usize,
     /// Who is about to send the first command of its release.
     leaving: Option<Actor>,
+    /// There are several, so that it matters in which one a client is.
+    has_sections: bool,
 }
 
 impl Timeline {
@@ -87,7 +94,7 @@ impl Timeline {
                 self.line(event, Some(*actor), &format!("{actor} crashes"));
                 self.set(*actor, Lane::Gone);
             }
-            What::Enter { actor, until, .. } => {
+            What::Enter { actor, section, until, .. } => {
                 self.set(*actor, Lane::Inside);
                 let is_inside = |&(_, lane): &(usize, &Lane)| *lane == Lane::Inside;
                 let inside: Vec<Actor> =
@@ -97,8 +104,9 @@ impl Timeline {
                 } else {
                     String::new()
                 };
+                let section = if self.has_sections { format!(" ({section})") } else { String::new() };
                 self.say(&format!(
-                    "{actor} is inside, and counts on its grant until {}.{now}",
+                    "{actor} is inside{section}, and counts on its grant until {}.{now}",
                     show_time(*until)
                 ));
             }
@@ -185,6 +193,15 @@ impl Timeline {
         };
         self.lanes.iter().enumerate().map(draw).collect::<Vec<_>>().join(" ")
     }
+}
+
+fn has_sections(history: &History) -> bool {
+    let mut entered = history.events.iter().filter_map(|event| match event.what {
+        What::Enter { section, .. } => Some(section),
+        _ => None,
+    });
+    let first = entered.next();
+    entered.any(|section| Some(section) != first)
 }
 
 fn show_time(at: Duration) -> String {

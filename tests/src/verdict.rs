@@ -1,5 +1,6 @@
 //! Holds an algorithm of the `locks` crate to its word: the scenario of each fault class, and the verdict on each property.
 
+use std::fmt;
 use std::time::Duration;
 
 use locks::{ALGORITHMS, Algorithm, AnyConnection, DynLock, FaultClass, Kind, Property, Terms};
@@ -9,7 +10,7 @@ use crate::explorer::{Exploration, explore_all, explore_random};
 use crate::fault::Faults;
 use crate::history::Seen;
 use crate::link::Client;
-use crate::oracle::{ExclusiveBelief, ExclusiveFact, NoLeak, OverIssue, OwnerSafe, Recovers};
+use crate::oracle::{ExclusiveBelief, ExclusiveFact, NoLeak, OverIssue, OwnerSafe, Recovers, WriterAlone};
 use crate::replay::replay;
 use crate::report::Report;
 use crate::saved::{Must, Saved, SavedStep, Subject};
@@ -20,20 +21,44 @@ use crate::world::Recording;
 
 /// How long a grant lasts in every scenario.
 pub const LEASE: Duration = Duration::from_secs(10);
-/// The section that the clients of every scenario enter.
+/// The section that the clients of a scenario enter.
 const SECTION: &str = "cs";
+/// The sections that they enter where some read and some write.
+const READING: &str = "reading";
+const WRITING: &str = "writing";
 /// Most clients in a scenario: a race of three shows what a race of two cannot, and so far no race of four showed more.
 const CLIENTS_MAX: usize = 3;
 /// Most schedules, by a rough count beforehand, of a scenario that is explored whole; of a hundred of them one or fewer are run.
 const SCHEDULES_MAX: u64 = 100_000_000;
 
-/// How many clients and permits a scenario has.
+/// How many clients and permits a scenario has. `Display` is `Clients: 3; permits: 1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
     /// Clients that each acquire once, and release if they were granted.
     pub clients: usize,
     /// Permits of a semaphore; a lock has one.
     pub permits: u32,
+    /// Of a read-write lock, how many of the clients read, the first ones; the others write.
+    pub readers: Option<usize>,
+}
+
+impl Size {
+    /// Without all clients but the first so many.
+    fn first(self, clients: usize) -> Size {
+        Size { clients, readers: self.readers.map(|readers| readers.min(clients)), ..self }
+    }
+
+    fn is_mixed(self) -> bool {
+        self.readers.is_some_and(|readers| 0 < readers && readers < self.clients)
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Clients: {}", self.clients)?;
+        self.readers.iter().try_for_each(|readers| write!(f, "; readers: {readers}"))?;
+        write!(f, "; permits: {}", self.permits)
+    }
 }
 
 /// The verdict on one property of one algorithm in one fault class.
@@ -58,7 +83,7 @@ pub struct Verdict {
 pub enum Outcome {
     /// No schedule violates the property.
     Holds,
-    /// This one does, and no exhausted scenario has a shorter one; with the size of its scenario.
+    /// This one does, and no exhausted scenario has a shorter one; with the size of the scenario of its actors.
     Violated(Finding, Size),
     /// No schedule violates it, and none could have: this never happened.
     Vacuous(&'static str),
@@ -99,9 +124,8 @@ pub fn check(
     for &size in &sizes {
         explorations.push((size, explore_all(runner, &scenario(algorithm, class, size))?));
     }
-    let is_sampled = sizes[0].clients < CLIENTS_MAX;
-    if is_sampled {
-        let size = Size { clients: CLIENTS_MAX, ..sizes[0] };
+    let is_sampled = sizes.iter().all(|size| size.clients < CLIENTS_MAX);
+    for size in mixes(algorithm.spec.kind, CLIENTS_MAX, 1).filter(|_| is_sampled) {
         let scenario = scenario(algorithm, class, size);
         let sampled = explore_random(runner, &scenario, samples, seed)?;
         explorations.push((size, sampled));
@@ -113,8 +137,9 @@ pub fn check(
     let verdict = |&property: &Property| {
         let unjudged = (!is_judged(property.name())).then_some("there was nothing to judge");
         let found = explorations.iter().filter_map(|(size, e)| Some((e.finding(property.name())?, *size)));
-        let outcome = match (found.min_by_key(|(finding, _)| finding.violation.step), missing.or(unjudged)) {
-            (Some((finding, size)), _) => Outcome::Violated(finding.clone(), size),
+        let shortest = found.min_by_key(|(finding, _)| (finding.violation.step, finding.actors));
+        let outcome = match (shortest, missing.or(unjudged)) {
+            (Some((finding, size)), _) => Outcome::Violated(finding.clone(), size.first(finding.actors)),
             (None, Some(missing)) => Outcome::Vacuous(missing),
             (None, None) => Outcome::Holds,
         };
@@ -123,10 +148,11 @@ pub fn check(
     Ok(properties(algorithm.spec.kind, class).iter().map(verdict).collect())
 }
 
-/// The sizes that can be explored whole: as many clients as fit first, then more permits.
+/// The sizes that are explored whole: as many clients as can be, and as many permits; of clients of which some read and some write,
+/// fewer too, which is what [`explore_all`] does by itself where all do the same.
 fn sizes(runner: &mut Runner, algorithm: &'static Algorithm, class: FaultClass) -> Vec<Size> {
     // What one client does when nobody disturbs it tells how many orders there are of several.
-    let alone = scenario(algorithm, FaultClass::Order, Size { clients: 1, permits: 1 });
+    let alone = scenario(algorithm, FaultClass::Order, Size { clients: 1, permits: 1, readers: None });
     let start = Schedule { steps: vec![Step::Run(Actor(0), 0)] };
     let steps = replay(runner, &alone, &start, Recording::Lean).steps.len() as u64;
     let schedules = |clients: usize| {
@@ -145,13 +171,26 @@ fn sizes(runner: &mut Runner, algorithm: &'static Algorithm, class: FaultClass) 
     };
     let clients = (2..=CLIENTS_MAX).rev().find(|&clients| schedules(clients) <= SCHEDULES_MAX).unwrap_or(2);
     let permits_max = match algorithm.spec.kind {
-        Kind::Mutex | Kind::Reentrant => 1,
+        Kind::Mutex | Kind::Reentrant | Kind::ReadWrite => 1,
         // With as many permits as clients nobody ever contends.
         Kind::Semaphore => clients as u32 - 1,
     };
     let affordable =
         (1..=permits_max).take_while(|&n| n == 1 || u64::from(n) * schedules(clients) <= SCHEDULES_MAX);
-    affordable.map(|permits| Size { clients, permits }).collect()
+    let sizes = affordable.flat_map(|permits| {
+        (2..=clients).flat_map(move |clients| mixes(algorithm.spec.kind, clients, permits))
+    });
+    sizes.filter(|size| size.clients == clients || size.is_mixed()).collect()
+}
+
+/// The sizes of a scenario of so many clients, any number of which may read a lock that knows readers.
+fn mixes(kind: Kind, clients: usize, permits: u32) -> impl Iterator<Item = Size> {
+    let readers_max = (kind == Kind::ReadWrite).then_some(clients);
+    (0..=readers_max.unwrap_or(0)).map(move |readers| Size {
+        clients,
+        permits,
+        readers: readers_max.map(|_| readers),
+    })
 }
 
 /// In how many orders `clients` can take `steps` each: (n s)! / (s!)^n, as a product of binomial coefficients.
@@ -164,7 +203,7 @@ fn binomial(n: u64, k: u64) -> u64 {
 }
 
 /// The scenario of an algorithm in a fault class: each client acquires once and releases if it was granted; at the end fresh
-/// clients try to get every permit.
+/// clients try to get every permit, of a read-write lock to write.
 pub fn scenario(algorithm: &'static Algorithm, class: FaultClass, size: Size) -> Scenario {
     scenario_of_lease(algorithm, class, size, LEASE)
 }
@@ -181,6 +220,13 @@ pub fn scenario_of_lease(
         (algorithm.open)(AnyConnection::new(client.connection()), client.env(), &terms)
     };
     let open_probe = open.clone();
+    let kind = algorithm.spec.kind;
+    let take_part = |section| {
+        let open = open.clone();
+        move |client: Client| take_part(kind, section, open(&client), client)
+    };
+    let readers = size.readers.map_or(0, |readers| readers.min(size.clients));
+    let section = if kind == Kind::ReadWrite { WRITING } else { SECTION };
     let scenario = Scenario::new(format!("{} ({class})", algorithm.name))
         .lease(lease)
         .faults(faults(class, lease))
@@ -192,15 +238,20 @@ pub fn scenario_of_lease(
             }
             Ok(())
         })
-        .actors(size.clients, move |client| take_part(algorithm.spec.kind, open(&client), client))
+        .actors(readers, take_part(READING))
+        .actors(size.clients - readers, take_part(section))
         .probe(size.permits, move |client| {
             let mut lock = open_probe(&client);
             async move { Ok(lock.try_acquire().await?) }
         });
-    let asked = properties(algorithm.spec.kind, class);
+    let asked = properties(kind, class);
     asked.iter().fold(scenario, |scenario, property| match property {
         Property::ExclusiveFact => scenario.always(ExclusiveFact::of(SECTION)),
         Property::OverIssue => scenario.always(OverIssue::of(SECTION, size.permits)),
+        Property::WriterAlone => scenario.always(WriterAlone::of(READING, WRITING)),
+        Property::ExclusiveBelief if kind == Kind::ReadWrite => {
+            scenario.always(WriterAlone::believed(READING, WRITING))
+        }
         Property::ExclusiveBelief => scenario.always(ExclusiveBelief::of(SECTION, size.permits)),
         Property::OwnerSafe => scenario.always(OwnerSafe),
         Property::Recovers => scenario.always(Recovers),
@@ -208,16 +259,22 @@ pub fn scenario_of_lease(
     })
 }
 
-/// What a client of a scenario does: it acquires once, and releases if it was granted. Of a reentrant lock, it works for a moment
-/// first, acquires again, and releases twice.
+/// What a client of a scenario does: it acquires once, to read if that is the section, and releases if it was granted. Of a
+/// reentrant lock, it works for a moment first, acquires again, and releases twice.
 ///
 /// What a renewal adds to a lease is not counted: leases are those that an acquire was granted.
-async fn take_part(kind: Kind, mut lock: Box<dyn DynLock>, client: Client) -> Result<(), ActorError> {
+async fn take_part(
+    kind: Kind,
+    section: &'static str,
+    mut lock: Box<dyn DynLock>,
+    client: Client,
+) -> Result<(), ActorError> {
     let since = client.now();
-    if !lock.try_acquire().await? {
+    let is_granted = if section == READING { lock.try_read().await? } else { lock.try_acquire().await? };
+    if !is_granted {
         return Ok(());
     }
-    let stay = client.hold(SECTION).since(since).record(lock.record()).enter();
+    let stay = client.hold(section).since(since).record(lock.record()).enter();
     if kind == Kind::Reentrant {
         () = redis::cmd("PING").query_async(&mut client.connection()).await?;
         let since = client.now();
@@ -233,15 +290,16 @@ async fn take_part(kind: Kind, mut lock: Box<dyn DynLock>, client: Client) -> Re
 /// The counterexample of a verdict, to be kept; `None` if it has none.
 pub fn save(runner: &mut Runner, verdict: &Verdict) -> Option<Saved> {
     let Outcome::Violated(finding, size) = &verdict.outcome else { return None };
-    let scenario = scenario(verdict.algorithm, verdict.class, *size).with_actors(finding.actors);
+    let scenario = scenario(verdict.algorithm, verdict.class, *size);
     let history = replay(runner, &scenario, &finding.schedule, Recording::Full);
     Some(Saved {
         subject: Subject::Algorithm {
             name: verdict.algorithm.name.into(),
             class: verdict.class,
             permits: size.permits,
+            readers: size.readers,
         },
-        clients: finding.actors,
+        clients: size.clients,
         lease: LEASE,
         property: verdict.property.name().into(),
         must: Must::Fail,
@@ -252,16 +310,16 @@ pub fn save(runner: &mut Runner, verdict: &Verdict) -> Option<Saved> {
 /// The scenario that a saved schedule of an algorithm is one of, for the lease that it was saved with or another; `None` if there
 /// is no such algorithm.
 pub fn scenario_of(saved: &Saved, lease: Duration) -> Option<Scenario> {
-    let Subject::Algorithm { name, class, permits } = &saved.subject else { return None };
+    let Subject::Algorithm { name, class, permits, readers } = &saved.subject else { return None };
     let algorithm = ALGORITHMS.iter().find(|algorithm| algorithm.name == name)?;
-    let size = Size { clients: saved.clients, permits: *permits };
+    let size = Size { clients: saved.clients, permits: *permits, readers: *readers };
     Some(scenario_of_lease(algorithm, *class, size, lease))
 }
 
 /// The properties that can be asked of a kind of lock in a fault class: where nobody crashes and nothing is lost, nothing has to
 /// recover.
 pub fn properties(kind: Kind, class: FaultClass) -> &'static [Property] {
-    use Property::{ExclusiveBelief, ExclusiveFact, NoLeak, OverIssue, OwnerSafe, Recovers};
+    use Property::{ExclusiveBelief, ExclusiveFact, NoLeak, OverIssue, OwnerSafe, Recovers, WriterAlone};
     match (kind, class) {
         (Kind::Mutex | Kind::Reentrant, FaultClass::Crash | FaultClass::Lost) => {
             &[ExclusiveFact, ExclusiveBelief, OwnerSafe, Recovers, NoLeak]
@@ -271,6 +329,10 @@ pub fn properties(kind: Kind, class: FaultClass) -> &'static [Property] {
             &[OverIssue, ExclusiveBelief, OwnerSafe, Recovers, NoLeak]
         }
         (Kind::Semaphore, _) => &[OverIssue, ExclusiveBelief, OwnerSafe, NoLeak],
+        (Kind::ReadWrite, FaultClass::Crash | FaultClass::Lost) => {
+            &[WriterAlone, ExclusiveBelief, OwnerSafe, Recovers, NoLeak]
+        }
+        (Kind::ReadWrite, _) => &[WriterAlone, ExclusiveBelief, OwnerSafe, NoLeak],
     }
 }
 

@@ -48,7 +48,7 @@ async fn converse(bench: &Bench<'_>, algorithm: &Algorithm) {
     assert!(a.try_acquire().await.unwrap(), "{name}: it is free");
     assert!(bench.is_recorded(a.record()).await, "{name}: the server knows its holder");
     let is_exclusive = match algorithm.spec.kind {
-        Kind::Mutex | Kind::Reentrant => true,
+        Kind::Mutex | Kind::Reentrant | Kind::ReadWrite => true,
         // One of them grants every attempt, and one ranks by names where clocks agree.
         Kind::Semaphore => algorithm.spec.holds(Property::OverIssue, FaultClass::Order),
     };
@@ -60,8 +60,14 @@ async fn converse(bench: &Bench<'_>, algorithm: &Algorithm) {
         assert_eq!(a.release().await.unwrap(), Release::Inner, "{name}");
         assert!(!b.try_acquire().await.unwrap(), "{name}: it is taken still");
     }
+    if algorithm.spec.kind == Kind::ReadWrite {
+        assert!(!b.try_read().await.unwrap(), "{name}: a writer is alone");
+    }
     assert_eq!(a.release().await.unwrap(), Release::Released, "{name}");
     assert!(!bench.is_recorded(a.record()).await, "{name}: the server has forgotten its holder");
+    if algorithm.spec.kind == Kind::ReadWrite {
+        converse_reading(bench, algorithm).await;
+    }
     assert!(b.try_acquire().await.unwrap(), "{name}: it is free again");
     if algorithm.spec.holds(Property::Recovers, FaultClass::Crash) {
         // Its holder is gone without a word, and so is what might renew it.
@@ -69,6 +75,23 @@ async fn converse(bench: &Bench<'_>, algorithm: &Algorithm) {
         (bench.pass_a_lease)();
         assert!(a.try_acquire().await.unwrap(), "{name}: a lease ends by itself");
     }
+}
+
+async fn converse_reading(bench: &Bench<'_>, algorithm: &Algorithm) {
+    let name = algorithm.name;
+    let (mut a, mut b, mut c) = (bench.open(algorithm), bench.open(algorithm), bench.open(algorithm));
+    assert!(a.try_read().await.unwrap(), "{name}: it is free to read");
+    assert!(bench.is_recorded(a.record()).await, "{name}: the server knows its reader");
+    assert!(!c.try_acquire().await.unwrap(), "{name}: somebody reads");
+    assert!(b.try_read().await.unwrap(), "{name}: many may read");
+    assert_eq!(b.release().await.unwrap(), Release::Released, "{name}");
+    if algorithm.spec.holds(Property::OwnerSafe, FaultClass::Order) {
+        assert!(!c.try_acquire().await.unwrap(), "{name}: somebody reads still");
+        assert_eq!(a.release().await.unwrap(), Release::Released, "{name}");
+    } else {
+        assert_eq!(a.release().await.unwrap(), Release::NotHeld, "{name}: the other has ended its grant");
+    }
+    assert!(!bench.is_recorded(a.record()).await, "{name}: the server has forgotten its readers");
 }
 
 #[tokio::test]

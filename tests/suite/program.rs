@@ -176,6 +176,68 @@ fn explain_saves_what_replay_replays() {
     }
 }
 
+/// Of a read-write lock it is said who reads and who writes, in what is drawn and in what is saved.
+#[test]
+fn readers_and_writers_are_told_apart() {
+    let path = concat!(env!("CARGO_TARGET_TMPDIR"), "/readers.txt");
+    let drawn = stdout(&["explain", "rw_hash", "--save", path]);
+    expect_test::expect![[r#"
+        rw_hash
+          guarantees  a writer alone, as long as no two read at once
+          assumes     one reader at a time, no two clients in one millisecond, clocks that agree to within a lease, and nobody slower than that
+          objection   the readers share one field, which the last that came has written and removes under all others
+
+        writer-alone breaks in the class order. Clients: 3; readers: 2; permits: 1; lease: 10000 ms.
+
+        step        time  A B C
+           1       +0 ms  ● · ·  A: EVALSHA 47dd40bc… 1 lock 1700000000000 10000 → 1
+                          │ · ·      now lock = {read: 1700000000000} (10000 ms left)
+                          ┃ · ·    ▸ A is inside (reading), and counts on its grant until +10000 ms.
+           2       +0 ms  ┃ ● ·  B: EVALSHA 47dd40bc… 1 lock 1700000000000 10000 → 1
+                          ┃ │ ·      now lock = {read: 1700000000000} (10000 ms left)
+                          ┃ ┃ ·    ▸ B is inside (reading), and counts on its grant until +10000 ms. Now A and B are inside.
+           3       +0 ms  ┃ ● ·  B: EVALSHA 42bd1df4… 1 lock read 1700000000000 → 1
+                          ┃ │ ·      now lock is gone
+                          ┃ │ ·    ▸ B gives the lock back, and no longer counts as a holder.
+                          ┃ │ ·    ▸ With this, B has ended the grant of A, whose lease still runs.
+           4       +0 ms  ┃ │ ●  C: EVALSHA 73ee9382… 1 lock 1700000000000 10000 → 1
+                          ┃ │ │      now lock = {write: 1700000000000} (10000 ms left)
+                          ┃ │ ┃    ▸ C is inside (writing), and counts on its grant until +10000 ms. Now A and C are inside.
+
+        ✗ C writes beside A, each with a lease that still runs.
+    "#]].assert_eq(&drawn);
+    let saved = std::fs::read_to_string(path).unwrap();
+    expect_test::expect![[r#"
+        lockstep schedule 1
+        algorithm rw_hash
+        class order
+        permits 1
+        readers 2
+        clients 3
+        lease 10000ms
+        property writer-alone
+        must fail
+
+        A 1 EVALSHA lock
+        B 1 EVALSHA lock
+        B 2 EVALSHA lock
+        C 1 EVALSHA lock
+    "#]]
+    .assert_eq(&saved);
+    let replayed = stdout(&["replay", path]);
+    assert!(
+        replayed.starts_with("rw_hash (order). Clients: 3; readers: 2; permits: 1; lease: 10000 ms.\n"),
+        "{replayed}"
+    );
+    assert!(replayed.ends_with("\nwriter-alone is violated, as it must.\n"), "{replayed}");
+    // With another who reads, nobody writes.
+    std::fs::write(path, saved.replace("readers 2", "readers 3")).unwrap();
+    let output = lockstep(&["replay", path]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.ends_with("\nwriter-alone holds, and must be violated.\n"), "{text}");
+}
+
 #[test]
 fn replay_compares_with_a_real_server() {
     let Some(server) = redis_server::borrow() else { return };

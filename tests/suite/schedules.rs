@@ -289,11 +289,13 @@ fn mistakes_are_named_with_their_line() {
         with("schedule 1", "schedule 2"),
         with("clients 2\n", ""),
         with("clients 2", "clients two"),
+        with("clients 2", "clients 27"),
         with("lease 10000ms", "lease 10s"),
         with("must fail", "must break"),
         with("scenario a lock", "algorithm setnx\npermits 1\nclass oder"),
         with("scenario a lock", "scenario a lock\nalgorithm setnx"),
         with("clients 2", "clients 2\nclients 3"),
+        with("scenario a lock", "algorithm rw_hash\npermits 1\nclass order\nreaders 3"),
         with("A 1 SET lock", "A SET lock"),
         with("A 1 SET lock", "A 0"),
         with("A 1 SET lock", "stop A"),
@@ -303,12 +305,14 @@ fn mistakes_are_named_with_their_line() {
         line 1: a saved schedule begins with `lockstep schedule 1`
         line 1: the format's version is 2, and only 1 is known
         line 7: there is no `clients` before this: write `clients 2`
-        line 3: `clients two` says nothing: write for example `clients 2`
+        line 3: `clients two` says nothing: write 26 at most, for example `clients 2`
+        line 3: `clients 27` says nothing: write 26 at most, for example `clients 2`
         line 4: `lease 10s` says nothing: write for example `lease 10000ms`
         line 6: `must break` says nothing: write `must fail` or `must pass`
         line 4: `class oder` says nothing: write one of order, skew, crash, slow, lost
         line 2: it has an algorithm already: leave one of them out
         line 4: `clients` has been said before: leave one of them out
+        line 5: `readers 3` says nothing: write how many of the clients read, for example `readers 1`
         line 8: "SET" is no number of a command: write `A 1 SET lock` for A's first, or `A` alone
         line 8: "0" is no number of a command: write `A 1 SET lock` for A's first, or `A` alone
         line 8: "stop A" is no step: write `A 1 SET lock`, `start A`, `crash A`, `lose-reply A`, `skew A +5ms`, `jump 1 +5ms`, `restart 1`, `time +5ms` or `wait`

@@ -8,7 +8,7 @@ use harness::{Faults, Recording, Runner, Scenario, explore_all, explore_random, 
 use locks::{ALGORITHMS, Algorithm, FaultClass, Property};
 
 use FaultClass::{Crash, Lost, Order, Skew, Slow};
-use Property::{ExclusiveBelief, ExclusiveFact, NoLeak, OverIssue, OwnerSafe, Recovers};
+use Property::{ExclusiveBelief, ExclusiveFact, NoLeak, OverIssue, OwnerSafe, Recovers, WriterAlone};
 
 fn algorithm(name: &str) -> &'static Algorithm {
     ALGORITHMS.iter().find(|algorithm| algorithm.name == name).unwrap()
@@ -68,6 +68,11 @@ fn shortest_counterexamples() {
     check_steps("set_nx_px_cad", Lost, &[]);
     // Two acquires, work, the inner release with its reply lost and sent again, and another's acquire.
     check_steps("reentrant_hash", Lost, &[(ExclusiveFact, 6), (ExclusiveBelief, 6)]);
+    // A and B read, B's release ends A's grant, C writes (4c).
+    for name in ["rw_two_keys", "rw_hash"] {
+        check_steps(name, Order, &[(WriterAlone, 4), (ExclusiveBelief, 4), (OwnerSafe, 3)]);
+        check_steps(name, Slow, &[(WriterAlone, 4), (ExclusiveBelief, 3), (OwnerSafe, 3)]);
+    }
     // Two attempts of three commands each, with perfect clocks.
     check_steps("zset_semaphore", Order, &[(OverIssue, 6), (ExclusiveBelief, 6)]);
     // Two attempts of six commands each, one after the other.
@@ -90,6 +95,8 @@ fn verdicts_are_as_stated() {
         "set_nx_get_del",
         "set_nx_px_cad",
         "reentrant_hash",
+        "rw_two_keys",
+        "rw_hash",
         "mutex",
         "semaphore",
     ] {
@@ -112,7 +119,8 @@ fn fair_semaphore_comment_is_broken_without_preemption() {
 /// A client whose clock is behind ranks before a holder: with names that sort the other way, so that only the clock does it.
 #[test]
 fn zset_semaphore_is_broken_by_skew_alone() {
-    let scenario = scenario(algorithm("zset_semaphore"), Skew, Size { clients: 2, permits: 1 });
+    let scenario =
+        scenario(algorithm("zset_semaphore"), Skew, Size { clients: 2, permits: 1, readers: None });
     let over_issue = oracle::OverIssue::of("cs", 1);
     let what = "A and B hold 2 of 1 permits, each with a lease that still runs";
     let schedule = "skew B -10000ms\nA\nA\nA\nB\nB\nB";
@@ -125,7 +133,8 @@ fn zset_semaphore_is_broken_by_skew_alone() {
 /// B's by now, and takes it too.
 #[test]
 fn del_setnx_takeover_is_broken_after_a_crash() {
-    let scenario = scenario(algorithm("del_setnx_takeover"), Slow, Size { clients: 3, permits: 1 });
+    let scenario =
+        scenario(algorithm("del_setnx_takeover"), Slow, Size { clients: 3, permits: 1, readers: None });
     let scenario = scenario.faults(Faults::none().crashes(1).stalls(1));
     let schedule = "A\ncrash A\ntime +12000ms\nB\nB\nC\nC\nB\nB\nC\nC";
     let what = "B and C hold the lock, each with a lease that still runs";
@@ -135,7 +144,7 @@ fn del_setnx_takeover_is_broken_after_a_crash() {
 /// A clock that is ahead by a lease is not enough: there is a second of margin. By more than that, it takes a lock that lives.
 #[test]
 fn getset_takeover_is_broken_by_skew_beyond_its_margin() {
-    let size = Size { clients: 2, permits: 1 };
+    let size = Size { clients: 2, permits: 1, readers: None };
     let skewed = |ms| {
         let faults = Faults::none().skew(Duration::from_millis(ms));
         scenario(algorithm("getset_takeover"), Skew, size).faults(faults)
@@ -146,10 +155,79 @@ fn getset_takeover_is_broken_by_skew_beyond_its_margin() {
     assert_eq!(schedule.to_string(), "skew A +11001ms\nB\nB\nA\nA\nA\nA\n");
 }
 
+/// What else breaks a read-write lock than two who read at once: among writers, and among writers and one reader.
+#[test]
+fn read_write_locks_without_a_second_reader() {
+    let freed = [("exclusive-belief", 5), ("owner-safe", 4), ("writer-alone", 5)];
+    let mut runner = Runner::new();
+    for (name, class, expected) in [
+        ("rw_two_keys", Order, &[][..]),
+        ("rw_two_keys", Skew, &[]),
+        ("rw_two_keys", Crash, &[]),
+        // A takes it, the lease ends, B takes it, A's DEL, C takes it (4c 1t): as `set_nx_ex_del`.
+        ("rw_two_keys", Slow, &[("exclusive-belief", 3), ("owner-safe", 4), ("writer-alone", 5)]),
+        // A takes it, DEL with its reply lost, B takes it, the DEL sent again, C takes it (5c).
+        ("rw_two_keys", Lost, &freed),
+        ("rw_hash", Order, &[]),
+        ("rw_hash", Skew, &[]),
+        ("rw_hash", Crash, &[]),
+        ("rw_hash", Slow, &[("exclusive-belief", 3)]),
+        // The same, where A and B took it in one millisecond: the time is no name.
+        ("rw_hash", Lost, &freed),
+    ] {
+        for readers in [0, 1] {
+            let size = Size { clients: 3, permits: 1, readers: Some(readers) };
+            let exploration = explore_all(&mut runner, &scenario(algorithm(name), class, size)).unwrap();
+            let steps = exploration.findings.iter().map(|found| (found.oracle.name(), found.violation.step));
+            let mut found: Vec<_> = steps.collect();
+            found.sort_unstable();
+            assert_eq!(found, expected, "{name} in {class} with {readers} readers");
+        }
+    }
+}
+
+/// Only the time of the last reader is there: its release, and no other, ends what all readers have.
+#[test]
+fn rw_hash_knows_its_last_reader_alone() {
+    let size = Size { clients: 3, permits: 1, readers: Some(2) };
+    let faults = Faults::none().skew(Duration::from_millis(1));
+    let scenario = scenario(algorithm("rw_hash"), Skew, size).faults(faults);
+    let alone = oracle::WriterAlone::of("reading", "writing");
+    let what = "C writes beside A, each with a lease that still runs";
+    assert_eq!(judge(&scenario, "skew A -1ms\nA\nB\nB\nC", &alone), Some((5, what.into())));
+    assert_eq!(judge(&scenario, "skew A -1ms\nA\nB\nA\nC", &alone), None);
+    // In one millisecond both have the same time.
+    let what = "C writes beside B, each with a lease that still runs";
+    assert_eq!(judge(&scenario, "A\nB\nA\nC", &alone), Some((4, what.into())));
+}
+
+/// Of two clocks that differ by a lease, none is taken for late; by more than that, a lock that lives is taken, whichever is wrong.
+#[test]
+fn rw_hash_is_broken_by_skew_beyond_a_lease() {
+    for readers in [0, 1] {
+        let size = Size { clients: 2, permits: 1, readers: Some(readers) };
+        let skewed = |ms| {
+            let faults = Faults::none().skew(Duration::from_millis(ms));
+            scenario(algorithm("rw_hash"), Skew, size).faults(faults)
+        };
+        assert!(explore_all(&mut Runner::new(), &skewed(10_000)).unwrap().findings.is_empty());
+        let found = explore_all(&mut Runner::new(), &skewed(10_001)).unwrap();
+        assert_eq!(found.finding("writer-alone").unwrap().violation.step, 3);
+        let alone = oracle::WriterAlone::of("reading", "writing");
+        let what = "B writes beside A, each with a lease that still runs";
+        for skew in ["skew A -10001ms", "skew B +10001ms"] {
+            let steps = format!("{skew}\nA\nB");
+            assert_eq!(judge(&skewed(10_001), &steps, &alone), Some((3, what.into())), "{readers} {skew}");
+        }
+        assert_eq!(judge(&skewed(10_001), "skew A +10001ms\nA\nB", &alone), None);
+    }
+}
+
 /// Where a lease ends under a holder that acquires again: Redis would have said no, but nobody asks.
 #[test]
 fn local_reentrant_says_yes_to_what_another_has() {
-    let scenario = scenario(algorithm("local_reentrant"), Slow, Size { clients: 2, permits: 1 });
+    let scenario =
+        scenario(algorithm("local_reentrant"), Slow, Size { clients: 2, permits: 1, readers: None });
     // The renewal is A.2, and the work inside A.3.
     let schedule = "A\ntime +10001ms\nB\nA.3";
     let what = "A and B hold the lock, each with a lease that still runs";
@@ -185,7 +263,7 @@ fn sampled_and_shrunk_counterexamples_are_the_shortest() {
         ("zset_semaphore", Order, OverIssue, 6),
         ("fair_semaphore_comment", Order, OverIssue, 12),
     ] {
-        let scenario = scenario(algorithm(name), class, Size { clients: 3, permits: 1 });
+        let scenario = scenario(algorithm(name), class, Size { clients: 3, permits: 1, readers: None });
         for seed in 0..5 {
             let tries =
                 (0..200).map(|nth| explore_random(&mut runner, &scenario, 200, 1_000 * seed + nth).unwrap());
@@ -200,7 +278,8 @@ fn sampled_and_shrunk_counterexamples_are_the_shortest() {
 
 #[test]
 fn the_same_seed_gives_the_same_schedules() {
-    let scenario = scenario(algorithm("zset_semaphore"), Slow, Size { clients: 3, permits: 1 });
+    let scenario =
+        scenario(algorithm("zset_semaphore"), Slow, Size { clients: 3, permits: 1, readers: None });
     let explore = |seed| {
         let exploration = explore_random(&mut Runner::new(), &scenario, 200, seed).unwrap();
         exploration.findings.into_iter().map(|finding| finding.schedule.to_string()).collect::<Vec<_>>()

@@ -14,6 +14,8 @@ pub mod set_nx_px_cad;
 pub mod reentrant_hash;
 pub mod renewed_hash;
 pub mod local_reentrant;
+pub mod rw_two_keys;
+pub mod rw_hash;
 pub mod zset_semaphore;
 mod fair_semaphore;
 pub mod fair_semaphore_posted;

@@ -190,13 +190,16 @@ struct Row {
     steps: Option<usize>,
     /// The shortest counterexample, one step each.
     schedule: Option<Vec<String>>,
+    /// Of a read-write lock, how many of its clients read, the first ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    readers: Option<usize>,
 }
 
 impl Row {
     fn new(verdict: &Verdict) -> Row {
-        let (word, finding) = match &verdict.outcome {
+        let (word, found) = match &verdict.outcome {
             Outcome::Holds => ("holds", None),
-            Outcome::Violated(finding, _) => ("violated", Some(finding)),
+            Outcome::Violated(finding, size) => ("violated", Some((finding, size))),
             Outcome::Vacuous(_) => ("vacuous", None),
         };
         Row {
@@ -206,8 +209,10 @@ impl Row {
             expected: if verdict.is_expected_to_hold() { "holds" } else { "violated" },
             verdict: word,
             schedules: verdict.schedules,
-            steps: finding.map(|finding| finding.violation.step),
-            schedule: finding.map(|finding| finding.schedule.steps.iter().map(ToString::to_string).collect()),
+            steps: found.map(|(finding, _)| finding.violation.step),
+            schedule: found
+                .map(|(finding, _)| finding.schedule.steps.iter().map(ToString::to_string).collect()),
+            readers: found.and_then(|(_, size)| size.readers),
         }
     }
 }

@@ -46,10 +46,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         if let Some((verdict, finding, size)) = found {
             let drawn = draw(&mut runner, &scenario(algorithm, class, *size), finding);
             text += &format!(
-                "{} breaks in the class {class}. Clients: {}; permits: {}; lease: {} ms.\n\n{drawn}",
+                "{} breaks in the class {class}. {size}; lease: {} ms.\n\n{drawn}",
                 verdict.property,
-                finding.actors,
-                size.permits,
                 LEASE.as_millis(),
             );
             super::print(&text)?;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
-use harness::verdict::scenario_of;
+use harness::verdict::{Size, scenario_of};
 use harness::{Comparison, Runner, Saved, Subject, replay_on_redis, replay_saved};
 
 /// Replay a saved schedule, draw it, and compare it with what it must show
@@ -28,12 +28,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let text = std::fs::read_to_string(&args.file).with_context(|| format!("cannot read {file}"))?;
     let saved: Saved = text.parse().with_context(|| file.to_string())?;
     match &saved.subject {
-        Subject::Algorithm { name, class, permits } => {
+        Subject::Algorithm { name, class, permits, readers } => {
             super::find(name).with_context(|| file.to_string())?;
-            let (clients, lease) = (saved.clients, saved.lease.as_millis());
-            super::print(&format!(
-                "{name} ({class}). Clients: {clients}; permits: {permits}; lease: {lease} ms.\n\n"
-            ))?;
+            let size = Size { clients: saved.clients, permits: *permits, readers: *readers };
+            let lease_ms = saved.lease.as_millis();
+            super::print(&format!("{name} ({class}). {size}; lease: {lease_ms} ms.\n\n"))?;
         }
         Subject::Scenario(name) => {
             bail!(

@@ -1,0 +1,102 @@
+//! `rw_two_keys`: one key says that somebody reads, another that somebody writes.
+//!
+//! 1. Read, one script: if the writers' key `w` exists, 0; otherwise `SET r 1 EX L`, and the lock is ours.
+//! 2. Write, one script: if the readers' key `r` exists, 0; otherwise `SET w 1 EX L NX`: OK means that the lock is ours.
+//! 3. Release: `DEL` of the key.
+//!
+//! Source: "Distributed read-write locks on Redis" (in Chinese).
+//!
+//! Who breaks it: two readers. They share one key, so the first that leaves deletes it under the other, and a writer enters beside
+//! that one. With one reader at a time it breaks as `set_nx_ex_del` does: whoever outlives its lease, or sends its `DEL` twice,
+//! deletes the key of the next. And the two keys have different slots, so a cluster refuses the scripts.
+
+use std::sync::LazyLock;
+
+use redis::aio::ConnectionLike;
+use redis::{RedisResult, Script};
+
+use crate::lock::{Algorithm, FaultClass, Kind, Lock, Property, Record, Release, Spec, Terms};
+
+/// `KEYS[1]` is the readers' key, `KEYS[2]` the writers'.
+const READ: &str = "\
+if redis.call('EXISTS', KEYS[2]) == 1 then
+  return 0
+end
+redis.call('SET', KEYS[1], 1, 'EX', ARGV[1])
+return 1";
+
+const WRITE: &str = "\
+if redis.call('EXISTS', KEYS[1]) == 1 then
+  return 0
+end
+return redis.call('SET', KEYS[2], 1, 'EX', ARGV[1], 'NX')";
+
+static READ_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(READ));
+static WRITE_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(WRITE));
+
+/// The registry's row.
+pub const ALGORITHM: Algorithm = Algorithm {
+    name: "rw_two_keys",
+    spec: &Spec {
+        kind: Kind::ReadWrite,
+        guarantees: "a writer alone, as long as no two read at once",
+        assumes: "one reader at a time, that nobody outlives its lease, and that no release is sent twice",
+        objection: "the readers share one key, which the first that leaves deletes under all others",
+        breaks: &[
+            (Property::WriterAlone, FaultClass::Order),
+            (Property::ExclusiveBelief, FaultClass::Order),
+            (Property::OwnerSafe, FaultClass::Order),
+        ],
+    },
+    scripts: &[READ, WRITE],
+    open: |connection, _, terms| Box::new(RwTwoKeys::new(connection, terms)),
+};
+
+/// One client's side of the lock.
+#[derive(Debug)]
+pub struct RwTwoKeys<C> {
+    connection: C,
+    readers: String,
+    writers: String,
+    lease_seconds: u64,
+    is_reader: bool,
+}
+
+impl<C: ConnectionLike + Send> RwTwoKeys<C> {
+    /// A client that holds nothing.
+    pub fn new(connection: C, terms: &Terms) -> RwTwoKeys<C> {
+        let (readers, writers) = (format!("{}:r", terms.key), format!("{}:w", terms.key));
+        RwTwoKeys { connection, readers, writers, lease_seconds: terms.lease_seconds(), is_reader: false }
+    }
+
+    async fn run(&mut self, script: &Script) -> RedisResult<bool> {
+        let mut script = script.key(&self.readers);
+        script.key(&self.writers).arg(self.lease_seconds).invoke_async(&mut self.connection).await
+    }
+
+    /// The one that a release deletes.
+    fn key(&self) -> &String {
+        if self.is_reader { &self.readers } else { &self.writers }
+    }
+}
+
+impl<C: ConnectionLike + Send> Lock for RwTwoKeys<C> {
+    async fn try_acquire(&mut self) -> RedisResult<bool> {
+        self.is_reader = false;
+        self.run(&WRITE_SCRIPT).await
+    }
+
+    async fn try_read(&mut self) -> RedisResult<bool> {
+        self.is_reader = true;
+        self.run(&READ_SCRIPT).await
+    }
+
+    async fn release(&mut self) -> RedisResult<Release> {
+        let del = redis::cmd("DEL").arg(self.key()).to_owned();
+        del.query_async(&mut self.connection).await.map(Release::from_count)
+    }
+
+    fn record(&self) -> Record {
+        Record::Key(self.key().clone())
+    }
+}
