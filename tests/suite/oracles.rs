@@ -112,6 +112,22 @@ fn writer_alone() {
     expect_violation(&read_write((0, SOUND), (2, blind)).always(alone()), "writer-alone", 2);
 }
 
+/// Whoever writes may read besides; it is still alone.
+#[test]
+fn a_writer_may_read() {
+    let both =
+        Scenario::new("both").always(WriterAlone::of("reading", "writing")).actors(2, |client| async move {
+            let mut link = client.connection();
+            if send(&mut link, SOUND.take).await? {
+                let writing = client.hold("writing").enter();
+                client.hold("reading").during(send::<()>(&mut link, &["PING"])).await?;
+                writing.until(send::<()>(&mut link, &["DEL", "lock"])).await?;
+            }
+            Ok(())
+        });
+    exhaustive(&both).unwrap();
+}
+
 /// An exclusive lock is a read-write lock, too: nobody is beside a writer unless a lease has ended.
 #[test]
 fn writer_alone_by_belief() {

@@ -230,6 +230,12 @@ fn readers_and_writers_are_told_apart() {
         "{replayed}"
     );
     assert!(replayed.ends_with("\nwriter-alone is violated, as it must.\n"), "{replayed}");
+    let json: serde_json::Value =
+        serde_json::from_str(&stdout(&["check", "rw_hash", "--format", "json"])).unwrap();
+    let is_found =
+        |row: &&serde_json::Value| row["fault_class"] == "order" && row["property"] == "writer-alone";
+    let found = json.as_array().unwrap().iter().find(is_found).unwrap();
+    assert_eq!((&found["readers"], found["schedule"].as_array().unwrap().len()), (&2.into(), 4));
     // With another who reads, nobody writes.
     std::fs::write(path, saved.replace("readers 2", "readers 3")).unwrap();
     let output = lockstep(&["replay", path]);
