@@ -25,6 +25,13 @@ pub enum Resource<'a> {
         /// The key.
         key: &'a [u8],
     },
+    /// Who waits for a key of a database, first come first served: `BLPOP` that finds nothing.
+    Waiting {
+        /// Index of the database.
+        db: usize,
+        /// The key.
+        key: &'a [u8],
+    },
     /// A whole database: `KEYS`, `DBSIZE`, `FLUSHDB`.
     Database(usize),
     /// The time, computed with or reported.
@@ -60,6 +67,7 @@ struct Entry {
 #[derive(Clone, Copy)]
 enum What {
     Key { db: usize, start: usize, end: usize },
+    Waiting { db: usize, start: usize, end: usize },
     Database(usize),
     Clock,
     Scripts,
@@ -117,6 +125,11 @@ impl Footprint {
         self.entries.push(Entry { what: What::Key { db, start, end }, access, deadline });
     }
 
+    pub(crate) fn waiting(&mut self, db: usize, key: &[u8], deadline: Option<i64>) {
+        let (start, end) = self.name(key);
+        self.entries.push(Entry { what: What::Waiting { db, start, end }, access: Access::Write, deadline });
+    }
+
     pub(crate) fn database(&mut self, access: Access, db: usize) {
         self.entries.push(Entry { what: What::Database(db), access, deadline: None });
     }
@@ -155,6 +168,7 @@ impl Footprint {
     fn resource(&self, entry: &Entry) -> Resource<'_> {
         match entry.what {
             What::Key { db, start, end } => Resource::Key { db, key: &self.names[start..end] },
+            What::Waiting { db, start, end } => Resource::Waiting { db, key: &self.names[start..end] },
             What::Database(db) => Resource::Database(db),
             What::Clock => Resource::Clock,
             What::Scripts => Resource::Scripts,
@@ -182,6 +196,7 @@ impl fmt::Display for Footprint {
             let access = if access == Access::Read { "read" } else { "write" };
             match resource {
                 Resource::Key { db, key } => write!(f, "{access} {db} {}", key.escape_ascii())?,
+                Resource::Waiting { db, key } => write!(f, "{access} waiting {db} {}", key.escape_ascii())?,
                 Resource::Database(db) => write!(f, "{access} {db}")?,
                 Resource::Clock => write!(f, "{access} clock")?,
                 Resource::Scripts => write!(f, "{access} scripts")?,

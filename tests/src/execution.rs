@@ -28,6 +28,11 @@ const TIMER_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 pub trait Policy {
     /// One of the steps that are possible now (never none), given what has happened.
     fn choose(&mut self, enabled: &[Step], history: &History) -> Choice;
+
+    /// Everybody waits for time, and nothing else can happen. It passes unless this says `false`: then the rest does not matter.
+    fn lets_time_pass(&mut self, _: &History) -> bool {
+        true
+    }
 }
 
 /// What a policy decides.
@@ -37,6 +42,8 @@ pub enum Choice {
     Take(usize),
     /// A step of time of any length, whether it was among the possible ones or not.
     Advance(Duration),
+    /// Everybody but this actor is gone, time passes until it does something, and that is all.
+    Alone(Actor),
     /// No further step: go on to what happens when all is over.
     Finish,
     /// Stop here: the rest does not matter.
@@ -96,16 +103,11 @@ impl Runner {
     ) -> History {
         let mut tasks = vec![None; scenario.actors.len()];
         let history = self.runtime.block_on(async {
-            let world =
-                World::new(servers, self.idle.clone(), scenario.lease, recording, scenario.actors.len());
-            let mut execution = Execution {
-                scenario,
-                policy,
-                world,
-                tasks: &mut tasks,
-                prepared: &mut self.prepared,
-                stalls: 0,
-            };
+            let timers = (scenario.faults.stalls > 0).then(|| scenario.timers.clone());
+            let (idle, actors) = (self.idle.clone(), scenario.actors.len());
+            let world = World::new(servers, idle, scenario.lease, recording, timers, actors);
+            let mut execution =
+                Execution { scenario, policy, world, tasks: &mut tasks, prepared: &mut self.prepared };
             execution.run().await;
             std::mem::take(&mut execution.world.state().history)
         });
@@ -137,7 +139,6 @@ struct Execution<'a> {
     /// Each actor's task, at its place.
     tasks: &'a mut Vec<Option<AbortHandle>>,
     prepared: &'a mut Option<(Act<()>, Vec<Snapshot>)>,
-    stalls: u32,
 }
 
 impl Execution<'_> {
@@ -160,16 +161,20 @@ impl Execution<'_> {
         for _ in 0..STEPS_MAX {
             self.enabled_steps(&mut enabled);
             if enabled.is_empty() {
-                // Everybody who still runs waits for a timer: time passes, and that is no choice.
-                if self.active().is_empty() || !self.pass_until_a_timer().await {
-                    break;
+                break;
+            }
+            if enabled == [Step::Wait] {
+                if !self.policy.lets_time_pass(&self.world.state().history) {
+                    return;
                 }
+                self.take(Step::Wait).await;
                 continue;
             }
             let choice = self.policy.choose(&enabled, &self.world.state().history);
             match choice {
                 Choice::Take(idx) => self.take(enabled[idx]).await,
                 Choice::Advance(span) => self.take(Step::Advance(span)).await,
+                Choice::Alone(actor) => return self.leave_alone(actor).await,
                 Choice::Finish => break,
                 Choice::Cut => return,
             }
@@ -228,16 +233,17 @@ impl Execution<'_> {
             let place = if Some(lane.actor) == last_actor { goes_first } else { enabled.len() };
             enabled.insert(place, Step::Run(lane.actor, lane.nth));
         }
-        let all_sleep =
-            enabled.len() == goes_first && state.actors.iter().any(|other| state.can_act(other.actor));
+        // Whoever waits for something that never comes does not wait for time.
+        let in_vain = last_step == Some(Step::Wait)
+            && state.history.touched.last().is_some_and(|touch| !touch.fires_timer);
+        let all_sleep = enabled.len() == goes_first
+            && !in_vain
+            && state.actors.iter().any(|other| state.can_act(other.actor));
         let unstarted = || state.actors.iter().filter(|state| !state.is_started).map(|state| state.actor);
         enabled.extend(unstarted().map(|actor| Step::Run(actor, 0)));
         // What a client does before its first command is to read its clock: that makes a difference only where time may move.
         if faults.stalls > 0 {
             enabled.extend(unstarted().map(Step::Start));
-        }
-        if all_sleep && enabled.len() > goes_first {
-            enabled.push(Step::Wait);
         }
         // As long as there is something left to take, a fault is possible wherever the actor could go on.
         let lasts = |budget| faults.of(budget) > 0 && state.spent(budget) < faults.of(budget);
@@ -258,10 +264,8 @@ impl Execution<'_> {
         if faults.restarts > 0 && incidents() < faults.restarts {
             enabled.extend(servers.map(Step::Restart));
         }
-        // A stall that a timer has cut goes on.
-        let is_cut = matches!(last_step, Some(Step::Advance(_)))
-            && state.history.touched.last().is_some_and(|touch| touch.fires_timer);
-        if self.stalls < faults.stalls || is_cut {
+        let may_wake = state.actors.iter().any(|other| other.may_wake);
+        if lasts(Budget::Stalls) {
             drop(state);
             let now = self.world.now();
             let instants = self.world.instants();
@@ -272,15 +276,20 @@ impl Execution<'_> {
                 enabled.extend(spans.map(Step::Advance));
             }
             enabled.extend(instants.into_iter().map(|at| Step::Advance(at - now)));
+            if may_wake && !all_sleep {
+                enabled.push(Step::Wait);
+            }
+        }
+        if all_sleep {
+            enabled.insert(goes_first, Step::Wait);
         }
     }
 
     async fn take(&mut self, step: Step) {
-        let last_step = {
+        let is_turn_of_somebody = {
             let mut state = self.world.state();
-            let last_step = state.last_step();
             state.begin(step);
-            last_step
+            state.lanes.iter().any(Lane::waits)
         };
         match step {
             Step::Run(actor, _) if !self.world.state().actors[actor.0].is_started => {
@@ -300,25 +309,29 @@ impl Execution<'_> {
             Step::Mishap(actor, connection, mishap) => {
                 self.let_through(actor, connection, Some(mishap)).await;
             }
-            Step::Wait => _ = self.advance(TIMER_MAX).await,
+            Step::Wait => {
+                self.world.state().touch(|touch| {
+                    touch.waits = true;
+                    touch.takes = is_turn_of_somebody.then_some(Budget::Stalls);
+                });
+                self.advance_until_a_timer(TIMER_MAX).await;
+            }
             Step::Start(actor) => {
                 self.start(actor).await;
                 self.world.record(What::Started { actor });
             }
             Step::Advance(span) => {
-                self.stalls += u32::from(!matches!(last_step, Some(Step::Advance(_))));
+                self.world.state().touch(|touch| touch.takes = Some(Budget::Stalls));
                 self.advance(span).await;
             }
-            Step::Crash(actor) => {
-                self.world.crash(actor);
-                self.tasks[actor.0].take().inspect(AbortHandle::abort);
-                self.world.idle.wait().await;
-            }
+            Step::Crash(actor) => self.crash(actor).await,
             Step::Jump(server, by_ms) => {
                 self.world.jump(server, by_ms);
+                self.world.idle.wait().await;
             }
             Step::Restart(server) => {
                 self.world.restart(server);
+                self.world.idle.wait().await;
             }
             Step::Skew(actor, by_ms) => {
                 let mut state = self.world.state();
@@ -329,22 +342,47 @@ impl Execution<'_> {
                 self.world.record(What::Skewed { actor, by_ms });
             }
         }
-        let mut state = self.world.state();
         if let Some(actor) = step.actor() {
-            state.moves(actor);
+            self.world.state().moves(actor);
         }
-        // Whoever waits for something that is no reply waits for time, for all that anybody can tell.
-        let waits_elsewhere = |actor| state.can_act(actor) && !state.has_request(actor);
-        if state.actors.iter().any(|state| waits_elsewhere(state.actor)) {
-            state.touch(|touch| touch.is_timed = true);
+        if let Step::Mishap(.., mishap) = step {
+            self.world.state().touch(|touch| touch.takes = Some(mishap.budget()));
+        }
+        self.count_tasks();
+        self.world.look_for_timers();
+    }
+
+    /// Notes which actors have tasks besides their own. Where it is not clear whose came, it may be anybody's; and whose went, nobody's.
+    fn count_tasks(&self) {
+        let mut state = self.world.state();
+        let runs = |actor: &&ActorState| actor.is_started && !actor.is_finished && !actor.is_crashed;
+        let own = state.actors.iter().filter(runs).count();
+        let spawned = tokio::runtime::Handle::current().metrics().num_alive_tasks().saturating_sub(own);
+        let known = std::mem::replace(&mut state.spawned, spawned);
+        let moved = state.history.touched.last().map_or(0, |touch| touch.actors);
+        for (nth, actor) in state.actors.iter_mut().enumerate() {
+            let may_be_its = moved == 0 || moved >> nth & 1 == 1;
+            if spawned == 0 {
+                actor.spawned = 0;
+            } else if moved == 1 << nth || spawned > known && may_be_its {
+                actor.spawned = (actor.spawned + spawned).saturating_sub(known);
+            }
         }
     }
 
-    /// Moves time on, since nothing else can happen; says whether anything came of it.
-    async fn pass_until_a_timer(&mut self) -> bool {
+    /// Finds out whether an actor has a timer.
+    async fn leave_alone(&mut self, actor: Actor) {
+        // What somebody's tasks may still do when he has come to his end is not this actor's doing either.
+        for other in (0..self.scenario.actors.len()).map(Actor).filter(|&other| other != actor) {
+            self.crash(other).await;
+        }
         self.take(Step::Wait).await;
-        let state = self.world.state();
-        state.history.touched.last().is_some_and(|touch| touch.fires_timer)
+    }
+
+    async fn crash(&mut self, actor: Actor) {
+        self.world.crash(actor);
+        self.tasks[actor.0].take().inspect(AbortHandle::abort);
+        self.world.idle.wait().await;
     }
 
     /// Starts an actor, and waits until its requests are at the gate.
@@ -370,6 +408,7 @@ impl Execution<'_> {
             let mut running = act(client);
             let running = std::future::poll_fn(|cx| {
                 world.state().moves(actor);
+                world.shows(actor, String::new);
                 running.as_mut().poll(cx)
             });
             match running.await {
@@ -399,8 +438,16 @@ impl Execution<'_> {
         self.world.idle.wait().await;
     }
 
+    /// Moves time on by `span`. What timers of clients make them send meanwhile waits at the gate.
+    async fn advance(&self, span: Duration) {
+        let before = self.world.now();
+        tokio::time::sleep_until(self.world.instant(before + span)).await;
+        self.world.idle.wait().await;
+        self.advanced(before);
+    }
+
     /// Moves time on by `span`, or until a timer of a client's made it do something; says whether anything did.
-    async fn advance(&self, span: Duration) -> bool {
+    async fn advance_until_a_timer(&self, span: Duration) -> bool {
         let (before, activity) = (self.world.now(), self.world.idle.activity());
         let is_over = {
             // With the driver asleep too, the runtime moves its paused clock from timer to timer, whosever they are.
@@ -415,13 +462,16 @@ impl Execution<'_> {
             self.world.idle.wait().await;
         }
         let has_fired = self.world.idle.activity() != activity;
-        self.world.tick();
-        self.world.state().touch(|touch| {
-            touch.moves_time = true;
-            touch.fires_timer |= has_fired;
-        });
-        self.world.advanced(self.world.now() - before);
+        self.world.state().touch(|touch| touch.fires_timer |= has_fired);
+        self.advanced(before);
         has_fired
+    }
+
+    /// Time has moved.
+    fn advanced(&self, before: Duration) {
+        self.world.tick();
+        self.world.state().touch(|touch| touch.moves_time = true);
+        self.world.advanced(self.world.now() - before);
     }
 
     /// The actors that can still do something.
@@ -452,7 +502,7 @@ impl Execution<'_> {
                     has_moved = true;
                 }
             }
-            if round == STEPS_MAX || !has_moved && !self.advance(TIMER_MAX).await {
+            if round == STEPS_MAX || !has_moved && !self.advance_until_a_timer(TIMER_MAX).await {
                 active.into_iter().for_each(|actor| self.world.record(What::Stuck { actor }));
                 return;
             }
@@ -462,10 +512,7 @@ impl Execution<'_> {
         let seen = self.world.state().history.seen;
         let after_lease = seen.crash || seen.lost;
         if after_lease {
-            let end = self.world.now() + self.scenario.lease + GRACE;
-            while self.world.now() < end {
-                self.advance(end - self.world.now()).await;
-            }
+            self.advance(self.scenario.lease + GRACE).await;
         }
         let mut granted = 0;
         for n in 1..=*wanted {
@@ -489,7 +536,7 @@ impl Execution<'_> {
         self.world.idle.wait().await;
         // It may sleep, and go on by itself.
         for _ in 0..STEPS_MAX {
-            if !self.world.state().can_act(actor) || !self.advance(TIMER_MAX).await {
+            if !self.world.state().can_act(actor) || !self.advance_until_a_timer(TIMER_MAX).await {
                 break;
             }
         }

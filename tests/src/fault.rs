@@ -7,9 +7,9 @@ use std::time::Duration;
 pub struct Faults {
     /// How many clients may crash, each at any time between its steps.
     pub crashes: u32,
-    /// How many stalls there may be: steps of the clock to an instant that matters, or just past it, while clients wait to send
-    /// a command, or have read their clock and not yet sent their first. Where nothing runs out they last a millisecond, or a
-    /// lease and some grace.
+    /// How many stalls there may be: steps of the clock to an instant that matters, or just past it, or until a timer of some client's
+    /// fires, while clients wait to send a command, or have read their clock and not yet sent their first. Where nothing runs out they
+    /// last a millisecond, or a lease and some grace.
     pub stalls: u32,
     /// How many messages may be lost: a request that never arrives, a reply that the client never hears, or one for which the client's
     /// library, which has not heard it, sends the request again.
@@ -63,6 +63,7 @@ impl Faults {
     pub(crate) fn of(&self, budget: Budget) -> u32 {
         match budget {
             Budget::Crashes => self.crashes,
+            Budget::Stalls => self.stalls,
             Budget::Lost => self.lost,
             Budget::Servers => self.restarts.max(u32::from(!self.jump.is_zero())),
         }
@@ -74,6 +75,8 @@ impl Faults {
 pub enum Budget {
     /// [`Faults::crashes`]
     Crashes,
+    /// [`Faults::stalls`]
+    Stalls,
     /// [`Faults::lost`]
     Lost,
     /// [`Faults::jump`] and [`Faults::restarts`]

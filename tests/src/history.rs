@@ -7,6 +7,7 @@ use emulator::Timestamp;
 use crate::fault::Mishap;
 use crate::schedule::{Actor, Step};
 use crate::touch::Touch;
+use crate::trail::Trail;
 
 /// The events of one execution.
 #[derive(Clone, Debug, Default)]
@@ -17,6 +18,8 @@ pub struct History {
     pub steps: Vec<Step>,
     /// What each of them touched.
     pub touched: Vec<Touch>,
+    /// Clients of which it is not known whether they have a timer: after how many steps, and in what state.
+    pub(crate) unknown: Vec<(usize, Actor, Trail)>,
     /// What happened at least once.
     pub seen: Seen,
     /// What a real server's clock showed at the start; `None` on the emulator, where it is always the same.

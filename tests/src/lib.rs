@@ -3,6 +3,7 @@
 mod fault;
 mod schedule;
 mod touch;
+mod trail;
 pub mod history;
 pub mod trace;
 pub mod oracle;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
-use emulator::{Access, DirectConnection, Resource, command};
+use emulator::{Access, DirectConnection, Footprint, Resource, command};
 use locks::{Env, Record, Source};
 use redis::aio::ConnectionLike;
 use redis::{Arg, Cmd, Pipeline, RedisError, RedisFuture, RedisResult, Value};
@@ -221,7 +221,10 @@ impl Link {
         struct Withdraw<'a>(&'a Link);
         impl Drop for Withdraw<'_> {
             fn drop(&mut self) {
-                self.0.world.state().lanes[self.0.lane].turn = Turn::Idle;
+                let turn = std::mem::replace(&mut self.0.world.state().lanes[self.0.lane].turn, Turn::Idle);
+                if matches!(turn, Turn::Waiting(_)) {
+                    self.0.world.idle.stir();
+                }
             }
         }
         let _withdraw = Withdraw(self);
@@ -246,6 +249,7 @@ impl Link {
                 }
             }
             *turn = Turn::Waiting(cx.waker().clone());
+            state.moves(self.actor);
             Poll::Pending
         })
         .await
@@ -309,8 +313,10 @@ impl Link {
     }
 
     fn done<R: Show>(&self, text: impl Fn() -> (String, String), result: &RedisResult<R>) {
+        let reply = || result.as_ref().map_or_else(show_error, Show::show);
+        self.world.shows(self.actor, reply);
         if self.world.recording == Recording::Full {
-            let reply = result.as_ref().map_or_else(show_error, Show::show);
+            let reply = reply();
             let (actor, server, changed) = (self.actor, self.server, self.changed_keys());
             let late = self.world.pace.get().map_or(Duration::ZERO, |pace| pace.late(self.world.now()));
             let (text, brief) = text();
@@ -339,17 +345,37 @@ impl Link {
     }
 }
 
-/// A request whose first poll sends it: notes what the server touched then, even if the reply comes later.
+/// A request whose first poll sends it: notes what the server touched then. Where the reply comes later, or nobody waits for it any
+/// more, what it waited for is touched again.
 async fn noted<T>(world: &World, server: usize, request: impl Future<Output = T>) -> T {
-    let (mut request, mut is_sent) = (pin!(request), false);
+    let (mut request, mut is_sent, mut blocked) = (pin!(request), false, None);
     poll_fn(|cx| {
         let poll = request.as_mut().poll(cx);
         if !std::mem::replace(&mut is_sent, true) {
-            world.note_footprint(server);
+            let footprint = world.note_footprint(server);
+            blocked =
+                footprint.filter(|_| poll.is_pending()).map(|footprint| Blocked { world, server, footprint });
+        }
+        if poll.is_ready() {
+            blocked = None;
         }
         poll
     })
     .await
+}
+
+/// A command that waits on the server. Dropped, it does so no longer.
+struct Blocked<'a> {
+    world: &'a World,
+    server: usize,
+    footprint: Footprint,
+}
+
+impl Drop for Blocked<'_> {
+    fn drop(&mut self) {
+        let footprint = std::mem::take(&mut self.footprint);
+        self.world.state().touch(|touch| touch.footprints.push((self.server, footprint)));
+    }
 }
 
 /// A clone is a connection of its own.

@@ -11,6 +11,7 @@ use crate::history::Seen;
 use crate::link::Client;
 use crate::oracle::Oracle;
 use crate::schedule::ACTORS_MAX;
+use crate::trail::Timers;
 
 /// What an actor may end with: anything that `?` can turn into an error.
 pub type ActorError = Box<dyn std::error::Error + Send + Sync>;
@@ -31,6 +32,7 @@ pub struct Scenario {
     pub(crate) faults: Faults,
     pub(crate) oracles: Vec<Arc<dyn Oracle>>,
     pub(crate) must_see: Seen,
+    pub(crate) timers: Timers,
 }
 
 impl Scenario {
@@ -46,6 +48,7 @@ impl Scenario {
             faults: Faults::none(),
             oracles: Vec::new(),
             must_see: Seen::default(),
+            timers: Timers::default(),
         }
     }
 
@@ -60,6 +63,7 @@ impl Scenario {
     {
         let act = boxed(act);
         self.actors.extend(std::iter::repeat_n(act, count));
+        self.timers = Timers::default();
         assert!(self.actors.len() <= ACTORS_MAX, "a scenario has at most {ACTORS_MAX} actors");
         self
     }

@@ -23,9 +23,9 @@ pub enum Step {
     Run(Actor, usize),
     /// The actor starts and stalls before its first command. `start A`
     Start(Actor),
-    /// Time moves, until a client's timer makes it do something if that comes first. `time +10001ms`
+    /// Time moves. What timers make clients send meanwhile waits to be run. `time +10001ms`
     Advance(Duration),
-    /// Time moves until a client's timer makes it do something, while nobody has a command to send. `wait`
+    /// Time moves until a client's timer makes it do something. `wait`
     Wait,
     /// The actor ends without a word. `crash A`
     Crash(Actor),

@@ -17,6 +17,12 @@ pub struct Touch {
     pub is_timed: bool,
     /// Time moved.
     pub moves_time: bool,
+    /// It did so because nobody who had begun had a request to send.
+    pub waits: bool,
+    /// A client that had a request to send has none now, or the other way about.
+    pub is_turn: bool,
+    /// A client began to wait for something that is not its turn.
+    pub falls_asleep: bool,
     /// A timer of an actor's fired.
     pub fires_timer: bool,
     /// It is a fault, and takes from this budget.
@@ -29,19 +35,14 @@ impl Touch {
         self.actors & other.actors != 0
             || self.is_marked && other.is_marked
             || self.takes.is_some() && self.takes == other.takes
-            || self.fires_timer
-            || other.fires_timer
+            || self.waits && other.is_turn
+            || other.waits && self.is_turn
             || self.moves_time && (other.moves_time || other.depends_on_time())
             || other.moves_time && self.depends_on_time()
             || self.footprints.iter().any(|(server, footprint)| {
                 let others = other.footprints.iter().filter(|(other, _)| other == server);
                 others.into_iter().any(|(_, other)| footprint.conflicts_with(other))
             })
-    }
-
-    /// The same where every step may depend on the time, because it is not seen which ones set timers.
-    pub fn conflicts_if_timed(&self, other: &Touch) -> bool {
-        self.moves_time || other.moves_time || self.conflicts_with(other)
     }
 
     fn depends_on_time(&self) -> bool {

@@ -5,7 +5,6 @@ use fixedbitset::FixedBitSet;
 
 use crate::history::{Event, History, What};
 use crate::schedule::{Actor, Step};
-use crate::touch::Touch;
 
 /// Who takes a step: of one agent's steps every order is another execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,13 +46,12 @@ impl Causes {
     /// Of a whole execution.
     pub fn of(history: &History) -> Causes {
         let mut causes = Causes::default();
-        causes.extend(history, false);
+        causes.extend(history);
         causes
     }
 
-    /// Takes in the steps that came since. With `all_timed`, every step depends on the time.
-    pub fn extend(&mut self, history: &History, all_timed: bool) {
-        let conflict = if all_timed { Touch::conflicts_if_timed } else { Touch::conflicts_with };
+    /// Takes in the steps that came since.
+    pub fn extend(&mut self, history: &History) {
         let agent = |place: usize| Agent::of(history.steps[place]);
         for late in self.before.len()..history.steps.len() {
             let (mut before, mut races) = (FixedBitSet::with_capacity(late), Vec::new());
@@ -63,7 +61,7 @@ impl Causes {
                 }
                 let is_one_agent = agent(early) == agent(late);
                 let (one, other) = (&history.touched[early], &history.touched[late]);
-                if is_one_agent || conflict(one, other) {
+                if is_one_agent || one.conflicts_with(other) {
                     before.union_with(&self.before[early]);
                     before.insert(early);
                     if !is_one_agent {

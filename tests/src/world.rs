@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
-use emulator::{Clock, Emulator, Timestamp};
+use emulator::{Clock, Emulator, Footprint, Timestamp};
 use locks::Record;
 use redis::ConnectionLike as _;
 use tokio::time::Instant;
@@ -15,6 +15,7 @@ use crate::idle::Idle;
 use crate::pace::Pace;
 use crate::schedule::{ACTORS_MAX, Actor, Step};
 use crate::touch::Touch;
+use crate::trail::{Timers, Trail};
 
 /// Where the commands of a scenario run.
 #[derive(Clone, Debug)]
@@ -44,6 +45,8 @@ pub(crate) struct World {
     pub(crate) recording: Recording,
     /// Real time, where the server is real.
     pub(crate) pace: OnceLock<Pace>,
+    /// What is known of the clients' timers; `None` if time does not move while anybody has a request to send.
+    pub(crate) timers: Option<Timers>,
     origin: Instant,
     state: Mutex<State>,
 }
@@ -55,6 +58,8 @@ pub(crate) struct State {
     pub(crate) history: History,
     grants: Vec<Grant>,
     holds: HoldId,
+    /// How many tasks there are besides the actors' own.
+    pub(crate) spawned: usize,
     /// The steps are over: what probes touch concerns nobody.
     pub(crate) is_over: bool,
     /// When the server was last asked which grants it still has.
@@ -79,6 +84,13 @@ pub(crate) struct ActorState {
     pub(crate) sent_in: usize,
     /// The release that is being polled: a command that runs now belongs to it.
     pub(crate) releasing: Option<HoldId>,
+    /// What its code has seen.
+    pub(crate) trail: Trail,
+    /// How many tasks it has besides its own.
+    pub(crate) spawned: usize,
+    /// As of the last step: whether it may have a timer, and whether it had a request to send.
+    pub(crate) may_wake: bool,
+    pub(crate) had_request: bool,
 }
 
 /// Identifies a stay in a section.
@@ -128,6 +140,7 @@ impl World {
         idle: Arc<Idle>,
         lease: Duration,
         recording: Recording,
+        timers: Option<Timers>,
         actors: usize,
     ) -> Arc<World> {
         let clocks: Vec<Clock> = servers.iter().map(|_| Clock::tokio()).collect();
@@ -143,7 +156,7 @@ impl World {
         #[expect(clippy::disallowed_methods, reason = "the paused clock of this execution's own runtime")]
         let origin = Instant::now();
         let (pace, state) = (OnceLock::new(), Mutex::new(state));
-        let world = Arc::new(World { servers, clocks, idle, lease, recording, pace, origin, state });
+        let world = Arc::new(World { servers, clocks, idle, lease, recording, pace, timers, origin, state });
         world.reset();
         world
     }
@@ -233,6 +246,48 @@ impl World {
         self.state().leave(id, at);
     }
 
+    /// The code of an actor is run, and handed this.
+    pub(crate) fn shows(&self, actor: Actor, what: impl FnOnce() -> String) {
+        if self.timers.is_some() {
+            let (at, what) = (self.now(), what());
+            let mut state = self.state();
+            let idx = state.idx(actor);
+            state.actors[idx].trail.sees(at, &what);
+        }
+    }
+
+    /// Notes of the actors that the last step moved whether they have timers: what they did then depends on the time.
+    pub(crate) fn look_for_timers(&self) {
+        let mut state = self.state();
+        let Some(touch) = state.history.touched.last().filter(|_| !state.is_over) else { return };
+        let moved = touch.actors;
+        for nth in (0..state.actors.len()).filter(|nth| moved >> nth & 1 == 1) {
+            let actor = Actor(nth);
+            let (can_act, has_request) = (state.can_act(actor), state.has_request(actor));
+            let ActorState { trail, spawned, may_wake: could_wake, had_request, .. } = state.actors[nth];
+            // Whoever waits for something that is no reply, or has tasks that may, waits for time, for all that anybody can tell.
+            let known = match &self.timers {
+                _ if state.actors[nth].is_crashed => Some(false),
+                _ if spawned > 0 => Some(true),
+                _ if !can_act => Some(false),
+                _ if !has_request => Some(true),
+                Some(timers) => timers.get(actor, trail),
+                None => Some(false),
+            };
+            if known.is_none() {
+                let steps = state.history.steps.len();
+                state.history.unknown.push((steps, actor, trail));
+            }
+            let may_wake = known.unwrap_or(true);
+            state.touch(|touch| {
+                touch.is_timed |= could_wake || may_wake;
+                touch.is_turn |= had_request != has_request;
+                touch.falls_asleep |= may_wake && !has_request;
+            });
+            (state.actors[nth].may_wake, state.actors[nth].had_request) = (may_wake, has_request);
+        }
+    }
+
     /// Notes which release is being polled, and gives what was noted before.
     pub(crate) fn set_releasing(&self, actor: Actor, id: Option<HoldId>) -> Option<HoldId> {
         let mut state = self.state();
@@ -269,12 +324,12 @@ impl World {
         }
     }
 
-    /// Notes what a server has just touched.
-    pub(crate) fn note_footprint(&self, server: usize) {
-        if let Server::Emulator(emulator) = &self.servers[server] {
-            let footprint = emulator.footprint();
-            self.state().touch(|touch| touch.footprints.push((server, footprint)));
-        }
+    /// Notes what a server has just touched; `None` if that is not known.
+    pub(crate) fn note_footprint(&self, server: usize) -> Option<Footprint> {
+        let Server::Emulator(emulator) = &self.servers[server] else { return None };
+        let footprint = emulator.footprint();
+        self.state().touch(|touch| touch.footprints.push((server, footprint.clone())));
+        Some(footprint)
     }
 
     /// Lets happen on every server what is due by its clock.
@@ -341,6 +396,7 @@ impl World {
 
     /// Something befalls a request of this actor's.
     pub(crate) fn mishap(&self, actor: Actor, mishap: Mishap, text: impl Fn() -> (String, String)) {
+        self.shows(actor, || mishap.name().into());
         if self.recording == Recording::Full {
             let (text, _) = text();
             self.record(What::Mishap { actor, mishap, text });
@@ -462,10 +518,7 @@ impl State {
         if let Turn::Waiting(waker) = std::mem::replace(&mut self.lanes[lane].turn, Turn::Granted(mishap)) {
             waker.wake();
         }
-        if let Some(mishap) = mishap {
-            self.touch(|touch| touch.takes = Some(mishap.budget()));
-            self.history.seen.lost |= mishap.budget() == Budget::Lost;
-        }
+        self.history.seen.lost |= mishap.is_some_and(|mishap| mishap.budget() == Budget::Lost);
     }
 
     /// How often something took from this budget.
@@ -515,6 +568,10 @@ impl ActorState {
             sent_at: Duration::ZERO,
             sent_in: 0,
             releasing: None,
+            trail: Trail::default(),
+            spawned: 0,
+            may_wake: false,
+            had_request: false,
         }
     }
 }

@@ -81,7 +81,7 @@ fn time_passes_by_itself_only_when_everybody_sleeps() {
 }
 
 #[test]
-fn a_timer_that_fires_ends_a_step_of_the_clock() {
+fn timers_fire_while_a_step_of_the_clock_lasts() {
     let timeout = Scenario::new("timeout").faults(Faults::none().stalls(1)).actors(1, |client| async move {
         let mut link = client.connection();
         () = redis::cmd("SET").arg(&["k", "v", "PX", "10000"]).query_async(&mut link).await?;
@@ -103,6 +103,15 @@ fn a_timer_that_fires_ends_a_step_of_the_clock() {
     check(
         &timeout,
         "A\ntime +10001ms\nA\nA",
+        &expect![[r#"
+        +0 A: SET k v PX 10000 → OK
+        +10001 time
+        +10001 A: ECHO gave up → "gave up"
+    "#]],
+    );
+    check(
+        &timeout,
+        "A\nwait\nA",
         &expect![[r#"
         +0 A: SET k v PX 10000 → OK
         +500 time

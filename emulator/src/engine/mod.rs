@@ -329,6 +329,10 @@ impl Engine {
     /// Has the client's command wait.
     pub(crate) fn block(&mut self, client: &mut Client, blocked: Blocked) {
         client.is_blocked = true;
+        if let Until::Key { db, keys, .. } = &blocked.until {
+            let deadline = blocked.deadline.map(Timestamp::millis);
+            keys.iter().for_each(|key| self.keyspace.footprint_mut().waiting(*db, key, deadline));
+        }
         self.waiting.insert(client.slot, blocked);
         self.keyspace.events.is_awaited = self.waiting.awaits_keys();
     }

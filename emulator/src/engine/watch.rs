@@ -57,6 +57,7 @@ impl Watches {
                     }
                 }
                 Resource::Clock
+                | Resource::Waiting { .. }
                 | Resource::Scripts
                 | Resource::Random
                 | Resource::Channel(_)

@@ -1,11 +1,13 @@
 use std::rc::Rc;
 
-use super::single;
-use crate::execution::{Choice, Policy};
+use super::{find_timers, single};
+use crate::execution::{Choice, Policy, Runner};
 use crate::history::History;
-use crate::schedule::Step;
+use crate::scenario::Scenario;
+use crate::schedule::{ACTORS_MAX, Actor, Step};
 use crate::touch::Touch;
 use crate::trace::{Agent, Causes};
+use crate::world::Recording;
 
 /// Every trace once: dynamic partial order reduction with source sets and sleep sets.
 ///
@@ -21,8 +23,6 @@ pub struct Dpor {
     has_begun: bool,
     is_blocked: bool,
     surprise: Option<(Vec<Step>, Vec<Step>)>,
-    /// Timers of clients have fired, and where those were set is not seen: every step depends on the time.
-    all_timed: bool,
 }
 
 /// A place where there was a choice.
@@ -32,20 +32,78 @@ struct Node {
     steps: usize,
     enabled: Vec<Step>,
     taken: Step,
-    /// What the step that was taken touched, with what followed before the next choice.
-    touched: Rc<[Touch]>,
+    /// What the step that was taken touched.
+    touched: Rc<Touch>,
     /// Whose steps are to be tried here.
     planned: Vec<Agent>,
     /// Steps whose every continuation is covered elsewhere, as long as nothing happens that they depend on.
-    asleep: Vec<(Step, Rc<[Touch]>)>,
+    asleep: Vec<(Step, Rc<Touch>)>,
 }
 
 impl Node {
+    /// After the history, the last step of which was taken at `parent`. Some of what is enabled is planned already.
+    fn new(parent: Option<&Node>, enabled: &[Step], history: &History) -> Node {
+        let asleep = parent.map(|parent| {
+            let touched = &history.touched[parent.steps];
+            parent.asleep.iter().filter(|(_, asleep)| !asleep.conflicts_with(touched)).cloned().collect()
+        });
+        let mut node = Node {
+            steps: history.steps.len(),
+            enabled: enabled.to_vec(),
+            taken: enabled[0],
+            touched: Rc::default(),
+            planned: Vec::new(),
+            asleep: asleep.unwrap_or_default(),
+        };
+
+        // What anything else would make impossible is tried first, while nothing sleeps on its account; then it is somebody's turn.
+        let has_begun = |actor| history.steps.iter().any(|step| step.actor() == Some(actor));
+        let is_turn = |step: &Step| matches!(*step, Step::Run(actor, _) if has_begun(actor));
+        let can_wait = enabled.contains(&Step::Wait) && !enabled.iter().any(is_turn);
+        let is_fleeting = |step: &Step| matches!(step, Step::Skew(..)) || can_wait && *step == Step::Wait;
+        let awake = |fleeting| {
+            let mut steps = enabled.iter().filter(|step| is_fleeting(step) == fleeting);
+            steps.find(|step| !node.is_asleep(step)).copied()
+        };
+        let (fleeting, turn) = (awake(true), awake(false));
+        // One fault may leave nothing for another. And to begin leaves no time for what would rouse those who wait for it.
+        let is_fault =
+            matches!(turn, Some(Step::Crash(_) | Step::Mishap(..) | Step::Jump(..) | Step::Restart(_)));
+        if is_fault || can_wait && node.is_asleep(&Step::Wait) {
+            node.planned.extend(fleeting.map(Agent::of));
+            node.plan_all(enabled.iter().copied().map(Agent::of));
+        } else {
+            node.planned.extend([fleeting, turn].into_iter().flatten().map(Agent::of));
+        }
+        node
+    }
+
     /// The next step to be tried, of the agents in the order in which they were planned.
     fn next(&self) -> Option<Step> {
-        let is_awake = |step: &&Step| !self.asleep.iter().any(|(asleep, _)| asleep == *step);
-        let awake = |agent| self.enabled.iter().filter(is_awake).find(|&&step| Agent::of(step) == agent);
-        self.planned.iter().find_map(|&agent| awake(agent)).copied()
+        let awake = |agent| {
+            let mut steps = self.enabled.iter().filter(|&&step| Agent::of(step) == agent);
+            steps.find(|step| !self.is_asleep(step)).copied()
+        };
+        self.planned.iter().find_map(|&agent| awake(agent))
+    }
+
+    fn is_asleep(&self, step: &Step) -> bool {
+        self.asleep.iter().any(|(asleep, _)| asleep == step)
+    }
+
+    /// Whether a step sleeps here that conflicts with this and with the one that was taken.
+    fn would_rouse(&self, touch: &Touch) -> bool {
+        let mut asleep = self.asleep.iter();
+        asleep.any(|(_, asleep)| asleep.conflicts_with(&self.touched) && asleep.conflicts_with(touch))
+    }
+
+    /// Has these agents' steps tried, those that are possible here.
+    fn plan_all(&mut self, agents: impl Iterator<Item = Agent>) {
+        for agent in agents {
+            if !self.planned.contains(&agent) && self.enabled.iter().any(|&step| Agent::of(step) == agent) {
+                self.planned.push(agent);
+            }
+        }
     }
 
     /// Has a later step that races with the one taken here come first, or what it needs for that.
@@ -66,10 +124,29 @@ impl Node {
 }
 
 impl Dpor {
+    /// Runs the next schedule; `None` if there is none. It may have been cut: see [`Dpor::is_blocked`] and [`Dpor::surprise`].
+    pub fn run_next(&mut self, runner: &mut Runner, scenario: &Scenario) -> Option<History> {
+        if !self.advance() {
+            return None;
+        }
+        let kept = self.path.len();
+        loop {
+            (self.depth, self.is_blocked) = (0, false);
+            let history = runner.run(scenario, self, Recording::Lean);
+            if self.surprise.is_some() {
+                return Some(history);
+            }
+            if !find_timers(runner, scenario, &history) {
+                self.learn(&history);
+                return Some(history);
+            }
+            // What depends on the time is known now, and what sleeps has to be judged by it.
+            self.path.truncate(kept);
+        }
+    }
+
     /// Goes on to the next schedule; `false` if there is none.
-    pub fn next_schedule(&mut self) -> bool {
-        self.depth = 0;
-        self.is_blocked = false;
+    fn advance(&mut self) -> bool {
         if !std::mem::replace(&mut self.has_begun, true) {
             return true;
         }
@@ -100,29 +177,42 @@ impl Dpor {
         &self.causes
     }
 
-    /// Learns from the execution of the schedule: plans the other order wherever two of its steps race. `false` if the exploration
-    /// has to begin anew, because only now it is known that clients have timers.
-    pub fn learn(&mut self, history: &History) -> bool {
-        if !self.all_timed && history.touched.iter().any(|touch| touch.fires_timer) {
-            *self = Dpor { all_timed: true, ..Dpor::default() };
-            return false;
-        }
+    /// Learns from the execution of the schedule: plans the other order wherever two of its steps race.
+    fn learn(&mut self, history: &History) {
         let known = self.causes.len();
-        self.causes.extend(history, self.all_timed);
-        let mut end = history.steps.len();
+        self.causes.extend(history);
         for node in self.path.iter_mut().rev().take_while(|node| node.steps >= known) {
-            node.touched = history.touched[node.steps..end].into();
-            end = node.steps;
+            node.touched = Rc::new(history.touched[node.steps].clone());
+            // Whoever was moved by another's step, a timer that fired or a key that came, could have moved before.
+            let moved = node.touched.actors;
+            let moved = (0..ACTORS_MAX).filter(|actor| moved >> actor & 1 == 1);
+            node.plan_all(moved.map(|actor| Agent::Actor(Actor(actor))));
         }
+        let agent = |place: usize| Agent::of(history.steps[place]);
         for late in known..history.steps.len() {
-            for &early in self.causes.races(late) {
+            let touched = &history.touched[late];
+            let mut races = self.causes.races(late).to_vec();
+            if touched.waits || touched.falls_asleep {
+                // Nobody waits for time while somebody has a request to send: it may have to come before that one begins.
+                races.extend((0..late).filter(|&early| (0..early).all(|other| agent(other) != agent(early))));
+            }
+            for early in races {
                 // What was not chosen cannot be chosen otherwise.
                 if let Ok(place) = self.path.binary_search_by_key(&early, |node| node.steps) {
                     self.path[place].plan(&self.causes, history, late);
                 }
             }
+            // A step that was roused may do less than it would have done where it slept. What conflicts with all of that comes before it,
+            // too.
+            for node in self.path.iter_mut().take_while(|node| node.steps < late) {
+                if !node.asleep.is_empty()
+                    && node.would_rouse(touched)
+                    && !self.causes.precede(node.steps, late)
+                {
+                    node.plan(&self.causes, history, late);
+                }
+            }
         }
-        true
     }
 }
 
@@ -130,42 +220,12 @@ impl Policy for Dpor {
     fn choose(&mut self, all_enabled: &[Step], history: &History) -> Choice {
         let enabled = &single(all_enabled)[..];
         if self.depth == self.path.len() {
-            let asleep = self.path.last().map(|parent| {
-                let touched = &history.touched[parent.steps..];
-                let conflict = if self.all_timed { Touch::conflicts_if_timed } else { Touch::conflicts_with };
-                let independent = |asleep: &[Touch]| {
-                    asleep.iter().all(|one| touched.iter().all(|other| !conflict(one, other)))
-                };
-                parent.asleep.iter().filter(|(_, asleep)| independent(asleep)).cloned().collect()
-            });
-            let mut node = Node {
-                steps: history.steps.len(),
-                enabled: enabled.to_vec(),
-                taken: enabled[0],
-                touched: Rc::new([]),
-                planned: Vec::new(),
-                asleep: asleep.unwrap_or_default(),
+            let mut node = Node::new(self.path.last(), enabled, history);
+            let Some(step) = node.next() else {
+                self.is_blocked = true;
+                return Choice::Cut;
             };
-            // What anything else would make impossible is tried first, while nothing sleeps on its account; then it is somebody's turn.
-            let is_stalling = matches!(history.steps.last(), Some(Step::Advance(_)));
-            let is_fleeting = |step: &Step| match step {
-                Step::Skew(..) => true,
-                Step::Advance(_) => is_stalling,
-                _ => false,
-            };
-            let is_asleep = |step: &Step| node.asleep.iter().any(|(asleep, _)| asleep == step);
-            let awake = |fleeting: bool| {
-                enabled.iter().find(|step| is_fleeting(step) == fleeting && !is_asleep(step))
-            };
-            let planned = [true, false].map(|fleeting| awake(fleeting).map(|&step| Agent::of(step)));
-            node.planned.extend(planned.into_iter().flatten());
-            match node.next() {
-                Some(step) => node.taken = step,
-                None => {
-                    self.is_blocked = true;
-                    return Choice::Cut;
-                }
-            }
+            node.taken = step;
             self.path.push(node);
         }
         let node = &self.path[self.depth];
@@ -176,5 +236,9 @@ impl Policy for Dpor {
             return Choice::Cut;
         }
         idx.map_or(Choice::Cut, Choice::Take)
+    }
+
+    fn lets_time_pass(&mut self, history: &History) -> bool {
+        self.choose(&[Step::Wait], history) != Choice::Cut
     }
 }

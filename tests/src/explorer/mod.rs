@@ -1,5 +1,6 @@
 //! Runs many schedules of a scenario and judges them. Each strategy is a policy in a file of its own.
 
+mod alone;
 mod dpor;
 mod exhaustive;
 mod plan;
@@ -8,6 +9,7 @@ mod trial;
 
 use std::sync::Arc;
 
+pub use alone::find_timers;
 pub use dpor::Dpor;
 pub use exhaustive::DepthFirst;
 pub use plan::{Plan, Wish};
@@ -142,15 +144,11 @@ pub fn explore_all(runner: &mut Runner, scenario: &Scenario) -> Result<Explorati
     for actors in if scenario.is_uniform() { 1..=all } else { all..=all } {
         let scenario = scenario.with_actors(actors);
         let mut dpor = Dpor::default();
-        while dpor.next_schedule() {
-            let history = runner.run(&scenario, &mut dpor, Recording::Lean);
+        while let Some(history) = dpor.run_next(runner, &scenario) {
             if let Some((expected, enabled)) = dpor.surprise() {
                 let what = format!("{expected:?} could come next, and then {enabled:?}");
                 let problem = Problem::Undecided { what, schedule: Schedule { steps: history.steps } };
                 return Err(exploration.report(&scenario, problem));
-            }
-            if !dpor.learn(&history) {
-                continue;
             }
             if dpor.is_blocked() {
                 exploration.blocked += 1;
