@@ -73,7 +73,7 @@ impl KeySpec {
         self
     }
 
-    /// The positions of the keys in `argv`; none where it is too short or its count is no count.
+    /// The positions of the keys in `argv`; none where it is too short or its count is no count. Of a count Redis takes the last 32 bits.
     pub fn positions(&self, argv: &Argv<'_>) -> Vec<usize> {
         match self.find {
             FindKeys::Range { last, step } => {
@@ -88,12 +88,35 @@ impl KeySpec {
                     .collect()
             }
             FindKeys::Keynum => {
-                let count = argv.get(self.begin).and_then(|digits| crate::parse_integer(digits)).unwrap_or(0);
-                let first = self.begin + 1;
-                let fits = count > 0 && count <= argv.len().saturating_sub(first) as i64;
-                if fits { (first..first + count as usize).collect() } else { Vec::new() }
+                let count = argv.get(self.begin).and_then(|digits| crate::parse_integer(digits));
+                let count = count.filter(|&count| count > 0).map_or(0, |count| count as i32);
+                self.counted(argv, count)
             }
             FindKeys::Unknown(find) => find(argv),
         }
     }
+
+    /// The same with the count as C reads it: `1e3` is 1.
+    pub fn lenient_positions(&self, argv: &Argv<'_>) -> Vec<usize> {
+        self.counted(argv, argv.get(self.begin).map_or(0, |text| leading_integer(text)))
+    }
+
+    fn counted(&self, argv: &Argv<'_>, count: i32) -> Vec<usize> {
+        let first = self.begin + 1;
+        let count = usize::try_from(count).unwrap_or(0);
+        if count <= argv.len().saturating_sub(first) { (first..first + count).collect() } else { Vec::new() }
+    }
+}
+
+/// C's `atoi`: white space, a sign, digits and whatever follows; what does not fit is the nearest `long`, and its last 32 bits.
+fn leading_integer(text: &[u8]) -> i32 {
+    let (sign, digits) = match crate::trim_start(text) {
+        [b'-', digits @ ..] => (-1, digits),
+        [b'+', digits @ ..] | digits => (1, digits),
+    };
+    let digits = digits.iter().take_while(|byte| byte.is_ascii_digit());
+    let number = digits.fold(0_i64, |number, digit| {
+        number.saturating_mul(10).saturating_add(sign * i64::from(digit - b'0'))
+    });
+    number as i32
 }

@@ -48,8 +48,8 @@ fn command_getkeys(_: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 
 /// `COMMAND GETKEYSANDFLAGS command [arg [arg ...]]`
 fn command_getkeysandflags(_: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    let keys = keys_of(&argv[2..])?.into_iter().map(|(key, spec)| {
-        let flags = effective_flags(spec, &argv[2..]).iter().copied().map(Reply::status);
+    let keys = keys_of(&argv[2..])?.into_iter().map(|(key, flags)| {
+        let flags = flags.iter().copied().map(Reply::status);
         Reply::Array(vec![Reply::bulk(key), Reply::Set(flags.collect())])
     });
     Ok(Reply::Array(keys.collect()))
@@ -66,8 +66,11 @@ fn effective_flags(spec: &KeySpec, called: &Argv<'_>) -> &'static [&'static str]
     }
 }
 
-/// The keys in the arguments of a command, each with the spec by which it was found.
-fn keys_of<'a>(called: &'a Argv<'a>) -> Result<Vec<(&'a [u8], &'static KeySpec)>, error::Error> {
+/// A key, and what is done with it.
+type Key<'a> = (&'a [u8], &'static [&'static str]);
+
+/// The keys in the arguments of a command.
+fn keys_of<'a>(called: &'a Argv<'a>) -> Result<Vec<Key<'a>>, error::Error> {
     let (row, _) = lookup(called[0]).ok_or(error::INVALID_COMMAND)?;
     let row = called.get(1).and_then(|name| subcommand(row, name)).unwrap_or(row);
     if row.keys.is_empty() {
@@ -76,17 +79,36 @@ fn keys_of<'a>(called: &'a Argv<'a>) -> Result<Vec<(&'a [u8], &'static KeySpec)>
     if !row.accepts(called.len()) {
         return Err(error::INVALID_ARGUMENT_COUNT);
     }
+    match keys_by_specs(row, called).or_else(|| keys_by_count(row, called)) {
+        Some(keys) => Ok(keys),
+        None if row.flags.contains(&Flag::NoMandatoryKeys) => Ok(Vec::new()),
+        None => Err(error::INVALID_ARGUMENTS),
+    }
+}
+
+/// `None` if one of the specs does not fit the arguments.
+fn keys_by_specs<'a>(row: &'static Row, called: &'a Argv<'a>) -> Option<Vec<Key<'a>>> {
     let mut keys = Vec::new();
     for spec in row.keys {
         let positions = spec.positions(called);
-        let is_optional = matches!(spec.find, FindKeys::Unknown(_));
-        if positions.is_empty() && !is_optional {
-            let may_have_none = row.flags.contains(&Flag::NoMandatoryKeys);
-            return if may_have_none { Ok(Vec::new()) } else { Err(error::INVALID_ARGUMENTS) };
+        if positions.is_empty() && !matches!(spec.find, FindKeys::Unknown(_)) {
+            return None;
         }
-        keys.extend(positions.into_iter().map(|idx| (called[idx], spec)));
+        keys.extend(positions.into_iter().map(|idx| (called[idx], effective_flags(spec, called))));
     }
-    Ok(keys)
+    Some(keys)
+}
+
+/// What Redis does then for a command that counts its keys: those first, and what is done with them is not told.
+fn keys_by_count<'a>(row: &'static Row, called: &'a Argv<'a>) -> Option<Vec<Key<'a>>> {
+    let (counted, others): (Vec<_>, Vec<_>) =
+        row.keys.iter().partition(|spec| matches!(spec.find, FindKeys::Keynum));
+    let counted = counted.first()?.lenient_positions(called);
+    if counted.is_empty() {
+        return None;
+    }
+    let others = others.into_iter().flat_map(|spec| spec.positions(called));
+    Some(counted.into_iter().chain(others).map(|idx| (called[idx], &[][..])).collect())
 }
 
 /// `COMMAND INFO [command-name [command-name ...]]`
