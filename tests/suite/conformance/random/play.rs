@@ -11,7 +11,7 @@ use super::super::wire::{Emulated, Peer as _, Real, Wire, parse, request};
 use super::command::{CLIENTS_MAX, Step};
 use super::forms::LONG;
 use super::grammar::{Argv, Word};
-use super::judge::{Promise, say_the_same};
+use super::judge::{Promise, is_about_old_error, say_the_same};
 use crate::redis_server::OwnServer;
 
 /// How far off a time may be where the servers' clocks differ a little.
@@ -47,8 +47,8 @@ pub struct Pair {
     observer: Real,
     emulator: Emulator,
     clock: Clock,
-    /// The commands between two waits took too long, so that a difference says nothing.
-    is_late: bool,
+    /// A difference says nothing: the commands between two waits took too long, or the real server has read an old error number.
+    is_void: bool,
 }
 
 /// Where the two differ first.
@@ -77,7 +77,7 @@ impl Pair {
     pub fn new(server: OwnServer) -> Pair {
         let clients = std::array::from_fn(|_| connect(&server));
         let observer = observer(&server);
-        Pair { server, clients, observer, emulator: Emulator::new(), clock: Clock::manual(), is_late: false }
+        Pair { server, clients, observer, emulator: Emulator::new(), clock: Clock::manual(), is_void: false }
     }
 
     /// Plays a sequence from empty servers on.
@@ -93,7 +93,7 @@ impl Pair {
             self.server_time().expect("it has just been started")
         });
         self.clock.set(now);
-        self.is_late = false;
+        self.is_void = false;
         self.emulator.reset(self.clock.clone());
         let mut emulated = std::array::from_fn(|_| Emulated::open(&self.emulator));
         let mut result = self.take(steps, pace, &mut emulated);
@@ -105,7 +105,7 @@ impl Pair {
         }
         self.notice_lateness();
         let reset = self.reset(steps, &mut emulated);
-        if self.is_late { Ok(()) } else { result.and(reset) }
+        if self.is_void { Ok(()) } else { result.and(reset) }
     }
 
     fn take(
@@ -151,7 +151,7 @@ impl Pair {
     /// Looks whether the commands since the last wait took too long.
     fn notice_lateness(&mut self) {
         let now = self.server_time().unwrap_or_default();
-        self.is_late |= now.since(self.clock.now()) > Duration::from_millis(SEGMENT_MS_MAX);
+        self.is_void |= now.since(self.clock.now()) > Duration::from_millis(SEGMENT_MS_MAX);
     }
 
     /// What the real server's clock says; `None` if there is no server any more.
@@ -199,6 +199,10 @@ impl Pair {
             let mut stays_open = || !is_about(steps, &["client"]) && !self.clients[client].is_closed();
             if first.is_some() || is_end && stays_open() {
                 let idx = first.unwrap_or(ours.len());
+                if let (Some(real), Some(emulated)) = (theirs.get(idx), ours.get(idx)) {
+                    let sent = (0..CLIENTS_MAX).flat_map(|client| calls_of(client, steps));
+                    self.is_void |= is_about_old_error(real, emulated, sent);
+                }
                 let (real, emulated) = (theirs[idx.min(theirs.len())..].to_vec(), ours[idx..].to_vec());
                 return Err(Difference { steps: steps.len(), look: None, real, emulated });
             }
