@@ -31,8 +31,10 @@ pub struct Client {
     pub id: ClientId,
     /// The selected database.
     pub db: usize,
-    /// Set by `HELLO`.
+    /// Set by `HELLO`; in a script, by that.
     pub protocol: Protocol,
+    /// What the connection speaks while a script may have set `protocol` otherwise.
+    pub protocol_outside: Option<Protocol>,
     /// Set by `CLIENT SETNAME` and `HELLO … SETNAME`.
     pub name: Bytes,
     /// Set by `CLIENT SETINFO`: the name and the version of the client's library.
@@ -174,6 +176,11 @@ impl Client {
         if self.replies.are_wanted() { reply } else { reply.only_pushes() }
     }
 
+    /// The protocol of what is sent to it.
+    pub fn speaks(&self) -> Protocol {
+        self.protocol_outside.unwrap_or(self.protocol)
+    }
+
     /// Ends a request: what was said about one command has been kept.
     pub fn end_request(&mut self) {
         self.replies = self.replies.next();
@@ -209,10 +216,14 @@ impl Client {
         message
     }
 
-    /// The oldest message that is an answer, and not one that answers nothing.
+    /// The oldest message that is an answer, and not one that answers nothing. What stands in its midst stays.
     pub fn take_answer(&mut self) -> Option<Reply> {
         let idx = self.messages.iter().position(|message| !matches!(message, Reply::Push(_)))?;
-        self.messages.remove(idx)
+        let (answer, within) = self.messages.remove(idx)?.split_messages();
+        for (offset, message) in within.into_iter().enumerate() {
+            self.messages.insert(idx + offset, message);
+        }
+        Some(answer)
     }
 
     /// How many messages nobody has taken, and about how many bytes they are.

@@ -92,14 +92,9 @@ impl DirectConnection {
         }
         client.runs = runs;
         let reply = command::call(&mut engine, self.slot, argv);
-        let Reply::Several(replies) = reply else { return reply };
-        // Messages that came with the reply are kept; if there is nothing else, the first is the reply.
-        let idx = replies.iter().position(|reply| !matches!(reply, Reply::Push(_))).unwrap_or(0);
-        let mut answer = Reply::NOTHING;
-        for (nth, reply) in replies.into_iter().enumerate() {
-            if nth == idx { answer = reply } else { engine.deliver_to(self.slot, reply) }
-        }
-        answer
+        let (reply, messages) = reply.split_messages();
+        messages.into_iter().for_each(|message| engine.deliver_to(self.slot, message));
+        reply
     }
 
     fn client<R>(&self, look: impl FnOnce(&Client) -> R) -> R {

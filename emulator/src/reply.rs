@@ -3,6 +3,9 @@
 //! Commands return a [`Reply`]; only `resp` turns it into RESP2 or RESP3, so that a reply is the same value for a socket,
 //! for a script and for the direct connection.
 
+use std::iter::Peekable;
+use std::vec::IntoIter;
+
 use bytes::Bytes;
 
 use crate::error::Error;
@@ -73,8 +76,70 @@ impl Reply {
     pub fn only_pushes(self) -> Reply {
         match self {
             Reply::Push(_) | Reply::Settled(..) => self,
-            Reply::Several(all) => Reply::Several(all.into_iter().map(Reply::only_pushes).collect()),
+            Reply::Several(all) | Reply::Array(all) => {
+                let pushes = all.into_iter().map(Reply::only_pushes);
+                Reply::Several(pushes.filter(|push| *push != Reply::NOTHING).collect())
+            }
             _ => Reply::NOTHING,
+        }
+    }
+
+    /// The reply with messages in its midst, each in front of the part of this number. Those that come behind it are left. An array is
+    /// a part itself, in front of its items.
+    pub(crate) fn interspersed(self, messages: &mut Peekable<IntoIter<(usize, Reply)>>) -> Reply {
+        self.interspersed_from(&mut 0, messages)
+    }
+
+    fn interspersed_from(
+        self,
+        parts: &mut usize,
+        messages: &mut Peekable<IntoIter<(usize, Reply)>>,
+    ) -> Reply {
+        let before = std::iter::from_fn(|| messages.next_if(|(place, _)| *place <= *parts));
+        let mut all: Vec<Reply> = before.map(|(_, message)| message).collect();
+        *parts += 1;
+        let reply = match self {
+            Reply::Array(items) => {
+                let items = items.into_iter().map(|item| item.interspersed_from(parts, messages));
+                Reply::Array(items.collect())
+            }
+            other => other,
+        };
+        if all.is_empty() {
+            return reply;
+        }
+        all.push(reply);
+        Reply::Several(all)
+    }
+
+    /// The reply without the messages that came with it or stand in its midst, and these. If there is nothing else, the first is the
+    /// reply.
+    pub(crate) fn split_messages(self) -> (Reply, Vec<Reply>) {
+        let mut messages = Vec::new();
+        (self.without_messages(&mut messages), messages)
+    }
+
+    fn without_messages(self, messages: &mut Vec<Reply>) -> Reply {
+        match self {
+            Reply::Several(all) => {
+                let idx = all.iter().position(|reply| !matches!(reply, Reply::Push(_))).unwrap_or(0);
+                let mut answer = Reply::NOTHING;
+                for (nth, reply) in all.into_iter().enumerate() {
+                    if nth == idx {
+                        answer = reply.without_messages(messages);
+                    } else {
+                        messages.push(reply);
+                    }
+                }
+                answer
+            }
+            Reply::Array(items) => {
+                Reply::Array(items.into_iter().map(|item| item.without_messages(messages)).collect())
+            }
+            Reply::Settled(protocol, reply) => {
+                Reply::Settled(protocol, Box::new(reply.without_messages(messages)))
+            }
+            other => other,
         }
     }
 

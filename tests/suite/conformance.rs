@@ -41,6 +41,7 @@ transcripts! {
     connection
     differences
     events
+    events_and_replies
     events_collections
     expiry
     functions

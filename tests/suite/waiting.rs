@@ -30,6 +30,42 @@ async fn messages_through_the_direct_connection() {
     assert_eq!(speaker.publish::<_, _, i64>("news", "hello").await.unwrap(), 0, "the listener is gone");
 }
 
+/// On the wire they stand in the midst of the reply.
+#[tokio::test]
+async fn messages_about_what_a_direct_connection_does_itself() {
+    let emulator = Emulator::with_clock(Clock::manual());
+    let mut connection = emulator.connection();
+    for argv in [
+        &[&b"HELLO"[..], b"3"][..],
+        &[b"CONFIG", b"SET", b"notify-keyspace-events", b"KA"],
+        &[b"SUBSCRIBE", b"__keyspace@0__:z"],
+        &[b"ZADD", b"z", b"1", b"a", b"2", b"b"],
+        &[b"MULTI"],
+        &[b"ZPOPMIN", b"z", b"1"],
+        &[b"BZPOPMIN", b"z", b"0"],
+    ] {
+        connection.execute(argv);
+    }
+    let member = |member: &str, score| [Reply::bulk(member), Reply::Double(score)];
+    let popped = [
+        Reply::Array(vec![Reply::Array(member("a", 1.0).into())]),
+        Reply::Array([&[Reply::bulk("z")][..], &member("b", 2.0)].concat()),
+    ];
+    assert_eq!(connection.execute(&[b"EXEC"]), Reply::Array(popped.clone().into()));
+    for event in ["zadd", "zpopmin", "zpopmin", "del"] {
+        assert_eq!(words(&connection.message().await), ["message", "__keyspace@0__:z", event]);
+    }
+
+    let mut speaker = emulator.connection();
+    let (popped_late, added) = tokio::join!(connection.execute_and_wait(&[b"BZPOPMIN", b"z", b"0"]), async {
+        speaker.execute(&[b"ZADD", b"z", b"2", b"b"])
+    });
+    assert_eq!((popped_late, added), (popped[1].clone(), Reply::Integer(1)));
+    for event in ["zadd", "zpopmin", "del"] {
+        assert_eq!(words(&connection.message().await), ["message", "__keyspace@0__:z", event]);
+    }
+}
+
 #[tokio::test]
 async fn messages_through_tcp() {
     use tokio_stream::StreamExt as _;

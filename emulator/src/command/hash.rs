@@ -79,6 +79,7 @@ fn hincrby(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     };
     let sum = current.checked_add(increment).ok_or(error::OVERFLOW)?;
     hash.write().insert(argv[2], sum.to_string().as_bytes());
+    hash.answer();
     hash.notify(Class::Hash, "hincrby");
     Ok(Reply::Integer(sum))
 }
@@ -98,6 +99,7 @@ fn hincrbyfloat(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     }
     let digits = sum.to_string();
     hash.write().insert(argv[2], digits.as_bytes());
+    hash.answer();
     hash.notify(Class::Hash, "hincrbyfloat");
     Ok(Reply::bulk(digits))
 }
@@ -171,6 +173,7 @@ fn set_fields(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Result<usize, Error> {
     // A write even where the value stays the same: Redis tells those who watch the key, too.
     let fields = hash.write();
     let added = pairs.iter().filter(|[field, value]| fields.insert(field, value)).count();
+    hash.answer();
     hash.notify(Class::Hash, "hset");
     Ok(added)
 }
@@ -181,6 +184,7 @@ fn hsetnx(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let is_free = !hash.get().contains(argv[2]);
     if is_free {
         hash.write().insert(argv[2], argv[3]);
+        hash.answer();
         hash.notify(Class::Hash, "hset");
     }
     Ok(Reply::truth(is_free))

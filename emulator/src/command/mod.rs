@@ -40,7 +40,7 @@ use bytes::Bytes;
 use indexmap::IndexMap;
 use smallvec::SmallVec;
 
-use crate::client::{Client, Closing, Slot};
+use crate::client::{Client, Closing, Runs, Slot};
 use crate::engine::Engine;
 use crate::error::{self, Error};
 use crate::keyspace::{Db, Hasher};
@@ -186,10 +186,11 @@ pub fn call(engine: &mut Box<Engine>, slot: Slot, argv: &Argv<'_>) -> Reply {
         true => perform(engine, &mut client, argv),
         false => fault::perform_under_faults(engine, &mut client, argv),
     };
-    engine.end();
-    engine.broadcast(&client);
     let reply = engine.post(&mut client, reply);
     engine.clients.put_back(client);
+    engine.end();
+    engine.broadcast();
+    let reply = engine.post_late(slot, reply);
     engine.deliver();
     reply
 }
@@ -309,7 +310,8 @@ pub(crate) fn run(
     let reply = (row.run)(&mut Ctx { engine, client, row }, argv).into();
     engine.invalidate(client);
     connection::remember(engine, client, row, argv);
-    engine.tell_listeners();
+    // A script's reply comes when all has happened.
+    engine.tell_listeners((client.runs != Runs::InScript).then_some(client.slot));
     let error = if let Reply::Error(error) = &reply { Some(error) } else { None };
     engine.stats.called(row.name, error, failures);
     if !client.is_blocked {

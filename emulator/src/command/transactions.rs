@@ -79,13 +79,16 @@ fn exec(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
         let argv = borrow(argv);
         let reply = match resolve(&argv) {
             Ok(row) => {
+                let first = ctx.engine.mail.len();
                 let reply = run(ctx.engine, ctx.client, row, &argv);
-                let mut own = ctx.engine.take_mail(ctx.client.slot);
-                if own.is_empty() {
+                let mut own = ctx.engine.take_mail(ctx.client.slot, first);
+                let (reply, behind) = ctx.engine.settle(reply);
+                if own.is_empty() && behind.is_empty() {
                     reply
                 } else {
                     // Messages to itself stand where they arise, in the middle of the array, though nobody counts them.
                     own.push(reply);
+                    own.extend(behind);
                     Reply::Several(own)
                 }
             }

@@ -31,6 +31,8 @@ pub enum Kind {
     MemoryOrPercent,
     /// One of these words.
     OneOf(&'static [&'static str]),
+    /// Letters for kinds of events: as a number, [`Classes::bits`].
+    Events,
     /// Some of these words; the first stands for none.
     Flags(&'static [&'static str]),
     /// What only this function knows.
@@ -74,6 +76,11 @@ impl Kind {
                 return within(bytes.into(), min, max);
             }
             Kind::MemoryOrPercent => return memory_or_percent(&word),
+            Kind::Events => {
+                let classes = Classes::parse(value);
+                let classes = classes.ok_or("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")?;
+                return Ok(Parsed { text: Bytes::from(classes.to_string()), number: classes.bits().into() });
+            }
             Kind::OneOf(words) => one_of(&word, words)?.to_owned(),
             Kind::Flags(words) => flags(&word, words)?,
             Kind::Special(check) => check(&word, before)?,
@@ -147,12 +154,6 @@ fn flags(value: &str, words: &[&'static str]) -> Result<String, Cow<'static, str
 /// The words of a value that takes several; none in an empty one.
 fn words(value: &str) -> Vec<&str> {
     if value.is_empty() { Vec::new() } else { value.split(' ').collect() }
-}
-
-/// `notify-keyspace-events`
-pub fn classes(value: &str, _: &str) -> Result<String, Cow<'static, str>> {
-    let classes = Classes::parse(value.as_bytes());
-    Ok(classes.ok_or("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")?.to_string())
 }
 
 /// `save`: pairs of seconds and changes.

@@ -113,11 +113,11 @@ const fn is_equal(a: &[u8], b: &[u8]) -> bool {
 pub struct Config(Arc<Vec<Setting>>);
 
 /// The value of a parameter.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 struct Setting {
     /// As `CONFIG GET` shows it.
     text: Bytes,
-    /// Of numbers and of yes and no.
+    /// Of numbers, of yes and no, and of kinds of events.
     number: i64,
 }
 
@@ -206,7 +206,7 @@ impl Config {
             let parsed = parsed.map_err(|reason| error::config_set(name.as_bytes(), &reason))?;
             *setting = Setting { text: parsed.text, number: parsed.number };
         }
-        let is_other = self.0.iter().zip(&*changed.0).any(|(before, now)| before.text != now.text);
+        let is_other = self.0 != changed.0;
         if is_other {
             *self = changed;
         }

@@ -124,7 +124,7 @@ pub const PARAMETERS: &[Parameter] = &[
     integer("min-replicas-max-lag", "10", 0, INT_MAX).alias("min-slaves-max-lag"),
     integer("min-replicas-to-write", "0", 0, INT_MAX).alias("min-slaves-to-write"),
     yes_no("no-appendfsync-on-rewrite", "no"),
-    special("notify-keyspace-events", "", kind::classes),
+    Parameter::new("notify-keyspace-events", "", Kind::Events),
     one_of("oom-score-adj", "no", &["no", "yes", "relative", "absolute"]),
     special("oom-score-adj-values", "0 200 800", kind::oom_scores),
     text("pidfile", "").immutable(),

@@ -80,6 +80,9 @@ pub struct Engine {
     pub control: Option<Clock>,
     /// What is to be sent to clients once the execution is over, in order.
     pub mail: Vec<(Slot, Reply)>,
+    /// What the client whose command runs is to be sent in the midst of the reply or right behind it, each after so many parts
+    /// ([`Event::place`]).
+    pub asides: Vec<(usize, Reply)>,
     /// What the client whose command runs is to be sent behind the reply.
     pub postscripts: Vec<Reply>,
     clock: Option<Clock>,
@@ -227,23 +230,23 @@ impl Engine {
         self.watches.seen = 0;
         if self.alarm.is_some_and(|alarm| alarm <= now) {
             self.let_happen(now);
+            self.tell_listeners(None);
         }
     }
 
     /// Lets happen what is due, without any command.
     pub fn tick(self: &mut Box<Self>) {
         self.begin();
-        let nobody = Client::nobody();
-        self.invalidate(&nobody);
+        self.invalidate(&Client::nobody());
         self.end();
-        self.broadcast(&nobody);
+        self.broadcast();
         self.deliver();
     }
 
     /// Ends one execution: whoever waited for a key gets it, whoever watches one is told at `EXEC`, and whoever listens is sent
     /// what happened.
     pub(crate) fn end(self: &mut Box<Self>) {
-        self.tell_listeners();
+        self.tell_listeners(None);
         self.serve_waiting();
         self.watches.notice(&self.keyspace);
         self.keyspace.events.is_tracked = !self.tracker.is_idle();
@@ -253,10 +256,10 @@ impl Engine {
     /// What the client whose command has run is sent now: its reply, and what came with it.
     pub(crate) fn post(&mut self, client: &mut Client, reply: Reply) -> Reply {
         if !client.is_reachable() {
-            self.mail.retain(|(slot, _)| *slot != client.slot);
-            self.postscripts.clear();
+            self.discard_mail(client.slot);
             return Reply::NOTHING;
         }
+        let (reply, behind) = self.settle(reply);
         let reply = client.wanted(reply);
         match () {
             // The request goes on.
@@ -265,18 +268,50 @@ impl Engine {
             () if client.last_command.starts_with("client|") => client.replies = client.replies.next(),
             () => client.end_request(),
         }
-        if self.mail.is_empty() && self.postscripts.is_empty() {
+        if self.mail.is_empty() && behind.is_empty() && self.postscripts.is_empty() {
             return reply;
         }
-        let mut all = self.take_mail(client.slot);
+        let mut all = self.take_mail(client.slot, 0);
         all.push(reply);
+        all.extend(behind);
         all.append(&mut self.postscripts);
         if all.len() == 1 { all.remove(0) } else { Reply::Several(all) }
     }
 
-    /// What is to be sent to one client.
-    pub(crate) fn take_mail(&mut self, slot: Slot) -> Vec<Reply> {
-        let own = self.mail.extract_if(.., |(to, _)| *to == slot);
+    /// The same once the execution has ended: what came of that follows.
+    pub(crate) fn post_late(&mut self, slot: Slot, posted: Reply) -> Reply {
+        if self.mail.is_empty() {
+            return posted;
+        }
+        let mut late = self.take_mail(slot, 0);
+        let is_reachable = self.clients.get(slot).is_some_and(|client| client.is_reachable());
+        if late.is_empty() || !is_reachable {
+            return posted;
+        }
+        let mut all = if let Reply::Several(all) = posted { all } else { vec![posted] };
+        all.append(&mut late);
+        Reply::Several(all)
+    }
+
+    /// A reply with the asides in its midst, and those that come right behind it.
+    pub(crate) fn settle(&mut self, reply: Reply) -> (Reply, Vec<Reply>) {
+        if self.asides.is_empty() {
+            return (reply, Vec::new());
+        }
+        let mut asides = std::mem::take(&mut self.asides).into_iter().peekable();
+        let reply = reply.interspersed(&mut asides);
+        (reply, asides.map(|(_, message)| message).collect())
+    }
+
+    fn discard_mail(&mut self, slot: Slot) {
+        self.mail.retain(|(to, _)| *to != slot);
+        self.asides.clear();
+        self.postscripts.clear();
+    }
+
+    /// What is to be sent to one client, beginning at this place in the mail.
+    pub(crate) fn take_mail(&mut self, slot: Slot, first: usize) -> Vec<Reply> {
+        let own = self.mail.extract_if(first.., |(to, _)| *to == slot);
         own.map(|(_, message)| message).collect()
     }
 
@@ -309,19 +344,28 @@ impl Engine {
         self.mail.len() - before
     }
 
-    /// Publishes what happened to keys since the last time.
-    pub(crate) fn tell_listeners(&mut self) {
+    /// Publishes what happened to keys since the last time. What the client at `slot`, whose command it was, is to hear after a part of
+    /// the reply goes to the asides.
+    pub(crate) fn tell_listeners(&mut self, slot: Option<Slot>) {
+        self.keyspace.events.answered = 0;
         if self.keyspace.events.happened.is_empty() {
             return;
         }
         let wanted = self.keyspace.events.wanted;
-        for Event { name, db, key, .. } in std::mem::take(&mut self.keyspace.events.happened) {
+        for Event { name, db, key, place, .. } in std::mem::take(&mut self.keyspace.events.happened) {
+            let first = self.mail.len();
             if wanted.by_key() {
                 let channel = [format!("__keyspace@{db}__:").as_bytes(), &key].concat();
                 self.publish(Topic::Channel, &channel.into(), &Bytes::from_static(name.as_bytes()));
             }
             if wanted.by_event() {
                 self.publish(Topic::Channel, &format!("__keyevent@{db}__:{name}").into(), &key);
+            }
+            if place > 0
+                && let Some(slot) = slot
+            {
+                let own = self.take_mail(slot, first);
+                self.asides.extend(own.into_iter().map(|message| (place, message)));
             }
         }
     }
@@ -408,15 +452,20 @@ impl Engine {
     fn attempt(self: &mut Box<Self>, slot: Slot, key: &[u8]) {
         let Some(attempt) = self.waiting.get(slot).map(|blocked| blocked.attempt.clone()) else { return };
         let mut client = self.clients.take(slot);
+        let postscripts_of_others = std::mem::take(&mut self.postscripts);
         let outcome = attempt(self, &mut client, key);
         self.invalidate(&client);
         self.clients.put_back(client);
-        self.mail.extend(self.postscripts.drain(..).map(|message| (slot, message)));
-        self.tell_listeners();
-        if let Some(reply) = outcome.unwrap_or_else(|error| Some(Reply::Error(error))) {
+        self.tell_listeners(Some(slot));
+        let reply = outcome.unwrap_or_else(|error| Some(Reply::Error(error)));
+        let is_served = reply.is_some();
+        let (reply, behind) = self.settle(reply.unwrap_or(Reply::NOTHING));
+        if is_served {
             self.unblock(slot);
             self.mail.push((slot, reply));
         }
+        let postscripts = std::mem::replace(&mut self.postscripts, postscripts_of_others);
+        self.mail.extend(behind.into_iter().chain(postscripts).map(|message| (slot, message)));
     }
 
     fn set_alarm(&mut self) {

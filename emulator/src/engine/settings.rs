@@ -62,7 +62,7 @@ impl Engine {
         const ZSET_ENTRIES: Id = Id::of("zset-max-listpack-entries");
         const ZSET_VALUE: Id = Id::of("zset-max-listpack-value");
         let config = &self.config;
-        self.keyspace.events.wanted = Classes::parse(config.text(NOTIFY_KEYSPACE_EVENTS)).unwrap_or_default();
+        self.keyspace.events.wanted = Classes::from_bits(config.number(NOTIFY_KEYSPACE_EVENTS) as u16);
         let listpack = |len_max, item_bytes_max| ListPack {
             len_max: config.size(len_max),
             item_bytes_max: config.size(item_bytes_max),

@@ -42,11 +42,12 @@ impl Engine {
 
     /// Tells clients that want to know of every key with some prefix what the execution has changed, prefix by prefix and each in
     /// one message, behind all replies.
-    pub(crate) fn broadcast(&mut self, current: &Client) {
+    pub(crate) fn broadcast(&mut self) {
+        let nobody = Client::nobody();
         for (prefix, keys) in self.tracker.take_changed() {
             let keys: Vec<_> = keys.iter().map(|(key, changer)| (key, *changer)).collect();
             for slot in self.tracker.by_prefix(&prefix) {
-                self.tell(current, slot, Some(&keys));
+                self.tell(&nobody, slot, Some(&keys));
             }
         }
     }
@@ -97,7 +98,7 @@ impl Engine {
 
     fn protocol(&mut self, current: &Client, slot: Slot) -> Protocol {
         if slot == current.slot {
-            current.protocol
+            current.speaks()
         } else {
             self.clients.get(slot).map_or(Protocol::Resp2, |client| client.protocol)
         }
@@ -106,7 +107,7 @@ impl Engine {
     /// Sends it only to a client that speaks `protocol`, and on RESP2 only to one that listens.
     fn send(&mut self, current: &Client, slot: Slot, protocol: Protocol, message: Reply) {
         let (speaks, listens) = match self.clients.get(slot) {
-            _ if slot == current.slot => (current.protocol, current.is_subscriber()),
+            _ if slot == current.slot => (current.speaks(), current.is_subscriber()),
             Some(client) => (client.protocol, client.is_subscriber()),
             None => return,
         };

@@ -141,6 +141,17 @@ impl<'a> Db<'a> {
         self.events.record(class, event, self.index, key);
     }
 
+    /// Says that Redis has written its reply by now: whoever listens to what it does itself hears behind the reply of what happens
+    /// from here on.
+    pub fn answer(&mut self) {
+        self.events.answer();
+    }
+
+    /// The same of so many parts of the reply ([`super::Event::place`]).
+    pub fn answer_in_part(&mut self, parts: usize) {
+        self.events.answered = parts;
+    }
+
     /// Sets a key to a value, whatever it held.
     pub fn insert(&mut self, key: &[u8], value: Value, expiry: Expiry) {
         let deadline = match expiry {

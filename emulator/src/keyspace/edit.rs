@@ -41,6 +41,16 @@ impl<'a, T: Kind> Edit<'a, T> {
         self.db.random()
     }
 
+    /// Says that Redis has written its reply by now, as [`Db::answer`] does.
+    pub fn answer(&mut self) {
+        self.db.answer();
+    }
+
+    /// The same of a part of it, as [`Db::answer_in_part`] does.
+    pub fn answer_in_part(&mut self, parts: usize) {
+        self.db.answer_in_part(parts);
+    }
+
     /// Tells those who listen what happened, in Redis's words: `list.notify(Class::List, "lpush")`.
     pub fn notify(&mut self, class: Class, event: &'static str) {
         let (key, _) = self.db.dict.get_index(self.idx).expect("an edit holds the key in place");

@@ -31,7 +31,12 @@ pub struct Event {
     pub db: usize,
     /// The key.
     pub key: Bytes,
+    /// After how many parts of the reply to the command: values, and beginnings of arrays, in the order in which they are sent.
+    pub place: usize,
 }
+
+/// Behind the whole reply.
+const BEHIND: usize = usize::MAX;
 
 /// Which events somebody wants to hear of: the value of `notify-keyspace-events`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -81,6 +86,16 @@ impl Classes {
         self.0 & KEYEVENT != 0
     }
 
+    /// As a number, which says more than what is shown: in that, `A` hides `n`.
+    pub fn bits(self) -> u16 {
+        self.0
+    }
+
+    /// From such a number.
+    pub fn from_bits(bits: u16) -> Classes {
+        Classes(bits)
+    }
+
     const fn bit(class: Class) -> u16 {
         1 << class as u16
     }
@@ -117,6 +132,8 @@ pub struct Events {
     pub counts: Counts,
     /// Those that happened, in their order.
     pub happened: Vec<Event>,
+    /// How many parts of the reply Redis has written by now: a client that listens to what it does itself hears of it behind these.
+    pub answered: usize,
     /// Somebody waits for a key: keep those that appear.
     pub is_awaited: bool,
     /// Keys that appeared, with their database.
@@ -141,6 +158,10 @@ pub struct Counts {
 }
 
 impl Events {
+    pub(super) fn answer(&mut self) {
+        self.answered = BEHIND;
+    }
+
     pub(super) fn record(&mut self, class: Class, name: &'static str, db: usize, key: &[u8]) {
         match class {
             Class::Expired => self.counts.expired += 1,
@@ -148,7 +169,8 @@ impl Events {
             _ => {}
         }
         if self.wanted.wants(class) {
-            self.happened.push(Event { class, name, db, key: Bytes::copy_from_slice(key) });
+            let key = Bytes::copy_from_slice(key);
+            self.happened.push(Event { class, name, db, key, place: self.answered });
         }
     }
 

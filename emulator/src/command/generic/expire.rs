@@ -42,6 +42,9 @@ pub(super) fn expire(ctx: &mut Ctx<'_>, argv: &Argv<'_>, unit: Unit, from: From)
     let current = db.deadline(argv[1]).flatten();
     let holds = condition.holds(current, deadline);
     if holds {
+        if deadline > db.now().millis() {
+            db.answer();
+        }
         db.set_deadline(argv[1], Some(deadline));
     }
     Ok(Reply::truth(holds))

@@ -190,10 +190,16 @@ fn sorted(
     if options.get.is_empty() {
         return Ok(items.map(Some).collect());
     }
-    let found = items.flat_map(|item| {
-        options.get.iter().map(|pattern| follow(&mut db, pattern, &item)).collect::<Vec<_>>()
-    });
-    Ok(found.collect())
+    let mut found = Vec::with_capacity(items.len() * options.get.len());
+    for item in items {
+        for pattern in &options.get {
+            if destination.is_none() {
+                db.answer_in_part(1 + found.len());
+            }
+            found.push(follow(&mut db, pattern, &item));
+        }
+    }
+    Ok(found)
 }
 
 /// What a pattern leads to: `#` to the item itself, `weight_*` to a string, `object_*->field` to a field of a hash.

@@ -102,13 +102,16 @@ impl End {
 
 /// `LPUSH key element [element ...]`, and RPUSH
 fn push(ctx: &mut Ctx<'_>, argv: &Argv<'_>, end: End) -> Outcome {
-    Ok(push_all(ctx.db().edit_or_create::<List>(argv[1])?, &argv[2..], end))
+    let mut list = ctx.db().edit_or_create::<List>(argv[1])?;
+    list.answer();
+    Ok(push_all(list, &argv[2..], end))
 }
 
 /// `LPUSHX key element [element ...]`, and RPUSHX: nothing without the list
 fn pushx(ctx: &mut Ctx<'_>, argv: &Argv<'_>, end: End) -> Outcome {
-    let list = ctx.db().edit::<List>(argv[1])?;
-    Ok(list.map_or(Reply::Integer(0), |list| push_all(list, &argv[2..], end)))
+    let Some(mut list) = ctx.db().edit::<List>(argv[1])? else { return Ok(Reply::Integer(0)) };
+    list.answer();
+    Ok(push_all(list, &argv[2..], end))
 }
 
 fn push_all(mut edit: Edit<'_, List>, elements: &Argv<'_>, end: End) -> Reply {
@@ -184,6 +187,7 @@ fn lset(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let mut edit = ctx.db().edit::<List>(argv[1])?.ok_or(error::NO_SUCH_KEY)?;
     let idx = locate(integer(argv[2])?, edit.get().len()).ok_or(error::INDEX_OUT_OF_RANGE)?;
     edit.write()[idx] = Bytes::copy_from_slice(argv[3]);
+    edit.answer();
     edit.notify(Class::List, "lset");
     Ok(Reply::OK)
 }

@@ -33,6 +33,7 @@ pub(super) fn lmpop(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 /// Takes up to this many elements off.
 pub(super) fn take(mut edit: Edit<'_, List>, end: End, count: usize) -> Vec<Bytes> {
     let taken = end.take(edit.write(), count);
+    edit.answer();
     edit.notify(Class::List, end.popped());
     taken
 }

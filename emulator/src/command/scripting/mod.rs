@@ -137,9 +137,11 @@ fn lend(
 ) -> Reply {
     let (db, protocol, runs) = (ctx.client.db, ctx.client.protocol, ctx.client.runs);
     ctx.client.runs = Runs::InScript;
+    ctx.client.protocol_outside = Some(protocol);
     let commands = Commands { call: call_from_script, knows: is_known };
     let reply = ctx.engine.lend(ctx.client, commands, program, run);
     (ctx.client.db, ctx.client.protocol, ctx.client.runs) = (db, protocol, runs);
+    ctx.client.protocol_outside = None;
     reply
 }
 

@@ -49,7 +49,9 @@ fn usage(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
         }
         _ => return Err(error::SYNTAX),
     }
-    Ok(ctx.db().memory(argv[2]).map_or(Reply::Nil, Reply::count))
+    // No access: nobody hears that there is no such key.
+    let mut db = ctx.engine.keyspace.db(ctx.client.db);
+    Ok(db.memory(argv[2]).map_or(Reply::Nil, Reply::count))
 }
 
 /// `MEMORY STATS`

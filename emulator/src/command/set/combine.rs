@@ -19,14 +19,21 @@ pub(super) fn combined(ctx: &mut Ctx<'_>, argv: &Argv<'_>, combine: Combine) -> 
 /// `SINTERSTORE destination key [key ...]`, SUNIONSTORE and SDIFFSTORE: replaces whatever the destination held, its time to
 /// live included; an empty result removes it.
 pub(super) fn store(ctx: &mut Ctx<'_>, argv: &Argv<'_>, combine: Combine) -> Outcome {
-    let result = combine(&lookup(ctx, &argv[2..])?, &ctx.engine.keyspace.limits);
+    let inputs = lookup(ctx, &argv[2..])?;
+    let result = combine(&inputs, &ctx.engine.keyspace.limits);
     let len = result.len();
     let event = ctx.row.name;
+    // Redis answers last only where nothing is left of an intersection because one of its sets is missing.
+    let answers_last = event == "sinterstore" && inputs.iter().any(Set::is_empty);
     let mut db = ctx.db();
     if len > 0 {
         db.insert(argv[1], result.into(), Expiry::Never);
+        db.answer();
         db.notify(Class::Set, event, argv[1]);
     } else if db.remove(argv[1]) {
+        if !answers_last {
+            db.answer();
+        }
         db.notify(Class::Generic, "del", argv[1]);
     }
     Ok(Reply::count(len))

@@ -23,6 +23,7 @@ pub(super) fn spop(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
         Some(wanted) => Reply::Set((0..wanted).map(|_| pop(&mut set)).collect()),
     };
     set.notify(Class::Set, "spop");
+    set.answer();
     Ok(reply)
 }
 

@@ -36,6 +36,7 @@ pub(super) fn add(ctx: &mut Ctx<'_>, argv: &Argv<'_>, options: AddOptions) -> Ou
             zset.write().insert(member, score);
         }
         if added + updated > 0 {
+            zset.answer();
             zset.notify(Class::ZSet, if options.incr { "zincr" } else { "zadd" });
         }
     }

@@ -115,8 +115,10 @@ fn store(ctx: &mut Ctx<'_>, key: &[u8], zset: ZSet) -> Reply {
     let mut db = ctx.db();
     if len > 0 {
         db.insert(key, zset.into(), Expiry::Never);
+        db.answer();
         db.notify(Class::ZSet, event, key);
     } else if db.remove(key) {
+        db.answer();
         db.notify(Class::Generic, "del", key);
     }
     Reply::count(len)

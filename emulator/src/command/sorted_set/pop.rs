@@ -32,7 +32,7 @@ pub(super) fn zpop(ctx: &mut Ctx<'_>, argv: &Argv<'_>, end: End) -> Outcome {
     };
     let protocol = ctx.client.protocol;
     let Some(zset) = ctx.db().edit::<ZSet>(argv[1])? else { return Ok(Reply::Array(Vec::new())) };
-    let taken = take(zset, end, wanted.unwrap_or(1)).into_iter();
+    let taken = take(zset, end, wanted.unwrap_or(1), 1).into_iter();
     Ok(match wanted {
         Some(_) => pairs(protocol, taken),
         None => Reply::Array(taken.flat_map(<[Reply; 2]>::from).collect()),
@@ -47,7 +47,7 @@ pub(super) fn zmpop(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 /// One member of a sorted set, behind its key; `None` without the set.
 pub(super) fn pop_one_from(ctx: &mut Ctx<'_>, key: &[u8], end: End) -> Result<Option<Reply>, Error> {
     let Some(zset) = ctx.db().edit::<ZSet>(key)? else { return Ok(None) };
-    let taken = take(zset, end, 1).into_iter().flat_map(<[Reply; 2]>::from);
+    let taken = take(zset, end, 1, 2).into_iter().flat_map(<[Reply; 2]>::from);
     Ok(Some(Reply::Array(std::iter::once(Reply::bulk(key)).chain(taken).collect())))
 }
 
@@ -65,14 +65,14 @@ impl PopEnd for End {
 
     fn pop_from(self, ctx: &mut Ctx<'_>, key: &[u8], count: usize) -> Result<Option<Reply>, Error> {
         let Some(zset) = ctx.db().edit::<ZSet>(key)? else { return Ok(None) };
-        let taken = take(zset, self, count).into_iter();
+        let taken = take(zset, self, count, 3).into_iter();
         let taken = taken.map(|(member, score)| Reply::Array(vec![member, score])).collect();
         Ok(Some(Reply::Array(vec![Reply::bulk(key), Reply::Array(taken)])))
     }
 }
 
-/// Takes up to this many members off, each with its score.
-fn take(mut zset: Edit<'_, ZSet>, end: End, count: usize) -> Vec<(Reply, Reply)> {
+/// Takes up to this many members off, each with its score. `parts` of the reply stand before them.
+fn take(mut zset: Edit<'_, ZSet>, end: End, count: usize, parts: usize) -> Vec<(Reply, Reply)> {
     let len = zset.get().len();
     let count = count.min(len);
     let collect = |members: &mut dyn Iterator<Item = (&Bytes, f64)>| -> Vec<(Bytes, f64)> {
@@ -87,7 +87,9 @@ fn take(mut zset: Edit<'_, ZSet>, end: End, count: usize) -> Vec<(Reply, Reply)>
         for (member, _) in &taken {
             members.remove(member);
         }
+        zset.answer_in_part(parts);
         zset.notify(Class::ZSet, end.event());
+        zset.answer();
     }
     taken.into_iter().map(|(member, score)| (Reply::Bulk(member), Reply::Double(score))).collect()
 }

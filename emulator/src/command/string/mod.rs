@@ -84,6 +84,7 @@ fn getdel(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let reply = get(ctx, argv)?;
     let mut db = ctx.db();
     if db.remove(argv[1]) {
+        db.answer();
         db.notify(Class::Generic, "del", argv[1]);
     }
     Ok(reply)
@@ -112,6 +113,7 @@ fn getex(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     if reply == Reply::Nil {
         return Ok(reply);
     }
+    ctx.db().answer();
     if let Some((amount, unit, from)) = expiry {
         let deadline = positive_deadline(ctx, amount, unit, from)?;
         ctx.db().set_deadline(argv[1], Some(deadline));
@@ -124,16 +126,21 @@ fn getex(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 /// `GETSET key value`
 fn getset(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let reply = get(ctx, argv)?;
-    put(&mut ctx.db(), argv[1], argv[2], Expiry::Never);
+    let mut db = ctx.db();
+    db.answer();
+    put(&mut db, argv[1], argv[2], Expiry::Never);
     Ok(reply)
 }
 
 /// `MGET key [key ...]`
 fn mget(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let mut db = ctx.db();
-    let values = argv[1..].iter().map(|key| match db.lookup(key) {
-        Some(Value::String(text)) => Reply::Bulk(text.to_bytes()),
-        _ => Reply::Nil,
+    let values = argv[1..].iter().zip(1..).map(|(key, parts)| {
+        db.answer_in_part(parts);
+        match db.lookup(key) {
+            Some(Value::String(text)) => Reply::Bulk(text.to_bytes()),
+            _ => Reply::Nil,
+        }
     });
     Ok(Reply::Array(values.collect()))
 }

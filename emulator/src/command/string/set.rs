@@ -27,6 +27,9 @@ pub(super) fn set(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     if !is_wanted {
         return Ok(reply_if_not);
     }
+    if options.get {
+        db.answer();
+    }
     put(&mut db, argv[1], argv[2], expiry);
     Ok(reply_if_set)
 }
