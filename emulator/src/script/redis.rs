@@ -27,12 +27,15 @@ pub(super) fn redis<H: Host>(lua: &Lua) -> mlua::Result<Table> {
         redis.raw_set(name, lua.create_function(move |lua, args: MultiValue| function(lua, &args))?)
     };
     let call = |lua: &Lua, args: MultiValue| match call_command::<H>(lua, &args) {
-        (Reply::Error(error), _) => Err(fail(error)),
-        (reply, protocol) => to_lua(lua, &reply, protocol),
+        Err(error) | Ok((Reply::Error(error), _)) => Err(fail(error)),
+        Ok((reply, protocol)) => to_lua(lua, &reply, protocol),
     };
     redis.raw_set("call", lua.create_function(call)?)?;
     let pcall = |lua: &Lua, args: MultiValue| {
-        let (reply, protocol) = call_command::<H>(lua, &args);
+        let (reply, protocol) = match call_command::<H>(lua, &args) {
+            Ok(replied) => replied,
+            Err(error) => return to_lua(lua, &Reply::Error(error), Protocol::Resp2),
+        };
         let value = to_lua(lua, &reply, protocol)?;
         if let (Reply::Error(_), Value::Table(error)) = (&reply, &value) {
             error.raw_set("ignore_error_stats_update", true)?;
@@ -80,19 +83,15 @@ pub(super) fn redis<H: Host>(lua: &Lua) -> mlua::Result<Table> {
     Ok(redis)
 }
 
-/// Runs a command, and gives its reply with the protocol in whose types the script wants to see it.
-fn call_command<H: Host>(lua: &Lua, args: &MultiValue) -> (Reply, Protocol) {
-    let argv = arguments(args);
+/// Runs a command, and gives its reply with the protocol in whose types the script wants to see it. It is an error if these are no
+/// arguments of a command.
+fn call_command<H: Host>(lua: &Lua, args: &MultiValue) -> Result<(Reply, Protocol), Error> {
+    let argv = arguments(args)?;
+    let argv: SmallVec<[&[u8]; 8]> = argv.iter().map(|arg| &**arg).collect();
     let mut running = running::<H>(lua);
     let Running { host, rules, .. } = &mut *running;
-    let reply = match argv {
-        Ok(argv) => {
-            let argv: SmallVec<[&[u8]; 8]> = argv.iter().map(|arg| &**arg).collect();
-            host.as_mut().expect("commands are called while a script runs").call(&argv, *rules)
-        }
-        Err(error) => Reply::Error(error),
-    };
-    (reply, rules.protocol)
+    let reply = host.as_mut().expect("commands are called while a script runs").call(&argv, *rules);
+    Ok((reply, rules.protocol))
 }
 
 fn arguments(args: &MultiValue) -> Result<SmallVec<[Argument; 8]>, Error> {
