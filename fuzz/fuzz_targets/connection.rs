@@ -204,6 +204,8 @@ impl Session<'_> {
 
     fn move_clock(&self, span_ms: i64) {
         self.clock.set(Timestamp::from_millis(self.clock.now().millis() + span_ms));
+        // What is due by now happens by the clock alone: it is no write of the next command.
+        self.emulator.tick();
     }
 
     /// Each key that a command can name, in each database that a client can be in.
