@@ -127,7 +127,9 @@ fn table_to_reply(table: &Table, protocol: Protocol, depth: usize) -> Reply {
         return Reply::Set(set.pairs::<Value, Value>().flatten().map(|(key, _)| convert(&key)).collect());
     }
     if let Some(digits) = text("big_number") {
-        return Reply::BigNumber(digits);
+        // What would end a line does not.
+        let digits = digits.iter().map(|byte| if b"\r\n".contains(byte) { b' ' } else { *byte });
+        return Reply::BigNumber(digits.collect());
     }
     if let Ok(Value::Table(verbatim)) = table.raw_get("verbatim_string")
         && let (Ok(Value::String(format)), Ok(Value::String(text))) =
