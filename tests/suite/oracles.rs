@@ -1,8 +1,13 @@
 //! Each oracle has a broken lock that it must catch, and a sound one that it must let pass: an oracle that cannot fail, or that
 //! fails for nothing, is worse than none.
 
+use std::time::Duration;
+
 use harness::history::Seen;
-use harness::oracle::{ExclusiveBelief, ExclusiveFact, NoLeak, OverIssue, OwnerSafe, Recovers, WriterAlone};
+use harness::oracle::{
+    ExclusiveBelief, ExclusiveFact, NoLeak, NoLostWakeUp, OverIssue, OwnerSafe, Recovers, Unbroken,
+    WriterAlone,
+};
 use harness::{Client, Faults, Problem, Runner, Saved, Scenario, exhaustive, replay_saved};
 use locks::{Lock as _, Record};
 use redis::RedisResult;
@@ -17,7 +22,10 @@ struct Recipe {
 const SOUND: Recipe =
     Recipe { take: &["SET", "lock", "1", "NX", "PX", "10000"], release: Some(&["DEL", "lock"]) };
 
-async fn send<T: redis::FromRedisValue>(link: &mut harness::Link, words: &[&str]) -> RedisResult<T> {
+pub(crate) async fn send<T: redis::FromRedisValue>(
+    link: &mut harness::Link,
+    words: &[&str],
+) -> RedisResult<T> {
     redis::cmd(words[0]).arg(&words[1..]).query_async(link).await
 }
 
@@ -166,6 +174,54 @@ fn no_leak() {
     exhaustive(&scenario(SOUND).always(NoLeak)).unwrap();
 }
 
+/// Two clients; who is refused tries again after a pause.
+fn patient(pause_s: u64, faults: Faults) -> Scenario {
+    let lease = Duration::from_secs(10);
+    Scenario::new("patient").faults(faults).always(NoLostWakeUp::of("cs", lease)).actors(
+        2,
+        move |client| async move {
+            let mut link = client.connection();
+            while !send(&mut link, SOUND.take).await? {
+                tokio::time::sleep(Duration::from_secs(pause_s)).await;
+            }
+            Ok(client.hold("cs").until(send(&mut link, &["DEL", "lock"])).await?)
+        },
+    )
+}
+
+#[test]
+fn no_lost_wake_up() {
+    // A takes it, B is refused, A gives it back, and B sleeps for ten seconds.
+    expect_violation(&patient(10, Faults::none()), "no-lost-wake-up", 4);
+    exhaustive(&patient(9, Faults::none())).unwrap();
+    // What a stall takes, or who waits for a dead holder's lease to end, is something else.
+    exhaustive(&patient(5, Faults::none().stalls(1))).unwrap();
+    exhaustive(&patient(5, Faults::none().crashes(1))).unwrap();
+}
+
+/// Two clients that ask, while they are inside, whether they still have the lock.
+fn asking(ask: fn(&str) -> [&str; 2]) -> Scenario {
+    let slow = Scenario::new("asking").faults(Faults::none().stalls(1)).always(Unbroken::of("cs"));
+    slow.actors(2, move |client| async move {
+        let (mut link, name) = (client.connection(), client.name());
+        if send(&mut link, &["SET", "lock", &name, "NX", "PX", "10000"]).await? {
+            let stay = client.hold("cs").enter();
+            let holder: Option<String> = send(&mut link, &ask(&name)).await?;
+            if holder == Some(name) {
+                stay.extend(client.now(), Record::Key("lock".into()));
+            }
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn unbroken() {
+    // A takes it, its lease ends, B takes it, and A hears its own voice.
+    expect_violation(&asking(|name| ["ECHO", name]), "unbroken", 4);
+    exhaustive(&asking(|_| ["GET", "lock"])).unwrap();
+}
+
 #[test]
 fn a_pass_that_saw_nothing_is_vacuous() {
     let must_see = Seen { contention: true, ..Seen::default() };
@@ -260,7 +316,7 @@ fn a_stalled_client_does_not_renew() {
             let mut link = client.connection();
             if send(&mut link, SOUND.take).await? {
                 let renewal = async {
-                    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+                    tokio::time::sleep(Duration::from_secs(3)).await;
                     send::<()>(&mut link, &["PEXPIRE", "lock", "10000"]).await
                 };
                 client.hold("cs").during(renewal).await?;

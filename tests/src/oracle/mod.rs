@@ -3,10 +3,12 @@
 mod exclusive_belief;
 mod exclusive_fact;
 mod no_leak;
+mod no_lost_wake_up;
 mod over_issue;
 mod owner_safe;
 mod recovers;
 mod success;
+mod unbroken;
 mod writer_alone;
 
 use std::fmt::Debug;
@@ -15,10 +17,12 @@ use std::time::Duration;
 pub use exclusive_belief::ExclusiveBelief;
 pub use exclusive_fact::ExclusiveFact;
 pub use no_leak::NoLeak;
+pub use no_lost_wake_up::NoLostWakeUp;
 pub use over_issue::OverIssue;
 pub use owner_safe::OwnerSafe;
 pub use recovers::Recovers;
 pub use success::Success;
+pub use unbroken::Unbroken;
 pub use writer_alone::WriterAlone;
 
 use crate::history::{History, What};

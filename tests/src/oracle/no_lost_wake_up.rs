@@ -1,0 +1,63 @@
+use std::time::Duration;
+
+use super::{Oracle, Violation, is_entered};
+use crate::history::{History, What};
+
+/// Who waits for the section does not wait in vain: while everybody sleeps, time does not pass for so long without anybody inside.
+///
+/// Only time that passes by itself counts, and not that of a stall. Nothing counts once a client has crashed: what it held is not
+/// free before its lease is over.
+///
+/// A violation: A gives the lock back before B waits to be told so, and B sleeps until its patience is over, a lease later.
+#[derive(Clone, Debug)]
+pub struct NoLostWakeUp {
+    section: &'static str,
+    within: Duration,
+}
+
+impl NoLostWakeUp {
+    /// For the section of this name, which may be empty for less than this.
+    pub fn of(section: &'static str, within: Duration) -> NoLostWakeUp {
+        NoLostWakeUp { section, within }
+    }
+}
+
+impl Oracle for NoLostWakeUp {
+    fn name(&self) -> &'static str {
+        "no-lost-wake-up"
+    }
+
+    fn judges(&self, history: &History) -> bool {
+        is_entered(history, self.section)
+    }
+
+    fn check(&self, history: &History) -> Option<Violation> {
+        let (mut inside, mut empty_for) = (0_u32, Duration::ZERO);
+        for event in &history.events {
+            match event.what {
+                What::Enter { section, .. } if section == self.section => {
+                    inside += 1;
+                    empty_for = Duration::ZERO;
+                }
+                What::Leave { section, .. } if section == self.section => inside -= 1,
+                What::Crashed { .. } => return None,
+                What::Advanced { by } if inside == 0 && passed_by_itself(history, event.step) => {
+                    empty_for += by;
+                }
+                _ => {}
+            }
+            if empty_for >= self.within {
+                let what =
+                    format!("nobody has been inside for {} ms, and clients wait", empty_for.as_millis());
+                return Some(Violation { step: event.step, what });
+            }
+        }
+        None
+    }
+}
+
+/// Whether time moved in this step because nobody had anything to send.
+fn passed_by_itself(history: &History, step: usize) -> bool {
+    let touch = step.checked_sub(1).and_then(|idx| history.touched.get(idx));
+    touch.is_some_and(|touch| touch.waits && touch.takes.is_none())
+}

@@ -1,0 +1,59 @@
+use super::{Oracle, Violation, list};
+use crate::history::{History, What};
+use crate::schedule::Actor;
+
+/// Whoever is granted the section once more, while it is inside, has had it all the time: nobody else has entered since its last
+/// grant.
+///
+/// A violation: the lease of A ends; B is granted the lock, changes what it guards, and gives it back; and then A is told that its
+/// lease goes on.
+#[derive(Clone, Debug)]
+pub struct Unbroken {
+    section: &'static str,
+}
+
+impl Unbroken {
+    /// For the section of this name.
+    pub fn of(section: &'static str) -> Unbroken {
+        Unbroken { section }
+    }
+}
+
+impl Oracle for Unbroken {
+    fn name(&self) -> &'static str {
+        "unbroken"
+    }
+
+    fn judges(&self, history: &History) -> bool {
+        let is_extended =
+            |what: &What| matches!(*what, What::Extended { section, .. } if section == self.section);
+        history.events.iter().any(|event| is_extended(&event.what))
+    }
+
+    fn check(&self, history: &History) -> Option<Violation> {
+        // Who is inside, and who else has entered since its last grant.
+        let mut inside: Vec<(Actor, Vec<Actor>)> = Vec::new();
+        for event in &history.events {
+            match event.what {
+                What::Enter { actor, section, .. } if section == self.section => {
+                    inside.iter_mut().for_each(|(_, others)| others.push(actor));
+                    inside.push((actor, Vec::new()));
+                }
+                What::Extended { actor, section, .. } if section == self.section => {
+                    let (_, others) = inside.iter_mut().find(|(holder, _)| *holder == actor)?;
+                    if !others.is_empty() {
+                        let others = list(others);
+                        let what =
+                            format!("{actor} is told that it still holds what {others} held meanwhile");
+                        return Some(Violation { step: event.step, what });
+                    }
+                }
+                What::Leave { actor, section } if section == self.section => {
+                    inside.retain(|(holder, _)| *holder != actor);
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+}
