@@ -9,6 +9,7 @@ mod settings;
 mod busy;
 mod executions;
 mod oracles;
+mod zoo;
 mod algorithms;
 mod renewals;
 mod traces;
