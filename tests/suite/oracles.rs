@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use harness::history::Seen;
 use harness::oracle::{
-    ExclusiveBelief, ExclusiveFact, NoLeak, NoLostWakeUp, OverIssue, OwnerSafe, Recovers, Unbroken,
-    WriterAlone,
+    ExclusiveBelief, ExclusiveFact, NoLeak, NoLostWakeUp, NotOvertaken, OverIssue, OwnerSafe, Recovers,
+    Unbroken, WriterAlone,
 };
 use harness::{Client, Faults, Problem, Runner, Saved, Scenario, exhaustive, replay_saved};
 use locks::{Lock as _, Record};
@@ -197,6 +197,31 @@ fn no_lost_wake_up() {
     // What a stall takes, or who waits for a dead holder's lease to end, is something else.
     exhaustive(&patient(5, Faults::none().stalls(1))).unwrap();
     exhaustive(&patient(5, Faults::none().crashes(1))).unwrap();
+}
+
+/// Two clients, so many rounds each; who is refused says that it waits, and tries again after a pause.
+fn queueing(rounds: u32) -> Scenario {
+    let scenario = Scenario::new("queueing").always(NotOvertaken::of("waiting", "cs"));
+    scenario.actors(2, move |client| async move {
+        let mut link = client.connection();
+        for _round in 0..rounds {
+            let mut waiting = None;
+            while !send(&mut link, SOUND.take).await? {
+                waiting.get_or_insert_with(|| client.hold("waiting").enter());
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+            drop(waiting);
+            client.hold("cs").until(send::<()>(&mut link, &["DEL", "lock"])).await?;
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn not_overtaken() {
+    // A takes it, B is refused, A gives it back, and A takes it again.
+    expect_violation(&queueing(2), "not-overtaken", 4);
+    exhaustive(&queueing(1)).unwrap();
 }
 
 /// Two clients that ask, while they are inside, whether they still have the lock.
