@@ -21,6 +21,12 @@ redis.call('LPUSH', 'signal', 1)
 redis.call('PEXPIRE', 'signal', 1000)
 return 1";
 
+const UNLOCK_WHAT_IS_HELD_AND_SIGNAL: &str = "--unlock
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+redis.call('DEL', KEYS[1])
+if redis.call('LLEN', 'signal') == 0 then redis.call('LPUSH', 'signal', 1) end
+return 1";
+
 const UNLOCK_AND_SIGNAL: &str = "--unlock
 local holder = redis.call('GET', KEYS[1])
 if holder and holder ~= ARGV[1] then return 0 end
@@ -64,6 +70,32 @@ fn signal_list() {
            4    +1001 ms  │ │  1001 ms pass
            6   +11001 ms  │ ●  B: BLPOP signal 10 → (nil)
                +11001 ms  │ │  10000 ms pass
+
+        ✗ nobody has been inside for 10000 ms, and clients wait.
+    "#]],
+    );
+}
+
+/// Half repaired: the lease ends between the failed try and the `BLPOP`, and the release of what has ended signals nothing.
+#[test]
+fn signal_of_holders_alone() {
+    check(
+        &scenario(UNLOCK_WHAT_IS_HELD_AND_SIGNAL),
+        &scenario(UNLOCK_AND_SIGNAL),
+        &expect![[r#"
+        no-lost-wake-up
+
+        step        time  A B
+           1       +0 ms  ● ·  A: SET lock A1 NX PX 10000 → OK
+                          │ ·      now lock = "A1" (10000 ms left)
+                          ┃ ·    ▸ A is inside, and counts on its grant until +10000 ms.
+           2       +0 ms  ┃ ●  B: SET lock B1 NX PX 10000 → (nil)
+           3   +10001 ms  ┃ │  10001 ms pass
+                          ┃ │    ▸ The lease of A is over, and A is still inside.
+           4   +10001 ms  ● │  A: EVAL --unlock… 1 lock A1 → 0
+                          │ │    ▸ A gives the lock back, and no longer counts as a holder.
+           6   +20001 ms  │ ●  B: BLPOP signal 10 → (nil)
+               +20001 ms  │ │  10000 ms pass
 
         ✗ nobody has been inside for 10000 ms, and clients wait.
     "#]],
