@@ -39,20 +39,24 @@ fn scenario(validity: Validity) -> Scenario {
                 Ok(())
             };
             match since {
+                Some(since) if client.now() - since >= LEASE => Err("it has won, and its lease is over")?,
                 Some(since) => client.hold("section").since(since).until(release).await,
                 None => release.await,
             }
         })
 }
 
+/// Repaired.
+fn checked(asked_at: Duration, granted_at: Duration) -> Option<Duration> {
+    (granted_at - asked_at < LEASE).then_some(asked_at)
+}
+
 #[test]
 fn no_validity_check() {
     let from_the_reply: Validity = |_, granted_at| Some(granted_at);
-    let from_the_request: Validity =
-        |asked_at, granted_at| (granted_at - asked_at < LEASE).then_some(asked_at);
     check(
         &scenario(from_the_reply),
-        &scenario(from_the_request),
+        &scenario(checked),
         &expect![[r#"
         exclusive-fact
 
@@ -71,6 +75,29 @@ fn no_validity_check() {
                           ┃ ┃    ▸ B is inside, and counts on its grant until +20001 ms. Now A and B are inside.
 
         ✗ A and B hold the lock, each with a lease that still runs.
+    "#]],
+    );
+}
+
+/// Half repaired: the lease counts from the request, and nobody looks whether it is over.
+#[test]
+fn lease_that_is_over() {
+    let from_the_request: Validity = |asked_at, _| Some(asked_at);
+    check(
+        &scenario(from_the_request),
+        &scenario(checked),
+        &expect![[r#"
+        success
+
+        step        time  A B
+           1       +0 ms  ● ·  A: SET lock A1 NX PX 10000 → OK
+                          │ ·      now lock = "A1" (10000 ms left)
+           2   +10000 ms  │ ·  10000 ms pass
+           3   +10000 ms  ● ·  A to 2: SET lock A1 NX PX 10000 → OK
+                          │ ·      now lock = "A1" (10000 ms left)
+                          │ ·    ▸ A failed: it has won, and its lease is over
+
+        ✗ A failed: it has won, and its lease is over.
     "#]],
     );
 }
