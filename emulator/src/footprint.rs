@@ -36,7 +36,9 @@ pub enum Resource<'a> {
     Database(usize),
     /// The time, computed with or reported.
     Clock,
-    /// The script cache.
+    /// A script of the cache, by its SHA1 in lower case: whether it is there.
+    Script(&'a [u8]),
+    /// The whole script cache, and functions: `SCRIPT FLUSH`, `FUNCTION LOAD`.
     Scripts,
     /// The generator of random choices.
     Random,
@@ -70,6 +72,7 @@ enum What {
     Waiting { db: usize, start: usize, end: usize },
     Database(usize),
     Clock,
+    Script { start: usize, end: usize },
     Scripts,
     Random,
     Channel { start: usize, end: usize },
@@ -138,6 +141,12 @@ impl Footprint {
         self.entries.push(Entry { what: What::Clock, access: Access::Read, deadline: None });
     }
 
+    pub(crate) fn script(&mut self, access: Access, sha: &[u8]) {
+        let (start, end) = self.name(sha);
+        self.names[start..end].make_ascii_lowercase();
+        self.entries.push(Entry { what: What::Script { start, end }, access, deadline: None });
+    }
+
     pub(crate) fn scripts(&mut self, access: Access) {
         self.entries.push(Entry { what: What::Scripts, access, deadline: None });
     }
@@ -171,6 +180,7 @@ impl Footprint {
             What::Waiting { db, start, end } => Resource::Waiting { db, key: &self.names[start..end] },
             What::Database(db) => Resource::Database(db),
             What::Clock => Resource::Clock,
+            What::Script { start, end } => Resource::Script(&self.names[start..end]),
             What::Scripts => Resource::Scripts,
             What::Random => Resource::Random,
             What::Channel { start, end } => Resource::Channel(&self.names[start..end]),
@@ -184,7 +194,10 @@ fn overlap(a: Resource<'_>, b: Resource<'_>) -> bool {
     match (a, b) {
         (Resource::Key { db, .. }, Resource::Database(whole))
         | (Resource::Database(whole), Resource::Key { db, .. }) => db == whole,
-        (Resource::Channel(_), Resource::Channels) | (Resource::Channels, Resource::Channel(_)) => true,
+        (Resource::Channel(_), Resource::Channels)
+        | (Resource::Channels, Resource::Channel(_))
+        | (Resource::Script(_), Resource::Scripts)
+        | (Resource::Scripts, Resource::Script(_)) => true,
         _ => a == b,
     }
 }
@@ -199,6 +212,7 @@ impl fmt::Display for Footprint {
                 Resource::Waiting { db, key } => write!(f, "{access} waiting {db} {}", key.escape_ascii())?,
                 Resource::Database(db) => write!(f, "{access} {db}")?,
                 Resource::Clock => write!(f, "{access} clock")?,
+                Resource::Script(sha) => write!(f, "{access} script {}", sha.escape_ascii())?,
                 Resource::Scripts => write!(f, "{access} scripts")?,
                 Resource::Random => write!(f, "{access} random")?,
                 Resource::Channel(name) => write!(f, "{access} channel {}", name.escape_ascii())?,

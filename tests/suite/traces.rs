@@ -277,6 +277,10 @@ const COMMANDS: &[&str] = &[
     "after 12ms: SET b 1 NX",
     "BLPOP l 0.01",
     "RPUSH l 1",
+    "SCRIPT LOAD return(1)",
+    "EVAL return(2) 0",
+    "EVALSHA 930269f31393d0be681588b6ab08dccee7d6bb67 0",
+    "SCRIPT FLUSH",
 ];
 
 /// A program of two actors, or of three that do little, with what may go wrong.

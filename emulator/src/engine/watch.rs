@@ -58,6 +58,7 @@ impl Watches {
                 }
                 Resource::Clock
                 | Resource::Waiting { .. }
+                | Resource::Script(_)
                 | Resource::Scripts
                 | Resource::Random
                 | Resource::Channel(_)

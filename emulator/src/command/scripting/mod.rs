@@ -72,14 +72,17 @@ pub(super) const ROWS: &[Row] = &[
 /// `EVAL script numkeys [key [key ...]] [arg [arg ...]]`, `EVAL_RO` the same
 fn eval(ctx: &mut Ctx<'_>, argv: &Argv<'_>, mode: Mode) -> Outcome {
     let (keys, args) = keys_and_args(argv, &error::NOT_AN_INTEGER)?;
-    let sha = ctx.engine.scripts.sha(argv[1]);
+    let sha = load(ctx, argv[1])?;
+    Ok(invoke(ctx, &sha, mode, keys, args))
+}
+
+/// Adds the script to the cache, if it is not there.
+fn load(ctx: &mut Ctx<'_>, source: &[u8]) -> Result<Sha, Error> {
+    let sha = ctx.engine.scripts.sha(source);
     let known = ctx.engine.scripts.lookup(&sha).is_some();
     let access = if known { Access::Read } else { Access::Write };
-    ctx.engine.keyspace.footprint_mut().scripts(access);
-    if !known {
-        ctx.engine.scripts.load(argv[1])?;
-    }
-    Ok(invoke(ctx, &sha, mode, keys, args))
+    ctx.engine.keyspace.footprint_mut().script(access, &sha);
+    if known { Ok(sha) } else { ctx.engine.scripts.load(source) }
 }
 
 /// `EVALSHA sha1 numkeys [key [key ...]] [arg [arg ...]]`, `EVALSHA_RO` the same
@@ -88,7 +91,7 @@ fn evalsha(ctx: &mut Ctx<'_>, argv: &Argv<'_>, mode: Mode) -> Outcome {
         return Err(error::NO_SCRIPT);
     }
     let (keys, args) = keys_and_args(argv, &error::NOT_AN_INTEGER)?;
-    ctx.engine.keyspace.footprint_mut().scripts(Access::Read);
+    ctx.engine.keyspace.footprint_mut().script(Access::Read, argv[1]);
     let sha = ctx.engine.scripts.lookup(argv[1]).ok_or(error::NO_SCRIPT)?;
     Ok(invoke(ctx, &sha, mode, keys, args))
 }
@@ -147,13 +150,12 @@ fn lend(
 
 /// `SCRIPT LOAD script`
 fn script_load(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    ctx.engine.keyspace.footprint_mut().scripts(Access::Write);
-    Ok(Reply::bulk(ctx.engine.scripts.load(argv[2])?))
+    Ok(Reply::bulk(load(ctx, argv[2])?))
 }
 
 /// `SCRIPT EXISTS sha1 [sha1 ...]`
 fn script_exists(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    ctx.engine.keyspace.footprint_mut().scripts(Access::Read);
+    argv[2..].iter().for_each(|sha| ctx.engine.keyspace.footprint_mut().script(Access::Read, sha));
     let known = argv[2..].iter().map(|sha| Reply::truth(ctx.engine.scripts.lookup(sha).is_some()));
     Ok(Reply::Array(known.collect()))
 }
