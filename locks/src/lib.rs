@@ -29,7 +29,7 @@ mod semaphore;
 
 pub use env::{Env, Source};
 pub use lock::{
-    Algorithm, AnyConnection, DynLock, FaultClass, Kind, Lock, Property, Record, Release, Spec, Terms,
+    Algorithm, AnyConnection, DynLock, FaultClass, Kind, Lock, Open, Property, Record, Release, Spec, Terms,
 };
 pub use mutex::Mutex;
 pub use semaphore::Semaphore;
@@ -46,6 +46,8 @@ pub const ALGORITHMS: &[Algorithm] = &[
     published::set_nx_ex_del::ALGORITHM,
     published::set_nx_get_del::ALGORITHM,
     published::set_nx_px_cad::ALGORITHM,
+    published::redlock::ALGORITHM,
+    published::redlock::ALGORITHM_OF_THREE,
     published::reentrant_hash::ALGORITHM,
     published::renewed_hash::ALGORITHM,
     published::local_reentrant::ALGORITHM,

@@ -57,6 +57,8 @@ pub enum Record {
     Member(String, String),
     /// The hash has this field.
     Field(String, String),
+    /// On most of several servers, the key is a string with this value.
+    Majority(String, String),
 }
 
 /// What all clients of one lock agree on.
@@ -174,7 +176,46 @@ pub struct Algorithm {
     /// The scripts that it runs, for whoever wants them loaded before the first call.
     pub scripts: &'static [&'static str],
     /// One client's side of it.
-    pub open: fn(AnyConnection, Env, &Terms) -> Box<dyn DynLock>,
+    pub open: Open,
+}
+
+impl Algorithm {
+    /// On how many servers it keeps its grants, each independent of the others.
+    pub fn servers(&self) -> usize {
+        match self.open {
+            Open::One(_) => 1,
+            Open::Many(servers, _) => servers,
+        }
+    }
+
+    /// One client's side of it, with a connection to each server.
+    ///
+    /// # Panics
+    /// There are not as many connections as servers.
+    pub fn open(&self, connections: Vec<AnyConnection>, env: Env, terms: &Terms) -> Box<dyn DynLock> {
+        assert_eq!(
+            connections.len(),
+            self.servers(),
+            "{} wants a connection to each of its servers",
+            self.name
+        );
+        match self.open {
+            Open::One(open) => {
+                let connection = connections.into_iter().next().expect("there is one");
+                open(connection, env, terms)
+            }
+            Open::Many(_, open) => open(connections, env, terms),
+        }
+    }
+}
+
+/// How a client opens an algorithm.
+#[derive(Clone, Copy, Debug)]
+pub enum Open {
+    /// On one server.
+    One(fn(AnyConnection, Env, &Terms) -> Box<dyn DynLock>),
+    /// On so many, that know nothing of each other.
+    Many(usize, fn(Vec<AnyConnection>, Env, &Terms) -> Box<dyn DynLock>),
 }
 
 /// What an algorithm guarantees, and what breaks it. The harness holds it to exactly this.
@@ -276,5 +317,7 @@ named! {
         Slow = "slow",
         /// A request is lost, or a reply: the client gives up, or its library sends the request again.
         Lost = "lost",
+        /// One server's clock jumps ahead by more than a lease, or one server restarts and has lost all data and scripts.
+        Server = "server",
     }
 }

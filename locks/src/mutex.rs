@@ -12,7 +12,7 @@ use redis::aio::ConnectionLike;
 use redis::{RedisResult, Script};
 
 use crate::env::Env;
-use crate::lock::{Algorithm, FaultClass, Kind, Lock, Property, Record, Release, Spec, Terms};
+use crate::lock::{Algorithm, FaultClass, Kind, Lock, Open, Property, Record, Release, Spec, Terms};
 use crate::script::{COMPARE_AND_DELETE, compare_and_delete};
 
 const ACQUIRE: &str = "\
@@ -33,10 +33,14 @@ pub const ALGORITHM: Algorithm = Algorithm {
         guarantees: "one unexpired grant at a time, ended by its holder or by its lease",
         assumes: "one server that keeps its data and whose clock does not jump",
         objection: "a holder that outlives its lease does not know it: only a fencing token keeps it out",
-        breaks: &[(Property::ExclusiveBelief, FaultClass::Slow)],
+        breaks: &[
+            (Property::ExclusiveBelief, FaultClass::Slow),
+            (Property::ExclusiveFact, FaultClass::Server),
+            (Property::ExclusiveBelief, FaultClass::Server),
+        ],
     },
     scripts: &[ACQUIRE, COMPARE_AND_DELETE],
-    open: |connection, env, terms| Box::new(Mutex::new(connection, env, terms)),
+    open: Open::One(|connection, env, terms| Box::new(Mutex::new(connection, env, terms))),
 };
 
 /// One client's side of a lock: never more than one unexpired grant at a time.

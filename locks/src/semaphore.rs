@@ -16,7 +16,7 @@ use redis::aio::ConnectionLike;
 use redis::{RedisResult, Script};
 
 use crate::env::Env;
-use crate::lock::{Algorithm, FaultClass, Kind, Lock, Property, Record, Release, Spec, Terms};
+use crate::lock::{Algorithm, FaultClass, Kind, Lock, Open, Property, Record, Release, Spec, Terms};
 
 /// Scores are whole milliseconds, which a double holds exactly. The key's time to live is only ever raised: a short lease
 /// must not cut a longer one that shares the key.
@@ -52,10 +52,14 @@ pub const ALGORITHM: Algorithm = Algorithm {
         guarantees: "never more than N unexpired grants, and all N again one lease after any crash",
         assumes: "one server that keeps its data and whose clock does not jump",
         objection: "a holder that outlives its lease does not know it",
-        breaks: &[(Property::ExclusiveBelief, FaultClass::Slow)],
+        breaks: &[
+            (Property::ExclusiveBelief, FaultClass::Slow),
+            (Property::OverIssue, FaultClass::Server),
+            (Property::ExclusiveBelief, FaultClass::Server),
+        ],
     },
     scripts: &[ACQUIRE, RELEASE],
-    open: |connection, env, terms| Box::new(Semaphore::new(connection, env, terms)),
+    open: Open::One(|connection, env, terms| Box::new(Semaphore::new(connection, env, terms))),
 };
 
 /// One client's side of a semaphore: never more than `permits` unexpired grants at a time.

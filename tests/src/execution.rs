@@ -330,7 +330,7 @@ impl Execution<'_> {
                 self.world.idle.wait().await;
             }
             Step::Restart(server) => {
-                self.world.restart(server);
+                self.world.restart(server, self.scenario.faults.outage);
                 self.world.idle.wait().await;
             }
             Step::Skew(actor, by_ms) => {

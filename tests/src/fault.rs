@@ -21,6 +21,8 @@ pub struct Faults {
     /// How often a server may lose all its data and scripts, as one that is restarted without persistence does. Clients connect anew
     /// without noticing.
     pub restarts: u32,
+    /// How long a server that restarts refuses all requests; zero if it is there again at once.
+    pub outage: Duration,
 }
 
 impl Faults {
@@ -47,6 +49,11 @@ impl Faults {
     /// Up to this many restarts without data.
     pub fn restarts(self, restarts: u32) -> Faults {
         Faults { restarts, ..self }
+    }
+
+    /// A server that restarts is away for so long.
+    pub fn outage(self, outage: Duration) -> Faults {
+        Faults { outage, ..self }
     }
 
     /// Up to this many messages are lost.

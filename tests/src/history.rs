@@ -94,6 +94,9 @@ pub struct Event {
     pub what: What,
 }
 
+/// Identifies a stay in a section: a client may have several at once.
+pub type StayId = usize;
+
 /// What can happen.
 #[derive(Clone, Debug)]
 pub enum What {
@@ -125,6 +128,8 @@ pub enum What {
     },
     /// A client was granted a section and is inside.
     Enter {
+        /// Which of all stays of clients in sections this is.
+        stay: StayId,
         /// Who.
         actor: Actor,
         /// Which section.
@@ -136,6 +141,8 @@ pub enum What {
     },
     /// A client that is inside was granted the section once more.
     Extended {
+        /// Which of all stays of clients in sections this is.
+        stay: StayId,
         /// Who.
         actor: Actor,
         /// Which section.
@@ -145,6 +152,8 @@ pub enum What {
     },
     /// The client is no longer inside: the first command of its release ran, or it crashed.
     Leave {
+        /// Which of all stays of clients in sections this is.
+        stay: StayId,
         /// Who.
         actor: Actor,
         /// Which section.

@@ -15,9 +15,9 @@ use redis::aio::ConnectionLike;
 use redis::{Arg, Cmd, Pipeline, RedisError, RedisFuture, RedisResult, Value};
 
 use crate::fault::Mishap;
-use crate::history::What;
+use crate::history::{StayId, What};
 use crate::schedule::Actor;
-use crate::world::{HoldId, Lane, Recording, Server, Turn, World};
+use crate::world::{Lane, Recording, Server, Turn, World};
 
 /// What an actor of a scenario is handed: its way to the server, and its place in the world.
 #[derive(Clone)]
@@ -152,7 +152,7 @@ impl Hold<'_> {
 #[must_use = "a client is inside only while its stay is not dropped"]
 pub struct Stay {
     client: Client,
-    id: HoldId,
+    id: StayId,
 }
 
 impl Stay {
@@ -208,6 +208,11 @@ enum Loss {
     Reply,
 }
 
+/// What a client hears of a server that is away.
+fn refused() -> RedisError {
+    io::Error::from(io::ErrorKind::ConnectionRefused).into()
+}
+
 /// As redis-rs says it.
 impl From<Loss> for RedisError {
     fn from(_: Loss) -> RedisError {
@@ -261,7 +266,11 @@ impl Link {
         loop {
             let mishap = self.turn(sent).await;
             self.set_out(mishap, text)?;
-            let result = noted(&self.world, self.server, self.session.request(cmd)).await;
+            let result = if self.world.refuses(self.server, self.actor) {
+                Err(refused())
+            } else {
+                noted(&self.world, self.server, self.session.request(cmd)).await
+            };
             self.done(text, &result);
             if self.is_heard(mishap, text)? {
                 return Ok(result);
@@ -285,8 +294,11 @@ impl Link {
         loop {
             let mishap = self.turn(sent).await;
             self.set_out(mishap, text)?;
-            let result =
-                noted(&self.world, self.server, self.session.request_all(pipeline, offset, count)).await;
+            let result = if self.world.refuses(self.server, self.actor) {
+                Err(refused())
+            } else {
+                noted(&self.world, self.server, self.session.request_all(pipeline, offset, count)).await
+            };
             self.done(text, &result);
             if self.is_heard(mishap, text)? {
                 return Ok(result);

@@ -162,14 +162,12 @@ impl Moment {
         let mut inside = Vec::new();
         for event in &history.events {
             match event.what {
-                What::Enter { actor, section, until, .. } => inside.push((actor, section, until)),
-                What::Leave { actor, section } => {
-                    inside.retain(|&(other, entered, _)| (other, entered) != (actor, section));
-                }
+                What::Enter { stay, until, .. } => inside.push((stay, until)),
+                What::Leave { stay, .. } => inside.retain(|&(other, _)| other != stay),
                 _ => {}
             }
         }
-        let of_clients = inside.into_iter().map(|(_, _, until)| End { at: until, is_of_key: false });
+        let of_clients = inside.into_iter().map(|(_, until)| End { at: until, is_of_key: false });
         ends.extend(of_clients.filter(|end| end.at >= now));
         ends.sort_by_key(|end| (end.at, !end.is_of_key));
         ends.dedup_by_key(|end| end.at);

@@ -25,6 +25,8 @@ pub struct Touch {
     pub falls_asleep: bool,
     /// A timer of an actor's fired.
     pub fires_timer: bool,
+    /// This server has gone, for a while.
+    pub gone: Option<usize>,
     /// It is a fault, and takes from this budget.
     pub takes: Option<Budget>,
 }
@@ -35,6 +37,8 @@ impl Touch {
         self.actors & other.actors != 0
             || self.is_marked && other.is_marked
             || self.takes.is_some() && self.takes == other.takes
+            || self.ends_service_of(other)
+            || other.ends_service_of(self)
             || self.waits && other.is_turn
             || other.waits && self.is_turn
             || self.moves_time && (other.moves_time || other.depends_on_time())
@@ -43,6 +47,10 @@ impl Touch {
                 let others = other.footprints.iter().filter(|(other, _)| other == server);
                 others.into_iter().any(|(_, other)| footprint.conflicts_with(other))
             })
+    }
+
+    fn ends_service_of(&self, other: &Touch) -> bool {
+        self.gone.is_some_and(|gone| other.footprints.iter().any(|&(server, _)| server == gone))
     }
 
     fn depends_on_time(&self) -> bool {

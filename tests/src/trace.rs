@@ -110,14 +110,12 @@ impl Causes {
     pub fn show_contention(&self, history: &History) -> bool {
         let place = |event: &Event| event.step.checked_sub(1);
         let enters = history.events.iter().filter_map(|event| match event.what {
-            What::Enter { actor, section, .. } => Some((actor, section, place(event)?)),
+            What::Enter { stay, actor, .. } => Some((stay, actor, place(event)?)),
             _ => None,
         });
-        enters.into_iter().any(|(holder, section, enter)| {
+        enters.into_iter().any(|(stay, holder, enter)| {
             let leave = history.events.iter().find_map(|event| match event.what {
-                What::Leave { actor, section: left } if actor == holder && left == section => {
-                    place(event).filter(|&leave| leave > enter)
-                }
+                What::Leave { stay: left, .. } if left == stay => place(event).filter(|&leave| leave > enter),
                 _ => None,
             });
             let could_run_inside = |&late: &usize| {

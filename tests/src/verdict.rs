@@ -151,10 +151,11 @@ pub fn check(
 /// The sizes that are explored whole: as many clients as can be, and as many permits; of clients of which some read and some write,
 /// fewer too, which is what [`explore_all`] does by itself where all do the same.
 fn sizes(runner: &mut Runner, algorithm: &'static Algorithm, class: FaultClass) -> Vec<Size> {
-    // What one client does when nobody disturbs it tells how many orders there are of several.
-    let alone = scenario(algorithm, FaultClass::Order, Size { clients: 1, permits: 1, readers: None });
-    let start = Schedule { steps: vec![Step::Run(Actor(0), 0)] };
-    let steps = replay(runner, &alone, &start, Recording::Lean).steps.len() as u64;
+    // What one client does alone tells how many orders there are of several; where a server has lost its scripts, it is more.
+    let alone = scenario(algorithm, class, Size { clients: 1, permits: 1, readers: None });
+    let start = Schedule { steps: vec![Step::Restart(0), Step::Run(Actor(0), 0)] };
+    let history = replay(runner, &alone, &start, Recording::Lean);
+    let steps = history.steps.iter().filter(|step| step.actor().is_some()).count() as u64;
     let schedules = |clients: usize| {
         let places = clients as u64 * steps;
         let faults = match class {
@@ -166,6 +167,8 @@ fn sizes(runner: &mut Runner, algorithm: &'static Algorithm, class: FaultClass) 
             FaultClass::Slow => 1 + 2 * places,
             // The request, the reply, or the reply with the request sent again.
             FaultClass::Lost => 1 + 3 * places,
+            // A jump or a restart of one of the servers.
+            FaultClass::Server => 1 + 2 * algorithm.servers() as u64 * places,
         };
         orders(steps, clients).saturating_mul(faults)
     };
@@ -216,8 +219,10 @@ pub fn scenario_of_lease(
     lease: Duration,
 ) -> Scenario {
     let terms = Terms { key: "lock".into(), lease, permits: size.permits };
+    let servers = algorithm.servers();
     let open = move |client: &Client| {
-        (algorithm.open)(AnyConnection::new(client.connection()), client.env(), &terms)
+        let connect = |server| AnyConnection::new(client.connection_to(server));
+        algorithm.open((0..servers).map(connect).collect(), client.env(), &terms)
     };
     let open_probe = open.clone();
     let kind = algorithm.spec.kind;
@@ -228,13 +233,16 @@ pub fn scenario_of_lease(
     let readers = size.readers.map_or(0, |readers| readers.min(size.clients));
     let section = if kind == Kind::ReadWrite { WRITING } else { SECTION };
     let scenario = Scenario::new(format!("{} ({class})", algorithm.name))
+        .servers(servers)
         .lease(lease)
         .faults(faults(class, lease))
         .must_see(must_see(class))
         .before(move |client| async move {
-            let mut connection = client.connection();
-            for script in algorithm.scripts {
-                () = redis::cmd("SCRIPT").arg("LOAD").arg(script).query_async(&mut connection).await?;
+            for server in 0..servers {
+                let mut connection = client.connection_to(server);
+                for script in algorithm.scripts {
+                    () = redis::cmd("SCRIPT").arg("LOAD").arg(script).query_async(&mut connection).await?;
+                }
             }
             Ok(())
         })
@@ -343,6 +351,7 @@ fn faults(class: FaultClass, lease: Duration) -> Faults {
         FaultClass::Crash => Faults::none().crashes(1),
         FaultClass::Slow => Faults::none().stalls(1),
         FaultClass::Lost => Faults::none().lost(1),
+        FaultClass::Server => Faults::none().jump(lease + Duration::from_millis(1)).restarts(1),
     }
 }
 
@@ -353,7 +362,7 @@ fn must_see(class: FaultClass) -> Seen {
         crash: class == FaultClass::Crash,
         lost: class == FaultClass::Lost,
         skew: class == FaultClass::Skew,
-        server: false,
+        server: class == FaultClass::Server,
     }
 }
 

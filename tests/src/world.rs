@@ -10,7 +10,7 @@ use redis::ConnectionLike as _;
 use tokio::time::Instant;
 
 use crate::fault::{Budget, Mishap};
-use crate::history::{Event, History, What};
+use crate::history::{Event, History, StayId, What};
 use crate::idle::Idle;
 use crate::pace::Pace;
 use crate::schedule::{ACTORS_MAX, Actor, Step};
@@ -57,7 +57,9 @@ pub(crate) struct State {
     pub(crate) lanes: Vec<Lane>,
     pub(crate) history: History,
     grants: Vec<Grant>,
-    holds: HoldId,
+    holds: StayId,
+    /// Servers that are away, and until when.
+    outages: Vec<(usize, Duration)>,
     /// How many tasks there are besides the actors' own.
     pub(crate) spawned: usize,
     /// The steps are over: what probes touch concerns nobody.
@@ -83,7 +85,7 @@ pub(crate) struct ActorState {
     pub(crate) sent_at: Duration,
     pub(crate) sent_in: usize,
     /// The release that is being polled: a command that runs now belongs to it.
-    pub(crate) releasing: Option<HoldId>,
+    pub(crate) releasing: Option<StayId>,
     /// What its code has seen.
     pub(crate) trail: Trail,
     /// How many tasks it has besides its own.
@@ -92,9 +94,6 @@ pub(crate) struct ActorState {
     pub(crate) may_wake: bool,
     pub(crate) had_request: bool,
 }
-
-/// Identifies a stay in a section.
-pub(crate) type HoldId = usize;
 
 /// One connection of an actor, at the gate.
 pub(crate) struct Lane {
@@ -126,7 +125,7 @@ pub(crate) enum Turn {
 
 /// A client inside a section.
 struct Grant {
-    id: HoldId,
+    id: StayId,
     actor: Actor,
     section: &'static str,
     until: Duration,
@@ -210,7 +209,7 @@ impl World {
         section: &'static str,
         since: Option<Duration>,
         record: Option<Record>,
-    ) -> HoldId {
+    ) -> StayId {
         let at = self.now();
         let mut state = self.state();
         state.holds += 1;
@@ -223,25 +222,27 @@ impl World {
                 touch.is_timed = true;
             }
             let until = since.unwrap_or(state.actors[idx].sent_at) + self.lease;
-            state.record(at, What::Enter { actor, section, until, is_recorded: record.is_some() });
+            state.record(at, What::Enter { stay: id, actor, section, until, is_recorded: record.is_some() });
+            // What was gone before it could be used is not what anybody ends later on.
+            let record = record.filter(|record| self.has(record));
             state.grants.push(Grant { id, actor, section, until, record });
         }
         id
     }
 
     /// The client was granted the section once more, if it still is inside.
-    pub(crate) fn extend(&self, id: HoldId, since: Duration, record: Record) {
+    pub(crate) fn extend(&self, id: StayId, since: Duration, record: Record) {
         let (at, until) = (self.now(), since + self.lease);
         let mut state = self.state();
         let Some(grant) = state.grants.iter_mut().find(|grant| grant.id == id) else { return };
         grant.until = until;
         grant.record = self.has(&record).then_some(record);
         let (actor, section) = (grant.actor, grant.section);
-        state.record(at, What::Extended { actor, section, until });
+        state.record(at, What::Extended { stay: id, actor, section, until });
     }
 
     /// The client is no longer inside, if it still was.
-    pub(crate) fn leave(&self, id: HoldId) {
+    pub(crate) fn leave(&self, id: StayId) {
         let at = self.now();
         self.state().leave(id, at);
     }
@@ -289,7 +290,7 @@ impl World {
     }
 
     /// Notes which release is being polled, and gives what was noted before.
-    pub(crate) fn set_releasing(&self, actor: Actor, id: Option<HoldId>) -> Option<HoldId> {
+    pub(crate) fn set_releasing(&self, actor: Actor, id: Option<StayId>) -> Option<StayId> {
         let mut state = self.state();
         let idx = state.idx(actor);
         std::mem::replace(&mut state.actors[idx].releasing, id)
@@ -298,7 +299,7 @@ impl World {
     pub(crate) fn crash(&self, actor: Actor) {
         let at = self.now();
         let mut state = self.state();
-        let inside: Vec<HoldId> = state.grants.iter().filter(|g| g.actor == actor).map(|g| g.id).collect();
+        let inside: Vec<StayId> = state.grants.iter().filter(|g| g.actor == actor).map(|g| g.id).collect();
         inside.into_iter().for_each(|id| state.leave(id, at));
         state.history.seen.crash = true;
         state.record(at, What::Crashed { actor });
@@ -350,8 +351,14 @@ impl World {
         self.disturb(What::Jumped { server, by_ms });
     }
 
-    /// A server loses all data and scripts.
-    pub(crate) fn restart(&self, server: usize) {
+    /// A server loses all data and scripts, and is away for some time.
+    pub(crate) fn restart(&self, server: usize, outage: Duration) {
+        if !outage.is_zero() {
+            let until = self.now() + outage;
+            let mut state = self.state();
+            state.outages.push((server, until));
+            state.touch(|touch| (touch.gone, touch.is_timed) = (Some(server), true));
+        }
         if let Server::Emulator(emulator) = &self.servers[server] {
             let mut connection = emulator.connection();
             for command in [&[&b"FLUSHALL"[..]][..], &[b"SCRIPT", b"FLUSH"], &[b"FUNCTION", b"FLUSH"]] {
@@ -360,6 +367,22 @@ impl World {
             }
         }
         self.disturb(What::Restarted { server });
+    }
+
+    /// Whether a server refuses the request that an actor sends it now.
+    pub(crate) fn refuses(&self, server: usize, actor: Actor) -> bool {
+        let now = self.now();
+        let mut state = self.state();
+        if !state.outages.iter().any(|&(gone, until)| gone == server && now < until) {
+            return false;
+        }
+        state.touch(|touch| {
+            touch.is_timed = true;
+            touch.footprints.push((server, Footprint::default()));
+        });
+        let idx = state.idx(actor);
+        state.actors[idx].is_hit = true;
+        true
     }
 
     /// What happens to a server is no client's doing.
@@ -374,9 +397,14 @@ impl World {
         }
     }
 
-    /// Whether the server still has this grant; it is the first server's.
+    /// Whether the servers still have this grant: the first one, if it is not most of them that have to.
     fn has(&self, record: &Record) -> bool {
-        self.servers[0].has(record)
+        match record {
+            Record::Majority(..) => {
+                2 * self.servers.iter().filter(|server| server.has(record)).count() > self.servers.len()
+            }
+            _ => self.servers[0].has(record),
+        }
     }
 
     /// When a request that is made now was made, and in which step.
@@ -448,7 +476,10 @@ impl World {
     pub(crate) fn instants(&self) -> Vec<Duration> {
         const JUST_PAST: Duration = Duration::from_millis(1);
         let now = self.now();
-        let mut ends: Vec<Duration> = self.state().grants.iter().map(|grant| grant.until).collect();
+        let state = self.state();
+        let grants = state.grants.iter().map(|grant| grant.until);
+        let mut ends: Vec<Duration> = grants.chain(state.outages.iter().map(|&(_, until)| until)).collect();
+        drop(state);
         for (server, clock) in self.servers.iter().zip(&self.clocks) {
             let Server::Emulator(emulator) = server else { continue };
             // A deadline that was reached in this millisecond has its second instant still to come.
@@ -546,10 +577,10 @@ impl State {
         self.lanes.iter().any(|lane| lane.actor == actor && lane.waits())
     }
 
-    fn leave(&mut self, id: HoldId, at: Duration) {
+    fn leave(&mut self, id: StayId, at: Duration) {
         if let Some(idx) = self.grants.iter().position(|grant| grant.id == id) {
             let Grant { actor, section, .. } = self.grants.remove(idx);
-            self.record(at, What::Leave { actor, section });
+            self.record(at, What::Leave { stay: id, actor, section });
         }
     }
 }
@@ -582,14 +613,18 @@ impl Server {
         match self {
             Server::Emulator(emulator) => match record {
                 Record::Key(key) => emulator.exists(key),
-                Record::Value(key, value) => emulator.get(key).is_some_and(|held| held == value.as_bytes()),
+                Record::Value(key, value) | Record::Majority(key, value) => {
+                    emulator.get(key).is_some_and(|held| held == value.as_bytes())
+                }
                 Record::Member(key, member) => emulator.score(key, member).is_some(),
                 Record::Field(key, field) => emulator.field(key, field).is_some(),
             },
             // The real server is asked by a connection of its own; one that does not answer has lost everything.
             Server::Redis(client) => {
                 client.clone().req_command(&question(record)).is_ok_and(|answer| match record {
-                    Record::Value(_, value) => answer == redis::Value::BulkString(value.clone().into_bytes()),
+                    Record::Value(_, value) | Record::Majority(_, value) => {
+                        answer == redis::Value::BulkString(value.clone().into_bytes())
+                    }
                     Record::Key(_) | Record::Field(..) => answer == redis::Value::Int(1),
                     Record::Member(..) => answer != redis::Value::Nil,
                 })
@@ -601,7 +636,7 @@ impl Server {
 fn question(record: &Record) -> redis::Cmd {
     match record {
         Record::Key(key) => redis::cmd("EXISTS").arg(key).to_owned(),
-        Record::Value(key, _) => redis::cmd("GET").arg(key).to_owned(),
+        Record::Value(key, _) | Record::Majority(key, _) => redis::cmd("GET").arg(key).to_owned(),
         Record::Member(key, member) => redis::cmd("ZSCORE").arg(key).arg(member).to_owned(),
         Record::Field(key, field) => redis::cmd("HEXISTS").arg(key).arg(field).to_owned(),
     }

@@ -16,7 +16,8 @@ pub(crate) fn terms(permits: u32) -> Terms {
 
 /// What a conversation needs from the server under it.
 struct Bench<'a> {
-    connect: &'a dyn Fn() -> AnyConnection,
+    /// A connection to one of several servers.
+    connect: &'a dyn Fn(usize) -> AnyConnection,
     env: Env,
     /// Returns once the server's clock has moved on by more than a lease.
     pass_a_lease: &'a dyn Fn(),
@@ -24,14 +25,15 @@ struct Bench<'a> {
 
 impl Bench<'_> {
     fn open(&self, algorithm: &Algorithm) -> Box<dyn DynLock> {
-        (algorithm.open)((self.connect)(), self.env.clone(), &terms(1))
+        let connections = (0..algorithm.servers()).map(self.connect).collect();
+        algorithm.open(connections, self.env.clone(), &terms(1))
     }
 
     async fn is_recorded(&self, record: Record) -> bool {
-        let mut connection = (self.connect)();
+        let mut connection = (self.connect)(0);
         match record {
             Record::Key(key) => connection.exists(key).await.unwrap(),
-            Record::Value(key, value) => {
+            Record::Value(key, value) | Record::Majority(key, value) => {
                 connection.get::<_, Option<String>>(key).await.unwrap() == Some(value)
             }
             Record::Member(key, member) => {
@@ -98,10 +100,11 @@ async fn converse_reading(bench: &Bench<'_>, algorithm: &Algorithm) {
 async fn every_algorithm_on_the_emulator() {
     for algorithm in ALGORITHMS {
         let clock = Clock::manual();
-        let emulator = Emulator::with_clock(clock.clone());
+        let emulators: Vec<_> =
+            (0..algorithm.servers()).map(|_| Emulator::with_clock(clock.clone())).collect();
         let source = EmulatedTime { clock: clock.clone(), names: 0.into() };
         let bench = Bench {
-            connect: &|| AnyConnection::new(emulator.connection()),
+            connect: &|server| AnyConnection::new(emulators[server].connection()),
             env: Env::new(source),
             pass_a_lease: &|| clock.advance(Duration::from_millis(1_001)),
         };
@@ -109,6 +112,7 @@ async fn every_algorithm_on_the_emulator() {
     }
 }
 
+/// Where several servers are wanted, its databases are as many.
 #[test]
 fn every_algorithm_on_a_real_server() {
     let Some(server) = redis_server::borrow() else { return };
@@ -116,9 +120,14 @@ fn every_algorithm_on_a_real_server() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     for algorithm in ALGORITHMS {
         server.clear();
-        let connect = || {
-            let connection = client.get_multiplexed_async_connection();
-            AnyConnection::new(tokio::task::block_in_place(|| runtime.handle().block_on(connection)).unwrap())
+        let connect = |database| {
+            let connect = async {
+                let mut connection = client.get_multiplexed_async_connection().await?;
+                () = redis::cmd("SELECT").arg(database).query_async(&mut connection).await?;
+                redis::RedisResult::Ok(connection)
+            };
+            let connection = tokio::task::block_in_place(|| runtime.handle().block_on(connect));
+            AnyConnection::new(connection.unwrap())
         };
         let bench =
             Bench { connect: &connect, env: Env::system(), pass_a_lease: &|| wait_for_lease(&client) };

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use harness::history::Seen;
 use harness::oracle::{
-    ExclusiveBelief, ExclusiveFact, NoLeak, NoLostWakeUp, NotOvertaken, OverIssue, OwnerSafe, Recovers,
-    Unbroken, WriterAlone,
+    ExclusiveBelief, ExclusiveFact, NoLeak, NoLostWakeUp, NotOvertaken, Oracle as _, OverIssue, OwnerSafe,
+    Recovers, Unbroken, WriterAlone,
 };
-use harness::{Client, Faults, Problem, Runner, Saved, Scenario, exhaustive, replay_saved};
+use harness::{
+    Client, Faults, Problem, Recording, Runner, Saved, Scenario, exhaustive, replay, replay_saved,
+};
 use locks::{Lock as _, Record};
 use redis::RedisResult;
 
@@ -389,4 +391,26 @@ fn an_oracle_without_anything_to_judge_makes_a_pass_vacuous() {
     let writers = read_write((0, SOUND), (2, SOUND)).always(WriterAlone::of("reading", "writing"));
     let report = exhaustive(&writers).unwrap_err().to_string();
     assert!(report.ends_with("writer-alone had nothing to judge, so the pass means nothing"), "{report}");
+}
+
+/// A client may be inside twice, by two of its tasks: when one stay is over, the other is not.
+#[test]
+fn stays_of_one_client_are_told_apart() {
+    let scenario = Scenario::new("two stays")
+        .actors(1, |client| async move {
+            let mut link = client.connection();
+            let (first, second) = (client.hold("cs").enter(), client.hold("cs").enter());
+            () = first.until(send(&mut link, &["ECHO", "first"])).await?;
+            () = second.until(send(&mut link, &["ECHO", "second"])).await?;
+            Ok(())
+        })
+        .actors(2, |client| async move {
+            let mut link = client.connection();
+            () = send(&mut link, &["ECHO", "hello"]).await?;
+            () = client.hold("cs").until(send(&mut link, &["ECHO", "bye"])).await?;
+            Ok(())
+        });
+    let history = replay(&mut Runner::new(), &scenario, &"A\nB\nC".parse().unwrap(), Recording::Lean);
+    let violation = OverIssue::of("cs", 2).check(&history).map(|violation| violation.step);
+    assert_eq!(violation, Some(3));
 }

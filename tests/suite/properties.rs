@@ -3,7 +3,7 @@
 use harness::explorer::Plan;
 use harness::oracle::{ExclusiveFact, NoLeak, OverIssue, OwnerSafe, Recovers};
 use harness::strategy::plans;
-use harness::{Faults, Runner, Scenario, run};
+use harness::{Client, Faults, Runner, Scenario, run};
 use locks::{Algorithm, AnyConnection, Terms};
 use proptest::prelude::*;
 use proptest::test_runner::{
@@ -25,12 +25,15 @@ fn config(cases: u32) -> Config {
 /// Clients that each take one of the permits twice.
 fn scenario(algorithm: &'static Algorithm, clients: usize, permits: u32, faults: Faults) -> Scenario {
     let terms = Terms { key: "lock".into(), lease: LEASE, permits };
-    let probe_terms = terms.clone();
+    let open = move |client: &Client| {
+        algorithm.open(vec![AnyConnection::new(client.connection())], client.env(), &terms)
+    };
+    let open_probe = open.clone();
     Scenario::new(algorithm.name)
         .lease(LEASE)
         .faults(faults)
         .actors(clients, move |client| {
-            let mut lock = (algorithm.open)(AnyConnection::new(client.connection()), client.env(), &terms);
+            let mut lock = open(&client);
             async move {
                 for _ in 0..2 {
                     let since = client.now();
@@ -42,8 +45,7 @@ fn scenario(algorithm: &'static Algorithm, clients: usize, permits: u32, faults:
             }
         })
         .probe(permits, move |client| {
-            let mut lock =
-                (algorithm.open)(AnyConnection::new(client.connection()), client.env(), &probe_terms);
+            let mut lock = open_probe(&client);
             async move { Ok(lock.try_acquire().await?) }
         })
         .always(OwnerSafe)

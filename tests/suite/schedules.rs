@@ -309,7 +309,7 @@ fn mistakes_are_named_with_their_line() {
         line 3: `clients 27` says nothing: write 26 at most, for example `clients 2`
         line 4: `lease 10s` says nothing: write for example `lease 10000ms`
         line 6: `must break` says nothing: write `must fail` or `must pass`
-        line 4: `class oder` says nothing: write one of order, skew, crash, slow, lost
+        line 4: `class oder` says nothing: write one of order, skew, crash, slow, lost, server
         line 2: it has an algorithm already: leave one of them out
         line 4: `clients` has been said before: leave one of them out
         line 5: `readers 3` says nothing: write how many of the clients read, for example `readers 1`

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use harness::oracle::{self, Oracle};
-use harness::verdict::{Outcome, Size, check, scenario};
+use harness::verdict::{LEASE, Outcome, Size, check, scenario};
 use harness::{Faults, Recording, Runner, Scenario, explore_all, explore_random, replay, shrink};
 use locks::{ALGORITHMS, Algorithm, FaultClass, Property};
 
-use FaultClass::{Crash, Lost, Order, Skew, Slow};
+use FaultClass::{Crash, Lost, Order, Server, Skew, Slow};
 use Property::{ExclusiveBelief, ExclusiveFact, NoLeak, OverIssue, OwnerSafe, Recovers, WriterAlone};
 
 fn algorithm(name: &str) -> &'static Algorithm {
@@ -236,6 +236,23 @@ fn local_reentrant_says_yes_to_what_another_has() {
     let schedule = "A\nA.2\ntime +10001ms\nB";
     let what = "A and B are inside at once, where one may be";
     assert_eq!(judge(&scenario, schedule, &oracle::ExclusiveBelief::of("cs", 1)), Some((4, what.into())));
+}
+
+/// A restart that gives a vote away takes few steps to break Redlock; one that lasts longer than a lease gives none away, in any order.
+#[test]
+fn redlock_needs_restarts_to_be_delayed() {
+    let size = Size { clients: 2, permits: 1, readers: None };
+    let restarts = Faults::none().restarts(1).stalls(1);
+    let explore = |faults| {
+        let scenario = scenario(algorithm("redlock_3"), Server, size).faults(faults);
+        explore_all(&mut Runner::new(), &scenario).unwrap()
+    };
+    let at_once = explore(restarts);
+    let steps = at_once.finding("exclusive-fact").map(|finding| finding.violation.step);
+    assert_eq!(steps, Some(7));
+    let delayed = explore(restarts.outage(LEASE + Duration::from_millis(1)));
+    assert!(delayed.finding("exclusive-fact").is_none());
+    assert!(delayed.seen.server && delayed.seen.contention && delayed.judged.contains(&"exclusive-fact"));
 }
 
 /// What needs no time is quickly explored, also where a timer renews.

@@ -19,7 +19,7 @@ use redis::RedisResult;
 use redis::aio::ConnectionLike;
 
 use crate::env::Env;
-use crate::lock::{Algorithm, FaultClass, Kind, Lock, Property, Record, Release, Spec, Terms};
+use crate::lock::{Algorithm, FaultClass, Kind, Lock, Open, Property, Record, Release, Spec, Terms};
 
 /// The registry's row.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -36,10 +36,13 @@ pub const ALGORITHM: Algorithm = Algorithm {
             (Property::ExclusiveFact, FaultClass::Lost),
             (Property::ExclusiveBelief, FaultClass::Lost),
             (Property::OwnerSafe, FaultClass::Lost),
+            (Property::ExclusiveFact, FaultClass::Server),
+            (Property::ExclusiveBelief, FaultClass::Server),
+            (Property::OwnerSafe, FaultClass::Server),
         ],
     },
     scripts: &[],
-    open: |connection, env, terms| Box::new(DelSetNxTakeover::new(connection, env, terms)),
+    open: Open::One(|connection, env, terms| Box::new(DelSetNxTakeover::new(connection, env, terms))),
 };
 
 /// One client's side of the lock.

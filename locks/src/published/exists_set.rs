@@ -13,7 +13,7 @@
 use redis::RedisResult;
 use redis::aio::ConnectionLike;
 
-use crate::lock::{Algorithm, FaultClass, Kind, Lock, Property, Record, Release, Spec, Terms};
+use crate::lock::{Algorithm, FaultClass, Kind, Lock, Open, Property, Record, Release, Spec, Terms};
 
 /// The registry's row.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -32,7 +32,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
         ],
     },
     scripts: &[],
-    open: |connection, _, terms| Box::new(ExistsSet::new(connection, terms)),
+    open: Open::One(|connection, _, terms| Box::new(ExistsSet::new(connection, terms))),
 };
 
 /// One client's side of the lock.

@@ -19,7 +19,7 @@ use super::fair_semaphore::FairSemaphore;
 use super::fair_semaphore_weighted::clean;
 use super::set_nx_px_cad::set_nx_px;
 use crate::env::Env;
-use crate::lock::{Algorithm, FaultClass, Kind, Lock, Property, Record, Release, Spec, Terms};
+use crate::lock::{Algorithm, FaultClass, Kind, Lock, Open, Property, Record, Release, Spec, Terms};
 use crate::script::{COMPARE_AND_DELETE, compare_and_delete};
 
 /// The registry's row.
@@ -35,10 +35,13 @@ pub const ALGORITHM: Algorithm = Algorithm {
             (Property::ExclusiveBelief, FaultClass::Skew),
             (Property::ExclusiveBelief, FaultClass::Slow),
             (Property::OwnerSafe, FaultClass::Skew),
+            (Property::OverIssue, FaultClass::Server),
+            (Property::ExclusiveBelief, FaultClass::Server),
+            (Property::OwnerSafe, FaultClass::Server),
         ],
     },
     scripts: &[COMPARE_AND_DELETE],
-    open: |connection, env, terms| Box::new(FairSemaphoreLocked::new(connection, env, terms)),
+    open: Open::One(|connection, env, terms| Box::new(FairSemaphoreLocked::new(connection, env, terms))),
 };
 
 /// One client's side of the semaphore.

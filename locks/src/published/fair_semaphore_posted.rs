@@ -13,7 +13,7 @@
 use redis::Cmd;
 
 use super::fair_semaphore::{FairSemaphore, Keys};
-use crate::lock::{Algorithm, FaultClass, Kind, Property, Spec};
+use crate::lock::{Algorithm, FaultClass, Kind, Open, Property, Spec};
 
 /// The registry's row.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -31,7 +31,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
         ],
     },
     scripts: &[],
-    open: |connection, env, terms| Box::new(FairSemaphore::new(connection, env, terms, clean)),
+    open: Open::One(|connection, env, terms| Box::new(FairSemaphore::new(connection, env, terms, clean))),
 };
 
 fn clean(keys: &Keys) -> Cmd {

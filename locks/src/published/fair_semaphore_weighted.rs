@@ -12,7 +12,7 @@
 use redis::Cmd;
 
 use super::fair_semaphore::{FairSemaphore, Keys};
-use crate::lock::{Algorithm, FaultClass, Kind, Property, Spec};
+use crate::lock::{Algorithm, FaultClass, Kind, Open, Property, Spec};
 
 /// The registry's row.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -26,10 +26,11 @@ pub const ALGORITHM: Algorithm = Algorithm {
             (Property::OverIssue, FaultClass::Order),
             (Property::ExclusiveBelief, FaultClass::Order),
             (Property::OwnerSafe, FaultClass::Skew),
+            (Property::OwnerSafe, FaultClass::Server),
         ],
     },
     scripts: &[],
-    open: |connection, env, terms| Box::new(FairSemaphore::new(connection, env, terms, clean)),
+    open: Open::One(|connection, env, terms| Box::new(FairSemaphore::new(connection, env, terms, clean))),
 };
 
 pub(super) fn clean(keys: &Keys) -> Cmd {

@@ -22,7 +22,7 @@ use redis::RedisResult;
 use redis::aio::ConnectionLike;
 
 use crate::env::Env;
-use crate::lock::{Algorithm, FaultClass, Kind, Lock, Property, Record, Release, Spec, Terms};
+use crate::lock::{Algorithm, FaultClass, Kind, Lock, Open, Property, Record, Release, Spec, Terms};
 
 /// The registry's row.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -40,10 +40,13 @@ pub const ALGORITHM: Algorithm = Algorithm {
             (Property::ExclusiveBelief, FaultClass::Lost),
             (Property::OwnerSafe, FaultClass::Lost),
             (Property::NoLeak, FaultClass::Slow),
+            (Property::ExclusiveFact, FaultClass::Server),
+            (Property::ExclusiveBelief, FaultClass::Server),
+            (Property::OwnerSafe, FaultClass::Server),
         ],
     },
     scripts: &[],
-    open: |connection, env, terms| Box::new(GetSetTakeover::new(connection, env, terms)),
+    open: Open::One(|connection, env, terms| Box::new(GetSetTakeover::new(connection, env, terms))),
 };
 
 /// How much later than the time to live a stamp passes.

@@ -22,7 +22,7 @@ use redis::{RedisResult, Script};
 use tokio::task::JoinSet;
 
 use crate::env::Env;
-use crate::lock::{Algorithm, FaultClass, Kind, Lock, Property, Record, Release, Spec, Terms};
+use crate::lock::{Algorithm, FaultClass, Kind, Lock, Open, Property, Record, Release, Spec, Terms};
 use crate::script::{COMPARE_AND_DELETE, compare_and_delete};
 
 const COMPARE_AND_EXPIRE: &str = "\
@@ -39,10 +39,15 @@ pub const ALGORITHM: Algorithm = Algorithm {
         guarantees: "one holder at a time, which may acquire again, while no lease ends",
         assumes: "that every holder is done before its lease ends",
         objection: "who holds is never asked again, and the renewal comes when the lease has just ended",
-        breaks: &[(Property::ExclusiveFact, FaultClass::Slow), (Property::ExclusiveBelief, FaultClass::Slow)],
+        breaks: &[
+            (Property::ExclusiveFact, FaultClass::Slow),
+            (Property::ExclusiveBelief, FaultClass::Slow),
+            (Property::ExclusiveFact, FaultClass::Server),
+            (Property::ExclusiveBelief, FaultClass::Server),
+        ],
     },
     scripts: &[COMPARE_AND_DELETE, COMPARE_AND_EXPIRE],
-    open: |connection, env, terms| Box::new(LocalReentrant::new(connection, env, terms)),
+    open: Open::One(|connection, env, terms| Box::new(LocalReentrant::new(connection, env, terms))),
 };
 
 const RENEWALS_MAX: u32 = 4;

@@ -17,7 +17,7 @@ use std::sync::LazyLock;
 use redis::aio::ConnectionLike;
 use redis::{RedisResult, Script};
 
-use crate::lock::{Algorithm, FaultClass, Kind, Lock, Property, Record, Release, Spec, Terms};
+use crate::lock::{Algorithm, FaultClass, Kind, Lock, Open, Property, Record, Release, Spec, Terms};
 
 /// `KEYS[1]` becomes `ARGV[1]` for `ARGV[2]` seconds if it is absent; returns whether it was.
 pub(super) const SETNX_EXPIRE: &str = "\
@@ -44,10 +44,13 @@ pub const ALGORITHM: Algorithm = Algorithm {
             (Property::ExclusiveFact, FaultClass::Lost),
             (Property::ExclusiveBelief, FaultClass::Lost),
             (Property::OwnerSafe, FaultClass::Lost),
+            (Property::ExclusiveFact, FaultClass::Server),
+            (Property::ExclusiveBelief, FaultClass::Server),
+            (Property::OwnerSafe, FaultClass::Server),
         ],
     },
     scripts: &[SETNX_EXPIRE],
-    open: |connection, _, terms| Box::new(LuaSetNxExpire::new(connection, terms)),
+    open: Open::One(|connection, _, terms| Box::new(LuaSetNxExpire::new(connection, terms))),
 };
 
 /// One client's side of the lock.

@@ -17,7 +17,7 @@ use redis::aio::ConnectionLike;
 
 use super::lua_setnx_expire::{SETNX_EXPIRE, SETNX_EXPIRE_SCRIPT};
 use crate::env::Env;
-use crate::lock::{Algorithm, FaultClass, Kind, Lock, Property, Record, Release, Spec, Terms};
+use crate::lock::{Algorithm, FaultClass, Kind, Lock, Open, Property, Record, Release, Spec, Terms};
 use crate::script::{COMPARE_AND_DELETE, compare_and_delete};
 
 /// The registry's row.
@@ -28,10 +28,14 @@ pub const ALGORITHM: Algorithm = Algorithm {
         guarantees: "one unexpired grant at a time, ended by its holder or by its lease",
         assumes: "one server that keeps its data, and a lease of whole seconds",
         objection: "a holder that outlives its lease does not know it; and who asks for n attempts gets n - 1",
-        breaks: &[(Property::ExclusiveBelief, FaultClass::Slow)],
+        breaks: &[
+            (Property::ExclusiveBelief, FaultClass::Slow),
+            (Property::ExclusiveFact, FaultClass::Server),
+            (Property::ExclusiveBelief, FaultClass::Server),
+        ],
     },
     scripts: &[SETNX_EXPIRE, COMPARE_AND_DELETE],
-    open: |connection, env, terms| Box::new(LuaToken::new(connection, env, terms)),
+    open: Open::One(|connection, env, terms| Box::new(LuaToken::new(connection, env, terms))),
 };
 
 /// One client's side of the lock.

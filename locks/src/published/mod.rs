@@ -11,6 +11,7 @@ pub mod lua_token;
 pub mod set_nx_ex_del;
 pub mod set_nx_get_del;
 pub mod set_nx_px_cad;
+pub mod redlock;
 pub mod reentrant_hash;
 pub mod renewed_hash;
 pub mod local_reentrant;

@@ -17,7 +17,7 @@ use redis::aio::ConnectionLike;
 use redis::{RedisResult, Script};
 
 use crate::env::Env;
-use crate::lock::{Algorithm, FaultClass, Kind, Lock, Property, Record, Release, Spec, Terms};
+use crate::lock::{Algorithm, FaultClass, Kind, Lock, Open, Property, Record, Release, Spec, Terms};
 
 pub(super) const ACQUIRE: &str = "\
 if redis.call('EXISTS', KEYS[1]) == 0 or redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then
@@ -53,10 +53,12 @@ pub const ALGORITHM: Algorithm = Algorithm {
             (Property::ExclusiveBelief, FaultClass::Slow),
             (Property::ExclusiveFact, FaultClass::Lost),
             (Property::ExclusiveBelief, FaultClass::Lost),
+            (Property::ExclusiveFact, FaultClass::Server),
+            (Property::ExclusiveBelief, FaultClass::Server),
         ],
     },
     scripts: &[ACQUIRE, RELEASE],
-    open: |connection, env, terms| Box::new(ReentrantHash::new(connection, &env, terms)),
+    open: Open::One(|connection, env, terms| Box::new(ReentrantHash::new(connection, &env, terms))),
 };
 
 /// One client's side of the lock.

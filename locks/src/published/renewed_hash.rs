@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 
 use super::reentrant_hash::{ACQUIRE, RELEASE, ReentrantHash};
 use crate::env::Env;
-use crate::lock::{Algorithm, FaultClass, Kind, Lock, Property, Record, Release, Spec, Terms};
+use crate::lock::{Algorithm, FaultClass, Kind, Lock, Open, Property, Record, Release, Spec, Terms};
 
 const RENEW: &str = "\
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then
@@ -40,10 +40,12 @@ pub const ALGORITHM: Algorithm = Algorithm {
             (Property::ExclusiveBelief, FaultClass::Slow),
             (Property::ExclusiveFact, FaultClass::Lost),
             (Property::ExclusiveBelief, FaultClass::Lost),
+            (Property::ExclusiveFact, FaultClass::Server),
+            (Property::ExclusiveBelief, FaultClass::Server),
         ],
     },
     scripts: &[ACQUIRE, RELEASE, RENEW],
-    open: |connection, env, terms| Box::new(RenewedHash::new(connection, &env, terms)),
+    open: Open::One(|connection, env, terms| Box::new(RenewedHash::new(connection, &env, terms))),
 };
 
 /// One client's side of the lock. It renews as a task of tokio's, on a clone of its connection.

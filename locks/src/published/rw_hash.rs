@@ -23,7 +23,7 @@ use redis::aio::ConnectionLike;
 use redis::{RedisResult, Script};
 
 use crate::env::Env;
-use crate::lock::{Algorithm, FaultClass, Kind, Lock, Property, Record, Release, Spec, Terms};
+use crate::lock::{Algorithm, FaultClass, Kind, Lock, Open, Property, Record, Release, Spec, Terms};
 
 const READ: &str = "\
 local write = redis.call('HGET', KEYS[1], 'write')
@@ -71,7 +71,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
         ],
     },
     scripts: &[READ, WRITE, RELEASE],
-    open: |connection, env, terms| Box::new(RwHash::new(connection, env, terms)),
+    open: Open::One(|connection, env, terms| Box::new(RwHash::new(connection, env, terms))),
 };
 
 /// One client's side of the lock.

@@ -15,7 +15,7 @@ use std::sync::LazyLock;
 use redis::aio::ConnectionLike;
 use redis::{RedisResult, Script};
 
-use crate::lock::{Algorithm, FaultClass, Kind, Lock, Property, Record, Release, Spec, Terms};
+use crate::lock::{Algorithm, FaultClass, Kind, Lock, Open, Property, Record, Release, Spec, Terms};
 
 /// `KEYS[1]` is the readers' key, `KEYS[2]` the writers'.
 const READ: &str = "\
@@ -49,7 +49,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
         ],
     },
     scripts: &[READ, WRITE],
-    open: |connection, _, terms| Box::new(RwTwoKeys::new(connection, terms)),
+    open: Open::One(|connection, _, terms| Box::new(RwTwoKeys::new(connection, terms))),
 };
 
 /// One client's side of the lock.

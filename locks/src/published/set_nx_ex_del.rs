@@ -15,7 +15,7 @@
 use redis::RedisResult;
 use redis::aio::ConnectionLike;
 
-use crate::lock::{Algorithm, FaultClass, Kind, Lock, Property, Record, Release, Spec, Terms};
+use crate::lock::{Algorithm, FaultClass, Kind, Lock, Open, Property, Record, Release, Spec, Terms};
 
 /// The registry's row.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -32,10 +32,13 @@ pub const ALGORITHM: Algorithm = Algorithm {
             (Property::ExclusiveFact, FaultClass::Lost),
             (Property::ExclusiveBelief, FaultClass::Lost),
             (Property::OwnerSafe, FaultClass::Lost),
+            (Property::ExclusiveFact, FaultClass::Server),
+            (Property::ExclusiveBelief, FaultClass::Server),
+            (Property::OwnerSafe, FaultClass::Server),
         ],
     },
     scripts: &[],
-    open: |connection, _, terms| Box::new(SetNxExDel::new(connection, terms)),
+    open: Open::One(|connection, _, terms| Box::new(SetNxExDel::new(connection, terms))),
 };
 
 /// One client's side of the lock.

@@ -13,7 +13,7 @@ use redis::RedisResult;
 use redis::aio::ConnectionLike;
 
 use crate::env::Env;
-use crate::lock::{Algorithm, FaultClass, Kind, Lock, Property, Record, Release, Spec, Terms};
+use crate::lock::{Algorithm, FaultClass, Kind, Lock, Open, Property, Record, Release, Spec, Terms};
 use crate::script::{COMPARE_AND_DELETE, compare_and_delete};
 
 /// The registry's row.
@@ -24,10 +24,14 @@ pub const ALGORITHM: Algorithm = Algorithm {
         guarantees: "one unexpired grant at a time, ended by its holder or by its lease",
         assumes: "one server that keeps its data",
         objection: "a holder that outlives its lease does not know it, and nothing fences it off",
-        breaks: &[(Property::ExclusiveBelief, FaultClass::Slow)],
+        breaks: &[
+            (Property::ExclusiveBelief, FaultClass::Slow),
+            (Property::ExclusiveFact, FaultClass::Server),
+            (Property::ExclusiveBelief, FaultClass::Server),
+        ],
     },
     scripts: &[COMPARE_AND_DELETE],
-    open: |connection, env, terms| Box::new(SetNxPxCad::new(connection, env, terms)),
+    open: Open::One(|connection, env, terms| Box::new(SetNxPxCad::new(connection, env, terms))),
 };
 
 /// One client's side of the lock.

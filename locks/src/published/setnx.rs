@@ -15,7 +15,7 @@
 use redis::RedisResult;
 use redis::aio::ConnectionLike;
 
-use crate::lock::{Algorithm, FaultClass, Kind, Lock, Property, Record, Release, Spec, Terms};
+use crate::lock::{Algorithm, FaultClass, Kind, Lock, Open, Property, Record, Release, Spec, Terms};
 
 /// The registry's row.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -31,10 +31,13 @@ pub const ALGORITHM: Algorithm = Algorithm {
             (Property::OwnerSafe, FaultClass::Lost),
             (Property::Recovers, FaultClass::Crash),
             (Property::Recovers, FaultClass::Lost),
+            (Property::ExclusiveFact, FaultClass::Server),
+            (Property::ExclusiveBelief, FaultClass::Server),
+            (Property::OwnerSafe, FaultClass::Server),
         ],
     },
     scripts: &[],
-    open: |connection, _, terms| Box::new(SetNx::new(connection, terms)),
+    open: Open::One(|connection, _, terms| Box::new(SetNx::new(connection, terms))),
 };
 
 /// One client's side of the lock.

@@ -18,7 +18,7 @@ use redis::RedisResult;
 use redis::aio::ConnectionLike;
 
 use crate::env::Env;
-use crate::lock::{Algorithm, FaultClass, Kind, Lock, Property, Record, Release, Spec, Terms};
+use crate::lock::{Algorithm, FaultClass, Kind, Lock, Open, Property, Record, Release, Spec, Terms};
 
 /// The registry's row.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -35,7 +35,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
         ],
     },
     scripts: &[],
-    open: |connection, env, terms| Box::new(ZsetSemaphore::new(connection, env, terms)),
+    open: Open::One(|connection, env, terms| Box::new(ZsetSemaphore::new(connection, env, terms))),
 };
 
 /// One client's side of the semaphore.

@@ -27,7 +27,7 @@ pub use success::Success;
 pub use unbroken::Unbroken;
 pub use writer_alone::WriterAlone;
 
-use crate::history::{History, What};
+use crate::history::{History, StayId, What};
 use crate::schedule::Actor;
 
 /// A property of histories.
@@ -71,25 +71,24 @@ fn entries(
     sections: &[&str],
     counts: impl Fn(Duration, Duration) -> bool,
 ) -> impl Iterator<Item = (usize, Vec<(Actor, &'static str)>)> {
-    let mut inside: Vec<(Actor, &'static str, Duration)> = Vec::new();
+    let mut inside: Vec<(StayId, Actor, &'static str, Duration)> = Vec::new();
     history.events.iter().filter_map(move |event| {
         match event.what {
-            What::Enter { actor, section, until, .. } if sections.contains(&section) => {
-                inside.push((actor, section, until));
+            What::Enter { stay, actor, section, until, .. } if sections.contains(&section) => {
+                inside.push((stay, actor, section, until));
             }
-            What::Extended { actor, section, until } if sections.contains(&section) => {
-                let own =
-                    inside.iter_mut().filter(|(other, entered, _)| (*other, *entered) == (actor, section));
-                own.for_each(|(_, _, end)| *end = until);
+            What::Extended { stay, section, until, .. } if sections.contains(&section) => {
+                let own = inside.iter_mut().find(|(other, ..)| *other == stay);
+                own.into_iter().for_each(|(.., end)| *end = until);
             }
-            What::Leave { actor, section } => {
-                inside.retain(|&(other, entered, _)| (other, entered) != (actor, section));
+            What::Leave { stay, .. } => {
+                inside.retain(|&(other, ..)| other != stay);
                 return None;
             }
             _ => return None,
         }
-        let counted = inside.iter().filter(|&&(_, _, until)| counts(event.at, until));
-        Some((event.step, counted.map(|&(actor, section, _)| (actor, section)).collect()))
+        let counted = inside.iter().filter(|&&(.., until)| counts(event.at, until));
+        Some((event.step, counted.map(|&(_, actor, section, _)| (actor, section)).collect()))
     })
 }
 

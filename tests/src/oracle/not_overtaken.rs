@@ -34,7 +34,7 @@ impl Oracle for NotOvertaken {
         history.events.iter().find_map(|event| {
             match event.what {
                 What::Enter { actor, section, .. } if section == self.waiting => waiting.push(actor),
-                What::Leave { actor, section } if section == self.waiting => {
+                What::Leave { actor, section, .. } if section == self.waiting => {
                     waiting.retain(|&other| other != actor);
                 }
                 What::Enter { actor, section, .. } if section == self.section => {

@@ -1,5 +1,5 @@
 use super::{Oracle, Violation, list};
-use crate::history::{History, What};
+use crate::history::{History, StayId, What};
 use crate::schedule::Actor;
 
 /// Whoever is granted the section once more, while it is inside, has had it all the time: nobody else has entered since its last
@@ -32,15 +32,15 @@ impl Oracle for Unbroken {
 
     fn check(&self, history: &History) -> Option<Violation> {
         // Who is inside, and who else has entered since its last grant.
-        let mut inside: Vec<(Actor, Vec<Actor>)> = Vec::new();
+        let mut inside: Vec<(StayId, Vec<Actor>)> = Vec::new();
         for event in &history.events {
             match event.what {
-                What::Enter { actor, section, .. } if section == self.section => {
+                What::Enter { stay, actor, section, .. } if section == self.section => {
                     inside.iter_mut().for_each(|(_, others)| others.push(actor));
-                    inside.push((actor, Vec::new()));
+                    inside.push((stay, Vec::new()));
                 }
-                What::Extended { actor, section, .. } if section == self.section => {
-                    let (_, others) = inside.iter_mut().find(|(holder, _)| *holder == actor)?;
+                What::Extended { stay, actor, section, .. } if section == self.section => {
+                    let (_, others) = inside.iter_mut().find(|(other, _)| *other == stay)?;
                     if !others.is_empty() {
                         let others = list(others);
                         let what =
@@ -48,9 +48,7 @@ impl Oracle for Unbroken {
                         return Some(Violation { step: event.step, what });
                     }
                 }
-                What::Leave { actor, section } if section == self.section => {
-                    inside.retain(|(holder, _)| *holder != actor);
-                }
+                What::Leave { stay, .. } => inside.retain(|(other, _)| *other != stay),
                 _ => {}
             }
         }
