@@ -226,7 +226,12 @@ fn footprints_say_what_was_read_and_what_was_changed() {
         check(line, "write settings\n");
     }
     check("CLIENT PAUSE 0", "write settings\nread clock\nread clock\n");
-    check("EVAL return_redis.call('GET',KEYS[1]) 1 z", "write scripts\n");
+    let sha = "930269f31393d0be681588b6ab08dccee7d6bb67";
+    check(&format!("EVALSHA {} 0", sha.to_uppercase()), &format!("read script {sha}\n"));
+    check("SCRIPT LOAD return(1)", &format!("write script {sha}\n"));
+    check("SCRIPT LOAD return(1)", &format!("read script {sha}\n"));
+    check("EVAL return(1) 0", &format!("read script {sha}\n"));
+    check("SCRIPT FLUSH", "write scripts\n");
 }
 
 #[test]
