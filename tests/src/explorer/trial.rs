@@ -1,10 +1,13 @@
+use std::sync::Arc;
+
 use crate::execution::Runner;
 use crate::history::History;
-use crate::oracle::Success;
+use crate::oracle::{Oracle, Success};
 use crate::replay::replay;
 use crate::report::{Problem, Report};
 use crate::scenario::Scenario;
 use crate::schedule::Schedule;
+use crate::shrink::shrink;
 use crate::timeline;
 use crate::world::Recording;
 
@@ -23,7 +26,10 @@ pub fn expect_success(
 ) -> Result<(), Box<Report>> {
     let Some((actor, what, step)) = history.failure() else { return Ok(()) };
     let schedule = Schedule { steps: history.steps[..step].to_vec() };
+    let success: Arc<dyn Oracle> = Arc::new(Success);
+    let schedule = shrink(runner, scenario, &schedule, &success).map_or(schedule, |finding| finding.schedule);
     let history = replay(runner, scenario, &schedule, Recording::Full);
+    let (actor, what, step) = history.failure().unwrap_or((actor, what, step));
     let timeline = timeline::render(&history, scenario.actors.len(), None);
     let saved = scenario.saved(&Success, &history, step);
     let problem = Problem::Failed { actor, what, schedule, timeline, saved };

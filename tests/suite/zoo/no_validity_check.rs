@@ -87,17 +87,15 @@ fn lease_that_is_over() {
         &scenario(from_the_request),
         &scenario(checked),
         &expect![[r#"
-        success
+            A failed: it has won, and its lease is over
 
-        step        time  A B
-           1       +0 ms  ● ·  A: SET lock A1 NX PX 10000 → OK
-                          │ ·      now lock = "A1" (10000 ms left)
-           2   +10000 ms  │ ·  10000 ms pass
-           3   +10000 ms  ● ·  A to 2: SET lock A1 NX PX 10000 → OK
-                          │ ·      now lock = "A1" (10000 ms left)
-                          │ ·    ▸ A failed: it has won, and its lease is over
-
-        ✗ A failed: it has won, and its lease is over.
-    "#]],
+            step        time  A
+               1       +0 ms  ●  A: SET lock A1 NX PX 10000 → OK
+                              │      now lock = "A1" (10000 ms left)
+               2   +10000 ms  │  10000 ms pass
+               3   +10000 ms  ●  A to 2: SET lock A1 NX PX 10000 → OK
+                              │      now lock = "A1" (10000 ms left)
+                              │    ▸ A failed: it has won, and its lease is over
+        "#]],
     );
 }
