@@ -74,6 +74,8 @@ pub struct Verdict {
     pub outcome: Outcome,
     /// How many schedules were run.
     pub schedules: u64,
+    /// How many more were begun, and cut because others cover all that could still have happened.
+    pub blocked: u64,
     /// Three clients were too many: of their schedules a sample was run, of two clients' every one.
     pub is_sampled: bool,
 }
@@ -131,6 +133,7 @@ pub fn check(
         explorations.push((size, sampled));
     }
     let schedules = explorations.iter().map(|(_, exploration)| exploration.schedules).sum();
+    let blocked = explorations.iter().map(|(_, exploration)| exploration.blocked).sum();
     let seen = explorations.iter().fold(Seen::default(), |seen, (_, exploration)| seen.or(exploration.seen));
     let missing = seen.missing(must_see(class));
     let is_judged = |name| explorations.iter().any(|(_, exploration)| exploration.judged.contains(&name));
@@ -143,7 +146,7 @@ pub fn check(
             (None, Some(missing)) => Outcome::Vacuous(missing),
             (None, None) => Outcome::Holds,
         };
-        Verdict { algorithm, property, class, outcome, schedules, is_sampled }
+        Verdict { algorithm, property, class, outcome, schedules, blocked, is_sampled }
     };
     Ok(properties(algorithm.spec.kind, class).iter().map(verdict).collect())
 }

@@ -18,6 +18,7 @@ mod properties;
 mod schedules;
 mod replays;
 mod program;
+mod shards;
 #[cfg(unix)]
 mod crowd;
 mod readme;

@@ -5,12 +5,12 @@ use std::process::{Child, Command, Output, Stdio};
 
 use crate::redis_server;
 
-fn lockstep(args: &[&str]) -> Output {
+pub(crate) fn lockstep(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_lockstep")).args(args).output().unwrap()
 }
 
 #[track_caller]
-fn stdout(args: &[&str]) -> String {
+pub(crate) fn stdout(args: &[&str]) -> String {
     let output = lockstep(args);
     assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
@@ -36,7 +36,8 @@ fn check_prints_the_table() {
         ✓ ~n  holds in n: all of two clients, and a sample of three
         ✗ n   violated; the shortest counterexample has n steps
 
-        52 of 52 verdicts are as stated; 8,618 schedules. See one with: lockstep explain NAME
+        52 of 52 verdicts are as stated. See one with: lockstep explain NAME
+        8,618 schedules explored; 43 more blocked: begun, and cut because others cover them
     "#]]
     .assert_eq(&table);
 }
@@ -51,7 +52,8 @@ fn check_is_the_default_and_takes_no_terminal_for_granted() {
 fn check_speaks_json() {
     let json: serde_json::Value =
         serde_json::from_str(&stdout(&["check", "setnx", "--format", "json"])).unwrap();
-    let rows = json.as_array().unwrap();
+    assert_eq!(json["blocked"], 23);
+    let rows = json["verdicts"].as_array().unwrap();
     assert_eq!(
         rows.len(),
         6 * 4 + 2,
@@ -68,6 +70,8 @@ fn check_speaks_json() {
             "expected": "violated",
             "verdict": "violated",
             "schedules": 52,
+            "blocked": 3,
+            "sampled": false,
             "steps": 2,
             "schedule": ["A", "crash A"],
         })]
@@ -96,6 +100,14 @@ fn wrong_usage_is_explained() {
             "setnx has no property \"speed\"; it has exclusive-fact, ",
         ),
         (&["check", "--format", "xml"], "invalid value 'xml' for '--format <FORMAT>'"),
+        (
+            &["check", "--shard", "4/3"],
+            "invalid value '4/3' for '--shard <I/N>': write I/N for part I of N, as in 2/3: I from 1 to N, and N at most 1000",
+        ),
+        (&["check", "--shard", "0/3"], "invalid value '0/3' for '--shard <I/N>': write I/N"),
+        (&["check", "--shard", "1/1001"], "invalid value '1/1001' for '--shard <I/N>': write I/N"),
+        (&["check", "--shard", "two"], "invalid value 'two' for '--shard <I/N>': write I/N"),
+        (&["merge"], "the following required arguments were not provided:\n  <FILE>..."),
         (&["serve", "--addr", "nowhere"], "cannot listen on nowhere: choose another address with --addr"),
         (&["serve", "--databases", "0"], "0 is not in 1..=65536"),
     ] {
@@ -234,7 +246,7 @@ fn readers_and_writers_are_told_apart() {
         serde_json::from_str(&stdout(&["check", "rw_hash", "--format", "json"])).unwrap();
     let is_found =
         |row: &&serde_json::Value| row["fault_class"] == "order" && row["property"] == "writer-alone";
-    let found = json.as_array().unwrap().iter().find(is_found).unwrap();
+    let found = json["verdicts"].as_array().unwrap().iter().find(is_found).unwrap();
     assert_eq!((&found["readers"], found["schedule"].as_array().unwrap().len()), (&2.into(), 4));
     // With another who reads, nobody writes.
     std::fs::write(path, saved.replace("readers 2", "readers 3")).unwrap();

@@ -1,6 +1,9 @@
 //! `lockstep`: the verdict table, counterexamples, and the emulator on a port.
 
+mod shard;
+mod table;
 mod check;
+mod merge;
 mod explain;
 mod replay;
 mod serve;
@@ -25,6 +28,7 @@ struct Args {
 #[derive(Subcommand)]
 enum Command {
     Check(check::Args),
+    Merge(merge::Args),
     Explain(explain::Args),
     Replay(replay::Args),
     Serve(serve::Args),
@@ -34,6 +38,7 @@ fn main() -> ExitCode {
     let args = Args::parse();
     let outcome = match args.command.unwrap_or(Command::Check(args.check)) {
         Command::Check(args) => check::run(&args),
+        Command::Merge(args) => merge::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Serve(args) => serve::run(&args),

@@ -1,0 +1,118 @@
+//! `lockstep merge`: the shards of a table, joined.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use locks::{ALGORITHMS, Algorithm};
+use serde::Deserialize;
+
+use crate::shard::Shard;
+use crate::table::{Format, Row, Table};
+
+/// Join what `check --shard I/N --format json` has printed, and print what `check` prints of the whole
+///
+/// Exit status: as of `check`.
+#[derive(clap::Args)]
+#[group(skip)]
+pub(crate) struct Args {
+    /// One file a shard, in any order
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// How to print the verdicts
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let mut shards: Vec<(&Path, Table)> = Vec::new();
+    for path in &args.files {
+        let table = read(path)?;
+        if let Some((first_path, first)) = shards.first() {
+            expect_same_run((first_path, first), (path, &table))?;
+        }
+        if let Some((other, _)) = shards.iter().find(|(_, other)| other.shard == table.shard) {
+            bail!("{} and {} are both shard {}: leave one out", other.display(), path.display(), table.shard);
+        }
+        shards.push((path, table));
+    }
+    let (_, first) = shards.first().expect("clap requires a file");
+    let missing: Vec<_> =
+        first.shard.all().filter(|&shard| shards.iter().all(|(_, table)| table.shard != shard)).collect();
+    if let [shard, others @ ..] = &missing[..] {
+        let others: String = others.iter().map(|shard| format!(", {shard}")).collect();
+        bail!("shards are missing: {shard}{others}; run `{}`", command(first, *shard));
+    }
+    let algorithms = algorithms(first)?;
+    let (seed, samples) = (first.seed, first.samples);
+    let questions = Shard::WHOLE.questions(&algorithms);
+    let mut rows: Vec<_> = shards.into_iter().flat_map(|(_, table)| table.verdicts).collect();
+    rows.sort_by_key(|row| questions.iter().position(|&question| question == row.question()));
+    Table::new(&algorithms, (seed, samples), Shard::WHOLE, rows).print(args.format)
+}
+
+/// What a shard's check has printed: all of it, and nothing else.
+fn read(path: &Path) -> Result<Table> {
+    /// What every version prints.
+    #[derive(Deserialize)]
+    #[serde(expecting = "an object of ours")]
+    struct Origin {
+        lockstep: String,
+    }
+
+    let file = path.display();
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {file}"))?;
+    let foreign =
+        || format!("{file} is not what `lockstep check --shard I/N --format json` prints; run that again");
+    let Origin { lockstep } = serde_json::from_str(&text).with_context(foreign)?;
+    let own = env!("CARGO_PKG_VERSION");
+    ensure!(
+        lockstep == own,
+        "{file} was printed by lockstep {lockstep}, and this is {own}: let one version check and merge"
+    );
+    let table: Table = serde_json::from_str(&text).with_context(foreign)?;
+    let questions = table.shard.questions(&algorithms(&table).with_context(|| file.to_string())?);
+    ensure!(
+        table.verdicts.iter().map(Row::question).eq(questions),
+        "{file} has not the verdicts of shard {}: run `{}` again",
+        table.shard,
+        command(&table, table.shard)
+    );
+    Ok(table)
+}
+
+fn algorithms(table: &Table) -> Result<Vec<&'static Algorithm>> {
+    table.algorithms.iter().map(|name| super::find(name)).collect()
+}
+
+/// Shards of one table have all been told the same.
+fn expect_same_run((path, table): (&Path, &Table), (other_path, other): (&Path, &Table)) -> Result<()> {
+    let told = |table: &Table| {
+        [
+            format!("--seed {}", table.seed),
+            format!("--samples {}", table.samples),
+            format!("--shard I/{}", table.shard.all().count()),
+            format!("the names {}", table.algorithms.join(" ")),
+        ]
+    };
+    let differing = told(table).into_iter().zip(told(other)).find(|(told, other)| told != other);
+    if let Some((told, other_told)) = differing {
+        bail!(
+            "{} is of a check with {told}, and {} of one with {other_told}: only shards of one check can be joined",
+            path.display(),
+            other_path.display(),
+        );
+    }
+    Ok(())
+}
+
+/// What prints a shard of the same check.
+fn command(table: &Table, shard: Shard) -> String {
+    let names = if table.algorithms.len() == ALGORITHMS.len() {
+        String::new()
+    } else {
+        table.algorithms.iter().map(|name| format!("{name} ")).collect()
+    };
+    let Table { seed, samples, .. } = table;
+    format!("lockstep check {names}--seed {seed} --samples {samples} --shard {shard} --format json")
+}

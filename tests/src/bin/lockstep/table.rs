@@ -1,0 +1,234 @@
+//! The verdict table: what `check` has found, printed as text or as JSON, and read from the JSON again.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use comfy_table::{CellAlignment, Table as Grid, presets};
+use harness::verdict::{Outcome, Verdict};
+use locks::{Algorithm, FaultClass, Property};
+use serde::{Deserialize, Serialize};
+
+use crate::shard::{Question, Shard};
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub(crate) enum Format {
+    Text,
+    Json,
+}
+
+/// The verdicts of a run, and what it was told to do.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Table {
+    /// The version of the program.
+    pub(crate) lockstep: String,
+    pub(crate) seed: u64,
+    pub(crate) samples: u64,
+    pub(crate) shard: Shard,
+    /// Those of the whole table, not of this shard alone.
+    pub(crate) algorithms: Vec<String>,
+    /// How many were run, in all cells.
+    #[serde(skip_deserializing)]
+    schedules: u64,
+    /// How many more were begun, and cut because others cover all that could still have happened.
+    #[serde(skip_deserializing)]
+    blocked: u64,
+    pub(crate) verdicts: Vec<Row>,
+}
+
+/// A verdict.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Row {
+    algorithm: String,
+    property: String,
+    fault_class: String,
+    /// What the algorithm states.
+    expected: Expected,
+    #[serde(flatten)]
+    found: Found,
+    /// Of the cell, as `blocked` and `sampled` are.
+    schedules: u64,
+    blocked: u64,
+    /// Three clients were too many: of their schedules a sample was run, of two clients' every one.
+    sampled: bool,
+}
+
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Expected {
+    Holds,
+    Violated,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(tag = "verdict", rename_all = "lowercase")]
+enum Found {
+    Holds,
+    Violated {
+        /// Of the shortest counterexample.
+        steps: usize,
+        /// The shortest counterexample, one step each.
+        schedule: Vec<String>,
+        /// Of a read-write lock, how many of its clients read, the first ones.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        readers: Option<usize>,
+    },
+    Vacuous,
+}
+
+impl Table {
+    /// The table of a run of this program.
+    pub(crate) fn new(
+        algorithms: &[&'static Algorithm],
+        (seed, samples): (u64, u64),
+        shard: Shard,
+        verdicts: Vec<Row>,
+    ) -> Table {
+        let mut cells: Vec<&Row> = Vec::new();
+        for row in &verdicts {
+            let is_of =
+                |cell: &&Row| (&cell.algorithm, &cell.fault_class) == (&row.algorithm, &row.fault_class);
+            if !cells.iter().any(is_of) {
+                cells.push(row);
+            }
+        }
+        Table {
+            lockstep: env!("CARGO_PKG_VERSION").into(),
+            seed,
+            samples,
+            shard,
+            algorithms: algorithms.iter().map(|algorithm| algorithm.name.into()).collect(),
+            schedules: cells.iter().map(|cell| cell.schedules).sum(),
+            blocked: cells.iter().map(|cell| cell.blocked).sum(),
+            verdicts,
+        }
+    }
+
+    /// Prints it; the exit status says whether every verdict is the one that the algorithm states.
+    pub(crate) fn print(&self, format: Format) -> Result<ExitCode> {
+        let text = match format {
+            Format::Text => self.render(),
+            Format::Json => serde_json::to_string_pretty(self)?,
+        };
+        super::print(&(text + "\n"))?;
+        Ok(ExitCode::from(u8::from(!self.verdicts.iter().all(Row::is_as_stated))))
+    }
+
+    /// One line an algorithm and property, one column a fault class.
+    fn render(&self) -> String {
+        let mut grid = Grid::new();
+        grid.load_preset(presets::NOTHING);
+        let classes = FaultClass::ALL.iter().map(|class| class.name());
+        grid.set_header(["algorithm", "property"].into_iter().chain(classes).chain(["as stated"]));
+        let mut last_name = "";
+        for (place, algorithm) in self.algorithms.iter().enumerate() {
+            for property in Property::ALL {
+                let of = |class: &FaultClass| {
+                    let question = (algorithm.as_str(), class.name(), property.name());
+                    self.verdicts.iter().find(|row| row.question() == question)
+                };
+                let row: Vec<Option<&Row>> = FaultClass::ALL.iter().map(of).collect();
+                if row.iter().all(Option::is_none) {
+                    continue;
+                }
+                let shown_name = if algorithm == last_name { "" } else { algorithm };
+                last_name = algorithm;
+                let cells = row.iter().enumerate().map(|(column, verdict)| match verdict {
+                    Some(verdict) => verdict.cell(),
+                    None if self.shard.has(place, column) => "–".into(),
+                    None => String::new(),
+                });
+                let as_stated = row.iter().flatten().all(|verdict| verdict.is_as_stated());
+                let as_stated = if as_stated { "yes" } else { "NO" };
+                grid.add_row(
+                    [shown_name.to_string(), property.to_string()]
+                        .into_iter()
+                        .chain(cells)
+                        .chain([as_stated.to_string()]),
+                );
+            }
+        }
+        for column in grid.column_iter_mut().skip(2) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        let lines: Vec<_> = grid.lines().map(|line| line.trim_end().to_owned()).collect();
+        let shard = if self.shard == Shard::WHOLE {
+            String::new()
+        } else {
+            format!("Shard {} alone: what is left blank is for the others.\n", self.shard)
+        };
+        format!(
+            "{}\n\n✓ n   holds in all n schedules of up to three clients\n\
+             ✓ ~n  holds in n: all of two clients, and a sample of three\n\
+             ✗ n   violated; the shortest counterexample has n steps\n\n\
+             {shard}{} of {} verdicts are as stated. See one with: lockstep explain NAME\n\
+             {} schedules explored; {} more blocked: begun, and cut because others cover them",
+            lines.join("\n"),
+            self.verdicts.iter().filter(|row| row.is_as_stated()).count(),
+            self.verdicts.len(),
+            grouped(self.schedules),
+            grouped(self.blocked),
+        )
+    }
+}
+
+impl Row {
+    pub(crate) fn new(verdict: &Verdict) -> Row {
+        let found = match &verdict.outcome {
+            Outcome::Holds => Found::Holds,
+            Outcome::Violated(finding, size) => Found::Violated {
+                steps: finding.violation.step,
+                schedule: finding.schedule.steps.iter().map(ToString::to_string).collect(),
+                readers: size.readers,
+            },
+            Outcome::Vacuous(_) => Found::Vacuous,
+        };
+        Row {
+            algorithm: verdict.algorithm.name.into(),
+            property: verdict.property.name().into(),
+            fault_class: verdict.class.name().into(),
+            expected: if verdict.is_expected_to_hold() { Expected::Holds } else { Expected::Violated },
+            found,
+            schedules: verdict.schedules,
+            blocked: verdict.blocked,
+            sampled: verdict.is_sampled,
+        }
+    }
+
+    pub(crate) fn question(&self) -> Question<'_> {
+        (&self.algorithm, &self.fault_class, &self.property)
+    }
+
+    fn is_as_stated(&self) -> bool {
+        match self.found {
+            Found::Holds => matches!(self.expected, Expected::Holds),
+            Found::Violated { .. } => matches!(self.expected, Expected::Violated),
+            Found::Vacuous => false,
+        }
+    }
+
+    fn cell(&self) -> String {
+        match &self.found {
+            Found::Holds if self.sampled => format!("✓ ~{}", grouped(self.schedules)),
+            Found::Holds => format!("✓ {}", grouped(self.schedules)),
+            Found::Violated { steps, .. } => format!("✗ {steps}"),
+            Found::Vacuous => "vacuous".into(),
+        }
+    }
+}
+
+/// `1,234,567`
+fn grouped(n: u64) -> String {
+    let digits = n.to_string();
+    let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
+    groups.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::grouped;
+
+    #[test]
+    fn digits_in_groups() {
+        assert_eq!([0, 999, 1_000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
+    }
+}
