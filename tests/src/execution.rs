@@ -72,14 +72,8 @@ impl Runner {
         Runner { runtime: build_runtime(idle.clone()), idle, emulators: Vec::new(), prepared: None }
     }
 
-    /// Where the executions on one server run.
-    pub(crate) fn emulator(&mut self) -> &Emulator {
-        self.emulators(1);
-        &self.emulators[0]
-    }
-
-    /// Makes as many emulators as there are to be.
-    fn emulators(&mut self, count: usize) -> &[Emulator] {
+    /// Where the executions on so many servers run.
+    pub(crate) fn emulators(&mut self, count: usize) -> &[Emulator] {
         while self.emulators.len() < count {
             self.emulators.push(Emulator::with_clock(Clock::manual()));
         }

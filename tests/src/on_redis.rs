@@ -81,7 +81,7 @@ pub enum OnRedisError {
     /// It does not answer.
     #[error("the server does not answer: {0}")]
     Redis(#[from] RedisError),
-    /// What happens to servers cannot be done to one that is real, and there is only one.
+    /// What happens to servers cannot be done to one that is real.
     #[error("{what}: only what clients do is replayed on a real server")]
     Servers {
         /// What the schedule or its scenario asks for.
@@ -99,30 +99,30 @@ pub enum OnRedisError {
     },
 }
 
-/// Replays a saved schedule on a real server, in the selected database, which must be empty and is empty again afterwards.
-/// `scenario` makes the scenario for a lease.
+/// Replays a saved schedule on a real server, in the selected database, and where it is one of several servers, in those that follow;
+/// they must be empty and are empty again afterwards. `scenario` makes the scenario for a lease.
 ///
 /// # Errors
-/// The database is not empty, the server does not answer, or the schedule is none for it.
+/// A database is not empty, the server does not answer, or the schedule is none for it.
 pub fn replay_on_redis(
     runner: &mut Runner,
     client: &Client,
     saved: &Saved,
     scenario: impl Fn(Duration) -> Scenario,
 ) -> Result<OnRedis, OnRedisError> {
-    let keys: usize = redis::cmd("DBSIZE").query(&mut client.get_connection()?)?;
-    if keys > 0 {
-        return Err(OnRedisError::NotEmpty { keys });
-    }
     let (as_saved, oracle) = fit(&scenario(saved.lease), saved)?;
-    let fault = saved.steps.iter().find(|saved| matches!(saved.step, Step::Jump(..) | Step::Restart(_)));
-    if let Some(what) = fault
-        .map(|saved| format!("there is the step `{}`", saved.step))
-        .or_else(|| (as_saved.servers != 1).then(|| format!("there are {} servers", as_saved.servers)))
-    {
-        return Err(OnRedisError::Servers { what });
+    let databases = databases(client, as_saved.servers)?;
+    for database in &databases {
+        let keys: usize = redis::cmd("DBSIZE").query(&mut database.get_connection()?)?;
+        if keys > 0 {
+            return Err(OnRedisError::NotEmpty { keys });
+        }
     }
-    let mut survey = Stretch::survey(runner.emulator(), saved.schedule().steps);
+    let fault = saved.steps.iter().find(|saved| matches!(saved.step, Step::Jump(..) | Step::Restart(_)));
+    if let Some(fault) = fault {
+        return Err(OnRedisError::Servers { what: format!("there is the step `{}`", fault.step) });
+    }
+    let mut survey = Stretch::survey(runner.emulators(as_saved.servers), saved.schedule().steps);
     let history = runner.run(&as_saved, &mut survey, Recording::Full);
     if let Some((step, command)) =
         conversation(&history).find_map(|said| Some((said.step, waiting(said.brief)?)))
@@ -130,12 +130,14 @@ pub fn replay_on_redis(
         return Err(OnRedisError::Waits { step, command });
     }
     let mut trial =
-        Trial { runner, client, oracle: &*oracle, violation: oracle.check(&history), survey: &survey };
+        Trial { runner, databases, oracle: &*oracle, violation: oracle.check(&history), survey: &survey };
     let mut last = None;
     for lease in LEASES {
         let (scenario, _) = fit(&scenario(lease), saved)?;
         let on_redis = trial.run(&scenario, (saved.lease, lease));
-        redis::cmd("FLUSHDB").exec(&mut client.get_connection()?)?;
+        for database in &trial.databases {
+            redis::cmd("FLUSHDB").exec(&mut database.get_connection()?)?;
+        }
         let is_conclusive = !matches!(on_redis.comparison, Comparison::Inconclusive { .. });
         last = Some(on_redis);
         if is_conclusive {
@@ -143,6 +145,17 @@ pub fn replay_on_redis(
         }
     }
     Ok(last.expect("there are leases to try"))
+}
+
+/// The selected database and those that follow: to clients that know nothing else, each is a server.
+fn databases(client: &Client, count: usize) -> Result<Vec<Client>, RedisError> {
+    let info = client.get_connection_info();
+    let settings = info.redis_settings();
+    let database = |nth| {
+        let settings = settings.clone().set_db(settings.db() + nth as i64);
+        Client::open(info.clone().set_redis_settings(settings))
+    };
+    (0..count).map(database).collect()
 }
 
 /// The name of a command that may wait.
@@ -155,7 +168,7 @@ fn waiting(brief: &str) -> Option<String> {
 /// What stays the same for every lease.
 struct Trial<'a> {
     runner: &'a mut Runner,
-    client: &'a Client,
+    databases: Vec<Client>,
     oracle: &'a dyn Oracle,
     /// With the lease as it was saved, on the emulator.
     violation: Option<Violation>,
@@ -208,9 +221,9 @@ impl Trial<'_> {
         emulated: &History,
         slack: Duration,
     ) -> (usize, Comparison) {
-        let server = Server::Redis(self.client.clone());
+        let servers = self.databases.iter().cloned().map(Server::Redis).collect();
         let mut follow = Follow::new(stretch.steps().to_vec());
-        let real = self.runner.run_on(vec![server], scenario, &mut follow, Recording::Full);
+        let real = self.runner.run_on(servers, scenario, &mut follow, Recording::Full);
         let comparison = self.difference(emulated, &real, slack);
         let parting = match comparison {
             Comparison::Different { step, .. } => step,

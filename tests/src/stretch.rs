@@ -13,10 +13,10 @@ use crate::schedule::Step;
 /// Most keys whose ends are looked at.
 const KEYS_MAX: usize = 16;
 
-/// Follows a schedule on the emulator, and notes at each step what is about to end.
+/// Follows a schedule on emulators, and notes at each step what is about to end.
 pub(crate) struct Stretch {
     follow: Follow,
-    emulator: Emulator,
+    emulators: Vec<Emulator>,
     /// Where the steps of time are to lead to, and with how much room; they are followed as they are if this is `None`.
     plan: Option<Plan>,
     moments: Vec<Moment>,
@@ -71,8 +71,8 @@ struct End {
 
 impl Stretch {
     /// Follows the steps as they are.
-    pub(crate) fn survey(emulator: &Emulator, steps: Vec<Step>) -> Stretch {
-        Stretch { follow: Follow::new(steps), emulator: emulator.clone(), plan: None, moments: Vec::new() }
+    pub(crate) fn survey(emulators: &[Emulator], steps: Vec<Step>) -> Stretch {
+        Stretch { follow: Follow::new(steps), emulators: emulators.to_vec(), plan: None, moments: Vec::new() }
     }
 
     /// The same schedule for the second of two leases, where this one was for the first.
@@ -88,7 +88,7 @@ impl Stretch {
             _ => step,
         });
         let plan = Some(Plan { aims, slack, edge, leases });
-        Stretch { plan, ..Stretch::survey(&self.emulator, scaled.collect()) }
+        Stretch { plan, ..Stretch::survey(&self.emulators, scaled.collect()) }
     }
 
     /// The steps, those of time as long as they were made.
@@ -113,7 +113,7 @@ impl Stretch {
 
 impl Policy for Stretch {
     fn choose(&mut self, enabled: &[Step], history: &History) -> Choice {
-        let moment = Moment::of(&self.emulator, history);
+        let moment = Moment::of(&self.emulators, history);
         if let Some(plan) = &self.plan
             && let Some((idx, span)) = self.follow.next_span()
             && let Some(Some(aim)) = plan.aims.get(idx)
@@ -149,15 +149,17 @@ impl Plan {
 }
 
 impl Moment {
-    fn of(emulator: &Emulator, history: &History) -> Moment {
+    fn of(emulators: &[Emulator], history: &History) -> Moment {
         const MILLI: Duration = Duration::from_millis(1);
         let now = history.events.last().map_or(Duration::ZERO, |event| event.at);
         let mut ends = Vec::new();
-        // What ends in this very millisecond is over in the next.
-        let mut after = Timestamp::EPOCH + now.saturating_sub(MILLI);
-        while let Some(end) = emulator.next_deadline(after).filter(|_| ends.len() < KEYS_MAX) {
-            ends.push(End { at: end.since(Timestamp::EPOCH), is_of_key: true });
-            after = end;
+        for emulator in emulators {
+            // What ends in this very millisecond is over in the next.
+            let mut after = Timestamp::EPOCH + now.saturating_sub(MILLI);
+            while let Some(end) = emulator.next_deadline(after).filter(|_| ends.len() < KEYS_MAX) {
+                ends.push(End { at: end.since(Timestamp::EPOCH), is_of_key: true });
+                after = end;
+            }
         }
         let mut inside = Vec::new();
         for event in &history.events {

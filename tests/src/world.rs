@@ -371,9 +371,8 @@ impl World {
 
     /// Whether a server refuses the request that an actor sends it now.
     pub(crate) fn refuses(&self, server: usize, actor: Actor) -> bool {
-        let now = self.now();
         let mut state = self.state();
-        if !state.outages.iter().any(|&(gone, until)| gone == server && now < until) {
+        if !state.outages.iter().any(|&(gone, until)| gone == server && self.now() < until) {
             return false;
         }
         state.touch(|touch| {
