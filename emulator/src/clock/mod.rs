@@ -139,7 +139,8 @@ impl Clock {
 
     /// The time.
     pub fn now(&self) -> Timestamp {
-        self.current().at(self.timeline.now())
+        let now = self.timeline.now();
+        self.lock().at(now)
     }
 
     /// Waits until the time has come, however the clock is moved meanwhile. The system's clock and tokio's need a tokio runtime

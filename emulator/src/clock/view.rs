@@ -87,6 +87,10 @@ impl View {
 
     /// What is shown without the wobble.
     fn steady(&self, instant: Timestamp) -> Timestamp {
+        // Long division is dear, and every command asks.
+        if self.drift_ppm == 0 {
+            return Timestamp(instant.0.saturating_add(self.ahead_micros));
+        }
         let drifted = i128::from(instant.0) - i128::from(self.drifts_since.0);
         let error = (drifted * i128::from(self.drift_ppm)).div_euclid(MILLION);
         narrow(i128::from(instant.0) + i128::from(self.ahead_micros) + error)

@@ -43,8 +43,8 @@ impl Engine {
     /// Tells clients that want to know of every key with some prefix what the execution has changed, prefix by prefix and each in
     /// one message, behind all replies.
     pub(crate) fn broadcast(&mut self) {
-        let nobody = Client::nobody();
         for (prefix, keys) in self.tracker.take_changed() {
+            let nobody = Client::nobody();
             let keys: Vec<_> = keys.iter().map(|(key, changer)| (key, *changer)).collect();
             for slot in self.tracker.by_prefix(&prefix) {
                 self.tell(&nobody, slot, Some(&keys));
