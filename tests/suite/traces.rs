@@ -201,7 +201,7 @@ fn counts_that_are_known() {
         });
         check("wcas", n, &program, expected);
     }
-    for (n, expected) in [(2, 2), (3, 5), (4, 14), (5, 43), (6, 144), (7, 523), (8, 2048)] {
+    for (n, expected) in [(2, 2), (3, 5), (4, 14), (5, 43), (6, 144), (7, 523), (8, 2048), (9, 8597)] {
         let program = each(n, |nth| vec![cas_script(nth, nth + 1)]).before(|client: Client| async move {
             call(&mut client.connection(), "SET k 0").await?;
             call(&mut client.connection(), &cas_script(9, 9)).await?;
@@ -209,7 +209,7 @@ fn counts_that_are_known() {
         });
         check("casrot", n, &program, expected);
     }
-    for (n, expected) in [(2, 6), (3, 66), (4, 1200)] {
+    for (n, expected) in [(2, 6), (3, 66), (4, 1200), (5, 32_880)] {
         let program = each(n, |nth| vec![cas_script(0, nth + 1), format!("SET k {}", nth + 1)]).before(
             |client: Client| async move {
                 call(&mut client.connection(), "SET k 0").await?;
@@ -223,6 +223,7 @@ fn counts_that_are_known() {
         check("lastzero", n, &last_zero(n), expected);
     }
     check("indexer", 12, &indexer(12), 8);
+    check("indexer", 15, &indexer(15), 4096);
     assert_eq!(wrong, Vec::<String>::new());
 }
 
