@@ -258,8 +258,8 @@ impl Execution<'_> {
         if faults.restarts > 0 && incidents() < faults.restarts {
             enabled.extend(servers.map(Step::Restart));
         }
-        let may_wake = state.actors.iter().any(|other| other.may_wake);
         if lasts(Budget::Stalls) {
+            let may_wake = state.actors.iter().any(|other| other.may_wake);
             drop(state);
             let now = self.world.now();
             let instants = self.world.instants();
@@ -280,11 +280,7 @@ impl Execution<'_> {
     }
 
     async fn take(&mut self, step: Step) {
-        let is_turn_of_somebody = {
-            let mut state = self.world.state();
-            state.begin(step);
-            state.lanes.iter().any(Lane::waits)
-        };
+        self.world.state().begin(step);
         match step {
             Step::Run(actor, _) if !self.world.state().actors[actor.0].is_started => {
                 self.start(actor).await;
@@ -303,21 +299,12 @@ impl Execution<'_> {
             Step::Mishap(actor, connection, mishap) => {
                 self.let_through(actor, connection, Some(mishap)).await;
             }
-            Step::Wait => {
-                self.world.state().touch(|touch| {
-                    touch.waits = true;
-                    touch.takes = is_turn_of_somebody.then_some(Budget::Stalls);
-                });
-                self.advance_until_a_timer(TIMER_MAX).await;
-            }
+            Step::Wait => _ = self.advance_until_a_timer(TIMER_MAX).await,
             Step::Start(actor) => {
                 self.start(actor).await;
                 self.world.record(What::Started { actor });
             }
-            Step::Advance(span) => {
-                self.world.state().touch(|touch| touch.takes = Some(Budget::Stalls));
-                self.advance(span).await;
-            }
+            Step::Advance(span) => self.advance(span).await,
             Step::Crash(actor) => self.crash(actor).await,
             Step::Jump(server, by_ms) => {
                 self.world.jump(server, by_ms);
@@ -338,9 +325,6 @@ impl Execution<'_> {
         }
         if let Some(actor) = step.actor() {
             self.world.state().moves(actor);
-        }
-        if let Step::Mishap(.., mishap) = step {
-            self.world.state().touch(|touch| touch.takes = Some(mishap.budget()));
         }
         self.count_tasks();
         self.world.look_for_timers();

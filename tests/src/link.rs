@@ -208,11 +208,6 @@ enum Loss {
     Reply,
 }
 
-/// What a client hears of a server that is away.
-fn refused() -> RedisError {
-    io::Error::from(io::ErrorKind::ConnectionRefused).into()
-}
-
 /// As redis-rs says it.
 impl From<Loss> for RedisError {
     fn from(_: Loss) -> RedisError {
@@ -266,11 +261,7 @@ impl Link {
         loop {
             let mishap = self.turn(sent).await;
             self.set_out(mishap, text)?;
-            let result = if self.world.refuses(self.server, self.actor) {
-                Err(refused())
-            } else {
-                noted(&self.world, self.server, self.session.request(cmd)).await
-            };
+            let result = noted(&self.world, self.server, self.actor, self.session.request(cmd)).await;
             self.done(text, &result);
             if self.is_heard(mishap, text)? {
                 return Ok(result);
@@ -294,11 +285,8 @@ impl Link {
         loop {
             let mishap = self.turn(sent).await;
             self.set_out(mishap, text)?;
-            let result = if self.world.refuses(self.server, self.actor) {
-                Err(refused())
-            } else {
-                noted(&self.world, self.server, self.session.request_all(pipeline, offset, count)).await
-            };
+            let request = self.session.request_all(pipeline, offset, count);
+            let result = noted(&self.world, self.server, self.actor, request).await;
             self.done(text, &result);
             if self.is_heard(mishap, text)? {
                 return Ok(result);
@@ -357,9 +345,17 @@ impl Link {
     }
 }
 
-/// A request whose first poll sends it: notes what the server touched then. Where the reply comes later, or nobody waits for it any
+/// A request whose first poll sends it, if the server is there: notes what the server touched then. Where the reply comes later, or nobody waits for it any
 /// more, what it waited for is touched again.
-async fn noted<T>(world: &World, server: usize, request: impl Future<Output = T>) -> T {
+async fn noted<T>(
+    world: &World,
+    server: usize,
+    actor: Actor,
+    request: impl Future<Output = RedisResult<T>>,
+) -> RedisResult<T> {
+    if world.refuses(server, actor) {
+        return Err(io::Error::from(io::ErrorKind::ConnectionRefused).into());
+    }
     let (mut request, mut is_sent, mut blocked) = (pin!(request), false, None);
     poll_fn(|cx| {
         let poll = request.as_mut().poll(cx);

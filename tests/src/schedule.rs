@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::fault::Mishap;
+use crate::fault::{Budget, Mishap};
 
 /// A client of a scenario: `A`, `B`, … in text; `before` for the code that runs first, and `probe1`, … for those that try when
 /// all is over.
@@ -48,6 +48,17 @@ impl Step {
                 Some(actor)
             }
             Step::Advance(_) | Step::Wait | Step::Skew(..) | Step::Jump(..) | Step::Restart(_) => None,
+        }
+    }
+
+    /// What it takes from; `None` if it is no fault. To wait is one only where somebody has a command to send.
+    pub fn budget(self) -> Option<Budget> {
+        match self {
+            Step::Run(..) | Step::Start(_) | Step::Skew(..) => None,
+            Step::Advance(_) | Step::Wait => Some(Budget::Stalls),
+            Step::Crash(_) => Some(Budget::Crashes),
+            Step::Mishap(.., mishap) => Some(mishap.budget()),
+            Step::Jump(..) | Step::Restart(_) => Some(Budget::Servers),
         }
     }
 }

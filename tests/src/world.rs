@@ -303,7 +303,6 @@ impl World {
         inside.into_iter().for_each(|id| state.leave(id, at));
         state.history.seen.crash = true;
         state.record(at, What::Crashed { actor });
-        state.touch(|touch| touch.takes = Some(Budget::Crashes));
         state.moves(actor);
         let idx = state.idx(actor);
         state.actors[idx].is_crashed = true;
@@ -389,9 +388,13 @@ impl World {
         let at = self.now();
         let mut state = self.state();
         state.history.seen.server |= !state.grants.is_empty();
-        state.touch(|touch| touch.takes = Some(Budget::Servers));
         state.record(at, what);
-        for grant in &mut state.grants {
+        self.look_at(&mut state.grants);
+    }
+
+    /// Forgets where grants were kept that no server has any more.
+    fn look_at(&self, grants: &mut [Grant]) {
+        for grant in grants {
             grant.record.take_if(|record| !self.has(record));
         }
     }
@@ -444,9 +447,7 @@ impl World {
         }
         // What has run out by itself, since time moved, is nobody's doing.
         if std::mem::replace(&mut state.looked_at, at) != at {
-            for grant in &mut state.grants {
-                grant.record.take_if(|record| !self.has(record));
-            }
+            self.look_at(&mut state.grants);
         }
         if state.actors[idx].skew_ms != 0 {
             state.history.seen.skew = true;
@@ -527,8 +528,10 @@ impl State {
 
     /// Takes a step.
     pub(crate) fn begin(&mut self, step: Step) {
+        let waits = step == Step::Wait;
+        let takes = step.budget().filter(|_| !waits || self.lanes.iter().any(Lane::waits));
         self.history.steps.push(step);
-        self.history.touched.push(Touch::default());
+        self.history.touched.push(Touch { waits, takes, ..Touch::default() });
     }
 
     /// Notes what the current step touches, if there is one.

@@ -2,6 +2,7 @@ use std::rc::Rc;
 
 use super::{find_timers, single};
 use crate::execution::{Choice, Policy, Runner};
+use crate::fault::Budget;
 use crate::history::History;
 use crate::scenario::Scenario;
 use crate::schedule::{ACTORS_MAX, Actor, Step};
@@ -67,8 +68,7 @@ impl Node {
         };
         let (fleeting, turn) = (awake(true), awake(false));
         // One fault may leave nothing for another. And to begin leaves no time for what would rouse those who wait for it.
-        let is_fault =
-            matches!(turn, Some(Step::Crash(_) | Step::Mishap(..) | Step::Jump(..) | Step::Restart(_)));
+        let is_fault = turn.and_then(Step::budget).is_some_and(|budget| budget != Budget::Stalls);
         if is_fault || can_wait && node.is_asleep(&Step::Wait) {
             node.planned.extend(fleeting.map(Agent::of));
             node.plan_all(enabled.iter().copied().map(Agent::of));
@@ -191,12 +191,11 @@ impl Dpor {
         let agent = |place: usize| Agent::of(history.steps[place]);
         for late in known..history.steps.len() {
             let touched = &history.touched[late];
-            let mut races = self.causes.races(late).to_vec();
-            if touched.waits || touched.falls_asleep {
-                // Nobody waits for time while somebody has a request to send: it may have to come before that one begins.
-                races.extend((0..late).filter(|&early| (0..early).all(|other| agent(other) != agent(early))));
-            }
-            for early in races {
+            // Nobody waits for time while somebody has a request to send: it may have to come before that one begins.
+            let may_wait = touched.waits || touched.falls_asleep;
+            let is_first = |early: usize| (0..early).all(|other| agent(other) != agent(early));
+            let firsts = (0..late).filter(|&early| may_wait && is_first(early));
+            for early in self.causes.races(late).iter().copied().chain(firsts) {
                 // What was not chosen cannot be chosen otherwise.
                 if let Ok(place) = self.path.binary_search_by_key(&early, |node| node.steps) {
                     self.path[place].plan(&self.causes, history, late);
@@ -205,10 +204,7 @@ impl Dpor {
             // A step that was roused may do less than it would have done where it slept. What conflicts with all of that comes before it,
             // too.
             for node in self.path.iter_mut().take_while(|node| node.steps < late) {
-                if !node.asleep.is_empty()
-                    && node.would_rouse(touched)
-                    && !self.causes.precede(node.steps, late)
-                {
+                if node.would_rouse(touched) && !self.causes.precede(node.steps, late) {
                     node.plan(&self.causes, history, late);
                 }
             }

@@ -13,7 +13,7 @@ use harness::history::Seen;
 use harness::oracle::ExclusiveFact;
 use harness::{Faults, Scenario};
 
-use super::{LEASE, UNLOCK, check, run, take};
+use super::{LEASE, UNLOCK, check, finds, run, take};
 
 /// From when a lease counts that was asked for at the first of these times and granted at the second; `None` if it is over.
 type Validity = fn(Duration, Duration) -> Option<Duration>;
@@ -83,9 +83,8 @@ fn no_validity_check() {
 #[test]
 fn lease_that_is_over() {
     let from_the_request: Validity = |asked_at, _| Some(asked_at);
-    check(
+    finds(
         &scenario(from_the_request),
-        &scenario(checked),
         &expect![[r#"
             A failed: it has won, and its lease is over
 
