@@ -15,7 +15,8 @@ use crate::link::Client;
 use crate::pace::Pace;
 use crate::scenario::{Act, Scenario};
 use crate::schedule::{ACTORS_MAX, Actor, Step};
-use crate::world::{ActorState, Lane, Recording, Server, World};
+use crate::server::Server;
+use crate::world::{ActorState, Lane, Recording, World};
 
 /// Steps in one execution before it is cut: code that retries for ever is cut here.
 pub const STEPS_MAX: usize = 1_000;

@@ -9,7 +9,9 @@ pub mod trace;
 pub mod oracle;
 mod idle;
 mod pace;
+mod server;
 mod world;
+mod show;
 mod link;
 mod scenario;
 mod execution;
@@ -37,9 +39,10 @@ pub use report::{Problem, Report, draw};
 pub use saved::{Expected, Must, Saved, SavedError, SavedStep, Subject};
 pub use scenario::{ActorError, Scenario};
 pub use schedule::{ACTORS_MAX, Actor, ParseError, Schedule, Step};
+pub use server::Server;
 pub use shrink::{Finding, shrink};
 pub use touch::Touch;
-pub use world::{Recording, Server};
+pub use world::Recording;
 
 /// The examples of the README are tests.
 #[cfg(doctest)]

@@ -1,7 +1,6 @@
 //! A client's side of an execution: connections whose every command waits at the gate, a clock that may be wrong, and the
 //! marks that say where the client is inside a critical section.
 
-use std::fmt::Write as _;
 use std::future::poll_fn;
 use std::io;
 use std::pin::pin;
@@ -9,15 +8,17 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
-use emulator::{Access, DirectConnection, Footprint, Resource, command};
+use emulator::{Access, DirectConnection, Footprint, Resource};
 use locks::{Env, Record, Source};
 use redis::aio::ConnectionLike;
-use redis::{Arg, Cmd, Pipeline, RedisError, RedisFuture, RedisResult, Value};
+use redis::{Cmd, Pipeline, RedisError, RedisFuture, RedisResult, Value};
 
 use crate::fault::Mishap;
 use crate::history::{StayId, What};
 use crate::schedule::Actor;
-use crate::world::{Lane, Recording, Server, Turn, World};
+use crate::server::Server;
+use crate::show::{Show, brief, brief_command, first_key, show_command, show_error};
+use crate::world::{Lane, Recording, Turn, World};
 
 /// What an actor of a scenario is handed: its way to the server, and its place in the world.
 #[derive(Clone)]
@@ -471,80 +472,3 @@ impl Session {
 
 /// How long a real server may take to answer.
 const REPLY_MAX: Duration = Duration::from_secs(10);
-
-/// A reply in one line.
-trait Show {
-    fn show(&self) -> String;
-}
-
-impl Show for Value {
-    fn show(&self) -> String {
-        match self {
-            Value::Nil => "(nil)".into(),
-            Value::Int(n) => n.to_string(),
-            Value::Okay => "OK".into(),
-            Value::SimpleString(text) => text.clone(),
-            Value::BulkString(bytes) => format!("\"{}\"", bytes.escape_ascii()),
-            Value::Array(items) => items.show(),
-            other => format!("{other:?}"),
-        }
-    }
-}
-
-impl Show for Vec<Value> {
-    fn show(&self) -> String {
-        format!("[{}]", self.iter().map(Show::show).collect::<Vec<_>>().join(", "))
-    }
-}
-
-fn show_error(error: &redis::RedisError) -> String {
-    match (error.code(), error.detail()) {
-        (Some(code), Some(detail)) => format!("{code} {detail}"),
-        _ => error.to_string(),
-    }
-}
-
-/// `SET lock`
-fn brief_command(cmd: &Cmd) -> String {
-    let name = cmd.args_iter().next().map_or(&b""[..], |name| bytes_of(&name));
-    brief(&name.to_ascii_uppercase().escape_ascii().to_string(), first_key(cmd))
-}
-
-/// A key with a space is still one word.
-fn brief(name: &str, key: Option<Vec<u8>>) -> String {
-    let key = key.map(|key| format!(" {}", key.escape_ascii().to_string().replace(' ', "\\x20")));
-    format!("{name}{}", key.unwrap_or_default())
-}
-
-fn first_key(cmd: &Cmd) -> Option<Vec<u8>> {
-    let argv: Vec<&[u8]> = cmd.args_iter().map(|arg| bytes_of(&arg)).collect();
-    let (row, _) = command::lookup(argv.first()?)?;
-    let key = row.keys.iter().flat_map(|spec| spec.positions(&argv)).next()?;
-    argv.get(key).map(|key| key.to_vec())
-}
-
-fn bytes_of<'a>(arg: &Arg<&'a [u8]>) -> &'a [u8] {
-    match arg {
-        Arg::Simple(bytes) => bytes,
-        _ => b"0",
-    }
-}
-
-/// Longest argument that is shown whole, in bytes: a SHA1 or a script says nothing to a reader.
-const SHOWN_ARGUMENT_BYTES_MAX: usize = 32;
-
-fn show_command(cmd: &Cmd) -> String {
-    let mut line = String::new();
-    for bytes in cmd.args_iter().map(|arg| bytes_of(&arg)) {
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        let shown = bytes.escape_ascii().to_string();
-        if shown.len() > SHOWN_ARGUMENT_BYTES_MAX {
-            _ = write!(line, "{}…", &shown[..8]);
-        } else {
-            line.push_str(&shown);
-        }
-    }
-    line
-}

@@ -21,8 +21,9 @@ use crate::replayed::{MisfitError, fit};
 use crate::saved::Saved;
 use crate::scenario::Scenario;
 use crate::schedule::{Actor, Step};
+use crate::server::Server;
 use crate::stretch::{Edge, Stretch};
-use crate::world::{Recording, Server};
+use crate::world::Recording;
 
 /// The leases to try, one after the other; whole seconds, since some algorithms count in them.
 const LEASES: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(8)];

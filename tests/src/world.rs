@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use emulator::{Clock, Emulator, Footprint, Timestamp};
 use locks::Record;
-use redis::ConnectionLike as _;
 use tokio::time::Instant;
 
 use crate::fault::{Budget, Mishap};
@@ -14,17 +13,9 @@ use crate::history::{Event, History, StayId, What};
 use crate::idle::Idle;
 use crate::pace::Pace;
 use crate::schedule::{ACTORS_MAX, Actor, Step};
+use crate::server::Server;
 use crate::touch::Touch;
 use crate::trail::{Timers, Trail};
-
-/// Where the commands of a scenario run.
-#[derive(Clone, Debug)]
-pub enum Server {
-    /// In this process.
-    Emulator(Emulator),
-    /// On a real server, in the selected database, which is emptied first.
-    Redis(redis::Client),
-}
 
 /// How much a history tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -606,40 +597,5 @@ impl ActorState {
             may_wake: false,
             had_request: false,
         }
-    }
-}
-
-impl Server {
-    /// Whether the server still has this grant.
-    fn has(&self, record: &Record) -> bool {
-        match self {
-            Server::Emulator(emulator) => match record {
-                Record::Key(key) => emulator.exists(key),
-                Record::Value(key, value) | Record::Majority(key, value) => {
-                    emulator.get(key).is_some_and(|held| held == value.as_bytes())
-                }
-                Record::Member(key, member) => emulator.score(key, member).is_some(),
-                Record::Field(key, field) => emulator.field(key, field).is_some(),
-            },
-            // The real server is asked by a connection of its own; one that does not answer has lost everything.
-            Server::Redis(client) => {
-                client.clone().req_command(&question(record)).is_ok_and(|answer| match record {
-                    Record::Value(_, value) | Record::Majority(_, value) => {
-                        answer == redis::Value::BulkString(value.clone().into_bytes())
-                    }
-                    Record::Key(_) | Record::Field(..) => answer == redis::Value::Int(1),
-                    Record::Member(..) => answer != redis::Value::Nil,
-                })
-            }
-        }
-    }
-}
-
-fn question(record: &Record) -> redis::Cmd {
-    match record {
-        Record::Key(key) => redis::cmd("EXISTS").arg(key).to_owned(),
-        Record::Value(key, _) | Record::Majority(key, _) => redis::cmd("GET").arg(key).to_owned(),
-        Record::Member(key, member) => redis::cmd("ZSCORE").arg(key).arg(member).to_owned(),
-        Record::Field(key, field) => redis::cmd("HEXISTS").arg(key).arg(field).to_owned(),
     }
 }
