@@ -16,7 +16,7 @@ pub enum Access {
 }
 
 /// Something that two commands can both touch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Resource<'a> {
     /// A key of a database.
     Key {
@@ -24,6 +24,8 @@ pub enum Resource<'a> {
         db: usize,
         /// The key.
         key: &'a [u8],
+        /// What of it.
+        part: Part<'a>,
     },
     /// Who waits for a key of a database, first come first served: `BLPOP` that finds nothing.
     Waiting {
@@ -51,12 +53,64 @@ pub enum Resource<'a> {
     Settings,
 }
 
+/// What of a key.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Part<'a> {
+    /// The key, and all that it holds.
+    Whole,
+    /// A member of a sorted set: whether it is there, and its score. That there is no such key is that no member is there.
+    Member(&'a [u8]),
+    /// What stands in the order of a sorted set from one place to another, both included: a rank depends on all that stands before.
+    Places(Place<'a>, Place<'a>),
+}
+
+/// A place in the order of a sorted set: by score, then by member.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Place<'a> {
+    /// The score; never NaN.
+    pub score: f64,
+    /// Where this member would stand; `None` is behind all that have the score.
+    pub member: Option<&'a [u8]>,
+}
+
+impl<'a> Place<'a> {
+    /// In front of all.
+    pub const FIRST: Place<'static> = Place::before(f64::NEG_INFINITY);
+    /// Behind all.
+    pub const LAST: Place<'static> = Place::behind(f64::INFINITY);
+
+    /// In front of all that have this score.
+    pub const fn before(score: f64) -> Place<'static> {
+        Place { score, member: Some(b"") }
+    }
+
+    /// Behind all that have this score.
+    pub const fn behind(score: f64) -> Place<'static> {
+        Place { score, member: None }
+    }
+
+    /// Where this member stands with this score.
+    pub const fn of(score: f64, member: &'a [u8]) -> Place<'a> {
+        Place { score, member: Some(member) }
+    }
+
+    fn is_past(self, other: Place<'_>) -> bool {
+        let is_past_member = || match (self.member, other.member) {
+            (Some(mine), Some(theirs)) => mine > theirs,
+            (mine, theirs) => mine.is_none() && theirs.is_some(),
+        };
+        self.score > other.score || self.score == other.score && is_past_member()
+    }
+}
+
 /// The record of one execution, in the order in which things were touched.
 #[derive(Clone, Default)]
 pub struct Footprint {
     entries: Vec<Entry>,
     /// The names of all entries, one after the other: recording a key costs a copy and no allocation.
     names: Vec<u8>,
+    /// The places of entries, from and to.
+    places: Vec<[NotedPlace; 2]>,
 }
 
 #[derive(Clone, Copy)]
@@ -68,7 +122,7 @@ struct Entry {
 
 #[derive(Clone, Copy)]
 enum What {
-    Key { db: usize, start: usize, end: usize },
+    Key { db: usize, start: usize, end: usize, part: NotedPart },
     Waiting { db: usize, start: usize, end: usize },
     Database(usize),
     Clock,
@@ -78,6 +132,22 @@ enum What {
     Channel { start: usize, end: usize },
     Channels,
     Settings,
+}
+
+#[derive(Clone, Copy)]
+enum NotedPart {
+    Whole,
+    /// Its name stands behind the key's, up to here.
+    Member(usize),
+    /// At this index.
+    Places(usize),
+}
+
+#[derive(Clone, Copy)]
+struct NotedPlace {
+    score: f64,
+    /// From where to where among the names.
+    member: Option<(usize, usize)>,
 }
 
 impl Footprint {
@@ -121,11 +191,31 @@ impl Footprint {
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
         self.names.clear();
+        self.places.clear();
     }
 
     pub(crate) fn key(&mut self, access: Access, db: usize, key: &[u8], deadline: Option<i64>) {
         let (start, end) = self.name(key);
-        self.entries.push(Entry { what: What::Key { db, start, end }, access, deadline });
+        let what = What::Key { db, start, end, part: NotedPart::Whole };
+        self.entries.push(Entry { what, access, deadline });
+    }
+
+    /// Of a key without a deadline.
+    pub(crate) fn part(&mut self, access: Access, db: usize, key: &[u8], part: Part<'_>) {
+        let (start, end) = self.name(key);
+        let part = match part {
+            Part::Whole => NotedPart::Whole,
+            Part::Member(member) => NotedPart::Member(self.name(member).1),
+            Part::Places(from, to) => {
+                let places = [from, to].map(|Place { score, member }| {
+                    let member = member.map(|member| self.name(member));
+                    NotedPlace { score, member }
+                });
+                self.places.push(places);
+                NotedPart::Places(self.places.len() - 1)
+            }
+        };
+        self.entries.push(Entry { what: What::Key { db, start, end, part }, access, deadline: None });
     }
 
     pub(crate) fn waiting(&mut self, db: usize, key: &[u8], deadline: Option<i64>) {
@@ -176,7 +266,20 @@ impl Footprint {
 
     fn resource(&self, entry: &Entry) -> Resource<'_> {
         match entry.what {
-            What::Key { db, start, end } => Resource::Key { db, key: &self.names[start..end] },
+            What::Key { db, start, end, part } => {
+                let part = match part {
+                    NotedPart::Whole => Part::Whole,
+                    NotedPart::Member(member_end) => Part::Member(&self.names[end..member_end]),
+                    NotedPart::Places(idx) => {
+                        let [from, to] = self.places[idx].map(|NotedPlace { score, member }| {
+                            let member = member.map(|(start, end)| &self.names[start..end]);
+                            Place { score, member }
+                        });
+                        Part::Places(from, to)
+                    }
+                };
+                Resource::Key { db, key: &self.names[start..end], part }
+            }
             What::Waiting { db, start, end } => Resource::Waiting { db, key: &self.names[start..end] },
             What::Database(db) => Resource::Database(db),
             What::Clock => Resource::Clock,
@@ -192,6 +295,10 @@ impl Footprint {
 
 fn overlap(a: Resource<'_>, b: Resource<'_>) -> bool {
     match (a, b) {
+        (
+            Resource::Key { db, key, part },
+            Resource::Key { db: other_db, key: other_key, part: other_part },
+        ) => db == other_db && key == other_key && part.overlaps(other_part),
         (Resource::Key { db, .. }, Resource::Database(whole))
         | (Resource::Database(whole), Resource::Key { db, .. }) => db == whole,
         (Resource::Channel(_), Resource::Channels)
@@ -202,13 +309,47 @@ fn overlap(a: Resource<'_>, b: Resource<'_>) -> bool {
     }
 }
 
+impl Part<'_> {
+    fn overlaps(self, other: Part<'_>) -> bool {
+        match (self, other) {
+            (Part::Whole, _) | (_, Part::Whole) => true,
+            (Part::Member(mine), Part::Member(theirs)) => mine == theirs,
+            (Part::Places(from, to), Part::Places(other_from, other_to)) => {
+                !from.is_past(other_to) && !other_from.is_past(to)
+            }
+            // Who changes a member changes its place, too.
+            (Part::Member(_), Part::Places(..)) | (Part::Places(..), Part::Member(_)) => false,
+        }
+    }
+}
+
+impl fmt::Display for Part<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Part::Whole => Ok(()),
+            Part::Member(member) => write!(f, " member {}", member.escape_ascii()),
+            Part::Places(from, to) => write!(f, " places {from} to {to}"),
+        }
+    }
+}
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.member {
+            Some(b"") => write!(f, "before {}", self.score),
+            Some(member) => write!(f, "{} {}", self.score, member.escape_ascii()),
+            None => write!(f, "behind {}", self.score),
+        }
+    }
+}
+
 /// One entry a line: `read 0 lock:a until 1700000010000`.
 impl fmt::Display for Footprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (resource, access, deadline) in self.iter() {
             let access = if access == Access::Read { "read" } else { "write" };
             match resource {
-                Resource::Key { db, key } => write!(f, "{access} {db} {}", key.escape_ascii())?,
+                Resource::Key { db, key, part } => write!(f, "{access} {db} {}{part}", key.escape_ascii())?,
                 Resource::Waiting { db, key } => write!(f, "{access} waiting {db} {}", key.escape_ascii())?,
                 Resource::Database(db) => write!(f, "{access} {db}")?,
                 Resource::Clock => write!(f, "{access} clock")?,

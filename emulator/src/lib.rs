@@ -61,7 +61,7 @@ pub use direct::DirectConnection;
 pub use engine::Snapshot;
 pub use error::Error;
 pub use fault::{Effect, Fault};
-pub use footprint::{Access, Footprint, Resource};
+pub use footprint::{Access, Footprint, Part, Place, Resource};
 pub use log::{LogLevel, LogLine};
 pub use reply::Reply;
 pub use server::Server;

@@ -124,8 +124,10 @@ fn check_command(session: &mut Session<'_>, client: usize, command: &Command) {
     };
     let is_data = |resource: Resource<'_>| matches!(resource, Resource::Key { .. } | Resource::Database(_));
     for ((db, key, old), (_, _, new)) in before.into_iter().zip(session.snapshot()) {
-        let is_recorded =
-            wrote(&|resource| resource == Resource::Key { db, key } || resource == Resource::Database(db));
+        let is_recorded = wrote(&|resource| match resource {
+            Resource::Key { db: changed_db, key: changed, .. } => (changed_db, changed) == (db, key),
+            resource => resource == Resource::Database(db),
+        });
         assert!(old == new || is_recorded, "{called} changed {old:?} to {new:?} and left {footprint:?}");
     }
     if command.row.flags.contains(&Flag::ReadOnly) {

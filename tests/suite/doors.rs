@@ -214,8 +214,11 @@ fn footprints_say_what_was_read_and_what_was_changed() {
     check("SET k w NX", "read 0 k until 1700000000005\n");
     check("GET nosuch", "read 0 nosuch\n");
     check("DEL k nosuch", "read 0 k until 1700000000005\nwrite 0 k\nread 0 nosuch\n");
-    check("ZADD z 1 a", "read 0 z\nwrite 0 z\n");
-    check("ZADD z 1 a", "read 0 z\n");
+    check("ZADD z 1 a", "read 0 z member a\nwrite 0 z member a\nwrite 0 z places 1 a to 1 a\n");
+    check("ZADD z 1 a", "read 0 z member a\n");
+    check("ZRANK z a", "read 0 z member a\nread 0 z places before -inf to 1 a\n");
+    check("ZREMRANGEBYSCORE z -inf (1", "read 0 z places before -inf to behind 1\n");
+    check("ZPOPMAX z", "read 0 z\nwrite 0 z\n");
     check("HDEL h f", "read 0 h\n");
     check("KEYS *", "read 0\n");
     check("TIME", "read clock\n");

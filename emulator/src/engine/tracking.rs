@@ -21,12 +21,18 @@ impl Engine {
         let expired = std::mem::take(&mut self.keyspace.events.expired).into_iter();
         let mut keys: Vec<(Bytes, Slot)> = expired.map(|key| (key, Client::nobody().slot)).collect();
         let is_flushed = std::mem::take(&mut self.keyspace.events.is_flushed);
-        let seen = std::mem::replace(&mut self.tracker.seen, self.keyspace.footprint().len());
-        for (resource, access, _) in self.keyspace.footprint().iter().skip(seen) {
-            if let (Resource::Key { key, .. }, Access::Write) = (resource, access) {
-                keys.push((Bytes::copy_from_slice(key), current.slot));
+        let mut changed: Vec<(usize, Bytes)> = Vec::new();
+        for (resource, access, _) in self.keyspace.footprint().iter().skip(self.tracker.seen) {
+            if let (Resource::Key { db, key, .. }, Access::Write) = (resource, access) {
+                changed.push((db, Bytes::copy_from_slice(key)));
             }
         }
+        // Whoever changes any part of a key first is who causes the message.
+        for (db, key) in changed {
+            self.keyspace.footprint_mut().key(Access::Write, db, &key, None);
+            keys.push((key, current.slot));
+        }
+        self.tracker.seen = self.keyspace.footprint().len();
         if is_flushed {
             for slot in self.tracker.take_all() {
                 self.tell(current, slot, None);

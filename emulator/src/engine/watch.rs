@@ -42,7 +42,7 @@ impl Watches {
                 continue;
             }
             match resource {
-                Resource::Key { db, key } => {
+                Resource::Key { db, key, .. } => {
                     if let Some(watchers) = self.watched.get(&(db, Bytes::copy_from_slice(key))) {
                         self.dirty.extend(watchers.keys());
                     }

@@ -3,7 +3,10 @@
 use bytes::Bytes;
 
 use super::expires::Expires;
-use super::{Class, Content, Dict, Edit, Encoding, Entry, Events, Kind, Limits, NEVER, Random, Text, Value};
+use super::{
+    Class, Content, Dict, Edit, Encoding, Entry, Events, Kind, Limits, Members, NEVER, Random, Text, Value,
+    ZSet,
+};
 use crate::clock::Timestamp;
 use crate::error::{self, Error};
 use crate::footprint::{Access, Footprint};
@@ -123,17 +126,45 @@ impl<'a> Db<'a> {
     ) -> Result<Option<Edit<'a, T>>, Error> {
         let idx = match (self.access(key), create) {
             (Some(idx), _) => idx,
-            (None, Some(empty)) => {
-                let entry = Entry::new(empty(), None, self.now);
-                self.events.appear(self.index, key);
-                self.dict.insert_full(key.into(), entry).0
-            }
+            (None, Some(empty)) => self.create(key, empty()),
             (None, None) => return Ok(None),
         };
         if T::of(&self.dict[idx].value).is_none() {
             return Err(error::WRONG_TYPE);
         }
         Ok(Some(Edit::at(self, idx)))
+    }
+
+    /// A sorted set, to be looked at and changed member by member; an empty one if there is no such key.
+    ///
+    /// # Errors
+    /// `WRONGTYPE` if the key holds another kind.
+    pub fn members<'k>(mut self, key: &'k [u8]) -> Result<Members<'a, 'k>, Error> {
+        let idx = self.dict.get_index_of(key);
+        let is_whole = idx.is_some_and(|idx| !Members::are_apart(&self.dict[idx]));
+        if is_whole {
+            self.look_at(key, idx);
+        }
+        let idx = self.keep_alive(key, idx);
+        self.count(key, idx);
+        if let Some(idx) = idx {
+            self.dict[idx].accessed = self.now;
+            <ZSet as Kind>::of(&self.dict[idx].value).ok_or(error::WRONG_TYPE)?;
+        }
+        Ok(Members::at(self, key, idx, is_whole))
+    }
+
+    /// Puts an empty value under a key that is not there.
+    pub(super) fn create(&mut self, key: &[u8], empty: Value) -> usize {
+        self.events.appear(self.index, key);
+        self.dict.insert_full(key.into(), Entry::new(empty, None, self.now)).0
+    }
+
+    /// Removes a value that has been left empty, with its key, and tells those who listen.
+    pub(super) fn discard(&mut self, idx: usize) {
+        let (key, _) = self.dict.get_index(idx).expect("the caller has just found it");
+        self.events.record(Class::Generic, "del", self.index, key);
+        self.dict.swap_remove_index(idx);
     }
 
     /// Tells those who listen what happened to a key, in Redis's words: `db.notify(Class::String, "set", key)`.
@@ -295,13 +326,18 @@ impl<'a> Db<'a> {
 
     fn find_or_miss(&mut self, key: &[u8]) -> Option<usize> {
         let idx = self.find(key);
+        self.count(key, idx);
+        idx
+    }
+
+    /// Counts whether a command that reads has found the key.
+    fn count(&mut self, key: &[u8], idx: Option<usize>) {
         if self.is_reading {
             match idx {
                 Some(_) => self.events.counts.hits += 1,
                 None => self.notify(Class::KeyMiss, "keymiss", key),
             }
         }
-        idx
     }
 
     fn note_deadline(&mut self, idx: usize) {
@@ -311,12 +347,22 @@ impl<'a> Db<'a> {
         }
     }
 
-    /// Where the live key is; an expired one is removed on the way. That removal is no write: to every client the key was
-    /// gone already, and the deadline in the footprint says when.
+    /// Where the live key is; an expired one is removed on the way.
     fn find(&mut self, key: &[u8]) -> Option<usize> {
         let idx = self.dict.get_index_of(key);
+        self.look_at(key, idx);
+        self.keep_alive(key, idx)
+    }
+
+    /// Records that the key was looked at, which is here or nowhere.
+    fn look_at(&mut self, key: &[u8], idx: Option<usize>) {
         let deadline = idx.and_then(|idx| self.dict[idx].deadline());
         self.footprint.key(Access::Read, self.index, key, deadline);
+    }
+
+    /// Where the key is, if it is live; an expired one is removed. That removal is no write: to every client the key was gone
+    /// already, and the deadline in the footprint says when.
+    fn keep_alive(&mut self, key: &[u8], idx: Option<usize>) -> Option<usize> {
         let idx = idx?;
         if self.dict[idx].is_expired(self.now) {
             self.events.expire(self.index, key);

@@ -61,8 +61,7 @@ impl<'a, T: Kind> Edit<'a, T> {
 impl<T: Kind> Drop for Edit<'_, T> {
     fn drop(&mut self) {
         if self.get().is_empty() {
-            self.notify(Class::Generic, "del");
-            self.db.dict.swap_remove_index(self.idx);
+            self.db.discard(self.idx);
         } else if self.has_written {
             let entry = &mut self.db.dict[self.idx];
             entry.encoding = Encoding::after_edit(&entry.value);

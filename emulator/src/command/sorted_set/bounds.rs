@@ -7,6 +7,7 @@ use bytes::Bytes;
 use super::super::{index_range, integer};
 use super::score;
 use crate::error::{self, Error};
+use crate::footprint::Place;
 use crate::keyspace::{Encoding, ZSet};
 
 #[derive(Clone, Copy)]
@@ -42,6 +43,16 @@ impl<'a> Range<'a> {
                 .map(|(min, max)| Range::Lex(min, max))
                 .ok_or(error::MIN_OR_MAX_NOT_A_STRING),
         }
+    }
+
+    /// From where to where one has to look to know what is in this range.
+    pub(super) fn places(&self) -> (Place<'static>, Place<'static>) {
+        let Range::Score(min, max) = self else { return (Place::FIRST, Place::LAST) };
+        let score = |bound: &Bound<f64>| match bound {
+            Bound::Included(score) | Bound::Excluded(score) => Some(*score),
+            Bound::Unbounded => None,
+        };
+        (score(min).map_or(Place::FIRST, Place::before), score(max).map_or(Place::LAST, Place::behind))
     }
 
     /// The ranks, counted in ascending order, of the members in this range. A range by rank counts in its direction.

@@ -6,7 +6,8 @@ use smallvec::SmallVec;
 use super::super::{Argv, Ctx, Outcome, is_word, pick, scan};
 use super::{members, score};
 use crate::error::{self, Error};
-use crate::keyspace::{Class, ZSet};
+use crate::footprint::Place;
+use crate::keyspace::ZSet;
 use crate::reply::{Reply, format_double};
 
 /// Largest score that a listpack has as an integer: 2^62.
@@ -17,28 +18,22 @@ pub(super) fn add(ctx: &mut Ctx<'_>, argv: &Argv<'_>, options: AddOptions) -> Ou
     let (options, pairs) = options.parse(&argv[2..])?;
     let scores = pairs.iter().map(|[score, _]| score::parse(score).ok_or(error::NOT_A_FLOAT));
     let scores: SmallVec<[f64; 4]> = scores.collect::<Result<_, _>>()?;
-    let edit = if options.xx {
-        ctx.db().edit::<ZSet>(argv[1])?
-    } else {
-        Some(ctx.db().edit_or_create::<ZSet>(argv[1])?)
-    };
+    let mut zset = ctx.db().members(argv[1])?;
     let (mut added, mut updated, mut last) = (0, 0, None);
-    if let Some(mut zset) = edit {
-        for ([_, member], given) in pairs.iter().zip(scores) {
-            let current = zset.get().score(member);
-            let Some(score) = options.new_score(current, given)? else { continue };
-            last = Some(score);
-            match current {
-                None => added += 1,
-                Some(current) if current == score => continue,
-                Some(_) => updated += 1,
-            }
-            zset.write().insert(member, score);
+    for ([_, member], given) in pairs.iter().zip(scores) {
+        let current = zset.score(member);
+        let Some(score) = options.new_score(current, given)? else { continue };
+        last = Some(score);
+        match current {
+            None => added += 1,
+            Some(current) if current == score => continue,
+            Some(_) => updated += 1,
         }
-        if added + updated > 0 {
-            zset.answer();
-            zset.notify(Class::ZSet, if options.incr { "zincr" } else { "zadd" });
-        }
+        zset.insert(member, score);
+    }
+    if added + updated > 0 {
+        zset.answer();
+        zset.notify(if options.incr { "zincr" } else { "zadd" });
     }
     Ok(match (options.incr, last) {
         (true, score) => score.map_or(Reply::Nil, Reply::Double),
@@ -104,14 +99,14 @@ impl AddOptions {
 
 /// `ZCARD key`
 pub(super) fn zcard(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    Ok(Reply::count(ctx.db().lookup_as::<ZSet>(argv[1])?.map_or(0, ZSet::len)))
+    let mut zset = ctx.db().members(argv[1])?;
+    Ok(Reply::count(zset.between(Place::FIRST, Place::LAST).map_or(0, ZSet::len)))
 }
 
 /// `ZMSCORE key member [member ...]`
 pub(super) fn zmscore(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    let mut db = ctx.db();
-    let zset = db.lookup_as::<ZSet>(argv[1])?;
-    let scores = argv[2..].iter().map(|member| zset.and_then(|zset| zset.score(member)));
+    let mut zset = ctx.db().members(argv[1])?;
+    let scores = argv[2..].iter().map(|member| zset.score(member));
     Ok(Reply::Array(scores.map(|score| score.map_or(Reply::Nil, Reply::Double)).collect()))
 }
 
@@ -136,30 +131,22 @@ pub(super) fn zrandmember(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 
 /// `ZRANK key member`
 pub(super) fn zrank(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    let mut db = ctx.db();
-    let rank = db.lookup_as::<ZSet>(argv[1])?.and_then(|zset| zset.rank(argv[2]));
+    let rank = ctx.db().members(argv[1])?.rank(argv[2]);
     Ok(rank.map_or(Reply::Nil, Reply::count))
 }
 
 /// `ZREVRANK key member`
 pub(super) fn zrevrank(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    let mut db = ctx.db();
-    let zset = db.lookup_as::<ZSet>(argv[1])?;
-    let rank = zset.and_then(|zset| Some(zset.len() - 1 - zset.rank(argv[2])?));
+    let rank = ctx.db().members(argv[1])?.reverse_rank(argv[2]);
     Ok(rank.map_or(Reply::Nil, Reply::count))
 }
 
 /// `ZREM key member [member ...]`
 pub(super) fn zrem(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    let Some(mut zset) = ctx.db().edit::<ZSet>(argv[1])? else { return Ok(Reply::Integer(0)) };
-    let mut removed = 0;
-    for member in &argv[2..] {
-        if zset.get().score(member).is_some() {
-            removed += usize::from(zset.write().remove(member));
-        }
-    }
+    let mut zset = ctx.db().members(argv[1])?;
+    let removed = argv[2..].iter().filter(|member| zset.remove(member)).count();
     if removed > 0 {
-        zset.notify(Class::ZSet, "zrem");
+        zset.notify("zrem");
     }
     Ok(Reply::count(removed))
 }
@@ -186,8 +173,7 @@ pub(super) fn zscan(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 
 /// `ZSCORE key member`
 pub(super) fn zscore(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    let mut db = ctx.db();
-    let score = db.lookup_as::<ZSet>(argv[1])?.and_then(|zset| zset.score(argv[2]));
+    let score = ctx.db().members(argv[1])?.score(argv[2]);
     Ok(score.map_or(Reply::Nil, Reply::Double))
 }
 

@@ -6,7 +6,7 @@ use super::super::{Argv, Ctx, Outcome, integer, is_word};
 use super::bounds::{By, Direction, Range};
 use super::{members, store};
 use crate::error::{self, Error};
-use crate::keyspace::{Class, ZSet};
+use crate::keyspace::ZSet;
 use crate::reply::Reply;
 
 /// What a command of the ZRANGE family leaves to its options (`None`), and what it does not.
@@ -58,24 +58,25 @@ pub(super) fn zrangestore(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 /// `ZCOUNT key min max`, and ZLEXCOUNT
 pub(super) fn count(ctx: &mut Ctx<'_>, argv: &Argv<'_>, by: By) -> Outcome {
     let range = Range::parse(by, argv[2], argv[3])?;
-    let mut db = ctx.db();
-    let zset = db.lookup_as::<ZSet>(argv[1])?;
-    Ok(Reply::count(zset.map_or(0, |zset| range.ranks(zset, Direction::Forward).len())))
+    let mut zset = ctx.db().members(argv[1])?;
+    let (from, to) = range.places();
+    Ok(Reply::count(zset.between(from, to).map_or(0, |zset| range.ranks(zset, Direction::Forward).len())))
 }
 
 /// `ZREMRANGEBYRANK key start stop`, ZREMRANGEBYSCORE and ZREMRANGEBYLEX
 pub(super) fn remove(ctx: &mut Ctx<'_>, argv: &Argv<'_>, by: By) -> Outcome {
     let range = Range::parse(by, argv[2], argv[3])?;
     let event = ctx.row.name;
-    let Some(mut zset) = ctx.db().edit::<ZSet>(argv[1])? else { return Ok(Reply::Integer(0)) };
-    let ranks = range.ranks(zset.get(), Direction::Forward);
-    let members: Vec<Bytes> = zset.get().range(ranks).map(|(member, _)| member.clone()).collect();
+    let mut left = ctx.db().members(argv[1])?;
+    let (from, to) = range.places();
+    let Some(zset) = left.between(from, to) else { return Ok(Reply::Integer(0)) };
+    let ranks = range.ranks(zset, Direction::Forward);
+    let members: Vec<Bytes> = zset.range(ranks).map(|(member, _)| member.clone()).collect();
     if !members.is_empty() {
-        let left = zset.write();
         for member in &members {
             left.remove(member);
         }
-        zset.notify(Class::ZSet, event);
+        left.notify(event);
     }
     Ok(Reply::count(members.len()))
 }
@@ -124,8 +125,9 @@ impl Options {
             _ => (args[1], args[2]),
         };
         let range = Range::parse(self.by, min, max)?;
-        let mut db = ctx.db().reading();
-        let Some(zset) = db.lookup_as::<ZSet>(args[0])? else { return Ok(Vec::new()) };
+        let mut zset = ctx.db().reading().members(args[0])?;
+        let (from, to) = range.places();
+        let Some(zset) = zset.between(from, to) else { return Ok(Vec::new()) };
         let members = zset.range(range.ranks(zset, self.direction));
         Ok(match self.direction {
             Direction::Forward => self.limit(members),

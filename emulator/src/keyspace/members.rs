@@ -1,0 +1,127 @@
+//! A sorted set member by member: of two commands that concern different ones, the order does not matter.
+
+use super::{Class, Db, Encoding, Entry, Kind, ZSet};
+use crate::footprint::{Access, Part, Place};
+
+/// A sorted set, or an empty one where the key is missing, of which every look and every change is recorded by what it concerns: a
+/// member, or places in the order. Left empty, it goes away with its key, and those who listen are told so (`del`).
+///
+/// Small ones alone are taken apart so, and those without a deadline: there the members are all that there is to tell.
+pub struct Members<'a, 'k> {
+    db: Db<'a>,
+    key: &'k [u8],
+    idx: Option<usize>,
+    is_whole: bool,
+}
+
+impl<'a, 'k> Members<'a, 'k> {
+    /// Of the live sorted set at this place; that the whole of it was looked at is recorded already.
+    pub(super) fn at(db: Db<'a>, key: &'k [u8], idx: Option<usize>, is_whole: bool) -> Members<'a, 'k> {
+        Members { db, key, idx, is_whole }
+    }
+
+    /// Whether what this key holds is told by what its members are.
+    pub(super) fn are_apart(entry: &Entry) -> bool {
+        let zset = <ZSet as Kind>::of(&entry.value);
+        entry.deadline().is_none() && zset.is_some_and(|zset| zset.encoding() == Encoding::ListPack)
+    }
+
+    /// Whether there is such a key.
+    pub fn exist(&self) -> bool {
+        self.idx.is_some()
+    }
+
+    /// A member's score.
+    pub fn score(&mut self, member: &[u8]) -> Option<f64> {
+        self.touch(Access::Read, Part::Member(member));
+        self.zset()?.score(member)
+    }
+
+    /// How many members stand before this one.
+    pub fn rank(&mut self, member: &[u8]) -> Option<usize> {
+        let score = self.score(member)?;
+        self.touch(Access::Read, Part::Places(Place::FIRST, Place::of(score, member)));
+        self.zset()?.rank(member)
+    }
+
+    /// How many members stand behind this one.
+    pub fn reverse_rank(&mut self, member: &[u8]) -> Option<usize> {
+        let score = self.score(member)?;
+        self.touch(Access::Read, Part::Places(Place::of(score, member), Place::LAST));
+        let zset = self.zset()?;
+        Some(zset.len() - 1 - zset.rank(member)?)
+    }
+
+    /// The sorted set, of which what stands from one place to another is looked at; `None` if there is no such key.
+    pub fn between(&mut self, from: Place<'_>, to: Place<'_>) -> Option<&ZSet> {
+        self.touch(Access::Read, Part::Places(from, to));
+        self.zset()
+    }
+
+    /// Adds a member or moves it to another score.
+    pub fn insert(&mut self, member: &[u8], score: f64) {
+        let idx = self.idx.unwrap_or_else(|| self.db.create(self.key, ZSet::default().into()));
+        self.idx = Some(idx);
+        let old = self.change(idx, |zset| {
+            let old = zset.score(member);
+            zset.insert(member, score);
+            old
+        });
+        self.touch(Access::Write, Part::Member(member));
+        for score in old.into_iter().chain([score]) {
+            self.touch(Access::Write, Part::Places(Place::of(score, member), Place::of(score, member)));
+        }
+    }
+
+    /// Removes a member, and says whether it was there.
+    pub fn remove(&mut self, member: &[u8]) -> bool {
+        let (Some(idx), Some(score)) = (self.idx, self.score(member)) else { return false };
+        self.change(idx, |zset| zset.remove(member));
+        self.touch(Access::Write, Part::Member(member));
+        self.touch(Access::Write, Part::Places(Place::of(score, member), Place::of(score, member)));
+        true
+    }
+
+    /// Says that Redis has written its reply by now, as [`Db::answer`] does.
+    pub fn answer(&mut self) {
+        self.db.answer();
+    }
+
+    /// Tells those who listen what happened, in Redis's words.
+    pub fn notify(&mut self, event: &'static str) {
+        self.db.notify(Class::ZSet, event, self.key);
+    }
+
+    fn zset(&self) -> Option<&ZSet> {
+        let value = &self.db.dict[self.idx?].value;
+        Some(<ZSet as Kind>::of(value).expect("the kind was checked in the beginning"))
+    }
+
+    fn change<R>(&mut self, idx: usize, change: impl FnOnce(&mut ZSet) -> R) -> R {
+        let entry = &mut self.db.dict[idx];
+        let zset = <ZSet as Kind>::of_mut(&mut entry.value).expect("the kind was checked in the beginning");
+        zset.limit(&self.db.limits);
+        let outcome = change(zset);
+        self.is_whole |= !Members::are_apart(entry);
+        outcome
+    }
+
+    fn touch(&mut self, access: Access, part: Part<'_>) {
+        if !self.is_whole {
+            self.db.footprint.part(access, self.db.index, self.key, part);
+        } else if access == Access::Write {
+            let deadline = self.idx.and_then(|idx| self.db.dict[idx].deadline());
+            self.db.footprint.key(access, self.db.index, self.key, deadline);
+        }
+    }
+}
+
+impl Drop for Members<'_, '_> {
+    fn drop(&mut self) {
+        if let Some(idx) = self.idx
+            && self.zset().is_some_and(|zset| zset.len() == 0)
+        {
+            self.db.discard(idx);
+        }
+    }
+}
