@@ -179,6 +179,7 @@ impl Connection {
         if !input.is_empty() {
             input.extend_from_slice(std::mem::take(&mut bytes));
         }
+        engine.begin_requests();
         loop {
             let client = engine.client(slot);
             while let Some(message) = client.take_message() {
@@ -224,6 +225,7 @@ impl Connection {
                 }
             }
         }
+        engine.end_requests();
         input.extend_from_slice(bytes);
         if input.is_empty() {
             // What one big request took is not kept.

@@ -143,6 +143,11 @@ impl Clock {
         self.lock().at(now)
     }
 
+    /// Whether it goes on by itself, as the machine's does, and only then: not while a test moves it.
+    pub(crate) fn is_machines(&self) -> bool {
+        matches!(self.timeline, Timeline::System)
+    }
+
     /// Waits until the time has come, however the clock is moved meanwhile. The system's clock and tokio's need a tokio runtime
     /// with time for that; a manual clock needs somebody to move it, a frozen one somebody to let it run.
     pub async fn sleep_until(&self, time: Timestamp) {

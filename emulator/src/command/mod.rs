@@ -204,12 +204,12 @@ pub(crate) fn is_known(argv: &Argv<'_>) -> bool {
 
 /// One command on its way: refused, held back, queued or run.
 fn perform(engine: &mut Box<Engine>, client: &mut Box<Client>, argv: &Argv<'_>) -> Reply {
-    if HTTP_WORDS.iter().any(|word| is_word(argv[0], word)) {
-        client.close(Closing::Now);
-        return Reply::NOTHING;
-    }
     let row = match admit(engine, client, argv) {
         Ok(row) => row,
+        Err(_) if HTTP_WORDS.iter().any(|word| is_word(argv[0], word)) => {
+            client.close(Closing::Now);
+            return Reply::NOTHING;
+        }
         Err(error) => {
             let error = transactions::refuse(engine, client, argv, error);
             engine.stats.rejected(named(argv), &error);
@@ -225,7 +225,7 @@ fn perform(engine: &mut Box<Engine>, client: &mut Box<Client>, argv: &Argv<'_>) 
     run(engine, client, row, argv)
 }
 
-/// With these begin lines of an HTTP request. Redis ends such a connection without a word, so that no web page gives it commands.
+/// With these, which are no commands, begin lines of an HTTP request. Redis ends such a connection without a word, so that no web page gives it commands.
 const HTTP_WORDS: [&str; 2] = ["post", "host:"];
 
 /// Whether a command may be called at all, in the order in which Redis asks.
@@ -308,6 +308,9 @@ pub(crate) fn run(
         observe::feed_monitors(engine, client, row, argv);
     }
     let reply = (row.run)(&mut Ctx { engine, client, row }, argv).into();
+    if !row.flags.contains(&Flag::Fast) {
+        engine.end_requests();
+    }
     engine.invalidate(client);
     connection::remember(engine, client, row, argv);
     // A script's reply comes when all has happened.

@@ -87,6 +87,8 @@ pub struct Engine {
     /// What the client whose command runs is to be sent behind the reply.
     pub postscripts: Vec<Reply>,
     clock: Option<Clock>,
+    /// When the requests came that run now one after the other, while no reading of the clock could tell them apart.
+    came_at: Option<Timestamp>,
     /// When something happens next without any command: a key expires, somebody has waited long enough.
     alarm: Option<Timestamp>,
     /// Told when the alarm is set to an earlier time.
@@ -211,7 +213,18 @@ impl Engine {
     }
 
     pub(crate) fn now(&self) -> Timestamp {
-        self.clock().now()
+        self.came_at.unwrap_or_else(|| self.clock().now())
+    }
+
+    /// Requests have come together and run one after the other: to read the machine's clock once is enough for them, until one has run
+    /// that may take long. Any other clock may be moved in between.
+    pub(crate) fn begin_requests(&mut self) {
+        self.came_at = (self.clock().is_machines() && self.control.is_none()).then(|| self.clock().now());
+    }
+
+    /// They have run, or one has that may have taken long: the clock is read again.
+    pub(crate) fn end_requests(&mut self) {
+        self.came_at = None;
     }
 
     pub(crate) fn clock(&self) -> &Clock {

@@ -131,10 +131,14 @@ impl Engine {
     pub(crate) fn limit_output(&mut self, slot: Slot, bytes: usize) {
         let now = self.keyspace.instant();
         let Some(client) = self.clients.get(slot) else { return };
+        let spilled = (client.unread().1 + bytes).saturating_sub(OWN_BUFFER_BYTES);
+        if spilled == 0 {
+            client.soft_limit_at = None;
+            return;
+        }
         let OutputLimit { hard_bytes, soft_bytes, soft_secs } =
             self.output_limits[usize::from(client.is_subscriber())];
-        let spilled = (client.unread().1 + bytes).saturating_sub(OWN_BUFFER_BYTES);
-        let used = if spilled == 0 { 0 } else { spilled.max(OWN_BUFFER_BYTES) };
+        let used = spilled.max(OWN_BUFFER_BYTES);
         client.soft_limit_at = match client.soft_limit_at {
             _ if soft_bytes == 0 || used < soft_bytes => None,
             None => Some(start_of_second(now, soft_secs + 1)),

@@ -185,19 +185,21 @@ impl<'a> Db<'a> {
 
     /// Sets a key to a value, whatever it held.
     pub fn insert(&mut self, key: &[u8], value: Value, expiry: Expiry) {
+        let found = self.dict.get_full_mut(key);
+        let had = found.as_ref().and_then(|(.., old)| old.deadline());
+        let has_expired = found.as_ref().is_some_and(|(.., old)| old.is_expired(self.now));
         let deadline = match expiry {
             Expiry::Never => None,
             Expiry::At(deadline) => Some(deadline),
-            Expiry::Keep => self.find(key).and_then(|idx| self.dict[idx].deadline()),
+            Expiry::Keep => had.filter(|_| !has_expired),
         };
         self.footprint.key(Access::Write, self.index, key, deadline);
+        if had.is_some() {
+            self.footprint.key(Access::Read, self.index, key, had);
+        }
         let entry = Entry::new(value, deadline, self.now);
-        let idx = match self.dict.get_full_mut(key) {
+        let idx = match found {
             Some((idx, _, old)) => {
-                let has_expired = old.is_expired(self.now);
-                if let Some(deadline) = old.deadline() {
-                    self.footprint.key(Access::Read, self.index, key, Some(deadline));
-                }
                 *old = entry;
                 if has_expired {
                     self.events.expire(self.index, key);

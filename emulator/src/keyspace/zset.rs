@@ -2,13 +2,12 @@
 
 use std::ops::Range;
 
-use bytes::Bytes;
 use indexmap::IndexMap;
 use indexset::BTreeSet;
 use ordered_float::OrderedFloat;
 
-use super::Hasher;
 use super::encoding::{Encoding, Limits, ListPack};
+use super::{Hasher, Text};
 
 /// Most members in one node of the order tree: small, because most sorted sets in tests are.
 const NODE_LEN_MAX: usize = 64;
@@ -18,8 +17,8 @@ type Score = OrderedFloat<f64>;
 /// Members with scores. Scores are never NaN: whoever computes one refuses that.
 #[derive(Clone, Debug)]
 pub struct ZSet {
-    scores: IndexMap<Bytes, Score, Hasher>,
-    order: BTreeSet<(Score, Bytes)>,
+    scores: IndexMap<Text, Score, Hasher>,
+    order: BTreeSet<(Score, Text)>,
     encoding: Encoding,
     limits: ListPack,
 }
@@ -37,7 +36,7 @@ impl Default for ZSet {
 
 impl ZSet {
     /// What these members make, of which none comes twice: a listpack if they are few and short.
-    pub fn of(members: impl IntoIterator<Item = (Bytes, f64)>, limits: &Limits) -> ZSet {
+    pub fn of(members: impl IntoIterator<Item = (Text, f64)>, limits: &Limits) -> ZSet {
         let scores: IndexMap<_, _, _> =
             members.into_iter().map(|(member, score)| (member, OrderedFloat(score))).collect();
         let limits = limits.zset;
@@ -85,17 +84,17 @@ impl ZSet {
     }
 
     /// A member by its place in no order in particular: new members come last, and a removal moves the last one into the gap.
-    pub fn at(&self, place: usize) -> Option<(&Bytes, f64)> {
+    pub fn at(&self, place: usize) -> Option<(&Text, f64)> {
         self.scores.get_index(place).map(|(member, score)| (member, score.0))
     }
 
     /// The member of this rank, with its score.
-    pub fn nth(&self, rank: usize) -> Option<(&Bytes, f64)> {
+    pub fn nth(&self, rank: usize) -> Option<(&Text, f64)> {
         self.order.get_index(rank).map(|(score, member)| (member, score.0))
     }
 
     /// The members, in no order in particular.
-    pub fn members(&self) -> impl Iterator<Item = &Bytes> {
+    pub fn members(&self) -> impl Iterator<Item = &Text> {
         self.scores.keys()
     }
 
@@ -114,7 +113,7 @@ impl ZSet {
                 if self.scores.len() >= self.limits.len_max || !self.limits.takes(member) {
                     self.encoding = Encoding::SkipList;
                 }
-                let member = Bytes::copy_from_slice(member);
+                let member = Text::from(member);
                 let score = self.encoding.score(score);
                 self.scores.insert(member.clone(), score);
                 (member, score)
@@ -149,7 +148,7 @@ impl ZSet {
     }
 
     /// The members of these ranks, in order.
-    pub fn range(&self, ranks: Range<usize>) -> impl DoubleEndedIterator<Item = (&Bytes, f64)> {
+    pub fn range(&self, ranks: Range<usize>) -> impl DoubleEndedIterator<Item = (&Text, f64)> {
         // The tree's own `range_idx` takes no empty range.
         let members = (!ranks.is_empty()).then(|| self.order.range_idx(ranks));
         members.into_iter().flatten().map(|(score, member)| (member, score.0))

@@ -168,7 +168,7 @@ fn sorted(
         Some(Value::List(list)) => (list.iter().cloned().collect(), false),
         Some(Value::Set(set)) => (set.iter().collect(), true),
         Some(Value::ZSet(zset)) => {
-            let members = zset.range(0..zset.len()).map(|(member, _)| member.clone()).collect();
+            let members = zset.range(0..zset.len()).map(|(member, _)| member.to_bytes()).collect();
             // Redis walks along its skip list here, and makes one of what was compact.
             db.set_encoding(key, Encoding::SkipList);
             (members, false)

@@ -2,13 +2,11 @@
 
 use std::ops::{self, Bound};
 
-use bytes::Bytes;
-
 use super::super::{index_range, integer};
 use super::score;
 use crate::error::{self, Error};
 use crate::footprint::Place;
-use crate::keyspace::{Encoding, ZSet};
+use crate::keyspace::{Encoding, Text, ZSet};
 
 #[derive(Clone, Copy)]
 pub(super) enum By {
@@ -79,17 +77,17 @@ impl<'a> Range<'a> {
 /// Where all scores are the same that is the range; where they are not, clients see the walk.
 fn lex_walk(zset: &ZSet, min: &LexBound<'_>, max: &LexBound<'_>, direction: Direction) -> ops::Range<usize> {
     let len = zset.len();
-    let members: Vec<&Bytes> = zset.range(0..len).map(|(member, _)| member).collect();
+    let members: Vec<&Text> = zset.range(0..len).map(|(member, _)| member).collect();
     let (Some(first), Some(last)) = (members.first(), members.last()) else { return 0..0 };
     if min.is_behind(last) || max.is_in_front_of(first) {
         return 0..0;
     }
-    let walk = |members: &mut dyn Iterator<Item = &&Bytes>, direction: Direction| {
-        let is_short_of = |member: &Bytes| match direction {
+    let walk = |members: &mut dyn Iterator<Item = &&Text>, direction: Direction| {
+        let is_short_of = |member: &Text| match direction {
             Direction::Forward => min.is_behind(member),
             Direction::Reverse => max.is_in_front_of(member),
         };
-        let is_past = |member: &Bytes| match direction {
+        let is_past = |member: &Text| match direction {
             Direction::Forward => max.is_in_front_of(member),
             Direction::Reverse => min.is_behind(member),
         };

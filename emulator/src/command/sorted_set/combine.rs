@@ -1,6 +1,5 @@
 //! Combinations of sorted sets, answered, counted or stored under a key. A set is an input, too: every score is 1.
 
-use bytes::Bytes;
 use indexmap::IndexMap;
 use ordered_float::OrderedFloat;
 use smallvec::SmallVec;
@@ -8,11 +7,11 @@ use smallvec::SmallVec;
 use super::super::{Argv, Ctx, Outcome, integer, integer_within, is_word};
 use super::{members, score, store};
 use crate::error::{self, Error};
-use crate::keyspace::{Hasher, Limits, Value, ZSet};
+use crate::keyspace::{Hasher, Limits, Text, Value, ZSet};
 use crate::reply::Reply;
 
 /// What is made of the inputs: members in any order.
-type Combine = fn(&[Input], Aggregate) -> Vec<(Bytes, f64)>;
+type Combine = fn(&[Input], Aggregate) -> Vec<(Text, f64)>;
 
 /// `ZINTER numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>] [WITHSCORES]`, ZUNION, and ZDIFF
 /// with fewer options
@@ -51,7 +50,7 @@ pub(super) fn zintercard(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     Ok(Reply::count(if options.limit == 0 { len } else { len.min(options.limit) }))
 }
 
-pub(super) fn intersection(inputs: &[Input], aggregate: Aggregate) -> Vec<(Bytes, f64)> {
+pub(super) fn intersection(inputs: &[Input], aggregate: Aggregate) -> Vec<(Text, f64)> {
     let inputs = smallest_first(inputs);
     let Some((first, others)) = inputs.split_first() else { return Vec::new() };
     let totals = first.members().filter_map(|(member, score)| {
@@ -64,8 +63,8 @@ pub(super) fn intersection(inputs: &[Input], aggregate: Aggregate) -> Vec<(Bytes
     totals.collect()
 }
 
-pub(super) fn union(inputs: &[Input], aggregate: Aggregate) -> Vec<(Bytes, f64)> {
-    let mut totals: IndexMap<Bytes, f64, Hasher> = IndexMap::default();
+pub(super) fn union(inputs: &[Input], aggregate: Aggregate) -> Vec<(Text, f64)> {
+    let mut totals: IndexMap<Text, f64, Hasher> = IndexMap::default();
     for input in smallest_first(inputs) {
         for (member, score) in input.members() {
             let score = zero_if_nan(score * input.weight);
@@ -79,9 +78,9 @@ pub(super) fn union(inputs: &[Input], aggregate: Aggregate) -> Vec<(Bytes, f64)>
 }
 
 /// What is in the first and in none of the others.
-pub(super) fn difference(inputs: &[Input], _: Aggregate) -> Vec<(Bytes, f64)> {
+pub(super) fn difference(inputs: &[Input], _: Aggregate) -> Vec<(Text, f64)> {
     let Some((first, others)) = inputs.split_first() else { return Vec::new() };
-    let is_only_there = |member: &Bytes| others.iter().all(|other| other.zset.score(member).is_none());
+    let is_only_there = |member: &Text| others.iter().all(|other| other.zset.score(member).is_none());
     let members = first.members().filter(|(member, _)| is_only_there(member));
     members.map(|(member, score)| (member.clone(), score)).collect()
 }
@@ -100,7 +99,7 @@ pub(super) struct Input {
 }
 
 impl Input {
-    fn members(&self) -> impl Iterator<Item = (&Bytes, f64)> {
+    fn members(&self) -> impl Iterator<Item = (&Text, f64)> {
         self.zset.range(0..self.zset.len())
     }
 }
@@ -164,7 +163,9 @@ fn parse(
         let zset = match db.lookup(key) {
             None => ZSet::default(),
             Some(Value::ZSet(zset)) => (**zset).clone(),
-            Some(Value::Set(set)) => ZSet::of(set.iter().map(|member| (member, 1.0)), &Limits::default()),
+            Some(Value::Set(set)) => {
+                ZSet::of(set.iter().map(|member| (member.into(), 1.0)), &Limits::default())
+            }
             Some(_) => return Err(error::WRONG_TYPE),
         };
         Ok(Input { zset, weight: 1.0 })

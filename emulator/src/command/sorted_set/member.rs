@@ -1,13 +1,12 @@
 //! Members and their scores.
 
-use bytes::Bytes;
 use smallvec::SmallVec;
 
 use super::super::{Argv, Ctx, Outcome, is_word, pick, scan};
 use super::{members, score};
 use crate::error::{self, Error};
 use crate::footprint::Place;
-use crate::keyspace::ZSet;
+use crate::keyspace::{Text, ZSet};
 use crate::reply::{Reply, format_double};
 
 /// Largest score that a listpack has as an integer: 2^62.
@@ -121,10 +120,10 @@ pub(super) fn zrandmember(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     };
     // Where all are wanted they come as Redis walks through them, from the last to the first.
     let ranks = picked.into_iter().map(|idx| len - 1 - idx);
-    let picked: Vec<(Bytes, f64)> = ranks.filter_map(|rank| zset.get().nth(rank)).map(own).collect();
+    let picked: Vec<(Text, f64)> = ranks.filter_map(|rank| zset.get().nth(rank)).map(own).collect();
     drop(zset);
     Ok(match wanted {
-        None => Reply::bulk_or_nil(picked.into_iter().next().map(|(member, _)| member)),
+        None => Reply::bulk_or_nil(picked.into_iter().next().map(|(member, _)| member.into())),
         Some(_) => members(ctx, picked.into_iter(), with_scores),
     })
 }
@@ -167,7 +166,7 @@ pub(super) fn zscan(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     };
     let members = members.into_iter().filter(|(member, _)| options.matches(member));
     // Scores are text here, also in RESP3.
-    let found = members.flat_map(|(member, score)| [Reply::Bulk(member.clone()), Reply::bulk(print(score))]);
+    let found = members.flat_map(|(member, score)| [Reply::bulk(member), Reply::bulk(print(score))]);
     Ok(page.reply(found.collect()))
 }
 
@@ -183,6 +182,6 @@ fn format_compact(score: f64) -> String {
     if is_integer { (score as i64).to_string() } else { format_double(score) }
 }
 
-fn own((member, score): (&Bytes, f64)) -> (Bytes, f64) {
+fn own((member, score): (&Text, f64)) -> (Text, f64) {
     (member.clone(), score)
 }

@@ -8,11 +8,9 @@ mod pop;
 mod blocking;
 mod member;
 
-use bytes::Bytes;
-
 use super::Flag::{Blocking, DenyOom, Fast, MovableKeys, NoScript, ReadOnly, Write};
 use super::{Ctx, KeySpec, Row, pairs};
-use crate::keyspace::{Class, Expiry, ZSet};
+use crate::keyspace::{Class, Expiry, Text, ZSet};
 use crate::reply::Reply;
 
 use blocking::{bzmpop, bzpopmax, bzpopmin};
@@ -99,12 +97,12 @@ pub(super) const ROWS: &[Row] = &[
 ];
 
 /// Members as the answer of a command, with their scores if these are wanted.
-fn members(ctx: &Ctx<'_>, members: impl Iterator<Item = (Bytes, f64)>, with_scores: bool) -> Reply {
+fn members(ctx: &Ctx<'_>, members: impl Iterator<Item = (Text, f64)>, with_scores: bool) -> Reply {
     if with_scores {
-        let members = members.map(|(member, score)| (Reply::Bulk(member), Reply::Double(score)));
+        let members = members.map(|(member, score)| (Reply::Bulk(member.into()), Reply::Double(score)));
         pairs(ctx.client.protocol, members)
     } else {
-        Reply::Array(members.map(|(member, _)| Reply::Bulk(member)).collect())
+        Reply::Array(members.map(|(member, _)| Reply::Bulk(member.into())).collect())
     }
 }
 

@@ -1,11 +1,9 @@
 //! Members that are taken off either end.
 
-use bytes::Bytes;
-
 use super::super::multi_pop::{PopEnd, multi_pop};
 use super::super::{Argv, Ctx, Outcome, count, is_word, pairs};
 use crate::error::{self, Error};
-use crate::keyspace::{Class, Edit, ZSet};
+use crate::keyspace::{Class, Edit, Text, ZSet};
 use crate::reply::Reply;
 
 #[derive(Clone, Copy)]
@@ -75,7 +73,7 @@ impl PopEnd for End {
 fn take(mut zset: Edit<'_, ZSet>, end: End, count: usize, parts: usize) -> Vec<(Reply, Reply)> {
     let len = zset.get().len();
     let count = count.min(len);
-    let collect = |members: &mut dyn Iterator<Item = (&Bytes, f64)>| -> Vec<(Bytes, f64)> {
+    let collect = |members: &mut dyn Iterator<Item = (&Text, f64)>| -> Vec<(Text, f64)> {
         members.map(|(member, score)| (member.clone(), score)).collect()
     };
     let taken = match end {
@@ -91,5 +89,5 @@ fn take(mut zset: Edit<'_, ZSet>, end: End, count: usize, parts: usize) -> Vec<(
         zset.notify(Class::ZSet, end.event());
         zset.answer();
     }
-    taken.into_iter().map(|(member, score)| (Reply::Bulk(member), Reply::Double(score))).collect()
+    taken.into_iter().map(|(member, score)| (Reply::Bulk(member.into()), Reply::Double(score))).collect()
 }

@@ -1,12 +1,10 @@
 //! Ranges of a sorted set: by rank, by score, by the bytes of members that share one score.
 
-use bytes::Bytes;
-
 use super::super::{Argv, Ctx, Outcome, integer, is_word};
 use super::bounds::{By, Direction, Range};
 use super::{members, store};
 use crate::error::{self, Error};
-use crate::keyspace::ZSet;
+use crate::keyspace::{Text, ZSet};
 use crate::reply::Reply;
 
 /// What a command of the ZRANGE family leaves to its options (`None`), and what it does not.
@@ -71,7 +69,7 @@ pub(super) fn remove(ctx: &mut Ctx<'_>, argv: &Argv<'_>, by: By) -> Outcome {
     let (from, to) = range.places();
     let Some(zset) = left.between(from, to) else { return Ok(Reply::Integer(0)) };
     let ranks = range.ranks(zset, Direction::Forward);
-    let members: Vec<Bytes> = zset.range(ranks).map(|(member, _)| member.clone()).collect();
+    let members: Vec<Text> = zset.range(ranks).map(|(member, _)| member.clone()).collect();
     if !members.is_empty() {
         for member in &members {
             left.remove(member);
@@ -119,7 +117,7 @@ impl Options {
     }
 
     /// What `key min max` names, or in reverse `key max min`, with its scores.
-    fn select(&self, ctx: &mut Ctx<'_>, args: &Argv<'_>) -> Result<Vec<(Bytes, f64)>, Error> {
+    fn select(&self, ctx: &mut Ctx<'_>, args: &Argv<'_>) -> Result<Vec<(Text, f64)>, Error> {
         let (min, max) = match (self.by, self.direction) {
             (By::Score | By::Lex, Direction::Reverse) => (args[2], args[1]),
             _ => (args[1], args[2]),
@@ -135,7 +133,7 @@ impl Options {
         })
     }
 
-    fn limit<'a>(&self, members: impl Iterator<Item = (&'a Bytes, f64)>) -> Vec<(Bytes, f64)> {
+    fn limit<'a>(&self, members: impl Iterator<Item = (&'a Text, f64)>) -> Vec<(Text, f64)> {
         // LIMIT with ranks got by the parser only as "take all": Redis ignores its offset, too.
         let offset = if matches!(self.by, By::Rank) { 0 } else { self.offset };
         let offset = usize::try_from(offset).unwrap_or(usize::MAX);

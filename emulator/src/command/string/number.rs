@@ -1,5 +1,7 @@
 //! Strings that are numbers.
 
+use std::io::{Cursor, Write as _};
+
 use super::super::{Argv, Ctx, Outcome, integer};
 use super::string;
 use crate::error;
@@ -7,12 +9,18 @@ use crate::keyspace::{Class, Encoding, Expiry, Text};
 use crate::long_double::LongDouble;
 use crate::reply::Reply;
 
+/// Longest 64-bit integer, with its sign.
+const DIGITS_MAX: usize = 20;
+
 /// `INCR key`, `DECR key`, `INCRBY key increment`: a missing key counts from 0
 pub(super) fn add(ctx: &mut Ctx<'_>, key: &[u8], increment: i64) -> Outcome {
     let mut db = ctx.db();
     let current = db.lookup_as::<Text>(key)?.map_or(Ok(0), |digits| integer(digits))?;
     let sum = current.checked_add(increment).ok_or(error::OVERFLOW)?;
-    db.insert(key, string(sum.to_string().as_bytes()), Expiry::Keep);
+    let mut digits = Cursor::new([0; DIGITS_MAX]);
+    write!(digits, "{sum}").expect("there is room for the longest");
+    let len = digits.position() as usize;
+    db.insert(key, string(&digits.get_ref()[..len]), Expiry::Keep);
     db.notify(Class::String, "incrby", key);
     Ok(Reply::Integer(sum))
 }
