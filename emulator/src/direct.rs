@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use bytes::BytesMut;
 use redis::{Arg, Cmd, Pipeline, RedisFuture, RedisResult, Value, VerbatimFormat};
@@ -12,6 +12,8 @@ use smallvec::SmallVec;
 use crate::client::{Client, Closing, Runs, Slot};
 use crate::command;
 use crate::connection::Connection;
+use crate::footprint::{Access, Footprint};
+use crate::pubsub::Topic;
 use crate::reply::Reply;
 use crate::resp::{self, Protocol};
 use crate::{Emulator, Shared};
@@ -64,23 +66,56 @@ impl DirectConnection {
         self.until(Client::take_message).await
     }
 
+    /// The same for whoever polls, and sees to it that time passes on the server.
+    pub fn poll_message(&self, cx: &mut Context<'_>) -> Poll<Reply> {
+        self.poll(cx, Client::take_message)
+    }
+
+    /// What looking for a message touches: the channels that the connection has subscribed to.
+    pub fn looking(&self) -> Footprint {
+        self.footprint(Access::Read, |footprint, channel| footprint.channel(Access::Read, channel))
+    }
+
+    /// What closing the connection touches: who listens to those channels.
+    pub fn closing(&self) -> Footprint {
+        self.footprint(Access::Write, Footprint::listening)
+    }
+
+    /// What touches each channel that the connection listens to, or if it listens to patterns, all there are.
+    fn footprint(&self, access: Access, touch: impl Fn(&mut Footprint, &[u8])) -> Footprint {
+        self.client(|client| {
+            let mut footprint = Footprint::default();
+            for (topic, names) in Topic::ALL.into_iter().zip(&client.subscriptions) {
+                match topic {
+                    Topic::Pattern if names.is_empty() => {}
+                    Topic::Pattern => footprint.channels(access),
+                    Topic::Channel | Topic::ShardChannel => {
+                        names.iter().for_each(|name| touch(&mut footprint, name));
+                    }
+                }
+            }
+            footprint
+        })
+    }
+
     /// What the server has for the client, once it has it, or nothing once the connection is closed. Meanwhile lets happen what
     /// happens by the clock.
     async fn until(&self, take: fn(&mut Client) -> Option<Reply>) -> Reply {
-        let taken = poll_fn(|cx| {
-            let mut engine = self.shared.engine();
-            let client = engine.client(self.slot);
-            let taken = take(client).or((client.closing != Closing::No).then_some(Reply::NOTHING));
-            if taken.is_none() {
-                client.set_waker(cx.waker());
-            }
-            taken.map_or(Poll::Pending, Poll::Ready)
-        });
         tokio::select! {
             biased;
-            reply = taken => reply,
+            reply = poll_fn(|cx| self.poll(cx, take)) => reply,
             () = self.shared.clone().drive() => unreachable!("driving never ends"),
         }
+    }
+
+    fn poll(&self, cx: &mut Context<'_>, take: fn(&mut Client) -> Option<Reply>) -> Poll<Reply> {
+        let mut engine = self.shared.engine();
+        let client = engine.client(self.slot);
+        let taken = take(client).or((client.closing != Closing::No).then_some(Reply::NOTHING));
+        if taken.is_none() {
+            client.set_waker(cx.waker());
+        }
+        taken.map_or(Poll::Pending, Poll::Ready)
     }
 
     fn call(&mut self, argv: &[&[u8]], runs: Runs) -> Reply {

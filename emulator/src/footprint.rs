@@ -44,8 +44,12 @@ pub enum Resource<'a> {
     Scripts,
     /// The generator of random choices.
     Random,
-    /// A channel of pub/sub, and who listens to it.
+    /// What is published on a channel of pub/sub.
     Channel(&'a [u8]),
+    /// That one client listens to a channel: no other's listening depends on that.
+    Listening(&'a [u8]),
+    /// Who listens to a channel, and how many.
+    Listeners(&'a [u8]),
     /// All channels: `PSUBSCRIBE`, `PUBSUB CHANNELS`.
     Channels,
     /// The settings: `CONFIG SET`; and what clients do with each other's connections: `CLIENT KILL`, `PAUSE`, `TRACKING`, `LIST`.
@@ -130,6 +134,8 @@ enum What {
     Scripts,
     Random,
     Channel { start: usize, end: usize },
+    Listening { start: usize, end: usize },
+    Listeners { start: usize, end: usize },
     Channels,
     Settings,
 }
@@ -154,6 +160,11 @@ impl Footprint {
     /// What was touched, how, and the deadline (milliseconds since the Unix epoch) that was seen or left there.
     pub fn iter(&self) -> impl Iterator<Item = (Resource<'_>, Access, Option<i64>)> {
         self.entries.iter().map(|entry| (self.resource(entry), entry.access, entry.deadline))
+    }
+
+    /// Whether nothing was touched.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
     }
 
     /// How much was touched.
@@ -250,6 +261,24 @@ impl Footprint {
         self.entries.push(Entry { what: What::Channel { start, end }, access, deadline: None });
     }
 
+    pub(crate) fn listening(&mut self, channel: &[u8]) {
+        let (start, end) = self.name(channel);
+        self.entries.push(Entry {
+            what: What::Listening { start, end },
+            access: Access::Write,
+            deadline: None,
+        });
+    }
+
+    pub(crate) fn listeners(&mut self, channel: &[u8]) {
+        let (start, end) = self.name(channel);
+        self.entries.push(Entry {
+            what: What::Listeners { start, end },
+            access: Access::Read,
+            deadline: None,
+        });
+    }
+
     pub(crate) fn channels(&mut self, access: Access) {
         self.entries.push(Entry { what: What::Channels, access, deadline: None });
     }
@@ -287,6 +316,8 @@ impl Footprint {
             What::Scripts => Resource::Scripts,
             What::Random => Resource::Random,
             What::Channel { start, end } => Resource::Channel(&self.names[start..end]),
+            What::Listening { start, end } => Resource::Listening(&self.names[start..end]),
+            What::Listeners { start, end } => Resource::Listeners(&self.names[start..end]),
             What::Channels => Resource::Channels,
             What::Settings => Resource::Settings,
         }
@@ -301,8 +332,11 @@ fn overlap(a: Resource<'_>, b: Resource<'_>) -> bool {
         ) => db == other_db && key == other_key && part.overlaps(other_part),
         (Resource::Key { db, .. }, Resource::Database(whole))
         | (Resource::Database(whole), Resource::Key { db, .. }) => db == whole,
-        (Resource::Channel(_), Resource::Channels)
-        | (Resource::Channels, Resource::Channel(_))
+        (Resource::Listening(channel), Resource::Listeners(other))
+        | (Resource::Listeners(other), Resource::Listening(channel)) => channel == other,
+        (Resource::Listening(_), Resource::Listening(_)) => false,
+        (Resource::Channel(_) | Resource::Listening(_) | Resource::Listeners(_), Resource::Channels)
+        | (Resource::Channels, Resource::Channel(_) | Resource::Listening(_) | Resource::Listeners(_))
         | (Resource::Script(_), Resource::Scripts)
         | (Resource::Scripts, Resource::Script(_)) => true,
         _ => a == b,
@@ -357,6 +391,8 @@ impl fmt::Display for Footprint {
                 Resource::Scripts => write!(f, "{access} scripts")?,
                 Resource::Random => write!(f, "{access} random")?,
                 Resource::Channel(name) => write!(f, "{access} channel {}", name.escape_ascii())?,
+                Resource::Listening(name) => write!(f, "{access} listening to {}", name.escape_ascii())?,
+                Resource::Listeners(name) => write!(f, "{access} listeners of {}", name.escape_ascii())?,
                 Resource::Channels => write!(f, "{access} channels")?,
                 Resource::Settings => write!(f, "{access} settings")?,
             }

@@ -106,7 +106,7 @@ fn touch(ctx: &mut Ctx<'_>, topic: Topic, name: &[u8]) {
     let footprint = ctx.engine.keyspace.footprint_mut();
     match topic {
         Topic::Pattern => footprint.channels(Access::Write),
-        Topic::Channel | Topic::ShardChannel => footprint.channel(Access::Write, name),
+        Topic::Channel | Topic::ShardChannel => footprint.listening(name),
     }
 }
 
@@ -137,7 +137,7 @@ fn numpat(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
 /// `PUBSUB NUMSUB [channel [channel ...]]` and `PUBSUB SHARDNUMSUB [shardchannel [shardchannel ...]]`
 fn numsub(ctx: &mut Ctx<'_>, argv: &Argv<'_>, topic: Topic) -> Outcome {
     let counts = argv[2..].iter().flat_map(|name| {
-        ctx.engine.keyspace.footprint_mut().channel(Access::Read, name);
+        ctx.engine.keyspace.footprint_mut().listeners(name);
         let count = ctx.engine.pubsub.listeners(topic).get(*name).map_or(0, indexmap::IndexSet::len);
         [Reply::bulk(name), Reply::count(count)]
     });

@@ -274,10 +274,14 @@ impl Engine {
 
     /// Sends a message to all who listen, and says to how many.
     pub(crate) fn publish(&mut self, topic: Topic, channel: &Bytes, payload: &Bytes) -> usize {
-        self.keyspace.footprint_mut().channel(Access::Write, channel);
-        let before = self.mail.len();
-        self.mail.extend(self.pubsub.publish(topic, channel, payload));
-        self.mail.len() - before
+        let messages = self.pubsub.publish(topic, channel, payload);
+        let (count, footprint) = (messages.len(), self.keyspace.footprint_mut());
+        footprint.listeners(channel);
+        if count > 0 {
+            footprint.channel(Access::Write, channel);
+        }
+        self.mail.extend(messages);
+        count
     }
 
     /// Publishes what happened to keys since the last time. What the client at `slot`, whose command it was, is to hear after a part of

@@ -62,6 +62,8 @@ impl Watches {
                 | Resource::Scripts
                 | Resource::Random
                 | Resource::Channel(_)
+                | Resource::Listening(_)
+                | Resource::Listeners(_)
                 | Resource::Channels
                 | Resource::Settings => {}
             }
