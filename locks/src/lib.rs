@@ -17,10 +17,11 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Every algorithm is generic over [`redis::aio::ConnectionLike`], takes time and unique names from [`Env`] alone, and states
+//! Every algorithm is generic over [`redis::aio::ConnectionLike`], and where it waits to be told something over [`Subscribe`]; takes time and unique names from [`Env`] alone, and states
 //! in its [`Spec`] what it guarantees. [`ALGORITHMS`] lists them all; `lockstep check` holds each to its word.
 
 mod env;
+mod subscribe;
 mod lock;
 mod script;
 pub mod published;
@@ -33,6 +34,7 @@ pub use lock::{
 };
 pub use mutex::Mutex;
 pub use semaphore::Semaphore;
+pub use subscribe::{Messages, PubSubConnection, Subscribe, Subscription};
 
 /// Every algorithm: the published ones in the order of their history, then the correct ones.
 pub const ALGORITHMS: &[Algorithm] = &[
@@ -51,6 +53,7 @@ pub const ALGORITHMS: &[Algorithm] = &[
     published::reentrant_hash::ALGORITHM,
     published::renewed_hash::ALGORITHM,
     published::local_reentrant::ALGORITHM,
+    published::redisson::ALGORITHM,
     published::rw_two_keys::ALGORITHM,
     published::rw_hash::ALGORITHM,
     published::zset_semaphore::ALGORITHM,

@@ -6,9 +6,10 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use redis::aio::ConnectionLike;
-use redis::{Cmd, Pipeline, RedisFuture, RedisResult, Value};
+use redis::{Cmd, ErrorKind, Pipeline, RedisFuture, RedisResult, Value};
 
 use crate::env::Env;
+use crate::subscribe::{Subscribe, Subscription};
 
 /// One client's side of a lock, a semaphore or a read-write lock: it holds nothing, or one grant, or several nested ones of a lock
 /// that is reentrant.
@@ -18,6 +19,11 @@ pub trait Lock: Send {
 
     /// Tries once to get a grant to read, which others may have at the same time. Whatever knows no readers has one kind of grant.
     fn try_read(&mut self) -> impl Future<Output = RedisResult<bool>> + Send {
+        self.try_acquire()
+    }
+
+    /// Waits until it has the grant. Whatever does not know how to wait tries once.
+    fn acquire(&mut self) -> impl Future<Output = RedisResult<bool>> + Send {
         self.try_acquire()
     }
 
@@ -90,6 +96,8 @@ pub trait DynLock: Send {
     fn try_acquire(&mut self) -> Pin<Box<dyn Future<Output = RedisResult<bool>> + Send + '_>>;
     /// [`Lock::try_read`]
     fn try_read(&mut self) -> Pin<Box<dyn Future<Output = RedisResult<bool>> + Send + '_>>;
+    /// [`Lock::acquire`]
+    fn acquire(&mut self) -> Pin<Box<dyn Future<Output = RedisResult<bool>> + Send + '_>>;
     /// [`Lock::release`]
     fn release(&mut self) -> Pin<Box<dyn Future<Output = RedisResult<Release>> + Send + '_>>;
     /// [`Lock::record`]
@@ -105,6 +113,10 @@ impl<L: Lock> DynLock for L {
         Box::pin(Lock::try_read(self))
     }
 
+    fn acquire(&mut self) -> Pin<Box<dyn Future<Output = RedisResult<bool>> + Send + '_>> {
+        Box::pin(Lock::acquire(self))
+    }
+
     fn release(&mut self) -> Pin<Box<dyn Future<Output = RedisResult<Release>> + Send + '_>> {
         Box::pin(Lock::release(self))
     }
@@ -118,11 +130,11 @@ impl<L: Lock> DynLock for L {
 #[derive(Clone)]
 pub struct AnyConnection(Box<dyn Connection>);
 
-trait Connection: ConnectionLike + Send + Sync {
+trait Connection: Subscribe + Send + Sync {
     fn boxed_clone(&self) -> Box<dyn Connection>;
 }
 
-impl<C: ConnectionLike + Clone + Send + Sync + 'static> Connection for C {
+impl<C: Subscribe + Clone + Send + Sync + 'static> Connection for C {
     fn boxed_clone(&self) -> Box<dyn Connection> {
         Box::new(self.clone())
     }
@@ -135,9 +147,20 @@ impl Clone for Box<dyn Connection> {
 }
 
 impl AnyConnection {
-    /// Takes a connection.
+    /// Takes a connection. Who subscribes over it gets an error.
     pub fn new(connection: impl ConnectionLike + Clone + Send + Sync + 'static) -> AnyConnection {
+        AnyConnection::listening(Deaf(connection))
+    }
+
+    /// Takes a connection whose client can listen.
+    pub fn listening(connection: impl Subscribe + Clone + Send + Sync + 'static) -> AnyConnection {
         AnyConnection(Box::new(connection))
+    }
+}
+
+impl Subscribe for AnyConnection {
+    fn subscribe<'a>(&'a self, channel: &'a str) -> RedisFuture<'a, Subscription> {
+        self.0.subscribe(channel)
     }
 }
 
@@ -148,6 +171,35 @@ impl fmt::Debug for AnyConnection {
 }
 
 impl ConnectionLike for AnyConnection {
+    fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
+        self.0.req_packed_command(cmd)
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        pipeline: &'a Pipeline,
+        offset: usize,
+        count: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        self.0.req_packed_commands(pipeline, offset, count)
+    }
+
+    fn get_db(&self) -> i64 {
+        self.0.get_db()
+    }
+}
+
+/// A connection that has commands, and no more.
+#[derive(Clone)]
+struct Deaf<C>(C);
+
+impl<C: ConnectionLike> Subscribe for Deaf<C> {
+    fn subscribe<'a>(&'a self, _: &'a str) -> RedisFuture<'a, Subscription> {
+        Box::pin(std::future::ready(Err((ErrorKind::Client, "this connection cannot subscribe").into())))
+    }
+}
+
+impl<C: ConnectionLike> ConnectionLike for Deaf<C> {
     fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
         self.0.req_packed_command(cmd)
     }
@@ -253,8 +305,17 @@ pub enum Kind {
     Semaphore,
     /// One holder at a time, which may acquire again while it holds, and then releases as often.
     Reentrant,
+    /// The same, and whoever finds it taken waits until somebody says that it is free.
+    Waiting,
     /// Any number of readers at a time, or one writer.
     ReadWrite,
+}
+
+impl Kind {
+    /// Whether a holder may acquire again.
+    pub fn is_reentrant(self) -> bool {
+        matches!(self, Kind::Reentrant | Kind::Waiting)
+    }
 }
 
 macro_rules! named {
@@ -301,6 +362,8 @@ named! {
         Recovers = "recovers",
         /// When all have released, nobody crashed and no message was lost, everything is free at once.
         NoLeak = "no-leak",
+        /// As long as nobody has crashed and no message was lost, nobody waits for a lease or longer while nobody holds.
+        NoLostWakeUp = "no-lost-wake-up",
     }
 }
 

@@ -243,7 +243,8 @@ impl Execution<'_> {
         // As long as there is something left to take, a fault is possible wherever the actor could go on.
         let lasts = |budget| faults.of(budget) > 0 && state.spent(budget) < faults.of(budget);
         for &mishap in Mishap::ALL.iter().filter(|mishap| lasts(mishap.budget())) {
-            enabled.extend(waiting().map(|lane| Step::Mishap(lane.actor, lane.nth, mishap)));
+            let requests = waiting().filter(|lane| !lane.hears);
+            enabled.extend(requests.map(|lane| Step::Mishap(lane.actor, lane.nth, mishap)));
             enabled.extend(unstarted().map(|actor| Step::Mishap(actor, 0, mishap)));
         }
         if lasts(Budget::Crashes) {

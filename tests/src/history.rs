@@ -117,6 +117,15 @@ pub enum What {
         /// On a real server: how much later the reply came than the schedule's time says.
         late: Duration,
     },
+    /// A client heard a message of a channel. Only recorded when a person will read the history.
+    Message {
+        /// Who.
+        actor: Actor,
+        /// The channel, and what was published.
+        text: String,
+        /// `message` and the channel.
+        brief: String,
+    },
     /// Something befell a request; right after the command, if it ran. Only recorded when a person will read the history.
     Mishap {
         /// Whose request it was.

@@ -1,15 +1,16 @@
 //! A client's side of an execution: connections whose every command waits at the gate, a clock that may be wrong, and the
 //! marks that say where the client is inside a critical section.
 
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex};
-use std::task::Poll;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use emulator::{Access, DirectConnection, Footprint, Resource};
-use locks::{Env, Record, Source};
+use emulator::{Access, DirectConnection, Footprint, Reply, Resource};
+use locks::{Env, Messages, Record, Source, Subscribe, Subscription};
 use redis::aio::ConnectionLike;
 use redis::{Cmd, Pipeline, RedisError, RedisFuture, RedisResult, Value};
 
@@ -65,10 +66,11 @@ impl Client {
         let closed = state.lanes.iter().position(|lane| own(&lane) && lane.server == server && !lane.is_open);
         let lane = closed.unwrap_or_else(|| {
             let nth = state.lanes.iter().filter(own).count();
-            state.lanes.push(Lane { actor: self.actor, nth, server, turn: Turn::Idle, is_open: false });
+            let (turn, hears, is_open) = (Turn::Idle, false, false);
+            state.lanes.push(Lane { actor: self.actor, nth, server, turn, hears, is_open });
             state.lanes.len() - 1
         });
-        state.lanes[lane].is_open = true;
+        (state.lanes[lane].is_open, state.lanes[lane].hears) = (true, false);
         drop(state);
         Link { world: self.world.clone(), actor: self.actor, lane, server, session }
     }
@@ -217,8 +219,9 @@ impl From<Loss> for RedisError {
 }
 
 impl Link {
-    /// Waits at the gate, and says what befalls the request. Dropped while it waits, the request was never sent.
-    async fn turn(&self, (sent_at, sent_in): (Duration, usize)) -> Option<Mishap> {
+    /// Waits at the gate with a request that was made then, or with a message, and says what befalls it. Dropped while it waits, a
+    /// request was never sent, and a message is still to come.
+    async fn turn(&self, request: Option<(Duration, usize)>) -> Option<Mishap> {
         struct Withdraw<'a>(&'a Link);
         impl Drop for Withdraw<'_> {
             fn drop(&mut self) {
@@ -242,8 +245,9 @@ impl Link {
                 return Poll::Ready(mishap);
             }
             if matches!(turn, Turn::Idle) {
-                actor.sent_at = sent_at;
-                actor.sent_in = sent_in;
+                if let Some((sent_at, sent_in)) = request {
+                    (actor.sent_at, actor.sent_in) = (sent_at, sent_in);
+                }
                 self.world.idle.stir();
                 if actor.is_alone {
                     return Poll::Ready(None);
@@ -258,7 +262,7 @@ impl Link {
 
     /// One command as one step, or as two if it is sent again.
     async fn step(&mut self, cmd: &Cmd) -> Result<RedisResult<Value>, Loss> {
-        let (sent, text) = (self.world.sending(), || (show_command(cmd), brief_command(cmd)));
+        let (sent, text) = (Some(self.world.sending()), || (show_command(cmd), brief_command(cmd)));
         loop {
             let mishap = self.turn(sent).await;
             self.set_out(mishap, text)?;
@@ -277,7 +281,7 @@ impl Link {
         offset: usize,
         count: usize,
     ) -> Result<RedisResult<Vec<Value>>, Loss> {
-        let sent = self.world.sending();
+        let sent = Some(self.world.sending());
         let text = || {
             let commands: Vec<_> = pipeline.cmd_iter().map(show_command).collect();
             let key = pipeline.cmd_iter().find_map(first_key);
@@ -324,6 +328,8 @@ impl Link {
             self.world.record(What::Command { actor, server, text, brief, reply, changed, late });
         }
         self.world.after_command(self.actor);
+        let listeners = std::mem::take(&mut self.world.state().listeners);
+        listeners.into_iter().for_each(Waker::wake);
     }
 
     /// The keys that the last command changed, with what they hold now; on a real server that is not known.
@@ -396,6 +402,12 @@ impl Clone for Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
+        if let Session::Emulator(connection) = &self.session {
+            let closing = connection.closing();
+            if !closing.is_empty() {
+                self.world.state().touch(|touch| touch.footprints.push((self.server, closing)));
+            }
+        }
         self.world.state().lanes[self.lane].is_open = false;
     }
 }
@@ -438,6 +450,93 @@ impl ConnectionLike for Link {
         match &self.session {
             Session::Emulator(connection) => ConnectionLike::get_db(connection),
             Session::Redis(_) => 0,
+        }
+    }
+}
+
+/// A subscription is a connection of its own. To subscribe is a step, and so is every message that the client hears: between its
+/// publication and that anything may happen, as on a real network. What is published to a client that crashes first is never heard.
+impl Subscribe for Link {
+    fn subscribe<'a>(&'a self, channel: &'a str) -> RedisFuture<'a, Subscription> {
+        Box::pin(async move {
+            let mut link = self.clone();
+            link.step(redis::cmd("SUBSCRIBE").arg(channel)).await??;
+            link.world.state().lanes[link.lane].hears = true;
+            Ok(Subscription::new(Listening { link, channel: channel.to_owned(), unheard: VecDeque::new() }))
+        })
+    }
+}
+
+/// What stands behind a subscription.
+struct Listening {
+    link: Link,
+    channel: String,
+    /// What has come, the oldest first, and the client has not heard yet.
+    unheard: VecDeque<Vec<u8>>,
+}
+
+impl Messages for Listening {
+    fn next(&mut self) -> Pin<Box<dyn Future<Output = Option<Vec<u8>>> + Send + '_>> {
+        Box::pin(async {
+            if self.unheard.is_empty() {
+                self.unheard = self.link.messages().await;
+            }
+            if !self.unheard.is_empty() {
+                self.link.turn(None).await;
+            }
+            let message = self.unheard.pop_front()?;
+            let (world, actor) = (&self.link.world, self.link.actor);
+            let text = || format!("{}: \"{}\"", self.channel, message.escape_ascii());
+            world.shows(actor, text);
+            if world.recording == Recording::Full {
+                let brief = brief("message", Some(self.channel.clone().into_bytes()));
+                world.record(What::Message { actor, text: text(), brief });
+            }
+            Some(message)
+        })
+    }
+}
+
+impl Link {
+    /// What has come by the channel that the connection listens to, once it is anything; nothing if the connection is closed.
+    async fn messages(&mut self) -> VecDeque<Vec<u8>> {
+        let Link { world, actor, server, session, .. } = self;
+        poll_fn(|cx| match session {
+            Session::Emulator(connection) => {
+                world.looks(*actor, *server, connection.looking());
+                connection.poll_message(cx).map(|message| payload(message).into_iter().collect())
+            }
+            Session::Redis(connection) => {
+                let news = news(connection.get_mut().expect("one task uses it"));
+                let news = news.unwrap_or_else(|error| panic!("a real server does not answer: {error}"));
+                if news.is_empty() {
+                    world.state().listeners.push(cx.waker().clone());
+                    return Poll::Pending;
+                }
+                Poll::Ready(news)
+            }
+        })
+        .await
+    }
+}
+
+fn payload(message: Reply) -> Option<Vec<u8>> {
+    let Reply::Push(words) = message else { return None };
+    words
+        .into_iter()
+        .next_back()
+        .and_then(|word| if let Reply::Bulk(bytes) = word { Some(bytes.into()) } else { None })
+}
+
+/// What a real server has sent to who listens: all of it comes before the answer to the next request.
+fn news(connection: &mut redis::Connection) -> RedisResult<VecDeque<Vec<u8>>> {
+    connection.send_packed_command(&redis::cmd("PING").get_packed_command())?;
+    let mut news = VecDeque::new();
+    loop {
+        let words: Vec<Vec<u8>> = redis::from_redis_value(connection.recv_response()?)?;
+        match &words[..] {
+            [kind, _, message] if kind == b"message" => news.push_back(message.clone()),
+            _ => return Ok(news),
         }
     }
 }

@@ -272,7 +272,7 @@ fn sentence(violation: Option<&Violation>) -> String {
     violation.map_or("no violation".into(), |violation| format!("\"{}\"", violation.what))
 }
 
-/// A command and its reply.
+/// A command and its reply, or a message.
 struct Said<'a> {
     step: usize,
     at: Duration,
@@ -294,6 +294,10 @@ fn conversation(history: &History) -> impl Iterator<Item = Said<'_>> {
         What::Command { actor, text, brief, reply, late, .. } => {
             let (step, at) = (event.step, event.at);
             Some(Said { step, at, actor: *actor, text, brief, reply, late: *late })
+        }
+        What::Message { actor, text, brief } => {
+            let (step, at) = (event.step, event.at);
+            Some(Said { step, at, actor: *actor, text, brief, reply: "", late: Duration::ZERO })
         }
         _ => None,
     })

@@ -153,11 +153,13 @@ impl SavedStep {
     }
 }
 
-/// The command that an actor sent in a step.
+/// The command that an actor sent in a step, or the message that it heard.
 fn seen(history: &History, step: Step, number: usize) -> Option<Expected> {
     let Step::Run(actor, _) = step else { return None };
     let own = history.events.iter().filter_map(|event| match &event.what {
-        What::Command { actor: by, brief, .. } if *by == actor => Some((event.step, brief)),
+        What::Command { actor: by, brief, .. } | What::Message { actor: by, brief, .. } if *by == actor => {
+            Some((event.step, brief))
+        }
         _ => None,
     });
     let mut numbered = own.zip(1..);

@@ -18,8 +18,8 @@ pub const ACTORS_MAX: usize = 26;
 /// One step of an execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Step {
-    /// The actor starts, if it has not; then its next command runs, and the reply is delivered. `A`, or `A.2` for its second
-    /// connection.
+    /// The actor starts, if it has not; then its next command runs, and the reply is delivered; or on a connection that listens to a
+    /// channel, the next message is. `A`, or `A.2` for its second connection.
     Run(Actor, usize),
     /// The actor starts and stalls before its first command. `start A`
     Start(Actor),

@@ -60,6 +60,9 @@ impl Timeline {
                 changed.iter().for_each(|key| self.note(&format!("now {key}")));
                 self.left(*actor);
             }
+            What::Message { actor, text, .. } => {
+                self.line(event, Some(*actor), &format!("{actor} hears {text}"));
+            }
             What::Mishap { actor, mishap, text } => match mishap {
                 Mishap::LoseRequest => {
                     let what = format!("{actor}: {text} is lost on its way, and {actor} gives up waiting");

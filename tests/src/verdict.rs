@@ -10,7 +10,9 @@ use crate::explorer::{Exploration, explore_all, explore_random};
 use crate::fault::Faults;
 use crate::history::Seen;
 use crate::link::Client;
-use crate::oracle::{ExclusiveBelief, ExclusiveFact, NoLeak, OverIssue, OwnerSafe, Recovers, WriterAlone};
+use crate::oracle::{
+    ExclusiveBelief, ExclusiveFact, NoLeak, NoLostWakeUp, OverIssue, OwnerSafe, Recovers, WriterAlone,
+};
 use crate::replay::replay;
 use crate::report::Report;
 use crate::saved::{Must, Saved, SavedStep, Subject};
@@ -30,6 +32,9 @@ const WRITING: &str = "writing";
 const CLIENTS_MAX: usize = 3;
 /// Most schedules, by a rough count beforehand, of a scenario that is explored whole; of a hundred of them one or fewer are run.
 const SCHEDULES_MAX: u64 = 100_000_000;
+
+/// The same of a lock that waits: whoever waits wakes up once more for each that comes before it, so that of a hundred more than one is.
+const WAITING_SCHEDULES_MAX: u64 = 20_000_000;
 
 /// How many clients and permits a scenario has. `Display` is `Clients: 3; permits: 1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -175,14 +180,18 @@ fn sizes(runner: &mut Runner, algorithm: &'static Algorithm, class: FaultClass) 
         };
         orders(steps, clients).saturating_mul(faults)
     };
-    let clients = (2..=CLIENTS_MAX).rev().find(|&clients| schedules(clients) <= SCHEDULES_MAX).unwrap_or(2);
+    let schedules_max = match algorithm.spec.kind {
+        Kind::Waiting => WAITING_SCHEDULES_MAX,
+        Kind::Mutex | Kind::Reentrant | Kind::ReadWrite | Kind::Semaphore => SCHEDULES_MAX,
+    };
+    let clients = (2..=CLIENTS_MAX).rev().find(|&clients| schedules(clients) <= schedules_max).unwrap_or(2);
     let permits_max = match algorithm.spec.kind {
-        Kind::Mutex | Kind::Reentrant | Kind::ReadWrite => 1,
+        Kind::Mutex | Kind::Reentrant | Kind::Waiting | Kind::ReadWrite => 1,
         // With as many permits as clients nobody ever contends.
         Kind::Semaphore => clients as u32 - 1,
     };
     let affordable =
-        (1..=permits_max).take_while(|&n| n == 1 || u64::from(n) * schedules(clients) <= SCHEDULES_MAX);
+        (1..=permits_max).take_while(|&n| n == 1 || u64::from(n) * schedules(clients) <= schedules_max);
     let sizes = affordable.flat_map(|permits| {
         (2..=clients).flat_map(move |clients| mixes(algorithm.spec.kind, clients, permits))
     });
@@ -224,7 +233,7 @@ pub fn scenario_of_lease(
     let terms = Terms { key: "lock".into(), lease, permits: size.permits };
     let servers = algorithm.servers();
     let open = move |client: &Client| {
-        let connect = |server| AnyConnection::new(client.connection_to(server));
+        let connect = |server| AnyConnection::listening(client.connection_to(server));
         algorithm.open((0..servers).map(connect).collect(), client.env(), &terms)
     };
     let open_probe = open.clone();
@@ -267,11 +276,12 @@ pub fn scenario_of_lease(
         Property::OwnerSafe => scenario.always(OwnerSafe),
         Property::Recovers => scenario.always(Recovers),
         Property::NoLeak => scenario.always(NoLeak),
+        Property::NoLostWakeUp => scenario.always(NoLostWakeUp::of(SECTION, lease)),
     })
 }
 
-/// What a client of a scenario does: it acquires once, to read if that is the section, and releases if it was granted. Of a
-/// reentrant lock, it works for a moment first, acquires again, and releases twice.
+/// What a client of a scenario does: it acquires once, to read if that is the section, and releases if it was granted; where it can wait
+/// for its turn, it does. Of a reentrant lock, it works for a moment first, acquires again, and releases twice.
 ///
 /// What a renewal adds to a lease is not counted: leases are those that an acquire was granted.
 async fn take_part(
@@ -281,12 +291,19 @@ async fn take_part(
     client: Client,
 ) -> Result<(), ActorError> {
     let since = client.now();
-    let is_granted = if section == READING { lock.try_read().await? } else { lock.try_acquire().await? };
+    let is_granted = match kind {
+        Kind::Waiting => lock.acquire().await?,
+        _ if section == READING => lock.try_read().await?,
+        _ => lock.try_acquire().await?,
+    };
     if !is_granted {
         return Ok(());
     }
-    let stay = client.hold(section).since(since).record(lock.record()).enter();
-    if kind == Kind::Reentrant {
+    let hold = client.hold(section).record(lock.record());
+    // Of one that waited, the lease counts from its last attempt, which is its last request.
+    let hold = if kind == Kind::Waiting { hold } else { hold.since(since) };
+    let stay = hold.enter();
+    if kind.is_reentrant() {
         () = redis::cmd("PING").query_async(&mut client.connection()).await?;
         let since = client.now();
         if lock.try_acquire().await? {
@@ -330,12 +347,15 @@ pub fn scenario_of(saved: &Saved, lease: Duration) -> Option<Scenario> {
 /// The properties that can be asked of a kind of lock in a fault class: where nobody crashes and nothing is lost, nothing has to
 /// recover.
 pub fn properties(kind: Kind, class: FaultClass) -> &'static [Property] {
-    use Property::{ExclusiveBelief, ExclusiveFact, NoLeak, OverIssue, OwnerSafe, Recovers, WriterAlone};
+    use Property::{
+        ExclusiveBelief, ExclusiveFact, NoLeak, NoLostWakeUp, OverIssue, OwnerSafe, Recovers, WriterAlone,
+    };
     match (kind, class) {
-        (Kind::Mutex | Kind::Reentrant, FaultClass::Crash | FaultClass::Lost) => {
+        (Kind::Mutex | Kind::Reentrant | Kind::Waiting, FaultClass::Crash | FaultClass::Lost) => {
             &[ExclusiveFact, ExclusiveBelief, OwnerSafe, Recovers, NoLeak]
         }
         (Kind::Mutex | Kind::Reentrant, _) => &[ExclusiveFact, ExclusiveBelief, OwnerSafe, NoLeak],
+        (Kind::Waiting, _) => &[ExclusiveFact, ExclusiveBelief, OwnerSafe, NoLeak, NoLostWakeUp],
         (Kind::Semaphore, FaultClass::Crash | FaultClass::Lost) => {
             &[OverIssue, ExclusiveBelief, OwnerSafe, Recovers, NoLeak]
         }

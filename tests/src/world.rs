@@ -53,6 +53,8 @@ pub(crate) struct State {
     outages: Vec<(usize, Duration)>,
     /// How many tasks there are besides the actors' own.
     pub(crate) spawned: usize,
+    /// Those who listen to a real server: it tells nobody here that there is a message, but after a command there may be one.
+    pub(crate) listeners: Vec<Waker>,
     /// The steps are over: what probes touch concerns nobody.
     pub(crate) is_over: bool,
     /// When the server was last asked which grants it still has.
@@ -93,12 +95,14 @@ pub(crate) struct Lane {
     pub(crate) nth: usize,
     pub(crate) server: usize,
     pub(crate) turn: Turn,
+    /// What waits here are no requests but messages that the client has not heard yet.
+    pub(crate) hears: bool,
     /// The connection is open; a closed one's place is taken by the next that is opened.
     pub(crate) is_open: bool,
 }
 
 impl Lane {
-    /// A request waits to be let through.
+    /// A request waits to be let through, or a message to be heard.
     pub(crate) fn waits(&self) -> bool {
         matches!(self.turn, Turn::Waiting(_))
     }
@@ -236,6 +240,13 @@ impl World {
     pub(crate) fn leave(&self, id: StayId) {
         let at = self.now();
         self.state().leave(id, at);
+    }
+
+    /// An actor looks whether there is a message for it, which touches this.
+    pub(crate) fn looks(&self, actor: Actor, server: usize, footprint: Footprint) {
+        let mut state = self.state();
+        state.moves(actor);
+        state.touch(|touch| touch.footprints.push((server, footprint)));
     }
 
     /// The code of an actor is run, and handed this.

@@ -50,14 +50,14 @@ async fn converse(bench: &Bench<'_>, algorithm: &Algorithm) {
     assert!(a.try_acquire().await.unwrap(), "{name}: it is free");
     assert!(bench.is_recorded(a.record()).await, "{name}: the server knows its holder");
     let is_exclusive = match algorithm.spec.kind {
-        Kind::Mutex | Kind::Reentrant | Kind::ReadWrite => true,
+        Kind::Mutex | Kind::Reentrant | Kind::Waiting | Kind::ReadWrite => true,
         // One of them grants every attempt, and one ranks by names where clocks agree.
         Kind::Semaphore => algorithm.spec.holds(Property::OverIssue, FaultClass::Order),
     };
     if is_exclusive {
         assert!(!b.try_acquire().await.unwrap(), "{name}: it is taken");
     }
-    if algorithm.spec.kind == Kind::Reentrant {
+    if algorithm.spec.kind.is_reentrant() {
         assert!(a.try_acquire().await.unwrap(), "{name}: its holder may have it again");
         assert_eq!(a.release().await.unwrap(), Release::Inner, "{name}");
         assert!(!b.try_acquire().await.unwrap(), "{name}: it is taken still");

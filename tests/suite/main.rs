@@ -8,6 +8,7 @@ mod waiting;
 mod settings;
 mod busy;
 mod executions;
+mod subscriptions;
 mod oracles;
 mod zoo;
 mod algorithms;

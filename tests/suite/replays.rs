@@ -8,7 +8,7 @@ use std::time::Duration;
 use harness::oracle::ExclusiveFact;
 use harness::verdict::scenario_of;
 use harness::{Comparison, OnRedis, OnRedisError, Runner, Saved, Scenario, Subject, replay_on_redis};
-use locks::{ALGORITHMS, Algorithm};
+use locks::{ALGORITHMS, Algorithm, Subscribe as _};
 
 use crate::{redis_server, schedules};
 
@@ -140,6 +140,38 @@ fn times_and_names_drawn_by_chance_may_differ() {
     };
     let on_redis = replay(server.url(), &passing("A\nA\nA\ntime +5000ms\nA\nA"), drawing).unwrap();
     assert_eq!((on_redis.comparison, on_redis.replies), (Comparison::Same(None), 5));
+}
+
+/// Who listens on a real server hears a message as soon as it is published, and then it waits for its step as on the emulator.
+#[test]
+fn messages_of_a_real_server() {
+    let Some(server) = redis_server::borrow() else { return };
+    let telling = |_| {
+        Scenario::new("sender")
+            .always(ExclusiveFact::of("cs"))
+            .actors(1, |client| async move {
+                let mut link = client.connection();
+                let mut subscription = link.subscribe("news").await?;
+                loop {
+                    let message = subscription.message().await?;
+                    () = redis::cmd("ECHO").arg(&message).query_async(&mut link).await?;
+                    if message == b"goodbye" {
+                        return Ok(());
+                    }
+                }
+            })
+            .actors(1, |client| async move {
+                let mut link = client.connection();
+                for word in ["hello", "goodbye"] {
+                    () = redis::cmd("PUBLISH").arg("news").arg(word).query_async(&mut link).await?;
+                }
+                Ok(())
+            })
+    };
+    let mut saved = passing("A\nB\nB\nA.2\nA\nA.2\nA");
+    saved.clients = 2;
+    let on_redis = replay(server.url(), &saved, telling).unwrap();
+    assert_eq!((on_redis.comparison, on_redis.replies), (Comparison::Same(None), 7));
 }
 
 #[test]

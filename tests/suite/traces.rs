@@ -7,6 +7,7 @@ use harness::explorer::{DepthFirst, Dpor, Random, find_timers};
 use harness::history::{History, What};
 use harness::trace::{Agent, Causes};
 use harness::{Client, Faults, Recording, Runner, Scenario, Schedule, replay};
+use locks::Subscribe as _;
 use rand::{RngExt as _, SeedableRng as _};
 use redis::aio::ConnectionLike;
 use redis::{RedisResult, Value, cmd};
@@ -19,13 +20,25 @@ async fn call<C: ConnectionLike>(connection: &mut C, command: &str) -> RedisResu
 }
 
 /// An actor that sends these commands, whatever the answers: `2:` to the second server, `within 5ms:` and no longer,
-/// `after 5ms:` by a task of its own. It may `sleep 5ms`, too.
+/// `after 5ms:` by a task of its own. It may `sleep 5ms`, too; and `listen c`, from when on it may `hear 5ms`: wait so long for a message,
+/// and do one thing if it has heard one, and another if it has not.
 fn sends(scenario: Scenario, commands: Vec<String>) -> Scenario {
     scenario.actors(1, move |client| {
         let commands = commands.clone();
         async move {
             let mut connections = [client.connection_to(0), client.connection_to(1)];
+            let mut subscription = None;
             for command in &commands {
+                if let Some(channel) = command.strip_prefix("listen ") {
+                    subscription = Some(connections[0].subscribe(channel).await?);
+                    continue;
+                }
+                if let Some(span) = command.strip_prefix("hear ") {
+                    let Some(subscription) = &mut subscription else { continue };
+                    let heard = tokio::time::timeout(millis(span), subscription.message()).await;
+                    call(&mut connections[0], if heard.is_ok() { "INCR heard" } else { "GET a" }).await?;
+                    continue;
+                }
                 if let Some(span) = command.strip_prefix("sleep ") {
                     tokio::time::sleep(millis(span)).await;
                     continue;
@@ -243,6 +256,24 @@ fn brute_force_finds_the_same_traces() {
     compare(&each(3, |_| of(&["SET k v NX"])).faults(Faults::none().lost(2).crashes(1)));
 }
 
+/// Who listens, who hears, and who tells: publications to nobody do not depend on each other, nor do those who only begin to listen.
+#[test]
+fn messages_are_steps() {
+    let check = |programs: &[&[&str]], faults: Faults, expected: usize| {
+        let scenario = Scenario::new(format!("{programs:?} {faults:?}")).servers(2).faults(faults);
+        let scenario = programs.iter().fold(scenario, |scenario, program| sends(scenario, of(program)));
+        assert_eq!(compare(&scenario), expected, "{scenario:?}");
+    };
+    check(&[&["PUBLISH c m"], &["PUBLISH c m"], &["PUBLISH d m"]], Faults::none(), 1);
+    check(&[&["listen c"], &["listen c"], &["listen c"]], Faults::none(), 1);
+    check(&[&["listen c"], &["PUBLISH c m"]], Faults::none(), 2);
+    check(&[&["listen c", "hear 12ms"], &["PUBLISH c m"]], Faults::none(), 4);
+    check(&[&["listen c", "hear 12ms"], &["listen c", "hear 12ms"], &["PUBLISH c m"]], Faults::none(), 23);
+    check(&[&["listen c", "hear 12ms"], &["PUBLISH c m"]], Faults::none().stalls(1), 28);
+    check(&[&["listen c", "hear 12ms"], &["PUBLISH c m"]], Faults::none().crashes(1), 11);
+    check(&[&["listen c", "hear 12ms", "hear 12ms"], &["PUBLISH c m"], &["PUBLISH c m"]], Faults::none(), 34);
+}
+
 /// How many random programs are compared.
 const PROGRAMS: u64 = 5_000;
 /// What their actors send: two keys, of which either may expire, and the time.
@@ -266,6 +297,11 @@ const COMMANDS: &[&str] = &[
     "TIME",
     "DBSIZE",
     "PUBLISH c m",
+    "listen c",
+    "listen c",
+    "hear 12ms",
+    "hear 12ms",
+    "PUBSUB NUMSUB c",
     "FLUSHDB",
     "2:SET a 1 NX PX 10",
     "2:GET a",

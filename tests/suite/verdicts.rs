@@ -8,7 +8,9 @@ use harness::{Faults, Recording, Runner, Scenario, explore_all, explore_random, 
 use locks::{ALGORITHMS, Algorithm, FaultClass, Property};
 
 use FaultClass::{Crash, Lost, Order, Server, Skew, Slow};
-use Property::{ExclusiveBelief, ExclusiveFact, NoLeak, OverIssue, OwnerSafe, Recovers, WriterAlone};
+use Property::{
+    ExclusiveBelief, ExclusiveFact, NoLeak, NoLostWakeUp, OverIssue, OwnerSafe, Recovers, WriterAlone,
+};
 
 fn algorithm(name: &str) -> &'static Algorithm {
     ALGORITHMS.iter().find(|algorithm| algorithm.name == name).unwrap()
@@ -56,6 +58,12 @@ fn shortest_counterexamples() {
     check_steps("lua_token", Slow, &[(ExclusiveBelief, 3)]);
     // Acquire, the lease ends, work, acquire, release, and another's acquire.
     check_steps("reentrant_hash", Slow, &[(ExclusiveFact, 6), (ExclusiveBelief, 3)]);
+    // The same, and nobody who waits is forgotten unless the server has lost the lock: A acquires, works, acquires, releases, B tries,
+    // listens and tries again; then the server's clock jumps, A's release finds nothing, and B sleeps on.
+    check_steps("redisson", Order, &[]);
+    check_steps("redisson", Slow, &[(ExclusiveFact, 6), (ExclusiveBelief, 3)]);
+    check_steps("redisson", Lost, &[(ExclusiveFact, 6), (ExclusiveBelief, 6)]);
+    check_steps("redisson", Server, &[(ExclusiveFact, 3), (ExclusiveBelief, 3), (NoLostWakeUp, 10)]);
     // EXISTS, and the reply to SET is lost; and so it is to SETNX.
     let broken_anyway = [(ExclusiveFact, 4), (ExclusiveBelief, 4), (OwnerSafe, 5)];
     check_steps("exists_set", Lost, &[&broken_anyway[..], &[(Recovers, 2)]].concat());

@@ -15,6 +15,7 @@ pub mod redlock;
 pub mod reentrant_hash;
 pub mod renewed_hash;
 pub mod local_reentrant;
+pub mod redisson;
 pub mod rw_two_keys;
 pub mod rw_hash;
 pub mod zset_semaphore;

@@ -1,0 +1,159 @@
+//! Subscriptions: those of the harness, where every message is a step, and those over redis-rs's own connections.
+
+use std::time::Duration;
+
+use emulator::Emulator;
+use expect_test::{Expect, expect};
+use harness::history::What;
+use harness::{Faults, Recording, Runner, Scenario, replay};
+use locks::published::redisson::Redisson;
+use locks::{Env, Lock as _, PubSubConnection, Release, Subscribe as _, Terms};
+use redis::AsyncCommands as _;
+use redis::aio::ConnectionLike;
+
+use crate::oracles::send;
+use crate::redis_server;
+
+/// B tells; A listens, and waits for a minute, and then for another.
+fn news() -> Scenario {
+    Scenario::new("news")
+        .faults(Faults::none().stalls(2))
+        .actors(1, |client| async move {
+            let mut link = client.connection();
+            let mut subscription = link.subscribe("news").await?;
+            for _ in 0..2 {
+                let heard = tokio::time::timeout(Duration::from_secs(60), subscription.message()).await;
+                if let Ok(message) = heard {
+                    return Ok(send(&mut link, &["ECHO", str::from_utf8(&message?)?]).await?);
+                }
+                send::<()>(&mut link, &["ECHO", "nothing"]).await?;
+            }
+            Ok(())
+        })
+        .actors(1, |client| async move {
+            Ok(send(&mut client.connection(), &["PUBLISH", "news", "hello"]).await?)
+        })
+}
+
+#[track_caller]
+fn check(schedule: &str, expected: &Expect) {
+    let history = replay(&mut Runner::new(), &news(), &schedule.parse().unwrap(), Recording::Full);
+    let lines = history.events.iter().filter_map(|event| match &event.what {
+        What::Command { actor, text, reply, .. } => Some(format!("{actor}: {text} → {reply}\n")),
+        What::Message { actor, text, .. } => Some(format!("{actor} hears {text}\n")),
+        What::Advanced { by } => Some(format!("+{} ms\n", by.as_millis())),
+        _ => None,
+    });
+    let steps: Vec<_> = history.steps.iter().map(ToString::to_string).collect();
+    expected.assert_eq(&format!("{}\n{}", steps.join("; "), lines.collect::<String>()));
+}
+
+#[test]
+fn a_message_is_heard_in_a_step_of_its_own() {
+    check(
+        "A\nB\nA.2\nA",
+        &expect![[r#"
+        A; B; A.2; A
+        A: SUBSCRIBE news → ["subscribe", "news", 1]
+        B: PUBLISH news hello → 1
+        A hears news: "hello"
+        A: ECHO hello → "hello"
+    "#]],
+    );
+}
+
+/// The client that no longer waits for it finds it the next time.
+#[test]
+fn a_message_that_comes_too_late_is_still_to_come() {
+    check(
+        "A\nB\nwait\nA\nA.2\nA",
+        &expect![[r#"
+            A; B; wait; A; A.2; A
+            A: SUBSCRIBE news → ["subscribe", "news", 1]
+            B: PUBLISH news hello → 1
+            +60000 ms
+            A: ECHO nothing → "nothing"
+            A hears news: "hello"
+            A: ECHO hello → "hello"
+        "#]],
+    );
+}
+
+#[test]
+fn what_was_published_before_is_never_heard() {
+    check(
+        "B\nA\nwait\nA\nwait\nA",
+        &expect![[r#"
+        B; A; wait; A; wait; A
+        B: PUBLISH news hello → 0
+        A: SUBSCRIBE news → ["subscribe", "news", 1]
+        +60000 ms
+        A: ECHO nothing → "nothing"
+        +60000 ms
+        A: ECHO nothing → "nothing"
+    "#]],
+    );
+}
+
+/// A client of redis-rs, and whatever it takes to be told of a release within a minute's lease.
+async fn woken_by_redisson(client: &redis::Client) {
+    let terms = Terms { key: "lock".into(), lease: Duration::from_secs(60), permits: 1 };
+    let connection = PubSubConnection::open(client).await.unwrap();
+    let open = || Redisson::new(connection.clone(), &Env::system(), &terms);
+    let (mut a, mut b) = (open(), open());
+    assert!(a.acquire().await.unwrap());
+    assert!(!b.try_acquire().await.unwrap());
+    let waiting = tokio::spawn(async move {
+        assert!(b.acquire().await.unwrap());
+        b.release().await.unwrap()
+    });
+    let mut observer = connection.clone();
+    until_listened_to(&mut observer, "lock:channel", 1).await;
+    assert_eq!(a.release().await.unwrap(), Release::Released);
+    let release = tokio::time::timeout(Duration::from_secs(30), waiting).await;
+    assert_eq!(release.expect("it is woken long before the lease is over").unwrap(), Release::Released);
+    until_listened_to(&mut observer, "lock:channel", 0).await;
+}
+
+/// A subscription hears everything, in order, until its connection is closed.
+async fn hears(client: &redis::Client) {
+    let mut connection = PubSubConnection::open(client).await.unwrap();
+    let mut subscription = connection.subscribe("news").await.unwrap();
+    for n in 0..100 {
+        assert_eq!(connection.publish::<_, _, i64>("news", n).await.unwrap(), 1);
+    }
+    for n in 0..100 {
+        assert_eq!(subscription.message().await.unwrap(), n.to_string().as_bytes());
+    }
+    let kill = redis::cmd("CLIENT").arg(&["KILL", "TYPE", "PUBSUB"]).to_owned();
+    assert_eq!(kill.query_async::<i64>(&mut connection).await.unwrap(), 1);
+    let error = subscription.message().await.unwrap_err().to_string();
+    assert!(error.contains("the subscription has ended"), "{error}");
+}
+
+async fn until_listened_to(connection: &mut impl ConnectionLike, channel: &str, count: i64) {
+    loop {
+        let asked = redis::cmd("PUBSUB").arg(&["NUMSUB", channel]).to_owned();
+        let (_, listeners): (String, i64) = asked.query_async(connection).await.unwrap();
+        if listeners == count {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn over_redis_rs_to_the_emulator() {
+    let emulator = Emulator::new();
+    let client = emulator.client();
+    hears(&client).await;
+    woken_by_redisson(&client).await;
+}
+
+#[tokio::test]
+async fn over_redis_rs_to_a_real_server() {
+    let [server] = &redis_server::start_own(1)[..] else { return };
+    let client = redis::Client::open(format!("redis://{}/", server.addr())).unwrap();
+    hears(&client).await;
+    woken_by_redisson(&client).await;
+}
