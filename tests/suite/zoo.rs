@@ -1,8 +1,5 @@
 //! Bugs that locks on Redis have or had in the field, one file each: the explorer finds each by itself, and the same code with the bug
 //! repaired passes within the same bounds.
-//!
-//! One is not here: to try, and then to subscribe to the releases, too late for the one that matters. A client of a scenario has
-//! connections that answer commands, and nothing is published to those; `signal_list` is the same race over a list.
 
 mod clean_up_where_ok_only;
 mod double_increment;
@@ -17,6 +14,7 @@ mod renewal_outlives_release;
 mod shared_token;
 mod signal_list;
 mod token_list;
+mod try_then_subscribe;
 mod writer_starvation;
 
 use std::time::Duration;
