@@ -141,12 +141,20 @@ impl DirectConnection {
     /// # Errors
     /// The server's error reply; or the connection is closed.
     pub async fn request(&mut self, cmd: &Cmd) -> RedisResult<Value> {
+        self.exchange(cmd).await?.extract_error()
+    }
+
+    /// The same, but what the server calls an error is a value, as it is on the wire.
+    ///
+    /// # Errors
+    /// The connection is closed.
+    pub async fn exchange(&mut self, cmd: &Cmd) -> RedisResult<Value> {
         let reply = self.execute_and_wait(&argv(cmd)?).await;
         let (protocol, closing) = self.client(|client| (client.protocol, client.closing));
         if reply == Reply::NOTHING && closing != Closing::No {
             return Err(io::Error::from(io::ErrorKind::BrokenPipe).into());
         }
-        to_value(reply, protocol).extract_error()
+        Ok(to_value(reply, protocol))
     }
 
     /// Runs a pipeline: in one piece, as if its bytes had arrived together, unless one of its commands has to wait.

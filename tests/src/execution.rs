@@ -16,7 +16,7 @@ use crate::pace::Pace;
 use crate::scenario::{Act, Scenario};
 use crate::schedule::{ACTORS_MAX, Actor, Step};
 use crate::server::Server;
-use crate::world::{ActorState, Lane, Recording, World};
+use crate::world::{ActorState, Carries, Lane, Recording, World};
 
 /// Steps in one execution before it is cut: code that retries for ever is cut here.
 pub const STEPS_MAX: usize = 1_000;
@@ -243,7 +243,7 @@ impl Execution<'_> {
         // As long as there is something left to take, a fault is possible wherever the actor could go on.
         let lasts = |budget| faults.of(budget) > 0 && state.spent(budget) < faults.of(budget);
         for &mishap in Mishap::ALL.iter().filter(|mishap| lasts(mishap.budget())) {
-            let requests = waiting().filter(|lane| !lane.hears);
+            let requests = waiting().filter(|lane| lane.carries != Carries::Messages);
             enabled.extend(requests.map(|lane| Step::Mishap(lane.actor, lane.nth, mishap)));
             enabled.extend(unstarted().map(|actor| Step::Mishap(actor, 0, mishap)));
         }

@@ -13,6 +13,7 @@ mod server;
 mod world;
 mod show;
 mod link;
+mod fidelity;
 mod scenario;
 mod execution;
 mod replay;

@@ -19,7 +19,7 @@ use crate::history::{StayId, What};
 use crate::schedule::Actor;
 use crate::server::Server;
 use crate::show::{Show, brief, brief_command, first_key, show_command, show_error};
-use crate::world::{Lane, Recording, Turn, World};
+use crate::world::{Carries, Lane, Recording, Turn, World};
 
 /// What an actor of a scenario is handed: its way to the server, and its place in the world.
 #[derive(Clone)]
@@ -66,11 +66,11 @@ impl Client {
         let closed = state.lanes.iter().position(|lane| own(&lane) && lane.server == server && !lane.is_open);
         let lane = closed.unwrap_or_else(|| {
             let nth = state.lanes.iter().filter(own).count();
-            let (turn, hears, is_open) = (Turn::Idle, false, false);
-            state.lanes.push(Lane { actor: self.actor, nth, server, turn, hears, is_open });
+            let (turn, carries, is_open) = (Turn::Idle, Carries::Requests, false);
+            state.lanes.push(Lane { actor: self.actor, nth, server, turn, carries, is_open });
             state.lanes.len() - 1
         });
-        (state.lanes[lane].is_open, state.lanes[lane].hears) = (true, false);
+        (state.lanes[lane].is_open, state.lanes[lane].carries) = (true, Carries::Requests);
         drop(state);
         Link { world: self.world.clone(), actor: self.actor, lane, server, session }
     }
@@ -168,14 +168,13 @@ impl Stay {
     pub async fn until<F: Future>(self, release: F) -> F::Output {
         let Stay { client, id } = &self;
         let mut release = pin!(release);
-        poll_fn(|cx| {
-            // Only what the release itself sends ends the stay: the client may do other things besides.
-            let outer = client.world.set_releasing(client.actor, Some(*id));
-            let poll = release.as_mut().poll(cx);
-            client.world.set_releasing(client.actor, outer);
-            poll
-        })
-        .await
+        client.world.set_release_to_come(client.actor, Some(*id));
+        // Only what the release itself sends ends the stay: the client may do other things besides.
+        let released =
+            poll_fn(|cx| client.world.releasing(client.actor, Some(*id), || release.as_mut().poll(cx)));
+        let released = released.await;
+        client.world.set_release_to_come(client.actor, None);
+        released
     }
 }
 
@@ -260,7 +259,21 @@ impl Link {
         .await
     }
 
-    /// One command as one step, or as two if it is sent again.
+    /// The same connection, for something else.
+    pub(crate) fn carrying(self, carries: Carries) -> Link {
+        self.world.state().lanes[self.lane].carries = carries;
+        self
+    }
+
+    /// A command that has come out of a stream, as a step.
+    pub(crate) async fn forward(&mut self, cmd: &Cmd) -> RedisResult<Value> {
+        let (world, actor) = (self.world.clone(), self.actor);
+        let release = world.set_release_to_come(actor, None);
+        let mut step = pin!(self.step(cmd));
+        poll_fn(|cx| world.releasing(actor, release, || step.as_mut().poll(cx))).await?
+    }
+
+    /// One command as one step, or as two if it is sent again. What the server calls an error is a value.
     async fn step(&mut self, cmd: &Cmd) -> Result<RedisResult<Value>, Loss> {
         let (sent, text) = (Some(self.world.sending()), || (show_command(cmd), brief_command(cmd)));
         loop {
@@ -414,7 +427,7 @@ impl Drop for Link {
 
 impl ConnectionLike for Link {
     fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
-        Box::pin(async { self.step(cmd).await? })
+        Box::pin(async { self.step(cmd).await??.extract_error() })
     }
 
     fn req_packed_commands<'a>(
@@ -431,9 +444,8 @@ impl ConnectionLike for Link {
             let mut lost = None;
             for cmd in pipeline.cmd_iter() {
                 match self.step(cmd).await {
-                    Ok(Ok(value)) => replies.push(value),
                     // In a pipeline an error is one of the replies: the commands behind it run all the same.
-                    Ok(Err(error)) => replies.push(Value::ServerError(error.try_into()?)),
+                    Ok(reply) => replies.push(reply?),
                     // So they do behind a reply that is lost; behind a request that is, nothing arrives.
                     Err(Loss::Reply) => lost = Some(Loss::Reply),
                     Err(Loss::Request) => return Err(Loss::Request.into()),
@@ -460,8 +472,8 @@ impl Subscribe for Link {
     fn subscribe<'a>(&'a self, channel: &'a str) -> RedisFuture<'a, Subscription> {
         Box::pin(async move {
             let mut link = self.clone();
-            link.step(redis::cmd("SUBSCRIBE").arg(channel)).await??;
-            link.world.state().lanes[link.lane].hears = true;
+            link.step(redis::cmd("SUBSCRIBE").arg(channel)).await??.extract_error()?;
+            let link = link.carrying(Carries::Messages);
             Ok(Subscription::new(Listening { link, channel: channel.to_owned(), unheard: VecDeque::new() }))
         })
     }
@@ -544,10 +556,10 @@ fn news(connection: &mut redis::Connection) -> RedisResult<VecDeque<Vec<u8>>> {
 impl Session {
     async fn request(&mut self, cmd: &Cmd) -> RedisResult<Value> {
         match self {
-            Session::Emulator(connection) => connection.request(cmd).await,
+            Session::Emulator(connection) => connection.exchange(cmd).await,
             Session::Redis(connection) => {
                 use redis::ConnectionLike as _;
-                connection.get_mut().expect("one task uses it").req_command(cmd)?.extract_error()
+                connection.get_mut().expect("one task uses it").req_command(cmd)
             }
         }
     }

@@ -19,6 +19,7 @@ impl Show for Value {
             Value::SimpleString(text) => text.clone(),
             Value::BulkString(bytes) => format!("\"{}\"", bytes.escape_ascii()),
             Value::Array(items) => items.show(),
+            Value::ServerError(error) => [error.code(), error.details().unwrap_or_default()].join(" "),
             other => format!("{other:?}"),
         }
     }

@@ -79,6 +79,8 @@ pub(crate) struct ActorState {
     pub(crate) sent_in: usize,
     /// The release that is being polled: a command that runs now belongs to it.
     pub(crate) releasing: Option<StayId>,
+    /// The release that has begun, and of which nothing has come out of a stream yet.
+    pub(crate) release_to_come: Option<StayId>,
     /// What its code has seen.
     pub(crate) trail: Trail,
     /// How many tasks it has besides its own.
@@ -95,8 +97,8 @@ pub(crate) struct Lane {
     pub(crate) nth: usize,
     pub(crate) server: usize,
     pub(crate) turn: Turn,
-    /// What waits here are no requests but messages that the client has not heard yet.
-    pub(crate) hears: bool,
+    /// What waits here.
+    pub(crate) carries: Carries,
     /// The connection is open; a closed one's place is taken by the next that is opened.
     pub(crate) is_open: bool,
 }
@@ -106,6 +108,17 @@ impl Lane {
     pub(crate) fn waits(&self) -> bool {
         matches!(self.turn, Turn::Waiting(_))
     }
+}
+
+/// What comes by a lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Carries {
+    /// Requests, and who sent one waits for as long as it takes.
+    Requests,
+    /// Requests, and who sent one may have given up waiting when it goes on.
+    Bytes,
+    /// Messages that the client has not heard yet.
+    Messages,
 }
 
 /// Whose turn it is on a lane.
@@ -291,11 +304,24 @@ impl World {
         }
     }
 
-    /// Notes which release is being polled, and gives what was noted before.
-    pub(crate) fn set_releasing(&self, actor: Actor, id: Option<StayId>) -> Option<StayId> {
+    /// Does something that belongs to this release, if it is one.
+    pub(crate) fn releasing<R>(&self, actor: Actor, id: Option<StayId>, act: impl FnOnce() -> R) -> R {
+        let set = |id| {
+            let mut state = self.state();
+            let idx = state.idx(actor);
+            std::mem::replace(&mut state.actors[idx].releasing, id)
+        };
+        let outer = set(id);
+        let result = act();
+        set(outer);
+        result
+    }
+
+    /// Of whoever sends bytes, the first request that comes out of the stream once a release has begun is the release.
+    pub(crate) fn set_release_to_come(&self, actor: Actor, id: Option<StayId>) -> Option<StayId> {
         let mut state = self.state();
         let idx = state.idx(actor);
-        std::mem::replace(&mut state.actors[idx].releasing, id)
+        std::mem::replace(&mut state.actors[idx].release_to_come, id)
     }
 
     pub(crate) fn crash(&self, actor: Actor) {
@@ -532,6 +558,12 @@ impl State {
     pub(crate) fn begin(&mut self, step: Step) {
         let waits = step == Step::Wait;
         let takes = step.budget().filter(|_| !waits || self.lanes.iter().any(Lane::waits));
+        if takes == Some(Budget::Stalls) {
+            let impatient = self.lanes.iter().filter(|lane| lane.carries == Carries::Bytes && lane.waits());
+            for actor in impatient.map(|lane| lane.actor.0) {
+                self.actors[actor].is_hit = true;
+            }
+        }
         self.history.steps.push(step);
         self.history.touched.push(Touch { waits, takes, ..Touch::default() });
     }
@@ -603,6 +635,7 @@ impl ActorState {
             sent_at: Duration::ZERO,
             sent_in: 0,
             releasing: None,
+            release_to_come: None,
             trail: Trail::default(),
             spawned: 0,
             may_wake: false,

@@ -9,6 +9,7 @@ mod settings;
 mod busy;
 mod executions;
 mod subscriptions;
+mod fidelity;
 mod oracles;
 mod zoo;
 mod algorithms;
