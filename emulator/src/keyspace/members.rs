@@ -41,7 +41,7 @@ impl<'a, 'k> Members<'a, 'k> {
     pub fn rank(&mut self, member: &[u8]) -> Option<usize> {
         let score = self.score(member)?;
         self.touch(Access::Read, Part::Places(Place::FIRST, Place::of(score, member)));
-        self.zset()?.rank(member)
+        Some(self.zset()?.rank(score, member))
     }
 
     /// How many members stand behind this one.
@@ -49,7 +49,7 @@ impl<'a, 'k> Members<'a, 'k> {
         let score = self.score(member)?;
         self.touch(Access::Read, Part::Places(Place::of(score, member), Place::LAST));
         let zset = self.zset()?;
-        Some(zset.len() - 1 - zset.rank(member)?)
+        Some(zset.len() - 1 - zset.rank(score, member))
     }
 
     /// The sorted set, of which what stands from one place to another is looked at; `None` if there is no such key.
@@ -62,11 +62,7 @@ impl<'a, 'k> Members<'a, 'k> {
     pub fn insert(&mut self, member: &[u8], score: f64) {
         let idx = self.idx.unwrap_or_else(|| self.db.create(self.key, ZSet::default().into()));
         self.idx = Some(idx);
-        let old = self.change(idx, |zset| {
-            let old = zset.score(member);
-            zset.insert(member, score);
-            old
-        });
+        let old = self.change(idx, |zset| zset.insert(member, score));
         self.touch(Access::Write, Part::Member(member));
         for score in old.into_iter().chain([score]) {
             self.touch(Access::Write, Part::Places(Place::of(score, member), Place::of(score, member)));
@@ -100,7 +96,7 @@ impl<'a, 'k> Members<'a, 'k> {
     fn change<R>(&mut self, idx: usize, change: impl FnOnce(&mut ZSet) -> R) -> R {
         let entry = &mut self.db.dict[idx];
         let zset = <ZSet as Kind>::of_mut(&mut entry.value).expect("the kind was checked in the beginning");
-        zset.limit(&self.db.limits);
+        zset.limit(self.db.limits);
         let outcome = change(zset);
         self.is_whole |= !Members::are_apart(entry);
         outcome

@@ -98,16 +98,15 @@ impl ZSet {
         self.scores.keys()
     }
 
-    /// Adds a member or moves it to another score.
-    pub fn insert(&mut self, member: &[u8], score: f64) {
+    /// Adds a member or moves it to another score, and gives the one that it had.
+    pub fn insert(&mut self, member: &[u8], score: f64) -> Option<f64> {
         let score = OrderedFloat(score);
-        let (member, score) = match self.scores.get_full_mut(member) {
-            Some((_, member, old)) => {
-                let member = member.clone();
+        let (member, score, old) = match self.scores.get_full_mut(member) {
+            Some((_, member, own)) => {
                 let score = self.encoding.score(score);
-                self.order.remove(&(*old, member.clone()));
-                *old = score;
-                (member, score)
+                let old = (std::mem::replace(own, score), member.clone());
+                self.order.remove(&old);
+                (old.1, score, Some(old.0.0))
             }
             None => {
                 if self.scores.len() >= self.limits.len_max || !self.limits.takes(member) {
@@ -116,10 +115,11 @@ impl ZSet {
                 let member = Text::from(member);
                 let score = self.encoding.score(score);
                 self.scores.insert(member.clone(), score);
-                (member, score)
+                (member, score, None)
             }
         };
         self.order.insert((score, member));
+        old
     }
 
     /// Removes a member, and says whether it was there.
@@ -130,10 +130,9 @@ impl ZSet {
         }
     }
 
-    /// How many members stand before this one.
-    pub fn rank(&self, member: &[u8]) -> Option<usize> {
-        let (member, &score) = self.scores.get_key_value(member)?;
-        Some(self.order.rank(&(score, member.clone())))
+    /// How many members stand before this place: a member's own, if it has this score.
+    pub fn rank(&self, score: f64, member: &[u8]) -> usize {
+        self.order.rank(&(OrderedFloat(score), Text::from(member)))
     }
 
     /// How many members at the front satisfy `is_before`, which must hold for a prefix of the order and for nothing else.
@@ -189,7 +188,7 @@ mod tests {
             reversed.reverse();
             prop_assert_eq!(&reversed, &sorted);
             for (rank, (score, name)) in sorted.iter().enumerate() {
-                prop_assert_eq!(zset.rank(name.as_bytes()), Some(rank));
+                prop_assert_eq!(zset.rank(f64::from(*score), name.as_bytes()), rank);
                 prop_assert_eq!(zset.score(name.as_bytes()), Some(f64::from(*score)));
             }
             for bound in -4..5 {
