@@ -341,8 +341,10 @@ impl Link {
             self.world.record(What::Command { actor, server, text, brief, reply, changed, late });
         }
         self.world.after_command(self.actor);
-        let listeners = std::mem::take(&mut self.world.state().listeners);
-        listeners.into_iter().for_each(Waker::wake);
+        if self.world.pace.get().is_some() {
+            let listeners = std::mem::take(&mut self.world.state().listeners);
+            listeners.into_iter().for_each(Waker::wake);
+        }
     }
 
     /// The keys that the last command changed, with what they hold now; on a real server that is not known.
@@ -467,7 +469,8 @@ impl ConnectionLike for Link {
 }
 
 /// A subscription is a connection of its own. To subscribe is a step, and so is every message that the client hears: between its
-/// publication and that anything may happen, as on a real network. What is published to a client that crashes first is never heard.
+/// publication and that anything may happen, as on a real network. What is published to a client that crashes first is never heard. No other
+/// message is lost, and whoever listens to a server that restarts goes on listening: that connections break is no fault of these.
 impl Subscribe for Link {
     fn subscribe<'a>(&'a self, channel: &'a str) -> RedisFuture<'a, Subscription> {
         Box::pin(async move {

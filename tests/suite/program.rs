@@ -99,6 +99,10 @@ fn wrong_usage_is_explained() {
             &["explain", "setnx", "--property", "speed"],
             "setnx has no property \"speed\"; it has exclusive-fact, ",
         ),
+        (
+            &["explain", "redisson", "--property", "speed"],
+            "redisson has no property \"speed\"; it has exclusive-fact, exclusive-belief, owner-safe, recovers, no-leak, no-lost-wake-up",
+        ),
         (&["check", "--format", "xml"], "invalid value 'xml' for '--format <FORMAT>'"),
         (
             &["check", "--shard", "4/3"],

@@ -274,6 +274,38 @@ fn messages_are_steps() {
     check(&[&["listen c", "hear 12ms", "hear 12ms"], &["PUBLISH c m"], &["PUBLISH c m"]], Faults::none(), 34);
 }
 
+/// The same through redis-rs's multiplexed connection, of which clients give up waiting for a reply, and clones share a queue.
+#[test]
+fn brute_force_finds_the_same_traces_through_redis_rs() {
+    let sends = |scenario: Scenario, commands: &'static [&'static str]| {
+        scenario.actors(1, move |client| async move {
+            let connection = client.multiplexed().await?;
+            let (mut one, mut other) = (connection.clone(), connection);
+            for pair in commands.chunks(2) {
+                let [command, rest @ ..] = pair else { continue };
+                let meanwhile = async {
+                    if let [command] = rest {
+                        _ = call(&mut other, command).await;
+                    }
+                };
+                _ = tokio::join!(call(&mut one, command), meanwhile);
+            }
+            Ok(())
+        })
+    };
+    let programs: [&[&str]; 3] = [&["SET a 1 NX PX 600", "GET b"], &["GET a", "INCR b"], &["SET a 2"]];
+    for (count, faults, expected) in [
+        (3, Faults::none(), 10),
+        (3, Faults::none().lost(1), 152),
+        (2, Faults::none().crashes(1), 8),
+        (2, Faults::none().stalls(1), 93),
+    ] {
+        let scenario = Scenario::new(format!("through redis-rs: {faults:?}")).faults(faults);
+        let scenario = programs[..count].iter().copied().fold(scenario, sends);
+        assert_eq!(compare(&scenario), expected, "{scenario:?}");
+    }
+}
+
 /// How many random programs are compared.
 const PROGRAMS: u64 = 5_000;
 /// What their actors send: two keys, of which either may expire, and the time.

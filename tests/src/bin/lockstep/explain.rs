@@ -79,13 +79,12 @@ fn about(algorithm: &Algorithm) -> String {
 }
 
 fn find_property(algorithm: &Algorithm, name: &str) -> Result<Property> {
-    // In the crash class every property is asked.
-    let known = properties(algorithm.spec.kind, FaultClass::Crash);
-    match known.iter().find(|property| property.name() == name) {
-        Some(property) => Ok(*property),
-        None => {
-            let known: Vec<_> = known.iter().map(|property| property.name()).collect();
-            bail!("{} has no property {name:?}; it has {}", algorithm.name, known.join(", "))
-        }
-    }
+    let is_asked = |property: &Property| {
+        FaultClass::ALL.iter().any(|&class| properties(algorithm.spec.kind, class).contains(property))
+    };
+    let known: Vec<Property> = Property::ALL.iter().copied().filter(is_asked).collect();
+    known.iter().copied().find(|property| property.name() == name).with_context(|| {
+        let known: Vec<_> = known.iter().map(|property| property.name()).collect();
+        format!("{} has no property {name:?}; it has {}", algorithm.name, known.join(", "))
+    })
 }
