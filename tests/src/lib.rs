@@ -28,6 +28,7 @@ mod report;
 pub mod explorer;
 pub mod strategy;
 pub mod verdict;
+pub mod linear;
 
 pub use execution::{Choice, Policy, Runner, STEPS_MAX};
 pub use explorer::{Exploration, exhaustive, explore_all, explore_random, run, sample};

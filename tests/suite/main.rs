@@ -21,6 +21,7 @@ mod schedules;
 mod replays;
 mod program;
 mod shards;
+mod linear;
 #[cfg(unix)]
 mod crowd;
 mod readme;
