@@ -421,6 +421,7 @@ impl Execution<'_> {
     /// Moves time on by `span`. What timers of clients make them send meanwhile waits at the gate.
     async fn advance(&self, span: Duration) {
         let before = self.world.now();
+        self.world.let_time_move();
         tokio::time::sleep_until(self.world.instant(before + span)).await;
         self.world.idle.wait().await;
         self.advanced(before);
@@ -429,6 +430,7 @@ impl Execution<'_> {
     /// Moves time on by `span`, or until a timer of a client's made it do something; says whether anything did.
     async fn advance_until_a_timer(&self, span: Duration) -> bool {
         let (before, activity) = (self.world.now(), self.world.idle.activity());
+        self.world.let_time_move();
         let is_over = {
             // With the driver asleep too, the runtime moves its paused clock from timer to timer, whosever they are.
             let over = tokio::time::sleep_until(self.world.instant(before + span));
@@ -449,6 +451,7 @@ impl Execution<'_> {
 
     /// Time has moved.
     fn advanced(&self, before: Duration) {
+        self.world.stop_time();
         self.world.tick();
         self.world.state().touch(|touch| touch.moves_time = true);
         self.world.advanced(self.world.now() - before);

@@ -25,6 +25,8 @@ pub struct Touch {
     pub falls_asleep: bool,
     /// A timer of an actor's fired.
     pub fires_timer: bool,
+    /// This server's clock jumped.
+    pub jumps: Option<usize>,
     /// This server has gone, for a while.
     pub gone: Option<usize>,
     /// It is a fault, and takes from this budget.
@@ -39,6 +41,8 @@ impl Touch {
             || self.takes.is_some() && self.takes == other.takes
             || self.ends_service_of(other)
             || other.ends_service_of(self)
+            || self.moves_clock_of(other)
+            || other.moves_clock_of(self)
             || self.waits && other.is_turn
             || other.waits && self.is_turn
             || self.moves_time && (other.moves_time || other.depends_on_time())
@@ -51,6 +55,13 @@ impl Touch {
 
     fn ends_service_of(&self, other: &Touch) -> bool {
         self.gone.is_some_and(|gone| other.footprints.iter().any(|&(server, _)| server == gone))
+    }
+
+    fn moves_clock_of(&self, other: &Touch) -> bool {
+        self.jumps.is_some_and(|jumped| {
+            let mut footprints = other.footprints.iter();
+            other.moves_time || footprints.any(|(server, print)| *server == jumped && print.depends_on_time())
+        })
     }
 
     fn depends_on_time(&self) -> bool {

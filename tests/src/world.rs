@@ -1,10 +1,11 @@
 //! What the clients of one execution share: the gate at which their commands wait, the server behind it, and the history.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
-use emulator::{Clock, Emulator, Footprint, Timestamp};
+use emulator::{Access, Clock, Emulator, Footprint, Resource, Timestamp};
 use locks::Record;
 use tokio::time::Instant;
 
@@ -39,8 +40,12 @@ pub(crate) struct World {
     /// What is known of the clients' timers; `None` if time does not move while anybody has a request to send.
     pub(crate) timers: Option<Timers>,
     origin: Instant,
+    /// The time in nanoseconds, while it stands still; [`MOVES`] while it does not.
+    time: AtomicU64,
     state: Mutex<State>,
 }
+
+const MOVES: u64 = u64::MAX;
 
 #[derive(Default)]
 pub(crate) struct State {
@@ -163,7 +168,9 @@ impl World {
         #[expect(clippy::disallowed_methods, reason = "the paused clock of this execution's own runtime")]
         let origin = Instant::now();
         let (pace, state) = (OnceLock::new(), Mutex::new(state));
-        let world = Arc::new(World { servers, clocks, idle, lease, recording, pace, timers, origin, state });
+        let time = AtomicU64::new(0);
+        let world =
+            Arc::new(World { servers, clocks, idle, lease, recording, pace, timers, origin, time, state });
         world.reset();
         world
     }
@@ -191,8 +198,25 @@ impl World {
 
     /// True time since the start.
     pub(crate) fn now(&self) -> Duration {
+        match self.time.load(Ordering::Relaxed) {
+            MOVES => self.moving_now(),
+            nanos => Duration::from_nanos(nanos),
+        }
+    }
+
+    fn moving_now(&self) -> Duration {
         #[expect(clippy::disallowed_methods, reason = "the paused clock of this execution's own runtime")]
         Instant::now().duration_since(self.origin)
+    }
+
+    /// From now on time moves, until [`World::stop_time`]: to ask tokio for it costs as much as much else of a step.
+    pub(crate) fn let_time_move(&self) {
+        self.time.store(MOVES, Ordering::Relaxed);
+    }
+
+    pub(crate) fn stop_time(&self) {
+        let nanos = u64::try_from(self.moving_now().as_nanos()).unwrap_or(MOVES);
+        self.time.store(nanos, Ordering::Relaxed);
     }
 
     /// The true time of day.
@@ -374,7 +398,7 @@ impl World {
     pub(crate) fn jump(&self, server: usize, by_ms: i64) {
         self.clocks[server].jump(by_ms);
         self.tick();
-        self.state().touch(|touch| touch.moves_time = true);
+        self.state().touch(|touch| touch.jumps = Some(server));
         self.disturb(What::Jumped { server, by_ms });
     }
 
@@ -417,6 +441,10 @@ impl World {
         let mut state = self.state();
         state.history.seen.server |= !state.grants.is_empty();
         state.record(at, what);
+        // Who ends a majority depends on which servers have lost it by themselves.
+        if state.grants.iter().any(|grant| matches!(grant.record, Some(Record::Majority(..)))) {
+            state.touch(|touch| touch.is_marked = true);
+        }
         self.look_at(&mut state.grants);
     }
 
@@ -496,6 +524,19 @@ impl World {
         let ended: Vec<Actor> = lost.filter(|&holder| holder != by).collect();
         for holder in ended {
             state.record(at, What::Ended { holder, by });
+        }
+        // Who ends a majority depends on who else took a server of it.
+        let last = state.history.touched.last();
+        let is_taken = |key: &str| {
+            let writes = |(resource, access, _): (Resource<'_>, Access, _)| {
+                access == Access::Write
+                    && matches!(resource, Resource::Key { key: written, .. } if written == key.as_bytes())
+            };
+            last.is_some_and(|touch| touch.footprints.iter().any(|(_, print)| print.iter().any(writes)))
+        };
+        let is_of_most = |grant: &Grant| matches!(&grant.record, Some(Record::Majority(key, _)) if grant.actor != by && is_taken(key));
+        if state.grants.iter().any(is_of_most) {
+            state.touch(|touch| touch.is_marked = true);
         }
     }
 

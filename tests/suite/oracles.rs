@@ -350,7 +350,7 @@ fn a_stalled_client_does_not_renew() {
             }
             Ok(())
         });
-    expect_violation(&renewed, "exclusive-belief", 4);
+    expect_violation(&renewed, "exclusive-belief", 3);
 }
 
 /// A key that runs out earlier than the scenario's lease is nobody's doing.

@@ -1,4 +1,4 @@
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::{find_timers, single};
 use crate::execution::{Choice, Policy, Runner};
@@ -20,25 +20,30 @@ use crate::world::Recording;
 pub struct Dpor {
     path: Vec<Node>,
     depth: usize,
+    /// At so many nodes nothing else is tried here: each of their other steps is a branch of its own.
+    rooted: usize,
+    /// Executions end after so many choices, if there is such a limit: from there on they are branches.
+    trunk: Option<usize>,
     causes: Causes,
     has_begun: bool,
     is_blocked: bool,
+    is_cut: bool,
     surprise: Option<(Vec<Step>, Vec<Step>)>,
 }
 
 /// A place where there was a choice.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Node {
     /// How many steps had been taken.
     steps: usize,
     enabled: Vec<Step>,
     taken: Step,
     /// What the step that was taken touched.
-    touched: Rc<Touch>,
+    touched: Arc<Touch>,
     /// Whose steps are to be tried here.
     planned: Vec<Agent>,
     /// Steps whose every continuation is covered elsewhere, as long as nothing happens that they depend on.
-    asleep: Vec<(Step, Rc<Touch>)>,
+    asleep: Vec<(Step, Arc<Touch>)>,
 }
 
 impl Node {
@@ -52,7 +57,7 @@ impl Node {
             steps: history.steps.len(),
             enabled: enabled.to_vec(),
             taken: enabled[0],
-            touched: Rc::default(),
+            touched: Arc::default(),
             planned: Vec::new(),
             asleep: asleep.unwrap_or_default(),
         };
@@ -124,6 +129,18 @@ impl Node {
 }
 
 impl Dpor {
+    /// Takes the first so many choices in every way that has to be tried, and leaves what comes then to [`Dpor::branch`].
+    pub fn trunk(choices: usize) -> Dpor {
+        Dpor { trunk: Some(choices), ..Dpor::default() }
+    }
+
+    /// What comes after the choices of the last execution, if it was cut for that: it runs all that begins like this. Branches
+    /// have no trace in common.
+    pub fn branch(&self) -> Option<Dpor> {
+        let branch = || Dpor { path: self.path.clone(), rooted: self.path.len(), ..Dpor::default() };
+        self.is_cut.then(branch)
+    }
+
     /// Runs the next schedule; `None` if there is none. It may have been cut: see [`Dpor::is_blocked`] and [`Dpor::surprise`].
     pub fn run_next(&mut self, runner: &mut Runner, scenario: &Scenario) -> Option<History> {
         if !self.advance() {
@@ -131,7 +148,7 @@ impl Dpor {
         }
         let kept = self.path.len();
         loop {
-            (self.depth, self.is_blocked) = (0, false);
+            (self.depth, self.is_blocked, self.is_cut) = (0, false, false);
             let history = runner.run(scenario, self, Recording::Lean);
             if self.surprise.is_some() {
                 return Some(history);
@@ -150,7 +167,9 @@ impl Dpor {
         if !std::mem::replace(&mut self.has_begun, true) {
             return true;
         }
-        while let Some(mut node) = self.path.pop() {
+        while self.path.len() > self.rooted
+            && let Some(mut node) = self.path.pop()
+        {
             node.asleep.push((node.taken, node.touched.clone()));
             if let Some(step) = node.next() {
                 self.causes.truncate(node.steps);
@@ -182,7 +201,7 @@ impl Dpor {
         let known = self.causes.len();
         self.causes.extend(history);
         for node in self.path.iter_mut().rev().take_while(|node| node.steps >= known) {
-            node.touched = Rc::new(history.touched[node.steps].clone());
+            node.touched = Arc::new(history.touched[node.steps].clone());
             // Whoever was moved by another's step, a timer that fired or a key that came, could have moved before.
             let moved = node.touched.actors;
             let moved = (0..ACTORS_MAX).filter(|actor| moved >> actor & 1 == 1);
@@ -216,7 +235,14 @@ impl Policy for Dpor {
     fn choose(&mut self, all_enabled: &[Step], history: &History) -> Choice {
         let enabled = &single(all_enabled)[..];
         if self.depth == self.path.len() {
+            if self.trunk == Some(self.depth) {
+                self.is_cut = true;
+                return Choice::Cut;
+            }
             let mut node = Node::new(self.path.last(), enabled, history);
+            if self.trunk.is_some() {
+                node.plan_all(enabled.iter().copied().map(Agent::of));
+            }
             let Some(step) = node.next() else {
                 self.is_blocked = true;
                 return Choice::Cut;

@@ -5,6 +5,7 @@ mod dpor;
 mod exhaustive;
 mod plan;
 mod random;
+mod traces;
 mod trial;
 
 use std::sync::Arc;
@@ -14,6 +15,7 @@ pub use dpor::Dpor;
 pub use exhaustive::DepthFirst;
 pub use plan::{Plan, Wish};
 pub use random::Random;
+pub use traces::explore_all;
 
 use crate::execution::{Policy, Runner};
 use crate::history::{History, Seen};
@@ -65,6 +67,18 @@ impl Exploration {
             }
         }
         Ok(())
+    }
+
+    /// Adds what was run and seen elsewhere; findings are left to the caller.
+    fn add(&mut self, other: &Exploration) {
+        self.schedules += other.schedules;
+        self.blocked += other.blocked;
+        self.seen = self.seen.or(other.seen);
+        for name in &other.judged {
+            if !self.judged.contains(name) {
+                self.judged.push(name);
+            }
+        }
     }
 
     /// Keeps a violation if its schedule is the shortest so far.
@@ -129,46 +143,6 @@ pub fn run(
         }
         None => Ok(history),
     }
-}
-
-/// Runs every trace, as [`exhaustive`] does, and gives what was found as it is. Where all actors run the same code, it does so with
-/// one of them, then with two, and so on up to all.
-///
-/// What is found is cut down to the steps that the violation depends on, and shrunk.
-///
-/// # Errors
-/// The code of an actor fails without a fault that could excuse it, waits for ever, or does not do the same again.
-pub fn explore_all(runner: &mut Runner, scenario: &Scenario) -> Result<Exploration, Box<Report>> {
-    let mut exploration = Exploration::default();
-    let all = scenario.actors.len();
-    for actors in if scenario.is_uniform() { 1..=all } else { all..=all } {
-        let scenario = scenario.with_actors(actors);
-        let mut dpor = Dpor::default();
-        while let Some(history) = dpor.run_next(runner, &scenario) {
-            if let Some((expected, enabled)) = dpor.surprise() {
-                let what = format!("{expected:?} could come next, and then {enabled:?}");
-                let problem = Problem::Undecided { what, schedule: Schedule { steps: history.steps } };
-                return Err(exploration.report(&scenario, problem));
-            }
-            if dpor.is_blocked() {
-                exploration.blocked += 1;
-                continue;
-            }
-            exploration.count(runner, &scenario, &history)?;
-            exploration.seen.contention |= dpor.causes().show_contention(&history);
-            for oracle in &scenario.oracles {
-                let Some(violation) = oracle.check(&history) else { continue };
-                let cone = dpor.causes().cone(violation.step - 1);
-                if cone.len() < exploration.steps(oracle) {
-                    let steps = cone.into_iter().map(|place| history.steps[place]).collect();
-                    let found = shrink(runner, &scenario, &Schedule { steps }, oracle);
-                    let whole = || Schedule { steps: history.steps[..violation.step].to_vec() };
-                    exploration.keep(found.or_else(|| shrink(runner, &scenario, &whole(), oracle)));
-                }
-            }
-        }
-    }
-    Ok(exploration)
 }
 
 /// Runs this many schedules, drawn by chance from a seed. What is found is shrunk.
