@@ -195,7 +195,10 @@ impl From<Result<Reply, Error>> for Reply {
 
 /// A float as Redis 7.0 prints one outside of RESP3: C's `%.17g`.
 pub fn format_double(value: f64) -> String {
-    format_significant(value, 17)
+    const INTEGERS_MAX: f64 = 1e15;
+    let is_integer =
+        value.trunc() == value && value.abs() < INTEGERS_MAX && value.to_bits() != (-0.0_f64).to_bits();
+    if is_integer { (value as i64).to_string() } else { format_significant(value, 17) }
 }
 
 /// A float with so many significant digits at most: C's `%.*g`.

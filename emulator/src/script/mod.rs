@@ -128,7 +128,8 @@ impl<H: Host> Scripts<H> {
 
     /// Whether a script is known; the digits of the SHA1 may be of either case.
     pub fn lookup(&self, sha: &[u8]) -> Option<Sha> {
-        let sha: Sha = sha.to_ascii_lowercase().try_into().ok()?;
+        let mut sha: Sha = sha.try_into().ok()?;
+        sha.make_ascii_lowercase();
         self.known.contains_key(&sha).then_some(sha)
     }
 
@@ -159,8 +160,10 @@ impl<H: Host> Scripts<H> {
         args: &[&[u8]],
         host: Box<H>,
     ) -> (Box<H>, Reply) {
-        let uncompiled = self.known.get(sha).filter(|_| !self.compiled.contains_key(sha)).cloned();
-        if let Some(Err(error)) = uncompiled.map(|source| self.compile(sha, &source)) {
+        if !self.compiled.contains_key(sha)
+            && let Some(source) = self.known.get(sha).cloned()
+            && let Err(error) = self.compile(sha, &source)
+        {
             return (host, Reply::Error(error));
         }
         let (Some(vm), Some(Compiled { function, flags })) = (&self.vm, self.compiled.get(sha)) else {
