@@ -46,7 +46,7 @@ impl DirectConnection {
     }
 
     /// Runs one command, and waits for its reply if it has to wait: for a key, for the end of a pause, for a time.
-    pub async fn execute_and_wait(&mut self, argv: &[&[u8]]) -> Reply {
+    pub async fn execute_and_wait(&self, argv: &[&[u8]]) -> Reply {
         let reply = self.call(argv, Runs::Directly);
         if self.client(|client| !client.is_blocked && !client.is_cut_off) {
             return reply;
@@ -118,7 +118,7 @@ impl DirectConnection {
         taken.map_or(Poll::Pending, Poll::Ready)
     }
 
-    fn call(&mut self, argv: &[&[u8]], runs: Runs) -> Reply {
+    fn call(&self, argv: &[&[u8]], runs: Runs) -> Reply {
         let mut engine = self.shared.engine();
         let client = engine.client(self.slot);
         if client.closing != Closing::No {
@@ -140,7 +140,7 @@ impl DirectConnection {
     ///
     /// # Errors
     /// The server's error reply; or the connection is closed.
-    pub async fn request(&mut self, cmd: &Cmd) -> RedisResult<Value> {
+    pub async fn request(&self, cmd: &Cmd) -> RedisResult<Value> {
         self.exchange(cmd).await?.extract_error()
     }
 
@@ -148,7 +148,7 @@ impl DirectConnection {
     ///
     /// # Errors
     /// The connection is closed.
-    pub async fn exchange(&mut self, cmd: &Cmd) -> RedisResult<Value> {
+    pub async fn exchange(&self, cmd: &Cmd) -> RedisResult<Value> {
         let reply = self.execute_and_wait(&argv(cmd)?).await;
         let (protocol, closing) = self.client(|client| (client.protocol, client.closing));
         if reply == Reply::NOTHING && closing != Closing::No {
@@ -162,7 +162,7 @@ impl DirectConnection {
     /// # Errors
     /// None of the server's: those stand in the values. The connection is closed.
     pub async fn request_all(
-        &mut self,
+        &self,
         pipeline: &Pipeline,
         offset: usize,
         count: usize,

@@ -262,6 +262,14 @@ impl Emulator {
         self.shared.engine().restore(snapshot);
     }
 
+    /// Brings the data of a copy back, and nothing else of it, as a server does that finds them on its disk. Unlike [`restore`], it is
+    /// something that happens: whoever waits for a key gets it, and the footprint says that every database has changed.
+    ///
+    /// [`restore`]: Emulator::restore
+    pub fn restore_data(&self, snapshot: &Snapshot) {
+        self.shared.engine().restore_data(snapshot);
+    }
+
     /// Lets happen what is due by the clock without any command: keys expire, those who have waited long enough are told so. Whoever
     /// waits at one of the doors does so by itself, and so does the next command.
     pub fn tick(&self) {

@@ -148,6 +148,13 @@ impl Clock {
         matches!(self.timeline, Timeline::System)
     }
 
+    /// How long it is until the clock shows this time, if nothing is done to it, or a little less if it wobbles; `None` if it stands.
+    pub fn shows_in(&self, time: Timestamp) -> Option<Duration> {
+        let now = self.timeline.now();
+        let view = self.current();
+        if view.at(now) >= time { Some(Duration::ZERO) } else { Some(view.may_show(time, now)?.since(now)) }
+    }
+
     /// Waits until the time has come, however the clock is moved meanwhile. The system's clock and tokio's need a tokio runtime
     /// with time for that; a manual clock needs somebody to move it, a frozen one somebody to let it run.
     pub async fn sleep_until(&self, time: Timestamp) {

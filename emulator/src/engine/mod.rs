@@ -212,6 +212,20 @@ impl Engine {
         self.set_alarm();
     }
 
+    /// Back to the data of a copy, as one execution.
+    pub fn restore_data(self: &mut Box<Self>, snapshot: &Snapshot) {
+        self.begin();
+        self.keyspace.replace(&snapshot.keyspace);
+        for db in 0..self.keyspace.databases() {
+            let awaited = self.waiting.keys(db).cloned().map(|key| (db, key));
+            self.keyspace.events.appeared.extend(awaited);
+        }
+        self.watches.notice_all();
+        self.end();
+        self.broadcast();
+        self.deliver();
+    }
+
     pub(crate) fn now(&self) -> Timestamp {
         self.came_at.unwrap_or_else(|| self.clock().now())
     }

@@ -189,6 +189,16 @@ impl Keyspace {
         }
     }
 
+    /// Takes over what another holds and has not expired by now.
+    pub fn replace(&mut self, source: &Keyspace) {
+        for index in 0..self.dicts.len() {
+            self.footprint.database(Access::Write, index);
+        }
+        self.dicts.clone_from(&source.dicts);
+        self.expires.clone_from(&source.expires);
+        self.expire_due();
+    }
+
     /// Empties every database, and chance begins anew.
     pub fn reset(&mut self) {
         self.flush_all();
