@@ -14,9 +14,9 @@ use crate::idle::Idle;
 use crate::link::Client;
 use crate::pace::Pace;
 use crate::scenario::{Act, Scenario};
-use crate::schedule::{ACTORS_MAX, Actor, Step};
+use crate::schedule::{ACTORS_MAX, Actor, Step, Whose};
 use crate::server::Server;
-use crate::world::{ActorState, Carries, Lane, Recording, World};
+use crate::world::{ActorState, Carries, Lane, Recording, Terms, World};
 
 /// Steps in one execution before it is cut: code that retries for ever is cut here.
 pub const STEPS_MAX: usize = 1_000;
@@ -99,8 +99,11 @@ impl Runner {
         let mut tasks = vec![None; scenario.actors.len()];
         let history = self.runtime.block_on(async {
             let timers = (scenario.faults.stalls > 0).then(|| scenario.timers.clone());
-            let (idle, actors) = (self.idle.clone(), scenario.actors.len());
-            let world = World::new(servers, idle, scenario.lease, recording, timers, actors);
+            let idle = self.idle.clone();
+            let leases = (0..scenario.actors.len()).map(|actor| scenario.lease_of(actor)).collect();
+            let Scenario { lease, faults, response_timeout, .. } = *scenario;
+            let terms = Terms { lease, leases, faults, response_timeout };
+            let world = World::new(servers, idle, terms, recording, timers);
             let mut execution =
                 Execution { scenario, policy, world, tasks: &mut tasks, prepared: &mut self.prepared };
             execution.run().await;
@@ -151,6 +154,7 @@ impl Execution<'_> {
         if let Some(before) = &self.scenario.before {
             self.prepare(before).await;
         }
+        self.world.begin_logs();
         self.world.state().history.started_at = self.world.pace.get().map(|pace| pace.started_at);
         let mut enabled = Vec::new();
         for _ in 0..STEPS_MAX {
@@ -212,18 +216,27 @@ impl Execution<'_> {
         let state = self.world.state();
         let faults = &self.scenario.faults;
         let last_step = state.last_step();
-        // A clock is wrong from the start or not at all.
-        if last_step.is_none() && !faults.skew.is_zero() {
-            let skew_ms = faults.skew.as_millis() as i64;
-            let skews = |state: &ActorState| [skew_ms, -skew_ms].map(|by_ms| Step::Skew(state.actor, by_ms));
-            enabled.extend(state.actors.iter().flat_map(skews));
+        // A clock is wrong from the start or not at all, unless it jumps.
+        if last_step.is_none() {
+            let clients = || state.actors.iter().map(|state| Whose::Client(state.actor));
+            let servers = || (0..self.world.servers.len()).map(Whose::Server);
+            let both_ways = |step: fn(Whose, i64) -> Step, by: i64| {
+                move |whose| [by, -by].into_iter().filter(|&by| by != 0).map(move |by| step(whose, by))
+            };
+            let skewed = |by: Duration| both_ways(Step::Skew, millis(by));
+            let drifting = |ppm: u32| both_ways(Step::Drift, ppm.into());
+            enabled.extend(clients().flat_map(skewed(faults.skew)));
+            enabled.extend(clients().flat_map(drifting(faults.drift_ppm)));
+            enabled.extend(servers().flat_map(skewed(faults.server_skew)));
+            enabled.extend(servers().flat_map(drifting(faults.server_drift_ppm)));
         }
         let goes_first = enabled.len();
         let last_actor = match last_step {
             Some(Step::Run(actor, _) | Step::Start(actor) | Step::Mishap(actor, ..)) => Some(actor),
             _ => None,
         };
-        let waiting = || state.lanes.iter().filter(|lane| lane.waits());
+        // What is behind a request that is still on its way waits until that has come.
+        let waiting = || state.lanes.iter().filter(|lane| lane.waits() && lane.late.is_empty());
         for lane in waiting() {
             let place = if Some(lane.actor) == last_actor { goes_first } else { enabled.len() };
             enabled.insert(place, Step::Run(lane.actor, lane.nth));
@@ -231,34 +244,60 @@ impl Execution<'_> {
         // Whoever waits for something that never comes does not wait for time.
         let in_vain = last_step == Some(Step::Wait)
             && state.history.touched.last().is_some_and(|touch| !touch.fires_timer);
-        let all_sleep = enabled.len() == goes_first
+        let all_sleep = !state.lanes.iter().any(Lane::waits)
             && !in_vain
             && state.actors.iter().any(|other| state.can_act(other.actor));
+        let on_their_way = state.lanes.iter().filter(|lane| !lane.late.is_empty());
+        enabled.extend(on_their_way.map(|lane| Step::Late(lane.actor, lane.nth)));
         let unstarted = || state.actors.iter().filter(|state| !state.is_started).map(|state| state.actor);
         enabled.extend(unstarted().map(|actor| Step::Run(actor, 0)));
-        // What a client does before its first command is to read its clock: that makes a difference only where time may move.
-        if faults.stalls > 0 {
+        // What a client does before its first command is to read its clock: that makes a difference only where time may move, or the clock
+        // jump. And what can be cancelled is to have begun.
+        if faults.stalls > 0 || faults.cancels > 0 || !faults.client_jump.is_zero() {
             enabled.extend(unstarted().map(Step::Start));
         }
         // As long as there is something left to take, a fault is possible wherever the actor could go on.
         let lasts = |budget| faults.of(budget) > 0 && state.spent(budget) < faults.of(budget);
         for &mishap in Mishap::ALL.iter().filter(|mishap| lasts(mishap.budget())) {
-            let requests = waiting().filter(|lane| lane.carries != Carries::Messages);
-            enabled.extend(requests.map(|lane| Step::Mishap(lane.actor, lane.nth, mishap)));
-            enabled.extend(unstarted().map(|actor| Step::Mishap(actor, 0, mishap)));
+            let is_possible = |lane: &&Lane| {
+                lane.carries != Carries::Messages
+                    && (mishap != Mishap::CancelAfter || state.can_cancel(lane.operation))
+            };
+            let befalls = |lane: &Lane| Step::Mishap(lane.actor, lane.nth, mishap);
+            enabled.extend(waiting().filter(is_possible).map(befalls));
+            // Whether the first command can be cancelled is known when the actor has started.
+            let first = unstarted().filter(|_| mishap != Mishap::CancelAfter);
+            enabled.extend(first.map(|actor| Step::Mishap(actor, 0, mishap)));
+        }
+        if lasts(Budget::Cancels) {
+            let alive = state.actors.iter().map(|other| other.actor).filter(|&actor| state.can_act(actor));
+            enabled.extend(alive.filter(|&actor| state.operation(actor).is_some()).map(Step::Cancel));
         }
         if lasts(Budget::Crashes) {
             let alive = state.actors.iter().filter(|other| state.can_act(other.actor));
             enabled.extend(alive.map(|state| Step::Crash(state.actor)));
         }
+        if lasts(Budget::ClientClocks) {
+            let by_ms = millis(faults.client_jump);
+            let jumps = |whose| [by_ms, -by_ms].map(|by_ms| Step::Jump(whose, by_ms));
+            let alive = state.actors.iter().map(|other| other.actor).filter(|&actor| state.can_act(actor));
+            enabled.extend(alive.map(Whose::Client).flat_map(jumps));
+        }
         let servers = 0..self.world.servers.len();
         let incidents = || state.spent(Budget::Servers);
         if !faults.jump.is_zero() && incidents() == 0 {
-            let by_ms = faults.jump.as_millis() as i64;
-            enabled.extend(servers.clone().map(|server| Step::Jump(server, by_ms)));
+            let by_ms = millis(faults.jump);
+            enabled.extend(servers.clone().map(|server| Step::Jump(Whose::Server(server), by_ms)));
         }
         if faults.restarts > 0 && incidents() < faults.restarts {
-            enabled.extend(servers.map(Step::Restart));
+            enabled.extend(servers.clone().map(Step::Restart));
+        }
+        if lasts(Budget::Reloads) {
+            let reloads = |server| (0..=faults.unsynced).map(move |lost| Step::Reload(server, lost));
+            enabled.extend(servers.clone().flat_map(reloads));
+        }
+        if lasts(Budget::Flushes) {
+            enabled.extend(servers.map(Step::Flush));
         }
         if lasts(Budget::Stalls) {
             let may_wake = state.actors.iter().any(|other| other.may_wake);
@@ -268,7 +307,7 @@ impl Execution<'_> {
             if instants.is_empty() {
                 // Nothing runs out on the server, but a clock that was read a moment ago is older than one that is read now; and
                 // what clients have written down in place of a time to live may be over.
-                let spans = [Duration::from_millis(1), self.scenario.lease + GRACE];
+                let spans = [Duration::from_millis(1), self.scenario.lease_max() + GRACE];
                 enabled.extend(spans.map(Step::Advance));
             }
             enabled.extend(instants.into_iter().map(|at| Step::Advance(at - now)));
@@ -308,21 +347,50 @@ impl Execution<'_> {
             }
             Step::Advance(span) => self.advance(span).await,
             Step::Crash(actor) => self.crash(actor).await,
-            Step::Jump(server, by_ms) => {
+            Step::Cancel(actor) => {
+                self.world.cancel(actor);
+                self.world.idle.wait().await;
+            }
+            Step::Late(actor, connection) => {
+                let late = self.world.state().take_late(actor, connection);
+                if let Some(late) = late {
+                    late.await;
+                }
+                self.world.idle.wait().await;
+            }
+            Step::Jump(Whose::Server(server), by_ms) => {
                 self.world.jump(server, by_ms);
                 self.world.idle.wait().await;
             }
+            Step::Jump(whose @ Whose::Client(actor), by_ms) => {
+                self.world.set_clock(actor, |state| state.skew_ms += by_ms);
+                self.world.record(What::Jumped { whose, by_ms });
+            }
             Step::Restart(server) => {
-                self.world.restart(server, self.scenario.faults.outage);
+                self.world.restart(server);
                 self.world.idle.wait().await;
             }
-            Step::Skew(actor, by_ms) => {
-                let mut state = self.world.state();
-                let idx = state.idx(actor);
-                state.actors[idx].skew_ms = by_ms;
-                state.moves(actor);
-                drop(state);
-                self.world.record(What::Skewed { actor, by_ms });
+            Step::Reload(server, lost) => {
+                self.world.reload(server, lost);
+                self.world.idle.wait().await;
+            }
+            Step::Flush(server) => {
+                self.world.flush(server);
+                self.world.idle.wait().await;
+            }
+            Step::Skew(whose, by_ms) => {
+                match whose {
+                    Whose::Client(actor) => self.world.set_clock(actor, |state| state.skew_ms = by_ms),
+                    Whose::Server(server) => self.world.set_server_clock(server, |clock| clock.jump(by_ms)),
+                }
+                self.world.record(What::Skewed { whose, by_ms });
+            }
+            Step::Drift(whose, ppm) => {
+                match whose {
+                    Whose::Client(actor) => self.world.set_clock(actor, |state| state.drift_ppm = ppm),
+                    Whose::Server(server) => self.world.set_server_clock(server, |clock| clock.drift(ppm)),
+                }
+                self.world.record(What::Drifts { whose, ppm });
             }
         }
         if let Some(actor) = step.actor() {
@@ -463,6 +531,13 @@ impl Execution<'_> {
         state.actors.iter().map(|state| state.actor).filter(|&actor| state.can_act(actor)).collect()
     }
 
+    /// Where a request is still on its way.
+    fn late(&self) -> Option<(Actor, usize)> {
+        let state = self.world.state();
+        let lane = state.lanes.iter().find(|lane| !lane.late.is_empty())?;
+        Some((lane.actor, lane.nth))
+    }
+
     /// The connections of an actor on which a request waits.
     fn waiting_lanes(&self, actor: Actor) -> Vec<usize> {
         let state = self.world.state();
@@ -475,10 +550,14 @@ impl Execution<'_> {
     async fn heal(&mut self) {
         for round in 0.. {
             let active = self.active();
+            let mut has_moved = false;
+            while let Some((actor, connection)) = self.late() {
+                self.take(Step::Late(actor, connection)).await;
+                has_moved = true;
+            }
             if active.is_empty() {
                 break;
             }
-            let mut has_moved = false;
             for &actor in &active {
                 for connection in self.waiting_lanes(actor) {
                     self.take(Step::Run(actor, connection)).await;
@@ -493,9 +572,9 @@ impl Execution<'_> {
         let Some((wanted, probe)) = &self.scenario.probe else { return };
         // What a lost message leaves behind, nobody knows of.
         let seen = self.world.state().history.seen;
-        let after_lease = seen.crash || seen.lost;
+        let after_lease = seen.crash || seen.lost || seen.cancel;
         if after_lease {
-            self.advance(self.scenario.lease + GRACE).await;
+            self.advance(self.scenario.lease_max() + GRACE).await;
         }
         let mut granted = 0;
         for n in 1..=*wanted {
@@ -526,6 +605,10 @@ impl Execution<'_> {
         task.abort();
         receive.try_recv().ok()
     }
+}
+
+fn millis(span: Duration) -> i64 {
+    i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// Notes that an actor has come to its end, by whatever way.

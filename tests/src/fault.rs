@@ -14,13 +14,39 @@ pub struct Faults {
     /// How many messages may be lost: a request that never arrives, a reply that the client never hears, or one for which the client's
     /// library, which has not heard it, sends the request again.
     pub lost: u32,
-    /// One client's clock may be ahead by this much, or behind by as much; zero for clocks that agree.
+    /// How often a connection may break: before a request is sent, or before its reply comes. Whatever that connection watched, queued,
+    /// selected or waited for is gone. The client hears that the pipe is broken, and its next request goes over a new connection, as that
+    /// of a `ConnectionManager` does.
+    pub drops: u32,
+    /// How often an operation may be cancelled of which the client says that it can be ([`Client::cancellable`](crate::Client)): wherever
+    /// it waits, or when its request has run and before it hears the reply.
+    pub cancels: u32,
+    /// How many requests may be delayed: the client hears that it timed out, while its request is still on its way, and runs at any
+    /// later time, in order with those behind it on the same connection.
+    pub delays: u32,
+    /// One client's clock may be ahead by this much, or behind by as much; zero for clocks that agree. What is said here and in the next
+    /// three of clocks is so from the start, and of one clock at most.
     pub skew: Duration,
+    /// One client's clock may run too fast by so many millionths, or too slow by as many.
+    pub drift_ppm: u32,
+    /// One server's clock may be ahead by this much, or behind by as much.
+    pub server_skew: Duration,
+    /// One server's clock may run too fast by so many millionths, or too slow by as many.
+    pub server_drift_ppm: u32,
+    /// One client's clock may jump ahead by this much, or back by as much, once, at any time.
+    pub client_jump: Duration,
     /// One server's clock may jump ahead by this much, once, if nothing else happens to a server; zero if it may not.
     pub jump: Duration,
     /// How often a server may lose all its data and scripts, as one that is restarted without persistence does. Clients connect anew
     /// without noticing.
     pub restarts: u32,
+    /// How often a server may be restarted that has persistence: it keeps its data and loses its scripts.
+    pub reloads: u32,
+    /// How many of the last writes such a server may have lost, as one with `appendfsync everysec` may: its log ends early. A write is a
+    /// command, a transaction or a script that changed data; any number of them up to this one may be missing, the latest ones.
+    pub unsynced: u32,
+    /// How often a server may forget its scripts, as after `SCRIPT FLUSH`, and nothing else.
+    pub flushes: u32,
     /// How long a server that restarts refuses all requests; zero if it is there again at once.
     pub outage: Duration,
 }
@@ -51,6 +77,21 @@ impl Faults {
         Faults { restarts, ..self }
     }
 
+    /// Up to this many restarts with data.
+    pub fn reloads(self, reloads: u32) -> Faults {
+        Faults { reloads, ..self }
+    }
+
+    /// Up to this many of the last writes are missing after a restart with data.
+    pub fn unsynced(self, unsynced: u32) -> Faults {
+        Faults { unsynced, ..self }
+    }
+
+    /// A server forgets its scripts, up to this many times.
+    pub fn flushes(self, flushes: u32) -> Faults {
+        Faults { flushes, ..self }
+    }
+
     /// A server that restarts is away for so long.
     pub fn outage(self, outage: Duration) -> Faults {
         Faults { outage, ..self }
@@ -61,9 +102,44 @@ impl Faults {
         Faults { lost, ..self }
     }
 
+    /// Up to this many connections break.
+    pub fn drops(self, drops: u32) -> Faults {
+        Faults { drops, ..self }
+    }
+
+    /// Up to this many operations are cancelled.
+    pub fn cancels(self, cancels: u32) -> Faults {
+        Faults { cancels, ..self }
+    }
+
+    /// Up to this many requests run when their clients have given them up.
+    pub fn delays(self, delays: u32) -> Faults {
+        Faults { delays, ..self }
+    }
+
     /// One client's clock is wrong by this much.
     pub fn skew(self, skew: Duration) -> Faults {
         Faults { skew, ..self }
+    }
+
+    /// One client's clock runs too fast or too slow by so many millionths.
+    pub fn drift(self, drift_ppm: u32) -> Faults {
+        Faults { drift_ppm, ..self }
+    }
+
+    /// One server's clock is wrong by this much.
+    pub fn server_skew(self, server_skew: Duration) -> Faults {
+        Faults { server_skew, ..self }
+    }
+
+    /// One server's clock runs too fast or too slow by so many millionths.
+    pub fn server_drift(self, server_drift_ppm: u32) -> Faults {
+        Faults { server_drift_ppm, ..self }
+    }
+
+    /// One client's clock jumps by this much.
+    pub fn client_jump(self, client_jump: Duration) -> Faults {
+        Faults { client_jump, ..self }
     }
 
     /// How often what takes from this budget may happen.
@@ -72,6 +148,12 @@ impl Faults {
             Budget::Crashes => self.crashes,
             Budget::Stalls => self.stalls,
             Budget::Lost => self.lost,
+            Budget::ClientClocks => u32::from(!self.client_jump.is_zero()),
+            Budget::Reloads => self.reloads,
+            Budget::Flushes => self.flushes,
+            Budget::Drops => self.drops,
+            Budget::Cancels => self.cancels,
+            Budget::Delays => self.delays,
             Budget::Servers => self.restarts.max(u32::from(!self.jump.is_zero())),
         }
     }
@@ -86,8 +168,20 @@ pub enum Budget {
     Stalls,
     /// [`Faults::lost`]
     Lost,
+    /// [`Faults::drops`]
+    Drops,
+    /// [`Faults::cancels`]
+    Cancels,
+    /// [`Faults::delays`]
+    Delays,
     /// [`Faults::jump`] and [`Faults::restarts`]
     Servers,
+    /// [`Faults::client_jump`]
+    ClientClocks,
+    /// [`Faults::reloads`]
+    Reloads,
+    /// [`Faults::flushes`]
+    Flushes,
 }
 
 /// What may befall a request that waits to be sent, in place of being run and answered.
@@ -101,11 +195,28 @@ pub enum Mishap {
     /// It runs, the reply is lost, and the client's library sends it again by itself: it waits to be sent once more, and what the
     /// client hears is the second reply, since nobody has heard the first.
     Resend,
+    /// It never arrives: the connection has broken, as the client hears at once.
+    DropBefore,
+    /// It runs, and the connection breaks before the reply comes, as the client hears at once. What has to wait on the server waits no
+    /// longer.
+    DropAfter,
+    /// The client hears that it timed out, and the request runs later.
+    Delay,
+    /// It runs, and the operation that it belongs to is cancelled before the reply comes. What has to wait on the server waits no longer.
+    CancelAfter,
 }
 
 impl Mishap {
     /// All of them.
-    pub const ALL: &'static [Mishap] = &[Mishap::LoseRequest, Mishap::LoseReply, Mishap::Resend];
+    pub const ALL: &'static [Mishap] = &[
+        Mishap::LoseRequest,
+        Mishap::LoseReply,
+        Mishap::Resend,
+        Mishap::DropBefore,
+        Mishap::DropAfter,
+        Mishap::Delay,
+        Mishap::CancelAfter,
+    ];
 
     /// As in the text of a schedule.
     pub const fn name(self) -> &'static str {
@@ -113,6 +224,10 @@ impl Mishap {
             Mishap::LoseRequest => "lose-request",
             Mishap::LoseReply => "lose-reply",
             Mishap::Resend => "resend",
+            Mishap::DropBefore => "drop-before",
+            Mishap::DropAfter => "drop-after",
+            Mishap::Delay => "delay",
+            Mishap::CancelAfter => "cancel-after",
         }
     }
 
@@ -120,6 +235,9 @@ impl Mishap {
     pub const fn budget(self) -> Budget {
         match self {
             Mishap::LoseRequest | Mishap::LoseReply | Mishap::Resend => Budget::Lost,
+            Mishap::DropBefore | Mishap::DropAfter => Budget::Drops,
+            Mishap::Delay => Budget::Delays,
+            Mishap::CancelAfter => Budget::Cancels,
         }
     }
 }

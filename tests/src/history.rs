@@ -5,7 +5,7 @@ use std::time::Duration;
 use emulator::Timestamp;
 
 use crate::fault::Mishap;
-use crate::schedule::{Actor, Step};
+use crate::schedule::{Actor, Step, Whose};
 use crate::touch::Touch;
 use crate::trail::Trail;
 
@@ -48,8 +48,10 @@ pub struct Seen {
     pub overrun: bool,
     /// A client crashed.
     pub crash: bool,
-    /// A message was lost.
+    /// A message was lost, or came too late.
     pub lost: bool,
+    /// A client's operation was cancelled.
+    pub cancel: bool,
     /// A client with a wrong clock sent a command.
     pub skew: bool,
     /// Something happened to a server while a client was inside.
@@ -64,6 +66,7 @@ impl Seen {
             overrun: self.overrun || other.overrun,
             crash: self.crash || other.crash,
             lost: self.lost || other.lost,
+            cancel: self.cancel || other.cancel,
             skew: self.skew || other.skew,
             server: self.server || other.server,
         }
@@ -76,6 +79,7 @@ impl Seen {
             (wanted.overrun && !self.overrun, "no lease ever ran out under its holder"),
             (wanted.crash && !self.crash, "nobody ever crashed"),
             (wanted.lost && !self.lost, "no message was ever lost"),
+            (wanted.cancel && !self.cancel, "nothing was ever cancelled"),
             (wanted.skew && !self.skew, "no client with a wrong clock ever sent a command"),
             (wanted.server && !self.server, "nothing ever happened to a server while a client was inside"),
         ];
@@ -190,27 +194,56 @@ pub enum What {
         /// Who.
         actor: Actor,
     },
-    /// The client's clock is wrong from now on.
+    /// A clock is wrong from now on.
     Skewed {
         /// Whose.
-        actor: Actor,
+        whose: Whose,
         /// By these milliseconds.
         by_ms: i64,
+    },
+    /// Something that the client did was cancelled where it waited.
+    Cancelled {
+        /// Who.
+        actor: Actor,
+    },
+    /// The command that just ran was one that its client had given up.
+    Late {
+        /// Who.
+        actor: Actor,
     },
     /// The client started and stalled before its first command.
     Started {
         /// Who.
         actor: Actor,
     },
-    /// A server's clock jumped.
+    /// A clock runs too fast or too slow from now on.
+    Drifts {
+        /// Whose.
+        whose: Whose,
+        /// By so many millionths.
+        ppm: i64,
+    },
+    /// A clock jumped.
     Jumped {
-        /// Which server's.
-        server: usize,
+        /// Whose.
+        whose: Whose,
         /// By so many milliseconds.
         by_ms: i64,
     },
     /// A server lost all data and scripts.
     Restarted {
+        /// Which one.
+        server: usize,
+    },
+    /// A server restarted with its data and without scripts.
+    Reloaded {
+        /// Which one.
+        server: usize,
+        /// How many of the last writes are missing.
+        lost: usize,
+    },
+    /// A server forgot its scripts.
+    Flushed {
         /// Which one.
         server: usize,
     },
@@ -239,7 +272,7 @@ pub enum What {
         granted: u32,
         /// How many should have been.
         wanted: u32,
-        /// One lease and some grace had passed, because somebody had crashed or a message was lost.
+        /// One lease and some grace had passed, because somebody had crashed, a message was lost, or something was cancelled.
         after_lease: bool,
     },
 }

@@ -1,6 +1,7 @@
 //! A client's side of an execution: connections whose every command waits at the gate, a clock that may be wrong, and the
 //! marks that say where the client is inside a critical section.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
@@ -19,7 +20,7 @@ use crate::history::{StayId, What};
 use crate::schedule::Actor;
 use crate::server::Server;
 use crate::show::{Show, brief, brief_command, first_key, show_command, show_error};
-use crate::world::{Carries, Lane, Recording, Turn, World};
+use crate::world::{Carries, Lane, OperationId, Recording, Turn, World};
 
 /// What an actor of a scenario is handed: its way to the server, and its place in the world.
 #[derive(Clone)]
@@ -38,6 +39,11 @@ impl Client {
         self.actor.to_string()
     }
 
+    /// How long this actor's grants last.
+    pub fn lease(&self) -> Duration {
+        self.world.lease_of(self.actor)
+    }
+
     /// A new connection to the server. Its commands run one at a time, in the order in which they were sent.
     ///
     /// # Panics
@@ -51,23 +57,16 @@ impl Client {
     /// # Panics
     /// There is no such server, or it is a real one that does not answer.
     pub fn connection_to(&self, server: usize) -> Link {
-        let session = match &self.world.servers[server] {
-            Server::Emulator(emulator) => Session::Emulator(emulator.connection()),
-            Server::Redis(client) => {
-                let connection = client.get_connection();
-                let connection =
-                    connection.unwrap_or_else(|error| panic!("{client:?} does not answer: {error}"));
-                connection.set_read_timeout(Some(REPLY_MAX)).expect("a socket takes this option");
-                Session::Redis(Box::new(Mutex::new(connection)))
-            }
-        };
+        let session = Session::open(&self.world.servers[server]);
         let mut state = self.world.state();
         let own = |lane: &&Lane| lane.actor == self.actor;
-        let closed = state.lanes.iter().position(|lane| own(&lane) && lane.server == server && !lane.is_open);
+        let is_free = |lane: &Lane| lane.server == server && !lane.is_open && lane.late.is_empty();
+        let closed = state.lanes.iter().position(|lane| own(&lane) && is_free(lane));
         let lane = closed.unwrap_or_else(|| {
             let nth = state.lanes.iter().filter(own).count();
-            let (turn, carries, is_open) = (Turn::Idle, Carries::Requests, false);
-            state.lanes.push(Lane { actor: self.actor, nth, server, turn, carries, is_open });
+            let (actor, turn, late) = (self.actor, Turn::Idle, VecDeque::new());
+            let (carries, operation, is_open) = (Carries::Requests, None, false);
+            state.lanes.push(Lane { actor, nth, server, turn, carries, operation, late, is_open });
             state.lanes.len() - 1
         });
         (state.lanes[lane].is_open, state.lanes[lane].carries) = (true, Carries::Requests);
@@ -86,6 +85,34 @@ impl Client {
         self.world.now()
     }
 
+    /// Does something that the schedule may cancel wherever it waits, where [`Faults::cancels`](crate::Faults) lets it: then it is dropped,
+    /// as by a `select!` or a timeout, and the answer is `None`. A request that waits to be sent is never sent; of one that has been, the
+    /// reply is thrown away. What is done in tasks of their own is not cancelled.
+    pub async fn cancellable<F: Future>(&self, operation: F) -> Option<F::Output> {
+        struct Begun<'a>(&'a World, OperationId);
+        impl Drop for Begun<'_> {
+            fn drop(&mut self) {
+                self.0.end_operation(self.1);
+            }
+        }
+        let (world, actor) = (&*self.world, self.actor);
+        let begun = Begun(world, world.begin_operation(actor));
+        let mut operation = pin!(operation);
+        poll_fn(|cx| {
+            if world.is_cancelled(begun.1, cx.waker()) {
+                return Poll::Ready(None);
+            }
+            let outer = world.set_operation(actor, Some(begun.1));
+            let poll = operation.as_mut().poll(cx);
+            world.set_operation(actor, outer);
+            match poll {
+                Poll::Pending if world.is_cancelled(begun.1, cx.waker()) => Poll::Ready(None),
+                poll => poll.map(Some),
+            }
+        })
+        .await
+    }
+
     /// Says that the client was granted `section` and is inside.
     pub fn hold(&self, section: &'static str) -> Hold<'_> {
         Hold { client: self, section, since: None, record: None }
@@ -94,13 +121,13 @@ impl Client {
 
 impl Source for Client {
     fn now(&self) -> Duration {
-        let skew_ms = {
+        let error_ms = {
             let mut state = self.world.state();
             state.touch(|touch| touch.is_timed = true);
-            state.actors[state.idx(self.actor)].skew_ms
+            state.actors[state.idx(self.actor)].error_ms(self.world.now())
         };
         let true_ms = self.world.wall_time().millis();
-        Duration::from_millis(u64::try_from(true_ms + skew_ms).unwrap_or(0))
+        Duration::from_millis(u64::try_from(true_ms + error_ms).unwrap_or(0))
     }
 
     fn unique(&self) -> String {
@@ -196,24 +223,89 @@ pub struct Link {
     session: Session,
 }
 
+/// A clone is the same session: that of a request which is still on its way.
+#[derive(Clone)]
 enum Session {
-    Emulator(DirectConnection),
+    Emulator(Arc<DirectConnection>),
     /// The lock is never contended: it makes the connection `Sync`, which redis-rs's traits ask for.
-    Redis(Box<Mutex<redis::Connection>>),
+    Redis(Arc<Mutex<redis::Connection>>),
 }
 
-/// What a client that gives up waiting will never hear of.
+/// Why a client will never hear a reply.
 enum Loss {
     /// The request did not arrive.
     Request,
     /// It did, and the reply was lost.
     Reply,
+    /// The request is still on its way.
+    Late,
+    /// The connection has broken.
+    Connection,
 }
 
 /// As redis-rs says it.
 impl From<Loss> for RedisError {
-    fn from(_: Loss) -> RedisError {
-        io::Error::from(io::ErrorKind::TimedOut).into()
+    fn from(loss: Loss) -> RedisError {
+        let kind = match loss {
+            Loss::Request | Loss::Reply | Loss::Late => io::ErrorKind::TimedOut,
+            Loss::Connection => io::ErrorKind::BrokenPipe,
+        };
+        io::Error::from(kind).into()
+    }
+}
+
+/// What is one step: a command or a transaction.
+trait Request: Sync {
+    type Reply: Show + Send;
+    /// The same for when nobody waits for it any more.
+    type Kept: Request + Send + 'static;
+
+    fn run(&self, session: &Session) -> impl Future<Output = RedisResult<Self::Reply>> + Send;
+    /// As one would type it, and its name and first key.
+    fn text(&self) -> (String, String);
+    fn keep(&self) -> Self::Kept;
+}
+
+impl Request for Cmd {
+    type Reply = Value;
+    type Kept = Cmd;
+
+    async fn run(&self, session: &Session) -> RedisResult<Value> {
+        session.request(self).await
+    }
+
+    fn text(&self) -> (String, String) {
+        (show_command(self), brief_command(self))
+    }
+
+    fn keep(&self) -> Cmd {
+        self.clone()
+    }
+}
+
+struct Transaction<'a> {
+    pipeline: Cow<'a, Pipeline>,
+    offset: usize,
+    count: usize,
+}
+
+impl Request for Transaction<'_> {
+    type Reply = Vec<Value>;
+    type Kept = Transaction<'static>;
+
+    async fn run(&self, session: &Session) -> RedisResult<Vec<Value>> {
+        session.request_all(&self.pipeline, self.offset, self.count).await
+    }
+
+    fn text(&self) -> (String, String) {
+        let commands: Vec<_> = self.pipeline.cmd_iter().map(show_command).collect();
+        let key = self.pipeline.cmd_iter().find_map(first_key);
+        (format!("MULTI; {}; EXEC", commands.join("; ")), brief("MULTI", key))
+    }
+
+    fn keep(&self) -> Transaction<'static> {
+        let Transaction { offset, count, .. } = *self;
+        Transaction { pipeline: Cow::Owned(self.pipeline.clone().into_owned()), offset, count }
     }
 }
 
@@ -235,7 +327,8 @@ impl Link {
             let mut state = self.world.state();
             let idx = state.idx(self.actor);
             let state = &mut *state;
-            let (actor, turn) = (&mut state.actors[idx], &mut state.lanes[self.lane].turn);
+            let (actor, lane) = (&mut state.actors[idx], &mut state.lanes[self.lane]);
+            let (turn, operation) = (&mut lane.turn, &mut lane.operation);
             if actor.is_crashed {
                 // The task of a crashed client may still be polled; nothing that it sends arrives.
                 return Poll::Pending;
@@ -247,6 +340,7 @@ impl Link {
                 if let Some((sent_at, sent_in)) = request {
                     (actor.sent_at, actor.sent_in) = (sent_at, sent_in);
                 }
+                *operation = actor.operation;
                 self.world.idle.stir();
                 if actor.is_alone {
                     return Poll::Ready(None);
@@ -273,98 +367,151 @@ impl Link {
         poll_fn(|cx| world.releasing(actor, release, || step.as_mut().poll(cx))).await?
     }
 
-    /// One command as one step, or as two if it is sent again. What the server calls an error is a value.
-    async fn step(&mut self, cmd: &Cmd) -> Result<RedisResult<Value>, Loss> {
-        let (sent, text) = (Some(self.world.sending()), || (show_command(cmd), brief_command(cmd)));
+    /// What befalls a request that is made now. Nobody waits longer for his turn than for a reply.
+    async fn fate(&self, sent: (Duration, usize)) -> Option<Mishap> {
+        let turn = self.turn(Some(sent));
+        // What comes out of a stream has the patience of whoever wrote it.
+        let is_stream = || self.world.state().lanes[self.lane].carries == Carries::Bytes;
+        match self.world.terms.response_timeout {
+            Some(limit) if !is_stream() => {
+                tokio::time::timeout(limit, turn).await.unwrap_or(Some(Mishap::Delay))
+            }
+            _ => turn.await,
+        }
+    }
+
+    /// One request as one step, or as two if it is sent again. What the server calls an error of a command is a value.
+    async fn step<R: Request>(&mut self, request: &R) -> Result<RedisResult<R::Reply>, Loss> {
+        let sent = self.world.sending();
         loop {
-            let mishap = self.turn(sent).await;
-            self.set_out(mishap, text)?;
-            let result = noted(&self.world, self.server, self.actor, self.session.request(cmd)).await;
-            self.done(text, &result);
-            if self.is_heard(mishap, text)? {
-                return Ok(result);
+            let mishap = self.fate(sent).await;
+            self.set_out(mishap, request)?;
+            let running = noted(&self.world, self.server, self.actor, request.run(&self.session));
+            let result = match mishap {
+                Some(Mishap::DropAfter | Mishap::CancelAfter) => {
+                    at_once(running).await.unwrap_or_else(|| Err(Loss::Connection.into()))
+                }
+                _ => running.await,
+            };
+            done(&self.world, (self.actor, self.server), request, &result);
+            let Some(mishap) = mishap else { return Ok(result) };
+            self.world.mishap(self.actor, mishap, || request.text());
+            match mishap {
+                Mishap::Resend => {}
+                Mishap::CancelAfter => {
+                    self.world.cancel_lane(self.lane);
+                    return std::future::pending().await;
+                }
+                Mishap::DropAfter => {
+                    self.reopen();
+                    return Err(Loss::Connection);
+                }
+                _ => return Err(Loss::Reply),
             }
         }
     }
 
-    /// A transaction as one step, or as two if it is sent again.
-    async fn step_all(
-        &mut self,
-        pipeline: &Pipeline,
-        offset: usize,
-        count: usize,
-    ) -> Result<RedisResult<Vec<Value>>, Loss> {
-        let sent = Some(self.world.sending());
-        let text = || {
-            let commands: Vec<_> = pipeline.cmd_iter().map(show_command).collect();
-            let key = pipeline.cmd_iter().find_map(first_key);
-            (format!("MULTI; {}; EXEC", commands.join("; ")), brief("MULTI", key))
+    /// The request is sent, and arrives unless something comes in between.
+    fn set_out(&mut self, mishap: Option<Mishap>, request: &impl Request) -> Result<(), Loss> {
+        let loss = match mishap {
+            Some(Mishap::LoseRequest) => Loss::Request,
+            Some(Mishap::DropBefore) => Loss::Connection,
+            Some(Mishap::Delay) => Loss::Late,
+            _ => {
+                self.world.before_command(self.actor);
+                return Ok(());
+            }
         };
-        loop {
-            let mishap = self.turn(sent).await;
-            self.set_out(mishap, text)?;
-            let request = self.session.request_all(pipeline, offset, count);
-            let result = noted(&self.world, self.server, self.actor, request).await;
-            self.done(text, &result);
-            if self.is_heard(mishap, text)? {
-                return Ok(result);
+        self.world.sends(self.actor);
+        self.world.mishap(self.actor, mishap.expect("something happened"), || request.text());
+        match loss {
+            Loss::Late => self.delay(request),
+            Loss::Connection => self.reopen(),
+            Loss::Request | Loss::Reply => {}
+        }
+        Err(loss)
+    }
+
+    /// The connection has broken, and the next request goes over a new one.
+    fn reopen(&mut self) {
+        self.close();
+        self.session = Session::open(&self.world.servers[self.server]);
+    }
+
+    /// Notes what it touches that the connection closes.
+    fn close(&self) {
+        if let Session::Emulator(connection) = &self.session {
+            let closing = connection.closing();
+            if !closing.is_empty() {
+                self.world.state().touch(|touch| touch.footprints.push((self.server, closing)));
             }
         }
     }
 
-    /// The request is sent, and arrives unless it is lost.
-    fn set_out(&self, mishap: Option<Mishap>, text: impl Fn() -> (String, String)) -> Result<(), Loss> {
-        if mishap == Some(Mishap::LoseRequest) {
-            self.world.sends(self.actor);
-            self.world.mishap(self.actor, Mishap::LoseRequest, text);
-            return Err(Loss::Request);
-        }
-        self.world.before_command(self.actor);
-        Ok(())
-    }
-
-    /// Whether the client hears the reply; otherwise its library, which has not, sends the request again.
-    fn is_heard(&self, mishap: Option<Mishap>, text: impl Fn() -> (String, String)) -> Result<bool, Loss> {
-        let Some(mishap) = mishap else { return Ok(true) };
-        self.world.mishap(self.actor, mishap, text);
-        if mishap == Mishap::Resend { Ok(false) } else { Err(Loss::Reply) }
-    }
-
-    fn done<R: Show>(&self, text: impl Fn() -> (String, String), result: &RedisResult<R>) {
-        let reply = || result.as_ref().map_or_else(show_error, Show::show);
-        self.world.shows(self.actor, reply);
-        if self.world.recording == Recording::Full {
-            let reply = reply();
-            let (actor, server, changed) = (self.actor, self.server, self.changed_keys());
-            let late = self.world.pace.get().map_or(Duration::ZERO, |pace| pace.late(self.world.now()));
-            let (text, brief) = text();
-            self.world.record(What::Command { actor, server, text, brief, reply, changed, late });
-        }
-        self.world.after_command(self.actor);
-        if self.world.pace.get().is_some() {
-            let listeners = std::mem::take(&mut self.world.state().listeners);
-            listeners.into_iter().for_each(Waker::wake);
-        }
-    }
-
-    /// The keys that the last command changed, with what they hold now; on a real server that is not known.
-    fn changed_keys(&self) -> Vec<String> {
-        let Server::Emulator(emulator) = &self.world.servers[self.server] else { return Vec::new() };
-        let footprint = emulator.footprint();
-        let mut keys: Vec<&[u8]> = footprint
-            .iter()
-            .filter_map(|(resource, access, _)| match resource {
-                Resource::Key { key, .. } if access == Access::Write => Some(key),
-                _ => None,
-            })
-            .collect();
-        keys.sort_unstable();
-        keys.dedup();
-        let show = |key: &[u8]| {
-            emulator.describe(0, key).unwrap_or_else(|| format!("{} is gone", key.escape_ascii()))
+    /// The request is still on its way. When it runs, what it would have to wait for it does not wait for.
+    fn delay(&self, request: &impl Request) {
+        let (world, actor, server) = (Arc::downgrade(&self.world), self.actor, self.server);
+        let (session, request) = (self.session.clone(), request.keep());
+        let late = async move {
+            let Some(world) = world.upgrade() else { return };
+            world.before_command(actor);
+            let result = at_once(noted(&world, server, actor, request.run(&session))).await;
+            let result = result.unwrap_or_else(|| Err(Loss::Late.into()));
+            done(&world, (actor, server), &request, &result);
+            world.record(What::Late { actor });
         };
-        keys.into_iter().map(show).collect()
+        self.world.delay(self.lane, Box::pin(late));
     }
+}
+
+/// What has run is noted.
+fn done<R: Request>(
+    world: &World,
+    (actor, server): (Actor, usize),
+    request: &R,
+    result: &RedisResult<R::Reply>,
+) {
+    let reply = || result.as_ref().map_or_else(show_error, Show::show);
+    world.shows(actor, reply);
+    if world.recording == Recording::Full {
+        let (reply, changed) = (reply(), changed_keys(world, server));
+        let late = world.pace.get().map_or(Duration::ZERO, |pace| pace.late(world.now()));
+        let (text, brief) = request.text();
+        world.record(What::Command { actor, server, text, brief, reply, changed, late });
+    }
+    world.after_command(actor);
+    if world.pace.get().is_some() {
+        let listeners = std::mem::take(&mut world.state().listeners);
+        listeners.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// The keys that the last command changed, with what they hold now; on a real server that is not known.
+fn changed_keys(world: &World, server: usize) -> Vec<String> {
+    let Server::Emulator(emulator) = &world.servers[server] else { return Vec::new() };
+    let footprint = emulator.footprint();
+    let mut keys: Vec<&[u8]> = footprint
+        .iter()
+        .filter_map(|(resource, access, _)| match resource {
+            Resource::Key { key, .. } if access == Access::Write => Some(key),
+            _ => None,
+        })
+        .collect();
+    keys.sort_unstable();
+    keys.dedup();
+    let show =
+        |key: &[u8]| emulator.describe(0, key).unwrap_or_else(|| format!("{} is gone", key.escape_ascii()));
+    keys.into_iter().map(show).collect()
+}
+
+/// What comes of it without waiting; `None` if it would have to wait, and now never will.
+async fn at_once<T>(running: impl Future<Output = T>) -> Option<T> {
+    let mut running = pin!(running);
+    poll_fn(|cx| match running.as_mut().poll(cx) {
+        Poll::Ready(result) => Poll::Ready(Some(result)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
 }
 
 /// A request whose first poll sends it, if the server is there: notes what the server touched then. Where the reply comes later, or nobody waits for it any
@@ -381,8 +528,12 @@ async fn noted<T>(
     let (mut request, mut is_sent, mut blocked) = (pin!(request), false, None);
     poll_fn(|cx| {
         let poll = request.as_mut().poll(cx);
-        if !std::mem::replace(&mut is_sent, true) {
-            let footprint = world.note_footprint(server);
+        if is_sent {
+            // Whoever waits at a server lets happen there what is due.
+            world.note_footprint(server);
+        } else {
+            is_sent = true;
+            let footprint = world.note_command(server);
             blocked =
                 footprint.filter(|_| poll.is_pending()).map(|footprint| Blocked { world, server, footprint });
         }
@@ -417,12 +568,7 @@ impl Clone for Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        if let Session::Emulator(connection) = &self.session {
-            let closing = connection.closing();
-            if !closing.is_empty() {
-                self.world.state().touch(|touch| touch.footprints.push((self.server, closing)));
-            }
-        }
+        self.close();
         self.world.state().lanes[self.lane].is_open = false;
     }
 }
@@ -440,17 +586,24 @@ impl ConnectionLike for Link {
     ) -> RedisFuture<'a, Vec<Value>> {
         Box::pin(async move {
             if pipeline.is_transaction() {
-                return self.step_all(pipeline, offset, count).await?;
+                return self.step(&Transaction { pipeline: Cow::Borrowed(pipeline), offset, count }).await?;
             }
             let mut replies = Vec::with_capacity(pipeline.len());
             let mut lost = None;
-            for cmd in pipeline.cmd_iter() {
+            let mut commands = pipeline.cmd_iter();
+            while let Some(cmd) = commands.next() {
                 match self.step(cmd).await {
                     // In a pipeline an error is one of the replies: the commands behind it run all the same.
                     Ok(reply) => replies.push(reply?),
-                    // So they do behind a reply that is lost; behind a request that is, nothing arrives.
+                    // So they do behind a reply that is lost; behind a request that is, nothing arrives, and behind one that is late all
+                    // else is late, too.
                     Err(Loss::Reply) => lost = Some(Loss::Reply),
-                    Err(Loss::Request) => return Err(Loss::Request.into()),
+                    Err(loss) => {
+                        if matches!(loss, Loss::Late) {
+                            commands.for_each(|cmd| self.delay(cmd));
+                        }
+                        return Err(loss.into());
+                    }
                 }
             }
             if let Some(loss) = lost {
@@ -462,7 +615,7 @@ impl ConnectionLike for Link {
 
     fn get_db(&self) -> i64 {
         match &self.session {
-            Session::Emulator(connection) => ConnectionLike::get_db(connection),
+            Session::Emulator(connection) => ConnectionLike::get_db(&**connection),
             Session::Redis(_) => 0,
         }
     }
@@ -522,7 +675,7 @@ impl Link {
                 connection.poll_message(cx).map(|message| payload(message).into_iter().collect())
             }
             Session::Redis(connection) => {
-                let news = news(connection.get_mut().expect("one task uses it"));
+                let news = news(&mut connection.lock().expect("one task uses it"));
                 let news = news.unwrap_or_else(|error| panic!("a real server does not answer: {error}"));
                 if news.is_empty() {
                     world.state().listeners.push(cx.waker().clone());
@@ -557,27 +710,35 @@ fn news(connection: &mut redis::Connection) -> RedisResult<VecDeque<Vec<u8>>> {
 }
 
 impl Session {
-    async fn request(&mut self, cmd: &Cmd) -> RedisResult<Value> {
-        match self {
-            Session::Emulator(connection) => connection.exchange(cmd).await,
-            Session::Redis(connection) => {
-                use redis::ConnectionLike as _;
-                connection.get_mut().expect("one task uses it").req_command(cmd)
+    fn open(server: &Server) -> Session {
+        match server {
+            Server::Emulator(emulator) => Session::Emulator(Arc::new(emulator.connection())),
+            Server::Redis(client) => {
+                let connection = client.get_connection();
+                let connection =
+                    connection.unwrap_or_else(|error| panic!("{client:?} does not answer: {error}"));
+                connection.set_read_timeout(Some(REPLY_MAX)).expect("a socket takes this option");
+                Session::Redis(Arc::new(Mutex::new(connection)))
             }
         }
     }
 
-    async fn request_all(
-        &mut self,
-        pipeline: &Pipeline,
-        offset: usize,
-        count: usize,
-    ) -> RedisResult<Vec<Value>> {
+    async fn request(&self, cmd: &Cmd) -> RedisResult<Value> {
+        match self {
+            Session::Emulator(connection) => connection.exchange(cmd).await,
+            Session::Redis(connection) => {
+                use redis::ConnectionLike as _;
+                connection.lock().expect("one task uses it").req_command(cmd)
+            }
+        }
+    }
+
+    async fn request_all(&self, pipeline: &Pipeline, offset: usize, count: usize) -> RedisResult<Vec<Value>> {
         match self {
             Session::Emulator(connection) => connection.request_all(pipeline, offset, count).await,
             Session::Redis(connection) => {
                 use redis::ConnectionLike as _;
-                let connection = connection.get_mut().expect("one task uses it");
+                let mut connection = connection.lock().expect("one task uses it");
                 connection.req_packed_commands(&pipeline.get_packed_pipeline(), offset, count)
             }
         }

@@ -119,7 +119,7 @@ pub fn replay_on_redis(
             return Err(OnRedisError::NotEmpty { keys });
         }
     }
-    let fault = saved.steps.iter().find(|saved| matches!(saved.step, Step::Jump(..) | Step::Restart(_)));
+    let fault = saved.steps.iter().find(|saved| saved.step.server().is_some());
     if let Some(fault) = fault {
         return Err(OnRedisError::Servers { what: format!("there is the step `{}`", fault.step) });
     }

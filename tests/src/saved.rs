@@ -26,7 +26,7 @@ use locks::FaultClass;
 use crate::history::{History, What};
 use crate::oracle::Oracle;
 use crate::scenario::Scenario;
-use crate::schedule::{ACTORS_MAX, Schedule, Step, parse_millis};
+use crate::schedule::{ACTORS_MAX, EXAMPLES, Schedule, Step, parse_millis};
 
 /// The version of the format that is written, and the only one that is read.
 const VERSION: u32 = 1;
@@ -397,10 +397,6 @@ fn parse_step(line: Line<'_>) -> Result<SavedStep, SavedError> {
     }
     match line.text.parse::<Schedule>().map(|schedule| schedule.steps) {
         Ok(steps) if steps.len() == 1 => Ok(SavedStep { step: steps[0], expected: None }),
-        _ => line.wrong(format!(
-            "{:?} is no step: write `A 1 SET lock`, `start A`, `crash A`, `lose-reply A`, `skew A +5ms`, `jump 1 +5ms`, `restart 1`, \
-             `time +5ms` or `wait`",
-            line.text
-        )),
+        _ => line.wrong(format!("{:?} is no step: write `A 1 SET lock`, {EXAMPLES}", line.text)),
     }
 }

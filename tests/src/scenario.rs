@@ -1,5 +1,6 @@
 //! What is to be tested: actors, what may go wrong, what must hold.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -13,6 +14,9 @@ use crate::oracle::Oracle;
 use crate::schedule::ACTORS_MAX;
 use crate::trail::Timers;
 
+/// How long redis-rs's multiplexed connections wait for a reply, unless told otherwise.
+pub const RESPONSE_TIMEOUT: Duration = Duration::from_millis(500);
+
 /// What an actor may end with: anything that `?` can turn into an error.
 pub type ActorError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -25,10 +29,13 @@ pub(crate) type Act<R> =
 pub struct Scenario {
     pub(crate) name: String,
     pub(crate) actors: Vec<Act<()>>,
+    /// Of those whose lease is not that of the scenario, by their numbers.
+    leases: BTreeMap<usize, Duration>,
     pub(crate) before: Option<Act<()>>,
     pub(crate) probe: Option<(u32, Act<bool>)>,
     pub(crate) servers: usize,
     pub(crate) lease: Duration,
+    pub(crate) response_timeout: Option<Duration>,
     pub(crate) faults: Faults,
     pub(crate) oracles: Vec<Arc<dyn Oracle>>,
     pub(crate) must_see: Seen,
@@ -41,10 +48,12 @@ impl Scenario {
         Scenario {
             name: name.into(),
             actors: Vec::new(),
+            leases: BTreeMap::new(),
             before: None,
             probe: None,
             servers: 1,
             lease: Duration::from_secs(10),
+            response_timeout: None,
             faults: Faults::none(),
             oracles: Vec::new(),
             must_see: Seen::default(),
@@ -66,6 +75,17 @@ impl Scenario {
         self.timers = Timers::default();
         assert!(self.actors.len() <= ACTORS_MAX, "a scenario has at most {ACTORS_MAX} actors");
         self
+    }
+
+    /// The same of actors whose grants last for so long, whatever those of others do: [`Client::lease`] tells their code.
+    pub fn actors_with_lease<F, Fut>(mut self, count: usize, lease: Duration, act: F) -> Scenario
+    where
+        F: Fn(Client) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), ActorError>> + Send + 'static,
+    {
+        let first = self.actors.len();
+        self.leases.extend((first..first + count).map(|actor| (actor, lease)));
+        self.actors(count, act)
     }
 
     /// Runs first, alone and outside of all steps: data that must be there, scripts to be loaded. It runs once, and every
@@ -100,6 +120,13 @@ impl Scenario {
         Scenario { lease, ..self }
     }
 
+    /// Clients give a request up that has not been answered for so long, and hear that it timed out: redis-rs's multiplexed connections do
+    /// after [`RESPONSE_TIMEOUT`] unless told otherwise, those of a scenario only if told so. The request is still on its way, as one that
+    /// is delayed ([`Faults::delays`]). Time passes while a request waits where there are stalls ([`Faults::stalls`]).
+    pub fn response_timeout(self, response_timeout: Duration) -> Scenario {
+        Scenario { response_timeout: Some(response_timeout), ..self }
+    }
+
     /// What may go wrong.
     pub fn faults(self, faults: Faults) -> Scenario {
         Scenario { faults, ..self }
@@ -114,6 +141,16 @@ impl Scenario {
     /// What must have happened in some execution, or a pass means nothing.
     pub fn must_see(self, must_see: Seen) -> Scenario {
         Scenario { must_see, ..self }
+    }
+
+    /// How long the grants of an actor last.
+    pub(crate) fn lease_of(&self, actor: usize) -> Duration {
+        self.leases.get(&actor).copied().unwrap_or(self.lease)
+    }
+
+    /// How long a grant lasts at most.
+    pub(crate) fn lease_max(&self) -> Duration {
+        self.leases.values().copied().max().unwrap_or_default().max(self.lease)
     }
 
     /// All actors run the same code, so that fewer of them are a scenario too.

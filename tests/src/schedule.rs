@@ -15,6 +15,15 @@ pub struct Actor(pub usize);
 /// Most actors in a scenario: one letter each.
 pub const ACTORS_MAX: usize = 26;
 
+/// Whose clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Whose {
+    /// A client's: `A`
+    Client(Actor),
+    /// A server's: `1` for the first
+    Server(usize),
+}
+
 /// One step of an execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Step {
@@ -32,33 +41,72 @@ pub enum Step {
     /// The actor starts, if it has not; then this befalls its next command. `lose-reply A`, or `lose-reply A.2` for its second
     /// connection; the words are those of [`Mishap::name`].
     Mishap(Actor, usize, Mishap),
-    /// The actor's clock is wrong by these milliseconds. `skew A -10000ms`
-    Skew(Actor, i64),
-    /// The server's clock jumps by these milliseconds. `jump 1 +10000ms`, for the first server
-    Jump(usize, i64),
+    /// The operation that the actor began last, of those that can be cancelled, is dropped where it waits. `cancel A`
+    Cancel(Actor),
+    /// A request runs that its client has given up: the first that is still on its way. `late A`, or `late A.2` for the second connection
+    Late(Actor, usize),
+    /// The clock is wrong by these milliseconds. `skew A -10000ms`, or `skew 1 +10000ms` for the first server's
+    Skew(Whose, i64),
+    /// The clock runs too fast by so many millionths. `drift A +200ppm`, `drift 1 -200ppm`
+    Drift(Whose, i64),
+    /// The clock jumps by these milliseconds. `jump A -10000ms`, `jump 1 +10000ms`
+    Jump(Whose, i64),
     /// The server loses all data and scripts. `restart 1`
     Restart(usize),
+    /// The server restarts with its data, but for what its last so many writes changed, and without scripts. `reload 1`, or
+    /// `reload 1 -2` without the last two
+    Reload(usize, u32),
+    /// The server forgets its scripts. `flush 1`
+    Flush(usize),
 }
 
 impl Step {
     /// Whose step it is; `None` if it is nobody's.
     pub fn actor(self) -> Option<Actor> {
         match self {
-            Step::Run(actor, _) | Step::Start(actor) | Step::Crash(actor) | Step::Mishap(actor, ..) => {
-                Some(actor)
-            }
-            Step::Advance(_) | Step::Wait | Step::Skew(..) | Step::Jump(..) | Step::Restart(_) => None,
+            Step::Run(actor, _)
+            | Step::Start(actor)
+            | Step::Crash(actor)
+            | Step::Mishap(actor, ..)
+            | Step::Cancel(actor)
+            | Step::Late(actor, _)
+            | Step::Jump(Whose::Client(actor), _) => Some(actor),
+            Step::Advance(_)
+            | Step::Wait
+            | Step::Skew(..)
+            | Step::Drift(..)
+            | Step::Jump(Whose::Server(_), _)
+            | Step::Restart(_)
+            | Step::Reload(..)
+            | Step::Flush(_) => None,
         }
     }
 
     /// What it takes from; `None` if it is no fault. To wait is one only where somebody has a command to send.
     pub fn budget(self) -> Option<Budget> {
         match self {
-            Step::Run(..) | Step::Start(_) | Step::Skew(..) => None,
+            Step::Run(..) | Step::Start(_) | Step::Late(..) | Step::Skew(..) | Step::Drift(..) => None,
             Step::Advance(_) | Step::Wait => Some(Budget::Stalls),
             Step::Crash(_) => Some(Budget::Crashes),
+            Step::Cancel(_) => Some(Budget::Cancels),
             Step::Mishap(.., mishap) => Some(mishap.budget()),
-            Step::Jump(..) | Step::Restart(_) => Some(Budget::Servers),
+            Step::Jump(Whose::Client(_), _) => Some(Budget::ClientClocks),
+            Step::Jump(Whose::Server(_), _) | Step::Restart(_) => Some(Budget::Servers),
+            Step::Reload(..) => Some(Budget::Reloads),
+            Step::Flush(_) => Some(Budget::Flushes),
+        }
+    }
+
+    /// The server that something happens to.
+    pub fn server(self) -> Option<usize> {
+        match self {
+            Step::Skew(Whose::Server(server), _)
+            | Step::Drift(Whose::Server(server), _)
+            | Step::Jump(Whose::Server(server), _)
+            | Step::Restart(server)
+            | Step::Reload(server, _)
+            | Step::Flush(server) => Some(server),
+            _ => None,
         }
     }
 }
@@ -80,6 +128,15 @@ impl fmt::Display for Actor {
     }
 }
 
+impl fmt::Display for Whose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Whose::Client(actor) => write!(f, "{actor}"),
+            Whose::Server(server) => write!(f, "{}", server + 1),
+        }
+    }
+}
+
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -92,9 +149,18 @@ impl fmt::Display for Step {
             Step::Advance(span) => write!(f, "time +{}ms", span.as_millis()),
             Step::Wait => f.write_str("wait"),
             Step::Crash(actor) => write!(f, "crash {actor}"),
-            Step::Skew(actor, millis) => write!(f, "skew {actor} {millis:+}ms"),
-            Step::Jump(server, millis) => write!(f, "jump {} {millis:+}ms", server + 1),
+            Step::Cancel(actor) => write!(f, "cancel {actor}"),
+            Step::Late(actor, connection) => {
+                f.write_str("late ")?;
+                show_lane(f, *actor, *connection)
+            }
+            Step::Skew(whose, millis) => write!(f, "skew {whose} {millis:+}ms"),
+            Step::Drift(whose, ppm) => write!(f, "drift {whose} {ppm:+}ppm"),
+            Step::Jump(whose, millis) => write!(f, "jump {whose} {millis:+}ms"),
             Step::Restart(server) => write!(f, "restart {}", server + 1),
+            Step::Reload(server, 0) => write!(f, "reload {}", server + 1),
+            Step::Reload(server, lost) => write!(f, "reload {} -{lost}", server + 1),
+            Step::Flush(server) => write!(f, "flush {}", server + 1),
         }
     }
 }
@@ -115,15 +181,17 @@ impl fmt::Display for Schedule {
 
 /// Why a line is no step.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "line {line}: {text:?} is no step: write `A`, `start A`, `crash A`, `lose-reply A`, `skew A +5ms`, `jump 1 +5ms`, `restart 1`, `time +5ms` or `wait`"
-)]
+#[error("line {line}: {text:?} is no step: write `A`, {}", EXAMPLES)]
 pub struct ParseError {
     /// Counted from 1.
     pub line: usize,
     /// The line.
     pub text: String,
 }
+
+/// How steps may look, but for the plainest.
+pub(crate) const EXAMPLES: &str = "`start A`, `crash A`, `lose-reply A`, `skew A +5ms`, `jump 1 +5ms`, `restart 1`, `reload 1`, \
+    `flush 1`, `time +5ms` or `wait`";
 
 /// One step a line; blank lines and what follows a `#` are comments. After an actor, the rest of the line is a comment too: the
 /// command that was seen there when the schedule was written.
@@ -148,9 +216,20 @@ fn parse_step(code: &str) -> Option<Step> {
     Some(match words.next()? {
         "start" => Step::Start(parse_actor(words.next()?)?),
         "crash" => Step::Crash(parse_actor(words.next()?)?),
-        "skew" => Step::Skew(parse_actor(words.next()?)?, parse_millis(words.next()?)?),
-        "jump" => Step::Jump(parse_server(words.next()?)?, parse_millis(words.next()?)?),
+        "cancel" => Step::Cancel(parse_actor(words.next()?)?),
+        "late" => {
+            let (actor, connection) = parse_lane(words.next()?)?;
+            Step::Late(actor, connection)
+        }
+        "skew" => Step::Skew(parse_whose(words.next()?)?, parse_millis(words.next()?)?),
+        "drift" => Step::Drift(parse_whose(words.next()?)?, words.next()?.strip_suffix("ppm")?.parse().ok()?),
+        "jump" => Step::Jump(parse_whose(words.next()?)?, parse_millis(words.next()?)?),
         "restart" => Step::Restart(parse_server(words.next()?)?),
+        "reload" => Step::Reload(
+            parse_server(words.next()?)?,
+            words.next().map_or(Some(0), |word| word.strip_prefix('-')?.parse().ok())?,
+        ),
+        "flush" => Step::Flush(parse_server(words.next()?)?),
         "wait" => Step::Wait,
         "time" => Step::Advance(Duration::from_millis(u64::try_from(parse_millis(words.next()?)?).ok()?)),
         word => match Mishap::ALL.iter().find(|mishap| mishap.name() == word) {
@@ -180,6 +259,10 @@ fn parse_actor(word: &str) -> Option<Actor> {
     }
 }
 
+fn parse_whose(word: &str) -> Option<Whose> {
+    parse_actor(word).map(Whose::Client).or_else(|| parse_server(word).map(Whose::Server))
+}
+
 fn parse_server(word: &str) -> Option<usize> {
     word.parse::<usize>().ok()?.checked_sub(1)
 }
@@ -194,8 +277,9 @@ mod tests {
 
     #[test]
     fn text_and_back() {
-        let text = "A\nB.2\nstart C\ntime +10001ms\nwait\ncrash A\nskew B -10000ms\nskew B +5ms\nlose-request A\n\
-            lose-reply B.2\nresend A\njump 1 +5ms\nrestart 2\n";
+        let text = "A\nB.2\nstart C\ntime +10001ms\nwait\ncrash A\nskew B -10000ms\nskew B +5ms\nskew 2 -5ms\ndrift A +200ppm\ndrift 1 -200ppm\njump A -5ms\nlose-request A\n\
+            lose-reply B.2\nresend A\njump 1 +5ms\nrestart 2\nreload 1\nreload 2 -3\nflush 1\n\
+            drop-before A\ndrop-after A.2\ndelay A\nlate A.2\ncancel-after A\ncancel B\n";
         let schedule: Schedule = text.parse().unwrap();
         assert_eq!(schedule.to_string(), text);
     }
@@ -207,7 +291,7 @@ mod tests {
         let error = "A\nskip B".parse::<Schedule>().unwrap_err();
         assert_eq!(
             error.to_string(),
-            r#"line 2: "skip B" is no step: write `A`, `start A`, `crash A`, `lose-reply A`, `skew A +5ms`, `jump 1 +5ms`, `restart 1`, `time +5ms` or `wait`"#
+            r#"line 2: "skip B" is no step: write `A`, `start A`, `crash A`, `lose-reply A`, `skew A +5ms`, `jump 1 +5ms`, `restart 1`, `reload 1`, `flush 1`, `time +5ms` or `wait`"#
         );
     }
 }

@@ -81,9 +81,14 @@ impl Stretch {
         let places = self.follow.taken().iter().copied().chain(std::iter::repeat(None));
         let aims = steps.iter().zip(places).map(|(&step, place)| self.aim(step, place?)).collect();
         let scaled = steps.iter().map(|&step| match step {
-            Step::Skew(actor, millis) => {
+            Step::Skew(whose, millis) | Step::Jump(whose, millis) => {
                 let millis = i128::from(millis) * leases.1.as_millis() as i128 / leases.0.as_millis() as i128;
-                Step::Skew(actor, millis as i64)
+                let millis = millis as i64;
+                if matches!(step, Step::Skew(..)) {
+                    Step::Skew(whose, millis)
+                } else {
+                    Step::Jump(whose, millis)
+                }
             }
             _ => step,
         });

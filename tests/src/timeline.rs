@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::fault::Mishap;
 use crate::history::{Event, History, What};
 use crate::oracle::{Violation, list};
-use crate::schedule::Actor;
+use crate::schedule::{Actor, Whose};
 
 /// What a lane shows between the events of its client.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -73,7 +73,27 @@ impl Timeline {
                     self.say(&format!("The reply is lost, and {actor} gives up waiting for it."));
                 }
                 Mishap::Resend => self.say("The reply is lost, and the request is sent again."),
+                Mishap::DropBefore => {
+                    let what = format!("{actor}: {text} is not sent: the connection has broken");
+                    self.line(event, Some(*actor), &what);
+                    self.left(*actor);
+                }
+                Mishap::DropAfter => {
+                    self.say(&format!("The connection breaks before {actor} hears the reply."));
+                }
+                Mishap::Delay => {
+                    let what = format!("{actor}: {text} is still on its way, and {actor} gives up waiting");
+                    self.line(event, Some(*actor), &what);
+                    self.left(*actor);
+                }
+                Mishap::CancelAfter => {
+                    self.say(&format!("{actor} cancels what it does before it hears the reply."));
+                }
             },
+            What::Cancelled { actor } => {
+                self.line(event, Some(*actor), &format!("{actor} cancels what it does, where it waits"));
+            }
+            What::Late { actor } => self.say(&format!("That comes late: {actor} has given it up.")),
             What::Started { actor } => {
                 self.line(
                     event,
@@ -81,15 +101,32 @@ impl Timeline {
                     &format!("{actor} starts, reads its clock, and stalls before its first command"),
                 );
             }
-            What::Skewed { actor, by_ms } => {
+            What::Skewed { whose, by_ms } => {
                 let direction = if *by_ms > 0 { "ahead" } else { "behind" };
-                self.line(event, None, &format!("the clock of {actor} is {} ms {direction}", by_ms.abs()));
+                let what = format!("{} is {} ms {direction}", clock_of(*whose), by_ms.abs());
+                self.line(event, None, &what);
             }
-            What::Jumped { server, by_ms } => {
-                self.line(event, None, &format!("the clock of server {} jumps by {by_ms} ms", server + 1));
+            What::Drifts { whose, ppm } => {
+                let speed = if *ppm > 0 { "fast" } else { "slow" };
+                let what = format!("{} runs {} millionths too {speed}", clock_of(*whose), ppm.abs());
+                self.line(event, None, &what);
+            }
+            What::Jumped { whose, by_ms } => {
+                self.line(event, None, &format!("{} jumps by {by_ms} ms", clock_of(*whose)));
             }
             What::Restarted { server } => {
                 self.line(event, None, &format!("server {} restarts, without data and scripts", server + 1));
+            }
+            What::Reloaded { server, lost } => {
+                let without = match lost {
+                    0 => "with all data and without scripts".into(),
+                    1 => "without scripts and without what the last write changed".into(),
+                    _ => format!("without scripts and without what the last {lost} writes changed"),
+                };
+                self.line(event, None, &format!("server {} restarts, {without}", server + 1));
+            }
+            What::Flushed { server } => {
+                self.line(event, None, &format!("server {} forgets its scripts", server + 1));
             }
             What::Advanced { by } => self.line(event, None, &format!("{} ms pass", by.as_millis())),
             What::Crashed { actor } => {
@@ -205,6 +242,13 @@ fn has_sections(history: &History) -> bool {
     });
     let first = entered.next();
     entered.any(|section| Some(section) != first)
+}
+
+fn clock_of(whose: Whose) -> String {
+    match whose {
+        Whose::Client(actor) => format!("the clock of {actor}"),
+        Whose::Server(server) => format!("the clock of server {}", server + 1),
+    }
 }
 
 fn show_time(at: Duration) -> String {

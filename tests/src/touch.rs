@@ -25,10 +25,14 @@ pub struct Touch {
     pub falls_asleep: bool,
     /// A timer of an actor's fired.
     pub fires_timer: bool,
-    /// This server's clock jumped.
+    /// This server's clock jumped, or was set at the start.
     pub jumps: Option<usize>,
+    /// The servers whose logs it wrote or cut, a bit each: where the last of a log may be lost, the order of all that is in it matters.
+    pub logged: u32,
     /// This server has gone, for a while.
     pub gone: Option<usize>,
+    /// It happens to a server.
+    pub is_incident: bool,
     /// It is a fault, and takes from this budget.
     pub takes: Option<Budget>,
 }
@@ -38,7 +42,9 @@ impl Touch {
     pub fn conflicts_with(&self, other: &Touch) -> bool {
         self.actors & other.actors != 0
             || self.is_marked && other.is_marked
+            || self.is_incident && other.is_incident
             || self.takes.is_some() && self.takes == other.takes
+            || self.logged & other.logged != 0
             || self.ends_service_of(other)
             || other.ends_service_of(self)
             || self.moves_clock_of(other)

@@ -4,12 +4,12 @@
 use fixedbitset::FixedBitSet;
 
 use crate::history::{Event, History, What};
-use crate::schedule::{Actor, Step};
+use crate::schedule::{Actor, Step, Whose};
 
 /// Who takes a step: of one agent's steps every order is another execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Agent {
-    /// The clocks of all clients, before anything happens.
+    /// The clocks of all clients and servers, before anything happens.
     Setup,
     /// An actor, with all its connections.
     Actor(Actor),
@@ -23,12 +23,18 @@ impl Agent {
     /// Whose step this is.
     pub fn of(step: Step) -> Agent {
         match step {
-            Step::Run(actor, _) | Step::Start(actor) | Step::Crash(actor) | Step::Mishap(actor, ..) => {
-                Agent::Actor(actor)
-            }
+            Step::Run(actor, _)
+            | Step::Start(actor)
+            | Step::Crash(actor)
+            | Step::Mishap(actor, ..)
+            | Step::Cancel(actor)
+            | Step::Late(actor, _)
+            | Step::Jump(Whose::Client(actor), _) => Agent::Actor(actor),
             Step::Advance(_) | Step::Wait => Agent::Time,
-            Step::Skew(..) => Agent::Setup,
-            Step::Jump(..) | Step::Restart(_) => Agent::Servers,
+            Step::Skew(..) | Step::Drift(..) => Agent::Setup,
+            Step::Jump(Whose::Server(_), _) | Step::Restart(_) | Step::Reload(..) | Step::Flush(_) => {
+                Agent::Servers
+            }
         }
     }
 }

@@ -384,6 +384,7 @@ fn must_see(class: FaultClass) -> Seen {
         overrun: class == FaultClass::Slow,
         crash: class == FaultClass::Crash,
         lost: class == FaultClass::Lost,
+        cancel: false,
         skew: class == FaultClass::Skew,
         server: class == FaultClass::Server,
     }

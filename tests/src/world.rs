@@ -1,22 +1,31 @@
 //! What the clients of one execution share: the gate at which their commands wait, the server behind it, and the history.
 
+mod incidents;
+mod operations;
+
+use std::collections::VecDeque;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
-use emulator::{Access, Clock, Emulator, Footprint, Resource, Timestamp};
+use emulator::{Access, Clock, Emulator, Footprint, Resource, Snapshot, Timestamp};
 use locks::Record;
 use tokio::time::Instant;
 
-use crate::fault::{Budget, Mishap};
+use crate::fault::{Budget, Faults, Mishap};
 use crate::history::{Event, History, StayId, What};
 use crate::idle::Idle;
 use crate::pace::Pace;
-use crate::schedule::{ACTORS_MAX, Actor, Step};
+use crate::schedule::{ACTORS_MAX, Actor, Step, Whose};
 use crate::server::Server;
 use crate::touch::Touch;
+use crate::trace::Agent;
 use crate::trail::{Timers, Trail};
+
+use operations::Operation;
+pub(crate) use operations::OperationId;
 
 /// How much a history tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,13 +36,24 @@ pub enum Recording {
     Full,
 }
 
+/// What holds in all executions of a scenario.
+#[derive(Clone, Debug)]
+pub(crate) struct Terms {
+    pub(crate) lease: Duration,
+    /// Of each actor.
+    pub(crate) leases: Vec<Duration>,
+    pub(crate) faults: Faults,
+    /// How long clients wait for a reply; for ever if this is `None`.
+    pub(crate) response_timeout: Option<Duration>,
+}
+
 /// One execution's shared state.
 pub(crate) struct World {
     pub(crate) servers: Vec<Server>,
     /// The clocks of the emulators among them.
     clocks: Vec<Clock>,
     pub(crate) idle: Arc<Idle>,
-    pub(crate) lease: Duration,
+    pub(crate) terms: Terms,
     pub(crate) recording: Recording,
     /// Real time, where the server is real.
     pub(crate) pace: OnceLock<Pace>,
@@ -53,9 +73,14 @@ pub(crate) struct State {
     pub(crate) lanes: Vec<Lane>,
     pub(crate) history: History,
     grants: Vec<Grant>,
+    /// What can be cancelled, in the order in which it began.
+    operations: Vec<Operation>,
+    begun: OperationId,
     holds: StayId,
     /// Servers that are away, and until when.
     outages: Vec<(usize, Duration)>,
+    /// Where writes may be lost, what each server held before those and after each of them, the oldest first.
+    logs: Vec<VecDeque<Snapshot>>,
     /// How many tasks there are besides the actors' own.
     pub(crate) spawned: usize,
     /// Those who listen to a real server: it tells nobody here that there is a message, but after a command there may be one.
@@ -74,7 +99,9 @@ pub(crate) struct ActorState {
     pub(crate) is_crashed: bool,
     /// A fault has given it an error for an answer.
     pub(crate) is_hit: bool,
+    /// By how much its clock was wrong at the start, and how much more it is with time.
     pub(crate) skew_ms: i64,
+    pub(crate) drift_ppm: i64,
     /// Nobody else moves: its requests need not wait at the gate.
     pub(crate) is_alone: bool,
     /// How many unique names it has drawn.
@@ -86,6 +113,8 @@ pub(crate) struct ActorState {
     pub(crate) releasing: Option<StayId>,
     /// The release that has begun, and of which nothing has come out of a stream yet.
     pub(crate) release_to_come: Option<StayId>,
+    /// What can be cancelled and is being polled: a request that is made now belongs to it.
+    pub(crate) operation: Option<OperationId>,
     /// What its code has seen.
     pub(crate) trail: Trail,
     /// How many tasks it has besides its own.
@@ -104,6 +133,10 @@ pub(crate) struct Lane {
     pub(crate) turn: Turn,
     /// What waits here.
     pub(crate) carries: Carries,
+    /// What the request that waits belongs to, if that can be cancelled.
+    pub(crate) operation: Option<OperationId>,
+    /// Requests that the client has given up and that are still on their way, the first that was sent first.
+    pub(crate) late: VecDeque<Late>,
     /// The connection is open; a closed one's place is taken by the next that is opened.
     pub(crate) is_open: bool,
 }
@@ -125,6 +158,9 @@ pub(crate) enum Carries {
     /// Messages that the client has not heard yet.
     Messages,
 }
+
+/// Runs a request that nobody waits for any more.
+pub(crate) type Late = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Whose turn it is on a lane.
 pub(crate) enum Turn {
@@ -150,10 +186,9 @@ impl World {
     pub(crate) fn new(
         servers: Vec<Server>,
         idle: Arc<Idle>,
-        lease: Duration,
+        terms: Terms,
         recording: Recording,
         timers: Option<Timers>,
-        actors: usize,
     ) -> Arc<World> {
         let clocks: Vec<Clock> = servers.iter().map(|_| Clock::tokio()).collect();
         // Room for a short execution, which most are.
@@ -163,14 +198,14 @@ impl World {
             touched: Vec::with_capacity(24),
             ..History::default()
         };
-        let actors = (0..actors).map(|n| ActorState::new(Actor(n))).collect();
+        let actors = (0..terms.leases.len()).map(|n| ActorState::new(Actor(n))).collect();
         let state = State { actors, history, ..State::default() };
         #[expect(clippy::disallowed_methods, reason = "the paused clock of this execution's own runtime")]
         let origin = Instant::now();
         let (pace, state) = (OnceLock::new(), Mutex::new(state));
         let time = AtomicU64::new(0);
-        let world =
-            Arc::new(World { servers, clocks, idle, lease, recording, pace, timers, origin, time, state });
+        let world = World { servers, clocks, idle, terms, recording, pace, timers, origin, time, state };
+        let world = Arc::new(world);
         world.reset();
         world
     }
@@ -253,7 +288,7 @@ impl World {
             {
                 touch.is_timed = true;
             }
-            let until = since.unwrap_or(state.actors[idx].sent_at) + self.lease;
+            let until = since.unwrap_or(state.actors[idx].sent_at) + self.lease_of(actor);
             state.record(at, What::Enter { stay: id, actor, section, until, is_recorded: record.is_some() });
             // What was gone before it could be used is not what anybody ends later on.
             let record = record.filter(|record| self.has(record));
@@ -264,9 +299,10 @@ impl World {
 
     /// The client was granted the section once more, if it still is inside.
     pub(crate) fn extend(&self, id: StayId, since: Duration, record: Record) {
-        let (at, until) = (self.now(), since + self.lease);
+        let at = self.now();
         let mut state = self.state();
         let Some(grant) = state.grants.iter_mut().find(|grant| grant.id == id) else { return };
+        let until = since + self.lease_of(grant.actor);
         grant.until = until;
         grant.record = self.has(&record).then_some(record);
         let (actor, section) = (grant.actor, grant.section);
@@ -310,7 +346,7 @@ impl World {
                 _ if state.actors[nth].is_crashed => Some(false),
                 _ if spawned > 0 => Some(true),
                 _ if !can_act => Some(false),
-                _ if !has_request => Some(true),
+                _ if !has_request || self.terms.response_timeout.is_some() => Some(true),
                 Some(timers) => timers.get(actor, trail),
                 None => Some(false),
             };
@@ -394,45 +430,37 @@ impl World {
         }
     }
 
+    /// A client's clock is set.
+    pub(crate) fn set_clock(&self, actor: Actor, set: impl FnOnce(&mut ActorState)) {
+        let mut state = self.state();
+        state.moves(actor);
+        let idx = state.idx(actor);
+        set(&mut state.actors[idx]);
+        let ActorState { skew_ms, drift_ppm, .. } = state.actors[idx];
+        drop(state);
+        self.shows(actor, || format!("{skew_ms}ms {drift_ppm}ppm"));
+    }
+
+    /// A server's clock is set before anything has happened.
+    pub(crate) fn set_server_clock(&self, server: usize, set: impl FnOnce(&Clock)) {
+        set(&self.clocks[server]);
+        self.tick();
+        let mut state = self.state();
+        state.history.seen.skew = true;
+        state.touch(|touch| touch.jumps = Some(server));
+    }
+
+    /// How long the grants of an actor last.
+    pub(crate) fn lease_of(&self, actor: Actor) -> Duration {
+        self.terms.leases.get(actor.0).copied().unwrap_or(self.terms.lease)
+    }
+
     /// A server's clock jumps; a real server's is not ours to move.
     pub(crate) fn jump(&self, server: usize, by_ms: i64) {
         self.clocks[server].jump(by_ms);
         self.tick();
         self.state().touch(|touch| touch.jumps = Some(server));
-        self.disturb(What::Jumped { server, by_ms });
-    }
-
-    /// A server loses all data and scripts, and is away for some time.
-    pub(crate) fn restart(&self, server: usize, outage: Duration) {
-        if !outage.is_zero() {
-            let until = self.now() + outage;
-            let mut state = self.state();
-            state.outages.push((server, until));
-            state.touch(|touch| (touch.gone, touch.is_timed) = (Some(server), true));
-        }
-        if let Server::Emulator(emulator) = &self.servers[server] {
-            let mut connection = emulator.connection();
-            for command in [&[&b"FLUSHALL"[..]][..], &[b"SCRIPT", b"FLUSH"], &[b"FUNCTION", b"FLUSH"]] {
-                connection.execute(command);
-                self.note_footprint(server);
-            }
-        }
-        self.disturb(What::Restarted { server });
-    }
-
-    /// Whether a server refuses the request that an actor sends it now.
-    pub(crate) fn refuses(&self, server: usize, actor: Actor) -> bool {
-        let mut state = self.state();
-        if !state.outages.iter().any(|&(gone, until)| gone == server && self.now() < until) {
-            return false;
-        }
-        state.touch(|touch| {
-            touch.is_timed = true;
-            touch.footprints.push((server, Footprint::default()));
-        });
-        let idx = state.idx(actor);
-        state.actors[idx].is_hit = true;
-        true
+        self.disturb(What::Jumped { whose: Whose::Server(server), by_ms });
     }
 
     /// What happens to a server is no client's doing.
@@ -481,7 +509,7 @@ impl World {
     }
 
     /// Something befalls a request of this actor's.
-    pub(crate) fn mishap(&self, actor: Actor, mishap: Mishap, text: impl Fn() -> (String, String)) {
+    pub(crate) fn mishap(&self, actor: Actor, mishap: Mishap, text: impl FnOnce() -> (String, String)) {
         self.shows(actor, || mishap.name().into());
         if self.recording == Recording::Full {
             let (text, _) = text();
@@ -489,7 +517,13 @@ impl World {
         }
         let mut state = self.state();
         let idx = state.idx(actor);
-        state.actors[idx].is_hit |= mishap != Mishap::Resend;
+        state.actors[idx].is_hit |= !matches!(mishap, Mishap::Resend | Mishap::CancelAfter);
+        state.history.seen.lost |= mishap == Mishap::Delay;
+    }
+
+    /// A request of this lane's is still on its way.
+    pub(crate) fn delay(&self, lane: usize, late: Late) {
+        self.state().lanes[lane].late.push_back(late);
     }
 
     /// Bookkeeping right before a command of this actor runs.
@@ -505,7 +539,7 @@ impl World {
         if std::mem::replace(&mut state.looked_at, at) != at {
             self.look_at(&mut state.grants);
         }
-        if state.actors[idx].skew_ms != 0 {
+        if (state.actors[idx].skew_ms, state.actors[idx].drift_ppm) != (0, 0) {
             state.history.seen.skew = true;
         }
     }
@@ -547,23 +581,25 @@ impl World {
         let now = self.now();
         let state = self.state();
         let grants = state.grants.iter().map(|grant| grant.until);
-        let mut ends: Vec<Duration> = grants.chain(state.outages.iter().map(|&(_, until)| until)).collect();
+        let ends = grants.chain(state.outages.iter().map(|&(_, until)| until));
+        let mut overs: Vec<Duration> = ends.map(|end| end + JUST_PAST).collect();
         drop(state);
         for (server, clock) in self.servers.iter().zip(&self.clocks) {
             let Server::Emulator(emulator) = server else { continue };
             // A deadline that was reached in this millisecond has its second instant still to come.
             let shown = clock.now();
             let mut after = Timestamp::from_millis(shown.millis() - JUST_PAST.as_millis() as i64);
-            while ends.len() < INSTANTS_MAX
+            while overs.len() < INSTANTS_MAX
                 && let Some(deadline) = emulator.next_deadline(after)
+                && let Some(wait) = clock.shows_in(deadline + JUST_PAST)
             {
-                ends.push(
-                    (now + deadline.since(Timestamp::EPOCH)).saturating_sub(shown.since(Timestamp::EPOCH)),
-                );
+                let over = (now + wait).as_micros().div_ceil(JUST_PAST.as_micros());
+                overs.push(Duration::from_millis(over as u64));
                 after = deadline;
             }
         }
-        let mut instants: Vec<Duration> = ends.into_iter().flat_map(|end| [end, end + JUST_PAST]).collect();
+        let mut instants: Vec<Duration> =
+            overs.into_iter().flat_map(|over| [over.saturating_sub(JUST_PAST), over]).collect();
         instants.retain(|&instant| instant > now);
         instants.sort_unstable();
         instants.dedup();
@@ -605,8 +641,9 @@ impl State {
                 self.actors[actor].is_hit = true;
             }
         }
+        let is_incident = Agent::of(step) == Agent::Servers;
         self.history.steps.push(step);
-        self.history.touched.push(Touch { waits, takes, ..Touch::default() });
+        self.history.touched.push(Touch { waits, is_incident, takes, ..Touch::default() });
     }
 
     /// Notes what the current step touches, if there is one.
@@ -626,7 +663,13 @@ impl State {
         if let Turn::Waiting(waker) = std::mem::replace(&mut self.lanes[lane].turn, Turn::Granted(mishap)) {
             waker.wake();
         }
-        self.history.seen.lost |= mishap.is_some_and(|mishap| mishap.budget() == Budget::Lost);
+        let is_lost = |mishap: Mishap| matches!(mishap.budget(), Budget::Lost | Budget::Drops);
+        self.history.seen.lost |= mishap.is_some_and(is_lost);
+    }
+
+    /// The next request of this lane that its client has given up.
+    pub(crate) fn take_late(&mut self, actor: Actor, nth: usize) -> Option<Late> {
+        self.lanes.iter_mut().find(|lane| lane.actor == actor && lane.nth == nth)?.late.pop_front()
     }
 
     /// How often something took from this budget.
@@ -663,6 +706,11 @@ impl State {
 }
 
 impl ActorState {
+    /// By how much its clock is wrong, so long after the start.
+    pub(crate) fn error_ms(&self, now: Duration) -> i64 {
+        self.skew_ms + (now.as_millis() as i64).saturating_mul(self.drift_ppm) / 1_000_000
+    }
+
     pub(crate) fn new(actor: Actor) -> ActorState {
         ActorState {
             actor,
@@ -671,12 +719,14 @@ impl ActorState {
             is_crashed: false,
             is_hit: false,
             skew_ms: 0,
+            drift_ppm: 0,
             is_alone: false,
             names: 0,
             sent_at: Duration::ZERO,
             sent_in: 0,
             releasing: None,
             release_to_come: None,
+            operation: None,
             trail: Trail::default(),
             spawned: 0,
             may_wake: false,

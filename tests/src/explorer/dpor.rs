@@ -66,7 +66,7 @@ impl Node {
         let has_begun = |actor| history.steps.iter().any(|step| step.actor() == Some(actor));
         let is_turn = |step: &Step| matches!(*step, Step::Run(actor, _) if has_begun(actor));
         let can_wait = enabled.contains(&Step::Wait) && !enabled.iter().any(is_turn);
-        let is_fleeting = |step: &Step| matches!(step, Step::Skew(..)) || can_wait && *step == Step::Wait;
+        let is_fleeting = |step: &Step| Agent::of(*step) == Agent::Setup || can_wait && *step == Step::Wait;
         let awake = |fleeting| {
             let mut steps = enabled.iter().filter(|step| is_fleeting(step) == fleeting);
             steps.find(|step| !node.is_asleep(step)).copied()
