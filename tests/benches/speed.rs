@@ -58,7 +58,7 @@ fn commands(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("direct connection");
     group.throughput(Throughput::Elements(1));
     let emulator = Emulator::with_clock(Clock::manual());
-    let mut connection = emulator.connection();
+    let connection = emulator.connection();
     let mut bench = |name: &str, cmd: &dyn Fn() -> redis::Cmd| {
         _ = at_once(connection.request(&cmd()));
         group.bench_function(name, |bencher| {
@@ -81,7 +81,7 @@ fn commands(criterion: &mut Criterion) {
     let script = redis::Script::new(COMPARE_AND_DELETE);
     _ = at_once(connection.request(&command(&["SCRIPT", "LOAD", COMPARE_AND_DELETE])));
     let evalsha = |token| command(&["EVALSHA", script.get_hash(), "1", "key", token]);
-    let mut connection = emulator.connection();
+    let connection = emulator.connection();
     group.bench_function("EVALSHA of compare-and-delete, another's", |bencher| {
         bencher.iter_batched(
             || evalsha("other"),
@@ -111,7 +111,7 @@ fn sorted_sets(criterion: &mut Criterion) {
     group.measurement_time(Duration::from_secs(1)).warm_up_time(Duration::from_millis(300));
     for n_members in [1000, 10_000, 100_000, 1_000_000] {
         let emulator = Emulator::with_clock(Clock::manual());
-        let mut connection = emulator.connection();
+        let connection = emulator.connection();
         for first in (0..n_members).step_by(MEMBERS_PER_ZADD) {
             let mut zadd = redis::cmd("ZADD");
             zadd.arg("zset");

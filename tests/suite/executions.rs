@@ -9,8 +9,8 @@ use expect_test::{Expect, expect};
 use harness::history::What;
 use harness::oracle::OwnerSafe;
 use harness::{
-    Actor, Faults, Problem, Recording, Runner, Saved, Scenario, Schedule, exhaustive, explore_all, replay,
-    replay_saved,
+    Actor, Faults, Problem, Recording, Runner, Saved, Scenario, Schedule, Whose, exhaustive, explore_all,
+    replay, replay_saved,
 };
 
 /// Replays a schedule and compares what the clients did, one line each.
@@ -24,7 +24,9 @@ fn check(scenario: &Scenario, schedule: &str, expected: &Expect) {
             What::Command { actor, text, reply, .. } => Some(format!("+{at} {actor}: {text} → {reply}\n")),
             What::Advanced { .. } => Some(format!("+{at} time\n")),
             What::Crashed { actor } => Some(format!("+{at} {actor} crashes\n")),
-            What::Jumped { server, by_ms } => Some(format!("+{at} server {server} jumps {by_ms}\n")),
+            What::Jumped { whose: Whose::Server(server), by_ms } => {
+                Some(format!("+{at} server {server} jumps {by_ms}\n"))
+            }
             What::Restarted { server } => Some(format!("+{at} server {server} restarts\n")),
             What::Mishap { actor, mishap, text } => {
                 Some(format!("+{at} {} {actor}: {text}\n", mishap.name()))

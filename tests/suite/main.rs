@@ -10,6 +10,7 @@ mod busy;
 mod executions;
 mod subscriptions;
 mod fidelity;
+mod faults;
 mod oracles;
 mod zoo;
 mod algorithms;

@@ -19,9 +19,10 @@ async fn call<C: ConnectionLike>(connection: &mut C, command: &str) -> RedisResu
     cmd.query_async(connection).await
 }
 
-/// An actor that sends these commands, whatever the answers: `2:` to the second server, `within 5ms:` and no longer,
-/// `after 5ms:` by a task of its own. It may `sleep 5ms`, too; and `listen c`, from when on it may `hear 5ms`: wait so long for a message,
-/// and do one thing if it has heard one, and another if it has not.
+/// An actor that sends these commands, until an answer is an error, and whatever a fault does: `2:` to the second server, `within 5ms:` and
+/// no longer, `after 5ms:` by a task of its own, `cancellably:` with `;` between several, `{now}` for what its clock
+/// shows. It may `sleep 5ms`, too; and `listen c`, from when on it may `hear 5ms`: wait so long for a message, and do one thing if it has
+/// heard one, and another if it has not.
 fn sends(scenario: Scenario, commands: Vec<String>) -> Scenario {
     scenario.actors(1, move |client| {
         let commands = commands.clone();
@@ -39,6 +40,12 @@ fn sends(scenario: Scenario, commands: Vec<String>) -> Scenario {
                     call(&mut connections[0], if heard.is_ok() { "INCR heard" } else { "GET a" }).await?;
                     continue;
                 }
+                let now = || client.env().now_ms().to_string();
+                let command = &if command.contains("{now}") {
+                    command.replace("{now}", &now())
+                } else {
+                    command.clone()
+                };
                 if let Some(span) = command.strip_prefix("sleep ") {
                     tokio::time::sleep(millis(span)).await;
                     continue;
@@ -54,6 +61,20 @@ fn sends(scenario: Scenario, commands: Vec<String>) -> Scenario {
                     });
                     continue;
                 }
+                if let Some(commands) = command.strip_prefix("cancellably: ") {
+                    let connection = &mut connections[0];
+                    let operation = async {
+                        for command in commands.split("; ") {
+                            match command.strip_prefix("sleep ") {
+                                Some(span) => tokio::time::sleep(millis(span)).await,
+                                None => _ = call(connection, command).await?,
+                            }
+                        }
+                        Ok(())
+                    };
+                    go_on(client.cancellable(operation).await.unwrap_or(Ok(())))?;
+                    continue;
+                }
                 let (limit, command) =
                     match command.strip_prefix("within ").and_then(|rest| rest.split_once(": ")) {
                         Some((limit, command)) => (millis(limit), command),
@@ -63,12 +84,17 @@ fn sends(scenario: Scenario, commands: Vec<String>) -> Scenario {
                 let connection = &mut connections[usize::from(second.is_some())];
                 let call = call(connection, second.unwrap_or(command));
                 if let Ok(answer) = tokio::time::timeout(limit, call).await {
-                    answer?;
+                    go_on(answer.map(|_| ()))?;
                 }
             }
             Ok(())
         }
     })
+}
+
+/// What a fault did is no error of the server's.
+fn go_on(answer: RedisResult<()>) -> RedisResult<()> {
+    answer.or_else(|error| if error.is_io_error() { Ok(()) } else { Err(error) })
 }
 
 fn millis(text: &str) -> Duration {
@@ -386,18 +412,112 @@ const COMMANDS_ON_MEMBERS: &[&str] = &[
     "sleep 12ms",
 ];
 
+/// What may go wrong in programs of its own: two actors, each of which sends up to so many of these commands.
+struct Rare {
+    faults: Faults,
+    commands: &'static [&'static str],
+    commands_max: usize,
+    response_timeout: Option<Duration>,
+}
+
+/// What connections keep.
+const SESSIONS: &[&str] = &[
+    "WATCH a",
+    "MULTI",
+    "EXEC",
+    "GET a",
+    "SET a 1",
+    "INCR a",
+    "SET b 1",
+    "BLPOP l 0.01",
+    "RPUSH l 1",
+    "2:GET a",
+    "listen c",
+    "hear 5ms",
+    "PUBLISH c m",
+];
+const OPERATIONS: &[&str] = &[
+    "cancellably: SET a 1",
+    "cancellably: GET a; SET b 1",
+    "cancellably: SET b 2 PX 10; sleep 5ms; GET a",
+    "cancellably: sleep 12ms; SET a 2",
+    "cancellably: BLPOP l 0.01; INCR a",
+    "RPUSH l 1",
+    "GET a",
+    "SET a 3",
+    "GET b",
+    "sleep 5ms",
+    "within 5ms: SET a 4",
+];
+
+const CLOCKS: &[&str] = &[
+    "SET a {now}",
+    "GET a",
+    "SET b 1 PX 10",
+    "EXISTS b",
+    "PTTL b",
+    "TIME",
+    "2:SET b 2 NX PX 12",
+    "2:GET b",
+    "sleep 5ms",
+    "BLPOP l 0.01",
+];
+
+fn rarities() -> Vec<Rare> {
+    let (none, five) = (Faults::none(), Duration::from_millis(5));
+    let of = |faults, commands, commands_max| Rare { faults, commands, commands_max, response_timeout: None };
+    let times_out = |rare| Rare { response_timeout: Some(five), ..rare };
+    vec![
+        of(none.flushes(1), COMMANDS, 3),
+        of(none.flushes(1).restarts(1), COMMANDS, 2),
+        of(none.reloads(1), COMMANDS, 3),
+        of(none.reloads(1).outage(Duration::from_millis(7)), COMMANDS, 3),
+        of(none.reloads(1).unsynced(1), COMMANDS, 3),
+        of(none.reloads(2).unsynced(2), COMMANDS, 2),
+        of(none.reloads(1).unsynced(1), COMMANDS_ON_MEMBERS, 3),
+        of(none.drops(1), COMMANDS, 3),
+        of(none.drops(2), SESSIONS, 2),
+        of(none.drops(1), SESSIONS, 3),
+        of(none.cancels(1), OPERATIONS, 2),
+        of(none.cancels(1).stalls(1), OPERATIONS, 2),
+        of(none.cancels(2).crashes(1), OPERATIONS, 2),
+        of(none.delays(1), COMMANDS, 3),
+        of(none.delays(2), SESSIONS, 2),
+        of(none.delays(1).crashes(1), COMMANDS, 2),
+        times_out(of(none.stalls(1), COMMANDS, 2)),
+        of(none.client_jump(five), CLOCKS, 3),
+        of(none.client_jump(five).stalls(1), CLOCKS, 2),
+        of(none.drift(500_000).stalls(1), CLOCKS, 2),
+        of(none.server_skew(five), CLOCKS, 2),
+        of(none.server_drift(500_000), CLOCKS, 3),
+        of(none.server_drift(300_000).stalls(1), CLOCKS, 2),
+    ]
+}
+
+/// How many random programs are compared with each of these.
+const RARE_PROGRAMS: u64 = 100;
+
+fn rare_programs() -> impl Iterator<Item = Scenario> {
+    (0..).zip(rarities()).flat_map(|(nth, rare)| {
+        (0..RARE_PROGRAMS).map(move |seed| {
+            let seed = seed + 1_000_000 * (nth + 1);
+            let mut rng = rand_pcg::Pcg64Mcg::seed_from_u64(seed);
+            let program = program(seed, rare.faults, commands(&mut rng, rare.commands, 2, rare.commands_max));
+            match rare.response_timeout {
+                Some(response_timeout) => program.response_timeout(response_timeout),
+                None => program,
+            }
+        })
+    })
+}
+
 /// A program of two actors, or of three that do little, with what may go wrong.
 fn random_program(seed: u64) -> Scenario {
     let mut rng = rand_pcg::Pcg64Mcg::seed_from_u64(seed);
     let known = if seed.is_multiple_of(4) { COMMANDS_ON_MEMBERS } else { COMMANDS };
     let actors = rng.random_range(2..=3);
     let commands_max = if actors == 2 { 3 } else { 2 };
-    let programs: Vec<Vec<String>> = (0..actors)
-        .map(|_| {
-            let commands = rng.random_range(1..=commands_max);
-            (0..commands).map(|_| known[rng.random_range(0..known.len())].to_owned()).collect()
-        })
-        .collect();
+    let programs = commands(&mut rng, known, actors, commands_max);
     let faults = match rng.random_range(0..8) {
         0 => Faults::none().crashes(1),
         1 if actors == 2 => Faults::none().stalls(1),
@@ -408,6 +528,24 @@ fn random_program(seed: u64) -> Scenario {
         6 if actors == 2 => Faults::none().lost(1).crashes(1),
         _ => Faults::none(),
     };
+    program(seed, faults, programs)
+}
+
+/// What so many actors send, each at most so many of these commands.
+fn commands(
+    rng: &mut rand_pcg::Pcg64Mcg,
+    of: &[&str],
+    actors: usize,
+    commands_max: usize,
+) -> Vec<Vec<String>> {
+    let program = |_| {
+        let commands = rng.random_range(1..=commands_max);
+        (0..commands).map(|_| of[rng.random_range(0..of.len())].to_owned()).collect()
+    };
+    (0..actors).map(program).collect()
+}
+
+fn program(seed: u64, faults: Faults, programs: Vec<Vec<String>>) -> Scenario {
     let scenario =
         Scenario::new(format!("random program {seed}: {programs:?}, {faults:?}")).servers(2).faults(faults);
     programs.into_iter().fold(scenario, sends)
@@ -419,6 +557,12 @@ fn brute_force_finds_the_same_traces_of_random_programs() {
     println!("{PROGRAMS} programs, {traces} traces");
 }
 
+#[test]
+fn brute_force_finds_the_same_traces_where_rarer_things_go_wrong() {
+    let traces: usize = rare_programs().map(|scenario| compare(&scenario)).sum();
+    println!("{RARE_PROGRAMS} programs of each of {} kinds, {traces} traces", rarities().len());
+}
+
 /// What every actor sent and was answered, in its own order.
 fn seen_by_actors(history: &History) -> Vec<Vec<String>> {
     let mut seen = vec![Vec::new(); 3];
@@ -426,6 +570,7 @@ fn seen_by_actors(history: &History) -> Vec<Vec<String>> {
         match &event.what {
             What::Command { actor, text, reply, .. } => seen[actor.0].push(format!("{text} -> {reply}")),
             What::Mishap { actor, mishap, text } => seen[actor.0].push(format!("{text}: {mishap:?}")),
+            What::Cancelled { actor } => seen[actor.0].push("cancelled".into()),
             What::Failed { actor, error } | What::GaveUp { actor, error } => {
                 seen[actor.0].push(error.clone());
             }
@@ -452,8 +597,7 @@ fn left_behind(history: &History) -> BTreeMap<(usize, &str), &str> {
 fn independent_neighbours_may_change_places() {
     let mut runner = Runner::new();
     let mut swaps = 0;
-    for seed in 0..PROGRAMS {
-        let scenario = random_program(seed);
+    for (seed, scenario) in (0..).zip((0..PROGRAMS).map(random_program).chain(rare_programs())) {
         let history = runner.run(&scenario, &mut Random::new(seed, 0), Recording::Full);
         for place in 1..history.steps.len() {
             let agents = [place - 1, place].map(|place| Agent::of(history.steps[place]));
