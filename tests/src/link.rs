@@ -623,7 +623,7 @@ impl ConnectionLike for Link {
 
 /// A subscription is a connection of its own. To subscribe is a step, and so is every message that the client hears: between its
 /// publication and that anything may happen, as on a real network. What is published to a client that crashes first is never heard. No other
-/// message is lost, and whoever listens to a server that restarts goes on listening: that connections break is no fault of these.
+/// message is lost: a connection that listens breaks neither by [`Faults::drops`](crate::Faults) nor together with a server.
 impl Subscribe for Link {
     fn subscribe<'a>(&'a self, channel: &'a str) -> RedisFuture<'a, Subscription> {
         Box::pin(async move {
