@@ -142,6 +142,31 @@ impl Faults {
         Faults { client_jump, ..self }
     }
 
+    /// Budgets within these; `draw` gives a number up to the one that it is given. How far a clock is wrong, how much a restart loses, and
+    /// how long a server is away, stays as it is.
+    pub(crate) fn draw(self, mut draw: impl FnMut(u32) -> u32) -> Faults {
+        // Written out whole, so that whoever adds a fault adds it here.
+        Faults {
+            crashes: draw(self.crashes),
+            stalls: draw(self.stalls),
+            lost: draw(self.lost),
+            drops: draw(self.drops),
+            cancels: draw(self.cancels),
+            delays: draw(self.delays),
+            skew: self.skew * draw(1),
+            drift_ppm: self.drift_ppm * draw(1),
+            server_skew: self.server_skew * draw(1),
+            server_drift_ppm: self.server_drift_ppm * draw(1),
+            client_jump: self.client_jump * draw(1),
+            jump: self.jump * draw(1),
+            restarts: draw(self.restarts),
+            reloads: draw(self.reloads),
+            unsynced: self.unsynced,
+            flushes: draw(self.flushes),
+            outage: self.outage,
+        }
+    }
+
     /// How often what takes from this budget may happen.
     pub(crate) fn of(&self, budget: Budget) -> u32 {
         match budget {

@@ -42,7 +42,7 @@ pub use saved::{Expected, Must, Saved, SavedError, SavedStep, Subject};
 pub use scenario::{ActorError, RESPONSE_TIMEOUT, Scenario};
 pub use schedule::{ACTORS_MAX, Actor, ParseError, Schedule, Step, Whose};
 pub use server::Server;
-pub use shrink::{Finding, shrink};
+pub use shrink::{Cost, Finding, shrink};
 pub use touch::Touch;
 pub use world::Recording;
 

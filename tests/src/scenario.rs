@@ -11,7 +11,7 @@ use crate::fault::Faults;
 use crate::history::Seen;
 use crate::link::Client;
 use crate::oracle::Oracle;
-use crate::schedule::ACTORS_MAX;
+use crate::schedule::{ACTORS_MAX, Actor};
 use crate::trail::Timers;
 
 /// How long redis-rs's multiplexed connections wait for a reply, unless told otherwise.
@@ -153,9 +153,19 @@ impl Scenario {
         self.leases.values().copied().max().unwrap_or_default().max(self.lease)
     }
 
+    /// What must hold in every execution.
+    pub fn oracles(&self) -> impl Iterator<Item = &Arc<dyn Oracle>> {
+        self.oracles.iter()
+    }
+
     /// All actors run the same code, so that fewer of them are a scenario too.
     pub(crate) fn is_uniform(&self) -> bool {
         self.actors.windows(2).all(|pair| Arc::ptr_eq(&pair[0], &pair[1]))
+    }
+
+    /// Whether two actors run the same code.
+    pub(crate) fn do_the_same(&self, one: Actor, other: Actor) -> bool {
+        Arc::ptr_eq(&self.actors[one.0], &self.actors[other.0])
     }
 
     /// The same with only the first `count` actors.

@@ -109,6 +109,11 @@ impl Step {
             _ => None,
         }
     }
+
+    /// Whether something goes wrong, as opposed to what a client does by itself; to wait may be either.
+    pub(crate) fn is_fault(self) -> bool {
+        matches!(self, Step::Skew(..) | Step::Drift(..)) || self.budget().is_some()
+    }
 }
 
 /// The steps of one execution, in order.

@@ -127,18 +127,18 @@ fn a_server_has_lost_its_scripts() {
         "flush",
         &["restart", "reload", "unsynced reload", "flush"],
         &expect![[r#"
-        step        time  A
-           1       +0 ms  ●  A: SETNX lock 1 → 1
-                          │      now lock = "1"
-                          ┃    ▸ A is inside, and counts on its grant until +10000 ms.
-           2       +0 ms  ┃  server 1 forgets its scripts
-           3       +0 ms  ●  A: EVALSHA b0d697da… 1 lock → NOSCRIPT No matching script. Please use EVAL.
-                          │    ▸ A gives the lock back, and no longer counts as a holder.
-                          │      probe1: SETNX lock 1 → 0
-                          │    ▸ All is over, nobody crashed, and no message was lost. Fresh clients try: 0 of 1 are granted.
+            step        time  A
+               1       +0 ms  ·  server 1 forgets its scripts
+               2       +0 ms  ●  A: SETNX lock 1 → 1
+                              │      now lock = "1"
+                              ┃    ▸ A is inside, and counts on its grant until +10000 ms.
+               3       +0 ms  ●  A: EVALSHA b0d697da… 1 lock → NOSCRIPT No matching script. Please use EVAL.
+                              │    ▸ A gives the lock back, and no longer counts as a holder.
+                              │      probe1: SETNX lock 1 → 0
+                              │    ▸ All is over, nobody crashed, and no message was lost. Fresh clients try: 0 of 1 are granted.
 
-        ✗ all have released and nothing went wrong, yet fresh clients got 0 of 1.
-    "#]],
+            ✗ all have released and nothing went wrong, yet fresh clients got 0 of 1.
+        "#]],
     );
 }
 
@@ -197,21 +197,21 @@ fn a_connection_is_no_longer_what_it_was() {
         "drop",
         &["lost message", "restart", "unsynced reload", "drop"],
         &expect![[r#"
-        step        time  A B
-           1       +0 ms  ● ·  A: WATCH lock → OK
-           2       +0 ms  ● ·  A: EXISTS lock → 0
-           3       +0 ms  │ ●  B: WATCH lock → OK
-           4       +0 ms  │ ●  B: EXISTS lock is not sent: the connection has broken
-           5       +0 ms  │ ●  B: EXISTS lock → 0
-           6       +0 ms  ● │  A: MULTI; SET lock 1; EXEC → [[OK]]
-                          │ │      now lock = "1"
-                          ┃ │    ▸ A is inside, and counts on its grant until +10000 ms.
-           7       +0 ms  ┃ ●  B: MULTI; SET lock 1; EXEC → [[OK]]
-                          ┃ │      now lock = "1"
-                          ┃ ┃    ▸ B is inside, and counts on its grant until +10000 ms. Now A and B are inside.
+            step        time  A B
+               1       +0 ms  ● ·  A: WATCH lock → OK
+               2       +0 ms  ● ·  A: EXISTS lock is not sent: the connection has broken
+               3       +0 ms  ● ·  A: EXISTS lock → 0
+               4       +0 ms  │ ●  B: WATCH lock → OK
+               5       +0 ms  │ ●  B: EXISTS lock → 0
+               6       +0 ms  │ ●  B: MULTI; SET lock 1; EXEC → [[OK]]
+                              │ │      now lock = "1"
+                              │ ┃    ▸ B is inside, and counts on its grant until +10000 ms.
+               7       +0 ms  ● ┃  A: MULTI; SET lock 1; EXEC → [[OK]]
+                              │ ┃      now lock = "1"
+                              ┃ ┃    ▸ A is inside, and counts on its grant until +10000 ms. Now A and B are inside.
 
-        ✗ A and B hold the lock, each with a lease that still runs.
-    "#]],
+            ✗ B and A hold the lock, each with a lease that still runs.
+        "#]],
     );
 }
 

@@ -16,6 +16,8 @@ mod zoo;
 mod algorithms;
 mod renewals;
 mod traces;
+mod sampling;
+mod shrinking;
 mod verdicts;
 mod properties;
 mod schedules;

@@ -1,21 +1,33 @@
 //! Runs many schedules of a scenario and judges them. Each strategy is a policy in a file of its own.
 
 mod alone;
+mod coverage;
 mod dpor;
 mod exhaustive;
+mod known;
+mod pct;
 mod plan;
+mod pos;
 mod random;
+mod sampler;
 mod traces;
 mod trial;
+mod uniform;
 
 use std::sync::Arc;
 
 pub use alone::find_timers;
+pub use coverage::Coverage;
 pub use dpor::Dpor;
 pub use exhaustive::DepthFirst;
+pub use known::Known;
+pub use pct::Pct;
 pub use plan::{Plan, Wish};
+pub use pos::Pos;
 pub use random::Random;
+pub use sampler::{Method, Sampler};
 pub use traces::explore_all;
+pub use uniform::UniformWalk;
 
 use crate::execution::{Policy, Runner};
 use crate::history::{History, Seen};
@@ -24,7 +36,8 @@ use crate::replay::replay;
 use crate::report::{Problem, Report};
 use crate::scenario::Scenario;
 use crate::schedule::{Schedule, Step};
-use crate::shrink::{Finding, shrink};
+use crate::shrink::{Finding, Size, shrink};
+use crate::trace::Causes;
 use crate::world::Recording;
 
 /// What an exploration found.
@@ -34,6 +47,8 @@ pub struct Exploration {
     pub schedules: u64,
     /// How many more were begun, and cut because others cover all that could still have happened.
     pub blocked: u64,
+    /// Of a sample, how many different traces its schedules were. Where every trace is run once, it says nothing.
+    pub coverage: Coverage,
     /// Of each oracle that a schedule violated, the shortest such schedule.
     pub findings: Vec<Finding>,
     /// What happened in at least one of them.
@@ -86,7 +101,7 @@ impl Exploration {
         let Some(finding) = finding else { return };
         let is_same = |known: &&mut Finding| Arc::ptr_eq(&known.oracle, &finding.oracle);
         match self.findings.iter_mut().find(is_same) {
-            Some(known) if known.violation.step <= finding.violation.step => {}
+            Some(known) if known.rank() <= finding.rank() => {}
             Some(known) => *known = finding,
             None => self.findings.push(finding),
         }
@@ -96,10 +111,10 @@ impl Exploration {
         Box::new(Report { scenario: scenario.name.clone(), problem, schedules: self.schedules })
     }
 
-    /// How many steps the shortest known violation of this oracle takes.
-    fn steps(&self, oracle: &Arc<dyn Oracle>) -> usize {
+    /// Whether a violation of this oracle that takes at least so much can be simpler than what is known.
+    fn lacks(&self, oracle: &Arc<dyn Oracle>, least: Size) -> bool {
         let known = self.findings.iter().find(|finding| Arc::ptr_eq(&finding.oracle, oracle));
-        known.map_or(usize::MAX, |finding| finding.violation.step)
+        known.is_none_or(|known| least < known.size())
     }
 }
 
@@ -114,7 +129,7 @@ pub fn exhaustive(scenario: &Scenario) -> Result<Exploration, Box<Report>> {
     judge(&mut runner, scenario, exploration)
 }
 
-/// Runs this many schedules, drawn by chance from a seed.
+/// Runs this many schedules, drawn by chance from a seed, in each of the ways of [`Method::PORTFOLIO`] in turn.
 ///
 /// # Errors
 /// As of [`exhaustive`].
@@ -156,13 +171,16 @@ pub fn explore_random(
     seed: u64,
 ) -> Result<Exploration, Box<Report>> {
     let mut exploration = Exploration::default();
-    for nth in 0..schedules {
-        let mut random = Random::new(seed, nth);
-        let history = runner.run(scenario, &mut random, Recording::Lean);
+    let mut sampler = Sampler::new(Method::PORTFOLIO, seed);
+    for _ in 0..schedules {
+        let history = sampler.run(runner, scenario);
         exploration.count(runner, scenario, &history)?;
+        let causes = Causes::of(&history);
+        exploration.coverage.add(&history, &causes);
         for oracle in &scenario.oracles {
             let Some(violation) = oracle.check(&history) else { continue };
-            if violation.step < exploration.steps(oracle) {
+            let cone = causes.cone(violation.step - 1);
+            if exploration.lacks(oracle, Size::least(&history, &cone)) {
                 let steps = history.steps[..violation.step].to_vec();
                 exploration.keep(shrink(runner, scenario, &Schedule { steps }, oracle));
             }
@@ -186,7 +204,7 @@ fn judge(
     exploration: Exploration,
 ) -> Result<Exploration, Box<Report>> {
     let violated = scenario.oracles.iter().find_map(|oracle| exploration.finding(oracle.name()));
-    if let Some(Finding { oracle, actors, schedule, violation }) = violated {
+    if let Some(Finding { oracle, actors, schedule, violation, .. }) = violated {
         let scenario = scenario.with_actors(*actors);
         let history = replay(runner, &scenario, schedule, Recording::Full);
         let problem = Problem::violated(&scenario, &**oracle, violation.clone(), &history);

@@ -12,7 +12,7 @@ pub struct Random(Pcg64Mcg);
 impl Random {
     /// The `nth` schedule of a seed.
     pub fn new(seed: u64, nth: u64) -> Random {
-        Random(Pcg64Mcg::seed_from_u64(seed ^ nth.wrapping_mul(0x9E37_79B9_7F4A_7C15)))
+        Random(chance(seed, nth))
     }
 }
 
@@ -20,4 +20,9 @@ impl Policy for Random {
     fn choose(&mut self, enabled: &[Step], _: &History) -> Choice {
         Choice::Take(self.0.random_range(0..enabled.len()))
     }
+}
+
+/// What the `nth` schedule of a seed is drawn from.
+pub(super) fn chance(seed: u64, nth: u64) -> Pcg64Mcg {
+    Pcg64Mcg::seed_from_u64(seed ^ nth.wrapping_mul(0x9E37_79B9_7F4A_7C15))
 }

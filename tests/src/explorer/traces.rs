@@ -7,7 +7,7 @@ use crate::execution::Runner;
 use crate::report::{Problem, Report};
 use crate::scenario::Scenario;
 use crate::schedule::Schedule;
-use crate::shrink::shrink;
+use crate::shrink::{Size, shrink};
 
 /// So many schedules are run before they are taken for many, and divided.
 const FEW: u64 = 1_000;
@@ -33,8 +33,8 @@ pub fn explore_all(runner: &mut Runner, scenario: &Scenario) -> Result<Explorati
         }
         exploration.add(&traces.exploration);
         for (oracle, violation) in scenario.oracles.iter().zip(traces.violations) {
-            let Some(Violation { cone, whole }) = violation else { continue };
-            if cone.steps.len() < exploration.steps(oracle) {
+            let Some(Violation { least, cone, whole }) = violation else { continue };
+            if exploration.lacks(oracle, least) {
                 let found = shrink(runner, &scenario, &cone, oracle);
                 exploration.keep(found.or_else(|| shrink(runner, &scenario, &whole, oracle)));
             }
@@ -46,12 +46,14 @@ pub fn explore_all(runner: &mut Runner, scenario: &Scenario) -> Result<Explorati
 /// What was seen of the traces of a scenario.
 struct Traces {
     exploration: Exploration,
-    /// Of each oracle the violation that depends on the fewest steps.
+    /// Of each oracle the violation that depends on the least.
     violations: Vec<Option<Violation>>,
 }
 
 #[derive(Clone)]
 struct Violation {
+    /// What it takes at least.
+    least: Size,
     /// The steps that it depends on.
     cone: Schedule,
     /// All steps up to it.
@@ -106,10 +108,11 @@ impl Traces {
         for (oracle, known) in scenario.oracles.iter().zip(&mut self.violations) {
             let Some(violation) = oracle.check(&history) else { continue };
             let cone = dpor.causes().cone(violation.step - 1);
-            if known.as_ref().is_none_or(|known| cone.len() < known.cone.steps.len()) {
+            let least = Size::least(&history, &cone);
+            if known.as_ref().is_none_or(|known| least < known.least) {
                 let cone = Schedule { steps: cone.into_iter().map(|place| history.steps[place]).collect() };
                 let whole = Schedule { steps: history.steps[..violation.step].to_vec() };
-                *known = Some(Violation { cone, whole });
+                *known = Some(Violation { least, cone, whole });
             }
         }
         Ok(true)
@@ -118,8 +121,8 @@ impl Traces {
     fn add(&mut self, other: Traces) {
         self.exploration.add(&other.exploration);
         for (known, violation) in self.violations.iter_mut().zip(other.violations) {
-            let steps = |violation: &Option<Violation>| violation.as_ref().map(|v| v.cone.steps.len());
-            if steps(known).is_none_or(|known| steps(&violation).is_some_and(|steps| steps < known)) {
+            let least = |violation: &Option<Violation>| violation.as_ref().map(|violation| violation.least);
+            if least(known).is_none_or(|known| least(&violation).is_some_and(|least| least < known)) {
                 *known = violation;
             }
         }

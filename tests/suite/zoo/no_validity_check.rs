@@ -58,24 +58,24 @@ fn no_validity_check() {
         &scenario(from_the_reply),
         &scenario(checked),
         &expect![[r#"
-        exclusive-fact
+            exclusive-fact
 
-        step        time  A B
-           1       +0 ms  ● ·  A: SET lock A1 NX PX 10000 → OK
-                          │ ·      now lock = "A1" (10000 ms left)
-           2       +0 ms  │ ●  B: SET lock B1 NX PX 10000 → (nil)
-           3       +0 ms  │ ●  B to 2: SET lock B1 NX PX 10000 → OK
-                          │ │      now lock = "B1" (10000 ms left)
-           4   +10001 ms  │ │  10001 ms pass
-           5   +10001 ms  ● │  A to 2: SET lock A1 NX PX 10000 → OK
-                          │ │      now lock = "A1" (10000 ms left)
-                          ┃ │    ▸ A is inside, and counts on its grant until +20001 ms.
-           6   +10001 ms  ┃ ●  B to 3: SET lock B1 NX PX 10000 → OK
-                          ┃ │      now lock = "B1" (10000 ms left)
-                          ┃ ┃    ▸ B is inside, and counts on its grant until +20001 ms. Now A and B are inside.
+            step        time  A B
+               1       +0 ms  ● ·  A: SET lock A1 NX PX 10000 → OK
+                              │ ·      now lock = "A1" (10000 ms left)
+               2   +10001 ms  │ ·  10001 ms pass
+               3   +10001 ms  │ ●  B: SET lock B1 NX PX 10000 → OK
+                              │ │      now lock = "B1" (10000 ms left)
+               4   +10001 ms  │ ●  B to 2: SET lock B1 NX PX 10000 → OK
+                              │ │      now lock = "B1" (10000 ms left)
+                              │ ┃    ▸ B is inside, and counts on its grant until +20001 ms.
+               5   +10001 ms  ● ┃  A to 2: SET lock A1 NX PX 10000 → (nil)
+               6   +10001 ms  ● ┃  A to 3: SET lock A1 NX PX 10000 → OK
+                              │ ┃      now lock = "A1" (10000 ms left)
+                              ┃ ┃    ▸ A is inside, and counts on its grant until +20001 ms. Now A and B are inside.
 
-        ✗ A and B hold the lock, each with a lease that still runs.
-    "#]],
+            ✗ B and A hold the lock, each with a lease that still runs.
+        "#]],
     );
 }
 

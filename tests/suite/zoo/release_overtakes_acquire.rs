@@ -71,30 +71,30 @@ fn release_overtakes_acquire() {
         &scenario(After::Majority),
         &scenario(After::AllAnswers),
         &expect![[r#"
-        no-leak
+            no-leak
 
-        step        time  A
-           2       +0 ms  ●  A to 3: SET lock A1 NX PX 10000 → OK
-                          │      now lock = "A1" (10000 ms left)
-           3       +0 ms  ●  A to 2: SET lock A1 NX PX 10000 → OK
-                          │      now lock = "A1" (10000 ms left)
-                          ┃    ▸ A is inside, and counts on its grant until +10000 ms.
-           4       +0 ms  ●  A: EVAL --unlock… 1 lock A1 → 0
-                          │    ▸ A gives the lock back, and no longer counts as a holder.
-           5       +0 ms  ●  A to 2: EVAL --unlock… 1 lock A1 → 1
-                          │      now lock is gone
-           6       +0 ms  ●  A to 3: EVAL --unlock… 1 lock A1 → 1
-                          │      now lock is gone
-           7       +0 ms  ●  A: SET lock A1 NX PX 10000 → OK
-                          │      now lock = "A1" (10000 ms left)
-                          │      probe1: SET lock probe NX PX 10000 → (nil)
-                          │      probe1 to 2: SET lock probe NX PX 10000 → OK
-                          │      now lock = "probe" (10000 ms left)
-                          │      probe1 to 3: SET lock probe NX PX 10000 → OK
-                          │      now lock = "probe" (10000 ms left)
-                          │    ▸ All is over, nobody crashed, and no message was lost. Fresh clients try: 0 of 1 are granted.
+            step        time  A
+               2       +0 ms  ●  A to 2: SET lock A1 NX PX 10000 → OK
+                              │      now lock = "A1" (10000 ms left)
+               3       +0 ms  ●  A to 3: SET lock A1 NX PX 10000 → OK
+                              │      now lock = "A1" (10000 ms left)
+                              ┃    ▸ A is inside, and counts on its grant until +10000 ms.
+               4       +0 ms  ●  A: EVAL --unlock… 1 lock A1 → 0
+                              │    ▸ A gives the lock back, and no longer counts as a holder.
+               5       +0 ms  ●  A: SET lock A1 NX PX 10000 → OK
+                              │      now lock = "A1" (10000 ms left)
+               6       +0 ms  ●  A to 2: EVAL --unlock… 1 lock A1 → 1
+                              │      now lock is gone
+               7       +0 ms  ●  A to 3: EVAL --unlock… 1 lock A1 → 1
+                              │      now lock is gone
+                              │      probe1: SET lock probe NX PX 10000 → (nil)
+                              │      probe1 to 2: SET lock probe NX PX 10000 → OK
+                              │      now lock = "probe" (10000 ms left)
+                              │      probe1 to 3: SET lock probe NX PX 10000 → OK
+                              │      now lock = "probe" (10000 ms left)
+                              │    ▸ All is over, nobody crashed, and no message was lost. Fresh clients try: 0 of 1 are granted.
 
-        ✗ all have released and nothing went wrong, yet fresh clients got 0 of 1.
-    "#]],
+            ✗ all have released and nothing went wrong, yet fresh clients got 0 of 1.
+        "#]],
     );
 }

@@ -62,15 +62,15 @@ fn renewal_after_cancel() {
 
             step        time  A B
                1       +0 ms  ● ·  A starts, reads its clock, and stalls before its first command
-               2   +12000 ms  │ ·  12000 ms pass
-               3   +12000 ms  ● ·  A: SET lock A1 NX PX 10000 → OK
+               2    +1000 ms  │ ·  1000 ms pass
+               3    +1000 ms  ● ·  A: SET lock A1 NX PX 10000 → OK
                               │ ·      now lock = "A1" (10000 ms left)
-               4   +12000 ms  │ ●  B: EVAL --obtain… 1 lock B1 → 0
-                   +18000 ms  │ │  6000 ms pass
-               5   +18000 ms  ● │  A: EVAL --extend… 1 lock A1 → 1
+               4    +1000 ms  │ ●  B: EVAL --obtain… 1 lock B1 → 0
+                    +7000 ms  │ │  6000 ms pass
+               5    +7000 ms  ● │  A: EVAL --extend… 1 lock A1 → 1
                               │ │      now lock = "A1" (10000 ms left)
-                   +23000 ms  │ │  5000 ms pass
-               6   +23000 ms  │ ●  B: EVAL --obtain… 1 lock B1 → 0
+                   +12000 ms  │ │  5000 ms pass
+               6   +12000 ms  │ ●  B: EVAL --obtain… 1 lock B1 → 0
                               │ │    ▸ B failed: the lock is still taken, more than a lease after its holder went away
         "#]],
     );

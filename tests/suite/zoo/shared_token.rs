@@ -82,11 +82,11 @@ fn shared_token() {
                5   +10001 ms  ● · ·  A: EVAL --unlock… 1 lock A2 → 1
                               │ · ·      now lock is gone
                               │ · ·    ▸ A gives the lock back, and no longer counts as a holder.
-               6   +10001 ms  │ · ●  C: SET lock C1 NX PX 10000 → OK
-                              │ · │      now lock = "C1" (10000 ms left)
-                              │ · ┃    ▸ C is inside (section), and counts on its grant until +20001 ms.
+               6   +10001 ms  │ ● ·  B: SET lock B1 NX PX 10000 → OK
+                              │ │ ·      now lock = "B1" (10000 ms left)
+                              │ ┃ ·    ▸ B is inside (section), and counts on its grant until +20001 ms.
 
-            ✗ A and C hold the lock, each with a lease that still runs.
+            ✗ A and B hold the lock, each with a lease that still runs.
         "#]],
     );
 }

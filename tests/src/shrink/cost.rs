@@ -1,0 +1,142 @@
+use std::time::Duration;
+
+use super::pass::actors;
+use crate::history::{History, What};
+use crate::schedule::Step;
+
+/// What makes one schedule simpler than another, what matters most first.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cost {
+    /// Crashes, lost messages, wrong clocks, moves of the time that keep somebody waiting.
+    pub faults: usize,
+    /// Actors that do anything.
+    pub actors: usize,
+    /// Steps of all kinds.
+    pub steps: usize,
+    /// How often another actor goes on.
+    switches: usize,
+    /// By how much the time moves, and clocks are wrong.
+    clock: Duration,
+    /// Of two that are equally simple, the one that is first in the alphabet, so that equal bugs look equal.
+    order: Vec<Step>,
+}
+
+impl Cost {
+    /// Of the first `count` steps of an execution.
+    pub fn of(history: &History, count: usize) -> Cost {
+        let steps = &history.steps[..count];
+        Cost {
+            faults: (0..count).filter(|&place| is_fault(history, place)).count(),
+            actors: actors(steps).len(),
+            steps: count,
+            switches: steps.windows(2).filter(|pair| pair[0].actor() != pair[1].actor()).count(),
+            clock: clock(history, count),
+            order: steps.to_vec(),
+        }
+    }
+}
+
+/// The size of a schedule. The shortest is the smallest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Size {
+    steps: usize,
+    faults: usize,
+    actors: usize,
+}
+
+impl Size {
+    /// The least that can become of these steps of an execution by leaving out what is needless in any case: to start is no step of its
+    /// own where the first command can come at once.
+    pub(crate) fn least(history: &History, places: &[usize]) -> Size {
+        let is_needless = |(nth, &place): (usize, &usize)| {
+            let Step::Start(actor) = history.steps[place] else { return false };
+            let later = places[nth + 1..].iter().map(|&place| history.steps[place]);
+            let begins =
+                |step| matches!(step, Step::Run(other, _) | Step::Mishap(other, ..) if other == actor);
+            later.take_while(|step| !matches!(step, Step::Advance(_) | Step::Wait)).any(begins)
+        };
+        let needless = places.iter().enumerate().filter(|&step| is_needless(step)).count();
+        let steps: Vec<Step> = places.iter().map(|&place| history.steps[place]).collect();
+        let faults = places.iter().filter(|&&place| is_fault(history, place)).count();
+        Size { steps: steps.len() - needless, faults, actors: actors(&steps).len() }
+    }
+}
+
+impl From<&Cost> for Size {
+    fn from(cost: &Cost) -> Size {
+        Size { steps: cost.steps, faults: cost.faults, actors: cost.actors }
+    }
+}
+
+/// To wait is a fault where somebody had a command to send.
+fn is_fault(history: &History, place: usize) -> bool {
+    matches!(history.steps[place], Step::Skew(..) | Step::Drift(..)) || history.touched[place].takes.is_some()
+}
+
+fn clock(history: &History, count: usize) -> Duration {
+    let wrong = |step: &Step| match *step {
+        Step::Skew(_, by_ms) | Step::Jump(_, by_ms) => Duration::from_millis(by_ms.unsigned_abs()),
+        _ => Duration::ZERO,
+    };
+    let mut last = 0;
+    // What passes after the steps comes last, and is not of them.
+    let moved = history.events.iter().filter_map(|event| match event.what {
+        What::Advanced { by } if last < event.step && event.step <= count => {
+            last = event.step;
+            let is_of_time = matches!(history.steps[event.step - 1], Step::Advance(_) | Step::Wait);
+            is_of_time.then_some(by)
+        }
+        _ => None,
+    });
+    moved.sum::<Duration>() + history.steps[..count].iter().map(wrong).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::Event;
+    use crate::schedule::Schedule;
+    use crate::touch::Touch;
+
+    /// The execution of a schedule whose every step is possible.
+    fn executed(text: &str) -> History {
+        let steps = text.parse::<Schedule>().unwrap().steps;
+        let touched = steps.iter().map(|step| Touch { takes: step.budget(), ..Touch::default() }).collect();
+        let events = steps.iter().enumerate().filter_map(|(place, step)| match *step {
+            Step::Advance(by) => {
+                Some(Event { step: place + 1, at: Duration::ZERO, what: What::Advanced { by } })
+            }
+            _ => None,
+        });
+        History { events: events.collect(), steps, touched, ..History::default() }
+    }
+
+    /// The order in which one thing is given up for another: a fault for an actor, an actor for a step, a step for a switch, and time
+    /// last.
+    #[test]
+    fn what_is_simpler() {
+        let simpler_first = [
+            "A\nA\nB\nB",
+            "A\nB\nA\nB",
+            "A\nA\nB\nB\nA",
+            "A\nB\nC",
+            "A\ntime +5ms",
+            "A\ntime +6ms",
+            "A\nB\ncrash A",
+            "A\ncrash A\ntime +5ms",
+        ];
+        let costs = simpler_first.map(executed).map(|history| Cost::of(&history, history.steps.len()));
+        assert!(costs.is_sorted(), "{costs:?}");
+    }
+
+    #[test]
+    fn to_start_is_needless_unless_time_moves() {
+        let size = |text| {
+            let history = executed(text);
+            Size::least(&history, &(0..history.steps.len()).collect::<Vec<_>>())
+        };
+        assert_eq!(size("start A\nstart B\nA\nB"), Size { steps: 2, faults: 0, actors: 2 });
+        let crash = size("start A\ntime +5ms\nA\nstart B\ncrash B");
+        assert_eq!(crash, Size { steps: 5, faults: 2, actors: 2 });
+    }
+}

@@ -1,0 +1,227 @@
+//! What can be tried to make a schedule simpler.
+
+use std::collections::BTreeSet;
+
+use super::Failing;
+use crate::execution::{Choice, Policy, Runner};
+use crate::history::History;
+use crate::replay::Replay;
+use crate::scenario::Scenario;
+use crate::schedule::{Actor, Schedule, Step, Whose};
+use crate::trace::Causes;
+use crate::world::Recording;
+
+/// Gives the schedules that are worth an attempt.
+type Pass = fn(&Failing, &Scenario, &mut Runner) -> Vec<Vec<Step>>;
+
+/// From those that leave out much to those that leave out nothing.
+pub(super) const PASSES: &[Pass] = &[
+    what_it_depends_on,
+    without_faults,
+    without_an_actor,
+    without_pieces,
+    without_pairs,
+    with_shorter_jumps,
+    with_another_fault,
+    renamed,
+    moved,
+];
+
+/// Most actors of which every order is tried.
+const PERMUTED_MAX: usize = 4;
+
+/// Whom the steps concern, in the order of their names.
+pub(super) fn actors(steps: &[Step]) -> BTreeSet<Actor> {
+    steps.iter().filter_map(|&step| concerned(step)).collect()
+}
+
+fn concerned(step: Step) -> Option<Actor> {
+    match step {
+        Step::Skew(Whose::Client(actor), _) | Step::Drift(Whose::Client(actor), _) => Some(actor),
+        _ => step.actor(),
+    }
+}
+
+/// The steps that happened before the violation, as far as they caused it.
+fn what_it_depends_on(failing: &Failing, _: &Scenario, _: &mut Runner) -> Vec<Vec<Step>> {
+    let Some(last) = failing.steps.len().checked_sub(1) else { return Vec::new() };
+    let cone = Causes::of(&failing.history).cone(last);
+    vec![cone.into_iter().map(|place| failing.steps[place]).collect()]
+}
+
+fn without_faults(Failing { steps, .. }: &Failing, _: &Scenario, _: &mut Runner) -> Vec<Vec<Step>> {
+    let faults: Vec<usize> = (0..steps.len()).filter(|&place| steps[place].is_fault()).collect();
+    let pairs = faults.iter().flat_map(|&one| faults.iter().map(move |&other| [one, other]));
+    // A pair of one and the same is that one alone.
+    let mut dropped: Vec<[usize; 2]> = pairs.filter(|[one, other]| one <= other).collect();
+    dropped.sort_by_key(|[one, other]| one == other);
+    dropped.iter().flat_map(|dropped| without(steps, |place| dropped.contains(&place))).collect()
+}
+
+fn without_an_actor(Failing { steps, .. }: &Failing, _: &Scenario, _: &mut Runner) -> Vec<Vec<Step>> {
+    let of = |actor| move |place: usize| concerned(steps[place]) == Some(actor);
+    actors(steps).into_iter().flat_map(|actor| without(steps, of(actor))).collect()
+}
+
+fn without_pieces(Failing { steps, .. }: &Failing, _: &Scenario, _: &mut Runner) -> Vec<Vec<Step>> {
+    let pieces = (1..=steps.len()).rev().flat_map(|len| (0..=steps.len() - len).map(move |at| at..at + len));
+    pieces.flat_map(|piece| without(steps, |place| piece.contains(&place))).collect()
+}
+
+fn without_pairs(Failing { steps, .. }: &Failing, _: &Scenario, _: &mut Runner) -> Vec<Vec<Step>> {
+    let pairs = (0..steps.len()).flat_map(|one| (one + 2..steps.len()).map(move |other| [one, other]));
+    pairs.flat_map(|pair| without(steps, |place| pair.contains(&place))).collect()
+}
+
+/// The steps that are not left out. Time that is left out is over, or the next move of the time makes up for it: a key may have got
+/// its deadline before or after.
+fn without(steps: &[Step], is_dropped: impl Fn(usize) -> bool) -> Vec<Vec<Step>> {
+    let (mut relative, mut absolute) = (Vec::new(), Vec::new());
+    let mut missing = std::time::Duration::ZERO;
+    for (place, &step) in steps.iter().enumerate() {
+        match step {
+            Step::Advance(span) if is_dropped(place) => missing += span,
+            _ if is_dropped(place) => {}
+            Step::Advance(span) => {
+                relative.push(step);
+                absolute.push(Step::Advance(span + std::mem::take(&mut missing)));
+            }
+            _ => {
+                relative.push(step);
+                absolute.push(step);
+            }
+        }
+    }
+    if relative == absolute { vec![relative] } else { vec![absolute, relative] }
+}
+
+fn with_shorter_jumps(
+    Failing { steps, shorter, .. }: &Failing,
+    _: &Scenario,
+    _: &mut Runner,
+) -> Vec<Vec<Step>> {
+    let within = shorter.iter().filter(|(place, _)| *place < steps.len());
+    let replaced = within.map(|&(place, step)| {
+        let mut steps = steps.clone();
+        steps[place] = step;
+        steps
+    });
+    replaced.collect()
+}
+
+/// Something else goes wrong instead, or somewhere else.
+fn with_another_fault(
+    Failing { steps, .. }: &Failing,
+    scenario: &Scenario,
+    runner: &mut Runner,
+) -> Vec<Vec<Step>> {
+    let faults = (0..steps.len()).filter(|&place| steps[place].is_fault());
+    let replaced = faults.flat_map(|fault| {
+        let mut rest = steps.clone();
+        rest.remove(fault);
+        let mut listing = Listing { replay: Replay::new(&Schedule { steps: rest }), faults: Vec::new() };
+        let history = runner.run(scenario, &mut listing, Recording::Lean);
+        let within = listing.faults.into_iter().filter(|(place, _)| *place < steps.len());
+        let with = |(place, fault)| {
+            let (before, after) = history.steps.split_at(place);
+            [before, &[fault], after].concat()
+        };
+        within.map(with).collect::<Vec<_>>()
+    });
+    replaced.collect()
+}
+
+/// Follows a schedule, and lists what could have gone wrong after how many steps.
+struct Listing {
+    replay: Replay,
+    faults: Vec<(usize, Step)>,
+}
+
+impl Policy for Listing {
+    fn choose(&mut self, enabled: &[Step], history: &History) -> Choice {
+        let faults = enabled.iter().copied().filter(|step| step.is_fault());
+        self.faults.extend(faults.map(|step| (history.steps.len(), step)));
+        self.replay.choose(enabled, history)
+    }
+}
+
+/// Others with the same code take the parts: as far as possible they are called by the order in which they come.
+fn renamed(Failing { steps, .. }: &Failing, scenario: &Scenario, _: &mut Runner) -> Vec<Vec<Step>> {
+    let mut by_appearance: Vec<Actor> = Vec::new();
+    for actor in steps.iter().filter_map(|&step| concerned(step)) {
+        if !by_appearance.contains(&actor) {
+            by_appearance.push(actor);
+        }
+    }
+    // Of each code the first names.
+    let mut free: Vec<Actor> = (0..scenario.actors.len()).map(Actor).collect();
+    let names = by_appearance.iter().filter_map(|&actor| {
+        let place = free.iter().position(|&name| scenario.do_the_same(name, actor))?;
+        Some(free.remove(place))
+    });
+    let names: Vec<Actor> = names.collect();
+    let orders = if names.len() <= PERMUTED_MAX { permutations(&names) } else { vec![names] };
+    let fits = |names: &&Vec<Actor>| {
+        by_appearance.iter().zip(*names).all(|(&actor, &name)| scenario.do_the_same(name, actor))
+    };
+    let rename = |names: &Vec<Actor>| {
+        let name = |actor| {
+            by_appearance.iter().position(|other| *other == actor).map_or(actor, |place| names[place])
+        };
+        steps.iter().map(|&step| with_actor(step, name)).collect()
+    };
+    orders.iter().filter(fits).map(rename).collect()
+}
+
+fn with_actor(step: Step, name: impl Fn(Actor) -> Actor) -> Step {
+    match step {
+        Step::Run(actor, connection) => Step::Run(name(actor), connection),
+        Step::Start(actor) => Step::Start(name(actor)),
+        Step::Crash(actor) => Step::Crash(name(actor)),
+        Step::Mishap(actor, connection, mishap) => Step::Mishap(name(actor), connection, mishap),
+        Step::Cancel(actor) => Step::Cancel(name(actor)),
+        Step::Late(actor, connection) => Step::Late(name(actor), connection),
+        Step::Skew(Whose::Client(actor), by_ms) => Step::Skew(Whose::Client(name(actor)), by_ms),
+        Step::Drift(Whose::Client(actor), by_ppm) => Step::Drift(Whose::Client(name(actor)), by_ppm),
+        Step::Jump(Whose::Client(actor), by_ms) => Step::Jump(Whose::Client(name(actor)), by_ms),
+        Step::Advance(_)
+        | Step::Wait
+        | Step::Skew(Whose::Server(_), _)
+        | Step::Drift(Whose::Server(_), _)
+        | Step::Jump(Whose::Server(_), _)
+        | Step::Restart(_)
+        | Step::Reload(..)
+        | Step::Flush(_) => step,
+    }
+}
+
+/// All orders, the given one first.
+fn permutations(names: &[Actor]) -> Vec<Vec<Actor>> {
+    if names.is_empty() {
+        return vec![Vec::new()];
+    }
+    let first = |place: usize| {
+        let mut rest = names.to_vec();
+        let first = rest.remove(place);
+        permutations(&rest).into_iter().map(move |rest| [vec![first], rest].concat())
+    };
+    (0..names.len()).flat_map(first).collect()
+}
+
+/// What an actor does in a row comes at once, elsewhere: so that there are fewer switches, and independent steps have one order.
+fn moved(Failing { steps, .. }: &Failing, _: &Scenario, _: &mut Runner) -> Vec<Vec<Step>> {
+    let is_row = |piece: &[Step]| piece.iter().all(|step| step.actor() == piece[0].actor());
+    let len = steps.len();
+    let pieces = (0..len).flat_map(|start| (start + 1..=len).map(move |end| start..end));
+    let pieces = pieces.filter(|piece| is_row(&steps[piece.clone()]));
+    let moved = pieces.flat_map(|piece| {
+        let mut rest = steps.clone();
+        let row: Vec<Step> = rest.drain(piece.clone()).collect();
+        (0..=rest.len()).filter(move |&place| place != piece.start).map(move |place| {
+            let mut moved = rest.clone();
+            moved.splice(place..place, row.iter().copied());
+            moved
+        })
+    });
+    moved.collect()
+}
