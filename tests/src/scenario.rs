@@ -39,6 +39,7 @@ pub struct Scenario {
     pub(crate) faults: Faults,
     pub(crate) oracles: Vec<Arc<dyn Oracle>>,
     pub(crate) must_see: Seen,
+    pub(crate) is_interchangeable: bool,
     pub(crate) timers: Timers,
 }
 
@@ -57,6 +58,7 @@ impl Scenario {
             faults: Faults::none(),
             oracles: Vec::new(),
             must_see: Seen::default(),
+            is_interchangeable: false,
             timers: Timers::default(),
         }
     }
@@ -143,6 +145,12 @@ impl Scenario {
         Scenario { must_see, ..self }
     }
 
+    /// Actors that run the same code are interchangeable: nothing that they or the servers do depends on how their names sort, or
+    /// on who they are. [`crate::exhaustive`] then runs one of all traces that differ in who is who.
+    pub fn interchangeable(self) -> Scenario {
+        Scenario { is_interchangeable: true, ..self }
+    }
+
     /// How long the grants of an actor last.
     pub(crate) fn lease_of(&self, actor: usize) -> Duration {
         self.leases.get(&actor).copied().unwrap_or(self.lease)
@@ -156,6 +164,15 @@ impl Scenario {
     /// What must hold in every execution.
     pub fn oracles(&self) -> impl Iterator<Item = &Arc<dyn Oracle>> {
         self.oracles.iter()
+    }
+
+    /// Of each actor the one before whom it need not begin: the last one before it that it is interchangeable with.
+    pub(crate) fn predecessors(&self) -> Vec<Option<Actor>> {
+        let is_alike = |one: usize, other: usize| {
+            Arc::ptr_eq(&self.actors[one], &self.actors[other]) && self.lease_of(one) == self.lease_of(other)
+        };
+        let predecessor = |nth: usize| (0..nth).rev().find(|&other| is_alike(other, nth)).map(Actor);
+        (0..self.actors.len()).map(|nth| predecessor(nth).filter(|_| self.is_interchangeable)).collect()
     }
 
     /// All actors run the same code, so that fewer of them are a scenario too.

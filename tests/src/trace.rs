@@ -46,6 +46,8 @@ pub struct Causes {
     before: Vec<FixedBitSet>,
     /// Of each step those that it depends on with nothing in between: the two could have come in the other order.
     races: Vec<Vec<usize>>,
+    /// Of each actor one without which it does not begin, if there is such.
+    predecessors: Vec<Option<Actor>>,
 }
 
 impl Causes {
@@ -56,21 +58,44 @@ impl Causes {
         causes
     }
 
+    /// Of executions in which these actors do not begin before others have.
+    pub(crate) fn with_predecessors(predecessors: Vec<Option<Actor>>) -> Causes {
+        Causes { predecessors, ..Causes::default() }
+    }
+
+    /// Whether nothing keeps the actor of a step from beginning, after these.
+    pub(crate) fn may_come(&self, step: Step, history: &[Step]) -> bool {
+        let has_begun = |actor: Actor| history.iter().any(|step| step.actor() == Some(actor));
+        let predecessor = |actor: Actor| self.predecessors.get(actor.0).copied().flatten();
+        step.actor().and_then(predecessor).is_none_or(has_begun)
+    }
+
     /// Takes in the steps that came since.
     pub fn extend(&mut self, history: &History) {
         let agent = |place: usize| Agent::of(history.steps[place]);
+        let begins = |place: usize, actor: Actor| {
+            let is_its = |step: usize| agent(step) == Agent::Actor(actor);
+            is_its(place) && !(0..place).any(is_its)
+        };
         for late in self.before.len()..history.steps.len() {
             let (mut before, mut races) = (FixedBitSet::with_capacity(late), Vec::new());
+            let predecessor = match agent(late) {
+                Agent::Actor(actor) if begins(late, actor) => {
+                    self.predecessors.get(actor.0).copied().flatten()
+                }
+                _ => None,
+            };
             for early in (0..late).rev() {
                 if before.contains(early) {
                     continue;
                 }
-                let is_one_agent = agent(early) == agent(late);
+                let is_its_turn =
+                    agent(early) == agent(late) || predecessor.is_some_and(|actor| begins(early, actor));
                 let (one, other) = (&history.touched[early], &history.touched[late]);
-                if is_one_agent || one.conflicts_with(other) {
+                if is_its_turn || one.conflicts_with(other) {
                     before.union_with(&self.before[early]);
                     before.insert(early);
-                    if !is_one_agent {
+                    if !is_its_turn {
                         races.push(early);
                     }
                 }

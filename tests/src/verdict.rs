@@ -264,6 +264,8 @@ pub fn scenario_of_lease(
             let mut lock = open_probe(&client);
             async move { Ok(lock.try_acquire().await?) }
         });
+    // Semaphores that rank their holders rank them by name, too, where all else is the same.
+    let scenario = if kind == Kind::Semaphore { scenario } else { scenario.interchangeable() };
     let asked = properties(kind, class);
     asked.iter().fold(scenario, |scenario, property| match property {
         Property::ExclusiveFact => scenario.always(ExclusiveFact::of(SECTION)),

@@ -143,6 +143,9 @@ impl Dpor {
 
     /// Runs the next schedule; `None` if there is none. It may have been cut: see [`Dpor::is_blocked`] and [`Dpor::surprise`].
     pub fn run_next(&mut self, runner: &mut Runner, scenario: &Scenario) -> Option<History> {
+        if !self.has_begun {
+            self.causes = Causes::with_predecessors(scenario.predecessors());
+        }
         if !self.advance() {
             return None;
         }
@@ -233,7 +236,9 @@ impl Dpor {
 
 impl Policy for Dpor {
     fn choose(&mut self, all_enabled: &[Step], history: &History) -> Choice {
-        let enabled = &single(all_enabled)[..];
+        let mut enabled = single(all_enabled);
+        enabled.retain(|&step| self.causes.may_come(step, &history.steps));
+        let enabled = &enabled[..];
         if self.depth == self.path.len() {
             if self.trunk == Some(self.depth) {
                 self.is_cut = true;
