@@ -1,5 +1,5 @@
-//! The script that runs, as those see it who cannot get at the engine meanwhile: since when, and whether it can be killed. What they
-//! want of the engine they leave here, and the script's thread does it in between.
+//! The script that runs, as those see it who cannot get at the engine meanwhile: since when, and whether it can be killed. What
+//! they want of the engine they leave here, and the script's thread does it in between.
 //!
 //! Scripts of clients at sockets alone: at the other doors a script has a budget of instructions, and nobody is told anything.
 
@@ -142,8 +142,8 @@ impl<J> Busy<J> {
         becomes
     }
 
-    /// The script's thread looks after the sockets, too. Another takes over what it has to do, and has done so once a task that waits
-    /// there has run.
+    /// The script's thread looks after the sockets, too. Another takes over what it has to do, and has done so once a task that
+    /// waits there has run.
     fn hand_over(&self) {
         let Ok(runtime) = Handle::try_current() else { return };
         let (ran, has_run) = mpsc::channel();

@@ -21,8 +21,8 @@ use crate::{Emulator, Shared};
 /// A client connection that runs each command where it is awaited. Implements [`redis::aio::ConnectionLike`] and
 /// [`redis::ConnectionLike`].
 ///
-/// A command runs when its future is first polled: one that is dropped before was never sent. One that waits (`BLPOP`, `WAIT`, …) is
-/// withdrawn when its future is dropped. Through the sync trait nothing can wait: there it answers at once, as inside `MULTI`.
+/// A command runs when its future is first polled: one that is dropped before was never sent. One that waits (`BLPOP`, `WAIT`, …)
+/// is withdrawn when its future is dropped. Through the sync trait nothing can wait: there it answers at once, as inside `MULTI`.
 pub struct DirectConnection {
     shared: Arc<Shared>,
     slot: Slot,

@@ -190,8 +190,8 @@ impl Emulator {
 
     /// Listens on a TCP address; port 0 takes a free one. Must run inside a tokio runtime with I/O and time.
     ///
-    /// On tokio's multi-threaded runtime a script may take as long as it likes; as in Redis, others are then told that the server is busy,
-    /// and can kill it. On the other kind nobody could: there a script that takes too many instructions is an error.
+    /// On tokio's multi-threaded runtime a script may take as long as it likes; as in Redis, others are then told that the server
+    /// is busy, and can kill it. On the other kind nobody could: there a script that takes too many instructions is an error.
     ///
     /// # Errors
     /// The address cannot be bound.
@@ -235,7 +235,8 @@ impl Emulator {
         redis::Client::open(self.url()).expect("the URL of a listener is one")
     }
 
-    /// Listens on a Unix socket at this path; one that is there already is replaced. Must run inside a tokio runtime with I/O and time.
+    /// Listens on a Unix socket at this path; one that is there already is replaced. Must run inside a tokio runtime with I/O and
+    /// time.
     ///
     /// # Errors
     /// The socket cannot be made there.
@@ -262,16 +263,16 @@ impl Emulator {
         self.shared.engine().restore(snapshot);
     }
 
-    /// Brings the data of a copy back, and nothing else of it, as a server does that finds them on its disk. Unlike [`restore`], it is
-    /// something that happens: whoever waits for a key gets it, and the footprint says that every database has changed.
+    /// Brings the data of a copy back, and nothing else of it, as a server does that finds them on its disk. Unlike [`restore`],
+    /// it is something that happens: whoever waits for a key gets it, and the footprint says that every database has changed.
     ///
     /// [`restore`]: Emulator::restore
     pub fn restore_data(&self, snapshot: &Snapshot) {
         self.shared.engine().restore_data(snapshot);
     }
 
-    /// Lets happen what is due by the clock without any command: keys expire, those who have waited long enough are told so. Whoever
-    /// waits at one of the doors does so by itself, and so does the next command.
+    /// Lets happen what is due by the clock without any command: keys expire, those who have waited long enough are told so.
+    /// Whoever waits at one of the doors does so by itself, and so does the next command.
     pub fn tick(&self) {
         self.shared.engine().tick();
     }
@@ -293,8 +294,8 @@ impl Emulator {
         engine.control = Some(engine.clock().view());
     }
 
-    /// Has every line be heard that scripts log with `redis.log` and that `loglevel` lets through. Without this nobody hears them. The
-    /// server waits while a line is heard, so whoever hears it must not ask the emulator for anything.
+    /// Has every line be heard that scripts log with `redis.log` and that `loglevel` lets through. Without this nobody hears
+    /// them. The server waits while a line is heard, so whoever hears it must not ask the emulator for anything.
     pub fn on_log(&self, hook: impl Fn(&LogLine) + Send + Sync + 'static) {
         self.shared.engine().on_log = Some(Arc::new(hook));
     }

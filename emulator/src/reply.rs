@@ -84,8 +84,8 @@ impl Reply {
         }
     }
 
-    /// The reply with messages in its midst, each in front of the part of this number. Those that come behind it are left. An array is
-    /// a part itself, in front of its items.
+    /// The reply with messages in its midst, each in front of the part of this number. Those that come behind it are left. An
+    /// array is a part itself, in front of its items.
     pub(crate) fn interspersed(self, messages: &mut Peekable<IntoIter<(usize, Reply)>>) -> Reply {
         self.interspersed_from(&mut 0, messages)
     }
@@ -112,8 +112,8 @@ impl Reply {
         Reply::Several(all)
     }
 
-    /// The reply without the messages that came with it or stand in its midst, and these. If there is nothing else, the first is the
-    /// reply.
+    /// The reply without the messages that came with it or stand in its midst, and these. If there is nothing else, the first is
+    /// the reply.
     pub(crate) fn split_messages(self) -> (Reply, Vec<Reply>) {
         let mut messages = Vec::new();
         (self.without_messages(&mut messages), messages)

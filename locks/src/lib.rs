@@ -17,8 +17,9 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Every algorithm is generic over [`redis::aio::ConnectionLike`], and where it waits to be told something over [`Subscribe`]; takes time and unique names from [`Env`] alone, and states
-//! in its [`Spec`] what it guarantees. [`ALGORITHMS`] lists them all; `lockstep check` holds each to its word.
+//! Every algorithm is generic over [`redis::aio::ConnectionLike`], and where it waits to be told something over [`Subscribe`];
+//! takes time and unique names from [`Env`] alone, and states in its [`Spec`] what it guarantees. [`ALGORITHMS`] lists them all;
+//! `lockstep check` holds each to its word.
 
 mod env;
 mod subscribe;

@@ -352,8 +352,8 @@ named! {
         OverIssue = "over-issue",
         /// Never such a client of a read-write lock that writes, and another that reads or writes.
         WriterAlone = "writer-alone",
-        /// Never two clients (more than `permits`, of a semaphore; another beside a writer, of a read-write lock) inside the critical
-        /// section at once.
+        /// Never two clients (more than `permits`, of a semaphore; another beside a writer, of a read-write lock) inside the
+        /// critical section at once.
         ExclusiveBelief = "exclusive-belief",
         /// No client's release ends another's unexpired grant.
         OwnerSafe = "owner-safe",

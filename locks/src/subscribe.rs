@@ -12,7 +12,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 /// A connection whose client can listen to channels, too. <https://redis.io/docs/latest/develop/pubsub/>
 ///
-/// redis-rs's own connections are tied to a socket of theirs: [`PubSubConnection`] is one of them with this added. A test brings its own.
+/// redis-rs's own connections are tied to a socket of theirs: [`PubSubConnection`] is one of them with this added. A test brings
+/// its own.
 pub trait Subscribe: ConnectionLike {
     /// Listens to a channel: what is published after this has been answered, and before the subscription is dropped, is heard.
     fn subscribe<'a>(&'a self, channel: &'a str) -> RedisFuture<'a, Subscription>;

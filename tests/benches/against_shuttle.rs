@@ -1,8 +1,9 @@
-//! The same programs as threads over a map behind a mutex, under shuttle's depth-first search, and as clients of the emulator, where of
-//! all orders that differ in independent commands alone one is run: a trace. Prints a table:
-//! `cargo bench -p harness --features shuttle --bench against_shuttle`.
+//! The same programs as threads over a map behind a mutex, under shuttle's depth-first search, and as clients of the emulator,
+//! where of all orders that differ in independent commands alone one is run: a trace. Prints a table: `cargo bench -p harness
+//! --features shuttle --bench against_shuttle`.
 //!
-//! An execution is not the same work in both: there a few accesses to a map, here as many commands of redis-rs's over an emulated server.
+//! An execution is not the same work in both: there a few accesses to a map, here as many commands of redis-rs's over an emulated
+//! server.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

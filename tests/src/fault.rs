@@ -7,25 +7,25 @@ use std::time::Duration;
 pub struct Faults {
     /// How many clients may crash, each at any time between its steps.
     pub crashes: u32,
-    /// How many stalls there may be: steps of the clock to an instant that matters, or just past it, or until a timer of some client's
-    /// fires, while clients wait to send a command, or have read their clock and not yet sent their first. Where nothing runs out they
-    /// last a millisecond, or a lease and some grace.
+    /// How many stalls there may be: steps of the clock to an instant that matters, or just past it, or until a timer of some
+    /// client's fires, while clients wait to send a command, or have read their clock and not yet sent their first. Where nothing
+    /// runs out they last a millisecond, or a lease and some grace.
     pub stalls: u32,
-    /// How many messages may be lost: a request that never arrives, a reply that the client never hears, or one for which the client's
-    /// library, which has not heard it, sends the request again.
+    /// How many messages may be lost: a request that never arrives, a reply that the client never hears, or one for which the
+    /// client's library, which has not heard it, sends the request again.
     pub lost: u32,
-    /// How often a connection may break: before a request is sent, or before its reply comes. Whatever that connection watched, queued,
-    /// selected or waited for is gone. The client hears that the pipe is broken, and its next request goes over a new connection, as that
-    /// of a `ConnectionManager` does.
+    /// How often a connection may break: before a request is sent, or before its reply comes. Whatever that connection watched,
+    /// queued, selected or waited for is gone. The client hears that the pipe is broken, and its next request goes over a new
+    /// connection, as that of a `ConnectionManager` does.
     pub drops: u32,
-    /// How often an operation may be cancelled of which the client says that it can be ([`Client::cancellable`](crate::Client)): wherever
-    /// it waits, or when its request has run and before it hears the reply.
+    /// How often an operation may be cancelled of which the client says that it can be ([`Client::cancellable`](crate::Client)):
+    /// wherever it waits, or when its request has run and before it hears the reply.
     pub cancels: u32,
     /// How many requests may be delayed: the client hears that it timed out, while its request is still on its way, and runs at any
     /// later time, in order with those behind it on the same connection.
     pub delays: u32,
-    /// One client's clock may be ahead by this much, or behind by as much; zero for clocks that agree. What is said here and in the next
-    /// three of clocks is so from the start, and of one clock at most.
+    /// One client's clock may be ahead by this much, or behind by as much; zero for clocks that agree. What is said here and in
+    /// the next three of clocks is so from the start, and of one clock at most.
     pub skew: Duration,
     /// One client's clock may run too fast by so many millionths, or too slow by as many.
     pub drift_ppm: u32,
@@ -37,13 +37,14 @@ pub struct Faults {
     pub client_jump: Duration,
     /// One server's clock may jump ahead by this much, once, if nothing else happens to a server; zero if it may not.
     pub jump: Duration,
-    /// How often a server may lose all its data and scripts, as one that is restarted without persistence does. Clients connect anew
-    /// without noticing.
+    /// How often a server may lose all its data and scripts, as one that is restarted without persistence does. Clients connect
+    /// anew without noticing.
     pub restarts: u32,
     /// How often a server may be restarted that has persistence: it keeps its data and loses its scripts.
     pub reloads: u32,
-    /// How many of the last writes such a server may have lost, as one with `appendfsync everysec` may: its log ends early. A write is a
-    /// command, a transaction or a script that changed data; any number of them up to this one may be missing, the latest ones.
+    /// How many of the last writes such a server may have lost, as one with `appendfsync everysec` may: its log ends early. A
+    /// write is a command, a transaction or a script that changed data; any number of them up to this one may be missing, the
+    /// latest ones.
     pub unsynced: u32,
     /// How often a server may forget its scripts, as after `SCRIPT FLUSH`, and nothing else.
     pub flushes: u32,
@@ -142,8 +143,8 @@ impl Faults {
         Faults { client_jump, ..self }
     }
 
-    /// Budgets within these; `draw` gives a number up to the one that it is given. How far a clock is wrong, how much a restart loses, and
-    /// how long a server is away, stays as it is.
+    /// Budgets within these; `draw` gives a number up to the one that it is given. How far a clock is wrong, how much a restart
+    /// loses, and how long a server is away, stays as it is.
     pub(crate) fn draw(self, mut draw: impl FnMut(u32) -> u32) -> Faults {
         // Written out whole, so that whoever adds a fault adds it here.
         Faults {
@@ -222,12 +223,13 @@ pub enum Mishap {
     Resend,
     /// It never arrives: the connection has broken, as the client hears at once.
     DropBefore,
-    /// It runs, and the connection breaks before the reply comes, as the client hears at once. What has to wait on the server waits no
-    /// longer.
+    /// It runs, and the connection breaks before the reply comes, as the client hears at once. What has to wait on the server
+    /// waits no longer.
     DropAfter,
     /// The client hears that it timed out, and the request runs later.
     Delay,
-    /// It runs, and the operation that it belongs to is cancelled before the reply comes. What has to wait on the server waits no longer.
+    /// It runs, and the operation that it belongs to is cancelled before the reply comes. What has to wait on the server waits no
+    /// longer.
     CancelAfter,
 }
 

@@ -1,8 +1,8 @@
-//! Fidelity: redis-rs's own [`MultiplexedConnection`], with its queue, its driver and its patience, over a stream that never leaves the
-//! process. What comes out of the stream are requests, and each waits at the gate as those of a [`Link`] do.
+//! Fidelity: redis-rs's own [`MultiplexedConnection`], with its queue, its driver and its patience, over a stream that never
+//! leaves the process. What comes out of the stream are requests, and each waits at the gate as those of a [`Link`] do.
 //!
-//! A link is quicker, and a pipeline or a transaction on it knows that it is one. Here each of its requests is a step, as on the wire; of a
-//! transaction only `EXEC` touches anything.
+//! A link is quicker, and a pipeline or a transaction on it knows that it is one. Here each of its requests is a step, as on the
+//! wire; of a transaction only `EXEC` touches anything.
 
 use bytes::BytesMut;
 use emulator::resp::Decoder;
@@ -17,10 +17,11 @@ use crate::world::Carries;
 const BYTES_MAX: usize = 64 * 1024;
 
 impl Client {
-    /// A new connection to the server, as [`redis::Client::get_multiplexed_async_connection`] gives one: clones share it, and whoever has
-    /// waited for a reply for half a second gives up, while the server may still run the request.
+    /// A new connection to the server, as [`redis::Client::get_multiplexed_async_connection`] gives one: clones share it, and
+    /// whoever has waited for a reply for half a second gives up, while the server may still run the request.
     ///
-    /// A request or a reply that is lost takes the connection along. It speaks RESP2; who wants to listen has [`Client::connection`].
+    /// A request or a reply that is lost takes the connection along. It speaks RESP2; who wants to listen has
+    /// [`Client::connection`].
     ///
     /// # Errors
     /// None by redis-rs as it is.

@@ -100,8 +100,8 @@ pub enum OnRedisError {
     },
 }
 
-/// Replays a saved schedule on a real server, in the selected database, and where it is one of several servers, in those that follow;
-/// they must be empty and are empty again afterwards. `scenario` makes the scenario for a lease.
+/// Replays a saved schedule on a real server, in the selected database, and where it is one of several servers, in those that
+/// follow; they must be empty and are empty again afterwards. `scenario` makes the scenario for a lease.
 ///
 /// # Errors
 /// A database is not empty, the server does not answer, or the schedule is none for it.

@@ -122,9 +122,10 @@ impl Scenario {
         Scenario { lease, ..self }
     }
 
-    /// Clients give a request up that has not been answered for so long, and hear that it timed out: redis-rs's multiplexed connections do
-    /// after [`RESPONSE_TIMEOUT`] unless told otherwise, those of a scenario only if told so. The request is still on its way, as one that
-    /// is delayed ([`Faults::delays`]). Time passes while a request waits where there are stalls ([`Faults::stalls`]).
+    /// Clients give a request up that has not been answered for so long, and hear that it timed out: redis-rs's multiplexed
+    /// connections do after [`RESPONSE_TIMEOUT`] unless told otherwise, those of a scenario only if told so. The request is still
+    /// on its way, as one that is delayed ([`Faults::delays`]). Time passes while a request waits where there are stalls
+    /// ([`Faults::stalls`]).
     pub fn response_timeout(self, response_timeout: Duration) -> Scenario {
         Scenario { response_timeout: Some(response_timeout), ..self }
     }

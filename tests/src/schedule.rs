@@ -27,8 +27,8 @@ pub enum Whose {
 /// One step of an execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Step {
-    /// The actor starts, if it has not; then its next command runs, and the reply is delivered; or on a connection that listens to a
-    /// channel, the next message is. `A`, or `A.2` for its second connection.
+    /// The actor starts, if it has not; then its next command runs, and the reply is delivered; or on a connection that listens
+    /// to a channel, the next message is. `A`, or `A.2` for its second connection.
     Run(Actor, usize),
     /// The actor starts and stalls before its first command. `start A`
     Start(Actor),
@@ -43,7 +43,8 @@ pub enum Step {
     Mishap(Actor, usize, Mishap),
     /// The operation that the actor began last, of those that can be cancelled, is dropped where it waits. `cancel A`
     Cancel(Actor),
-    /// A request runs that its client has given up: the first that is still on its way. `late A`, or `late A.2` for the second connection
+    /// A request runs that its client has given up: the first that is still on its way. `late A`, or `late A.2` for the second
+    /// connection
     Late(Actor, usize),
     /// The clock is wrong by these milliseconds. `skew A -10000ms`, or `skew 1 +10000ms` for the first server's
     Skew(Whose, i64),

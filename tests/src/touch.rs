@@ -27,7 +27,8 @@ pub struct Touch {
     pub fires_timer: bool,
     /// This server's clock jumped, or was set at the start.
     pub jumps: Option<usize>,
-    /// The servers whose logs it wrote or cut, a bit each: where the last of a log may be lost, the order of all that is in it matters.
+    /// The servers whose logs it wrote or cut, a bit each: where the last of a log may be lost, the order of all that is in it
+    /// matters.
     pub logged: u32,
     /// This server has gone, for a while.
     pub gone: Option<usize>,

@@ -136,8 +136,8 @@ impl Causes {
         self.before[place].ones().chain([place]).collect()
     }
 
-    /// Whether a client sent a command that could have run while another was inside a section: what did not happen in this order did
-    /// in one that differs in independent steps alone.
+    /// Whether a client sent a command that could have run while another was inside a section: what did not happen in this order
+    /// did in one that differs in independent steps alone.
     pub fn show_contention(&self, history: &History) -> bool {
         let place = |event: &Event| event.step.checked_sub(1);
         let enters = history.events.iter().filter_map(|event| match event.what {

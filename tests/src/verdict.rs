@@ -33,7 +33,8 @@ const CLIENTS_MAX: usize = 3;
 /// Most schedules, by a rough count beforehand, of a scenario that is explored whole; of a hundred of them one or fewer are run.
 const SCHEDULES_MAX: u64 = 100_000_000;
 
-/// The same of a lock that waits: whoever waits wakes up once more for each that comes before it, so that of a hundred more than one is.
+/// The same of a lock that waits: whoever waits wakes up once more for each that comes before it, so that of a hundred more than
+/// one is.
 const WAITING_SCHEDULES_MAX: u64 = 20_000_000;
 
 /// How many clients and permits a scenario has. `Display` is `Clients: 3; permits: 1`.
@@ -282,8 +283,8 @@ pub fn scenario_of_lease(
     })
 }
 
-/// What a client of a scenario does: it acquires once, to read if that is the section, and releases if it was granted; where it can wait
-/// for its turn, it does. Of a reentrant lock, it works for a moment first, acquires again, and releases twice.
+/// What a client of a scenario does: it acquires once, to read if that is the section, and releases if it was granted; where it
+/// can wait for its turn, it does. Of a reentrant lock, it works for a moment first, acquires again, and releases twice.
 ///
 /// What a renewal adds to a lease is not counted: leases are those that an acquire was granted.
 async fn take_part(

@@ -1,5 +1,5 @@
-//! Each fault has a bug that it finds and others do not: which faults find a bug is stated for all of them, and the counterexamples are saved
-//! as text and replayed.
+//! Each fault has a bug that it finds and others do not: which faults find a bug is stated for all of them, and the
+//! counterexamples are saved as text and replayed.
 
 use std::time::Duration;
 
@@ -173,8 +173,8 @@ fn a_server_has_lost_its_last_write() {
     );
 }
 
-/// A transaction is to go through if nobody else has taken the lock meanwhile. Whoever hears of a fault looks again, and does not watch
-/// again: over the new connection nothing is watched.
+/// A transaction is to go through if nobody else has taken the lock meanwhile. Whoever hears of a fault looks again, and does not
+/// watch again: over the new connection nothing is watched.
 #[test]
 fn a_connection_is_no_longer_what_it_was() {
     let watching = locking("watch once", |client| async move {
@@ -263,8 +263,8 @@ fn a_release_is_cancelled() {
     );
 }
 
-/// A client has given its release up, and takes the lock again, which is still its own. Then the release comes, by the token that is the
-/// same as before.
+/// A client has given its release up, and takes the lock again, which is still its own. Then the release comes, by the token that
+/// is the same as before.
 #[test]
 fn a_release_comes_late() {
     const TAKE_OR_HAVE: &str = "--obtain

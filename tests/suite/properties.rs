@@ -132,7 +132,8 @@ fn shrunk(
     }
 }
 
-/// What is left of a failure is as small as it can be, whatever it was: the parameters, and the schedule that explorers show for them.
+/// What is left of a failure is as small as it can be, whatever it was: the parameters, and the schedule that explorers show for
+/// them.
 #[track_caller]
 fn check_minimum(make: fn(&Parameters) -> Scenario, faults: Faults, shortest: &str) {
     let expected = Parameters { clients: 2, permits: 1, lease: Duration::from_secs(1), faults };

@@ -34,8 +34,8 @@ fn schedules_to(runner: &mut Runner, scenario: &Scenario, property: Property, sa
 const MAX: u64 = 2_000;
 const SEEDS: u64 = 5;
 
-/// The median over some seeds of how many schedules each way takes to find each bug, in the order of `METHODS`, and what it must not
-/// be above. Few changes do not make a client stall, let others run, and have it go on.
+/// The median over some seeds of how many schedules each way takes to find each bug, in the order of `METHODS`, and what it must
+/// not be above. Few changes do not make a client stall, let others run, and have it go on.
 #[test]
 fn schedules_to_the_known_bugs() {
     let mut runner = Runner::new();

@@ -19,10 +19,10 @@ async fn call<C: ConnectionLike>(connection: &mut C, command: &str) -> RedisResu
     cmd.query_async(connection).await
 }
 
-/// An actor that sends these commands, until an answer is an error, and whatever a fault does: `2:` to the second server, `within 5ms:` and
-/// no longer, `after 5ms:` by a task of its own, `cancellably:` with `;` between several, `{now}` for what its clock
-/// shows. It may `sleep 5ms`, too; and `listen c`, from when on it may `hear 5ms`: wait so long for a message, and do one thing if it has
-/// heard one, and another if it has not.
+/// An actor that sends these commands, until an answer is an error, and whatever a fault does: `2:` to the second server, `within
+/// 5ms:` and no longer, `after 5ms:` by a task of its own, `cancellably:` with `;` between several, `{now}` for what its clock
+/// shows. It may `sleep 5ms`, too; and `listen c`, from when on it may `hear 5ms`: wait so long for a message, and do one thing
+/// if it has heard one, and another if it has not.
 fn sends(scenario: Scenario, commands: Vec<String>) -> Scenario {
     sends_alike(scenario, 1, commands)
 }
@@ -287,7 +287,8 @@ fn brute_force_finds_the_same_traces() {
     compare(&each(3, |_| of(&["SET k v NX"])).faults(Faults::none().lost(2).crashes(1)));
 }
 
-/// Who listens, who hears, and who tells: publications to nobody do not depend on each other, nor do those who only begin to listen.
+/// Who listens, who hears, and who tells: publications to nobody do not depend on each other, nor do those who only begin to
+/// listen.
 #[test]
 fn messages_are_steps() {
     let check = |programs: &[&[&str]], faults: Faults, expected: usize| {

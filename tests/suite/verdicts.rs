@@ -58,8 +58,8 @@ fn shortest_counterexamples() {
     check_steps("lua_token", Slow, &[(ExclusiveBelief, 3)]);
     // Acquire, the lease ends, work, acquire, release, and another's acquire.
     check_steps("reentrant_hash", Slow, &[(ExclusiveFact, 6), (ExclusiveBelief, 3)]);
-    // The same, and nobody who waits is forgotten unless the server has lost the lock: A acquires, works, acquires, releases, B tries,
-    // listens and tries again; then the server's clock jumps, A's release finds nothing, and B sleeps on.
+    // The same, and nobody who waits is forgotten unless the server has lost the lock: A acquires, works, acquires, releases, B
+    // tries, listens and tries again; then the server's clock jumps, A's release finds nothing, and B sleeps on.
     check_steps("redisson", Order, &[]);
     check_steps("redisson", Slow, &[(ExclusiveFact, 6), (ExclusiveBelief, 3)]);
     check_steps("redisson", Lost, &[(ExclusiveFact, 6), (ExclusiveBelief, 6)]);
@@ -246,7 +246,8 @@ fn local_reentrant_says_yes_to_what_another_has() {
     assert_eq!(judge(&scenario, schedule, &oracle::ExclusiveBelief::of("cs", 1)), Some((4, what.into())));
 }
 
-/// A restart that gives a vote away takes few steps to break Redlock; one that lasts longer than a lease gives none away, in any order.
+/// A restart that gives a vote away takes few steps to break Redlock; one that lasts longer than a lease gives none away, in any
+/// order.
 #[test]
 fn redlock_needs_restarts_to_be_delayed() {
     let size = Size { clients: 2, permits: 1, readers: None };

@@ -1,5 +1,5 @@
-//! Bugs that locks on Redis have or had in the field, one file each: the explorer finds each by itself, and the same code with the bug
-//! repaired passes within the same bounds.
+//! Bugs that locks on Redis have or had in the field, one file each: the explorer finds each by itself, and the same code with
+//! the bug repaired passes within the same bounds.
 
 mod clean_up_where_ok_only;
 mod double_increment;

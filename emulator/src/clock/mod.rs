@@ -148,7 +148,8 @@ impl Clock {
         matches!(self.timeline, Timeline::System)
     }
 
-    /// How long it is until the clock shows this time, if nothing is done to it, or a little less if it wobbles; `None` if it stands.
+    /// How long it is until the clock shows this time, if nothing is done to it, or a little less if it wobbles; `None` if it
+    /// stands.
     pub fn shows_in(&self, time: Timestamp) -> Option<Duration> {
         let now = self.timeline.now();
         let view = self.current();

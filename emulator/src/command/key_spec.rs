@@ -73,7 +73,8 @@ impl KeySpec {
         self
     }
 
-    /// The positions of the keys in `argv`; none where it is too short or its count is no count. Of a count Redis takes the last 32 bits.
+    /// The positions of the keys in `argv`; none where it is too short or its count is no count. Of a count Redis takes the last
+    /// 32 bits.
     pub fn positions(&self, argv: &Argv<'_>) -> Vec<usize> {
         match self.find {
             FindKeys::Range { last, step } => {

@@ -225,7 +225,8 @@ fn perform(engine: &mut Box<Engine>, client: &mut Box<Client>, argv: &Argv<'_>) 
     run(engine, client, row, argv)
 }
 
-/// With these, which are no commands, begin lines of an HTTP request. Redis ends such a connection without a word, so that no web page gives it commands.
+/// With these, which are no commands, begin lines of an HTTP request. Redis ends such a connection without a word, so that no web
+/// page gives it commands.
 const HTTP_WORDS: [&str; 2] = ["post", "host:"];
 
 /// Whether a command may be called at all, in the order in which Redis asks.

@@ -32,8 +32,8 @@ pub(super) fn queue(client: &mut Box<Client>, row: &Row, argv: &Argv<'_>) -> Rep
     Reply::status("QUEUED")
 }
 
-/// What is answered to a command that cannot run. Under MULTI it also spoils the transaction; EXEC ends it, even if called in a wrong
-/// way.
+/// What is answered to a command that cannot run. Under MULTI it also spoils the transaction; EXEC ends it, even if called in a
+/// wrong way.
 pub(super) fn refuse(
     engine: &mut Box<Engine>,
     client: &mut Box<Client>,

@@ -31,8 +31,8 @@ pub use settings::{Hook, OutputLimit};
 pub use waiting::{Attempt, Blocked, Until, Waiting};
 pub use watch::Watches;
 
-/// One server's state. Whoever holds it runs commands; that is what makes them atomic. Commands are handed it boxed, so that to lend
-/// it to a script moves a pointer.
+/// One server's state. Whoever holds it runs commands; that is what makes them atomic. Commands are handed it boxed, so that to
+/// lend it to a script moves a pointer.
 #[derive(Default)]
 pub struct Engine {
     /// The databases.
@@ -230,8 +230,8 @@ impl Engine {
         self.came_at.unwrap_or_else(|| self.clock().now())
     }
 
-    /// Requests have come together and run one after the other: to read the machine's clock once is enough for them, until one has run
-    /// that may take long. Any other clock may be moved in between.
+    /// Requests have come together and run one after the other: to read the machine's clock once is enough for them, until one
+    /// has run that may take long. Any other clock may be moved in between.
     pub(crate) fn begin_requests(&mut self) {
         self.came_at = (self.clock().is_machines() && self.control.is_none()).then(|| self.clock().now());
     }
@@ -298,8 +298,8 @@ impl Engine {
         count
     }
 
-    /// Publishes what happened to keys since the last time. What the client at `slot`, whose command it was, is to hear after a part of
-    /// the reply goes to the asides.
+    /// Publishes what happened to keys since the last time. What the client at `slot`, whose command it was, is to hear after a
+    /// part of the reply goes to the asides.
     pub(crate) fn tell_listeners(&mut self, slot: Option<Slot>) {
         self.keyspace.events.answered = 0;
         if self.keyspace.events.happened.is_empty() {

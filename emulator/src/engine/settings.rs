@@ -183,7 +183,8 @@ impl Engine {
         }
     }
 
-    /// When a client will have been idle for too long, unless it acts: `timeout`. Not while it waits or listens, but it may cease to.
+    /// When a client will have been idle for too long, unless it acts: `timeout`. Not while it waits or listens, but it may cease
+    /// to.
     fn overdue_at(&self, client: &Client, now: Timestamp) -> Option<Timestamp> {
         let timeout_secs = self.config.number(TIMEOUT);
         let is_exempt = client.is_blocked || client.is_monitor || client.is_subscriber();

@@ -1,4 +1,5 @@
-//! A key or a string as it is kept. Most are short, and short ones stand where they belong: no memory of their own, no look elsewhere.
+//! A key or a string as it is kept. Most are short, and short ones stand where they belong: no memory of their own, no look
+//! elsewhere.
 
 use std::borrow::Borrow;
 use std::fmt;

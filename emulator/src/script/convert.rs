@@ -1,4 +1,5 @@
-//! Values across the border, both ways: arguments and replies. <https://redis.io/docs/latest/develop/programmability/lua-api/#data-type-conversion>
+//! Values across the border, both ways: arguments and replies.
+//! <https://redis.io/docs/latest/develop/programmability/lua-api/#data-type-conversion>
 
 use bytes::Bytes;
 use mlua::{Lua, Table, Value};

@@ -1,4 +1,5 @@
-//! `redis`: the table by which scripts reach the server. <https://redis.io/docs/latest/develop/programmability/lua-api/#redis_object>
+//! `redis`: the table by which scripts reach the server.
+//! <https://redis.io/docs/latest/develop/programmability/lua-api/#redis_object>
 
 use mlua::{ExternalError as _, Lua, MultiValue, Table, Value};
 use smallvec::SmallVec;
@@ -101,7 +102,8 @@ fn arguments(args: &MultiValue) -> Result<SmallVec<[Argument; 8]>, Error> {
     args.iter().map(|arg| argument(arg).ok_or(WRONG_ARGUMENT)).collect()
 }
 
-/// `redis.log(level, message, …)`: what is neither a string nor a number is left out, and so is what a library logs while it is loaded.
+/// `redis.log(level, message, …)`: what is neither a string nor a number is left out, and so is what a library logs while it is
+/// loaded.
 fn log<H: Host>(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
     if args.len() < 2 {
         return Err(fail_with("ERR redis.log() requires two arguments or more."));

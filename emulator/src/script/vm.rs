@@ -158,8 +158,8 @@ impl Vm {
         (host, reply)
     }
 
-    /// Strings as `KEYS` and `ARGV` have them. Redis puts them one by one into an empty table, which grows to the next power of two:
-    /// that is seen where a script leaves holes.
+    /// Strings as `KEYS` and `ARGV` have them. Redis puts them one by one into an empty table, which grows to the next power of
+    /// two: that is seen where a script leaves holes.
     fn strings(&self, items: &[&[u8]]) -> mlua::Result<Table> {
         let len = if items.is_empty() { 0 } else { items.len().next_power_of_two() };
         let padding = std::iter::repeat_n(None, len - items.len());

@@ -2,23 +2,26 @@
 //!
 //! 1. Acquire, one script: if there is no such key, or it has our field, `HINCRBY k id 1` and `PEXPIRE k L`: the lock is ours.
 //!    Otherwise `PTTL k`: so long it may take.
-//! 2. To wait for it: try; `SUBSCRIBE` to the lock's channel; then try again, wait for a message, but no longer than that PTTL, and so on.
-//! 3. From the acquire to the last release, every third of a lease, one script: if the key has our field, `PEXPIRE k L`. If it has not,
+//! 2. To wait for it: try; `SUBSCRIBE` to the lock's channel; then try again, wait for a message, but no longer than that PTTL,
+//!    and so on.
+//! 3. From the acquire to the last release, every third of a lease, one script: if the key has our field, `PEXPIRE k L`. If it
+//!    has not,
 //!    this watchdog ends.
-//! 4. Release, one script: without our field, nil; otherwise `HINCRBY k id -1`. If something is left, `PEXPIRE k L`; if nothing is, `DEL k`
+//! 4. Release, one script: without our field, nil; otherwise `HINCRBY k id -1`. If something is left, `PEXPIRE k L`; if nothing
+//!    is, `DEL k`
 //!    and `PUBLISH` to the channel.
 //!
-//! Source: the code of [Redisson](https://github.com/redisson/redisson), class `RedissonLock`, as Huyan Shi describes it, "Redis series 13:
-//! distributed locks" (2020-01, in Chinese). Redisson's lease is 30 s unless it is told otherwise; a whole process there has one
-//! subscription for all its threads, here every client has its own.
+//! Source: the code of [Redisson](https://github.com/redisson/redisson), class `RedissonLock`, as Huyan Shi describes it, "Redis
+//! series 13: distributed locks" (2020-01, in Chinese). Redisson's lease is 30 s unless it is told otherwise; a whole process
+//! there has one subscription for all its threads, here every client has its own.
 //!
-//! No wake-up is lost between the failed try and the `SUBSCRIBE`, because of the try that comes after: the zoo of bugs has the same lock
-//! without it. But a message comes only of a release that finds the lock: whoever waits for one that a server has lost waits until the
-//! lease would have been over.
+//! No wake-up is lost between the failed try and the `SUBSCRIBE`, because of the try that comes after: the zoo of bugs has the
+//! same lock without it. But a message comes only of a release that finds the lock: whoever waits for one that a server has lost
+//! waits until the lease would have been over.
 //!
-//! Who breaks it: whatever breaks `renewed_hash`. A client that stalls as a whole, its watchdog included; a release that is sent again
-//! after its reply was lost, and counts down twice; a server that loses the lock: a restart without data, or a failover before it is
-//! replicated.
+//! Who breaks it: whatever breaks `renewed_hash`. A client that stalls as a whole, its watchdog included; a release that is sent
+//! again after its reply was lost, and counts down twice; a server that loses the lock: a restart without data, or a failover
+//! before it is replicated.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -102,8 +105,8 @@ impl<C: Subscribe + Clone + Send + Sync + 'static> Redisson<C> {
         Redisson { connection, key, channel, id, lease_ms, watchdog }
     }
 
-    /// Tries once. `None` if the lock is ours; otherwise for how many milliseconds it is another's unless that one renews it, and -1 if it
-    /// is for ever.
+    /// Tries once. `None` if the lock is ours; otherwise for how many milliseconds it is another's unless that one renews it, and
+    /// -1 if it is for ever.
     async fn attempt(&mut self) -> RedisResult<Option<i64>> {
         let mut script = ACQUIRE_SCRIPT.key(&self.key);
         let ttl_ms: Option<i64> =

@@ -7,11 +7,12 @@
 //! Source: <https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/>; told by Huyan Shi, "Redis series 13:
 //! distributed locks" (2020-01, in Chinese).
 //!
-//! Who breaks it: servers. Each keeps its promise alone: when the clock of one jumps past a lease, or one comes back without its data,
-//! its vote is free again, and with it another client has a majority, too: B gets the first server, A the other two, one of these
-//! forgets A, and B's next vote is enough. A server that stays away for longer than the longest lease after it lost its data gives
-//! nothing away. And time, as it breaks all locks without fencing: a holder that stalls after it has won does not know when its lease
-//! is over. Martin Kleppmann, "How to do distributed locking" (2016); Salvatore Sanfilippo's answer, "Is Redlock safe?".
+//! Who breaks it: servers. Each keeps its promise alone: when the clock of one jumps past a lease, or one comes back without its
+//! data, its vote is free again, and with it another client has a majority, too: B gets the first server, A the other two, one of
+//! these forgets A, and B's next vote is enough. A server that stays away for longer than the longest lease after it lost its
+//! data gives nothing away. And time, as it breaks all locks without fencing: a holder that stalls after it has won does not know
+//! when its lease is over. Martin Kleppmann, "How to do distributed locking" (2016); Salvatore Sanfilippo's answer, "Is Redlock
+//! safe?".
 
 use redis::RedisResult;
 use redis::aio::ConnectionLike;

@@ -8,8 +8,8 @@
 //! Who breaks it: time. If the lease ends between two nested acquires, the inner one begins a new count at 1. Its release ends
 //! that count, and with it what the outer section still needs: B enters beside A, and neither's latest lease has ended.
 //!
-//! A lost reply, too: the client's library sends the inner release again, which counts down twice and frees the lock under the outer
-//! section. Acquired twice in that way it stays taken, by the count, until its lease ends.
+//! A lost reply, too: the client's library sends the inner release again, which counts down twice and frees the lock under the
+//! outer section. Acquired twice in that way it stays taken, by the count, until its lease ends.
 
 use std::sync::LazyLock;
 

@@ -2,7 +2,8 @@
 //!
 //! With `now` from the client's clock and `L` the lease:
 //!
-//! 1. Read, one script: if there is no field `write`, or its time is more than L ago, `HSET k read now`, `PEXPIRE k L`, and the lock
+//! 1. Read, one script: if there is no field `write`, or its time is more than L ago, `HSET k read now`, `PEXPIRE k L`, and the
+//!    lock
 //!    is ours.
 //! 2. Write, one script: if the same holds of `read` and of `write`, `HSET k write now`, `PEXPIRE k L`, and the lock is ours.
 //! 3. Release, one script: `HDEL` of the field, if its value is our time.
@@ -13,9 +14,9 @@
 //! first, which finds its own time gone and releases nothing. In the same millisecond both have the same time, and whichever leaves
 //! first ends the grant of the other.
 //!
-//! With one reader at a time it takes a clock that is wrong by more than L: one that is ahead takes a lock that lives, and what one
-//! that is behind has taken is anybody's. An error of L and no more does no harm by itself. Or it takes a release that is sent twice,
-//! because its reply was lost: of whoever took the lock in the same millisecond it ends the grant.
+//! With one reader at a time it takes a clock that is wrong by more than L: one that is ahead takes a lock that lives, and what
+//! one that is behind has taken is anybody's. An error of L and no more does no harm by itself. Or it takes a release that is
+//! sent twice, because its reply was lost: of whoever took the lock in the same millisecond it ends the grant.
 
 use std::sync::LazyLock;
 

@@ -5,8 +5,8 @@ use crate::scenario::Scenario;
 use crate::schedule::{Actor, Schedule, Step};
 use crate::world::Recording;
 
-/// Finds out whether those actors have timers of which the execution did not know it: each is brought to where it was, and left alone
-/// for as long as it takes. Says whether there were any; the same schedule tells more when it is run again.
+/// Finds out whether those actors have timers of which the execution did not know it: each is brought to where it was, and left
+/// alone for as long as it takes. Says whether there were any; the same schedule tells more when it is run again.
 pub fn find_timers(runner: &mut Runner, scenario: &Scenario, history: &History) -> bool {
     for &(steps, actor, trail) in &history.unknown {
         if scenario.timers.get(actor, trail).is_none() {

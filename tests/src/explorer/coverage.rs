@@ -5,8 +5,8 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use crate::history::History;
 use crate::trace::Causes;
 
-/// How many different traces were run, and how that number grew: as long as nearly every schedule is a new one, a sample has seen little
-/// of what there is.
+/// How many different traces were run, and how that number grew: as long as nearly every schedule is a new one, a sample has seen
+/// little of what there is.
 #[derive(Clone, Debug, Default)]
 pub struct Coverage {
     schedules: u64,

@@ -223,8 +223,8 @@ impl Dpor {
                     self.path[place].plan(&self.causes, history, late);
                 }
             }
-            // A step that was roused may do less than it would have done where it slept. What conflicts with all of that comes before it,
-            // too.
+            // A step that was roused may do less than it would have done where it slept. What conflicts with all of that comes
+            // before it, too.
             for node in self.path.iter_mut().take_while(|node| node.steps < late) {
                 if node.would_rouse(touched) && !self.causes.precede(node.steps, late) {
                     node.plan(&self.causes, history, late);

@@ -40,8 +40,8 @@ impl Known {
         self.touched.get(actor.0).map_or(0, Vec::len).saturating_sub(taken(actor, history)).max(1)
     }
 
-    /// Whether the order of a step that could come next and of the one that was taken last can matter, going by what the step touched
-    /// when it was seen last. One that was never seen may touch anything.
+    /// Whether the order of a step that could come next and of the one that was taken last can matter, going by what the step
+    /// touched when it was seen last. One that was never seen may touch anything.
     pub fn races(&self, step: Step, last: &Touch, history: &History) -> bool {
         let guessed = |touch| last.conflicts_with(&touch);
         let takes = step.budget();

@@ -8,10 +8,10 @@ use crate::execution::{Choice, Policy};
 use crate::history::History;
 use crate::schedule::{Actor, Step};
 
-/// Probabilistic concurrency testing: actors have random priorities, and the highest runs for as long as it can. At `depth - 1` random
-/// places it falls behind all others, or something goes wrong. What needs `depth` things in one order is found with a chance that is
-/// known beforehand. Burckhardt, Kothari, Musuvathi and Nagarakatte, "A Randomized Scheduler with Probabilistic Guarantees of
-/// Finding Bugs" (2010).
+/// Probabilistic concurrency testing: actors have random priorities, and the highest runs for as long as it can. At `depth - 1`
+/// random places it falls behind all others, or something goes wrong. What needs `depth` things in one order is found with a
+/// chance that is known beforehand. Burckhardt, Kothari, Musuvathi and Nagarakatte, "A Randomized Scheduler with Probabilistic
+/// Guarantees of Finding Bugs" (2010).
 #[derive(Debug)]
 pub struct Pct {
     random: Pcg64Mcg,

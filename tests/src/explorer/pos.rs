@@ -9,9 +9,9 @@ use crate::execution::{Choice, Policy};
 use crate::history::History;
 use crate::schedule::Step;
 
-/// Partial order sampling: every step that could come next has a random priority, and the highest goes. The step that ran and all that
-/// race with it draw anew, so that the order of each two that race is an even chance, however far apart they are. Yuan, Yang and Gu,
-/// "Partial Order Aware Concurrency Sampling" (2018).
+/// Partial order sampling: every step that could come next has a random priority, and the highest goes. The step that ran and all
+/// that race with it draw anew, so that the order of each two that race is an even chance, however far apart they are. Yuan, Yang
+/// and Gu, "Partial Order Aware Concurrency Sampling" (2018).
 ///
 /// Faults of one kind are one step to it: there are many possibilities of each at any time.
 #[derive(Debug)]

@@ -11,8 +11,8 @@ use crate::shrink::{Size, shrink};
 
 /// So many schedules are run before they are taken for many, and divided.
 const FEW: u64 = 1_000;
-/// After so many choices many schedules are divided into branches: some hundreds of them, whatever number of cores there is, so that
-/// what is found is the same on every machine.
+/// After so many choices many schedules are divided into branches: some hundreds of them, whatever number of cores there is, so
+/// that what is found is the same on every machine.
 const TRUNK: usize = 4;
 
 /// Runs every trace, as [`super::exhaustive`] does, and gives what was found as it is. Where all actors run the same code, it does

@@ -8,9 +8,9 @@ use crate::execution::{Choice, Policy};
 use crate::history::History;
 use crate::schedule::{Actor, Step};
 
-/// A random walk that is as likely to go one way as any other: whoever has more steps to go is more likely to take the next. A walk that
-/// does not look ahead lets short actors come first, nearly always. Zhao, Wolff, Mathur and Roychoudhury, "Selectively Uniform
-/// Concurrency Testing" (2025).
+/// A random walk that is as likely to go one way as any other: whoever has more steps to go is more likely to take the next. A
+/// walk that does not look ahead lets short actors come first, nearly always. Zhao, Wolff, Mathur and Roychoudhury, "Selectively
+/// Uniform Concurrency Testing" (2025).
 ///
 /// What can go wrong counts as one step to go.
 #[derive(Debug)]

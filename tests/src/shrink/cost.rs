@@ -45,8 +45,8 @@ pub(crate) struct Size {
 }
 
 impl Size {
-    /// The least that can become of these steps of an execution by leaving out what is needless in any case: to start is no step of its
-    /// own where the first command can come at once.
+    /// The least that can become of these steps of an execution by leaving out what is needless in any case: to start is no step
+    /// of its own where the first command can come at once.
     pub(crate) fn least(history: &History, places: &[usize]) -> Size {
         let is_needless = |(nth, &place): (usize, &usize)| {
             let Step::Start(actor) = history.steps[place] else { return false };
@@ -111,8 +111,8 @@ mod tests {
         History { events: events.collect(), steps, touched, ..History::default() }
     }
 
-    /// The order in which one thing is given up for another: a fault for an actor, an actor for a step, a step for a switch, and time
-    /// last.
+    /// The order in which one thing is given up for another: a fault for an actor, an actor for a step, a step for a switch, and
+    /// time last.
     #[test]
     fn what_is_simpler() {
         let simpler_first = [

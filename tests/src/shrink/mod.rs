@@ -46,8 +46,8 @@ impl Finding {
 }
 
 /// The same violation in the simplest schedule that can be reached, as [`Cost`] has it. What a schedule becomes is cut at the
-/// violation, and steps that became impossible are gone from it; it never becomes longer, not even for fewer faults. Where all actors
-/// run the same code, those that are not needed are gone too.
+/// violation, and steps that became impossible are gone from it; it never becomes longer, not even for fewer faults. Where all
+/// actors run the same code, those that are not needed are gone too.
 ///
 /// `None` if the schedule does not violate the oracle at all.
 pub fn shrink(

@@ -14,8 +14,8 @@ pub(super) const PARAMETERS: &str = "parameters";
 const HEADER: &str = "# Trials that failed once: the parameters of the scenario, and the schedule. Every run begins with them, as\n\
     # long as `Trials::kept_in` names this file. Read and edit them as you like.\n";
 
-/// Keeps trials that failed, shrunk, as text in a file: parameters and steps, which mean the same when strategies and random numbers have
-/// changed. To be put into `Config::failure_persistence`; [`super::Trials::kept_in`] has them run again.
+/// Keeps trials that failed, shrunk, as text in a file: parameters and steps, which mean the same when strategies and random
+/// numbers have changed. To be put into `Config::failure_persistence`; [`super::Trials::kept_in`] has them run again.
 ///
 /// ```text
 /// parameters clients 2, permits 1, lease 1000ms, stalls 1

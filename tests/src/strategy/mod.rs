@@ -1,7 +1,7 @@
 //! `proptest` strategies: schedules, and scenarios made from parameters with a schedule for each.
 //!
-//! Schedules are drawn as those of a sample are. They shrink to what an explorer would show, and the parameters with them; and what failed
-//! is kept as steps, not as the seed that it was drawn from.
+//! Schedules are drawn as those of a sample are. They shrink to what an explorer would show, and the parameters with them; and
+//! what failed is kept as steps, not as the seed that it was drawn from.
 
 mod kept;
 mod parameters;
@@ -47,9 +47,9 @@ pub fn schedules(scenario: &Scenario) -> impl Strategy<Value = Schedule> + use<>
 
 /// Scenarios made from parameters, which `prop_compose!` or any other strategy draws, with a schedule for each.
 ///
-/// A trial that violates an oracle of its scenario shrinks as [`crate::shrink`] does it, and then to simpler parameters as long as it
-/// takes no more faults and actors. They shrink in the order in which they are drawn: what another depends on comes after it, clients
-/// after permits.
+/// A trial that violates an oracle of its scenario shrinks as [`crate::shrink`] does it, and then to simpler parameters as long
+/// as it takes no more faults and actors. They shrink in the order in which they are drawn: what another depends on comes after
+/// it, clients after permits.
 pub fn trials<S: Strategy<Value = Parameters>>(
     parameters: S,
     scenario: impl Fn(&Parameters) -> Scenario + 'static,

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use crate::fault::Faults;
 
-/// What scenarios are commonly made from. As text `clients 2, permits 1, lease 10000ms, stalls 1`, without the faults that there are not.
+/// What scenarios are commonly made from. As text `clients 2, permits 1, lease 10000ms, stalls 1`, without the faults that there
+/// are not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
     /// How many actors.

@@ -14,8 +14,8 @@ use crate::world::Recording;
 
 /// A trial, and how it becomes simpler.
 ///
-/// What violates an oracle is made as simple as it gets at one go. Where the test has a reason of its own to fail, pieces are left out, ever
-/// smaller ones.
+/// What violates an oracle is made as simple as it gets at one go. Where the test has a reason of its own to fail, pieces are
+/// left out, ever smaller ones.
 pub struct TrialTree<T> {
     /// `None` if the trial was kept: its parameters are as simple as can be.
     parameters: Option<T>,

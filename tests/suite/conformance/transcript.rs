@@ -26,8 +26,8 @@ use emulator::{Clock, Emulator, resp::Decoder};
 use super::wire::{Emulated, NOTHING, Peer, Real, Wire, mask, parse, request};
 use crate::redis_server::RedisServer;
 
-/// Follows raw bytes, so that one knows when their replies have all come: an unknown command, which is told so in every state in which
-/// anything is answered, even before the password.
+/// Follows raw bytes, so that one knows when their replies have all come: an unknown command, which is told so in every state in
+/// which anything is answered, even before the password.
 const SENTINEL: &str = "that was all";
 
 pub struct Transcript {

@@ -1,5 +1,5 @@
-//! *Clean-up where OK only.* A lock on three servers is given back on those that said yes. On one of them the acquire ran and its reply was
-//! lost; sent again, it was refused because of itself. So there the lock stays for its whole lease.
+//! *Clean-up where OK only.* A lock on three servers is given back on those that said yes. On one of them the acquire ran and its
+//! reply was lost; sent again, it was refused because of itself. So there the lock stays for its whole lease.
 //!
 //! The description of Redlock asks to give it back everywhere. Repaired, that is done.
 //!

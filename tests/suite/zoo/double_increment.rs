@@ -1,5 +1,5 @@
-//! *Double increment.* A re-entrant lock counts how often its holder has acquired it. The reply to an acquire is lost, the library sends
-//! it again, and the lock is two deep for one acquire: however often the holder releases, the lock stays.
+//! *Double increment.* A re-entrant lock counts how often its holder has acquired it. The reply to an acquire is lost, the
+//! library sends it again, and the lock is two deep for one acquire: however often the holder releases, the lock stays.
 //!
 //! Redisson's issue 7367. Repaired, an acquire has a name, and the lock keeps the names instead of a count.
 //!

@@ -1,6 +1,6 @@
-//! *Extend resurrects.* A holder asks for a longer lease. Its lock has run out meanwhile; somebody else has taken it, has changed what it
-//! guards, and has given it back. Nobody has it now, so the extension takes it anew and says that all is well, and the holder goes on
-//! with what it read before.
+//! *Extend resurrects.* A holder asks for a longer lease. Its lock has run out meanwhile; somebody else has taken it, has changed
+//! what it guards, and has given it back. Nobody has it now, so the extension takes it anew and says that all is well, and the
+//! holder goes on with what it read before.
 //!
 //! The option `SetNXOnExtend` of redsync does this, for servers that lose their data; so did redis-semaphore for Node.js, until
 //! its pull request 177. Repaired, an extension never creates.

@@ -1,8 +1,8 @@
-//! *Hold and wait.* Whoever needs two locks takes one and waits for the other. Two clients take them in two orders, each gets its first,
-//! and both wait for ever: with leases, until one ends.
+//! *Hold and wait.* Whoever needs two locks takes one and waits for the other. Two clients take them in two orders, each gets its
+//! first, and both wait for ever: with leases, until one ends.
 //!
-//! It is as old as locks (E. G. Coffman and others, "System Deadlocks", 1971), and lists as locks, which are waited for by `BLPOP`, have it
-//! in its purest form. Repaired, everybody takes them in one order.
+//! It is as old as locks (E. G. Coffman and others, "System Deadlocks", 1971), and lists as locks, which are waited for by
+//! `BLPOP`, have it in its purest form. Repaired, everybody takes them in one order.
 //!
 //! Bounds: 3 clients, and 2 rounds of 2 clients.
 

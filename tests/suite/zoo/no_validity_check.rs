@@ -1,8 +1,8 @@
-//! *No validity check.* A lock on three servers is won when two of them say yes. The second yes comes later than the lease of the first
-//! lasts; the client counts its lease from then, and another one wins beside it.
+//! *No validity check.* A lock on three servers is won when two of them say yes. The second yes comes later than the lease of the
+//! first lasts; the client counts its lease from then, and another one wins beside it.
 //!
-//! The description of Redlock has a step for this. Repaired, the lease counts from before the first request was sent, and a majority that
-//! took longer than that is none.
+//! The description of Redlock has a step for this. Repaired, the lease counts from before the first request was sent, and a
+//! majority that took longer than that is none.
 //!
 //! Bounds: 2 clients, 3 servers, 1 stall, 1 crash.
 

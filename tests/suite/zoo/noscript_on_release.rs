@@ -1,9 +1,10 @@
-//! *NOSCRIPT on release.* A client loads its script once, and releases by its hash. Between acquire and release somebody flushes the
-//! scripts, or another server takes over: the release is refused, nobody looks at the error of a release, and the lock stays for its whole
-//! lease.
+//! *NOSCRIPT on release.* A client loads its script once, and releases by its hash. Between acquire and release somebody flushes
+//! the scripts, or another server takes over: the release is refused, nobody looks at the error of a release, and the lock stays
+//! for its whole lease.
 //!
-//! Redis says that its cache of scripts may be gone at any time. Repaired, whoever is told NOSCRIPT sends the whole script. To load it and
-//! send the hash again, as the `Script` of redis-rs does, leaves a gap between the two: the explorer finds the second flush in it.
+//! Redis says that its cache of scripts may be gone at any time. Repaired, whoever is told NOSCRIPT sends the whole script. To
+//! load it and send the hash again, as the `Script` of redis-rs does, leaves a gap between the two: the explorer finds the second
+//! flush in it.
 //!
 //! Bounds: 3 clients, 2 flushes.
 

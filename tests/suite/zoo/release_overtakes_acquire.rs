@@ -1,6 +1,6 @@
-//! *Release overtakes acquire.* A lock on three servers is asked for on all of them at once, and won as soon as two say yes. Its holder is
-//! quick: its release, on other connections, gets to the third server before the acquire does. Then the acquire sets a key there that
-//! nobody will remove.
+//! *Release overtakes acquire.* A lock on three servers is asked for on all of them at once, and won as soon as two say yes. Its
+//! holder is quick: its release, on other connections, gets to the third server before the acquire does. Then the acquire sets a
+//! key there that nobody will remove.
 //!
 //! Repaired, a release waits until all that was asked has been answered.
 //!

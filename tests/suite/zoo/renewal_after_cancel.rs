@@ -1,5 +1,5 @@
-//! *Renewal after cancel.* A client acquires with a time-out. Its time is over while the request is under way, and it goes away; the request
-//! arrives all the same, and whatever deals with the reply begins to renew a lease that nobody knows of.
+//! *Renewal after cancel.* A client acquires with a time-out. Its time is over while the request is under way, and it goes away;
+//! the request arrives all the same, and whatever deals with the reply begins to renew a lease that nobody knows of.
 //!
 //! Redisson's issue 2714. Repaired, a grant that nobody waits for any more is given back, and is not renewed.
 //!

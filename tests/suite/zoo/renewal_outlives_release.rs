@@ -1,9 +1,9 @@
-//! *Renewal outlives release.* A task of the holder renews its lease; it is stopped once the release has been answered. The release is
-//! lost or slow, the holder hears an error and goes away, and the renewal lives on: it renews for somebody who has long left, and nobody
-//! else ever gets the lock.
+//! *Renewal outlives release.* A task of the holder renews its lease; it is stopped once the release has been answered. The
+//! release is lost or slow, the holder hears an error and goes away, and the renewal lives on: it renews for somebody who has
+//! long left, and nobody else ever gets the lock.
 //!
-//! Redisson's issue 7272 has another way into it. Repaired, the renewal is stopped before the release is sent, and the lease is there for
-//! the case that it is lost.
+//! Redisson's issue 7272 has another way into it. Repaired, the renewal is stopped before the release is sent, and the lease is
+//! there for the case that it is lost.
 //!
 //! Bounds: 1 holder, 1 client that waits for it, 1 lost message, 1 crash.
 

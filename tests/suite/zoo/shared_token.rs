@@ -1,8 +1,9 @@
-//! *Shared token.* The tasks of a process share one lock object, which keeps the token of whoever acquired it last. One task overruns its
-//! lease, another acquires; when the first one is done, it gives the lock back by the token in the object, which is the other's.
+//! *Shared token.* The tasks of a process share one lock object, which keeps the token of whoever acquired it last. One task
+//! overruns its lease, another acquires; when the first one is done, it gives the lock back by the token in the object, which is
+//! the other's.
 //!
-//! redis-py keeps the token of its `Lock` in thread-local storage for this reason, unless told otherwise. Repaired, the token belongs to
-//! what an acquire returns.
+//! redis-py keeps the token of its `Lock` in thread-local storage for this reason, unless told otherwise. Repaired, the token
+//! belongs to what an acquire returns.
 //!
 //! The first task is in a section of its own: what is judged is whether the second is alone.
 //!

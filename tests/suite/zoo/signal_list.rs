@@ -1,9 +1,9 @@
-//! *Signal list.* Whoever finds the lock taken waits with `BLPOP` for a signal, which the release pushes. The signal lives for a second,
-//! lest it stay behind where nobody waits. It is gone when a client that tried before the release comes to its `BLPOP` after that second:
-//! it sleeps for a whole lease beside a free lock.
+//! *Signal list.* Whoever finds the lock taken waits with `BLPOP` for a signal, which the release pushes. The signal lives for a
+//! second, lest it stay behind where nobody waits. It is gone when a client that tried before the release comes to its `BLPOP`
+//! after that second: it sleeps for a whole lease beside a free lock.
 //!
-//! In python-redis-lock 3.3 the signal lives until the next command of whoever has pushed it, which is the same. Repaired, it has no time
-//! to live, and there is one at most; and a holder that finds its lease over leaves one, too.
+//! In python-redis-lock 3.3 the signal lives until the next command of whoever has pushed it, which is the same. Repaired, it has
+//! no time to live, and there is one at most; and a holder that finds its lease over leaves one, too.
 //!
 //! Bounds: 3 clients, 1 stall.
 

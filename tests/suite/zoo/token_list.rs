@@ -1,5 +1,5 @@
-//! *Token list.* A semaphore is a list of permits. `BLPOP` takes one, and the next command writes down who has it until when, so that
-//! whoever comes later can take it back from the dead. A client that dies between the two takes its permit along for ever.
+//! *Token list.* A semaphore is a list of permits. `BLPOP` takes one, and the next command writes down who has it until when, so
+//! that whoever comes later can take it back from the dead. A client that dies between the two takes its permit along for ever.
 //!
 //! redis-semaphore for Ruby, issue 64. Repaired, one script takes the permit and writes it down.
 //!

@@ -1,5 +1,5 @@
-//! *Try, then subscribe.* Whoever finds the lock taken listens for its release, and sleeps until it hears of it. A release that comes
-//! between the try and the subscription tells nobody: the client sleeps for a whole lease beside a free lock.
+//! *Try, then subscribe.* Whoever finds the lock taken listens for its release, and sleeps until it hears of it. A release that
+//! comes between the try and the subscription tells nobody: the client sleeps for a whole lease beside a free lock.
 //!
 //! Repaired as Redisson does it: who has begun to listen tries again before it sleeps.
 //!

@@ -1,4 +1,5 @@
-//! `struct`: numbers and strings as C lays them out in memory. <https://redis.io/docs/latest/develop/programmability/lua-api/#struct-library>
+//! `struct`: numbers and strings as C lays them out in memory.
+//! <https://redis.io/docs/latest/develop/programmability/lua-api/#struct-library>
 
 use mlua::{Lua, MultiValue, Table, Value};
 

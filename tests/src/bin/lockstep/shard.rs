@@ -15,9 +15,9 @@ pub(crate) type Question<'a> = (&'a str, &'a str, &'a str);
 
 /// One of so many parts of the table, of which each cell, an algorithm in a fault class, belongs to exactly one. Written `2/3`.
 ///
-/// Cells are dealt out along the diagonals: of the cells of an algorithm, and of those of a class, no shard has more than one more
-/// than another. What is dear is an algorithm of many commands, or a class with many places for its fault, so it is spread both ways;
-/// and everybody who knows the names knows who has what, without asking how long anything takes.
+/// Cells are dealt out along the diagonals: of the cells of an algorithm, and of those of a class, no shard has more than one
+/// more than another. What is dear is an algorithm of many commands, or a class with many places for its fault, so it is spread
+/// both ways; and everybody who knows the names knows who has what, without asking how long anything takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub(crate) struct Shard {

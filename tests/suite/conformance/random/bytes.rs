@@ -4,9 +4,10 @@
 //! until the server closes, too: nobody has to guess when a reply has come. A [`MARKER`] behind the stream tells whether the server
 //! was still listening there.
 //!
-//! What a client that sends no more has not been sent with the first 64 KiB of a batch is lost in Redis: no stream asks for so much. And
-//! Redis refuses a line without an end as soon as it has read more than 64 KiB of it, but takes a longer one that it reads whole: how
-//! the network cuts it decides. So no line with an end is longer here, and a longer one has no end, nor anything behind it.
+//! What a client that sends no more has not been sent with the first 64 KiB of a batch is lost in Redis: no stream asks for so
+//! much. And Redis refuses a line without an end as soon as it has read more than 64 KiB of it, but takes a longer one that it
+//! reads whole: how the network cuts it decides. So no line with an end is longer here, and a longer one has no end, nor anything
+//! behind it.
 
 use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -262,8 +263,8 @@ fn streams() -> impl Strategy<Value = Stream> {
     })
 }
 
-/// Whether there is a word that ends the connection at once: the replies that have not been written yet are lost then, and which those
-/// are depends on what was read together.
+/// Whether there is a word that ends the connection at once: the replies that have not been written yet are lost then, and which
+/// those are depends on what was read together.
 fn has_http_words(bytes: &[u8]) -> bool {
     let words = bytes.windows(5).map(<[u8]>::to_ascii_lowercase);
     words.into_iter().any(|word| word.starts_with(b"post") || word == b"host:")

@@ -93,9 +93,9 @@ pub fn say_the_same(real: &[Vec<u8>], emulated: &[Vec<u8>]) -> bool {
     parts(real) == parts(emulated)
 }
 
-/// Whether a difference between these replies says nothing: the real server's SORT takes numbers for unfit although they are not. It asks
-/// C whether they were out of range, and C says so since any number before was, until something clears the answer. What is sorted then
-/// depends on whatever that is: on another connection, on a FLUSHALL.
+/// Whether a difference between these replies says nothing: the real server's SORT takes numbers for unfit although they are not.
+/// It asks C whether they were out of range, and C says so since any number before was, until something clears the answer. What
+/// is sorted then depends on whatever that is: on another connection, on a FLUSHALL.
 pub fn is_about_old_error<'a>(
     real: &[u8],
     emulated: &[u8],

@@ -1,5 +1,6 @@
 //! What the clients of one execution share: the gate at which their commands wait, the server behind it, and the history.
 
+mod grants;
 mod incidents;
 mod operations;
 
@@ -10,8 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
-use emulator::{Access, Clock, Emulator, Footprint, Resource, Snapshot, Timestamp};
-use locks::Record;
+use emulator::{Clock, Emulator, Footprint, Snapshot, Timestamp};
 use tokio::time::Instant;
 
 use crate::fault::{Budget, Faults, Mishap};
@@ -24,6 +24,7 @@ use crate::touch::Touch;
 use crate::trace::Agent;
 use crate::trail::{Timers, Trail};
 
+use grants::Grant;
 use operations::Operation;
 pub(crate) use operations::OperationId;
 
@@ -172,16 +173,6 @@ pub(crate) enum Turn {
     Granted(Option<Mishap>),
 }
 
-/// A client inside a section.
-struct Grant {
-    id: StayId,
-    actor: Actor,
-    section: &'static str,
-    until: Duration,
-    /// Where the server keeps it; `None` if that is not known, or was ended.
-    record: Option<Record>,
-}
-
 impl World {
     pub(crate) fn new(
         servers: Vec<Server>,
@@ -268,53 +259,6 @@ impl World {
         self.state().record(at, what);
     }
 
-    /// The client enters a section; the lease counts from `since`, or from when its last request was sent. A crashed client
-    /// enters nothing, even if a task of it still runs.
-    pub(crate) fn enter(
-        &self,
-        actor: Actor,
-        section: &'static str,
-        since: Option<Duration>,
-        record: Option<Record>,
-    ) -> StayId {
-        let at = self.now();
-        let mut state = self.state();
-        state.holds += 1;
-        let (id, idx) = (state.holds, state.idx(actor));
-        if !state.actors[idx].is_crashed {
-            let sent_in = state.actors[idx].sent_in;
-            if since.is_none()
-                && let Some(touch) = state.history.touched.get_mut(sent_in)
-            {
-                touch.is_timed = true;
-            }
-            let until = since.unwrap_or(state.actors[idx].sent_at) + self.lease_of(actor);
-            state.record(at, What::Enter { stay: id, actor, section, until, is_recorded: record.is_some() });
-            // What was gone before it could be used is not what anybody ends later on.
-            let record = record.filter(|record| self.has(record));
-            state.grants.push(Grant { id, actor, section, until, record });
-        }
-        id
-    }
-
-    /// The client was granted the section once more, if it still is inside.
-    pub(crate) fn extend(&self, id: StayId, since: Duration, record: Record) {
-        let at = self.now();
-        let mut state = self.state();
-        let Some(grant) = state.grants.iter_mut().find(|grant| grant.id == id) else { return };
-        let until = since + self.lease_of(grant.actor);
-        grant.until = until;
-        grant.record = self.has(&record).then_some(record);
-        let (actor, section) = (grant.actor, grant.section);
-        state.record(at, What::Extended { stay: id, actor, section, until });
-    }
-
-    /// The client is no longer inside, if it still was.
-    pub(crate) fn leave(&self, id: StayId) {
-        let at = self.now();
-        self.state().leave(id, at);
-    }
-
     /// An actor looks whether there is a message for it, which touches this.
     pub(crate) fn looks(&self, actor: Actor, server: usize, footprint: Footprint) {
         let mut state = self.state();
@@ -362,26 +306,6 @@ impl World {
             });
             (state.actors[nth].may_wake, state.actors[nth].had_request) = (may_wake, has_request);
         }
-    }
-
-    /// Does something that belongs to this release, if it is one.
-    pub(crate) fn releasing<R>(&self, actor: Actor, id: Option<StayId>, act: impl FnOnce() -> R) -> R {
-        let set = |id| {
-            let mut state = self.state();
-            let idx = state.idx(actor);
-            std::mem::replace(&mut state.actors[idx].releasing, id)
-        };
-        let outer = set(id);
-        let result = act();
-        set(outer);
-        result
-    }
-
-    /// Of whoever sends bytes, the first request that comes out of the stream once a release has begun is the release.
-    pub(crate) fn set_release_to_come(&self, actor: Actor, id: Option<StayId>) -> Option<StayId> {
-        let mut state = self.state();
-        let idx = state.idx(actor);
-        std::mem::replace(&mut state.actors[idx].release_to_come, id)
     }
 
     pub(crate) fn crash(&self, actor: Actor) {
@@ -450,11 +374,6 @@ impl World {
         state.touch(|touch| touch.jumps = Some(server));
     }
 
-    /// How long the grants of an actor last.
-    pub(crate) fn lease_of(&self, actor: Actor) -> Duration {
-        self.terms.leases.get(actor.0).copied().unwrap_or(self.terms.lease)
-    }
-
     /// A server's clock jumps; a real server's is not ours to move.
     pub(crate) fn jump(&self, server: usize, by_ms: i64) {
         self.clocks[server].jump(by_ms);
@@ -463,49 +382,9 @@ impl World {
         self.disturb(What::Jumped { whose: Whose::Server(server), by_ms });
     }
 
-    /// What happens to a server is no client's doing.
-    fn disturb(&self, what: What) {
-        let at = self.now();
-        let mut state = self.state();
-        state.history.seen.server |= !state.grants.is_empty();
-        state.record(at, what);
-        // Who ends a majority depends on which servers have lost it by themselves.
-        if state.grants.iter().any(|grant| matches!(grant.record, Some(Record::Majority(..)))) {
-            state.touch(|touch| touch.is_marked = true);
-        }
-        self.look_at(&mut state.grants);
-    }
-
-    /// Forgets where grants were kept that no server has any more.
-    fn look_at(&self, grants: &mut [Grant]) {
-        for grant in grants {
-            grant.record.take_if(|record| !self.has(record));
-        }
-    }
-
-    /// Whether the servers still have this grant: the first one, if it is not most of them that have to.
-    fn has(&self, record: &Record) -> bool {
-        match record {
-            Record::Majority(..) => {
-                2 * self.servers.iter().filter(|server| server.has(record)).count() > self.servers.len()
-            }
-            _ => self.servers[0].has(record),
-        }
-    }
-
     /// When a request that is made now was made, and in which step.
     pub(crate) fn sending(&self) -> (Duration, usize) {
         (self.now(), self.state().history.steps.len().saturating_sub(1))
-    }
-
-    /// A request of this actor is sent: it leaves a section if that is its release.
-    pub(crate) fn sends(&self, actor: Actor) {
-        let at = self.now();
-        let mut state = self.state();
-        let idx = state.idx(actor);
-        if let Some(id) = state.actors[idx].releasing {
-            state.leave(id, at);
-        }
     }
 
     /// Something befalls a request of this actor's.
@@ -526,56 +405,8 @@ impl World {
         self.state().lanes[lane].late.push_back(late);
     }
 
-    /// Bookkeeping right before a command of this actor runs.
-    pub(crate) fn before_command(&self, actor: Actor) {
-        self.sends(actor);
-        let at = self.now();
-        let mut state = self.state();
-        let idx = state.idx(actor);
-        if state.actors[idx].releasing.is_none() && state.grants.iter().any(|grant| grant.actor != actor) {
-            state.history.seen.contention = true;
-        }
-        // What has run out by itself, since time moved, is nobody's doing.
-        if std::mem::replace(&mut state.looked_at, at) != at {
-            self.look_at(&mut state.grants);
-        }
-        if (state.actors[idx].skew_ms, state.actors[idx].drift_ppm) != (0, 0) {
-            state.history.seen.skew = true;
-        }
-    }
-
-    /// Bookkeeping right after: whose unexpired grant has the server lost by it?
-    pub(crate) fn after_command(&self, by: Actor) {
-        let mut state = self.state();
-        if state.grants.is_empty() {
-            return;
-        }
-        let at = self.now();
-        let running = state.grants.iter_mut().filter(|grant| at < grant.until);
-        let lost =
-            running.filter_map(|grant| grant.record.take_if(|record| !self.has(record)).map(|_| grant.actor));
-        // What a client ends of its own while it stays inside is nobody else's doing later on.
-        let ended: Vec<Actor> = lost.filter(|&holder| holder != by).collect();
-        for holder in ended {
-            state.record(at, What::Ended { holder, by });
-        }
-        // Who ends a majority depends on who else took a server of it.
-        let last = state.history.touched.last();
-        let is_taken = |key: &str| {
-            let writes = |(resource, access, _): (Resource<'_>, Access, _)| {
-                access == Access::Write
-                    && matches!(resource, Resource::Key { key: written, .. } if written == key.as_bytes())
-            };
-            last.is_some_and(|touch| touch.footprints.iter().any(|(_, print)| print.iter().any(writes)))
-        };
-        let is_of_most = |grant: &Grant| matches!(&grant.record, Some(Record::Majority(key, _)) if grant.actor != by && is_taken(key));
-        if state.grants.iter().any(is_of_most) {
-            state.touch(|touch| touch.is_marked = true);
-        }
-    }
-
-    /// The instants after now that matter: the ends of keys' times to live and of clients' leases, and the millisecond after each, in
-    /// which it is over.
+    /// The instants after now that matter: the ends of keys' times to live and of clients' leases, and the millisecond after
+    /// each, in which it is over.
     pub(crate) fn instants(&self) -> Vec<Duration> {
         const JUST_PAST: Duration = Duration::from_millis(1);
         let now = self.now();
@@ -695,13 +526,6 @@ impl State {
     /// A request of the actor's waits to be let through.
     pub(crate) fn has_request(&self, actor: Actor) -> bool {
         self.lanes.iter().any(|lane| lane.actor == actor && lane.waits())
-    }
-
-    fn leave(&mut self, id: StayId, at: Duration) {
-        if let Some(idx) = self.grants.iter().position(|grant| grant.id == id) {
-            let Grant { actor, section, .. } = self.grants.remove(idx);
-            self.record(at, What::Leave { stay: id, actor, section });
-        }
     }
 }
 

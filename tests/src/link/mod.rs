@@ -1,215 +1,33 @@
 //! A client's side of an execution: connections whose every command waits at the gate, a clock that may be wrong, and the
 //! marks that say where the client is inside a critical section.
 
+mod session;
+mod stay;
+mod client;
+mod listening;
+
 use std::borrow::Cow;
-use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
-use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex};
+use std::pin::pin;
+use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use emulator::{Access, DirectConnection, Footprint, Reply, Resource};
-use locks::{Env, Messages, Record, Source, Subscribe, Subscription};
+use emulator::{Access, Footprint, Resource};
 use redis::aio::ConnectionLike;
 use redis::{Cmd, Pipeline, RedisError, RedisFuture, RedisResult, Value};
 
 use crate::fault::Mishap;
-use crate::history::{StayId, What};
+use crate::history::What;
 use crate::schedule::Actor;
 use crate::server::Server;
 use crate::show::{Show, brief, brief_command, first_key, show_command, show_error};
-use crate::world::{Carries, Lane, OperationId, Recording, Turn, World};
+use crate::world::{Carries, Recording, Turn, World};
 
-/// What an actor of a scenario is handed: its way to the server, and its place in the world.
-#[derive(Clone)]
-pub struct Client {
-    world: Arc<World>,
-    actor: Actor,
-}
-
-impl Client {
-    pub(crate) fn new(world: Arc<World>, actor: Actor) -> Client {
-        Client { world, actor }
-    }
-
-    /// The actor's name: `A`, `B`, …
-    pub fn name(&self) -> String {
-        self.actor.to_string()
-    }
-
-    /// How long this actor's grants last.
-    pub fn lease(&self) -> Duration {
-        self.world.lease_of(self.actor)
-    }
-
-    /// A new connection to the server. Its commands run one at a time, in the order in which they were sent.
-    ///
-    /// # Panics
-    /// A real server does not answer.
-    pub fn connection(&self) -> Link {
-        self.connection_to(0)
-    }
-
-    /// The same to one of several servers: [`Scenario::servers`](crate::Scenario::servers).
-    ///
-    /// # Panics
-    /// There is no such server, or it is a real one that does not answer.
-    pub fn connection_to(&self, server: usize) -> Link {
-        let session = Session::open(&self.world.servers[server]);
-        let mut state = self.world.state();
-        let own = |lane: &&Lane| lane.actor == self.actor;
-        let is_free = |lane: &Lane| lane.server == server && !lane.is_open && lane.late.is_empty();
-        let closed = state.lanes.iter().position(|lane| own(&lane) && is_free(lane));
-        let lane = closed.unwrap_or_else(|| {
-            let nth = state.lanes.iter().filter(own).count();
-            let (actor, turn, late) = (self.actor, Turn::Idle, VecDeque::new());
-            let (carries, operation, is_open) = (Carries::Requests, None, false);
-            state.lanes.push(Lane { actor, nth, server, turn, carries, operation, late, is_open });
-            state.lanes.len() - 1
-        });
-        (state.lanes[lane].is_open, state.lanes[lane].carries) = (true, Carries::Requests);
-        drop(state);
-        Link { world: self.world.clone(), actor: self.actor, lane, server, session }
-    }
-
-    /// The client's own clock, as wrong as the schedule made it, and unique names that are the same in every execution.
-    pub fn env(&self) -> Env {
-        Env::new(self.clone())
-    }
-
-    /// True time since the start of the execution.
-    pub fn now(&self) -> Duration {
-        self.world.state().touch(|touch| touch.is_timed = true);
-        self.world.now()
-    }
-
-    /// Does something that the schedule may cancel wherever it waits, where [`Faults::cancels`](crate::Faults) lets it: then it is dropped,
-    /// as by a `select!` or a timeout, and the answer is `None`. A request that waits to be sent is never sent; of one that has been, the
-    /// reply is thrown away. What is done in tasks of their own is not cancelled.
-    pub async fn cancellable<F: Future>(&self, operation: F) -> Option<F::Output> {
-        struct Begun<'a>(&'a World, OperationId);
-        impl Drop for Begun<'_> {
-            fn drop(&mut self) {
-                self.0.end_operation(self.1);
-            }
-        }
-        let (world, actor) = (&*self.world, self.actor);
-        let begun = Begun(world, world.begin_operation(actor));
-        let mut operation = pin!(operation);
-        poll_fn(|cx| {
-            if world.is_cancelled(begun.1, cx.waker()) {
-                return Poll::Ready(None);
-            }
-            let outer = world.set_operation(actor, Some(begun.1));
-            let poll = operation.as_mut().poll(cx);
-            world.set_operation(actor, outer);
-            match poll {
-                Poll::Pending if world.is_cancelled(begun.1, cx.waker()) => Poll::Ready(None),
-                poll => poll.map(Some),
-            }
-        })
-        .await
-    }
-
-    /// Says that the client was granted `section` and is inside.
-    pub fn hold(&self, section: &'static str) -> Hold<'_> {
-        Hold { client: self, section, since: None, record: None }
-    }
-}
-
-impl Source for Client {
-    fn now(&self) -> Duration {
-        let error_ms = {
-            let mut state = self.world.state();
-            state.touch(|touch| touch.is_timed = true);
-            state.actors[state.idx(self.actor)].error_ms(self.world.now())
-        };
-        let true_ms = self.world.wall_time().millis();
-        Duration::from_millis(u64::try_from(true_ms + error_ms).unwrap_or(0))
-    }
-
-    fn unique(&self) -> String {
-        let mut state = self.world.state();
-        let idx = state.idx(self.actor);
-        state.actors[idx].names += 1;
-        format!("{}{}", self.actor, state.actors[idx].names)
-    }
-}
-
-/// A client inside a section.
-#[must_use = "a client is inside only while `until` is awaited"]
-pub struct Hold<'a> {
-    client: &'a Client,
-    section: &'static str,
-    since: Option<Duration>,
-    record: Option<Record>,
-}
-
-impl Hold<'_> {
-    /// The lease counts from then, and not from when the client's last request was sent: for locks that take several commands.
-    pub fn since(self, since: Duration) -> Self {
-        Hold { since: Some(since), ..self }
-    }
-
-    /// Where the server keeps the grant, so that it is noticed who ends it.
-    pub fn record(self, record: Record) -> Self {
-        Hold { record: Some(record), ..self }
-    }
-
-    /// Stays inside until the first command of `release` runs, and gives what `release` gives. A command that waits at the gate
-    /// has not been sent for all that anybody can tell, so a client that stalls inside is one whose release waits.
-    pub async fn until<F: Future>(self, release: F) -> F::Output {
-        self.enter().until(release).await
-    }
-
-    /// Stays inside while `work` is done, and gives what it gives: for sections in which commands are sent.
-    pub async fn during<F: Future>(self, work: F) -> F::Output {
-        let _stay = self.enter();
-        work.await
-    }
-
-    /// Is inside from now on: for sections in which there is more to tell.
-    pub fn enter(self) -> Stay {
-        let Hold { client, section, since, record } = self;
-        let id = client.world.enter(client.actor, section, since, record);
-        Stay { client: client.clone(), id }
-    }
-}
-
-/// A client's stay in a section. Dropped, it is over.
-#[must_use = "a client is inside only while its stay is not dropped"]
-pub struct Stay {
-    client: Client,
-    id: StayId,
-}
-
-impl Stay {
-    /// The client was granted the section once more, while it is inside: its lease counts from `since` now.
-    pub fn extend(&self, since: Duration, record: Record) {
-        self.client.world.extend(self.id, since, record);
-    }
-
-    /// Stays inside until the first command of `release` runs, as [`Hold::until`] does.
-    pub async fn until<F: Future>(self, release: F) -> F::Output {
-        let Stay { client, id } = &self;
-        let mut release = pin!(release);
-        client.world.set_release_to_come(client.actor, Some(*id));
-        // Only what the release itself sends ends the stay: the client may do other things besides.
-        let released =
-            poll_fn(|cx| client.world.releasing(client.actor, Some(*id), || release.as_mut().poll(cx)));
-        let released = released.await;
-        client.world.set_release_to_come(client.actor, None);
-        released
-    }
-}
-
-impl Drop for Stay {
-    fn drop(&mut self) {
-        self.client.world.leave(self.id);
-    }
-}
+pub use client::Client;
+use session::Session;
+pub use stay::{Hold, Stay};
 
 /// A connection whose commands wait at the gate until the schedule lets them through. Implements
 /// [`redis::aio::ConnectionLike`], so any code over redis-rs runs on it unchanged.
@@ -221,14 +39,6 @@ pub struct Link {
     lane: usize,
     server: usize,
     session: Session,
-}
-
-/// A clone is the same session: that of a request which is still on its way.
-#[derive(Clone)]
-enum Session {
-    Emulator(Arc<DirectConnection>),
-    /// The lock is never contended: it makes the connection `Sync`, which redis-rs's traits ask for.
-    Redis(Arc<Mutex<redis::Connection>>),
 }
 
 /// Why a client will never hear a reply.
@@ -514,8 +324,8 @@ async fn at_once<T>(running: impl Future<Output = T>) -> Option<T> {
     .await
 }
 
-/// A request whose first poll sends it, if the server is there: notes what the server touched then. Where the reply comes later, or nobody waits for it any
-/// more, what it waited for is touched again.
+/// A request whose first poll sends it, if the server is there: notes what the server touched then. Where the reply comes later,
+/// or nobody waits for it any more, what it waited for is touched again.
 async fn noted<T>(
     world: &World,
     server: usize,
@@ -595,8 +405,8 @@ impl ConnectionLike for Link {
                 match self.step(cmd).await {
                     // In a pipeline an error is one of the replies: the commands behind it run all the same.
                     Ok(reply) => replies.push(reply?),
-                    // So they do behind a reply that is lost; behind a request that is, nothing arrives, and behind one that is late all
-                    // else is late, too.
+                    // So they do behind a reply that is lost; behind a request that is, nothing arrives, and behind one that is
+                    // late all else is late, too.
                     Err(Loss::Reply) => lost = Some(Loss::Reply),
                     Err(loss) => {
                         if matches!(loss, Loss::Late) {
@@ -620,130 +430,3 @@ impl ConnectionLike for Link {
         }
     }
 }
-
-/// A subscription is a connection of its own. To subscribe is a step, and so is every message that the client hears: between its
-/// publication and that anything may happen, as on a real network. What is published to a client that crashes first is never heard. No other
-/// message is lost: a connection that listens breaks neither by [`Faults::drops`](crate::Faults) nor together with a server.
-impl Subscribe for Link {
-    fn subscribe<'a>(&'a self, channel: &'a str) -> RedisFuture<'a, Subscription> {
-        Box::pin(async move {
-            let mut link = self.clone();
-            link.step(redis::cmd("SUBSCRIBE").arg(channel)).await??.extract_error()?;
-            let link = link.carrying(Carries::Messages);
-            Ok(Subscription::new(Listening { link, channel: channel.to_owned(), unheard: VecDeque::new() }))
-        })
-    }
-}
-
-/// What stands behind a subscription.
-struct Listening {
-    link: Link,
-    channel: String,
-    /// What has come, the oldest first, and the client has not heard yet.
-    unheard: VecDeque<Vec<u8>>,
-}
-
-impl Messages for Listening {
-    fn next(&mut self) -> Pin<Box<dyn Future<Output = Option<Vec<u8>>> + Send + '_>> {
-        Box::pin(async {
-            if self.unheard.is_empty() {
-                self.unheard = self.link.messages().await;
-            }
-            if !self.unheard.is_empty() {
-                self.link.turn(None).await;
-            }
-            let message = self.unheard.pop_front()?;
-            let (world, actor) = (&self.link.world, self.link.actor);
-            let text = || format!("{}: \"{}\"", self.channel, message.escape_ascii());
-            world.shows(actor, text);
-            if world.recording == Recording::Full {
-                let brief = brief("message", Some(self.channel.clone().into_bytes()));
-                world.record(What::Message { actor, text: text(), brief });
-            }
-            Some(message)
-        })
-    }
-}
-
-impl Link {
-    /// What has come by the channel that the connection listens to, once it is anything; nothing if the connection is closed.
-    async fn messages(&mut self) -> VecDeque<Vec<u8>> {
-        let Link { world, actor, server, session, .. } = self;
-        poll_fn(|cx| match session {
-            Session::Emulator(connection) => {
-                world.looks(*actor, *server, connection.looking());
-                connection.poll_message(cx).map(|message| payload(message).into_iter().collect())
-            }
-            Session::Redis(connection) => {
-                let news = news(&mut connection.lock().expect("one task uses it"));
-                let news = news.unwrap_or_else(|error| panic!("a real server does not answer: {error}"));
-                if news.is_empty() {
-                    world.state().listeners.push(cx.waker().clone());
-                    return Poll::Pending;
-                }
-                Poll::Ready(news)
-            }
-        })
-        .await
-    }
-}
-
-fn payload(message: Reply) -> Option<Vec<u8>> {
-    let Reply::Push(words) = message else { return None };
-    words
-        .into_iter()
-        .next_back()
-        .and_then(|word| if let Reply::Bulk(bytes) = word { Some(bytes.into()) } else { None })
-}
-
-/// What a real server has sent to who listens: all of it comes before the answer to the next request.
-fn news(connection: &mut redis::Connection) -> RedisResult<VecDeque<Vec<u8>>> {
-    connection.send_packed_command(&redis::cmd("PING").get_packed_command())?;
-    let mut news = VecDeque::new();
-    loop {
-        let words: Vec<Vec<u8>> = redis::from_redis_value(connection.recv_response()?)?;
-        match &words[..] {
-            [kind, _, message] if kind == b"message" => news.push_back(message.clone()),
-            _ => return Ok(news),
-        }
-    }
-}
-
-impl Session {
-    fn open(server: &Server) -> Session {
-        match server {
-            Server::Emulator(emulator) => Session::Emulator(Arc::new(emulator.connection())),
-            Server::Redis(client) => {
-                let connection = client.get_connection();
-                let connection =
-                    connection.unwrap_or_else(|error| panic!("{client:?} does not answer: {error}"));
-                connection.set_read_timeout(Some(REPLY_MAX)).expect("a socket takes this option");
-                Session::Redis(Arc::new(Mutex::new(connection)))
-            }
-        }
-    }
-
-    async fn request(&self, cmd: &Cmd) -> RedisResult<Value> {
-        match self {
-            Session::Emulator(connection) => connection.exchange(cmd).await,
-            Session::Redis(connection) => {
-                use redis::ConnectionLike as _;
-                connection.lock().expect("one task uses it").req_command(cmd)
-            }
-        }
-    }
-
-    async fn request_all(&self, pipeline: &Pipeline, offset: usize, count: usize) -> RedisResult<Vec<Value>> {
-        match self {
-            Session::Emulator(connection) => connection.request_all(pipeline, offset, count).await,
-            Session::Redis(connection) => {
-                use redis::ConnectionLike as _;
-                let mut connection = connection.lock().expect("one task uses it");
-                connection.req_packed_commands(&pipeline.get_packed_pipeline(), offset, count)
-            }
-        }
-    }
-}
-
-/// How long a real server may take to answer.
-const REPLY_MAX: Duration = Duration::from_secs(10);

@@ -1,6 +1,9 @@
 //! Runs one execution of a scenario: one paused tokio runtime, actors as tasks, and a step chosen whenever nothing is
 //! runnable. Nothing but the policy decides what happens.
 
+mod enabled;
+mod heal;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +11,7 @@ use emulator::{Clock, Emulator, Snapshot};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::AbortHandle;
 
-use crate::fault::{Budget, Mishap};
+use crate::fault::Mishap;
 use crate::history::{History, What};
 use crate::idle::Idle;
 use crate::link::Client;
@@ -16,7 +19,7 @@ use crate::pace::Pace;
 use crate::scenario::{Act, Scenario};
 use crate::schedule::{ACTORS_MAX, Actor, Step, Whose};
 use crate::server::Server;
-use crate::world::{ActorState, Carries, Lane, Recording, Terms, World};
+use crate::world::{ActorState, Lane, Recording, Terms, World};
 
 /// Steps in one execution before it is cut: code that retries for ever is cut here.
 pub const STEPS_MAX: usize = 1_000;
@@ -210,116 +213,6 @@ impl Execution<'_> {
         state.is_over = false;
     }
 
-    /// What can happen now, the likeliest first: whoever ran last goes on, then the others, then the faults, and time last.
-    fn enabled_steps(&self, enabled: &mut Vec<Step>) {
-        enabled.clear();
-        let state = self.world.state();
-        let faults = &self.scenario.faults;
-        let last_step = state.last_step();
-        // A clock is wrong from the start or not at all, unless it jumps.
-        if last_step.is_none() {
-            let clients = || state.actors.iter().map(|state| Whose::Client(state.actor));
-            let servers = || (0..self.world.servers.len()).map(Whose::Server);
-            let both_ways = |step: fn(Whose, i64) -> Step, by: i64| {
-                move |whose| [by, -by].into_iter().filter(|&by| by != 0).map(move |by| step(whose, by))
-            };
-            let skewed = |by: Duration| both_ways(Step::Skew, millis(by));
-            let drifting = |ppm: u32| both_ways(Step::Drift, ppm.into());
-            enabled.extend(clients().flat_map(skewed(faults.skew)));
-            enabled.extend(clients().flat_map(drifting(faults.drift_ppm)));
-            enabled.extend(servers().flat_map(skewed(faults.server_skew)));
-            enabled.extend(servers().flat_map(drifting(faults.server_drift_ppm)));
-        }
-        let goes_first = enabled.len();
-        let last_actor = match last_step {
-            Some(Step::Run(actor, _) | Step::Start(actor) | Step::Mishap(actor, ..)) => Some(actor),
-            _ => None,
-        };
-        // What is behind a request that is still on its way waits until that has come.
-        let waiting = || state.lanes.iter().filter(|lane| lane.waits() && lane.late.is_empty());
-        for lane in waiting() {
-            let place = if Some(lane.actor) == last_actor { goes_first } else { enabled.len() };
-            enabled.insert(place, Step::Run(lane.actor, lane.nth));
-        }
-        // Whoever waits for something that never comes does not wait for time.
-        let in_vain = last_step == Some(Step::Wait)
-            && state.history.touched.last().is_some_and(|touch| !touch.fires_timer);
-        let all_sleep = !state.lanes.iter().any(Lane::waits)
-            && !in_vain
-            && state.actors.iter().any(|other| state.can_act(other.actor));
-        let on_their_way = state.lanes.iter().filter(|lane| !lane.late.is_empty());
-        enabled.extend(on_their_way.map(|lane| Step::Late(lane.actor, lane.nth)));
-        let unstarted = || state.actors.iter().filter(|state| !state.is_started).map(|state| state.actor);
-        enabled.extend(unstarted().map(|actor| Step::Run(actor, 0)));
-        // What a client does before its first command is to read its clock: that makes a difference only where time may move, or the clock
-        // jump. And what can be cancelled is to have begun.
-        if faults.stalls > 0 || faults.cancels > 0 || !faults.client_jump.is_zero() {
-            enabled.extend(unstarted().map(Step::Start));
-        }
-        // As long as there is something left to take, a fault is possible wherever the actor could go on.
-        let lasts = |budget| faults.of(budget) > 0 && state.spent(budget) < faults.of(budget);
-        for &mishap in Mishap::ALL.iter().filter(|mishap| lasts(mishap.budget())) {
-            let is_possible = |lane: &&Lane| {
-                lane.carries != Carries::Messages
-                    && (mishap != Mishap::CancelAfter || state.can_cancel(lane.operation))
-            };
-            let befalls = |lane: &Lane| Step::Mishap(lane.actor, lane.nth, mishap);
-            enabled.extend(waiting().filter(is_possible).map(befalls));
-            // Whether the first command can be cancelled is known when the actor has started.
-            let first = unstarted().filter(|_| mishap != Mishap::CancelAfter);
-            enabled.extend(first.map(|actor| Step::Mishap(actor, 0, mishap)));
-        }
-        if lasts(Budget::Cancels) {
-            let alive = state.actors.iter().map(|other| other.actor).filter(|&actor| state.can_act(actor));
-            enabled.extend(alive.filter(|&actor| state.operation(actor).is_some()).map(Step::Cancel));
-        }
-        if lasts(Budget::Crashes) {
-            let alive = state.actors.iter().filter(|other| state.can_act(other.actor));
-            enabled.extend(alive.map(|state| Step::Crash(state.actor)));
-        }
-        if lasts(Budget::ClientClocks) {
-            let by_ms = millis(faults.client_jump);
-            let jumps = |whose| [by_ms, -by_ms].map(|by_ms| Step::Jump(whose, by_ms));
-            let alive = state.actors.iter().map(|other| other.actor).filter(|&actor| state.can_act(actor));
-            enabled.extend(alive.map(Whose::Client).flat_map(jumps));
-        }
-        let servers = 0..self.world.servers.len();
-        let incidents = || state.spent(Budget::Servers);
-        if !faults.jump.is_zero() && incidents() == 0 {
-            let by_ms = millis(faults.jump);
-            enabled.extend(servers.clone().map(|server| Step::Jump(Whose::Server(server), by_ms)));
-        }
-        if faults.restarts > 0 && incidents() < faults.restarts {
-            enabled.extend(servers.clone().map(Step::Restart));
-        }
-        if lasts(Budget::Reloads) {
-            let reloads = |server| (0..=faults.unsynced).map(move |lost| Step::Reload(server, lost));
-            enabled.extend(servers.clone().flat_map(reloads));
-        }
-        if lasts(Budget::Flushes) {
-            enabled.extend(servers.map(Step::Flush));
-        }
-        if lasts(Budget::Stalls) {
-            let may_wake = state.actors.iter().any(|other| other.may_wake);
-            drop(state);
-            let now = self.world.now();
-            let instants = self.world.instants();
-            if instants.is_empty() {
-                // Nothing runs out on the server, but a clock that was read a moment ago is older than one that is read now; and
-                // what clients have written down in place of a time to live may be over.
-                let spans = [Duration::from_millis(1), self.scenario.lease_max() + GRACE];
-                enabled.extend(spans.map(Step::Advance));
-            }
-            enabled.extend(instants.into_iter().map(|at| Step::Advance(at - now)));
-            if may_wake && !all_sleep {
-                enabled.push(Step::Wait);
-            }
-        }
-        if all_sleep {
-            enabled.insert(goes_first, Step::Wait);
-        }
-    }
-
     async fn take(&mut self, step: Step) {
         self.world.state().begin(step);
         match step {
@@ -400,7 +293,8 @@ impl Execution<'_> {
         self.world.look_for_timers();
     }
 
-    /// Notes which actors have tasks besides their own. Where it is not clear whose came, it may be anybody's; and whose went, nobody's.
+    /// Notes which actors have tasks besides their own. Where it is not clear whose came, it may be anybody's; and whose went,
+    /// nobody's.
     fn count_tasks(&self) {
         let mut state = self.world.state();
         let runs = |actor: &&ActorState| actor.is_started && !actor.is_finished && !actor.is_crashed;
@@ -544,71 +438,6 @@ impl Execution<'_> {
         let waits = |lane: &&Lane| lane.actor == actor && lane.waits();
         state.lanes.iter().filter(waits).map(|lane| lane.nth).collect()
     }
-
-    /// The steps are over and nothing goes wrong any more: whoever still runs comes to its end, in turns, time passes if
-    /// somebody crashed or a message was lost, and then fresh clients must get everything.
-    async fn heal(&mut self) {
-        for round in 0.. {
-            let active = self.active();
-            let mut has_moved = false;
-            while let Some((actor, connection)) = self.late() {
-                self.take(Step::Late(actor, connection)).await;
-                has_moved = true;
-            }
-            if active.is_empty() {
-                break;
-            }
-            for &actor in &active {
-                for connection in self.waiting_lanes(actor) {
-                    self.take(Step::Run(actor, connection)).await;
-                    has_moved = true;
-                }
-            }
-            if round == STEPS_MAX || !has_moved && !self.advance_until_a_timer(TIMER_MAX).await {
-                active.into_iter().for_each(|actor| self.world.record(What::Stuck { actor }));
-                return;
-            }
-        }
-        let Some((wanted, probe)) = &self.scenario.probe else { return };
-        // What a lost message leaves behind, nobody knows of.
-        let seen = self.world.state().history.seen;
-        let after_lease = seen.crash || seen.lost || seen.cancel;
-        if after_lease {
-            self.advance(self.scenario.lease_max() + GRACE).await;
-        }
-        let mut granted = 0;
-        for n in 1..=*wanted {
-            let before = self.world.now();
-            let is_granted = self.run_alone(ACTORS_MAX + n as usize, probe).await.unwrap_or(false);
-            // What is free at once is not waited for.
-            granted += u32::from(is_granted && (after_lease || self.world.now() == before));
-        }
-        self.world.record(What::Probed { granted, wanted: *wanted, after_lease });
-    }
-
-    /// Runs an actor from start to end while nobody else moves; `None` if it failed or never ended.
-    async fn run_alone<R: Send + 'static>(&self, number: usize, act: &Act<R>) -> Option<R> {
-        let actor = Actor(number);
-        self.world.state().is_over = true;
-        let mut state = ActorState::new(actor);
-        (state.is_started, state.is_alone) = (true, true);
-        self.world.state().actors.push(state);
-        let (send, mut receive) = tokio::sync::oneshot::channel();
-        let task = self.spawn(actor, act, |result| _ = send.send(result));
-        self.world.idle.wait().await;
-        // It may sleep, and go on by itself.
-        for _ in 0..STEPS_MAX {
-            if !self.world.state().can_act(actor) || !self.advance_until_a_timer(TIMER_MAX).await {
-                break;
-            }
-        }
-        task.abort();
-        receive.try_recv().ok()
-    }
-}
-
-fn millis(span: Duration) -> i64 {
-    i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// Notes that an actor has come to its end, by whatever way.

@@ -1,0 +1,68 @@
+use super::{Execution, GRACE, STEPS_MAX, TIMER_MAX};
+use crate::history::What;
+use crate::scenario::Act;
+use crate::schedule::{ACTORS_MAX, Actor, Step};
+use crate::world::ActorState;
+
+impl Execution<'_> {
+    /// The steps are over and nothing goes wrong any more: whoever still runs comes to its end, in turns, time passes if
+    /// somebody crashed or a message was lost, and then fresh clients must get everything.
+    pub(super) async fn heal(&mut self) {
+        for round in 0.. {
+            let active = self.active();
+            let mut has_moved = false;
+            while let Some((actor, connection)) = self.late() {
+                self.take(Step::Late(actor, connection)).await;
+                has_moved = true;
+            }
+            if active.is_empty() {
+                break;
+            }
+            for &actor in &active {
+                for connection in self.waiting_lanes(actor) {
+                    self.take(Step::Run(actor, connection)).await;
+                    has_moved = true;
+                }
+            }
+            if round == STEPS_MAX || !has_moved && !self.advance_until_a_timer(TIMER_MAX).await {
+                active.into_iter().for_each(|actor| self.world.record(What::Stuck { actor }));
+                return;
+            }
+        }
+        let Some((wanted, probe)) = &self.scenario.probe else { return };
+        // What a lost message leaves behind, nobody knows of.
+        let seen = self.world.state().history.seen;
+        let after_lease = seen.crash || seen.lost || seen.cancel;
+        if after_lease {
+            self.advance(self.scenario.lease_max() + GRACE).await;
+        }
+        let mut granted = 0;
+        for n in 1..=*wanted {
+            let before = self.world.now();
+            let is_granted = self.run_alone(ACTORS_MAX + n as usize, probe).await.unwrap_or(false);
+            // What is free at once is not waited for.
+            granted += u32::from(is_granted && (after_lease || self.world.now() == before));
+        }
+        self.world.record(What::Probed { granted, wanted: *wanted, after_lease });
+    }
+
+    /// Runs an actor from start to end while nobody else moves; `None` if it failed or never ended.
+    pub(super) async fn run_alone<R: Send + 'static>(&self, number: usize, act: &Act<R>) -> Option<R> {
+        let actor = Actor(number);
+        self.world.state().is_over = true;
+        let mut state = ActorState::new(actor);
+        (state.is_started, state.is_alone) = (true, true);
+        self.world.state().actors.push(state);
+        let (send, mut receive) = tokio::sync::oneshot::channel();
+        let task = self.spawn(actor, act, |result| _ = send.send(result));
+        self.world.idle.wait().await;
+        // It may sleep, and go on by itself.
+        for _ in 0..STEPS_MAX {
+            if !self.world.state().can_act(actor) || !self.advance_until_a_timer(TIMER_MAX).await {
+                break;
+            }
+        }
+        task.abort();
+        receive.try_recv().ok()
+    }
+}

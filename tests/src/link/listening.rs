@@ -1,0 +1,104 @@
+//! Subscriptions: messages that wait at the gate, as commands do.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::Poll;
+
+use emulator::Reply;
+use locks::{Messages, Subscribe, Subscription};
+use redis::{RedisFuture, RedisResult};
+
+use super::Link;
+use super::session::Session;
+use crate::history::What;
+use crate::show::brief;
+use crate::world::{Carries, Recording};
+
+/// A subscription is a connection of its own. To subscribe is a step, and so is every message that the client hears: between its
+/// publication and that anything may happen, as on a real network. What is published to a client that crashes first is never heard. No other
+/// message is lost: a connection that listens breaks neither by [`Faults::drops`](crate::Faults) nor together with a server.
+impl Subscribe for Link {
+    fn subscribe<'a>(&'a self, channel: &'a str) -> RedisFuture<'a, Subscription> {
+        Box::pin(async move {
+            let mut link = self.clone();
+            link.step(redis::cmd("SUBSCRIBE").arg(channel)).await??.extract_error()?;
+            let link = link.carrying(Carries::Messages);
+            Ok(Subscription::new(Listening { link, channel: channel.to_owned(), unheard: VecDeque::new() }))
+        })
+    }
+}
+
+/// What stands behind a subscription.
+struct Listening {
+    link: Link,
+    channel: String,
+    /// What has come, the oldest first, and the client has not heard yet.
+    unheard: VecDeque<Vec<u8>>,
+}
+
+impl Messages for Listening {
+    fn next(&mut self) -> Pin<Box<dyn Future<Output = Option<Vec<u8>>> + Send + '_>> {
+        Box::pin(async {
+            if self.unheard.is_empty() {
+                self.unheard = self.link.messages().await;
+            }
+            if !self.unheard.is_empty() {
+                self.link.turn(None).await;
+            }
+            let message = self.unheard.pop_front()?;
+            let (world, actor) = (&self.link.world, self.link.actor);
+            let text = || format!("{}: \"{}\"", self.channel, message.escape_ascii());
+            world.shows(actor, text);
+            if world.recording == Recording::Full {
+                let brief = brief("message", Some(self.channel.clone().into_bytes()));
+                world.record(What::Message { actor, text: text(), brief });
+            }
+            Some(message)
+        })
+    }
+}
+
+impl Link {
+    /// What has come by the channel that the connection listens to, once it is anything; nothing if the connection is closed.
+    async fn messages(&mut self) -> VecDeque<Vec<u8>> {
+        let Link { world, actor, server, session, .. } = self;
+        poll_fn(|cx| match session {
+            Session::Emulator(connection) => {
+                world.looks(*actor, *server, connection.looking());
+                connection.poll_message(cx).map(|message| payload(message).into_iter().collect())
+            }
+            Session::Redis(connection) => {
+                let news = news(&mut connection.lock().expect("one task uses it"));
+                let news = news.unwrap_or_else(|error| panic!("a real server does not answer: {error}"));
+                if news.is_empty() {
+                    world.state().listeners.push(cx.waker().clone());
+                    return Poll::Pending;
+                }
+                Poll::Ready(news)
+            }
+        })
+        .await
+    }
+}
+
+fn payload(message: Reply) -> Option<Vec<u8>> {
+    let Reply::Push(words) = message else { return None };
+    words
+        .into_iter()
+        .next_back()
+        .and_then(|word| if let Reply::Bulk(bytes) = word { Some(bytes.into()) } else { None })
+}
+
+/// What a real server has sent to who listens: all of it comes before the answer to the next request.
+fn news(connection: &mut redis::Connection) -> RedisResult<VecDeque<Vec<u8>>> {
+    connection.send_packed_command(&redis::cmd("PING").get_packed_command())?;
+    let mut news = VecDeque::new();
+    loop {
+        let words: Vec<Vec<u8>> = redis::from_redis_value(connection.recv_response()?)?;
+        match &words[..] {
+            [kind, _, message] if kind == b"message" => news.push_back(message.clone()),
+            _ => return Ok(news),
+        }
+    }
+}
