@@ -179,6 +179,15 @@ pub enum What {
         /// Who ended it.
         by: Actor,
     },
+    /// A resource that is guarded by a lock accepted a client's write.
+    Accepted {
+        /// Whose write it was.
+        actor: Actor,
+        /// Which resource.
+        resource: &'static str,
+        /// The fencing token that came with it.
+        token: i64,
+    },
     /// A step of the clock passed the end of the lease of a client that is inside.
     Overrun {
         /// Who is still inside.

@@ -93,6 +93,9 @@ impl Timeline {
             What::Cancelled { actor } => {
                 self.line(event, Some(*actor), &format!("{actor} cancels what it does, where it waits"));
             }
+            What::Accepted { actor, resource, token } => {
+                self.say(&format!("{resource} accepts {actor}'s write with token {token}."));
+            }
             What::Late { actor } => self.say(&format!("That comes late: {actor} has given it up.")),
             What::Started { actor } => {
                 self.line(

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use harness::history::Seen;
 use harness::oracle::{
-    ExclusiveBelief, ExclusiveFact, NoLeak, NoLostWakeUp, NotOvertaken, Oracle as _, OverIssue, OwnerSafe,
-    Recovers, Unbroken, WriterAlone,
+    ExclusiveBelief, ExclusiveFact, Fenced, NoLeak, NoLostWakeUp, NotOvertaken, Oracle as _, OverIssue,
+    OwnerSafe, Recovers, Unbroken, WriterAlone,
 };
 use harness::{
     Client, Faults, Problem, Recording, Runner, Saved, Scenario, exhaustive, replay, replay_saved,
@@ -351,6 +351,34 @@ fn a_stalled_client_does_not_renew() {
             Ok(())
         });
     expect_violation(&renewed, "exclusive-belief", 3);
+}
+
+const NEWER_ALONE: &str = "\
+if tonumber(redis.call('GET', KEYS[1]) or 0) > tonumber(ARGV[1]) then return 0 end
+redis.call('SET', KEYS[1], ARGV[1])
+return 1";
+const ANY: &str = "redis.call('SET', KEYS[1], ARGV[1]) return 1";
+
+/// A lock that numbers its grants does not help where the resource does not look at the numbers.
+#[test]
+fn fenced() {
+    let guarded = |write: &'static str| {
+        Scenario::new("a lock with fencing tokens")
+            .faults(Faults::none().stalls(1))
+            .always(Fenced::of("data"))
+            .actors(2, move |client| async move {
+                let mut link = client.connection();
+                if send(&mut link, SOUND.take).await? {
+                    let token: i64 = send(&mut link, &["INCR", "token"]).await?;
+                    if send(&mut link, &["EVAL", write, "1", "data", &token.to_string()]).await? {
+                        client.accepted("data", token);
+                    }
+                }
+                Ok(())
+            })
+    };
+    expect_violation(&guarded(ANY), "fenced", 7);
+    exhaustive(&guarded(NEWER_ALONE)).unwrap();
 }
 
 /// A key that runs out earlier than the scenario's lease is nobody's doing.

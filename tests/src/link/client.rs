@@ -9,6 +9,7 @@ use locks::{Env, Source};
 
 use super::session::Session;
 use super::{Hold, Link};
+use crate::history::What;
 use crate::schedule::Actor;
 use crate::world::{Carries, Lane, OperationId, Turn, World};
 
@@ -101,6 +102,11 @@ impl Client {
             }
         })
         .await
+    }
+
+    /// Says that a resource has accepted a write of this client's that came with this fencing token.
+    pub fn accepted(&self, resource: &'static str, token: i64) {
+        self.world.record(What::Accepted { actor: self.actor, resource, token });
     }
 
     /// Says that the client was granted `section` and is inside.

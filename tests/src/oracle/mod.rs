@@ -2,6 +2,7 @@
 
 mod exclusive_belief;
 mod exclusive_fact;
+mod fenced;
 mod no_leak;
 mod no_lost_wake_up;
 mod not_overtaken;
@@ -17,6 +18,7 @@ use std::time::Duration;
 
 pub use exclusive_belief::ExclusiveBelief;
 pub use exclusive_fact::ExclusiveFact;
+pub use fenced::Fenced;
 pub use no_leak::NoLeak;
 pub use no_lost_wake_up::NoLostWakeUp;
 pub use not_overtaken::NotOvertaken;

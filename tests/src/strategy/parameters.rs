@@ -25,117 +25,73 @@ impl Default for Parameters {
     }
 }
 
-/// One of them, as a number.
-struct Field {
-    name: &'static str,
-    unit: &'static str,
-    get: fn(&Parameters) -> u64,
-    set: fn(&mut Parameters, u64),
+/// Where one of them is, and in what unit.
+enum Field {
+    Actors(fn(&mut Parameters) -> &mut usize),
+    Number(fn(&mut Parameters) -> &mut u32),
+    Ppm(fn(&mut Parameters) -> &mut u32),
+    Millis(fn(&mut Parameters) -> &mut Duration),
 }
+
+use Field::{Actors, Millis, Number, Ppm};
 
 /// The first ones are shown in any case.
 const ALWAYS: usize = 3;
 
-const FIELDS: &[Field] = &[
-    Field { name: "clients", unit: "", get: |p| p.clients as u64, set: |p, n| p.clients = n as usize },
-    Field { name: "permits", unit: "", get: |p| p.permits.into(), set: |p, n| p.permits = n as u32 },
-    Field { name: "lease", unit: "ms", get: |p| millis(p.lease), set: |p, n| p.lease = span(n) },
-    Field {
-        name: "crashes",
-        unit: "",
-        get: |p| p.faults.crashes.into(),
-        set: |p, n| p.faults.crashes = n as u32,
-    },
-    Field {
-        name: "stalls",
-        unit: "",
-        get: |p| p.faults.stalls.into(),
-        set: |p, n| p.faults.stalls = n as u32,
-    },
-    Field { name: "lost", unit: "", get: |p| p.faults.lost.into(), set: |p, n| p.faults.lost = n as u32 },
-    Field { name: "drops", unit: "", get: |p| p.faults.drops.into(), set: |p, n| p.faults.drops = n as u32 },
-    Field {
-        name: "cancels",
-        unit: "",
-        get: |p| p.faults.cancels.into(),
-        set: |p, n| p.faults.cancels = n as u32,
-    },
-    Field {
-        name: "delays",
-        unit: "",
-        get: |p| p.faults.delays.into(),
-        set: |p, n| p.faults.delays = n as u32,
-    },
-    Field { name: "skew", unit: "ms", get: |p| millis(p.faults.skew), set: |p, n| p.faults.skew = span(n) },
-    Field {
-        name: "drift",
-        unit: "ppm",
-        get: |p| p.faults.drift_ppm.into(),
-        set: |p, n| p.faults.drift_ppm = n as u32,
-    },
-    Field {
-        name: "server-skew",
-        unit: "ms",
-        get: |p| millis(p.faults.server_skew),
-        set: |p, n| p.faults.server_skew = span(n),
-    },
-    Field {
-        name: "server-drift",
-        unit: "ppm",
-        get: |p| p.faults.server_drift_ppm.into(),
-        set: |p, n| p.faults.server_drift_ppm = n as u32,
-    },
-    Field {
-        name: "client-jump",
-        unit: "ms",
-        get: |p| millis(p.faults.client_jump),
-        set: |p, n| p.faults.client_jump = span(n),
-    },
-    Field { name: "jump", unit: "ms", get: |p| millis(p.faults.jump), set: |p, n| p.faults.jump = span(n) },
-    Field {
-        name: "restarts",
-        unit: "",
-        get: |p| p.faults.restarts.into(),
-        set: |p, n| p.faults.restarts = n as u32,
-    },
-    Field {
-        name: "reloads",
-        unit: "",
-        get: |p| p.faults.reloads.into(),
-        set: |p, n| p.faults.reloads = n as u32,
-    },
-    Field {
-        name: "unsynced",
-        unit: "",
-        get: |p| p.faults.unsynced.into(),
-        set: |p, n| p.faults.unsynced = n as u32,
-    },
-    Field {
-        name: "flushes",
-        unit: "",
-        get: |p| p.faults.flushes.into(),
-        set: |p, n| p.faults.flushes = n as u32,
-    },
-    Field {
-        name: "outage",
-        unit: "ms",
-        get: |p| millis(p.faults.outage),
-        set: |p, n| p.faults.outage = span(n),
-    },
+const FIELDS: &[(&str, Field)] = &[
+    ("clients", Actors(|p| &mut p.clients)),
+    ("permits", Number(|p| &mut p.permits)),
+    ("lease", Millis(|p| &mut p.lease)),
+    ("crashes", Number(|p| &mut p.faults.crashes)),
+    ("stalls", Number(|p| &mut p.faults.stalls)),
+    ("lost", Number(|p| &mut p.faults.lost)),
+    ("drops", Number(|p| &mut p.faults.drops)),
+    ("cancels", Number(|p| &mut p.faults.cancels)),
+    ("delays", Number(|p| &mut p.faults.delays)),
+    ("skew", Millis(|p| &mut p.faults.skew)),
+    ("drift", Ppm(|p| &mut p.faults.drift_ppm)),
+    ("server-skew", Millis(|p| &mut p.faults.server_skew)),
+    ("server-drift", Ppm(|p| &mut p.faults.server_drift_ppm)),
+    ("client-jump", Millis(|p| &mut p.faults.client_jump)),
+    ("jump", Millis(|p| &mut p.faults.jump)),
+    ("restarts", Number(|p| &mut p.faults.restarts)),
+    ("reloads", Number(|p| &mut p.faults.reloads)),
+    ("unsynced", Number(|p| &mut p.faults.unsynced)),
+    ("flushes", Number(|p| &mut p.faults.flushes)),
+    ("outage", Millis(|p| &mut p.faults.outage)),
 ];
 
-fn millis(span: Duration) -> u64 {
-    span.as_millis() as u64
-}
+impl Field {
+    fn unit(&self) -> &'static str {
+        match self {
+            Actors(_) | Number(_) => "",
+            Ppm(_) => "ppm",
+            Millis(_) => "ms",
+        }
+    }
 
-fn span(millis: u64) -> Duration {
-    Duration::from_millis(millis)
+    fn get(&self, mut parameters: Parameters) -> u64 {
+        match self {
+            Actors(of) => *of(&mut parameters) as u64,
+            Number(of) | Ppm(of) => (*of(&mut parameters)).into(),
+            Millis(of) => of(&mut parameters).as_millis() as u64,
+        }
+    }
+
+    fn set(&self, parameters: &mut Parameters, number: u32) {
+        match self {
+            Actors(of) => *of(parameters) = number as usize,
+            Number(of) | Ppm(of) => *of(parameters) = number,
+            Millis(of) => *of(parameters) = Duration::from_millis(number.into()),
+        }
+    }
 }
 
 impl fmt::Display for Parameters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown = FIELDS.iter().enumerate().filter(|(nth, field)| *nth < ALWAYS || (field.get)(self) != 0);
-        let words = shown.map(|(_, field)| format!("{} {}{}", field.name, (field.get)(self), field.unit));
+        let shown =
+            FIELDS.iter().enumerate().filter(|(nth, (_, field))| *nth < ALWAYS || field.get(*self) != 0);
+        let words = shown.map(|(_, (name, field))| format!("{name} {}{}", field.get(*self), field.unit()));
         f.write_str(&words.collect::<Vec<_>>().join(", "))
     }
 }
@@ -153,12 +109,12 @@ impl FromStr for Parameters {
         let mut parameters = Parameters::default();
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
             let known = part.split_once(' ').and_then(|(name, value)| {
-                let field = FIELDS.iter().find(|field| field.name == name)?;
-                let number: u32 = value.trim().strip_suffix(field.unit)?.parse().ok()?;
+                let (_, field) = FIELDS.iter().find(|(known, _)| *known == name)?;
+                let number: u32 = value.trim().strip_suffix(field.unit())?.parse().ok()?;
                 Some((field, number))
             });
             let Some((field, number)) = known else { return Err(ParametersError(part.into())) };
-            (field.set)(&mut parameters, number.into());
+            field.set(&mut parameters, number);
         }
         Ok(parameters)
     }
@@ -178,19 +134,19 @@ mod tests {
             drops: 4,
             cancels: 5,
             delays: 6,
-            skew: span(7),
+            skew: Duration::from_millis(7),
             drift_ppm: 8,
-            server_skew: span(9),
+            server_skew: Duration::from_millis(9),
             server_drift_ppm: 10,
-            client_jump: span(11),
-            jump: span(12),
+            client_jump: Duration::from_millis(11),
+            jump: Duration::from_millis(12),
             restarts: 13,
             reloads: 14,
             unsynced: 15,
             flushes: 16,
-            outage: span(17),
+            outage: Duration::from_millis(17),
         };
-        let parameters = Parameters { clients: 3, permits: 2, lease: span(1_500), faults };
+        let parameters = Parameters { clients: 3, permits: 2, lease: Duration::from_millis(1_500), faults };
         let text = parameters.to_string();
         assert_eq!(text.parse(), Ok(parameters));
         assert_eq!(

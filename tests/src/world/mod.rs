@@ -455,6 +455,7 @@ impl State {
         | What::Extended { .. }
         | What::Leave { .. }
         | What::Ended { .. }
+        | What::Accepted { .. }
         | What::Overrun { .. } = what
         {
             self.touch(|touch| touch.is_marked = true);

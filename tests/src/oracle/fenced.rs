@@ -1,0 +1,50 @@
+use super::{Oracle, Violation};
+use crate::history::{History, What};
+
+/// A resource that a lock guards accepts no write that is older than one which it has accepted, by their fencing tokens.
+///
+/// What keeps a holder out that outlives its lease without knowing it: Martin Kleppmann, "How to do distributed locking" (2016).
+///
+/// A violation: A is granted token 1 and stalls, its lease ends, B is granted token 2 and writes, and A's write is accepted after that.
+#[derive(Clone, Debug)]
+pub struct Fenced {
+    resource: &'static str,
+}
+
+impl Fenced {
+    /// For a resource whose writes the clients tell by [`Client::accepted`](crate::Client::accepted).
+    pub fn of(resource: &'static str) -> Fenced {
+        Fenced { resource }
+    }
+}
+
+impl Oracle for Fenced {
+    fn name(&self) -> &'static str {
+        "fenced"
+    }
+
+    fn judges(&self, history: &History) -> bool {
+        history
+            .events
+            .iter()
+            .any(|event| matches!(event.what, What::Accepted { resource, .. } if resource == self.resource))
+    }
+
+    fn check(&self, history: &History) -> Option<Violation> {
+        let mut newest = None;
+        history.events.iter().find_map(|event| match event.what {
+            What::Accepted { actor, resource, token } if resource == self.resource => {
+                let (writer, known) = *newest.get_or_insert((actor, token));
+                if token < known {
+                    let what = format!(
+                        "{resource} accepts {actor}'s write with token {token} after {writer}'s with token {known}"
+                    );
+                    return Some(Violation { step: event.step, what });
+                }
+                newest = Some((actor, token));
+                None
+            }
+            _ => None,
+        })
+    }
+}
