@@ -67,6 +67,19 @@ pub enum Record {
     Majority(String, String),
 }
 
+impl Record {
+    /// The key that it is kept under.
+    pub fn key(&self) -> &str {
+        match self {
+            Record::Key(key)
+            | Record::Value(key, _)
+            | Record::Member(key, _)
+            | Record::Field(key, _)
+            | Record::Majority(key, _) => key,
+        }
+    }
+}
+
 /// What all clients of one lock agree on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Terms {

@@ -1,6 +1,7 @@
 //! What one step of an execution touched.
 
-use emulator::Footprint;
+use emulator::{Access, Footprint, Part, Resource};
+use locks::Record;
 
 use crate::fault::Budget;
 
@@ -19,6 +20,8 @@ pub struct Touch {
     pub moves_time: bool,
     /// It did so because nobody who had begun had a request to send.
     pub waits: bool,
+    /// Grants of which it was looked at whether the servers still have them: as oracles judge by that, whoever changes it concerns them.
+    pub looks: Vec<Record>,
     /// A client that had a request to send has none now, or the other way about.
     pub is_turn: bool,
     /// A client began to wait for something that is not its turn.
@@ -46,6 +49,8 @@ impl Touch {
             || self.is_incident && other.is_incident
             || self.takes.is_some() && self.takes == other.takes
             || self.logged & other.logged != 0
+            || self.sees_changes_by(other)
+            || other.sees_changes_by(self)
             || self.ends_service_of(other)
             || other.ends_service_of(self)
             || self.moves_clock_of(other)
@@ -64,6 +69,13 @@ impl Touch {
         self.gone.is_some_and(|gone| other.footprints.iter().any(|&(server, _)| server == gone))
     }
 
+    fn sees_changes_by(&self, other: &Touch) -> bool {
+        self.looks.iter().any(|record| {
+            let is_there = |server: usize| server == 0 || matches!(record, Record::Majority(..));
+            other.footprints.iter().any(|(server, print)| is_there(*server) && changes(print, record))
+        })
+    }
+
     fn moves_clock_of(&self, other: &Touch) -> bool {
         self.jumps.is_some_and(|jumped| {
             let mut footprints = other.footprints.iter();
@@ -76,4 +88,17 @@ impl Touch {
             || self.is_marked
             || self.footprints.iter().any(|(_, footprint)| footprint.depends_on_time())
     }
+}
+
+/// Whether a server may have the grant before and not after, or the other way about.
+pub(crate) fn changes(footprint: &Footprint, record: &Record) -> bool {
+    footprint.iter().filter(|&(_, access, _)| access == Access::Write).any(|(resource, ..)| match resource {
+        Resource::Database(_) => true,
+        Resource::Key { key, part, .. } if key == record.key().as_bytes() => match (part, record) {
+            (Part::Member(changed), Record::Member(_, member)) => changed == member.as_bytes(),
+            (Part::Places(..), Record::Member(..)) => false,
+            _ => true,
+        },
+        _ => false,
+    })
 }

@@ -6,8 +6,9 @@ use std::time::Duration;
 use harness::explorer::{DepthFirst, Dpor, Random, find_timers};
 use harness::history::{History, What};
 use harness::trace::{Agent, Causes};
+use harness::verdict::{Size, scenario};
 use harness::{Actor, Client, Faults, Recording, Runner, Scenario, Schedule, Step, Whose, replay};
-use locks::Subscribe as _;
+use locks::{ALGORITHMS, FaultClass, Subscribe as _};
 use rand::{RngExt as _, SeedableRng as _};
 use redis::aio::ConnectionLike;
 use redis::{RedisResult, Value, cmd};
@@ -567,6 +568,32 @@ fn brute_force_finds_the_same_traces_of_random_programs() {
 fn brute_force_finds_the_same_traces_where_rarer_things_go_wrong() {
     let traces: usize = rare_programs().map(|scenario| compare(&scenario)).sum();
     println!("{RARE_PROGRAMS} programs of each of {} kinds, {traces} traces", rarities().len());
+}
+
+/// However many of the first choices are taken in every way, each trace is run once: what is independent in one order is so in all.
+#[test]
+fn branches_have_all_traces_and_each_once() {
+    let mut runner = Runner::new();
+    let cells =
+        [("redlock_3", FaultClass::Order), ("redlock_3", FaultClass::Server), ("mutex", FaultClass::Slow)];
+    for (name, class) in cells {
+        let algorithm = ALGORITHMS.iter().find(|algorithm| algorithm.name == name).unwrap();
+        let scenario = scenario(algorithm, class, Size { clients: 2, permits: 1, readers: None });
+        let (all, _) = count(&scenario);
+        for choices in 1..=3 {
+            let (mut trunk, mut traces) = (Dpor::trunk(choices), 0);
+            while trunk.run_next(&mut runner, &scenario).is_some() {
+                let Some(mut branch) = trunk.branch() else {
+                    traces += usize::from(!trunk.is_blocked());
+                    continue;
+                };
+                while branch.run_next(&mut runner, &scenario).is_some() {
+                    traces += usize::from(!branch.is_blocked());
+                }
+            }
+            assert_eq!(traces, all, "{name} ({class}), {choices} choices");
+        }
+    }
 }
 
 /// A trace with its actors called by the names of others.

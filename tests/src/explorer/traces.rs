@@ -11,9 +11,8 @@ use crate::shrink::{Size, shrink};
 
 /// So many schedules are run before they are taken for many, and divided.
 const FEW: u64 = 1_000;
-/// After so many choices many schedules are divided into branches: some hundreds of them, whatever number of cores there is, so
-/// that what is found is the same on every machine.
-const TRUNK: usize = 4;
+/// Into so many branches at least, whatever number of cores there is, so that what is found is the same on every machine.
+const BRANCHES_MIN: usize = 100;
 
 /// Runs every trace, as [`super::exhaustive`] does, and gives what was found as it is. Where all actors run the same code, it does
 /// so with one of them, then with two, and so on up to all. Where there are many, they are divided among all cores.
@@ -129,10 +128,26 @@ impl Traces {
     }
 }
 
+/// What is left to be explored, until somebody does.
+type Branch = Mutex<Option<Dpor>>;
+
+/// Takes as many choices as it takes for enough branches: what was seen of traces that end before, and the branches.
+fn branch(runner: &mut Runner, scenario: &Scenario) -> Result<(Traces, Vec<Branch>), Box<Report>> {
+    let mut choices = 1;
+    loop {
+        let (mut traces, mut trunk, mut branches) = (Traces::of(scenario), Dpor::trunk(choices), Vec::new());
+        let mut keep = |branch| branches.push(Mutex::new(Some(branch)));
+        while traces.run_next(runner, scenario, &mut trunk, &mut keep)? {}
+        if branches.is_empty() || branches.len() >= BRANCHES_MIN {
+            return Ok((traces, branches));
+        }
+        choices += 1;
+    }
+}
+
 /// Runs every trace, branch by branch, on all cores.
 fn divide(runner: &mut Runner, scenario: &Scenario) -> Result<Traces, Box<Report>> {
-    let (mut traces, mut trunk, mut branches) = (Traces::of(scenario), Dpor::trunk(TRUNK), Vec::new());
-    while traces.run_next(runner, scenario, &mut trunk, |branch| branches.push(Mutex::new(Some(branch))))? {}
+    let (mut traces, branches) = branch(runner, scenario)?;
     let next = AtomicUsize::new(0);
     let take = || {
         let nth = next.fetch_add(1, Ordering::Relaxed);

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use emulator::{Access, Resource};
 use locks::Record;
 
 use super::{State, World};
 use crate::history::{StayId, What};
 use crate::schedule::Actor;
+use crate::touch::changes;
 
 /// A client inside a section.
 pub(super) struct Grant {
@@ -43,6 +43,7 @@ impl World {
             let until = since.unwrap_or(state.actors[idx].sent_at) + self.lease_of(actor);
             state.record(at, What::Enter { stay: id, actor, section, until, is_recorded: record.is_some() });
             // What was gone before it could be used is not what anybody ends later on.
+            state.touch(|touch| touch.looks.extend(record.clone()));
             let record = record.filter(|record| self.has(record));
             state.grants.push(Grant { id, actor, section, until, record });
         }
@@ -56,8 +57,9 @@ impl World {
         let Some(grant) = state.grants.iter_mut().find(|grant| grant.id == id) else { return };
         let until = since + self.lease_of(grant.actor);
         grant.until = until;
-        grant.record = self.has(&record).then_some(record);
+        grant.record = self.has(&record).then(|| record.clone());
         let (actor, section) = (grant.actor, grant.section);
+        state.touch(|touch| touch.looks.push(record));
         state.record(at, What::Extended { stay: id, actor, section, until });
     }
 
@@ -73,10 +75,9 @@ impl World {
         let mut state = self.state();
         state.history.seen.server |= !state.grants.is_empty();
         state.record(at, what);
-        // Who ends a majority depends on which servers have lost it by themselves.
-        if state.grants.iter().any(|grant| matches!(grant.record, Some(Record::Majority(..)))) {
-            state.touch(|touch| touch.is_marked = true);
-        }
+        // Who ends what most servers keep depends on which have lost it by themselves.
+        let looked_at: Vec<Record> = state.grants.iter().filter_map(|grant| grant.record.clone()).collect();
+        state.touch(|touch| touch.looks.extend(looked_at));
         self.look_at(&mut state.grants);
     }
 
@@ -140,22 +141,15 @@ impl World {
         for holder in ended {
             state.record(at, What::Ended { holder, by });
         }
-        // Who ends a majority depends on who else took a server of it.
-        let last = state.history.touched.last();
-        let is_taken = |key: &str| {
-            let writes = |(resource, access, _): (Resource<'_>, Access, _)| {
-                access == Access::Write
-                    && matches!(resource, Resource::Key { key: written, .. } if written == key.as_bytes())
-            };
-            last.is_some_and(|touch| touch.footprints.iter().any(|(_, print)| print.iter().any(writes)))
+        // Who ends what most servers keep depends on who else took one of them.
+        let (others, last) =
+            (state.grants.iter().filter(|grant| grant.actor != by), state.history.touched.last());
+        let is_changed = |record: &&Record| {
+            last.is_some_and(|touch| touch.footprints.iter().any(|(_, print)| changes(print, record)))
         };
-        let is_of_most = |grant: &Grant| match &grant.record {
-            Some(Record::Majority(key, _)) => grant.actor != by && is_taken(key),
-            _ => false,
-        };
-        if state.grants.iter().any(is_of_most) {
-            state.touch(|touch| touch.is_marked = true);
-        }
+        let looked_at: Vec<Record> =
+            others.filter_map(|grant| grant.record.as_ref()).filter(is_changed).cloned().collect();
+        state.touch(|touch| touch.looks.extend(looked_at));
     }
 
     /// Does something that belongs to this release, if it is one.
@@ -187,7 +181,8 @@ impl World {
 impl State {
     pub(super) fn leave(&mut self, id: StayId, at: Duration) {
         if let Some(idx) = self.grants.iter().position(|grant| grant.id == id) {
-            let Grant { actor, section, .. } = self.grants.remove(idx);
+            let Grant { actor, section, record, .. } = self.grants.remove(idx);
+            self.touch(|touch| touch.looks.extend(record));
             self.record(at, What::Leave { stay: id, actor, section });
         }
     }
