@@ -38,7 +38,7 @@ free_port() {
 start() {
     port=$(free_port)
     case $1 in
-        ours) target/release/lockstep serve --addr "127.0.0.1:$port" >/dev/null & ;;
+        ours) "${CARGO_TARGET_DIR:-target}/release/lockstep" serve --addr "127.0.0.1:$port" >/dev/null & ;;
         redis) redis-server --port "$port" --save '' --appendonly no --maxclients $((idle_connections + 100)) >/dev/null & ;;
     esac
     pid=$!

@@ -15,10 +15,6 @@ use anyhow::{Context as _, Result, bail};
 use clap::{Parser, Subcommand};
 use locks::{ALGORITHMS, Algorithm};
 
-/// Executions are many small allocations, and so is a server's work: Redis does not take the C library's allocator either.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// Holds Redis locks to their word: every order of commands, clock and fault, on an emulator in this process.
 #[derive(Parser)]
 #[command(name = "lockstep", version, args_conflicts_with_subcommands = true)]
