@@ -226,7 +226,7 @@ impl Footprint {
                 NotedPart::Places(self.places.len() - 1)
             }
         };
-        self.entries.push(Entry { what: What::Key { db, start, end, part }, access, deadline: None });
+        self.push(access, What::Key { db, start, end, part });
     }
 
     pub(crate) fn waiting(&mut self, db: usize, key: &[u8], deadline: Option<i64>) {
@@ -235,56 +235,53 @@ impl Footprint {
     }
 
     pub(crate) fn database(&mut self, access: Access, db: usize) {
-        self.entries.push(Entry { what: What::Database(db), access, deadline: None });
+        self.push(access, What::Database(db));
     }
 
     pub(crate) fn clock(&mut self) {
-        self.entries.push(Entry { what: What::Clock, access: Access::Read, deadline: None });
+        self.push(Access::Read, What::Clock);
     }
 
     pub(crate) fn script(&mut self, access: Access, sha: &[u8]) {
         let (start, end) = self.name(sha);
         self.names[start..end].make_ascii_lowercase();
-        self.entries.push(Entry { what: What::Script { start, end }, access, deadline: None });
+        self.push(access, What::Script { start, end });
     }
 
     pub(crate) fn scripts(&mut self, access: Access) {
-        self.entries.push(Entry { what: What::Scripts, access, deadline: None });
+        self.push(access, What::Scripts);
     }
 
     pub(crate) fn random(&mut self) {
-        self.entries.push(Entry { what: What::Random, access: Access::Write, deadline: None });
+        self.push(Access::Write, What::Random);
     }
 
     pub(crate) fn channel(&mut self, access: Access, name: &[u8]) {
         let (start, end) = self.name(name);
-        self.entries.push(Entry { what: What::Channel { start, end }, access, deadline: None });
+        self.push(access, What::Channel { start, end });
     }
 
     pub(crate) fn listening(&mut self, channel: &[u8]) {
         let (start, end) = self.name(channel);
-        self.entries.push(Entry {
-            what: What::Listening { start, end },
-            access: Access::Write,
-            deadline: None,
-        });
+        self.push(Access::Write, What::Listening { start, end });
     }
 
     pub(crate) fn listeners(&mut self, channel: &[u8]) {
         let (start, end) = self.name(channel);
-        self.entries.push(Entry {
-            what: What::Listeners { start, end },
-            access: Access::Read,
-            deadline: None,
-        });
+        self.push(Access::Read, What::Listeners { start, end });
     }
 
     pub(crate) fn channels(&mut self, access: Access) {
-        self.entries.push(Entry { what: What::Channels, access, deadline: None });
+        self.push(access, What::Channels);
     }
 
     pub(crate) fn settings(&mut self, access: Access) {
-        self.entries.push(Entry { what: What::Settings, access, deadline: None });
+        self.push(access, What::Settings);
+    }
+
+    /// Of what has no deadline.
+    fn push(&mut self, access: Access, what: What) {
+        self.entries.push(Entry { what, access, deadline: None });
     }
 
     fn name(&mut self, name: &[u8]) -> (usize, usize) {

@@ -4,7 +4,7 @@
 use fixedbitset::FixedBitSet;
 
 use crate::history::{Event, History, What};
-use crate::schedule::{Actor, Step, Whose};
+use crate::schedule::{Actor, Step};
 
 /// Who takes a step: of one agent's steps every order is another execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,18 +23,9 @@ impl Agent {
     /// Whose step this is.
     pub fn of(step: Step) -> Agent {
         match step {
-            Step::Run(actor, _)
-            | Step::Start(actor)
-            | Step::Crash(actor)
-            | Step::Mishap(actor, ..)
-            | Step::Cancel(actor)
-            | Step::Late(actor, _)
-            | Step::Jump(Whose::Client(actor), _) => Agent::Actor(actor),
             Step::Advance(_) | Step::Wait => Agent::Time,
             Step::Skew(..) | Step::Drift(..) => Agent::Setup,
-            Step::Jump(Whose::Server(_), _) | Step::Restart(_) | Step::Reload(..) | Step::Flush(_) => {
-                Agent::Servers
-            }
+            _ => step.actor().map_or(Agent::Servers, Agent::Actor),
         }
     }
 }

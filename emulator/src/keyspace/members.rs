@@ -26,11 +26,6 @@ impl<'a, 'k> Members<'a, 'k> {
         entry.deadline().is_none() && zset.is_some_and(|zset| zset.encoding() == Encoding::ListPack)
     }
 
-    /// Whether there is such a key.
-    pub fn exist(&self) -> bool {
-        self.idx.is_some()
-    }
-
     /// A member's score.
     pub fn score(&mut self, member: &[u8]) -> Option<f64> {
         self.touch(Access::Read, Part::Member(member));

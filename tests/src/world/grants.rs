@@ -141,14 +141,15 @@ impl World {
         for holder in ended {
             state.record(at, What::Ended { holder, by });
         }
-        // Who ends what most servers keep depends on who else took one of them.
-        let (others, last) =
-            (state.grants.iter().filter(|grant| grant.actor != by), state.history.touched.last());
+        // Who ends what most servers keep depends on who else took one of them. Where one keeps it, the command itself says so.
+        let last = state.history.touched.last();
         let is_changed = |record: &&Record| {
             last.is_some_and(|touch| touch.footprints.iter().any(|(_, print)| changes(print, record)))
         };
-        let looked_at: Vec<Record> =
-            others.filter_map(|grant| grant.record.as_ref()).filter(is_changed).cloned().collect();
+        let others =
+            state.grants.iter().filter(|grant| grant.actor != by).filter_map(|grant| grant.record.as_ref());
+        let shared = others.filter(|record| matches!(record, Record::Majority(..)));
+        let looked_at: Vec<Record> = shared.filter(is_changed).cloned().collect();
         state.touch(|touch| touch.looks.extend(looked_at));
     }
 
