@@ -1,0 +1,340 @@
+//! Programs of a few commands, written down or drawn by chance.
+
+use std::time::Duration;
+
+use harness::{Faults, Scenario};
+use locks::Subscribe as _;
+use rand::{RngExt as _, SeedableRng as _};
+use rand_pcg::Pcg64Mcg;
+use redis::aio::ConnectionLike;
+use redis::{RedisResult, Value, cmd};
+
+/// Sends one command, of words between spaces.
+pub async fn call<C: ConnectionLike>(connection: &mut C, command: &str) -> RedisResult<Value> {
+    let mut words = command.split(' ');
+    let mut cmd = cmd(words.next().unwrap());
+    words.for_each(|word| _ = cmd.arg(word));
+    cmd.query_async(connection).await
+}
+
+/// An actor that sends these commands, until an answer is an error, and whatever a fault does: `2:` to the second server, `within
+/// 5ms:` and no longer, `after 5ms:` by a task of its own, `cancellably:` with `;` between several, `{now}` for what its clock
+/// shows. It may `sleep 5ms`, too; and `listen c`, from when on it may `hear 5ms`: wait so long for a message, and do one thing
+/// if it has heard one, and another if it has not.
+pub fn sends(scenario: Scenario, commands: Vec<String>) -> Scenario {
+    sends_alike(scenario, 1, commands)
+}
+
+/// So many of them.
+pub fn sends_alike(scenario: Scenario, actors: usize, commands: Vec<String>) -> Scenario {
+    scenario.actors(actors, move |client| {
+        let commands = commands.clone();
+        async move {
+            let mut connections = [client.connection_to(0), client.connection_to(1)];
+            let mut subscription = None;
+            for command in &commands {
+                if let Some(channel) = command.strip_prefix("listen ") {
+                    subscription = Some(connections[0].subscribe(channel).await?);
+                    continue;
+                }
+                if let Some(span) = command.strip_prefix("hear ") {
+                    let Some(subscription) = &mut subscription else { continue };
+                    let heard = tokio::time::timeout(millis(span), subscription.message()).await;
+                    call(&mut connections[0], if heard.is_ok() { "INCR heard" } else { "GET a" }).await?;
+                    continue;
+                }
+                let now = || client.env().now_ms().to_string();
+                let command = &if command.contains("{now}") {
+                    command.replace("{now}", &now())
+                } else {
+                    command.clone()
+                };
+                if let Some(span) = command.strip_prefix("sleep ") {
+                    tokio::time::sleep(millis(span)).await;
+                    continue;
+                }
+                if let Some((delay, command)) =
+                    command.strip_prefix("after ").and_then(|rest| rest.split_once(": "))
+                {
+                    let (delay, command) = (millis(delay), command.to_owned());
+                    let mut connection = client.connection();
+                    tokio::spawn(async move {
+                        tokio::time::sleep(delay).await;
+                        _ = call(&mut connection, &command).await;
+                    });
+                    continue;
+                }
+                if let Some(commands) = command.strip_prefix("cancellably: ") {
+                    let connection = &mut connections[0];
+                    let operation = async {
+                        for command in commands.split("; ") {
+                            match command.strip_prefix("sleep ") {
+                                Some(span) => tokio::time::sleep(millis(span)).await,
+                                None => _ = call(connection, command).await?,
+                            }
+                        }
+                        Ok(())
+                    };
+                    go_on(client.cancellable(operation).await.unwrap_or(Ok(())))?;
+                    continue;
+                }
+                let (limit, command) =
+                    match command.strip_prefix("within ").and_then(|rest| rest.split_once(": ")) {
+                        Some((limit, command)) => (millis(limit), command),
+                        None => (Duration::MAX, command.as_str()),
+                    };
+                let second = command.strip_prefix("2:");
+                let connection = &mut connections[usize::from(second.is_some())];
+                let call = call(connection, second.unwrap_or(command));
+                if let Ok(answer) = tokio::time::timeout(limit, call).await {
+                    go_on(answer.map(|_| ()))?;
+                }
+            }
+            Ok(())
+        }
+    })
+}
+
+/// What a fault did is no error of the server's.
+fn go_on(answer: RedisResult<()>) -> RedisResult<()> {
+    answer.or_else(|error| if error.is_io_error() { Ok(()) } else { Err(error) })
+}
+
+fn millis(text: &str) -> Duration {
+    Duration::from_millis(text.strip_suffix("ms").and_then(|n| n.parse().ok()).expect("milliseconds"))
+}
+
+/// `n` actors that send what is made of their number.
+pub fn each(n: usize, commands: impl Fn(usize) -> Vec<String>) -> Scenario {
+    (0..n).fold(Scenario::new("program").servers(2), |scenario, nth| sends(scenario, commands(nth)))
+}
+
+pub fn of(commands: &[&str]) -> Vec<String> {
+    commands.iter().map(|&command| command.to_owned()).collect()
+}
+
+/// What their actors send: two keys, of which either may expire, and the time.
+const COMMANDS: &[&str] = &[
+    "GET a",
+    "GET b",
+    "SET a 1",
+    "SET b 1",
+    "SET a 1 NX",
+    "SET a 1 NX PX 10",
+    "SET b 1 PX 20",
+    "SET a 1 XX KEEPTTL",
+    "DEL a",
+    "DEL b",
+    "INCR a",
+    "PEXPIRE a 15",
+    "PERSIST a",
+    "PTTL a",
+    "EXISTS a b",
+    "MSET a 2 b 2",
+    "TIME",
+    "DBSIZE",
+    "PUBLISH c m",
+    "listen c",
+    "listen c",
+    "hear 12ms",
+    "hear 12ms",
+    "PUBSUB NUMSUB c",
+    "FLUSHDB",
+    "2:SET a 1 NX PX 10",
+    "2:GET a",
+    "2:SET a 2",
+    "RENAME a b",
+    "sleep 5ms",
+    "sleep 12ms",
+    "within 5ms: SET a 3",
+    "after 5ms: INCR a",
+    "after 12ms: SET b 1 NX",
+    "BLPOP l 0.01",
+    "RPUSH l 1",
+    "SCRIPT LOAD return(1)",
+    "EVAL return(2) 0",
+    "EVALSHA 930269f31393d0be681588b6ab08dccee7d6bb67 0",
+    "SCRIPT FLUSH",
+];
+
+/// What the actors of every fourth program send: a sorted set, of which parts are touched.
+const COMMANDS_ON_MEMBERS: &[&str] = &[
+    "ZADD z 1 x",
+    "ZADD z 2 x",
+    "ZADD z 2 y",
+    "ZADD z 5 y",
+    "ZADD z NX 3 v",
+    "ZADD z XX GT 4 x",
+    "ZINCRBY z 2 x",
+    "ZREM z x",
+    "ZREM z x y",
+    "ZRANK z x",
+    "ZRANK z y",
+    "ZREVRANK z x",
+    "ZSCORE z y",
+    "ZMSCORE z x v",
+    "ZCOUNT z 2 3",
+    "ZRANGEBYSCORE z (1 2",
+    "ZREMRANGEBYSCORE z 0 1",
+    "ZREMRANGEBYSCORE z (2 +inf",
+    "ZREMRANGEBYRANK z 0 0",
+    "ZRANGE z 0 -1",
+    "ZCARD z",
+    "ZPOPMIN z",
+    "BZPOPMIN z 0.01",
+    "ZUNIONSTORE z 1 z WEIGHTS 2",
+    "EXISTS z",
+    "SET z 1 NX",
+    "PEXPIRE z 15",
+    "DEL z",
+    "EVAL redis.call('ZADD','z',2,'w')redis.call('ZREM','z','x') 1 z",
+    "sleep 12ms",
+];
+
+/// What may go wrong in programs of its own: two actors, each of which sends up to so many of these commands.
+pub struct Rare {
+    faults: Faults,
+    commands: &'static [&'static str],
+    commands_max: usize,
+    response_timeout: Option<Duration>,
+}
+
+/// What connections keep.
+const SESSIONS: &[&str] = &[
+    "WATCH a",
+    "MULTI",
+    "EXEC",
+    "GET a",
+    "SET a 1",
+    "INCR a",
+    "SET b 1",
+    "BLPOP l 0.01",
+    "RPUSH l 1",
+    "2:GET a",
+    "listen c",
+    "hear 5ms",
+    "PUBLISH c m",
+];
+const OPERATIONS: &[&str] = &[
+    "cancellably: SET a 1",
+    "cancellably: GET a; SET b 1",
+    "cancellably: SET b 2 PX 10; sleep 5ms; GET a",
+    "cancellably: sleep 12ms; SET a 2",
+    "cancellably: BLPOP l 0.01; INCR a",
+    "RPUSH l 1",
+    "GET a",
+    "SET a 3",
+    "GET b",
+    "sleep 5ms",
+    "within 5ms: SET a 4",
+];
+
+const CLOCKS: &[&str] = &[
+    "SET a {now}",
+    "GET a",
+    "SET b 1 PX 10",
+    "EXISTS b",
+    "PTTL b",
+    "TIME",
+    "2:SET b 2 NX PX 12",
+    "2:GET b",
+    "sleep 5ms",
+    "BLPOP l 0.01",
+];
+
+/// Each kind of them.
+pub fn rarities() -> Vec<Rare> {
+    let (none, five) = (Faults::none(), Duration::from_millis(5));
+    let of = |faults, commands, commands_max| Rare { faults, commands, commands_max, response_timeout: None };
+    let times_out = |rare| Rare { response_timeout: Some(five), ..rare };
+    vec![
+        of(none.flushes(1), COMMANDS, 3),
+        of(none.flushes(1).restarts(1), COMMANDS, 2),
+        of(none.reloads(1), COMMANDS, 3),
+        of(none.reloads(1).outage(Duration::from_millis(7)), COMMANDS, 3),
+        of(none.reloads(1).unsynced(1), COMMANDS, 3),
+        of(none.reloads(2).unsynced(2), COMMANDS, 2),
+        of(none.reloads(1).unsynced(1), COMMANDS_ON_MEMBERS, 3),
+        of(none.drops(1), COMMANDS, 3),
+        of(none.drops(2), SESSIONS, 2),
+        of(none.drops(1), SESSIONS, 3),
+        of(none.cancels(1), OPERATIONS, 2),
+        of(none.cancels(1).stalls(1), OPERATIONS, 2),
+        of(none.cancels(2).crashes(1), OPERATIONS, 2),
+        of(none.delays(1), COMMANDS, 3),
+        of(none.delays(2), SESSIONS, 2),
+        of(none.delays(1).crashes(1), COMMANDS, 2),
+        times_out(of(none.stalls(1), COMMANDS, 2)),
+        of(none.client_jump(five), CLOCKS, 3),
+        of(none.client_jump(five).stalls(1), CLOCKS, 2),
+        of(none.drift(500_000).stalls(1), CLOCKS, 2),
+        of(none.server_skew(five), CLOCKS, 2),
+        of(none.server_drift(500_000), CLOCKS, 3),
+        of(none.server_drift(300_000).stalls(1), CLOCKS, 2),
+    ]
+}
+
+/// Programs in which rarer things go wrong: so many with each of these.
+pub fn rare_programs(of_each: u64) -> impl Iterator<Item = Scenario> {
+    (0..).zip(rarities()).flat_map(move |(nth, rare)| {
+        (0..of_each).map(move |seed| {
+            let seed = seed + 1_000_000 * (nth + 1);
+            let mut rng = Pcg64Mcg::seed_from_u64(seed);
+            let program = program(seed, rare.faults, commands(&mut rng, rare.commands, 2, rare.commands_max));
+            match rare.response_timeout {
+                Some(response_timeout) => program.response_timeout(response_timeout),
+                None => program,
+            }
+        })
+    })
+}
+
+/// A program of two actors, or of three that do little, with what may go wrong.
+pub fn random_program(seed: u64) -> Scenario {
+    let mut rng = Pcg64Mcg::seed_from_u64(seed);
+    let known = if seed.is_multiple_of(4) { COMMANDS_ON_MEMBERS } else { COMMANDS };
+    let actors = rng.random_range(2..=3);
+    let commands_max = if actors == 2 { 3 } else { 2 };
+    let programs = commands(&mut rng, known, actors, commands_max);
+    let faults = match rng.random_range(0..8) {
+        0 => Faults::none().crashes(1),
+        1 if actors == 2 => Faults::none().stalls(1),
+        2 => Faults::none().skew(Duration::from_millis(5)),
+        3 => Faults::none().jump(Duration::from_millis(12)),
+        4 => Faults::none().restarts(1),
+        5 if actors == 2 => Faults::none().lost(1),
+        6 if actors == 2 => Faults::none().lost(1).crashes(1),
+        _ => Faults::none(),
+    };
+    program(seed, faults, programs)
+}
+
+/// Three actors that send the same.
+pub fn uniform_program(seed: u64) -> Scenario {
+    let mut rng = Pcg64Mcg::seed_from_u64(seed);
+    let [commands] = &commands(&mut rng, COMMANDS, 1, 2)[..] else { unreachable!("one program") };
+    let faults = match rng.random_range(0..5) {
+        0 => Faults::none().crashes(1),
+        1 => Faults::none().skew(Duration::from_millis(5)),
+        2 if commands.len() == 1 => Faults::none().stalls(1),
+        3 if commands.len() == 1 => Faults::none().lost(1),
+        _ => Faults::none(),
+    };
+    let name = format!("uniform program {seed}: {commands:?}, {faults:?}");
+    sends_alike(Scenario::new(name).servers(2).faults(faults), 3, commands.clone())
+}
+
+/// What so many actors send, each at most so many of these commands.
+fn commands(rng: &mut Pcg64Mcg, of: &[&str], actors: usize, commands_max: usize) -> Vec<Vec<String>> {
+    let program = |_| {
+        let commands = rng.random_range(1..=commands_max);
+        (0..commands).map(|_| of[rng.random_range(0..of.len())].to_owned()).collect()
+    };
+    (0..actors).map(program).collect()
+}
+
+fn program(seed: u64, faults: Faults, programs: Vec<Vec<String>>) -> Scenario {
+    let scenario =
+        Scenario::new(format!("random program {seed}: {programs:?}, {faults:?}")).servers(2).faults(faults);
+    programs.into_iter().fold(scenario, sends)
+}
