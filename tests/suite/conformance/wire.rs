@@ -99,22 +99,26 @@ impl Real {
         Real { stream, replies: BytesMut::new() }
     }
 
-    /// The next reply, or `None` if the server has closed or answers others but not this client. For a socket whose reads end
-    /// soon.
+    /// The next reply, or `None` if the server has closed or answers others but not this client.
     pub fn receive_while_alive(&mut self, other: &mut Real) -> Option<Vec<u8>> {
-        // What is sent before the second answer of the other has arrived.
-        for _ in 0..3 {
-            match self.try_receive() {
-                Ok(reply) => return reply,
-                Err(_) => other.call(&["PING"]),
-            };
-        }
-        None
+        self.receive_before(other).ok().flatten()
     }
 
     /// Whether the server has closed, without a word before.
-    pub fn is_closed(&mut self) -> bool {
-        self.replies.is_empty() && matches!(self.try_receive(), Ok(None))
+    pub fn is_closed(&mut self, other: &mut Real) -> bool {
+        self.replies.is_empty() && matches!(self.receive_before(other), Ok(None))
+    }
+
+    /// What comes before the second answer of the other has arrived: then the server has had its time. For a socket whose reads end
+    /// soon.
+    fn receive_before(&mut self, other: &mut Real) -> io::Result<Option<Vec<u8>>> {
+        for _ in 0..2 {
+            match self.try_receive() {
+                Ok(reply) => return Ok(reply),
+                Err(_) => other.call(&["PING"]),
+            };
+        }
+        self.try_receive()
     }
 
     /// The next reply, or `None` once the server has closed.

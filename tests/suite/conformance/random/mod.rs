@@ -122,7 +122,10 @@ fn play(
     per_seed: u64,
 ) -> Option<(String, String)> {
     let result = runner(seed, per_seed).run(sequences, |steps| {
-        let result = pair.borrow_mut().play(&steps, Pace::InRows);
+        // The emulator does the same again. A difference that is gone then was the real server's: a millisecond passed between two
+        // commands, and `GT` was true of equal spans.
+        let mut pair = pair.borrow_mut();
+        let result = pair.play(&steps, Pace::InRows).or_else(|_| pair.play(&steps, Pace::InRows));
         result.map_err(|difference| TestCaseError::fail(report(&steps, &difference)))
     });
     let (reason, steps) = failure(result)?;

@@ -196,7 +196,8 @@ impl Pair {
             let topics_have_no_order = || is_about(steps, TOPICS) && say_the_same(&theirs, &ours);
             let first = (0..ours.len()).find(|&idx| !keeps(idx)).filter(|_| !topics_have_no_order());
             // A client that wants no replies is closed by Redis once it has sent one.
-            let mut stays_open = || !is_about(steps, &["client"]) && !self.clients[client].is_closed();
+            let mut stays_open =
+                || !is_about(steps, &["client"]) && !self.clients[client].is_closed(&mut self.observer);
             if first.is_some() || is_end && stays_open() {
                 let idx = first.unwrap_or(ours.len());
                 if let (Some(real), Some(emulated)) = (theirs.get(idx), ours.get(idx)) {
