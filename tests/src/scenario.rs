@@ -90,6 +90,31 @@ impl Scenario {
         self.actors(count, act)
     }
 
+    /// Has all actors so far do what they do so many times, one after the other.
+    pub fn rounds(mut self, rounds: usize) -> Scenario {
+        let mut repeated: Vec<(Act<()>, Act<()>)> = Vec::new();
+        for act in &mut self.actors {
+            // Who ran the same code still does.
+            let known =
+                repeated.iter().find(|(once, _)| Arc::ptr_eq(once, act)).map(|(_, again)| again.clone());
+            let again = known.unwrap_or_else(|| {
+                let once = act.clone();
+                boxed(move |client: Client| {
+                    let once = once.clone();
+                    async move {
+                        for _ in 0..rounds {
+                            once(client.clone()).await?;
+                        }
+                        Ok(())
+                    }
+                })
+            });
+            repeated.push((std::mem::replace(act, again.clone()), again));
+        }
+        self.timers = Timers::default();
+        self
+    }
+
     /// Runs first, alone and outside of all steps: data that must be there, scripts to be loaded. It runs once, and every
     /// execution finds the server as it left it; it must not wait for time to pass.
     pub fn before<F, Fut>(mut self, act: F) -> Scenario

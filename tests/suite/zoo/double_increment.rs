@@ -11,7 +11,7 @@ use harness::oracle::ExclusiveFact;
 use harness::{Client, Faults, Link, Scenario};
 use redis::RedisResult;
 
-use super::{check, send};
+use super::{check, one_of_each, send};
 
 /// How a client acquires, and how it releases: for the client `ARGV[1]`, and by the name `ARGV[2]`.
 #[derive(Clone, Copy)]
@@ -54,6 +54,7 @@ async fn run(client: &Client, link: &mut Link, script: &str, name: &str) -> Redi
 
 fn scenario(Scripts { acquire, release }: Scripts) -> Scenario {
     Scenario::new("double increment")
+        .interchangeable()
         .faults(Faults::none().lost(1).crashes(1))
         .must_see(Seen { contention: true, crash: true, lost: true, ..Seen::default() })
         .always(ExclusiveFact::of("section"))
@@ -78,6 +79,7 @@ fn double_increment() {
     check(
         &scenario(COUNTING),
         &scenario(NAMING),
+        one_of_each(),
         &expect![[r#"
             A failed: it has released all that it acquired, and is 1 deep
 

@@ -13,7 +13,7 @@ use harness::oracle::{ExclusiveFact, Unbroken};
 use harness::{Faults, Scenario};
 use locks::Record;
 
-use super::{EXTEND, UNLOCK, check, run, send, take};
+use super::{EXTEND, UNLOCK, check, one_of_each, run, send, take};
 
 const EXTEND_OR_TAKE: &str = "--extend
 local holder = redis.call('GET', KEYS[1])
@@ -23,6 +23,7 @@ return 1";
 
 fn scenario(extend: &'static str) -> Scenario {
     Scenario::new("extend resurrects")
+        .interchangeable()
         .faults(Faults::none().crashes(1).stalls(1))
         .must_see(Seen { contention: true, overrun: true, crash: true, ..Seen::default() })
         .always(Unbroken::of("section"))
@@ -48,6 +49,7 @@ fn extend_resurrects() {
     check(
         &scenario(EXTEND_OR_TAKE),
         &scenario(EXTEND),
+        one_of_each(),
         &expect![[r#"
             unbroken
 

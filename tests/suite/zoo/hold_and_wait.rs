@@ -9,7 +9,7 @@
 use expect_test::expect;
 use harness::history::Seen;
 use harness::oracle::{ExclusiveFact, NoLeak};
-use harness::{Client, Scenario, exhaustive};
+use harness::{Client, Faults, Scenario, exhaustive};
 
 use super::{check, send};
 
@@ -63,6 +63,7 @@ fn hold_and_wait() {
     check(
         &scenario(as_they_come, 3, 1),
         &scenario(sorted, 3, 1),
+        Faults::none().stalls(1),
         &expect![[r#"
             A waits for something that never comes
 

@@ -12,7 +12,7 @@ use harness::history::Seen;
 use harness::oracle::{ExclusiveFact, NoLostWakeUp};
 use harness::{Faults, Scenario};
 
-use super::{LEASE, UNLOCK, check, run};
+use super::{LEASE, UNLOCK, check, one_of_each, run};
 
 const TAKE: &str = "--obtain
 if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', 10000) then return 1 end
@@ -27,6 +27,7 @@ return 1";
 
 fn scenario(take: &'static str) -> Scenario {
     Scenario::new("lost reply on acquire")
+        .interchangeable()
         .faults(Faults::none().lost(1))
         .must_see(Seen { contention: true, lost: true, ..Seen::default() })
         .always(NoLostWakeUp::of("section", LEASE))
@@ -52,6 +53,7 @@ fn lost_reply_on_acquire() {
     check(
         &scenario(TAKE),
         &scenario(TAKE_OR_HAVE),
+        one_of_each(),
         &expect![[r#"
         no-lost-wake-up
 

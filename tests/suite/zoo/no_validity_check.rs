@@ -13,13 +13,14 @@ use harness::history::Seen;
 use harness::oracle::ExclusiveFact;
 use harness::{Faults, Scenario};
 
-use super::{LEASE, UNLOCK, check, finds, run, take};
+use super::{LEASE, UNLOCK, check, finds, one_of_each, run, take};
 
 /// From when a lease counts that was asked for at the first of these times and granted at the second; `None` if it is over.
 type Validity = fn(Duration, Duration) -> Option<Duration>;
 
 fn scenario(validity: Validity) -> Scenario {
     Scenario::new("no validity check")
+        .interchangeable()
         .servers(3)
         .faults(Faults::none().crashes(1).stalls(1))
         .must_see(Seen { contention: true, overrun: true, crash: true, ..Seen::default() })
@@ -57,6 +58,7 @@ fn no_validity_check() {
     check(
         &scenario(from_the_reply),
         &scenario(checked),
+        one_of_each(),
         &expect![[r#"
             exclusive-fact
 

@@ -14,7 +14,7 @@ use harness::oracle::{ExclusiveFact, NoLeak};
 use harness::{Link, Scenario};
 use redis::RedisResult;
 
-use super::{UNLOCK, check, finds, run, send, take};
+use super::{UNLOCK, check, finds, one_of_each, run, send, take};
 
 /// What a client does when its hash is not known.
 #[derive(Clone, Copy)]
@@ -38,6 +38,7 @@ async fn release(link: &mut Link, token: &str, answer: Answer) -> RedisResult<()
 
 fn scenario(answer: Answer) -> Scenario {
     Scenario::new("noscript on release")
+        .interchangeable()
         .must_see(Seen { contention: true, ..Seen::default() })
         .always(ExclusiveFact::of("section"))
         .always(NoLeak)
@@ -64,6 +65,7 @@ fn noscript_on_release() {
     check(
         &scenario(Answer::Nothing),
         &scenario(Answer::SendTheScript),
+        one_of_each(),
         &expect![[r#"
             no-leak
 

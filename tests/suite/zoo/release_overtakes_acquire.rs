@@ -12,7 +12,7 @@ use harness::history::Seen;
 use harness::oracle::{ExclusiveFact, NoLeak};
 use tokio::sync::mpsc;
 
-use super::{UNLOCK, check, run, take};
+use super::{UNLOCK, check, one_of_each, run, take};
 
 const SERVERS: usize = 3;
 const MAJORITY: usize = 2;
@@ -26,6 +26,7 @@ enum After {
 
 fn scenario(after: After) -> Scenario {
     Scenario::new("release overtakes acquire")
+        .interchangeable()
         .servers(SERVERS)
         .must_see(Seen { contention: true, ..Seen::default() })
         .always(NoLeak)
@@ -70,6 +71,7 @@ fn release_overtakes_acquire() {
     check(
         &scenario(After::Majority),
         &scenario(After::AllAnswers),
+        one_of_each(),
         &expect![[r#"
             no-leak
 

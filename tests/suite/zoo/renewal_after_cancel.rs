@@ -25,6 +25,7 @@ enum Late {
 
 fn scenario(late: Late) -> Scenario {
     Scenario::new("renewal after cancel")
+        .interchangeable()
         .faults(Faults::none().crashes(1).stalls(1))
         .must_see(Seen { contention: true, crash: true, ..Seen::default() })
         .always(ExclusiveFact::of("section"))
@@ -57,6 +58,7 @@ fn renewal_after_cancel() {
     check(
         &scenario(Late::IsRenewed),
         &scenario(Late::IsGivenBack),
+        Faults::none().crashes(1).lost(1),
         &expect![[r#"
             B failed: the lock is still taken, more than a lease after its holder went away
 

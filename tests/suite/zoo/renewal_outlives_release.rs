@@ -51,6 +51,7 @@ enum Stop {
 
 fn scenario(stop: Stop) -> Scenario {
     Scenario::new("renewal outlives release")
+        .interchangeable()
         .faults(Faults::none().lost(1).crashes(1))
         .must_see(Seen { contention: true, crash: true, lost: true, ..Seen::default() })
         .always(ExclusiveFact::of("section"))
@@ -75,6 +76,7 @@ fn renewal_outlives_release() {
     check(
         &scenario(Stop::OnceReleaseIsAnswered),
         &scenario(Stop::BeforeRelease),
+        Faults::none().crashes(1).lost(1),
         &expect![[r#"
             B failed: the lock is still taken, more than a lease after its holder went away
 

@@ -18,7 +18,7 @@ use harness::oracle::ExclusiveFact;
 use harness::{Client, Faults, Scenario};
 use redis::RedisResult;
 
-use super::{UNLOCK, check, run, send, take};
+use super::{UNLOCK, check, one_of_each, run, send, take};
 
 /// What a task gives its lock back by.
 #[derive(Clone, Copy)]
@@ -44,6 +44,7 @@ async fn task(client: &Client, object: &Mutex<String>, by: By, section: &'static
 
 fn scenario(by: By) -> Scenario {
     Scenario::new("shared token")
+        .interchangeable()
         .faults(Faults::none().stalls(1))
         .must_see(Seen { contention: true, overrun: true, ..Seen::default() })
         .always(ExclusiveFact::of("section"))
@@ -67,6 +68,7 @@ fn shared_token() {
     check(
         &scenario(By::TokenOfTheObject),
         &scenario(By::OwnToken),
+        one_of_each(),
         &expect![[r#"
             exclusive-fact
 

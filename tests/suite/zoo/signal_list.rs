@@ -36,6 +36,7 @@ return 1";
 
 fn scenario(unlock: &'static str) -> Scenario {
     Scenario::new("signal list")
+        .interchangeable()
         .faults(Faults::none().stalls(1))
         .must_see(Seen { contention: true, overrun: true, ..Seen::default() })
         .always(NoLostWakeUp::of("section", LEASE))
@@ -55,6 +56,7 @@ fn signal_list() {
     check(
         &scenario(UNLOCK_AND_SIGNAL_FOR_A_SECOND),
         &scenario(UNLOCK_AND_SIGNAL),
+        Faults::none().crashes(1).stalls(1),
         &expect![[r#"
         no-lost-wake-up
 

@@ -54,6 +54,7 @@ async fn take(client: &Client, link: &mut Link, takes: Takes) -> RedisResult<Opt
 
 fn scenario(takes: Takes) -> Scenario {
     Scenario::new("token list")
+        .interchangeable()
         .faults(Faults::none().crashes(1))
         .must_see(Seen { contention: true, crash: true, ..Seen::default() })
         .always(Recovers)
@@ -77,6 +78,7 @@ fn token_list() {
     check(
         &scenario(Takes::TwoCommands),
         &scenario(Takes::OneScript),
+        Faults::none().crashes(1),
         &expect![[r#"
         recovers
 

@@ -6,9 +6,9 @@
 //! Bounds: 3 clients.
 
 use expect_test::expect;
-use harness::Scenario;
 use harness::history::Seen;
 use harness::oracle::{ExclusiveFact, NoLostWakeUp};
+use harness::{Faults, Scenario};
 use locks::Subscribe as _;
 
 use super::{LEASE, check, run, take};
@@ -28,6 +28,7 @@ enum Then {
 
 fn scenario(then: Then) -> Scenario {
     Scenario::new("try, then subscribe")
+        .interchangeable()
         .must_see(Seen { contention: true, ..Seen::default() })
         .always(NoLostWakeUp::of("section", LEASE))
         .always(ExclusiveFact::of("section"))
@@ -51,6 +52,7 @@ fn try_then_subscribe() {
     check(
         &scenario(Then::Sleep),
         &scenario(Then::TryAgain),
+        Faults::none().crashes(1).stalls(1),
         &expect![[r#"
         no-lost-wake-up
 
