@@ -16,6 +16,10 @@ use crate::world::Recording;
 /// steps touched is seen when they have run: wherever two of them race, the other order is planned at the place where the first was
 /// taken. Abdulla, Aronis, Jonsson and Sagonas, "Source Sets: A Foundation for Optimal Dynamic Partial Order Reduction" (2017),
 /// algorithm 1.
+///
+/// Some executions turn out to be covered by others only when they are under way, and are cut there. The wakeup trees of the same paper
+/// begin none of these, but ask what a step would touch where it has not been run. Of a compare-and-set nobody knows: with trees that
+/// go by what it touched elsewhere, traces are lost.
 #[derive(Debug, Default)]
 pub struct Dpor {
     path: Vec<Node>,
