@@ -39,11 +39,11 @@ start() {
     port=$(free_port)
     case $1 in
         ours) "${CARGO_TARGET_DIR:-target}/release/lockstep" serve --addr "127.0.0.1:$port" >/dev/null & ;;
-        redis) redis-server --port "$port" --save '' --appendonly no --maxclients $((idle_connections + 100)) >/dev/null & ;;
+        redis) redis-server --port "$port" --save '' --appendonly no >/dev/null & ;;
     esac
     pid=$!
     servers+=("$pid")
-    until redis-cli -p "$port" ping >/dev/null 2>&1; do
+    until redis-cli -p "$port" config set maxclients $((idle_connections + 100)) >/dev/null 2>&1; do
         sleep 0.05
     done
 }
