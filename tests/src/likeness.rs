@@ -10,8 +10,8 @@ use emulator::Timestamp;
 const CHANCE_BYTES_MIN: usize = 8;
 /// A number is an instant if it is no further than this from the start of the execution.
 const EXECUTION_MAX: Duration = Duration::from_secs(10 * 24 * 60 * 60);
-/// The commands that answer how long something still lasts, in which unit; scripts may, in milliseconds.
-const SPANS: [(&str, Duration); 9] = [
+/// The commands that answer how long something still lasts, in which unit; scripts and transactions may, in milliseconds.
+const SPANS: [(&str, Duration); 12] = [
     ("TTL", SECOND),
     ("PTTL", MILLI),
     ("EXPIRETIME", SECOND),
@@ -21,6 +21,9 @@ const SPANS: [(&str, Duration); 9] = [
     ("EVALSHA", MILLI),
     ("EVALSHA_RO", MILLI),
     ("FCALL", MILLI),
+    ("FCALL_RO", MILLI),
+    ("MULTI", MILLI),
+    ("EXEC", MILLI),
 ];
 const SECOND: Duration = Duration::from_secs(1);
 const MILLI: Duration = Duration::from_millis(1);

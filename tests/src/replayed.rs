@@ -25,13 +25,19 @@ pub struct Replayed {
     pub divergences: Vec<String>,
     /// The first client whose code ended with an error, or never.
     pub failure: Option<String>,
+    /// Something happened that the property has something to say of.
+    pub is_judged: bool,
 }
 
 impl Replayed {
-    /// Whether the property broke where it must, and held where it must, and all clients came to their end.
+    /// Whether the property broke where it must, and held where it must and could have broken, and all clients came to their end.
     pub fn is_as_stated(&self) -> bool {
-        let is_judged = self.failure.is_none() || self.saved.property == Success.name();
-        is_judged && self.violation.is_some() == (self.saved.must == Must::Fail)
+        let is_over = self.failure.is_none() || self.saved.property == Success.name();
+        is_over
+            && match self.saved.must {
+                Must::Fail => self.violation.is_some(),
+                Must::Pass => self.violation.is_none() && self.is_judged,
+            }
     }
 }
 
@@ -51,6 +57,7 @@ pub fn replay_saved(
         violation: oracle.check(&history),
         divergences: saved.divergences(&history, follow.taken()),
         failure: Success.check(&history).map(|violation| violation.what),
+        is_judged: oracle.judges(&history),
         saved: saved.clone(),
         history,
     })
@@ -100,14 +107,18 @@ pub(crate) fn fit(scenario: &Scenario, saved: &Saved) -> Result<(Scenario, Arc<d
 /// The divergences, the timeline, and the verdict.
 impl fmt::Display for Replayed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Replayed { saved, history, violation, divergences, failure } = self;
+        let Replayed { saved, history, violation, divergences, failure, is_judged } = self;
         divergences.iter().try_for_each(|sentence| writeln!(f, "{sentence}"))?;
         if !divergences.is_empty() {
             writeln!(f)?;
         }
         writeln!(f, "{}", timeline::render(history, saved.clients, violation.as_ref()))?;
         failure.iter().try_for_each(|sentence| writeln!(f, "{sentence}."))?;
-        let seen = if violation.is_some() { "is violated" } else { "holds" };
+        let seen = match violation {
+            Some(_) => "is violated",
+            None if *is_judged => "holds",
+            None => "had nothing to judge",
+        };
         match (self.is_as_stated(), saved.must) {
             (true, _) => writeln!(f, "{} {seen}, as it must.", saved.property),
             (false, Must::Pass) => writeln!(f, "{} {seen}, and must hold.", saved.property),

@@ -320,7 +320,9 @@ impl Header<'_> {
                 class: self.get("class", last, |name| {
                     FaultClass::ALL.iter().copied().find(|class| class.name() == name)
                 })?,
-                permits: self.get("permits", last, |n| n.parse().ok())?,
+                permits: self.get("permits", last, |n| {
+                    n.parse().ok().filter(|&n: &u32| (1..=ACTORS_MAX as u32).contains(&n))
+                })?,
                 readers: match self.line("readers") {
                     Some(_) => {
                         let clients = clients()?;
@@ -334,7 +336,8 @@ impl Header<'_> {
             subject,
             clients: clients()?,
             lease: self.get("lease", last, |span| {
-                parse_millis(span).and_then(|millis| u64::try_from(millis).ok()).map(Duration::from_millis)
+                let millis = parse_millis(span).and_then(|millis| u64::try_from(millis).ok());
+                millis.filter(|&millis| millis > 0).map(Duration::from_millis)
             })?,
             property: self.get("property", last, |name| Some(name.to_owned()))?,
             must: self.get("must", last, |word| match word {

@@ -144,7 +144,7 @@ impl Scenario {
 
     /// How long a grant lasts; ten seconds unless told otherwise.
     pub fn lease(self, lease: Duration) -> Scenario {
-        Scenario { lease, ..self }
+        Scenario { lease, timers: Timers::default(), ..self }
     }
 
     /// Clients give a request up that has not been answered for so long, and hear that it timed out: redis-rs's multiplexed

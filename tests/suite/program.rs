@@ -257,7 +257,7 @@ fn readers_and_writers_are_told_apart() {
     let output = lockstep(&["replay", path]);
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.ends_with("\nwriter-alone holds, and must be violated.\n"), "{text}");
+    assert!(text.ends_with("\nwriter-alone had nothing to judge, and must be violated.\n"), "{text}");
 }
 
 #[test]

@@ -214,6 +214,14 @@ fn what_failed_is_kept_as_steps() {
         assert_eq!(first.schedule.to_string(), "A\n".repeat(6) + &"B\n".repeat(6));
         assert_eq!(first.parameters.to_string(), "clients 2, permits 1, lease 1000ms");
     }
+    // What begins like another is not the same.
+    let kept = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, format!("{kept}B\n")).unwrap();
+    let config = Config { failure_persistence: Some(Box::new(Kept::in_file(&path))), ..unkept() };
+    _ = runner(0, config).run(&(trials(parameters(), broken_semaphore), 0..3), |(trial, _)| passes(&trial));
+    let shorter = kept.split_once("\n\n").unwrap().1;
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("{kept}B\n\n{shorter}"));
+
     std::fs::write(&path, "parameters clients 2\nA\nskip B\n").unwrap();
     let wrong = std::panic::catch_unwind(|| drop(strategy())).unwrap_err();
     let message = wrong.downcast::<String>().unwrap();

@@ -165,6 +165,18 @@ fn check_replay(scenario: &Scenario, must: &str, steps: &str, expected: &Expect)
     expected.assert_eq(&replay(scenario, must, steps).to_string());
 }
 
+/// Nobody crashed, so that nothing could recover.
+#[test]
+fn a_schedule_that_tests_nothing_does_not_pass() {
+    let saved = HEADER.replace("exclusive-fact", "recovers") + "must pass\n\nA 1 SET lock\nA 2 DEL lock\n";
+    let replayed = replay_saved(&mut Runner::new(), &sound(), &saved.parse().unwrap()).unwrap();
+    assert!(!replayed.is_as_stated());
+    assert!(
+        replayed.to_string().ends_with("\nrecovers had nothing to judge, and must hold.\n"),
+        "{replayed}"
+    );
+}
+
 #[test]
 fn a_schedule_passes_or_fails() {
     let steps = "start A\nA 1 SET lock\nstart B\nB 1 SET lock # fails\n";
@@ -291,8 +303,10 @@ fn mistakes_are_named_with_their_line() {
         with("clients 2", "clients two"),
         with("clients 2", "clients 27"),
         with("lease 10000ms", "lease 10s"),
+        with("lease 10000ms", "lease 0ms"),
         with("must fail", "must break"),
         with("scenario a lock", "algorithm setnx\npermits 1\nclass oder"),
+        with("scenario a lock", "algorithm setnx\npermits 4294967295\nclass order"),
         with("scenario a lock", "scenario a lock\nalgorithm setnx"),
         with("clients 2", "clients 2\nclients 3"),
         with("scenario a lock", "algorithm rw_hash\npermits 1\nclass order\nreaders 3"),
@@ -308,8 +322,10 @@ fn mistakes_are_named_with_their_line() {
         line 3: `clients two` says nothing: write 26 at most, for example `clients 2`
         line 3: `clients 27` says nothing: write 26 at most, for example `clients 2`
         line 4: `lease 10s` says nothing: write for example `lease 10000ms`
+        line 4: `lease 0ms` says nothing: write for example `lease 10000ms`
         line 6: `must break` says nothing: write `must fail` or `must pass`
         line 4: `class oder` says nothing: write one of order, skew, crash, slow, lost, server
+        line 3: `permits 4294967295` says nothing: write for example `permits 1`
         line 2: it has an algorithm already: leave one of them out
         line 4: `clients` has been said before: leave one of them out
         line 5: `readers 3` says nothing: write how many of the clients read, for example `readers 1`

@@ -30,6 +30,11 @@ impl Execution<'_> {
             }
         }
         let Some((wanted, probe)) = &self.scenario.probe else { return };
+        if let Some(away) = self.world.outage() {
+            // It is not the last step that moves time.
+            self.world.state().is_over = true;
+            self.advance(away).await;
+        }
         // What a lost message leaves behind, nobody knows of.
         let seen = self.world.state().history.seen;
         let after_lease = seen.crash || seen.lost || seen.cancel;

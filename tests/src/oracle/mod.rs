@@ -33,6 +33,10 @@ use crate::history::{History, StayId, What};
 use crate::schedule::Actor;
 
 /// A property of histories.
+///
+/// Where it judges by the order of events, these are to be of those in which a client enters a section, is granted it once more, leaves
+/// it, loses it or overruns its lease, and in which a resource accepts a token ([`What`]). An exploration runs all orders of them. Of
+/// others it runs one order wherever the steps in which they happen do not depend on each other.
 pub trait Oracle: Debug + Send + Sync {
     /// Its name, in the field's words.
     fn name(&self) -> &'static str;

@@ -22,7 +22,7 @@ impl Oracle for NoLeak {
             What::Probed { granted, wanted, after_lease: false } if granted < wanted => Some(Violation {
                 step: event.step,
                 what: format!(
-                    "all have released and nothing went wrong, yet fresh clients got {granted} of {wanted}"
+                    "nobody crashed and no message was lost, yet fresh clients got {granted} of {wanted}"
                 ),
             }),
             _ => None,

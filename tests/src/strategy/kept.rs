@@ -39,7 +39,7 @@ impl Kept {
             Err(error) if error.kind() == io::ErrorKind::NotFound => HEADER.to_owned(),
             known => known?,
         };
-        if known.contains(trial) {
+        if known.split("\n\n").any(|other| other.trim_end() == trial.trim_end()) {
             return Ok(());
         }
         std::fs::write(&self.path, format!("{known}\n{trial}"))

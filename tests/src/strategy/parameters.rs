@@ -78,12 +78,14 @@ impl Field {
         }
     }
 
-    fn set(&self, parameters: &mut Parameters, number: u32) {
+    /// `None` if it cannot be so much.
+    fn set(&self, parameters: &mut Parameters, number: u64) -> Option<()> {
         match self {
-            Actors(of) => *of(parameters) = number as usize,
-            Number(of) | Ppm(of) => *of(parameters) = number,
-            Millis(of) => *of(parameters) = Duration::from_millis(number.into()),
+            Actors(of) => *of(parameters) = number.try_into().ok()?,
+            Number(of) | Ppm(of) => *of(parameters) = number.try_into().ok()?,
+            Millis(of) => *of(parameters) = Duration::from_millis(number),
         }
+        Some(())
     }
 }
 
@@ -110,11 +112,9 @@ impl FromStr for Parameters {
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
             let known = part.split_once(' ').and_then(|(name, value)| {
                 let (_, field) = FIELDS.iter().find(|(known, _)| *known == name)?;
-                let number: u32 = value.trim().strip_suffix(field.unit())?.parse().ok()?;
-                Some((field, number))
+                field.set(&mut parameters, value.trim().strip_suffix(field.unit())?.parse().ok()?)
             });
-            let Some((field, number)) = known else { return Err(ParametersError(part.into())) };
-            field.set(&mut parameters, number);
+            known.ok_or_else(|| ParametersError(part.into()))?;
         }
         Ok(parameters)
     }

@@ -1,6 +1,7 @@
 //! What happens to servers, and what they keep of their data then.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use emulator::{Access, Footprint, Resource};
 
@@ -65,6 +66,12 @@ impl World {
         }
     }
 
+    /// How long it lasts until all servers are there again, if any is away.
+    pub(crate) fn outage(&self) -> Option<Duration> {
+        let until = self.state().outages.iter().map(|&(_, until)| until).max()?;
+        until.checked_sub(self.now()).filter(|away| !away.is_zero())
+    }
+
     /// Whether a server refuses the request that an actor sends it now.
     pub(crate) fn refuses(&self, server: usize, actor: Actor) -> bool {
         let mut state = self.state();
@@ -83,6 +90,8 @@ impl World {
         }
         let idx = state.idx(actor);
         state.actors[idx].is_hit = true;
+        // Whatever it was to give back stays where it is, as if it had been lost on its way.
+        state.history.seen.lost = true;
         true
     }
 

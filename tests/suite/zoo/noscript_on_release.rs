@@ -79,7 +79,7 @@ fn noscript_on_release() {
                               │ · · │ ·      probe1: SET lock probe NX PX 10000 → (nil)
                               │ · · │ ·    ▸ All is over, nobody crashed, and no message was lost. Fresh clients try: 0 of 1 are granted.
 
-            ✗ all have released and nothing went wrong, yet fresh clients got 0 of 1.
+            ✗ nobody crashed and no message was lost, yet fresh clients got 0 of 1.
         "#]],
     );
 }
@@ -104,7 +104,7 @@ fn noscript_after_load() {
                               │ · · │ │      probe1: SET lock probe NX PX 10000 → (nil)
                               │ · · │ │    ▸ All is over, nobody crashed, and no message was lost. Fresh clients try: 0 of 1 are granted.
 
-            ✗ all have released and nothing went wrong, yet fresh clients got 0 of 1.
+            ✗ nobody crashed and no message was lost, yet fresh clients got 0 of 1.
         "#]],
     );
 }

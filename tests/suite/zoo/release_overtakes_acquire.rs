@@ -96,7 +96,7 @@ fn release_overtakes_acquire() {
                               │      now lock = "probe" (10000 ms left)
                               │    ▸ All is over, nobody crashed, and no message was lost. Fresh clients try: 0 of 1 are granted.
 
-            ✗ all have released and nothing went wrong, yet fresh clients got 0 of 1.
+            ✗ nobody crashed and no message was lost, yet fresh clients got 0 of 1.
         "#]],
     );
 }

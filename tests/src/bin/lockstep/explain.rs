@@ -17,6 +17,9 @@ pub(crate) struct Args {
     /// The property that is to break; the first that does, if none is named
     #[arg(long)]
     property: Option<String>,
+    /// What may go wrong; the first class in which it breaks, if none is named
+    #[arg(long)]
+    class: Option<String>,
     /// Save its schedule in this file, for `replay`
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
@@ -28,11 +31,12 @@ const SAMPLES: u64 = 5_000;
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let algorithm = super::find(&args.name)?;
     let wanted = args.property.as_deref().map(|name| find_property(algorithm, name)).transpose()?;
+    let class = args.class.as_deref().map(find_class).transpose()?;
     let is_wanted = |verdict: &&Verdict| wanted.is_none_or(|property| verdict.property == property);
     let mut runner = Runner::new();
     let mut text = about(algorithm);
     let (mut schedules, mut vacuous) = (0, Vec::new());
-    for &class in FaultClass::ALL {
+    for &class in FaultClass::ALL.iter().filter(|&&known| class.is_none_or(|class| class == known)) {
         let verdicts = check(&mut runner, algorithm, class, SAMPLES, 0)?;
         schedules += verdicts.first().map_or(0, |verdict| verdict.schedules);
         let found = verdicts.iter().filter(is_wanted).find_map(|verdict| match &verdict.outcome {
@@ -65,7 +69,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         );
     }
     let what = wanted.map_or("every property", Property::name);
-    text += &format!("{what} holds in all classes, in {schedules} schedules: there is no counterexample.\n");
+    let classes = class.map_or("all classes".to_owned(), |class| format!("the class {class}"));
+    text += &format!("{what} holds in {classes}, in {schedules} schedules: there is no counterexample.\n");
     super::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -86,5 +91,12 @@ fn find_property(algorithm: &Algorithm, name: &str) -> Result<Property> {
     known.iter().copied().find(|property| property.name() == name).with_context(|| {
         let known: Vec<_> = known.iter().map(|property| property.name()).collect();
         format!("{} has no property {name:?}; it has {}", algorithm.name, known.join(", "))
+    })
+}
+
+fn find_class(name: &str) -> Result<FaultClass> {
+    FaultClass::ALL.iter().copied().find(|class| class.name() == name).with_context(|| {
+        let known: Vec<_> = FaultClass::ALL.iter().map(|class| class.name()).collect();
+        format!("there is no class {name:?}; there are {}", known.join(", "))
     })
 }
