@@ -345,6 +345,11 @@ macro_rules! named {
             pub const fn name(self) -> &'static str {
                 match self { $($type::$variant => $name),* }
             }
+
+            /// The one of this name.
+            pub fn named(name: &str) -> Option<$type> {
+                $type::ALL.iter().copied().find(|known| known.name() == name)
+            }
         }
 
         impl fmt::Display for $type {

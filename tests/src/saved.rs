@@ -317,9 +317,7 @@ impl Header<'_> {
             (None, Some(scenario)) => Subject::Scenario(scenario.text.into()),
             (_, None) => Subject::Algorithm {
                 name: self.get("algorithm", last, |name| Some(name.to_owned()))?,
-                class: self.get("class", last, |name| {
-                    FaultClass::ALL.iter().copied().find(|class| class.name() == name)
-                })?,
+                class: self.get("class", last, FaultClass::named)?,
                 permits: self.get("permits", last, |n| {
                     n.parse().ok().filter(|&n: &u32| (1..=ACTORS_MAX as u32).contains(&n))
                 })?,

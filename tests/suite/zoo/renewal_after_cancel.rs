@@ -25,7 +25,6 @@ enum Late {
 
 fn scenario(late: Late) -> Scenario {
     Scenario::new("renewal after cancel")
-        .interchangeable()
         .faults(Faults::none().crashes(1).stalls(1))
         .must_see(Seen { contention: true, crash: true, ..Seen::default() })
         .always(ExclusiveFact::of("section"))

@@ -51,7 +51,6 @@ enum Stop {
 
 fn scenario(stop: Stop) -> Scenario {
     Scenario::new("renewal outlives release")
-        .interchangeable()
         .faults(Faults::none().lost(1).crashes(1))
         .must_see(Seen { contention: true, crash: true, lost: true, ..Seen::default() })
         .always(ExclusiveFact::of("section"))

@@ -95,7 +95,7 @@ fn find_property(algorithm: &Algorithm, name: &str) -> Result<Property> {
 }
 
 fn find_class(name: &str) -> Result<FaultClass> {
-    FaultClass::ALL.iter().copied().find(|class| class.name() == name).with_context(|| {
+    FaultClass::named(name).with_context(|| {
         let known: Vec<_> = FaultClass::ALL.iter().map(|class| class.name()).collect();
         format!("there is no class {name:?}; there are {}", known.join(", "))
     })
