@@ -205,7 +205,7 @@ fn messages_are_steps() {
     check(&[&["listen c"], &["PUBLISH c m"]], Faults::none(), 2);
     check(&[&["listen c", "hear 12ms"], &["PUBLISH c m"]], Faults::none(), 4);
     check(&[&["listen c", "hear 12ms"], &["listen c", "hear 12ms"], &["PUBLISH c m"]], Faults::none(), 23);
-    check(&[&["listen c", "hear 12ms"], &["PUBLISH c m"]], Faults::none().stalls(1), 28);
+    check(&[&["listen c", "hear 12ms"], &["PUBLISH c m"]], Faults::none().stalls(1), 51);
     check(&[&["listen c", "hear 12ms"], &["PUBLISH c m"]], Faults::none().crashes(1), 11);
     check(&[&["listen c", "hear 12ms", "hear 12ms"], &["PUBLISH c m"], &["PUBLISH c m"]], Faults::none(), 34);
 }
@@ -327,7 +327,7 @@ fn interchangeable_actors_change_places_in_no_trace() {
     assert!(fewer > 5_000, "{fewer} fewer");
 }
 
-/// What every actor sent and was answered, in its own order.
+/// What every actor sent and was answered, and when it was inside, in its own order.
 fn seen_by_actors(history: &History) -> Vec<Vec<String>> {
     let mut seen = vec![Vec::new(); 3];
     for event in &history.events {
@@ -335,6 +335,8 @@ fn seen_by_actors(history: &History) -> Vec<Vec<String>> {
             What::Command { actor, text, reply, .. } => seen[actor.0].push(format!("{text} -> {reply}")),
             What::Mishap { actor, mishap, text } => seen[actor.0].push(format!("{text}: {mishap:?}")),
             What::Cancelled { actor } => seen[actor.0].push("cancelled".into()),
+            What::Enter { actor, until, .. } => seen[actor.0].push(format!("inside until {until:?}")),
+            What::Leave { actor, .. } => seen[actor.0].push(format!("outside at {:?}", event.at)),
             What::Failed { actor, error } | What::GaveUp { actor, error } => {
                 seen[actor.0].push(error.clone());
             }
@@ -363,6 +365,8 @@ fn independent_neighbours_may_change_places() {
     let mut swaps = 0;
     for (seed, scenario) in (0..).zip((0..PROGRAMS).map(random_program).chain(rare_programs(RARE_PROGRAMS))) {
         let history = runner.run(&scenario, &mut Random::new(seed, 0), Recording::Full);
+        find_timers(&mut runner, &scenario, &history);
+        let history = replay(&mut runner, &scenario, &Schedule { steps: history.steps }, Recording::Full);
         for place in 1..history.steps.len() {
             let agents = [place - 1, place].map(|place| Agent::of(history.steps[place]));
             if agents[0] == agents[1]

@@ -122,7 +122,7 @@ impl Request for Transaction<'_> {
 impl Link {
     /// Waits at the gate with a request that was made then, or with a message, and says what befalls it. Dropped while it waits, a
     /// request was never sent, and a message is still to come.
-    async fn turn(&self, request: Option<(Duration, usize)>) -> Option<Mishap> {
+    async fn turn(&self, request: Option<Duration>) -> Option<Mishap> {
         struct Withdraw<'a>(&'a Link);
         impl Drop for Withdraw<'_> {
             fn drop(&mut self) {
@@ -147,9 +147,7 @@ impl Link {
                 return Poll::Ready(mishap);
             }
             if matches!(turn, Turn::Idle) {
-                if let Some((sent_at, sent_in)) = request {
-                    (actor.sent_at, actor.sent_in) = (sent_at, sent_in);
-                }
+                actor.sent_at = request.unwrap_or(actor.sent_at);
                 *operation = actor.operation;
                 self.world.idle.stir();
                 if actor.is_alone {
@@ -178,7 +176,7 @@ impl Link {
     }
 
     /// What befalls a request that is made now. Nobody waits longer for his turn than for a reply.
-    async fn fate(&self, sent: (Duration, usize)) -> Option<Mishap> {
+    async fn fate(&self, sent: Duration) -> Option<Mishap> {
         let turn = self.turn(Some(sent));
         // What comes out of a stream has the patience of whoever wrote it.
         let is_stream = || self.world.state().lanes[self.lane].carries == Carries::Bytes;

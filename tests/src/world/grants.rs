@@ -34,12 +34,6 @@ impl World {
         state.holds += 1;
         let (id, idx) = (state.holds, state.idx(actor));
         if !state.actors[idx].is_crashed {
-            let sent_in = state.actors[idx].sent_in;
-            if since.is_none()
-                && let Some(touch) = state.history.touched.get_mut(sent_in)
-            {
-                touch.is_timed = true;
-            }
             let until = since.unwrap_or(state.actors[idx].sent_at) + self.lease_of(actor);
             state.record(at, What::Enter { stay: id, actor, section, until, is_recorded: record.is_some() });
             // What was gone before it could be used is not what anybody ends later on.

@@ -272,9 +272,12 @@ impl World {
         self.disturb(What::Jumped { whose: Whose::Server(server), by_ms });
     }
 
-    /// When a request that is made now was made, and in which step.
-    pub(crate) fn sending(&self) -> (Duration, usize) {
-        (self.now(), self.state().history.steps.len().saturating_sub(1))
+    /// A request is made now. When that was matters where time can pass before it arrives: a lease may count from it.
+    pub(crate) fn sending(&self) -> Duration {
+        if self.timers.is_some() {
+            self.state().touch(|touch| touch.is_timed = true);
+        }
+        self.now()
     }
 
     /// Something befalls a request of this actor's.

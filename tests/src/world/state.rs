@@ -55,9 +55,8 @@ pub(crate) struct ActorState {
     pub(crate) is_alone: bool,
     /// How many unique names it has drawn.
     pub(crate) names: u32,
-    /// When its last request came to the gate, and in which step.
+    /// When its last request came to the gate.
     pub(crate) sent_at: Duration,
-    pub(crate) sent_in: usize,
     /// The release that is being polled: a command that runs now belongs to it.
     pub(crate) releasing: Option<StayId>,
     /// The release that has begun, and of which nothing has come out of a stream yet.
@@ -228,7 +227,6 @@ impl ActorState {
             is_alone: false,
             names: 0,
             sent_at: Duration::ZERO,
-            sent_in: 0,
             releasing: None,
             release_to_come: None,
             operation: None,

@@ -19,7 +19,7 @@ pub async fn call<C: ConnectionLike>(connection: &mut C, command: &str) -> Redis
 
 /// An actor that sends these commands, until an answer is an error, and whatever a fault does: `2:` to the second server, `within
 /// 5ms:` and no longer, `after 5ms:` by a task of its own, `cancellably:` with `;` between several, `{now}` for what its clock
-/// shows. It may `sleep 5ms`, too; and `listen c`, from when on it may `hear 5ms`: wait so long for a message, and do one thing
+/// shows, `hold:` and is then inside a section until it has sent one more. It may `sleep 5ms`, too; and `listen c`, from when on it may `hear 5ms`: wait so long for a message, and do one thing
 /// if it has heard one, and another if it has not.
 pub fn sends(scenario: Scenario, commands: Vec<String>) -> Scenario {
     sends_alike(scenario, 1, commands)
@@ -62,6 +62,11 @@ pub fn sends_alike(scenario: Scenario, actors: usize, commands: Vec<String>) -> 
                         tokio::time::sleep(delay).await;
                         _ = call(&mut connection, &command).await;
                     });
+                    continue;
+                }
+                if let Some(command) = command.strip_prefix("hold: ") {
+                    go_on(call(&mut connections[0], command).await.map(|_| ()))?;
+                    go_on(client.hold("cs").until(call(&mut connections[0], "GET b")).await.map(|_| ()))?;
                     continue;
                 }
                 if let Some(commands) = command.strip_prefix("cancellably: ") {
@@ -149,6 +154,7 @@ const COMMANDS: &[&str] = &[
     "within 5ms: SET a 3",
     "after 5ms: INCR a",
     "after 12ms: SET b 1 NX",
+    "hold: SET a 4",
     "BLPOP l 0.01",
     "RPUSH l 1",
     "SCRIPT LOAD return(1)",
@@ -225,6 +231,7 @@ const OPERATIONS: &[&str] = &[
     "GET a",
     "SET a 3",
     "GET b",
+    "hold: SET b 3",
     "sleep 5ms",
     "within 5ms: SET a 4",
 ];
@@ -336,5 +343,6 @@ fn commands(rng: &mut Pcg64Mcg, of: &[&str], actors: usize, commands_max: usize)
 fn program(seed: u64, faults: Faults, programs: Vec<Vec<String>>) -> Scenario {
     let scenario =
         Scenario::new(format!("random program {seed}: {programs:?}, {faults:?}")).servers(2).faults(faults);
+    let scenario = scenario.lease(millis("8ms"));
     programs.into_iter().fold(scenario, sends)
 }
