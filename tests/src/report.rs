@@ -55,7 +55,7 @@ pub enum Problem {
     },
     /// The same schedule went another way when it ran again: something besides it decides what the code does.
     Undecided {
-        /// The first difference.
+        /// The first difference, drawn.
         what: String,
         /// The schedule.
         schedule: Schedule,
@@ -76,22 +76,24 @@ impl fmt::Debug for Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Report { scenario, problem, schedules } = self;
+        let schedules = if *schedules == 1 { "1 schedule".into() } else { format!("{schedules} schedules") };
         match problem {
             Problem::Vacuous(what) => {
-                write!(f, "{scenario}: vacuous: in {schedules} schedules {what}, so the pass means nothing")
+                write!(f, "{scenario}: vacuous: in {schedules} {what}, so the pass means nothing")
             }
             Problem::Undecided { what, schedule } => write!(
                 f,
-                "{scenario}: the same schedule went another way when it ran again: {what}\n\
-                 Something besides the schedule decides what this code does: its own random numbers, the machine's clock, the order of a \
-                 HashMap, `select!` without `biased`.\n\nschedule:\n{schedule}"
+                "{scenario}: the same schedule went another way when it ran again. Something besides the schedule decides what this code \
+                 does: its own random numbers, the machine's clock, the order of a HashMap, `select!` without `biased`.\n\n\
+                 {what}\nschedule:\n{schedule}"
             ),
             Problem::Failed { actor, what, timeline, saved, .. } => {
-                writeln!(f, "{scenario}: actor {actor} {what} (found in {schedules} schedules)\n")?;
+                let what = what.lines().next().unwrap_or_default();
+                writeln!(f, "{scenario}: actor {actor} {what} (found in {schedules})\n")?;
                 write!(f, "{timeline}\nTo keep for harness::replay_saved:\n\n{saved}")
             }
             Problem::Violated { property, timeline, saved, .. } => {
-                writeln!(f, "{scenario}: {property} is violated (found in {schedules} schedules)\n")?;
+                writeln!(f, "{scenario}: {property} is violated (found in {schedules})\n")?;
                 write!(f, "{timeline}\nTo keep for harness::replay_saved:\n\n{saved}")
             }
         }

@@ -22,23 +22,36 @@ enum Lane {
 /// A lane is `·` before its client starts, `│` while it runs, `┃` while it is inside, and `●` where it acts.
 pub fn render(history: &History, actors: usize, violation: Option<&Violation>) -> String {
     let last_step = violation.map_or(usize::MAX, |violation| violation.step);
-    let shown = || history.events.iter().filter(|event| event.step <= last_step);
-    let mut timeline = Timeline {
-        lanes: vec![Lane::NotYet; actors],
-        text: String::new(),
-        step: 0,
-        leaving: None,
-        has_sections: has_sections(history),
-    };
-    let names: Vec<String> = (0..actors).map(|n| Actor(n).to_string()).collect();
-    _ = writeln!(timeline.text, "step        time  {}", names.join(" "));
-    for event in shown() {
-        timeline.event(event);
-    }
+    let mut timeline = Timeline::new(history, actors);
+    timeline.events(history.events.iter().filter(|event| event.step <= last_step));
     if let Some(violation) = violation {
         _ = writeln!(timeline.text, "\n✗ {}.", violation.what);
     }
     timeline.text
+}
+
+/// Draws what two executions of one schedule have in common, and the step in which they part; `None` if they do not.
+pub fn render_difference(one: &History, other: &History, actors: usize) -> Option<String> {
+    let alike = |(one, other): &(&Event, &Event)| format!("{one:?}") == format!("{other:?}");
+    let common = one.events.iter().zip(&other.events).take_while(alike).count();
+    if common == one.events.len() && common == other.events.len() {
+        return None;
+    }
+    let mut text = String::new();
+    for (history, when) in [(one, "And then:"), (other, "But when it ran again:")] {
+        let mut timeline = Timeline::new(history, actors);
+        let (before, after) = history.events.split_at(common);
+        timeline.events(before);
+        let drawn = std::mem::take(&mut timeline.text);
+        if text.is_empty() {
+            text = drawn;
+        }
+        let step = after.first().map(|event| event.step);
+        timeline.events(after.iter().take_while(|event| Some(event.step) == step));
+        let rest = if after.is_empty() { "nothing more happened\n" } else { &timeline.text };
+        _ = write!(text, "\n{when}\n{rest}");
+    }
+    Some(text)
 }
 
 struct Timeline {
@@ -52,6 +65,22 @@ struct Timeline {
 }
 
 impl Timeline {
+    /// Nothing but its head.
+    fn new(history: &History, actors: usize) -> Timeline {
+        let names: Vec<String> = (0..actors).map(|n| Actor(n).to_string()).collect();
+        Timeline {
+            lanes: vec![Lane::NotYet; actors],
+            text: format!("step        time  {}\n", names.join(" ")),
+            step: 0,
+            leaving: None,
+            has_sections: has_sections(history),
+        }
+    }
+
+    fn events<'a>(&mut self, events: impl IntoIterator<Item = &'a Event>) {
+        events.into_iter().for_each(|event| self.event(event));
+    }
+
     fn event(&mut self, event: &Event) {
         match &event.what {
             What::Command { actor, server, text, reply, changed, .. } => {
@@ -220,10 +249,13 @@ impl Timeline {
         _ = writeln!(self.text, "{:16}  {lanes}      {what}", "");
     }
 
-    /// A decisive moment.
+    /// A decisive moment. What code says when it fails may have several lines.
     fn say(&mut self, sentence: &str) {
         let lanes = self.draw(None);
-        _ = writeln!(self.text, "{:16}  {lanes}    ▸ {sentence}", "");
+        for (nth, line) in sentence.lines().enumerate() {
+            let mark = if nth == 0 { "▸" } else { " " };
+            _ = writeln!(self.text, "{:16}  {lanes}    {mark} {line}", "");
+        }
     }
 
     fn draw(&self, acting: Option<Actor>) -> String {

@@ -416,20 +416,46 @@ fn every_order_is_run_once() {
 
 #[test]
 fn code_that_depends_on_anything_else_is_noticed() {
-    let calls = Arc::new(AtomicU64::new(0));
-    let fickle = Scenario::new("fickle").always(OwnerSafe).actors(2, move |client| {
-        let calls = calls.clone();
-        async move {
-            let mut link = client.connection();
-            for _ in 0..1 + calls.fetch_add(1, Ordering::Relaxed) % 3 {
-                () = echo("again").query_async(&mut link).await?;
+    let check = |commands: fn(u64) -> u64, expected: &Expect| {
+        let calls = Arc::new(AtomicU64::new(0));
+        let fickle = Scenario::new("fickle").always(OwnerSafe).actors(2, move |client| {
+            let commands = commands(calls.fetch_add(1, Ordering::Relaxed));
+            async move {
+                let mut link = client.connection();
+                for _ in 0..commands {
+                    () = redis::cmd("INCR").arg("n").query_async(&mut link).await?;
+                }
+                Ok(())
             }
-            Ok(())
-        }
-    });
-    let report = exhaustive(&fickle).unwrap_err();
-    let Problem::Undecided { what, .. } = &report.problem else { panic!("{report}") };
-    assert!(what.contains("ECHO again"), "{report}");
+        });
+        let report = exhaustive(&fickle).unwrap_err();
+        let Problem::Undecided { what, .. } = &report.problem else { panic!("{report}") };
+        expected.assert_eq(what);
+    };
+    // In the execution that is run again, and in one that has its first steps in common with another.
+    check(
+        |call| 1 + call % 3,
+        &expect![[r#"
+        step        time  A
+           1       +0 ms  ●  A: INCR n → 1
+                          │      now n = "1"
+           2       +0 ms  ●  A: INCR n → 2
+                          │      now n = "2"
+
+        And then:
+        nothing more happened
+
+        But when it ran again:
+           3       +0 ms  ●  A: INCR n → 3
+                          │      now n = "3"
+    "#]],
+    );
+    check(
+        |call| 1 + u64::from(call < 9),
+        &expect![[r#"
+            What could come after these steps was A and B, and when they ran again, B.
+        "#]],
+    );
 }
 
 #[test]
@@ -446,6 +472,20 @@ fn an_error_of_an_actor_is_a_report() {
     assert!(what.starts_with("failed: ResponseError: unknown command"), "{what}");
     assert_eq!(schedule.to_string(), "A\nA\n");
     expect_replay(&failing, saved);
+}
+
+#[test]
+fn a_panic_of_an_actor_is_a_report() {
+    let panicking = Scenario::new("panicking").actors(1, |client| async move {
+        let answer: String = echo("hello").query_async(&mut client.connection()).await?;
+        assert_eq!(answer, "good bye", "nobody says");
+        Ok(())
+    });
+    let report = exhaustive(&panicking).unwrap_err();
+    let Problem::Failed { what, saved, .. } = &report.problem else { panic!("{report}") };
+    let expected = "failed: its code panicked: assertion `left == right` failed: nobody says\n  left: \"hello\"\n right: \"good bye\"";
+    assert_eq!(what, expected);
+    expect_replay(&panicking, saved);
 }
 
 /// It shows what it was kept for.

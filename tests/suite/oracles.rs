@@ -262,7 +262,7 @@ fn a_pass_that_saw_nothing_is_vacuous() {
     let report = exhaustive(&alone).unwrap_err();
     assert_eq!(
         report.to_string(),
-        "alone: vacuous: in 1 schedules nobody ever contended, so the pass means nothing"
+        "alone: vacuous: in 1 schedule nobody ever contended, so the pass means nothing"
     );
 }
 
@@ -412,7 +412,7 @@ fn an_oracle_without_anything_to_judge_makes_a_pass_vacuous() {
     ] {
         let report = exhaustive(&scenario).unwrap_err().to_string();
         let expected =
-            format!("idle: vacuous: in 1 schedules {name} had nothing to judge, so the pass means nothing");
+            format!("idle: vacuous: in 1 schedule {name} had nothing to judge, so the pass means nothing");
         assert_eq!(report, expected);
     }
     // Nobody reads.

@@ -4,7 +4,11 @@
 mod enabled;
 mod heal;
 
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use emulator::{Clock, Emulator, Snapshot};
@@ -345,17 +349,18 @@ impl Execution<'_> {
         let finish = Finish { world: self.world.clone(), actor };
         let (act, world) = (act.clone(), self.world.clone());
         tokio::spawn(async move {
-            // Dropped last, and also when the actor panics.
+            // Dropped last, and also when the task is aborted.
             let _finish = finish;
-            let mut running = act(client);
-            let running = std::future::poll_fn(|cx| {
+            let mut running = pin!(async { act(client).await });
+            let running = poll_fn(|cx| {
                 world.state().moves(actor);
                 world.shows(actor, String::new);
-                running.as_mut().poll(cx)
+                let poll = catch_unwind(AssertUnwindSafe(|| running.as_mut().poll(cx)));
+                poll.map_or_else(|panic| Poll::Ready(Err(panic)), |poll| poll.map(Ok))
             });
             match running.await {
-                Ok(result) => done(result),
-                Err(error) => {
+                Ok(Ok(result)) => done(result),
+                Ok(Err(error)) => {
                     let error = error.to_string();
                     let is_hit = world.state().is_hit(actor);
                     world.record(if is_hit {
@@ -363,6 +368,11 @@ impl Execution<'_> {
                     } else {
                         What::Failed { actor, error }
                     });
+                }
+                Err(panic) => {
+                    let texts = (panic.downcast_ref::<&str>().copied(), panic.downcast_ref::<String>());
+                    let text = texts.0.or(texts.1.map(String::as_str)).unwrap_or("something that is no text");
+                    world.record(What::Failed { actor, error: format!("its code panicked: {text}") });
                 }
             }
         })
@@ -448,9 +458,6 @@ struct Finish {
 
 impl Drop for Finish {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.world.record(What::Failed { actor: self.actor, error: "the actor's code panicked".into() });
-        }
         let mut state = self.world.state();
         let idx = state.idx(self.actor);
         state.actors[idx].is_finished = true;

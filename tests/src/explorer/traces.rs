@@ -4,6 +4,7 @@ use std::thread::{available_parallelism, scope};
 
 use super::{Dpor, Exploration};
 use crate::execution::Runner;
+use crate::oracle::list;
 use crate::report::{Problem, Report};
 use crate::scenario::Scenario;
 use crate::schedule::Schedule;
@@ -90,7 +91,9 @@ impl Traces {
     ) -> Result<bool, Box<Report>> {
         let Some(history) = dpor.run_next(runner, scenario) else { return Ok(false) };
         if let Some((expected, enabled)) = dpor.surprise() {
-            let what = format!("{expected:?} could come next, and then {enabled:?}");
+            let [once, again] = [expected, enabled].map(|steps| list(steps));
+            let what =
+                format!("What could come after these steps was {once}, and when they ran again, {again}.\n");
             let problem = Problem::Undecided { what, schedule: Schedule { steps: history.steps } };
             return Err(self.exploration.report(scenario, problem));
         }

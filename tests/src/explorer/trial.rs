@@ -48,22 +48,7 @@ pub fn expect_the_same_again(
 ) -> Result<(), Box<Report>> {
     let schedule = Schedule { steps: history.steps.clone() };
     let [one, other] = [(); 2].map(|()| replay(runner, scenario, &schedule, Recording::Full));
-    let lines = |history: &History| -> Vec<String> {
-        history
-            .events
-            .iter()
-            .map(|event| format!("step {} at {:?}: {:?}", event.step, event.at, event.what))
-            .collect()
-    };
-    let (one, other) = (lines(&one), lines(&other));
-    let nothing = || "nothing".to_owned();
-    let first = (0..one.len().max(other.len())).find(|&idx| one.get(idx) != other.get(idx));
-    let Some(idx) = first else { return Ok(()) };
-    let what = format!(
-        "{}, and then {}",
-        one.get(idx).cloned().unwrap_or_else(nothing),
-        other.get(idx).cloned().unwrap_or_else(nothing)
-    );
+    let Some(what) = timeline::render_difference(&one, &other, scenario.actors.len()) else { return Ok(()) };
     let problem = Problem::Undecided { what, schedule };
     Err(Box::new(Report { scenario: scenario.name.clone(), problem, schedules }))
 }

@@ -107,13 +107,13 @@ fn is_entered(history: &History, section: &str) -> bool {
 }
 
 /// `A and B`, `A, B and C`
-pub(crate) fn list(actors: &[Actor]) -> String {
-    match actors {
+pub(crate) fn list(items: &[impl ToString]) -> String {
+    match items {
         [] => String::new(),
-        [actor] => actor.to_string(),
+        [item] => item.to_string(),
         [rest @ .., last] => {
-            let rest: Vec<_> = rest.iter().map(Actor::to_string).collect();
-            format!("{} and {last}", rest.join(", "))
+            let rest: Vec<_> = rest.iter().map(ToString::to_string).collect();
+            format!("{} and {}", rest.join(", "), last.to_string())
         }
     }
 }
