@@ -30,9 +30,9 @@ impl Execution<'_> {
             }
         }
         let Some((wanted, probe)) = &self.scenario.probe else { return };
+        // It is not the last step that moves time from here on.
+        self.world.state().is_over = true;
         if let Some(away) = self.world.outage() {
-            // It is not the last step that moves time.
-            self.world.state().is_over = true;
             self.advance(away).await;
         }
         // What a lost message leaves behind, nobody knows of.
@@ -54,7 +54,6 @@ impl Execution<'_> {
     /// Runs an actor from start to end while nobody else moves; `None` if it failed or never ended.
     pub(super) async fn run_alone<R: Send + 'static>(&self, number: usize, act: &Act<R>) -> Option<R> {
         let actor = Actor(number);
-        self.world.state().is_over = true;
         let mut state = ActorState::new(actor);
         (state.is_started, state.is_alone) = (true, true);
         self.world.state().actors.push(state);

@@ -214,7 +214,6 @@ impl Execution<'_> {
         state.history.events = history.events;
         state.actors.pop();
         state.lanes.clear();
-        state.is_over = false;
     }
 
     async fn take(&mut self, step: Step) {
