@@ -10,7 +10,7 @@ use super::encoding::{Encoding, Limits, ListPack};
 use super::{Hasher, Text};
 
 /// Most members in one node of the order tree: small, because most sorted sets in tests are.
-const NODE_LEN_MAX: usize = 64;
+const NODE_LEN_MAX: usize = 128;
 
 type Score = OrderedFloat<f64>;
 
