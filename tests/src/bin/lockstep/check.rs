@@ -25,15 +25,23 @@ pub(crate) struct Args {
     /// How to print the verdicts
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// What the sampled schedules are drawn from, where there are too many to run them all
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
-    /// How many schedules are sampled in each such case
-    #[arg(long, default_value_t = 5_000)]
-    samples: u64,
+    #[command(flatten)]
+    sampling: Sampling,
     /// Check part I of N alone: every algorithm in every fault class is in exactly one. `lockstep merge` joins them
     #[arg(long, value_name = "I/N", default_value_t = Shard::WHOLE)]
     shard: Shard,
+}
+
+/// What is done where there are too many schedules to run them all.
+#[derive(clap::Args)]
+#[group(skip)]
+pub(crate) struct Sampling {
+    /// What the sampled schedules are drawn from, where there are too many to run them all
+    #[arg(long, default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// How many schedules are sampled in each such case
+    #[arg(long, default_value_t = 5_000)]
+    pub(crate) samples: u64,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
@@ -47,9 +55,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
                 .collect()
         }
     };
-    let verdicts = check_all(&args.shard.cells(&algorithms), args.samples, args.seed)?;
+    let Sampling { seed, samples } = args.sampling;
+    let verdicts = check_all(&args.shard.cells(&algorithms), samples, seed)?;
     let rows = verdicts.iter().map(Row::new).collect();
-    Table::new(&algorithms, (args.seed, args.samples), args.shard, rows).print(args.format)
+    Table::new(&algorithms, (seed, samples), args.shard, rows).print(args.format)
 }
 
 /// All of these cells, on all cores; in their order, whoever is done first.
