@@ -16,7 +16,8 @@ pub struct Faults {
     pub lost: u32,
     /// How often a connection may break: before a request is sent, or before its reply comes. Whatever that connection watched,
     /// queued, selected or waited for is gone. The client hears that the pipe is broken, and its next request goes over a new
-    /// connection, as that of a `ConnectionManager` does.
+    /// connection, as that of a `ConnectionManager` does. One that listens may break while a message is on its way, and the client hears
+    /// that the subscription has ended.
     pub drops: u32,
     /// How often an operation may be cancelled of which the client says that it can be ([`Client::cancellable`](crate::Client)):
     /// wherever it waits, or when its request has run and before it hears the reply.
@@ -210,7 +211,7 @@ pub enum Budget {
     Flushes,
 }
 
-/// What may befall a request that waits to be sent, in place of being run and answered.
+/// What may befall a request that waits to be sent, in place of being run and answered; or, [`Mishap::DropBefore`], a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mishap {
     /// It never arrives. The client waits for a reply until its patience is over, and hears that it timed out.

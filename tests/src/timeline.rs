@@ -103,7 +103,7 @@ impl Timeline {
                 }
                 Mishap::Resend => self.say("The reply is lost, and the request is sent again."),
                 Mishap::DropBefore => {
-                    let what = format!("{actor}: {text} is not sent: the connection has broken");
+                    let what = format!("{actor}: {text} never arrives: the connection has broken");
                     self.line(event, Some(*actor), &what);
                     self.left(*actor);
                 }

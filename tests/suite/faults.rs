@@ -214,7 +214,7 @@ fn a_connection_is_no_longer_what_it_was() {
         &expect![[r#"
             step        time  A B
                1       +0 ms  ● ·  A: WATCH lock → OK
-               2       +0 ms  ● ·  A: EXISTS lock is not sent: the connection has broken
+               2       +0 ms  ● ·  A: EXISTS lock never arrives: the connection has broken
                3       +0 ms  ● ·  A: EXISTS lock → 0
                4       +0 ms  │ ●  B: WATCH lock → OK
                5       +0 ms  │ ●  B: EXISTS lock → 0

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use harness::oracle::ExclusiveFact;
 use harness::verdict::scenario_of;
-use harness::{Comparison, OnRedis, OnRedisError, Runner, Saved, Scenario, Subject, replay_on_redis};
+use harness::{Comparison, Faults, OnRedis, OnRedisError, Runner, Saved, Scenario, Subject, replay_on_redis};
 use locks::{ALGORITHMS, Algorithm, Subscribe as _};
 
 use crate::{redis_server, schedules};
@@ -148,6 +148,7 @@ fn messages_of_a_real_server() {
     let Some(server) = redis_server::borrow() else { return };
     let telling = |_| {
         Scenario::new("sender")
+            .faults(Faults::none().drops(1))
             .always(ExclusiveFact::of("cs"))
             .actors(1, |client| async move {
                 let mut link = client.connection();
@@ -168,10 +169,12 @@ fn messages_of_a_real_server() {
                 Ok(())
             })
     };
-    let mut saved = passing("A\nB\nB\nA.2\nA\nA.2\nA");
-    saved.clients = 2;
-    let on_redis = replay(server.url(), &saved, telling).unwrap();
-    assert_eq!((on_redis.comparison, on_redis.replies), (Comparison::Same(None), 7));
+    // In the second the connection breaks that listens, and the second word is told nobody.
+    for (steps, replies) in [("A\nB\nB\nA.2\nA\nA.2\nA", 7), ("A\nB\ndrop-before A.2\nB", 3)] {
+        let saved = Saved { clients: 2, ..passing(steps) };
+        let on_redis = replay(server.url(), &saved, telling).unwrap();
+        assert_eq!((on_redis.comparison, on_redis.replies), (Comparison::Same(None), replies));
+    }
 }
 
 #[test]

@@ -17,7 +17,7 @@ use crate::redis_server;
 /// B tells; A listens, and waits for a minute, and then for another.
 fn news() -> Scenario {
     Scenario::new("news")
-        .faults(Faults::none().stalls(2))
+        .faults(Faults::none().stalls(2).drops(1))
         .actors(1, |client| async move {
             let mut link = client.connection();
             let mut subscription = link.subscribe("news").await?;
@@ -41,6 +41,8 @@ fn check(schedule: &str, expected: &Expect) {
     let lines = history.events.iter().filter_map(|event| match &event.what {
         What::Command { actor, text, reply, .. } => Some(format!("{actor}: {text} → {reply}\n")),
         What::Message { actor, text, .. } => Some(format!("{actor} hears {text}\n")),
+        What::Mishap { actor, mishap, text } => Some(format!("{actor}: {} {text}\n", mishap.name())),
+        What::GaveUp { actor, error } => Some(format!("{actor} gives up: {error}\n")),
         What::Advanced { by } => Some(format!("+{} ms\n", by.as_millis())),
         _ => None,
     });
@@ -91,6 +93,20 @@ fn what_was_published_before_is_never_heard() {
         A: ECHO nothing → "nothing"
         +60000 ms
         A: ECHO nothing → "nothing"
+    "#]],
+    );
+}
+
+#[test]
+fn a_connection_that_breaks_while_a_message_is_on_its_way_hears_no_more() {
+    check(
+        "A\nB\ndrop-before A.2",
+        &expect![[r#"
+        A; B; drop-before A.2
+        A: SUBSCRIBE news → ["subscribe", "news", 1]
+        B: PUBLISH news hello → 1
+        A: drop-before news: "hello"
+        A gives up: the subscription has ended: its connection is closed - Io
     "#]],
     );
 }

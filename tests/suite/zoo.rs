@@ -2,6 +2,7 @@
 //! the bug repaired passes within the same bounds.
 
 mod clean_up_where_ok_only;
+mod deaf_after_reconnect;
 mod double_increment;
 mod extend_resurrects;
 mod hold_and_wait;
@@ -40,6 +41,13 @@ const LEASE: Duration = Duration::from_secs(10);
 const UNLOCK: &str = "--unlock
 if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
 return 0";
+
+/// The same, and tells who listens.
+const UNLOCK_AND_TELL: &str = "--unlock
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+redis.call('DEL', KEYS[1])
+redis.call('PUBLISH', 'released', 'lock')
+return 1";
 
 /// Makes the lease of a lock that is still the caller's a whole one again.
 const EXTEND: &str = "--extend

@@ -56,7 +56,7 @@ impl Execution<'_> {
         let lasts = |budget| faults.of(budget) > 0 && state.spent(budget) < faults.of(budget);
         for &mishap in Mishap::ALL.iter().filter(|mishap| lasts(mishap.budget())) {
             let is_possible = |lane: &&Lane| {
-                lane.carries != Carries::Messages
+                (lane.carries != Carries::Messages || mishap == Mishap::DropBefore)
                     && (mishap != Mishap::CancelAfter || state.can_cancel(lane.operation))
             };
             let befalls = |lane: &Lane| Step::Mishap(lane.actor, lane.nth, mishap);

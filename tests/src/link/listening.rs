@@ -16,14 +16,15 @@ use crate::show::brief;
 use crate::world::{Carries, Recording};
 
 /// A subscription is a connection of its own. To subscribe is a step, and so is every message that the client hears: between its
-/// publication and that anything may happen, as on a real network. What is published to a client that crashes first is never heard. No other
-/// message is lost: a connection that listens breaks neither by [`Faults::drops`](crate::Faults) nor together with a server.
+/// publication and that anything may happen, as on a real network. What is published to a client that crashes first is never heard, and
+/// where [`Faults::drops`](crate::Faults) lets it, the connection breaks while a message is on its way: then neither that nor any other is
+/// heard, and the client is told. It does not break together with a server.
 impl Subscribe for Link {
     fn subscribe<'a>(&'a self, channel: &'a str) -> RedisFuture<'a, Subscription> {
         Box::pin(async move {
             let mut link = self.clone();
             link.step(redis::cmd("SUBSCRIBE").arg(channel)).await??.extract_error()?;
-            let link = link.carrying(Carries::Messages);
+            let link = Some(link.carrying(Carries::Messages));
             Ok(Subscription::new(Listening { link, channel: channel.to_owned(), unheard: VecDeque::new() }))
         })
     }
@@ -31,7 +32,8 @@ impl Subscribe for Link {
 
 /// What stands behind a subscription.
 struct Listening {
-    link: Link,
+    /// The connection, until it breaks.
+    link: Option<Link>,
     channel: String,
     /// What has come, the oldest first, and the client has not heard yet.
     unheard: VecDeque<Vec<u8>>,
@@ -40,21 +42,24 @@ struct Listening {
 impl Messages for Listening {
     fn next(&mut self) -> Pin<Box<dyn Future<Output = Option<Vec<u8>>> + Send + '_>> {
         Box::pin(async {
+            let link = self.link.as_mut()?;
             if self.unheard.is_empty() {
-                self.unheard = self.link.messages().await;
+                self.unheard = link.messages().await;
             }
-            if !self.unheard.is_empty() {
-                self.link.turn(None).await;
-            }
-            let message = self.unheard.pop_front()?;
-            let (world, actor) = (&self.link.world, self.link.actor);
+            let message = self.unheard.front()?;
             let text = || format!("{}: \"{}\"", self.channel, message.escape_ascii());
+            let brief = || brief("message", Some(self.channel.clone().into_bytes()));
+            if let Some(mishap) = link.turn(None).await {
+                link.world.mishap(link.actor, mishap, || (text(), brief()));
+                self.link = None;
+                return None;
+            }
+            let (world, actor) = (&link.world, link.actor);
             world.shows(actor, text);
             if world.recording == Recording::Full {
-                let brief = brief("message", Some(self.channel.clone().into_bytes()));
-                world.record(What::Message { actor, text: text(), brief });
+                world.record(What::Message { actor, text: text(), brief: brief() });
             }
-            Some(message)
+            self.unheard.pop_front()
         })
     }
 }

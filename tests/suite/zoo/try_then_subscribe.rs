@@ -11,13 +11,7 @@ use harness::oracle::{ExclusiveFact, NoLostWakeUp};
 use harness::{Faults, Scenario};
 use locks::Subscribe as _;
 
-use super::{LEASE, check, run, take};
-
-const UNLOCK_AND_TELL: &str = "--unlock
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
-redis.call('DEL', KEYS[1])
-redis.call('PUBLISH', 'released', 'lock')
-return 1";
+use super::{LEASE, UNLOCK_AND_TELL, check, run, take};
 
 /// What a client does that has begun to listen.
 #[derive(Clone, Copy, PartialEq, Eq)]
