@@ -130,13 +130,13 @@ pub enum What {
         /// `message` and the channel.
         brief: String,
     },
-    /// Something befell a request; right after the command, if it ran. Only recorded when a person will read the history.
+    /// Something befell a request, right after the command if it ran; or a message. Only recorded when a person will read the history.
     Mishap {
-        /// Whose request it was.
+        /// Whose it was.
         actor: Actor,
         /// What befell it.
         mishap: Mishap,
-        /// The command as one would type it.
+        /// The command as one would type it, or the channel and what was published.
         text: String,
     },
     /// A client was granted a section and is inside.

@@ -38,7 +38,7 @@ pub enum Step {
     Wait,
     /// The actor ends without a word. `crash A`
     Crash(Actor),
-    /// The actor starts, if it has not; then this befalls its next command. `lose-reply A`, or `lose-reply A.2` for its second
+    /// The actor starts, if it has not; then this befalls its next command or message. `lose-reply A`, or `lose-reply A.2` for its second
     /// connection; the words are those of [`Mishap::name`].
     Mishap(Actor, usize, Mishap),
     /// The operation that the actor began last, of those that can be cancelled, is dropped where it waits. `cancel A`

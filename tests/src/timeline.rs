@@ -50,6 +50,10 @@ pub fn render_difference(one: &History, other: &History, actors: usize) -> Optio
         timeline.events(after.iter().take_while(|event| Some(event.step) == step));
         let rest = if after.is_empty() { "nothing more happened\n" } else { &timeline.text };
         _ = write!(text, "\n{when}\n{rest}");
+        // What is not drawn differs, too.
+        if let Some(event) = after.first().filter(|_| timeline.text.is_empty()) {
+            _ = writeln!(text, "{:?}", event.what);
+        }
     }
     Some(text)
 }

@@ -169,7 +169,7 @@ fn messages_of_a_real_server() {
                 Ok(())
             })
     };
-    // In the second the connection breaks that listens, and the second word is told nobody.
+    // In the second the connection breaks that listens, and nobody is told the second word.
     for (steps, replies) in [("A\nB\nB\nA.2\nA\nA.2\nA", 7), ("A\nB\ndrop-before A.2\nB", 3)] {
         let saved = Saved { clients: 2, ..passing(steps) };
         let on_redis = replay(server.url(), &saved, telling).unwrap();

@@ -117,7 +117,7 @@ fn indexer(n: usize) -> Scenario {
     })
 }
 
-/// With `LOCKSTEP_COUNTS=whole`, lastzero(15) is counted, too, of which four million executions are cut short: that takes some ten
+/// With `LOCKSTEP_COUNTS=whole`, lastzero(15) is counted, too: four million of its executions are cut short, and it takes some ten
 /// minutes.
 #[test]
 fn counts_that_are_known() {
@@ -211,6 +211,7 @@ fn messages_are_steps() {
     check(&[&["listen c", "hear 12ms"], &["PUBLISH c m"]], Faults::none().stalls(1), 51);
     check(&[&["listen c", "hear 12ms"], &["PUBLISH c m"]], Faults::none().crashes(1), 11);
     check(&[&["listen c", "hear 12ms"], &["PUBLISH c m"]], Faults::none().drops(1), 21);
+    check(&[&["listen c", "hear 12ms"], &["PUBLISH c m"]], Faults::none().drops(1).stalls(1), 265);
     check(&[&["listen c", "hear 12ms", "hear 12ms"], &["PUBLISH c m"], &["PUBLISH c m"]], Faults::none(), 34);
 }
 

@@ -7,7 +7,7 @@ use std::task::Poll;
 
 use emulator::Reply;
 use locks::{Messages, Subscribe, Subscription};
-use redis::{RedisFuture, RedisResult};
+use redis::{RedisFuture, RedisResult, Value};
 
 use super::Link;
 use super::session::Session;
@@ -18,7 +18,7 @@ use crate::world::{Carries, Recording};
 /// A subscription is a connection of its own. To subscribe is a step, and so is every message that the client hears: between its
 /// publication and that anything may happen, as on a real network. What is published to a client that crashes first is never heard, and
 /// where [`Faults::drops`](crate::Faults) lets it, the connection breaks while a message is on its way: then neither that nor any other is
-/// heard, and the client is told. It does not break together with a server.
+/// heard, and the client is told. It breaks at no other time, and not together with a server.
 impl Subscribe for Link {
     fn subscribe<'a>(&'a self, channel: &'a str) -> RedisFuture<'a, Subscription> {
         Box::pin(async move {
@@ -48,16 +48,16 @@ impl Messages for Listening {
             }
             let message = self.unheard.front()?;
             let text = || format!("{}: \"{}\"", self.channel, message.escape_ascii());
-            let brief = || brief("message", Some(self.channel.clone().into_bytes()));
             if let Some(mishap) = link.turn(None).await {
-                link.world.mishap(link.actor, mishap, || (text(), brief()));
+                link.world.mishap(link.actor, mishap, text);
                 self.link = None;
                 return None;
             }
             let (world, actor) = (&link.world, link.actor);
             world.shows(actor, text);
             if world.recording == Recording::Full {
-                world.record(What::Message { actor, text: text(), brief: brief() });
+                let brief = brief("message", Some(self.channel.clone().into_bytes()));
+                world.record(What::Message { actor, text: text(), brief });
             }
             self.unheard.pop_front()
         })
@@ -93,6 +93,17 @@ fn payload(message: Reply) -> Option<Vec<u8>> {
         .into_iter()
         .next_back()
         .and_then(|word| if let Reply::Bulk(bytes) = word { Some(bytes.into()) } else { None })
+}
+
+/// A real server tells this connection nothing any more.
+pub(super) fn unsubscribe(connection: &mut redis::Connection) -> RedisResult<()> {
+    connection.send_packed_command(&redis::cmd("UNSUBSCRIBE").get_packed_command())?;
+    loop {
+        let (kind, ..): (String, Value, Value) = redis::from_redis_value(connection.recv_response()?)?;
+        if kind == "unsubscribe" {
+            return Ok(());
+        }
+    }
 }
 
 /// What a real server has sent to who listens: all of it comes before the answer to the next request.

@@ -203,7 +203,7 @@ impl Link {
             };
             done(&self.world, (self.actor, self.server), request, &result);
             let Some(mishap) = mishap else { return Ok(result) };
-            self.world.mishap(self.actor, mishap, || request.text());
+            self.world.mishap(self.actor, mishap, || request.text().0);
             match mishap {
                 Mishap::Resend => {}
                 Mishap::CancelAfter => {
@@ -231,7 +231,7 @@ impl Link {
             }
         };
         self.world.sends(self.actor);
-        self.world.mishap(self.actor, mishap.expect("something happened"), || request.text());
+        self.world.mishap(self.actor, mishap.expect("something happened"), || request.text().0);
         match loss {
             Loss::Late => self.delay(request),
             Loss::Connection => self.reopen(),
@@ -248,10 +248,18 @@ impl Link {
 
     /// Notes what it touches that the connection closes.
     fn close(&self) {
-        if let Session::Emulator(connection) = &self.session {
-            let closing = connection.closing();
-            if !closing.is_empty() {
-                self.world.state().touch(|touch| touch.footprints.push((self.server, closing)));
+        match &self.session {
+            Session::Emulator(connection) => {
+                let closing = connection.closing();
+                if !closing.is_empty() {
+                    self.world.state().touch(|touch| touch.footprints.push((self.server, closing)));
+                }
+            }
+            // A real server may notice later that the connection is closed than others see what it does next.
+            Session::Redis(connection) => {
+                if self.world.state().lanes[self.lane].carries == Carries::Messages {
+                    _ = listening::unsubscribe(&mut connection.lock().expect("one task uses it"));
+                }
             }
         }
     }

@@ -280,12 +280,11 @@ impl World {
         self.now()
     }
 
-    /// Something befalls a request of this actor's.
-    pub(crate) fn mishap(&self, actor: Actor, mishap: Mishap, text: impl FnOnce() -> (String, String)) {
+    /// Something befalls a request of this actor's, or a message.
+    pub(crate) fn mishap(&self, actor: Actor, mishap: Mishap, text: impl FnOnce() -> String) {
         self.shows(actor, || mishap.name().into());
         if self.recording == Recording::Full {
-            let (text, _) = text();
-            self.record(What::Mishap { actor, mishap, text });
+            self.record(What::Mishap { actor, mishap, text: text() });
         }
         let mut state = self.state();
         let idx = state.idx(actor);

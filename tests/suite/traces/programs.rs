@@ -19,8 +19,9 @@ pub async fn call<C: ConnectionLike>(connection: &mut C, command: &str) -> Redis
 
 /// An actor that sends these commands, until an answer is an error, and whatever a fault does: `2:` to the second server, `within
 /// 5ms:` and no longer, `after 5ms:` by a task of its own, `cancellably:` with `;` between several, `{now}` for what its clock
-/// shows, `hold:` and is then inside a section until it has sent one more. It may `sleep 5ms`, too; and `listen c`, from when on it may `hear 5ms`: wait so long for a message, and do one thing
-/// if it has heard one, and another if it has not.
+/// shows, `hold:` first, and then it is inside a section until it has sent one more. It may `sleep 5ms`, too; and `listen c`, from
+/// when on it may `hear 5ms`: wait so long for a message, and do one thing if it has heard one, another if it has not, and a third
+/// if the connection breaks that listens.
 pub fn sends(scenario: Scenario, commands: Vec<String>) -> Scenario {
     sends_alike(scenario, 1, commands)
 }
@@ -34,13 +35,21 @@ pub fn sends_alike(scenario: Scenario, actors: usize, commands: Vec<String>) -> 
             let mut subscription = None;
             for command in &commands {
                 if let Some(channel) = command.strip_prefix("listen ") {
-                    subscription = Some(connections[0].subscribe(channel).await?);
+                    match connections[0].subscribe(channel).await {
+                        Ok(listening) => subscription = Some(listening),
+                        Err(error) => go_on(Err(error))?,
+                    }
                     continue;
                 }
                 if let Some(span) = command.strip_prefix("hear ") {
                     let Some(subscription) = &mut subscription else { continue };
                     let heard = tokio::time::timeout(millis(span), subscription.message()).await;
-                    call(&mut connections[0], if heard.is_ok() { "INCR heard" } else { "GET a" }).await?;
+                    let next = match heard {
+                        Ok(Ok(_)) => "INCR heard",
+                        Ok(Err(_)) => "INCR a",
+                        Err(_) => "GET a",
+                    };
+                    go_on(call(&mut connections[0], next).await.map(|_| ()))?;
                     continue;
                 }
                 let now = || client.env().now_ms().to_string();
@@ -265,6 +274,7 @@ pub fn rarities() -> Vec<Rare> {
         of(none.drops(1), COMMANDS, 3),
         of(none.drops(2), SESSIONS, 2),
         of(none.drops(1), SESSIONS, 3),
+        of(none.drops(1).stalls(1), SESSIONS, 2),
         of(none.cancels(1), OPERATIONS, 2),
         of(none.cancels(1).stalls(1), OPERATIONS, 2),
         of(none.cancels(2).crashes(1), OPERATIONS, 2),

@@ -33,13 +33,20 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let algorithm = super::find(&args.name)?;
     let wanted = args.property.as_deref().map(|name| find_property(algorithm, name)).transpose()?;
     let class = args.class.as_deref().map(find_class).transpose()?;
+    let is_asked =
+        |class| wanted.is_none_or(|property| properties(algorithm.spec.kind, class).contains(&property));
+    let asked = FaultClass::ALL.iter().copied().filter(|&known| is_asked(known));
+    let classes: Vec<FaultClass> = asked.filter(|&known| class.is_none_or(|class| class == known)).collect();
+    if let (Some(property), Some(class), []) = (wanted, class, &classes[..]) {
+        bail!("{property} is not asked of {} in the class {class}: leave out --class", algorithm.name);
+    }
     let is_wanted = |verdict: &&Verdict| wanted.is_none_or(|property| verdict.property == property);
     let mut runner = Runner::new();
     let mut text = about(algorithm);
     let (mut schedules, mut sampled, mut vacuous) = (0, Vec::new(), Vec::new());
-    for &class in FaultClass::ALL.iter().filter(|&&known| class.is_none_or(|class| class == known)) {
+    for &class in &classes {
         let verdicts = check(&mut runner, algorithm, class, args.sampling.samples, args.sampling.seed)?;
-        if let Some(verdict) = verdicts.first() {
+        if let Some(verdict) = verdicts.iter().find(is_wanted) {
             schedules += verdict.schedules;
             sampled.extend(verdict.is_sampled.then_some(class.name()));
         }
@@ -73,15 +80,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         );
     }
     let what = wanted.map_or("every property", Property::name);
-    let classes = class.map_or("all classes".to_owned(), |class| format!("the class {class}"));
-    let none = match &sampled[..] {
-        [] => "there is no counterexample".to_owned(),
-        sampled => format!(
-            "there is no counterexample, but in {} three clients were only sampled",
-            sampled.join(", ")
-        ),
-    };
-    text += &format!("{what} holds in {classes}, in {schedules} schedules: {none}.\n");
+    let classes: Vec<_> = classes.iter().map(|class| class.name()).collect();
+    text += &format!(
+        "{what} holds in {}, in {schedules} schedules: there is no counterexample.\n",
+        classes.join(", ")
+    );
+    if !sampled.is_empty() {
+        text += &format!("In {}, schedules of three clients were only sampled.\n", sampled.join(", "));
+    }
     super::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -54,9 +54,6 @@ const TIMED_SEEDS_MAX: u64 = 1_000;
 const LANES: usize = 4;
 /// A lane ends after so many failures. Those about the same command are shown once.
 const REPORTS_PER_LANE_MAX: usize = 16;
-/// A difference shows each time. One that does not was the real server's: a millisecond passed between two commands, so that a key
-/// was gone, or `GT` true of equal spans. Where much else runs on the machine, that happens more often than not.
-const TRIES: usize = 10;
 /// How often a failure is played again to shrink it.
 const SHRINKS_MAX: u32 = 4096;
 
@@ -125,9 +122,7 @@ fn play(
     per_seed: u64,
 ) -> Option<(String, String)> {
     let result = runner(seed, per_seed).run(sequences, |steps| {
-        let mut pair = pair.borrow_mut();
-        let once = pair.play(&steps, Pace::InRows);
-        let result = (1..TRIES).fold(once, |result, _| result.or_else(|_| pair.play(&steps, Pace::InRows)));
+        let result = pair.borrow_mut().play(&steps, Pace::InRows);
         result.map_err(|difference| TestCaseError::fail(report(&steps, &difference)))
     });
     let (reason, steps) = failure(result)?;
