@@ -37,25 +37,21 @@ pub fn render_difference(one: &History, other: &History, actors: usize) -> Optio
     if common == one.events.len() && common == other.events.len() {
         return None;
     }
-    let mut text = String::new();
-    for (history, when) in [(one, "And then:"), (other, "But when it ran again:")] {
+    let draw = |history: &History| {
         let mut timeline = Timeline::new(history, actors);
         let (before, after) = history.events.split_at(common);
         timeline.events(before);
-        let drawn = std::mem::take(&mut timeline.text);
-        if text.is_empty() {
-            text = drawn;
-        }
-        let step = after.first().map(|event| event.step);
-        timeline.events(after.iter().take_while(|event| Some(event.step) == step));
-        let rest = if after.is_empty() { "nothing more happened\n" } else { &timeline.text };
-        _ = write!(text, "\n{when}\n{rest}");
+        let before = std::mem::take(&mut timeline.text);
+        let Some(first) = after.first() else { return (before, "nothing more happened\n".into()) };
+        timeline.events(after.iter().take_while(|event| event.step == first.step));
         // What is not drawn differs, too.
-        if let Some(event) = after.first().filter(|_| timeline.text.is_empty()) {
-            _ = writeln!(text, "{:?}", event.what);
+        if timeline.text.is_empty() {
+            timeline.text = format!("{:?}\n", first.what);
         }
-    }
-    Some(text)
+        (before, timeline.text)
+    };
+    let ((before, once), (_, again)) = (draw(one), draw(other));
+    Some(format!("{before}\nAnd then:\n{once}\nBut when it ran again:\n{again}"))
 }
 
 struct Timeline {

@@ -369,8 +369,9 @@ impl Execution<'_> {
                     });
                 }
                 Err(panic) => {
-                    let texts = (panic.downcast_ref::<&str>().copied(), panic.downcast_ref::<String>());
-                    let text = texts.0.or(texts.1.map(String::as_str)).unwrap_or("something that is no text");
+                    let text = panic.downcast_ref::<String>().map(String::as_str);
+                    let text = text.or(panic.downcast_ref::<&str>().copied());
+                    let text = text.unwrap_or("something that is no text");
                     world.record(What::Failed { actor, error: format!("its code panicked: {text}") });
                 }
             }

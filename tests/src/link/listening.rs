@@ -74,7 +74,7 @@ impl Link {
                 connection.poll_message(cx).map(|message| payload(message).into_iter().collect())
             }
             Session::Redis(connection) => {
-                let news = news(&mut connection.lock().expect("one task uses it"));
+                let news = news(&mut connection.lock().expect("one task uses it"), "PING");
                 let news = news.unwrap_or_else(|error| panic!("a real server does not answer: {error}"));
                 if news.is_empty() {
                     world.state().listeners.push(cx.waker().clone());
@@ -95,25 +95,16 @@ fn payload(message: Reply) -> Option<Vec<u8>> {
         .and_then(|word| if let Reply::Bulk(bytes) = word { Some(bytes.into()) } else { None })
 }
 
-/// A real server tells this connection nothing any more.
-pub(super) fn unsubscribe(connection: &mut redis::Connection) -> RedisResult<()> {
-    connection.send_packed_command(&redis::cmd("UNSUBSCRIBE").get_packed_command())?;
-    loop {
-        let (kind, ..): (String, Value, Value) = redis::from_redis_value(connection.recv_response()?)?;
-        if kind == "unsubscribe" {
-            return Ok(());
-        }
-    }
-}
-
-/// What a real server has sent to who listens: all of it comes before the answer to the next request.
-fn news(connection: &mut redis::Connection) -> RedisResult<VecDeque<Vec<u8>>> {
-    connection.send_packed_command(&redis::cmd("PING").get_packed_command())?;
+/// What a real server has sent to who listens: all of it comes before the answer to this command.
+pub(super) fn news(connection: &mut redis::Connection, command: &str) -> RedisResult<VecDeque<Vec<u8>>> {
+    connection.send_packed_command(&redis::cmd(command).get_packed_command())?;
     let mut news = VecDeque::new();
     loop {
-        let words: Vec<Vec<u8>> = redis::from_redis_value(connection.recv_response()?)?;
+        let words: Vec<Value> = redis::from_redis_value(connection.recv_response()?)?;
         match &words[..] {
-            [kind, _, message] if kind == b"message" => news.push_back(message.clone()),
+            [Value::BulkString(kind), _, Value::BulkString(message)] if kind == b"message" => {
+                news.push_back(message.clone());
+            }
             _ => return Ok(news),
         }
     }

@@ -161,6 +161,10 @@ impl Link {
         .await
     }
 
+    fn carries(&self) -> Carries {
+        self.world.state().lanes[self.lane].carries
+    }
+
     /// The same connection, for something else.
     pub(crate) fn carrying(self, carries: Carries) -> Link {
         self.world.state().lanes[self.lane].carries = carries;
@@ -179,9 +183,8 @@ impl Link {
     async fn fate(&self, sent: Duration) -> Option<Mishap> {
         let turn = self.turn(Some(sent));
         // What comes out of a stream has the patience of whoever wrote it.
-        let is_stream = || self.world.state().lanes[self.lane].carries == Carries::Bytes;
         match self.world.terms.response_timeout {
-            Some(limit) if !is_stream() => {
+            Some(limit) if self.carries() != Carries::Bytes => {
                 tokio::time::timeout(limit, turn).await.unwrap_or(Some(Mishap::Delay))
             }
             _ => turn.await,
@@ -256,11 +259,10 @@ impl Link {
                 }
             }
             // A real server may notice later that the connection is closed than others see what it does next.
-            Session::Redis(connection) => {
-                if self.world.state().lanes[self.lane].carries == Carries::Messages {
-                    _ = listening::unsubscribe(&mut connection.lock().expect("one task uses it"));
-                }
+            Session::Redis(connection) if self.carries() == Carries::Messages => {
+                _ = listening::news(&mut connection.lock().expect("one task uses it"), "UNSUBSCRIBE");
             }
+            Session::Redis(_) => {}
         }
     }
 

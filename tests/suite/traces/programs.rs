@@ -351,8 +351,9 @@ fn commands(rng: &mut Pcg64Mcg, of: &[&str], actors: usize, commands_max: usize)
 }
 
 fn program(seed: u64, faults: Faults, programs: Vec<Vec<String>>) -> Scenario {
-    let scenario =
-        Scenario::new(format!("random program {seed}: {programs:?}, {faults:?}")).servers(2).faults(faults);
-    let scenario = scenario.lease(millis("8ms"));
+    let scenario = Scenario::new(format!("random program {seed}: {programs:?}, {faults:?}"))
+        .servers(2)
+        .faults(faults)
+        .lease(millis("8ms"));
     programs.into_iter().fold(scenario, sends)
 }

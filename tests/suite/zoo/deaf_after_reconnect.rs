@@ -12,12 +12,8 @@ use harness::{Faults, Link, Scenario};
 use locks::{Subscribe as _, Subscription};
 use redis::{FromRedisValue, RedisResult};
 
+use super::lost_reply_on_acquire::TAKE_OR_HAVE;
 use super::{LEASE, UNLOCK_AND_TELL, check, run};
-
-/// Takes the lock, and makes no difference if it runs twice.
-const OBTAIN: &str = "--obtain
-if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', 10000) then return 1 end
-return redis.call('GET', KEYS[1]) == ARGV[1] and 1 or 0";
 
 /// What a client does that listens anew.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -51,7 +47,7 @@ fn scenario(then: Then) -> Scenario {
         .actors(3, move |client| async move {
             let (mut link, token) = (client.connection(), client.env().unique());
             let mut releases = listen(&link).await?;
-            while !insist::<bool>(&mut link, OBTAIN, &token).await? {
+            while !insist::<bool>(&mut link, TAKE_OR_HAVE, &token).await? {
                 while let Ok(Err(_)) = tokio::time::timeout(LEASE, releases.message()).await {
                     releases = listen(&link).await?;
                     if then == Then::TryAgain {
