@@ -54,11 +54,18 @@ impl Causes {
         Causes { predecessors, ..Causes::default() }
     }
 
-    /// Whether nothing keeps the actor of a step from beginning, after these.
-    pub(crate) fn may_come(&self, step: Step, history: &[Step]) -> bool {
-        let has_begun = |actor: Actor| history.iter().any(|step| step.actor() == Some(actor));
+    /// Those of these steps whose actors nothing keeps from beginning, after this.
+    pub(crate) fn possible(
+        &self,
+        steps: impl Iterator<Item = Step>,
+        history: &History,
+    ) -> impl Iterator<Item = Step> {
+        let actors = history.steps.iter().filter_map(|step| step.actor());
+        let begun = actors.fold(0_u32, |begun, actor| begun | 1 << actor.0);
         let predecessor = |actor: Actor| self.predecessors.get(actor.0).copied().flatten();
-        step.actor().and_then(predecessor).is_none_or(has_begun)
+        steps.filter(move |step| {
+            step.actor().and_then(predecessor).is_none_or(|actor| begun >> actor.0 & 1 == 1)
+        })
     }
 
     /// Takes in the steps that came since.

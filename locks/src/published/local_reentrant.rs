@@ -13,8 +13,8 @@
 //! after four times nobody renews under a holder who works on.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use redis::aio::ConnectionLike;
@@ -30,6 +30,8 @@ if redis.call('GET', KEYS[1]) == ARGV[1] then
   return redis.call('EXPIRE', KEYS[1], ARGV[2])
 end
 return 0";
+
+static COMPARE_AND_EXPIRE_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(COMPARE_AND_EXPIRE));
 
 /// The registry's row.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -128,12 +130,12 @@ async fn renew<C: ConnectionLike + Send>(
     lease_seconds: u64,
     renews: Arc<AtomicBool>,
 ) {
-    let script = Script::new(COMPARE_AND_EXPIRE);
     for _ in 0..RENEWALS_MAX {
         if !renews.load(Ordering::Relaxed) {
             return;
         }
-        let renewed = script.key(&key).arg(&token).arg(lease_seconds).invoke_async(&mut connection).await;
+        let mut script = COMPARE_AND_EXPIRE_SCRIPT.key(&key);
+        let renewed = script.arg(&token).arg(lease_seconds).invoke_async(&mut connection).await;
         if !matches!(renewed, Ok(true)) {
             return;
         }

@@ -11,6 +11,7 @@
 //!
 //! A lost reply does the same as to `reentrant_hash`: a release that is sent again counts down twice.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use redis::aio::ConnectionLike;
@@ -26,6 +27,8 @@ if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then
   return redis.call('EXPIRE', KEYS[1], ARGV[2])
 end
 return 0";
+
+static RENEW_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(RENEW));
 
 /// The registry's row.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -90,10 +93,9 @@ impl<C: ConnectionLike + Clone + Send + 'static> Lock for RenewedHash<C> {
 
 /// Until the lock is no longer ours, or cannot be asked for.
 async fn renew<C: ConnectionLike + Send>(mut connection: C, key: String, id: String, lease_seconds: u64) {
-    let script = Script::new(RENEW);
     loop {
         tokio::time::sleep(Duration::from_secs(lease_seconds) / 3).await;
-        let renewed = script.key(&key).arg(&id).arg(lease_seconds).invoke_async(&mut connection).await;
+        let renewed = RENEW_SCRIPT.key(&key).arg(&id).arg(lease_seconds).invoke_async(&mut connection).await;
         if !matches!(renewed, Ok(true)) {
             return;
         }

@@ -5,7 +5,7 @@ use crate::execution::{Choice, Policy, Runner};
 use crate::fault::Budget;
 use crate::history::History;
 use crate::scenario::Scenario;
-use crate::schedule::{ACTORS_MAX, Actor, Step};
+use crate::schedule::Step;
 use crate::touch::Touch;
 use crate::trace::{Agent, Causes};
 use crate::world::Recording;
@@ -52,15 +52,15 @@ struct Node {
 
 impl Node {
     /// After the history, the last step of which was taken at `parent`. Some of what is enabled is planned already.
-    fn new(parent: Option<&Node>, enabled: &[Step], history: &History) -> Node {
+    fn new(parent: Option<&Node>, enabled: Vec<Step>, history: &History) -> Node {
         let asleep = parent.map(|parent| {
             let touched = &history.touched[parent.steps];
             parent.asleep.iter().filter(|(_, asleep)| !asleep.conflicts_with(touched)).cloned().collect()
         });
         let mut node = Node {
             steps: history.steps.len(),
-            enabled: enabled.to_vec(),
             taken: enabled[0],
+            enabled,
             touched: Arc::default(),
             planned: Vec::new(),
             asleep: asleep.unwrap_or_default(),
@@ -69,10 +69,10 @@ impl Node {
         // What anything else would make impossible is tried first, while nothing sleeps on its account; then it is somebody's turn.
         let has_begun = |actor| history.steps.iter().any(|step| step.actor() == Some(actor));
         let is_turn = |step: &Step| matches!(*step, Step::Run(actor, _) if has_begun(actor));
-        let can_wait = enabled.contains(&Step::Wait) && !enabled.iter().any(is_turn);
+        let can_wait = node.enabled.contains(&Step::Wait) && !node.enabled.iter().any(is_turn);
         let is_fleeting = |step: &Step| Agent::of(*step) == Agent::Setup || can_wait && *step == Step::Wait;
         let awake = |fleeting| {
-            let mut steps = enabled.iter().filter(|step| is_fleeting(step) == fleeting);
+            let mut steps = node.enabled.iter().filter(|step| is_fleeting(step) == fleeting);
             steps.find(|step| !node.is_asleep(step)).copied()
         };
         let (fleeting, turn) = (awake(true), awake(false));
@@ -80,7 +80,7 @@ impl Node {
         let is_fault = turn.and_then(Step::budget).is_some_and(|budget| budget != Budget::Stalls);
         if is_fault || can_wait && node.is_asleep(&Step::Wait) {
             node.planned.extend(fleeting.map(Agent::of));
-            node.plan_all(enabled.iter().copied().map(Agent::of));
+            node.plan_all();
         } else {
             node.planned.extend([fleeting, turn].into_iter().flatten().map(Agent::of));
         }
@@ -106,10 +106,15 @@ impl Node {
         asleep.any(|(_, asleep)| asleep.conflicts_with(&self.touched) && asleep.conflicts_with(touch))
     }
 
+    /// Has all steps tried.
+    fn plan_all(&mut self) {
+        self.plan_those(|_| true);
+    }
+
     /// Has these agents' steps tried, those that are possible here.
-    fn plan_all(&mut self, agents: impl Iterator<Item = Agent>) {
-        for agent in agents {
-            if !self.planned.contains(&agent) && self.enabled.iter().any(|&step| Agent::of(step) == agent) {
+    fn plan_those(&mut self, is_one: impl Fn(Agent) -> bool) {
+        for agent in self.enabled.iter().copied().map(Agent::of) {
+            if is_one(agent) && !self.planned.contains(&agent) {
                 self.planned.push(agent);
             }
         }
@@ -211,8 +216,7 @@ impl Dpor {
             node.touched = Arc::new(history.touched[node.steps].clone());
             // Whoever was moved by another's step, a timer that fired or a key that came, could have moved before.
             let moved = node.touched.actors;
-            let moved = (0..ACTORS_MAX).filter(|actor| moved >> actor & 1 == 1);
-            node.plan_all(moved.map(|actor| Agent::Actor(Actor(actor))));
+            node.plan_those(|agent| matches!(agent, Agent::Actor(actor) if moved >> actor.0 & 1 == 1));
         }
         let agent = |place: usize| Agent::of(history.steps[place]);
         for late in known..history.steps.len() {
@@ -240,17 +244,15 @@ impl Dpor {
 
 impl Policy for Dpor {
     fn choose(&mut self, all_enabled: &[Step], history: &History) -> Choice {
-        let mut enabled = single(all_enabled);
-        enabled.retain(|&step| self.causes.may_come(step, &history.steps));
-        let enabled = &enabled[..];
+        let possible = || self.causes.possible(single(all_enabled), history);
         if self.depth == self.path.len() {
             if self.trunk == Some(self.depth) {
                 self.is_cut = true;
                 return Choice::Cut;
             }
-            let mut node = Node::new(self.path.last(), enabled, history);
+            let mut node = Node::new(self.path.last(), possible().collect(), history);
             if self.trunk.is_some() {
-                node.plan_all(enabled.iter().copied().map(Agent::of));
+                node.plan_all();
             }
             let Some(step) = node.next() else {
                 self.is_blocked = true;
@@ -262,8 +264,8 @@ impl Policy for Dpor {
         let node = &self.path[self.depth];
         self.depth += 1;
         let idx = all_enabled.iter().position(|step| *step == node.taken);
-        if enabled != node.enabled {
-            self.surprise = Some((node.enabled.clone(), enabled.to_vec()));
+        if !possible().eq(node.enabled.iter().copied()) {
+            self.surprise = Some((node.enabled.clone(), possible().collect()));
             return Choice::Cut;
         }
         idx.map_or(Choice::Cut, Choice::Take)

@@ -35,7 +35,7 @@ impl DepthFirst {
 
 impl Policy for DepthFirst {
     fn choose(&mut self, all_enabled: &[Step], _: &History) -> Choice {
-        let enabled = single(all_enabled);
+        let enabled: Vec<Step> = single(all_enabled).collect();
         if self.depth >= self.steps_max {
             return Choice::Cut;
         }

@@ -188,12 +188,16 @@ pub fn explore_random(
 }
 
 /// The steps that are not two others in one: to start and to run the first command, where both can be had one by one.
-fn single(enabled: &[Step]) -> Vec<Step> {
-    let is_single = |step: &&Step| match **step {
-        Step::Run(actor, _) | Step::Mishap(actor, ..) => !enabled.contains(&Step::Start(actor)),
+fn single(enabled: &[Step]) -> impl Iterator<Item = Step> {
+    let starting = enabled.iter().fold(0, |actors, step| match step {
+        Step::Start(actor) => actors | 1 << actor.0,
+        _ => actors,
+    });
+    let is_single = move |step: &Step| match step {
+        Step::Run(actor, _) | Step::Mishap(actor, ..) => starting >> actor.0 & 1 == 0,
         _ => true,
     };
-    enabled.iter().filter(is_single).copied().collect()
+    enabled.iter().copied().filter(is_single)
 }
 
 fn judge(

@@ -52,7 +52,7 @@ impl Pct {
 
 impl Policy for Pct {
     fn choose(&mut self, all_enabled: &[Step], history: &History) -> Choice {
-        let enabled = single(all_enabled);
+        let enabled: Vec<Step> = single(all_enabled).collect();
         let mut first = self.first(&enabled);
         let mut wanted: Vec<Step> = Vec::new();
         while let Some(idx) = self.changes.iter().position(|&change| change == history.steps.len()) {

@@ -31,7 +31,7 @@ impl Pos<'_> {
 
 impl Policy for Pos<'_> {
     fn choose(&mut self, all_enabled: &[Step], history: &History) -> Choice {
-        let enabled = single(all_enabled);
+        let enabled: Vec<Step> = single(all_enabled).collect();
         let has_lapsed = |step: Step| {
             !enabled.iter().any(|&other| is_same(other, step))
                 || history.touched.last().is_some_and(|last| self.known.races(step, last, history))

@@ -28,7 +28,7 @@ impl UniformWalk<'_> {
 
 impl Policy for UniformWalk<'_> {
     fn choose(&mut self, all_enabled: &[Step], history: &History) -> Choice {
-        let enabled = single(all_enabled);
+        let enabled: Vec<Step> = single(all_enabled).collect();
         let agent = |step: &Step| step.actor().filter(|_| !step.is_fault());
         let mut agents: Vec<(Option<Actor>, usize)> = Vec::new();
         for agent in enabled.iter().map(agent) {
