@@ -9,7 +9,9 @@ use slab::Slab;
 
 use crate::clock::Timestamp;
 use crate::error::Error;
+use crate::footprint::{Access, Footprint};
 use crate::keyspace::Hasher;
+use crate::pubsub::Topic;
 use crate::reply::Reply;
 use crate::resp::Protocol;
 
@@ -169,6 +171,22 @@ impl Client {
     /// Whether it listens to anything; on RESP2 it may then do little else.
     pub fn is_subscriber(&self) -> bool {
         self.subscriptions.iter().any(|topics| !topics.is_empty())
+    }
+
+    /// Touches each channel that it listens to, or if it listens to patterns, all there are.
+    pub fn touch_channels(
+        &self,
+        footprint: &mut Footprint,
+        access: Access,
+        touch: impl Fn(&mut Footprint, &[u8]),
+    ) {
+        for (topic, names) in Topic::ALL.into_iter().zip(&self.subscriptions) {
+            match topic {
+                Topic::Pattern if names.is_empty() => {}
+                Topic::Pattern => footprint.channels(access),
+                Topic::Channel | Topic::ShardChannel => names.iter().for_each(|name| touch(footprint, name)),
+            }
+        }
     }
 
     /// A reply that arises now, without what the client does not want of it.

@@ -13,7 +13,6 @@ use crate::client::{Client, Closing, Runs, Slot};
 use crate::command;
 use crate::connection::Connection;
 use crate::footprint::{Access, Footprint};
-use crate::pubsub::Topic;
 use crate::reply::Reply;
 use crate::resp::{self, Protocol};
 use crate::{Emulator, Shared};
@@ -58,7 +57,8 @@ impl DirectConnection {
             }
         }
         let _withdraw = Withdraw(&self.shared, self.slot);
-        self.until(Client::take_answer).await
+        // Few commands wait, and what it takes to wait is large.
+        Box::pin(self.until(Client::take_answer)).await
     }
 
     /// The next message that answers nothing, such as one of a channel that the connection has subscribed to.
@@ -71,31 +71,30 @@ impl DirectConnection {
         self.poll(cx, Client::take_message)
     }
 
-    /// What looking for a message touches: the channels that the connection has subscribed to.
+    /// What looking for a message touches: the channels that the connection has subscribed to, and that it lasts.
     pub fn looking(&self) -> Footprint {
-        self.footprint(Access::Read, |footprint, channel| footprint.channel(Access::Read, channel))
+        let mut footprint = Footprint::default();
+        footprint.connections(Access::Read);
+        let touch = |footprint: &mut Footprint, channel: &[u8]| footprint.channel(Access::Read, channel);
+        self.client(|client| client.touch_channels(&mut footprint, Access::Read, touch));
+        footprint
     }
 
-    /// What closing the connection touches: who listens to those channels.
+    /// What closing the connection touches: who listens to those channels, if the server has not hung up before.
     pub fn closing(&self) -> Footprint {
-        self.footprint(Access::Write, Footprint::listening)
+        let mut footprint = Footprint::default();
+        self.client(|client| {
+            if client.is_subscriber() || client.closing == Closing::Now {
+                footprint.connections(Access::Read);
+            }
+            client.touch_channels(&mut footprint, Access::Write, Footprint::listening);
+        });
+        footprint
     }
 
-    /// What touches each channel that the connection listens to, or if it listens to patterns, all there are.
-    fn footprint(&self, access: Access, touch: impl Fn(&mut Footprint, &[u8])) -> Footprint {
-        self.client(|client| {
-            let mut footprint = Footprint::default();
-            for (topic, names) in Topic::ALL.into_iter().zip(&client.subscriptions) {
-                match topic {
-                    Topic::Pattern if names.is_empty() => {}
-                    Topic::Pattern => footprint.channels(access),
-                    Topic::Channel | Topic::ShardChannel => {
-                        names.iter().for_each(|name| touch(&mut footprint, name));
-                    }
-                }
-            }
-            footprint
-        })
+    /// Whether somebody else has closed the connection: `CLIENT KILL`, or [`Emulator::hang_up`].
+    pub fn is_killed(&self) -> bool {
+        self.client(|client| client.closing == Closing::Now)
     }
 
     /// What the server has for the client, once it has it, or nothing once the connection is closed. Meanwhile lets happen what
@@ -123,7 +122,11 @@ impl DirectConnection {
         let client = engine.client(self.slot);
         if client.closing != Closing::No {
             // What it has been told before, if it has been refused.
-            return client.take_answer().unwrap_or(Reply::NOTHING);
+            let answer = client.take_answer().unwrap_or(Reply::NOTHING);
+            let footprint = engine.keyspace.footprint_mut();
+            footprint.clear();
+            footprint.connections(Access::Read);
+            return answer;
         }
         client.runs = runs;
         let reply = command::call(&mut engine, self.slot, argv);

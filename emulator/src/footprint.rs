@@ -52,6 +52,8 @@ pub enum Resource<'a> {
     Listeners(&'a [u8]),
     /// All channels: `PSUBSCRIBE`, `PUBSUB CHANNELS`.
     Channels,
+    /// The connections of those who listen to channels or wait for anything: they last until the server hangs up.
+    Connections,
     /// The settings: `CONFIG SET`; and what clients do with each other's connections: `CLIENT KILL`, `PAUSE`, `TRACKING`, `LIST`.
     /// Any command may depend on one of them, so whoever changes one concerns all.
     Settings,
@@ -137,6 +139,7 @@ enum What {
     Listening { start: usize, end: usize },
     Listeners { start: usize, end: usize },
     Channels,
+    Connections,
     Settings,
 }
 
@@ -275,6 +278,10 @@ impl Footprint {
         self.push(access, What::Channels);
     }
 
+    pub(crate) fn connections(&mut self, access: Access) {
+        self.push(access, What::Connections);
+    }
+
     pub(crate) fn settings(&mut self, access: Access) {
         self.push(access, What::Settings);
     }
@@ -316,6 +323,7 @@ impl Footprint {
             What::Listening { start, end } => Resource::Listening(&self.names[start..end]),
             What::Listeners { start, end } => Resource::Listeners(&self.names[start..end]),
             What::Channels => Resource::Channels,
+            What::Connections => Resource::Connections,
             What::Settings => Resource::Settings,
         }
     }
@@ -391,6 +399,7 @@ impl fmt::Display for Footprint {
                 Resource::Listening(name) => write!(f, "{access} listening to {}", name.escape_ascii())?,
                 Resource::Listeners(name) => write!(f, "{access} listeners of {}", name.escape_ascii())?,
                 Resource::Channels => write!(f, "{access} channels")?,
+                Resource::Connections => write!(f, "{access} connections")?,
                 Resource::Settings => write!(f, "{access} settings")?,
             }
             match deadline {

@@ -271,6 +271,12 @@ impl Emulator {
         self.shared.engine().restore_data(snapshot);
     }
 
+    /// Closes every connection that listens to anything or waits for anything, as a server does that goes down. Like a command,
+    /// it leaves a footprint.
+    pub fn hang_up(&self) {
+        self.shared.engine().hang_up();
+    }
+
     /// Lets happen what is due by the clock without any command: keys expire, those who have waited long enough are told so.
     /// Whoever waits at one of the doors does so by itself, and so does the next command.
     pub fn tick(&self) {

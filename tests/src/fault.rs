@@ -39,9 +39,10 @@ pub struct Faults {
     /// One server's clock may jump ahead by this much, once, if nothing else happens to a server; zero if it may not.
     pub jump: Duration,
     /// How often a server may lose all its data and scripts, as one that is restarted without persistence does. Clients connect
-    /// anew without noticing.
+    /// anew without noticing, but for those that listen or wait there (`SUBSCRIBE`, `BLPOP`): they hear that the connection has broken.
     pub restarts: u32,
-    /// How often a server may be restarted that has persistence: it keeps its data and loses its scripts.
+    /// How often a server may be restarted that has persistence: it keeps its data and loses its scripts. Clients notice as much as of
+    /// [`Faults::restarts`].
     pub reloads: u32,
     /// How many of the last writes such a server may have lost, as one with `appendfsync everysec` may: its log ends early. A
     /// write is a command, a transaction or a script that changed data; any number of them up to this one may be missing, the

@@ -12,6 +12,9 @@ use harness::{
     Actor, Faults, Problem, Recording, Runner, Saved, Scenario, Schedule, Whose, exhaustive, explore_all,
     replay, replay_saved,
 };
+use redis::RedisResult;
+
+use crate::oracles::send;
 
 /// Replays a schedule and compares what the clients did, one line each.
 #[track_caller]
@@ -548,5 +551,24 @@ fn a_server_restarts_without_data_and_the_others_keep_theirs() {
             +0 A: PTTL k → -2
             +0 A: PTTL k → 10000
         "#]],
+    );
+}
+
+#[test]
+fn a_restart_ends_what_waits_at_the_server() {
+    let waits = Scenario::new("waits").faults(Faults::none().restarts(1)).actors(1, |client| async move {
+        let mut link = client.connection();
+        let popped: RedisResult<Option<(String, String)>> = send(&mut link, &["BLPOP", "list", "0"]).await;
+        assert!(popped.unwrap_err().is_connection_dropped());
+        Ok(send(&mut link, &["ECHO", "there"]).await?)
+    });
+    check(
+        &waits,
+        "A\nrestart 1\nA",
+        &expect![[r#"
+        +0 server 0 restarts
+        +0 A: BLPOP list 0 → broken pipe
+        +0 A: ECHO there → "there"
+    "#]],
     );
 }

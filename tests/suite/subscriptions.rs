@@ -17,7 +17,7 @@ use crate::redis_server;
 /// B tells; A listens, and waits for a minute, and then for another.
 fn news() -> Scenario {
     Scenario::new("news")
-        .faults(Faults::none().stalls(2).drops(1))
+        .faults(Faults::none().stalls(2).drops(1).restarts(1))
         .actors(1, |client| async move {
             let mut link = client.connection();
             let mut subscription = link.subscribe("news").await?;
@@ -108,6 +108,29 @@ fn a_connection_that_breaks_while_a_message_is_on_its_way_hears_no_more() {
         A: drop-before news: "hello"
         A gives up: the subscription has ended: its connection is closed - Io
     "#]],
+    );
+}
+
+#[test]
+fn who_listens_to_a_server_that_restarts_hears_what_was_on_its_way_and_no_more() {
+    check(
+        "A\nB\nrestart 1\nA.2\nA",
+        &expect![[r#"
+            A; B; restart 1; A.2; A
+            A: SUBSCRIBE news → ["subscribe", "news", 1]
+            B: PUBLISH news hello → 1
+            A hears news: "hello"
+            A: ECHO hello → "hello"
+        "#]],
+    );
+    check(
+        "A\nrestart 1\nB",
+        &expect![[r#"
+            A; restart 1; B
+            A: SUBSCRIBE news → ["subscribe", "news", 1]
+            A gives up: the subscription has ended: its connection is closed - Io
+            B: PUBLISH news hello → 0
+        "#]],
     );
 }
 

@@ -43,6 +43,7 @@ use smallvec::SmallVec;
 use crate::client::{Client, Closing, Runs, Slot};
 use crate::engine::Engine;
 use crate::error::{self, Error};
+use crate::footprint::Access;
 use crate::keyspace::{Db, Hasher};
 use crate::reply::Reply;
 use crate::resp::Protocol;
@@ -182,6 +183,9 @@ pub fn call(engine: &mut Box<Engine>, slot: Slot, argv: &Argv<'_>) -> Reply {
         return Reply::NOTHING;
     }
     client.active_at = engine.keyspace.instant();
+    if client.is_subscriber() {
+        engine.keyspace.footprint_mut().connections(Access::Read);
+    }
     let reply = match engine.faults.is_empty() {
         true => perform(engine, &mut client, argv),
         false => fault::perform_under_faults(engine, &mut client, argv),

@@ -104,6 +104,7 @@ fn confirm(ctx: &Ctx<'_>, topic: Topic, name: Reply) -> Reply {
 
 fn touch(ctx: &mut Ctx<'_>, topic: Topic, name: &[u8]) {
     let footprint = ctx.engine.keyspace.footprint_mut();
+    footprint.connections(Access::Read);
     match topic {
         Topic::Pattern => footprint.channels(Access::Write),
         Topic::Channel | Topic::ShardChannel => footprint.listening(name),

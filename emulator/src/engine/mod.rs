@@ -226,6 +226,19 @@ impl Engine {
         self.deliver();
     }
 
+    /// Closes all connections that listen or wait, as one execution.
+    pub fn hang_up(self: &mut Box<Self>) {
+        self.begin();
+        let footprint = self.keyspace.footprint_mut();
+        footprint.connections(Access::Write);
+        let mut others = self.clients.others();
+        others.retain(|client| client.is_blocked || client.is_subscriber());
+        let touch = |client: &&Client| client.touch_channels(footprint, Access::Write, Footprint::listening);
+        let slots: Vec<Slot> = others.into_iter().inspect(touch).map(|client| client.slot).collect();
+        slots.into_iter().for_each(|slot| self.kill(slot));
+        self.end();
+    }
+
     pub(crate) fn now(&self) -> Timestamp {
         self.came_at.unwrap_or_else(|| self.clock().now())
     }
@@ -327,6 +340,7 @@ impl Engine {
     /// Has the client's command wait.
     pub(crate) fn block(&mut self, client: &mut Client, blocked: Blocked) {
         client.is_blocked = true;
+        self.keyspace.footprint_mut().connections(Access::Read);
         if let Until::Key { db, keys, .. } = &blocked.until {
             let deadline = blocked.deadline.map(Timestamp::millis);
             keys.iter().for_each(|key| self.keyspace.footprint_mut().waiting(*db, key, deadline));

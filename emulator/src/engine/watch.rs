@@ -65,6 +65,7 @@ impl Watches {
                 | Resource::Listening(_)
                 | Resource::Listeners(_)
                 | Resource::Channels
+                | Resource::Connections
                 | Resource::Settings => {}
             }
         }

@@ -18,7 +18,7 @@ use crate::world::{Carries, Recording};
 /// A subscription is a connection of its own. To subscribe is a step, and so is every message that the client hears: between its
 /// publication and that anything may happen, as on a real network. What is published to a client that crashes first is never heard, and
 /// where [`Faults::drops`](crate::Faults) lets it, the connection breaks while a message is on its way: then neither that nor any other is
-/// heard, and the client is told. It breaks at no other time, and not together with a server.
+/// heard, and the client is told. So it is when a server restarts, but for a message that was on its way, which is heard first.
 impl Subscribe for Link {
     fn subscribe<'a>(&'a self, channel: &'a str) -> RedisFuture<'a, Subscription> {
         Box::pin(async move {
@@ -46,7 +46,12 @@ impl Messages for Listening {
             if self.unheard.is_empty() {
                 self.unheard = link.messages().await;
             }
-            let message = self.unheard.front()?;
+            let Some(message) = self.unheard.front() else {
+                link.world.state().cut_off(link.actor);
+                link.world.shows(link.actor, || "the end".into());
+                self.link = None;
+                return None;
+            };
             let text = || format!("{}: \"{}\"", self.channel, message.escape_ascii());
             if let Some(mishap) = link.turn(None).await {
                 link.world.mishap(link.actor, mishap, text);

@@ -9,7 +9,7 @@ mod listening;
 use std::borrow::Cow;
 use std::future::poll_fn;
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
@@ -197,14 +197,21 @@ impl Link {
         loop {
             let mishap = self.fate(sent).await;
             self.set_out(mishap, request)?;
-            let running = noted(&self.world, self.server, self.actor, request.run(&self.session));
-            let result = match mishap {
-                Some(Mishap::DropAfter | Mishap::CancelAfter) => {
-                    at_once(running).await.unwrap_or_else(|| Err(Loss::Connection.into()))
+            let result = {
+                let running = pin!(request.run(&self.session));
+                let running = pin!(noted(&self.world, self.server, self.actor, running));
+                match mishap {
+                    Some(Mishap::DropAfter | Mishap::CancelAfter) => {
+                        at_once(running).await.unwrap_or_else(|| Err(Loss::Connection.into()))
+                    }
+                    _ => running.await,
                 }
-                _ => running.await,
             };
             done(&self.world, (self.actor, self.server), request, &result);
+            if result.is_err() && self.session.is_killed() {
+                self.world.state().cut_off(self.actor);
+                self.reopen();
+            }
             let Some(mishap) = mishap else { return Ok(result) };
             self.world.mishap(self.actor, mishap, || request.text().0);
             match mishap {
@@ -273,7 +280,8 @@ impl Link {
         let late = async move {
             let Some(world) = world.upgrade() else { return };
             world.before_command(actor);
-            let result = at_once(noted(&world, server, actor, request.run(&session))).await;
+            let running = pin!(request.run(&session));
+            let result = at_once(pin!(noted(&world, server, actor, running))).await;
             let result = result.unwrap_or_else(|| Err(Loss::Late.into()));
             done(&world, (actor, server), &request, &result);
             world.record(What::Late { actor });
@@ -323,8 +331,7 @@ fn changed_keys(world: &World, server: usize) -> Vec<String> {
 }
 
 /// What comes of it without waiting; `None` if it would have to wait, and now never will.
-async fn at_once<T>(running: impl Future<Output = T>) -> Option<T> {
-    let mut running = pin!(running);
+async fn at_once<T>(mut running: Pin<&mut impl Future<Output = T>>) -> Option<T> {
     poll_fn(|cx| match running.as_mut().poll(cx) {
         Poll::Ready(result) => Poll::Ready(Some(result)),
         Poll::Pending => Poll::Ready(None),
@@ -338,12 +345,12 @@ async fn noted<T>(
     world: &World,
     server: usize,
     actor: Actor,
-    request: impl Future<Output = RedisResult<T>>,
+    mut request: Pin<&mut impl Future<Output = RedisResult<T>>>,
 ) -> RedisResult<T> {
     if world.refuses(server, actor) {
         return Err(io::Error::from(io::ErrorKind::ConnectionRefused).into());
     }
-    let (mut request, mut is_sent, mut blocked) = (pin!(request), false, None);
+    let (mut is_sent, mut blocked) = (false, None);
     poll_fn(|cx| {
         let poll = request.as_mut().poll(cx);
         if is_sent {
@@ -351,9 +358,9 @@ async fn noted<T>(
             world.note_footprint(server);
         } else {
             is_sent = true;
-            let footprint = world.note_command(server);
-            blocked =
-                footprint.filter(|_| poll.is_pending()).map(|footprint| Blocked { world, server, footprint });
+            world.note_command(server);
+            let waits_for = if poll.is_pending() { world.footprint(server) } else { None };
+            blocked = waits_for.map(|footprint| Blocked { world, server, footprint });
         }
         if poll.is_ready() {
             blocked = None;

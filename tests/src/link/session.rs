@@ -33,6 +33,15 @@ impl Session {
         }
     }
 
+    /// Whether the server has closed it of its own.
+    pub(super) fn is_killed(&self) -> bool {
+        match self {
+            Session::Emulator(connection) => connection.is_killed(),
+            // It was in the way of the request then, and said so.
+            Session::Redis(_) => false,
+        }
+    }
+
     pub(super) async fn request(&self, cmd: &Cmd) -> RedisResult<Value> {
         match self {
             Session::Emulator(connection) => connection.exchange(cmd).await,

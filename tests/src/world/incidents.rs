@@ -16,6 +16,7 @@ impl World {
     pub(crate) fn restart(&self, server: usize) {
         self.go_away(server);
         self.execute(server, &["FLUSHALL", "SCRIPT FLUSH", "FUNCTION FLUSH"]);
+        self.hang_up(server);
         self.begin_log(server);
         self.disturb(What::Restarted { server });
     }
@@ -34,8 +35,17 @@ impl World {
             self.note_footprint(server);
         }
         self.execute(server, &["SCRIPT FLUSH"]);
+        self.hang_up(server);
         self.begin_log(server);
         self.disturb(What::Reloaded { server, lost });
+    }
+
+    /// Whoever listens to a server or waits there hears that the connection has broken.
+    fn hang_up(&self, server: usize) {
+        if let Server::Emulator(emulator) = &self.servers[server] {
+            emulator.hang_up();
+            self.note_footprint(server);
+        }
     }
 
     /// A server loses its scripts.
@@ -88,23 +98,21 @@ impl World {
                 touch.footprints.push((server, Footprint::default()));
             }),
         }
-        let idx = state.idx(actor);
-        state.actors[idx].is_hit = true;
-        // Whatever it was to give back stays where it is, as if it had been lost on its way.
-        state.history.seen.lost = true;
+        state.cut_off(actor);
         true
     }
 
     /// Notes what a command has just touched, as [`World::note_footprint`] does. What it wrote is in the server's log.
-    pub(crate) fn note_command(&self, server: usize) -> Option<Footprint> {
-        let footprint = self.note_footprint(server)?;
-        let is_data = |resource| matches!(resource, Resource::Key { .. } | Resource::Database(_));
-        let mut touched = footprint.iter();
-        if self.has_logs() && touched.any(|(what, access, _)| access == Access::Write && is_data(what)) {
+    pub(crate) fn note_command(&self, server: usize) {
+        self.note_footprint(server);
+        let writes = |footprint: Footprint| {
+            footprint.iter().any(|(what, access, _)| {
+                access == Access::Write && matches!(what, Resource::Key { .. } | Resource::Database(_))
+            })
+        };
+        if self.has_logs() && self.footprint(server).is_some_and(writes) {
             self.log(server);
         }
-        drop(touched);
-        Some(footprint)
     }
 
     /// What the servers hold now is not lost.

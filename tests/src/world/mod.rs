@@ -226,12 +226,20 @@ impl World {
         }
     }
 
-    /// Notes what a server has just touched; `None` if that is not known.
-    pub(crate) fn note_footprint(&self, server: usize) -> Option<Footprint> {
-        let Server::Emulator(emulator) = &self.servers[server] else { return None };
-        let footprint = emulator.footprint();
-        self.state().touch(|touch| touch.footprints.push((server, footprint.clone())));
-        Some(footprint)
+    /// What a server has just touched; `None` if that is not known.
+    pub(crate) fn footprint(&self, server: usize) -> Option<Footprint> {
+        match &self.servers[server] {
+            Server::Emulator(emulator) => Some(emulator.footprint()),
+            Server::Redis(_) => None,
+        }
+    }
+
+    /// Notes that, if there is a step that it belongs to.
+    pub(crate) fn note_footprint(&self, server: usize) {
+        self.state().touch(|touch| {
+            let footprint = self.footprint(server);
+            touch.footprints.extend(footprint.map(|footprint| (server, footprint)));
+        });
     }
 
     /// Lets happen on every server what is due by its clock.

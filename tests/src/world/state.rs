@@ -192,6 +192,14 @@ impl State {
         self.history.steps.last().copied()
     }
 
+    /// A server has refused what it was asked, or hung up. What the actor was to give back stays where it is, as if it had been lost
+    /// on its way.
+    pub(crate) fn cut_off(&mut self, actor: Actor) {
+        let idx = self.idx(actor);
+        self.actors[idx].is_hit = true;
+        self.history.seen.lost = true;
+    }
+
     /// A fault has given it an error for an answer.
     pub(crate) fn is_hit(&self, actor: Actor) -> bool {
         self.actors[self.idx(actor)].is_hit

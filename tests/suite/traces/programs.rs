@@ -275,6 +275,8 @@ pub fn rarities() -> Vec<Rare> {
         of(none.drops(2), SESSIONS, 2),
         of(none.drops(1), SESSIONS, 3),
         of(none.drops(1).stalls(1), SESSIONS, 2),
+        of(none.restarts(1), SESSIONS, 3),
+        of(none.reloads(1).outage(Duration::from_millis(7)), SESSIONS, 2),
         of(none.cancels(1), OPERATIONS, 2),
         of(none.cancels(1).stalls(1), OPERATIONS, 2),
         of(none.cancels(2).crashes(1), OPERATIONS, 2),
