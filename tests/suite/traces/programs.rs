@@ -147,6 +147,8 @@ const COMMANDS: &[&str] = &[
     "MSET a 2 b 2",
     "TIME",
     "DBSIZE",
+    "KEYS *",
+    "SCAN 0",
     "PUBLISH c m",
     "listen c",
     "listen c",

@@ -118,9 +118,13 @@ fn exists(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 }
 
 /// `KEYS pattern`
+///
+/// Redis promises no order. Here they are sorted, so that it makes no difference which of two clients made its key first.
 fn keys(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let mut db = ctx.db();
-    Ok(Reply::Array(db.keys().filter(|key| glob::selects(argv[1], key)).map(Reply::bulk).collect()))
+    let mut keys: Vec<&[u8]> = db.keys().map(|key| &**key).filter(|key| glob::selects(argv[1], key)).collect();
+    keys.sort_unstable();
+    Ok(Reply::Array(keys.into_iter().map(Reply::bulk).collect()))
 }
 
 /// `MOVE key db`
@@ -178,7 +182,9 @@ fn scan(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     // Keys that it passes over are not looked for: nobody misses them.
     let mut db = ctx.engine.keyspace.db(ctx.client.db);
     let page = options.page(cursor, db.len());
-    let keys = db.keys_at(page.places.clone());
+    let mut keys = db.keys_at(page.places.clone());
+    // As those of KEYS: a page that has all keys is the same, whichever was made first.
+    keys.sort_unstable();
     let found = keys.into_iter().filter(|key| {
         options.matches(key)
             && db
