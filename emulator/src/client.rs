@@ -73,6 +73,8 @@ pub struct Client {
     pub is_cut_off: bool,
     /// Whether the connection is to be closed.
     pub closing: Closing,
+    /// The server closed it of its own, and it may still take what it had been sent.
+    pub is_hung_up: bool,
     messages: VecDeque<Reply>,
     unread_bytes: usize,
     /// When it will have left more unread than the soft limit of `client-output-buffer-limit` for too long.
@@ -256,6 +258,14 @@ impl Client {
             self.messages.clear();
         }
         self.wake();
+    }
+
+    /// Closes the connection, once it has taken what had been sent to it before.
+    pub fn hang_up(&mut self) {
+        let messages = std::mem::take(&mut self.messages);
+        self.is_hung_up = true;
+        self.close(Closing::Now);
+        self.messages = messages;
     }
 
     /// Who is to be woken by the next message.

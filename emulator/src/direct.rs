@@ -84,7 +84,7 @@ impl DirectConnection {
     pub fn closing(&self) -> Footprint {
         let mut footprint = Footprint::default();
         self.client(|client| {
-            if client.is_subscriber() || client.closing == Closing::Now {
+            if client.is_subscriber() || client.is_hung_up {
                 footprint.connections(Access::Read);
             }
             client.touch_channels(&mut footprint, Access::Write, Footprint::listening);
@@ -92,9 +92,9 @@ impl DirectConnection {
         footprint
     }
 
-    /// Whether somebody else has closed the connection: `CLIENT KILL`, or [`Emulator::hang_up`].
-    pub fn is_killed(&self) -> bool {
-        self.client(|client| client.closing == Closing::Now)
+    /// Whether [`Emulator::hang_up`] has closed the connection.
+    pub fn is_hung_up(&self) -> bool {
+        self.client(|client| client.is_hung_up)
     }
 
     /// What the server has for the client, once it has it, or nothing once the connection is closed. Meanwhile lets happen what

@@ -271,8 +271,8 @@ impl Emulator {
         self.shared.engine().restore_data(snapshot);
     }
 
-    /// Closes every connection that listens to anything or waits for anything, as a server does that goes down. Like a command,
-    /// it leaves a footprint.
+    /// Closes the connections of all clients that are subscribed or blocked, as a server does that goes down: they have something to
+    /// hear of it. What had been sent to them before arrives. Like a command, it leaves a footprint.
     pub fn hang_up(&self) {
         self.shared.engine().hang_up();
     }

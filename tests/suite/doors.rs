@@ -222,6 +222,8 @@ fn footprints_say_what_was_read_and_what_was_changed() {
     check("HDEL h f", "read 0 h\n");
     check("KEYS *", "read 0\n");
     check("TIME", "read clock\n");
+    check("SUBSCRIBE c", "read connections\nwrite listening to c\n");
+    check("RESET", "read connections\nwrite listening to c\n");
     check("CLIENT ID", "");
     for line in
         ["CLIENT TRACKING ON", "CLIENT UNBLOCK 9", "CLIENT KILL ID 9", "CLIENT LIST", "CLIENT UNPAUSE"]

@@ -562,6 +562,22 @@ fn a_restart_ends_what_waits_at_the_server() {
         assert!(popped.unwrap_err().is_connection_dropped());
         Ok(send(&mut link, &["ECHO", "there"]).await?)
     });
+    let waits = waits.actors(1, |client| async move {
+        let mut link = client.connection();
+        send::<()>(&mut link, &["RPUSH", "list", "1"]).await?;
+        Ok(send(&mut link, &["LPOP", "list"]).await?)
+    });
+    // What comes back with the data is nobody's who waited before.
+    check(
+        &waits.clone().faults(Faults::none().reloads(1).unsynced(1)),
+        "B\nB\nA\nreload 1 -1\nA",
+        &expect![[r#"
+            +0 B: RPUSH list 1 → 1
+            +0 B: LPOP list → "1"
+            +0 A: BLPOP list 0 → broken pipe
+            +0 A: ECHO there → "there"
+        "#]],
+    );
     check(
         &waits,
         "A\nrestart 1\nA",

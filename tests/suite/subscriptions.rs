@@ -124,6 +124,18 @@ fn who_listens_to_a_server_that_restarts_hears_what_was_on_its_way_and_no_more()
         "#]],
     );
     check(
+        "A\nwait\nB\nrestart 1\nA\nA.2\nA",
+        &expect![[r#"
+        A; wait; B; restart 1; A; A.2; A
+        A: SUBSCRIBE news → ["subscribe", "news", 1]
+        +60000 ms
+        B: PUBLISH news hello → 1
+        A: ECHO nothing → "nothing"
+        A hears news: "hello"
+        A: ECHO hello → "hello"
+    "#]],
+    );
+    check(
         "A\nrestart 1\nB",
         &expect![[r#"
             A; restart 1; B

@@ -342,9 +342,8 @@ fn seen_by_actors(history: &History) -> Vec<Vec<String>> {
             What::Cancelled { actor } => seen[actor.0].push("cancelled".into()),
             What::Enter { actor, until, .. } => seen[actor.0].push(format!("inside until {until:?}")),
             What::Leave { actor, .. } => seen[actor.0].push(format!("outside at {:?}", event.at)),
-            What::Failed { actor, error } | What::GaveUp { actor, error } => {
-                seen[actor.0].push(error.clone());
-            }
+            What::Failed { actor, error } => seen[actor.0].push(format!("fails: {error}")),
+            What::GaveUp { actor, error } => seen[actor.0].push(format!("gives up: {error}")),
             _ => {}
         }
     }

@@ -30,6 +30,43 @@ async fn messages_through_the_direct_connection() {
     assert_eq!(speaker.publish::<_, _, i64>("news", "hello").await.unwrap(), 0, "the listener is gone");
 }
 
+/// Who waits or listens hears of it, and so does nobody else; what had been sent before arrives first.
+#[tokio::test]
+async fn a_server_that_hangs_up() {
+    let emulator = Emulator::with_clock(Clock::manual());
+    let (mut listener, waiter, mut other) =
+        (emulator.connection(), emulator.connection(), emulator.connection());
+    listener.execute(&[b"SUBSCRIBE", b"news"]);
+    other.execute(&[b"PUBLISH", b"news", b"last"]);
+    let waiting = tokio::spawn(async move {
+        let reply = waiter.execute_and_wait(&[b"BLPOP", b"list", b"0"]).await;
+        (reply, waiter.is_hung_up())
+    });
+    tokio::task::yield_now().await;
+    emulator.hang_up();
+    assert_eq!(emulator.footprint().to_string(), "write connections\nwrite listening to news\n");
+    assert_eq!(waiting.await.unwrap(), (Reply::NOTHING, true));
+    assert_eq!(words(&listener.message().await), ["message", "news", "last"]);
+    assert_eq!((listener.message().await, listener.is_hung_up()), (Reply::NOTHING, true));
+    assert_eq!(other.execute(&[b"RPUSH", b"list", b"1"]), Reply::Integer(1));
+    assert_eq!(other.execute(&[b"PUBLISH", b"news", b"more"]), Reply::Integer(0));
+    assert_eq!(other.execute(&[b"LLEN", b"list"]), Reply::Integer(1));
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_up_over_tcp() {
+    let emulator = Emulator::new();
+    let server = emulator.listen("127.0.0.1:0").await.unwrap();
+    let mut waiter = tokio::net::TcpStream::connect(server.addr()).await.unwrap();
+    waiter.write_all(b"BLPOP list 0\r\n").await.unwrap();
+    let mut observer = emulator.connection();
+    while !format!("{:?}", observer.execute(&[b"INFO", b"clients"])).contains("blocked_clients:1") {
+        tokio::task::yield_now().await;
+    }
+    emulator.hang_up();
+    assert_eq!(waiter.read(&mut [0; 16]).await.unwrap(), 0);
+}
+
 /// On the wire they stand in the midst of the reply.
 #[tokio::test]
 async fn messages_about_what_a_direct_connection_does_itself() {

@@ -226,17 +226,20 @@ impl Engine {
         self.deliver();
     }
 
-    /// Closes all connections that listen or wait, as one execution.
+    /// Closes the connections of all clients that are subscribed or blocked, as one execution.
     pub fn hang_up(self: &mut Box<Self>) {
         self.begin();
+        self.invalidate(&Client::nobody());
         let footprint = self.keyspace.footprint_mut();
         footprint.connections(Access::Write);
         let mut others = self.clients.others();
         others.retain(|client| client.is_blocked || client.is_subscriber());
         let touch = |client: &&Client| client.touch_channels(footprint, Access::Write, Footprint::listening);
         let slots: Vec<Slot> = others.into_iter().inspect(touch).map(|client| client.slot).collect();
-        slots.into_iter().for_each(|slot| self.kill(slot));
+        slots.into_iter().for_each(|slot| self.end_service(slot, Client::hang_up));
         self.end();
+        self.broadcast();
+        self.deliver();
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -447,12 +450,17 @@ impl Engine {
         }
     }
 
-    /// Closes the connection of another client: nothing is kept for it from now on.
+    /// Closes the connection of another client.
     pub(crate) fn kill(&mut self, slot: Slot) {
+        self.end_service(slot, |client| client.close(Closing::Now));
+    }
+
+    /// Closes the connection of a client in this way: nothing is kept for it from now on.
+    fn end_service(&mut self, slot: Slot, close: fn(&mut Client)) {
         self.unblock(slot);
         let mut client = self.clients.take(slot);
         self.forget(&mut client);
-        client.close(Closing::Now);
+        close(&mut client);
         self.clients.put_back(client);
     }
 }

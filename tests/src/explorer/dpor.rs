@@ -113,13 +113,13 @@ impl Node {
 
     /// Has all steps tried.
     fn plan_all(&mut self) {
-        self.plan_those(|_| true);
+        self.plan_where(|_| true);
     }
 
-    /// Has these agents' steps tried, those that are possible here.
-    fn plan_those(&mut self, is_one: impl Fn(Agent) -> bool) {
+    /// Has the steps of such agents tried.
+    fn plan_where(&mut self, is_meant: impl Fn(Agent) -> bool) {
         for agent in self.enabled.iter().copied().map(Agent::of) {
-            if is_one(agent) && !self.planned.contains(&agent) {
+            if is_meant(agent) && !self.planned.contains(&agent) {
                 self.planned.push(agent);
             }
         }
@@ -221,7 +221,7 @@ impl Dpor {
             node.touched = Arc::new(history.touched[node.steps].clone());
             // Whoever was moved by another's step, a timer that fired or a key that came, could have moved before.
             let moved = node.touched.actors;
-            node.plan_those(|agent| matches!(agent, Agent::Actor(actor) if moved >> actor.0 & 1 == 1));
+            node.plan_where(|agent| matches!(agent, Agent::Actor(actor) if moved >> actor.0 & 1 == 1));
         }
         let agent = |place: usize| Agent::of(history.steps[place]);
         for late in known..history.steps.len() {

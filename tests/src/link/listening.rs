@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use emulator::Reply;
 use locks::{Messages, Subscribe, Subscription};
@@ -18,7 +18,7 @@ use crate::world::{Carries, Recording};
 /// A subscription is a connection of its own. To subscribe is a step, and so is every message that the client hears: between its
 /// publication and that anything may happen, as on a real network. What is published to a client that crashes first is never heard, and
 /// where [`Faults::drops`](crate::Faults) lets it, the connection breaks while a message is on its way: then neither that nor any other is
-/// heard, and the client is told. So it is when a server restarts, but for a message that was on its way, which is heard first.
+/// heard, and the client is told. So it is when a server restarts, but that messages which are on their way then are heard first.
 impl Subscribe for Link {
     fn subscribe<'a>(&'a self, channel: &'a str) -> RedisFuture<'a, Subscription> {
         Box::pin(async move {
@@ -47,7 +47,9 @@ impl Messages for Listening {
                 self.unheard = link.messages().await;
             }
             let Some(message) = self.unheard.front() else {
-                link.world.state().cut_off(link.actor);
+                if link.session.is_hung_up() {
+                    link.world.state().cut_off(link.actor);
+                }
                 link.world.shows(link.actor, || "the end".into());
                 self.link = None;
                 return None;
@@ -72,23 +74,46 @@ impl Messages for Listening {
 impl Link {
     /// What has come by the channel that the connection listens to, once it is anything; nothing if the connection is closed.
     async fn messages(&mut self) -> VecDeque<Vec<u8>> {
-        let Link { world, actor, server, session, .. } = self;
-        poll_fn(|cx| match session {
+        let look = Look(self);
+        let messages = poll_fn(|cx| look.poll(cx)).await;
+        std::mem::forget(look);
+        messages
+    }
+}
+
+/// A look for a message. Dropped before there is one, it ends where that could have come.
+struct Look<'a>(&'a Link);
+
+impl Look<'_> {
+    fn poll(&self, cx: &mut Context<'_>) -> Poll<VecDeque<Vec<u8>>> {
+        self.note();
+        match &self.0.session {
             Session::Emulator(connection) => {
-                world.looks(*actor, *server, connection.looking());
                 connection.poll_message(cx).map(|message| payload(message).into_iter().collect())
             }
             Session::Redis(connection) => {
                 let news = news(&mut connection.lock().expect("one task uses it"), "PING");
                 let news = news.unwrap_or_else(|error| panic!("a real server does not answer: {error}"));
                 if news.is_empty() {
-                    world.state().listeners.push(cx.waker().clone());
+                    self.0.world.state().listeners.push(cx.waker().clone());
                     return Poll::Pending;
                 }
                 Poll::Ready(news)
             }
-        })
-        .await
+        }
+    }
+
+    fn note(&self) {
+        let Link { world, actor, server, session, .. } = self.0;
+        if let Session::Emulator(connection) = session {
+            world.looks(*actor, *server, connection.looking());
+        }
+    }
+}
+
+impl Drop for Look<'_> {
+    fn drop(&mut self) {
+        self.note();
     }
 }
 

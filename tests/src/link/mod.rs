@@ -208,7 +208,7 @@ impl Link {
                 }
             };
             done(&self.world, (self.actor, self.server), request, &result);
-            if result.is_err() && self.session.is_killed() {
+            if result.is_err() && self.session.is_hung_up() {
                 self.world.state().cut_off(self.actor);
                 self.reopen();
             }
@@ -280,8 +280,10 @@ impl Link {
         let late = async move {
             let Some(world) = world.upgrade() else { return };
             world.before_command(actor);
-            let running = pin!(request.run(&session));
-            let result = at_once(pin!(noted(&world, server, actor, running))).await;
+            let result = {
+                let running = pin!(request.run(&session));
+                at_once(pin!(noted(&world, server, actor, running))).await
+            };
             let result = result.unwrap_or_else(|| Err(Loss::Late.into()));
             done(&world, (actor, server), &request, &result);
             world.record(What::Late { actor });

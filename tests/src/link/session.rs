@@ -33,11 +33,10 @@ impl Session {
         }
     }
 
-    /// Whether the server has closed it of its own.
-    pub(super) fn is_killed(&self) -> bool {
+    /// Whether the server has hung up; a real one is not restarted.
+    pub(super) fn is_hung_up(&self) -> bool {
         match self {
-            Session::Emulator(connection) => connection.is_killed(),
-            // It was in the way of the request then, and said so.
+            Session::Emulator(connection) => connection.is_hung_up(),
             Session::Redis(_) => false,
         }
     }

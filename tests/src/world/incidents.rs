@@ -16,7 +16,6 @@ impl World {
     pub(crate) fn restart(&self, server: usize) {
         self.go_away(server);
         self.execute(server, &["FLUSHALL", "SCRIPT FLUSH", "FUNCTION FLUSH"]);
-        self.hang_up(server);
         self.begin_log(server);
         self.disturb(What::Restarted { server });
     }
@@ -35,17 +34,8 @@ impl World {
             self.note_footprint(server);
         }
         self.execute(server, &["SCRIPT FLUSH"]);
-        self.hang_up(server);
         self.begin_log(server);
         self.disturb(What::Reloaded { server, lost });
-    }
-
-    /// Whoever listens to a server or waits there hears that the connection has broken.
-    fn hang_up(&self, server: usize) {
-        if let Server::Emulator(emulator) = &self.servers[server] {
-            emulator.hang_up();
-            self.note_footprint(server);
-        }
     }
 
     /// A server loses its scripts.
@@ -54,8 +44,12 @@ impl World {
         self.disturb(What::Flushed { server });
     }
 
-    /// A server that restarts refuses requests, if that takes a while.
+    /// A server that restarts hangs up on whoever listens or waits, and refuses requests, if that takes a while.
     fn go_away(&self, server: usize) {
+        if let Server::Emulator(emulator) = &self.servers[server] {
+            emulator.hang_up();
+            self.note_footprint(server);
+        }
         let outage = self.terms.faults.outage;
         if !outage.is_zero() {
             let until = self.now() + outage;

@@ -195,6 +195,7 @@ impl State {
     /// A server has refused what it was asked, or hung up. What the actor was to give back stays where it is, as if it had been lost
     /// on its way.
     pub(crate) fn cut_off(&mut self, actor: Actor) {
+        self.moves(actor);
         let idx = self.idx(actor);
         self.actors[idx].is_hit = true;
         self.history.seen.lost = true;

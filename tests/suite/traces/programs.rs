@@ -232,6 +232,15 @@ const SESSIONS: &[&str] = &[
     "hear 5ms",
     "PUBLISH c m",
 ];
+/// `LPUSH a 1` fails once there is an `a` that is no list.
+const WAITERS: &[&str] = &[
+    "BLPOP l 0.01",
+    "after 5ms: BLPOP l 0.01",
+    "RPUSH l 1",
+    "SET a 1",
+    "LPUSH a 1",
+    "cancellably: BLPOP l 0.01",
+];
 const OPERATIONS: &[&str] = &[
     "cancellably: SET a 1",
     "cancellably: GET a; SET b 1",
@@ -282,6 +291,8 @@ pub fn rarities() -> Vec<Rare> {
         of(none.cancels(1), OPERATIONS, 2),
         of(none.cancels(1).stalls(1), OPERATIONS, 2),
         of(none.cancels(2).crashes(1), OPERATIONS, 2),
+        of(none.restarts(1), WAITERS, 2),
+        of(none.reloads(1).cancels(1), WAITERS, 2),
         of(none.delays(1), COMMANDS, 3),
         of(none.delays(2), SESSIONS, 2),
         of(none.delays(1).crashes(1), COMMANDS, 2),

@@ -122,7 +122,8 @@ fn exists(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 /// Redis promises no order. Here they are sorted, so that it makes no difference which of two clients made its key first.
 fn keys(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let mut db = ctx.db();
-    let mut keys: Vec<&[u8]> = db.keys().map(|key| &**key).filter(|key| glob::selects(argv[1], key)).collect();
+    let mut keys: Vec<&[u8]> =
+        db.keys().map(|key| &**key).filter(|key| glob::selects(argv[1], key)).collect();
     keys.sort_unstable();
     Ok(Reply::Array(keys.into_iter().map(Reply::bulk).collect()))
 }
