@@ -1,0 +1,83 @@
+//! Connections that are opened and closed, by whomever.
+
+use super::Engine;
+use crate::client::{Client, Closing, Slot};
+use crate::footprint::{Access, Footprint};
+use crate::pubsub::Topic;
+
+impl Engine {
+    /// A new connection. If there are too many already, the client is told so, and the connection is to be closed.
+    pub fn open_client(&mut self) -> &mut Client {
+        let now = self.now();
+        if let Some(error) = self.crowd() {
+            self.stats.rejected_connections += 1;
+            return self.clients.refuse(now, error);
+        }
+        self.stats.connections += 1;
+        let client = self.clients.open(now);
+        client.is_authenticated = self.password.is_empty();
+        let slot = client.slot;
+        self.await_idleness(slot, now);
+        self.client(slot)
+    }
+
+    /// The client of a connection that is open, and whose command does not run.
+    pub fn client(&mut self, slot: Slot) -> &mut Client {
+        self.clients.get(slot).expect("a connection keeps its client until it is closed")
+    }
+
+    /// Forgets what is kept for a connection that is gone.
+    pub fn close_client(&mut self, slot: Slot) {
+        self.unblock(slot);
+        let mut client = self.clients.take(slot);
+        self.forget(&mut client);
+        self.clients.put_back(client);
+        self.clients.close(slot);
+    }
+
+    /// Ends whatever a client listens to and watches: its connection is gone, or it said `RESET`.
+    pub fn forget(&mut self, client: &mut Client) {
+        self.watches.unwatch(client.slot);
+        if std::mem::take(&mut client.is_monitor) {
+            self.monitors.retain(|slot| *slot != client.slot);
+        }
+        if client.tracking.take().is_some() {
+            self.tracker.forget(client.slot);
+        }
+        for (topic, names) in Topic::ALL.into_iter().zip(&mut client.subscriptions) {
+            for name in names.drain(..) {
+                self.pubsub.unsubscribe(topic, &name, client.slot);
+            }
+        }
+    }
+
+    /// Closes the connection of another client.
+    pub(crate) fn kill(&mut self, slot: Slot) {
+        self.end_service(slot, |client| client.close(Closing::Now));
+    }
+
+    /// Closes the connection of a client in this way: nothing is kept for it from now on.
+    fn end_service(&mut self, slot: Slot, close: fn(&mut Client)) {
+        self.unblock(slot);
+        let mut client = self.clients.take(slot);
+        self.forget(&mut client);
+        close(&mut client);
+        self.clients.put_back(client);
+    }
+
+    /// Closes the connections of all clients that are subscribed or blocked, as one execution.
+    pub fn hang_up(self: &mut Box<Self>) {
+        self.begin();
+        self.invalidate(&Client::nobody());
+        let footprint = self.keyspace.footprint_mut();
+        footprint.connections(Access::Write);
+        let mut others = self.clients.others();
+        others.retain(|client| client.is_blocked || client.is_subscriber());
+        let touch = |client: &&Client| client.touch_channels(footprint, Access::Write, Footprint::listening);
+        let slots: Vec<Slot> = others.into_iter().inspect(touch).map(|client| client.slot).collect();
+        slots.into_iter().for_each(|slot| self.end_service(slot, Client::hang_up));
+        self.end();
+        self.broadcast();
+        self.deliver();
+    }
+}
