@@ -263,6 +263,13 @@ pub enum What {
         /// What it said.
         error: String,
     },
+    /// The connection on which the client listened was closed at the server's end, and the client has been told.
+    Deafened {
+        /// Who.
+        actor: Actor,
+        /// To which channel it listened.
+        channel: String,
+    },
     /// The client's code ended with an error, after a fault that it was told of by an error: that is what code does.
     GaveUp {
         /// Who.

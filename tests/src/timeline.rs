@@ -208,6 +208,9 @@ impl Timeline {
                 self.say(&format!("{when} Fresh clients try: {granted} of {wanted} are granted."));
             }
             What::Failed { actor, error } => self.say(&format!("{actor} failed: {error}")),
+            What::Deafened { actor, channel } => {
+                self.say(&format!("{actor} hears no more of {channel}: the connection has broken."));
+            }
             What::GaveUp { actor, error } => self.say(&format!("{actor} gives up: {error}")),
             What::Stuck { actor } => self.say(&format!("{actor} waits for something that never comes.")),
         }

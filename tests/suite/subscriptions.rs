@@ -42,6 +42,7 @@ fn check(schedule: &str, expected: &Expect) {
         What::Command { actor, text, reply, .. } => Some(format!("{actor}: {text} → {reply}\n")),
         What::Message { actor, text, .. } => Some(format!("{actor} hears {text}\n")),
         What::Mishap { actor, mishap, text } => Some(format!("{actor}: {} {text}\n", mishap.name())),
+        What::Deafened { actor, channel } => Some(format!("{actor} hears no more of {channel}\n")),
         What::GaveUp { actor, error } => Some(format!("{actor} gives up: {error}\n")),
         What::Advanced { by } => Some(format!("+{} ms\n", by.as_millis())),
         _ => None,
@@ -140,6 +141,7 @@ fn who_listens_to_a_server_that_restarts_hears_what_was_on_its_way_and_no_more()
         &expect![[r#"
             A; restart 1; B
             A: SUBSCRIBE news → ["subscribe", "news", 1]
+            A hears no more of news
             A gives up: the subscription has ended: its connection is closed - Io
             B: PUBLISH news hello → 0
         "#]],

@@ -51,6 +51,7 @@ impl Messages for Listening {
                     link.world.state().cut_off(link.actor);
                 }
                 link.world.shows(link.actor, || "the end".into());
+                link.world.record(What::Deafened { actor: link.actor, channel: self.channel.clone() });
                 self.link = None;
                 return None;
             };
