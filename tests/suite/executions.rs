@@ -588,3 +588,21 @@ fn a_restart_ends_what_waits_at_the_server() {
     "#]],
     );
 }
+
+/// Whether its own error is excused depends on that.
+#[test]
+fn that_a_task_hears_of_a_restart_is_its_clients_move() {
+    let waits = Scenario::new("waits").faults(Faults::none().reloads(1)).actors(1, |client| async move {
+        let (mut link, mut other) = (client.connection(), client.connection());
+        tokio::spawn(async move { send::<()>(&mut other, &["BLPOP", "list", "0"]).await });
+        send::<()>(&mut link, &["SET", "text", "1"]).await?;
+        Ok(send(&mut link, &["LPUSH", "text", "1"]).await?)
+    });
+    for (last, is_excused) in [("A\nreload 1", false), ("reload 1\nA", true)] {
+        let schedule: Schedule = format!("A\nA.2\nA\n{last}").parse().unwrap();
+        let history = replay(&mut Runner::new(), &waits, &schedule, Recording::Lean);
+        assert_eq!(history.steps, schedule.steps);
+        assert_eq!(history.failure().is_none(), is_excused, "{last}");
+        assert!(history.touched[3].conflicts_with(&history.touched[4]), "{last}");
+    }
+}
