@@ -9,7 +9,7 @@ use slab::Slab;
 
 use crate::clock::Timestamp;
 use crate::error::Error;
-use crate::footprint::{Access, Footprint};
+use crate::footprint::Footprint;
 use crate::keyspace::Hasher;
 use crate::pubsub::Topic;
 use crate::reply::Reply;
@@ -175,20 +175,15 @@ impl Client {
         self.subscriptions.iter().any(|topics| !topics.is_empty())
     }
 
-    /// Touches each channel that it listens to, or if it listens to patterns, all there are.
-    pub fn touch_channels(
-        &self,
-        footprint: &mut Footprint,
-        access: Access,
-        touch: impl Fn(&mut Footprint, &[u8]),
-    ) {
-        for (topic, names) in Topic::ALL.into_iter().zip(&self.subscriptions) {
-            match topic {
-                Topic::Pattern if names.is_empty() => {}
-                Topic::Pattern => footprint.channels(access),
-                Topic::Channel | Topic::ShardChannel => names.iter().for_each(|name| touch(footprint, name)),
-            }
-        }
+    /// What it listens to.
+    pub fn listens_to(&self) -> impl Iterator<Item = (Topic, &Bytes)> {
+        let topics = Topic::ALL.into_iter().zip(&self.subscriptions);
+        topics.flat_map(|(topic, names)| names.iter().map(move |name| (topic, name)))
+    }
+
+    /// It ends to listen, and that is touched.
+    pub fn note_leaving(&self, footprint: &mut Footprint) {
+        self.listens_to().for_each(|(topic, name)| footprint.listening(topic, name));
     }
 
     /// A reply that arises now, without what the client does not want of it.

@@ -13,6 +13,7 @@ use crate::client::{Client, Closing, Runs, Slot};
 use crate::command;
 use crate::connection::Connection;
 use crate::footprint::{Access, Footprint};
+use crate::pubsub::Topic;
 use crate::reply::Reply;
 use crate::resp::{self, Protocol};
 use crate::{Emulator, Shared};
@@ -75,8 +76,12 @@ impl DirectConnection {
     pub fn looking(&self) -> Footprint {
         let mut footprint = Footprint::default();
         footprint.connections(Access::Read);
-        let touch = |footprint: &mut Footprint, channel: &[u8]| footprint.channel(Access::Read, channel);
-        self.client(|client| client.touch_channels(&mut footprint, Access::Read, touch));
+        self.client(|client| {
+            client.listens_to().for_each(|(topic, name)| match topic {
+                Topic::Pattern => footprint.channels(Access::Read),
+                Topic::Channel | Topic::ShardChannel => footprint.channel(Access::Read, name),
+            });
+        });
         footprint
     }
 
@@ -87,7 +92,7 @@ impl DirectConnection {
             if client.is_subscriber() || client.is_hung_up {
                 footprint.connections(Access::Read);
             }
-            client.touch_channels(&mut footprint, Access::Write, Footprint::listening);
+            client.note_leaving(&mut footprint);
         });
         footprint
     }

@@ -6,6 +6,8 @@
 
 use std::fmt;
 
+use crate::pubsub::Topic;
+
 /// Whether a resource was only looked at or really changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Access {
@@ -264,9 +266,15 @@ impl Footprint {
         self.push(access, What::Channel { start, end });
     }
 
-    pub(crate) fn listening(&mut self, channel: &[u8]) {
-        let (start, end) = self.name(channel);
-        self.push(Access::Write, What::Listening { start, end });
+    /// A client begins to listen to this, or ends.
+    pub(crate) fn listening(&mut self, topic: Topic, name: &[u8]) {
+        match topic {
+            Topic::Pattern => self.channels(Access::Write),
+            Topic::Channel | Topic::ShardChannel => {
+                let (start, end) = self.name(name);
+                self.push(Access::Write, What::Listening { start, end });
+            }
+        }
     }
 
     pub(crate) fn listeners(&mut self, channel: &[u8]) {

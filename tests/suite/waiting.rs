@@ -59,10 +59,7 @@ async fn a_server_that_hangs_up_over_tcp() {
     let server = emulator.listen("127.0.0.1:0").await.unwrap();
     let mut waiter = tokio::net::TcpStream::connect(server.addr()).await.unwrap();
     waiter.write_all(b"BLPOP list 0\r\n").await.unwrap();
-    let mut observer = emulator.connection();
-    while !format!("{:?}", observer.execute(&[b"INFO", b"clients"])).contains("blocked_clients:1") {
-        tokio::task::yield_now().await;
-    }
+    until_blocked(&mut emulator.connection(), 1).await;
     emulator.hang_up();
     assert_eq!(waiter.read(&mut [0; 16]).await.unwrap(), 0);
 }

@@ -66,9 +66,10 @@ fn subscribe(ctx: &mut Ctx<'_>, argv: &Argv<'_>, topic: Topic) -> Outcome {
     if topic == Topic::ShardChannel && ctx.client.runs == Runs::InTransaction {
         return Err(error::SSUBSCRIBE_IN_MULTI);
     }
+    ctx.engine.keyspace.footprint_mut().connections(Access::Read);
     let replies = argv[1..].iter().map(|name| {
         let name = Bytes::copy_from_slice(name);
-        touch(ctx, topic, &name);
+        ctx.engine.keyspace.footprint_mut().listening(topic, &name);
         ctx.client.subscriptions[topic as usize].insert(name.clone());
         ctx.engine.pubsub.subscribe(topic, &name, ctx.client.slot);
         confirm(ctx, topic, Reply::Bulk(name))
@@ -86,7 +87,7 @@ fn unsubscribe(ctx: &mut Ctx<'_>, argv: &Argv<'_>, topic: Topic) -> Outcome {
         return Ok(confirm(ctx, topic, Reply::Nil));
     }
     let replies = names.into_iter().map(|name| {
-        touch(ctx, topic, &name);
+        ctx.engine.keyspace.footprint_mut().listening(topic, &name);
         ctx.client.subscriptions[topic as usize].shift_remove(&name);
         ctx.engine.pubsub.unsubscribe(topic, &name, ctx.client.slot);
         confirm(ctx, topic, Reply::Bulk(name))
@@ -100,15 +101,6 @@ fn confirm(ctx: &Ctx<'_>, topic: Topic, name: Reply) -> Reply {
         ctx.client.subscriptions.each_ref().map(indexmap::IndexSet::len);
     let count = if topic == Topic::ShardChannel { shard_channels } else { channels + patterns };
     Reply::Push(vec![Reply::bulk(ctx.row.name), name, Reply::count(count)])
-}
-
-fn touch(ctx: &mut Ctx<'_>, topic: Topic, name: &[u8]) {
-    let footprint = ctx.engine.keyspace.footprint_mut();
-    footprint.connections(Access::Read);
-    match topic {
-        Topic::Pattern => footprint.channels(Access::Write),
-        Topic::Channel | Topic::ShardChannel => footprint.listening(name),
-    }
 }
 
 /// `PUBSUB CHANNELS [pattern]` and `PUBSUB SHARDCHANNELS [pattern]`

@@ -2,7 +2,7 @@
 
 use super::Engine;
 use crate::client::{Client, Closing, Slot};
-use crate::footprint::{Access, Footprint};
+use crate::footprint::Access;
 use crate::pubsub::Topic;
 
 impl Engine {
@@ -28,10 +28,7 @@ impl Engine {
 
     /// Forgets what is kept for a connection that is gone.
     pub fn close_client(&mut self, slot: Slot) {
-        self.unblock(slot);
-        let mut client = self.clients.take(slot);
-        self.forget(&mut client);
-        self.clients.put_back(client);
+        self.end_service(slot, |_| {});
         self.clients.close(slot);
     }
 
@@ -56,7 +53,7 @@ impl Engine {
         self.end_service(slot, |client| client.close(Closing::Now));
     }
 
-    /// Closes the connection of a client in this way: nothing is kept for it from now on.
+    /// Keeps nothing more for a client, and closes its connection in this way.
     fn end_service(&mut self, slot: Slot, close: fn(&mut Client)) {
         self.unblock(slot);
         let mut client = self.clients.take(slot);
@@ -73,8 +70,8 @@ impl Engine {
         footprint.connections(Access::Write);
         let mut others = self.clients.others();
         others.retain(|client| client.is_blocked || client.is_subscriber());
-        let touch = |client: &&Client| client.touch_channels(footprint, Access::Write, Footprint::listening);
-        let slots: Vec<Slot> = others.into_iter().inspect(touch).map(|client| client.slot).collect();
+        others.iter().for_each(|client| client.note_leaving(footprint));
+        let slots: Vec<Slot> = others.into_iter().map(|client| client.slot).collect();
         slots.into_iter().for_each(|slot| self.end_service(slot, Client::hang_up));
         self.end();
         self.broadcast();

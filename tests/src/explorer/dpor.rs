@@ -265,14 +265,15 @@ impl Policy for Dpor {
             };
             node.taken = step;
             self.path.push(node);
-        }
-        let node = &self.path[self.depth];
-        self.depth += 1;
-        let idx = all_enabled.iter().position(|step| *step == node.taken);
-        if !possible().eq(node.enabled.iter().copied()) {
-            self.surprise = Some((node.enabled.clone(), possible().collect()));
+        } else if let known = &self.path[self.depth].enabled
+            && !possible().eq(known.iter().copied())
+        {
+            self.surprise = Some((known.clone(), possible().collect()));
             return Choice::Cut;
         }
+        let taken = self.path[self.depth].taken;
+        self.depth += 1;
+        let idx = all_enabled.iter().position(|step| *step == taken);
         idx.map_or(Choice::Cut, Choice::Take)
     }
 

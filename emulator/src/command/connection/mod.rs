@@ -9,7 +9,6 @@ use super::Flag::{AllowBusy, Fast, Loading, NoAuth, NoScript, Stale};
 use super::{Argv, Ctx, Outcome, Row, is_word};
 use crate::client::Closing;
 use crate::error::{self, Error};
-use crate::footprint::{Access, Footprint};
 use crate::reply::Reply;
 use crate::resp::Protocol;
 
@@ -122,8 +121,7 @@ fn authenticate(ctx: &mut Ctx<'_>, user: &[u8], password: &[u8]) -> Result<(), E
 
 /// `RESET`: the connection is as it was when it opened
 fn reset(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
-    let footprint = ctx.engine.keyspace.footprint_mut();
-    ctx.client.touch_channels(footprint, Access::Write, Footprint::listening);
+    ctx.client.note_leaving(ctx.engine.keyspace.footprint_mut());
     ctx.engine.forget(ctx.client);
     let client = &mut *ctx.client;
     client.transaction = None;
