@@ -8,6 +8,7 @@ mod waiting;
 mod settings;
 mod busy;
 mod executions;
+mod servers;
 mod subscriptions;
 mod fidelity;
 mod faults;
