@@ -181,6 +181,23 @@ impl Client {
         topics.flat_map(|(topic, names)| names.iter().map(move |name| (topic, name)))
     }
 
+    /// Whether it has said nothing of itself, waits for nothing and is sent nothing but replies.
+    pub fn is_plain(&self) -> bool {
+        self.db == 0
+            && self.protocol == Protocol::default()
+            && self.name.is_empty()
+            && self.library.iter().all(Bytes::is_empty)
+            && !self.is_no_evict
+            && self.transaction.is_none()
+            && !self.is_blocked
+            && !self.is_monitor
+            && !self.is_subscriber()
+            && self.replies == Replies::default()
+            && self.tracking.is_none()
+            && self.closing == Closing::No
+            && self.messages.is_empty()
+    }
+
     /// It ends to listen, and that is touched.
     pub fn note_leaving(&self, footprint: &mut Footprint) {
         self.listens_to().for_each(|(topic, name)| footprint.listening(topic, name));

@@ -10,6 +10,7 @@ pub mod oracle;
 mod idle;
 mod pace;
 mod server;
+mod tape;
 mod world;
 mod show;
 mod link;

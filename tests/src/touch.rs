@@ -1,5 +1,7 @@
 //! What one step of an execution touched.
 
+use std::sync::Arc;
+
 use emulator::{Access, Footprint, Part, Resource};
 use locks::Record;
 
@@ -9,7 +11,7 @@ use crate::fault::Budget;
 #[derive(Clone, Debug, Default)]
 pub struct Touch {
     /// What the servers did, each with its number. On a real server that is not known.
-    pub footprints: Vec<(usize, Footprint)>,
+    pub footprints: Vec<(usize, Arc<Footprint>)>,
     /// The actors whose code ran, a bit each.
     pub actors: u32,
     /// A client entered a section or left it, or lost its grant: what oracles judge by.

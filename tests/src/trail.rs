@@ -2,9 +2,11 @@
 //! tried out once for each state, and remembered.
 
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::hash::BuildHasher as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use foldhash::fast::FixedState;
 
 use crate::schedule::Actor;
 
@@ -15,9 +17,7 @@ pub(crate) struct Trail(u64);
 impl Trail {
     /// It was run at this time, and what it was handed was this.
     pub(crate) fn sees(&mut self, at: Duration, what: &str) {
-        let mut hasher = DefaultHasher::new();
-        (self.0, at, what).hash(&mut hasher);
-        self.0 = hasher.finish();
+        self.0 = FixedState::default().hash_one((self.0, at, what));
     }
 }
 

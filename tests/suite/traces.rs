@@ -3,6 +3,7 @@
 mod programs;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use harness::explorer::{DepthFirst, Dpor, Random, find_timers};
 use harness::history::{History, What};
@@ -13,6 +14,9 @@ use locks::{ALGORITHMS, FaultClass};
 use redis::cmd;
 
 use programs::{call, each, of, random_program, rare_programs, rarities, sends, uniform_program};
+
+const COMPARE_AND_DELETE: &str =
+    "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
 
 /// How many random programs are compared.
 const PROGRAMS: u64 = 5_000;
@@ -29,6 +33,17 @@ fn count(scenario: &Scenario) -> (usize, usize) {
     (traces, blocked)
 }
 
+/// The explorer does not ask servers what they said in the execution before: asked, they say the same.
+fn expect_the_same_without_tape(runner: &mut Runner, scenario: &Scenario, history: &History) {
+    let schedule = Schedule { steps: history.steps.clone() };
+    let again = replay(runner, scenario, &schedule, Recording::Lean);
+    let shown = |history: &History| {
+        let History { events, steps, touched, seen, .. } = history;
+        format!("{events:#?}\n{steps:#?}\n{touched:#?}\n{seen:#?}")
+    };
+    assert_eq!(shown(history), shown(&again), "{scenario:?}");
+}
+
 /// The traces as brute force finds them and as the explorer does, which runs each once.
 fn compare(scenario: &Scenario) -> usize {
     let mut runner = Runner::new();
@@ -36,6 +51,7 @@ fn compare(scenario: &Scenario) -> usize {
     let mut dpor = Dpor::default();
     while let Some(history) = dpor.run_next(&mut runner, scenario) {
         if !dpor.is_blocked() {
+            expect_the_same_without_tape(&mut runner, scenario, &history);
             let form = dpor.causes().normal_form(&history);
             if let Some(other) = reduced.insert(form, history.steps.clone()) {
                 panic!("{scenario:?}: a trace was run twice: {other:?} {:?}", history.steps);
@@ -260,6 +276,45 @@ fn brute_force_finds_the_same_traces_where_rarer_things_go_wrong() {
 }
 
 /// However many of the first choices are taken in every way, each trace is run once: what is independent in one order is so in all.
+/// Who draws names by chance does something else in each execution, and what servers count is more than what they hold.
+#[test]
+fn what_cannot_be_kept_on_tape() {
+    static DRAWN: AtomicU64 = AtomicU64::new(0);
+    let lock = |token: fn(&Client) -> String| {
+        Scenario::new("lock").faults(Faults::none().stalls(1)).actors(2, move |client| async move {
+            let (mut connection, token) = (client.connection(), token(&client));
+            let mut set = cmd("SET");
+            set.arg("k").arg(&token).arg("NX").arg("PX").arg(10_000);
+            if set.query_async(&mut connection).await? {
+                () = redis::Script::new(COMPARE_AND_DELETE)
+                    .key("k")
+                    .arg(token)
+                    .invoke_async(&mut connection)
+                    .await?;
+            }
+            Ok(())
+        })
+    };
+    let by_chance = lock(|_| DRAWN.fetch_add(1, Ordering::Relaxed).to_string());
+    assert_eq!(compare(&by_chance), compare(&lock(Client::name)));
+
+    let counting = Scenario::new("counting").actors(2, |client| async move {
+        let mut connection = client.connection();
+        for _ in 0..2 {
+            () = cmd("INCR").arg("k").query_async(&mut connection).await?;
+        }
+        let info: String = cmd("INFO").arg("commandstats").query_async(&mut connection).await?;
+        // As a key, for the footprint to tell what was counted.
+        let counted = info.lines().find(|line| line.starts_with("cmdstat_incr")).unwrap_or_default();
+        () = cmd("SET").arg(counted).arg("").query_async(&mut connection).await?;
+        Ok(())
+    });
+    let (mut runner, mut dpor) = (Runner::new(), Dpor::default());
+    while let Some(history) = dpor.run_next(&mut runner, &counting) {
+        expect_the_same_without_tape(&mut runner, &counting, &history);
+    }
+}
+
 #[test]
 fn branches_have_all_traces_and_each_once() {
     let mut runner = Runner::new();

@@ -24,6 +24,11 @@ pub struct Watches {
 }
 
 impl Watches {
+    /// Whether nobody watches anything.
+    pub fn is_empty(&self) -> bool {
+        self.watched.is_empty() && self.dirty.is_empty()
+    }
+
     /// From now on, changes of this key are noticed.
     pub fn watch(&mut self, slot: Slot, keyspace: &mut Keyspace, db: usize, key: &[u8]) {
         let deadline = keyspace.db(db).deadline(key);

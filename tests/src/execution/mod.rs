@@ -23,6 +23,7 @@ use crate::pace::Pace;
 use crate::scenario::{Act, Scenario};
 use crate::schedule::{ACTORS_MAX, Actor, Step, Whose};
 use crate::server::Server;
+use crate::tape::Tape;
 use crate::world::{ActorState, Lane, Recording, Terms, World};
 
 /// Steps in one execution before it is cut: code that retries for ever is cut here.
@@ -90,9 +91,24 @@ impl Runner {
 
     /// Runs one execution on emulators.
     pub fn run(&mut self, scenario: &Scenario, policy: &mut dyn Policy, recording: Recording) -> History {
-        let emulators = self.emulators(scenario.servers);
-        let servers = emulators.iter().cloned().map(Server::Emulator).collect();
+        let servers = self.servers(scenario);
         self.run_on(servers, scenario, policy, recording)
+    }
+
+    /// Runs one execution on emulators, which begins as the one on tape. If its clients do something else all the same, it is cut, and
+    /// the tape torn.
+    pub(crate) fn run_again(
+        &mut self,
+        scenario: &Scenario,
+        policy: &mut dyn Policy,
+        tape: &mut Tape,
+    ) -> History {
+        let servers = self.servers(scenario);
+        self.run_with(servers, scenario, policy, Recording::Lean, tape)
+    }
+
+    fn servers(&mut self, scenario: &Scenario) -> Vec<Server> {
+        self.emulators(scenario.servers).iter().cloned().map(Server::Emulator).collect()
     }
 
     /// Runs one execution on any servers, as many as the scenario has; a real one should hold nothing that is dear to anybody.
@@ -103,6 +119,17 @@ impl Runner {
         policy: &mut dyn Policy,
         recording: Recording,
     ) -> History {
+        self.run_with(servers, scenario, policy, recording, &mut Tape::default())
+    }
+
+    fn run_with(
+        &mut self,
+        servers: Vec<Server>,
+        scenario: &Scenario,
+        policy: &mut dyn Policy,
+        recording: Recording,
+        tape: &mut Tape,
+    ) -> History {
         let mut tasks = vec![None; scenario.actors.len()];
         let history = self.runtime.block_on(async {
             let timers = (scenario.faults.stalls > 0).then(|| scenario.timers.clone());
@@ -110,10 +137,11 @@ impl Runner {
             let leases = (0..scenario.actors.len()).map(|actor| scenario.lease_of(actor)).collect();
             let Scenario { lease, faults, response_timeout, .. } = *scenario;
             let terms = Terms { lease, leases, faults, response_timeout };
-            let world = World::new(servers, idle, terms, recording, timers);
+            let world = World::new(servers, idle, terms, recording, timers, std::mem::take(tape));
             let mut execution =
                 Execution { scenario, policy, world, tasks: &mut tasks, prepared: &mut self.prepared };
             execution.run().await;
+            *tape = std::mem::take(&mut execution.world.tape());
             std::mem::take(&mut execution.world.state().history)
         });
         // What an execution leaves behind must not be there in the next.
@@ -158,13 +186,19 @@ impl Execution<'_> {
             let pace = pace.unwrap_or_else(|error| panic!("{client:?} does not tell the time: {error}"));
             self.world.pace.get_or_init(|| pace);
         }
-        if let Some(before) = &self.scenario.before {
+        if let Some(before) = &self.scenario.before
+            && !self.world.tape().skips_start()
+        {
             self.prepare(before).await;
         }
+        self.world.tape().begin();
         self.world.begin_logs();
         self.world.state().history.started_at = self.world.pace.get().map(|pace| pace.started_at);
         let mut enabled = Vec::new();
         for _ in 0..STEPS_MAX {
+            if !self.world.mark() {
+                return;
+            }
             self.enabled_steps(&mut enabled);
             if enabled.is_empty() {
                 break;
@@ -185,6 +219,7 @@ impl Execution<'_> {
                 Choice::Cut => return,
             }
         }
+        self.world.tape().end();
         self.heal().await;
     }
 

@@ -6,9 +6,9 @@ use crate::fault::Budget;
 use crate::history::History;
 use crate::scenario::Scenario;
 use crate::schedule::Step;
+use crate::tape::Tape;
 use crate::touch::Touch;
 use crate::trace::{Agent, Causes};
-use crate::world::Recording;
 
 /// Every trace once: dynamic partial order reduction with source sets and sleep sets.
 ///
@@ -25,6 +25,10 @@ use crate::world::Recording;
 /// servers hold, what each client has seen, the time and who is inside make 0.5 to 2.4 different states for every trace (`slow`:
 /// local_reentrant 125,167 for 161,069 traces, renewed_hash 36,489 for 37,043, zset_semaphore 78,222 for 32,172), and whoever goes by
 /// states has to run every step that is possible in each of them.
+///
+/// Every execution is run from its start, since the clients' code cannot be copied where it stands. But up to where it differs from the
+/// one before, the servers are not asked again: a client that sends the same request is told the same. Where clients draw names by
+/// chance, or ask what servers count, they are asked.
 #[derive(Debug, Default)]
 pub struct Dpor {
     path: Vec<Node>,
@@ -38,6 +42,10 @@ pub struct Dpor {
     is_blocked: bool,
     is_cut: bool,
     surprise: Option<(Vec<Step>, Vec<Step>)>,
+    /// What the servers said in the last execution.
+    tape: Tape,
+    /// That is of no use: the clients do something else each time, such as to draw names by chance.
+    is_untaped: bool,
 }
 
 /// A place where there was a choice.
@@ -166,7 +174,17 @@ impl Dpor {
         let kept = self.path.len();
         loop {
             (self.depth, self.is_blocked, self.is_cut) = (0, false, false);
-            let history = runner.run(scenario, self, Recording::Lean);
+            let mut tape = std::mem::take(&mut self.tape);
+            if !self.is_untaped {
+                tape.rewind(self.path.last().map_or(0, |node| node.steps));
+            }
+            let history = runner.run_again(scenario, self, &mut tape);
+            if tape.is_torn() {
+                (self.is_untaped, self.surprise) = (true, None);
+                self.path.truncate(kept);
+                continue;
+            }
+            self.tape = tape;
             if self.surprise.is_some() {
                 return Some(history);
             }

@@ -8,6 +8,7 @@ mod listening;
 
 use std::borrow::Cow;
 use std::future::poll_fn;
+use std::hash::{BuildHasher as _, Hash as _, Hasher as _};
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -15,14 +16,16 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use emulator::{Access, Footprint, Resource};
+use foldhash::fast::FixedState;
 use redis::aio::ConnectionLike;
-use redis::{Cmd, Pipeline, RedisError, RedisFuture, RedisResult, Value};
+use redis::{Arg, Cmd, Pipeline, RedisError, RedisFuture, RedisResult, Value};
 
 use crate::fault::Mishap;
 use crate::history::What;
 use crate::schedule::Actor;
 use crate::server::Server;
 use crate::show::{Show, brief, brief_command, first_key, show_command, show_error};
+use crate::tape::Saying;
 use crate::world::{Carries, Recording, Turn, World};
 
 pub use client::Client;
@@ -66,11 +69,13 @@ impl From<Loss> for RedisError {
 
 /// What is one step: a command or a transaction.
 trait Request: Sync {
-    type Reply: Show + Send;
+    type Reply: Show + Saying + Send;
     /// The same for when nobody waits for it any more.
     type Kept: Request + Send + 'static;
 
     fn run(&self, session: &Session) -> impl Future<Output = RedisResult<Self::Reply>> + Send;
+    /// The commands that it consists of.
+    fn commands(&self) -> impl Iterator<Item = &Cmd>;
     /// As one would type it, and its name and first key.
     fn text(&self) -> (String, String);
     fn keep(&self) -> Self::Kept;
@@ -82,6 +87,10 @@ impl Request for Cmd {
 
     async fn run(&self, session: &Session) -> RedisResult<Value> {
         session.request(self).await
+    }
+
+    fn commands(&self) -> impl Iterator<Item = &Cmd> {
+        std::iter::once(self)
     }
 
     fn text(&self) -> (String, String) {
@@ -107,9 +116,13 @@ impl Request for Transaction<'_> {
         session.request_all(&self.pipeline, self.offset, self.count).await
     }
 
+    fn commands(&self) -> impl Iterator<Item = &Cmd> {
+        self.pipeline.cmd_iter()
+    }
+
     fn text(&self) -> (String, String) {
-        let commands: Vec<_> = self.pipeline.cmd_iter().map(show_command).collect();
-        let key = self.pipeline.cmd_iter().find_map(first_key);
+        let commands: Vec<_> = self.commands().map(show_command).collect();
+        let key = self.commands().find_map(first_key);
         (format!("MULTI; {}; EXEC", commands.join("; ")), brief("MULTI", key))
     }
 
@@ -198,8 +211,8 @@ impl Link {
             let mishap = self.fate(sent).await;
             self.set_out(mishap, request)?;
             let result = {
-                let running = pin!(request.run(&self.session));
-                let running = pin!(noted(&self.world, self.server, self.actor, running));
+                let whose = (self.actor, self.server);
+                let running = pin!(noted(&self.world, whose, request, &self.session));
                 match mishap {
                     Some(Mishap::DropAfter | Mishap::CancelAfter) => {
                         at_once(running).await.unwrap_or_else(|| Err(Loss::Connection.into()))
@@ -262,7 +275,7 @@ impl Link {
             Session::Emulator(connection) => {
                 let closing = connection.closing();
                 if !closing.is_empty() {
-                    self.world.state().touch(|touch| touch.footprints.push((self.server, closing)));
+                    self.world.state().touch(|touch| touch.footprints.push((self.server, Arc::new(closing))));
                 }
             }
             // A real server may notice later that the connection is closed than others see what it does next.
@@ -280,10 +293,7 @@ impl Link {
         let late = async move {
             let Some(world) = world.upgrade() else { return };
             world.before_command(actor);
-            let result = {
-                let running = pin!(request.run(&session));
-                at_once(pin!(noted(&world, server, actor, running))).await
-            };
+            let result = at_once(pin!(noted(&world, (actor, server), &request, &session))).await;
             let result = result.unwrap_or_else(|| Err(Loss::Late.into()));
             done(&world, (actor, server), &request, &result);
             world.record(What::Late { actor });
@@ -341,25 +351,31 @@ async fn at_once<T>(mut running: Pin<&mut impl Future<Output = T>>) -> Option<T>
     .await
 }
 
-/// A request whose first poll sends it, if the server is there: notes what the server touched then. Where the reply comes later,
-/// or nobody waits for it any more, what it waited for is touched again.
-async fn noted<T>(
+/// A request whose first poll sends it, if the server is there and what it says is not on tape: notes what the server touched then.
+/// Where the reply comes later, or nobody waits for it any more, what it waited for is touched again.
+async fn noted<R: Request>(
     world: &World,
-    server: usize,
-    actor: Actor,
-    mut request: Pin<&mut impl Future<Output = RedisResult<T>>>,
-) -> RedisResult<T> {
+    (actor, server): (Actor, usize),
+    request: &R,
+    session: &Session,
+) -> RedisResult<R::Reply> {
     if world.refuses(server, actor) {
         return Err(io::Error::from(io::ErrorKind::ConnectionRefused).into());
     }
+    if let Some(reply) = recall(world, server, request) {
+        world.note_command(server);
+        return Ok(reply);
+    }
+    let mut running = pin!(request.run(session));
     let (mut is_sent, mut blocked) = (false, None);
     poll_fn(|cx| {
-        let poll = request.as_mut().poll(cx);
+        let poll = running.as_mut().poll(cx);
         if is_sent {
             // Whoever waits at a server lets happen there what is due.
             world.note_footprint(server);
         } else {
             is_sent = true;
+            keep(world, session, request, &poll);
             world.note_command(server);
             let waits_for = if poll.is_pending() { world.footprint(server) } else { None };
             blocked = waits_for.map(|footprint| Blocked { world, server, footprint });
@@ -372,11 +388,50 @@ async fn noted<T>(
     .await
 }
 
+/// The reply to a request, if it is on tape.
+fn recall<R: Request>(world: &World, server: usize, request: &R) -> Option<R::Reply> {
+    let mut tape = world.tape();
+    if tape.happens(server) {
+        return None;
+    }
+    if tape.recall() != Some(hash(request)) {
+        tape.tear();
+    }
+    tape.recall()
+}
+
+/// Keeps the reply to a request on tape, if that is of use.
+fn keep<R: Request>(world: &World, session: &Session, request: &R, reply: &Poll<RedisResult<R::Reply>>) {
+    let mut tape = world.tape();
+    if !tape.records() {
+        return;
+    }
+    match reply {
+        _ if session.has_asked_for_counts() => tape.tear(),
+        Poll::Ready(Ok(reply)) if session.is_plain() => {
+            tape.keep(|| hash(request));
+            tape.keep(|| reply.clone());
+        }
+        _ => tape.end(),
+    }
+}
+
+fn hash(request: &impl Request) -> u64 {
+    let mut hasher = FixedState::default().build_hasher();
+    for arg in request.commands().flat_map(Cmd::args_iter) {
+        match arg {
+            Arg::Simple(bytes) => bytes.hash(&mut hasher),
+            _ => 0_u8.hash(&mut hasher),
+        }
+    }
+    hasher.finish()
+}
+
 /// A command that waits on the server. Dropped, it does so no longer.
 struct Blocked<'a> {
     world: &'a World,
     server: usize,
-    footprint: Footprint,
+    footprint: Arc<Footprint>,
 }
 
 impl Drop for Blocked<'_> {

@@ -84,12 +84,12 @@ impl World {
 
     /// Whether the servers still have this grant: the first one, if it is not most of them that have to.
     fn has(&self, record: &Record) -> bool {
-        match record {
+        self.ask(|| match record {
             Record::Majority(..) => {
                 2 * self.servers.iter().filter(|server| server.has(record)).count() > self.servers.len()
             }
             _ => self.servers[0].has(record),
-        }
+        })
     }
 
     /// A request of this actor is sent: it leaves a section if that is its release.

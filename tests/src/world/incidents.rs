@@ -1,6 +1,7 @@
 //! What happens to servers, and what they keep of their data then.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use emulator::{Access, Footprint, Resource};
@@ -47,7 +48,9 @@ impl World {
     /// A server that restarts hangs up on whoever listens or waits, and refuses requests, if that takes a while.
     fn go_away(&self, server: usize) {
         if let Server::Emulator(emulator) = &self.servers[server] {
-            emulator.hang_up();
+            if self.tape().happens(server) {
+                emulator.hang_up();
+            }
             self.note_footprint(server);
         }
         let outage = self.terms.faults.outage;
@@ -65,7 +68,9 @@ impl World {
         let mut connection = emulator.connection();
         for command in commands {
             let argv: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
-            connection.execute(&argv);
+            if self.tape().happens(server) {
+                connection.execute(&argv);
+            }
             self.note_footprint(server);
         }
     }
@@ -89,7 +94,7 @@ impl World {
             }
             Some(true) => state.touch(|touch| {
                 touch.is_timed = true;
-                touch.footprints.push((server, Footprint::default()));
+                touch.footprints.push((server, Arc::default()));
             }),
         }
         state.cut_off(actor);
@@ -99,7 +104,7 @@ impl World {
     /// Notes what a command has just touched, as [`World::note_footprint`] does. What it wrote is in the server's log.
     pub(crate) fn note_command(&self, server: usize) {
         self.note_footprint(server);
-        let writes = |footprint: Footprint| {
+        let writes = |footprint: Arc<Footprint>| {
             footprint.iter().any(|(what, access, _)| {
                 access == Access::Write && matches!(what, Resource::Key { .. } | Resource::Database(_))
             })
@@ -133,6 +138,7 @@ impl World {
     /// What a server holds now is one more entry of its log.
     fn log(&self, server: usize) {
         let Server::Emulator(emulator) = &self.servers[server] else { return };
+        self.tape().end();
         let snapshot = emulator.snapshot();
         let mut state = self.state();
         state.touch(|touch| touch.logged |= 1 << server);

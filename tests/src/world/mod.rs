@@ -18,6 +18,7 @@ use crate::idle::Idle;
 use crate::pace::Pace;
 use crate::schedule::{Actor, Whose};
 use crate::server::Server;
+use crate::tape::{Saying, Tape};
 use crate::trail::Timers;
 
 pub(crate) use operations::OperationId;
@@ -55,6 +56,7 @@ pub(crate) struct World {
     pub(crate) pace: OnceLock<Pace>,
     /// What is known of the clients' timers; `None` if time does not move while anybody has a request to send.
     pub(crate) timers: Option<Timers>,
+    tape: Mutex<Tape>,
     origin: Instant,
     /// The time in nanoseconds, while it stands still; [`MOVES`] while it does not.
     time: AtomicU64,
@@ -70,6 +72,7 @@ impl World {
         terms: Terms,
         recording: Recording,
         timers: Option<Timers>,
+        tape: Tape,
     ) -> Arc<World> {
         let clocks: Vec<Clock> = servers.iter().map(|_| Clock::tokio()).collect();
         // Room for a short execution, which most are.
@@ -84,8 +87,9 @@ impl World {
         #[expect(clippy::disallowed_methods, reason = "the paused clock of this execution's own runtime")]
         let origin = Instant::now();
         let (pace, state) = (OnceLock::new(), Mutex::new(state));
-        let time = AtomicU64::new(0);
-        let world = World { servers, clocks, idle, terms, recording, pace, timers, origin, time, state };
+        let (time, tape) = (AtomicU64::new(0), Mutex::new(tape));
+        let world =
+            World { servers, clocks, idle, terms, recording, pace, timers, tape, origin, time, state };
         let world = Arc::new(world);
         world.reset();
         world
@@ -110,6 +114,28 @@ impl World {
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn tape(&self) -> MutexGuard<'_, Tape> {
+        self.tape.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A step is to be taken. Says whether the execution begins as the one on tape, as it should.
+    pub(crate) fn mark(&self) -> bool {
+        let step = self.state().history.steps.len();
+        let mut tape = self.tape();
+        tape.mark(step, self.emulators());
+        !tape.is_torn()
+    }
+
+    /// What the servers say or hold, if that is not on tape.
+    pub(crate) fn ask<S: Saying>(&self, ask: impl FnOnce() -> S) -> S {
+        let known = self.tape().recall();
+        known.unwrap_or_else(|| {
+            let said = ask();
+            self.tape().keep(|| said.clone());
+            said
+        })
     }
 
     /// True time since the start.
@@ -153,7 +179,7 @@ impl World {
     pub(crate) fn looks(&self, actor: Actor, server: usize, footprint: Footprint) {
         let mut state = self.state();
         state.moves(actor);
-        state.touch(|touch| touch.footprints.push((server, footprint)));
+        state.touch(|touch| touch.footprints.push((server, Arc::new(footprint))));
     }
 
     /// The code of an actor is run, and handed this.
@@ -227,9 +253,9 @@ impl World {
     }
 
     /// What a server has just touched; `None` if that is not known.
-    pub(crate) fn footprint(&self, server: usize) -> Option<Footprint> {
+    pub(crate) fn footprint(&self, server: usize) -> Option<Arc<Footprint>> {
         match &self.servers[server] {
-            Server::Emulator(emulator) => Some(emulator.footprint()),
+            Server::Emulator(emulator) => Some(self.ask(|| Arc::new(emulator.footprint()))),
             Server::Redis(_) => None,
         }
     }
@@ -246,7 +272,9 @@ impl World {
     pub(crate) fn tick(&self) {
         for (number, server) in self.servers.iter().enumerate() {
             if let Server::Emulator(emulator) = server {
-                emulator.tick();
+                if self.tape().happens(number) {
+                    emulator.tick();
+                }
                 self.note_footprint(number);
             }
         }
@@ -308,6 +336,10 @@ impl World {
     /// The instants after now that matter: the ends of keys' times to live and of clients' leases, and the millisecond after
     /// each, in which it is over.
     pub(crate) fn instants(&self) -> Vec<Duration> {
+        self.ask(|| self.find_instants())
+    }
+
+    fn find_instants(&self) -> Vec<Duration> {
         const JUST_PAST: Duration = Duration::from_millis(1);
         let now = self.now();
         let state = self.state();

@@ -1,0 +1,180 @@
+//! What servers said in one execution, so that the next one, which begins as it did, need not ask them again.
+//!
+//! An exploration runs nearly the same execution again and again: on an average all but two or three of its steps. The clients' code
+//! cannot be copied where it stands, and so runs from its start each time. What servers hold can.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use emulator::{Emulator, Footprint, Snapshot};
+use redis::Value;
+
+/// What the servers of an execution said, in order, and what they held between its steps. Nothing is kept of what came after a client
+/// did something that leaves more than data, settings and scripts, such as to subscribe.
+#[derive(Debug, Default)]
+pub(crate) struct Tape {
+    said: Vec<Said>,
+    /// How much of that has been said again.
+    position: usize,
+    marks: Vec<Mark>,
+    /// What each server held at the last mark, if nothing has happened to it since.
+    held: Vec<Option<Arc<Snapshot>>>,
+    mode: Mode,
+    is_torn: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Mode {
+    /// The servers are asked.
+    #[default]
+    Off,
+    /// The next execution is on tape as far as the last mark.
+    Rewound,
+    /// They are asked, and what they say is kept.
+    Records,
+    /// Up to the last mark they are not asked.
+    Recalls,
+}
+
+/// A place to go on from.
+#[derive(Debug)]
+struct Mark {
+    /// So many steps had been taken.
+    step: usize,
+    /// So much had been said.
+    said: usize,
+    /// This is what the servers held.
+    held: Vec<Arc<Snapshot>>,
+}
+
+/// What a server says, or what is found out by looking at servers.
+#[derive(Clone, Debug)]
+pub(crate) enum Said {
+    /// A hash of what was asked, before what was answered.
+    Asked(u64),
+    Reply(Value),
+    Replies(Vec<Value>),
+    Footprint(Arc<Footprint>),
+    Fact(bool),
+    Instants(Vec<Duration>),
+}
+
+/// A kind of it.
+pub(crate) trait Saying: Clone {
+    fn into_said(self) -> Said;
+    fn of(said: &Said) -> Option<Self>;
+}
+
+macro_rules! sayings {
+    ($($variant:ident: $type:ty),*) => {$(
+        impl Saying for $type {
+            fn into_said(self) -> Said {
+                Said::$variant(self)
+            }
+
+            fn of(said: &Said) -> Option<$type> {
+                if let Said::$variant(said) = said { Some(said.clone()) } else { None }
+            }
+        }
+    )*};
+}
+
+sayings! {
+    Asked: u64, Reply: Value, Replies: Vec<Value>, Footprint: Arc<Footprint>, Fact: bool, Instants: Vec<Duration>
+}
+
+impl Tape {
+    /// The next execution takes the same steps as the last one, so many.
+    pub(crate) fn rewind(&mut self, steps: usize) {
+        self.marks.retain(|mark| mark.step <= steps);
+        self.said.truncate(self.marks.last().map_or(0, |mark| mark.said));
+        self.held.clear();
+        (self.mode, self.position) = (Mode::Rewound, 0);
+    }
+
+    /// Whether the next execution need not begin where every execution does.
+    pub(crate) fn skips_start(&self) -> bool {
+        self.mode == Mode::Rewound && !self.marks.is_empty()
+    }
+
+    /// The first step is to be taken; a tape that has not been rewound stays off.
+    pub(crate) fn begin(&mut self) {
+        if self.mode == Mode::Rewound {
+            self.mode = if self.marks.is_empty() { Mode::Records } else { Mode::Recalls };
+        }
+    }
+
+    /// What is said now is not to be kept.
+    pub(crate) fn end(&mut self) {
+        self.mode = Mode::Off;
+    }
+
+    /// Whether the clients do what cannot be kept on tape.
+    pub(crate) fn is_torn(&self) -> bool {
+        self.is_torn
+    }
+
+    /// So many steps have been taken: it may be the place from which to ask the servers again, with what they held then.
+    pub(crate) fn mark<'a>(&mut self, step: usize, servers: impl Iterator<Item = &'a Emulator>) {
+        match self.mode {
+            Mode::Off | Mode::Rewound => {}
+            Mode::Records => {
+                let held = servers.enumerate().map(|(nth, server)| {
+                    if nth == self.held.len() {
+                        self.held.push(None);
+                    }
+                    self.held[nth].get_or_insert_with(|| Arc::new(server.snapshot())).clone()
+                });
+                let held = held.collect();
+                self.marks.push(Mark { step, said: self.said.len(), held });
+            }
+            Mode::Recalls => {
+                let Some(mark) = self.marks.last().filter(|mark| mark.step == step) else { return };
+                if mark.said != self.position {
+                    return self.tear();
+                }
+                servers.zip(&mark.held).for_each(|(server, held)| server.restore(held));
+                self.held = mark.held.iter().cloned().map(Some).collect();
+                self.mode = Mode::Records;
+            }
+        }
+    }
+
+    /// Whether something that happens to a server has to be done; if not, it is known what comes of it.
+    pub(crate) fn happens(&mut self, server: usize) -> bool {
+        if let Some(held) = self.held.get_mut(server) {
+            *held = None;
+        }
+        self.mode != Mode::Recalls
+    }
+
+    /// What was said before, if nobody is to be asked.
+    pub(crate) fn recall<S: Saying>(&mut self) -> Option<S> {
+        if self.mode != Mode::Recalls {
+            return None;
+        }
+        let said = self.said.get(self.position).and_then(S::of);
+        self.position += 1;
+        if said.is_none() {
+            self.tear();
+        }
+        said
+    }
+
+    /// Whether what is said is kept.
+    pub(crate) fn records(&self) -> bool {
+        self.mode == Mode::Records
+    }
+
+    /// Keeps what has been said.
+    pub(crate) fn keep<S: Saying>(&mut self, said: impl FnOnce() -> S) {
+        if self.records() {
+            self.said.push(said().into_said());
+        }
+    }
+
+    /// What was kept is of no use: something else is asked now than before, or something that depends on what is not kept.
+    pub(crate) fn tear(&mut self) {
+        (self.is_torn, self.mode) = (true, Mode::Off);
+    }
+}
