@@ -369,6 +369,11 @@ impl Clients {
         self.present().find(|client| client.id == id).map(|client| client.slot)
     }
 
+    /// Whether all of them are [plain](Client::is_plain).
+    pub fn are_plain(&self) -> bool {
+        self.slots.iter().filter_map(|(_, client)| client.as_deref()).all(Client::is_plain)
+    }
+
     /// Every open connection but the one whose command runs, the oldest first.
     pub fn others(&self) -> Vec<&Client> {
         let mut clients: Vec<&Client> = self.present().collect();

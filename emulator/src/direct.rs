@@ -102,18 +102,6 @@ impl DirectConnection {
         self.client(|client| client.is_hung_up)
     }
 
-    /// Whether [`Emulator::snapshot`] tells all that is left of what the connection has done: it has said nothing of itself, and waits
-    /// for nothing.
-    pub fn is_plain(&self) -> bool {
-        let mut engine = self.shared.engine();
-        engine.pause.is_none() && engine.watches.is_empty() && engine.client(self.slot).is_plain()
-    }
-
-    /// Whether its last command asked what the server counts or who is connected: of that, no [`Emulator::snapshot`] tells.
-    pub fn has_asked_for_counts(&self) -> bool {
-        self.client(|client| command::asks_for_counts(client.last_command))
-    }
-
     /// What the server has for the client, once it has it, or nothing once the connection is closed. Meanwhile lets happen what
     /// happens by the clock.
     async fn until(&self, take: fn(&mut Client) -> Option<Reply>) -> Reply {

@@ -112,7 +112,7 @@ impl<'a> Place<'a> {
 }
 
 /// The record of one execution, in the order in which things were touched.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, PartialEq)]
 pub struct Footprint {
     entries: Vec<Entry>,
     /// The names of all entries, one after the other: recording a key costs a copy and no allocation.
@@ -121,14 +121,14 @@ pub struct Footprint {
     places: Vec<[NotedPlace; 2]>,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 struct Entry {
     what: What,
     access: Access,
     deadline: Option<i64>,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 enum What {
     Key { db: usize, start: usize, end: usize, part: NotedPart },
     Waiting { db: usize, start: usize, end: usize },
@@ -145,7 +145,7 @@ enum What {
     Settings,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 enum NotedPart {
     Whole,
     /// Its name stands behind the key's, up to here.
@@ -154,7 +154,7 @@ enum NotedPart {
     Places(usize),
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 struct NotedPlace {
     score: f64,
     /// From where to where among the names.

@@ -258,6 +258,15 @@ impl Emulator {
         self.shared.engine().snapshot()
     }
 
+    /// Whether a copy, restored on an emulator that was [reset], is this one to everybody who connects and to everybody who is
+    /// connected: since then nobody has said anything of a connection, waits, or was told what the server counts; there is no other
+    /// setting, no library, and nothing that a script told the libraries of Lua.
+    ///
+    /// [reset]: Emulator::reset
+    pub fn is_plain(&self) -> bool {
+        self.shared.engine().is_plain()
+    }
+
     /// Back to a copy, which may come from another emulator. Deadlines are absolute, so the clock decides what has expired.
     pub fn restore(&self, snapshot: &Snapshot) {
         self.shared.engine().restore(snapshot);

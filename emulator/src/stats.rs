@@ -21,6 +21,8 @@ pub struct Stats {
     pub connections: u64,
     /// Connections refused: there were as many as there may be.
     pub rejected_connections: u64,
+    /// Somebody was told something of this, or of what clients do.
+    pub were_told: bool,
     /// What came from connections and went to them, where it was bytes.
     pub net: Traffic,
     /// Commands that ran, those of scripts and transactions included.

@@ -9,8 +9,8 @@ use std::time::Duration;
 use emulator::{Emulator, Footprint, Snapshot};
 use redis::Value;
 
-/// What the servers of an execution said, in order, and what they held between its steps. Nothing is kept of what came after a client
-/// did something that leaves more than data, settings and scripts, such as to subscribe.
+/// What the servers of an execution said, in order, and what they held between its steps. Where clients do what leaves more than data
+/// and scripts, such as to subscribe, it is of no use, and is torn.
 #[derive(Debug, Default)]
 pub(crate) struct Tape {
     said: Vec<Said>,
@@ -34,6 +34,8 @@ enum Mode {
     Records,
     /// Up to the last mark they are not asked.
     Recalls,
+    /// They are asked, and what they say is nothing to start from.
+    Ended,
 }
 
 /// A place to go on from.
@@ -92,7 +94,7 @@ impl Tape {
         (self.mode, self.position) = (Mode::Rewound, 0);
     }
 
-    /// Whether the next execution need not begin where every execution does.
+    /// Whether the servers will be brought to where they are to be at a mark, so that it makes no difference what they hold before.
     pub(crate) fn skips_start(&self) -> bool {
         self.mode == Mode::Rewound && !self.marks.is_empty()
     }
@@ -104,9 +106,18 @@ impl Tape {
         }
     }
 
-    /// What is said now is not to be kept.
+    /// The last step has been taken.
     pub(crate) fn end(&mut self) {
-        self.mode = Mode::Off;
+        match self.mode {
+            Mode::Records => self.mode = Mode::Ended,
+            Mode::Recalls => self.tear(),
+            Mode::Off | Mode::Rewound | Mode::Ended => {}
+        }
+    }
+
+    /// Whether the servers are asked as if there was no tape.
+    pub(crate) fn is_off(&self) -> bool {
+        self.mode == Mode::Off
     }
 
     /// Whether the clients do what cannot be kept on tape.
@@ -117,7 +128,7 @@ impl Tape {
     /// So many steps have been taken: it may be the place from which to ask the servers again, with what they held then.
     pub(crate) fn mark<'a>(&mut self, step: usize, servers: impl Iterator<Item = &'a Emulator>) {
         match self.mode {
-            Mode::Off | Mode::Rewound => {}
+            Mode::Off | Mode::Rewound | Mode::Ended => {}
             Mode::Records => {
                 let held = servers.enumerate().map(|(nth, server)| {
                     if nth == self.held.len() {
@@ -140,8 +151,8 @@ impl Tape {
         }
     }
 
-    /// Whether something that happens to a server has to be done; if not, it is known what comes of it.
-    pub(crate) fn happens(&mut self, server: usize) -> bool {
+    /// Something happens to a server. Says whether it has to be done, or what comes of it is on tape.
+    pub(crate) fn has_to_ask(&mut self, server: usize) -> bool {
         if let Some(held) = self.held.get_mut(server) {
             *held = None;
         }
@@ -161,20 +172,68 @@ impl Tape {
         said
     }
 
-    /// Whether what is said is kept.
-    pub(crate) fn records(&self) -> bool {
-        self.mode == Mode::Records
-    }
-
     /// Keeps what has been said.
     pub(crate) fn keep<S: Saying>(&mut self, said: impl FnOnce() -> S) {
-        if self.records() {
+        if self.mode == Mode::Records {
             self.said.push(said().into_said());
         }
     }
 
-    /// What was kept is of no use: something else is asked now than before, or something that depends on what is not kept.
+    /// It is of no use: something else is asked than before, or something is done of which more is left than a copy tells.
     pub(crate) fn tear(&mut self) {
-        (self.is_torn, self.mode) = (true, Mode::Off);
+        self.is_torn |= !self.is_off();
+        self.mode = Mode::Off;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Tape;
+    use crate::execution::Runner;
+    use crate::replay::Replay;
+    use crate::scenario::Scenario;
+    use crate::schedule::{Actor, Schedule, Step};
+
+    fn sets(values: [&'static str; 2]) -> Scenario {
+        values.into_iter().fold(Scenario::new("sets"), |scenario, value| {
+            scenario.actors(1, move |client| async move {
+                let mut connection = client.connection();
+                for key in ["k", "l"] {
+                    () = redis::cmd("SET").arg(key).arg(value).query_async(&mut connection).await?;
+                }
+                Ok(())
+            })
+        })
+    }
+
+    /// Runs what stands in the schedule, A's and B's steps, after so many steps that are on tape.
+    fn run(runner: &mut Runner, scenario: &Scenario, steps: &str, known: usize, mut tape: Tape) -> Tape {
+        tape.rewind(known);
+        let step = |letter: char| Step::Run(Actor(usize::from(letter == 'B')), 0);
+        let schedule = Schedule { steps: steps.chars().map(step).collect() };
+        runner.run_again(scenario, &mut Replay::new(&schedule), tape).1
+    }
+
+    #[test]
+    fn servers_are_asked_from_where_an_execution_is_another() {
+        let (mut runner, scenario) = (Runner::new(), sets(["a", "b"]));
+        let tape = run(&mut runner, &scenario, "AABB", 0, Tape::default());
+        assert_eq!((tape.position, tape.is_torn()), (0, false));
+        let whole = tape.said.len();
+        let tape = run(&mut runner, &scenario, "AABB", 3, tape);
+        assert_eq!((tape.position, tape.is_torn()), (whole / 4 * 3, false), "three of four steps");
+        let tape = run(&mut runner, &scenario, "ABBA", 1, tape);
+        assert_eq!((tape.position, tape.is_torn()), (whole / 4, false));
+        let server = &runner.emulators(1)[0];
+        let held = |key| server.get(key);
+        assert_eq!([held("k"), held("l")], [Some("b".into()), Some("a".into())]);
+    }
+
+    #[test]
+    fn another_request_tears_it() {
+        let mut runner = Runner::new();
+        let tape = run(&mut runner, &sets(["a", "b"]), "AABB", 0, Tape::default());
+        let tape = run(&mut runner, &sets(["c", "b"]), "AABB", 3, tape);
+        assert!(tape.is_torn());
     }
 }

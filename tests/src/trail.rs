@@ -6,7 +6,7 @@ use std::hash::BuildHasher as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use foldhash::fast::FixedState;
+use foldhash::quality::FixedState;
 
 use crate::schedule::Actor;
 

@@ -275,10 +275,9 @@ fn brute_force_finds_the_same_traces_where_rarer_things_go_wrong() {
     println!("{RARE_PROGRAMS} programs of each of {} kinds, {traces} traces", rarities().len());
 }
 
-/// However many of the first choices are taken in every way, each trace is run once: what is independent in one order is so in all.
-/// Who draws names by chance does something else in each execution, and what servers count is more than what they hold.
+/// Of a client that draws names by chance no two executions are alike.
 #[test]
-fn what_cannot_be_kept_on_tape() {
+fn names_drawn_by_chance() {
     static DRAWN: AtomicU64 = AtomicU64::new(0);
     let lock = |token: fn(&Client) -> String| {
         Scenario::new("lock").faults(Faults::none().stalls(1)).actors(2, move |client| async move {
@@ -286,35 +285,80 @@ fn what_cannot_be_kept_on_tape() {
             let mut set = cmd("SET");
             set.arg("k").arg(&token).arg("NX").arg("PX").arg(10_000);
             if set.query_async(&mut connection).await? {
-                () = redis::Script::new(COMPARE_AND_DELETE)
-                    .key("k")
-                    .arg(token)
-                    .invoke_async(&mut connection)
-                    .await?;
+                let script = redis::Script::new(COMPARE_AND_DELETE);
+                () = script.key("k").arg(token).invoke_async(&mut connection).await?;
             }
             Ok(())
         })
     };
     let by_chance = lock(|_| DRAWN.fetch_add(1, Ordering::Relaxed).to_string());
     assert_eq!(compare(&by_chance), compare(&lock(Client::name)));
+}
 
-    let counting = Scenario::new("counting").actors(2, |client| async move {
-        let mut connection = client.connection();
-        for _ in 0..2 {
-            () = cmd("INCR").arg("k").query_async(&mut connection).await?;
+/// Commands that leave something else behind than data and scripts, or tell of something else: what follows does not depend on what
+/// the execution before was.
+#[test]
+fn more_than_data_is_left_behind() {
+    const COUNTER: &str = "#!lua name=counter
+local calls = 0
+redis.register_function('count', function(keys) calls = calls + 1 return redis.call('SET', keys[1] .. calls, '') end)";
+    // What a command in braces is answered stands where a later one has braces.
+    let programs: [[&[&str]; 2]; 5] = [
+        [&["INCR k", "INCR k", "{INFO commandstats}", "SET counted:{} 1"], &["INCR k", "INCR k"]],
+        [
+            &["INCR k", "GET b", "{EVAL return(redis.call('INFO','commandstats')) 0}", "SET counted:{} 1"],
+            &["SET b 1"],
+        ],
+        [&["SELECT 1", "GET b"], &["SELECT 1", "SET b 1"]],
+        [&["FCALL count 1 n", "GET b", "FCALL count 1 n"], &["SET b 1", "SET b 2"]],
+        [
+            &[
+                "EVAL cjson.encode_number_precision(3) 0",
+                "GET b",
+                "{EVAL return(cjson.encode(1/3)) 0}",
+                "SET {} 1",
+            ],
+            &["SET b 1", "SET b 2"],
+        ],
+    ];
+    for program in programs {
+        let mut scenario = Scenario::new(format!("{program:?}"));
+        if program[0][0].starts_with("FCALL") {
+            scenario = scenario.before(|client| async move {
+                let mut connection = client.connection();
+                Ok(cmd("FUNCTION").arg("LOAD").arg(COUNTER).exec_async(&mut connection).await?)
+            });
         }
-        let info: String = cmd("INFO").arg("commandstats").query_async(&mut connection).await?;
-        // As a key, for the footprint to tell what was counted.
-        let counted = info.lines().find(|line| line.starts_with("cmdstat_incr")).unwrap_or_default();
-        () = cmd("SET").arg(counted).arg("").query_async(&mut connection).await?;
-        Ok(())
-    });
-    let (mut runner, mut dpor) = (Runner::new(), Dpor::default());
-    while let Some(history) = dpor.run_next(&mut runner, &counting) {
-        expect_the_same_without_tape(&mut runner, &counting, &history);
+        for commands in program {
+            scenario = scenario.actors(1, move |client| async move {
+                let (mut connection, mut answer) = (client.connection(), String::new());
+                for command in commands {
+                    let words = command.trim_matches(['{', '}']);
+                    let mut sent = redis::Cmd::new();
+                    words.split(' ').for_each(|word| _ = sent.arg(word.replace("{}", &answer)));
+                    let value: redis::Value = sent.query_async(&mut connection).await?;
+                    if command.starts_with('{') {
+                        let text: String = redis::from_redis_value(value)?;
+                        let line = text.lines().find(|line| line.starts_with("cmdstat_incr"));
+                        answer = line.unwrap_or(&text).to_owned();
+                    }
+                }
+                Ok(())
+            });
+        }
+        let (mut runner, mut dpor) = (Runner::new(), Dpor::default());
+        let mut executions = 0;
+        while let Some(history) = dpor.run_next(&mut runner, &scenario) {
+            executions += 1;
+            if !dpor.is_blocked() {
+                expect_the_same_without_tape(&mut runner, &scenario, &history);
+            }
+        }
+        assert!(executions > 1, "{program:?}");
     }
 }
 
+/// However many of the first choices are taken in every way, each trace is run once: what is independent in one order is so in all.
 #[test]
 fn branches_have_all_traces_and_each_once() {
     let mut runner = Runner::new();

@@ -131,15 +131,6 @@ fn lookup_full(name: &[u8]) -> Option<(&'static Row, &'static Group)> {
     subcommand(row, &name[bar + 1..]).map(|sub| (sub, group))
 }
 
-/// Whether the answer of a command is about something else than data, settings, scripts and the time: what is counted, who is connected.
-pub(crate) fn asks_for_counts(name: &str) -> bool {
-    lookup_full(name.as_bytes()).is_some_and(|(row, group)| {
-        matches!(group.name, "connection" | "server")
-            && row.tips.contains(&"nondeterministic_output")
-            && name != "time"
-    })
-}
-
 /// All commands, without their subcommands.
 fn rows() -> impl Iterator<Item = (&'static Row, &'static Group)> {
     GROUPS.iter().flat_map(|group| group.rows.iter().map(move |row| (row, group)))
@@ -315,6 +306,7 @@ pub(crate) fn run(
     argv: &Argv<'_>,
 ) -> Reply {
     client.last_command = row.name;
+    engine.stats.were_told |= row.tells_counts;
     let failures = engine.stats.own_failures();
     let is_script = row.flags.contains(&Flag::SkipMonitor);
     if is_script {

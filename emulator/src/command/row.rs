@@ -19,6 +19,8 @@ pub struct Row {
     pub is_outsider: bool,
     /// Hints for clients, in Redis's words.
     pub tips: &'static [&'static str],
+    /// It tells what the server counts, or what its clients do.
+    pub tells_counts: bool,
     /// Commands under this one.
     pub subcommands: &'static [Row],
     /// The function.
@@ -42,6 +44,7 @@ impl Row {
             categories: &[],
             is_outsider: false,
             tips: &[],
+            tells_counts: false,
             subcommands: &[],
         }
     }
@@ -81,6 +84,12 @@ impl Row {
     /// With hints for clients.
     pub const fn tips(mut self, tips: &'static [&'static str]) -> Row {
         self.tips = tips;
+        self
+    }
+
+    /// One that tells what the server counts, or what its clients do.
+    pub const fn telling_counts(mut self) -> Row {
+        self.tells_counts = true;
         self
     }
 

@@ -155,6 +155,17 @@ impl Engine {
         }
     }
 
+    /// Whether a copy tells all by which the server, as it was when it began, can be brought to where it is.
+    pub fn is_plain(&self) -> bool {
+        self.clients.are_plain()
+            && self.pause.is_none()
+            && self.watches.is_empty()
+            && !self.stats.were_told
+            && self.config.is_same(&Config::default())
+            && self.scripts.is_plain()
+            && self.functions.libraries().is_empty()
+    }
+
     /// Back to a copy. For clients that watch keys, every key has changed.
     pub fn restore(&mut self, snapshot: &Snapshot) {
         self.keyspace.clone_from(&snapshot.keyspace);

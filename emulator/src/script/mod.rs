@@ -143,6 +143,11 @@ impl<H: Host> Scripts<H> {
         self.known.clone_from(known);
     }
 
+    /// Whether nothing is left of what scripts have done, but what they did to data.
+    pub fn is_plain(&self) -> bool {
+        self.vm.as_ref().is_none_or(|vm| vm.json.is_default())
+    }
+
     /// Forgets every script. What was compiled stays with the Lua state, where no client can see it.
     pub fn flush(&mut self) {
         self.known.clear();

@@ -95,14 +95,14 @@ impl Runner {
         self.run_on(servers, scenario, policy, recording)
     }
 
-    /// Runs one execution on emulators, which begins as the one on tape. If its clients do something else all the same, it is cut, and
-    /// the tape torn.
+    /// Runs one execution on emulators, which begins as the one on tape, and gives the tape back with what it is of now. If that is torn,
+    /// the execution means nothing.
     pub(crate) fn run_again(
         &mut self,
         scenario: &Scenario,
         policy: &mut dyn Policy,
-        tape: &mut Tape,
-    ) -> History {
+        tape: Tape,
+    ) -> (History, Tape) {
         let servers = self.servers(scenario);
         self.run_with(servers, scenario, policy, Recording::Lean, tape)
     }
@@ -119,7 +119,7 @@ impl Runner {
         policy: &mut dyn Policy,
         recording: Recording,
     ) -> History {
-        self.run_with(servers, scenario, policy, recording, &mut Tape::default())
+        self.run_with(servers, scenario, policy, recording, Tape::default()).0
     }
 
     fn run_with(
@@ -128,21 +128,21 @@ impl Runner {
         scenario: &Scenario,
         policy: &mut dyn Policy,
         recording: Recording,
-        tape: &mut Tape,
-    ) -> History {
+        tape: Tape,
+    ) -> (History, Tape) {
         let mut tasks = vec![None; scenario.actors.len()];
-        let history = self.runtime.block_on(async {
+        let told = self.runtime.block_on(async {
             let timers = (scenario.faults.stalls > 0).then(|| scenario.timers.clone());
             let idle = self.idle.clone();
             let leases = (0..scenario.actors.len()).map(|actor| scenario.lease_of(actor)).collect();
             let Scenario { lease, faults, response_timeout, .. } = *scenario;
             let terms = Terms { lease, leases, faults, response_timeout };
-            let world = World::new(servers, idle, terms, recording, timers, std::mem::take(tape));
+            let world = World::new(servers, idle, terms, recording, timers, tape);
             let mut execution =
                 Execution { scenario, policy, world, tasks: &mut tasks, prepared: &mut self.prepared };
             execution.run().await;
-            *tape = std::mem::take(&mut execution.world.tape());
-            std::mem::take(&mut execution.world.state().history)
+            let (mut state, mut tape) = (execution.world.state(), execution.world.tape());
+            (std::mem::take(&mut state.history), std::mem::take(&mut *tape))
         });
         // What an execution leaves behind must not be there in the next.
         if self.runtime.metrics().num_alive_tasks() > 0 {
@@ -152,7 +152,7 @@ impl Runner {
         if self.runtime.metrics().num_alive_tasks() > 0 {
             self.runtime = build_runtime(self.idle.clone());
         }
-        history
+        told
     }
 }
 

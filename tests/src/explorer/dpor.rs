@@ -28,7 +28,7 @@ use crate::trace::{Agent, Causes};
 ///
 /// Every execution is run from its start, since the clients' code cannot be copied where it stands. But up to where it differs from the
 /// one before, the servers are not asked again: a client that sends the same request is told the same. Where clients draw names by
-/// chance, or ask what servers count, they are asked.
+/// chance, or do what leaves more than data and scripts, such as to subscribe, the servers are asked each time.
 #[derive(Debug, Default)]
 pub struct Dpor {
     path: Vec<Node>,
@@ -44,7 +44,7 @@ pub struct Dpor {
     surprise: Option<(Vec<Step>, Vec<Step>)>,
     /// What the servers said in the last execution.
     tape: Tape,
-    /// That is of no use: the clients do something else each time, such as to draw names by chance.
+    /// That is of no use.
     is_untaped: bool,
 }
 
@@ -159,7 +159,9 @@ impl Dpor {
     /// What comes after the choices of the last execution, if it was cut for that: it runs all that begins like this. Branches
     /// have no trace in common.
     pub fn branch(&self) -> Option<Dpor> {
-        let branch = || Dpor { path: self.path.clone(), rooted: self.path.len(), ..Dpor::default() };
+        let Dpor { is_untaped, .. } = *self;
+        let branch =
+            || Dpor { path: self.path.clone(), rooted: self.path.len(), is_untaped, ..Dpor::default() };
         self.is_cut.then(branch)
     }
 
@@ -178,7 +180,7 @@ impl Dpor {
             if !self.is_untaped {
                 tape.rewind(self.path.last().map_or(0, |node| node.steps));
             }
-            let history = runner.run_again(scenario, self, &mut tape);
+            let (history, tape) = runner.run_again(scenario, self, tape);
             if tape.is_torn() {
                 (self.is_untaped, self.surprise) = (true, None);
                 self.path.truncate(kept);

@@ -36,7 +36,7 @@ pub fn expect_success(
     Err(Box::new(Report { scenario: scenario.name.clone(), problem, schedules }))
 }
 
-/// Runs the schedule of an execution twice more.
+/// Runs the schedule of an execution twice more, and has the servers do everything.
 ///
 /// # Errors
 /// It went another way: the first difference.
@@ -48,7 +48,24 @@ pub fn expect_the_same_again(
 ) -> Result<(), Box<Report>> {
     let schedule = Schedule { steps: history.steps.clone() };
     let [one, other] = [(); 2].map(|()| replay(runner, scenario, &schedule, Recording::Full));
-    let Some(what) = timeline::render_difference(&one, &other, scenario.actors.len()) else { return Ok(()) };
+    let difference = timeline::render_difference(&one, &other, scenario.actors.len());
+    let Some(what) = difference.or_else(|| touched_otherwise(history, &one)) else { return Ok(()) };
     let problem = Problem::Undecided { what, schedule };
     Err(Box::new(Report { scenario: scenario.name.clone(), problem, schedules }))
+}
+
+/// The first step at which the servers did not do the same in both, in words.
+fn touched_otherwise(one: &History, other: &History) -> Option<String> {
+    let pairs = one.touched.iter().zip(&other.touched);
+    let place = pairs.into_iter().position(|(one, other)| one.footprints != other.footprints)?;
+    let [first, again] = [one, other].map(|history| {
+        let touched = history.touched[place].footprints.iter();
+        touched
+            .map(|(server, footprint)| format!("On server {}:\n{footprint}", server + 1))
+            .collect::<String>()
+    });
+    let (nth, step) = (place + 1, one.steps[place]);
+    Some(format!(
+        "What the servers did in step {nth}, {step}, was\n{first}and when the steps ran again\n{again}"
+    ))
 }

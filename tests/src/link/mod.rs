@@ -16,7 +16,7 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use emulator::{Access, Footprint, Resource};
-use foldhash::fast::FixedState;
+use foldhash::quality::FixedState;
 use redis::aio::ConnectionLike;
 use redis::{Arg, Cmd, Pipeline, RedisError, RedisFuture, RedisResult, Value};
 
@@ -375,7 +375,7 @@ async fn noted<R: Request>(
             world.note_footprint(server);
         } else {
             is_sent = true;
-            keep(world, session, request, &poll);
+            keep(world, server, request, &poll);
             world.note_command(server);
             let waits_for = if poll.is_pending() { world.footprint(server) } else { None };
             blocked = waits_for.map(|footprint| Blocked { world, server, footprint });
@@ -391,38 +391,41 @@ async fn noted<R: Request>(
 /// The reply to a request, if it is on tape.
 fn recall<R: Request>(world: &World, server: usize, request: &R) -> Option<R::Reply> {
     let mut tape = world.tape();
-    if tape.happens(server) {
+    if tape.has_to_ask(server) {
         return None;
     }
-    if tape.recall() != Some(hash(request)) {
+    if tape.recall() != Some(hash(server, request)) {
         tape.tear();
     }
     tape.recall()
 }
 
-/// Keeps the reply to a request on tape, if that is of use.
-fn keep<R: Request>(world: &World, session: &Session, request: &R, reply: &Poll<RedisResult<R::Reply>>) {
+/// Keeps the reply to a request on tape, if that then tells all that has happened.
+fn keep<R: Request>(world: &World, server: usize, request: &R, reply: &Poll<RedisResult<R::Reply>>) {
     let mut tape = world.tape();
-    if !tape.records() {
+    if tape.is_off() {
         return;
     }
     match reply {
-        _ if session.has_asked_for_counts() => tape.tear(),
-        Poll::Ready(Ok(reply)) if session.is_plain() => {
-            tape.keep(|| hash(request));
+        Poll::Ready(Ok(reply)) if world.is_plain(server) => {
+            tape.keep(|| hash(server, request));
             tape.keep(|| reply.clone());
         }
-        _ => tape.end(),
+        _ => tape.tear(),
     }
 }
 
-fn hash(request: &impl Request) -> u64 {
+fn hash(server: usize, request: &impl Request) -> u64 {
     let mut hasher = FixedState::default().build_hasher();
-    for arg in request.commands().flat_map(Cmd::args_iter) {
-        match arg {
-            Arg::Simple(bytes) => bytes.hash(&mut hasher),
-            _ => 0_u8.hash(&mut hasher),
+    server.hash(&mut hasher);
+    for command in request.commands() {
+        for arg in command.args_iter() {
+            match arg {
+                Arg::Simple(bytes) => bytes.hash(&mut hasher),
+                _ => 0_u8.hash(&mut hasher),
+            }
         }
+        hasher.write_u8(0);
     }
     hasher.finish()
 }

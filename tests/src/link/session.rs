@@ -41,22 +41,6 @@ impl Session {
         }
     }
 
-    /// Whether a copy of what the server holds tells all that is left of what the connection has done.
-    pub(super) fn is_plain(&self) -> bool {
-        match self {
-            Session::Emulator(connection) => connection.is_plain(),
-            Session::Redis(_) => false,
-        }
-    }
-
-    /// Whether it was told something that no copy tells.
-    pub(super) fn has_asked_for_counts(&self) -> bool {
-        match self {
-            Session::Emulator(connection) => connection.has_asked_for_counts(),
-            Session::Redis(_) => true,
-        }
-    }
-
     pub(super) async fn request(&self, cmd: &Cmd) -> RedisResult<Value> {
         match self {
             Session::Emulator(connection) => connection.exchange(cmd).await,

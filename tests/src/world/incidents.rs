@@ -48,7 +48,7 @@ impl World {
     /// A server that restarts hangs up on whoever listens or waits, and refuses requests, if that takes a while.
     fn go_away(&self, server: usize) {
         if let Server::Emulator(emulator) = &self.servers[server] {
-            if self.tape().happens(server) {
+            if self.tape().has_to_ask(server) {
                 emulator.hang_up();
             }
             self.note_footprint(server);
@@ -68,7 +68,7 @@ impl World {
         let mut connection = emulator.connection();
         for command in commands {
             let argv: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
-            if self.tape().happens(server) {
+            if self.tape().has_to_ask(server) {
                 connection.execute(&argv);
             }
             self.note_footprint(server);
@@ -138,7 +138,7 @@ impl World {
     /// What a server holds now is one more entry of its log.
     fn log(&self, server: usize) {
         let Server::Emulator(emulator) = &self.servers[server] else { return };
-        self.tape().end();
+        self.tape().tear();
         let snapshot = emulator.snapshot();
         let mut state = self.state();
         state.touch(|touch| touch.logged |= 1 << server);

@@ -252,6 +252,11 @@ impl World {
         }
     }
 
+    /// Whether a copy of what a server holds tells all of it.
+    pub(crate) fn is_plain(&self, server: usize) -> bool {
+        matches!(&self.servers[server], Server::Emulator(emulator) if emulator.is_plain())
+    }
+
     /// What a server has just touched; `None` if that is not known.
     pub(crate) fn footprint(&self, server: usize) -> Option<Arc<Footprint>> {
         match &self.servers[server] {
@@ -272,7 +277,7 @@ impl World {
     pub(crate) fn tick(&self) {
         for (number, server) in self.servers.iter().enumerate() {
             if let Server::Emulator(emulator) = server {
-                if self.tape().happens(number) {
+                if self.tape().has_to_ask(number) {
                     emulator.tick();
                 }
                 self.note_footprint(number);

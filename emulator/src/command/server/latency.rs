@@ -15,7 +15,7 @@ pub(super) const LATENCY: Row = Row::container(
         Row::new("latency|doctor", 2, FLAGS, doctor).tips(TIPS),
         Row::new("latency|graph", 3, FLAGS, graph).tips(TIPS),
         Row::help("latency|help"),
-        Row::new("latency|histogram", -2, FLAGS, histogram).tips(TIPS),
+        Row::new("latency|histogram", -2, FLAGS, histogram).tips(TIPS).telling_counts(),
         Row::new("latency|history", 3, FLAGS, history).tips(TIPS),
         Row::new("latency|latest", 2, FLAGS, latest).tips(TIPS),
         Row::new("latency|reset", -2, FLAGS, reset)

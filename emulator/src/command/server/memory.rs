@@ -13,7 +13,7 @@ pub(super) const MEMORY: Row = Row::container(
         Row::new("memory|malloc-stats", 2, &[], malloc_stats).tips(TIPS),
         Row::new("memory|purge", 2, &[], purge)
             .tips(&["request_policy:all_shards", "response_policy:all_succeeded"]),
-        Row::new("memory|stats", 2, &[], stats).tips(TIPS),
+        Row::new("memory|stats", 2, &[], stats).tips(TIPS).telling_counts(),
         Row::new("memory|usage", -3, &[ReadOnly], usage).keys(&[KeySpec::at(2, &["RO"])]),
     ],
 );

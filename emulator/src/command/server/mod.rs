@@ -30,11 +30,10 @@ pub(super) const ROWS: &[Row] = &[
     Row::new("flushdb", -1, &[Write], flushdb)
         .categories(&["keyspace", "dangerous"])
         .tips(&["request_policy:all_shards", "response_policy:all_succeeded"]),
-    Row::new("info", -1, &[Loading, Stale], info::info).categories(&["dangerous"]).tips(&[
-        "nondeterministic_output",
-        "request_policy:all_shards",
-        "response_policy:special",
-    ]),
+    Row::new("info", -1, &[Loading, Stale], info::info)
+        .categories(&["dangerous"])
+        .tips(&["nondeterministic_output", "request_policy:all_shards", "response_policy:special"])
+        .telling_counts(),
     Row::new("lastsave", 1, &[Loading, Stale, Fast], lastsave)
         .categories(&["admin", "dangerous"])
         .tips(&["nondeterministic_output"]),

@@ -15,13 +15,12 @@ pub(super) const SLOWLOG: Row = Row::container(
     "slowlog",
     &[
         Row::new("slowlog|get", -2, FLAGS, get)
-            .tips(&["request_policy:all_nodes", "nondeterministic_output"]),
+            .tips(&["request_policy:all_nodes", "nondeterministic_output"])
+            .telling_counts(),
         Row::help("slowlog|help"),
-        Row::new("slowlog|len", 2, FLAGS, len).tips(&[
-            "request_policy:all_nodes",
-            "response_policy:agg_sum",
-            "nondeterministic_output",
-        ]),
+        Row::new("slowlog|len", 2, FLAGS, len)
+            .tips(&["request_policy:all_nodes", "response_policy:agg_sum", "nondeterministic_output"])
+            .telling_counts(),
         Row::new("slowlog|reset", 2, FLAGS, reset)
             .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]),
     ],

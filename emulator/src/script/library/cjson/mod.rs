@@ -21,7 +21,7 @@ const OFF_ON_NULL: &[&str] = &["off", "on", "null"];
 #[derive(Clone, Default)]
 pub struct Config(Arc<Mutex<Settings>>);
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 struct Settings {
     sparse_convert: usize,
     sparse_ratio: i32,
@@ -54,6 +54,11 @@ impl Config {
     /// Back to how Redis starts.
     pub fn reset(&self) {
         *self.lock() = Settings::default();
+    }
+
+    /// Whether it is how Redis starts.
+    pub fn is_default(&self) -> bool {
+        *self.lock() == Settings::default()
     }
 
     fn get(&self) -> Settings {
