@@ -20,7 +20,6 @@ pub(crate) struct Tape {
     /// What each server held at the last mark, if nothing has happened to it since.
     held: Vec<Option<Arc<Snapshot>>>,
     mode: Mode,
-    is_torn: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,6 +35,8 @@ enum Mode {
     Recalls,
     /// They are asked, and what they say is nothing to start from.
     Ended,
+    /// They are asked, but what has been said before need not be true of this execution.
+    Torn,
 }
 
 /// A place to go on from.
@@ -111,7 +112,7 @@ impl Tape {
         match self.mode {
             Mode::Records => self.mode = Mode::Ended,
             Mode::Recalls => self.tear(),
-            Mode::Off | Mode::Rewound | Mode::Ended => {}
+            Mode::Off | Mode::Rewound | Mode::Ended | Mode::Torn => {}
         }
     }
 
@@ -122,13 +123,13 @@ impl Tape {
 
     /// Whether the clients do what cannot be kept on tape.
     pub(crate) fn is_torn(&self) -> bool {
-        self.is_torn
+        self.mode == Mode::Torn
     }
 
     /// So many steps have been taken: it may be the place from which to ask the servers again, with what they held then.
     pub(crate) fn mark<'a>(&mut self, step: usize, servers: impl Iterator<Item = &'a Emulator>) {
         match self.mode {
-            Mode::Off | Mode::Rewound | Mode::Ended => {}
+            Mode::Off | Mode::Rewound | Mode::Ended | Mode::Torn => {}
             Mode::Records => {
                 let held = servers.enumerate().map(|(nth, server)| {
                     if nth == self.held.len() {
@@ -181,8 +182,9 @@ impl Tape {
 
     /// It is of no use: something else is asked than before, or something is done of which more is left than a copy tells.
     pub(crate) fn tear(&mut self) {
-        self.is_torn |= !self.is_off();
-        self.mode = Mode::Off;
+        if !self.is_off() {
+            self.mode = Mode::Torn;
+        }
     }
 }
 

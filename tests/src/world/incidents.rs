@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use emulator::{Access, Footprint, Resource};
+use emulator::{Access, Emulator, Footprint, Resource};
 
 use super::World;
 use crate::fault::Faults;
@@ -30,9 +30,8 @@ impl World {
             let lost = (lost as usize).min(entries.saturating_sub(1));
             (lost, (lost > 0).then(|| state.logs[server][entries - 1 - lost].clone()))
         };
-        if let (Server::Emulator(emulator), Some(data)) = (&self.servers[server], data) {
-            emulator.restore_data(&data);
-            self.note_footprint(server);
+        if let Some(data) = data {
+            self.happens(server, |emulator| emulator.restore_data(&data));
         }
         self.execute(server, &["SCRIPT FLUSH"]);
         self.begin_log(server);
@@ -47,12 +46,7 @@ impl World {
 
     /// A server that restarts hangs up on whoever listens or waits, and refuses requests, if that takes a while.
     fn go_away(&self, server: usize) {
-        if let Server::Emulator(emulator) = &self.servers[server] {
-            if self.tape().has_to_ask(server) {
-                emulator.hang_up();
-            }
-            self.note_footprint(server);
-        }
+        self.happens(server, Emulator::hang_up);
         let outage = self.terms.faults.outage;
         if !outage.is_zero() {
             let until = self.now() + outage;
@@ -68,10 +62,7 @@ impl World {
         let mut connection = emulator.connection();
         for command in commands {
             let argv: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
-            if self.tape().has_to_ask(server) {
-                connection.execute(&argv);
-            }
-            self.note_footprint(server);
+            self.happens(server, |_| _ = connection.execute(&argv));
         }
     }
 

@@ -273,16 +273,19 @@ impl World {
         });
     }
 
+    /// Something that no client does happens to a server of this process, and what that touches is noted.
+    fn happens(&self, server: usize, act: impl FnOnce(&Emulator)) {
+        if let Server::Emulator(emulator) = &self.servers[server] {
+            if self.tape().has_to_ask(server) {
+                act(emulator);
+            }
+            self.note_footprint(server);
+        }
+    }
+
     /// Lets happen on every server what is due by its clock.
     pub(crate) fn tick(&self) {
-        for (number, server) in self.servers.iter().enumerate() {
-            if let Server::Emulator(emulator) = server {
-                if self.tape().has_to_ask(number) {
-                    emulator.tick();
-                }
-                self.note_footprint(number);
-            }
-        }
+        (0..self.servers.len()).for_each(|server| self.happens(server, Emulator::tick));
     }
 
     /// A client's clock is set.
