@@ -6,7 +6,16 @@
 
 use std::fmt;
 
+use indexmap::IndexSet;
+
+use crate::keyspace::Hasher;
 use crate::pubsub::Topic;
+
+/// From how many entries on duplicates are looked for.
+const LONG: usize = 1024;
+/// How much memory is kept for the next execution, in entries and in bytes of names.
+const KEPT_ENTRIES_MAX: usize = 4 * LONG;
+const KEPT_NAMES_BYTES_MAX: usize = 256 * 1024;
 
 /// Whether a resource was only looked at or really changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -119,6 +128,10 @@ pub struct Footprint {
     names: Vec<u8>,
     /// The places of entries, from and to.
     places: Vec<[NotedPlace; 2]>,
+    /// How many entries there were when duplicates were dropped the last time.
+    n_distinct: usize,
+    /// Nothing is to be recorded.
+    is_off: bool,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -203,21 +216,69 @@ impl Footprint {
         self.entries.iter().any(|entry| matches!(entry.what, What::Settings) && entry.access == Access::Write)
     }
 
-    /// Forgets everything, keeping the memory.
+    /// Forgets everything, and keeps the memory if that is not much.
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
         self.names.clear();
         self.places.clear();
+        self.n_distinct = 0;
+        self.entries.shrink_to(KEPT_ENTRIES_MAX);
+        self.places.shrink_to(KEPT_ENTRIES_MAX);
+        self.names.shrink_to(KEPT_NAMES_BYTES_MAX);
+    }
+
+    /// Whether anything is recorded from now on.
+    pub(crate) fn set_recording(&mut self, is_recording: bool) {
+        self.is_off = !is_recording;
+    }
+
+    /// Whether it has become so long that dropping duplicates may be worth its time.
+    pub(crate) fn is_long(&self) -> bool {
+        self.entries.len() >= LONG.max(2 * self.n_distinct)
+    }
+
+    /// Keeps the first of equal entries.
+    pub(crate) fn drop_duplicates(&mut self) {
+        let long = std::mem::take(self);
+        let mut seen: IndexSet<String, Hasher> = IndexSet::default();
+        for (resource, access, deadline) in long.iter() {
+            if seen.insert(format!("{:?}", (resource, access, deadline))) {
+                self.record_again(resource, access, deadline);
+            }
+        }
+        self.n_distinct = self.entries.len();
+    }
+
+    fn record_again(&mut self, resource: Resource<'_>, access: Access, deadline: Option<i64>) {
+        match resource {
+            Resource::Key { db, key, part: Part::Whole } => self.key(access, db, key, deadline),
+            Resource::Key { db, key, part } => self.part(access, db, key, part),
+            Resource::Waiting { db, key } => self.waiting(db, key, deadline),
+            Resource::Database(db) => self.database(access, db),
+            Resource::Clock => self.clock(),
+            Resource::Script(sha) => self.script(access, sha),
+            Resource::Scripts => self.scripts(access),
+            Resource::Random => self.random(),
+            Resource::Channel(name) => self.channel(access, name),
+            Resource::Listening(name) => self.listening(Topic::Channel, name),
+            Resource::Listeners(name) => self.listeners(name),
+            Resource::Channels => self.channels(access),
+            Resource::Connections => self.connections(access),
+            Resource::Settings => self.settings(access),
+        }
     }
 
     pub(crate) fn key(&mut self, access: Access, db: usize, key: &[u8], deadline: Option<i64>) {
         let (start, end) = self.name(key);
         let what = What::Key { db, start, end, part: NotedPart::Whole };
-        self.entries.push(Entry { what, access, deadline });
+        self.record(Entry { what, access, deadline });
     }
 
     /// Of a key without a deadline.
     pub(crate) fn part(&mut self, access: Access, db: usize, key: &[u8], part: Part<'_>) {
+        if self.is_off {
+            return;
+        }
         let (start, end) = self.name(key);
         let part = match part {
             Part::Whole => NotedPart::Whole,
@@ -236,7 +297,7 @@ impl Footprint {
 
     pub(crate) fn waiting(&mut self, db: usize, key: &[u8], deadline: Option<i64>) {
         let (start, end) = self.name(key);
-        self.entries.push(Entry { what: What::Waiting { db, start, end }, access: Access::Write, deadline });
+        self.record(Entry { what: What::Waiting { db, start, end }, access: Access::Write, deadline });
     }
 
     pub(crate) fn database(&mut self, access: Access, db: usize) {
@@ -296,11 +357,20 @@ impl Footprint {
 
     /// Of what has no deadline.
     fn push(&mut self, access: Access, what: What) {
-        self.entries.push(Entry { what, access, deadline: None });
+        self.record(Entry { what, access, deadline: None });
+    }
+
+    fn record(&mut self, entry: Entry) {
+        if !self.is_off {
+            self.entries.push(entry);
+        }
     }
 
     fn name(&mut self, name: &[u8]) -> (usize, usize) {
         let start = self.names.len();
+        if self.is_off {
+            return (start, start);
+        }
         self.names.extend_from_slice(name);
         (start, self.names.len())
     }

@@ -64,6 +64,7 @@ pub use fault::{Effect, Fault};
 pub use footprint::{Access, Footprint, Part, Place, Resource};
 pub use log::{LogLevel, LogLine};
 pub use reply::Reply;
+pub use script::ScriptBudget;
 pub use server::Server;
 #[cfg(unix)]
 pub use server::UnixServer;
@@ -309,10 +310,31 @@ impl Emulator {
         engine.control = Some(engine.clock().view());
     }
 
+    /// What each script and each function may take from now on, before it is an error.
+    ///
+    /// ```
+    /// use emulator::{Emulator, ScriptBudget};
+    ///
+    /// let emulator = Emulator::new();
+    /// emulator.script_budget(ScriptBudget { commands_max: 100, ..ScriptBudget::default() });
+    /// let reply = emulator.connection().execute(&[b"EVAL", b"while redis.call('INCR', 'n') do end", b"0"]);
+    /// assert!(format!("{reply:?}").contains("it called more than 100 commands"));
+    /// ```
+    pub fn script_budget(&self, budget: ScriptBudget) {
+        let mut engine = self.shared.engine();
+        engine.scripts.set_budget(budget);
+        engine.functions.set_budget(budget);
+    }
+
     /// Has every line be heard that scripts log with `redis.log` and that `loglevel` lets through. Without this nobody hears
     /// them. The server waits while a line is heard, so whoever hears it must not ask the emulator for anything.
     pub fn on_log(&self, hook: impl Fn(&LogLine) + Send + Sync + 'static) {
         self.shared.engine().on_log = Some(Arc::new(hook));
+    }
+
+    /// Has executions leave no footprint from now on: for a server that nobody explores, as that costs some time.
+    pub fn leave_no_footprint(&self) {
+        self.shared.engine().leaves_no_footprint = true;
     }
 
     /// What the last command, transaction or script touched.

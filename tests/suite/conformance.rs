@@ -56,7 +56,9 @@ transcripts! {
     lua_cmsgpack
     lua_conversions
     lua_errors
+    lua_hostile
     lua_lines
+    lua_patterns
     lua_sandbox
     lua_struct
     object

@@ -6,6 +6,7 @@ mod doors;
 mod control;
 mod waiting;
 mod settings;
+mod budgets;
 mod busy;
 mod executions;
 mod servers;

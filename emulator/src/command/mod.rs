@@ -318,6 +318,7 @@ pub(crate) fn run(
         engine.end_requests();
     }
     engine.invalidate(client);
+    engine.trim_footprint();
     connection::remember(engine, client, row, argv);
     // A script's reply comes when all has happened.
     engine.tell_listeners((client.runs != Runs::InScript).then_some(client.slot));

@@ -68,6 +68,8 @@ pub struct Engine {
     pub password: Bytes,
     /// Who sees every command.
     pub monitors: Vec<Slot>,
+    /// Nobody asks what an execution has touched.
+    pub leaves_no_footprint: bool,
     /// Who hears what is logged.
     pub on_log: Option<Hook>,
     /// What clients may leave unread: those that listen to nothing, and those that do.
@@ -246,6 +248,22 @@ impl Engine {
         self.watches.notice(&self.keyspace);
         self.keyspace.events.is_tracked = !self.tracker.is_idle();
         self.set_alarm();
+    }
+
+    /// A command has run, which need not be the last of its execution. Keeps what executions leave from growing without end.
+    pub(crate) fn trim_footprint(&mut self) {
+        let is_needed = !self.leaves_no_footprint || !self.tracker.is_idle() || !self.watches.is_empty();
+        self.keyspace.footprint_mut().set_recording(is_needed);
+        if self.footprint().is_long() {
+            self.drop_duplicates();
+        }
+    }
+
+    /// Who goes by what is new in the footprint has seen all of it first.
+    fn drop_duplicates(&mut self) {
+        self.watches.notice(&self.keyspace);
+        self.keyspace.footprint_mut().drop_duplicates();
+        (self.watches.seen, self.tracker.seen) = (self.footprint().len(), self.footprint().len());
     }
 
     /// What the last execution touched.
@@ -474,14 +492,25 @@ impl Engine {
 const BUSY_REPLY_THRESHOLD: Id = Id::of("busy-reply-threshold");
 
 impl Host for ScriptHost {
-    fn is_patient(&mut self) -> Result<bool, Error> {
-        if self.client.is_patient {
-            let busy = self.engine.busy.clone();
-            busy.look_up();
-            self.engine.do_jobs(&busy);
-            busy.check()?;
+    fn is_patient(&self) -> bool {
+        self.client.is_patient
+    }
+
+    fn look_up(&mut self) -> Result<(), Error> {
+        if !self.client.is_patient {
+            return Ok(());
         }
-        Ok(self.client.is_patient)
+        let busy = self.engine.busy.clone();
+        busy.look_up();
+        self.engine.do_jobs(&busy);
+        busy.check()
+    }
+
+    fn has_touched_more_than(&mut self, entries_max: usize) -> bool {
+        if self.engine.footprint().len() > entries_max {
+            self.engine.drop_duplicates();
+        }
+        self.engine.footprint().len() > entries_max
     }
 
     fn call(&mut self, argv: &[&[u8]], rules: Rules) -> Reply {

@@ -90,59 +90,85 @@ pub(super) fn to_lua(lua: &Lua, reply: &Reply, protocol: Protocol) -> mlua::Resu
 }
 
 /// What a script returned, as a reply.
-pub(super) fn to_reply(value: &Value, protocol: Protocol, depth: usize) -> Reply {
-    let Some(depth) = depth.checked_sub(1) else {
-        return Reply::Error(Error::from_static("ERR reached lua stack limit"));
-    };
-    match value {
-        Value::String(text) => Reply::bulk(text.as_bytes()),
-        Value::Integer(n) => Reply::Integer(*n),
-        Value::Number(n) => Reply::Integer(truncate(*n)),
-        Value::Boolean(yes) if protocol == Protocol::Resp3 => Reply::Boolean(*yes),
-        Value::Boolean(true) => Reply::Integer(1),
-        Value::Table(table) => table_to_reply(table, protocol, depth),
-        _ => Reply::Nil,
-    }
+pub(super) fn to_reply(value: &Value, protocol: Protocol) -> Reply {
+    Returned { protocol, n_left: REPLY_ELEMENTS_MAX }
+        .reply(value, REPLY_DEPTH_MAX)
+        .unwrap_or_else(Reply::Error)
 }
 
-fn table_to_reply(table: &Table, protocol: Protocol, depth: usize) -> Reply {
-    let convert = |value: &Value| to_reply(value, protocol, depth);
-    let text = |field| match table.raw_get(field) {
-        Ok(Value::String(text)) => Some(Bytes::copy_from_slice(&text.as_bytes())),
-        _ => None,
-    };
-    if let Some(err) = text("err") {
-        return Reply::Error(Error::new(err.slice_ref(c_string(&err))));
+/// Deepest nesting of a table that a script may return.
+const REPLY_DEPTH_MAX: usize = 200;
+/// How many values it may hold, as many as a request may have arguments. A table may hold another twice, and that one a third: a small
+/// table could be a reply without end.
+const REPLY_ELEMENTS_MAX: usize = 1 << 20;
+
+/// What is left of a reply while it is made.
+struct Returned {
+    protocol: Protocol,
+    n_left: usize,
+}
+
+impl Returned {
+    /// # Errors
+    /// The whole is too large.
+    fn reply(&mut self, value: &Value, depth: usize) -> Result<Reply, Error> {
+        let Some(depth) = depth.checked_sub(1) else {
+            return Ok(Reply::Error(Error::from_static("ERR reached lua stack limit")));
+        };
+        self.n_left = self.n_left.checked_sub(1).ok_or_else(|| {
+            Error::new(format!("ERR the reply of the script has more than {REPLY_ELEMENTS_MAX} elements"))
+        })?;
+        Ok(match value {
+            Value::String(text) => Reply::bulk(text.as_bytes()),
+            Value::Integer(n) => Reply::Integer(*n),
+            Value::Number(n) => Reply::Integer(truncate(*n)),
+            Value::Boolean(yes) if self.protocol == Protocol::Resp3 => Reply::Boolean(*yes),
+            Value::Boolean(true) => Reply::Integer(1),
+            Value::Table(table) => self.table(table, depth)?,
+            _ => Reply::Nil,
+        })
     }
-    if let Some(ok) = text("ok") {
-        return Reply::Status(ok.slice_ref(c_string(&ok)));
+
+    fn table(&mut self, table: &Table, depth: usize) -> Result<Reply, Error> {
+        let text = |field| match table.raw_get(field) {
+            Ok(Value::String(text)) => Some(Bytes::copy_from_slice(&text.as_bytes())),
+            _ => None,
+        };
+        if let Some(err) = text("err") {
+            return Ok(Reply::Error(Error::new(err.slice_ref(c_string(&err)))));
+        }
+        if let Some(ok) = text("ok") {
+            return Ok(Reply::Status(ok.slice_ref(c_string(&ok))));
+        }
+        if let Ok(Value::Number(_) | Value::Integer(_)) = table.raw_get("double") {
+            return Ok(Reply::Double(table.raw_get("double").unwrap_or_default()));
+        }
+        if let Ok(Value::Table(map)) = table.raw_get("map") {
+            let pairs = map.pairs::<Value, Value>().flatten();
+            let pairs = pairs.map(|(key, value)| Ok((self.reply(&key, depth)?, self.reply(&value, depth)?)));
+            return pairs.collect::<Result<_, _>>().map(Reply::Map);
+        }
+        if let Ok(Value::Table(set)) = table.raw_get("set") {
+            let members = set.pairs::<Value, Value>().flatten().map(|(key, _)| self.reply(&key, depth));
+            return members.collect::<Result<_, _>>().map(Reply::Set);
+        }
+        if let Some(digits) = text("big_number") {
+            // What would end a line does not.
+            let digits = digits.iter().map(|byte| if b"\r\n".contains(byte) { b' ' } else { *byte });
+            return Ok(Reply::BigNumber(digits.collect()));
+        }
+        if let Ok(Value::Table(verbatim)) = table.raw_get("verbatim_string")
+            && let (Ok(Value::String(format)), Ok(Value::String(text))) =
+                (verbatim.raw_get("format"), verbatim.raw_get("string"))
+        {
+            let format = format.as_bytes();
+            let letters = std::array::from_fn(|idx| format.get(idx).copied().unwrap_or(b' '));
+            return Ok(Reply::Verbatim(letters, Bytes::copy_from_slice(&text.as_bytes())));
+        }
+        let items = (1..).map_while(|idx| match table.raw_get(idx) {
+            Ok(Value::Nil) | Err(_) => None,
+            Ok(item) => Some(self.reply(&item, depth)),
+        });
+        items.collect::<Result<_, _>>().map(Reply::Array)
     }
-    if let Ok(Value::Number(_) | Value::Integer(_)) = table.raw_get("double") {
-        return Reply::Double(table.raw_get("double").unwrap_or_default());
-    }
-    if let Ok(Value::Table(map)) = table.raw_get("map") {
-        let pairs = map.pairs::<Value, Value>().flatten();
-        return Reply::Map(pairs.map(|(key, value)| (convert(&key), convert(&value))).collect());
-    }
-    if let Ok(Value::Table(set)) = table.raw_get("set") {
-        return Reply::Set(set.pairs::<Value, Value>().flatten().map(|(key, _)| convert(&key)).collect());
-    }
-    if let Some(digits) = text("big_number") {
-        // What would end a line does not.
-        let digits = digits.iter().map(|byte| if b"\r\n".contains(byte) { b' ' } else { *byte });
-        return Reply::BigNumber(digits.collect());
-    }
-    if let Ok(Value::Table(verbatim)) = table.raw_get("verbatim_string")
-        && let (Ok(Value::String(format)), Ok(Value::String(text))) =
-            (verbatim.raw_get("format"), verbatim.raw_get("string"))
-    {
-        let format = format.as_bytes();
-        let letters = std::array::from_fn(|idx| format.get(idx).copied().unwrap_or(b' '));
-        return Reply::Verbatim(letters, Bytes::copy_from_slice(&text.as_bytes()));
-    }
-    let items = (1..).map_while(|idx| match table.raw_get(idx) {
-        Ok(Value::Nil) | Err(_) => None,
-        Ok(item) => Some(convert(&item)),
-    });
-    Reply::Array(items.collect())
 }

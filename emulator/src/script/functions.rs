@@ -9,7 +9,7 @@ use mlua::Function;
 
 use super::shebang::Metadata;
 use super::vm::{Callable, Vm, World};
-use super::{Host, Mode, SANDBOX_LOADS, is_read_only};
+use super::{Host, Mode, SANDBOX_LOADS, ScriptBudget, is_read_only};
 use crate::error::{self, Error};
 use crate::keyspace::Hasher;
 use crate::reply::Reply;
@@ -68,12 +68,19 @@ pub struct Functions<H> {
     /// What their functions are in the Lua state, by library. Made anew, when one is called, where it does not stand here.
     loaded: IndexMap<Bytes, IndexMap<Bytes, Function, Hasher>, Hasher>,
     vm: Option<Vm>,
+    budget: ScriptBudget,
     host: PhantomData<fn(H)>,
 }
 
 impl<H> Default for Functions<H> {
     fn default() -> Functions<H> {
-        Functions { libraries: IndexMap::default(), loaded: IndexMap::default(), vm: None, host: PhantomData }
+        Functions {
+            libraries: IndexMap::default(),
+            loaded: IndexMap::default(),
+            vm: None,
+            budget: ScriptBudget::default(),
+            host: PhantomData,
+        }
     }
 }
 
@@ -87,6 +94,14 @@ impl<H: Host> Functions<H> {
     pub fn set_libraries(&mut self, libraries: &Libraries) {
         self.flush();
         self.libraries.clone_from(libraries);
+    }
+
+    /// What each function, and the code of each library, may take from now on.
+    pub fn set_budget(&mut self, budget: ScriptBudget) {
+        self.budget = budget;
+        if let Some(vm) = &mut self.vm {
+            vm.set_budget::<H>(budget).expect(SANDBOX_LOADS);
+        }
     }
 
     /// Forgets every library.
@@ -188,7 +203,8 @@ impl<H: Host> Functions<H> {
 
     fn evaluate(&mut self, code: &[u8]) -> Result<(Library, IndexMap<Bytes, Function, Hasher>), Error> {
         let Metadata { body, .. } = Metadata::parse(code)?;
-        let vm = self.vm.get_or_insert_with(|| Vm::new::<H>(World::Functions).expect(SANDBOX_LOADS));
+        let budget = self.budget;
+        let vm = self.vm.get_or_insert_with(|| Vm::new::<H>(World::Functions, budget).expect(SANDBOX_LOADS));
         let compiled = vm.compile(body);
         let compiled = compiled
             .map_err(|message| Error::new([b"ERR Error compiling function: ", &message[..]].concat()))?;

@@ -4,6 +4,8 @@
 //! <https://redis.io/docs/latest/develop/programmability/lua-api/>
 
 mod shebang;
+mod pattern;
+mod budget;
 mod args;
 mod convert;
 mod library;
@@ -27,6 +29,7 @@ use crate::log::LogLevel;
 use crate::reply::Reply;
 use crate::resp::Protocol;
 
+pub use budget::ScriptBudget;
 pub use functions::{Functions, Libraries, Policy};
 pub(crate) use payload::{dump, restore};
 use shebang::{NO_WRITES, Shebang};
@@ -37,11 +40,17 @@ pub trait Host: Send + 'static {
     /// Runs one command and gives its reply; refuses what scripts, or this one, may not call.
     fn call(&mut self, argv: &[&[u8]], rules: Rules) -> Reply;
 
-    /// Asked now and then while a script runs: whether it may take as long as it likes.
+    /// Whether a script may take as long as it likes.
+    fn is_patient(&self) -> bool;
+
+    /// Called now and then while a script runs: does what others want done meanwhile.
     ///
     /// # Errors
-    /// It must end now.
-    fn is_patient(&mut self) -> Result<bool, Error>;
+    /// The script must end now.
+    fn look_up(&mut self) -> Result<(), Error>;
+
+    /// Whether the commands so far have left more than this in the footprint.
+    fn has_touched_more_than(&mut self, entries_max: usize) -> bool;
 
     /// Logs a line.
     fn log(&self, level: LogLevel, text: Vec<u8>);
@@ -76,6 +85,7 @@ pub struct Scripts<H> {
     compiled: IndexMap<Sha, Compiled, Hasher>,
     /// Made when the first script runs: a Lua state costs more than many whole executions of a test.
     vm: Option<Vm>,
+    budget: ScriptBudget,
     host: PhantomData<fn(H)>,
 }
 
@@ -98,6 +108,7 @@ impl<H> Default for Scripts<H> {
             shas: IndexMap::default(),
             compiled: IndexMap::default(),
             vm: None,
+            budget: ScriptBudget::default(),
             host: PhantomData,
         }
     }
@@ -143,6 +154,14 @@ impl<H: Host> Scripts<H> {
         self.known.clone_from(known);
     }
 
+    /// What each script may take from now on.
+    pub fn set_budget(&mut self, budget: ScriptBudget) {
+        self.budget = budget;
+        if let Some(vm) = &mut self.vm {
+            vm.set_budget::<H>(budget).expect(SANDBOX_LOADS);
+        }
+    }
+
     /// Whether nothing is left of what scripts have done, but what they did to data.
     pub fn is_plain(&self) -> bool {
         self.vm.as_ref().is_none_or(|vm| vm.json.is_default())
@@ -185,7 +204,8 @@ impl<H: Host> Scripts<H> {
             return Ok(());
         }
         let Shebang { body, flags } = Shebang::parse(source)?;
-        let vm = self.vm.get_or_insert_with(|| Vm::new::<H>(World::Scripts).expect(SANDBOX_LOADS));
+        let vm =
+            self.vm.get_or_insert_with(|| Vm::new::<H>(World::Scripts, self.budget).expect(SANDBOX_LOADS));
         let function = vm.compile(body).map_err(|message| {
             Error::new([b"ERR Error compiling script (new function): ", &message[..]].concat())
         })?;

@@ -3,11 +3,12 @@
 //! What may fail must stand here: a script that ends with `return redis.call(…)` leaves no frame behind for a Lua function to
 //! tell the line of, but it does for one of Rust.
 
-use mlua::{Error as LuaError, Function, Lua, MultiValue, Table, Value};
+use mlua::{Error as LuaError, ExternalError as _, Function, IntoLuaMulti, Lua, MultiValue, Table, Value};
 
 use super::Host;
-use super::args::{raise, raise_bare};
-use super::library::{CONTENTS, JsonConfig, NEXT, libraries};
+use super::args::{Args, c_string, raise, raise_bare, truncate};
+use super::budget::{Place, is_over, spend};
+use super::library::{CONTENTS, JsonConfig, NEXT, STACK_SLOTS_MAX, gsub, libraries, string_functions};
 use super::random::{random, randomseed};
 use super::redis::redis;
 use super::register::register_function;
@@ -20,6 +21,13 @@ const LEVELS_MAX: usize = 8;
 /// Errors that Lua's core raises, which tells no line when a function of C made the mistake.
 const WITHOUT_LINE: &[&str] = &["table index is ", "invalid key to "];
 
+/// What Lua says when the limit of its memory is reached.
+pub(super) const NO_MEMORY: &[u8] = b"not enough memory";
+/// What a script pays for the collection of its garbage, in instructions.
+const INSTRUCTIONS_PER_COLLECTION: u64 = 10_000_000;
+/// How many values one call may return: so many are still room for on Lua's stack.
+const UNPACKED_MAX: usize = STACK_SLOTS_MAX - 100;
+
 /// What the sandbox cannot do itself.
 pub(super) fn natives<H: Host>(lua: &Lua, json: &JsonConfig) -> mlua::Result<Table> {
     let native = lua.create_table()?;
@@ -29,6 +37,7 @@ pub(super) fn natives<H: Host>(lua: &Lua, json: &JsonConfig) -> mlua::Result<Tab
     native.set("redis", redis::<H>(lua)?)?;
     native.set("register", lua.create_function(|lua, args| register_function::<H>(lua, &args))?)?;
     native.set("libraries", libraries(lua, json)?)?;
+    native.set("string", string_functions::<H>(lua)?)?;
     native.set("random", lua.create_function(|lua, bounds: MultiValue| random::<H>(lua, &bounds))?)?;
     native.set("randomseed", lua.create_function(|lua, args: MultiValue| randomseed::<H>(lua, &args))?)?;
     for (name, access) in [
@@ -56,9 +65,14 @@ pub(super) fn natives<H: Host>(lua: &Lua, json: &JsonConfig) -> mlua::Result<Tab
         native.set(name, lua.create_function(make)?)?;
     }
     native.set("contents", contents)?;
-    native.set("unwrap", lua.create_function(unwrap_caught)?)?;
-    native.set("is_fatal", lua.create_function(|_, error: Value| Ok(is_fatal(&error)))?)?;
+    native.set("unwrap", lua.create_function(unwrap_caught::<H>)?)?;
+    native.set("is_over", lua.create_function(|lua, ()| Ok(is_over::<H>(lua)))?)?;
     native.set("locate", lua.create_function(|lua, error: Value| locate(lua, error))?)?;
+    native.set("unpack", lua.create_function(|lua, args| unpack(lua, &args))?)?;
+    native.set("check_insert", lua.create_function(|lua, args| check_insert::<H>(lua, &args))?)?;
+    native.set("load", lua.create_function(|lua, (protected, load)| load_of(lua, protected, load))?)?;
+    let gsub_of = |lua: &Lua, (protected, replace_each)| gsub::<H>(lua, protected, replace_each);
+    native.set("gsub", lua.create_function(gsub_of)?)?;
     Ok(native)
 }
 
@@ -91,20 +105,24 @@ fn relay(
 }
 
 /// An error that a native function raises.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Raised {
     /// `{err = '…'}`
     Table(Error),
-    /// The same, but no script can catch it.
-    Fatal(Error),
+    /// The script must end, for the reason that its state knows: see [`is_over`].
+    Fatal,
     /// A string, as Lua's own functions raise it.
     Text(Vec<u8>),
+    /// What a script has raised, on its way through Rust. If nobody catches it, the message handler has seen it.
+    Value(Value),
 }
 
 impl std::fmt::Display for Raised {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Raised::Table(error) | Raised::Fatal(error) => error.fmt(f),
+            Raised::Table(error) => error.fmt(f),
+            Raised::Fatal => f.write_str("the script must end"),
+            Raised::Value(value) => write!(f, "{value:?}"),
             Raised::Text(text) => f.write_str(&String::from_utf8_lossy(text)),
         }
     }
@@ -116,38 +134,99 @@ impl std::error::Error for Raised {}
 fn unwrap(lua: &Lua, error: Value) -> mlua::Result<Value> {
     let Value::Error(error) = &error else { return Ok(error) };
     match raised(error) {
-        Some(Raised::Table(error) | Raised::Fatal(error)) => {
+        Raised::Table(error) => {
             let err = lua.create_string(error.as_bytes())?;
             Ok(Value::Table(lua.create_table_from([("err", err)])?))
         }
-        Some(Raised::Text(text)) => Ok(Value::String(lua.create_string(text)?)),
-        None => Ok(Value::String(lua.create_string(error.to_string())?)),
+        Raised::Text(text) => Ok(Value::String(lua.create_string(text)?)),
+        Raised::Value(value) => Ok(value),
+        fatal @ Raised::Fatal => Ok(Value::String(lua.create_string(fatal.to_string())?)),
     }
 }
 
-/// The same for a script that has caught it: what is fatal is raised again.
-fn unwrap_caught(lua: &Lua, error: Value) -> mlua::Result<Value> {
-    if is_fatal(&error)
-        && let Value::Error(error) = error
-    {
-        return Err(*error);
+/// The same for a script that has caught it: if the script must end, it is raised again.
+fn unwrap_caught<H: Host>(lua: &Lua, error: Value) -> mlua::Result<Value> {
+    if is_over::<H>(lua) {
+        return Err(Raised::Fatal.into_lua_err());
     }
-    unwrap(lua, error)
+    let error = unwrap(lua, error)?;
+    if matches!(&error, Value::String(text) if text.as_bytes() == NO_MEMORY) {
+        // Lua 5.1 does not collect garbage when it needs memory. To do it here takes time, for which a loop would not pay.
+        lua.gc_collect()?;
+        spend::<H>(lua, INSTRUCTIONS_PER_COLLECTION)?;
+    }
+    Ok(error)
 }
 
-fn is_fatal(error: &Value) -> bool {
-    matches!(error, Value::Error(error) if matches!(raised(error), Some(Raised::Fatal(_))))
-}
-
-fn raised(mut error: &LuaError) -> Option<&Raised> {
+fn raised(mut error: &LuaError) -> Raised {
     while let LuaError::CallbackError { cause, .. } | LuaError::BadArgument { cause, .. } = error {
         error = cause;
     }
-    if let LuaError::ExternalError(external) = error { external.downcast_ref() } else { None }
+    let known = match error {
+        LuaError::ExternalError(external) => external.downcast_ref().cloned(),
+        LuaError::MemoryError(_) => Some(Raised::Text(NO_MEMORY.into())),
+        _ => None,
+    };
+    known.unwrap_or_else(|| Raised::Text(error.to_string().into()))
+}
+
+/// `unpack(list [, i [, j]])`: Lua's own trusts the number of values to be an `int`.
+fn unpack(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
+    let args = Args::new(lua, args);
+    let Some(Value::Table(list)) = args.get(1) else { return Err(args.wrong_type(1, "table")) };
+    let first = args.int_or(2, 1)?;
+    let last = if args.is_nil(3) { list.raw_len() as i32 } else { args.int(3)? };
+    if i64::from(last) - i64::from(first) >= UNPACKED_MAX as i64 {
+        return Err(raise(args.lua, "too many results to unpack"));
+    }
+    (first..=last).map(|idx| list.raw_get(idx)).collect()
+}
+
+/// In front of `table.insert(list, place, value)`: each value behind the place moves, if there is one or not.
+fn check_insert<H: Host>(lua: &Lua, args: &MultiValue) -> mlua::Result<()> {
+    if let (Some(Value::Table(list)), Some(place), 3) = (args.front(), args.get(1), args.len())
+        && let Some(place) = lua.coerce_number(place.clone())?
+    {
+        let n_moved = (list.raw_len() as i64).saturating_sub(truncate(place));
+        spend::<H>(lua, n_moved.try_into().unwrap_or_default())?;
+    }
+    Ok(())
+}
+
+/// `load(reader [, name])`; `load` is the sandbox's, for arguments that are right.
+fn load_of(lua: &Lua, protected: Function, load: Function) -> mlua::Result<Function> {
+    lua.create_function(move |lua, args: MultiValue| {
+        let args = Args::new(lua, &args);
+        let Some(reader @ Value::Function(_)) = args.get(1) else {
+            return Err(args.wrong_type(1, "function"));
+        };
+        let name = if args.is_nil(2) {
+            lua.create_string("=(load)")?
+        } else {
+            // C sees it up to the first NUL.
+            lua.create_string(c_string(&args.string(2)?.as_bytes()))?
+        };
+        call_back(&protected, (&load, reader, name))
+    })
+}
+
+/// Calls a function of the sandbox that calls one of the script's: what that raises passes as it is.
+pub(super) fn call_back(protected: &Function, args: impl IntoLuaMulti) -> mlua::Result<MultiValue> {
+    let mut values: MultiValue = protected.call(args)?;
+    match (values.pop_front(), values.front()) {
+        (Some(Value::Boolean(true)), _) => Ok(values),
+        (_, Some(Value::Error(error))) => Err((**error).clone()),
+        (_, error) => Err(Raised::Value(error.cloned().unwrap_or(Value::Nil)).into_lua_err()),
+    }
 }
 
 /// The message handler of a script: makes the error a table, and notes the line that raised it.
 fn locate(lua: &Lua, error: Value) -> mlua::Result<Table> {
+    if let Value::Error(error) = &error
+        && let Raised::Value(Value::Table(located)) = raised(error)
+    {
+        return Ok(located);
+    }
     let table = match unwrap(lua, error)? {
         Value::Table(table) => table,
         other => {
@@ -159,22 +238,21 @@ fn locate(lua: &Lua, error: Value) -> mlua::Result<Table> {
             lua.create_table_from([("err", lua.create_string(text)?)])?
         }
     };
-    // The first function that is the script's own: what raised may be C, Rust or the sandbox, and these have no line to tell.
-    for level in 1..=LEVELS_MAX {
-        let place = lua.inspect_stack(level, |frame| {
-            let source = frame.source().source.unwrap_or_default().into_owned();
-            let is_own = !matches!(frame.source().what, "C" | "tail") && source != SANDBOX_NAME;
-            is_own.then(|| (source, frame.current_line()))
-        });
-        match place {
-            None => break,
-            Some(None) => {}
-            Some(Some((source, line))) => {
-                table.raw_set("source", source)?;
-                table.raw_set("line", line.map_or(-1, |line| line as i64))?;
-                break;
-            }
-        }
+    if let Some(Place { source, line }) = place(lua) {
+        table.raw_set("source", source)?;
+        table.raw_set("line", line)?;
     }
     Ok(table)
+}
+
+/// The line of the first function that is the script's own: what runs may be C, Rust or the sandbox, and these have no line to tell.
+pub(super) fn place(lua: &Lua) -> Option<Place> {
+    let levels = (0..=LEVELS_MAX).map_while(|level| {
+        lua.inspect_stack(level, |frame| {
+            let source = frame.source().source.unwrap_or_default().into_owned();
+            let is_own = !matches!(frame.source().what, "C" | "tail") && source != SANDBOX_NAME;
+            is_own.then(|| Place { source, line: frame.current_line().map_or(-1, |line| line as i64) })
+        })
+    });
+    levels.flatten().next()
 }

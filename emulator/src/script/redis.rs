@@ -5,6 +5,7 @@ use mlua::{ExternalError as _, Lua, MultiValue, Table, Value};
 use smallvec::SmallVec;
 
 use super::args::truncate;
+use super::budget::spend_command;
 use super::convert::{Argument, argument, to_lua};
 use super::native::Raised;
 use super::vm::{Running, running};
@@ -27,12 +28,16 @@ pub(super) fn redis<H: Host>(lua: &Lua) -> mlua::Result<Table> {
     let set = |name, function: fn(&Lua, &MultiValue) -> mlua::Result<MultiValue>| {
         redis.raw_set(name, lua.create_function(move |lua, args: MultiValue| function(lua, &args))?)
     };
-    let call = |lua: &Lua, args: MultiValue| match call_command::<H>(lua, &args) {
-        Err(error) | Ok((Reply::Error(error), _)) => Err(fail(error)),
-        Ok((reply, protocol)) => to_lua(lua, &reply, protocol),
+    let call = |lua: &Lua, args: MultiValue| {
+        spend_command::<H>(lua)?;
+        match call_command::<H>(lua, &args) {
+            Err(error) | Ok((Reply::Error(error), _)) => Err(fail(error)),
+            Ok((reply, protocol)) => to_lua(lua, &reply, protocol),
+        }
     };
     redis.raw_set("call", lua.create_function(call)?)?;
     let pcall = |lua: &Lua, args: MultiValue| {
+        spend_command::<H>(lua)?;
         let (reply, protocol) = match call_command::<H>(lua, &args) {
             Ok(replied) => replied,
             Err(error) => return to_lua(lua, &Reply::Error(error), Protocol::Resp2),

@@ -5,6 +5,7 @@ local native, is_of_functions = ...
 
 local error, pcall, xpcall, select, type, tostring = error, pcall, xpcall, select, type, tostring
 local getmetatable, setmetatable, load, loadstring = getmetatable, setmetatable, load, loadstring
+local collectgarbage, concat, unpack = collectgarbage, table.concat, unpack
 
 local READONLY = 'Attempt to modify a readonly table'
 
@@ -22,24 +23,70 @@ end
 
 local globals = {}
 for _, name in ipairs {
-  '_VERSION', 'assert', 'collectgarbage', 'error', 'gcinfo', 'ipairs', 'load', 'loadstring', 'rawequal', 'select',
-  'tonumber', 'tostring', 'type', 'unpack',
+  '_VERSION', 'assert', 'error', 'gcinfo', 'ipairs', 'load', 'loadstring', 'rawequal', 'select', 'tonumber', 'tostring',
+  'type',
 } do
   globals[name] = _G[name]
 end
 
 math.random, math.randomseed = native.random, native.randomseed
 
-table.insert = native.relay_write(table.insert)
+local insert = table.insert
+table.insert = native.relay_write(function(...)
+  native.check_insert(...)
+  return insert(...)
+end)
+
+for name, builtin in pairs(native.string) do string[name] = builtin end
+string.gfind = string.gmatch
+
+-- How many functions are waiting to catch an error.
+local n_catchers = 0
+
+-- Calls back for Rust, through which an error that is a table could not pass. As in Redis, an error that nobody catches is seen by
+-- the message handler where it is raised.
+local function protected(f, ...)
+  if n_catchers > 0 then return pcall(f, ...) end
+  local args, n = { ... }, select('#', ...)
+  return xpcall(function() return f(unpack(args, 1, n)) end, native.locate)
+end
+
+-- For `error('…', 2)`: as if the function had been called by C.
+local function call(f, ...) return f(...) end
+
+local function replace(parts, replacement, before, match, ...)
+  parts[#parts + 1] = before
+  if match == nil then return false end
+  local value
+  if type(replacement) == 'table' then value = replacement[(...)] else value = call(replacement, ...) end
+  parts[#parts + 1] = value or match
+  return true
+end
+
+-- What `matches` gives, with each match replaced; no text, and the type of a replacement that is none.
+string.gsub = native.gsub(protected, function(replacement, matches)
+  local parts, n = {}, 0
+  while replace(parts, replacement, matches()) do
+    n = n + 1
+    local kind = type(parts[#parts])
+    if kind ~= 'string' and kind ~= 'number' then return nil, kind end
+  end
+  return concat(parts), n
+end)
 
 local function resumed(ok, ...)
+  n_catchers = n_catchers - 1
   if ok then return true, ... end
   return false, native.unwrap((...))
 end
 local resume = coroutine.resume
-coroutine.resume = native.relay(function(...) return resumed(resume(...)) end)
+coroutine.resume = native.relay(function(...)
+  n_catchers = n_catchers + 1
+  return resumed(resume(...))
+end)
 
 local function unwrapped(ok, ...)
+  n_catchers = n_catchers - 1
   if ok then return ... end
   local err = native.unwrap((...))
   error(err, type(err) == 'string' and 3 or 0)
@@ -47,7 +94,10 @@ end
 local create = coroutine.create
 coroutine.wrap = native.relay(function(body)
   local thread = create(body)
-  return function(...) return unwrapped(resume(thread, ...)) end
+  return function(...)
+    n_catchers = n_catchers + 1
+    return unwrapped(resume(thread, ...))
+  end
 end)
 
 for _, name in ipairs { 'coroutine', 'math', 'string', 'table' } do
@@ -86,22 +136,45 @@ for name, builtin in pairs { rawset = rawset, setmetatable = setmetatable } do
   globals[name] = native.relay_write(builtin)
 end
 
+globals.unpack = native.unpack
+
+-- What a script says of the garbage collector ends with it.
+local is_collector_changed = false
+globals.collectgarbage = native.relay(function(option, ...)
+  if option ~= nil and option ~= 'count' and option ~= 'collect' then is_collector_changed = true end
+  return collectgarbage(option, ...)
+end)
+local function finish(...)
+  if is_collector_changed then
+    is_collector_changed = false
+    collectgarbage('setpause', 200)
+    collectgarbage('setstepmul', 200)
+    collectgarbage('restart')
+  end
+  return ...
+end
+
 globals.loadstring = native.relay(function(chunk, ...)
   if type(chunk) == 'string' and chunk:byte(1) == 27 then return nil, "unexpected symbol near 'char(27)'" end
   return loadstring(chunk, ...)
 end)
 
-globals.load = native.relay(function(reader, ...)
+globals.load = native.load(protected, function(reader, name)
   local function text_only()
-    local part = reader()
+    local part = call(reader)
     if type(part) == 'string' and part:byte(1) == 27 then error("unexpected symbol near 'char(27)'", 0) end
     return part
   end
-  return load(type(reader) == 'function' and text_only or reader, ...)
+  -- The compiler does not keep its copy of the name from the garbage collector, which the reader may call (CVE-2025-49844). `name` is
+  -- that copy, and lives until `load` returns.
+  local code, err = load(text_only, name)
+  if code then return code end
+  return nil, native.unwrap(err)
 end)
 
 -- Redis's own pcall: of a failed command the caller sees the text alone; of a table without one, the table and what stands in its place.
 local function caught(ok, ...)
+  n_catchers = n_catchers - 1
   if ok then return true, ... end
   local err = native.unwrap((...))
   if type(err) ~= 'table' then return false, err end
@@ -111,12 +184,14 @@ local function caught(ok, ...)
 end
 function globals.pcall(...)
   if select('#', ...) == 0 then return false, 'attempt to call a boolean value' end
+  n_catchers = n_catchers + 1
   return caught(pcall(...))
 end
 
 function globals.xpcall(f, handler)
+  n_catchers = n_catchers + 1
   return resumed(xpcall(f, function(err)
-    if native.is_fatal(err) then return err end
+    if native.is_over() then return err end
     return handler(native.unwrap(err))
   end))
 end
@@ -146,20 +221,23 @@ globals.getmetatable = native.relay(function(...)
 end)
 
 local function run_script(script, keys, args)
+  n_catchers = 0
   globals.KEYS, globals.ARGV = keys, args
-  return xpcall(script, native.locate)
+  return finish(xpcall(script, native.locate))
 end
 
 local function run_function(callback, keys, args)
-  return xpcall(function() return callback(keys, args) end, native.locate)
+  n_catchers = 0
+  return finish(xpcall(function() return callback(keys, args) end, native.locate))
 end
 
 local seen = getmetatable(globals._G)
 local function load_library(library)
+  n_catchers = 0
   seen.__index = loading
   local ok, err = xpcall(library, native.locate)
   seen.__index = globals
-  return ok, err
+  return finish(ok, err)
 end
 
 return globals._G, is_of_functions and run_function or run_script, load_library, loadstring

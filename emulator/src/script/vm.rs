@@ -4,24 +4,21 @@ use bstr::BStr;
 use bytes::Bytes;
 use indexmap::IndexMap;
 use mlua::{
-    ExternalError as _, Function, HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, Value, VmState,
+    Error as LuaError, Function, HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, Value, VmState,
 };
 
+use super::budget::{Fatal, INSTRUCTIONS_PER_CHECK, Place, spend};
 use super::convert::to_reply;
 use super::library::JsonConfig;
-use super::native::{Raised, natives};
+use super::native::{NO_MEMORY, natives};
 use super::random::Random;
-use super::{Host, Rules};
+use super::{Host, Rules, ScriptBudget};
 use crate::error::Error;
 use crate::keyspace::Hasher;
 use crate::reply::Reply;
 
-/// Instructions that one script may take: about a second. An endless loop is an error and not a hang.
-const INSTRUCTIONS_MAX: u32 = 100_000_000;
-/// How often the budget is looked at.
-const INSTRUCTIONS_PER_CHECK: u32 = 100_000;
-/// Deepest nesting of a table that a script may return.
-const REPLY_DEPTH_MAX: usize = 200;
+/// From 2 GB on, Lua's compiler counts wrongly (CVE-2025-46819).
+const MEMORY_BYTES_MAX: usize = i32::MAX as usize;
 
 const SANDBOX: &str = include_str!("sandbox.lua");
 pub(super) const SANDBOX_NAME: &str = "=sandbox";
@@ -56,6 +53,7 @@ pub(super) struct Vm {
     compile: Function,
     /// What scripts told `cjson`.
     pub(super) json: JsonConfig,
+    budget: ScriptBudget,
 }
 
 /// What can be run, and what Redis calls it in errors.
@@ -70,7 +68,13 @@ pub(super) struct Running<H> {
     pub host: Option<Box<H>>,
     pub rules: Rules,
     pub random: Random,
-    instructions: u32,
+    pub budget: ScriptBudget,
+    /// What has been taken of the budget.
+    pub instructions: u64,
+    pub instructions_unchecked: u64,
+    pub commands: u64,
+    /// The script must end.
+    pub fatal: Option<Fatal>,
     /// The functions that a library has registered by now, while it is loaded.
     pub loading: Option<IndexMap<Bytes, Registered, Hasher>>,
 }
@@ -82,18 +86,32 @@ pub(super) struct Registered {
     pub callback: Function,
 }
 
-impl<H> Default for Running<H> {
-    fn default() -> Running<H> {
-        let rules = Rules::default();
-        Running { host: None, rules, random: Random::default(), instructions: 0, loading: None }
+impl<H: Host> Running<H> {
+    fn new(budget: ScriptBudget, host: Option<Box<H>>, rules: Rules) -> Running<H> {
+        Running {
+            host,
+            rules,
+            random: Random::default(),
+            budget,
+            instructions: 0,
+            instructions_unchecked: 0,
+            commands: 0,
+            fatal: None,
+            loading: None,
+        }
+    }
+
+    /// Whether the script may take as long as it likes.
+    pub fn is_patient(&self) -> bool {
+        self.host.as_ref().is_some_and(|host| host.is_patient())
     }
 }
 
 impl Vm {
-    pub(super) fn new<H: Host>(world: World) -> mlua::Result<Vm> {
+    pub(super) fn new<H: Host>(world: World, budget: ScriptBudget) -> mlua::Result<Vm> {
         let libs = StdLib::TABLE | StdLib::STRING | StdLib::MATH;
         let lua = Lua::new_with(libs, LuaOptions::new().catch_rust_panics(false))?;
-        lua.set_app_data(Running::<H>::default());
+        lua.set_app_data(Running::<H>::new(budget, None, Rules::default()));
         let json = JsonConfig::default();
         let native = natives::<H>(&lua, &json)?;
         let sandbox: Function = lua.load(SANDBOX).set_name(SANDBOX_NAME).into_function()?;
@@ -101,22 +119,20 @@ impl Vm {
         let (globals, run, load, compile): (Table, Function, Function, Function) =
             sandbox.call((native, is_of_functions))?;
         lua.set_globals(globals)?;
-        let every = HookTriggers::new().every_nth_instruction(INSTRUCTIONS_PER_CHECK);
-        lua.set_global_hook(every, |lua, _| {
-            let mut running = running::<H>(lua);
-            running.instructions = running.instructions.saturating_add(INSTRUCTIONS_PER_CHECK);
-            let is_patient = running.host.as_mut().map_or(Ok(false), |host| host.is_patient());
-            if !is_patient.map_err(|error| Raised::Fatal(error).into_lua_err())?
-                && running.instructions > INSTRUCTIONS_MAX
-            {
-                let text = format!(
-                    "ERR Error running script: it took more than {INSTRUCTIONS_MAX} instructions (an endless loop?)"
-                );
-                return Err(Raised::Fatal(Error::new(text)).into_lua_err());
-            }
+        let mut vm = Vm { lua, world, run, load, compile, json, budget };
+        vm.set_budget::<H>(budget)?;
+        Ok(vm)
+    }
+
+    pub(super) fn set_budget<H: Host>(&mut self, budget: ScriptBudget) -> mlua::Result<()> {
+        self.budget = budget;
+        self.lua.set_memory_limit(budget.memory_bytes_max.min(MEMORY_BYTES_MAX))?;
+        let every = INSTRUCTIONS_PER_CHECK.min(budget.instructions_max.max(1));
+        let triggers = HookTriggers::new().every_nth_instruction(every as u32);
+        self.lua.set_global_hook(triggers, move |lua, _| {
+            spend::<H>(lua, every)?;
             Ok(VmState::Continue)
-        })?;
-        Ok(Vm { lua, world, run, load, compile, json })
+        })
     }
 
     /// Compiles code; the error is the compiler's.
@@ -143,19 +159,37 @@ impl Vm {
         host: Box<H>,
     ) -> (Box<H>, Reply) {
         let rules = Rules { is_read_only: callable.is_read_only, ..Rules::default() };
-        *running::<H>(&self.lua) = Running { host: Some(host), rules, ..Running::default() };
+        *running::<H>(&self.lua) = Running::new(self.budget, Some(host), rules);
         let outcome = (|| {
             self.run.call::<(bool, Value)>((callable.function, self.strings(keys)?, self.strings(args)?))
         })();
         let mut running = running::<H>(&self.lua);
         let host = running.host.take().expect("nobody else takes it");
-        let reply = match outcome {
-            Ok((true, value)) => to_reply(&value, running.rules.protocol, REPLY_DEPTH_MAX),
-            Ok((false, Value::Table(error))) => Reply::Error(describe(callable.name, &error)),
-            Ok((false, other)) => Reply::Error(Error::new(format!("ERR {other:?}"))),
-            Err(error) => Reply::Error(Error::new(format!("ERR {error}"))),
+        let reply = match (running.fatal.take(), outcome) {
+            (Some(Fatal { error, place }), _) => {
+                Reply::Error(describe(callable.name, error.as_bytes(), place))
+            }
+            (None, Ok((true, value))) => to_reply(&value, running.rules.protocol),
+            (None, Ok((false, Value::Table(error)))) => {
+                Reply::Error(describe(callable.name, &err(&error), noted_place(&error)))
+            }
+            (None, Ok((false, other))) => {
+                Reply::Error(failure(callable.name, other.to_string().unwrap_or_default().as_bytes()))
+            }
+            (None, Err(LuaError::MemoryError(_))) => Reply::Error(failure(callable.name, NO_MEMORY)),
+            (None, Err(error)) => Reply::Error(failure(callable.name, error.to_string().as_bytes())),
         };
+        drop(running);
+        self.collect_garbage();
         (host, reply)
+    }
+
+    /// Frees what a script has left behind, if that is much: Lua does so by itself, but only when it needs memory once more.
+    fn collect_garbage(&self) {
+        if self.lua.used_memory() > self.budget.memory_bytes_max / 2 {
+            // An error is that of a finalizer, and no script can make one.
+            _ = self.lua.gc_collect();
+        }
     }
 
     /// Strings as `KEYS` and `ARGV` have them. Redis puts them one by one into an empty table, which grows to the next power of
@@ -174,14 +208,20 @@ impl Vm {
         &self,
         code: &Function,
     ) -> Result<IndexMap<Bytes, Registered, Hasher>, Error> {
-        *running::<H>(&self.lua) = Running { loading: Some(IndexMap::default()), ..Running::default() };
+        let begun = Running {
+            loading: Some(IndexMap::default()),
+            ..Running::new(self.budget, None, Rules::default())
+        };
+        *running::<H>(&self.lua) = begun;
         let outcome = self.load.call::<(bool, Value)>(code);
-        let registered = running::<H>(&self.lua).loading.take().unwrap_or_default();
-        match outcome {
-            Ok((true, _)) => Ok(registered),
-            Ok((false, Value::Table(error))) => Err(Error::new(err(&error))),
-            Ok((false, other)) => Err(Error::new(format!("ERR {other:?}"))),
-            Err(error) => Err(Error::new(format!("ERR {error}"))),
+        let mut running = running::<H>(&self.lua);
+        let registered = running.loading.take().unwrap_or_default();
+        match (running.fatal.take(), outcome) {
+            (Some(Fatal { error, .. }), _) => Err(error),
+            (None, Ok((true, _))) => Ok(registered),
+            (None, Ok((false, Value::Table(error)))) => Err(Error::new(err(&error))),
+            (None, Ok((false, other))) => Err(Error::new(other.to_string().unwrap_or_default())),
+            (None, Err(error)) => Err(Error::new(error.to_string())),
         }
     }
 }
@@ -191,16 +231,25 @@ pub(super) fn running<H: Host>(lua: &Lua) -> mlua::AppDataRefMut<'_, Running<H>>
 }
 
 /// `ERR … script: <sha or name>, on @user_script:3.`
-fn describe(name: &[u8], error: &Table) -> Error {
-    let mut text = err(error);
-    if let (Ok(source), Ok(line)) = (error.raw_get::<LuaString>("source"), error.raw_get::<i64>("line")) {
+fn describe(name: &[u8], message: &[u8], place: Option<Place>) -> Error {
+    let mut text = message.to_vec();
+    if let Some(Place { source, line }) = place {
         text.extend_from_slice(b" script: ");
         text.extend_from_slice(name);
-        text.extend_from_slice(b", on ");
-        text.extend_from_slice(&source.as_bytes());
-        text.extend_from_slice(format!(":{line}.").as_bytes());
+        text.extend_from_slice(format!(", on {source}:{line}.").as_bytes());
     }
     Error::new(text)
+}
+
+/// What Redis says of a script whose error is no table: its message handler could not run.
+fn failure(name: &[u8], message: &[u8]) -> Error {
+    Error::new([b"ERR Error running script ", name, b", ", message].concat())
+}
+
+/// Where the message handler saw the error.
+fn noted_place(error: &Table) -> Option<Place> {
+    let (source, line) = (error.raw_get("source").ok()?, error.raw_get("line").ok()?);
+    Some(Place { source, line })
 }
 
 fn err(error: &Table) -> Vec<u8> {

@@ -3,14 +3,16 @@
 mod bit;
 mod cjson;
 mod cmsgpack;
+mod string;
 mod structs;
 
 use mlua::{Lua, Table, Value};
 
 pub(super) use cjson::Config as JsonConfig;
+pub(super) use string::{functions as string_functions, gsub};
 
 /// How many slots C gives to one function on Lua's stack: what nests deeper is an error there, and so here.
-const STACK_SLOTS_MAX: usize = 8000;
+pub(super) const STACK_SLOTS_MAX: usize = 8000;
 
 /// Under this name the Lua state keeps the contents of read-only tables, by the tables that scripts see.
 pub(super) const CONTENTS: &str = "contents";

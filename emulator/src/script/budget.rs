@@ -1,0 +1,115 @@
+//! What one script may take, and how it ends when it takes more.
+//!
+//! Nothing that a script does keeps it running then: every function that catches errors asks [`is_over`], and raises again.
+
+use mlua::{ExternalError as _, Lua};
+
+use super::Host;
+use super::native::{Raised, place};
+use super::vm::running;
+use crate::error::Error;
+
+/// How many instructions a script takes, at the most, before it is asked whether it may go on.
+pub(super) const INSTRUCTIONS_PER_CHECK: u64 = 100_000;
+
+/// What one script or function may take before it is an error.
+///
+/// [Scripts of clients at sockets](crate::Emulator::listen) may take as long as they like: of these limits only that of the memory
+/// holds for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScriptBudget {
+    /// Instructions of Lua's virtual machine. The steps by which a pattern is matched count as such.
+    pub instructions_max: u64,
+    /// Commands that the script calls.
+    pub commands_max: u64,
+    /// Entries of the [footprint](crate::Footprint) that they leave.
+    pub footprint_entries_max: usize,
+    /// Bytes that the Lua state holds, those among them that its garbage collector has not freed yet; 2 GB at the most. There are two
+    /// states: one for scripts, one for functions.
+    pub memory_bytes_max: usize,
+}
+
+impl Default for ScriptBudget {
+    /// About a second of each, and 512 MiB, the size of the largest string that Redis takes.
+    fn default() -> ScriptBudget {
+        ScriptBudget {
+            instructions_max: 100_000_000,
+            commands_max: 1_000_000,
+            footprint_entries_max: 1_000_000,
+            memory_bytes_max: 512 << 20,
+        }
+    }
+}
+
+/// Why a script must end, and where in its code it was told so.
+#[derive(Clone, Debug)]
+pub(super) struct Fatal {
+    pub error: Error,
+    pub place: Option<Place>,
+}
+
+/// A line of a script.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    /// As Lua calls it: `@user_script`.
+    pub source: String,
+    pub line: i64,
+}
+
+/// Counts instructions, and now and then asks whether there may be more.
+///
+/// # Errors
+/// There may not: the script must end.
+pub(super) fn spend<H: Host>(lua: &Lua, instructions: u64) -> mlua::Result<()> {
+    let mut running = running::<H>(lua);
+    if running.fatal.is_some() {
+        return Err(Raised::Fatal.into_lua_err());
+    }
+    running.instructions = running.instructions.saturating_add(instructions);
+    running.instructions_unchecked = running.instructions_unchecked.saturating_add(instructions);
+    let limit = running.budget.instructions_max;
+    let is_over = running.instructions > limit && !running.is_patient();
+    if !is_over && running.instructions_unchecked < INSTRUCTIONS_PER_CHECK {
+        return Ok(());
+    }
+    running.instructions_unchecked = 0;
+    if let Some(host) = &mut running.host {
+        host.look_up().or_else(|error| end(lua, &mut running.fatal, error))?;
+    }
+    if is_over { end(lua, &mut running.fatal, too_much("took", limit, "instructions")) } else { Ok(()) }
+}
+
+/// Counts a command that the script is about to call.
+///
+/// # Errors
+/// There have been too many, or too much has been touched: the script must end.
+pub(super) fn spend_command<H: Host>(lua: &Lua) -> mlua::Result<()> {
+    let mut running = running::<H>(lua);
+    running.commands += 1;
+    if running.is_patient() {
+        return Ok(());
+    }
+    let ScriptBudget { commands_max, footprint_entries_max, .. } = running.budget;
+    let error = if running.commands > commands_max {
+        too_much("called", commands_max, "commands")
+    } else if running.host.as_mut().is_some_and(|host| host.has_touched_more_than(footprint_entries_max)) {
+        too_much("left", footprint_entries_max as u64, "footprint entries")
+    } else {
+        return Ok(());
+    };
+    end(lua, &mut running.fatal, error)
+}
+
+/// Whether the script that runs must end.
+pub(super) fn is_over<H: Host>(lua: &Lua) -> bool {
+    running::<H>(lua).fatal.is_some()
+}
+
+fn end(lua: &Lua, fatal: &mut Option<Fatal>, error: Error) -> mlua::Result<()> {
+    *fatal = Some(Fatal { error, place: place(lua) });
+    Err(Raised::Fatal.into_lua_err())
+}
+
+fn too_much(verb: &str, limit: u64, what: &str) -> Error {
+    Error::new(format!("ERR Error running script: it {verb} more than {limit} {what} (an endless loop?)"))
+}

@@ -1,0 +1,215 @@
+//! What a script may take: every limit ends it with an error that says which, whatever it does to go on, and the server lives.
+
+use emulator::{Clock, Emulator, Reply, ScriptBudget};
+
+const LIMIT: ScriptBudget = ScriptBudget {
+    instructions_max: 200_000,
+    commands_max: 1000,
+    footprint_entries_max: 2000,
+    memory_bytes_max: 16 << 20,
+};
+
+fn emulator() -> Emulator {
+    let emulator = Emulator::with_clock(Clock::manual());
+    emulator.script_budget(LIMIT);
+    emulator
+}
+
+fn eval(emulator: &Emulator, script: &str) -> Reply {
+    emulator.connection().execute(&[b"EVAL", script.as_bytes(), b"0"])
+}
+
+/// The error of a script, which has to be one, and a script behind it that has to run.
+#[track_caller]
+fn error_of(emulator: &Emulator, script: &str) -> String {
+    let reply = eval(emulator, script);
+    let Reply::Error(error) = &reply else { panic!("{script} answers {reply:?}") };
+    assert_eq!(eval(emulator, "return redis.call('ECHO', 'alive')"), Reply::bulk("alive"), "after {script}");
+    String::from_utf8_lossy(error.as_bytes()).into_owned()
+}
+
+/// Everything of Lua that calls a function which it is given, calling `f`.
+const CALLERS: &[&str] = &[
+    "f()",
+    "return f()",
+    "pcall(f)",
+    "pcall(pcall, f)",
+    "xpcall(f, function() end)",
+    "xpcall(f, f)",
+    "xpcall(function() error('x') end, f)",
+    "xpcall(function() local x = nil + 1 end, f)",
+    "load(f)",
+    "load(function() f() end)",
+    "load(function() pcall(f) end)",
+    "pcall(load, f)",
+    "coroutine.resume(coroutine.create(f))",
+    "coroutine.wrap(f)()",
+    "pcall(coroutine.wrap(f))",
+    "local c = coroutine.create(function() coroutine.yield() pcall(f) end) coroutine.resume(c) coroutine.resume(c)",
+    "string.gsub('abc', 'b', f)",
+    "pcall(string.gsub, 'abc', 'b', f)",
+    "string.gsub('abc', 'b', setmetatable({}, {__index = f}))",
+    "table.sort({3, 2, 1}, f)",
+    "pcall(table.sort, {3, 2, 1}, f)",
+    "table.foreach({1}, f)",
+    "table.foreachi({1}, f)",
+    "local t = setmetatable({}, {__index = f}) return t.x",
+    "local t = setmetatable({}, {__newindex = f}) t.x = 1",
+    "local t = setmetatable({}, {__call = f}) t()",
+    "local t = setmetatable({}, {__add = f}) return t + 1",
+    "local t = setmetatable({}, {__concat = f}) return t .. 'x'",
+    "local t = setmetatable({}, {__eq = f}) local u = setmetatable({}, getmetatable(t)) return t == u",
+    "local t = setmetatable({}, {__lt = f}) return t < setmetatable({}, getmetatable(t))",
+    "local t = setmetatable({}, {__unm = f}) return -t",
+    "local t = setmetatable({}, {__tostring = f}) return tostring(t)",
+    "for _ in f do end",
+    "local t = setmetatable({}, {__index = f}) for _ in ipairs(t) do end return t[1]",
+    "pcall(function() pcall(function() pcall(f) end) end)",
+];
+
+/// What never ends by itself.
+const LOOPS: &[(&str, &str)] = &[
+    ("while true do end", "it took more than 200000 instructions"),
+    ("while true do pcall(redis.call, 'INCR', 'n') end", "it called more than 1000 commands"),
+    ("while redis.call('SET', 'l', 'x', 'NX') == false or true do end", "it called more than 1000 commands"),
+    (
+        "while true do string.find(('a'):rep(30), ('a?'):rep(30) .. ('a'):rep(30) .. 'b') end",
+        "200000 instructions",
+    ),
+];
+
+#[test]
+fn no_function_catches_the_end_of_a_script() {
+    let emulator = emulator();
+    for (endless, expected) in LOOPS {
+        for caller in CALLERS {
+            for script in [
+                format!("local f = function() {endless} end {caller}"),
+                // What has been caught once must not be caught for ever.
+                format!(
+                    "local f = function() {endless} end while true do local g = function() {caller} end g() end"
+                ),
+            ] {
+                let error = error_of(&emulator, &script);
+                assert!(error.contains(expected), "{script}: {error}");
+                assert!(error.contains(", on @user_script:1."), "{script}: {error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_code_of_a_library_and_its_functions_have_the_budget_too() {
+    let emulator = emulator();
+    let mut connection = emulator.connection();
+    let mut load = |code: &str| {
+        let code = format!("#!lua name=l\n{code}");
+        format!("{:?}", connection.execute(&[b"FUNCTION", b"LOAD", b"REPLACE", code.as_bytes()]))
+    };
+    let reply = load("while true do end");
+    assert!(reply.contains("it took more than 200000 instructions"), "{reply}");
+    let registered = load(
+        "redis.register_function('loops', function() while true do pcall(redis.call, 'INCR', 'n') end end)
+         redis.register_function('grows', function() local s = 'x' while true do s = s .. s end end)",
+    );
+    assert!(registered.contains('l'), "{registered}");
+    let mut call = |name: &str| format!("{:?}", connection.execute(&[b"FCALL", name.as_bytes(), b"0"]));
+    assert!(call("loops").contains("it called more than 1000 commands"));
+    assert!(call("loops").contains("script: loops, on @user_function:2."));
+    assert!(call("grows").contains("ERR Error running script grows, not enough memory"));
+}
+
+#[test]
+fn what_is_touched_again_is_no_new_entry() {
+    let emulator = emulator();
+    emulator.script_budget(ScriptBudget { commands_max: 1_000_000, ..LIMIT });
+    assert_eq!(
+        eval(&emulator, "for i = 1, 5000 do redis.call('INCR', 'n') end return 'done'"),
+        Reply::bulk("done")
+    );
+    let footprint = emulator.footprint();
+    assert!(footprint.iter().count() < 1100, "{}", footprint.iter().count());
+    let error = error_of(&emulator, "for i = 1, 5000 do redis.call('SET', i, i) end");
+    assert!(error.contains("it left more than 2000 footprint entries"), "{error}");
+}
+
+#[test]
+fn memory_has_a_limit() {
+    let emulator = emulator();
+    let full = [
+        "local s = 'x' while true do s = s .. s end",
+        "return ('x'):rep(2^31 - 1)",
+        "local t = {} while true do t[#t + 1] = ('x'):rep(1e5) .. #t end",
+        "local t = {} for i = 1, 1e9 do t[i] = i end",
+        "return table.concat({('x'):rep(9e6), ('y'):rep(9e6)})",
+        "return (('x'):rep(1e6):gsub('x', ('y'):rep(100)))",
+        "return (('x'):rep(1e6):gsub('x', function() return ('y'):rep(100) end))",
+        "return string.format('%s%s', ('x'):rep(9e6), ('y'):rep(9e6))",
+        "return cjson.encode({('x'):rep(9e6), ('y'):rep(9e6)})",
+        "redis.call('SETRANGE', 'k', 20000000, 'x') return redis.call('GET', 'k')",
+        "local c = {} while true do c[#c + 1] = coroutine.create(function() end) end",
+    ];
+    for script in full {
+        emulator.script_budget(ScriptBudget { instructions_max: 100_000_000, ..LIMIT });
+        let error = error_of(&emulator, script);
+        assert!(error.contains("not enough memory"), "{script}: {error}");
+    }
+    // A script can live with it, but not for ever.
+    let catches = "local ok, e = pcall(function() local s = 'x' while true do s = s .. s end end) return {tostring(ok), e}";
+    assert_eq!(
+        eval(&emulator, catches),
+        Reply::Array(vec![Reply::bulk("false"), Reply::bulk("not enough memory")])
+    );
+    let error = error_of(
+        &emulator,
+        "while true do pcall(function() local s = 'x' while true do s = s .. s end end) end",
+    );
+    assert!(error.contains("instructions"), "{error}");
+}
+
+#[test]
+fn a_reply_has_a_limit() {
+    let error = error_of(&emulator(), "local t = {} for i = 1, 2 do t[i] = t end return t");
+    assert!(error.contains("more than 1048576 elements"), "{error}");
+}
+
+#[test]
+fn one_script_does_not_stop_the_collector_for_the_next() {
+    let emulator = emulator();
+    for stop in
+        ["collectgarbage('stop')", "collectgarbage('setpause', 1e6)", "collectgarbage('setstepmul', 1)"]
+    {
+        eval(&emulator, stop);
+        assert_eq!(eval(&emulator, "return collectgarbage('setpause', 200)"), Reply::Integer(200), "{stop}");
+        assert_eq!(
+            eval(&emulator, "return collectgarbage('setstepmul', 200)"),
+            Reply::Integer(200),
+            "{stop}"
+        );
+        for _ in 0..20 {
+            let garbage =
+                "for i = 1, 100 do local s = ('x'):rep(1e4) .. i end return collectgarbage('count') < 8000";
+            assert_eq!(eval(&emulator, garbage), Reply::Integer(1), "{stop}");
+        }
+    }
+}
+
+#[test]
+fn a_slow_pattern_ends() {
+    let emulator = emulator();
+    for call in [
+        "string.find(('a'):rep(5e4), ('a?'):rep(5e4) .. 'b')",
+        "string.find(('a'):rep(1e5), '.-.-.-.-.-b')",
+        "string.match(('a'):rep(1e5), '(a*)*b' .. ('a*'):rep(100) .. 'c')",
+        "string.gsub(('a'):rep(1e5), '.*.*.*b', '')",
+        "string.gmatch(('a'):rep(1e5), '.*.*.*b')()",
+        "string.find(('('):rep(1e5), ('%b()'))",
+        "table.insert({}, -2^31, 1)",
+    ] {
+        let error = error_of(&emulator, &format!("return {call}"));
+        assert!(error.contains("it took more than 200000 instructions"), "{call}: {error}");
+    }
+    // Long patterns are none of these: nothing overflows.
+    emulator.script_budget(ScriptBudget::default());
+    assert_eq!(eval(&emulator, "return string.find(('a'):rep(5e4), ('a?'):rep(5e4))"), Reply::Integer(1));
+}
