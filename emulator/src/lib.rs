@@ -62,7 +62,7 @@ pub use engine::Snapshot;
 pub use error::Error;
 pub use fault::{Effect, Fault};
 pub use footprint::{Access, Footprint, Part, Place, Resource};
-pub use log::{LogLevel, LogLine};
+pub use log::{LogHook, LogLevel, LogLine};
 pub use reply::Reply;
 pub use script::ScriptBudget;
 pub use server::Server;
@@ -326,10 +326,19 @@ impl Emulator {
         engine.functions.set_budget(budget);
     }
 
-    /// Has every line be heard that scripts log with `redis.log` and that `loglevel` lets through. Without this nobody hears
-    /// them. The server waits while a line is heard, so whoever hears it must not ask the emulator for anything.
-    pub fn on_log(&self, hook: impl Fn(&LogLine) + Send + Sync + 'static) {
-        self.shared.engine().on_log = Some(Arc::new(hook));
+    /// Has every line be heard that scripts log with `redis.log` and that `loglevel` lets through, until the hook is dropped or
+    /// there is another. Without one nobody hears them. The server waits while a line is heard, so whoever hears it must not ask the
+    /// emulator for anything.
+    ///
+    /// ```
+    /// # let emulator = emulator::Emulator::new();
+    /// let _hook = emulator.on_log(|line| println!("{line}"));
+    /// # _ = emulator.connection().execute(&[b"EVAL", b"redis.log(redis.LOG_NOTICE, 'hello')", b"0"]);
+    /// ```
+    pub fn on_log(&self, hook: impl Fn(&LogLine) + Send + Sync + 'static) -> LogHook {
+        let hook: Arc<log::Hook> = Arc::new(hook);
+        self.shared.engine().on_log = Some(Arc::downgrade(&hook));
+        LogHook { _alive: hook }
     }
 
     /// Has executions leave no footprint from now on: for a server that nobody explores, as that costs some time.

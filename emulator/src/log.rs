@@ -1,6 +1,7 @@
 //! What scripts and `DEBUG LOG` log: lines for whoever asked for them.
 
 use std::fmt;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -31,6 +32,21 @@ impl LogLevel {
             b"warning" => LogLevel::Warning,
             _ => LogLevel::Notice,
         }
+    }
+}
+
+/// What is called with every line.
+pub(crate) type Hook = dyn Fn(&LogLine) + Send + Sync;
+
+/// Hears what the server logs, until it is dropped. The server does not keep it alive: it may hold a handle to the server.
+#[must_use = "nobody hears the log once this is dropped"]
+pub struct LogHook {
+    pub(crate) _alive: Arc<Hook>,
+}
+
+impl fmt::Debug for LogHook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LogHook").finish_non_exhaustive()
     }
 }
 

@@ -83,7 +83,7 @@ fn what_scripts_log_is_heard_from_a_level_on() {
     assert_eq!(connection.execute(&[b"EVAL", script.as_bytes(), b"0"]), Reply::Nil, "nobody hears it");
     let heard = Arc::new(Mutex::new(Vec::new()));
     let hook = heard.clone();
-    emulator.on_log(move |line| hook.lock().unwrap().push((line.level, line.to_string())));
+    let _hook = emulator.on_log(move |line| hook.lock().unwrap().push((line.level, line.to_string())));
     connection.execute(&[b"EVAL", script.as_bytes(), b"0"]);
     run(&mut connection, "CONFIG SET loglevel verbose");
     connection.execute(&[b"EVAL", script.as_bytes(), b"0"]);
@@ -91,4 +91,37 @@ fn what_scripts_log_is_heard_from_a_level_on() {
     let warning = |text: &str| (LogLevel::Warning, format!("1700000000.000 # {text}"));
     let verbose = (LogLevel::Verbose, "1700000000.000 - a 1 b".to_owned());
     assert_eq!(*heard.lock().unwrap(), [warning("2.5"), verbose, warning("2.5"), warning("DEBUG LOG: here")]);
+}
+
+/// Not even what the hook holds: the listener ends with the last handle.
+#[test]
+fn a_hook_that_holds_the_emulator_does_not_keep_it() {
+    let emulator = Emulator::with_clock(Clock::manual());
+    let addr = emulator.client().get_connection_info().addr().to_string();
+    let held = emulator.clone();
+    let hook = emulator.on_log(move |_| _ = &held);
+    drop(emulator);
+    assert!(std::net::TcpStream::connect(&addr).is_ok(), "the hook has a handle");
+    drop(hook);
+    assert!(std::net::TcpStream::connect(&addr).is_err());
+}
+
+#[test]
+fn a_log_is_heard_by_the_latest_hook_until_that_is_dropped() {
+    let emulator = Emulator::with_clock(Clock::manual());
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let hear = |name: &'static str| {
+        let heard = heard.clone();
+        emulator.on_log(move |_| heard.lock().unwrap().push(name))
+    };
+    let mut connection = emulator.connection();
+    let mut log = || run(&mut connection, "DEBUG LOG here");
+    let first = hear("first");
+    log();
+    let second = hear("second");
+    drop(first);
+    log();
+    drop(second);
+    log();
+    assert_eq!(*heard.lock().unwrap(), ["first", "second"]);
 }

@@ -7,7 +7,7 @@ mod tracking;
 mod waiting;
 mod watch;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -21,14 +21,14 @@ use crate::error::Error;
 use crate::fault::Faults;
 use crate::footprint::{Access, Footprint};
 use crate::keyspace::{Event, Keyspace};
-use crate::log::LogLevel;
+use crate::log::{Hook, LogLevel};
 use crate::pubsub::{PubSub, Topic};
 use crate::reply::Reply;
 use crate::script::{Functions, Host, Known, Libraries, Rules, Scripts};
 use crate::stats::Stats;
 use crate::tracking::Tracker;
 
-pub use settings::{Hook, OutputLimit};
+pub use settings::OutputLimit;
 pub use waiting::{Attempt, Blocked, Until, Waiting};
 pub use watch::Watches;
 
@@ -71,7 +71,7 @@ pub struct Engine {
     /// Nobody asks what an execution has touched.
     pub leaves_no_footprint: bool,
     /// Who hears what is logged.
-    pub on_log: Option<Hook>,
+    pub on_log: Option<Weak<Hook>>,
     /// What clients may leave unread: those that listen to nothing, and those that do.
     output_limits: [OutputLimit; 2],
     /// When one looks after clients again: whether they have been idle for too long.

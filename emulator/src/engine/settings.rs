@@ -1,6 +1,6 @@
 //! What settings do to the server as a whole: who keeps them at hand, when memory is full, which clients are to go.
 
-use std::sync::Arc;
+use std::sync::Weak;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -24,9 +24,6 @@ const TIMEOUT: Id = Id::of("timeout");
 
 /// Unread bytes that no limit counts: Redis keeps so many in a buffer of the client's own, and any more in blocks no smaller.
 const OWN_BUFFER_BYTES: usize = 16 * 1024;
-
-/// Hears what is logged.
-pub type Hook = Arc<dyn Fn(&LogLine) + Send + Sync>;
 
 /// How much a client of one kind may leave unread: `client-output-buffer-limit`. What is 0 limits nothing.
 #[derive(Clone, Copy, Debug, Default)]
@@ -108,7 +105,7 @@ impl Engine {
 
     /// Logs a line for whoever asked for lines of its level.
     pub(crate) fn log(&self, level: LogLevel, text: Bytes) {
-        if let Some(hook) = &self.on_log
+        if let Some(hook) = self.on_log.as_ref().and_then(Weak::upgrade)
             && level >= LogLevel::of_setting(self.config.text(LOGLEVEL))
         {
             hook(&LogLine { at: self.keyspace.instant(), level, text });

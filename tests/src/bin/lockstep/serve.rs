@@ -33,7 +33,7 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
     #[cfg(unix)]
     raise_file_limit();
     let emulator = Emulator::with_databases(Clock::system(), args.databases as usize);
-    emulator.on_log(|line| {
+    let _log = emulator.on_log(|line| {
         // Whoever does not read it does not want it.
         _ = writeln!(std::io::stderr(), "{line}");
     });
