@@ -140,7 +140,8 @@ fn hrandfield(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
         let idx = pick::one(&mut hash, len);
         return Ok(hash.get().at(idx).map_or(Reply::Nil, |(field, _)| bulk(field)));
     };
-    let picked = pick::some(&mut hash, len, wanted);
+    let bytes_of = |hash: &Hash, idx| hash.at(idx).map_or(0, |(field, value)| field.len() + value.len());
+    let picked = pick::some(&mut hash, len, wanted, bytes_of)?;
     let picked = picked.into_iter().filter_map(|idx| hash.get().at(idx));
     Ok(if with_values {
         pairs(protocol, picked.map(|(field, value)| (bulk(field), bulk(value))))

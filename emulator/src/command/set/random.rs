@@ -42,7 +42,7 @@ pub(super) fn srandmember(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
         let idx = pick::one(&mut set, len);
         return Ok(Reply::Bulk(set.get().get(idx)));
     };
-    let picked = pick::some(&mut set, len, wanted);
+    let picked = pick::some(&mut set, len, wanted, |set, idx| set.get(idx).len())?;
     Ok(Reply::Array(picked.into_iter().map(|idx| Reply::Bulk(set.get().get(idx))).collect()))
 }
 

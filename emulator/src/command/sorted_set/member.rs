@@ -116,7 +116,9 @@ pub(super) fn zrandmember(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let len = zset.get().len();
     let picked = match wanted {
         None => vec![pick::one(&mut zset, len)],
-        Some(wanted) => pick::some(&mut zset, len, wanted),
+        Some(wanted) => pick::some(&mut zset, len, wanted, |zset, idx| {
+            zset.nth(len - 1 - idx).map_or(0, |(member, _)| member.len())
+        })?,
     };
     // Where all are wanted they come as Redis walks through them, from the last to the first.
     let ranks = picked.into_iter().map(|idx| len - 1 - idx);
