@@ -13,19 +13,38 @@ pub(crate) struct Idle {
     waiting: Mutex<Option<Waiting>>,
     /// Counts what the clients did that the driver may have to deal with.
     activity: AtomicU64,
+    /// Counts how often nothing was runnable. Where time moves by itself, timers come next.
+    turns: AtomicU64,
 }
 
 struct Waiting {
     waker: Waker,
-    /// Stay asleep while the activity is still this.
-    unless: Option<u64>,
+    until: Until,
+}
+
+/// What else must be so when nothing is runnable.
+#[derive(Clone, Copy)]
+enum Until {
+    Nothing,
+    /// The activity is no longer this, or so many turns are over.
+    Activity {
+        before: u64,
+        turns_max: u64,
+    },
+    /// So many turns are over.
+    Turns(u64),
 }
 
 impl Idle {
     /// To be called by the runtime before it parks.
     pub(crate) fn on_park(&self) {
+        let turns = self.turns.fetch_add(1, Ordering::Relaxed) + 1;
         let activity = self.activity();
-        let is_due = |waiting: &mut Waiting| waiting.unless != Some(activity);
+        let is_due = |waiting: &mut Waiting| match waiting.until {
+            Until::Nothing => true,
+            Until::Activity { before, turns_max } => before != activity || turns >= turns_max,
+            Until::Turns(turns_max) => turns >= turns_max,
+        };
         if let Some(waiting) = self.waiting().take_if(is_due) {
             waiting.waker.wake();
         }
@@ -41,17 +60,28 @@ impl Idle {
         self.activity.load(Ordering::Relaxed)
     }
 
+    /// How often nothing was runnable so far.
+    pub(crate) fn turns(&self) -> u64 {
+        self.turns.load(Ordering::Relaxed)
+    }
+
     /// Resolves when nothing else is runnable.
     pub(crate) async fn wait(&self) {
-        self.wait_unless(None).await;
+        self.wait_until(Until::Nothing).await;
     }
 
-    /// Resolves when nothing else is runnable and the activity is no longer `before`. Meanwhile timers fire.
-    pub(crate) async fn wait_for_activity(&self, before: u64) {
-        self.wait_unless(Some(before)).await;
+    /// Resolves when nothing else is runnable and the activity is no longer `before`, or there were so many turns. Meanwhile timers
+    /// fire.
+    pub(crate) async fn wait_for_activity(&self, before: u64, turns_max: u64) {
+        self.wait_until(Until::Activity { before, turns_max }).await;
     }
 
-    async fn wait_unless(&self, unless: Option<u64>) {
+    /// Resolves when nothing else is runnable and there were so many turns. Meanwhile timers fire.
+    pub(crate) async fn wait_for_turns(&self, turns_max: u64) {
+        self.wait_until(Until::Turns(turns_max)).await;
+    }
+
+    async fn wait_until(&self, until: Until) {
         let mut is_registered = false;
         std::future::poll_fn(|cx| {
             let mut waiting = self.waiting();
@@ -59,7 +89,7 @@ impl Idle {
                 return Poll::Ready(());
             }
             is_registered = true;
-            *waiting = Some(Waiting { waker: cx.waker().clone(), unless });
+            *waiting = Some(Waiting { waker: cx.waker().clone(), until });
             Poll::Pending
         })
         .await;

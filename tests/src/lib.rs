@@ -1,5 +1,6 @@
 //! Runs any redis-rs code under every order of commands, clock and fault, and checks what must hold.
 
+mod show;
 mod fault;
 mod schedule;
 mod touch;
@@ -12,7 +13,6 @@ mod pace;
 mod server;
 mod tape;
 mod world;
-mod show;
 mod link;
 mod fidelity;
 mod scenario;
@@ -41,8 +41,9 @@ pub use replayed::{MisfitError, Replayed, replay_saved};
 pub use report::{Problem, Report, draw};
 pub use saved::{Expected, Must, Saved, SavedError, SavedStep, Subject};
 pub use scenario::{ActorError, RESPONSE_TIMEOUT, Scenario};
-pub use schedule::{ACTORS_MAX, Actor, ParseError, Schedule, Step, Whose};
+pub use schedule::{ACTORS_MAX, Actor, ParseError, SPAN_MAX, Schedule, Step, Whose};
 pub use server::Server;
+pub use show::{printable, show_url};
 pub use shrink::{Cost, Finding, shrink};
 pub use touch::Touch;
 pub use world::Recording;

@@ -9,6 +9,7 @@ use crate::oracle::{Oracle, Success, Violation};
 use crate::replay::Follow;
 use crate::saved::{Must, Saved};
 use crate::scenario::Scenario;
+use crate::show::printable;
 use crate::timeline;
 use crate::world::Recording;
 
@@ -77,7 +78,7 @@ pub enum MisfitError {
         wanted: usize,
     },
     /// An unknown property.
-    #[error("the scenario {name:?} has no property {wanted:?}; it has {known}")]
+    #[error("the scenario {name:?} has no property {wanted:?}; it has {}", printable(known))]
     Property {
         /// The scenario's name.
         name: String,
@@ -108,21 +109,22 @@ pub(crate) fn fit(scenario: &Scenario, saved: &Saved) -> Result<(Scenario, Arc<d
 impl fmt::Display for Replayed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Replayed { saved, history, violation, divergences, failure, is_judged } = self;
-        divergences.iter().try_for_each(|sentence| writeln!(f, "{sentence}"))?;
+        divergences.iter().try_for_each(|sentence| writeln!(f, "{}", printable(sentence)))?;
         if !divergences.is_empty() {
             writeln!(f)?;
         }
         writeln!(f, "{}", timeline::render(history, saved.clients, violation.as_ref()))?;
-        failure.iter().try_for_each(|sentence| writeln!(f, "{sentence}."))?;
+        failure.iter().try_for_each(|sentence| writeln!(f, "{}.", printable(sentence)))?;
         let seen = match violation {
             Some(_) => "is violated",
             None if *is_judged => "holds",
             None => "had nothing to judge",
         };
+        let property = printable(&saved.property);
         match (self.is_as_stated(), saved.must) {
-            (true, _) => writeln!(f, "{} {seen}, as it must.", saved.property),
-            (false, Must::Pass) => writeln!(f, "{} {seen}, and must hold.", saved.property),
-            (false, Must::Fail) => writeln!(f, "{} {seen}, and must be violated.", saved.property),
+            (true, _) => writeln!(f, "{property} {seen}, as it must."),
+            (false, Must::Pass) => writeln!(f, "{property} {seen}, and must hold."),
+            (false, Must::Fail) => writeln!(f, "{property} {seen}, and must be violated."),
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::replay::replay;
 use crate::saved::Saved;
 use crate::scenario::Scenario;
 use crate::schedule::{Actor, Schedule};
+use crate::show::printable;
 use crate::shrink::Finding;
 use crate::timeline;
 use crate::world::Recording;
@@ -75,27 +76,34 @@ impl fmt::Debug for Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&printable(&self.text()))
+    }
+}
+
+impl Report {
+    fn text(&self) -> String {
         let Report { scenario, problem, schedules } = self;
         let schedules = if *schedules == 1 { "1 schedule".into() } else { format!("{schedules} schedules") };
         match problem {
             Problem::Vacuous(what) => {
-                write!(f, "{scenario}: vacuous: in {schedules} {what}, so the pass means nothing")
+                format!("{scenario}: vacuous: in {schedules} {what}, so the pass means nothing")
             }
-            Problem::Undecided { what, schedule } => write!(
-                f,
+            Problem::Undecided { what, schedule } => format!(
                 "{scenario}: the same schedule went another way when it ran again. Something besides the schedule decides what this code \
                  does: its own random numbers, the machine's clock, the order of a HashMap, `select!` without `biased`.\n\n\
                  {what}\nschedule:\n{schedule}"
             ),
             Problem::Failed { actor, what, timeline, saved, .. } => {
                 let what = what.lines().next().unwrap_or_default();
-                writeln!(f, "{scenario}: actor {actor} {what} (found in {schedules})\n")?;
-                write!(f, "{timeline}\nTo keep for harness::replay_saved:\n\n{saved}")
+                format!(
+                    "{scenario}: actor {actor} {what} (found in {schedules})\n\n\
+                     {timeline}\nTo keep for harness::replay_saved:\n\n{saved}"
+                )
             }
-            Problem::Violated { property, timeline, saved, .. } => {
-                writeln!(f, "{scenario}: {property} is violated (found in {schedules})\n")?;
-                write!(f, "{timeline}\nTo keep for harness::replay_saved:\n\n{saved}")
-            }
+            Problem::Violated { property, timeline, saved, .. } => format!(
+                "{scenario}: {property} is violated (found in {schedules})\n\n\
+                 {timeline}\nTo keep for harness::replay_saved:\n\n{saved}"
+            ),
         }
     }
 }

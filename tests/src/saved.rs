@@ -26,7 +26,8 @@ use locks::FaultClass;
 use crate::history::{History, What};
 use crate::oracle::Oracle;
 use crate::scenario::Scenario;
-use crate::schedule::{ACTORS_MAX, EXAMPLES, Schedule, Step, parse_millis};
+use crate::schedule::{ACTORS_MAX, SPAN_MAX, Schedule, Step, parse_millis, parse_step, read_step};
+use crate::show::{is_printable, on_one_line};
 
 /// The version of the format that is written, and the only one that is read.
 const VERSION: u32 = 1;
@@ -183,7 +184,7 @@ impl fmt::Display for Expected {
 impl fmt::Display for SavedStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.expected {
-            Some(Expected { nth, brief }) => write!(f, "{} {nth} {brief}", self.step),
+            Some(Expected { nth, brief }) => write!(f, "{} {nth} {}", self.step, on_one_line(brief)),
             None => self.step.fmt(f),
         }
     }
@@ -203,12 +204,13 @@ impl fmt::Display for Saved {
         writeln!(f, "lockstep schedule {VERSION}")?;
         match &self.subject {
             Subject::Algorithm { name, class, permits, readers } => {
-                writeln!(f, "algorithm {name}\nclass {class}\npermits {permits}")?;
+                writeln!(f, "algorithm {}\nclass {class}\npermits {permits}", on_one_line(name))?;
                 readers.iter().try_for_each(|readers| writeln!(f, "readers {readers}"))?;
             }
-            Subject::Scenario(name) => writeln!(f, "scenario {name}")?,
+            Subject::Scenario(name) => writeln!(f, "scenario {}", on_one_line(name))?,
         }
-        let Saved { clients, lease, property, must, .. } = self;
+        let Saved { clients, lease, must, .. } = self;
+        let property = on_one_line(&self.property);
         writeln!(f, "clients {clients}\nlease {}ms\nproperty {property}\nmust {must}\n", lease.as_millis())?;
         self.steps.iter().try_for_each(|step| writeln!(f, "{}", step.to_string().trim_end()))
     }
@@ -227,7 +229,9 @@ pub struct SavedError {
 impl FromStr for Saved {
     type Err = SavedError;
 
+    /// What could not be shown at a terminal is no part of a schedule: but in comments, there is nothing of it.
     fn from_str(text: &str) -> Result<Saved, SavedError> {
+        let text = text.replace('\t', " ");
         let mut lines = text
             .lines()
             .zip(1..)
@@ -245,6 +249,9 @@ impl FromStr for Saved {
         let (mut header, mut steps) = (Header::default(), Vec::new());
         let mut last = first;
         for line in lines {
+            if let Some(hidden) = line.text.chars().find(|&c| !is_printable(c)) {
+                return line.wrong(format!("leave the character {hidden:?} out of {:?}", line.text));
+            }
             let (word, value) = line.text.split_once(char::is_whitespace).unwrap_or((line.text, ""));
             match FIELDS.iter().position(|field| field.name == word) {
                 Some(_) if !steps.is_empty() => {
@@ -254,7 +261,7 @@ impl FromStr for Saved {
                     return line.wrong(format!("`{word}` has been said before: leave one of them out"));
                 }
                 Some(field) => header.0[field] = Some(Line { number: line.number, text: value.trim() }),
-                None => steps.push(parse_step(line)?),
+                None => steps.push(parse_saved_step(line)?),
             }
             last = line;
         }
@@ -335,7 +342,8 @@ impl Header<'_> {
             clients: clients()?,
             lease: self.get("lease", last, |span| {
                 let millis = parse_millis(span).and_then(|millis| u64::try_from(millis).ok());
-                millis.filter(|&millis| millis > 0).map(Duration::from_millis)
+                let lease = millis.filter(|&millis| millis > 0).map(Duration::from_millis)?;
+                (lease <= SPAN_MAX).then_some(lease)
             })?,
             property: self.get("property", last, |name| Some(name.to_owned()))?,
             must: self.get("must", last, |word| match word {
@@ -364,7 +372,8 @@ impl Header<'_> {
                 format!("one of {}", names.join(", "))
             }
             "must" => "`must fail` or `must pass`".into(),
-            "clients" => format!("{ACTORS_MAX} at most, for example `{example}`"),
+            "clients" | "permits" => format!("{ACTORS_MAX} at most, for example `{example}`"),
+            "lease" => format!("{}ms at most, for example `{example}`", SPAN_MAX.as_millis()),
             "readers" => format!("how many of the clients read, for example `{example}`"),
             _ => format!("for example `{example}`"),
         };
@@ -382,12 +391,10 @@ fn index(name: &str) -> usize {
 }
 
 /// `A 1 SET lock`, or any other step.
-fn parse_step(line: Line<'_>) -> Result<SavedStep, SavedError> {
+fn parse_saved_step(line: Line<'_>) -> Result<SavedStep, SavedError> {
     let mut words = line.text.splitn(3, char::is_whitespace);
     let (step, nth, brief) = (words.next().unwrap_or_default(), words.next(), words.next());
-    if let (Ok(Schedule { steps }), Some(nth)) = (step.parse(), nth)
-        && let [step @ Step::Run(actor, _)] = steps[..]
-    {
+    if let (Some(step @ Step::Run(actor, _)), Some(nth)) = (read_step(step), nth) {
         let Some(nth) = nth.parse().ok().filter(|&nth| nth > 0) else {
             return line.wrong(format!(
                 "{nth:?} is no number of a command: write `{step} 1 SET lock` for {actor}'s first, or `{step}` alone"
@@ -396,8 +403,9 @@ fn parse_step(line: Line<'_>) -> Result<SavedStep, SavedError> {
         let brief = brief.unwrap_or_default().trim().to_owned();
         return Ok(SavedStep { step, expected: Some(Expected { nth, brief }) });
     }
-    match line.text.parse::<Schedule>().map(|schedule| schedule.steps) {
-        Ok(steps) if steps.len() == 1 => Ok(SavedStep { step: steps[0], expected: None }),
-        _ => line.wrong(format!("{:?} is no step: write `A 1 SET lock`, {EXAMPLES}", line.text)),
+    let code = line.text.split('#').next().unwrap_or_default();
+    match parse_step(code, line.text, "`A 1 SET lock`") {
+        Ok(step) => Ok(SavedStep { step, expected: None }),
+        Err(what) => line.wrong(what),
     }
 }

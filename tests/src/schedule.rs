@@ -2,6 +2,7 @@
 //! and to edit.
 
 use std::fmt;
+use std::num::IntErrorKind;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -14,6 +15,10 @@ pub struct Actor(pub usize);
 
 /// Most actors in a scenario: one letter each.
 pub const ACTORS_MAX: usize = 26;
+
+/// Longest time in a schedule, in scenarios and in steps: ten years. A lease and a step of time last no longer, and no clock is wrong
+/// by more.
+pub const SPAN_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
 /// Whose clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -111,6 +116,15 @@ impl Step {
         }
     }
 
+    /// How much time it is about.
+    fn span(self) -> Duration {
+        match self {
+            Step::Advance(span) => span,
+            Step::Skew(_, millis) | Step::Jump(_, millis) => Duration::from_millis(millis.unsigned_abs()),
+            _ => Duration::ZERO,
+        }
+    }
+
     /// Whether something goes wrong, as opposed to what a client does by itself; to wait may be either.
     pub(crate) fn is_fault(self) -> bool {
         matches!(self, Step::Skew(..) | Step::Drift(..)) || self.budget().is_some()
@@ -187,16 +201,16 @@ impl fmt::Display for Schedule {
 
 /// Why a line is no step.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}: {text:?} is no step: write `A`, {}", EXAMPLES)]
+#[error("line {line}: {what}")]
 pub struct ParseError {
     /// Counted from 1.
     pub line: usize,
-    /// The line.
-    pub text: String,
+    /// What is wrong, and what to write.
+    pub what: String,
 }
 
 /// How steps may look, but for the plainest.
-pub(crate) const EXAMPLES: &str = "`start A`, `crash A`, `lose-reply A`, `skew A +5ms`, `jump 1 +5ms`, `restart 1`, `reload 1`, \
+const EXAMPLES: &str = "`start A`, `crash A`, `lose-reply A`, `skew A +5ms`, `jump 1 +5ms`, `restart 1`, `reload 1`, \
     `flush 1`, `time +5ms` or `wait`";
 
 /// One step a line; blank lines and what follows a `#` are comments. After an actor, the rest of the line is a comment too: the
@@ -209,15 +223,27 @@ impl FromStr for Schedule {
         for (idx, line) in text.lines().enumerate() {
             let code = line.split('#').next().unwrap_or_default().trim();
             if !code.is_empty() {
-                let no_step = || ParseError { line: idx + 1, text: line.into() };
-                steps.push(parse_step(code).ok_or_else(no_step)?);
+                let step = parse_step(code, line, "`A`");
+                steps.push(step.map_err(|what| ParseError { line: idx + 1, what })?);
             }
         }
         Ok(Schedule { steps })
     }
 }
 
-fn parse_step(code: &str) -> Option<Step> {
+/// A step out of a line; or what is wrong with the line, with this example of the plainest step.
+pub(crate) fn parse_step(code: &str, line: &str, plainest: &str) -> Result<Step, String> {
+    match read_step(code) {
+        Some(step) if step.span() > SPAN_MAX => {
+            Err(format!("{line:?} is too long: write {}ms at most, ten years", SPAN_MAX.as_millis()))
+        }
+        Some(step) => Ok(step),
+        None => Err(format!("{line:?} is no step: write {plainest}, {EXAMPLES}")),
+    }
+}
+
+/// A step, if these words are one.
+pub(crate) fn read_step(code: &str) -> Option<Step> {
     let mut words = code.split_whitespace();
     Some(match words.next()? {
         "start" => Step::Start(parse_actor(words.next()?)?),
@@ -273,8 +299,16 @@ fn parse_server(word: &str) -> Option<usize> {
     word.parse::<usize>().ok()?.checked_sub(1)
 }
 
+/// Of a number that is too large, the largest.
 pub(crate) fn parse_millis(word: &str) -> Option<i64> {
-    word.strip_suffix("ms")?.parse().ok()
+    match word.strip_suffix("ms")?.parse::<i64>() {
+        Ok(millis) => Some(millis),
+        Err(error) => match error.kind() {
+            IntErrorKind::PosOverflow => Some(i64::MAX),
+            IntErrorKind::NegOverflow => Some(i64::MIN),
+            _ => None,
+        },
+    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,9 @@
 
 use emulator::Emulator;
 use locks::Record;
-use redis::ConnectionLike as _;
+use redis::{ConnectionLike as _, RedisError};
+
+use crate::show::{printable, show_url};
 
 /// Where the commands of a scenario run.
 #[derive(Clone, Debug)]
@@ -37,6 +39,12 @@ impl Server {
             }
         }
     }
+}
+
+/// Says that a real server fails in the middle of an execution.
+pub(crate) fn no_answer(client: &redis::Client, error: &RedisError) -> String {
+    let url = show_url(client.get_connection_info().clone());
+    format!("{url} does not answer: {}", printable(&error.to_string()))
 }
 
 fn question(record: &Record) -> redis::Cmd {

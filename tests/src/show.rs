@@ -1,9 +1,52 @@
-//! Commands and replies as a person reads them, on one line each.
+//! Commands, replies, and whatever others have named, as a person reads them at a terminal.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use emulator::command;
-use redis::{Arg, Cmd, Value};
+use redis::{Arg, Cmd, IntoConnectionInfo, Value};
+
+/// The text as a terminal may have it: control characters but the newline, and characters that nobody sees or that turn the
+/// direction of writing, are written as Rust escapes them: `\u{1b}`. Names, replies, errors and panic messages come from others.
+///
+/// ```
+/// assert_eq!(harness::printable("\x1b[31mred\r\n"), "\\u{1b}[31mred\\r\n");
+/// ```
+pub fn printable(text: &str) -> Cow<'_, str> {
+    if text.chars().all(|c| c == '\n' || is_printable(c)) {
+        return text.into();
+    }
+    let escape = |c: char| match c {
+        '\n' => "\n".into(),
+        c if is_printable(c) => c.to_string(),
+        c => c.escape_debug().to_string(),
+    };
+    text.chars().map(escape).collect()
+}
+
+/// The same on one line.
+pub(crate) fn on_one_line(text: &str) -> String {
+    printable(text).replace('\n', "\\n")
+}
+
+pub(crate) fn is_printable(c: char) -> bool {
+    // Behind a letter an accent is no escape.
+    let mut pair = [b'a'; 5];
+    let len = c.encode_utf8(&mut pair[1..]).len();
+    let pair = std::str::from_utf8(&pair[..=len]).expect("two characters");
+    matches!(c, ' '..='~') || pair.escape_debug().nth(2).is_none()
+}
+
+/// Where a URL leads to, without the name and the password of a user: `redis://host:6379/9`. Of a text that is no URL of a server
+/// nothing is shown: there may be a password anywhere in it.
+pub fn show_url(url: impl IntoConnectionInfo) -> String {
+    match url.into_connection_info() {
+        Ok(info) => format!("redis://{}/{}", info.addr(), info.redis_settings().db()),
+        Err(_) => NO_URL.into(),
+    }
+}
+
+const NO_URL: &str = "(no URL of a server)";
 
 /// A reply in one line.
 pub(crate) trait Show {
@@ -81,4 +124,58 @@ pub(crate) fn show_command(cmd: &Cmd) -> String {
         }
     }
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn nothing_hidden_is_left(text in any::<String>()) {
+            let shown = printable(&text);
+            prop_assert!(!shown.chars().any(|c| c.is_control() && c != '\n'));
+            let turns = shown.contains(['\u{202e}', '\u{2066}', '\u{200f}', '\u{feff}', '\u{2028}']);
+            prop_assert!(!turns);
+            prop_assert_eq!(printable(&shown), &*shown);
+            prop_assert!(!on_one_line(&text).contains('\n'));
+        }
+    }
+
+    #[test]
+    fn letters_of_all_scripts_stay() {
+        for text in [
+            "",
+            "a lock's \"name\" \\ 1",
+            "● │ ┃ ▸ ✗ →",
+            "Schloß",
+            "e\u{301}tage",
+            "锁",
+            "замок",
+            "قفل",
+            "ताला",
+        ] {
+            assert_eq!(printable(text), text);
+        }
+        let hidden = "\0\u{7}\u{1b}[31m\r\t\u{7f}\u{9b}\u{202e}";
+        assert_eq!(printable(hidden), "\\0\\u{7}\\u{1b}[31m\\r\\t\\u{7f}\\u{9b}\\u{202e}");
+        assert_eq!((&*printable("a\nb"), &*on_one_line("a\nb")), ("a\nb", "a\\nb"));
+    }
+
+    #[test]
+    fn a_url_is_shown_without_its_user() {
+        for (url, shown) in [
+            ("redis://host", "redis://host:6379/0"),
+            ("redis://:secret@host:1/9", "redis://host:1/9"),
+            ("redis://user:sec%40ret@host:1/9", "redis://host:1/9"),
+            ("redis://:sec@ret@host/", "redis://host:6379/0"),
+            ("redis://:sec?ret@host/", NO_URL),
+            ("redis://:secret@host:port/", NO_URL),
+            ("secret", NO_URL),
+        ] {
+            assert_eq!(show_url(url), shown, "{url}");
+        }
+    }
 }

@@ -7,6 +7,7 @@ use crate::fault::Mishap;
 use crate::history::{Event, History, What};
 use crate::oracle::{Violation, list};
 use crate::schedule::{Actor, Whose};
+use crate::show::printable;
 
 /// What a lane shows between the events of its client.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -25,7 +26,7 @@ pub fn render(history: &History, actors: usize, violation: Option<&Violation>) -
     let mut timeline = Timeline::new(history, actors);
     timeline.events(history.events.iter().filter(|event| event.step <= last_step));
     if let Some(violation) = violation {
-        _ = writeln!(timeline.text, "\n✗ {}.", violation.what);
+        _ = writeln!(timeline.text, "\n✗ {}.", printable(&violation.what));
     }
     timeline.text
 }
@@ -243,13 +244,14 @@ impl Timeline {
         let number = if event.step == self.step { String::new() } else { event.step.to_string() };
         self.step = event.step;
         let lanes = self.draw(actor);
+        let what = printable(what);
         _ = writeln!(self.text, "{number:>4} {:>11}  {lanes}  {what}", show_time(event.at));
     }
 
     /// Something that belongs to the line above.
     fn note(&mut self, what: &str) {
         let lanes = self.draw(None);
-        _ = writeln!(self.text, "{:16}  {lanes}      {what}", "");
+        _ = writeln!(self.text, "{:16}  {lanes}      {}", "", printable(what));
     }
 
     /// A decisive moment. What code says when it fails may have several lines.
@@ -257,7 +259,7 @@ impl Timeline {
         let lanes = self.draw(None);
         for (nth, line) in sentence.lines().enumerate() {
             let mark = if nth == 0 { "▸" } else { " " };
-            _ = writeln!(self.text, "{:16}  {lanes}    {mark} {line}", "");
+            _ = writeln!(self.text, "{:16}  {lanes}    {mark} {}", "", printable(line));
         }
     }
 

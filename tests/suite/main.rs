@@ -25,6 +25,7 @@ mod properties;
 mod schedules;
 mod replays;
 mod program;
+mod terminal;
 mod shards;
 mod linear;
 #[cfg(unix)]

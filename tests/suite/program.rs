@@ -12,7 +12,8 @@ pub(crate) fn lockstep(args: &[&str]) -> Output {
 #[track_caller]
 pub(crate) fn stdout(args: &[&str]) -> String {
     let output = lockstep(args);
-    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    // The last argument may be a URL with a password.
+    assert!(output.status.success(), "{}: {}", args[0], String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 

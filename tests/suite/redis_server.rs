@@ -228,7 +228,9 @@ fn command(stream: &mut TcpStream, line: &str) -> String {
     let mut reply = String::new();
     BufReader::new(stream).read_line(&mut reply).expect("the server answers");
     let reply = reply.trim_end().to_owned();
-    assert!(!reply.starts_with('-'), "{line}: {reply}");
+    // Not the whole line: there may be a password in it.
+    let name = line.split(' ').next().unwrap_or_default();
+    assert!(!reply.starts_with('-'), "{name}: {reply}");
     reply
 }
 

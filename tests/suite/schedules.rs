@@ -7,9 +7,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use expect_test::{Expect, expect, expect_file};
+use harness::history::History;
 use harness::oracle::{ExclusiveFact, Recovers};
 use harness::verdict::{Verdict, check, properties, save, scenario_of};
-use harness::{Faults, MisfitError, Replayed, Runner, Saved, Scenario, replay_saved};
+use harness::{
+    Choice, Faults, MisfitError, Policy, Recording, Replayed, Runner, SPAN_MAX, Saved, Scenario, Schedule,
+    Step, replay_saved,
+};
 use locks::{ALGORITHMS, Algorithm, FaultClass};
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/suite/data/schedules");
@@ -321,11 +325,11 @@ fn mistakes_are_named_with_their_line() {
         line 7: there is no `clients` before this: write `clients 2`
         line 3: `clients two` says nothing: write 26 at most, for example `clients 2`
         line 3: `clients 27` says nothing: write 26 at most, for example `clients 2`
-        line 4: `lease 10s` says nothing: write for example `lease 10000ms`
-        line 4: `lease 0ms` says nothing: write for example `lease 10000ms`
+        line 4: `lease 10s` says nothing: write 315360000000ms at most, for example `lease 10000ms`
+        line 4: `lease 0ms` says nothing: write 315360000000ms at most, for example `lease 10000ms`
         line 6: `must break` says nothing: write `must fail` or `must pass`
         line 4: `class oder` says nothing: write one of order, skew, crash, slow, lost, server
-        line 3: `permits 4294967295` says nothing: write for example `permits 1`
+        line 3: `permits 4294967295` says nothing: write 26 at most, for example `permits 1`
         line 2: it has an algorithm already: leave one of them out
         line 4: `clients` has been said before: leave one of them out
         line 5: `readers 3` says nothing: write how many of the clients read, for example `readers 1`
@@ -334,4 +338,157 @@ fn mistakes_are_named_with_their_line() {
         line 8: "stop A" is no step: write `A 1 SET lock`, `start A`, `crash A`, `lose-reply A`, `skew A +5ms`, `jump 1 +5ms`, `restart 1`, `reload 1`, `flush 1`, `time +5ms` or `wait`
         line 9: `lease` belongs before the first step
     "#]].assert_eq(&(errors.join("\n") + "\n"));
+}
+
+/// Every number that a schedule can hold, at its ends and beyond: either it is refused, or the replay ends and the text says it again.
+#[test]
+fn no_number_makes_a_replay_endless() {
+    const NUMBERS: [&str; 24] = [
+        "0",
+        "-0",
+        "1",
+        "007",
+        "-1",
+        "+1",
+        "26",
+        "27",
+        "1000000",
+        "4294967295",
+        "4294967296",
+        "315360000000",
+        "315360000001",
+        "4000000000000000000",
+        "9223372036854775807",
+        "-9223372036854775808",
+        "18446744073709551615",
+        "18446744073709551616",
+        "999999999999999999999999999999999999999999",
+        "NaN",
+        "inf",
+        "1e9",
+        "0x10",
+        "",
+    ];
+    const HEADER: &str = "lockstep schedule 1\nalgorithm rw_hash\nclass slow\npermits 1\nreaders 1\nclients 2\nlease 10000ms\n\
+        property writer-alone\nmust pass\n";
+    let fields = ["permits 1", "readers 1", "clients 2", "lease 10000ms"];
+    let fields = fields.map(|field| {
+        let number = |c: char| c.is_ascii_digit();
+        (
+            HEADER.replace(field, &field.replacen(|c| number(c), "?", 1).replace(number, "")),
+            "A\nB\n".to_owned(),
+        )
+    });
+    let steps = [
+        "time ?ms",
+        "time +?ms",
+        "skew A ?ms",
+        "skew 1 +?ms",
+        "drift A ?ppm",
+        "drift 1 ?ppm",
+        "jump A ?ms",
+        "jump 1 ?ms",
+        "restart ?",
+        "reload ?",
+        "reload 1 -?",
+        "flush ?",
+        "A.?",
+        "late A.?",
+        "delay A.?",
+        "A ? EVALSHA lock",
+    ];
+    let steps = steps.map(|step| (HEADER.to_owned(), format!("A\n{step}\n{step}\nB\n")));
+    let mut runner = Runner::new();
+    for (header, steps) in fields.into_iter().chain(steps) {
+        for number in NUMBERS {
+            let text = format!("{header}{steps}").replace('?', number);
+            let saved: Saved = match text.parse() {
+                Ok(saved) => saved,
+                Err(error) => {
+                    assert!(!error.to_string().contains("line 0"), "{text}{error}");
+                    continue;
+                }
+            };
+            assert_eq!(saved.to_string().parse().as_ref(), Ok(&saved), "{text}");
+            let scenario = scenario_of(&saved, saved.lease).unwrap();
+            _ = replay_saved(&mut runner, &scenario, &saved).map(|replayed| replayed.to_string());
+        }
+    }
+}
+
+#[test]
+fn what_is_too_much_is_named_with_the_most() {
+    let error = |from: &str, to: &str| {
+        let text = format!("{HEADER}must fail\n\nA 1 SET lock\n").replace(from, to);
+        text.parse::<Saved>().unwrap_err().to_string()
+    };
+    let errors = [
+        error("lease 10000ms", "lease 315360000001ms"),
+        error("lease 10000ms", "lease 99999999999999999999999ms"),
+        error("clients 2", "clients 1000000"),
+        error("scenario a lock", "algorithm setnx\npermits 4000000000\nclass order"),
+        error("A 1 SET lock", "time +4000000000000000000ms"),
+        error("A 1 SET lock", "time +99999999999999999999999ms"),
+        error("A 1 SET lock", "skew A -315360000001ms"),
+        error("A 1 SET lock", "jump 1 +9223372036854775807ms"),
+        error("A 1 SET lock", "A 99999999999999999999999"),
+    ];
+    expect![[r#"
+        line 4: `lease 315360000001ms` says nothing: write 315360000000ms at most, for example `lease 10000ms`
+        line 4: `lease 99999999999999999999999ms` says nothing: write 315360000000ms at most, for example `lease 10000ms`
+        line 3: `clients 1000000` says nothing: write 26 at most, for example `clients 2`
+        line 3: `permits 4000000000` says nothing: write 26 at most, for example `permits 1`
+        line 8: "time +4000000000000000000ms" is too long: write 315360000000ms at most, ten years
+        line 8: "time +99999999999999999999999ms" is too long: write 315360000000ms at most, ten years
+        line 8: "skew A -315360000001ms" is too long: write 315360000000ms at most, ten years
+        line 8: "jump 1 +9223372036854775807ms" is too long: write 315360000000ms at most, ten years
+        line 8: "99999999999999999999999" is no number of a command: write `A 1 SET lock` for A's first, or `A` alone
+    "#]]
+    .assert_eq(&(errors.join("\n") + "\n"));
+}
+
+/// A client that looks around every millisecond, in ten years.
+#[test]
+fn time_stands_when_too_much_has_happened_in_it() {
+    let restless = Scenario::new("restless").always(ExclusiveFact::of("cs")).actors(2, |_| async {
+        loop {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    });
+    let text = HEADER.replace("a lock", "restless") + "must pass\n\nA\ntime +315360000000ms\n";
+    let replayed = replay_saved(&mut Runner::new(), &restless, &text.parse().unwrap()).unwrap();
+    assert_eq!(replayed.failure.as_deref(), Some("A waits for something that never comes"));
+}
+
+/// The end of a key's time to live may be further away than a step of time leads, and than a schedule can say.
+#[test]
+fn whatever_can_happen_can_be_said() {
+    let set = |ttl_ms: u64| {
+        Scenario::new("sender").lease(SPAN_MAX).faults(Faults::none().stalls(2)).actors(
+            1,
+            move |client| async move {
+                let mut set = redis::cmd("SET");
+                set.arg("key").arg("1").arg("PX").arg(ttl_ms);
+                let mut link = client.connection();
+                () = set.query_async(&mut link).await?;
+                Ok(redis::cmd("GET").arg("key").query_async::<()>(&mut link).await?)
+            },
+        )
+    };
+    for ttl_ms in [10_000, SPAN_MAX.as_millis() as u64, 4_000_000_000_000_000_000] {
+        Runner::new().run(&set(ttl_ms), &mut Sayable, Recording::Lean);
+    }
+}
+
+/// Whatever can happen can be said in a schedule; of that the last does, which is a step of time where there is one.
+struct Sayable;
+
+impl Policy for Sayable {
+    fn choose(&mut self, enabled: &[Step], _: &History) -> Choice {
+        for &step in enabled {
+            let schedule = Schedule { steps: vec![step] };
+            assert_eq!(schedule.to_string().parse(), Ok(schedule));
+        }
+        Choice::Take(enabled.len() - 1)
+    }
 }

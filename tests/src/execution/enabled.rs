@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::{Execution, GRACE};
 use crate::fault::{Budget, Mishap};
-use crate::schedule::{Step, Whose};
+use crate::schedule::{SPAN_MAX, Step, Whose};
 use crate::world::{Carries, Lane};
 
 impl Execution<'_> {
@@ -103,7 +103,7 @@ impl Execution<'_> {
             if instants.is_empty() {
                 // Nothing runs out on the server, but a clock that was read a moment ago is older than one that is read now; and
                 // what clients have written down in place of a time to live may be over.
-                let spans = [Duration::from_millis(1), self.scenario.lease_max() + GRACE];
+                let spans = [Duration::from_millis(1), (self.scenario.lease_max() + GRACE).min(SPAN_MAX)];
                 enabled.extend(spans.map(Step::Advance));
             }
             enabled.extend(instants.into_iter().map(|at| Step::Advance(at - now)));

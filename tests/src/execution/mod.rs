@@ -21,8 +21,8 @@ use crate::idle::Idle;
 use crate::link::Client;
 use crate::pace::Pace;
 use crate::scenario::{Act, Scenario};
-use crate::schedule::{ACTORS_MAX, Actor, Step, Whose};
-use crate::server::Server;
+use crate::schedule::{ACTORS_MAX, Actor, SPAN_MAX, Step, Whose};
+use crate::server::{Server, no_answer};
 use crate::tape::Tape;
 use crate::world::{ActorState, Lane, Recording, Terms, World};
 
@@ -32,6 +32,9 @@ pub const STEPS_MAX: usize = 1_000;
 /// execution waits for a timer of its actors.
 const GRACE: Duration = Duration::from_secs(2);
 const TIMER_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+/// Most turns of one execution, each of which fires a timer or lets the clients do what they can: from then on time stands. Code that
+/// looks around every millisecond is cut here, however far a schedule moves the time.
+const TURNS_MAX: u64 = 1_000_000;
 
 /// Decides what happens next.
 pub trait Policy {
@@ -138,8 +141,9 @@ impl Runner {
             let Scenario { lease, faults, response_timeout, .. } = *scenario;
             let terms = Terms { lease, leases, faults, response_timeout };
             let world = World::new(servers, idle, terms, recording, timers, tape);
-            let mut execution =
-                Execution { scenario, policy, world, tasks: &mut tasks, prepared: &mut self.prepared };
+            let turns_max = self.idle.turns() + TURNS_MAX;
+            let (tasks, prepared) = (&mut tasks, &mut self.prepared);
+            let mut execution = Execution { scenario, policy, world, tasks, prepared, turns_max };
             execution.run().await;
             let (mut state, mut tape) = (execution.world.state(), execution.world.tape());
             (std::mem::take(&mut state.history), std::mem::take(&mut *tape))
@@ -172,6 +176,8 @@ struct Execution<'a> {
     /// Each actor's task, at its place.
     tasks: &'a mut Vec<Option<AbortHandle>>,
     prepared: &'a mut Option<(Act<()>, Vec<Snapshot>)>,
+    /// When the execution has had its turns, of all that there have been.
+    turns_max: u64,
 }
 
 impl Execution<'_> {
@@ -181,9 +187,9 @@ impl Execution<'_> {
             let flushed = client
                 .get_connection()
                 .and_then(|mut connection| redis::cmd("FLUSHDB").exec(&mut connection));
-            flushed.unwrap_or_else(|error| panic!("{client:?} does not answer: {error}"));
+            flushed.unwrap_or_else(|error| panic!("{}", no_answer(client, &error)));
             let pace = Pace::start(client);
-            let pace = pace.unwrap_or_else(|error| panic!("{client:?} does not tell the time: {error}"));
+            let pace = pace.unwrap_or_else(|error| panic!("{}", no_answer(client, &error)));
             self.world.pace.get_or_init(|| pace);
         }
         if let Some(before) = &self.scenario.before
@@ -429,7 +435,11 @@ impl Execution<'_> {
     async fn advance(&self, span: Duration) {
         let before = self.world.now();
         self.world.let_time_move();
-        tokio::time::sleep_until(self.world.instant(before + span)).await;
+        tokio::select! {
+            biased;
+            () = self.world.idle.wait_for_turns(self.turns_max) => {}
+            () = tokio::time::sleep_until(self.world.instant(before + span.min(SPAN_MAX))) => {}
+        }
         self.world.idle.wait().await;
         self.advanced(before);
     }
@@ -443,7 +453,7 @@ impl Execution<'_> {
             let over = tokio::time::sleep_until(self.world.instant(before + span));
             tokio::select! {
                 biased;
-                () = self.world.idle.wait_for_activity(activity) => false,
+                () = self.world.idle.wait_for_activity(activity, self.turns_max) => false,
                 () = over => true,
             }
         };

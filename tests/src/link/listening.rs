@@ -12,7 +12,7 @@ use redis::{RedisFuture, RedisResult, Value};
 use super::Link;
 use super::session::Session;
 use crate::history::What;
-use crate::show::brief;
+use crate::show::{brief, printable};
 use crate::world::{Carries, Recording};
 
 /// A subscription is a connection of its own. To subscribe is a step, and so is every message that the client hears: between its
@@ -94,7 +94,9 @@ impl Look<'_> {
             }
             Session::Redis(connection) => {
                 let news = news(&mut connection.lock().expect("one task uses it"), "PING");
-                let news = news.unwrap_or_else(|error| panic!("a real server does not answer: {error}"));
+                let news = news.unwrap_or_else(|error| {
+                    panic!("a real server does not answer: {}", printable(&error.to_string()))
+                });
                 if news.is_empty() {
                     self.0.world.state().listeners.push(cx.waker().clone());
                     return Poll::Pending;

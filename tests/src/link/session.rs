@@ -6,7 +6,7 @@ use std::time::Duration;
 use emulator::DirectConnection;
 use redis::{Cmd, Pipeline, RedisResult, Value};
 
-use crate::server::Server;
+use crate::server::{Server, no_answer};
 
 /// How long a real server may take to answer.
 const REPLY_MAX: Duration = Duration::from_secs(10);
@@ -25,8 +25,7 @@ impl Session {
             Server::Emulator(emulator) => Session::Emulator(Arc::new(emulator.connection())),
             Server::Redis(client) => {
                 let connection = client.get_connection();
-                let connection =
-                    connection.unwrap_or_else(|error| panic!("{client:?} does not answer: {error}"));
+                let connection = connection.unwrap_or_else(|error| panic!("{}", no_answer(client, &error)));
                 connection.set_read_timeout(Some(REPLY_MAX)).expect("a socket takes this option");
                 Session::Redis(Arc::new(Mutex::new(connection)))
             }

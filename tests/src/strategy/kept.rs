@@ -7,6 +7,7 @@ use proptest::test_runner::{FailurePersistence, PersistedSeed};
 
 use super::Parameters;
 use crate::schedule::Schedule;
+use crate::show::printable;
 
 /// The first word of each trial in a file.
 pub(super) const PARAMETERS: &str = "parameters";
@@ -69,7 +70,7 @@ impl FailurePersistence for Kept {
         if !trial.is_empty()
             && let Err(error) = self.save(&trial)
         {
-            eprintln!("{} cannot be written: {error}", self.path.display());
+            eprintln!("{} cannot be written: {error}", printable(&self.path.display().to_string()));
         }
     }
 

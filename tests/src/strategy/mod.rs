@@ -27,6 +27,7 @@ use crate::replay::Replay;
 use crate::report::Report;
 use crate::scenario::Scenario;
 use crate::schedule::Schedule;
+use crate::show::printable;
 
 thread_local! {
     /// Whoever runs a test has one, since strategies and their values are only lent to it.
@@ -71,7 +72,10 @@ impl<S> Trials<S> {
     /// There is such a file, and it cannot be read or understood.
     pub fn kept_in(self, path: impl AsRef<Path>) -> Trials<S> {
         let kept = kept::read(path.as_ref());
-        Trials { kept: RefCell::new(kept.unwrap_or_else(|error| panic!("{error}")).into_iter()), ..self }
+        Trials {
+            kept: RefCell::new(kept.unwrap_or_else(|error| panic!("{}", printable(&error))).into_iter()),
+            ..self
+        }
     }
 }
 

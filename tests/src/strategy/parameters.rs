@@ -2,7 +2,11 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use emulator::DRIFT_PPM;
+
+use crate::execution::STEPS_MAX;
 use crate::fault::Faults;
+use crate::schedule::{ACTORS_MAX, SPAN_MAX};
 
 /// What scenarios are commonly made from. As text `clients 2, permits 1, lease 10000ms, stalls 1`, without the faults that there
 /// are not.
@@ -78,11 +82,22 @@ impl Field {
         }
     }
 
+    /// The most that a text may say. In an execution nothing happens more often than there are steps.
+    fn max(&self) -> u64 {
+        match self {
+            Actors(_) => ACTORS_MAX as u64,
+            Number(_) => STEPS_MAX as u64,
+            Ppm(_) => DRIFT_PPM.end().unsigned_abs(),
+            Millis(_) => SPAN_MAX.as_millis() as u64,
+        }
+    }
+
     /// `None` if it cannot be so much.
     fn set(&self, parameters: &mut Parameters, number: u64) -> Option<()> {
+        let number = Some(number).filter(|&number| number <= self.max())?;
         match self {
-            Actors(of) => *of(parameters) = number.try_into().ok()?,
-            Number(of) | Ppm(of) => *of(parameters) = number.try_into().ok()?,
+            Actors(of) => *of(parameters) = number as usize,
+            Number(of) | Ppm(of) => *of(parameters) = number as u32,
             Millis(of) => *of(parameters) = Duration::from_millis(number),
         }
         Some(())
@@ -100,7 +115,7 @@ impl fmt::Display for Parameters {
 
 /// Why a text is no parameter.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} says nothing: write for example `clients 2, permits 1, lease 10000ms, stalls 1`")]
+#[error("{0}")]
 pub struct ParametersError(String);
 
 /// What is not said is as by default.
@@ -112,9 +127,22 @@ impl FromStr for Parameters {
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
             let known = part.split_once(' ').and_then(|(name, value)| {
                 let (_, field) = FIELDS.iter().find(|(known, _)| *known == name)?;
-                field.set(&mut parameters, value.trim().strip_suffix(field.unit())?.parse().ok()?)
+                let number = value.trim().strip_suffix(field.unit())?;
+                Some((field, number)).filter(|_| number.bytes().all(|byte| byte.is_ascii_digit()))
             });
-            known.ok_or_else(|| ParametersError(part.into()))?;
+            let Some((field, number)) = known.filter(|(_, number)| !number.is_empty()) else {
+                return Err(ParametersError(format!(
+                    "{part:?} says nothing: write for example `clients 2, permits 1, lease 10000ms, stalls 1`"
+                )));
+            };
+            let set = number.parse().ok().and_then(|number| field.set(&mut parameters, number));
+            set.ok_or_else(|| {
+                ParametersError(format!(
+                    "{part:?} is too much: write {}{} at most",
+                    field.max(),
+                    field.unit()
+                ))
+            })?;
         }
         Ok(parameters)
     }
@@ -167,5 +195,12 @@ mod tests {
             r#""leases 3ms" says nothing: write for example `clients 2, permits 1, lease 10000ms, stalls 1`"#
         );
         assert!("lease 3s".parse::<Parameters>().is_err());
+        let most = |text: &str| text.parse::<Parameters>().unwrap_err().to_string();
+        assert_eq!(most("unsynced 4294967295"), r#""unsynced 4294967295" is too much: write 1000 at most"#);
+        assert_eq!(most("clients 27"), r#""clients 27" is too much: write 26 at most"#);
+        assert_eq!(
+            most("outage 99999999999999999999ms"),
+            r#""outage 99999999999999999999ms" is too much: write 315360000000ms at most"#
+        );
     }
 }

@@ -16,7 +16,7 @@ use crate::fault::{Faults, Mishap};
 use crate::history::{History, StayId, What};
 use crate::idle::Idle;
 use crate::pace::Pace;
-use crate::schedule::{Actor, Whose};
+use crate::schedule::{Actor, SPAN_MAX, Whose};
 use crate::server::Server;
 use crate::tape::{Saying, Tape};
 use crate::trail::Timers;
@@ -341,7 +341,7 @@ impl World {
         self.state().lanes[lane].late.push_back(late);
     }
 
-    /// The instants after now that matter: the ends of keys' times to live and of clients' leases, and the millisecond after
+    /// The instants after now that matter and that a step can lead to: the ends of keys' times to live and of clients' leases, and the millisecond after
     /// each, in which it is over.
     pub(crate) fn instants(&self) -> Vec<Duration> {
         self.ask(|| self.find_instants())
@@ -371,7 +371,7 @@ impl World {
         }
         let mut instants: Vec<Duration> =
             overs.into_iter().flat_map(|over| [over.saturating_sub(JUST_PAST), over]).collect();
-        instants.retain(|&instant| instant > now);
+        instants.retain(|&instant| instant > now && instant - now <= SPAN_MAX);
         instants.sort_unstable();
         instants.dedup();
         instants

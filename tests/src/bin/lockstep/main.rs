@@ -13,6 +13,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Parser, Subcommand};
+use harness::{printable, show_url};
 use locks::{ALGORITHMS, Algorithm};
 
 /// Holds Redis locks to their word: every order of commands, clock and fault, on an emulator in this process.
@@ -35,7 +36,13 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let args = Args::try_parse().unwrap_or_else(|error| {
+        if !error.use_stderr() {
+            error.exit();
+        }
+        complain(&error.render().to_string());
+        std::process::exit(error.exit_code());
+    });
     let outcome = match args.command.unwrap_or(Command::Check(args.check)) {
         Command::Check(args) => check::run(&args),
         Command::Merge(args) => merge::run(&args),
@@ -44,9 +51,17 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(&args),
     };
     outcome.unwrap_or_else(|error| {
-        eprintln!("lockstep: {error:#}");
+        complain(&format!("lockstep: {error:#}\n"));
         ExitCode::from(2)
     })
+}
+
+/// Writes to standard error, without the passwords of URLs on the command line.
+fn complain(text: &str) {
+    let arguments = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned());
+    let urls = arguments.filter(|argument| argument.contains("://"));
+    let text = urls.fold(text.to_owned(), |text, url| text.replace(&url, &show_url(url.as_str())));
+    _ = std::io::stderr().write_all(printable(&text).as_bytes());
 }
 
 /// An algorithm by its name.
@@ -63,7 +78,7 @@ fn find(name: &str) -> Result<&'static Algorithm> {
 /// Writes to standard output. A reader that has seen enough and closed the pipe is no error.
 fn print(text: &str) -> Result<()> {
     let mut stdout = std::io::stdout();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    match stdout.write_all(printable(text).as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         written => written.context("cannot write to standard output"),
     }

@@ -1,6 +1,8 @@
 //! `lockstep replay`: a saved schedule, on the emulator and on a real server.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
@@ -22,10 +24,12 @@ pub(crate) struct Args {
 }
 
 const INCONCLUSIVE: u8 = 3;
+/// Most bytes of a file: more than a thousand steps take, and no execution has more.
+const FILE_BYTES_MAX: u64 = 1 << 20;
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let file = args.file.display();
-    let text = std::fs::read_to_string(&args.file).with_context(|| format!("cannot read {file}"))?;
+    let text = read(&args.file).with_context(|| format!("cannot read {file}"))?;
     let saved: Saved = text.parse().with_context(|| file.to_string())?;
     match &saved.subject {
         Subject::Algorithm { name, class, permits, readers } => {
@@ -47,8 +51,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     super::print(&replayed.to_string())?;
     let mut status = u8::from(!replayed.is_as_stated());
     if let Some(url) = &args.redis {
-        let client =
-            redis::Client::open(url.as_str()).with_context(|| format!("{url} is no URL of a server"))?;
+        let client = redis::Client::open(url.as_str())
+            .context("what --redis names is no URL of a server: write redis://host:6379/9")?;
         let on_redis =
             replay_on_redis(&mut runner, &client, &saved, scenario).context("cannot replay on the server")?;
         super::print(&format!("On the server: {on_redis}.\n"))?;
@@ -59,4 +63,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
     }
     Ok(ExitCode::from(status))
+}
+
+fn read(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > FILE_BYTES_MAX {
+        return Err(io::Error::other(format!("a saved schedule has {FILE_BYTES_MAX} bytes at most")));
+    }
+    Ok(text)
 }

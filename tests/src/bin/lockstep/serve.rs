@@ -35,7 +35,7 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
     let emulator = Emulator::with_databases(Clock::system(), args.databases as usize);
     let _log = emulator.on_log(|line| {
         // Whoever does not read it does not want it.
-        _ = writeln!(std::io::stderr(), "{line}");
+        _ = writeln!(std::io::stderr(), "{}", harness::printable(&line.to_string()));
     });
     if args.control {
         emulator.allow_control();
