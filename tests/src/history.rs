@@ -1,5 +1,6 @@
 //! What happened in one execution, in order. Oracles see this and nothing else.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use emulator::Timestamp;
@@ -22,6 +23,8 @@ pub struct History {
     pub(crate) unknown: Vec<(usize, Actor, Trail)>,
     /// What happened at least once.
     pub seen: Seen,
+    /// On real servers: the keys that commands named and may have written, each with its server.
+    pub(crate) named: BTreeSet<(usize, Vec<u8>)>,
     /// What a real server's clock showed at the start; `None` on the emulator, where it is always the same.
     pub started_at: Option<Timestamp>,
 }

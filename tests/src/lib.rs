@@ -24,6 +24,7 @@ mod saved;
 mod replayed;
 mod likeness;
 mod stretch;
+mod claim;
 mod on_redis;
 mod report;
 pub mod explorer;
@@ -31,6 +32,7 @@ pub mod strategy;
 pub mod verdict;
 pub mod linear;
 
+pub use claim::ClaimError;
 pub use execution::{Choice, Policy, Runner, STEPS_MAX};
 pub use explorer::{Exploration, exhaustive, explore_all, explore_random, run, sample};
 pub use fault::{Budget, Faults, Mishap};

@@ -5,13 +5,15 @@
 //! Where the emulator shows the same violation for that, the real server has to show it too. If it took too long to be
 //! comparable, a longer lease is tried.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
-use emulator::Timestamp;
 use emulator::command::{Flag, lookup};
-use redis::{Client, RedisError};
+use emulator::{Access, Resource, Timestamp};
+use redis::Client;
 
+use crate::claim::{Claim, ClaimError};
 use crate::execution::Runner;
 use crate::history::{History, What};
 use crate::likeness::Likeness;
@@ -22,6 +24,7 @@ use crate::saved::Saved;
 use crate::scenario::Scenario;
 use crate::schedule::{Actor, Step};
 use crate::server::Server;
+use crate::show::printable;
 use crate::stretch::{Edge, Stretch};
 use crate::world::Recording;
 
@@ -71,17 +74,9 @@ pub enum OnRedisError {
     /// The schedule is none of this scenario.
     #[error(transparent)]
     Misfit(#[from] MisfitError),
-    /// The database would be emptied.
-    #[error(
-        "the database holds {keys} keys, and a replay empties it: name an empty one, as in redis://host:6379/9"
-    )]
-    NotEmpty {
-        /// How many.
-        keys: usize,
-    },
-    /// It does not answer.
-    #[error("the server does not answer: {0}")]
-    Redis(#[from] RedisError),
+    /// The databases cannot be had, or not alone.
+    #[error(transparent)]
+    Claim(#[from] ClaimError),
     /// What happens to servers cannot be done to one that is real.
     #[error("{what}: only what clients do is replayed on a real server")]
     Servers {
@@ -103,8 +98,12 @@ pub enum OnRedisError {
 /// Replays a saved schedule on a real server, in the selected database, and where it is one of several servers, in those that
 /// follow; they must be empty and are empty again afterwards. `scenario` makes the scenario for a lease.
 ///
+/// Meanwhile the databases are claimed: a connection to each is named `lockstep-replay-9`, and another replay there is refused. No
+/// key says so, since the code that is replayed may count keys. Only keys are deleted that its commands may have written.
+///
 /// # Errors
-/// A database is not empty, the server does not answer, or the schedule is none for it.
+/// A database is not empty, or claimed, or somebody else writes there meanwhile; the server does not answer, or the schedule is none
+/// for it.
 pub fn replay_on_redis(
     runner: &mut Runner,
     client: &Client,
@@ -112,13 +111,6 @@ pub fn replay_on_redis(
     scenario: impl Fn(Duration) -> Scenario,
 ) -> Result<OnRedis, OnRedisError> {
     let (as_saved, oracle) = fit(&scenario(saved.lease), saved)?;
-    let databases = databases(client, as_saved.servers)?;
-    for database in &databases {
-        let keys: usize = redis::cmd("DBSIZE").query(&mut database.get_connection()?)?;
-        if keys > 0 {
-            return Err(OnRedisError::NotEmpty { keys });
-        }
-    }
     let fault = saved.steps.iter().find(|saved| saved.step.server().is_some());
     if let Some(fault) = fault {
         return Err(OnRedisError::Servers { what: format!("there is the step `{}`", fault.step) });
@@ -130,15 +122,14 @@ pub fn replay_on_redis(
     {
         return Err(OnRedisError::Waits { step, command });
     }
-    let mut trial =
-        Trial { runner, databases, oracle: &*oracle, violation: oracle.check(&history), survey: &survey };
+    let (mut claim, databases) = Claim::of(client, as_saved.servers)?;
+    let (violation, named) = (oracle.check(&history), BTreeSet::new());
+    let mut trial = Trial { runner, databases, oracle: &*oracle, violation, survey: &survey, named };
     let mut last = None;
     for lease in LEASES {
         let (scenario, _) = fit(&scenario(lease), saved)?;
         let on_redis = trial.run(&scenario, (saved.lease, lease));
-        for database in &trial.databases {
-            redis::cmd("FLUSHDB").exec(&mut database.get_connection()?)?;
-        }
+        claim.empty(&trial.named)?;
         let is_conclusive = !matches!(on_redis.comparison, Comparison::Inconclusive { .. });
         last = Some(on_redis);
         if is_conclusive {
@@ -146,17 +137,6 @@ pub fn replay_on_redis(
         }
     }
     Ok(last.expect("there are leases to try"))
-}
-
-/// The selected database and those that follow: to clients that know nothing else, each is a server.
-fn databases(client: &Client, count: usize) -> Result<Vec<Client>, RedisError> {
-    let info = client.get_connection_info();
-    let settings = info.redis_settings();
-    let database = |nth| {
-        let settings = settings.clone().set_db(settings.db() + nth as i64);
-        Client::open(info.clone().set_redis_settings(settings))
-    };
-    (0..count).map(database).collect()
 }
 
 /// The name of a command that may wait.
@@ -174,6 +154,8 @@ struct Trial<'a> {
     /// With the lease as it was saved, on the emulator.
     violation: Option<Violation>,
     survey: &'a Stretch,
+    /// The keys that may have been written, each with the place of its database.
+    named: BTreeSet<(usize, Vec<u8>)>,
 }
 
 impl Trial<'_> {
@@ -225,6 +207,8 @@ impl Trial<'_> {
         let servers = self.databases.iter().cloned().map(Server::Redis).collect();
         let mut follow = Follow::new(stretch.steps().to_vec());
         let real = self.runner.run_on(servers, scenario, &mut follow, Recording::Full);
+        // A script may write keys that its command does not name.
+        self.named.extend(written(emulated).chain(real.named.iter().cloned()));
         let comparison = self.difference(emulated, &real, slack);
         let parting = match comparison {
             Comparison::Different { step, .. } => step,
@@ -266,6 +250,17 @@ impl Trial<'_> {
         let (here, there) = (sentence(violation.as_ref()), sentence(seen.as_ref()));
         Comparison::Different { step, what: format!("{here} on the emulator, {there} on the server") }
     }
+}
+
+/// The keys that an execution on emulators has written.
+fn written(history: &History) -> impl Iterator<Item = (usize, Vec<u8>)> {
+    let footprints = history.touched.iter().flat_map(|touch| &touch.footprints);
+    footprints.flat_map(|(server, footprint)| {
+        footprint.iter().filter_map(|(what, access, _)| match what {
+            Resource::Key { key, .. } if access == Access::Write => Some((*server, key.to_vec())),
+            _ => None,
+        })
+    })
 }
 
 fn sentence(violation: Option<&Violation>) -> String {
@@ -336,8 +331,12 @@ impl fmt::Display for OnRedis {
                 let seen = if violation.is_some() { "same violation" } else { "no violation, too" };
                 write!(f, "{seen}; {} replies are the same", self.replies)
             }
-            Comparison::Different { step, what } => write!(f, "different in step {step}: {what}"),
-            Comparison::Inconclusive { step, what } => write!(f, "inconclusive in step {step}: {what}"),
+            Comparison::Different { step, what } => {
+                write!(f, "different in step {step}: {}", printable(what))
+            }
+            Comparison::Inconclusive { step, what } => {
+                write!(f, "inconclusive in step {step}: {}", printable(what))
+            }
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::show::{printable, show_url};
 pub enum Server {
     /// In this process.
     Emulator(Emulator),
-    /// On a real server, in the selected database, which is emptied first.
+    /// On a real server, in the selected database.
     Redis(redis::Client),
 }
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use emulator::command;
+use emulator::command::{self, Flag, Row};
 use redis::{Arg, Cmd, IntoConnectionInfo, Value};
 
 /// The text as a terminal may have it: control characters but the newline, and characters that nobody sees or that turn the
@@ -94,10 +94,19 @@ pub(crate) fn brief(name: &str, key: Option<Vec<u8>>) -> String {
 }
 
 pub(crate) fn first_key(cmd: &Cmd) -> Option<Vec<u8>> {
+    keys(cmd, |_| true).into_iter().next()
+}
+
+/// The keys that a command names and may write.
+pub(crate) fn written_keys(cmd: &Cmd) -> Vec<Vec<u8>> {
+    keys(cmd, |row| !row.flags.contains(&Flag::ReadOnly))
+}
+
+fn keys(cmd: &Cmd, is_meant: impl Fn(&Row) -> bool) -> Vec<Vec<u8>> {
     let argv: Vec<&[u8]> = cmd.args_iter().map(|arg| bytes_of(&arg)).collect();
-    let (row, _) = command::lookup(argv.first()?)?;
-    let key = row.keys.iter().flat_map(|spec| spec.positions(&argv)).next()?;
-    argv.get(key).map(|key| key.to_vec())
+    let row = argv.first().and_then(|name| command::lookup(name)).filter(|(row, _)| is_meant(row));
+    let places = row.into_iter().flat_map(|(row, _)| row.keys).flat_map(|spec| spec.positions(&argv));
+    places.filter_map(|place| argv.get(place)).map(|key| key.to_vec()).collect()
 }
 
 fn bytes_of<'a>(arg: &Arg<&'a [u8]>) -> &'a [u8] {

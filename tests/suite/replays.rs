@@ -199,3 +199,100 @@ fn what_no_real_server_can_be_asked() {
     let on_redis = replay(server.url(), &passing("A\nA"), sleepy).unwrap();
     assert_eq!(on_redis.to_string(), "lease 8000 ms: inconclusive in step 2: it takes 3600 s");
 }
+
+/// Whether the code of a client runs on a real server: the emulator's time begins in 2023.
+async fn is_real(link: &mut harness::Link) -> bool {
+    let (seconds, _): (i64, i64) = redis::cmd("TIME").query_async(link).await.unwrap();
+    seconds > 1_750_000_000
+}
+
+/// A client that writes a key, and in the middle of it somebody else does something.
+fn disturbed(disturb: impl Fn() + Clone + Send + Sync + 'static) -> Scenario {
+    Scenario::new("sender").always(ExclusiveFact::of("cs")).actors(1, move |client| {
+        let disturb = disturb.clone();
+        async move {
+            let mut link = client.connection();
+            () = redis::cmd("SET").arg("key").arg("1").query_async(&mut link).await?;
+            if is_real(&mut link).await {
+                // On a thread of its own: here a runtime is at work.
+                std::thread::spawn(disturb).join().expect("nothing goes wrong there");
+            }
+            Ok(redis::cmd("DBSIZE").query_async::<()>(&mut link).await?)
+        }
+    })
+}
+
+#[test]
+fn of_two_replays_at_once_one_is_refused() {
+    let Some(server) = redis_server::borrow() else { return };
+    let url = server.url();
+    let errors = Arc::new(Mutex::new(Vec::new()));
+    let (other, noted) = (url.clone(), errors.clone());
+    let disturb = move || {
+        let error = replay(other.clone(), &passing("A"), |_| sender(&["SET", "lock", "1"])).unwrap_err();
+        noted.lock().unwrap().push(error.to_string());
+    };
+    let on_redis = replay(url.clone(), &passing("A\nA\nA"), |_| disturbed(disturb.clone())).unwrap();
+    // Nothing of the claim is seen by who counts keys.
+    assert_eq!((on_redis.comparison, on_redis.replies), (Comparison::Same(None), 3));
+    let database = url.rsplit('/').next().unwrap();
+    let refused = format!(
+        "another replay runs in database {database}: wait for its end, or name another database, as in redis://host:6379/9"
+    );
+    assert_eq!(*errors.lock().unwrap(), [refused]);
+    let on_redis = replay(url, &passing("A"), |_| sender(&["SET", "lock", "1"])).unwrap();
+    assert_eq!(on_redis.comparison, Comparison::Same(None), "the claim is given back");
+}
+
+#[test]
+fn what_somebody_else_has_written_meanwhile_is_not_lost() {
+    let Some(server) = redis_server::borrow() else { return };
+    let url = server.url();
+    let client = redis::Client::open(url.as_str()).unwrap();
+    let writer = client.clone();
+    let disturb = move || {
+        () = redis::cmd("SET").arg("dear").arg("1").query(&mut writer.get_connection().unwrap()).unwrap();
+    };
+    let error = replay(url.clone(), &passing("A\nA"), |_| disturbed(disturb.clone())).unwrap_err();
+    let database = url.rsplit('/').next().unwrap();
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "database {database} holds 1 keys that this replay has not written, and has not deleted, \"dear\" among them: name a \
+             database that nobody else uses"
+        )
+    );
+    let keys: Vec<String> = redis::cmd("KEYS").arg("*").query(&mut client.get_connection().unwrap()).unwrap();
+    assert_eq!(keys, ["dear"]);
+}
+
+/// Keys of scripts that do not say which, of the code before, of probes and of transactions.
+#[test]
+fn whatever_a_replay_writes_it_deletes() {
+    let Some(server) = redis_server::borrow() else { return };
+    let writing = |_| {
+        Scenario::new("sender")
+            .always(ExclusiveFact::of("cs"))
+            .before(|client| async move {
+                Ok(redis::cmd("MSET")
+                    .arg(&["a", "1", "b", "2"])
+                    .query_async::<()>(&mut client.connection())
+                    .await?)
+            })
+            .actors(1, |client| async move {
+                let mut link = client.connection();
+                let script = "redis.call('set', 'c', 1) redis.call('rename', 'c', 'd')";
+                () = redis::cmd("EVAL").arg(script).arg(0).query_async(&mut link).await?;
+                let mut pipeline = redis::pipe();
+                pipeline.atomic().cmd("SET").arg("e").arg("1").cmd("SUNIONSTORE").arg("f").arg("g");
+                Ok(pipeline.query_async::<()>(&mut link).await?)
+            })
+            .probe(1, |client| async move {
+                Ok(redis::cmd("SADD").arg("h").arg("1").query_async::<bool>(&mut client.connection()).await?)
+            })
+    };
+    let on_redis = replay(server.url(), &passing("A\nA"), writing).unwrap();
+    assert_eq!(on_redis.comparison, Comparison::Same(None), "{on_redis}");
+    let mut connection = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
+    assert_eq!(redis::cmd("DBSIZE").query::<i64>(&mut connection).unwrap(), 0);
+}

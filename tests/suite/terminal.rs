@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use harness::history::{History, What};
 use harness::oracle::{ExclusiveFact, Oracle, Violation};
-use harness::{Client, Faults, Runner, Saved, Scenario, exhaustive, replay_saved};
+use harness::{ClaimError, Client, Faults, Runner, Saved, Scenario, exhaustive, replay_saved};
 use locks::Subscribe as _;
 
 use crate::program::Serving;
@@ -180,6 +180,8 @@ fn what_a_replay_says() {
     check(&replayed.saved.to_string());
     saved.property = "speed".into();
     check(&replay_saved(&mut Runner::new(), &scenario, &saved).unwrap_err().to_string());
+    let foreign = ClaimError::Redis(std::io::Error::other(HOSTILE).into());
+    check(&foreign.to_string());
 }
 
 #[test]

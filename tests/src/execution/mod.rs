@@ -114,7 +114,8 @@ impl Runner {
         self.emulators(scenario.servers).iter().cloned().map(Server::Emulator).collect()
     }
 
-    /// Runs one execution on any servers, as many as the scenario has; a real one should hold nothing that is dear to anybody.
+    /// Runs one execution on any servers, as many as the scenario has. The database of a real one should be empty, and what the
+    /// execution leaves there stays.
     pub fn run_on(
         &mut self,
         servers: Vec<Server>,
@@ -184,10 +185,6 @@ impl Execution<'_> {
     async fn run(&mut self) {
         for server in &self.world.servers {
             let Server::Redis(client) = server else { continue };
-            let flushed = client
-                .get_connection()
-                .and_then(|mut connection| redis::cmd("FLUSHDB").exec(&mut connection));
-            flushed.unwrap_or_else(|error| panic!("{}", no_answer(client, &error)));
             let pace = Pace::start(client);
             let pace = pace.unwrap_or_else(|error| panic!("{}", no_answer(client, &error)));
             self.world.pace.get_or_init(|| pace);
@@ -252,7 +249,7 @@ impl Execution<'_> {
         let mut state = self.world.state();
         let mut history = std::mem::take(&mut state.history);
         history.events.retain(|event| matches!(event.what, What::Failed { .. }));
-        state.history.events = history.events;
+        (state.history.events, state.history.named) = (history.events, history.named);
         state.actors.pop();
         state.lanes.clear();
     }

@@ -23,7 +23,7 @@ use crate::fault::Mishap;
 use crate::history::What;
 use crate::schedule::Actor;
 use crate::server::Server;
-use crate::show::{Show, show_error};
+use crate::show::{Show, show_error, written_keys};
 use crate::world::{Carries, Recording, Turn, World};
 
 pub use client::Client;
@@ -299,6 +299,10 @@ async fn noted<R: Request>(
     if let Some(reply) = recall(world, server, request) {
         world.note_command(server);
         return Ok(reply);
+    }
+    if let Session::Redis(_) = session {
+        let named = request.commands().flat_map(written_keys).map(|key| (server, key));
+        world.state().history.named.extend(named);
     }
     let mut running = pin!(request.run(session));
     let (mut is_sent, mut blocked) = (false, None);
