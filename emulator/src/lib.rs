@@ -236,14 +236,19 @@ impl Emulator {
         redis::Client::open(self.url()).expect("the URL of a listener is one")
     }
 
-    /// Listens on a Unix socket at this path; one that is there already is replaced. Must run inside a tokio runtime with I/O and
-    /// time.
+    /// Listens on a Unix socket at this path, which has these permissions before anybody can connect (Redis: `unixsocketperm`);
+    /// `0o600` lets in the same user alone. A socket on which nobody listens any more is replaced. Must run inside a tokio runtime
+    /// with I/O and time.
     ///
     /// # Errors
-    /// The socket cannot be made there.
+    /// Somebody listens there, there is something else than a socket, or a socket cannot be made.
     #[cfg(unix)]
-    pub fn listen_unix(&self, path: impl AsRef<std::path::Path>) -> io::Result<UnixServer> {
-        UnixServer::bind(self.shared.clone(), path.as_ref())
+    pub async fn listen_unix(
+        &self,
+        path: impl AsRef<std::path::Path>,
+        permissions: u32,
+    ) -> io::Result<UnixServer> {
+        UnixServer::bind(self.shared.clone(), path.as_ref(), permissions).await
     }
 
     /// Back to an empty server on this clock, as if just made. Much cheaper than a new one: the Lua state and what it has

@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 #[cfg(unix)]
-use std::os::unix::fs::FileTypeExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 #[cfg(unix)]
 use std::path::{Path, PathBuf};
 use std::pin::{Pin, pin};
@@ -15,9 +15,9 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Buf as _, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
-#[cfg(unix)]
-use tokio::net::UnixListener;
 use tokio::net::{TcpListener, TcpSocket, ToSocketAddrs, lookup_host};
+#[cfg(unix)]
+use tokio::net::{UnixSocket, UnixStream};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::futures::OwnedNotified;
 use tokio::sync::oneshot;
@@ -91,24 +91,26 @@ impl Drop for Server {
 #[derive(Debug)]
 pub struct UnixServer {
     path: PathBuf,
+    /// Device and number of the socket's file: another server may have replaced it when this one ends.
+    file: (u64, u64),
     accepting: AbortHandle,
 }
 
 #[cfg(unix)]
 impl UnixServer {
-    pub(crate) fn bind(shared: Arc<Shared>, path: &Path) -> io::Result<UnixServer> {
-        // What a server that was killed has left behind; as Redis does.
-        if std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket()) {
-            std::fs::remove_file(path)?;
-        }
-        let listener = UnixListener::bind(path)?;
+    pub(crate) async fn bind(shared: Arc<Shared>, path: &Path, permissions: u32) -> io::Result<UnixServer> {
+        remove_dead_socket(path).await?;
+        let socket = UnixSocket::new_stream()?;
+        socket.bind(path)?;
+        let listener = restrict(path, permissions).and_then(|file| Ok((file, socket.listen(BACKLOG)?)));
+        let (file, listener) = listener.inspect_err(|_| _ = std::fs::remove_file(path))?;
         let address = format!("{}:0", path.display());
         let next = move |cx: &mut Context<'_>| {
             let (socket, _) = ready!(listener.poll_accept(cx))?;
             Poll::Ready(Ok((socket, [address.clone(), address.clone()])))
         };
         let accepting = tokio::spawn(accept(shared, next)).abort_handle();
-        Ok(UnixServer { path: path.to_owned(), accepting })
+        Ok(UnixServer { path: path.to_owned(), file, accepting })
     }
 
     /// What a Redis client is to connect to: `unix:///tmp/redis.sock`.
@@ -121,8 +123,45 @@ impl UnixServer {
 impl Drop for UnixServer {
     fn drop(&mut self) {
         self.accepting.abort();
-        _ = std::fs::remove_file(&self.path);
+        if identity(&self.path).is_ok_and(|file| file == self.file) {
+            _ = std::fs::remove_file(&self.path);
+        }
     }
+}
+
+/// Removes a socket that a server has left behind which was killed.
+///
+/// # Errors
+/// A server listens there, or it is no socket.
+#[cfg(unix)]
+async fn remove_dead_socket(path: &Path) -> io::Result<()> {
+    let error = |kind, text: &str| Err(io::Error::new(kind, text));
+    match std::fs::symlink_metadata(path) {
+        Err(missing) if missing.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(other) => return Err(other),
+        Ok(file) if !file.file_type().is_socket() => {
+            return error(io::ErrorKind::AlreadyExists, "there is a file that is not a socket");
+        }
+        Ok(_) => {}
+    }
+    match UnixStream::connect(path).await {
+        Err(refused) if refused.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path),
+        // With too many that wait to be accepted, somebody listens all the same.
+        Err(other) if other.kind() != io::ErrorKind::WouldBlock => Err(other),
+        _ => error(io::ErrorKind::AddrInUse, "another server listens there"),
+    }
+}
+
+/// Sets the permissions of a socket. Between `bind` and `listen` they may be wider, but nobody can connect then.
+#[cfg(unix)]
+fn restrict(path: &Path, permissions: u32) -> io::Result<(u64, u64)> {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(permissions))?;
+    identity(path)
+}
+
+#[cfg(unix)]
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    std::fs::symlink_metadata(path).map(|file| (file.dev(), file.ino()))
 }
 
 fn listen(addr: SocketAddr) -> io::Result<TcpListener> {

@@ -64,7 +64,7 @@ async fn a_unix_socket() {
     let path = std::env::temp_dir().join(format!("lockstep-{}.sock", std::process::id()));
     let emulator = Emulator::new();
     for _ in 0..2 {
-        let server = emulator.listen_unix(&path).unwrap();
+        let server = emulator.listen_unix(&path, 0o600).await.unwrap();
         let client = redis::Client::open(server.url()).unwrap();
         converse(&mut client.get_multiplexed_async_connection().await.unwrap()).await.unwrap();
         emulator.reset(Clock::system());

@@ -13,7 +13,7 @@ pub(crate) struct Args {
     /// Where to listen; port 0 takes a free one
     #[arg(long, default_value = "127.0.0.1:6379")]
     addr: String,
-    /// A Unix socket to listen on, too; one that is there already is replaced
+    /// A Unix socket to listen on, too
     #[cfg(unix)]
     #[arg(long, value_name = "PATH")]
     unix: Option<std::path::PathBuf>,
@@ -47,7 +47,7 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
     #[cfg(unix)]
     let _unix_server = match &args.unix {
         Some(path) => {
-            let server = emulator.listen_unix(path);
+            let server = emulator.listen_unix(path, 0o600).await;
             let server = server.with_context(|| format!("cannot make a socket at {}", path.display()))?;
             super::print(&format!("listening on {}\n", server.url()))?;
             Some(server)
