@@ -1,6 +1,7 @@
 //! What the server remembers about each connection, and all connections together.
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::task::Waker;
 
 use bytes::Bytes;
@@ -168,6 +169,11 @@ impl Client {
     /// Whether a command may leave it without a reply for now.
     pub fn can_wait(&self) -> bool {
         self.runs == Runs::Directly
+    }
+
+    /// Whether it connected from this machine: over a loopback address, a Unix socket, or inside the process.
+    pub fn is_local(&self) -> bool {
+        self.addresses[0].parse::<SocketAddr>().map_or(true, |addr| addr.ip().is_loopback())
     }
 
     /// Whether it listens to anything; on RESP2 it may then do little else.

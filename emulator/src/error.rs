@@ -102,6 +102,7 @@ texts! {
     NUMKEYS_NOT_POSITIVE = "ERR numkeys should be greater than 0";
     NUMKEYS_TOO_MANY = "ERR Number of keys can't be greater than number of args";
     NO_AUTH = "NOAUTH Authentication required.";
+    DEBUG_NOT_ALLOWED = "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a local connection, otherwise you need to set this option in the configuration file, and then restart the server.";
     NO_AUTH_HELLO = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time";
     AUTH_WITHOUT_PASSWORD = "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?";
     WRONG_PASSWORD = "WRONGPASS invalid username-password pair or user is disabled.";

@@ -251,8 +251,17 @@ impl Emulator {
         UnixServer::bind(self.shared.clone(), path.as_ref(), permissions).await
     }
 
-    /// Back to an empty server on this clock, as if just made. Much cheaper than a new one: the Lua state and what it has
-    /// compiled stay, where no client can see them. Connections stay open.
+    /// Sets a parameter as a line of redis.conf does: also one that `CONFIG SET` refuses, such as `enable-debug-command`, and
+    /// [`reset`](Emulator::reset) comes back to it. How many databases there are is said to [`Emulator::with_databases`].
+    ///
+    /// # Errors
+    /// There is no such parameter, or it does not take this value: Redis's texts.
+    pub fn start_with(&self, parameter: &str, value: &str) -> Result<(), Error> {
+        self.shared.engine().start_with(parameter, value)
+    }
+
+    /// Back to an empty server on this clock, as if just made, with the settings that it [started with](Emulator::start_with). Much
+    /// cheaper than a new one: the Lua state and what it has compiled stay, where no client can see them. Connections stay open.
     pub fn reset(&self, clock: Clock) {
         let mut engine = self.shared.engine();
         engine.reset(clock);

@@ -57,7 +57,8 @@ const HELP: &[&str] = &[
     "FAULT CLEAR",
     "    Forget them.",
     "RESET",
-    "    An empty server, no faults, and the clock as it was at first. Connections stay open.",
+    "    An empty server, no faults, the clock as it was at first, and the settings that the server started with.",
+    "    Connections stay open.",
     "HELP",
     "    Print this help.",
 ];

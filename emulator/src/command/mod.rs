@@ -236,6 +236,9 @@ const HTTP_WORDS: [&str; 2] = ["post", "host:"];
 /// Whether a command may be called at all, in the order in which Redis asks.
 fn admit(engine: &mut Engine, client: &Client, argv: &Argv<'_>) -> Result<&'static Row, Error> {
     let row = if is_control(engine, argv) { resolve_under(&emulator::ROW, argv) } else { resolve(argv) }?;
+    if row.is_protected && !engine.allows_debug(client) {
+        return Err(error::DEBUG_NOT_ALLOWED);
+    }
     if !client.is_authenticated && !row.flags.contains(&Flag::NoAuth) {
         return Err(error::NO_AUTH);
     }

@@ -21,6 +21,8 @@ pub struct Row {
     pub tips: &'static [&'static str],
     /// It tells what the server counts, or what its clients do.
     pub tells_counts: bool,
+    /// A setting says who may call it (Redis: `CMD_PROTECTED`).
+    pub is_protected: bool,
     /// Commands under this one.
     pub subcommands: &'static [Row],
     /// The function.
@@ -45,6 +47,7 @@ impl Row {
             is_outsider: false,
             tips: &[],
             tells_counts: false,
+            is_protected: false,
             subcommands: &[],
         }
     }
@@ -90,6 +93,12 @@ impl Row {
     /// One that tells what the server counts, or what its clients do.
     pub const fn telling_counts(mut self) -> Row {
         self.tells_counts = true;
+        self
+    }
+
+    /// One that not everybody may call.
+    pub const fn protected(mut self) -> Row {
+        self.is_protected = true;
         self
     }
 

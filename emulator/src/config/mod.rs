@@ -139,17 +139,6 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Back to the settings of a server that has just begun. What no client may change stays.
-    pub fn reset(&mut self) {
-        let defaults = Config::default();
-        let parameters = PARAMETERS.iter().enumerate();
-        let mutable = parameters.filter(|(_, parameter)| matches!(parameter.access, Access::Mutable));
-        let settings = Arc::make_mut(&mut self.0);
-        for (idx, _) in mutable {
-            settings[idx] = defaults.0[idx].clone();
-        }
-    }
-
     /// As `CONFIG GET` shows it.
     pub fn text(&self, id: Id) -> &Bytes {
         &self.0[id.0].text
@@ -175,11 +164,13 @@ impl Config {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Puts a setting where the way to start the server has one that no client may change.
-    pub fn start_with(&mut self, id: Id, value: &str) {
-        let parsed = PARAMETERS[id.0].kind.parse(value.as_bytes(), "").ok();
-        let number = parsed.map_or(0, |parsed| parsed.number);
-        Arc::make_mut(&mut self.0)[id.0] = Setting { text: Bytes::copy_from_slice(value.as_bytes()), number };
+    /// Sets a parameter as a line of redis.conf does: also where `CONFIG SET` may not.
+    ///
+    /// # Errors
+    /// An unknown name, or a value that the parameter does not take: Redis's texts.
+    pub fn start_with(&mut self, name: &str, value: &str) -> Result<(), Error> {
+        let (id, name) = Id::lookup(name.as_bytes()).ok_or_else(|| error::unknown_option(name.as_bytes()))?;
+        self.put(id, name.as_bytes(), value.as_bytes())
     }
 
     /// Changes all these parameters or, on an error, none of them. Says whether any has another value now.
@@ -200,17 +191,22 @@ impl Config {
         }
         let mut changed = self.clone();
         for ((_, value), (id, name)) in pairs.iter().zip(found) {
-            let setting = &mut Arc::make_mut(&mut changed.0)[id.0];
-            let before = String::from_utf8_lossy(&setting.text).into_owned();
-            let parsed = PARAMETERS[id.0].kind.parse(value, &before);
-            let parsed = parsed.map_err(|reason| error::config_set(name.as_bytes(), &reason))?;
-            *setting = Setting { text: parsed.text, number: parsed.number };
+            changed.put(id, name.as_bytes(), value)?;
         }
         let is_other = self.0 != changed.0;
         if is_other {
             *self = changed;
         }
         Ok(is_other)
+    }
+
+    fn put(&mut self, id: Id, name: &[u8], value: &[u8]) -> Result<(), Error> {
+        let setting = &mut Arc::make_mut(&mut self.0)[id.0];
+        let before = String::from_utf8_lossy(&setting.text).into_owned();
+        let parsed = PARAMETERS[id.0].kind.parse(value, &before);
+        let parsed = parsed.map_err(|reason| error::config_set(name, &reason))?;
+        *setting = Setting { text: parsed.text, number: parsed.number };
+        Ok(())
     }
 }
 

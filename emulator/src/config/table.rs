@@ -1,7 +1,7 @@
 //! Every parameter of Redis 7.0.15, with what it takes and the value that it has unless told otherwise.
 //!
 //! The defaults are Redis's, but for these: nothing is kept on disk, so `save`, `pidfile` and `logfile` are empty and `dir` is
-//! `/`; and DEBUG is for tests, as everything here is, so `enable-debug-command` is `yes`.
+//! `/`; and DEBUG is for tests, so inside the process `enable-debug-command` is `yes`. `lockstep serve` starts with `no`.
 
 use super::Parameter;
 use super::kind::{self, Kind};
@@ -75,7 +75,7 @@ pub const PARAMETERS: &[Parameter] = &[
     text("dir", "/").protected(),
     text("disable-thp", "yes").immutable(),
     yes_no("dynamic-hz", "yes"),
-    text("enable-debug-command", "yes").immutable(),
+    one_of("enable-debug-command", "yes", &["no", "yes", "local"]).immutable(),
     text("enable-module-command", "no").immutable(),
     text("enable-protected-configs", "no").immutable(),
     integer("hash-max-listpack-entries", "512", 0, LONG_MAX).alias("hash-max-ziplist-entries"),

@@ -40,6 +40,8 @@ pub struct Engine {
     pub keyspace: Keyspace,
     /// The settings.
     pub config: Config,
+    /// The settings that the server started with: a reset comes back to them.
+    started_with: Config,
     /// What is counted.
     pub stats: Stats,
     /// The script cache.
@@ -115,11 +117,15 @@ impl Engine {
     pub fn new(clock: Clock, databases: usize) -> Engine {
         let mut config = Config::default();
         if databases != crate::DATABASES {
-            config.start_with(Id::of("databases"), &databases.to_string());
+            config
+                .start_with("databases", &databases.to_string())
+                .expect("so many would not fit into memory");
         }
         let stats = Stats::new(clock.now());
         let keyspace = Keyspace::new(databases);
-        let mut engine = Engine { keyspace, config, stats, clock: Some(clock), ..Engine::default() };
+        let started_with = config.clone();
+        let mut engine =
+            Engine { keyspace, config, started_with, stats, clock: Some(clock), ..Engine::default() };
         engine.apply_settings();
         engine
     }
@@ -128,11 +134,12 @@ impl Engine {
     /// waits no longer.
     pub fn reset(&mut self, clock: Clock) {
         self.keyspace.reset();
-        if !self.config.is_same(&Config::default()) {
-            self.config.reset();
+        self.patrol_at = None;
+        if !self.config.is_same(&self.started_with) {
+            self.config = self.started_with.clone();
             self.apply_settings();
         }
-        self.patrol_at = None;
+        self.patrol_from_now();
         self.stats = Stats::new(clock.now());
         self.scripts.flush();
         self.functions.flush();
@@ -145,6 +152,22 @@ impl Engine {
         }
         self.deliver();
         self.set_alarm();
+    }
+
+    /// Sets a parameter as if the server had started with it.
+    ///
+    /// # Errors
+    /// There is no such parameter, or it does not take this value.
+    pub fn start_with(&mut self, name: &str, value: &str) -> Result<(), Error> {
+        let is_unchanged = self.config.is_same(&self.started_with);
+        self.started_with.start_with(name, value)?;
+        if is_unchanged {
+            self.config = self.started_with.clone();
+        } else {
+            self.config.start_with(name, value)?;
+        }
+        self.apply_settings();
+        Ok(())
     }
 
     /// A copy of the data, of the settings, of the known scripts and of the libraries.
@@ -163,7 +186,7 @@ impl Engine {
             && self.pause.is_none()
             && self.watches.is_empty()
             && !self.stats.were_told
-            && self.config.is_same(&Config::default())
+            && self.config.is_same(&self.started_with)
             && self.scripts.is_plain()
             && self.functions.libraries().is_empty()
     }

@@ -14,6 +14,7 @@ use crate::keyspace::{Classes, Limits, ListPack};
 use crate::log::{LogLevel, LogLine};
 use crate::reply::Reply;
 
+const ENABLE_DEBUG_COMMAND: Id = Id::of("enable-debug-command");
 const LOGLEVEL: Id = Id::of("loglevel");
 const MAXCLIENTS: Id = Id::of("maxclients");
 const MAXMEMORY: Id = Id::of("maxmemory");
@@ -72,8 +73,22 @@ impl Engine {
         let limits = String::from_utf8_lossy(config.text(CLIENT_OUTPUT_BUFFER_LIMIT));
         self.output_limits = ["normal", "pubsub"].map(|class| OutputLimit::of(class, &limits));
         self.password = config.text(REQUIREPASS).clone();
-        if config.number(TIMEOUT) != 0 {
+        self.patrol_from_now();
+    }
+
+    /// Looks after clients at once, if any can be idle for too long.
+    pub(super) fn patrol_from_now(&mut self) {
+        if self.config.number(TIMEOUT) != 0 {
             self.patrol_at = Some(self.keyspace.instant());
+        }
+    }
+
+    /// Whether a client may use `DEBUG`: `enable-debug-command`.
+    pub(crate) fn allows_debug(&self, client: &Client) -> bool {
+        match &self.config.text(ENABLE_DEBUG_COMMAND)[..] {
+            b"yes" => true,
+            b"local" => client.is_local(),
+            _ => false,
         }
     }
 

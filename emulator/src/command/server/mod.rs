@@ -23,7 +23,7 @@ pub(super) const ROWS: &[Row] = &[
     Row::new("dbsize", 1, &[ReadOnly, Fast], dbsize)
         .categories(&["keyspace"])
         .tips(&["request_policy:all_shards", "response_policy:agg_sum"]),
-    Row::new("debug", -2, &[Admin, NoScript, Loading, Stale], debug::debug),
+    Row::new("debug", -2, &[Admin, NoScript, Loading, Stale], debug::debug).protected(),
     Row::new("flushall", -1, &[Write], flushall)
         .categories(&["keyspace", "dangerous"])
         .tips(&["request_policy:all_shards", "response_policy:all_succeeded"]),
