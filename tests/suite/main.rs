@@ -28,6 +28,7 @@ mod program;
 mod terminal;
 mod shards;
 mod linear;
+mod serve;
 #[cfg(unix)]
 mod crowd;
 mod readme;

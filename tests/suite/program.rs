@@ -117,7 +117,10 @@ fn wrong_usage_is_explained() {
             &["explain", "mutex", "--class", "server", "--property", "recovers"],
             "recovers is not asked of mutex in the class server: leave out --class",
         ),
-        (&["serve", "--addr", "nowhere"], "cannot listen on nowhere: choose another address with --addr"),
+        (
+            &["serve", "--addr", "nowhere"],
+            "cannot listen on nowhere:6379: choose another address with --addr",
+        ),
         (&["serve", "--databases", "0"], "0 is not in 1..=65536"),
     ] {
         let output = lockstep(args);

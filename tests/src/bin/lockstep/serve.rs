@@ -1,22 +1,39 @@
 //! `lockstep serve`: the emulator on a port, for any language.
 
 use std::io::Write as _;
+use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use emulator::{Clock, DATABASES, Emulator};
+use tokio::runtime;
+use tokio::sync::Notify;
 
 /// Serve the emulator on a port until SIGINT or SIGTERM
 #[derive(clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
-    /// Where to listen; port 0 takes a free one
-    #[arg(long, default_value = "127.0.0.1:6379")]
+    /// Where to listen: an address, or an address and a port
+    #[arg(long, default_value = "127.0.0.1", value_name = "HOST[:PORT]")]
     addr: String,
+    /// The port, if it does not stand in --addr; 0 takes a free one [default: 6379]
+    #[arg(long)]
+    port: Option<u16>,
     /// A Unix socket to listen on, too
     #[cfg(unix)]
     #[arg(long, value_name = "PATH")]
     unix: Option<std::path::PathBuf>,
+    /// The permissions of the Unix socket, in octal digits
+    #[cfg(unix)]
+    #[arg(long, value_name = "MODE", requires = "unix", default_value = "600", value_parser = permissions)]
+    unix_perm: u32,
+    /// The password that clients must give
+    #[arg(long, value_name = "PASSWORD", env = "LOCKSTEP_REQUIREPASS", hide_env_values = true)]
+    requirepass: Option<String>,
+    /// Who may use the command DEBUG: nobody, clients on this machine, everybody
+    #[arg(long, value_name = "WHO", default_value = "no", value_parser = ["no", "local", "yes"])]
+    enable_debug_command: String,
     /// How many databases there are
     #[arg(long, default_value_t = DATABASES as u32, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     databases: u32,
@@ -25,14 +42,37 @@ pub(crate) struct Args {
     control: bool,
 }
 
-// One thread is quickest. When a script takes long on it, another takes over, tells clients so and hears `SCRIPT KILL`.
-#[tokio::main(flavor = "multi_thread", worker_threads = 1)]
-pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
+/// As Redis has it.
+const PORT: u16 = 6379;
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let stop = Arc::new(Notify::new());
+    let stopped = stop.clone();
     // On a thread of its own: a signal is heard while a long script runs, too. There is nothing to be saved.
-    ctrlc::set_handler(|| std::process::exit(0))?;
+    ctrlc::set_handler(move || stop.notify_one())?;
     #[cfg(unix)]
     raise_file_limit();
+    // One thread is quickest. When a script takes long on it, another takes over, tells clients so and hears `SCRIPT KILL`.
+    let runtime = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let outcome = runtime.block_on(serve(args, &stopped));
+    // Nobody waits for a script that still runs.
+    runtime.shutdown_background();
+    outcome
+}
+
+async fn serve(args: &Args, stopped: &Notify) -> Result<ExitCode> {
+    let endpoint = endpoint(&args.addr, args.port)?;
+    let failed =
+        || format!("cannot listen on {endpoint}: choose another address with --addr, port 0 for a free one");
+    let addrs: Vec<SocketAddr> = tokio::net::lookup_host(&endpoint).await.with_context(failed)?.collect();
+    let password = args.requirepass.as_deref().unwrap_or_default();
+    if password.is_empty() && addrs.iter().any(|addr| !addr.ip().is_loopback()) {
+        guard(&endpoint, args.control)?;
+    }
+
     let emulator = Emulator::with_databases(Clock::system(), args.databases as usize);
+    emulator.start_with("requirepass", password)?;
+    emulator.start_with("enable-debug-command", &args.enable_debug_command)?;
     let _log = emulator.on_log(|line| {
         // Whoever does not read it does not want it.
         _ = writeln!(std::io::stderr(), "{}", harness::printable(&line.to_string()));
@@ -40,21 +80,63 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
     if args.control {
         emulator.allow_control();
     }
-    let server = emulator.listen(&args.addr).await.with_context(|| {
-        format!("cannot listen on {}: choose another address with --addr, port 0 for a free one", args.addr)
-    })?;
+    let server = emulator.listen(&addrs[..]).await.with_context(failed)?;
     super::print(&format!("listening on {}\n", server.url()))?;
     #[cfg(unix)]
     let _unix_server = match &args.unix {
         Some(path) => {
-            let server = emulator.listen_unix(path, 0o600).await;
-            let server = server.with_context(|| format!("cannot make a socket at {}", path.display()))?;
+            let server = emulator.listen_unix(path, args.unix_perm).await;
+            let server = server.with_context(|| {
+                format!("cannot listen on {}: choose another path with --unix", path.display())
+            })?;
             super::print(&format!("listening on {}\n", server.url()))?;
             Some(server)
         }
         None => None,
     };
-    std::future::pending().await
+    stopped.notified().await;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// An address and a port, of which `addr` may have both.
+fn endpoint(addr: &str, port: Option<u16>) -> Result<String> {
+    let has_port = addr.parse::<SocketAddr>().is_ok()
+        || addr.parse::<IpAddr>().is_err()
+            && addr.rsplit_once(':').is_some_and(|(_, port)| !port.ends_with(']'));
+    match (has_port, port) {
+        (true, None) => Ok(addr.to_owned()),
+        (true, Some(port)) => {
+            bail!("--addr {addr} names a port already: leave out --port {port}, or the port of --addr")
+        }
+        (false, port) => {
+            let port = port.unwrap_or(PORT);
+            let is_bare_v6 = addr.parse::<IpAddr>().is_ok_and(|ip| ip.is_ipv6());
+            Ok(if is_bare_v6 { format!("[{addr}]:{port}") } else { format!("{addr}:{port}") })
+        }
+    }
+}
+
+/// Warns if others than this machine can connect and need no password.
+///
+/// # Errors
+/// They could control the server, too.
+fn guard(endpoint: &str, has_control: bool) -> Result<()> {
+    const REMEDY: &str = "set one with --requirepass or LOCKSTEP_REQUIREPASS, or listen on a loopback address such as 127.0.0.1";
+    if has_control {
+        bail!(
+            "--control on {endpoint} would let everybody who can connect move the clock and place faults, without a password: {REMEDY}"
+        );
+    }
+    eprintln!(
+        "lockstep: warning: everybody who can connect to {endpoint} may use this server, without a password: {REMEDY}"
+    );
+    Ok(())
+}
+
+#[cfg(unix)]
+fn permissions(text: &str) -> Result<u32, String> {
+    let parsed = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
+    parsed.ok_or_else(|| "permissions are three octal digits, such as 600 or 770".to_owned())
 }
 
 /// Each client takes a file, and many systems begin a process with fewer than the 10,000 that `maxclients` allows.
