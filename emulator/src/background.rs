@@ -8,7 +8,8 @@ use std::{io, thread};
 use tokio::runtime;
 use tokio::sync::oneshot;
 
-use crate::{Server, Shared};
+use crate::Server;
+use crate::shared::Shared;
 
 /// Listens until it is dropped.
 pub struct Background {

@@ -83,7 +83,6 @@ impl<J> Busy<J> {
             return false;
         }
         *running = None;
-        self.changed.notify_waiters();
         true
     }
 
@@ -106,16 +105,16 @@ impl<J> Busy<J> {
         self.running().as_mut().map(|running| std::mem::take(&mut running.jobs)).unwrap_or_default()
     }
 
-    /// Whether a script runs.
-    pub fn is_running(&self) -> bool {
-        self.running().is_some()
-    }
-
-    /// Ready once the script that runs now has ended, or runs so long that others are told.
+    /// Ready once somebody has [notified](Busy::notify).
     pub fn changed(&self) -> Pin<Box<OwnedNotified>> {
         let mut changed = Box::pin(self.changed.clone().notified_owned());
         changed.as_mut().enable();
         changed
+    }
+
+    /// Wakes all who wait for the engine: it is free, or a script runs so long that others are told.
+    pub fn notify(&self) {
+        self.changed.notify_waiters();
     }
 
     /// The script looks up, now and then, before it does what others have left for it.
@@ -150,7 +149,7 @@ impl<J> Busy<J> {
         runtime.spawn(async move { ran.send(()) });
         // An error is the end of the runtime.
         _ = task::block_in_place(|| has_run.recv());
-        self.changed.notify_waiters();
+        self.notify();
     }
 
     /// The script is about to write: from now on nobody can kill it.

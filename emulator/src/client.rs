@@ -78,7 +78,9 @@ pub struct Client {
     pub is_hung_up: bool,
     messages: VecDeque<Reply>,
     unread_bytes: usize,
-    /// When it will have left more unread than the soft limit of `client-output-buffer-limit` for too long.
+    /// Bytes that were handed to its connection, which has not written them yet.
+    pub unwritten_bytes: usize,
+    /// When it will have left more than the soft limit of `client-output-buffer-limit` for too long.
     pub soft_limit_at: Option<Timestamp>,
     waker: Option<Waker>,
 }
@@ -249,7 +251,9 @@ impl Client {
         let message = self.messages.pop_front();
         if message.is_none() {
             self.unread_bytes = 0;
-            self.soft_limit_at = None;
+            if self.unwritten_bytes == 0 {
+                self.soft_limit_at = None;
+            }
         }
         message
     }
@@ -264,9 +268,19 @@ impl Client {
         Some(answer)
     }
 
-    /// How many messages nobody has taken, and about how many bytes they are.
-    pub fn unread(&self) -> (usize, usize) {
-        (self.messages.len(), self.unread_bytes)
+    /// Whether there is a message that nobody has taken.
+    pub fn has_messages(&self) -> bool {
+        !self.messages.is_empty()
+    }
+
+    /// How many messages nobody has taken.
+    pub fn unread_len(&self) -> usize {
+        self.messages.len()
+    }
+
+    /// About how many bytes wait for it: messages that nobody has taken, and what is not written yet.
+    pub fn output_bytes(&self) -> usize {
+        self.unread_bytes + self.unwritten_bytes
     }
 
     /// Has the connection closed.

@@ -6,18 +6,18 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::{Buf as _, BytesMut};
-use tokio::runtime::Handle;
 
+use crate::Emulator;
 use crate::client::{Closing, Runs, Slot};
 use crate::command::{self, borrow};
 use crate::config::Id;
 use crate::engine::Engine;
 use crate::reply::Reply;
 use crate::resp::{self, Decoder, Limits};
-use crate::{Emulator, Shared};
+use crate::shared::Shared;
 
-/// Bytes of replies behind which no further request runs before they are written: a client that does not read is not served.
-const REPLIES_BYTES_MAX: usize = 1024 * 1024;
+/// How much memory an output keeps for its next replies, in bytes.
+const KEPT_BYTES_MAX: usize = 64 * 1024;
 
 /// Bytes of requests that a client may send before they run.
 const CLIENT_QUERY_BUFFER_LIMIT: Id = Id::of("client-query-buffer-limit");
@@ -34,6 +34,8 @@ pub struct Connection {
     input: BytesMut,
     /// What has been taken may hold requests that could run.
     has_news: bool,
+    /// As the engine last had it.
+    closing: Closing,
 }
 
 /// What a client's state begins with.
@@ -66,6 +68,7 @@ impl Connection {
             decoder: Decoder::default(),
             input: BytesMut::new(),
             has_news: false,
+            closing: Closing::No,
         }
     }
 
@@ -88,12 +91,34 @@ impl Connection {
     /// Takes bytes from the client, runs each request that they complete, and appends the replies to `output`.
     pub fn receive(&mut self, bytes: &[u8], output: &mut BytesMut) {
         let shared = self.shared.clone();
-        self.proceed(&mut shared.engine(), bytes, output, usize::MAX);
+        let mut engine = shared.engine();
+        self.exchange(&mut engine, bytes, output, usize::MAX);
+        // When the caller writes it is not known here.
+        self.set_unwritten(&mut engine, 0);
     }
 
-    /// The same, but runs no request while more than [`REPLIES_BYTES_MAX`] of replies are to be written.
-    pub(crate) fn receive_some(&mut self, engine: &mut Box<Engine>, bytes: &[u8], output: &mut BytesMut) {
-        self.proceed(engine, bytes, output, REPLIES_BYTES_MAX);
+    /// The same for those who write the output little by little: it counts as unwritten until the next time. Behind so many more
+    /// bytes of replies no further request runs before that.
+    pub(crate) fn exchange(
+        &mut self,
+        engine: &mut Box<Engine>,
+        bytes: &[u8],
+        output: &mut BytesMut,
+        replies_bytes_max: usize,
+    ) {
+        self.proceed(engine, bytes, output, replies_bytes_max);
+        self.set_unwritten(engine, output.len());
+    }
+
+    /// So many bytes of the output are not written yet, or not read by a client inside the process.
+    pub(crate) fn note_unwritten(&mut self, bytes: usize) {
+        let shared = self.shared.clone();
+        self.set_unwritten(&mut shared.engine(), bytes);
+    }
+
+    fn set_unwritten(&mut self, engine: &mut Box<Engine>, bytes: usize) {
+        let slot = self.slot(engine);
+        engine.set_unwritten(slot, bytes);
     }
 
     /// Takes bytes for later.
@@ -102,60 +127,40 @@ impl Connection {
         self.has_news = true;
     }
 
-    /// Whether it has taken bytes that have not run yet.
-    pub(crate) fn is_behind(&self) -> bool {
-        !self.input.is_empty()
-    }
-
     /// Whether it has taken bytes for later, or has run only some of the requests in those that it has taken.
     pub(crate) fn has_news(&self) -> bool {
         self.has_news
+    }
+
+    /// Whether the connection is to be closed, as the engine last had it.
+    pub(crate) fn closing(&self) -> Closing {
+        self.closing
     }
 
     /// Appends what the server has to say by itself to `output`: messages, and replies to commands that have waited; then runs the
     /// requests that waited behind those. If there is nothing, the task is woken when there is.
     pub fn poll_messages(&mut self, cx: &mut Context<'_>, output: &mut BytesMut) -> Poll<()> {
         let shared = self.shared.clone();
-        self.poll_messages_of(&mut shared.engine(), cx, output)
-    }
-
-    /// The same, for one who has the engine.
-    pub(crate) fn poll_messages_of(
-        &mut self,
-        engine: &mut Box<Engine>,
-        cx: &mut Context<'_>,
-        output: &mut BytesMut,
-    ) -> Poll<()> {
+        let mut engine = shared.engine();
         let before = output.len();
-        self.proceed(engine, &[], output, REPLIES_BYTES_MAX);
-        let slot = self.slot(engine);
-        let client = engine.client(slot);
-        if output.len() > before || client.closing != Closing::No {
+        self.exchange(&mut engine, &[], output, usize::MAX);
+        self.set_unwritten(&mut engine, 0);
+        if output.len() > before || self.closing != Closing::No {
             return Poll::Ready(());
         }
-        client.set_waker(cx.waker());
+        self.wake_with(&mut engine, cx);
         Poll::Pending
+    }
+
+    /// Has the task woken when there is a message, or the connection is to be closed.
+    pub(crate) fn wake_with(&mut self, engine: &mut Box<Engine>, cx: &mut Context<'_>) {
+        let slot = self.slot(engine);
+        engine.client(slot).set_waker(cx.waker());
     }
 
     /// Whether the connection is to be closed once the replies so far are written.
     pub fn is_closing(&self) -> bool {
-        self.is_closing_in(&mut self.shared.engine())
-    }
-
-    /// The same, for one who has the engine.
-    pub(crate) fn is_closing_in(&self, engine: &mut Box<Engine>) -> bool {
-        self.slot.is_some_and(|slot| engine.client(slot).closing != Closing::No)
-    }
-
-    /// Ready once the connection is to be closed whether or not all is written.
-    pub(crate) fn poll_killed(&mut self, engine: &mut Box<Engine>, cx: &mut Context<'_>) -> Poll<()> {
-        let slot = self.slot(engine);
-        let client = engine.client(slot);
-        if client.closing == Closing::Now {
-            return Poll::Ready(());
-        }
-        client.set_waker(cx.waker());
-        Poll::Pending
+        self.slot.is_some_and(|slot| self.shared.engine().client(slot).closing != Closing::No)
     }
 
     /// Lets happen what is due by the server's clock, for ever.
@@ -171,11 +176,15 @@ impl Connection {
         replies_bytes_max: usize,
     ) {
         let slot = self.slot(engine);
+        self.has_news = false;
+        if bytes.is_empty() && self.input.is_empty() && !engine.client(slot).has_messages() {
+            self.closing = engine.client(slot).closing;
+            return;
+        }
         let (received, before) = (bytes.len(), output.len());
         let bulk_bytes_max = engine.config.size(PROTO_MAX_BULK_LEN);
         let requests_bytes_max = engine.config.size(CLIENT_QUERY_BUFFER_LIMIT);
         let Connection { decoder, input, has_news, .. } = self;
-        *has_news = false;
         if !input.is_empty() {
             input.extend_from_slice(std::mem::take(&mut bytes));
         }
@@ -188,7 +197,7 @@ impl Connection {
             if client.is_blocked || client.closing != Closing::No {
                 break;
             }
-            if output.len() >= replies_bytes_max {
+            if output.len() - before >= replies_bytes_max {
                 *has_news = true;
                 break;
             }
@@ -227,13 +236,22 @@ impl Connection {
         }
         engine.end_requests();
         input.extend_from_slice(bytes);
-        if input.is_empty() {
-            // What one big request took is not kept.
-            *input = BytesMut::new();
-        } else if input.len() > requests_bytes_max {
+        if input.len() > requests_bytes_max {
             engine.kill(slot);
         }
+        self.closing = engine.client(slot).closing;
+        if input.is_empty() || self.closing != Closing::No {
+            // What one big request took is not kept, and what follows the last one is not heard.
+            *input = BytesMut::new();
+        }
         engine.stats.count_traffic(received, output.len().saturating_sub(before));
+    }
+}
+
+/// Gives back what a large output took, once all of it is written.
+pub(crate) fn give_back(output: &mut BytesMut) {
+    if output.is_empty() && output.capacity() > KEPT_BYTES_MAX {
+        *output = BytesMut::new();
     }
 }
 
@@ -241,7 +259,8 @@ fn run(engine: &mut Box<Engine>, slot: Slot, argv: &[&[u8]], output: &mut BytesM
     let reply = command::call(engine, slot, argv);
     let client = engine.client(slot);
     resp::encode(&reply, client.protocol, output);
-    engine.limit_output(slot, output.len());
+    client.unwritten_bytes = output.len();
+    engine.limit_output(slot);
     if engine.client(slot).closing == Closing::Now {
         output.clear();
     }
@@ -249,17 +268,8 @@ fn run(engine: &mut Box<Engine>, slot: Slot, argv: &[&[u8]], output: &mut BytesM
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        let Some(slot) = self.slot else { return };
-        if let Some(mut engine) = self.shared.try_engine() {
-            engine.close_client(slot);
-            return;
-        }
-        let shared = self.shared.clone();
-        let close = move || shared.engine().close_client(slot);
-        match Handle::try_current() {
-            // A script keeps the engine, and this thread has other sockets to serve.
-            Ok(runtime) if self.origin.is_patient => drop(runtime.spawn_blocking(close)),
-            _ => close(),
+        if let Some(slot) = self.slot {
+            self.shared.close_client(slot);
         }
     }
 }

@@ -9,6 +9,7 @@ use bytes::BytesMut;
 use redis::{Arg, Cmd, Pipeline, RedisFuture, RedisResult, Value, VerbatimFormat};
 use smallvec::SmallVec;
 
+use crate::Emulator;
 use crate::client::{Client, Closing, Runs, Slot};
 use crate::command;
 use crate::connection::Connection;
@@ -16,7 +17,7 @@ use crate::footprint::{Access, Footprint};
 use crate::pubsub::Topic;
 use crate::reply::Reply;
 use crate::resp::{self, Protocol};
-use crate::{Emulator, Shared};
+use crate::shared::Shared;
 
 /// A client connection that runs each command where it is awaited. Implements [`redis::aio::ConnectionLike`] and
 /// [`redis::ConnectionLike`].
@@ -200,7 +201,7 @@ impl Clone for DirectConnection {
 
 impl Drop for DirectConnection {
     fn drop(&mut self) {
-        self.shared.engine().close_client(self.slot);
+        self.shared.close_client(self.slot);
     }
 }
 

@@ -41,6 +41,7 @@ mod tracking;
 mod busy;
 mod engine;
 pub mod command;
+mod shared;
 mod connection;
 mod direct;
 mod stream;
@@ -48,8 +49,7 @@ mod server;
 mod background;
 
 use std::io;
-use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -71,15 +71,12 @@ pub use server::UnixServer;
 pub use stream::Stream;
 
 use background::Background;
-use busy::Busy;
-use engine::{Engine, Job};
+use engine::Engine;
 use keyspace::{Text, Value};
+use shared::Shared;
 
 /// How many databases an emulator has unless told otherwise; as Redis.
 pub const DATABASES: usize = 16;
-
-/// How often a task that must not wait asks for the engine before it does something else.
-const TRIES: usize = 100;
 
 /// An in-process Redis. Clones are handles to the same server.
 #[derive(Clone)]
@@ -87,67 +84,6 @@ pub struct Emulator {
     shared: Arc<Shared>,
     /// Listens since somebody asked for a URL. It knows what is shared, but not this: so it ends with the last handle.
     background: Arc<OnceLock<Background>>,
-}
-
-pub(crate) struct Shared {
-    engine: Mutex<Box<Engine>>,
-    busy: Arc<Busy<Job>>,
-}
-
-impl Shared {
-    /// Whoever holds the guard runs commands; no other can come between.
-    pub(crate) fn engine(&self) -> MutexGuard<'_, Box<Engine>> {
-        // A panic inside a command is our bug, and every later test of the process should say so itself.
-        self.engine.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The same for those who must not wait for a script to end: nothing if somebody has the engine for longer than a moment.
-    pub(crate) fn try_engine(&self) -> Option<MutexGuard<'_, Box<Engine>>> {
-        for _ in 0..TRIES {
-            match self.engine.try_lock() {
-                Ok(engine) => return Some(engine),
-                Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
-                Err(TryLockError::WouldBlock) => std::thread::yield_now(),
-            }
-        }
-        None
-    }
-
-    /// The script that keeps the engine from others.
-    pub(crate) fn busy(&self) -> &Busy<Job> {
-        &self.busy
-    }
-
-    /// Does something with the engine once no script keeps it.
-    pub(crate) async fn when_free<R>(&self, act: impl FnOnce(&mut Box<Engine>) -> R) -> R {
-        loop {
-            let changed = self.busy.changed();
-            if let Some(mut engine) = self.try_engine() {
-                return act(&mut engine);
-            }
-            if self.busy.is_running() { changed.await } else { tokio::task::yield_now().await }
-        }
-    }
-
-    /// Lets happen what is due by the server's clock, for ever: keys expire, those who have waited long enough are told so.
-    pub(crate) async fn drive(self: Arc<Self>) {
-        let (_, moved) = self.when_free(|engine| Engine::alarm(engine)).await;
-        loop {
-            let mut moved = pin!(moved.notified());
-            moved.as_mut().enable();
-            let (alarm, clock) = self.when_free(|engine| (engine.alarm().0, engine.clock().clone())).await;
-            let due = async {
-                match alarm {
-                    Some(alarm) => clock.sleep_until(alarm).await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                () = moved => {}
-                () = due => self.when_free(Engine::tick).await,
-            }
-        }
-    }
 }
 
 impl Default for Emulator {
@@ -174,9 +110,7 @@ impl Emulator {
     pub fn with_databases(clock: Clock, databases: usize) -> Emulator {
         assert!(databases > 0, "a server has at least one database");
         let engine = Engine::new(clock, databases);
-        let busy = engine.busy.clone();
-        let shared = Arc::new(Shared { engine: Mutex::new(Box::new(engine)), busy });
-        Emulator { shared, background: Arc::default() }
+        Emulator { shared: Arc::new(Shared::new(engine)), background: Arc::default() }
     }
 
     /// A connection for redis-rs that runs each command where it is awaited.

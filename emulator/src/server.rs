@@ -4,7 +4,6 @@ use std::future::poll_fn;
 use std::io;
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
-use std::ops::ControlFlow;
 #[cfg(unix)]
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 #[cfg(unix)]
@@ -19,22 +18,22 @@ use tokio::net::{TcpListener, TcpSocket, ToSocketAddrs, lookup_host};
 #[cfg(unix)]
 use tokio::net::{UnixSocket, UnixStream};
 use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio::sync::futures::OwnedNotified;
 use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, JoinSet};
 
-use crate::Shared;
-use crate::connection::{Connection, Origin};
+use crate::client::Closing;
+use crate::connection::{self, Connection, Origin};
 use crate::engine::Job;
+use crate::shared::{Shared, Waiting};
 
-/// How much is read from a socket at once, in bytes.
+/// How much of requests is read from a socket before others have their turn, in bytes.
 const READ_BYTES: usize = 16 * 1024;
+
+/// How much of replies is made for a client before others have their turn, and how much is written, in bytes.
+const REPLIES_BYTES_MAX: usize = 256 * 1024;
 
 /// How many connections may wait to be accepted (Redis: `tcp-backlog`).
 const BACKLOG: u32 = 511;
-
-/// How much memory a connection keeps for its next replies, in bytes.
-const KEPT_BYTES_MAX: usize = 64 * 1024;
 
 /// A listening emulator. Dropping it stops listening and closes its connections; the data stays with the emulator.
 #[derive(Debug)]
@@ -206,24 +205,20 @@ async fn serve(
     mut connection: Connection,
     mut socket: impl AsyncRead + AsyncWrite + Unpin,
 ) {
-    let (mut output, mut changed) = (BytesMut::new(), None);
+    let (mut output, mut waiting) = (BytesMut::new(), None);
     loop {
-        let exchanged = poll_fn(|cx| {
-            let mut exchange = Exchange {
-                shared: &shared,
-                connection: &mut connection,
-                socket: &mut socket,
-                output: &mut output,
-            };
-            exchange.poll(&mut changed, cx)
+        let exchange = poll_fn(|cx| {
+            let (connection, output) = (&mut connection, &mut output);
+            Exchange { shared: &shared, connection, socket: &mut socket, output }.poll(&mut waiting, cx)
         });
-        // An error is the client's affair: it has gone.
-        let Ok(Pause::Busy) = exchanged.await else { break };
-        let Some(visited) = visit(&shared, connection, output).await else { return };
-        (connection, output) = (visited.connection, visited.output);
-        if visited.is_closing {
-            _ = socket.write_all_buf(&mut output).await;
-            break;
+        match exchange.await {
+            Ok(Pause::Fairness) => tokio::task::yield_now().await,
+            Ok(Pause::Busy) => match visit(&shared, connection, output).await {
+                Some(visited) => (connection, output) = visited,
+                None => return,
+            },
+            // An error is the client's affair: it has gone.
+            Ok(Pause::Closed) | Err(_) => break,
         }
     }
     _ = socket.shutdown().await;
@@ -233,30 +228,26 @@ async fn serve(
 enum Pause {
     /// The connection is to be closed.
     Closed,
+    /// It has had its turn, and others may have something to say.
+    Fairness,
     /// Requests have come that only the thread of the script can run.
     Busy,
 }
 
-/// What has become of a connection.
-struct Visited {
-    connection: Connection,
-    output: BytesMut,
-    is_closing: bool,
-}
-
 /// Has the script that keeps the engine run the requests that have come, between two steps of its own. None if there is no server
 /// any more.
-async fn visit(shared: &Shared, mut connection: Connection, mut output: BytesMut) -> Option<Visited> {
+async fn visit(
+    shared: &Shared,
+    mut connection: Connection,
+    mut output: BytesMut,
+) -> Option<(Connection, BytesMut)> {
     let (done, is_done) = oneshot::channel();
     let job: Job = Box::new(move |engine| {
-        connection.receive_some(engine, &[], &mut output);
-        let is_closing = connection.is_closing_in(engine);
+        connection.exchange(engine, &[], &mut output, REPLIES_BYTES_MAX);
         // Nobody takes it back if the server is gone.
-        _ = done.send(Visited { connection, output, is_closing });
+        _ = done.send((connection, output));
     });
-    if let Err(job) = shared.busy().submit(job) {
-        shared.when_free(job).await;
-    }
+    shared.submit(job).await;
     is_done.await.ok()
 }
 
@@ -267,102 +258,63 @@ struct Exchange<'a, S> {
     output: &'a mut BytesMut,
 }
 
-/// What a connection waits for while a script keeps the engine.
-type Changed = Option<Pin<Box<OwnedNotified>>>;
-
 impl<S: AsyncRead + AsyncWrite + Unpin> Exchange<'_, S> {
-    /// Writes what there is to say, and reads on once all is written: a client that does not read is not read from.
-    fn poll(&mut self, changed: &mut Changed, cx: &mut Context<'_>) -> Poll<io::Result<Pause>> {
-        let shared = self.shared;
+    /// Writes and reads, neither waiting for the other: a client may send all its requests before it reads the first reply. Only
+    /// `client-output-buffer-limit` limits the replies that wait to be written.
+    fn poll(&mut self, waiting: &mut Waiting, cx: &mut Context<'_>) -> Poll<io::Result<Pause>> {
+        let (mut read_bytes, mut written_bytes, mut has_more) = (0, 0, false);
         loop {
-            while !self.output.is_empty() {
-                match Pin::new(&mut *self.socket).poll_write(cx, self.output)? {
-                    Poll::Ready(written) if written == self.output.len() => self.output.clear(),
-                    Poll::Ready(written) => self.output.advance(written),
-                    Poll::Pending => {
-                        // Killed while it does not read.
-                        let Some(mut engine) = shared.try_engine() else { return Poll::Pending };
-                        ready!(self.connection.poll_killed(&mut engine, cx));
-                        return Poll::Ready(Ok(Pause::Closed));
-                    }
+            let is_full = self.write(&mut written_bytes, cx)?;
+            match self.connection.closing() {
+                Closing::Now => return Poll::Ready(Ok(Pause::Closed)),
+                Closing::WhenWritten if self.output.is_empty() => return Poll::Ready(Ok(Pause::Closed)),
+                Closing::WhenWritten | Closing::No => {}
+            }
+            if has_more || read_bytes >= READ_BYTES || written_bytes >= REPLIES_BYTES_MAX {
+                return Poll::Ready(Ok(Pause::Fairness));
+            }
+            // On the stack: a connection that is idle needs no memory for what it does not send.
+            let mut space = [MaybeUninit::uninit(); READ_BYTES];
+            let mut read = ReadBuf::uninit(&mut space);
+            let mut is_drained = false;
+            if !self.connection.has_news() {
+                is_drained = Pin::new(&mut *self.socket).poll_read(cx, &mut read)?.is_pending();
+                if !is_drained && read.filled().is_empty() {
+                    return Poll::Ready(Ok(Pause::Closed));
                 }
             }
-            if self.output.capacity() > KEPT_BYTES_MAX {
-                *self.output = BytesMut::new();
-            }
-            let Some(mut engine) = shared.try_engine() else {
-                match ready!(self.poll_busy(changed, cx))? {
-                    ControlFlow::Break(pause) => return Poll::Ready(Ok(pause)),
-                    ControlFlow::Continue(()) => continue,
+            read_bytes += read.filled().len();
+            let Poll::Ready(mut engine) = self.shared.poll_engine(waiting, cx) else {
+                if !read.filled().is_empty() {
+                    self.connection.keep(read.filled());
                 }
+                let is_busy = self.connection.has_news() && self.shared.busy().refusal().is_some();
+                return if is_busy { Poll::Ready(Ok(Pause::Busy)) } else { Poll::Pending };
             };
-            *changed = None;
-            if self.connection.is_closing_in(&mut engine) {
-                return Poll::Ready(Ok(Pause::Closed));
-            }
-            if self.connection.is_behind() {
-                self.connection.receive_some(&mut engine, &[], self.output);
-                if !self.output.is_empty() {
-                    continue;
-                }
-            }
-            drop(engine);
-            match self.poll_read(cx, |connection, bytes, output| match shared.try_engine() {
-                Some(mut engine) => connection.receive_some(&mut engine, bytes, output),
-                None => connection.keep(bytes),
-            })? {
-                Poll::Ready(ControlFlow::Break(pause)) => return Poll::Ready(Ok(pause)),
-                Poll::Ready(ControlFlow::Continue(())) => {}
-                Poll::Pending => {
-                    let Some(mut engine) = shared.try_engine() else { continue };
-                    ready!(self.connection.poll_messages_of(&mut engine, cx, self.output));
-                }
+            self.connection.exchange(&mut engine, read.filled(), self.output, REPLIES_BYTES_MAX);
+            has_more = self.connection.has_news();
+            let is_settled = match self.connection.closing() {
+                Closing::No => is_full || self.output.is_empty(),
+                Closing::WhenWritten => is_full,
+                Closing::Now => false,
+            };
+            if is_drained && !has_more && is_settled {
+                self.connection.wake_with(&mut engine, cx);
+                return Poll::Pending;
             }
         }
     }
-
-    /// A script keeps the engine. Ready once that may be free, or as a break once the client has gone or the script has work to do.
-    fn poll_busy(
-        &mut self,
-        changed: &mut Changed,
-        cx: &mut Context<'_>,
-    ) -> Poll<io::Result<ControlFlow<Pause>>> {
-        let busy = self.shared.busy();
-        let waiting = changed.get_or_insert_with(|| busy.changed());
-        if waiting.as_mut().poll(cx).is_ready() {
-            *changed = None;
-            return Poll::Ready(Ok(ControlFlow::Continue(())));
+    /// Writes what the socket takes, up to what is one turn's. Says whether the socket takes no more: then the task is woken when
+    /// it does.
+    fn write(&mut self, written_bytes: &mut usize, cx: &mut Context<'_>) -> io::Result<bool> {
+        while !self.output.is_empty() && *written_bytes < REPLIES_BYTES_MAX {
+            let Poll::Ready(written) = Pin::new(&mut *self.socket).poll_write(cx, self.output)? else {
+                return Ok(true);
+            };
+            self.output.advance(written);
+            *written_bytes += written;
         }
-        if !self.connection.has_news()
-            && let Poll::Ready(gone @ ControlFlow::Break(_)) =
-                self.poll_read(cx, |connection, bytes, _| connection.keep(bytes))?
-        {
-            return Poll::Ready(Ok(gone));
-        }
-        if self.connection.has_news() && busy.refusal().is_some() {
-            return Poll::Ready(Ok(ControlFlow::Break(Pause::Busy)));
-        }
-        if !busy.is_running() {
-            // It has just ended, or has just begun.
-            cx.waker().wake_by_ref();
-        }
-        Poll::Pending
-    }
-
-    /// Reads what has come, and hands it over; a break if the client has gone.
-    fn poll_read(
-        &mut self,
-        cx: &mut Context<'_>,
-        take: impl FnOnce(&mut Connection, &[u8], &mut BytesMut),
-    ) -> Poll<io::Result<ControlFlow<Pause>>> {
-        // On the stack: a connection that is idle needs no memory for what it does not send.
-        let mut space = [MaybeUninit::uninit(); READ_BYTES];
-        let mut read = ReadBuf::uninit(&mut space);
-        ready!(Pin::new(&mut *self.socket).poll_read(cx, &mut read)?);
-        if read.filled().is_empty() {
-            return Poll::Ready(Ok(ControlFlow::Break(Pause::Closed)));
-        }
-        take(self.connection, read.filled(), self.output);
-        Poll::Ready(Ok(ControlFlow::Continue(())))
+        connection::give_back(self.output);
+        Ok(false)
     }
 }

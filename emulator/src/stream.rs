@@ -9,7 +9,7 @@ use bytes::{Buf as _, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::Emulator;
-use crate::connection::Connection;
+use crate::connection::{self, Connection};
 
 /// The client's end of a connection that never leaves the process.
 pub struct Stream {
@@ -53,9 +53,11 @@ impl AsyncRead for Stream {
             ready!(this.connection.poll_messages(cx, &mut this.replies));
         }
         this.driving = None;
-        let len = self.replies.len().min(buf.remaining());
-        buf.put_slice(&self.replies[..len]);
-        self.replies.advance(len);
+        let len = this.replies.len().min(buf.remaining());
+        buf.put_slice(&this.replies[..len]);
+        this.replies.advance(len);
+        connection::give_back(&mut this.replies);
+        this.connection.note_unwritten(this.replies.len());
         Poll::Ready(Ok(()))
     }
 }
@@ -67,6 +69,7 @@ impl AsyncWrite for Stream {
         }
         let this = &mut *self;
         this.connection.receive(bytes, &mut this.replies);
+        this.connection.note_unwritten(this.replies.len());
         this.wake_reader();
         Poll::Ready(Ok(bytes.len()))
     }

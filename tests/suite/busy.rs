@@ -34,7 +34,7 @@ impl Client {
                 let reply: Vec<u8> = self.received.drain(..len).collect();
                 return String::from_utf8_lossy(&mask(&reply)).trim_end().to_owned();
             }
-            if self.stream.read_buf(&mut self.received).await.unwrap() == 0 {
+            if self.stream.read_buf(&mut self.received).await.unwrap_or_default() == 0 {
                 return String::new();
             }
         }
@@ -42,6 +42,12 @@ impl Client {
 
     async fn ask(&mut self, command: &str) -> String {
         self.send(command).await;
+        self.reply().await
+    }
+
+    /// The same, but the server may have said something before, and have closed.
+    async fn ask_or_hear(&mut self, command: &str) -> String {
+        _ = self.stream.write_all(format!("{command}\r\n").as_bytes()).await;
         self.reply().await
     }
 
@@ -177,6 +183,44 @@ async fn converse_meanwhile(addr: &str) -> Vec<String> {
     seen
 }
 
+/// Clients that go while a script runs make room for others, who are told that the server is busy.
+async fn go_and_come(addr: &str) -> Vec<String> {
+    const CROWD: usize = 200;
+    let (mut runner, mut other) = (Client::connect(addr).await, Client::connect(addr).await);
+    let mut seen = other.ask_all(&["CONFIG SET busy-reply-threshold 10", "CONFIG GET maxclients"]).await;
+    seen.push(other.ask(&format!("CONFIG SET maxclients {}", CROWD + 2)).await);
+    let mut crowd = Vec::new();
+    for n in 0..CROWD {
+        let mut client = Client::connect(addr).await;
+        assert_eq!(client.ask("SUBSCRIBE news").await, "*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1", "{n}");
+        crowd.push(client);
+    }
+    let mut refused = Client::connect(addr).await;
+    seen.push(refused.reply().await);
+    runner.send(ENDLESS).await;
+    seen.push(other.ask_until_busy().await);
+    drop(crowd);
+    let mut newcomers = Vec::new();
+    for _ in 0..ASKS_MAX {
+        let mut newcomer = Client::connect(addr).await;
+        let reply = newcomer.ask_or_hear("PING").await;
+        if !reply.contains("max number of clients") {
+            seen.push(reply);
+            newcomers.push(newcomer);
+        }
+        if newcomers.len() == CROWD {
+            break;
+        }
+    }
+    seen.push(other.ask("SCRIPT KILL").await);
+    seen.push(runner.reply().await);
+    seen.push(other.ask("PUBLISH news text").await);
+    seen.push(other.ask("CLIENT LIST").await.matches("id=").count().to_string());
+    seen.push(other.ask("CONFIG SET maxclients 10000").await);
+    seen.push(other.ask("CONFIG SET busy-reply-threshold 5000").await);
+    seen
+}
+
 const BUSY: &str = "-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
@@ -189,6 +233,12 @@ async fn a_script_that_takes_long_can_be_killed() {
 async fn some_commands_run_while_a_script_does() {
     let seen = compare(converse_meanwhile).await;
     assert!(seen.iter().any(|line| line == "WATCH k: +OK"), "{seen:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn clients_that_go_while_a_script_runs_make_room() {
+    let seen = compare(go_and_come).await;
+    assert!(seen.iter().filter(|line| *line == BUSY).count() > 200, "{seen:#?}");
 }
 
 /// What clients see of the emulator, and of the real server, too.

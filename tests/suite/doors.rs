@@ -85,31 +85,6 @@ async fn a_server_that_is_dropped_closes_its_connections() {
     assert!(TcpStream::connect(addr).await.is_err());
 }
 
-#[tokio::test]
-async fn a_client_that_does_not_read_is_not_served() {
-    const VALUE_BYTES: usize = 1024 * 1024;
-    const REQUESTS: usize = 200;
-    let emulator = Emulator::new();
-    let server = emulator.listen("127.0.0.1:0").await.unwrap();
-    let mut connection = emulator.connection();
-    () = connection.set("big", vec![0; VALUE_BYTES]).await.unwrap();
-    let mut client = TcpStream::connect(server.addr()).await.unwrap();
-    client.write_all("INCR n\r\nGET big\r\n".repeat(REQUESTS).as_bytes()).await.unwrap();
-    client.readable().await.unwrap();
-    // What the system buffers for a socket is some megabytes, and the server keeps one more.
-    let served: usize = connection.get("n").await.unwrap();
-    assert!(
-        (1..REQUESTS / 2).contains(&served),
-        "{served} replies of a megabyte wait for a client that does not read"
-    );
-    let all: usize =
-        (1..=REQUESTS).map(|n| format!(":{n}\r\n${VALUE_BYTES}\r\n\r\n").len() + VALUE_BYTES).sum();
-    let mut replies = vec![0; all];
-    client.read_exact(&mut replies).await.unwrap();
-    assert!(replies.starts_with(b":1\r\n$1048576\r\n"));
-    assert_eq!(connection.get::<_, usize>("n").await.unwrap(), REQUESTS);
-}
-
 #[test]
 fn tcp_without_a_runtime() {
     let emulator = Emulator::new();

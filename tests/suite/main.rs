@@ -7,6 +7,7 @@ mod control;
 mod waiting;
 mod settings;
 mod budgets;
+mod pipelines;
 mod busy;
 mod executions;
 mod servers;

@@ -221,3 +221,50 @@ mod unix {
         std::fs::remove_file(&path).unwrap();
     }
 }
+
+/// A client that goes while a script runs takes no thread along.
+#[cfg(target_os = "linux")]
+#[test]
+fn clients_that_go_while_a_script_runs_leave_no_threads() {
+    const CROWD: usize = 300;
+    /// The main thread, the signals', the runtime's, and those that take over while a script runs.
+    const THREADS_MAX: usize = 8;
+    let server = start(&["--port", "0"]);
+    let mut control = server.connect();
+    let set: [(&str, &str); 2] = [("maxclients", &(CROWD + 2).to_string()), ("busy-reply-threshold", "1")];
+    for (parameter, value) in set {
+        () = redis::cmd("CONFIG").arg(&["SET", parameter, value]).query(&mut control).unwrap();
+    }
+    let mut runner = server.connect();
+    let crowd: Vec<redis::Connection> = (0..CROWD)
+        .map(|_| {
+            let mut client = server.connect();
+            assert_eq!(ask(&mut client, "PING"), "PONG");
+            client
+        })
+        .collect();
+    let script = std::thread::spawn(move || {
+        redis::cmd("EVAL").arg("while true do end").arg(0).query::<()>(&mut runner)
+    });
+    while !ask(&mut control, "PING").starts_with("BUSY") {}
+    drop(crowd);
+    let tasks = format!("/proc/{}/task", server.serving.0.id());
+    let threads = || std::fs::read_dir(&tasks).unwrap().count();
+    // Each that has gone has made room for another, so there was time for a thread of each.
+    let newcomers: Vec<_> = (0..CROWD)
+        .map(|_| {
+            loop {
+                assert!(threads() <= THREADS_MAX, "{} threads", threads());
+                if let Ok(mut client) = redis::Client::open(server.url.as_str()).unwrap().get_connection()
+                    && ask(&mut client, "PING").starts_with("BUSY")
+                {
+                    break client;
+                }
+            }
+        })
+        .collect();
+    assert_eq!(ask(&mut control, "SCRIPT KILL"), "OK");
+    assert!(script.join().unwrap().is_err());
+    drop(newcomers);
+    server.stop();
+}

@@ -46,6 +46,51 @@ async fn who_leaves_too_much_unread_is_disconnected_at_once_or_after_a_while() {
     assert_eq!(until_disconnected("0 0 0", second).await, 200);
 }
 
+/// What is written little by little counts for as long as it is not: also replies, and messages that the connection has taken.
+#[tokio::test]
+async fn who_leaves_replies_unread_at_a_socket_is_disconnected_after_a_while() {
+    let clock = Clock::manual();
+    let emulator = Emulator::with_clock(clock.clone());
+    let server = emulator.listen("127.0.0.1:0").await.unwrap();
+    let mut control = emulator.connection();
+    let limits = [&b"CONFIG"[..], b"SET", b"client-output-buffer-limit", b"normal 0 1mb 10 pubsub 0 1mb 10"];
+    assert_eq!(control.execute(&limits), Reply::OK);
+    let kilobyte = vec![b'x'; 1024];
+    control.execute(&[b"SET", b"k", &kilobyte]);
+    let mut reader = TcpStream::connect(server.addr()).await.unwrap();
+    let mut subscriber = TcpStream::connect(server.addr()).await.unwrap();
+    subscriber.write_all(b"SUBSCRIBE news\r\n").await.unwrap();
+    // More than a socket takes.
+    reader.write_all("GET k\r\n".repeat(32 * 1024).as_bytes()).await.unwrap();
+    let clients = |control: &mut DirectConnection| match run(control, "CLIENT LIST") {
+        Reply::Bulk(text) | Reply::Verbatim(_, text) => String::from_utf8_lossy(&text).matches("id=").count(),
+        other => panic!("{other:?}"),
+    };
+    while run(&mut control, "PUBSUB NUMSUB news")
+        == Reply::Array(vec![Reply::bulk("news"), Reply::Integer(0)])
+        || !matches!(run(&mut control, "INFO commandstats"), Reply::Bulk(text) | Reply::Verbatim(_, text)
+            if String::from_utf8_lossy(&text).contains("cmdstat_get:calls=32768,"))
+    {
+        tokio::task::yield_now().await;
+    }
+    for _ in 0..32 * 1024 {
+        control.execute(&[b"PUBLISH", b"news", &kilobyte]);
+        tokio::task::yield_now().await;
+    }
+    clock.advance(Duration::from_secs(10));
+    emulator.tick();
+    assert_eq!(clients(&mut control), 3);
+    clock.advance(Duration::from_secs(1));
+    emulator.tick();
+    let mut replies = Vec::new();
+    for stream in [&mut reader, &mut subscriber] {
+        replies.clear();
+        _ = stream.read_to_end(&mut replies).await;
+        assert!(replies.len() < 32 * 1024 * 1024, "it received all");
+    }
+    assert_eq!(clients(&mut control), 1);
+}
+
 #[tokio::test]
 async fn who_is_idle_is_disconnected_by_the_servers_clock() {
     let clock = Clock::manual();

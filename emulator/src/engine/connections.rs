@@ -1,9 +1,38 @@
 //! Connections that are opened and closed, by whomever.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
 use super::Engine;
 use crate::client::{Client, Closing, Slot};
 use crate::footprint::Access;
 use crate::pubsub::Topic;
+
+/// The clients of connections that went while somebody else had the engine.
+#[derive(Default)]
+pub struct Departed {
+    slots: Mutex<Vec<Slot>>,
+    /// Read before each execution, where a lock would cost more.
+    is_any: AtomicBool,
+}
+
+impl Departed {
+    /// Leaves a client to be closed.
+    pub fn push(&self, slot: Slot) {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        slots.push(slot);
+        self.is_any.store(true, Ordering::Release);
+    }
+
+    fn take(&self) -> Vec<Slot> {
+        if !self.is_any.load(Ordering::Acquire) {
+            return Vec::new();
+        }
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        self.is_any.store(false, Ordering::Relaxed);
+        std::mem::take(&mut slots)
+    }
+}
 
 impl Engine {
     /// A new connection. If there are too many already, the client is told so, and the connection is to be closed.
@@ -30,6 +59,11 @@ impl Engine {
     pub fn close_client(&mut self, slot: Slot) {
         self.end_service(slot, |_| {});
         self.clients.close(slot);
+    }
+
+    /// Closes the clients whose connections went meanwhile.
+    pub fn close_departed(&mut self) {
+        self.departed.take().into_iter().for_each(|slot| self.close_client(slot));
     }
 
     /// Ends whatever a client listens to and watches: its connection is gone, or it said `RESET`.

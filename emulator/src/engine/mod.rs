@@ -28,6 +28,7 @@ use crate::script::{Functions, Host, Known, Libraries, Rules, Scripts};
 use crate::stats::Stats;
 use crate::tracking::Tracker;
 
+pub use connections::Departed;
 pub use settings::OutputLimit;
 pub use waiting::{Attempt, Blocked, Until, Waiting};
 pub use watch::Watches;
@@ -56,6 +57,8 @@ pub struct Engine {
     pub is_amid_script: bool,
     /// The connections.
     pub clients: Clients,
+    /// Those among them that are gone, and that nobody has closed yet.
+    pub departed: Arc<Departed>,
     /// Who listens to what.
     pub pubsub: PubSub,
     /// Who watches what.
@@ -506,6 +509,7 @@ impl Engine {
 
     /// Does what others have left to be done meanwhile.
     fn do_jobs(self: &mut Box<Self>, busy: &Busy<Job>) {
+        self.close_departed();
         for job in busy.take_jobs() {
             job(self);
         }

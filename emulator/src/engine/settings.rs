@@ -136,14 +136,23 @@ impl Engine {
     pub(crate) fn deliver_to(&mut self, slot: Slot, message: Reply) {
         let Some(client) = self.clients.get(slot) else { return };
         client.send(message);
-        self.limit_output(slot, 0);
+        self.limit_output(slot);
     }
 
-    /// Disconnects a client that leaves too much unread: its messages, and so many bytes more.
-    pub(crate) fn limit_output(&mut self, slot: Slot, bytes: usize) {
+    /// So much of what was handed to a client's connection is not written yet.
+    pub(crate) fn set_unwritten(&mut self, slot: Slot, bytes: usize) {
+        let client = self.client(slot);
+        client.unwritten_bytes = bytes;
+        if client.soft_limit_at.is_some() {
+            self.limit_output(slot);
+        }
+    }
+
+    /// Disconnects a client for which too much waits.
+    pub(crate) fn limit_output(&mut self, slot: Slot) {
         let now = self.keyspace.instant();
         let Some(client) = self.clients.get(slot) else { return };
-        let spilled = (client.unread().1 + bytes).saturating_sub(OWN_BUFFER_BYTES);
+        let spilled = client.output_bytes().saturating_sub(OWN_BUFFER_BYTES);
         if spilled == 0 {
             client.soft_limit_at = None;
             return;

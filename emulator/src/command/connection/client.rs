@@ -131,9 +131,9 @@ fn describe(ctx: &Ctx<'_>, client: &Client) -> String {
         now.since(client.active_at).as_secs(),
         flags(client),
         client.db,
-        client.unread().0,
-        client.unread().1,
-        size_of::<Client>() + client.unread().1,
+        client.unread_len(),
+        client.output_bytes(),
+        size_of::<Client>() + client.output_bytes(),
         if client.last_command.is_empty() { "NULL" } else { client.last_command },
         client.protocol.version(),
     )

@@ -1,0 +1,226 @@
+//! The engine behind its lock. A thread may block on it; a task on a runtime is notified instead, because a script may keep the
+//! engine for as long as it runs.
+
+use std::future::poll_fn;
+use std::ops::{Deref, DerefMut};
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::task::{Context, Poll};
+
+use tokio::sync::futures::OwnedNotified;
+
+use crate::busy::Busy;
+use crate::client::Slot;
+use crate::engine::{Departed, Engine, Job};
+
+pub(crate) struct Shared {
+    engine: Mutex<Box<Engine>>,
+    /// A task waits for the engine: whoever has it notifies when it is free.
+    is_awaited: AtomicBool,
+    busy: Arc<Busy<Job>>,
+    departed: Arc<Departed>,
+}
+
+/// The engine, for as long as this lives. Whoever has it runs commands; no other can come between.
+pub(crate) struct Held<'a> {
+    // Fields are dropped in this order: a task that is notified finds the engine free.
+    engine: MutexGuard<'a, Box<Engine>>,
+    _release: Release<'a>,
+}
+
+struct Release<'a>(&'a Shared);
+
+/// What a task that waits for the engine keeps from one poll to the next.
+pub(crate) type Waiting = Option<Pin<Box<OwnedNotified>>>;
+
+impl Shared {
+    pub(crate) fn new(engine: Engine) -> Shared {
+        let (busy, departed) = (engine.busy.clone(), engine.departed.clone());
+        Shared { engine: Mutex::new(Box::new(engine)), is_awaited: AtomicBool::new(false), busy, departed }
+    }
+
+    /// The engine. Blocks until it is free.
+    pub(crate) fn engine(&self) -> Held<'_> {
+        // A panic inside a command is our bug, and every later test of the process should say so itself.
+        self.held(self.engine.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The engine, if it is free.
+    pub(crate) fn try_engine(&self) -> Option<Held<'_>> {
+        match self.engine.try_lock() {
+            Ok(engine) => Some(self.held(engine)),
+            Err(TryLockError::Poisoned(poisoned)) => Some(self.held(poisoned.into_inner())),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// The engine, once it is free. Until then the task is woken whenever that may be so, and when a script has run so long that
+    /// it does jobs for others.
+    ///
+    /// No wake-up is lost. A task registers, sets `is_awaited`, and then tries once more; a holder releases the engine, and then
+    /// reads `is_awaited`. The fences order the two sides: either the task finds the engine free, or the holder finds the flag set
+    /// and notifies a task that has registered. A holder that clears the flag wakes every task, and those that find the engine
+    /// held again set it again.
+    pub(crate) fn poll_engine(&self, waiting: &mut Waiting, cx: &mut Context<'_>) -> Poll<Held<'_>> {
+        loop {
+            if let Some(engine) = self.try_engine() {
+                *waiting = None;
+                return Poll::Ready(engine);
+            }
+            let changed = waiting.get_or_insert_with(|| self.busy.changed());
+            if changed.as_mut().poll(cx).is_ready() {
+                *waiting = None;
+                continue;
+            }
+            self.is_awaited.store(true, Ordering::Relaxed);
+            fence(Ordering::SeqCst);
+            return match self.try_engine() {
+                Some(engine) => {
+                    *waiting = None;
+                    Poll::Ready(engine)
+                }
+                None => Poll::Pending,
+            };
+        }
+    }
+
+    /// The script that keeps the engine from others.
+    pub(crate) fn busy(&self) -> &Busy<Job> {
+        &self.busy
+    }
+
+    /// Does something with the engine once it is free.
+    pub(crate) async fn when_free<R>(&self, act: impl FnOnce(&mut Box<Engine>) -> R) -> R {
+        let (mut act, mut waiting) = (Some(act), None);
+        poll_fn(|cx| {
+            self.poll_engine(&mut waiting, cx).map(|mut engine| act.take().map(|act| act(&mut engine)))
+        })
+        .await
+        .expect("a future is not polled after it is ready")
+    }
+
+    /// Does a job once the engine is free, or leaves it to a script that has run long.
+    pub(crate) async fn submit(&self, job: Job) {
+        let (mut job, mut waiting) = (Some(job), None);
+        poll_fn(|cx| {
+            let Some(own) = job.take() else { return Poll::Ready(()) };
+            match self.poll_engine(&mut waiting, cx) {
+                Poll::Ready(mut engine) => own(&mut engine),
+                Poll::Pending => match self.busy.submit(own) {
+                    Ok(()) => {}
+                    Err(own) => {
+                        job = Some(own);
+                        return Poll::Pending;
+                    }
+                },
+            }
+            Poll::Ready(())
+        })
+        .await;
+    }
+
+    /// Closes a client whose connection is gone. Never blocks: if the engine is not free, whoever has it next closes the client
+    /// before anything else, and so does a script that does jobs for others.
+    pub(crate) fn close_client(&self, slot: Slot) {
+        match self.try_engine() {
+            Some(mut engine) => engine.close_client(slot),
+            None => self.departed.push(slot),
+        }
+    }
+
+    /// Lets happen what is due by the server's clock, for ever: keys expire, those who have waited long enough are told so.
+    pub(crate) async fn drive(self: Arc<Self>) {
+        let (_, moved) = self.when_free(|engine| Engine::alarm(engine)).await;
+        loop {
+            let mut moved = pin!(moved.notified());
+            moved.as_mut().enable();
+            let (alarm, clock) = self.when_free(|engine| (engine.alarm().0, engine.clock().clone())).await;
+            let due = async {
+                match alarm {
+                    Some(alarm) => clock.sleep_until(alarm).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = moved => {}
+                () = due => self.when_free(Engine::tick).await,
+            }
+        }
+    }
+
+    fn held<'a>(&'a self, engine: MutexGuard<'a, Box<Engine>>) -> Held<'a> {
+        let mut held = Held { engine, _release: Release(self) };
+        held.close_departed();
+        held
+    }
+}
+
+impl Deref for Held<'_> {
+    type Target = Box<Engine>;
+
+    fn deref(&self) -> &Box<Engine> {
+        &self.engine
+    }
+}
+
+impl DerefMut for Held<'_> {
+    fn deref_mut(&mut self) -> &mut Box<Engine> {
+        &mut self.engine
+    }
+}
+
+impl Drop for Release<'_> {
+    fn drop(&mut self) {
+        // Behind the release and before the flag is read: see `poll_engine`.
+        fence(Ordering::SeqCst);
+        if self.0.is_awaited.load(Ordering::Relaxed) && self.0.is_awaited.swap(false, Ordering::AcqRel) {
+            self.0.busy.notify();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Clock;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn every_task_that_waits_gets_the_engine() {
+        const TURNS: usize = 20_000;
+        let shared = Arc::new(Shared::new(Engine::new(Clock::manual(), 1)));
+        let threads: Vec<_> = (0..2)
+            .map(|_| {
+                let shared = shared.clone();
+                std::thread::spawn(move || (0..TURNS).for_each(|_| _ = shared.engine().now()))
+            })
+            .collect();
+        let tasks: Vec<_> = (0..4)
+            .map(|_| {
+                let shared = shared.clone();
+                tokio::spawn(async move {
+                    for _ in 0..TURNS {
+                        shared.when_free(|engine| engine.now()).await;
+                    }
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await.expect("it ends");
+        }
+        threads.into_iter().for_each(|thread| thread.join().expect("it ends"));
+    }
+
+    #[test]
+    fn a_client_that_goes_while_the_engine_is_held_is_closed_before_anything_else() {
+        let shared = Shared::new(Engine::new(Clock::manual(), 1));
+        let mut held = shared.engine();
+        let [first, second] = [held.open_client().slot, held.open_client().slot];
+        shared.close_client(first);
+        assert_eq!(held.clients.len(), 2);
+        drop(held);
+        assert_eq!(shared.engine().clients.len(), 1);
+        shared.close_client(second);
+        assert_eq!(shared.engine().clients.len(), 0);
+    }
+}

@@ -1,0 +1,188 @@
+//! Clients at sockets that send much before they read anything: none waits for ever, none makes others wait, and none is kept beyond
+//! the limits that it was given. The real server does the same.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream as Socket;
+use std::time::Duration;
+
+use emulator::Emulator;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::task::spawn_blocking;
+
+use crate::redis_server;
+
+/// A hundred times what it takes: only a server that has stopped to read or to write takes longer.
+const PROGRESS_MAX: Duration = Duration::from_secs(60);
+
+/// More requests than systems keep for a socket, in bytes.
+const REQUESTS_BYTES: usize = 16 * 1024 * 1024;
+
+const VALUE_BYTES: usize = 256;
+
+/// One request of many: they are long, so that fewer are needed.
+fn get() -> String {
+    format!("GET {}\r\n", "k".repeat(100))
+}
+
+/// Writes all of the requests, and then reads all of the replies.
+fn write_all_and_read_all(mut stream: impl Read + Write) {
+    let set = format!("SET {} {}\r\n", "k".repeat(100), "v".repeat(VALUE_BYTES));
+    stream.write_all(set.as_bytes()).unwrap();
+    let mut ok = [0; 5];
+    stream.read_exact(&mut ok).unwrap();
+    assert_eq!(&ok, b"+OK\r\n");
+
+    let count = REQUESTS_BYTES / get().len();
+    stream.write_all(get().repeat(count).as_bytes()).expect("the server reads while it cannot write");
+    let reply = format!("${VALUE_BYTES}\r\n{}\r\n", "v".repeat(VALUE_BYTES));
+    let mut received = vec![0; reply.len()];
+    for _ in 0..count {
+        stream.read_exact(&mut received).unwrap();
+        assert!(received == reply.as_bytes());
+    }
+}
+
+fn connect(addr: impl std::net::ToSocketAddrs) -> Socket {
+    let stream = Socket::connect(addr).unwrap();
+    stream.set_write_timeout(Some(PROGRESS_MAX)).unwrap();
+    stream.set_read_timeout(Some(PROGRESS_MAX)).unwrap();
+    stream
+}
+
+async fn over_tcp() {
+    let server = Emulator::new().listen("127.0.0.1:0").await.unwrap();
+    let addr = server.addr();
+    spawn_blocking(move || write_all_and_read_all(connect(addr))).await.unwrap();
+}
+
+#[cfg(unix)]
+async fn over_a_unix_socket(name: &str) {
+    let path = std::env::temp_dir().join(format!("lockstep-{name}-{}.sock", std::process::id()));
+    let _server = Emulator::new().listen_unix(&path, 0o600).await.unwrap();
+    let client = move || {
+        let stream = std::os::unix::net::UnixStream::connect(path).unwrap();
+        stream.set_write_timeout(Some(PROGRESS_MAX)).unwrap();
+        stream.set_read_timeout(Some(PROGRESS_MAX)).unwrap();
+        write_all_and_read_all(stream);
+    };
+    spawn_blocking(client).await.unwrap();
+}
+
+#[tokio::test]
+async fn all_is_written_before_anything_is_read_over_tcp() {
+    over_tcp().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_is_written_before_anything_is_read_over_tcp_on_many_threads() {
+    over_tcp().await;
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn all_is_written_before_anything_is_read_over_a_unix_socket() {
+    over_a_unix_socket("one").await;
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_is_written_before_anything_is_read_over_a_unix_socket_on_many_threads() {
+    over_a_unix_socket("many").await;
+}
+
+#[test]
+fn all_is_written_before_anything_is_read_without_a_runtime() {
+    let emulator = Emulator::new();
+    let url = emulator.url();
+    let addr = url.trim_start_matches("redis://").trim_end_matches('/');
+    write_all_and_read_all(connect(addr));
+}
+
+/// The server reads what follows the last request, and runs nothing of it: a client that first writes all gets its replies, too.
+#[tokio::test]
+async fn what_follows_quit_is_read_and_dropped() {
+    let server = Emulator::new().listen("127.0.0.1:0").await.unwrap();
+    let addr = server.addr();
+    let client = move || {
+        let mut stream = connect(addr);
+        // Replies that do not fit into the socket, so that it cannot be closed at once.
+        let echo = format!("ECHO {}\r\n", "v".repeat(60_000));
+        stream.write_all(echo.repeat(REQUESTS_BYTES / echo.len()).as_bytes()).unwrap();
+        stream.write_all(b"QUIT\r\n").unwrap();
+        stream.write_all(echo.repeat(REQUESTS_BYTES / echo.len()).as_bytes()).unwrap();
+        let mut received = Vec::new();
+        // Closed with requests unread or not: what came before is whole.
+        _ = stream.read_to_end(&mut received);
+        received.len()
+    };
+    assert!(spawn_blocking(client).await.unwrap() > REQUESTS_BYTES / 2);
+}
+
+/// A client that never reads, under a limit for what the server keeps for it. Says how many bytes it still received.
+fn never_reads(mut control: Socket, mut stream: Socket) -> usize {
+    let mut reply = [0; 5];
+    control.write_all(b"CONFIG SET client-output-buffer-limit \"normal 1mb 0 0\"\r\n").unwrap();
+    control.read_exact(&mut reply).unwrap();
+    assert_eq!(&reply, b"+OK\r\n");
+    let count = 16 * REQUESTS_BYTES / VALUE_BYTES;
+    let set = format!("SET k {}\r\n", "v".repeat(VALUE_BYTES));
+    control.write_all(set.as_bytes()).unwrap();
+    control.read_exact(&mut reply).unwrap();
+    let written = stream.write_all("GET k\r\n".repeat(count).as_bytes());
+    let mut received = Vec::new();
+    let read = stream.read_to_end(&mut received);
+    // With what the client has sent and the server has not read, the connection is reset.
+    for error in [written.err(), read.err()].into_iter().flatten() {
+        let kind = error.kind();
+        assert!(matches!(kind, ErrorKind::ConnectionReset | ErrorKind::BrokenPipe), "{error}");
+    }
+    control.write_all(b"CONFIG SET client-output-buffer-limit \"normal 0 0 0\"\r\n").unwrap();
+    control.read_exact(&mut reply).unwrap();
+    received.len()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_never_reads_is_disconnected_at_the_limit() {
+    let emulator = Emulator::new();
+    let server = emulator.listen("127.0.0.1:0").await.unwrap();
+    let addr = server.addr();
+    let all = 16 * REQUESTS_BYTES;
+    let ours = spawn_blocking(move || never_reads(connect(addr), connect(addr))).await.unwrap();
+    assert!(ours < all, "it received all {ours} bytes");
+    if let Some(real) = redis_server::start_own(1).first() {
+        let theirs = never_reads(real.connect(), real.connect());
+        assert!(theirs < all, "Redis sent all {theirs} bytes");
+    }
+}
+
+/// While one client sends requests without end, another has its turn after a few kilobytes of them.
+#[tokio::test]
+async fn a_client_that_sends_without_end_does_not_keep_others_waiting() {
+    const PINGS: usize = 100;
+    /// Most bytes of requests that run while another client sends one and hears the reply.
+    const BYTES_PER_PING_MAX: usize = 8 * 16 * 1024;
+    const INCR: &str = "INCR n\r\n";
+
+    let emulator = Emulator::new();
+    let server = emulator.listen("127.0.0.1:0").await.unwrap();
+    let mut other = TcpStream::connect(server.addr()).await.unwrap();
+    let mut busy = TcpStream::connect(server.addr()).await.unwrap();
+    busy.write_all(b"CLIENT REPLY OFF\r\n").await.unwrap();
+    let flood = tokio::spawn(async move {
+        let requests = INCR.repeat(256 * 1024);
+        while busy.write_all(requests.as_bytes()).await.is_ok() {}
+    });
+    let n = || emulator.get("n").map_or(0, |n| String::from_utf8_lossy(&n).parse::<usize>().unwrap());
+    while n() == 0 {
+        tokio::task::yield_now().await;
+    }
+    let before = n();
+    for _ in 0..PINGS {
+        other.write_all(b"PING\r\n").await.unwrap();
+        other.read_exact(&mut [0; 7]).await.unwrap();
+    }
+    let bytes = (n() - before) * INCR.len();
+    flood.abort();
+    assert!(bytes <= PINGS * BYTES_PER_PING_MAX, "{bytes} bytes of requests ran during {PINGS} PINGs");
+}
