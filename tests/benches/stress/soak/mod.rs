@@ -1,0 +1,226 @@
+//! Many clients at once, some of which are killed or leave in the middle of something: every reply is compared with a model, and
+//! what clients share must add up. After each round all have gone, and the server holds no more than after the first.
+//!
+//! The seed decides what each client sends; how clients' commands interleave is left to the machine.
+
+mod scripts;
+mod draw;
+mod expect;
+mod model;
+mod world;
+mod worker;
+mod others;
+
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use rand::SeedableRng as _;
+use rand_pcg::Pcg64Mcg;
+use redis::Value;
+
+use self::others::BUSY_THRESHOLD_MS;
+use self::world::{Counts, End, World, lock};
+use crate::client::{Client, bulk, show};
+use crate::server::{Program, Server, Usage, now, pause, since};
+
+/// After this many the verdict is made; how long each takes is `--seconds` divided by this.
+const ROUNDS: u32 = 4;
+/// How long the server may take to end after SIGTERM.
+const END_MAX: Duration = Duration::from_secs(10);
+/// Load before SIGTERM comes.
+const LOAD_BEFORE_END: Duration = Duration::from_secs(1);
+/// How much more an empty server may hold after the last round than after the first: what its allocator keeps varies.
+const MEMORY_GROWTH_BYTES_MAX: u64 = 32 * 1024 * 1024;
+const THREADS_GROWTH_MAX: u64 = 16;
+
+const MOVER: &str = "mover";
+const PRODUCERS: usize = 2;
+const MOVERS: usize = 2;
+const POPPERS: usize = 2;
+const LISTENERS: usize = 3;
+const KILLERS: usize = 2;
+const SLOW_READERS: usize = 2;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// How long clients run, in all rounds together
+    #[arg(long, default_value_t = 20)]
+    seconds: u32,
+    /// How many clients have keys of their own; some twenty others share keys
+    #[arg(long, default_value_t = 16)]
+    clients: usize,
+    /// What each client sends is drawn from it
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// The server; redis-server judges the model
+    #[arg(long, value_enum, default_value_t = Program::Lockstep)]
+    against: Program,
+    /// Requests that a client writes before it reads the first reply; replies take thirty times as much
+    #[arg(long, default_value_t = 256 * 1024)]
+    pipeline_bytes: usize,
+    /// Clients that disconnect while a script runs without an end
+    #[arg(long, default_value_t = 2)]
+    leavers: usize,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let mut server = Server::start(args.against, None)?;
+    let mut observer = server.connect()?;
+    observer.ask(&["PING"])?;
+    let counts = Counts::default();
+    println!("soak of {}: seed {}, {} clients and others", args.against, args.seed, args.clients);
+    let at_start = server.usage()?;
+    println!("  at the start   {at_start}");
+    let mut rounds = Vec::new();
+    for round in 1..=ROUNDS {
+        let span = Duration::from_secs(args.seconds.into()) / ROUNDS;
+        if let Some(failure) = run_round(args, &server, &counts, round, span)? {
+            println!("{failure}\nFAILED in round {round}; the seed is {}", args.seed);
+            print!("{}", server.said());
+            return Ok(ExitCode::FAILURE);
+        }
+        let usage = settle(&server, &mut observer, at_start)?;
+        println!(
+            "  after round {round}  {usage}  {:9} replies checked",
+            counts.checked.load(Ordering::Relaxed)
+        );
+        rounds.push(usage);
+    }
+    judge(at_start, rounds[0], rounds[rounds.len() - 1])?;
+    end_under_load(args, &mut server, &counts)?;
+    let [checked, killed, cut, busy] = [&counts.checked, &counts.killed, &counts.cut, &counts.busy]
+        .map(|count| count.load(Ordering::Relaxed));
+    println!(
+        "passed: {checked} replies and messages checked, 0 wrong; {killed} clients killed, {cut} left in the middle of something; \
+         {busy} endless scripts killed"
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+/// One round; what went wrong in it.
+fn run_round(
+    args: &Args,
+    server: &Server,
+    counts: &Counts,
+    round: u32,
+    span: Duration,
+) -> Result<Option<String>> {
+    let world = World::new(server.addr, counts);
+    prepare(server)?;
+    let start = now();
+    with_clients(args, &world, round, || {
+        while since(start) < span && !world.is_stopping() {
+            pause(Duration::from_millis(20));
+        }
+    });
+    world.run("the sum", || check_sum(&world));
+    world.run("the queue", || others::check_queue(&world, &names(MOVER, MOVERS)));
+    Ok(world.failure())
+}
+
+/// What one client does until the world stops.
+type Part = fn(&World<'_>, &str, &mut Pcg64Mcg, &Args) -> Result<(), End>;
+
+/// Who takes part, how many of each, and what they do.
+fn cast(args: &Args) -> [(&'static str, usize, Part); 10] {
+    [
+        ("worker", args.clients, |world, name, rng, _| worker::run(world, name, rng)),
+        ("producer", PRODUCERS, |world, name, rng, _| others::produce(world, name, rng)),
+        (MOVER, MOVERS, |world, name, _, _| others::consume_by_move(world, name)),
+        ("popper", POPPERS, |world, name, _, _| others::consume_by_pop(world, name)),
+        ("publisher", 1, |world, _, rng, _| others::publish(world, rng)),
+        ("listener", LISTENERS, |world, name, _, _| others::listen(world, name)),
+        ("killer", KILLERS, |world, _, rng, _| others::kill(world, rng)),
+        ("slow-reader", SLOW_READERS, |world, name, rng, _| others::read_slowly(world, name, rng)),
+        ("late-reader", 1, |world, name, _, args| others::read_late(world, name, args.pipeline_bytes)),
+        ("busy", 1, |world, _, rng, args| others::be_busy(world, args.leavers, rng)),
+    ]
+}
+
+/// Runs all clients, and this beside them, until they have ended.
+fn with_clients<T>(args: &Args, world: &World<'_>, round: u32, beside: impl FnOnce() -> T) -> T {
+    world.listeners.store(LISTENERS, Ordering::Relaxed);
+    thread::scope(|scope| {
+        let mut nth_client = 0;
+        for (kind, count, part) in cast(args) {
+            for name in names(kind, count) {
+                nth_client += 1;
+                let stream = u64::from(round) << 32 | nth_client;
+                let mut rng = Pcg64Mcg::seed_from_u64(args.seed ^ stream.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+                scope.spawn(move || world.run(&name, || part(world, &name, &mut rng, args)));
+            }
+        }
+        let out = beside();
+        world.is_stopping.store(true, Ordering::Relaxed);
+        out
+    })
+}
+
+fn names(kind: &str, count: usize) -> Vec<String> {
+    (0..count).map(|nth| format!("{kind}{nth}")).collect()
+}
+
+/// Loads what clients take for granted.
+fn prepare(server: &Server) -> Result<()> {
+    let mut client = server.connect()?;
+    client.ask(&["CONFIG", "SET", "busy-reply-threshold", BUSY_THRESHOLD_MS])?;
+    for script in scripts::all() {
+        let sha1 = client.ask(&["SCRIPT", "LOAD", script.source])?;
+        ensure!(sha1 == bulk(script.sha1()), "SCRIPT LOAD: {}", show(&sha1));
+    }
+    let library = client.ask(&["FUNCTION", "LOAD", "REPLACE", &scripts::library()])?;
+    ensure!(library == bulk("soak"), "FUNCTION LOAD: {}", show(&library));
+    Ok(())
+}
+
+/// All clients have added to the same key as often as to their own.
+fn check_sum(world: &World<'_>) -> Result<(), End> {
+    let mut member = world.join()?;
+    let added = lock(&world.ledger).added.to_string();
+    world.expect(&mut member.client, &["GET", draw::EVERYBODYS], &bulk(added))
+}
+
+/// Empties the server when nobody is left: what it holds then.
+fn settle(server: &Server, observer: &mut Client, at_start: Usage) -> Result<Usage> {
+    for command in [&["FLUSHALL"][..], &["SCRIPT", "FLUSH"], &["FUNCTION", "FLUSH"]] {
+        let reply = observer.ask(command)?;
+        ensure!(reply == Value::Okay, "{command:?}: {}", show(&reply));
+    }
+    server.usage_alone(observer, at_start)
+}
+
+fn judge(at_start: Usage, first: Usage, last: Usage) -> Result<()> {
+    println!(
+        "  bounds: descriptors as at the start; {THREADS_GROWTH_MAX} threads more than at the start; {} MiB more than after \
+         round 1",
+        MEMORY_GROWTH_BYTES_MAX >> 20
+    );
+    ensure!(last.resident_bytes <= first.resident_bytes + MEMORY_GROWTH_BYTES_MAX, "FAILED: memory grows");
+    ensure!(last.threads <= at_start.threads + THREADS_GROWTH_MAX, "FAILED: threads are left");
+    Ok(())
+}
+
+/// SIGTERM while all clients are at it.
+fn end_under_load(args: &Args, server: &mut Server, counts: &Counts) -> Result<()> {
+    let world = World::new(server.addr, counts);
+    prepare(server)?;
+    let start = now();
+    let ended = with_clients(args, &world, ROUNDS + 1, || {
+        while since(start) < LOAD_BEFORE_END && !world.is_stopping() {
+            pause(Duration::from_millis(20));
+        }
+        world.is_ending.store(true, Ordering::Relaxed);
+        server.terminate(END_MAX)
+    })?;
+    if let Some(failure) = world.failure() {
+        bail!("{failure}\nFAILED before SIGTERM; the seed is {}", args.seed);
+    }
+    let status = ended.with_context(|| format!("FAILED: {END_MAX:?} after SIGTERM it still runs"))?;
+    let said = server.said();
+    ensure!(status.success() && !said.contains("panicked"), "FAILED: SIGTERM under load: {status}\n{said}");
+    println!("  SIGTERM under load: {status}, within the bound of {END_MAX:?}");
+    Ok(())
+}

@@ -1,0 +1,176 @@
+//! A client with keys of its own: every reply is compared with the model. Its connection may be lost at any byte, and then the
+//! data must be what some number of the commands on their way have left.
+
+use std::collections::VecDeque;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use rand::{Rng, RngExt as _};
+use redis::Value;
+
+use super::draw::{self, argv, batch};
+use super::model::{Argv, Model};
+use super::scripts;
+use super::world::{End, Member, World, lock, show_command};
+use crate::client::{Lost, bulk, request, show};
+use crate::server::{now, pause, since, wait_for};
+
+/// How many commands before a wrong reply are shown.
+const SHOWN_MAX: usize = 20;
+/// How long the server may take to notice that a client has gone.
+const GONE_MAX: Duration = Duration::from_secs(30);
+
+struct Worker<'a> {
+    world: &'a World<'a>,
+    name: String,
+    model: Model,
+    member: Member,
+    /// The last commands and their replies.
+    last: VecDeque<String>,
+}
+
+pub(super) fn run(world: &World<'_>, name: &str, rng: &mut impl Rng) -> Result<(), End> {
+    let member = world.join_as_victim()?;
+    let mut worker =
+        Worker { world, name: name.into(), model: Model::default(), member, last: VecDeque::new() };
+    while !world.is_stopping() {
+        let calm = world.calm.read().unwrap_or_else(PoisonError::into_inner);
+        worker.step(rng)?;
+        drop(calm);
+    }
+    // What the connection has still to say is checked before the sum is.
+    worker.reconcile(&[])?;
+    lock(&world.ledger).added += worker.model.number(&draw::counter(name));
+    world.leave(worker.member.id);
+    Ok(())
+}
+
+impl Worker<'_> {
+    fn step(&mut self, rng: &mut impl Rng) -> Result<(), End> {
+        match rng.random_range(0..400) {
+            0 => self.expire(rng),
+            1..5 => self.cut(rng),
+            _ => self.converse(&batch(rng, &self.name)),
+        }
+    }
+
+    /// Sends all at once, and checks reply after reply.
+    fn converse(&mut self, batch: &[Argv]) -> Result<(), End> {
+        let bytes = batch.iter().flat_map(|argv| request(argv)).collect::<Vec<_>>();
+        if let Err(lost) = self.member.client.send_bytes(&bytes) {
+            return self.lost(lost, batch);
+        }
+        for (nth, argv) in batch.iter().enumerate() {
+            match self.member.client.receive() {
+                Ok(reply) => self.check(argv, &reply)?,
+                Err(lost) => return self.lost(lost, &batch[nth..]),
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&mut self, argv: &Argv, reply: &Value) -> Result<(), End> {
+        let expect = self.model.apply(argv);
+        self.world.counts.checked.fetch_add(1, Ordering::Relaxed);
+        let mut shown = show(reply);
+        if shown.len() > 200 {
+            shown = format!("{}… ({} characters)", shown.chars().take(200).collect::<String>(), shown.len());
+        }
+        if self.last.len() == SHOWN_MAX {
+            self.last.pop_front();
+        }
+        self.last.push_back(format!("{} -> {shown}", show_command(argv)));
+        if expect.allows(reply) { Ok(()) } else { Err(self.wrong(&format!("expected {expect:?}"))) }
+    }
+
+    fn wrong(&self, what: &str) -> End {
+        let last = self.last.iter().map(|line| format!("\n    {line}")).collect::<String>();
+        let what: String = what.chars().take(2000).collect();
+        End::Wrong(format!("{what}; the last commands of client {}:{last}", self.member.id))
+    }
+
+    /// Closes in the middle of a request or of its replies.
+    fn cut(&mut self, rng: &mut impl Rng) -> Result<(), End> {
+        let batch = batch(rng, &self.name);
+        let bytes = batch.iter().flat_map(|argv| request(argv)).collect::<Vec<_>>();
+        let len = rng.random_range(0..=bytes.len());
+        // If it was killed before, that is the same: some of it has run.
+        _ = self.member.client.send_bytes(&bytes[..len]);
+        if rng.random_range(0..3) == 0 && len == bytes.len() {
+            // A reply that nobody reads makes the close a reset.
+            _ = self.member.client.wait_unread();
+        }
+        self.world.leave(self.member.id);
+        self.rejoin(&batch)
+    }
+
+    /// The connection was lost, with these commands on their way.
+    fn lost(&mut self, lost: Lost, pending: &[Argv]) -> Result<(), End> {
+        self.world.mourn(&self.member, lost)?;
+        self.rejoin(pending)
+    }
+
+    fn rejoin(&mut self, pending: &[Argv]) -> Result<(), End> {
+        let old = std::mem::replace(&mut self.member, self.world.join_as_victim()?);
+        let id = old.id.to_string();
+        drop(old);
+        // While the server still serves the old connection, its commands may come after ours.
+        let world = self.world;
+        let mut observer = world.join()?;
+        let gone =
+            wait_for(GONE_MAX, || match world.ask(&mut observer.client, &["CLIENT", "LIST", "ID", &id]) {
+                Ok(list) if list == bulk("") => Some(Ok(())),
+                Ok(_) => None,
+                Err(lost) => Some(Err(lost)),
+            });
+        gone.ok_or_else(|| self.wrong(&format!("client {id} has gone, and CLIENT LIST still shows it")))??;
+        self.reconcile(pending)
+    }
+
+    /// Asks what there is, and takes the model to where that is what the first of the pending commands have left.
+    fn reconcile(&mut self, pending: &[Argv]) -> Result<(), End> {
+        let keys = draw::keys(&self.name);
+        let refs: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+        let dump = draw::run_script(0, &scripts::DUMP, &refs, &[]);
+        // Nobody kills this one, so the answer comes.
+        let mut observer = self.world.join()?;
+        let reply = self.world.ask(&mut observer.client, &dump)?;
+        let mut model = self.model.clone();
+        for n_run in 0..=pending.len() {
+            let mut candidate = model.clone();
+            candidate.disconnect();
+            if candidate.dump(&keys).allows(&reply) {
+                self.model = candidate;
+                self.last.push_back(format!("(a new connection; {n_run} of {} had run)", pending.len()));
+                return Ok(());
+            }
+            if let Some(argv) = pending.get(n_run) {
+                model.apply(argv);
+            }
+        }
+        let pending = pending.iter().map(|argv| format!("\n    {}", show_command(argv))).collect::<String>();
+        Err(self.wrong(&format!(
+            "after a disconnect there is {}, and no number of these leads there:{pending}",
+            show(&reply)
+        )))
+    }
+
+    /// A key whose life ends: it is there long before, and not after.
+    fn expire(&mut self, rng: &mut impl Rng) -> Result<(), End> {
+        let key = format!("{}:brief", self.name);
+        let span = Duration::from_millis(rng.random_range(1..20));
+        let world = self.world;
+        let mut observer = world.join()?;
+        let ms = span.as_millis().to_string();
+        let key = key.as_str();
+        world.expect(&mut observer.client, &argv(["SET", key, "v", "PX", &ms]), &Value::Okay)?;
+        let start = now();
+        // The server may read its clock before we do, by the time that a reply takes; never after.
+        while since(start) <= span + Duration::from_millis(1) {
+            pause(Duration::from_millis(1));
+        }
+        world.expect(&mut observer.client, &["GET", key], &Value::Nil)?;
+        world.expect(&mut observer.client, &["PTTL", key], &Value::Int(-2))
+    }
+}
