@@ -372,7 +372,7 @@ pub(super) fn endless() -> Vec<Attack> {
         "local s='x' while true do s=s..s end",
         "local t={} for i=1,3e5 do t[i]=coroutine.create(function() end) end return #t",
         "for i=1,3e6 do redis.call('incr', 'k') end return 1",
-        "for i=1,1e5 do redis.call('set', 'k', ('x'):rep(1e4)) end return 1",
+        "local s=('x'):rep(1e4) for i=1,1e5 do redis.call('set', 'k', s) end return 1",
         "local t={} for i=1,1e6 do t[i]=i end return t",
     ]));
     // The memory that it takes is what is compared.
@@ -380,7 +380,7 @@ pub(super) fn endless() -> Vec<Attack> {
         let mut client = connect(server)?;
         client.ask(&["EVAL", "collectgarbage('stop')", "0"])?;
         for _ in 0..300 {
-            client.ask(&["EVAL", "local s=('x'):rep(1048576) return #s", "0"])?;
+            client.ask(&["EVAL", "local s,t=('x'):rep(65536) for i=1,16 do t=s..i end", "0"])?;
         }
         Ok(show(&client.ask(&["PING"])?))
     }));
