@@ -77,12 +77,28 @@ pub struct Decoder {
     argv: Vec<Bytes>,
     /// Length of the bulk string whose header has been read.
     bulk_len: Option<usize>,
+    line: Line,
+}
+
+/// A line whose end has not come yet.
+#[derive(Debug, Default)]
+struct Line {
+    /// How many bytes of it have been searched for its end. They are not searched again when more come.
+    searched: usize,
+    /// How many bytes have been searched in all.
+    work: u64,
 }
 
 impl Decoder {
     /// Whether it is at the beginning of a request.
     pub fn is_idle(&self) -> bool {
-        self.missing == 0
+        self.missing == 0 && self.line.searched == 0
+    }
+
+    /// How many bytes it has searched for the ends of lines: with each byte once, the time is linear.
+    #[doc(hidden)]
+    pub fn work(&self) -> u64 {
+        self.line.work
     }
 
     /// The next whole request in `input`, or `None` until more bytes come. Empty requests (`*0`, a blank line) ask
@@ -96,7 +112,8 @@ impl Decoder {
                 match input.first() {
                     None => return Ok(None),
                     Some(b'*') => {
-                        let Some(line) = take_header(input, &error::PROTOCOL_MULTIBULK_TOO_BIG)? else {
+                        let Some(line) = self.line.take_header(input, &error::PROTOCOL_MULTIBULK_TOO_BIG)?
+                        else {
                             return Ok(None);
                         };
                         let count = parse_length(&line[1..])
@@ -112,7 +129,7 @@ impl Decoder {
                         self.argv = Vec::with_capacity(self.missing.min(64));
                     }
                     Some(_) => {
-                        let Some(line) = take_line(input, &error::PROTOCOL_INLINE_TOO_BIG)? else {
+                        let Some(line) = self.line.take_line(input, &error::PROTOCOL_INLINE_TOO_BIG)? else {
                             return Ok(None);
                         };
                         return split_words(&line).ok_or(error::PROTOCOL_QUOTES).map(Some);
@@ -124,7 +141,7 @@ impl Decoder {
                 Some(len) => len,
                 None => {
                     let Some(&marker) = input.first() else { return Ok(None) };
-                    let Some(line) = take_header(input, &error::PROTOCOL_BULK_TOO_BIG)? else {
+                    let Some(line) = self.line.take_header(input, &error::PROTOCOL_BULK_TOO_BIG)? else {
                         return Ok(None);
                     };
                     if marker != b'$' {
@@ -154,31 +171,41 @@ impl Decoder {
     }
 }
 
-/// The next header without its end, or `None` until it is whole. It ends with a carriage return, and Redis skips the byte
-/// behind that without a look.
-fn take_header(input: &mut BytesMut, too_long: &Error) -> Result<Option<Bytes>, Error> {
-    match line_end(input, b'\r', too_long)? {
-        Some(end) if end + 2 <= input.len() => {
-            let header = input.split_to(end).freeze();
-            input.advance(2);
-            Ok(Some(header))
+impl Line {
+    /// The next header without its end, or `None` until it is whole. It ends with a carriage return, and Redis skips the byte
+    /// behind that without a look.
+    fn take_header(&mut self, input: &mut BytesMut, too_long: &Error) -> Result<Option<Bytes>, Error> {
+        match self.end(input, b'\r', too_long)? {
+            Some(end) if end + 2 <= input.len() => {
+                self.searched = 0;
+                let header = input.split_to(end).freeze();
+                input.advance(2);
+                Ok(Some(header))
+            }
+            Some(_) | None => Ok(None),
         }
-        Some(_) | None => Ok(None),
     }
-}
 
-/// The next line without its end, or `None` until it is whole. `too_long` is the error for a line that never ends.
-fn take_line(input: &mut BytesMut, too_long: &Error) -> Result<Option<Bytes>, Error> {
-    let Some(end) = line_end(input, b'\n', too_long)? else { return Ok(None) };
-    let mut line = input.split_to(end + 1).freeze();
-    line.truncate(if line[..end].ends_with(b"\r") { end - 1 } else { end });
-    Ok(Some(line))
-}
+    /// The next line without its end, or `None` until it is whole. `too_long` is the error for a line that never ends.
+    fn take_line(&mut self, input: &mut BytesMut, too_long: &Error) -> Result<Option<Bytes>, Error> {
+        let Some(end) = self.end(input, b'\n', too_long)? else { return Ok(None) };
+        self.searched = 0;
+        let mut line = input.split_to(end + 1).freeze();
+        line.truncate(if line[..end].ends_with(b"\r") { end - 1 } else { end });
+        Ok(Some(line))
+    }
 
-/// Where a line ends. Redis looks for its end as in a C string: not behind a NUL. A line that has come whole is never too long.
-fn line_end(input: &[u8], end: u8, too_long: &Error) -> Result<Option<usize>, Error> {
-    let found = input.iter().position(|&byte| byte == end || byte == 0).filter(|&idx| input[idx] == end);
-    if found.is_none() && input.len() > LINE_BYTES_MAX { Err(too_long.clone()) } else { Ok(found) }
+    /// Where a line ends. Redis looks for its end as in a C string: not behind a NUL. A line that has come whole is never too long.
+    fn end(&mut self, input: &[u8], end: u8, too_long: &Error) -> Result<Option<usize>, Error> {
+        let ahead = &input[self.searched..];
+        let stop = ahead.iter().position(|&byte| byte == end || byte == 0);
+        let searched = stop.unwrap_or(ahead.len());
+        self.work += searched as u64 + 1;
+        // A byte that stops the search is looked at again.
+        self.searched += searched;
+        let found = stop.map(|_| self.searched).filter(|&idx| input[idx] == end);
+        if found.is_none() && input.len() > LINE_BYTES_MAX { Err(too_long.clone()) } else { Ok(found) }
+    }
 }
 
 fn parse_length(digits: &[u8]) -> Option<i64> {
@@ -354,6 +381,19 @@ fn header(out: &mut BytesMut, marker: u8, n: i64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_that_comes_byte_by_byte_is_searched_once() {
+        for start in [&b"PING "[..], b"*", b"*1\r\n$"] {
+            let (mut decoder, mut input) = (Decoder::default(), BytesMut::new());
+            let line = [start, &vec![b'1'; LINE_BYTES_MAX - start.len()]].concat();
+            for byte in &line {
+                input.extend_from_slice(&[*byte]);
+                assert_eq!(decoder.decode(&mut input), Ok(None));
+            }
+            assert!(decoder.work() <= 2 * line.len() as u64, "{} bytes for {}", decoder.work(), line.len());
+        }
+    }
 
     /// Feeds `bytes` in pieces of every size and gives what was decoded, each argument in quotes.
     #[track_caller]
