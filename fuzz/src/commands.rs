@@ -1,12 +1,14 @@
 //! Commands made out of bytes: names and numbers of arguments from the emulator's own table, so that a new command is
-//! fuzzed from the day it has a row; keys where the row says that keys stand, and other arguments from short lists, so that
-//! commands meet on a key and options are spelled right.
+//! fuzzed from the day it has a row; arguments as its documentation says, or any at all from short lists, so that commands meet on a
+//! key and options are spelled right.
 
 use std::sync::LazyLock;
 
 use emulator::command::{FindKeys, Flag, GROUPS, Row};
 
-/// Few, so that commands meet.
+use crate::grammar::{Argument, GRAMMAR, Shape};
+
+/// Few, so that commands meet. Channels are called so, too.
 pub const KEYS: [&[u8]; 4] = [b"a", b"b", b"{a}c", b"\x00\xff\r\n"];
 
 const NUMBERS: [&[u8]; 27] = [
@@ -39,7 +41,7 @@ const NUMBERS: [&[u8]; 27] = [
     b"-9223372036854775808",
 ];
 
-const WORDS: [&[u8]; 57] = [
+const WORDS: [&[u8]; 88] = [
     b"",
     b"v",
     b"*",
@@ -97,6 +99,127 @@ const WORDS: [&[u8]; 57] = [
     b"client|id",
     b"on",
     b"off",
+    b"bcast",
+    b"optin",
+    b"optout",
+    b"noloop",
+    b"prefix",
+    b"redirect",
+    b"yes",
+    b"no",
+    b"skip",
+    b"pubsub",
+    b"normal",
+    b"skipme",
+    b"laddr",
+    b"maxmemory",
+    b"notify-keyspace-events",
+    b"KEA",
+    b"requirepass",
+    b"maxmemory-policy",
+    b"allkeys-lru",
+    b"hash-max-listpack-entries",
+    b"zset-max-listpack-value",
+    b"client-query-buffer-limit",
+    b"slowlog-log-slower-than",
+    b"freeze",
+    b"advance",
+    b"drop-after",
+    b"lose-reply",
+    b"command",
+    b"client",
+    b"twice",
+    b"error",
+];
+
+/// Kinds of values.
+const PATTERNS: [&[u8]; 8] = [b"*", b"a", b"?", b"[^a-b]*", b"\\*", b"*a*", b"max*", b"{a}*"];
+const TIMEOUTS: [&[u8]; 8] = [b"0", b"0.01", b"1", b"0.5", b"-1", b"inf", b"1e30", b"x"];
+
+/// Libraries of functions.
+const LIBRARIES: [&[u8]; 3] = [
+    b"#!lua name=l\nredis.register_function('f', function(keys, args) return redis.call('set', keys[1], args[1] or 'x') end)",
+    b"#!lua name=m\nredis.register_function{function_name='g', callback=function() return redis.call('get', 'a') end, flags={'no-writes'}}",
+    b"#!lua name=l\nerror('no')",
+];
+
+/// What has no documentation, or is seldom met by chance: `K` stands for a key, `N` for a number, `W` for any word.
+const FORMS: [&str; 75] = [
+    "MULTI",
+    "EXEC",
+    "DISCARD",
+    "WATCH K",
+    "HELLO 3",
+    "HELLO 2",
+    "RESET",
+    "SUBSCRIBE K",
+    "SUBSCRIBE __keyevent@0__:set K",
+    "UNSUBSCRIBE",
+    "PSUBSCRIBE *",
+    "PSUBSCRIBE __key*",
+    "PUNSUBSCRIBE",
+    "SSUBSCRIBE K",
+    "SPUBLISH K W",
+    "PUBLISH K W",
+    "CONFIG SET notify-keyspace-events KEA",
+    "CONFIG SET notify-keyspace-events K$lshzxe",
+    "CONFIG SET maxmemory 1",
+    "CONFIG SET maxmemory 0",
+    "CONFIG SET requirepass W",
+    "CONFIG SET slowlog-log-slower-than 0",
+    "CONFIG SET timeout 10",
+    "CONFIG SET hash-max-listpack-entries 1",
+    "CONFIG SET zset-max-listpack-entries 0",
+    "CLIENT GETREDIR",
+    "CONFIG SET min-replicas-to-write 1",
+    "CONFIG SET tracking-table-max-keys 1",
+    "AUTH W",
+    "AUTH default W",
+    "CLIENT TRACKING ON",
+    "CLIENT TRACKING OFF",
+    "CLIENT TRACKING ON BCAST",
+    "CLIENT TRACKING ON BCAST PREFIX K",
+    "CLIENT TRACKING ON OPTIN",
+    "CLIENT TRACKING ON OPTOUT NOLOOP",
+    "CLIENT TRACKING ON REDIRECT 2",
+    "CLIENT CACHING YES",
+    "CLIENT CACHING NO",
+    "CLIENT REPLY OFF",
+    "CLIENT REPLY SKIP",
+    "CLIENT REPLY ON",
+    "CLIENT PAUSE N",
+    "CLIENT PAUSE N WRITE",
+    "CLIENT UNPAUSE",
+    "CLIENT UNBLOCK 1 ERROR",
+    "CLIENT NO-EVICT ON",
+    "CLIENT KILL ID 2",
+    "MONITOR",
+    "BLPOP K 0",
+    "BZPOPMIN K 0",
+    "BLMOVE K K LEFT RIGHT 0",
+    "DEBUG OBJECT K",
+    "DEBUG SLEEP 0.1",
+    "DEBUG POPULATE 3 K 10",
+    "DEBUG SET-ACTIVE-EXPIRE 0",
+    "DEBUG PROTOCOL W",
+    "DEBUG PROTOCOL map",
+    "DEBUG PROTOCOL push",
+    "DEBUG PROTOCOL double",
+    "DEBUG ERROR W",
+    "DEBUG LOG W",
+    "EMULATOR CLOCK ADVANCE N",
+    "EMULATOR CLOCK JUMP N",
+    "EMULATOR CLOCK DRIFT N",
+    "EMULATOR CLOCK WOBBLE N N",
+    "EMULATOR CLOCK FREEZE",
+    "EMULATOR CLOCK SET N",
+    "EMULATOR FAULT DROP-AFTER COUNT N",
+    "EMULATOR FAULT LOSE-REPLY COMMAND set",
+    "EMULATOR FAULT DELAY N",
+    "EMULATOR FAULT TWICE COMMAND incr CLIENT W",
+    "EMULATOR FAULT ERROR OOM",
+    "EMULATOR FAULT LIST",
+    "EMULATOR RESET",
 ];
 
 /// The only scripts. Bytes make no Lua that compiles, and a loop would run to the end of its budget of 100 million
@@ -122,45 +245,150 @@ pub const PRELUDE: [&[&[u8]]; 3] = [
     &[b"hset", b"{a}c", b"a", b"1", b"b", b"x"],
 ];
 
-/// Every command and subcommand that has exactly one reply.
+/// Every command and subcommand, but for the containers, and those that end all or tell all of the commands: megabytes that are the same
+/// each time.
 static ROWS: LazyLock<Vec<&'static Row>> = LazyLock::new(|| {
     let rows = GROUPS.iter().flat_map(|group| group.rows);
     let rows = rows.flat_map(|row| std::iter::once(row).chain(row.subcommands));
-    // Publish and subscribe push messages and answer once for each channel. After QUIT nothing happens any more.
-    let is_wanted = |row: &&Row| !row.flags.contains(&Flag::Pubsub) && row.name != "quit";
-    rows.filter(|row| !row.flags.is_empty()).filter(is_wanted).collect()
+    // After QUIT nothing happens any more.
+    let is_wanted =
+        |row: &&Row| !row.flags.is_empty() && !matches!(row.name, "quit" | "command" | "command|list");
+    rows.filter(is_wanted).collect()
 });
 
-/// A command whose number of arguments its row allows.
+/// A command, mostly with as many arguments as its row allows.
 pub struct Command {
-    pub row: &'static Row,
+    /// With that of its subcommand: `client|kill`.
+    pub name: &'static str,
+    pub flags: &'static [Flag],
     /// As an array of bulk strings.
     pub bytes: Vec<u8>,
 }
 
 impl Command {
-    /// Takes a command off the front of `choices`: the row, the number of optional arguments, then one byte for each
-    /// argument. `None` when they run out.
+    /// Takes a command off the front of `choices`: the row, how its arguments are chosen, then bytes for each. `None` when they
+    /// run out.
     pub fn take_from(choices: &mut &[u8]) -> Option<Command> {
-        let row = pick(&ROWS, take(choices)?);
-        let mut argc = row.arity.unsigned_abs() as usize;
-        if row.arity < 0 {
-            argc += pick(&[0, 0, 0, 1, 1, 2, 2, 3, 4, 5, 6], take(choices)?);
+        let (choice, way) = (take(choices)?, take(choices)?);
+        if way >= 216 {
+            return Command::of_form(pick(&FORMS, choice), choices);
         }
+        let row = pick(&ROWS, choice);
         let mut argv: Vec<&[u8]> = row.name.split('|').map(str::as_bytes).collect();
-        let first = argv.len();
-        argv.resize(argc.max(first), b"");
-        for idx in first..argv.len() {
-            argv[idx] = argument(row, &argv, idx, take(choices)?);
+        match GRAMMAR.get(row.name) {
+            Some(arguments) if way < 176 => {
+                let mut expansion = Expansion { argv, n_keys: 1, is_plain: way < 128 };
+                arguments.iter().try_for_each(|argument| expansion.add(argument, choices))?;
+                argv = expansion.argv;
+                // Without a name they tell of all, too.
+                if matches!(row.name, "command|docs" | "command|info") && argv.len() == 2 {
+                    argv.push(pick(&WORDS, way));
+                }
+            }
+            _ => any_arguments(row, &mut argv, way, choices)?,
         }
-        Some(Command { row, bytes: encode(&argv) })
+        Some(Command { name: row.name, flags: row.flags, bytes: encode(&argv) })
     }
 
-    /// QUIT
-    pub fn quit() -> Command {
-        let (row, _) = emulator::command::lookup(b"quit").expect("QUIT is in the table");
-        Command { row, bytes: encode(&[b"quit"]) }
+    fn of_form(form: &'static str, choices: &mut &[u8]) -> Option<Command> {
+        let words = form.split(' ').map(|word| match word {
+            "K" => Some(pick(&KEYS, take(choices)?)),
+            "N" => Some(pick(&NUMBERS, take(choices)?)),
+            "W" => Some(pick(&WORDS, take(choices)?)),
+            word => Some(word.as_bytes()),
+        });
+        let argv: Vec<&[u8]> = words.collect::<Option<_>>()?;
+        let (name, flags) = match emulator::command::lookup(argv[0]) {
+            // It is in no table.
+            None => ("emulator", &[][..]),
+            Some((row, _)) => {
+                let is_meant = |sub: &&Row| {
+                    let own = sub.name.split('|').next_back().unwrap_or_default();
+                    argv.get(1).is_some_and(|word| word.eq_ignore_ascii_case(own.as_bytes()))
+                };
+                let row = row.subcommands.iter().find(is_meant).unwrap_or(row);
+                (row.name, row.flags)
+            }
+        };
+        Some(Command { name, flags, bytes: encode(&argv) })
     }
+}
+
+/// A command, as its documentation has it.
+struct Expansion {
+    argv: Vec<&'static [u8]>,
+    /// What `numkeys` said.
+    n_keys: usize,
+    /// Seldom is anything repeated or left out.
+    is_plain: bool,
+}
+
+impl Expansion {
+    fn add(&mut self, argument: &'static Argument, choices: &mut &[u8]) -> Option<()> {
+        if argument.is_optional && take(choices)? % if self.is_plain { 4 } else { 2 } > 0 {
+            return Some(());
+        }
+        let is_counted = argument.is_multiple && self.n_keys > 0 && argument.name == "key";
+        let times = match argument.is_multiple {
+            false => 1,
+            true if is_counted && self.argv.len() > 2 => self.n_keys,
+            true => pick(&[1, 1, 2, 3], take(choices)?),
+        };
+        for nth in 0..times {
+            if nth == 0 || argument.repeats_token {
+                self.argv.extend(argument.token.as_deref());
+            }
+            match &argument.shape {
+                Shape::Token => {}
+                Shape::Value(kind) => {
+                    let value = self.value(kind, &argument.name, take(choices)?);
+                    self.argv.push(value);
+                }
+                Shape::OneOf(all) => self.add(&all[usize::from(take(choices)?) % all.len()], choices)?,
+                Shape::Block(all) => all.iter().try_for_each(|argument| self.add(argument, choices))?,
+            }
+        }
+        Some(())
+    }
+
+    fn value(&mut self, kind: &str, name: &str, choice: u8) -> &'static [u8] {
+        match (kind, name) {
+            (_, "numkeys") => {
+                self.n_keys = pick(&[1, 2, 1, 2, 3, 0], choice);
+                [&b"0"[..], b"1", b"2", b"3"][self.n_keys]
+            }
+            ("key", _) => pick(&KEYS, choice),
+            (_, "script") => pick(&SCRIPTS, choice),
+            (_, "sha1") => SCRIPT_SHA,
+            (_, "function-code") => pick(&LIBRARIES, choice),
+            (_, "function") => pick(&[b"f", b"g"], choice),
+            (_, "library-name") => pick(&[b"l", b"m"], choice),
+            (_, "timeout") => pick(&TIMEOUTS, choice),
+            (_, "channel" | "shardchannel" | "member" | "field" | "element") => pick(&KEYS, choice),
+            (_, "protover") => pick(&[b"3", b"2", b"4"], choice),
+            ("pattern", _) => pick(&PATTERNS, choice),
+            // The clients have small numbers.
+            (_, "client-id") => pick(&[b"1", b"2", b"3", b"4"], choice),
+            ("integer" | "double" | "unix-time", _) if choice < 200 => pick(&NUMBERS, choice),
+            _ if choice < 64 => pick(&NUMBERS, choice),
+            _ => pick(&WORDS, choice - 64),
+        }
+    }
+}
+
+/// As many arguments as the row allows, of any kind: the number of optional ones, then one byte for each argument.
+fn any_arguments(row: &Row, argv: &mut Vec<&[u8]>, way: u8, choices: &mut &[u8]) -> Option<()> {
+    let mut argc = row.arity.unsigned_abs() as usize;
+    argc += usize::from(row.name.starts_with("command|"));
+    if row.arity < 0 {
+        argc += pick(&[0, 0, 0, 1, 1, 2, 2, 3, 4, 5, 6], way);
+    }
+    let first = argv.len();
+    argv.resize(argc.max(first), b"");
+    for idx in first..argv.len() {
+        argv[idx] = argument(row, argv, idx, take(choices)?);
+    }
+    Some(())
 }
 
 /// The argument at `idx`; those in front of it are there already.

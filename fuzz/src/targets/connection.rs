@@ -1,0 +1,294 @@
+//! Whatever bytes come, in whatever pieces, from several clients of one server: no panic, no hang, and what stands in the `assert`s
+//! below. Commands come out of the emulator's own table: publish and subscribe, transactions, tracking, MONITOR and blocking
+//! commands are among them, and the clock moves.
+//!
+//! An input is its mode (one byte), where to cut (see `Cuts`), and then the bytes of one client, or steps of several.
+
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use bytes::BytesMut;
+use emulator::command::Flag;
+use emulator::resp::Decoder;
+use emulator::{Access, Connection, Emulator, Resource};
+
+use crate::commands::Command;
+use crate::cuts::Cuts;
+use crate::session::{CLIENTS, Seen, Session, Step, same, steps};
+use crate::{replies, sockets};
+
+/// While a script runs for ever, a request at a socket now and then gets no answer, and the fuzzer waits for it. Once that is
+/// mended, clients are heard then, too.
+const IS_HEARD_WHILE_BUSY: bool = false;
+
+thread_local! {
+    /// To make one is dearer than an input; and so it is checked that a reset leaves no trace. Clients of the second may say
+    /// `EMULATOR`.
+    static EMULATORS: [Emulator; 2] = [Emulator::new(), Emulator::new()];
+}
+
+pub fn check(data: &[u8]) {
+    let Some((mode, mut data)) = data.split_first() else { return };
+    let cuts = Cuts::take_from(&mut data);
+    EMULATORS.with(|[without_control, with_control]| {
+        with_control.allow_control();
+        let emulator = if *mode < 192 { without_control } else { with_control };
+        let is_busy = IS_HEARD_WHILE_BUSY && *mode % 16 >= 8;
+        match mode % 8 {
+            0 => check_bytes(emulator, data, &cuts),
+            1 => check_at_socket(data, &cuts, is_busy),
+            2 => {
+                let stream: Vec<u8> = steps(data).iter().flat_map(Step::bytes).copied().collect();
+                check_at_socket(&stream, &cuts, is_busy);
+            }
+            3 if *mode % 16 < 8 => check_stream(emulator, &steps(data), &cuts),
+            3 => check_direct(emulator, &steps(data)),
+            _ => check_commands(emulator, &steps(data), &cuts),
+        }
+    });
+}
+
+/// Any bytes: pieces make no difference, every reply is whole, and only QUIT, CLIENT KILL or a protocol error closes.
+fn check_bytes(emulator: &Emulator, stream: &[u8], cuts: &Cuts<'_>) {
+    let mut whole = Session::open(emulator);
+    whole.send(0, stream);
+    let output = &whole.outputs[0];
+    let replies = replies::split(output);
+    // `CLIENT REPLY` in a transaction leaves replies out that have been counted.
+    assert!(replies.is_some() || says(stream, b"reply"), "not whole replies: {}", output.escape_ascii());
+    if let Some(replies) = replies
+        && whole.clients[0].is_closing()
+    {
+        let says_why = |last: &[u8]| {
+            // The last two are what CLIENT KILL answers.
+            let starts = [&b"-ERR Protocol error: "[..], b"+OK\r\n", b":", b"*"];
+            starts.iter().any(|start| last.starts_with(start))
+        };
+        // After CLIENT REPLY OFF nothing is said at all.
+        let last = replies.last();
+        assert!(last.is_none_or(|last| says_why(last)), "closed after {}", output.escape_ascii());
+    }
+    let whole = whole.end();
+
+    let mut in_pieces = Session::open(emulator);
+    for piece in cuts.pieces(stream) {
+        in_pieces.send(0, piece);
+    }
+    if !says(stream, b"info") {
+        in_pieces.end().must_be(&whole);
+    }
+}
+
+/// Any bytes, at a socket; or while a script runs that does not end.
+fn check_at_socket(stream: &[u8], cuts: &Cuts<'_>, is_busy: bool) {
+    // These tell of addresses, of pieces, or of other connections, which are closed when the server gets round to it. A script has no
+    // budget at a socket.
+    const TELLING: [&[u8]; 12] = [
+        b"client",
+        b"info",
+        b"monitor",
+        b"debug",
+        b"memory",
+        b"hello",
+        b"config",
+        b"while",
+        b"for",
+        b"repeat",
+        b"function",
+        b"load",
+    ];
+    if !TELLING.iter().any(|word| says(stream, word)) {
+        if is_busy {
+            sockets::check_busy(cuts.pieces(stream));
+        } else {
+            sockets::check(stream, cuts.pieces(stream));
+        }
+    }
+}
+
+/// Real commands: one reply for each, an honest footprint, and no trace of the pieces or of what was before a reset.
+fn check_commands(emulator: &Emulator, steps: &[Step], cuts: &Cuts<'_>) {
+    let mut one_by_one = Session::open_with_data(emulator);
+    let mut seen = one_by_one.look();
+    for step in steps {
+        match step {
+            Step::Command { client, command } => check_command(&mut one_by_one, *client, command, &mut seen),
+            step => {
+                one_by_one.take(step);
+                seen = one_by_one.look();
+            }
+        }
+    }
+    let one_by_one = one_by_one.end();
+
+    let mut pipelined = Session::open_with_data(emulator);
+    let (mut sender, mut waiting) = (0, Vec::new());
+    for step in steps {
+        match step {
+            Step::Command { client, command } if *client == sender => waiting.extend(&command.bytes),
+            step => {
+                cuts.pieces(&waiting).for_each(|piece| pipelined.send(sender, piece));
+                waiting.clear();
+                match step {
+                    Step::Command { client, command } => (sender, waiting) = (*client, command.bytes.clone()),
+                    step => pipelined.take(step),
+                }
+            }
+        }
+    }
+    cuts.pieces(&waiting).for_each(|piece| pipelined.send(sender, piece));
+    if !asks_for_info(steps) {
+        pipelined.end().must_be(&one_by_one);
+    }
+}
+
+/// The client of a stream, which reads and writes a few bytes at a time, hears what the client of a connection hears.
+fn check_stream(emulator: &Emulator, steps: &[Step], cuts: &Cuts<'_>) {
+    let play = |is_streamed: bool| {
+        let mut session = Session::open_with_data(emulator);
+        session.stream = is_streamed.then(|| emulator.stream());
+        if !is_streamed {
+            session.clients.push(Connection::open(emulator));
+        }
+        session.outputs.push(BytesMut::new());
+        for step in steps {
+            match step {
+                Step::Command { client: 0, command } => cuts.pieces(&command.bytes).for_each(|piece| {
+                    session.send(CLIENTS, piece);
+                    session.poll(CLIENTS);
+                }),
+                step => session.take(step),
+            }
+        }
+        session.poll(CLIENTS);
+        session.outputs.swap_remove(CLIENTS)
+    };
+    let [connection, stream] = [false, true].map(play);
+    if !asks_for_info(steps) {
+        same(&stream, &connection);
+    }
+}
+
+/// A client of redis-rs without bytes hears what redis-rs reads in the bytes of a connection; no command waits.
+fn check_direct(emulator: &Emulator, steps: &[Step]) {
+    let commands: Vec<_> = steps
+        .iter()
+        .filter_map(|step| match step {
+            // These tell of connections, and of the bytes that they have sent; or are answered by messages.
+            Step::Command { command, .. }
+                if makes_talk_of_its_own(command)
+                    || command.name.starts_with("client|")
+                    || matches!(command.name, "info" | "hello") =>
+            {
+                None
+            }
+            Step::Command { command, .. } => Some(command),
+            Step::Clock(_) | Step::Poll(_) => None,
+        })
+        .collect();
+    let mut session = Session::open_with_data(emulator);
+    let heard: Vec<_> = commands
+        .iter()
+        .map(|command| {
+            session.outputs[0].clear();
+            session.send(0, &command.bytes);
+            (!session.outputs[0].is_empty()).then(|| redis::parse_redis_value(&session.outputs[0]))
+        })
+        .collect();
+    drop(session);
+
+    let session = Session::open_with_data(emulator);
+    let direct = emulator.connection();
+    for (command, expected) in commands.iter().zip(heard) {
+        let mut argv = BytesMut::from(&command.bytes[..]);
+        let argv = Decoder::default().decode(&mut argv).expect("a command is encoded").expect("as a whole");
+        let mut cmd = redis::Cmd::new();
+        argv.iter().for_each(|arg| _ = cmd.arg(&arg[..]));
+        let mut exchange = pin!(direct.exchange(&cmd));
+        match (exchange.as_mut().poll(&mut Context::from_waker(Waker::noop())), expected) {
+            (Poll::Ready(Ok(value)), Some(Ok(expected))) => {
+                assert_eq!(value, expected, "{}", command.bytes.escape_ascii());
+            }
+            (Poll::Ready(Err(_)) | Poll::Pending, None) => {}
+            (outcome, expected) => panic!("{}: {outcome:?}, not {expected:?}", command.bytes.escape_ascii()),
+        }
+    }
+    drop(session);
+}
+
+fn check_command(session: &mut Session<'_>, client: usize, command: &Command, seen: &mut Vec<Seen>) {
+    let was_closing = session.clients[client].is_closing();
+    let answered = session.outputs[client].len();
+    session.send(client, &command.bytes);
+    let after = session.look();
+    let before = std::mem::replace(seen, after);
+    let reply = &session.outputs[client][answered..];
+    let n_replies = replies::split(reply).map(|replies| replies.len());
+    let called = command.bytes.escape_ascii();
+    session.is_plain &= !makes_talk_of_its_own(command);
+    if was_closing {
+        assert_eq!(n_replies, Some(0), "{called} got {} from a closed connection", reply.escape_ascii());
+        assert_eq!(*seen, before, "{called} ran on a closed connection");
+        return;
+    }
+    if !session.is_plain {
+        return;
+    }
+    assert_eq!(n_replies, Some(1), "{called} got {}", reply.escape_ascii());
+
+    let footprint = session.emulator.footprint();
+    let wrote = |what: &dyn Fn(Resource<'_>) -> bool| {
+        footprint.iter().any(|(resource, access, _)| access == Access::Write && what(resource))
+    };
+    let is_data = |resource: Resource<'_>| matches!(resource, Resource::Key { .. } | Resource::Database(_));
+    for ((db, key, old), (_, _, new)) in before.into_iter().zip(&*seen) {
+        let is_recorded = || {
+            wrote(&|resource| match resource {
+                Resource::Key { db: changed_db, key: changed, .. } => (changed_db, changed) == (db, key),
+                resource => resource == Resource::Database(db),
+            })
+        };
+        assert!(old == *new || is_recorded(), "{called} changed {old:?} to {new:?} and left {footprint:?}");
+    }
+    if command.flags.contains(&Flag::ReadOnly) {
+        assert!(!wrote(&is_data), "{called} is read-only and left {footprint:?}");
+    }
+    if reply.starts_with(b"-") && !runs_commands(command) {
+        assert!(!wrote(&is_data), "{called} failed and left {footprint:?}");
+    }
+}
+
+/// A script that fails keeps the writes that it made.
+fn runs_commands(command: &Command) -> bool {
+    matches!(command.name, "eval" | "evalsha" | "fcall")
+}
+
+/// From then on a client is sent what is no reply, or is not sent what is one, or something of its own runs with the command of
+/// another.
+fn makes_talk_of_its_own(command: &Command) -> bool {
+    command.flags.contains(&Flag::Blocking)
+        || command.name.ends_with("subscribe")
+        || matches!(
+            command.name,
+            "emulator"
+                | "debug"
+                | "reset"
+                | "config|set"
+                | "wait"
+                | "monitor"
+                | "client|reply"
+                | "client|tracking"
+                | "client|pause"
+                | "client|kill"
+        )
+}
+
+/// INFO counts the pieces.
+fn asks_for_info(steps: &[Step]) -> bool {
+    steps.iter().any(|step| matches!(step, Step::Command { command, .. } if command.name == "info"))
+}
+
+/// Whether the word is in the bytes, in letters of either case.
+fn says(bytes: &[u8], word: &[u8]) -> bool {
+    bytes.windows(word.len()).any(|own| own.eq_ignore_ascii_case(word))
+}

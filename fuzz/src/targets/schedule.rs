@@ -1,0 +1,149 @@
+//! A text that is a saved schedule is read, written and read again as the same. A schedule of an algorithm is replayed: that comes to
+//! an end, and again to the same one.
+//!
+//! An input is its mode (one byte), and then the text of a schedule, or choices of which one is made.
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use harness::verdict::scenario_of;
+use harness::{Runner, Saved, Step, Subject, replay_saved};
+
+use crate::commands::take;
+
+/// Longer than any timer of an algorithm. A single step of time without this bound takes for ever; it will not once that is mended.
+const SPAN_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+/// More clients, permits and steps take longer, and are not of another kind.
+const CLIENTS_MAX: usize = 4;
+const PERMITS_MAX: u32 = 4;
+const STEPS_MAX: usize = 64;
+
+const NUMBERS: [&str; 8] = ["1", "2", "3", "0", "4", "26", "27", "x"];
+const SPANS: [&str; 10] = [
+    "1ms",
+    "+5ms",
+    "10000ms",
+    "+10001ms",
+    "-5ms",
+    "-10000ms",
+    "0ms",
+    "+86400000ms",
+    "9223372036854775807ms",
+    "-9223372036854775808ms",
+];
+const CLASSES: [&str; 6] = ["order", "skew", "crash", "slow", "lost", "server"];
+const PROPERTIES: [&str; 10] = [
+    "exclusive-fact",
+    "exclusive-belief",
+    "over-issue",
+    "owner-safe",
+    "recovers",
+    "no-leak",
+    "writer-alone",
+    "no-lost-wake-up",
+    "success",
+    "x",
+];
+const ACTORS: [&str; 6] = ["A", "B", "C", "A.2", "B.2", "before"];
+/// What begins a step; `@` stands for an actor, `$` for a number, `%` for a span of time.
+const STEPS: [&str; 27] = [
+    "@",
+    "@",
+    "@",
+    "@ $ SET lock",
+    "start @",
+    "crash @",
+    "cancel @",
+    "cancel-after @",
+    "late @",
+    "skew @ %",
+    "skew $ %",
+    "drift @ +200ppm",
+    "drift $ -200ppm",
+    "jump @ %",
+    "jump $ %",
+    "restart $",
+    "reload $",
+    "reload $ -$",
+    "flush $",
+    "time %",
+    "wait",
+    "lose-request @",
+    "lose-reply @",
+    "resend @",
+    "drop-before @",
+    "drop-after @",
+    "delay @",
+];
+
+thread_local! {
+    static RUNNER: RefCell<Runner> = RefCell::new(Runner::new());
+}
+
+pub fn check(data: &[u8]) {
+    let Some((mode, mut choices)) = data.split_first() else { return };
+    let text = if mode % 4 == 0 {
+        String::from_utf8_lossy(choices).into_owned()
+    } else {
+        text(&mut choices).unwrap_or_default()
+    };
+    let Ok(saved) = text.parse::<Saved>() else { return };
+    let written = saved.to_string();
+    let again = written.parse::<Saved>();
+    assert_eq!(again.as_ref(), Ok(&saved), "{text:?} is written as {written:?}");
+
+    if is_small(&saved)
+        && let Some(scenario) = scenario_of(&saved, saved.lease)
+    {
+        let replay = || {
+            let replayed = RUNNER.with_borrow_mut(|runner| replay_saved(runner, &scenario, &saved));
+            replayed.map(|replayed| replayed.to_string())
+        };
+        assert_eq!(replay(), replay(), "another replay of {written:?}");
+    }
+}
+
+fn is_small(saved: &Saved) -> bool {
+    let is_short = |step: &Step| !matches!(step, Step::Advance(span) if *span > SPAN_MAX);
+    let steps = saved.steps.iter().map(|saved| saved.step);
+    matches!(saved.subject, Subject::Algorithm { permits, .. } if permits <= PERMITS_MAX)
+        && saved.clients <= CLIENTS_MAX
+        && saved.lease <= SPAN_MAX
+        && saved.steps.len() <= STEPS_MAX
+        && steps.into_iter().all(|step| is_short(&step))
+}
+
+/// A schedule with its header.
+fn text(choices: &mut &[u8]) -> Option<String> {
+    let mut text = String::from("lockstep schedule 1\n");
+    let algorithms = locks::ALGORITHMS;
+    text += &format!("algorithm {}\n", algorithms[usize::from(take(choices)?) % algorithms.len()].name);
+    text += &format!("class {}\n", pick(&CLASSES, choices)?);
+    text += &format!("permits {}\n", pick(&NUMBERS[..5], choices)?);
+    text += &format!("clients {}\n", pick(&NUMBERS, choices)?);
+    if take(choices)? % 4 == 0 {
+        text += &format!("readers {}\n", pick(&NUMBERS, choices)?);
+    }
+    text += match take(choices)? % 4 {
+        0 => "lease 1ms\n",
+        _ => "lease 10000ms\n",
+    };
+    text +=
+        &format!("property {}\nmust {}\n", pick(&PROPERTIES, choices)?, pick(&["fail", "pass"], choices)?);
+    while let Some(step) = pick(&STEPS, choices) {
+        for letter in step.chars() {
+            match letter {
+                '@' => text += pick(&ACTORS, choices)?,
+                '$' => text += pick(&NUMBERS, choices)?,
+                '%' => text += pick(&SPANS, choices)?,
+                letter => text.push(letter),
+            }
+        }
+        text.push('\n');
+    }
+    Some(text)
+}
+
+fn pick<'a>(of: &[&'a str], choices: &mut &[u8]) -> Option<&'a str> {
+    take(choices).map(|choice| of[usize::from(choice) % of.len()])
+}
