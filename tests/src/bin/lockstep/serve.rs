@@ -71,6 +71,7 @@ async fn serve(args: &Args, stopped: &Notify) -> Result<ExitCode> {
     }
 
     let emulator = Emulator::with_databases(Clock::system(), args.databases as usize);
+    emulator.leave_no_footprint();
     emulator.start_with("requirepass", password)?;
     emulator.start_with("enable-debug-command", &args.enable_debug_command)?;
     let _log = emulator.on_log(|line| {
