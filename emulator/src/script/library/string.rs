@@ -69,13 +69,14 @@ fn gmatch<H: Host>(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
         let args = Args::new(lua, &values);
         let (subject, pattern) = (subject.as_bytes(), pattern.as_bytes());
         let mut matcher = Matcher::new(&subject, &pattern);
-        for start in next..=subject.len() {
-            if let Some(found) = match_at::<H>(&args, &mut matcher, start)? {
-                next = found.range.end + usize::from(found.range.is_empty());
+        while next <= subject.len() {
+            let found = match_at::<H>(&args, &mut matcher, next)?;
+            next += 1;
+            if let Some(found) = found {
+                next = next.max(found.range.end);
                 return captures(&args, &subject, &found);
             }
         }
-        next = subject.len() + 1;
         Value::Nil.into_lua_multi(lua)
     };
     lua.create_function_mut(iterate)?.into_lua_multi(lua)
