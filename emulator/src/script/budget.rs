@@ -12,6 +12,9 @@ use crate::error::Error;
 /// How many instructions a script takes, at the most, before it is asked whether it may go on.
 pub(super) const INSTRUCTIONS_PER_CHECK: u64 = 100_000;
 
+/// From 2 GB on, Lua's compiler counts wrongly (CVE-2025-46819).
+const MEMORY_BYTES_MAX: usize = i32::MAX as usize;
+
 /// What one script or function may take before it is an error.
 ///
 /// [Scripts of clients at sockets](crate::Emulator::listen) may take as long as they like: of these limits only that of the memory
@@ -77,6 +80,33 @@ pub(super) fn spend<H: Host>(lua: &Lua, instructions: u64) -> mlua::Result<()> {
         host.look_up().or_else(|error| end(lua, &mut running.fatal, error))?;
     }
     if is_over { end(lua, &mut running.fatal, too_much("took", limit, "instructions")) } else { Ok(()) }
+}
+
+/// The limit of Lua's memory does not hold while this lives, so that `mlua` need not be ready for its end at every step: nothing of the
+/// script may run meanwhile.
+pub(super) struct Unlimited<'a> {
+    lua: &'a Lua,
+    memory_bytes_max: usize,
+}
+
+impl<'a> Unlimited<'a> {
+    pub fn begin<H: Host>(lua: &'a Lua) -> Unlimited<'a> {
+        let memory_bytes_max = running::<H>(lua).budget.memory_bytes_max;
+        limit_memory(lua, 0);
+        Unlimited { lua, memory_bytes_max }
+    }
+}
+
+impl Drop for Unlimited<'_> {
+    fn drop(&mut self) {
+        limit_memory(self.lua, self.memory_bytes_max);
+    }
+}
+
+/// Sets the limit; 0 is none.
+pub(super) fn limit_memory(lua: &Lua, bytes_max: usize) {
+    // An error is that of a state that somebody else has made.
+    _ = lua.set_memory_limit(bytes_max.min(MEMORY_BYTES_MAX));
 }
 
 /// Counts a command that the script is about to call.

@@ -7,7 +7,7 @@ use mlua::{
     Error as LuaError, Function, HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, Value, VmState,
 };
 
-use super::budget::{Fatal, INSTRUCTIONS_PER_CHECK, Place, spend};
+use super::budget::{Fatal, INSTRUCTIONS_PER_CHECK, Place, limit_memory, spend};
 use super::convert::to_reply;
 use super::library::JsonConfig;
 use super::native::{NO_MEMORY, natives};
@@ -16,9 +16,6 @@ use super::{Host, Rules, ScriptBudget};
 use crate::error::Error;
 use crate::keyspace::Hasher;
 use crate::reply::Reply;
-
-/// From 2 GB on, Lua's compiler counts wrongly (CVE-2025-46819).
-const MEMORY_BYTES_MAX: usize = i32::MAX as usize;
 
 const SANDBOX: &str = include_str!("sandbox.lua");
 pub(super) const SANDBOX_NAME: &str = "=sandbox";
@@ -126,7 +123,6 @@ impl Vm {
 
     pub(super) fn set_budget<H: Host>(&mut self, budget: ScriptBudget) -> mlua::Result<()> {
         self.budget = budget;
-        self.lua.set_memory_limit(budget.memory_bytes_max.min(MEMORY_BYTES_MAX))?;
         let every = INSTRUCTIONS_PER_CHECK.min(budget.instructions_max.max(1));
         let triggers = HookTriggers::new().every_nth_instruction(every as u32);
         self.lua.set_global_hook(triggers, move |lua, _| {
@@ -142,7 +138,9 @@ impl Vm {
         if code.first() == Some(&BINARY_CHUNK) {
             return Err(format!("{}:1: unexpected symbol near 'char(27)'", &chunk_name[1..]).into());
         }
-        match self.compile.call::<(Option<Function>, Option<LuaString>)>((BStr::new(code), chunk_name)) {
+        let compile =
+            || self.compile.call::<(Option<Function>, Option<LuaString>)>((BStr::new(code), chunk_name));
+        match self.limited(compile) {
             Ok((Some(function), _)) => Ok(function),
             Ok((None, message)) => {
                 Err(message.map(|message| message.as_bytes().to_vec()).unwrap_or_default())
@@ -161,7 +159,8 @@ impl Vm {
         let rules = Rules { is_read_only: callable.is_read_only, ..Rules::default() };
         *running::<H>(&self.lua) = Running::new(self.budget, Some(host), rules);
         let outcome = (|| {
-            self.run.call::<(bool, Value)>((callable.function, self.strings(keys)?, self.strings(args)?))
+            let (keys, args) = (self.strings(keys)?, self.strings(args)?);
+            self.limited(|| self.run.call::<(bool, Value)>((callable.function, keys, args)))
         })();
         let mut running = running::<H>(&self.lua);
         let host = running.host.take().expect("nobody else takes it");
@@ -182,6 +181,14 @@ impl Vm {
         drop(running);
         self.collect_garbage();
         (host, reply)
+    }
+
+    /// Does this within the limit of Lua's memory.
+    fn limited<R>(&self, act: impl FnOnce() -> R) -> R {
+        limit_memory(&self.lua, self.budget.memory_bytes_max);
+        let done = act();
+        limit_memory(&self.lua, 0);
+        done
     }
 
     /// Frees what a script has left behind, if that is much: Lua does so by itself, but only when it needs memory once more.
@@ -213,7 +220,7 @@ impl Vm {
             ..Running::new(self.budget, None, Rules::default())
         };
         *running::<H>(&self.lua) = begun;
-        let outcome = self.load.call::<(bool, Value)>(code);
+        let outcome = self.limited(|| self.load.call::<(bool, Value)>(code));
         let mut running = running::<H>(&self.lua);
         let registered = running.loading.take().unwrap_or_default();
         match (running.fatal.take(), outcome) {
