@@ -50,7 +50,7 @@ pub struct Client {
     pub active_at: Timestamp,
     /// The name of its last command.
     pub last_command: &'static str,
-    /// It need not give a password, or has given it.
+    /// It came when there was no password, or has given the password of its time.
     pub is_authenticated: bool,
     /// Set by `CLIENT NO-EVICT`.
     pub is_no_evict: bool,

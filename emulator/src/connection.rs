@@ -26,9 +26,8 @@ const PROTO_MAX_BULK_LEN: Id = Id::of("proto-max-bulk-len");
 /// The server's side of one connection.
 pub struct Connection {
     shared: Arc<Shared>,
-    /// Of the client; none before the engine has first been free.
-    slot: Option<Slot>,
-    origin: Origin,
+    /// Of the client.
+    slot: Slot,
     decoder: Decoder,
     /// What has come and not run yet: behind a command that waits, the rest waits too.
     input: BytesMut,
@@ -54,17 +53,16 @@ impl Connection {
     }
 
     pub(crate) fn over(shared: &Arc<Shared>) -> Connection {
-        let mut connection = Connection::from_afar(shared.clone(), Origin::default());
-        connection.slot(&mut shared.engine());
-        connection
+        Connection::from_afar(shared.clone(), &mut shared.engine(), Origin::default())
     }
 
-    /// The same, but the client begins once the engine is free.
-    pub(crate) fn from_afar(shared: Arc<Shared>, origin: Origin) -> Connection {
+    /// The same for those who have the engine, of a client elsewhere.
+    pub(crate) fn from_afar(shared: Arc<Shared>, engine: &mut Box<Engine>, origin: Origin) -> Connection {
+        let client = engine.open_client();
+        (client.addresses, client.is_patient) = (origin.addresses, origin.is_patient);
         Connection {
             shared,
-            slot: None,
-            origin,
+            slot: client.slot,
             decoder: Decoder::default(),
             input: BytesMut::new(),
             has_news: false,
@@ -72,20 +70,11 @@ impl Connection {
         }
     }
 
-    fn slot(&mut self, engine: &mut Box<Engine>) -> Slot {
-        *self.slot.get_or_insert_with(|| {
-            let client = engine.open_client();
-            (client.addresses, client.is_patient) = (self.origin.addresses.clone(), self.origin.is_patient);
-            client.slot
-        })
-    }
-
     /// At this door nobody waits: what would wait answers at once.
     pub(crate) fn never_waits(&mut self) {
         let shared = self.shared.clone();
         let mut engine = shared.engine();
-        let slot = self.slot(&mut engine);
-        engine.client(slot).runs = Runs::WithoutWaiting;
+        engine.client(self.slot).runs = Runs::WithoutWaiting;
     }
 
     /// Takes bytes from the client, runs each request that they complete, and appends the replies to `output`.
@@ -117,8 +106,7 @@ impl Connection {
     }
 
     fn set_unwritten(&mut self, engine: &mut Box<Engine>, bytes: usize) {
-        let slot = self.slot(engine);
-        engine.set_unwritten(slot, bytes);
+        engine.set_unwritten(self.slot, bytes);
     }
 
     /// Takes bytes for later.
@@ -154,13 +142,12 @@ impl Connection {
 
     /// Has the task woken when there is a message, or the connection is to be closed.
     pub(crate) fn wake_with(&mut self, engine: &mut Box<Engine>, cx: &mut Context<'_>) {
-        let slot = self.slot(engine);
-        engine.client(slot).set_waker(cx.waker());
+        engine.client(self.slot).set_waker(cx.waker());
     }
 
     /// Whether the connection is to be closed once the replies so far are written.
     pub fn is_closing(&self) -> bool {
-        self.slot.is_some_and(|slot| self.shared.engine().client(slot).closing != Closing::No)
+        self.shared.engine().client(self.slot).closing != Closing::No
     }
 
     /// Lets happen what is due by the server's clock, for ever.
@@ -175,7 +162,7 @@ impl Connection {
         output: &mut BytesMut,
         replies_bytes_max: usize,
     ) {
-        let slot = self.slot(engine);
+        let slot = self.slot;
         self.has_news = false;
         if bytes.is_empty() && self.input.is_empty() && !engine.client(slot).has_messages() {
             self.closing = engine.client(slot).closing;
@@ -201,7 +188,7 @@ impl Connection {
                 *has_news = true;
                 break;
             }
-            let is_authenticated = client.is_authenticated;
+            let is_authenticated = client.is_authenticated || engine.password.is_empty();
             decoder.limits = Limits { bulk_bytes_max, is_authenticated };
             let next = if input.is_empty() { bytes } else { &input[..] };
             let is_plain = decoder.is_idle() && is_authenticated;
@@ -268,8 +255,6 @@ fn run(engine: &mut Box<Engine>, slot: Slot, argv: &[&[u8]], output: &mut BytesM
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        if let Some(slot) = self.slot {
-            self.shared.close_client(slot);
-        }
+        self.shared.close_client(self.slot);
     }
 }

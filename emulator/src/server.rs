@@ -23,7 +23,7 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use crate::client::Closing;
 use crate::connection::{self, Connection, Origin};
-use crate::engine::Job;
+use crate::engine::{Engine, Job};
 use crate::shared::{Shared, Waiting};
 
 /// How much of requests is read from a socket before others have their turn, in bytes.
@@ -188,8 +188,12 @@ async fn accept<S>(
         tokio::select! {
             accepted = poll_fn(&mut next) => match accepted {
                 Ok((socket, addresses)) => {
-                    let connection = Connection::from_afar(shared.clone(), Origin { addresses, is_patient });
-                    connections.spawn(serve(shared.clone(), connection, socket));
+                    // In the order in which they came: a password that one sets is not for those before it.
+                    let origin = Origin { addresses, is_patient };
+                    let own = shared.clone();
+                    let open = |engine: &mut Box<Engine>| Connection::from_afar(own, engine, origin);
+                    let opened = submit(&shared, open).await;
+                    connections.spawn(serve(shared.clone(), opened, socket));
                 }
                 // Out of descriptors, most often: those that close make room.
                 Err(_) => tokio::time::sleep(std::time::Duration::from_millis(10)).await,
@@ -202,9 +206,10 @@ async fn accept<S>(
 
 async fn serve(
     shared: Arc<Shared>,
-    mut connection: Connection,
+    opened: oneshot::Receiver<Connection>,
     mut socket: impl AsyncRead + AsyncWrite + Unpin,
 ) {
+    let Ok(mut connection) = opened.await else { return };
     let (mut output, mut waiting) = (BytesMut::new(), None);
     loop {
         let exchange = poll_fn(|cx| {
@@ -234,21 +239,31 @@ enum Pause {
     Busy,
 }
 
-/// Has the script that keeps the engine run the requests that have come, between two steps of its own. None if there is no server
-/// any more.
+/// Runs the requests that have come, between two steps of the script that keeps the engine. None if there is no server any more.
 async fn visit(
     shared: &Shared,
     mut connection: Connection,
     mut output: BytesMut,
 ) -> Option<(Connection, BytesMut)> {
+    let exchange = move |engine: &mut Box<Engine>| {
+        connection.exchange(engine, &[], &mut output, REPLIES_BYTES_MAX);
+        (connection, output)
+    };
+    submit(shared, exchange).await.await.ok()
+}
+
+/// Has this done once the engine is free, or between two steps of a script that keeps it long, and gives what comes of it.
+async fn submit<R: Send + 'static>(
+    shared: &Shared,
+    act: impl FnOnce(&mut Box<Engine>) -> R + Send + 'static,
+) -> oneshot::Receiver<R> {
     let (done, is_done) = oneshot::channel();
     let job: Job = Box::new(move |engine| {
-        connection.exchange(engine, &[], &mut output, REPLIES_BYTES_MAX);
-        // Nobody takes it back if the server is gone.
-        _ = done.send((connection, output));
+        // Nobody takes it if the server is gone.
+        _ = done.send(act(engine));
     });
     shared.submit(job).await;
-    is_done.await.ok()
+    is_done
 }
 
 struct Exchange<'a, S> {

@@ -1,11 +1,15 @@
 //! Settings that concern what a client leaves unread, how long it is idle, and what is logged, by a clock that stands still.
 
-use std::sync::{Arc, Mutex};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use emulator::{Clock, DirectConnection, Emulator, LogLevel, Reply};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+
+use crate::redis_server;
 
 fn run(connection: &mut DirectConnection, line: &str) -> Reply {
     let argv: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
@@ -169,4 +173,43 @@ fn a_log_is_heard_by_the_latest_hook_until_that_is_dropped() {
     drop(second);
     log();
     assert_eq!(*heard.lock().unwrap(), ["first", "second"]);
+}
+
+/// One worker, which is kept until both clients have come: it serves the second first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_password_is_for_those_who_come_after_it() {
+    let emulator = Emulator::new();
+    let server = emulator.listen("127.0.0.1:0").await.unwrap();
+    let (release, is_released) = mpsc::channel::<()>();
+    let (kept, is_kept) = mpsc::channel();
+    tokio::spawn(async move {
+        kept.send(()).unwrap();
+        is_released.recv()
+    });
+    is_kept.recv().unwrap();
+    let replies = set_password(server.addr(), || drop(release));
+    assert_eq!(replies, ["+OK", "+PONG", "-NOAUTH Authentication required."]);
+    if let Some(real) = redis_server::start_own(1).first() {
+        assert_eq!(replies, set_password(real.addr(), || {}));
+    }
+}
+
+/// A client that has come before says nothing until another has set a password, and a third comes later.
+fn set_password(addr: SocketAddr, release: impl FnOnce()) -> Vec<String> {
+    let connect = || std::net::TcpStream::connect(addr).unwrap();
+    let send = |mut stream: &std::net::TcpStream, line: &str| write!(stream, "{line}\r\n").unwrap();
+    let (early, other) = (connect(), connect());
+    send(&other, "CONFIG SET requirepass secret");
+    release();
+    let mut replies = Vec::new();
+    let mut receive = |stream: &std::net::TcpStream| {
+        replies.push(BufReader::new(stream).lines().next().expect("a reply comes").expect("it is text"));
+    };
+    receive(&other);
+    send(&early, "PING");
+    receive(&early);
+    let late = connect();
+    send(&late, "PING");
+    receive(&late);
+    replies
 }

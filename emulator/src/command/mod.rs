@@ -239,7 +239,7 @@ fn admit(engine: &mut Engine, client: &Client, argv: &Argv<'_>) -> Result<&'stat
     if row.is_protected && !engine.allows_debug(client) {
         return Err(error::DEBUG_NOT_ALLOWED);
     }
-    if !client.is_authenticated && !row.flags.contains(&Flag::NoAuth) {
+    if engine.is_stranger(client) && !row.flags.contains(&Flag::NoAuth) {
         return Err(error::NO_AUTH);
     }
     if client.transaction.is_some() && row.flags.contains(&Flag::NoMulti) {

@@ -83,6 +83,12 @@ impl Engine {
         }
     }
 
+    /// Whether a client must give the password first. Without a password nobody must, but who has not given an earlier one must
+    /// give the next.
+    pub(crate) fn is_stranger(&self, client: &Client) -> bool {
+        !client.is_authenticated && !self.password.is_empty()
+    }
+
     /// Whether a client may use `DEBUG`: `enable-debug-command`.
     pub(crate) fn allows_debug(&self, client: &Client) -> bool {
         match &self.config.text(ENABLE_DEBUG_COMMAND)[..] {
