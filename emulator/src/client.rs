@@ -1,17 +1,15 @@
 //! What the server remembers about each connection, and all connections together.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::task::Waker;
 
 use bytes::Bytes;
-use indexmap::IndexSet;
 use slab::Slab;
 
 use crate::clock::Timestamp;
 use crate::error::Error;
 use crate::footprint::Footprint;
-use crate::keyspace::Hasher;
 use crate::pubsub::Topic;
 use crate::reply::Reply;
 use crate::resp::Protocol;
@@ -64,8 +62,8 @@ pub struct Client {
     pub is_blocked: bool,
     /// It has said `MONITOR`.
     pub is_monitor: bool,
-    /// What it listens to.
-    pub subscriptions: [IndexSet<Bytes, Hasher>; 3],
+    /// What it listens to. Redis keeps names in an order that differs from run to run.
+    pub subscriptions: [BTreeSet<Bytes>; 3],
     /// Set by `CLIENT REPLY`.
     pub replies: Replies,
     /// What it wants to be told of keys that it has read.

@@ -1,7 +1,9 @@
 //! Who listens to what. <https://redis.io/docs/latest/develop/pubsub/>
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
-use indexmap::{IndexMap, IndexSet};
+use indexmap::IndexSet;
 
 use crate::client::Slot;
 use crate::glob;
@@ -24,15 +26,15 @@ impl Topic {
     pub const ALL: [Topic; 3] = [Topic::Channel, Topic::Pattern, Topic::ShardChannel];
 }
 
-/// Who listens, by name.
-pub type Listeners = IndexMap<Bytes, IndexSet<Slot, Hasher>, Hasher>;
+/// Who listens, by name: first those who began first.
+pub type Listeners = BTreeMap<Bytes, IndexSet<Slot, Hasher>>;
 
 /// All subscriptions.
 #[derive(Debug, Default)]
 pub struct PubSub([Listeners; 3]);
 
 impl PubSub {
-    /// Who listens, by name, in the order in which they began.
+    /// Who listens. Redis keeps names in an order that differs from run to run.
     pub fn listeners(&self, topic: Topic) -> &Listeners {
         &self.0[topic as usize]
     }
@@ -48,7 +50,7 @@ impl PubSub {
         let Some(slots) = listeners.get_mut(name) else { return };
         slots.shift_remove(&slot);
         if slots.is_empty() {
-            listeners.shift_remove(name);
+            listeners.remove(name);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use emulator::Emulator;
+use emulator::{Emulator, Reply};
 use expect_test::{Expect, expect};
 use harness::history::What;
 use harness::{Faults, Recording, Runner, Scenario, replay};
@@ -209,4 +209,26 @@ async fn over_redis_rs_to_a_real_server() {
     let client = redis::Client::open(format!("redis://{}/", server.addr())).unwrap();
     hears(&client).await;
     woken_by_redisson(&client).await;
+}
+
+/// So many that the test would take minutes if each looked at all others.
+#[test]
+fn any_number_of_subscriptions_end_at_once() {
+    const CHANNELS: usize = 200_000;
+    let emulator = Emulator::new();
+    let names: Vec<String> = (0..CHANNELS).map(|nth| format!("c{nth}")).collect();
+    let mut subscribe = vec![&b"SUBSCRIBE"[..]];
+    subscribe.extend(names.iter().map(String::as_bytes));
+    let [mut early, mut late, mut other] = [(); 3].map(|()| emulator.connection());
+    // Nobody reads the confirmations.
+    other.execute(&[b"CONFIG", b"SET", b"client-output-buffer-limit", b"pubsub 0 0 0"]);
+    let mut listeners = |channel: &[u8]| other.execute(&[b"PUBLISH", channel, b"text"]);
+    for connection in [&mut early, &mut late] {
+        connection.execute(&subscribe);
+    }
+    assert_eq!(listeners(b"c0"), Reply::Integer(2));
+    early.execute(&[b"UNSUBSCRIBE"]);
+    assert_eq!(listeners(b"c0"), Reply::Integer(1));
+    drop(late);
+    assert_eq!(listeners(b"c0"), Reply::Integer(0));
 }

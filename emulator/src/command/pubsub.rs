@@ -1,5 +1,7 @@
 //! Pub/sub commands. <https://redis.io/docs/latest/develop/pubsub/>
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 
 use super::Flag::{Fast, Loading, NoScript, Pubsub, Stale};
@@ -88,7 +90,7 @@ fn unsubscribe(ctx: &mut Ctx<'_>, argv: &Argv<'_>, topic: Topic) -> Outcome {
     }
     let replies = names.into_iter().map(|name| {
         ctx.engine.keyspace.footprint_mut().listening(topic, &name);
-        ctx.client.subscriptions[topic as usize].shift_remove(&name);
+        ctx.client.subscriptions[topic as usize].remove(&name);
         ctx.engine.pubsub.unsubscribe(topic, &name, ctx.client.slot);
         confirm(ctx, topic, Reply::Bulk(name))
     });
@@ -97,8 +99,7 @@ fn unsubscribe(ctx: &mut Ctx<'_>, argv: &Argv<'_>, topic: Topic) -> Outcome {
 
 /// The name of the command, of the channel, and how many the client listens to now.
 fn confirm(ctx: &Ctx<'_>, topic: Topic, name: Reply) -> Reply {
-    let [channels, patterns, shard_channels] =
-        ctx.client.subscriptions.each_ref().map(indexmap::IndexSet::len);
+    let [channels, patterns, shard_channels] = ctx.client.subscriptions.each_ref().map(BTreeSet::len);
     let count = if topic == Topic::ShardChannel { shard_channels } else { channels + patterns };
     Reply::Push(vec![Reply::bulk(ctx.row.name), name, Reply::count(count)])
 }

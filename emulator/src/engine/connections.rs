@@ -76,7 +76,7 @@ impl Engine {
             self.tracker.forget(client.slot);
         }
         for (topic, names) in Topic::ALL.into_iter().zip(&mut client.subscriptions) {
-            for name in names.drain(..) {
+            for name in std::mem::take(names) {
                 self.pubsub.unsubscribe(topic, &name, client.slot);
             }
         }

@@ -1,5 +1,7 @@
 //! What stands under CLIENT, but for tracking.
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 
 use super::super::Flag::{Admin, Loading, NoScript, Stale};
@@ -112,7 +114,7 @@ impl Kind {
 /// A client in one line. What an emulator does not have, such as buffers of its own, is 0.
 fn describe(ctx: &Ctx<'_>, client: &Client) -> String {
     let now = ctx.engine.keyspace.instant();
-    let [channels, patterns, shard_channels] = client.subscriptions.each_ref().map(indexmap::IndexSet::len);
+    let [channels, patterns, shard_channels] = client.subscriptions.each_ref().map(BTreeSet::len);
     let queued = client.transaction.as_ref().map_or(-1, |transaction| transaction.queue.len() as i64);
     let [addr, laddr] =
         client.addresses.each_ref().map(|address| if address.is_empty() { "inprocess:0" } else { address });
