@@ -24,6 +24,11 @@ const STARTS_MAX: usize = 5;
 /// Between two looks at something that another process does.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
+/// Left to itself, glibc keeps twice as much free memory as the largest block that was ever freed, thread by thread. So what a
+/// process holds would say little about what its program has not freed.
+const MALLOC_ENV: [&str; 2] = ["MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"];
+const MALLOC_KEPT_BYTES_MAX: &str = "131072";
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Program {
     Lockstep,
@@ -67,6 +72,7 @@ impl Server {
                     .arg(std::env::temp_dir()),
             };
             let mut child = command
+                .envs(MALLOC_ENV.map(|name| (name, MALLOC_KEPT_BYTES_MAX)))
                 .stdin(Stdio::null())
                 .stdout(Stdio::piped())
                 .stderr(Stdio::piped())

@@ -33,7 +33,7 @@ const END_MAX: Duration = Duration::from_secs(10);
 /// Load before SIGTERM comes.
 const LOAD_BEFORE_END: Duration = Duration::from_secs(1);
 /// How much more an empty server may hold after the last round than after the first: what its allocator keeps varies.
-const MEMORY_GROWTH_BYTES_MAX: u64 = 32 * 1024 * 1024;
+const MEMORY_GROWTH_BYTES_MAX: u64 = 8 * 1024 * 1024;
 const THREADS_GROWTH_MAX: u64 = 16;
 
 const MOVER: &str = "mover";
@@ -59,10 +59,10 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = Program::Lockstep)]
     against: Program,
     /// Requests that a client writes before it reads the first reply; replies take thirty times as much
-    #[arg(long, default_value_t = 256 * 1024)]
+    #[arg(long, default_value_t = 10 * 1024 * 1024)]
     pipeline_bytes: usize,
     /// Clients that disconnect while a script runs without an end
-    #[arg(long, default_value_t = 2)]
+    #[arg(long, default_value_t = 100)]
     leavers: usize,
 }
 
