@@ -14,6 +14,8 @@ const OPCODE_FUNCTION: u8 = 245;
 const FOOTER_BYTES: usize = 10;
 /// Largest string that is unpacked.
 const STRING_BYTES_MAX: usize = 512 << 20;
+/// How many bytes a byte of LZF gives at the most: a reference of 3 bytes gives 264.
+const EXPANSION_MAX: usize = 88;
 
 const BROKEN: Error = Error::from_static("ERR failed loading functions payload");
 
@@ -96,7 +98,7 @@ impl Input<'_> {
 
 /// LZF: runs of literal bytes, and references to what has been written already.
 fn decompress(mut input: &[u8], length: usize) -> Option<Vec<u8>> {
-    let mut output = Vec::with_capacity(length.min(STRING_BYTES_MAX));
+    let mut output = Vec::with_capacity(reserve(input.len(), length)?);
     while let Some((&control, rest)) = input.split_first() {
         if control < 0x20 {
             let (literals, rest) = rest.split_at_checked(usize::from(control) + 1)?;
@@ -114,11 +116,17 @@ fn decompress(mut input: &[u8], length: usize) -> Option<Vec<u8>> {
             (start..start + n_copied).for_each(|idx| output.push(output[idx]));
             input = rest;
         }
-        if output.len() > length.min(STRING_BYTES_MAX) {
+        if output.len() > length {
             return None;
         }
     }
     (output.len() == length).then_some(output)
+}
+
+/// How much memory a string of this length takes, if so many bytes can be unpacked to it: else a few bytes would reserve much.
+fn reserve(compressed: usize, length: usize) -> Option<usize> {
+    let length_max = compressed.saturating_mul(EXPANSION_MAX).min(STRING_BYTES_MAX);
+    (length <= length_max).then_some(length)
 }
 
 /// Redis's CRC-64: Jones's polynomial, bits reflected, no inversion.
@@ -132,10 +140,33 @@ fn crc64(bytes: &[u8]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::crc64;
+    use super::{Input, STRING_BYTES_MAX, crc64, decompress, reserve};
 
     #[test]
     fn the_checksum_is_that_of_redis() {
         assert_eq!(crc64(b"123456789"), 0xe9c6_d914_c4b8_d9ca);
+    }
+
+    #[test]
+    fn memory_is_reserved_for_what_the_input_can_give() {
+        assert_eq!(reserve(3, STRING_BYTES_MAX), None);
+        assert_eq!(reserve(usize::MAX, STRING_BYTES_MAX + 1), None);
+        assert_eq!(reserve(usize::MAX, STRING_BYTES_MAX), Some(STRING_BYTES_MAX));
+        // A literal, and references that are as dense as can be.
+        let dense = [&[0, b'x'][..], &[0xe0, 255, 0].repeat(1000)].concat();
+        let length = 1 + 1000 * 264;
+        assert_eq!(decompress(&dense, length), Some(vec![b'x'; length]));
+        assert_eq!(decompress(&dense, length + 1), None);
+        assert_eq!(decompress(&dense, length - 1), None);
+    }
+
+    #[test]
+    fn lengths_that_are_too_long_are_broken() {
+        let most = u64::MAX.to_be_bytes();
+        let long = |first: &[u8]| [first, &[0x81], &most, &[0, b'x']].concat();
+        assert_eq!(Input(&long(b"")).string(), None);
+        assert_eq!(Input(&long(&[0xc3])).string(), None);
+        assert_eq!(Input(&long(&[0xc3, 2])).string(), None);
+        assert_eq!(Input(&[0xc3, 2, 1, 0, b'x']).string(), Some(b"x".to_vec()));
     }
 }
