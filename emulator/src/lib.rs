@@ -53,6 +53,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::ToSocketAddrs;
 
 pub use clock::{Clock, DRIFT_PPM, Timestamp};
@@ -183,6 +184,16 @@ impl Emulator {
         permissions: u32,
     ) -> io::Result<UnixServer> {
         UnixServer::bind(self.shared.clone(), path.as_ref(), permissions).await
+    }
+
+    /// Serves one client at any stream, as [`listen`](Emulator::listen) does at a socket, until the connection closes: for a
+    /// fuzzer that says when the stream is ready, and when it fails.
+    #[doc(hidden)]
+    pub fn serve_stream(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        server::serve_stream(self.shared.clone(), stream)
     }
 
     /// Sets a parameter as a line of redis.conf does: also one that `CONFIG SET` refuses, such as `enable-debug-command`, and

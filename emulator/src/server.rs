@@ -204,6 +204,12 @@ async fn accept<S>(
     }
 }
 
+/// Serves one client, as [`accept`] does on a runtime of a single thread.
+pub(crate) async fn serve_stream(shared: Arc<Shared>, stream: impl AsyncRead + AsyncWrite + Unpin) {
+    let connection = Connection::from_afar(shared.clone(), Origin::default());
+    serve(shared, connection, stream).await;
+}
+
 async fn serve(
     shared: Arc<Shared>,
     opened: oneshot::Receiver<Connection>,
