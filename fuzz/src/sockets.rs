@@ -40,10 +40,7 @@ impl Site {
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         let emulator = Emulator::with_clock(Clock::manual());
         let path = std::env::temp_dir().join(format!("lockstep-fuzz-{}.sock", std::process::id()));
-        let server = {
-            let _guard = runtime.enter();
-            emulator.listen_unix(&path)?
-        };
+        let server = runtime.block_on(emulator.listen_unix(&path, 0o600))?;
         Ok(Site { runtime, emulator, path, _server: server })
     }
 
