@@ -15,6 +15,11 @@ impl<'a> Cuts<'a> {
         Cuts(lengths)
     }
 
+    /// As they stand in the input.
+    pub fn lengths(&self) -> &'a [u8] {
+        self.0
+    }
+
     /// The pieces of `stream`, some of which may be empty. Single bytes if no length would ever get on.
     pub fn pieces<'s>(&self, stream: &'s [u8]) -> impl Iterator<Item = &'s [u8]> + use<'s, 'a> {
         let lengths = if self.0.iter().all(|&len| len == 0) { &[1] } else { self.0 };

@@ -6,6 +6,7 @@ pub mod grammar;
 pub mod lua;
 pub mod model;
 pub mod replies;
+pub mod served;
 pub mod session;
 pub mod sockets;
 pub mod targets;

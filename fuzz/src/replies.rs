@@ -28,10 +28,8 @@ fn skip(bytes: &[u8]) -> Option<&[u8]> {
         b'_' => text.is_empty().then_some(rest),
         b'$' if text == b"-1" => Some(rest),
         b'*' if text == b"-1" => Some(rest),
-        b'(' => {
-            let digits = text.strip_prefix(b"-").unwrap_or(text);
-            (!digits.is_empty() && digits.iter().all(u8::is_ascii_digit)).then_some(rest)
-        }
+        // Digits, unless a script has made it.
+        b'(' => Some(rest),
         b'=' => {
             let (body, rest) = rest.split_at_checked(usize::try_from(number()?).ok()?)?;
             let rest = rest.strip_prefix(b"\r\n")?;

@@ -3,16 +3,19 @@
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
+use emulator::resp::Decoder;
 use emulator::{Clock, Connection, DATABASES, Emulator, Stream, Timestamp};
 use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
 
 use crate::commands::{Command, KEYS, PRELUDE, encode, take};
 
 /// Connections; a stream is one more.
-pub const CLIENTS: usize = 3;
+pub const CLIENTS: usize = 5;
 /// Enough for a transaction of one client against one of another.
 const STEPS_MAX: usize = 32;
+/// Enough for a section of a transcript.
+const LINES_MAX: usize = 128;
 /// The databases in which changes are looked for; a client is seldom in another.
 const DATABASES_WATCHED: usize = 2;
 /// By how much the clock moves, in milliseconds.
@@ -54,6 +57,35 @@ pub fn steps(mut choices: &[u8]) -> Vec<Step> {
     std::iter::from_fn(&mut step).take(STEPS_MAX).collect()
 }
 
+/// The lines of a transcript: `b> GET k` is a command of a client, `raw> "..."` are its bytes, `advance 5ms` moves the clock. Other
+/// lines stand for nothing.
+pub fn lines(text: &[u8]) -> Vec<Step> {
+    let step = |line: &[u8]| {
+        if let Some(span) = line.strip_prefix(b"advance ") {
+            let digits = std::str::from_utf8(span.strip_suffix(b"ms")?).ok()?;
+            return Some(Step::Clock(digits.parse::<u32>().ok()?.into()));
+        }
+        let (who, command) = line.split_at(line.windows(2).position(|two| two == b"> ")?);
+        let mut bytes = [&command[2..], b"\r\n"].concat();
+        let client = match who {
+            b"raw" => {
+                bytes = argv_of(&bytes)?.swap_remove(0).into();
+                0
+            }
+            [client @ b'a'..=b'd'] | [client @ b'a'..=b'd', b'?'] => usize::from(client - b'a') + 1,
+            _ => 0,
+        };
+        Some(Step::Command { client, command: Command { name: "", flags: &[], bytes } })
+    };
+    text.split(|&byte| byte == b'\n').filter_map(step).take(LINES_MAX).collect()
+}
+
+/// The arguments of a request, if it is one that is whole and not empty.
+pub fn argv_of(request: &[u8]) -> Option<Vec<Bytes>> {
+    let argv = Decoder::default().decode(&mut BytesMut::from(request)).ok()??;
+    (!argv.is_empty()).then(|| argv.to_vec())
+}
+
 /// A key of a database, and what it is.
 pub type Seen = (usize, &'static [u8], Option<String>);
 
@@ -86,6 +118,12 @@ impl Session<'_> {
         let output = &session.outputs[0];
         assert!(!output.contains(&b'-'), "the prelude failed: {}", output.escape_ascii());
         session
+    }
+
+    /// All clients go, and the server is empty again: the next client is the first.
+    pub fn leave(&mut self) {
+        self.clients.clear();
+        self.emulator.reset(self.clock.clone());
     }
 
     pub fn take(&mut self, step: &Step) {
@@ -163,7 +201,7 @@ impl Session<'_> {
 }
 
 pub struct Outcome {
-    outputs: Vec<BytesMut>,
+    pub outputs: Vec<BytesMut>,
     is_closing: Vec<bool>,
     databases: Vec<String>,
     deadline: Option<Timestamp>,

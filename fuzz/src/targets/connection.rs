@@ -2,7 +2,8 @@
 //! below. Commands come out of the emulator's own table: publish and subscribe, transactions, tracking, MONITOR and blocking
 //! commands are among them, and the clock moves.
 //!
-//! An input is its mode (one byte), where to cut (see `Cuts`), and then the bytes of one client, or steps of several.
+//! An input is its mode (one byte), where to cut (see `Cuts`), and then the bytes of one client, or steps of several, or lines of a
+//! transcript.
 
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -10,16 +11,21 @@ use std::task::{Context, Poll, Waker};
 use bytes::BytesMut;
 use emulator::command::Flag;
 use emulator::resp::Decoder;
-use emulator::{Access, Connection, Emulator, Resource};
+use emulator::{Access, Connection, Emulator, Resource, ScriptBudget};
 
-use crate::commands::Command;
+use crate::commands::{Command, PRELUDE, encode};
 use crate::cuts::Cuts;
-use crate::session::{CLIENTS, Seen, Session, Step, same, steps};
+use crate::served::Served;
+use crate::session::{CLIENTS, Seen, Session, Step, argv_of, lines, same, steps};
 use crate::{replies, sockets};
 
-/// While a script runs for ever, a request at a socket now and then gets no answer, and the fuzzer waits for it. Once that is
-/// mended, clients are heard then, too.
-const IS_HEARD_WHILE_BUSY: bool = false;
+/// Small, so that a script that does not end takes little time.
+const BUDGET: ScriptBudget = ScriptBudget {
+    instructions_max: 200_000,
+    commands_max: 1_000,
+    footprint_entries_max: 2_000,
+    memory_bytes_max: 8 << 20,
+};
 
 thread_local! {
     /// To make one is dearer than an input; and so it is checked that a reset leaves no trace. Clients of the second may say
@@ -30,19 +36,27 @@ thread_local! {
 pub fn check(data: &[u8]) {
     let Some((mode, mut data)) = data.split_first() else { return };
     let cuts = Cuts::take_from(&mut data);
-    EMULATORS.with(|[without_control, with_control]| {
+    EMULATORS.with(|emulators @ [without_control, with_control]| {
+        emulators.iter().for_each(|emulator| emulator.script_budget(BUDGET));
         with_control.allow_control();
         let emulator = if *mode < 192 { without_control } else { with_control };
-        let is_busy = IS_HEARD_WHILE_BUSY && *mode % 16 >= 8;
-        match mode % 8 {
+        let is_busy = *mode % 32 >= 16;
+        match mode % 16 {
             0 => check_bytes(emulator, data, &cuts),
+            8 => check_served(emulator, &lines(data), &cuts),
             1 => check_at_socket(data, &cuts, is_busy),
+            9 => {
+                let command = Command { name: "", flags: &[], bytes: data.to_vec() };
+                check_served(emulator, &[Step::Command { client: 0, command }], &cuts);
+            }
             2 => {
                 let stream: Vec<u8> = steps(data).iter().flat_map(Step::bytes).copied().collect();
                 check_at_socket(&stream, &cuts, is_busy);
             }
-            3 if *mode % 16 < 8 => check_stream(emulator, &steps(data), &cuts),
-            3 => check_direct(emulator, &steps(data)),
+            10 => check_served(emulator, &steps(data), &cuts),
+            3 => check_stream(emulator, &steps(data), &cuts),
+            11 => check_direct(emulator, &steps(data)),
+            12 => check_doors(emulator, &lines(data)),
             _ => check_commands(emulator, &steps(data), &cuts),
         }
     });
@@ -74,7 +88,7 @@ fn check_bytes(emulator: &Emulator, stream: &[u8], cuts: &Cuts<'_>) {
     for piece in cuts.pieces(stream) {
         in_pieces.send(0, piece);
     }
-    if !says(stream, b"info") {
+    if !says(stream, b"info") && !says(stream, b"client") {
         in_pieces.end().must_be(&whole);
     }
 }
@@ -104,6 +118,87 @@ fn check_at_socket(stream: &[u8], cuts: &Cuts<'_>, is_busy: bool) {
             sockets::check(stream, cuts.pieces(stream));
         }
     }
+}
+
+/// Clients of `server.rs`, at sockets that take and give what the cuts say, hear what those of a connection hear.
+fn check_served(emulator: &Emulator, steps: &[Step], cuts: &Cuts<'_>) {
+    // These tell of addresses or pieces; or end connections whose replies are not written.
+    const TELLING: [&[u8]; 6] = [b"client", b"info", b"monitor", b"debug", b"memory", b"emulator"];
+    let mut session = Session::open_with_data(emulator);
+    for step in steps {
+        session.take(step);
+        (0..CLIENTS).for_each(|client| session.poll(client));
+    }
+    let is_closing: Vec<bool> = session.clients.iter().map(Connection::is_closing).collect();
+    let expected = session.end();
+
+    let mut session = Session::open(emulator);
+    session.leave();
+    let mut served: Vec<_> = (0..CLIENTS).map(|_| Served::open(emulator, cuts.lengths())).collect();
+    PRELUDE.iter().for_each(|argv| served[0].send(&encode(argv)));
+    for step in steps {
+        match step {
+            Step::Command { client, command } => served[*client].send(&command.bytes),
+            Step::Clock(_) => session.take(step),
+            Step::Poll(_) => {}
+        }
+        while served.iter_mut().map(Served::proceed).fold(false, |any, one| any | one) {}
+    }
+    let is_told = steps.iter().any(|step| TELLING.iter().any(|word| says(step.bytes(), word)));
+    let heard: Vec<_> = served.into_iter().map(Served::end).collect();
+    if is_told || heard.iter().any(|(_, _, has_failed)| *has_failed) {
+        return;
+    }
+    for (client, (heard, is_closed, _)) in heard.iter().enumerate() {
+        same(heard, &expected.outputs[client]);
+        assert_eq!(*is_closed, is_closing[client], "whether client {client} is closed");
+    }
+}
+
+/// All the doors that have no bytes, and what an emulator says of itself: none of it ends in a panic, and a copy is what was copied.
+fn check_doors(emulator: &Emulator, steps: &[Step]) {
+    let mut session = Session::open_with_data(emulator);
+    let mut direct = emulator.connection();
+    let mut cx = Context::from_waker(Waker::noop());
+    for (idx, step) in steps.iter().enumerate() {
+        let argv = argv_of(step.bytes());
+        let Some(argv) = argv.as_ref().filter(|_| !matches!(step, Step::Clock(_))) else {
+            session.take(step);
+            continue;
+        };
+        let mut cmd = redis::Cmd::new();
+        argv.iter().for_each(|arg| _ = cmd.arg(&arg[..]));
+        match idx % 4 {
+            0 => {
+                let argv: Vec<&[u8]> = argv.iter().map(|arg| &arg[..]).collect();
+                direct.execute(&argv);
+            }
+            1 => _ = pin!(redis::aio::ConnectionLike::req_packed_command(&mut direct, &cmd)).poll(&mut cx),
+            2 => _ = redis::ConnectionLike::req_command(&mut direct, &cmd),
+            _ => {
+                let mut pipeline = redis::pipe();
+                pipeline.atomic().add_command(cmd.clone()).add_command(cmd);
+                let run = redis::aio::ConnectionLike::req_packed_commands(&mut direct, &pipeline, 3, 1);
+                _ = pin!(run).poll(&mut cx);
+            }
+        }
+        _ = direct.poll_message(&mut cx);
+        _ = (direct.looking(), direct.closing(), direct.is_hung_up());
+    }
+    for key in emulator.keys("*") {
+        let Ok(key) = std::str::from_utf8(&key) else { continue };
+        assert!(emulator.exists(key));
+        _ = (emulator.get(key), emulator.ttl(key), emulator.score(key, "a"), emulator.field(key, "a"));
+    }
+    let dumps = || (0..emulator::DATABASES).map(|db| emulator.dump(db)).collect::<Vec<_>>();
+    let (snapshot, before) = (emulator.snapshot(), dumps());
+    direct.execute(&[b"FLUSHALL"]);
+    emulator.restore_data(&snapshot);
+    emulator.hang_up();
+    emulator.restore(&snapshot);
+    assert_eq!(dumps(), before, "a copy is not what was copied");
+    emulator.clear_faults();
+    _ = (emulator.footprint(), emulator.is_plain());
 }
 
 /// Real commands: one reply for each, an honest footprint, and no trace of the pieces or of what was before a reset.
@@ -289,9 +384,10 @@ fn makes_talk_of_its_own(command: &Command) -> bool {
         )
 }
 
-/// INFO counts the pieces.
+/// INFO counts the pieces, and CLIENT tells how much of the replies is not written.
 fn asks_for_info(steps: &[Step]) -> bool {
-    steps.iter().any(|step| matches!(step, Step::Command { command, .. } if command.name == "info"))
+    let tells = |name| matches!(name, "info" | "client|info" | "client|list");
+    steps.iter().any(|step| matches!(step, Step::Command { command, .. } if tells(command.name)))
 }
 
 /// Whether the word is in the bytes, in letters of either case.
