@@ -193,7 +193,13 @@ async fn accept<S>(
                     let own = shared.clone();
                     let open = |engine: &mut Box<Engine>| Connection::from_afar(own, engine, origin);
                     let opened = submit(&shared, open).await;
-                    connections.spawn(serve(shared.clone(), opened, socket));
+                    let shared = shared.clone();
+                    connections.spawn(async move {
+                        // Nobody answers if the server is gone.
+                        if let Ok(connection) = opened.await {
+                            serve(shared, connection, socket).await;
+                        }
+                    });
                 }
                 // Out of descriptors, most often: those that close make room.
                 Err(_) => tokio::time::sleep(std::time::Duration::from_millis(10)).await,
@@ -206,16 +212,15 @@ async fn accept<S>(
 
 /// Serves one client, as [`accept`] does on a runtime of a single thread.
 pub(crate) async fn serve_stream(shared: Arc<Shared>, stream: impl AsyncRead + AsyncWrite + Unpin) {
-    let connection = Connection::from_afar(shared.clone(), Origin::default());
+    let connection = Connection::over(&shared);
     serve(shared, connection, stream).await;
 }
 
 async fn serve(
     shared: Arc<Shared>,
-    opened: oneshot::Receiver<Connection>,
+    mut connection: Connection,
     mut socket: impl AsyncRead + AsyncWrite + Unpin,
 ) {
-    let Ok(mut connection) = opened.await else { return };
     let (mut output, mut waiting) = (BytesMut::new(), None);
     loop {
         let exchange = poll_fn(|cx| {
