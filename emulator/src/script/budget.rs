@@ -2,7 +2,7 @@
 //!
 //! Nothing that a script does keeps it running then: every function that catches errors asks [`is_over`], and raises again.
 
-use mlua::{ExternalError as _, Lua};
+use mlua::{Error as LuaError, ExternalError as _, Lua};
 
 use super::Host;
 use super::native::{Raised, place};
@@ -82,25 +82,25 @@ pub(super) fn spend<H: Host>(lua: &Lua, instructions: u64) -> mlua::Result<()> {
     if is_over { end(lua, &mut running.fatal, too_much("took", limit, "instructions")) } else { Ok(()) }
 }
 
-/// The limit of Lua's memory does not hold while this lives, so that `mlua` need not be ready for its end at every step: nothing of the
-/// script may run meanwhile.
-pub(super) struct Unlimited<'a> {
-    lua: &'a Lua,
-    memory_bytes_max: usize,
+/// Does this without the limit of Lua's memory, so that `mlua` need not be ready for its end at every step. Nothing of the script may run
+/// meanwhile.
+///
+/// # Errors
+/// Afterwards Lua holds more than the limit allows.
+pub(super) fn unlimited<H: Host, R>(lua: &Lua, act: impl FnOnce() -> mlua::Result<R>) -> mlua::Result<R> {
+    let bytes_max = running::<H>(lua).budget.memory_bytes_max;
+    limit_memory(lua, 0);
+    let done = act();
+    limit_memory(lua, bytes_max);
+    if lua.used_memory() > bytes_max {
+        lua.gc_collect()?;
+    }
+    if lua.used_memory() > bytes_max { Err(no_memory()) } else { done }
 }
 
-impl<'a> Unlimited<'a> {
-    pub fn begin<H: Host>(lua: &'a Lua) -> Unlimited<'a> {
-        let memory_bytes_max = running::<H>(lua).budget.memory_bytes_max;
-        limit_memory(lua, 0);
-        Unlimited { lua, memory_bytes_max }
-    }
-}
-
-impl Drop for Unlimited<'_> {
-    fn drop(&mut self) {
-        limit_memory(self.lua, self.memory_bytes_max);
-    }
+/// What Lua raises when an allocation fails.
+pub(super) fn no_memory() -> LuaError {
+    LuaError::MemoryError("not enough memory".into())
 }
 
 /// Sets the limit; 0 is none.

@@ -5,7 +5,7 @@ use mlua::{ExternalError as _, Lua, MultiValue, Table, Value};
 use smallvec::SmallVec;
 
 use super::args::truncate;
-use super::budget::{Unlimited, spend_command};
+use super::budget::{spend_command, unlimited};
 use super::convert::{Argument, argument, to_lua};
 use super::native::Raised;
 use super::vm::{Running, running};
@@ -30,25 +30,25 @@ pub(super) fn redis<H: Host>(lua: &Lua) -> mlua::Result<Table> {
     };
     let call = |lua: &Lua, args: MultiValue| {
         spend_command::<H>(lua)?;
-        let _unlimited = Unlimited::begin::<H>(lua);
-        match call_command::<H>(lua, &args) {
+        unlimited::<H, _>(lua, || match call_command::<H>(lua, &args) {
             Err(error) | Ok((Reply::Error(error), _)) => Err(fail(error)),
             Ok((reply, protocol)) => to_lua(lua, &reply, protocol),
-        }
+        })
     };
     redis.raw_set("call", lua.create_function(call)?)?;
     let pcall = |lua: &Lua, args: MultiValue| {
         spend_command::<H>(lua)?;
-        let _unlimited = Unlimited::begin::<H>(lua);
-        let (reply, protocol) = match call_command::<H>(lua, &args) {
-            Ok(replied) => replied,
-            Err(error) => return to_lua(lua, &Reply::Error(error), Protocol::Resp2),
-        };
-        let value = to_lua(lua, &reply, protocol)?;
-        if let (Reply::Error(_), Value::Table(error)) = (&reply, &value) {
-            error.raw_set("ignore_error_stats_update", true)?;
-        }
-        Ok(value)
+        unlimited::<H, _>(lua, || {
+            let (reply, protocol) = match call_command::<H>(lua, &args) {
+                Ok(replied) => replied,
+                Err(error) => return to_lua(lua, &Reply::Error(error), Protocol::Resp2),
+            };
+            let value = to_lua(lua, &reply, protocol)?;
+            if let (Reply::Error(_), Value::Table(error)) = (&reply, &value) {
+                error.raw_set("ignore_error_stats_update", true)?;
+            }
+            Ok(value)
+        })
     };
     redis.raw_set("pcall", lua.create_function(pcall)?)?;
     set("log", log::<H>)?;

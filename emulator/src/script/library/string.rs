@@ -3,11 +3,11 @@
 use std::ops::Range;
 
 use bstr::ByteSlice as _;
-use mlua::{Error as LuaError, Function, IntoLuaMulti as _, Lua, LuaString, MultiValue, Table, Value};
+use mlua::{Function, IntoLuaMulti as _, Lua, LuaString, MultiValue, Table, Value};
 
 use crate::script::Host;
 use crate::script::args::{Args, raise};
-use crate::script::budget::spend;
+use crate::script::budget::{no_memory, spend};
 use crate::script::native::call_back;
 use crate::script::pattern::{Capture, ESCAPE, Failure, Match, Matcher, is_plain};
 use crate::script::vm::running;
@@ -190,7 +190,7 @@ fn rep<H: Host>(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
 /// What the Lua state has no memory for is not made in front of it, either.
 fn check_size<H: Host>(lua: &Lua, len: usize) -> mlua::Result<()> {
     let limit = running::<H>(lua).budget.memory_bytes_max;
-    if len <= limit { Ok(()) } else { Err(LuaError::MemoryError("not enough memory".into())) }
+    if len <= limit { Ok(()) } else { Err(no_memory()) }
 }
 
 /// The matches that `gsub` replaces, one by one.
