@@ -13,6 +13,7 @@ use crate::Emulator;
 use crate::client::{Client, Closing, Runs, Slot};
 use crate::command;
 use crate::connection::Connection;
+use crate::error::Error;
 use crate::footprint::{Access, Footprint};
 use crate::pubsub::Topic;
 use crate::reply::Reply;
@@ -307,11 +308,24 @@ fn to_value(reply: Reply, protocol: Protocol) -> Value {
         ),
         Reply::Double(value) if is_resp3 => Value::Double(value),
         Reply::Double(value) => bytes(crate::reply::format_double(value).into()),
-        // redis-rs has no public way to make its error kinds but to parse them.
-        Reply::Error(_) => {
+        // redis-rs has no public way to make its error kinds but to parse them, and it parses text alone.
+        Reply::Error(error) => {
+            let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
             let mut wire = BytesMut::new();
-            resp::encode(&reply, Protocol::Resp2, &mut wire);
+            resp::encode(&Reply::Error(Error::new(text)), Protocol::Resp2, &mut wire);
             redis::parse_redis_value(&wire).expect("an encoded error parses")
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_that_is_no_text_is_an_error() {
+        let reply = Reply::Error(Error::new(b"ERR \xff".to_vec()));
+        let Value::ServerError(error) = to_value(reply, Protocol::Resp2) else { panic!("it is an error") };
+        assert_eq!(error.details(), Some("\u{fffd}"));
     }
 }
