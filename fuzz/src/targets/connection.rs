@@ -122,8 +122,9 @@ fn check_at_socket(stream: &[u8], cuts: &Cuts<'_>, is_busy: bool) {
 
 /// Clients of `server.rs`, at sockets that take and give what the cuts say, hear what those of a connection hear.
 fn check_served(emulator: &Emulator, steps: &[Step], cuts: &Cuts<'_>) {
-    // These tell of addresses or pieces; or end connections whose replies are not written.
-    const TELLING: [&[u8]; 6] = [b"client", b"info", b"monitor", b"debug", b"memory", b"emulator"];
+    // These tell of addresses, pieces or memory; or end connections whose replies are not written.
+    const TELLING: [&[u8]; 7] =
+        [b"client", b"info", b"monitor", b"debug", b"memory", b"emulator", b"collectgarbage"];
     let mut session = Session::open_with_data(emulator);
     for step in steps {
         session.take(step);
