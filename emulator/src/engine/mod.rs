@@ -7,6 +7,7 @@ mod tracking;
 mod waiting;
 mod watch;
 
+use std::any::Any;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -46,9 +47,9 @@ pub struct Engine {
     /// What is counted.
     pub stats: Stats,
     /// The script cache.
-    pub scripts: Scripts<ScriptHost>,
+    pub scripts: Scripts,
     /// The libraries of functions.
-    pub functions: Functions<ScriptHost>,
+    pub functions: Functions,
     /// What was lent to the last script, to be lent again: it is too large to be made for each.
     host: Option<Box<ScriptHost>>,
     /// The script that runs, as others see it.
@@ -482,7 +483,7 @@ impl Engine {
         client: &mut Box<Client>,
         commands: Commands,
         program: impl FnOnce() -> Program,
-        run: impl FnOnce(Box<ScriptHost>) -> (Box<ScriptHost>, Reply),
+        run: impl FnOnce(Box<dyn Host>) -> (Box<dyn Host>, Reply),
     ) -> Reply {
         let busy = client.is_patient.then(|| self.busy.clone());
         if let Some(busy) = &busy {
@@ -494,7 +495,8 @@ impl Engine {
         host.commands = Some(commands);
         std::mem::swap(self, &mut host.engine);
         std::mem::swap(client, &mut host.client);
-        let (mut host, reply) = run(host);
+        let (host, reply) = run(host);
+        let mut host = (host as Box<dyn Any>).downcast::<ScriptHost>().expect("what was lent comes back");
         std::mem::swap(self, &mut host.engine);
         std::mem::swap(client, &mut host.client);
         self.host = Some(host);

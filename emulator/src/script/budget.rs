@@ -4,7 +4,6 @@
 
 use mlua::{Error as LuaError, ExternalError as _, Lua};
 
-use super::Host;
 use super::native::{Raised, place};
 use super::vm::running;
 use crate::error::Error;
@@ -63,8 +62,8 @@ pub(super) struct Place {
 ///
 /// # Errors
 /// There may not: the script must end.
-pub(super) fn spend<H: Host>(lua: &Lua, instructions: u64) -> mlua::Result<()> {
-    let mut running = running::<H>(lua);
+pub(super) fn spend(lua: &Lua, instructions: u64) -> mlua::Result<()> {
+    let mut running = running(lua);
     if running.fatal.is_some() {
         return Err(Raised::Fatal.into_lua_err());
     }
@@ -87,8 +86,8 @@ pub(super) fn spend<H: Host>(lua: &Lua, instructions: u64) -> mlua::Result<()> {
 ///
 /// # Errors
 /// Afterwards Lua holds more than the limit allows.
-pub(super) fn unlimited<H: Host, R>(lua: &Lua, act: impl FnOnce() -> mlua::Result<R>) -> mlua::Result<R> {
-    let bytes_max = running::<H>(lua).budget.memory_bytes_max;
+pub(super) fn unlimited<R>(lua: &Lua, act: impl FnOnce() -> mlua::Result<R>) -> mlua::Result<R> {
+    let bytes_max = running(lua).budget.memory_bytes_max;
     limit_memory(lua, 0);
     let done = act();
     limit_memory(lua, bytes_max);
@@ -113,8 +112,8 @@ pub(super) fn limit_memory(lua: &Lua, bytes_max: usize) {
 ///
 /// # Errors
 /// There have been too many, or too much has been touched: the script must end.
-pub(super) fn spend_command<H: Host>(lua: &Lua) -> mlua::Result<()> {
-    let mut running = running::<H>(lua);
+pub(super) fn spend_command(lua: &Lua) -> mlua::Result<()> {
+    let mut running = running(lua);
     running.commands += 1;
     if running.is_patient() {
         return Ok(());
@@ -131,8 +130,8 @@ pub(super) fn spend_command<H: Host>(lua: &Lua) -> mlua::Result<()> {
 }
 
 /// Whether the script that runs must end.
-pub(super) fn is_over<H: Host>(lua: &Lua) -> bool {
-    running::<H>(lua).fatal.is_some()
+pub(super) fn is_over(lua: &Lua) -> bool {
+    running(lua).fatal.is_some()
 }
 
 fn end(lua: &Lua, fatal: &mut Option<Fatal>, error: Error) -> mlua::Result<()> {

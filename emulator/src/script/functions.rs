@@ -1,8 +1,6 @@
 //! Libraries of functions: what the server knows of them, and the Lua state that runs them.
 //! <https://redis.io/docs/latest/develop/programmability/functions-intro/>
 
-use std::marker::PhantomData;
-
 use bytes::Bytes;
 use indexmap::IndexMap;
 use mlua::Function;
@@ -56,35 +54,23 @@ pub struct Ready {
 
 impl Ready {
     /// Calls it, and gives the host back with what it returned.
-    pub fn run<H: Host>(&self, keys: &[&[u8]], args: &[&[u8]], host: Box<H>) -> (Box<H>, Reply) {
+    pub fn run(&self, keys: &[&[u8]], args: &[&[u8]], host: Box<dyn Host>) -> (Box<dyn Host>, Reply) {
         let Ready { vm, function, name, is_read_only } = self;
         vm.run(&Callable { function, name, is_read_only: *is_read_only }, keys, args, host)
     }
 }
 
 /// The libraries that one server knows.
-pub struct Functions<H> {
+#[derive(Default)]
+pub struct Functions {
     libraries: Libraries,
     /// What their functions are in the Lua state, by library. Made anew, when one is called, where it does not stand here.
     loaded: IndexMap<Bytes, IndexMap<Bytes, Function, Hasher>, Hasher>,
     vm: Option<Vm>,
     budget: ScriptBudget,
-    host: PhantomData<fn(H)>,
 }
 
-impl<H> Default for Functions<H> {
-    fn default() -> Functions<H> {
-        Functions {
-            libraries: IndexMap::default(),
-            loaded: IndexMap::default(),
-            vm: None,
-            budget: ScriptBudget::default(),
-            host: PhantomData,
-        }
-    }
-}
-
-impl<H: Host> Functions<H> {
+impl Functions {
     /// What the server knows.
     pub fn libraries(&self) -> &Libraries {
         &self.libraries
@@ -100,7 +86,7 @@ impl<H: Host> Functions<H> {
     pub fn set_budget(&mut self, budget: ScriptBudget) {
         self.budget = budget;
         if let Some(vm) = &mut self.vm {
-            vm.set_budget::<H>(budget).expect(SANDBOX_LOADS);
+            vm.set_budget(budget).expect(SANDBOX_LOADS);
         }
     }
 
@@ -204,12 +190,12 @@ impl<H: Host> Functions<H> {
     fn evaluate(&mut self, code: &[u8]) -> Result<(Library, IndexMap<Bytes, Function, Hasher>), Error> {
         let Metadata { body, .. } = Metadata::parse(code)?;
         let budget = self.budget;
-        let vm = self.vm.get_or_insert_with(|| Vm::new::<H>(World::Functions, budget).expect(SANDBOX_LOADS));
+        let vm = self.vm.get_or_insert_with(|| Vm::new(World::Functions, budget).expect(SANDBOX_LOADS));
         let compiled = vm.compile(body);
         let compiled = compiled
             .map_err(|message| Error::new([b"ERR Error compiling function: ", &message[..]].concat()))?;
         let registered = vm
-            .load::<H>(&compiled)
+            .load(&compiled)
             .map_err(|error| Error::new([b"ERR Error registering functions: ", error.as_bytes()].concat()))?;
         if registered.is_empty() {
             return Err(Error::from_static("ERR No functions registered"));

@@ -17,7 +17,7 @@ mod native;
 mod payload;
 mod functions;
 
-use std::marker::PhantomData;
+use std::any::Any;
 
 use bytes::Bytes;
 use indexmap::IndexMap;
@@ -36,7 +36,7 @@ use shebang::{NO_WRITES, Shebang};
 use vm::{Callable, Vm, World};
 
 /// What runs the commands that a script calls.
-pub trait Host: Send + 'static {
+pub trait Host: Any + Send {
     /// Runs one command and gives its reply; refuses what scripts, or this one, may not call.
     fn call(&mut self, argv: &[&[u8]], rules: Rules) -> Reply;
 
@@ -78,7 +78,8 @@ pub enum Mode {
 }
 
 /// The scripts that one server knows, by SHA1, and the Lua state that runs them.
-pub struct Scripts<H> {
+#[derive(Default)]
+pub struct Scripts {
     known: Known,
     /// The SHA1 of each source that was loaded: to look it up takes a tenth of computing it.
     shas: IndexMap<Bytes, Sha, Hasher>,
@@ -86,7 +87,6 @@ pub struct Scripts<H> {
     /// Made when the first script runs: a Lua state costs more than many whole executions of a test.
     vm: Option<Vm>,
     budget: ScriptBudget,
-    host: PhantomData<fn(H)>,
 }
 
 struct Compiled {
@@ -101,20 +101,7 @@ pub type Known = IndexMap<Sha, Bytes, Hasher>;
 /// A SHA1 in lower-case hexadecimal digits.
 pub type Sha = [u8; 40];
 
-impl<H> Default for Scripts<H> {
-    fn default() -> Scripts<H> {
-        Scripts {
-            known: IndexMap::default(),
-            shas: IndexMap::default(),
-            compiled: IndexMap::default(),
-            vm: None,
-            budget: ScriptBudget::default(),
-            host: PhantomData,
-        }
-    }
-}
-
-impl<H: Host> Scripts<H> {
+impl Scripts {
     /// Compiles a script and keeps it: a script is known once it compiled, whether or not it ever succeeds.
     ///
     /// # Errors
@@ -158,7 +145,7 @@ impl<H: Host> Scripts<H> {
     pub fn set_budget(&mut self, budget: ScriptBudget) {
         self.budget = budget;
         if let Some(vm) = &mut self.vm {
-            vm.set_budget::<H>(budget).expect(SANDBOX_LOADS);
+            vm.set_budget(budget).expect(SANDBOX_LOADS);
         }
     }
 
@@ -182,8 +169,8 @@ impl<H: Host> Scripts<H> {
         mode: Mode,
         keys: &[&[u8]],
         args: &[&[u8]],
-        host: Box<H>,
-    ) -> (Box<H>, Reply) {
+        host: Box<dyn Host>,
+    ) -> (Box<dyn Host>, Reply) {
         if !self.compiled.contains_key(sha)
             && let Some(source) = self.known.get(sha).cloned()
             && let Err(error) = self.compile(sha, &source)
@@ -204,8 +191,7 @@ impl<H: Host> Scripts<H> {
             return Ok(());
         }
         let Shebang { body, flags } = Shebang::parse(source)?;
-        let vm =
-            self.vm.get_or_insert_with(|| Vm::new::<H>(World::Scripts, self.budget).expect(SANDBOX_LOADS));
+        let vm = self.vm.get_or_insert_with(|| Vm::new(World::Scripts, self.budget).expect(SANDBOX_LOADS));
         let function = vm.compile(body).map_err(|message| {
             Error::new([b"ERR Error compiling script (new function): ", &message[..]].concat())
         })?;

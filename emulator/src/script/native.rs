@@ -5,7 +5,6 @@
 
 use mlua::{Error as LuaError, ExternalError as _, Function, IntoLuaMulti, Lua, MultiValue, Table, Value};
 
-use super::Host;
 use super::args::{Args, c_string, raise, raise_bare, truncate};
 use super::budget::{Place, is_over, spend};
 use super::library::{CONTENTS, JsonConfig, NEXT, STACK_SLOTS_MAX, gsub, libraries, string_functions};
@@ -29,17 +28,17 @@ const INSTRUCTIONS_PER_COLLECTION: u64 = 10_000_000;
 const UNPACKED_MAX: usize = STACK_SLOTS_MAX - 100;
 
 /// What the sandbox cannot do itself.
-pub(super) fn natives<H: Host>(lua: &Lua, json: &JsonConfig) -> mlua::Result<Table> {
+pub(super) fn natives(lua: &Lua, json: &JsonConfig) -> mlua::Result<Table> {
     let native = lua.create_table()?;
     let contents = lua.create_table()?;
     lua.set_named_registry_value(CONTENTS, &contents)?;
     lua.set_named_registry_value(NEXT, lua.globals().get::<Function>("next")?)?;
-    native.set("redis", redis::<H>(lua)?)?;
-    native.set("register", lua.create_function(|lua, args| register_function::<H>(lua, &args))?)?;
+    native.set("redis", redis(lua)?)?;
+    native.set("register", lua.create_function(|lua, args| register_function(lua, &args))?)?;
     native.set("libraries", libraries(lua, json)?)?;
-    native.set("string", string_functions::<H>(lua)?)?;
-    native.set("random", lua.create_function(|lua, bounds: MultiValue| random::<H>(lua, &bounds))?)?;
-    native.set("randomseed", lua.create_function(|lua, args: MultiValue| randomseed::<H>(lua, &args))?)?;
+    native.set("string", string_functions(lua)?)?;
+    native.set("random", lua.create_function(|lua, bounds| random(lua, &bounds))?)?;
+    native.set("randomseed", lua.create_function(|lua, args| randomseed(lua, &args))?)?;
     for (name, access) in [
         ("relay", (|_, _| Ok(())) as Access),
         ("relay_read", |contents, args| {
@@ -65,13 +64,13 @@ pub(super) fn natives<H: Host>(lua: &Lua, json: &JsonConfig) -> mlua::Result<Tab
         native.set(name, lua.create_function(make)?)?;
     }
     native.set("contents", contents)?;
-    native.set("unwrap", lua.create_function(unwrap_caught::<H>)?)?;
-    native.set("is_over", lua.create_function(|lua, ()| Ok(is_over::<H>(lua)))?)?;
+    native.set("unwrap", lua.create_function(unwrap_caught)?)?;
+    native.set("is_over", lua.create_function(|lua, ()| Ok(is_over(lua)))?)?;
     native.set("locate", lua.create_function(|lua, error: Value| locate(lua, error))?)?;
     native.set("unpack", lua.create_function(|lua, args| unpack(lua, &args))?)?;
-    native.set("check_insert", lua.create_function(|lua, args| check_insert::<H>(lua, &args))?)?;
+    native.set("check_insert", lua.create_function(|lua, args| check_insert(lua, &args))?)?;
     native.set("load", lua.create_function(|lua, (protected, load)| load_of(lua, protected, load))?)?;
-    let gsub_of = |lua: &Lua, (protected, replace_each)| gsub::<H>(lua, protected, replace_each);
+    let gsub_of = |lua: &Lua, (protected, replace_each)| gsub(lua, protected, replace_each);
     native.set("gsub", lua.create_function(gsub_of)?)?;
     Ok(native)
 }
@@ -145,15 +144,15 @@ fn unwrap(lua: &Lua, error: Value) -> mlua::Result<Value> {
 }
 
 /// The same for a script that has caught it: if the script must end, it is raised again.
-fn unwrap_caught<H: Host>(lua: &Lua, error: Value) -> mlua::Result<Value> {
-    if is_over::<H>(lua) {
+fn unwrap_caught(lua: &Lua, error: Value) -> mlua::Result<Value> {
+    if is_over(lua) {
         return Err(Raised::Fatal.into_lua_err());
     }
     let error = unwrap(lua, error)?;
     if matches!(&error, Value::String(text) if text.as_bytes() == NO_MEMORY) {
         // Lua 5.1 does not collect garbage when it needs memory. To do it here takes time, for which a loop would not pay.
         lua.gc_collect()?;
-        spend::<H>(lua, INSTRUCTIONS_PER_COLLECTION)?;
+        spend(lua, INSTRUCTIONS_PER_COLLECTION)?;
     }
     Ok(error)
 }
@@ -183,12 +182,12 @@ fn unpack(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
 }
 
 /// In front of `table.insert(list, place, value)`: each value behind the place moves, if there is one or not.
-fn check_insert<H: Host>(lua: &Lua, args: &MultiValue) -> mlua::Result<()> {
+fn check_insert(lua: &Lua, args: &MultiValue) -> mlua::Result<()> {
     if let (Some(Value::Table(list)), Some(place), 3) = (args.front(), args.get(1), args.len())
         && let Some(place) = lua.coerce_number(place.clone())?
     {
         let n_moved = (list.raw_len() as i64).saturating_sub(truncate(place));
-        spend::<H>(lua, n_moved.try_into().unwrap_or_default())?;
+        spend(lua, n_moved.try_into().unwrap_or_default())?;
     }
     Ok(())
 }

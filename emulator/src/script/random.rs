@@ -2,7 +2,6 @@
 
 use mlua::{Lua, MultiValue};
 
-use super::Host;
 use super::args::{Args, raise};
 use super::vm::running;
 
@@ -30,8 +29,8 @@ impl Random {
 }
 
 /// `math.random([m [, n]])`
-pub(super) fn random<H: Host>(lua: &Lua, bounds: &MultiValue) -> mlua::Result<f64> {
-    let drawn = running::<H>(lua).random.draw();
+pub(super) fn random(lua: &Lua, bounds: &MultiValue) -> mlua::Result<f64> {
+    let drawn = running(lua).random.draw();
     let bounds = Args::new(lua, bounds);
     let (low, high) = match bounds.len() {
         0 => return Ok(drawn),
@@ -47,8 +46,8 @@ pub(super) fn random<H: Host>(lua: &Lua, bounds: &MultiValue) -> mlua::Result<f6
 }
 
 /// `math.randomseed(seed)`
-pub(super) fn randomseed<H: Host>(lua: &Lua, args: &MultiValue) -> mlua::Result<()> {
+pub(super) fn randomseed(lua: &Lua, args: &MultiValue) -> mlua::Result<()> {
     let seed = Args::new(lua, args).int(1)?;
-    running::<H>(lua).random = Random::from_seed(seed as u32);
+    running(lua).random = Random::from_seed(seed as u32);
     Ok(())
 }

@@ -8,8 +8,8 @@ use super::args::truncate;
 use super::budget::{spend_command, unlimited};
 use super::convert::{Argument, argument, to_lua};
 use super::native::Raised;
+use super::sha1_hex;
 use super::vm::{Running, running};
-use super::{Host, sha1_hex};
 use crate::error::Error;
 use crate::log::LogLevel;
 use crate::reply::Reply;
@@ -23,23 +23,23 @@ const WRONG_ARGUMENT: Error =
     Error::from_static("ERR Lua redis lib command arguments must be strings or integers");
 
 /// The functions. The constants stand in the sandbox.
-pub(super) fn redis<H: Host>(lua: &Lua) -> mlua::Result<Table> {
+pub(super) fn redis(lua: &Lua) -> mlua::Result<Table> {
     let redis = lua.create_table()?;
     let set = |name, function: fn(&Lua, &MultiValue) -> mlua::Result<MultiValue>| {
         redis.raw_set(name, lua.create_function(move |lua, args: MultiValue| function(lua, &args))?)
     };
     let call = |lua: &Lua, args: MultiValue| {
-        spend_command::<H>(lua)?;
-        unlimited::<H, _>(lua, || match call_command::<H>(lua, &args) {
+        spend_command(lua)?;
+        unlimited(lua, || match call_command(lua, &args) {
             Err(error) | Ok((Reply::Error(error), _)) => Err(fail(error)),
             Ok((reply, protocol)) => to_lua(lua, &reply, protocol),
         })
     };
     redis.raw_set("call", lua.create_function(call)?)?;
     let pcall = |lua: &Lua, args: MultiValue| {
-        spend_command::<H>(lua)?;
-        unlimited::<H, _>(lua, || {
-            let (reply, protocol) = match call_command::<H>(lua, &args) {
+        spend_command(lua)?;
+        unlimited(lua, || {
+            let (reply, protocol) = match call_command(lua, &args) {
                 Ok(replied) => replied,
                 Err(error) => return to_lua(lua, &Reply::Error(error), Protocol::Resp2),
             };
@@ -51,7 +51,7 @@ pub(super) fn redis<H: Host>(lua: &Lua) -> mlua::Result<Table> {
         })
     };
     redis.raw_set("pcall", lua.create_function(pcall)?)?;
-    set("log", log::<H>)?;
+    set("log", log)?;
     set("setresp", |lua, args| {
         if args.len() != 1 {
             return Err(fail_with("ERR redis.setresp() requires one argument."));
@@ -61,7 +61,7 @@ pub(super) fn redis<H: Host>(lua: &Lua) -> mlua::Result<Table> {
             Some(3) => Protocol::Resp3,
             _ => return Err(fail_with("ERR RESP version must be 2 or 3.")),
         };
-        running::<H>(lua).rules.protocol = protocol;
+        running(lua).rules.protocol = protocol;
         Ok(MultiValue::new())
     })?;
     let sha1hex = |lua: &Lua, args: MultiValue| {
@@ -84,7 +84,7 @@ pub(super) fn redis<H: Host>(lua: &Lua) -> mlua::Result<Table> {
         lua.create_function(|lua, args| one_field(lua, &args, "ok", <[u8]>::to_vec))?,
     )?;
     set("set_repl", set_repl)?;
-    redis.raw_set("acl_check_cmd", lua.create_function(|lua, args| acl_check_cmd::<H>(lua, &args))?)?;
+    redis.raw_set("acl_check_cmd", lua.create_function(|lua, args| acl_check_cmd(lua, &args))?)?;
     redis.raw_set("breakpoint", lua.create_function(|_, _: MultiValue| Ok(false))?)?;
     set("debug", |_, _| Ok(MultiValue::new()))?;
     redis.raw_set("replicate_commands", lua.create_function(|_, _: MultiValue| Ok(true))?)?;
@@ -93,10 +93,10 @@ pub(super) fn redis<H: Host>(lua: &Lua) -> mlua::Result<Table> {
 
 /// Runs a command, and gives its reply with the protocol in whose types the script wants to see it. It is an error if these are no
 /// arguments of a command.
-fn call_command<H: Host>(lua: &Lua, args: &MultiValue) -> Result<(Reply, Protocol), Error> {
+fn call_command(lua: &Lua, args: &MultiValue) -> Result<(Reply, Protocol), Error> {
     let argv = arguments(args)?;
     let argv: SmallVec<[&[u8]; 8]> = argv.iter().map(|arg| &**arg).collect();
-    let mut running = running::<H>(lua);
+    let mut running = running(lua);
     let Running { host, rules, .. } = &mut *running;
     let reply = host.as_mut().expect("commands are called while a script runs").call(&argv, *rules);
     Ok((reply, rules.protocol))
@@ -111,7 +111,7 @@ fn arguments(args: &MultiValue) -> Result<SmallVec<[Argument; 8]>, Error> {
 
 /// `redis.log(level, message, …)`: what is neither a string nor a number is left out, and so is what a library logs while it is
 /// loaded.
-fn log<H: Host>(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
+fn log(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
     if args.len() < 2 {
         return Err(fail_with("ERR redis.log() requires two arguments or more."));
     }
@@ -121,7 +121,7 @@ fn log<H: Host>(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
     let level = level.ok_or_else(|| fail_with("ERR Invalid debug level."))?;
     let words: Vec<Argument> = args.iter().skip(1).filter_map(argument).collect();
     let words: Vec<&[u8]> = words.iter().map(|word| &**word).collect();
-    if let Some(host) = &running::<H>(lua).host {
+    if let Some(host) = &running(lua).host {
         host.log(level, words.join(&b' '));
     }
     Ok(MultiValue::new())
@@ -142,10 +142,10 @@ fn set_repl(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
 }
 
 /// `redis.acl_check_cmd(name, …)`: there is one user, who may do everything that there is to do.
-fn acl_check_cmd<H: Host>(lua: &Lua, args: &MultiValue) -> mlua::Result<bool> {
+fn acl_check_cmd(lua: &Lua, args: &MultiValue) -> mlua::Result<bool> {
     let argv = arguments(args).map_err(fail)?;
     let argv: SmallVec<[&[u8]; 8]> = argv.iter().map(|arg| &**arg).collect();
-    let mut running = running::<H>(lua);
+    let mut running = running(lua);
     let host = running.host.as_mut().expect("commands are called while a script runs");
     let is_known = host.knows(&argv);
     if is_known { Ok(true) } else { Err(fail_with("ERR Invalid command passed to redis.acl_check_cmd()")) }

@@ -4,14 +4,13 @@
 use bytes::Bytes;
 use mlua::{Function, Lua, MultiValue, Table, Value};
 
-use super::Host;
 use super::args::c_string;
 use super::redis::{fail, fail_with};
 use super::shebang::{FLAGS, check_name};
 use super::vm::{Registered, running};
 
 /// `redis.register_function(name, callback)` or, with these in a table, `redis.register_function{function_name = …}`.
-pub(super) fn register_function<H: Host>(lua: &Lua, args: &MultiValue) -> mlua::Result<()> {
+pub(super) fn register_function(lua: &Lua, args: &MultiValue) -> mlua::Result<()> {
     let (name, registered) = match (args.len(), args.front(), args.get(1)) {
         (1, Some(Value::Table(named)), _) => named_arguments(lua, named)?,
         (1, ..) => {
@@ -29,7 +28,7 @@ pub(super) fn register_function<H: Host>(lua: &Lua, args: &MultiValue) -> mlua::
         }
         _ => return Err(fail_with("ERR wrong number of arguments to redis.register_function")),
     };
-    let mut running = running::<H>(lua);
+    let mut running = running(lua);
     let loading = running.loading.as_mut().ok_or_else(|| {
         fail_with("ERR redis.register_function can only be called on FUNCTION LOAD command")
     })?;

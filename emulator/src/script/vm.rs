@@ -61,8 +61,8 @@ pub(super) struct Callable<'a> {
 }
 
 /// What Rust keeps beside the Lua state while a script runs.
-pub(super) struct Running<H> {
-    pub host: Option<Box<H>>,
+pub(super) struct Running {
+    pub host: Option<Box<dyn Host>>,
     pub rules: Rules,
     pub random: Random,
     pub budget: ScriptBudget,
@@ -83,8 +83,8 @@ pub(super) struct Registered {
     pub callback: Function,
 }
 
-impl<H: Host> Running<H> {
-    fn new(budget: ScriptBudget, host: Option<Box<H>>, rules: Rules) -> Running<H> {
+impl Running {
+    fn new(budget: ScriptBudget, host: Option<Box<dyn Host>>, rules: Rules) -> Running {
         Running {
             host,
             rules,
@@ -105,28 +105,28 @@ impl<H: Host> Running<H> {
 }
 
 impl Vm {
-    pub(super) fn new<H: Host>(world: World, budget: ScriptBudget) -> mlua::Result<Vm> {
+    pub(super) fn new(world: World, budget: ScriptBudget) -> mlua::Result<Vm> {
         let libs = StdLib::TABLE | StdLib::STRING | StdLib::MATH;
         let lua = Lua::new_with(libs, LuaOptions::new().catch_rust_panics(false))?;
-        lua.set_app_data(Running::<H>::new(budget, None, Rules::default()));
+        lua.set_app_data(Running::new(budget, None, Rules::default()));
         let json = JsonConfig::default();
-        let native = natives::<H>(&lua, &json)?;
+        let native = natives(&lua, &json)?;
         let sandbox: Function = lua.load(SANDBOX).set_name(SANDBOX_NAME).into_function()?;
         let is_of_functions = world == World::Functions;
         let (globals, run, load, compile): (Table, Function, Function, Function) =
             sandbox.call((native, is_of_functions))?;
         lua.set_globals(globals)?;
         let mut vm = Vm { lua, world, run, load, compile, json, budget };
-        vm.set_budget::<H>(budget)?;
+        vm.set_budget(budget)?;
         Ok(vm)
     }
 
-    pub(super) fn set_budget<H: Host>(&mut self, budget: ScriptBudget) -> mlua::Result<()> {
+    pub(super) fn set_budget(&mut self, budget: ScriptBudget) -> mlua::Result<()> {
         self.budget = budget;
         let every = INSTRUCTIONS_PER_CHECK.min(budget.instructions_max.max(1));
         let triggers = HookTriggers::new().every_nth_instruction(every as u32);
         self.lua.set_global_hook(triggers, move |lua, _| {
-            spend::<H>(lua, every)?;
+            spend(lua, every)?;
             Ok(VmState::Continue)
         })
     }
@@ -149,20 +149,20 @@ impl Vm {
         }
     }
 
-    pub(super) fn run<H: Host>(
+    pub(super) fn run(
         &self,
         callable: &Callable<'_>,
         keys: &[&[u8]],
         args: &[&[u8]],
-        host: Box<H>,
-    ) -> (Box<H>, Reply) {
+        host: Box<dyn Host>,
+    ) -> (Box<dyn Host>, Reply) {
         let rules = Rules { is_read_only: callable.is_read_only, ..Rules::default() };
-        *running::<H>(&self.lua) = Running::new(self.budget, Some(host), rules);
+        *running(&self.lua) = Running::new(self.budget, Some(host), rules);
         let outcome = (|| {
             let (keys, args) = (self.strings(keys)?, self.strings(args)?);
             self.limited(|| self.run.call::<(bool, Value)>((callable.function, keys, args)))
         })();
-        let mut running = running::<H>(&self.lua);
+        let mut running = running(&self.lua);
         let host = running.host.take().expect("nobody else takes it");
         let reply = match (running.fatal.take(), outcome) {
             (Some(Fatal { error, place }), _) => {
@@ -211,17 +211,14 @@ impl Vm {
     ///
     /// # Errors
     /// What the code raises.
-    pub(super) fn load<H: Host>(
-        &self,
-        code: &Function,
-    ) -> Result<IndexMap<Bytes, Registered, Hasher>, Error> {
+    pub(super) fn load(&self, code: &Function) -> Result<IndexMap<Bytes, Registered, Hasher>, Error> {
         let begun = Running {
             loading: Some(IndexMap::default()),
             ..Running::new(self.budget, None, Rules::default())
         };
-        *running::<H>(&self.lua) = begun;
+        *running(&self.lua) = begun;
         let outcome = self.limited(|| self.load.call::<(bool, Value)>(code));
-        let mut running = running::<H>(&self.lua);
+        let mut running = running(&self.lua);
         let registered = running.loading.take().unwrap_or_default();
         match (running.fatal.take(), outcome) {
             (Some(Fatal { error, .. }), _) => Err(error),
@@ -233,7 +230,7 @@ impl Vm {
     }
 }
 
-pub(super) fn running<H: Host>(lua: &Lua) -> mlua::AppDataRefMut<'_, Running<H>> {
+pub(super) fn running(lua: &Lua) -> mlua::AppDataRefMut<'_, Running> {
     lua.app_data_mut().expect("set when the state was made")
 }
 

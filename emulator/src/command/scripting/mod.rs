@@ -6,11 +6,11 @@ use super::Flag::{AllowBusy, MovableKeys, NoMandatoryKeys, NoScript, ReadOnly, S
 use super::{Argv, Ctx, KeySpec, Outcome, Row, call_from_script, integer, is_known, is_word};
 use crate::busy::{Kind, Program};
 use crate::client::Runs;
-use crate::engine::{Commands, Engine, ScriptHost};
+use crate::engine::{Commands, Engine};
 use crate::error::{self, Error};
 use crate::footprint::Access;
 use crate::reply::Reply;
-use crate::script::{self, Mode, Sha};
+use crate::script::{self, Host, Mode, Sha};
 
 const KEYS: KeySpec = KeySpec::numkeys(2, &["RW", "access", "update"]);
 const KEYS_RO: KeySpec = KeySpec::numkeys(2, &["RO", "access"]);
@@ -136,7 +136,7 @@ fn invoke(ctx: &mut Ctx<'_>, sha: &Sha, mode: Mode, keys: &Argv<'_>, args: &Argv
 fn lend(
     ctx: &mut Ctx<'_>,
     program: impl FnOnce() -> Program,
-    run: impl FnOnce(Box<ScriptHost>) -> (Box<ScriptHost>, Reply),
+    run: impl FnOnce(Box<dyn Host>) -> (Box<dyn Host>, Reply),
 ) -> Reply {
     let (db, protocol, runs) = (ctx.client.db, ctx.client.protocol, ctx.client.runs);
     ctx.client.runs = Runs::InScript;

@@ -5,7 +5,6 @@ use std::ops::Range;
 use bstr::ByteSlice as _;
 use mlua::{Function, IntoLuaMulti as _, Lua, LuaString, MultiValue, Table, Value};
 
-use crate::script::Host;
 use crate::script::args::{Args, raise};
 use crate::script::budget::{no_memory, spend};
 use crate::script::native::call_back;
@@ -16,20 +15,20 @@ use crate::script::vm::running;
 const BYTES_PER_INSTRUCTION: u64 = 64;
 
 /// The functions by name, but for [`gsub`].
-pub(in crate::script) fn functions<H: Host>(lua: &Lua) -> mlua::Result<Table> {
+pub(in crate::script) fn functions(lua: &Lua) -> mlua::Result<Table> {
     let table = lua.create_table()?;
     let set = |name, function: fn(&Lua, &MultiValue) -> mlua::Result<MultiValue>| {
         table.raw_set(name, lua.create_function(move |lua, args: MultiValue| function(lua, &args))?)
     };
-    set("find", |lua, args| find::<H>(lua, args, true))?;
-    set("match", |lua, args| find::<H>(lua, args, false))?;
-    set("gmatch", gmatch::<H>)?;
-    set("rep", rep::<H>)?;
+    set("find", |lua, args| find(lua, args, true))?;
+    set("match", |lua, args| find(lua, args, false))?;
+    set("gmatch", gmatch)?;
+    set("rep", rep)?;
     Ok(table)
 }
 
 /// `string.find(s, pattern [, init [, plain]])` and `string.match(s, pattern [, init])`
-fn find<H: Host>(lua: &Lua, args: &MultiValue, wants_place: bool) -> mlua::Result<MultiValue> {
+fn find(lua: &Lua, args: &MultiValue, wants_place: bool) -> mlua::Result<MultiValue> {
     let args = Args::new(lua, args);
     let (subject, pattern) = (args.string(1)?.as_bytes(), args.string(2)?.as_bytes());
     let init = match if args.is_nil(3) { 1 } else { args.integer(3)? } {
@@ -47,7 +46,7 @@ fn find<H: Host>(lua: &Lua, args: &MultiValue, wants_place: bool) -> mlua::Resul
     let mut matcher = Matcher::new(&subject, pattern);
     let last = if is_anchored { init } else { subject.len() };
     for start in init..=last {
-        let Some(found) = match_at::<H>(&args, &mut matcher, start)? else { continue };
+        let Some(found) = match_at(&args, &mut matcher, start)? else { continue };
         if !wants_place {
             return captures(&args, &subject, &found);
         }
@@ -61,7 +60,7 @@ fn find<H: Host>(lua: &Lua, args: &MultiValue, wants_place: bool) -> mlua::Resul
 }
 
 /// `string.gmatch(s, pattern)`
-fn gmatch<H: Host>(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
+fn gmatch(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
     let args = Args::new(lua, args);
     let (subject, pattern) = (args.string(1)?, args.string(2)?);
     let mut next = 0;
@@ -70,7 +69,7 @@ fn gmatch<H: Host>(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
         let (subject, pattern) = (subject.as_bytes(), pattern.as_bytes());
         let mut matcher = Matcher::new(&subject, &pattern);
         while next <= subject.len() {
-            let found = match_at::<H>(&args, &mut matcher, next)?;
+            let found = match_at(&args, &mut matcher, next)?;
             next += 1;
             if let Some(found) = found {
                 next = next.max(found.range.end);
@@ -83,7 +82,7 @@ fn gmatch<H: Host>(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
 }
 
 /// `string.gsub(s, pattern, repl [, n])`; `replace_each` is the sandbox's, for a `repl` that is a function or a table.
-pub(in crate::script) fn gsub<H: Host>(
+pub(in crate::script) fn gsub(
     lua: &Lua,
     protected: Function,
     replace_each: Function,
@@ -100,17 +99,17 @@ pub(in crate::script) fn gsub<H: Host>(
         let n_left = if args.is_nil(4) { i32::MAX } else { args.int(4)? };
         let mut matches = Matches { subject, pattern, written: 0, next: 0, n_left, is_over: false };
         if !is_called {
-            return replace::<H>(&args, &mut matches, &args.string(3)?.as_bytes());
+            return replace(&args, &mut matches, &args.string(3)?.as_bytes());
         }
         // The pattern is seen to be one before anything is called.
         let mut found = Vec::new();
         let rest = loop {
-            match matches.next::<H>(&args)? {
+            match matches.next(&args)? {
                 (rest, None) => break rest,
                 (before, Some(matched)) => {
                     _ = captures(&args, &matches.subject.as_bytes(), &matched)?;
                     found.push((before, matched));
-                    check_size::<H>(lua, found.capacity() * size_of::<Match>())?;
+                    check_size(lua, found.capacity() * size_of::<Match>())?;
                 }
             }
         };
@@ -138,16 +137,16 @@ pub(in crate::script) fn gsub<H: Host>(
 }
 
 /// The subject with each match replaced by text, and how many there were.
-fn replace<H: Host>(args: &Args<'_>, matches: &mut Matches, replacement: &[u8]) -> mlua::Result<MultiValue> {
+fn replace(args: &Args<'_>, matches: &mut Matches, replacement: &[u8]) -> mlua::Result<MultiValue> {
     let (mut output, mut n_replaced) = (Vec::new(), 0);
     loop {
-        let (before, found) = matches.next::<H>(args)?;
+        let (before, found) = matches.next(args)?;
         let subject = matches.subject.as_bytes();
         output.extend_from_slice(&subject[before]);
         let Some(found) = found else { break };
         n_replaced += 1;
         fill_in(args, &mut output, replacement, &subject, &found)?;
-        check_size::<H>(args.lua, output.len())?;
+        check_size(args.lua, output.len())?;
     }
     (args.lua.create_string(output)?, n_replaced).into_lua_multi(args.lua)
 }
@@ -177,19 +176,19 @@ fn fill_in(
 }
 
 /// `string.rep(s, n)`
-fn rep<H: Host>(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
+fn rep(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
     let args = Args::new(lua, args);
     let (text, n) = (args.string(1)?.as_bytes(), args.int(2)?);
     let n = if text.is_empty() { 0 } else { usize::try_from(n).unwrap_or_default() };
     let len = text.len().saturating_mul(n);
-    check_size::<H>(lua, len)?;
-    spend::<H>(lua, len as u64 / BYTES_PER_INSTRUCTION)?;
+    check_size(lua, len)?;
+    spend(lua, len as u64 / BYTES_PER_INSTRUCTION)?;
     lua.create_string(text.repeat(n))?.into_lua_multi(lua)
 }
 
 /// What the Lua state has no memory for is not made in front of it, either.
-fn check_size<H: Host>(lua: &Lua, len: usize) -> mlua::Result<()> {
-    let limit = running::<H>(lua).budget.memory_bytes_max;
+fn check_size(lua: &Lua, len: usize) -> mlua::Result<()> {
+    let limit = running(lua).budget.memory_bytes_max;
     if len <= limit { Ok(()) } else { Err(no_memory()) }
 }
 
@@ -208,13 +207,13 @@ struct Matches {
 
 impl Matches {
     /// The text in front of the next match, and the match; if there is none, the rest of the text.
-    fn next<H: Host>(&mut self, args: &Args<'_>) -> mlua::Result<(Range<usize>, Option<Match>)> {
+    fn next(&mut self, args: &Args<'_>) -> mlua::Result<(Range<usize>, Option<Match>)> {
         let (subject, pattern) = (self.subject.as_bytes(), self.pattern.as_bytes());
         let (pattern, is_anchored) = anchored(&pattern);
         let mut matcher = Matcher::new(&subject, pattern);
         while self.n_left > 0 && !self.is_over {
             let start = self.next;
-            let found = match_at::<H>(args, &mut matcher, start)?;
+            let found = match_at(args, &mut matcher, start)?;
             // An empty match stands in front of a byte that is kept.
             let end = found.as_ref().map_or(start, |found| found.range.end);
             self.next = end.max(start + 1);
@@ -228,13 +227,9 @@ impl Matches {
     }
 }
 
-fn match_at<H: Host>(
-    args: &Args<'_>,
-    matcher: &mut Matcher<'_>,
-    start: usize,
-) -> mlua::Result<Option<Match>> {
-    let found = matcher.match_at(start, &mut |steps| spend::<H>(args.lua, steps));
-    spend::<H>(args.lua, matcher.take_steps())?;
+fn match_at(args: &Args<'_>, matcher: &mut Matcher<'_>, start: usize) -> mlua::Result<Option<Match>> {
+    let found = matcher.match_at(start, &mut |steps| spend(args.lua, steps));
+    spend(args.lua, matcher.take_steps())?;
     found.map_err(|failure| match failure {
         Failure::Malformed(text) => raise(args.lua, text),
         Failure::Ended(error) => error,

@@ -1,0 +1,93 @@
+//! Functions whose work is as long as a list or a text is: `unpack` and `table.concat`, and what others, which stay Lua's own, cost.
+
+use mlua::{Lua, LuaString, MultiValue, Table, Value};
+
+use super::STACK_SLOTS_MAX;
+use crate::script::args::{Args, raise, truncate, type_name};
+use crate::script::budget::{check_size, spend, spend_bytes, spend_values};
+
+/// How many values one call may return: so many are still room for on Lua's stack.
+const UNPACKED_MAX: usize = STACK_SLOTS_MAX - 100;
+/// How many bytes the garbage collector looks through in the time of an instruction.
+const COLLECTED_BYTES_PER_INSTRUCTION: usize = 8;
+
+/// The functions by name. To be called in front of those of C: `pay_for_…`.
+pub(in crate::script) fn functions(lua: &Lua) -> mlua::Result<Table> {
+    let table = lua.create_table()?;
+    table.raw_set("unpack", lua.create_function(|lua, args| unpack(lua, &args))?)?;
+    table.raw_set("concat", lua.create_function(|lua, args| concat(lua, &args))?)?;
+    let pay = |name, cost: Cost| {
+        let pay = move |lua: &Lua, args: MultiValue| {
+            let instructions = cost(&Args::new(lua, &args))?;
+            spend(lua, instructions.try_into().unwrap_or_default())
+        };
+        table.raw_set(name, lua.create_function(pay)?)
+    };
+    pay("pay_for_insert", |args| if args.len() == 3 { n_moved(args, i64::MIN) } else { Ok(0) })?;
+    pay("pay_for_remove", |args| if args.len() == 2 { n_moved(args, 1) } else { Ok(0) })?;
+    pay("pay_for_maxn", |args| Ok(list(args).map_or(0, |list| list.pairs::<Value, Value>().count() as i64)))?;
+    pay("pay_for_text", |args| {
+        Ok(args.get(1).and_then(Value::as_string).map_or(0, |text| text.as_bytes().len() as i64))
+    })?;
+    pay("pay_for_collection", |args| Ok((args.lua.used_memory() / COLLECTED_BYTES_PER_INSTRUCTION) as i64))?;
+    Ok(table)
+}
+
+/// `unpack(list [, i [, j]])`: Lua's own trusts the number of values to be an `int`.
+fn unpack(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
+    let args = Args::new(lua, args);
+    let Some(Value::Table(list)) = args.get(1) else { return Err(args.wrong_type(1, "table")) };
+    let first = args.int_or(2, 1)?;
+    let last = if args.is_nil(3) { list.raw_len() as i32 } else { args.int(3)? };
+    if i64::from(last) - i64::from(first) >= UNPACKED_MAX as i64 {
+        return Err(raise(args.lua, "too many results to unpack"));
+    }
+    (first..=last).map(|idx| list.raw_get(idx)).collect()
+}
+
+/// `table.concat(list [, separator [, i [, j]]])`
+fn concat(lua: &Lua, args: &MultiValue) -> mlua::Result<LuaString> {
+    let args = Args::new(lua, args);
+    let separator = if args.is_nil(2) { lua.create_string("")? } else { args.string(2)? };
+    let separator = separator.as_bytes();
+    let list = list(&args).ok_or_else(|| args.wrong_type(1, "table"))?;
+    let first = args.int_or(3, 1)?;
+    let last = if args.is_nil(4) { list.raw_len() as i32 } else { args.int(4)? };
+    let mut output = Vec::new();
+    for idx in first..=last {
+        let value: Value = list.raw_get(idx)?;
+        let text = match &value {
+            Value::String(_) | Value::Integer(_) | Value::Number(_) => lua.coerce_string(value.clone())?,
+            _ => None,
+        };
+        let text = text.ok_or_else(|| {
+            let kind = type_name(&value);
+            raise(lua, format!("invalid value ({kind}) at index {idx} in table for 'concat'"))
+        })?;
+        let text = text.as_bytes();
+        let separator = if idx < last { &*separator } else { b"" };
+        spend_values(lua, 1)?;
+        spend_bytes(lua, text.len() + separator.len())?;
+        check_size(lua, output.len() + text.len() + separator.len())?;
+        output.extend_from_slice(&text);
+        output.extend_from_slice(separator);
+    }
+    lua.create_string(output)
+}
+
+/// How many instructions the work of a function takes with these arguments.
+type Cost = fn(&Args<'_>) -> mlua::Result<i64>;
+
+/// How many values `table.insert(list, place, value)` and `table.remove(list, place)` move: all those behind the place, be there one or
+/// not. Nothing moves for a place below the first.
+fn n_moved(args: &Args<'_>, first: i64) -> mlua::Result<i64> {
+    let place = args.get(2).map(|place| args.lua.coerce_number(place.clone())).transpose()?.flatten();
+    Ok(match (list(args), place.map(truncate)) {
+        (Some(list), Some(place)) if place >= first => (list.raw_len() as i64).saturating_sub(place),
+        _ => 0,
+    })
+}
+
+fn list<'a>(args: &Args<'a>) -> Option<&'a Table> {
+    args.get(1).and_then(Value::as_table)
+}
