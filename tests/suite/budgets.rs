@@ -146,6 +146,9 @@ fn memory_has_a_limit() {
         "return (('x'):rep(1e6):gsub('x', function() return ('y'):rep(100) end))",
         "return string.format('%s%s', ('x'):rep(9e6), ('y'):rep(9e6))",
         "return cjson.encode({('x'):rep(9e6), ('y'):rep(9e6)})",
+        "return cmsgpack.pack(('x'):rep(9e6), ('y'):rep(9e6))",
+        "local s = ('x'):rep(1e6) local t = {s, s} for i = 1, 14 do t = {t, t} end return cmsgpack.pack(t)",
+        "return struct.pack('ss', ('x'):rep(9e6), ('y'):rep(9e6))",
         "redis.call('SETRANGE', 'k', 20000000, 'x') return redis.call('GET', 'k')",
         "local c = {} while true do c[#c + 1] = coroutine.create(function() end) end",
     ];
@@ -191,6 +194,58 @@ fn one_script_does_not_stop_the_collector_for_the_next() {
                 "for i = 1, 100 do local s = ('x'):rep(1e4) .. i end return collectgarbage('count') < 8000";
             assert_eq!(eval(&emulator, garbage), Reply::Integer(1), "{stop}");
         }
+    }
+}
+
+/// What takes longer than an instruction, with `list`, `text`, `json` and `packed` of some thousand elements or bytes.
+const LONG_CALLS: &[&str] = &[
+    "cmsgpack.pack(list)",
+    "cmsgpack.pack(text, text)",
+    "cmsgpack.unpack(packed)",
+    "cmsgpack.unpack_limit(packed, 1)",
+    "cjson.encode(list)",
+    "cjson.encode(rawset(list, 2e6, 1))",
+    "cjson.decode(json)",
+    "cjson.decode(json .. '!')",
+    "struct.pack(('b'):rep(3000), unpack(list, 1, 3000))",
+    "struct.unpack(('b'):rep(3000), text)",
+    "struct.size(('b'):rep(3000))",
+    "table.concat(list)",
+    "table.concat(list, ' ', 1, 5000)",
+    "table.insert(list, 1, 1)",
+    "table.remove(list, 1)",
+    "table.maxn(list)",
+    "text:rep(100)",
+    "string.find(('x'):rep(2^20), 'y', 1, true)",
+    "loadstring((' '):rep(30000))",
+    "load(function() return (' '):rep(30000) end)",
+    "redis.sha1hex(('x'):rep(2^18))",
+    "redis.call('LRANGE', 'list', 0, -1)",
+    "collectgarbage()",
+    "collectgarbage('step')",
+];
+
+#[test]
+fn a_long_call_counts_as_many_instructions() {
+    let emulator = emulator();
+    let list = "for i = 1, 3000 do redis.call('RPUSH', 'list', i) end";
+    emulator.script_budget(ScriptBudget::default());
+    eval(&emulator, list);
+    let budget =
+        ScriptBudget { instructions_max: 1_000_000, commands_max: 1_000_000, ..ScriptBudget::default() };
+    emulator.script_budget(budget);
+    for call in LONG_CALLS {
+        eval(&emulator, "redis.call('SET', 'n', 0)");
+        let script = format!(
+            "local list = {{}} for i = 1, 5000 do list[i] = i % 100 end
+             local text, packed, json = ('x'):rep(50000), cmsgpack.pack(list), cjson.encode(list)
+             while true do redis.call('INCR', 'n') pcall(function() return {call} end) end"
+        );
+        let error = error_of(&emulator, &script);
+        assert!(error.contains("it took more than 1000000 instructions"), "{call}: {error}");
+        let Reply::Integer(n) = eval(&emulator, "return tonumber(redis.call('GET', 'n'))") else { panic!() };
+        // An instruction for each would be some 50,000.
+        assert!(n < 3000, "{call} ran {n} times");
     }
 }
 

@@ -61,6 +61,7 @@ transcripts! {
     lua_patterns
     lua_sandbox
     lua_struct
+    lua_table
     object
     protocol
     pubsub

@@ -5,11 +5,16 @@
 use mlua::{Error as LuaError, ExternalError as _, Lua};
 
 use super::native::{Raised, place};
-use super::vm::running;
+use super::vm::{Running, running};
 use crate::error::Error;
 
 /// How many instructions a script takes, at the most, before it is asked whether it may go on.
 pub(super) const INSTRUCTIONS_PER_CHECK: u64 = 100_000;
+
+/// How many instructions it takes to read or to write a value of JSON or MessagePack.
+const INSTRUCTIONS_PER_VALUE: u64 = 8;
+/// How many bytes are copied in the time of an instruction.
+const BYTES_PER_INSTRUCTION: u64 = 64;
 
 /// From 2 GB on, Lua's compiler counts wrongly (CVE-2025-46819).
 const MEMORY_BYTES_MAX: usize = i32::MAX as usize;
@@ -20,7 +25,8 @@ const MEMORY_BYTES_MAX: usize = i32::MAX as usize;
 /// holds for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScriptBudget {
-    /// Instructions of Lua's virtual machine. The steps by which a pattern is matched count as such.
+    /// Instructions of Lua's virtual machine. The steps by which a pattern is matched count as such, and what a library reads and writes
+    /// counts by its length.
     pub instructions_max: u64,
     /// Commands that the script calls.
     pub commands_max: u64,
@@ -81,13 +87,40 @@ pub(super) fn spend(lua: &Lua, instructions: u64) -> mlua::Result<()> {
     if is_over { end(lua, &mut running.fatal, too_much("took", limit, "instructions")) } else { Ok(()) }
 }
 
+/// Counts values that a library reads or writes.
+///
+/// # Errors
+/// The script must end.
+pub(super) fn spend_values(lua: &Lua, n: usize) -> mlua::Result<()> {
+    spend(lua, (n as u64).saturating_mul(INSTRUCTIONS_PER_VALUE))
+}
+
+/// Counts bytes that a native function copies.
+///
+/// # Errors
+/// The script must end.
+pub(super) fn spend_bytes(lua: &Lua, n: usize) -> mlua::Result<()> {
+    spend(lua, n as u64 / BYTES_PER_INSTRUCTION)
+}
+
+/// What Rust makes for a script is no larger than what the Lua state has memory for.
+///
+/// # Errors
+/// So many bytes are.
+pub(super) fn check_size(lua: &Lua, n_bytes: usize) -> mlua::Result<()> {
+    if n_bytes <= running(lua).budget.memory_bytes_max { Ok(()) } else { Err(no_memory()) }
+}
+
 /// Does this without the limit of Lua's memory, so that `mlua` need not be ready for its end at every step. Nothing of the script may run
 /// meanwhile.
 ///
 /// # Errors
 /// Afterwards Lua holds more than the limit allows.
-pub(super) fn unlimited<R>(lua: &Lua, act: impl FnOnce() -> mlua::Result<R>) -> mlua::Result<R> {
-    let bytes_max = running(lua).budget.memory_bytes_max;
+pub(super) fn unlimited<R>(
+    lua: &Lua,
+    bytes_max: usize,
+    act: impl FnOnce() -> mlua::Result<R>,
+) -> mlua::Result<R> {
     limit_memory(lua, 0);
     let done = act();
     limit_memory(lua, bytes_max);
@@ -112,8 +145,7 @@ pub(super) fn limit_memory(lua: &Lua, bytes_max: usize) {
 ///
 /// # Errors
 /// There have been too many, or too much has been touched: the script must end.
-pub(super) fn spend_command(lua: &Lua) -> mlua::Result<()> {
-    let mut running = running(lua);
+pub(super) fn spend_command(lua: &Lua, running: &mut Running) -> mlua::Result<()> {
     running.commands += 1;
     if running.is_patient() {
         return Ok(());

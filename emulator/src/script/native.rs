@@ -5,9 +5,9 @@
 
 use mlua::{Error as LuaError, ExternalError as _, Function, IntoLuaMulti, Lua, MultiValue, Table, Value};
 
-use super::args::{Args, c_string, raise, raise_bare, truncate};
+use super::args::{Args, c_string, raise, raise_bare};
 use super::budget::{Place, is_over, spend};
-use super::library::{CONTENTS, JsonConfig, NEXT, STACK_SLOTS_MAX, gsub, libraries, string_functions};
+use super::library::{CONTENTS, JsonConfig, NEXT, gsub, libraries, string_functions, table_functions};
 use super::random::{random, randomseed};
 use super::redis::redis;
 use super::register::register_function;
@@ -24,8 +24,6 @@ const WITHOUT_LINE: &[&str] = &["table index is ", "invalid key to "];
 pub(super) const NO_MEMORY: &[u8] = b"not enough memory";
 /// What a script pays for the collection of its garbage, in instructions.
 const INSTRUCTIONS_PER_COLLECTION: u64 = 10_000_000;
-/// How many values one call may return: so many are still room for on Lua's stack.
-const UNPACKED_MAX: usize = STACK_SLOTS_MAX - 100;
 
 /// What the sandbox cannot do itself.
 pub(super) fn natives(lua: &Lua, json: &JsonConfig) -> mlua::Result<Table> {
@@ -37,6 +35,7 @@ pub(super) fn natives(lua: &Lua, json: &JsonConfig) -> mlua::Result<Table> {
     native.set("register", lua.create_function(|lua, args| register_function(lua, &args))?)?;
     native.set("libraries", libraries(lua, json)?)?;
     native.set("string", string_functions(lua)?)?;
+    native.set("table", table_functions(lua)?)?;
     native.set("random", lua.create_function(|lua, bounds| random(lua, &bounds))?)?;
     native.set("randomseed", lua.create_function(|lua, args| randomseed(lua, &args))?)?;
     for (name, access) in [
@@ -67,8 +66,6 @@ pub(super) fn natives(lua: &Lua, json: &JsonConfig) -> mlua::Result<Table> {
     native.set("unwrap", lua.create_function(unwrap_caught)?)?;
     native.set("is_over", lua.create_function(|lua, ()| Ok(is_over(lua)))?)?;
     native.set("locate", lua.create_function(|lua, error: Value| locate(lua, error))?)?;
-    native.set("unpack", lua.create_function(|lua, args| unpack(lua, &args))?)?;
-    native.set("check_insert", lua.create_function(|lua, args| check_insert(lua, &args))?)?;
     native.set("load", lua.create_function(|lua, (protected, load)| load_of(lua, protected, load))?)?;
     let gsub_of = |lua: &Lua, (protected, replace_each)| gsub(lua, protected, replace_each);
     native.set("gsub", lua.create_function(gsub_of)?)?;
@@ -100,7 +97,14 @@ fn relay(
         return Err(raise_bare(message));
     }
     let name = lua.inspect_stack(0, |frame| frame.names().name.map(std::borrow::Cow::into_owned)).flatten();
-    Err(raise(lua, message.replacen("'?'", &format!("'{}'", name.as_deref().unwrap_or("?")), 1)))
+    let name = name.as_deref().unwrap_or("?");
+    // What the sandbox calls the function is not what the script does.
+    let renamed = message.strip_prefix("bad argument #").and_then(|rest| {
+        let (place, rest) = rest.split_once(" to '")?;
+        let (_, why) = rest.split_once('\'')?;
+        Some(format!("bad argument #{place} to '{name}'{why}"))
+    });
+    Err(raise(lua, renamed.as_deref().unwrap_or(message)))
 }
 
 /// An error that a native function raises.
@@ -167,29 +171,6 @@ fn raised(mut error: &LuaError) -> Raised {
         _ => None,
     };
     known.unwrap_or_else(|| Raised::Text(error.to_string().into()))
-}
-
-/// `unpack(list [, i [, j]])`: Lua's own trusts the number of values to be an `int`.
-fn unpack(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
-    let args = Args::new(lua, args);
-    let Some(Value::Table(list)) = args.get(1) else { return Err(args.wrong_type(1, "table")) };
-    let first = args.int_or(2, 1)?;
-    let last = if args.is_nil(3) { list.raw_len() as i32 } else { args.int(3)? };
-    if i64::from(last) - i64::from(first) >= UNPACKED_MAX as i64 {
-        return Err(raise(args.lua, "too many results to unpack"));
-    }
-    (first..=last).map(|idx| list.raw_get(idx)).collect()
-}
-
-/// In front of `table.insert(list, place, value)`: each value behind the place moves, if there is one or not.
-fn check_insert(lua: &Lua, args: &MultiValue) -> mlua::Result<()> {
-    if let (Some(Value::Table(list)), Some(place), 3) = (args.front(), args.get(1), args.len())
-        && let Some(place) = lua.coerce_number(place.clone())?
-    {
-        let n_moved = (list.raw_len() as i64).saturating_sub(truncate(place));
-        spend(lua, n_moved.try_into().unwrap_or_default())?;
-    }
-    Ok(())
 }
 
 /// `load(reader [, name])`; `load` is the sandbox's, for arguments that are right.

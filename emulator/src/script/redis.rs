@@ -5,7 +5,7 @@ use mlua::{ExternalError as _, Lua, MultiValue, Table, Value};
 use smallvec::SmallVec;
 
 use super::args::truncate;
-use super::budget::{spend_command, unlimited};
+use super::budget::{spend, spend_command, spend_values, unlimited};
 use super::convert::{Argument, argument, to_lua};
 use super::native::Raised;
 use super::sha1_hex;
@@ -15,6 +15,8 @@ use crate::log::LogLevel;
 use crate::reply::Reply;
 use crate::resp::Protocol;
 
+/// How many bytes SHA1 reads in the time of an instruction.
+const HASHED_BYTES_PER_INSTRUCTION: u64 = 8;
 const REPL_FLAGS: std::ops::RangeInclusive<i64> = 0..=3;
 
 const NO_ARGUMENT: Error =
@@ -29,19 +31,17 @@ pub(super) fn redis(lua: &Lua) -> mlua::Result<Table> {
         redis.raw_set(name, lua.create_function(move |lua, args: MultiValue| function(lua, &args))?)
     };
     let call = |lua: &Lua, args: MultiValue| {
-        spend_command(lua)?;
-        unlimited(lua, || match call_command(lua, &args) {
-            Err(error) | Ok((Reply::Error(error), _)) => Err(fail(error)),
-            Ok((reply, protocol)) => to_lua(lua, &reply, protocol),
+        call_command(lua, &args, |outcome, protocol| match outcome {
+            Err(error) | Ok(Reply::Error(error)) => Err(fail(error)),
+            Ok(reply) => to_lua(lua, &reply, protocol),
         })
     };
     redis.raw_set("call", lua.create_function(call)?)?;
     let pcall = |lua: &Lua, args: MultiValue| {
-        spend_command(lua)?;
-        unlimited(lua, || {
-            let (reply, protocol) = match call_command(lua, &args) {
-                Ok(replied) => replied,
-                Err(error) => return to_lua(lua, &Reply::Error(error), Protocol::Resp2),
+        call_command(lua, &args, |outcome, protocol| {
+            let reply = match outcome {
+                Ok(reply) => reply,
+                Err(error) => return to_lua(lua, &Reply::Error(error), protocol),
             };
             let value = to_lua(lua, &reply, protocol)?;
             if let (Reply::Error(_), Value::Table(error)) = (&reply, &value) {
@@ -72,9 +72,10 @@ pub(super) fn redis(lua: &Lua) -> mlua::Result<Table> {
             Value::String(_) | Value::Number(_) | Value::Integer(_) => lua.coerce_string(args[0].clone())?,
             _ => None,
         };
-        lua.create_string(sha1_hex(
-            text.as_ref().map(mlua::LuaString::as_bytes).as_deref().unwrap_or_default(),
-        ))
+        let text = text.as_ref().map(mlua::LuaString::as_bytes);
+        let text = text.as_deref().unwrap_or_default();
+        spend(lua, text.len() as u64 / HASHED_BYTES_PER_INSTRUCTION)?;
+        lua.create_string(sha1_hex(text))
     };
     redis.raw_set("sha1hex", lua.create_function(sha1hex)?)?;
     redis
@@ -91,15 +92,32 @@ pub(super) fn redis(lua: &Lua) -> mlua::Result<Table> {
     Ok(redis)
 }
 
-/// Runs a command, and gives its reply with the protocol in whose types the script wants to see it. It is an error if these are no
-/// arguments of a command.
-fn call_command(lua: &Lua, args: &MultiValue) -> Result<(Reply, Protocol), Error> {
-    let argv = arguments(args)?;
-    let argv: SmallVec<[&[u8]; 8]> = argv.iter().map(|arg| &**arg).collect();
+/// Runs a command, and makes a value of its reply, for the protocol in whose types the script wants to see it; or of the error, if these
+/// are no arguments of a command.
+fn call_command(
+    lua: &Lua,
+    args: &MultiValue,
+    value_of: impl FnOnce(Result<Reply, Error>, Protocol) -> mlua::Result<Value>,
+) -> mlua::Result<Value> {
     let mut running = running(lua);
-    let Running { host, rules, .. } = &mut *running;
-    let reply = host.as_mut().expect("commands are called while a script runs").call(&argv, *rules);
-    Ok((reply, rules.protocol))
+    spend_command(lua, &mut running)?;
+    let Running { host, rules, budget, .. } = &mut *running;
+    let (rules, bytes_max) = (*rules, budget.memory_bytes_max);
+    let host = host.as_mut().expect("commands are called while a script runs");
+    let outcome = arguments(args).map(|argv| {
+        let argv: SmallVec<[&[u8]; 8]> = argv.iter().map(|arg| &**arg).collect();
+        host.call(&argv, rules)
+    });
+    drop(running);
+    let n_elements = match &outcome {
+        Ok(Reply::Array(elements) | Reply::Set(elements)) => elements.len(),
+        Ok(Reply::Map(pairs)) => 2 * pairs.len(),
+        _ => 0,
+    };
+    if n_elements > 0 {
+        spend_values(lua, n_elements)?;
+    }
+    unlimited(lua, bytes_max, || value_of(outcome, rules.protocol))
 }
 
 fn arguments(args: &MultiValue) -> Result<SmallVec<[Argument; 8]>, Error> {

@@ -31,11 +31,17 @@ end
 
 math.random, math.randomseed = native.random, native.randomseed
 
-local insert = table.insert
-table.insert = native.relay_write(function(...)
-  native.check_insert(...)
-  return insert(...)
-end)
+-- What takes C as long as a list has elements, or a text has bytes, is paid for by these.
+local function paid(pay, builtin)
+  return function(...)
+    pay(...)
+    return builtin(...)
+  end
+end
+table.insert = native.relay_write(paid(native.table.pay_for_insert, table.insert))
+table.remove = native.relay(paid(native.table.pay_for_remove, table.remove))
+table.maxn = native.relay(paid(native.table.pay_for_maxn, table.maxn))
+table.concat = native.table.concat
 
 for name, builtin in pairs(native.string) do string[name] = builtin end
 string.gfind = string.gmatch
@@ -136,12 +142,13 @@ for name, builtin in pairs { rawset = rawset, setmetatable = setmetatable } do
   globals[name] = native.relay_write(builtin)
 end
 
-globals.unpack = native.unpack
+globals.unpack = native.table.unpack
 
 -- What a script says of the garbage collector ends with it.
 local is_collector_changed = false
 globals.collectgarbage = native.relay(function(option, ...)
   if option ~= nil and option ~= 'count' and option ~= 'collect' then is_collector_changed = true end
+  if option ~= 'count' then native.table.pay_for_collection() end
   return collectgarbage(option, ...)
 end)
 local function finish(...)
@@ -154,14 +161,16 @@ local function finish(...)
   return ...
 end
 
-globals.loadstring = native.relay(function(chunk, ...)
+globals.loadstring = native.relay(paid(native.table.pay_for_text, function(...)
+  local chunk = ...
   if type(chunk) == 'string' and chunk:byte(1) == 27 then return nil, "unexpected symbol near 'char(27)'" end
-  return loadstring(chunk, ...)
-end)
+  return loadstring(...)
+end))
 
 globals.load = native.load(protected, function(reader, name)
   local function text_only()
     local part = call(reader)
+    native.table.pay_for_text(part)
     if type(part) == 'string' and part:byte(1) == 27 then error("unexpected symbol near 'char(27)'", 0) end
     return part
   end

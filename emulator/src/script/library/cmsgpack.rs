@@ -6,6 +6,7 @@ use mlua::{Lua, MultiValue, Table, Value};
 
 use super::{STACK_SLOTS_MAX, contents};
 use crate::script::args::{Args, raise, raise_bare, truncate};
+use crate::script::budget::{check_size, spend_bytes, spend_values};
 
 /// A table nested deeper is packed as nil.
 const NESTING_MAX: usize = 16;
@@ -55,12 +56,16 @@ fn encode(lua: &Lua, value: &Value, nesting: usize, output: &mut Vec<u8>) -> mlu
         Value::Number(number) => encode_number(*number, output),
         Value::String(text) => {
             let text = text.as_bytes();
+            spend_bytes(lua, text.len())?;
+            check_size(lua, output.len() + text.len())?;
             encode_length(text.len(), &[(31, 0xa0), (0xff, 0xd9), (0xffff, 0xda), (LONG, 0xdb)], output);
             output.extend_from_slice(&text);
         }
         Value::Table(table) if nesting > 0 => {
             let table = contents(lua, table)?;
             let (length, is_array) = measure(&table)?;
+            spend_values(lua, 1 + length)?;
+            check_size(lua, output.len())?;
             if is_array {
                 encode_length(length, &[(15, 0x90), (0xffff, 0xdc), (LONG, 0xdd)], output);
                 for idx in 1..=length {
@@ -191,6 +196,7 @@ impl Input<'_> {
         loop {
             let n_taken = n_slots + 2 * open.len();
             self.check_slots(n_taken + 1, TOO_MANY)?;
+            spend_values(self.lua, 1)?;
             let mut value = match self.decode_begin()? {
                 Begun::Value(value) => value,
                 Begun::Array(n_left) => {
@@ -283,6 +289,7 @@ impl Input<'_> {
     fn text(&mut self, length: u32) -> mlua::Result<Begun> {
         let (text, rest) = self.rest.split_at_checked(length as usize).ok_or_else(|| self.missing())?;
         self.rest = rest;
+        spend_bytes(self.lua, text.len())?;
         Ok(Begun::Value(Value::String(self.lua.create_string(text)?)))
     }
 

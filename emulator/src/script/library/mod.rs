@@ -5,11 +5,13 @@ mod cjson;
 mod cmsgpack;
 mod string;
 mod structs;
+mod table;
 
 use mlua::{Lua, Table, Value};
 
 pub(super) use cjson::Config as JsonConfig;
 pub(super) use string::{functions as string_functions, gsub};
+pub(super) use table::functions as table_functions;
 
 /// How many slots C gives to one function on Lua's stack: what nests deeper is an error there, and so here.
 pub(super) const STACK_SLOTS_MAX: usize = 8000;

@@ -6,13 +6,9 @@ use bstr::ByteSlice as _;
 use mlua::{Function, IntoLuaMulti as _, Lua, LuaString, MultiValue, Table, Value};
 
 use crate::script::args::{Args, raise};
-use crate::script::budget::{no_memory, spend};
+use crate::script::budget::{check_size, spend, spend_bytes};
 use crate::script::native::call_back;
 use crate::script::pattern::{Capture, ESCAPE, Failure, Match, Matcher, is_plain};
-use crate::script::vm::running;
-
-/// How many bytes `rep` makes in the time of an instruction.
-const BYTES_PER_INSTRUCTION: u64 = 64;
 
 /// The functions by name, but for [`gsub`].
 pub(in crate::script) fn functions(lua: &Lua) -> mlua::Result<Table> {
@@ -38,6 +34,7 @@ fn find(lua: &Lua, args: &MultiValue, wants_place: bool) -> mlua::Result<MultiVa
     let init = usize::try_from(init.saturating_sub(1)).unwrap_or_default().min(subject.len());
     let asks_for_plain = !matches!(args.get(4), None | Some(Value::Nil | Value::Boolean(false)));
     if wants_place && (asks_for_plain || is_plain(&pattern)) {
+        spend_bytes(lua, subject.len() - init)?;
         let start = subject[init..].find(&*pattern).map(|offset| init + offset);
         let place = start.map(|start| (start + 1, start + pattern.len()));
         return place.map_or_else(|| Value::Nil.into_lua_multi(lua), |place| place.into_lua_multi(lua));
@@ -182,14 +179,8 @@ fn rep(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
     let n = if text.is_empty() { 0 } else { usize::try_from(n).unwrap_or_default() };
     let len = text.len().saturating_mul(n);
     check_size(lua, len)?;
-    spend(lua, len as u64 / BYTES_PER_INSTRUCTION)?;
+    spend_bytes(lua, len)?;
     lua.create_string(text.repeat(n))?.into_lua_multi(lua)
-}
-
-/// What the Lua state has no memory for is not made in front of it, either.
-fn check_size(lua: &Lua, len: usize) -> mlua::Result<()> {
-    let limit = running(lua).budget.memory_bytes_max;
-    if len <= limit { Ok(()) } else { Err(no_memory()) }
 }
 
 /// The matches that `gsub` replaces, one by one.

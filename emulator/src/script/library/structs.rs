@@ -5,6 +5,7 @@ use mlua::{Lua, MultiValue, Table, Value};
 
 use super::STACK_SLOTS_MAX;
 use crate::script::args::{Args, c_string, raise, truncate};
+use crate::script::budget::{check_size, spend_bytes, spend_values};
 
 /// Largest number of bytes of an `i` or `I`.
 const INTEGER_BYTES_MAX: i32 = 32;
@@ -63,6 +64,8 @@ fn pack(args: &Args<'_>) -> mlua::Result<Value> {
                 if text.len() < size {
                     return Err(args.error(place, "string too short"));
                 }
+                spend_bytes(args.lua, size)?;
+                check_size(args.lua, output.len() + size)?;
                 output.extend_from_slice(&text[..size]);
                 if option == b's' {
                     output.push(0);
@@ -125,6 +128,7 @@ fn unpack(args: &Args<'_>) -> mlua::Result<MultiValue> {
                 let end = rest.iter().position(|&byte| byte == 0);
                 let end = end.ok_or_else(|| raise(args.lua, "unfinished string in data"))?;
                 size = end + 1;
+                spend_bytes(args.lua, size)?;
                 values.push(Value::String(args.lua.create_string(&rest[..end])?));
             }
             control => format.control(control)?,
@@ -178,6 +182,7 @@ impl<'a> Format<'a> {
     fn next(&mut self, position: usize) -> mlua::Result<Option<Item>> {
         let Some((&option, rest)) = self.rest.split_first() else { return Ok(None) };
         self.rest = rest;
+        spend_values(self.args.lua, 1)?;
         let size = self.size(option)?;
         let unit = size.min(self.alignment);
         let is_aligned = unit == 0 || option == b'c';

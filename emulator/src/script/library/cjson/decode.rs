@@ -4,11 +4,14 @@ use mlua::{Lua, Table, Value};
 
 use super::Settings;
 use crate::script::args::{Args, raise};
+use crate::script::budget::spend;
 use crate::script::library::STACK_SLOTS_MAX;
 
 pub(super) fn decode(args: &Args<'_>, settings: &Settings) -> mlua::Result<Value> {
     let text = args.string(1)?;
     let text = text.as_bytes();
+    // No byte takes longer than an instruction, be it a value.
+    spend(args.lua, text.len() as u64)?;
     if let [0, _, ..] | [_, 0, ..] = *text {
         return Err(raise(args.lua, "JSON parser does not support UTF-16 or UTF-32"));
     }

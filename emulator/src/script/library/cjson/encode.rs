@@ -4,11 +4,9 @@ use mlua::{Function, Lua, Table, Value};
 
 use super::Settings;
 use crate::reply::format_significant;
-use crate::script::args::{Args, raise, raise_bare, type_name};
+use crate::script::args::{Args, raise, type_name};
+use crate::script::budget::{check_size, spend_bytes, spend_values};
 use crate::script::library::{NEXT, STACK_SLOTS_MAX, contents};
-
-/// An array with few elements may have a last one whose place is far away.
-const OUTPUT_BYTES_MAX: usize = 1 << 30;
 
 pub(super) fn encode(args: &Args<'_>, settings: &Settings) -> mlua::Result<Value> {
     let mut output = Output { lua: args.lua, settings, bytes: Vec::new() };
@@ -36,6 +34,8 @@ impl Output<'_> {
         let mut n_slots = 1;
         let mut value = value.clone();
         loop {
+            spend_values(self.lua, 1)?;
+            check_size(self.lua, self.bytes.len())?;
             match &value {
                 Value::Table(table) => {
                     let depth = open.len() + 1;
@@ -88,15 +88,12 @@ impl Output<'_> {
                 }
                 open.pop();
             }
-            if self.bytes.len() > OUTPUT_BYTES_MAX {
-                return Err(raise_bare("not enough memory"));
-            }
         }
     }
 
     fn single(&mut self, value: &Value) -> mlua::Result<()> {
         match value {
-            Value::String(text) => self.text(&text.as_bytes()),
+            Value::String(text) => self.text(&text.as_bytes())?,
             Value::Integer(number) => self.number(*number as f64)?,
             Value::Number(number) => self.number(*number)?,
             Value::Boolean(yes) => self.raw(if *yes { "true" } else { "false" }),
@@ -114,7 +111,7 @@ impl Output<'_> {
                 self.single(key)?;
                 self.raw("\"");
             }
-            Value::String(text) => self.text(&text.as_bytes()),
+            Value::String(text) => self.text(&text.as_bytes())?,
             other => return Err(self.refuse(type_name(other), "table key must be a number or string")),
         }
         self.raw(":");
@@ -135,6 +132,7 @@ impl Output<'_> {
             }
             count += 1;
         }
+        spend_values(self.lua, count as usize)?;
         let Settings { sparse_convert, sparse_ratio, sparse_safe, .. } = *self.settings;
         let is_sparse =
             sparse_ratio > 0 && i64::from(max) > count * i64::from(sparse_ratio) && max > sparse_safe;
@@ -145,7 +143,8 @@ impl Output<'_> {
         }
     }
 
-    fn text(&mut self, text: &[u8]) {
+    fn text(&mut self, text: &[u8]) -> mlua::Result<()> {
+        spend_bytes(self.lua, text.len())?;
         self.bytes.push(b'"');
         for &byte in text {
             let escape = match byte {
@@ -169,6 +168,7 @@ impl Output<'_> {
             self.raw(escape);
         }
         self.bytes.push(b'"');
+        Ok(())
     }
 
     fn number(&mut self, number: f64) -> mlua::Result<()> {
