@@ -18,6 +18,10 @@ const BUDGET: ScriptBudget = ScriptBudget {
     footprint_entries_max: 2_000,
     memory_bytes_max: 8 << 20,
 };
+/// Runs its third argument again and again, whatever that does.
+const ENDLESS: &[u8] = b"local again, f = pcall, loadstring(ARGV[3]) while f do again(f) end";
+/// What the error of a script says that took all of a budget.
+const LIMITS: [&str; 4] = ["instructions", "commands", "footprint entries", "not enough memory"];
 /// A longer text is not made, so that it ends soon.
 const TEXT_BYTES_MAX: usize = 4096;
 
@@ -99,6 +103,8 @@ pub fn check(data: &[u8]) {
         let is_function = mode % 32 >= 16;
         let answer = if is_function {
             call_as_function(stage, &mut client, &text)
+        } else if mode % 64 >= 32 {
+            run_for_ever(stage, &mut client, &text)
         } else {
             stage.say(&mut client, argv)
         };
@@ -115,6 +121,16 @@ pub fn check(data: &[u8]) {
             canary.escape_ascii()
         );
     });
+}
+
+/// Unless Lua cannot read it, it takes some limit, and the error says which.
+fn run_for_ever(stage: &Stage, client: &mut Connection, text: &[u8]) -> Vec<u8> {
+    let answer = stage.say(client, &[b"EVAL", ENDLESS, b"2", b"a", b"b", b"1", b"x", text]);
+    let said = String::from_utf8_lossy(&answer);
+    let is_unread = matches!(&answer[..], b"$-1\r\n" | b"_\r\n");
+    let is_ended = said.starts_with('-') && LIMITS.iter().any(|limit| said.contains(limit));
+    assert!(is_unread || is_ended, "{} for ever answers {said:?}", text.escape_ascii());
+    answer
 }
 
 /// The same text as the body of a function, and as the code of a library.
