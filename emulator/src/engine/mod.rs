@@ -1,35 +1,36 @@
 //! Everything that commands share: data, scripts, the clock, and the clients with what they watch, await and listen to.
 
 mod connections;
+mod loan;
 mod mail;
 mod settings;
 mod tracking;
 mod waiting;
 mod watch;
 
-use std::any::Any;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::Notify;
 
-use crate::busy::{Busy, Program};
+use crate::busy::Busy;
 use crate::client::{Client, Clients, Slot};
 use crate::clock::{Clock, Timestamp};
-use crate::config::{Config, Id};
+use crate::config::Config;
 use crate::error::Error;
 use crate::fault::Faults;
 use crate::footprint::{Access, Footprint};
 use crate::keyspace::{Event, Keyspace};
-use crate::log::{Hook, LogLevel};
+use crate::log::Hook;
 use crate::pubsub::{PubSub, Topic};
 use crate::reply::Reply;
-use crate::script::{Functions, Host, Known, Libraries, Rules, Scripts};
+use crate::script::{Functions, Known, Libraries, Scripts};
 use crate::stats::Stats;
 use crate::tracking::Tracker;
 
 pub use connections::Departed;
+pub use loan::Commands;
+use loan::ScriptHost;
 pub use settings::OutputLimit;
 pub use waiting::{Attempt, Blocked, Until, Waiting};
 pub use watch::Watches;
@@ -454,105 +455,4 @@ pub struct Snapshot {
     config: Config,
     scripts: Known,
     libraries: Libraries,
-}
-
-/// Runs a command for a client, under the rules of the script that calls it.
-pub type Call = fn(&mut Box<Engine>, &mut Box<Client>, &[&[u8]], Rules) -> Reply;
-
-/// How a script's commands are looked up and run.
-#[derive(Clone, Copy)]
-pub struct Commands {
-    /// Runs one inside the execution of the script.
-    pub call: Call,
-    /// Whether there is such a command.
-    pub knows: fn(&[&[u8]]) -> bool,
-}
-
-/// The engine on loan to a running script, with the client that the script calls commands as and the way to call them.
-#[derive(Default)]
-pub struct ScriptHost {
-    engine: Box<Engine>,
-    client: Box<Client>,
-    commands: Option<Commands>,
-}
-
-impl Engine {
-    /// Lends itself and the client to a script for as long as that runs.
-    pub(crate) fn lend(
-        self: &mut Box<Self>,
-        client: &mut Box<Client>,
-        commands: Commands,
-        program: impl FnOnce() -> Program,
-        run: impl FnOnce(Box<dyn Host>) -> (Box<dyn Host>, Reply),
-    ) -> Reply {
-        let busy = client.is_patient.then(|| self.busy.clone());
-        if let Some(busy) = &busy {
-            let threshold_ms = self.config.number(BUSY_REPLY_THRESHOLD);
-            busy.begin(program(), Duration::from_millis(threshold_ms as u64));
-            self.is_amid_script = true;
-        }
-        let mut host = self.host.take().unwrap_or_default();
-        host.commands = Some(commands);
-        std::mem::swap(self, &mut host.engine);
-        std::mem::swap(client, &mut host.client);
-        let (host, reply) = run(host);
-        let mut host = (host as Box<dyn Any>).downcast::<ScriptHost>().expect("what was lent comes back");
-        std::mem::swap(self, &mut host.engine);
-        std::mem::swap(client, &mut host.client);
-        self.host = Some(host);
-        if let Some(busy) = busy {
-            while !busy.end() {
-                self.do_jobs(&busy);
-            }
-            self.is_amid_script = false;
-        }
-        reply
-    }
-
-    /// Does what others have left to be done meanwhile.
-    fn do_jobs(self: &mut Box<Self>, busy: &Busy<Job>) {
-        self.close_departed();
-        for job in busy.take_jobs() {
-            job(self);
-        }
-    }
-}
-
-const BUSY_REPLY_THRESHOLD: Id = Id::of("busy-reply-threshold");
-
-impl Host for ScriptHost {
-    fn is_patient(&self) -> bool {
-        self.client.is_patient
-    }
-
-    fn look_up(&mut self) -> Result<(), Error> {
-        if !self.client.is_patient {
-            return Ok(());
-        }
-        let busy = self.engine.busy.clone();
-        busy.look_up();
-        self.engine.do_jobs(&busy);
-        busy.check()
-    }
-
-    fn has_touched_more_than(&mut self, entries_max: usize) -> bool {
-        if self.engine.footprint().len() > entries_max {
-            self.engine.drop_duplicates();
-        }
-        self.engine.footprint().len() > entries_max
-    }
-
-    fn call(&mut self, argv: &[&[u8]], rules: Rules) -> Reply {
-        self.client.protocol = rules.protocol;
-        let Commands { call, .. } = self.commands.expect("told when the engine was lent");
-        call(&mut self.engine, &mut self.client, argv, rules)
-    }
-
-    fn log(&self, level: LogLevel, text: Vec<u8>) {
-        self.engine.log(level, text.into());
-    }
-
-    fn knows(&self, argv: &[&[u8]]) -> bool {
-        self.commands.is_some_and(|commands| (commands.knows)(argv))
-    }
 }
