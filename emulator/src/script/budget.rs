@@ -16,6 +16,9 @@ const INSTRUCTIONS_PER_VALUE: u64 = 8;
 /// How many bytes are copied in the time of an instruction.
 const BYTES_PER_INSTRUCTION: u64 = 64;
 
+/// What Lua says when the limit of its memory is reached.
+pub(super) const NO_MEMORY: &str = "not enough memory";
+
 /// From 2 GB on, Lua's compiler counts wrongly (CVE-2025-46819).
 const MEMORY_BYTES_MAX: usize = i32::MAX as usize;
 
@@ -132,7 +135,7 @@ pub(super) fn unlimited<R>(
 
 /// What Lua raises when an allocation fails.
 pub(super) fn no_memory() -> LuaError {
-    LuaError::MemoryError("not enough memory".into())
+    LuaError::MemoryError(NO_MEMORY.into())
 }
 
 /// Sets the limit; 0 is none.

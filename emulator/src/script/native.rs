@@ -6,7 +6,7 @@
 use mlua::{Error as LuaError, ExternalError as _, Function, IntoLuaMulti, Lua, MultiValue, Table, Value};
 
 use super::args::{Args, c_string, raise, raise_bare};
-use super::budget::{Place, is_over, spend};
+use super::budget::{NO_MEMORY, Place, is_over, spend};
 use super::library::{CONTENTS, JsonConfig, NEXT, gsub, libraries, string_functions, table_functions};
 use super::random::{random, randomseed};
 use super::redis::redis;
@@ -20,8 +20,6 @@ const LEVELS_MAX: usize = 8;
 /// Errors that Lua's core raises, which tells no line when a function of C made the mistake.
 const WITHOUT_LINE: &[&str] = &["table index is ", "invalid key to "];
 
-/// What Lua says when the limit of its memory is reached.
-pub(super) const NO_MEMORY: &[u8] = b"not enough memory";
 /// What a script pays for the collection of its garbage, in instructions.
 const INSTRUCTIONS_PER_COLLECTION: u64 = 10_000_000;
 
@@ -153,7 +151,7 @@ fn unwrap_caught(lua: &Lua, error: Value) -> mlua::Result<Value> {
         return Err(Raised::Fatal.into_lua_err());
     }
     let error = unwrap(lua, error)?;
-    if matches!(&error, Value::String(text) if text.as_bytes() == NO_MEMORY) {
+    if matches!(&error, Value::String(text) if text.as_bytes() == NO_MEMORY.as_bytes()) {
         // Lua 5.1 does not collect garbage when it needs memory. To do it here takes time, for which a loop would not pay.
         lua.gc_collect()?;
         spend(lua, INSTRUCTIONS_PER_COLLECTION)?;

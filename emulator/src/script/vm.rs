@@ -7,10 +7,10 @@ use mlua::{
     Error as LuaError, Function, HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, Value, VmState,
 };
 
-use super::budget::{Fatal, INSTRUCTIONS_PER_CHECK, Place, limit_memory, spend};
+use super::budget::{Fatal, INSTRUCTIONS_PER_CHECK, NO_MEMORY, Place, limit_memory, spend};
 use super::convert::to_reply;
 use super::library::JsonConfig;
-use super::native::{NO_MEMORY, natives};
+use super::native::natives;
 use super::random::Random;
 use super::{Host, Rules, ScriptBudget};
 use crate::error::Error;
@@ -175,7 +175,9 @@ impl Vm {
             (None, Ok((false, other))) => {
                 Reply::Error(failure(callable.name, other.to_string().unwrap_or_default().as_bytes()))
             }
-            (None, Err(LuaError::MemoryError(_))) => Reply::Error(failure(callable.name, NO_MEMORY)),
+            (None, Err(LuaError::MemoryError(_))) => {
+                Reply::Error(failure(callable.name, NO_MEMORY.as_bytes()))
+            }
             (None, Err(error)) => Reply::Error(failure(callable.name, error.to_string().as_bytes())),
         };
         drop(running);
