@@ -6,6 +6,7 @@ local native, is_of_functions = ...
 local error, pcall, xpcall, select, type, tostring = error, pcall, xpcall, select, type, tostring
 local getmetatable, setmetatable, load, loadstring = getmetatable, setmetatable, load, loadstring
 local collectgarbage, concat, unpack = collectgarbage, table.concat, unpack
+local locate = native.locate
 
 local READONLY = 'Attempt to modify a readonly table'
 
@@ -54,7 +55,7 @@ local n_catchers = 0
 local function protected(f, ...)
   if n_catchers > 0 then return pcall(f, ...) end
   local args, n = { ... }, select('#', ...)
-  return xpcall(function() return f(unpack(args, 1, n)) end, native.locate)
+  return xpcall(function() return f(unpack(args, 1, n)) end, locate)
 end
 
 -- For `error('…', 2)`: as if the function had been called by C.
@@ -144,21 +145,18 @@ end
 
 globals.unpack = native.table.unpack
 
--- What a script says of the garbage collector ends with it.
+-- What a script says of the garbage collector ends when the next begins.
 local is_collector_changed = false
 globals.collectgarbage = native.relay(function(option, ...)
   if option ~= nil and option ~= 'count' and option ~= 'collect' then is_collector_changed = true end
   if option ~= 'count' then native.table.pay_for_collection() end
   return collectgarbage(option, ...)
 end)
-local function finish(...)
-  if is_collector_changed then
-    is_collector_changed = false
-    collectgarbage('setpause', 200)
-    collectgarbage('setstepmul', 200)
-    collectgarbage('restart')
-  end
-  return ...
+local function restore_collector()
+  is_collector_changed = false
+  collectgarbage('setpause', 200)
+  collectgarbage('setstepmul', 200)
+  collectgarbage('restart')
 end
 
 globals.loadstring = native.relay(paid(native.table.pay_for_text, function(...)
@@ -231,22 +229,25 @@ end)
 
 local function run_script(script, keys, args)
   n_catchers = 0
+  if is_collector_changed then restore_collector() end
   globals.KEYS, globals.ARGV = keys, args
-  return finish(xpcall(script, native.locate))
+  return xpcall(script, locate)
 end
 
 local function run_function(callback, keys, args)
   n_catchers = 0
-  return finish(xpcall(function() return callback(keys, args) end, native.locate))
+  if is_collector_changed then restore_collector() end
+  return xpcall(function() return callback(keys, args) end, locate)
 end
 
 local seen = getmetatable(globals._G)
 local function load_library(library)
   n_catchers = 0
+  if is_collector_changed then restore_collector() end
   seen.__index = loading
-  local ok, err = xpcall(library, native.locate)
+  local ok, err = xpcall(library, locate)
   seen.__index = globals
-  return finish(ok, err)
+  return ok, err
 end
 
 return globals._G, is_of_functions and run_function or run_script, load_library, loadstring
