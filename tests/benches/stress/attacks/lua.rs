@@ -349,6 +349,7 @@ pub(super) fn endless() -> Vec<Attack> {
         "while true do pcall(xpcall, error, function() while true do end end) end",
         "while true do redis.call('get', 'l') end",
         "while true do redis.pcall('nosuch') end",
+        "while true do pcall(cmsgpack.pack, _G) end",
     ]
     .map(|source| killed(source, &argv(["EVAL", source, "0"]), "SCRIPT", Vec::new()))
     .into();
@@ -374,6 +375,7 @@ pub(super) fn endless() -> Vec<Attack> {
         "for i=1,3e6 do redis.call('incr', 'k') end return 1",
         "local s=('x'):rep(1e4) for i=1,1e5 do redis.call('set', 'k', s) end return 1",
         "local t={} for i=1,1e6 do t[i]=i end return t",
+        "local s=('x'):rep(1e6) local t={s,s} for i=1,14 do t={t,t} end return #cmsgpack.pack(t)",
     ]));
     // The memory that it takes is what is compared.
     attacks.push(Attack::new("collectgarbage('stop'), then 300 MiB of garbage", Judge::Kind, |server| {
