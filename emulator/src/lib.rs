@@ -338,7 +338,7 @@ impl Emulator {
     pub fn keys(&self, pattern: &str) -> Vec<Bytes> {
         let engine = self.shared.engine();
         let keys = engine.keyspace.peek_keys(0, engine.now());
-        let matching = keys.filter(|key| glob::matches(pattern.as_bytes(), key));
+        let matching = keys.filter(|key| glob::selects(pattern.as_bytes(), key));
         let mut keys: Vec<Bytes> = matching.map(Text::to_bytes).collect();
         keys.sort_unstable();
         keys

@@ -95,6 +95,8 @@ fn tcp_without_a_runtime() {
     () = redis::cmd("SET").arg(&["other", "v"]).query(&mut connection).unwrap();
     assert_eq!(emulator.keys("*"), ["k", "other"]);
     assert_eq!(emulator.keys("o*"), ["other"]);
+    () = redis::cmd("SET").arg(&["", "v"]).query(&mut connection).unwrap();
+    assert_eq!(emulator.keys("*"), ["", "k", "other"], "as KEYS");
     assert!(emulator.ttl("k").unwrap() > Duration::from_secs(50));
     assert_eq!(emulator.ttl("other"), None);
     drop(emulator);
