@@ -4,7 +4,8 @@
 //! Scripts of clients at sockets alone: at the other doors a script has a budget of instructions, and nobody is told anything.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -14,6 +15,9 @@ use tokio::sync::futures::OwnedNotified;
 use tokio::task;
 
 use crate::error::{self, Error};
+
+/// A task that is woken runs so soon, most often: if it does not, nothing is lost but time.
+const TASK_RUNS_WITHIN: Duration = Duration::from_millis(1);
 
 /// What runs, as the errors call what could end it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,12 +147,24 @@ impl<J> Busy<J> {
 
     /// The script's thread looks after the sockets, too. Another takes over what it has to do, and has done so once a task that
     /// waits there has run.
+    ///
+    /// The runtime gives it back to this thread if the other has not begun by then, and that task was run by a third. Then what
+    /// this thread wakes would wait for the end of the script: so it is tried again until a task that is woken from here runs.
     fn hand_over(&self) {
         let Ok(runtime) = Handle::try_current() else { return };
-        let (ran, has_run) = mpsc::channel();
-        runtime.spawn(async move { ran.send(()) });
-        // An error is the end of the runtime.
-        _ = task::block_in_place(|| has_run.recv());
+        let start_task = || {
+            let (ran, has_run) = mpsc::channel();
+            runtime.spawn(async move { ran.send(()) });
+            has_run
+        };
+        loop {
+            let has_run = start_task();
+            // An error is the end of the runtime.
+            _ = task::block_in_place(|| has_run.recv());
+            if start_task().recv_timeout(TASK_RUNS_WITHIN) != Err(RecvTimeoutError::Timeout) {
+                break;
+            }
+        }
         self.notify();
     }
 
@@ -231,6 +247,22 @@ fn now() -> Instant {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn what_a_long_script_wakes_runs_on_another_thread() {
+        const TURNS: usize = 2_000;
+        for _ in 0..TURNS {
+            let script = tokio::spawn(async {
+                let busy = Busy::<()>::default();
+                busy.begin(Program::Script, Duration::ZERO);
+                busy.look_up();
+                let (ran, has_run) = mpsc::channel();
+                tokio::spawn(async move { ran.send(()) });
+                has_run.recv_timeout(Duration::from_secs(10))
+            });
+            script.await.unwrap().expect("it has run while the script goes on");
+        }
+    }
 
     #[test]
     fn a_script_that_has_written_cannot_be_killed() {
