@@ -1,11 +1,15 @@
 //! How many edges of `emulator/src` the inputs of each target reach: `fuzz/coverage` builds and runs this.
 //!
-//! An edge is one of the places that the compiler counts for the fuzzer (`sancov-module`, inline 8-bit counters) in a function that is
-//! written in a file of `emulator/src`. What is inlined there counts with it. What no target could call is not linked, and does not
-//! count; the edges to a panic do, which no input reaches as long as nothing is wrong.
+//! An edge is one of the places that the compiler counts for the fuzzer (`sancov-module`, inline 8-bit counters). It is one of
+//! `emulator/src` if the source line of the place lies there: what the standard library or a dependency has written, and the compiler
+//! has inlined, does not count. The figure at the end counts that, too, in each function that is written in `emulator/src`.
 //!
-//! The compiler makes a generic or small function several times. It counts once: at each of its lines, with the most edges that one of
-//! its copies has there, and with the most that are covered in one copy. So no edge counts as covered that is covered in no copy.
+//! What no target could call is not linked, and does not count; the edges to a panic do, which no input reaches as long as nothing is
+//! wrong. The checks of `unsafe` code that the compiler adds are left out of the build: the emulator has no such code.
+//!
+//! The compiler makes a generic or small function several times, and inlines it in many places. It counts once: at each of its lines,
+//! with the most edges that one of its copies has there, and with the most that are covered in one copy. So no edge counts as covered
+//! that is covered in no copy.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,17 +27,30 @@ const BEGINS_FUNCTION: usize = 1;
 /// A place: its address, and its flags.
 type Place = [usize; 2];
 
+/// The name of a function, and a file, a line and a column of it.
+type Frame = (String, String, u32, u32);
+
 /// One of the emulator's edges.
 struct Edge {
     /// Its number among all counters.
     idx: usize,
-    /// Of the function, behind `emulator/src`.
-    file: String,
-    /// The number of the function's name, and that of this copy of it.
-    function: [usize; 2],
-    /// The file and the line of the edge itself, which may be inlined.
-    line: (String, u32),
+    /// By the line of the place itself, if that is the emulator's.
+    own: Option<Spot>,
+    /// By the function that is not inlined there, if that is the emulator's.
+    outer: Option<Spot>,
+    /// The number of the emulator's line there, from which all the rest is called that is inlined.
+    line_number: Option<usize>,
     is_covered: bool,
+}
+
+/// Where an edge is in the sources, and in which copy.
+struct Spot {
+    /// Behind `emulator/src`.
+    file: String,
+    line: u32,
+    /// All copies of the function's line have this number.
+    line_id: usize,
+    copy_id: usize,
 }
 
 // The linker makes these names for the two sections that the compiler fills, entry by entry.
@@ -44,7 +61,7 @@ unsafe extern "C" {
     static __stop___sancov_pcs: Place;
 }
 
-/// `coverage FOLDER [files | FILE]`: of the corpora in a folder, and then by file, or by line of a file.
+/// `coverage FOLDER [files | FILE]`: of the corpora in a folder, and then by file, or by line of a file; `.rs` is every file.
 fn main() {
     let mut args = std::env::args().skip(1);
     let corpora = args.next().expect("the folder of the corpora");
@@ -63,41 +80,66 @@ fn main() {
             }
         }
         let seconds = began.elapsed().as_secs_f64();
-        show(name, inputs.len(), seconds, once(&edges, &is_covered));
+        show(name, inputs.len(), seconds, sum(&lines(&edges, &is_covered, own)));
         edges.iter_mut().zip(is_covered).for_each(|(edge, covered)| edge.is_covered |= covered);
         inputs_of_all += inputs.len();
         seconds_of_all += seconds;
     }
     let is_covered: Vec<bool> = edges.iter().map(|edge| edge.is_covered).collect();
-    show("all", inputs_of_all, seconds_of_all, once(&edges, &is_covered));
-    println!("Each function counts once. With each of its copies by itself:");
-    let covered = is_covered.iter().filter(|&&covered| covered).count();
-    show("all", inputs_of_all, seconds_of_all, [covered, edges.len()]);
+    let of_lines = lines(&edges, &is_covered, own);
+    show("all", inputs_of_all, seconds_of_all, sum(&of_lines));
+    println!("With what is inlined in the functions of emulator/src:");
+    let of_functions = lines(&edges, &is_covered, |edge| edge.outer.as_ref());
+    show("all", inputs_of_all, seconds_of_all, sum(&of_functions));
+    println!("Lines of emulator/src with an edge:");
+    show("all", inputs_of_all, seconds_of_all, reached_lines(&edges));
     match args.next().as_deref() {
         None => {}
-        Some("files") => tell(&edges, |edge| Some(edge.file.clone())),
-        Some(file) => tell(&edges, |edge| {
-            let (own, line) = &edge.line;
-            own.ends_with(file).then(|| format!("{line:5}"))
+        Some("files") => tell(&of_lines, |spot| Some(spot.file.clone())),
+        Some(file) => tell(&of_lines, |spot| {
+            spot.file.ends_with(file).then(|| format!("{}:{:03}", spot.file, spot.line))
         }),
     }
 }
 
-/// How many are covered of how many, where each function counts once.
-fn once(edges: &[Edge], is_covered: &[bool]) -> [usize; 2] {
-    let mut copies = BTreeMap::<_, [usize; 2]>::new();
-    for (edge, covered) in edges.iter().zip(is_covered) {
-        let [function, copy] = edge.function;
-        let [n_covered, n] = copies.entry((function, &edge.line, copy)).or_default();
-        *n_covered += usize::from(*covered);
-        *n += 1;
+/// How many lines have an edge that is covered, of those that have any.
+fn reached_lines(edges: &[Edge]) -> [usize; 2] {
+    let mut lines = BTreeMap::new();
+    for edge in edges {
+        if let Some(line) = edge.line_number {
+            *lines.entry(line).or_default() |= edge.is_covered;
+        }
     }
-    let mut lines = BTreeMap::<_, [usize; 2]>::new();
-    for ((function, line, _), [n_covered, n]) in copies {
-        let most = lines.entry((function, line)).or_default();
+    [lines.values().filter(|&&is_covered| is_covered).count(), lines.len()]
+}
+
+fn own(edge: &Edge) -> Option<&Spot> {
+    edge.own.as_ref()
+}
+
+/// Of each line of a function how many edges are covered of how many.
+type Lines<'a> = Vec<(&'a Spot, [usize; 2])>;
+
+/// Each function counts once.
+fn lines<'a>(edges: &'a [Edge], is_covered: &[bool], spot: impl Fn(&Edge) -> Option<&Spot>) -> Lines<'a> {
+    let mut copies = BTreeMap::<_, (&Spot, [usize; 2])>::new();
+    for (edge, covered) in edges.iter().zip(is_covered) {
+        if let Some(spot) = spot(edge) {
+            let (_, [n_covered, n]) = copies.entry((spot.line_id, spot.copy_id)).or_insert((spot, [0, 0]));
+            *n_covered += usize::from(*covered);
+            *n += 1;
+        }
+    }
+    let mut lines = BTreeMap::<_, (&Spot, [usize; 2])>::new();
+    for ((line_id, _), (spot, [n_covered, n])) in copies {
+        let (_, most) = lines.entry(line_id).or_insert((spot, [0, 0]));
         *most = [most[0].max(n_covered), most[1].max(n)];
     }
-    lines.values().fold([0, 0], |[all_covered, all], [covered, n]| [all_covered + covered, all + n])
+    lines.into_values().collect()
+}
+
+fn sum(lines: &Lines<'_>) -> [usize; 2] {
+    lines.iter().fold([0, 0], |[all_covered, all], (_, [covered, n])| [all_covered + covered, all + n])
 }
 
 fn show(name: &str, inputs: usize, seconds: f64, [covered, all]: [usize; 2]) {
@@ -106,13 +148,13 @@ fn show(name: &str, inputs: usize, seconds: f64, [covered, all]: [usize; 2]) {
 }
 
 /// How many edges are covered of those that go by the same name.
-fn tell(edges: &[Edge], name: impl Fn(&Edge) -> Option<String>) {
+fn tell(lines: &Lines<'_>, name: impl Fn(&Spot) -> Option<String>) {
     let mut groups = BTreeMap::<String, [usize; 2]>::new();
-    for edge in edges {
-        if let Some(name) = name(edge) {
-            let [covered, all] = groups.entry(name).or_default();
-            *covered += usize::from(edge.is_covered);
-            *all += 1;
+    for (spot, [covered, n]) in lines {
+        if let Some(name) = name(spot) {
+            let [all_covered, all] = groups.entry(name).or_default();
+            *all_covered += covered;
+            *all += n;
         }
     }
     groups.iter().for_each(|(name, [covered, all])| println!("{covered:6} of {all:6}  {name}"));
@@ -128,56 +170,69 @@ fn inputs(folder: &Path) -> Vec<Vec<u8>> {
 
 /// Those of the emulator.
 fn edges() -> Vec<Edge> {
-    let (mut function, mut names, mut n_copies) = (None, BTreeMap::new(), 0);
+    let (mut line_ids, mut copy_ids, mut line_numbers) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+    let (mut function, mut n_copies) = (None, 0);
+    let mut spot = |function: &Frame, line: u32, copy: (usize, &[Frame])| {
+        let (name, file, begins_at, _) = function;
+        let (_, own) = file.split_once(SOURCES)?;
+        // Closures have no names of their own.
+        let line_id = id(&mut line_ids, (without_types(name), file.clone(), *begins_at, line));
+        let copy_id = id(&mut copy_ids, (copy.0, copy.1.to_vec()));
+        Some(Spot { file: own.to_owned(), line, line_id, copy_id })
+    };
     let of_place = |(idx, &[address, flags]): (usize, &Place)| {
-        let (name, file, line) = location(address).unwrap_or_default();
+        let frames = frames(address);
         if flags & BEGINS_FUNCTION != 0 {
             n_copies += 1;
-            function = file.split_once(SOURCES).map(|(_, own)| {
-                let number = names.len();
-                // Closures have no names of their own.
-                let number = *names.entry((without_types(&name), file.clone(), line)).or_insert(number);
-                (own.to_owned(), [number, n_copies])
-            });
+            function = frames.last().cloned();
         }
-        let (own, function) = function.clone()?;
-        Some(Edge { idx, file: own, function, line: (file, line), is_covered: false })
+        let [own @ (_, _, line, _), callers @ ..] = &frames[..] else { return None };
+        let own = spot(own, *line, (n_copies, callers));
+        let outer = spot(function.as_ref()?, frames.last()?.2, (n_copies, &[]));
+        let line = frames.iter().find(|(_, file, ..)| file.contains(SOURCES));
+        let line_number = line.map(|(_, file, line, _)| id(&mut line_numbers, (file.clone(), *line)));
+        let edge = Edge { idx, own, outer, line_number, is_covered: false };
+        (edge.own.is_some() || edge.outer.is_some()).then_some(edge)
     };
     places().iter().enumerate().filter_map(of_place).collect()
 }
 
-/// The name of a function without the types that make it one of several.
+/// The same number for the same name.
+fn id<T: Ord>(ids: &mut BTreeMap<T, usize>, name: T) -> usize {
+    let next = ids.len();
+    *ids.entry(name).or_insert(next)
+}
+
+/// The name of a function without the types that make it one of several: they stand in angle brackets behind it. Others are those of a
+/// trait or of its implementation.
 fn without_types(name: &str) -> String {
-    // Types stand behind `::` in angle brackets; others are those of a trait or of its implementation.
-    let (mut kept, mut depth, mut rest) = (String::new(), 0, name);
-    while let Some(letter) = rest.chars().next() {
-        let opens = if depth == 0 { rest.starts_with("::<") } else { letter == '<' };
-        if opens {
-            depth += 1;
-            rest = &rest[if depth == 1 { 3 } else { 1 }..];
-            continue;
-        }
-        let is_arrow = kept.ends_with('-');
-        match (depth, letter) {
-            (0, _) => kept.push(letter),
-            (_, '>') if !is_arrow => depth -= 1,
+    let (mut kept, mut depth, mut before) = (String::new(), 0, ' ');
+    for letter in name.chars() {
+        let is_behind_name = before.is_alphanumeric() || "_}:".contains(before);
+        match letter {
+            '<' if depth > 0 || is_behind_name => depth += 1,
+            // The arrow of a function's type ends nothing.
+            '>' if depth > 0 && before != '-' => depth -= 1,
+            _ if depth == 0 => kept.push(letter),
             _ => {}
         }
-        rest = &rest[letter.len_utf8()..];
+        before = letter;
     }
     kept
 }
 
-/// The name of the function that is at an address and not inlined there; the file and the line of that place in it.
-fn location(address: usize) -> Option<(String, String, u32)> {
-    let mut place = None;
-    // For the address of a return: it looks one byte in front of that. Functions that are inlined come first.
+/// The functions at an address: the one that is inlined there first, the one that is not inlined last.
+fn frames(address: usize) -> Vec<Frame> {
+    let mut frames = Vec::new();
+    // For the address of a return: it looks one byte in front of that.
     backtrace::resolve((address + 1) as *mut _, |symbol| {
         let file = symbol.filename().map(|file| file.to_string_lossy().into_owned());
         let name = symbol.name().map(|name| format!("{name:#}"));
-        place = name.zip(file).zip(symbol.lineno()).map(|((name, file), line)| (name, file, line));
+        let place = name.zip(file).zip(symbol.lineno());
+        frames
+            .extend(place.map(|((name, file), line)| (name, file, line, symbol.colno().unwrap_or_default())));
     });
-    place
+    frames
 }
 
 fn counters() -> &'static mut [u8] {
