@@ -396,7 +396,7 @@ fn argument(row: &Row, argv: &[&[u8]], idx: usize, choice: u8) -> &'static [u8] 
     let counts_keys = |find| matches!(find, FindKeys::Keynum);
     match (row.name, idx) {
         ("eval", 1) | ("script|load", 2) => pick(&SCRIPTS, choice),
-        ("evalsha", 1) | ("script|exists", 2) if choice % 8 != 0 => SCRIPT_SHA,
+        ("evalsha", 1) | ("script|exists", 2) if !choice.is_multiple_of(8) => SCRIPT_SHA,
         _ if row.keys.iter().any(|spec| spec.positions(argv).contains(&idx)) => pick(&KEYS, choice),
         _ if row.keys.iter().any(|spec| spec.begin == idx && counts_keys(spec.find)) => {
             pick(&[b"1", b"2", b"1", b"2", b"1", b"2", b"3", b"0", b"-1"], choice)

@@ -39,7 +39,7 @@ impl Writer<'_, '_> {
             self.form(form, depth);
             self.text.push(b'\n');
         }
-        if self.choice() % 4 > 0 {
+        if !self.choice().is_multiple_of(4) {
             self.form("do return $ end\n", depth);
         }
     }
@@ -47,7 +47,7 @@ impl Writer<'_, '_> {
     fn expression(&mut self, depth: usize) {
         let choice = self.choice();
         let is_atom =
-            depth >= DEPTH_MAX || self.forms_left == 0 || self.choices.is_empty() || choice % 4 == 0;
+            depth >= DEPTH_MAX || self.forms_left == 0 || self.choices.is_empty() || choice.is_multiple_of(4);
         let forms = if is_atom { ATOMS } else { EXPRESSIONS };
         let form = forms[self.choice() % forms.len()];
         self.form(form, depth);

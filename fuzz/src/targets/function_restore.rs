@@ -148,7 +148,7 @@ fn compress(text: &[u8], choices: &mut &[u8]) -> Vec<u8> {
                 .take(264)
                 .take_while(|&idx| text[done - distance + idx % distance] == text[done + idx]);
             let len = same.count();
-            (len >= 3 && choice % 4 > 0).then_some((distance - 1, len))
+            (len >= 3 && !choice.is_multiple_of(4)).then_some((distance - 1, len))
         });
         match copied {
             Some((distance, len)) => {
