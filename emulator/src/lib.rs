@@ -331,7 +331,9 @@ impl Emulator {
         let engine = self.shared.engine();
         let now = engine.now();
         let deadline = engine.keyspace.peek_deadline(0, key.as_bytes(), now)?;
-        Some(Timestamp::from_millis(deadline).since(Timestamp::from_millis(now.millis())))
+        // In milliseconds, as Redis counts: a deadline may be later than any instant in microseconds.
+        let left_ms = deadline.saturating_sub(now.millis());
+        Some(Duration::from_millis(left_ms.try_into().unwrap_or_default()))
     }
 
     /// The keys of database 0 that match a pattern of `KEYS`, in order.

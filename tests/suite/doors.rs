@@ -179,6 +179,14 @@ fn there_may_be_many_scripts() {
 }
 
 #[test]
+fn a_key_may_live_for_longer_than_clocks_count() {
+    let emulator = Emulator::with_clock(Clock::manual());
+    let span_ms: u64 = 1 << 62;
+    emulator.connection().execute(&[b"SET", b"k", b"v", b"PX", span_ms.to_string().as_bytes()]);
+    assert_eq!(emulator.ttl("k"), Some(Duration::from_millis(span_ms)));
+}
+
+#[test]
 fn footprints_say_what_was_read_and_what_was_changed() {
     let emulator = Emulator::with_clock(Clock::manual());
     let mut connection = emulator.connection();
