@@ -1,15 +1,16 @@
 //! One client at a socket, in whatever pieces the network takes its bytes: it hears what a client without a socket hears, and then the
-//! connection closes. And one while a script runs that does not end: it hears whole replies, and the server lives on once the script is
-//! killed.
+//! connection closes. And one while a script or a function runs that does not end: it hears whole replies, and the server lives on once
+//! that is killed.
 
 use std::cell::OnceCell;
 use std::io;
+use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 
 use bytes::BytesMut;
-use emulator::{Clock, Connection, Emulator, UnixServer};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::UnixStream;
+use emulator::{Clock, Connection, Emulator, Server, UnixServer};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::replies;
@@ -21,14 +22,29 @@ const READ_BYTES: usize = 1000;
 
 /// How often somebody asks until the script has begun, or has ended.
 const ASKS_MAX: usize = 100_000;
-const ENDLESS: &[u8] = b"EVAL \"while true do end\" 0\r\n";
+const ENDLESS: [(&[u8], &[u8]); 2] = [
+    (b"EVAL \"while true do pcall(function() while true do end end) end\" 0\r\n", b"SCRIPT KILL\r\n"),
+    (b"FCALL f 1 key arg\r\n", b"FUNCTION KILL\r\n"),
+];
+const LIBRARY: &[u8] = b"#!lua name=l\nredis.register_function('f', function() while true do end end)";
+const PASSWORD: &[u8] = b"secret";
+
+/// Where a client connects to.
+#[derive(Clone, Copy)]
+pub enum Door {
+    Unix,
+    Tcp,
+    /// Another runtime, of a single thread.
+    Url,
+}
 
 /// A server that listens, and the runtime in which it does.
 struct Site {
     runtime: Runtime,
     emulator: Emulator,
     path: PathBuf,
-    _server: UnixServer,
+    _unix: UnixServer,
+    tcp: Server,
 }
 
 thread_local! {
@@ -40,55 +56,95 @@ impl Site {
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         let emulator = Emulator::with_clock(Clock::manual());
         let path = std::env::temp_dir().join(format!("lockstep-fuzz-{}.sock", std::process::id()));
-        let server = runtime.block_on(emulator.listen_unix(&path, 0o600))?;
-        Ok(Site { runtime, emulator, path, _server: server })
+        // A server that was killed has left one behind.
+        _ = std::fs::remove_file(&path);
+        drop(UnixListener::bind(&path)?);
+        let unix = runtime.block_on(emulator.listen_unix(&path, 0o600))?;
+        let another = runtime.block_on(emulator.listen_unix(&path, 0o600));
+        assert_eq!(another.unwrap_err().kind(), io::ErrorKind::AddrInUse, "two servers at one socket");
+        let tcp = runtime.block_on(emulator.listen("127.0.0.1:0"))?;
+        Ok(Site { runtime, emulator, path, _unix: unix, tcp })
     }
 
-    async fn exchange<'a>(&self, pieces: impl Iterator<Item = &'a [u8]>, expected: &[u8]) -> io::Result<()> {
-        let mut client = UnixStream::connect(&self.path).await?;
-        for piece in pieces {
-            // The server may have closed the connection.
-            _ = client.write_all(piece).await;
-            for _ in 0..TURNS {
-                tokio::task::yield_now().await;
+    async fn visit<'a>(
+        &self,
+        door: Door,
+        pieces: impl Iterator<Item = &'a [u8]>,
+        expected: &[u8],
+    ) -> io::Result<()> {
+        match door {
+            Door::Unix => exchange(UnixStream::connect(&self.path).await?, pieces, expected).await,
+            Door::Tcp => exchange(TcpStream::connect(self.tcp.addr()).await?, pieces, expected).await,
+            Door::Url => {
+                let url = self.emulator.url();
+                let addr = url.trim_start_matches("redis://").trim_end_matches('/');
+                exchange(TcpStream::connect(addr).await?, pieces, expected).await
             }
         }
-        let (mut heard, mut room) = (Vec::new(), [0; READ_BYTES]);
-        while heard.len() < expected.len() {
-            match client.read(&mut room).await? {
-                0 => break,
-                len => heard.extend_from_slice(&room[..len]),
-            }
-        }
-        _ = client.shutdown().await;
-        client.read_to_end(&mut heard).await?;
-        if heard != expected {
-            panic!("at a socket: {}, without: {}", heard.escape_ascii(), expected.escape_ascii());
-        }
-        Ok(())
     }
-}
 
-impl Site {
-    async fn ask_while_busy<'a>(&self, pieces: impl Iterator<Item = &'a [u8]>) -> io::Result<()> {
+    async fn ask_while_busy<'a>(
+        &self,
+        what: usize,
+        has_password: bool,
+        mut pieces: impl Iterator<Item = &'a [u8]>,
+    ) -> io::Result<()> {
+        let (endless, kill) = ENDLESS[what];
         let mut runner = UnixStream::connect(&self.path).await?;
-        runner.write_all(ENDLESS).await?;
         let mut judge = UnixStream::connect(&self.path).await?;
-        ask(&mut judge, b"PING\r\n", |reply| reply.starts_with(b"-BUSY")).await?;
+        // Both are let in before there is a password.
+        ask(&mut runner, b"PING\r\n", |reply| reply == b"+PONG\r\n").await?;
+        ask(&mut judge, b"PING\r\n", |reply| reply == b"+PONG\r\n").await?;
+        if has_password {
+            self.emulator.connection().execute(&[b"CONFIG", b"SET", b"requirepass", PASSWORD]);
+        }
         let mut client = UnixStream::connect(&self.path).await?;
+        // What the client says first may come before the script.
+        _ = client.write_all(pieces.next().unwrap_or_default()).await;
+        runner.write_all(endless).await?;
+        ask(&mut judge, b"PING\r\n", |reply| reply.starts_with(b"-BUSY")).await?;
         for piece in pieces {
             _ = client.write_all(piece).await;
             tokio::task::yield_now().await;
         }
         // The client may have killed it.
-        ask(&mut judge, b"SCRIPT KILL\r\n", |reply| reply.starts_with(b"-NOTBUSY")).await?;
+        ask(&mut judge, kill, |reply| reply.starts_with(b"-NOTBUSY")).await?;
         ask(&mut judge, b"PING\r\n", |reply| reply == b"+PONG\r\n").await?;
+        ask(&mut runner, b"", |reply| reply.starts_with(b"-ERR Script killed")).await?;
         _ = client.shutdown().await;
         let mut heard = Vec::new();
         _ = client.read_to_end(&mut heard).await;
         assert!(replies::split(&heard).is_some(), "not whole replies: {}", heard.escape_ascii());
         Ok(())
     }
+}
+
+/// What a client says in pieces, and hears as a whole.
+async fn exchange<'a>(
+    mut client: impl AsyncRead + AsyncWrite + Unpin,
+    pieces: impl Iterator<Item = &'a [u8]>,
+    expected: &[u8],
+) -> io::Result<()> {
+    for piece in pieces {
+        // The server may have closed the connection.
+        _ = client.write_all(piece).await;
+        for _ in 0..TURNS {
+            tokio::task::yield_now().await;
+        }
+    }
+    let (mut heard, mut room) = (Vec::new(), [0; READ_BYTES]);
+    while heard.len() < expected.len() {
+        match client.read(&mut room).await? {
+            0 => break,
+            len => heard.extend_from_slice(&room[..len]),
+        }
+    }
+    _ = client.shutdown().await;
+    client.read_to_end(&mut heard).await?;
+    if heard != expected {
+        panic!("at a socket: {}, without: {}", heard.escape_ascii(), expected.escape_ascii());
+    }
+    Ok(())
 }
 
 /// Asks until the reply, which is one line, is as wanted.
@@ -106,25 +162,28 @@ async fn ask(client: &mut UnixStream, question: &[u8], is_wanted: impl Fn(&[u8])
     panic!("{} is never answered as it should be", question.escape_ascii());
 }
 
-/// Plays the pieces while a script runs.
-pub fn check_busy<'a>(pieces: impl Iterator<Item = &'a [u8]>) {
+/// Plays the pieces while a script runs, or a function; `variant` says which, and whether there is a password.
+pub fn check_busy<'a>(variant: usize, pieces: impl Iterator<Item = &'a [u8]>) {
     SITE.with(|site| {
         let site = site.get_or_init(|| Site::open().expect("a socket in the folder for temporary files"));
         site.emulator.reset(Clock::manual());
-        site.emulator.connection().execute(&[b"CONFIG", b"SET", b"busy-reply-threshold", b"1"]);
-        site.runtime.block_on(site.ask_while_busy(pieces)).expect("a socket in the same process works");
+        let mut client = site.emulator.connection();
+        client.execute(&[b"CONFIG", b"SET", b"busy-reply-threshold", b"1"]);
+        client.execute(&[b"FUNCTION", b"LOAD", LIBRARY]);
+        let asked = site.ask_while_busy(variant % 2, variant % 4 >= 2, pieces);
+        site.runtime.block_on(asked).expect("a socket in the same process works");
     });
 }
 
 /// Plays the stream without a socket, then at one.
-pub fn check<'a>(stream: &[u8], pieces: impl Iterator<Item = &'a [u8]>) {
+pub fn check<'a>(door: Door, stream: &[u8], pieces: impl Iterator<Item = &'a [u8]>) {
     SITE.with(|site| {
         let site = site.get_or_init(|| Site::open().expect("a socket in the folder for temporary files"));
         site.emulator.reset(Clock::manual());
         let mut expected = BytesMut::new();
         Connection::open(&site.emulator).receive(stream, &mut expected);
         site.emulator.reset(Clock::manual());
-        match site.runtime.block_on(site.exchange(pieces, &expected)) {
+        match site.runtime.block_on(site.visit(door, pieces, &expected)) {
             // The server may close a connection whose bytes it has not read.
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {}
             outcome => outcome.expect("a socket in the same process works"),

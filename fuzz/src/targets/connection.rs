@@ -11,12 +11,13 @@ use std::task::{Context, Poll, Waker};
 use bytes::BytesMut;
 use emulator::command::Flag;
 use emulator::resp::Decoder;
-use emulator::{Access, Connection, Emulator, Resource, ScriptBudget};
+use emulator::{Access, Connection, Emulator, Reply, Resource, ScriptBudget};
 
 use crate::commands::{Command, PRELUDE, encode};
 use crate::cuts::Cuts;
 use crate::served::Served;
 use crate::session::{CLIENTS, Seen, Session, Step, argv_of, lines, same, steps};
+use crate::sockets::Door;
 use crate::{replies, sockets};
 
 /// Small, so that a script that does not end takes little time.
@@ -26,6 +27,9 @@ const BUDGET: ScriptBudget = ScriptBudget {
     footprint_entries_max: 2_000,
     memory_bytes_max: 8 << 20,
 };
+
+/// How long a command without bytes may wait, in milliseconds.
+const PATIENCE_MS: i64 = 10_000;
 
 thread_local! {
     /// To make one is dearer than an input; and so it is checked that a reset leaves no trace. Clients of the second may say
@@ -44,19 +48,25 @@ pub fn check(data: &[u8]) {
         match mode % 16 {
             0 => check_bytes(emulator, data, &cuts),
             8 => check_served(emulator, &lines(data), &cuts),
-            1 => check_at_socket(data, &cuts, is_busy),
+            1 if is_busy => check_while_busy(data, &cuts),
+            1 => check_at_socket(door(*mode), data, &cuts),
             9 => {
                 let command = Command { name: "", flags: &[], bytes: data.to_vec() };
                 check_served(emulator, &[Step::Command { client: 0, command }], &cuts);
             }
             2 => {
                 let stream: Vec<u8> = steps(data).iter().flat_map(Step::bytes).copied().collect();
-                check_at_socket(&stream, &cuts, is_busy);
+                if is_busy {
+                    check_while_busy(&stream, &cuts);
+                } else {
+                    check_at_socket(door(*mode), &stream, &cuts);
+                }
             }
             10 => check_served(emulator, &steps(data), &cuts),
             3 => check_stream(emulator, &steps(data), &cuts),
             11 => check_direct(emulator, &steps(data)),
-            12 => check_doors(emulator, &lines(data)),
+            // Which command comes to which door.
+            12 => check_doors(emulator, &lines(data), cuts.lengths().len()),
             _ => check_commands(emulator, &steps(data), &cuts),
         }
     });
@@ -93,8 +103,16 @@ fn check_bytes(emulator: &Emulator, stream: &[u8], cuts: &Cuts<'_>) {
     }
 }
 
-/// Any bytes, at a socket; or while a script runs that does not end.
-fn check_at_socket(stream: &[u8], cuts: &Cuts<'_>, is_busy: bool) {
+fn door(mode: u8) -> Door {
+    match mode / 32 % 4 {
+        1 => Door::Tcp,
+        2 => Door::Url,
+        _ => Door::Unix,
+    }
+}
+
+/// Any bytes, at a socket.
+fn check_at_socket(door: Door, stream: &[u8], cuts: &Cuts<'_>) {
     // These tell of addresses, of pieces, or of other connections, which are closed when the server gets round to it. A script has no
     // budget at a socket.
     const TELLING: [&[u8]; 12] = [
@@ -112,11 +130,19 @@ fn check_at_socket(stream: &[u8], cuts: &Cuts<'_>, is_busy: bool) {
         b"load",
     ];
     if !TELLING.iter().any(|word| says(stream, word)) {
-        if is_busy {
-            sockets::check_busy(cuts.pieces(stream));
-        } else {
-            sockets::check(stream, cuts.pieces(stream));
-        }
+        sockets::check(door, stream, cuts.pieces(stream));
+    }
+}
+
+/// Any bytes, while a script runs that does not end. The number of cuts says which.
+fn check_while_busy(stream: &[u8], cuts: &Cuts<'_>) {
+    // These would stop others, or the function that is to run, or never end.
+    const HARMFUL: [&[u8]; 12] = [
+        b"client", b"config", b"debug", b"flush", b"delete", b"restore", b"load", b"eval", b"fcall",
+        b"while", b"for", b"repeat",
+    ];
+    if !HARMFUL.iter().any(|word| says(stream, word)) {
+        sockets::check_busy(cuts.lengths().len(), cuts.pieces(stream));
     }
 }
 
@@ -125,10 +151,21 @@ fn check_served(emulator: &Emulator, steps: &[Step], cuts: &Cuts<'_>) {
     // These tell of addresses, pieces or memory; or end connections whose replies are not written.
     const TELLING: [&[u8]; 7] =
         [b"client", b"info", b"monitor", b"debug", b"memory", b"emulator", b"collectgarbage"];
+    // The replies of the prelude are written with those of the first step.
+    if steps.is_empty() {
+        return;
+    }
     let mut session = Session::open_with_data(emulator);
+    // A connection that is to close is gone at a socket, and hears nothing more.
+    let mut len_at_end = [usize::MAX; CLIENTS];
     for step in steps {
         session.take(step);
-        (0..CLIENTS).for_each(|client| session.poll(client));
+        for (client, len) in len_at_end.iter_mut().enumerate() {
+            session.poll(client);
+            if session.clients[client].is_closing() {
+                *len = session.outputs[client].len().min(*len);
+            }
+        }
     }
     let is_closing: Vec<bool> = session.clients.iter().map(Connection::is_closing).collect();
     let expected = session.end();
@@ -151,55 +188,106 @@ fn check_served(emulator: &Emulator, steps: &[Step], cuts: &Cuts<'_>) {
         return;
     }
     for (client, (heard, is_closed, _)) in heard.iter().enumerate() {
-        same(heard, &expected.outputs[client]);
+        let expected = &expected.outputs[client];
+        same(heard, &expected[..len_at_end[client].min(expected.len())]);
         assert_eq!(*is_closed, is_closing[client], "whether client {client} is closed");
     }
 }
 
-/// All the doors that have no bytes, and what an emulator says of itself: none of it ends in a panic, and a copy is what was copied.
-fn check_doors(emulator: &Emulator, steps: &[Step]) {
+/// All the doors that have no bytes, and what an emulator says of itself: none of it ends in a panic, it is what commands say, and a
+/// copy is what was copied.
+fn check_doors(emulator: &Emulator, steps: &[Step], first_door: usize) {
     let mut session = Session::open_with_data(emulator);
-    let mut direct = emulator.connection();
+    let _hook =
+        emulator.on_log(|line| assert!(line.to_string().ends_with(&*String::from_utf8_lossy(&line.text))));
+    let mut direct = [emulator.connection(), emulator.connection()];
     let mut cx = Context::from_waker(Waker::noop());
+    let mut before = emulator.footprint();
     for (idx, step) in steps.iter().enumerate() {
         let argv = argv_of(step.bytes());
         let Some(argv) = argv.as_ref().filter(|_| !matches!(step, Step::Clock(_))) else {
             session.take(step);
             continue;
         };
+        let client = usize::from(matches!(step, Step::Command { client: 1.., .. }));
+        let direct = &mut direct[client];
         let mut cmd = redis::Cmd::new();
         argv.iter().for_each(|arg| _ = cmd.arg(&arg[..]));
-        match idx % 4 {
+        match (idx + first_door) % 5 {
             0 => {
                 let argv: Vec<&[u8]> = argv.iter().map(|arg| &arg[..]).collect();
                 direct.execute(&argv);
             }
-            1 => _ = pin!(redis::aio::ConnectionLike::req_packed_command(&mut direct, &cmd)).poll(&mut cx),
-            2 => _ = redis::ConnectionLike::req_command(&mut direct, &cmd),
+            1 | 4 => {
+                let mut exchange = pin!(direct.exchange(&cmd));
+                // What waits for a time gets it; what waits for something else is withdrawn.
+                if exchange.as_mut().poll(&mut cx).is_pending() {
+                    session.take(&Step::Clock(PATIENCE_MS));
+                    _ = exchange.poll(&mut cx);
+                }
+            }
+            2 => _ = redis::ConnectionLike::req_command(direct, &cmd),
             _ => {
                 let mut pipeline = redis::pipe();
                 pipeline.atomic().add_command(cmd.clone()).add_command(cmd);
-                let run = redis::aio::ConnectionLike::req_packed_commands(&mut direct, &pipeline, 3, 1);
+                let run = redis::aio::ConnectionLike::req_packed_commands(direct, &pipeline, 3, 1);
                 _ = pin!(run).poll(&mut cx);
             }
         }
-        _ = direct.poll_message(&mut cx);
-        _ = (direct.looking(), direct.closing(), direct.is_hung_up());
+        let after = emulator.footprint();
+        assert_eq!(before.conflicts_with(&after), after.conflicts_with(&before), "{before} and {after}");
+        before = after;
+        while direct.poll_message(&mut cx).is_ready() && redis::ConnectionLike::is_open(direct) {}
+        assert!(!direct.is_hung_up(), "nobody has hung up");
+        let (looking, closing) = (direct.looking(), direct.closing());
+        // Whoever listens to something leaves it.
+        assert!(looking.iter().count() == 1 || !closing.is_empty(), "{looking}");
     }
-    for key in emulator.keys("*") {
-        let Ok(key) = std::str::from_utf8(&key) else { continue };
-        assert!(emulator.exists(key));
-        _ = (emulator.get(key), emulator.ttl(key), emulator.score(key, "a"), emulator.field(key, "a"));
-    }
+    emulator.clear_faults();
+    check_peeks(emulator);
     let dumps = || (0..emulator::DATABASES).map(|db| emulator.dump(db)).collect::<Vec<_>>();
     let (snapshot, before) = (emulator.snapshot(), dumps());
-    direct.execute(&[b"FLUSHALL"]);
+    emulator.connection().execute(&[b"FLUSHALL"]);
     emulator.restore_data(&snapshot);
+    assert_eq!(dumps(), before, "the data of a copy are not those that were copied");
     emulator.hang_up();
     emulator.restore(&snapshot);
     assert_eq!(dumps(), before, "a copy is not what was copied");
-    emulator.clear_faults();
-    _ = (emulator.footprint(), emulator.is_plain());
+}
+
+/// What an emulator says of its keys is what commands say.
+fn check_peeks(emulator: &Emulator) {
+    let mut client = emulator.connection();
+    // There may be a password, or no room.
+    if client.execute(&[b"PING"]) != Reply::status("PONG") {
+        return;
+    }
+    let Reply::Array(mut keys) = client.execute(&[b"KEYS", b"*"]) else { panic!("KEYS fails") };
+    keys.sort_by_key(|key| format!("{key:?}"));
+    let mut peeked: Vec<Reply> = emulator.keys("*").iter().map(Reply::bulk).collect();
+    peeked.sort_by_key(|key| format!("{key:?}"));
+    assert_eq!(peeked, keys);
+    for key in emulator.keys("*") {
+        let Ok(name) = std::str::from_utf8(&key) else { continue };
+        assert!(emulator.exists(name));
+        let get = match client.execute(&[b"GET", &key]) {
+            Reply::Bulk(text) => Some(text),
+            _ => None,
+        };
+        assert_eq!(emulator.get(name), get);
+        let left = emulator.ttl(name).map_or(-1, |left| left.as_millis() as i64);
+        assert_eq!(client.execute(&[b"PTTL", &key]), Reply::Integer(left));
+        let score = match client.execute(&[b"ZSCORE", &key, b"a"]) {
+            Reply::Double(score) => Some(score),
+            _ => None,
+        };
+        assert_eq!(emulator.score(name, "a"), score);
+        let field = match client.execute(&[b"HGET", &key, b"a"]) {
+            Reply::Bulk(text) => Some(text),
+            _ => None,
+        };
+        assert_eq!(emulator.field(name, "a"), field);
+    }
 }
 
 /// Real commands: one reply for each, an honest footprint, and no trace of the pieces or of what was before a reset.
