@@ -1,17 +1,31 @@
-//! `seeds TRANSCRIPTS FOLDER`: the transcripts of the conformance tests as inputs of `connection`, section by section and without their
-//! replies, and the scripts in them as inputs of `eval`.
+//! `seeds TRANSCRIPTS FOLDER`: transcripts, such as those of the conformance tests, as inputs, section by section and without their
+//! replies: `connection` plays the sections; `eval` gets their scripts, `function_restore` their libraries, `glob_config` their
+//! settings, and `resp_decode` what they send as raw bytes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use bytes::Bytes;
 // For what the compiler's counters call, not for its `main`.
 use libfuzzer_sys as _;
 use lockstep_fuzz::session::argv_of;
 
-/// The modes of `connection` that read lines: at `server.rs`, and at the doors without bytes. Without any place to cut.
-const MODES_OF_LINES: [&[u8]; 2] = [&[8, 0], &[12, 0]];
+/// The modes of `connection` that read lines, without any place to cut: at `server.rs`, and at the doors without bytes, from each of
+/// these on.
+const MODES_OF_LINES: [&[u8]; 4] = [&[8, 0], &[12, 0], &[12, 1, 0], &[12, 2, 0, 0]];
+/// The same for clients who may say `EMULATOR`.
+const MODES_OF_CONTROL: [&[u8]; 4] = [&[200, 0], &[204, 0], &[204, 1, 0], &[204, 2, 0, 0]];
+/// While a script runs, or a function, with a password and without.
+const MODES_OF_BUSY: [&[u8]; 4] = [&[17, 4, 9, 9, 9, 9], &[17, 1, 40], &[17, 2, 6, 40], &[17, 3, 7, 200, 1]];
+/// At each kind of socket.
+const MODES_OF_SOCKETS: [&[u8]; 3] = [&[1, 1, 200], &[33, 1, 30], &[65, 2, 7, 50]];
 /// The modes of `eval` that read a text: of RESP 2 and RESP 3, and as a function.
-const MODES_OF_SCRIPTS: [u8; 3] = [0, 4, 16];
+const MODES_OF_SCRIPTS: [&[u8]; 3] = [&[0], &[4], &[16]];
+/// Those of `function_restore` that read a payload: with a library there and without, and with each policy.
+const MODES_OF_PAYLOADS: [&[u8]; 3] = [&[0], &[12], &[16]];
+/// The version and the checksum behind a payload, which the target makes itself.
+const FOOTER_BYTES: usize = 10;
+const OPCODE_FUNCTION: u8 = 245;
 /// Longer ones are left out (`-max_len`).
 const BYTES_MAX: usize = 4096;
 
@@ -24,14 +38,11 @@ fn main() -> std::io::Result<()> {
             continue;
         }
         let name = path.file_stem().expect("it has an extension").to_string_lossy().into_owned();
-        let (mut section, mut n_sections, mut n_scripts) = (String::new(), 0, 0);
+        let mut seeds = Seeds { folder, name, n_written: 0 };
+        let mut section = String::new();
         for line in fs::read_to_string(&path)?.lines().chain(["## the end"]) {
             if line.starts_with("## ") || section.len() + line.len() > BYTES_MAX {
-                for mode in MODES_OF_LINES.iter().filter(|_| !section.is_empty()) {
-                    let input = [mode, section.as_bytes()].concat();
-                    write(folder, "connection", &format!("{name}-{n_sections}"), &input)?;
-                    n_sections += 1;
-                }
+                seeds.write_section(&section)?;
                 section.clear();
             }
             if !is_said(line) {
@@ -39,29 +50,73 @@ fn main() -> std::io::Result<()> {
             }
             section += line;
             section.push('\n');
-            let command = line.split_once("> ").map_or("", |(_, command)| command);
+            let (who, command) = line.split_once("> ").unwrap_or_default();
             let argv = argv_of(format!("{command}\r\n").as_bytes()).unwrap_or_default();
-            if let [eval, script, ..] = &argv[..]
-                && eval.eq_ignore_ascii_case(b"eval")
-                && script.len() < BYTES_MAX
-            {
-                for mode in MODES_OF_SCRIPTS {
-                    write(folder, "eval", &format!("{name}-{n_scripts}"), &[&[mode], &script[..]].concat())?;
-                    n_scripts += 1;
-                }
-            }
+            seeds.write_command(who, &argv)?;
         }
     }
     Ok(())
+}
+
+/// What is made of one transcript.
+struct Seeds<'a> {
+    folder: &'a Path,
+    name: String,
+    n_written: usize,
+}
+
+impl Seeds<'_> {
+    fn write_section(&mut self, section: &str) -> std::io::Result<()> {
+        if section.is_empty() {
+            return Ok(());
+        }
+        // What one client says.
+        let stream = || section.replace("\n> ", "\r\n").replace('\n', "\r\n").replacen("> ", "", 1);
+        match self.name.as_str() {
+            "busy" => self.write("connection", &MODES_OF_BUSY, stream().as_bytes()),
+            "sockets" => self.write("connection", &MODES_OF_SOCKETS, stream().as_bytes()),
+            "control" => self.write("connection", &MODES_OF_CONTROL, section.as_bytes()),
+            _ => self.write("connection", &MODES_OF_LINES, section.as_bytes()),
+        }
+    }
+
+    fn write_command(&mut self, who: &str, argv: &[Bytes]) -> std::io::Result<()> {
+        let words: Vec<_> = argv.iter().take(2).map(|word| word.to_ascii_lowercase()).collect();
+        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        match (&words[..], argv) {
+            (_, [bytes]) if who == "raw" => self.write("resp_decode", &[&[0], &[2, 1, 20]], bytes),
+            ([b"eval", _], [_, script, ..]) => self.write("eval", &MODES_OF_SCRIPTS, script),
+            ([b"function", b"load"], [.., code]) => {
+                let length = 0x4000 | code.len() as u16;
+                let payload = [&[OPCODE_FUNCTION], &length.to_be_bytes()[..], code].concat();
+                self.write("function_restore", &MODES_OF_PAYLOADS, &payload)
+            }
+            ([b"function", b"restore"], [_, _, payload, ..]) => {
+                let payload = &payload[..payload.len().saturating_sub(FOOTER_BYTES)];
+                self.write("function_restore", &MODES_OF_PAYLOADS, payload)
+            }
+            ([b"config", b"set"], [_, _, pairs @ ..]) => pairs.chunks_exact(2).try_for_each(|pair| {
+                let mode = [2, pair[0].len() as u8];
+                self.write("glob_config", &[&mode], &pair.concat())
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The same in several modes, unless it is too long.
+    fn write(&mut self, target: &str, modes: &[&[u8]], input: &[u8]) -> std::io::Result<()> {
+        fs::create_dir_all(self.folder.join(target))?;
+        for mode in modes.iter().filter(|_| input.len() < BYTES_MAX) {
+            let path = self.folder.join(target).join(format!("seed-{}-{}", self.name, self.n_written));
+            fs::write(path, [mode, input].concat())?;
+            self.n_written += 1;
+        }
+        Ok(())
+    }
 }
 
 /// Whether it is something that happens, and not what somebody heard.
 fn is_said(line: &str) -> bool {
     let is_letter = |letter: char| letter.is_ascii_lowercase() || letter == '?';
     line.starts_with("advance ") || line.split_once("> ").is_some_and(|(who, _)| who.chars().all(is_letter))
-}
-
-fn write(folder: &Path, target: &str, name: &str, input: &[u8]) -> std::io::Result<()> {
-    fs::create_dir_all(folder.join(target))?;
-    fs::write(folder.join(target).join(format!("seed-{name}")), input)
 }
