@@ -234,9 +234,9 @@ impl Client {
         !self.is_cut_off && self.closing != Closing::Now
     }
 
-    /// Leaves a message to be taken, and wakes whoever waits for one.
+    /// Leaves a message to be taken, and wakes whoever waits for one. A connection that is about to close takes none.
     pub fn send(&mut self, message: Reply) {
-        if !self.is_reachable() {
+        if !self.is_reachable() || self.closing != Closing::No {
             return;
         }
         self.unread_bytes += message.size();

@@ -3,7 +3,8 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use emulator::{Clock, Emulator, Reply};
+use bytes::BytesMut;
+use emulator::{Clock, Connection, Emulator, Reply};
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::{AsyncCommands as _, RedisResult};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -176,6 +177,19 @@ fn there_may_be_many_scripts() {
         connection.execute(&[b"SCRIPT", b"EXISTS", first.as_bytes()]),
         emulator::Reply::Array(vec![emulator::Reply::Integer(1)])
     );
+}
+
+#[test]
+fn a_connection_that_is_about_to_close_gets_no_messages() {
+    let emulator = Emulator::new();
+    let mut subscriber = Connection::open(&emulator);
+    let mut output = BytesMut::new();
+    subscriber.receive(b"SUBSCRIBE news\r\n*x\r\n", &mut output);
+    assert!(output.ends_with(b"-ERR Protocol error: invalid multibulk length\r\n"), "{output:?}");
+    output.clear();
+    assert_eq!(emulator.connection().execute(&[b"PUBLISH", b"news", b"late"]), Reply::Integer(1));
+    subscriber.receive(b"", &mut output);
+    assert!(output.is_empty(), "{output:?}");
 }
 
 #[test]
