@@ -302,7 +302,9 @@ impl Emulator {
 
     /// Has executions leave no footprint from now on: for a server that nobody explores, as that costs some time.
     pub fn leave_no_footprint(&self) {
-        self.shared.engine().leaves_no_footprint = true;
+        let mut engine = self.shared.engine();
+        engine.leaves_no_footprint = true;
+        engine.trim_footprint();
     }
 
     /// What the last command, transaction or script touched.

@@ -239,6 +239,19 @@ fn footprints_say_what_was_read_and_what_was_changed() {
 }
 
 #[test]
+fn from_its_first_command_on_a_server_can_leave_no_footprint() {
+    let emulator = Emulator::new();
+    emulator.leave_no_footprint();
+    let mut connection = emulator.connection();
+    let keys: Vec<String> = (0..20_000).map(|n| format!("k{n}")).collect();
+    let argv: Vec<&[u8]> = [&b"DEL"[..]].into_iter().chain(keys.iter().map(String::as_bytes)).collect();
+    for _ in 0..2 {
+        assert_eq!(connection.execute(&argv), Reply::Integer(0));
+        assert!(emulator.footprint().is_empty());
+    }
+}
+
+#[test]
 fn a_snapshot_brings_everything_back() {
     let emulator = Emulator::with_clock(Clock::manual());
     let mut connection = emulator.connection();

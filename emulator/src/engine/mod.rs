@@ -282,7 +282,7 @@ impl Engine {
     pub(crate) fn trim_footprint(&mut self) {
         let is_needed = !self.leaves_no_footprint || !self.tracker.is_idle() || !self.watches.is_empty();
         self.keyspace.footprint_mut().set_recording(is_needed);
-        if self.footprint().is_long() {
+        if is_needed && self.footprint().is_long() {
             self.drop_duplicates();
         }
     }
