@@ -69,10 +69,15 @@ impl Model {
 
     /// Moves the clock, or runs a command.
     pub fn run(&mut self, op: &Op) -> Reply {
-        match op {
-            Op::Advance(span_ms) => self.now_ms += i64::from(*span_ms),
-            Op::AdvanceSeconds(span_s) => self.now_ms += i64::from(*span_s) * 1000,
-            _ => {}
+        let span_ms = match op {
+            Op::Advance(span_ms) => Some(i64::from(*span_ms)),
+            Op::AdvanceSeconds(span_s) => Some(i64::from(*span_s) * 1000),
+            _ => None,
+        };
+        if let Some(span_ms) = span_ms {
+            // A clock that is set back before the next command has let nothing expire.
+            self.now_ms += span_ms;
+            return Reply::NOTHING;
         }
         let now_ms = self.now_ms;
         self.keys.retain(|_, entry| entry.deadline_ms.is_none_or(|deadline_ms| deadline_ms >= now_ms));
