@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use emulator::{Clock, Connection, Emulator, Reply};
+use emulator::{Clock, Connection, Emulator, Reply, Timestamp};
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::{AsyncCommands as _, RedisResult};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -198,6 +198,24 @@ fn a_key_may_live_for_longer_than_clocks_count() {
     let span_ms: u64 = 1 << 62;
     emulator.connection().execute(&[b"SET", b"k", b"v", b"PX", span_ms.to_string().as_bytes()]);
     assert_eq!(emulator.ttl("k"), Some(Duration::from_millis(span_ms)));
+}
+
+#[test]
+fn a_clock_may_be_set_to_before_1970() {
+    let clock = Clock::manual();
+    let emulator = Emulator::with_clock(clock.clone());
+    let mut connection = emulator.connection();
+    connection.execute(&[b"SET", b"k", b"v", b"PXAT", b"9223372036854775807"]);
+    clock.set(Timestamp::from_millis(-1_500));
+    connection.execute(&[b"SET", b"old", b"v", b"PX", b"100"]);
+    let mut ask = |command: &str, key: &str| connection.execute(&[command.as_bytes(), key.as_bytes()]);
+    assert_eq!(ask("PTTL", "k"), Reply::Integer(i64::MAX));
+    assert_eq!(ask("TTL", "k"), Reply::Integer(9_223_372_036_854_776));
+    assert_eq!(ask("PEXPIRETIME", "old"), Reply::Integer(-1_400));
+    // As C rounds.
+    assert_eq!(ask("EXPIRETIME", "old"), Reply::Integer(0));
+    assert!(matches!(ask("INFO", "keyspace"), Reply::Bulk(_) | Reply::Verbatim { .. }));
+    assert!(emulator.dump(0).contains("ms left"));
 }
 
 #[test]

@@ -37,7 +37,7 @@ impl Db<'_> {
             census.bytes += memory(key, &entry.value);
             if let Some(deadline) = entry.deadline() {
                 census.expires += 1;
-                left_millis = left_millis.saturating_add((deadline - self.now.millis()).max(0));
+                left_millis = left_millis.saturating_add(deadline.saturating_sub(self.now.millis()).max(0));
             }
         }
         census.ttl_millis = left_millis.checked_div(census.expires as i64).unwrap_or(0);

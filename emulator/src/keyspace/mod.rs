@@ -163,7 +163,8 @@ impl Keyspace {
     /// A live key as one line of readable text, with what is left of its time.
     pub fn describe(&self, db: usize, key: &[u8], now: Timestamp) -> Option<String> {
         let entry = self.dicts[db].get(key).filter(|entry| !entry.is_expired(now))?;
-        let left = entry.deadline().map(|deadline| format!(" ({} ms left)", deadline - now.millis()));
+        let left =
+            entry.deadline().map(|deadline| format!(" ({} ms left)", deadline.saturating_sub(now.millis())));
         Some(format!("{} = {}{}", key.escape_ascii(), entry.value, left.unwrap_or_default()))
     }
 

@@ -106,11 +106,11 @@ pub(super) fn ttl(ctx: &mut Ctx<'_>, argv: &Argv<'_>, unit: Unit, from: From) ->
         None => return Ok(Reply::Integer(-2)),
         Some(None) => return Ok(Reply::Integer(-1)),
         Some(Some(deadline)) if from == From::Epoch => deadline,
-        Some(Some(deadline)) => (deadline - ctx.engine.keyspace.now().millis()).max(0),
+        Some(Some(deadline)) => deadline.saturating_sub(ctx.engine.keyspace.now().millis()).max(0),
     };
     Ok(Reply::Integer(match unit {
         // Rounded, without the overflow that the largest deadline would bring.
-        Unit::Seconds => millis / 1000 + i64::from(millis % 1000 >= 500),
+        Unit::Seconds => ((i128::from(millis) + 500) / 1000) as i64,
         Unit::Millis => millis,
     }))
 }
