@@ -129,7 +129,7 @@ impl Session<'_> {
     pub fn take(&mut self, step: &Step) {
         match step {
             Step::Command { client, command } => self.send(*client, &command.bytes),
-            Step::Poll(client) => self.poll(*client),
+            Step::Poll(client) => _ = self.poll(*client),
             Step::Clock(span_ms) => {
                 self.clock.set(Timestamp::from_millis(self.clock.now().millis() + span_ms));
                 // What is due by now happens by the clock alone: it is no write of the next command.
@@ -152,9 +152,10 @@ impl Session<'_> {
         }
     }
 
-    /// Until the server has nothing more to say.
-    pub fn poll(&mut self, client: usize) {
+    /// Until the server has nothing more to say; whether it had something.
+    pub fn poll(&mut self, client: usize) -> bool {
         let (mut cx, output) = (Context::from_waker(Waker::noop()), &mut self.outputs[client]);
+        let at_first = output.len();
         let mut room = [0; READ_BYTES];
         loop {
             let before = output.len();
@@ -170,7 +171,7 @@ impl Session<'_> {
                 }
             };
             if polled.is_pending() || output.len() == before {
-                break;
+                return output.len() > at_first;
             }
         }
     }
@@ -193,7 +194,7 @@ impl Session<'_> {
             was_closing
         });
         let is_closing = is_closing.collect();
-        (0..CLIENTS).for_each(|client| self.poll(client));
+        (0..CLIENTS).for_each(|client| _ = self.poll(client));
         let databases = (0..DATABASES).map(|db| self.emulator.dump(db)).collect();
         let deadline = self.emulator.next_deadline(self.clock.now());
         Outcome { outputs: self.outputs, is_closing, databases, deadline }

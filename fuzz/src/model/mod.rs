@@ -195,7 +195,8 @@ impl Model {
             Op::Ttl(key, unit, from) => {
                 let Some(entry) = self.keys.get(key) else { return Ok(Reply::Integer(-2)) };
                 let Some(deadline_ms) = entry.deadline_ms else { return Ok(Reply::Integer(-1)) };
-                let millis = if *from == Start::Now { deadline_ms - self.now_ms } else { deadline_ms };
+                let millis =
+                    if *from == Start::Now { deadline_ms.saturating_sub(self.now_ms) } else { deadline_ms };
                 // To the nearest second.
                 let seconds = (i128::from(millis) + 500) / 1000;
                 Ok(Reply::Integer(if *unit == Unit::Millis { millis } else { seconds as i64 }))
