@@ -1,7 +1,17 @@
 //! Lua made out of bytes: programs of few lines that compile, mostly, and end. Each form says what it is made of: `$` stands for an
 //! expression, `@` for a few statements.
 
+use emulator::ScriptBudget;
+
 use crate::commands::take;
+
+/// Small, so that whatever takes it does so soon.
+pub const BUDGET: ScriptBudget = ScriptBudget {
+    instructions_max: 200_000,
+    commands_max: 1_000,
+    footprint_entries_max: 2_000,
+    memory_bytes_max: 8 << 20,
+};
 
 /// Deepest nesting of forms.
 const DEPTH_MAX: usize = 5;

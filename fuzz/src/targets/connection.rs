@@ -11,22 +11,15 @@ use std::task::{Context, Poll, Waker};
 use bytes::BytesMut;
 use emulator::command::Flag;
 use emulator::resp::Decoder;
-use emulator::{Access, Connection, Emulator, Reply, Resource, ScriptBudget};
+use emulator::{Access, Connection, Emulator, Reply, Resource};
 
 use crate::commands::{Command, PRELUDE, encode};
 use crate::cuts::Cuts;
+use crate::lua::BUDGET;
 use crate::served::Served;
 use crate::session::{CLIENTS, Seen, Session, Step, argv_of, lines, same, steps};
 use crate::sockets::Door;
 use crate::{replies, sockets};
-
-/// Small, so that a script that does not end takes little time.
-const BUDGET: ScriptBudget = ScriptBudget {
-    instructions_max: 200_000,
-    commands_max: 1_000,
-    footprint_entries_max: 2_000,
-    memory_bytes_max: 8 << 20,
-};
 
 /// How long a command without bytes may wait, in milliseconds.
 const PATIENCE_MS: i64 = 10_000;

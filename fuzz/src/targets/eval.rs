@@ -6,18 +6,12 @@
 use std::cell::RefCell;
 
 use bytes::BytesMut;
-use emulator::{Clock, Connection, Emulator, ScriptBudget};
+use emulator::{Clock, Connection, Emulator};
 
 use crate::commands::{PRELUDE, encode};
+use crate::lua::BUDGET;
 use crate::{lua, replies};
 
-/// Small, so that whatever takes it does so soon.
-const BUDGET: ScriptBudget = ScriptBudget {
-    instructions_max: 200_000,
-    commands_max: 1_000,
-    footprint_entries_max: 2_000,
-    memory_bytes_max: 8 << 20,
-};
 /// Runs its third argument again and again, whatever that does.
 const ENDLESS: &[u8] = b"local again, f = pcall, loadstring(ARGV[3]) while f do again(f) end";
 /// What the error of a script says that took all of a budget.

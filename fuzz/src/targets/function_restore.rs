@@ -37,6 +37,7 @@ pub fn check(data: &[u8]) {
         sealed(if mode % 4 == 0 { choices.to_vec() } else { payload(&mut choices).unwrap_or_default() });
     EMULATOR.with_borrow(|emulator| {
         emulator.reset(Clock::manual());
+        emulator.script_budget(lua::BUDGET);
         let mut client = emulator.connection();
         if mode % 8 < 4 {
             let loaded = client.execute(&[b"FUNCTION", b"LOAD", CODES[0]]);
