@@ -19,24 +19,24 @@ pub(in crate::script) fn functions(lua: &Lua) -> mlua::Result<Table> {
     let pay = |name, cost: Cost| {
         let pay = move |lua: &Lua, args: MultiValue| {
             let instructions = cost(&Args::new(lua, &args))?;
-            spend(lua, instructions.try_into().unwrap_or_default())
+            spend(lua, instructions as u64)
         };
         table.raw_set(name, lua.create_function(pay)?)
     };
     pay("pay_for_insert", |args| if args.len() == 3 { n_moved(args, i64::MIN) } else { Ok(0) })?;
     pay("pay_for_remove", |args| if args.len() == 2 { n_moved(args, 1) } else { Ok(0) })?;
-    pay("pay_for_maxn", |args| Ok(list(args).map_or(0, |list| list.pairs::<Value, Value>().count() as i64)))?;
+    pay("pay_for_maxn", |args| Ok(list(args).map_or(0, |list| list.pairs::<Value, Value>().count())))?;
     pay("pay_for_text", |args| {
-        Ok(args.get(1).and_then(Value::as_string).map_or(0, |text| text.as_bytes().len() as i64))
+        Ok(args.get(1).and_then(Value::as_string).map_or(0, |text| text.as_bytes().len()))
     })?;
-    pay("pay_for_collection", |args| Ok((args.lua.used_memory() / COLLECTED_BYTES_PER_INSTRUCTION) as i64))?;
+    pay("pay_for_collection", |args| Ok(args.lua.used_memory() / COLLECTED_BYTES_PER_INSTRUCTION))?;
     Ok(table)
 }
 
 /// `unpack(list [, i [, j]])`: Lua's own trusts the number of values to be an `int`.
 fn unpack(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
     let args = Args::new(lua, args);
-    let Some(Value::Table(list)) = args.get(1) else { return Err(args.wrong_type(1, "table")) };
+    let list = list(&args).ok_or_else(|| args.wrong_type(1, "table"))?;
     let first = args.int_or(2, 1)?;
     let last = if args.is_nil(3) { list.raw_len() as i32 } else { args.int(3)? };
     if i64::from(last) - i64::from(first) >= UNPACKED_MAX as i64 {
@@ -76,14 +76,16 @@ fn concat(lua: &Lua, args: &MultiValue) -> mlua::Result<LuaString> {
 }
 
 /// How many instructions the work of a function takes with these arguments.
-type Cost = fn(&Args<'_>) -> mlua::Result<i64>;
+type Cost = fn(&Args<'_>) -> mlua::Result<usize>;
 
 /// How many values `table.insert(list, place, value)` and `table.remove(list, place)` move: all those behind the place, be there one or
 /// not. Nothing moves for a place below the first.
-fn n_moved(args: &Args<'_>, first: i64) -> mlua::Result<i64> {
+fn n_moved(args: &Args<'_>, first: i64) -> mlua::Result<usize> {
     let place = args.get(2).map(|place| args.lua.coerce_number(place.clone())).transpose()?.flatten();
     Ok(match (list(args), place.map(truncate)) {
-        (Some(list), Some(place)) if place >= first => (list.raw_len() as i64).saturating_sub(place),
+        (Some(list), Some(place)) if place >= first => {
+            (list.raw_len() as i64).saturating_sub(place).try_into().unwrap_or_default()
+        }
         _ => 0,
     })
 }
