@@ -303,7 +303,8 @@ fn check_bytes(lua: &Lua, choices: &mut Unstructured<'_>) -> arbitrary::Result<(
     let bytes = choices.bytes(choices.len())?;
     let times = if times < 192 { 1 } else { 1 << (times % 16) };
     let bytes = bytes.repeat(times.min(BYTES_MAX / bytes.len().max(1)));
-    // What is unpacked first may lose digits, or order. From then on nothing changes any more.
+    // What is unpacked first may lose digits, or order. From then on nothing changes any more. cmsgpack packs what is nested too deeply
+    // as nil, here and in Redis, and a nil cannot be a key.
     let script = match kind % 8 {
         0 | 1 => "local unpack, pack = cjson.decode, cjson.encode",
         2 | 3 => "local unpack, pack = cmsgpack.unpack, cmsgpack.pack",
@@ -324,7 +325,8 @@ fn check_bytes(lua: &Lua, choices: &mut Unstructured<'_>) -> arbitrary::Result<(
         if not ok then return '' end
         local ok, packed = pcall(pack, value)
         if not ok then return '' end
-        local first = {again}(packed)
+        local ok, first = pcall({again}, packed)
+        if not ok and first == 'table index is nil' then return '' end
         local second = {again}(pack(first))
         return describe(first) == describe(second) and '' or describe(first) .. ' and then ' .. describe(second)"
     );
