@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use comfy_table::{CellAlignment, Table, presets};
-use harness::explorer::Dpor;
+use harness::explore::Dpor;
 use harness::{Runner, Scenario};
 use redis::aio::ConnectionLike;
 use redis::{RedisResult, cmd};

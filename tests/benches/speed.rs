@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use emulator::{Clock, Emulator};
-use harness::explorer::Random;
-use harness::verdict::{Size, scenario};
+use harness::check::{Size, scenario};
+use harness::explore::Random;
 use harness::{Recording, Runner};
 use locks::{ALGORITHMS, FaultClass};
 

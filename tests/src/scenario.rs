@@ -7,12 +7,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::client::Client;
 use crate::fault::Faults;
-use crate::history::Seen;
-use crate::link::Client;
 use crate::oracle::Oracle;
 use crate::schedule::{ACTORS_MAX, Actor};
-use crate::trail::Timers;
+use crate::trace::{Seen, Timers};
 
 /// How long redis-rs's multiplexed connections wait for a reply, unless told otherwise.
 pub const RESPONSE_TIMEOUT: Duration = Duration::from_millis(500);

@@ -5,7 +5,7 @@
 
 use std::cell::RefCell;
 
-use harness::verdict::scenario_of;
+use harness::check::scenario_of;
 use harness::{Runner, Saved, Subject, replay_saved};
 
 use crate::commands::take;

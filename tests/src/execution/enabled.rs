@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::{Execution, GRACE};
 use crate::fault::{Budget, Mishap};
 use crate::schedule::{SPAN_MAX, Step, Whose};
-use crate::world::{Carries, Lane};
+use crate::sim::{Carries, Lane};
 
 impl Execution<'_> {
     /// What can happen now, the likeliest first: whoever ran last goes on, then the others, then the faults, and time last.

@@ -1,8 +1,8 @@
 use super::{Execution, GRACE, STEPS_MAX, TIMER_MAX};
-use crate::history::What;
 use crate::scenario::Act;
 use crate::schedule::{ACTORS_MAX, Actor, Step};
-use crate::world::ActorState;
+use crate::sim::ActorState;
+use crate::trace::What;
 
 impl Execution<'_> {
     /// The steps are over and nothing goes wrong any more: whoever still runs comes to its end, in turns, time passes if

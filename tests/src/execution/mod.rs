@@ -1,6 +1,8 @@
 //! Runs one execution of a scenario: one paused tokio runtime, actors as tasks, and a step chosen whenever nothing is
 //! runnable. Nothing but the policy decides what happens.
 
+mod policy;
+mod runner;
 mod enabled;
 mod heal;
 
@@ -11,20 +13,18 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use emulator::{Clock, Emulator, Snapshot};
-use tokio::runtime::{Builder, Runtime};
+use emulator::{Emulator, Snapshot};
 use tokio::task::AbortHandle;
 
+pub use policy::{Choice, Policy};
+pub use runner::Runner;
+
+use crate::client::Client;
 use crate::fault::Mishap;
-use crate::history::{History, What};
-use crate::idle::Idle;
-use crate::link::Client;
-use crate::pace::Pace;
 use crate::scenario::{Act, Scenario};
 use crate::schedule::{ACTORS_MAX, Actor, SPAN_MAX, Step, Whose};
-use crate::server::{Server, no_answer};
-use crate::tape::Tape;
-use crate::world::{ActorState, Lane, Recording, Terms, World};
+use crate::sim::{ActorState, Lane, Pace, Server, World, no_answer};
+use crate::trace::What;
 
 /// Steps in one execution before it is cut: code that retries for ever is cut here.
 pub const STEPS_MAX: usize = 1_000;
@@ -32,143 +32,6 @@ pub const STEPS_MAX: usize = 1_000;
 /// execution waits for a timer of its actors.
 const GRACE: Duration = Duration::from_secs(2);
 const TIMER_MAX: Duration = Duration::from_secs(24 * 60 * 60);
-/// Most turns of one execution, each of which fires a timer or lets the clients do what they can: from then on time stands. Code that
-/// looks around every millisecond is cut here, however far a schedule moves the time.
-const TURNS_MAX: u64 = 1_000_000;
-
-/// Decides what happens next.
-pub trait Policy {
-    /// One of the steps that are possible now (never none), given what has happened.
-    fn choose(&mut self, enabled: &[Step], history: &History) -> Choice;
-
-    /// Everybody waits for time, and nothing else can happen. It passes unless this says `false`: then the rest does not matter.
-    fn lets_time_pass(&mut self, _: &History) -> bool {
-        true
-    }
-}
-
-/// What a policy decides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Choice {
-    /// The step at this index.
-    Take(usize),
-    /// A step of time of any length, whether it was among the possible ones or not.
-    Advance(Duration),
-    /// Everybody but this actor is gone, time passes until it does something, and that is all.
-    Alone(Actor),
-    /// No further step: go on to what happens when all is over.
-    Finish,
-    /// Stop here: the rest does not matter.
-    Cut,
-}
-
-/// Runs executions, one after the other, and keeps what is expensive to make between them.
-pub struct Runner {
-    runtime: Runtime,
-    idle: Arc<Idle>,
-    emulators: Vec<Emulator>,
-    /// What the emulators held after the code that a scenario runs first.
-    prepared: Option<(Act<()>, Vec<Snapshot>)>,
-}
-
-impl Default for Runner {
-    fn default() -> Runner {
-        Runner::new()
-    }
-}
-
-impl Runner {
-    /// A runner with emulators of its own.
-    pub fn new() -> Runner {
-        let idle = Arc::new(Idle::default());
-        Runner { runtime: build_runtime(idle.clone()), idle, emulators: Vec::new(), prepared: None }
-    }
-
-    /// Where the executions on so many servers run.
-    pub(crate) fn emulators(&mut self, count: usize) -> &[Emulator] {
-        while self.emulators.len() < count {
-            self.emulators.push(Emulator::with_clock(Clock::manual()));
-        }
-        &self.emulators[..count]
-    }
-
-    /// Runs one execution on emulators.
-    pub fn run(&mut self, scenario: &Scenario, policy: &mut dyn Policy, recording: Recording) -> History {
-        let servers = self.servers(scenario);
-        self.run_on(servers, scenario, policy, recording)
-    }
-
-    /// Runs one execution on emulators, which begins as the one on tape, and gives the tape back with what it is of now. If that is torn,
-    /// the execution means nothing.
-    pub(crate) fn run_again(
-        &mut self,
-        scenario: &Scenario,
-        policy: &mut dyn Policy,
-        tape: Tape,
-    ) -> (History, Tape) {
-        let servers = self.servers(scenario);
-        self.run_with(servers, scenario, policy, Recording::Lean, tape)
-    }
-
-    fn servers(&mut self, scenario: &Scenario) -> Vec<Server> {
-        self.emulators(scenario.servers).iter().cloned().map(Server::Emulator).collect()
-    }
-
-    /// Runs one execution on any servers, as many as the scenario has. The database of a real one should be empty, and what the
-    /// execution leaves there stays.
-    pub fn run_on(
-        &mut self,
-        servers: Vec<Server>,
-        scenario: &Scenario,
-        policy: &mut dyn Policy,
-        recording: Recording,
-    ) -> History {
-        self.run_with(servers, scenario, policy, recording, Tape::default()).0
-    }
-
-    fn run_with(
-        &mut self,
-        servers: Vec<Server>,
-        scenario: &Scenario,
-        policy: &mut dyn Policy,
-        recording: Recording,
-        tape: Tape,
-    ) -> (History, Tape) {
-        let mut tasks = vec![None; scenario.actors.len()];
-        let told = self.runtime.block_on(async {
-            let timers = (scenario.faults.stalls > 0).then(|| scenario.timers.clone());
-            let idle = self.idle.clone();
-            let leases = (0..scenario.actors.len()).map(|actor| scenario.lease_of(actor)).collect();
-            let Scenario { lease, faults, response_timeout, .. } = *scenario;
-            let terms = Terms { lease, leases, faults, response_timeout };
-            let world = World::new(servers, idle, terms, recording, timers, tape);
-            let turns_max = self.idle.turns() + TURNS_MAX;
-            let (tasks, prepared) = (&mut tasks, &mut self.prepared);
-            let mut execution = Execution { scenario, policy, world, tasks, prepared, turns_max };
-            execution.run().await;
-            let (mut state, mut tape) = (execution.world.state(), execution.world.tape());
-            (std::mem::take(&mut state.history), std::mem::take(&mut *tape))
-        });
-        // What an execution leaves behind must not be there in the next.
-        if self.runtime.metrics().num_alive_tasks() > 0 {
-            tasks.iter().flatten().for_each(AbortHandle::abort);
-            self.runtime.block_on(tokio::task::yield_now());
-        }
-        if self.runtime.metrics().num_alive_tasks() > 0 {
-            self.runtime = build_runtime(self.idle.clone());
-        }
-        told
-    }
-}
-
-fn build_runtime(idle: Arc<Idle>) -> Runtime {
-    Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .on_thread_park(move || idle.on_park())
-        .build()
-        .expect("a runtime without I/O needs nothing that could be missing")
-}
 
 struct Execution<'a> {
     scenario: &'a Scenario,

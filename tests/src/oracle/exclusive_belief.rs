@@ -1,5 +1,5 @@
 use super::{Oracle, Violation, crowded, is_entered, list};
-use crate::history::History;
+use crate::trace::History;
 
 /// Never more than `permits` clients inside the section at once, whatever the server thinks of their leases.
 ///

@@ -1,5 +1,5 @@
 use super::{Oracle, Violation, crowded, is_entered, list};
-use crate::history::History;
+use crate::trace::History;
 
 /// Never two clients that were both granted the section, have not sent their release, and whose lease, counted in
 /// true time from before their attempt began, still runs.

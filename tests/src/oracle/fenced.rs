@@ -1,5 +1,5 @@
 use super::{Oracle, Violation};
-use crate::history::{History, What};
+use crate::trace::{History, What};
 
 /// A resource that a lock guards accepts no write that is older than one which it has accepted, by their fencing tokens.
 ///

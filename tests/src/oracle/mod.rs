@@ -29,8 +29,8 @@ pub use success::Success;
 pub use unbroken::Unbroken;
 pub use writer_alone::WriterAlone;
 
-use crate::history::{History, StayId, What};
 use crate::schedule::Actor;
+use crate::trace::{History, StayId, What};
 
 /// A property of histories.
 ///

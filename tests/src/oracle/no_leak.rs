@@ -1,5 +1,5 @@
 use super::{Oracle, Violation};
-use crate::history::{History, What};
+use crate::trace::{History, What};
 
 /// When all have released, nobody crashed and no message was lost, everything is free at once, without waiting for the lease.
 /// It needs fresh clients that try: `Scenario::probe`.

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::{Oracle, Violation, is_entered};
-use crate::history::{History, What};
+use crate::trace::{History, What};
 
 /// Who waits for the section does not wait in vain: while everybody sleeps, time does not pass for so long without anybody inside.
 ///

@@ -1,6 +1,6 @@
 use super::{Oracle, Violation, is_entered, list};
-use crate::history::{History, What};
 use crate::schedule::Actor;
+use crate::trace::{History, What};
 
 /// Who waits is not overtaken: while a client is in the section of those that wait, nobody else is granted the other one.
 ///

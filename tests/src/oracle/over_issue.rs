@@ -1,5 +1,5 @@
 use super::{Oracle, Violation, crowded, is_entered, list};
-use crate::history::History;
+use crate::trace::History;
 
 /// Never more than `permits` clients that were granted the section, have not sent their release, and whose lease, counted
 /// in true time from before their attempt began, still runs.

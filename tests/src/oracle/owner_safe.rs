@@ -1,5 +1,5 @@
 use super::{Oracle, Violation};
-use crate::history::{History, What};
+use crate::trace::{History, What};
 
 /// No client's release, renewal or takeover ends another's unexpired grant.
 ///

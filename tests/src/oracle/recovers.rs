@@ -1,5 +1,5 @@
 use super::{Oracle, Violation};
-use crate::history::{History, What};
+use crate::trace::{History, What};
 
 /// After a crash or a lost message, and one lease and some grace later, a fresh client gets the lock, or fresh clients all permits.
 /// It needs fresh clients that try: `Scenario::probe`.

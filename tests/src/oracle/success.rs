@@ -1,5 +1,5 @@
 use super::{Oracle, Violation};
-use crate::history::History;
+use crate::trace::History;
 
 /// The code of every client comes to its end, without an error. Explorations ask this of every scenario by themselves.
 ///

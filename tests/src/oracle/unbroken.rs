@@ -1,6 +1,6 @@
 use super::{Oracle, Violation, list};
-use crate::history::{History, StayId, What};
 use crate::schedule::Actor;
+use crate::trace::{History, StayId, What};
 
 /// Whoever is granted the section once more, while it is inside, has had it all the time: nobody else has entered since its last
 /// grant.

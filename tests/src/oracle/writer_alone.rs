@@ -1,6 +1,6 @@
 use super::{Oracle, Violation, entries, is_entered, list};
-use crate::history::History;
 use crate::schedule::Actor;
+use crate::trace::History;
 
 /// A writer is alone: never a client that was granted the section of writers, and another that was granted this section or that of
 /// readers, both of which have not sent their release, and whose leases, counted in true time from before their attempts began,

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use super::pass::actors;
-use crate::history::{History, What};
 use crate::schedule::Step;
+use crate::trace::{History, What};
 
 /// What makes one schedule simpler than another, what matters most first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -94,9 +94,9 @@ fn clock(history: &History, count: usize) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::Event;
     use crate::schedule::Schedule;
-    use crate::touch::Touch;
+    use crate::trace::Event;
+    use crate::trace::Touch;
 
     /// The execution of a schedule whose every step is possible.
     fn executed(text: &str) -> History {

@@ -11,12 +11,12 @@ pub use cost::Cost;
 pub(crate) use cost::Size;
 
 use crate::execution::{Choice, Policy, Runner};
-use crate::history::History;
 use crate::oracle::{Oracle, Violation};
 use crate::replay::{Replay, replay};
 use crate::scenario::Scenario;
 use crate::schedule::{Schedule, Step};
-use crate::world::Recording;
+use crate::sim::Recording;
+use crate::trace::History;
 use pass::PASSES;
 
 /// A schedule that violates an oracle.

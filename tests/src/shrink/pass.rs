@@ -4,12 +4,11 @@ use std::collections::BTreeSet;
 
 use super::Failing;
 use crate::execution::{Choice, Policy, Runner};
-use crate::history::History;
 use crate::replay::Replay;
 use crate::scenario::Scenario;
 use crate::schedule::{Actor, Schedule, Step, Whose};
-use crate::trace::Causes;
-use crate::world::Recording;
+use crate::sim::Recording;
+use crate::trace::{Causes, History};
 
 /// Gives the schedules that are worth an attempt.
 type Pass = fn(&Failing, &Scenario, &mut Runner) -> Vec<Vec<Step>>;

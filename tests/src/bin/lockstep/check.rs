@@ -6,7 +6,7 @@ use std::sync::mpsc;
 
 use anyhow::Result;
 use harness::Runner;
-use harness::verdict::{Verdict, check};
+use harness::check::{Verdict, check};
 use indicatif::{ProgressBar, ProgressStyle};
 use locks::{ALGORITHMS, Algorithm, FaultClass};
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
-use harness::verdict::{LEASE, Outcome, Verdict, check, properties, save, scenario};
+use harness::check::{LEASE, Outcome, Verdict, check, properties, save, scenario};
 use harness::{Runner, draw};
 use locks::{Algorithm, FaultClass, Property};
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
-use harness::verdict::{Size, scenario_of};
+use harness::check::{Size, scenario_of};
 use harness::{Comparison, Runner, Saved, Subject, replay_on_redis, replay_saved};
 
 /// Replay a saved schedule, draw it, and compare it with what it must show

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use harness::verdict::properties;
+use harness::check::properties;
 use locks::{Algorithm, FaultClass};
 use serde::{Deserialize, Serialize};
 

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use comfy_table::{CellAlignment, Table as Grid, presets};
-use harness::verdict::{Outcome, Verdict};
+use harness::check::{Outcome, Verdict};
 use locks::{Algorithm, FaultClass, Property};
 use serde::{Deserialize, Serialize};
 

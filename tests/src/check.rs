@@ -1,0 +1,407 @@
+//! Holds an algorithm of the `locks` crate to its word: the scenario of each fault class, and the verdict on each property.
+
+use std::fmt;
+use std::time::Duration;
+
+use locks::{ALGORITHMS, Algorithm, AnyConnection, DynLock, FaultClass, Kind, Property, Terms};
+
+use crate::client::Client;
+use crate::execution::Runner;
+use crate::explore::{Exploration, Report, explore_all, explore_random};
+use crate::fault::Faults;
+use crate::oracle::{
+    ExclusiveBelief, ExclusiveFact, NoLeak, NoLostWakeUp, OverIssue, OwnerSafe, Recovers, WriterAlone,
+};
+use crate::replay::{Must, Saved, SavedStep, Subject, replay};
+use crate::scenario::{ActorError, Scenario};
+use crate::schedule::{Actor, Schedule, Step};
+use crate::shrink::Finding;
+use crate::sim::Recording;
+use crate::trace::Seen;
+
+/// How long a grant lasts in every scenario.
+pub const LEASE: Duration = Duration::from_secs(10);
+/// The section that the clients of a scenario enter.
+const SECTION: &str = "cs";
+/// The sections that they enter where some read and some write.
+const READING: &str = "reading";
+const WRITING: &str = "writing";
+/// Most clients in a scenario: a race of three shows what a race of two cannot, and so far no race of four showed more.
+const CLIENTS_MAX: usize = 3;
+/// Most schedules, by a rough count beforehand, of a scenario that is explored whole; of a hundred of them one or fewer are run.
+const SCHEDULES_MAX: u64 = 100_000_000;
+
+/// The same of a lock that waits: whoever waits wakes up once more for each that comes before it, so that of a hundred more than
+/// one is.
+const WAITING_SCHEDULES_MAX: u64 = 20_000_000;
+
+/// How many clients and permits a scenario has. `Display` is `Clients: 3; permits: 1`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// Clients that each acquire once, and release if they were granted.
+    pub clients: usize,
+    /// Permits of a semaphore; a lock has one.
+    pub permits: u32,
+    /// Of a read-write lock, how many of the clients read, the first ones; the others write.
+    pub readers: Option<usize>,
+}
+
+impl Size {
+    /// Without all clients but the first so many.
+    fn first(self, clients: usize) -> Size {
+        Size { clients, readers: self.readers.map(|readers| readers.min(clients)), ..self }
+    }
+
+    fn is_mixed(self) -> bool {
+        self.readers.is_some_and(|readers| 0 < readers && readers < self.clients)
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Clients: {}", self.clients)?;
+        self.readers.iter().try_for_each(|readers| write!(f, "; readers: {readers}"))?;
+        write!(f, "; permits: {}", self.permits)
+    }
+}
+
+/// The verdict on one property of one algorithm in one fault class.
+#[derive(Clone, Debug)]
+pub struct Verdict {
+    /// The algorithm.
+    pub algorithm: &'static Algorithm,
+    /// The property.
+    pub property: Property,
+    /// What could go wrong.
+    pub class: FaultClass,
+    /// What was found.
+    pub outcome: Outcome,
+    /// How many schedules were run.
+    pub schedules: u64,
+    /// How many more were begun, and cut because others cover all that could still have happened.
+    pub blocked: u64,
+    /// Three clients were too many: of their schedules a sample was run, of two clients' every one.
+    pub is_sampled: bool,
+}
+
+/// What was found.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// No schedule violates the property.
+    Holds,
+    /// This one does, and no exhausted scenario has a shorter one; with the size of the scenario of its actors.
+    Violated(Finding, Size),
+    /// No schedule violates it, and none could have: this never happened.
+    Vacuous(&'static str),
+}
+
+impl Verdict {
+    /// Whether the algorithm's `SPEC` says that the property holds.
+    pub fn is_expected_to_hold(&self) -> bool {
+        self.algorithm.spec.holds(self.property, self.class)
+    }
+
+    /// Whether the verdict is the one that the `SPEC` states.
+    pub fn is_as_stated(&self) -> bool {
+        match self.outcome {
+            Outcome::Holds => self.is_expected_to_hold(),
+            Outcome::Violated(..) => !self.is_expected_to_hold(),
+            Outcome::Vacuous(_) => false,
+        }
+    }
+}
+
+/// The verdicts on all properties of an algorithm in a fault class.
+///
+/// Every schedule is run for as many clients, up to three, as can be explored whole. Where that is fewer than three, `samples`
+/// schedules of three clients are drawn from the seed besides.
+///
+/// # Errors
+/// The algorithm's code fails.
+pub fn check(
+    runner: &mut Runner,
+    algorithm: &'static Algorithm,
+    class: FaultClass,
+    samples: u64,
+    seed: u64,
+) -> Result<Vec<Verdict>, Box<Report>> {
+    let sizes = sizes(runner, algorithm, class);
+    let mut explorations: Vec<(Size, Exploration)> = Vec::new();
+    for &size in &sizes {
+        explorations.push((size, explore_all(runner, &scenario(algorithm, class, size))?));
+    }
+    let is_sampled = sizes.iter().all(|size| size.clients < CLIENTS_MAX);
+    for size in mixes(algorithm.spec.kind, CLIENTS_MAX, 1).filter(|_| is_sampled) {
+        let scenario = scenario(algorithm, class, size);
+        let sampled = explore_random(runner, &scenario, samples, seed)?;
+        explorations.push((size, sampled));
+    }
+    let schedules = explorations.iter().map(|(_, exploration)| exploration.schedules).sum();
+    let blocked = explorations.iter().map(|(_, exploration)| exploration.blocked).sum();
+    let seen = explorations.iter().fold(Seen::default(), |seen, (_, exploration)| seen.or(exploration.seen));
+    let missing = seen.missing(must_see(class));
+    let is_judged = |name| explorations.iter().any(|(_, exploration)| exploration.judged.contains(&name));
+    let verdict = |&property: &Property| {
+        let unjudged = (!is_judged(property.name())).then_some("there was nothing to judge");
+        let found = explorations.iter().filter_map(|(size, e)| Some((e.finding(property.name())?, *size)));
+        let shortest = found.min_by_key(|(finding, _)| (finding.violation.step, finding.actors));
+        let outcome = match (shortest, missing.or(unjudged)) {
+            (Some((finding, size)), _) => Outcome::Violated(finding.clone(), size.first(finding.actors)),
+            (None, Some(missing)) => Outcome::Vacuous(missing),
+            (None, None) => Outcome::Holds,
+        };
+        Verdict { algorithm, property, class, outcome, schedules, blocked, is_sampled }
+    };
+    Ok(properties(algorithm.spec.kind, class).iter().map(verdict).collect())
+}
+
+/// The sizes that are explored whole: as many clients as can be, and as many permits; of clients of which some read and some write,
+/// fewer too, which is what [`explore_all`] does by itself where all do the same.
+fn sizes(runner: &mut Runner, algorithm: &'static Algorithm, class: FaultClass) -> Vec<Size> {
+    // What one client does alone tells how many orders there are of several; where a server has lost its scripts, it is more.
+    let alone = scenario(algorithm, class, Size { clients: 1, permits: 1, readers: None });
+    let start = Schedule { steps: vec![Step::Restart(0), Step::Run(Actor(0), 0)] };
+    let history = replay(runner, &alone, &start, Recording::Lean);
+    let steps = history.steps.iter().filter(|step| step.actor().is_some()).count() as u64;
+    let schedules = |clients: usize| {
+        let places = clients as u64 * steps;
+        let faults = match class {
+            FaultClass::Order => 1,
+            // Nobody's clock is wrong, or somebody's is, ahead or behind.
+            FaultClass::Skew => 1 + 2 * clients as u64,
+            FaultClass::Crash => 1 + places,
+            // To the next instant, or past it.
+            FaultClass::Slow => 1 + 2 * places,
+            // The request, the reply, or the reply with the request sent again.
+            FaultClass::Lost => 1 + 3 * places,
+            // A jump or a restart of one of the servers.
+            FaultClass::Server => 1 + 2 * algorithm.servers() as u64 * places,
+        };
+        orders(steps, clients).saturating_mul(faults)
+    };
+    let schedules_max = match algorithm.spec.kind {
+        Kind::Waiting => WAITING_SCHEDULES_MAX,
+        Kind::Mutex | Kind::Reentrant | Kind::ReadWrite | Kind::Semaphore => SCHEDULES_MAX,
+    };
+    let clients = (2..=CLIENTS_MAX).rev().find(|&clients| schedules(clients) <= schedules_max).unwrap_or(2);
+    let permits_max = match algorithm.spec.kind {
+        Kind::Mutex | Kind::Reentrant | Kind::Waiting | Kind::ReadWrite => 1,
+        // With as many permits as clients nobody ever contends.
+        Kind::Semaphore => clients as u32 - 1,
+    };
+    let affordable =
+        (1..=permits_max).take_while(|&n| n == 1 || u64::from(n) * schedules(clients) <= schedules_max);
+    let sizes = affordable.flat_map(|permits| {
+        (2..=clients).flat_map(move |clients| mixes(algorithm.spec.kind, clients, permits))
+    });
+    sizes.filter(|size| size.clients == clients || size.is_mixed()).collect()
+}
+
+/// The sizes of a scenario of so many clients, any number of which may read a lock that knows readers.
+fn mixes(kind: Kind, clients: usize, permits: u32) -> impl Iterator<Item = Size> {
+    let readers_max = (kind == Kind::ReadWrite).then_some(clients);
+    (0..=readers_max.unwrap_or(0)).map(move |readers| Size {
+        clients,
+        permits,
+        readers: readers_max.map(|_| readers),
+    })
+}
+
+/// In how many orders `clients` can take `steps` each: (n s)! / (s!)^n, as a product of binomial coefficients.
+fn orders(steps: u64, clients: usize) -> u64 {
+    (2..=clients as u64).map(|n| binomial(n * steps, steps)).fold(1, u64::saturating_mul)
+}
+
+fn binomial(n: u64, k: u64) -> u64 {
+    (1..=k).fold(1u64, |product, i| product.saturating_mul(n - k + i) / i)
+}
+
+/// The scenario of an algorithm in a fault class: each client acquires once and releases if it was granted; at the end fresh
+/// clients try to get every permit, of a read-write lock to write.
+pub fn scenario(algorithm: &'static Algorithm, class: FaultClass, size: Size) -> Scenario {
+    scenario_of_lease(algorithm, class, size, LEASE)
+}
+
+/// The same with another lease, which is also by how much a clock is wrong.
+pub fn scenario_of_lease(
+    algorithm: &'static Algorithm,
+    class: FaultClass,
+    size: Size,
+    lease: Duration,
+) -> Scenario {
+    let terms = Terms { key: "lock".into(), lease, permits: size.permits };
+    let servers = algorithm.servers();
+    let open = move |client: &Client| {
+        let connect = |server| AnyConnection::listening(client.connection_to(server));
+        algorithm.open((0..servers).map(connect).collect(), client.env(), &terms)
+    };
+    let open_probe = open.clone();
+    let kind = algorithm.spec.kind;
+    let take_part = |section| {
+        let open = open.clone();
+        move |client: Client| take_part(kind, section, open(&client), client)
+    };
+    let readers = size.readers.map_or(0, |readers| readers.min(size.clients));
+    let section = if kind == Kind::ReadWrite { WRITING } else { SECTION };
+    let scenario = Scenario::new(format!("{} ({class})", algorithm.name))
+        .servers(servers)
+        .lease(lease)
+        .faults(faults(class, lease))
+        .must_see(must_see(class))
+        .before(move |client| async move {
+            for server in 0..servers {
+                let mut connection = client.connection_to(server);
+                for script in algorithm.scripts {
+                    () = redis::cmd("SCRIPT").arg("LOAD").arg(script).query_async(&mut connection).await?;
+                }
+            }
+            Ok(())
+        })
+        .actors(readers, take_part(READING))
+        .actors(size.clients - readers, take_part(section))
+        .probe(size.permits, move |client| {
+            let mut lock = open_probe(&client);
+            async move { Ok(lock.try_acquire().await?) }
+        });
+    // Semaphores that rank their holders rank them by name, too, where all else is the same.
+    let scenario = if kind == Kind::Semaphore { scenario } else { scenario.interchangeable() };
+    let asked = properties(kind, class);
+    asked.iter().fold(scenario, |scenario, property| match property {
+        Property::ExclusiveFact => scenario.always(ExclusiveFact::of(SECTION)),
+        Property::OverIssue => scenario.always(OverIssue::of(SECTION, size.permits)),
+        Property::WriterAlone => scenario.always(WriterAlone::of(READING, WRITING)),
+        Property::ExclusiveBelief if kind == Kind::ReadWrite => {
+            scenario.always(WriterAlone::believed(READING, WRITING))
+        }
+        Property::ExclusiveBelief => scenario.always(ExclusiveBelief::of(SECTION, size.permits)),
+        Property::OwnerSafe => scenario.always(OwnerSafe),
+        Property::Recovers => scenario.always(Recovers),
+        Property::NoLeak => scenario.always(NoLeak),
+        Property::NoLostWakeUp => scenario.always(NoLostWakeUp::of(SECTION, lease)),
+    })
+}
+
+/// What a client of a scenario does: it acquires once, to read if that is the section, and releases if it was granted; where it
+/// can wait for its turn, it does. Of a reentrant lock, it works for a moment first, acquires again, and releases twice.
+///
+/// What a renewal adds to a lease is not counted: leases are those that an acquire was granted.
+async fn take_part(
+    kind: Kind,
+    section: &'static str,
+    mut lock: Box<dyn DynLock>,
+    client: Client,
+) -> Result<(), ActorError> {
+    let since = client.now();
+    let is_granted = match kind {
+        Kind::Waiting => lock.acquire().await?,
+        _ if section == READING => lock.try_read().await?,
+        _ => lock.try_acquire().await?,
+    };
+    if !is_granted {
+        return Ok(());
+    }
+    let hold = client.hold(section).record(lock.record());
+    // Of one that waited, the lease counts from its last attempt, which is its last request.
+    let hold = if kind == Kind::Waiting { hold } else { hold.since(since) };
+    let stay = hold.enter();
+    if kind.is_reentrant() {
+        () = redis::cmd("PING").query_async(&mut client.connection()).await?;
+        let since = client.now();
+        if lock.try_acquire().await? {
+            stay.extend(since, lock.record());
+            lock.release().await?;
+        }
+    }
+    stay.until(lock.release()).await?;
+    Ok(())
+}
+
+/// The counterexample of a verdict, to be kept; `None` if it has none.
+pub fn save(runner: &mut Runner, verdict: &Verdict) -> Option<Saved> {
+    let Outcome::Violated(finding, size) = &verdict.outcome else { return None };
+    let scenario = scenario(verdict.algorithm, verdict.class, *size);
+    let history = replay(runner, &scenario, &finding.schedule, Recording::Full);
+    Some(Saved {
+        subject: Subject::Algorithm {
+            name: verdict.algorithm.name.into(),
+            class: verdict.class,
+            permits: size.permits,
+            readers: size.readers,
+        },
+        clients: size.clients,
+        lease: LEASE,
+        property: verdict.property.name().into(),
+        must: Must::Fail,
+        steps: SavedStep::of(&history, finding.violation.step),
+    })
+}
+
+/// The scenario that a saved schedule of an algorithm is one of, for the lease that it was saved with or another; `None` if there
+/// is no such algorithm.
+pub fn scenario_of(saved: &Saved, lease: Duration) -> Option<Scenario> {
+    let Subject::Algorithm { name, class, permits, readers } = &saved.subject else { return None };
+    let algorithm = ALGORITHMS.iter().find(|algorithm| algorithm.name == name)?;
+    let size = Size { clients: saved.clients, permits: *permits, readers: *readers };
+    Some(scenario_of_lease(algorithm, *class, size, lease))
+}
+
+/// The properties that can be asked of a kind of lock in a fault class: where nobody crashes and nothing is lost, nothing has to
+/// recover.
+pub fn properties(kind: Kind, class: FaultClass) -> &'static [Property] {
+    use Property::{
+        ExclusiveBelief, ExclusiveFact, NoLeak, NoLostWakeUp, OverIssue, OwnerSafe, Recovers, WriterAlone,
+    };
+    match (kind, class) {
+        (Kind::Mutex | Kind::Reentrant | Kind::Waiting, FaultClass::Crash | FaultClass::Lost) => {
+            &[ExclusiveFact, ExclusiveBelief, OwnerSafe, Recovers, NoLeak]
+        }
+        (Kind::Mutex | Kind::Reentrant, _) => &[ExclusiveFact, ExclusiveBelief, OwnerSafe, NoLeak],
+        (Kind::Waiting, _) => &[ExclusiveFact, ExclusiveBelief, OwnerSafe, NoLeak, NoLostWakeUp],
+        (Kind::Semaphore, FaultClass::Crash | FaultClass::Lost) => {
+            &[OverIssue, ExclusiveBelief, OwnerSafe, Recovers, NoLeak]
+        }
+        (Kind::Semaphore, _) => &[OverIssue, ExclusiveBelief, OwnerSafe, NoLeak],
+        (Kind::ReadWrite, FaultClass::Crash | FaultClass::Lost) => {
+            &[WriterAlone, ExclusiveBelief, OwnerSafe, Recovers, NoLeak]
+        }
+        (Kind::ReadWrite, _) => &[WriterAlone, ExclusiveBelief, OwnerSafe, NoLeak],
+    }
+}
+
+fn faults(class: FaultClass, lease: Duration) -> Faults {
+    match class {
+        FaultClass::Order => Faults::none(),
+        FaultClass::Skew => Faults::none().skew(lease),
+        FaultClass::Crash => Faults::none().crashes(1),
+        FaultClass::Slow => Faults::none().stalls(1),
+        FaultClass::Lost => Faults::none().lost(1),
+        FaultClass::Server => Faults::none().jump(lease + Duration::from_millis(1)).restarts(1),
+    }
+}
+
+fn must_see(class: FaultClass) -> Seen {
+    Seen {
+        contention: true,
+        overrun: class == FaultClass::Slow,
+        crash: class == FaultClass::Crash,
+        lost: class == FaultClass::Lost,
+        cancel: false,
+        skew: class == FaultClass::Skew,
+        server: class == FaultClass::Server,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{binomial, orders};
+
+    #[test]
+    fn orders_of_interleaved_steps() {
+        assert_eq!(binomial(5, 2), 10);
+        assert_eq!(orders(1, 3), 6);
+        assert_eq!(orders(2, 3), 90);
+        assert_eq!(orders(4, 3), 34_650);
+        assert_eq!(orders(8, 2), 12_870);
+        assert_eq!(orders(8, 3), 9_465_511_770);
+    }
+}

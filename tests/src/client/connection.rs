@@ -1,0 +1,392 @@
+use std::borrow::Cow;
+use std::future::poll_fn;
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use emulator::{Access, Footprint, Resource};
+use redis::aio::ConnectionLike;
+use redis::{Cmd, Pipeline, RedisError, RedisFuture, RedisResult, Value};
+
+use crate::fault::Mishap;
+use crate::render::{Show, show_error, written_keys};
+use crate::schedule::Actor;
+use crate::sim::{Carries, Recording, Server, Turn, World};
+use crate::trace::What;
+
+use super::request::{Request, Transaction, keep, recall};
+use super::session::Session;
+use super::{Client, subscription};
+
+/// A connection whose commands wait at the gate until the schedule lets them through. Implements
+/// [`redis::aio::ConnectionLike`], so any code over redis-rs runs on it unchanged.
+///
+/// Each command of a pipeline is a step of its own, as it is on a server; a transaction is one step.
+pub struct Link {
+    pub(super) world: Arc<World>,
+    pub(super) actor: Actor,
+    pub(super) lane: usize,
+    pub(super) server: usize,
+    pub(super) session: Session,
+}
+
+/// Why a client will never hear a reply.
+pub(super) enum Loss {
+    /// The request did not arrive.
+    Request,
+    /// It did, and the reply was lost.
+    Reply,
+    /// The request is still on its way.
+    Late,
+    /// The connection has broken.
+    Connection,
+}
+
+/// As redis-rs says it.
+impl From<Loss> for RedisError {
+    fn from(loss: Loss) -> RedisError {
+        let kind = match loss {
+            Loss::Request | Loss::Reply | Loss::Late => io::ErrorKind::TimedOut,
+            Loss::Connection => io::ErrorKind::BrokenPipe,
+        };
+        io::Error::from(kind).into()
+    }
+}
+
+impl Link {
+    /// Waits at the gate with a request that was made then, or with a message, and says what befalls it. Dropped while it waits, a
+    /// request was never sent, and a message is still to come.
+    pub(super) async fn turn(&self, request: Option<Duration>) -> Option<Mishap> {
+        struct Withdraw<'a>(&'a Link);
+        impl Drop for Withdraw<'_> {
+            fn drop(&mut self) {
+                let turn = std::mem::replace(&mut self.0.world.state().lanes[self.0.lane].turn, Turn::Idle);
+                if matches!(turn, Turn::Waiting(_)) {
+                    self.0.world.idle.stir();
+                }
+            }
+        }
+        let _withdraw = Withdraw(self);
+        poll_fn(|cx| {
+            let mut state = self.world.state();
+            let idx = state.idx(self.actor);
+            let state = &mut *state;
+            let (actor, lane) = (&mut state.actors[idx], &mut state.lanes[self.lane]);
+            let (turn, operation) = (&mut lane.turn, &mut lane.operation);
+            if actor.is_crashed {
+                // The task of a crashed client may still be polled; nothing that it sends arrives.
+                return Poll::Pending;
+            }
+            if let Turn::Granted(mishap) = *turn {
+                return Poll::Ready(mishap);
+            }
+            if matches!(turn, Turn::Idle) {
+                actor.sent_at = request.unwrap_or(actor.sent_at);
+                *operation = actor.operation;
+                self.world.idle.stir();
+                if actor.is_alone {
+                    return Poll::Ready(None);
+                }
+            }
+            *turn = Turn::Waiting(cx.waker().clone());
+            state.moves(self.actor);
+            Poll::Pending
+        })
+        .await
+    }
+
+    fn carries(&self) -> Carries {
+        self.world.state().lanes[self.lane].carries
+    }
+
+    /// The same connection, for something else.
+    pub(crate) fn carrying(self, carries: Carries) -> Link {
+        self.world.state().lanes[self.lane].carries = carries;
+        self
+    }
+
+    /// A command that has come out of a stream, as a step.
+    pub(crate) async fn forward(&mut self, cmd: &Cmd) -> RedisResult<Value> {
+        let (world, actor) = (self.world.clone(), self.actor);
+        let release = world.set_release_to_come(actor, None);
+        let mut step = pin!(self.step(cmd));
+        poll_fn(|cx| world.releasing(actor, release, || step.as_mut().poll(cx))).await?
+    }
+
+    /// What befalls a request that is made now. Nobody waits longer for his turn than for a reply.
+    async fn fate(&self, sent: Duration) -> Option<Mishap> {
+        let turn = self.turn(Some(sent));
+        // What comes out of a stream has the patience of whoever wrote it.
+        match self.world.terms.response_timeout {
+            Some(limit) if self.carries() != Carries::Bytes => {
+                tokio::time::timeout(limit, turn).await.unwrap_or(Some(Mishap::Delay))
+            }
+            _ => turn.await,
+        }
+    }
+
+    /// One request as one step, or as two if it is sent again. What the server calls an error of a command is a value.
+    pub(super) async fn step<R: Request>(&mut self, request: &R) -> Result<RedisResult<R::Reply>, Loss> {
+        let sent = self.world.sending();
+        loop {
+            let mishap = self.fate(sent).await;
+            self.set_out(mishap, request)?;
+            let result = {
+                let whose = (self.actor, self.server);
+                let running = pin!(noted(&self.world, whose, request, &self.session));
+                match mishap {
+                    Some(Mishap::DropAfter | Mishap::CancelAfter) => {
+                        at_once(running).await.unwrap_or_else(|| Err(Loss::Connection.into()))
+                    }
+                    _ => running.await,
+                }
+            };
+            done(&self.world, (self.actor, self.server), request, &result);
+            if result.is_err() && self.session.is_hung_up() {
+                self.world.state().cut_off(self.actor);
+                self.reopen();
+            }
+            let Some(mishap) = mishap else { return Ok(result) };
+            self.world.mishap(self.actor, mishap, || request.text().0);
+            match mishap {
+                Mishap::Resend => {}
+                Mishap::CancelAfter => {
+                    self.world.cancel_lane(self.lane);
+                    return std::future::pending().await;
+                }
+                Mishap::DropAfter => {
+                    self.reopen();
+                    return Err(Loss::Connection);
+                }
+                _ => return Err(Loss::Reply),
+            }
+        }
+    }
+
+    /// The request is sent, and arrives unless something comes in between.
+    fn set_out(&mut self, mishap: Option<Mishap>, request: &impl Request) -> Result<(), Loss> {
+        let loss = match mishap {
+            Some(Mishap::LoseRequest) => Loss::Request,
+            Some(Mishap::DropBefore) => Loss::Connection,
+            Some(Mishap::Delay) => Loss::Late,
+            _ => {
+                self.world.before_command(self.actor);
+                return Ok(());
+            }
+        };
+        self.world.sends(self.actor);
+        self.world.mishap(self.actor, mishap.expect("something happened"), || request.text().0);
+        match loss {
+            Loss::Late => self.delay(request),
+            Loss::Connection => self.reopen(),
+            Loss::Request | Loss::Reply => {}
+        }
+        Err(loss)
+    }
+
+    /// The connection has broken, and the next request goes over a new one.
+    fn reopen(&mut self) {
+        self.close();
+        self.session = Session::open(&self.world.servers[self.server]);
+    }
+
+    /// Notes what it touches that the connection closes.
+    fn close(&self) {
+        match &self.session {
+            Session::Emulator(connection) => {
+                let closing = connection.closing();
+                if !closing.is_empty() {
+                    self.world.state().touch(|touch| touch.footprints.push((self.server, Arc::new(closing))));
+                }
+            }
+            // A real server may notice later that the connection is closed than others see what it does next.
+            Session::Redis(connection) if self.carries() == Carries::Messages => {
+                _ = subscription::news(&mut connection.lock().expect("one task uses it"), "UNSUBSCRIBE");
+            }
+            Session::Redis(_) => {}
+        }
+    }
+
+    /// The request is still on its way. When it runs, what it would have to wait for it does not wait for.
+    fn delay(&self, request: &impl Request) {
+        let (world, actor, server) = (Arc::downgrade(&self.world), self.actor, self.server);
+        let (session, request) = (self.session.clone(), request.keep());
+        let late = async move {
+            let Some(world) = world.upgrade() else { return };
+            world.before_command(actor);
+            let result = at_once(pin!(noted(&world, (actor, server), &request, &session))).await;
+            let result = result.unwrap_or_else(|| Err(Loss::Late.into()));
+            done(&world, (actor, server), &request, &result);
+            world.record(What::Late { actor });
+        };
+        self.world.delay(self.lane, Box::pin(late));
+    }
+}
+
+/// What has run is noted.
+fn done<R: Request>(
+    world: &World,
+    (actor, server): (Actor, usize),
+    request: &R,
+    result: &RedisResult<R::Reply>,
+) {
+    let reply = || result.as_ref().map_or_else(show_error, Show::show);
+    world.shows(actor, reply);
+    if world.recording == Recording::Full {
+        let (reply, changed) = (reply(), changed_keys(world, server));
+        let late = world.pace.get().map_or(Duration::ZERO, |pace| pace.late(world.now()));
+        let (text, brief) = request.text();
+        world.record(What::Command { actor, server, text, brief, reply, changed, late });
+    }
+    world.after_command(actor);
+    if world.pace.get().is_some() {
+        let listeners = std::mem::take(&mut world.state().listeners);
+        listeners.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// The keys that the last command changed, with what they hold now; on a real server that is not known.
+fn changed_keys(world: &World, server: usize) -> Vec<String> {
+    let Server::Emulator(emulator) = &world.servers[server] else { return Vec::new() };
+    let footprint = emulator.footprint();
+    let mut keys: Vec<&[u8]> = footprint
+        .iter()
+        .filter_map(|(resource, access, _)| match resource {
+            Resource::Key { key, .. } if access == Access::Write => Some(key),
+            _ => None,
+        })
+        .collect();
+    keys.sort_unstable();
+    keys.dedup();
+    let show =
+        |key: &[u8]| emulator.describe(0, key).unwrap_or_else(|| format!("{} is gone", key.escape_ascii()));
+    keys.into_iter().map(show).collect()
+}
+
+/// What comes of it without waiting; `None` if it would have to wait, and now never will.
+async fn at_once<T>(mut running: Pin<&mut impl Future<Output = T>>) -> Option<T> {
+    poll_fn(|cx| match running.as_mut().poll(cx) {
+        Poll::Ready(result) => Poll::Ready(Some(result)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
+}
+
+/// A request whose first poll sends it, if the server is there and what it says is not on tape: notes what the server touched then.
+/// Where the reply comes later, or nobody waits for it any more, what it waited for is touched again.
+async fn noted<R: Request>(
+    world: &World,
+    (actor, server): (Actor, usize),
+    request: &R,
+    session: &Session,
+) -> RedisResult<R::Reply> {
+    if world.refuses(server, actor) {
+        return Err(io::Error::from(io::ErrorKind::ConnectionRefused).into());
+    }
+    if let Some(reply) = recall(world, server, request) {
+        world.note_command(server);
+        return Ok(reply);
+    }
+    if let Session::Redis(_) = session {
+        let named = request.commands().flat_map(written_keys).map(|key| (server, key));
+        world.state().history.named.extend(named);
+    }
+    let mut running = pin!(request.run(session));
+    let (mut is_sent, mut blocked) = (false, None);
+    poll_fn(|cx| {
+        let poll = running.as_mut().poll(cx);
+        if is_sent {
+            // Whoever waits at a server lets happen there what is due.
+            world.note_footprint(server);
+        } else {
+            is_sent = true;
+            keep(world, server, request, &poll);
+            world.note_command(server);
+            let waits_for = if poll.is_pending() { world.footprint(server) } else { None };
+            blocked = waits_for.map(|footprint| Blocked { world, server, footprint });
+        }
+        if poll.is_ready() {
+            blocked = None;
+        }
+        poll
+    })
+    .await
+}
+
+/// A command that waits on the server. Dropped, it does so no longer.
+struct Blocked<'a> {
+    world: &'a World,
+    server: usize,
+    footprint: Arc<Footprint>,
+}
+
+impl Drop for Blocked<'_> {
+    fn drop(&mut self) {
+        let footprint = std::mem::take(&mut self.footprint);
+        self.world.state().touch(|touch| touch.footprints.push((self.server, footprint)));
+    }
+}
+
+/// A clone is a connection of its own.
+impl Clone for Link {
+    fn clone(&self) -> Link {
+        Client::new(self.world.clone(), self.actor).connection_to(self.server)
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.close();
+        self.world.state().lanes[self.lane].is_open = false;
+    }
+}
+
+impl ConnectionLike for Link {
+    fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
+        Box::pin(async { self.step(cmd).await??.extract_error() })
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        pipeline: &'a Pipeline,
+        offset: usize,
+        count: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        Box::pin(async move {
+            if pipeline.is_transaction() {
+                return self.step(&Transaction { pipeline: Cow::Borrowed(pipeline), offset, count }).await?;
+            }
+            let mut replies = Vec::with_capacity(pipeline.len());
+            let mut lost = None;
+            let mut commands = pipeline.cmd_iter();
+            while let Some(cmd) = commands.next() {
+                match self.step(cmd).await {
+                    // In a pipeline an error is one of the replies: the commands behind it run all the same.
+                    Ok(reply) => replies.push(reply?),
+                    // So they do behind a reply that is lost; behind a request that is, nothing arrives, and behind one that is
+                    // late all else is late, too.
+                    Err(Loss::Reply) => lost = Some(Loss::Reply),
+                    Err(loss) => {
+                        if matches!(loss, Loss::Late) {
+                            commands.for_each(|cmd| self.delay(cmd));
+                        }
+                        return Err(loss.into());
+                    }
+                }
+            }
+            if let Some(loss) = lost {
+                return Err(loss.into());
+            }
+            Ok(replies.into_iter().skip(offset).take(count).collect())
+        })
+    }
+
+    fn get_db(&self) -> i64 {
+        match &self.session {
+            Session::Emulator(connection) => ConnectionLike::get_db(&**connection),
+            Session::Redis(_) => 0,
+        }
+    }
+}

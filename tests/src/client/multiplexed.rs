@@ -1,0 +1,123 @@
+//! Fidelity: redis-rs's own [`MultiplexedConnection`], with its queue, its driver and its patience, over a stream that never
+//! leaves the process. What comes out of the stream are requests, and each waits at the gate as those of a [`Link`] do.
+//!
+//! A link is quicker, and a pipeline or a transaction on it knows that it is one. Here each of its requests is a step, as on the
+//! wire; of a transaction only `EXEC` touches anything.
+
+use bytes::BytesMut;
+use emulator::resp::Decoder;
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Cmd, RedisConnectionInfo, RedisResult, Value};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
+
+use super::{Client, Link};
+use crate::sim::Carries;
+
+/// Bytes on their way in one direction, before whoever writes has to wait.
+const BYTES_MAX: usize = 64 * 1024;
+
+impl Client {
+    /// A new connection to the server, as [`redis::Client::get_multiplexed_async_connection`] gives one: clones share it, and
+    /// whoever has waited for a reply for half a second gives up, while the server may still run the request.
+    ///
+    /// A request or a reply that is lost takes the connection along. It speaks RESP2; who wants to listen has
+    /// [`Client::connection`].
+    ///
+    /// # Errors
+    /// None by redis-rs as it is.
+    pub async fn multiplexed(&self) -> RedisResult<MultiplexedConnection> {
+        self.multiplexed_with_config(AsyncConnectionConfig::new()).await
+    }
+
+    /// The same with another patience ([`AsyncConnectionConfig::set_response_timeout`]) or a limit.
+    ///
+    /// # Errors
+    /// The configuration wants what needs RESP3.
+    pub async fn multiplexed_with_config(
+        &self,
+        config: AsyncConnectionConfig,
+    ) -> RedisResult<MultiplexedConnection> {
+        let (near, far) = tokio::io::duplex(BYTES_MAX);
+        tokio::spawn(serve(self.connection().carrying(Carries::Bytes), far));
+        // Without the names of the library there is nothing to be said before the first request.
+        let info = RedisConnectionInfo::default().set_skip_set_lib_name();
+        let (connection, driver) = MultiplexedConnection::new_with_config(&info, near, config).await?;
+        tokio::spawn(driver);
+        Ok(connection)
+    }
+}
+
+/// Takes requests out of the stream and writes replies into it, until either is lost or the client closes it.
+async fn serve(mut link: Link, mut stream: DuplexStream) {
+    let (mut decoder, mut input) = (Decoder::default(), BytesMut::new());
+    loop {
+        match decoder.decode(&mut input) {
+            Ok(Some(argv)) if argv.is_empty() => {}
+            Ok(Some(argv)) => {
+                let mut cmd = Cmd::new();
+                argv.iter().for_each(|arg| _ = cmd.arg(&arg[..]));
+                let Ok(reply) = link.forward(&cmd).await else { return };
+                let mut output = Vec::new();
+                encode(&reply, &mut output);
+                if stream.write_all(&output).await.is_err() {
+                    return;
+                }
+            }
+            Ok(None) => {
+                if !stream.read_buf(&mut input).await.is_ok_and(|count| count > 0) {
+                    return;
+                }
+            }
+            Err(_) => return,
+        }
+    }
+}
+
+fn encode(value: &Value, out: &mut Vec<u8>) {
+    match value {
+        Value::Nil => out.extend(b"$-1\r\n"),
+        Value::Int(n) => out.extend(format!(":{n}\r\n").into_bytes()),
+        Value::Okay => out.extend(b"+OK\r\n"),
+        Value::SimpleString(text) => out.extend(format!("+{text}\r\n").into_bytes()),
+        Value::BulkString(bytes) => {
+            out.extend(format!("${}\r\n", bytes.len()).into_bytes());
+            out.extend(bytes);
+            out.extend(b"\r\n");
+        }
+        Value::Array(items) => {
+            out.extend(format!("*{}\r\n", items.len()).into_bytes());
+            items.iter().for_each(|item| encode(item, out));
+        }
+        Value::ServerError(error) => {
+            let details = error.details().map(|details| format!(" {details}"));
+            out.extend(format!("-{}{}\r\n", error.code(), details.unwrap_or_default()).into_bytes());
+        }
+        _ => out.extend(b"-ERR only RESP3 has this reply, and the connection speaks RESP2\r\n"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What redis-rs makes of the bytes is what they were made of.
+    #[test]
+    fn replies_survive_the_wire() {
+        let error = redis::parse_redis_value(b"-WRONGTYPE of a key\r\n").unwrap();
+        let unknown = redis::parse_redis_value(b"-MINE\r\n").unwrap();
+        let replies = vec![
+            Value::Nil,
+            Value::Int(-7),
+            Value::Okay,
+            Value::SimpleString("QUEUED".into()),
+            Value::BulkString(b"\r\n\0".to_vec()),
+            Value::BulkString(Vec::new()),
+            error,
+            unknown,
+            Value::Array(vec![Value::Array(Vec::new()), Value::Nil]),
+        ];
+        let mut wire = Vec::new();
+        encode(&Value::Array(replies.clone()), &mut wire);
+        assert_eq!(redis::parse_redis_value(&wire).unwrap(), Value::Array(replies));
+    }
+}

@@ -1,0 +1,124 @@
+//! What is one step: its reply, how it is shown, and how it is told from another on tape.
+
+use std::borrow::Cow;
+use std::hash::{BuildHasher as _, Hash as _, Hasher as _};
+use std::task::Poll;
+
+use foldhash::quality::FixedState;
+use redis::{Arg, Cmd, Pipeline, RedisResult, Value};
+
+use super::session::Session;
+use crate::render::{Show, brief, brief_command, first_key, show_command};
+use crate::sim::{Saying, World};
+
+/// What is one step: a command or a transaction.
+pub(super) trait Request: Sync {
+    type Reply: Show + Saying + Send;
+    /// The same for when nobody waits for it any more.
+    type Kept: Request + Send + 'static;
+
+    fn run(&self, session: &Session) -> impl Future<Output = RedisResult<Self::Reply>> + Send;
+    /// The commands that it consists of.
+    fn commands(&self) -> impl Iterator<Item = &Cmd>;
+    /// As one would type it, and its name and first key.
+    fn text(&self) -> (String, String);
+    fn keep(&self) -> Self::Kept;
+}
+
+impl Request for Cmd {
+    type Reply = Value;
+    type Kept = Cmd;
+
+    async fn run(&self, session: &Session) -> RedisResult<Value> {
+        session.request(self).await
+    }
+
+    fn commands(&self) -> impl Iterator<Item = &Cmd> {
+        std::iter::once(self)
+    }
+
+    fn text(&self) -> (String, String) {
+        (show_command(self), brief_command(self))
+    }
+
+    fn keep(&self) -> Cmd {
+        self.clone()
+    }
+}
+
+pub(super) struct Transaction<'a> {
+    pub(super) pipeline: Cow<'a, Pipeline>,
+    pub(super) offset: usize,
+    pub(super) count: usize,
+}
+
+impl Request for Transaction<'_> {
+    type Reply = Vec<Value>;
+    type Kept = Transaction<'static>;
+
+    async fn run(&self, session: &Session) -> RedisResult<Vec<Value>> {
+        session.request_all(&self.pipeline, self.offset, self.count).await
+    }
+
+    fn commands(&self) -> impl Iterator<Item = &Cmd> {
+        self.pipeline.cmd_iter()
+    }
+
+    fn text(&self) -> (String, String) {
+        let commands: Vec<_> = self.commands().map(show_command).collect();
+        let key = self.commands().find_map(first_key);
+        (format!("MULTI; {}; EXEC", commands.join("; ")), brief("MULTI", key))
+    }
+
+    fn keep(&self) -> Transaction<'static> {
+        let Transaction { offset, count, .. } = *self;
+        Transaction { pipeline: Cow::Owned(self.pipeline.clone().into_owned()), offset, count }
+    }
+}
+
+/// The reply to a request, if it is on tape.
+pub(super) fn recall<R: Request>(world: &World, server: usize, request: &R) -> Option<R::Reply> {
+    let mut tape = world.tape();
+    if tape.has_to_ask(server) {
+        return None;
+    }
+    if tape.recall() != Some(hash(server, request)) {
+        tape.tear();
+    }
+    tape.recall()
+}
+
+/// Keeps the reply to a request on tape, if that then tells all that has happened.
+pub(super) fn keep<R: Request>(
+    world: &World,
+    server: usize,
+    request: &R,
+    reply: &Poll<RedisResult<R::Reply>>,
+) {
+    let mut tape = world.tape();
+    if tape.is_off() {
+        return;
+    }
+    match reply {
+        Poll::Ready(Ok(reply)) if world.is_plain(server) => {
+            tape.keep(|| hash(server, request));
+            tape.keep(|| reply.clone());
+        }
+        _ => tape.tear(),
+    }
+}
+
+fn hash(server: usize, request: &impl Request) -> u64 {
+    let mut hasher = FixedState::default().build_hasher();
+    server.hash(&mut hasher);
+    for command in request.commands() {
+        for arg in command.args_iter() {
+            match arg {
+                Arg::Simple(bytes) => bytes.hash(&mut hasher),
+                _ => 0_u8.hash(&mut hasher),
+            }
+        }
+        hasher.write_u8(0);
+    }
+    hasher.finish()
+}

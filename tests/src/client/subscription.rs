@@ -1,0 +1,144 @@
+//! Subscriptions: messages that wait at the gate, as commands do.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use emulator::Reply;
+use locks::{Messages, Subscribe, Subscription};
+use redis::{RedisFuture, RedisResult, Value};
+
+use super::Link;
+use super::session::Session;
+use crate::render::{brief, printable};
+use crate::sim::{Carries, Recording};
+use crate::trace::What;
+
+/// A subscription is a connection of its own. To subscribe is a step, and so is every message that the client hears: between its
+/// publication and that anything may happen, as on a real network. What is published to a client that crashes first is never heard, and
+/// where [`Faults::drops`](crate::Faults) lets it, the connection breaks while a message is on its way: then neither that nor any other is
+/// heard, and the client is told. So it is when a server restarts, but that messages which are on their way then are heard first.
+impl Subscribe for Link {
+    fn subscribe<'a>(&'a self, channel: &'a str) -> RedisFuture<'a, Subscription> {
+        Box::pin(async move {
+            let mut link = self.clone();
+            link.step(redis::cmd("SUBSCRIBE").arg(channel)).await??.extract_error()?;
+            let link = Some(link.carrying(Carries::Messages));
+            Ok(Subscription::new(Listening { link, channel: channel.to_owned(), unheard: VecDeque::new() }))
+        })
+    }
+}
+
+/// What stands behind a subscription.
+struct Listening {
+    /// The connection, until it breaks.
+    link: Option<Link>,
+    channel: String,
+    /// What has come, the oldest first, and the client has not heard yet.
+    unheard: VecDeque<Vec<u8>>,
+}
+
+impl Messages for Listening {
+    fn next(&mut self) -> Pin<Box<dyn Future<Output = Option<Vec<u8>>> + Send + '_>> {
+        Box::pin(async {
+            let link = self.link.as_mut()?;
+            if self.unheard.is_empty() {
+                self.unheard = link.messages().await;
+            }
+            let Some(message) = self.unheard.front() else {
+                if link.session.is_hung_up() {
+                    link.world.state().cut_off(link.actor);
+                }
+                link.world.shows(link.actor, || "the end".into());
+                link.world.record(What::Deafened { actor: link.actor, channel: self.channel.clone() });
+                self.link = None;
+                return None;
+            };
+            let text = || format!("{}: \"{}\"", self.channel, message.escape_ascii());
+            if let Some(mishap) = link.turn(None).await {
+                link.world.mishap(link.actor, mishap, text);
+                self.link = None;
+                return None;
+            }
+            let (world, actor) = (&link.world, link.actor);
+            world.shows(actor, text);
+            if world.recording == Recording::Full {
+                let brief = brief("message", Some(self.channel.clone().into_bytes()));
+                world.record(What::Message { actor, text: text(), brief });
+            }
+            self.unheard.pop_front()
+        })
+    }
+}
+
+impl Link {
+    /// What has come by the channel that the connection listens to, once it is anything; nothing if the connection is closed.
+    async fn messages(&mut self) -> VecDeque<Vec<u8>> {
+        let look = Look(self);
+        let messages = poll_fn(|cx| look.poll(cx)).await;
+        std::mem::forget(look);
+        messages
+    }
+}
+
+/// A look for a message. Dropped before there is one, it ends where that could have come.
+struct Look<'a>(&'a Link);
+
+impl Look<'_> {
+    fn poll(&self, cx: &mut Context<'_>) -> Poll<VecDeque<Vec<u8>>> {
+        self.note();
+        match &self.0.session {
+            Session::Emulator(connection) => {
+                connection.poll_message(cx).map(|message| payload(message).into_iter().collect())
+            }
+            Session::Redis(connection) => {
+                let news = news(&mut connection.lock().expect("one task uses it"), "PING");
+                let news = news.unwrap_or_else(|error| {
+                    panic!("a real server does not answer: {}", printable(&error.to_string()))
+                });
+                if news.is_empty() {
+                    self.0.world.state().listeners.push(cx.waker().clone());
+                    return Poll::Pending;
+                }
+                Poll::Ready(news)
+            }
+        }
+    }
+
+    fn note(&self) {
+        let Link { world, actor, server, session, .. } = self.0;
+        if let Session::Emulator(connection) = session {
+            world.looks(*actor, *server, connection.looking());
+        }
+    }
+}
+
+impl Drop for Look<'_> {
+    fn drop(&mut self) {
+        self.note();
+    }
+}
+
+fn payload(message: Reply) -> Option<Vec<u8>> {
+    let Reply::Push(words) = message else { return None };
+    words
+        .into_iter()
+        .next_back()
+        .and_then(|word| if let Reply::Bulk(bytes) = word { Some(bytes.into()) } else { None })
+}
+
+/// What a real server has sent to who listens: all of it comes before the answer to this command.
+pub(super) fn news(connection: &mut redis::Connection, command: &str) -> RedisResult<VecDeque<Vec<u8>>> {
+    connection.send_packed_command(&redis::cmd(command).get_packed_command())?;
+    let mut news = VecDeque::new();
+    loop {
+        let words: Vec<Value> = redis::from_redis_value(connection.recv_response()?)?;
+        match &words[..] {
+            [Value::BulkString(kind), _, Value::BulkString(message)] if kind == b"message" => {
+                news.push_back(message.clone());
+            }
+            _ => return Ok(news),
+        }
+    }
+}

@@ -1,0 +1,122 @@
+use std::sync::Arc;
+
+use emulator::{Clock, Emulator, Snapshot};
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::AbortHandle;
+
+use super::{Execution, Policy};
+use crate::scenario::{Act, Scenario};
+use crate::sim::{Idle, Recording, Server, Tape, Terms, World};
+use crate::trace::History;
+
+/// Most turns of one execution, each of which fires a timer or lets the clients do what they can: from then on time stands. Code that
+/// looks around every millisecond is cut here, however far a schedule moves the time.
+const TURNS_MAX: u64 = 1_000_000;
+
+/// Runs executions, one after the other, and keeps what is expensive to make between them.
+pub struct Runner {
+    runtime: Runtime,
+    idle: Arc<Idle>,
+    emulators: Vec<Emulator>,
+    /// What the emulators held after the code that a scenario runs first.
+    prepared: Option<(Act<()>, Vec<Snapshot>)>,
+}
+
+impl Default for Runner {
+    fn default() -> Runner {
+        Runner::new()
+    }
+}
+
+impl Runner {
+    /// A runner with emulators of its own.
+    pub fn new() -> Runner {
+        let idle = Arc::new(Idle::default());
+        Runner { runtime: build_runtime(idle.clone()), idle, emulators: Vec::new(), prepared: None }
+    }
+
+    /// Where the executions on so many servers run.
+    pub(crate) fn emulators(&mut self, count: usize) -> &[Emulator] {
+        while self.emulators.len() < count {
+            self.emulators.push(Emulator::with_clock(Clock::manual()));
+        }
+        &self.emulators[..count]
+    }
+
+    /// Runs one execution on emulators.
+    pub fn run(&mut self, scenario: &Scenario, policy: &mut dyn Policy, recording: Recording) -> History {
+        let servers = self.servers(scenario);
+        self.run_on(servers, scenario, policy, recording)
+    }
+
+    /// Runs one execution on emulators, which begins as the one on tape, and gives the tape back with what it is of now. If that is torn,
+    /// the execution means nothing.
+    pub(crate) fn run_again(
+        &mut self,
+        scenario: &Scenario,
+        policy: &mut dyn Policy,
+        tape: Tape,
+    ) -> (History, Tape) {
+        let servers = self.servers(scenario);
+        self.run_with(servers, scenario, policy, Recording::Lean, tape)
+    }
+
+    fn servers(&mut self, scenario: &Scenario) -> Vec<Server> {
+        self.emulators(scenario.servers).iter().cloned().map(Server::Emulator).collect()
+    }
+
+    /// Runs one execution on any servers, as many as the scenario has. The database of a real one should be empty, and what the
+    /// execution leaves there stays.
+    pub fn run_on(
+        &mut self,
+        servers: Vec<Server>,
+        scenario: &Scenario,
+        policy: &mut dyn Policy,
+        recording: Recording,
+    ) -> History {
+        self.run_with(servers, scenario, policy, recording, Tape::default()).0
+    }
+
+    fn run_with(
+        &mut self,
+        servers: Vec<Server>,
+        scenario: &Scenario,
+        policy: &mut dyn Policy,
+        recording: Recording,
+        tape: Tape,
+    ) -> (History, Tape) {
+        let mut tasks = vec![None; scenario.actors.len()];
+        let told = self.runtime.block_on(async {
+            let timers = (scenario.faults.stalls > 0).then(|| scenario.timers.clone());
+            let idle = self.idle.clone();
+            let leases = (0..scenario.actors.len()).map(|actor| scenario.lease_of(actor)).collect();
+            let Scenario { lease, faults, response_timeout, .. } = *scenario;
+            let terms = Terms { lease, leases, faults, response_timeout };
+            let world = World::new(servers, idle, terms, recording, timers, tape);
+            let turns_max = self.idle.turns() + TURNS_MAX;
+            let (tasks, prepared) = (&mut tasks, &mut self.prepared);
+            let mut execution = Execution { scenario, policy, world, tasks, prepared, turns_max };
+            execution.run().await;
+            let (mut state, mut tape) = (execution.world.state(), execution.world.tape());
+            (std::mem::take(&mut state.history), std::mem::take(&mut *tape))
+        });
+        // What an execution leaves behind must not be there in the next.
+        if self.runtime.metrics().num_alive_tasks() > 0 {
+            tasks.iter().flatten().for_each(AbortHandle::abort);
+            self.runtime.block_on(tokio::task::yield_now());
+        }
+        if self.runtime.metrics().num_alive_tasks() > 0 {
+            self.runtime = build_runtime(self.idle.clone());
+        }
+        told
+    }
+}
+
+fn build_runtime(idle: Arc<Idle>) -> Runtime {
+    Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .on_thread_park(move || idle.on_park())
+        .build()
+        .expect("a runtime without I/O needs nothing that could be missing")
+}

@@ -1,0 +1,51 @@
+use std::collections::BTreeSet;
+use std::fmt;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use crate::trace::Causes;
+use crate::trace::History;
+
+/// How many different traces were run, and how that number grew: as long as nearly every schedule is a new one, a sample has seen
+/// little of what there is.
+#[derive(Clone, Debug, Default)]
+pub struct Coverage {
+    schedules: u64,
+    seen: BTreeSet<u64>,
+    curve: Vec<(u64, u64)>,
+}
+
+impl Coverage {
+    /// Takes in one more execution; says whether its trace is a new one.
+    pub fn add(&mut self, history: &History, causes: &Causes) -> bool {
+        let mut hasher = DefaultHasher::new();
+        causes.normal_form(history).hash(&mut hasher);
+        let is_new = self.seen.insert(hasher.finish());
+        self.schedules += 1;
+        if self.schedules.is_power_of_two() {
+            self.curve.push((self.schedules, self.traces()));
+        }
+        is_new
+    }
+
+    /// How many different traces there were.
+    pub fn traces(&self) -> u64 {
+        self.seen.len() as u64
+    }
+
+    /// After how many schedules there had been how many traces: after 1, 2, 4, 8, … and after the last.
+    pub fn curve(&self) -> Vec<(u64, u64)> {
+        let mut curve = self.curve.clone();
+        if curve.last().is_some_and(|&(schedules, _)| schedules != self.schedules) {
+            curve.push((self.schedules, self.traces()));
+        }
+        curve
+    }
+}
+
+/// `1/1 2/2 3/4 5/8 6/10`: traces of schedules.
+impl fmt::Display for Coverage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let points = self.curve().into_iter().map(|(schedules, traces)| format!("{traces}/{schedules}"));
+        f.write_str(&points.collect::<Vec<_>>().join(" "))
+    }
+}

@@ -1,0 +1,71 @@
+use std::sync::Arc;
+
+use crate::execution::Runner;
+use crate::explore::{Problem, Report};
+use crate::oracle::{Oracle, Success};
+use crate::render::timeline;
+use crate::replay::replay;
+use crate::scenario::Scenario;
+use crate::schedule::Schedule;
+use crate::shrink::shrink;
+use crate::sim::Recording;
+use crate::trace::History;
+
+/// Of so many executions one is run again.
+pub const EVERY: u64 = 64;
+
+/// An actor that ends with an error, or never, tests nothing: the test itself is at fault.
+///
+/// # Errors
+/// There is one.
+pub fn expect_success(
+    runner: &mut Runner,
+    scenario: &Scenario,
+    history: &History,
+    schedules: u64,
+) -> Result<(), Box<Report>> {
+    let Some((actor, what, step)) = history.failure() else { return Ok(()) };
+    let schedule = Schedule { steps: history.steps[..step].to_vec() };
+    let success: Arc<dyn Oracle> = Arc::new(Success);
+    let schedule = shrink(runner, scenario, &schedule, &success).map_or(schedule, |finding| finding.schedule);
+    let history = replay(runner, scenario, &schedule, Recording::Full);
+    let (actor, what, step) = history.failure().unwrap_or((actor, what, step));
+    let timeline = timeline::render(&history, scenario.actors.len(), None);
+    let saved = scenario.saved(&Success, &history, step);
+    let problem = Problem::Failed { actor, what, schedule, timeline, saved };
+    Err(Box::new(Report { scenario: scenario.name.clone(), problem, schedules }))
+}
+
+/// Runs the schedule of an execution twice more, and has the servers do everything.
+///
+/// # Errors
+/// It went another way: the first difference.
+pub fn expect_the_same_again(
+    runner: &mut Runner,
+    scenario: &Scenario,
+    history: &History,
+    schedules: u64,
+) -> Result<(), Box<Report>> {
+    let schedule = Schedule { steps: history.steps.clone() };
+    let [one, other] = [(); 2].map(|()| replay(runner, scenario, &schedule, Recording::Full));
+    let difference = timeline::render_difference(&one, &other, scenario.actors.len());
+    let Some(what) = difference.or_else(|| touched_otherwise(history, &one)) else { return Ok(()) };
+    let problem = Problem::Undecided { what, schedule };
+    Err(Box::new(Report { scenario: scenario.name.clone(), problem, schedules }))
+}
+
+/// The first step at which the servers did not do the same in both, in words.
+fn touched_otherwise(one: &History, other: &History) -> Option<String> {
+    let pairs = one.touched.iter().zip(&other.touched);
+    let place = pairs.into_iter().position(|(one, other)| one.footprints != other.footprints)?;
+    let [first, again] = [one, other].map(|history| {
+        let touched = history.touched[place].footprints.iter();
+        touched
+            .map(|(server, footprint)| format!("On server {}:\n{footprint}", server + 1))
+            .collect::<String>()
+    });
+    let (nth, step) = (place + 1, one.steps[place]);
+    Some(format!(
+        "What the servers did in step {nth}, {step}, was\n{first}and when the steps ran again\n{again}"
+    ))
+}

@@ -1,0 +1,222 @@
+//! Runs many schedules of a scenario and judges them. Each strategy is a policy in a file of its own.
+
+mod report;
+mod determinism;
+mod access_profile;
+mod timer_probe;
+mod coverage;
+mod brute_force;
+mod dpor;
+mod random_walk;
+mod pct;
+mod pos;
+mod uniform_walk;
+mod sampler;
+mod parallel;
+
+use std::sync::Arc;
+
+pub use access_profile::Known;
+pub use brute_force::DepthFirst;
+pub use coverage::Coverage;
+pub use dpor::Dpor;
+pub use parallel::explore_all;
+pub use pct::Pct;
+pub use pos::Pos;
+pub use random_walk::Random;
+pub use report::{Problem, Report, draw};
+pub use sampler::{Method, Sampler};
+pub use timer_probe::find_timers;
+pub use uniform_walk::UniformWalk;
+
+use crate::execution::{Policy, Runner};
+use crate::oracle::Oracle;
+use crate::replay::replay;
+use crate::scenario::Scenario;
+use crate::schedule::{Schedule, Step};
+use crate::shrink::{Finding, Size, shrink};
+use crate::sim::Recording;
+use crate::trace::{Causes, History, Seen};
+
+/// What an exploration found.
+#[derive(Clone, Debug, Default)]
+pub struct Exploration {
+    /// How many schedules were run.
+    pub schedules: u64,
+    /// How many more were begun, and cut because others cover all that could still have happened.
+    pub blocked: u64,
+    /// Of a sample, how many different traces its schedules were. Where every trace is run once, it says nothing.
+    pub coverage: Coverage,
+    /// Of each oracle that a schedule violated, the shortest such schedule.
+    pub findings: Vec<Finding>,
+    /// What happened in at least one of them.
+    pub seen: Seen,
+    /// The names of the oracles that had something to judge in at least one of them.
+    pub judged: Vec<&'static str>,
+}
+
+impl Exploration {
+    /// What was found against the oracle of this name.
+    pub fn finding(&self, oracle: &str) -> Option<&Finding> {
+        self.findings.iter().find(|finding| finding.oracle.name() == oracle)
+    }
+
+    /// Counts an execution, and notes what happened in it; of every so many it makes sure that nothing but the schedule decides.
+    fn count(
+        &mut self,
+        runner: &mut Runner,
+        scenario: &Scenario,
+        history: &History,
+    ) -> Result<(), Box<Report>> {
+        self.schedules += 1;
+        determinism::expect_success(runner, scenario, history, self.schedules)?;
+        if self.schedules % determinism::EVERY == 1 {
+            determinism::expect_the_same_again(runner, scenario, history, self.schedules)?;
+        }
+        self.seen = self.seen.or(history.seen);
+        for oracle in &scenario.oracles {
+            if !self.judged.contains(&oracle.name()) && oracle.judges(history) {
+                self.judged.push(oracle.name());
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds what was run and seen elsewhere; findings are left to the caller.
+    fn add(&mut self, other: &Exploration) {
+        self.schedules += other.schedules;
+        self.blocked += other.blocked;
+        self.seen = self.seen.or(other.seen);
+        for name in &other.judged {
+            if !self.judged.contains(name) {
+                self.judged.push(name);
+            }
+        }
+    }
+
+    /// Keeps a violation if its schedule is the shortest so far.
+    fn keep(&mut self, finding: Option<Finding>) {
+        let Some(finding) = finding else { return };
+        let is_same = |known: &&mut Finding| Arc::ptr_eq(&known.oracle, &finding.oracle);
+        match self.findings.iter_mut().find(is_same) {
+            Some(known) if known.rank() <= finding.rank() => {}
+            Some(known) => *known = finding,
+            None => self.findings.push(finding),
+        }
+    }
+
+    fn report(&self, scenario: &Scenario, problem: Problem) -> Box<Report> {
+        Box::new(Report { scenario: scenario.name.clone(), problem, schedules: self.schedules })
+    }
+
+    /// Whether a violation of this oracle that takes at least so much can be simpler than what is known.
+    fn lacks(&self, oracle: &Arc<dyn Oracle>, least: Size) -> bool {
+        let known = self.findings.iter().find(|finding| Arc::ptr_eq(&finding.oracle, oracle));
+        known.is_none_or(|known| least < known.size())
+    }
+}
+
+/// Runs every trace of the scenario within its budgets: of all schedules that differ in the order of independent steps alone, one.
+///
+/// # Errors
+/// The shortest violation of the first oracle that is violated; or that nothing happened that had to; or that the code of an actor
+/// fails, waits for ever, or does not do the same again.
+pub fn exhaustive(scenario: &Scenario) -> Result<Exploration, Box<Report>> {
+    let mut runner = Runner::new();
+    let exploration = explore_all(&mut runner, scenario)?;
+    judge(&mut runner, scenario, exploration)
+}
+
+/// Runs this many schedules, drawn by chance from a seed, in each of the ways of [`Method::PORTFOLIO`] in turn.
+///
+/// # Errors
+/// As of [`exhaustive`].
+pub fn sample(scenario: &Scenario, schedules: u64, seed: u64) -> Result<Exploration, Box<Report>> {
+    let mut runner = Runner::new();
+    let exploration = explore_random(&mut runner, scenario, schedules, seed)?;
+    judge(&mut runner, scenario, exploration)
+}
+
+/// Runs one execution and judges it as it is: for whoever brings schedules of their own, `proptest` for one.
+///
+/// # Errors
+/// The first oracle that is violated, or that the code of an actor fails or waits for ever.
+pub fn run(
+    runner: &mut Runner,
+    scenario: &Scenario,
+    policy: &mut dyn Policy,
+) -> Result<History, Box<Report>> {
+    let history = runner.run(scenario, policy, Recording::Full);
+    determinism::expect_success(runner, scenario, &history, 1)?;
+    let violated = scenario.oracles.iter().find_map(|oracle| Some((oracle, oracle.check(&history)?)));
+    match violated {
+        Some((oracle, violation)) => {
+            let problem = Problem::violated(scenario, &**oracle, violation, &history);
+            Err(Box::new(Report { scenario: scenario.name.clone(), problem, schedules: 1 }))
+        }
+        None => Ok(history),
+    }
+}
+
+/// Runs this many schedules, drawn by chance from a seed. What is found is shrunk.
+///
+/// # Errors
+/// As of [`explore_all`].
+pub fn explore_random(
+    runner: &mut Runner,
+    scenario: &Scenario,
+    schedules: u64,
+    seed: u64,
+) -> Result<Exploration, Box<Report>> {
+    let mut exploration = Exploration::default();
+    let mut sampler = Sampler::new(Method::PORTFOLIO, seed);
+    for _ in 0..schedules {
+        let history = sampler.run(runner, scenario);
+        exploration.count(runner, scenario, &history)?;
+        let causes = Causes::of(&history);
+        exploration.coverage.add(&history, &causes);
+        for oracle in &scenario.oracles {
+            let Some(violation) = oracle.check(&history) else { continue };
+            let cone = causes.cone(violation.step - 1);
+            if exploration.lacks(oracle, Size::least(&history, &cone)) {
+                let steps = history.steps[..violation.step].to_vec();
+                exploration.keep(shrink(runner, scenario, &Schedule { steps }, oracle));
+            }
+        }
+    }
+    Ok(exploration)
+}
+
+/// The steps that are not two others in one: to start and to run the first command, where both can be had one by one.
+fn single(enabled: &[Step]) -> impl Iterator<Item = Step> {
+    let starting = enabled.iter().fold(0, |actors, step| match step {
+        Step::Start(actor) => actors | 1 << actor.0,
+        _ => actors,
+    });
+    let is_single = move |step: &Step| match step {
+        Step::Run(actor, _) | Step::Mishap(actor, ..) => starting >> actor.0 & 1 == 0,
+        _ => true,
+    };
+    enabled.iter().copied().filter(is_single)
+}
+
+fn judge(
+    runner: &mut Runner,
+    scenario: &Scenario,
+    exploration: Exploration,
+) -> Result<Exploration, Box<Report>> {
+    let violated = scenario.oracles.iter().find_map(|oracle| exploration.finding(oracle.name()));
+    if let Some(Finding { oracle, actors, schedule, violation, .. }) = violated {
+        let scenario = scenario.with_actors(*actors);
+        let history = replay(runner, &scenario, schedule, Recording::Full);
+        let problem = Problem::violated(&scenario, &**oracle, violation.clone(), &history);
+        return Err(exploration.report(&scenario, problem));
+    }
+    let unjudged =
+        scenario.oracles.iter().map(|oracle| oracle.name()).find(|name| !exploration.judged.contains(name));
+    let missing = exploration.seen.missing(scenario.must_see).map(str::to_owned);
+    match missing.or(unjudged.map(|name| format!("{name} had nothing to judge"))) {
+        Some(missing) => Err(exploration.report(scenario, Problem::Vacuous(missing))),
+        None => Ok(exploration),
+    }
+}

@@ -1,0 +1,182 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread::{available_parallelism, scope};
+
+use super::{Dpor, Exploration};
+use crate::execution::Runner;
+use crate::explore::{Problem, Report};
+use crate::oracle::list;
+use crate::scenario::Scenario;
+use crate::schedule::Schedule;
+use crate::shrink::{Size, shrink};
+
+/// So many schedules are run before they are taken for many, and divided.
+const FEW: u64 = 1_000;
+/// Into so many branches at least, whatever number of cores there is, so that what is found is the same on every machine.
+const BRANCHES_MIN: usize = 100;
+
+/// Runs every trace, as [`super::exhaustive`] does, and gives what was found as it is. Where all actors run the same code, it does
+/// so with one of them, then with two, and so on up to all. Where there are many, they are divided among all cores.
+///
+/// What is found is cut down to the steps that the violation depends on, and shrunk.
+///
+/// # Errors
+/// The code of an actor fails without a fault that could excuse it, waits for ever, or does not do the same again.
+pub fn explore_all(runner: &mut Runner, scenario: &Scenario) -> Result<Exploration, Box<Report>> {
+    let mut exploration = Exploration::default();
+    let all = scenario.actors.len();
+    for actors in if scenario.is_uniform() { 1..=all } else { all..=all } {
+        let scenario = scenario.with_actors(actors);
+        let mut traces = Traces::of(&scenario);
+        if !traces.run(runner, &scenario, Dpor::default(), FEW)? {
+            traces = divide(runner, &scenario)?;
+        }
+        exploration.add(&traces.exploration);
+        for (oracle, violation) in scenario.oracles.iter().zip(traces.violations) {
+            let Some(Violation { least, cone, whole }) = violation else { continue };
+            if exploration.lacks(oracle, least) {
+                let found = shrink(runner, &scenario, &cone, oracle);
+                exploration.keep(found.or_else(|| shrink(runner, &scenario, &whole, oracle)));
+            }
+        }
+    }
+    Ok(exploration)
+}
+
+/// What was seen of the traces of a scenario.
+struct Traces {
+    exploration: Exploration,
+    /// Of each oracle the violation that depends on the least.
+    violations: Vec<Option<Violation>>,
+}
+
+#[derive(Clone)]
+struct Violation {
+    /// What it takes at least.
+    least: Size,
+    /// The steps that it depends on.
+    cone: Schedule,
+    /// All steps up to it.
+    whole: Schedule,
+}
+
+impl Traces {
+    fn of(scenario: &Scenario) -> Traces {
+        Traces { exploration: Exploration::default(), violations: vec![None; scenario.oracles.len()] }
+    }
+
+    /// Runs what is left, but no more than so many schedules; says whether that was all.
+    fn run(
+        &mut self,
+        runner: &mut Runner,
+        scenario: &Scenario,
+        mut dpor: Dpor,
+        schedules_max: u64,
+    ) -> Result<bool, Box<Report>> {
+        while self.exploration.schedules < schedules_max {
+            if !self.run_next(runner, scenario, &mut dpor, |_| {})? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Runs the next schedule, or hands over the branch that it is the beginning of; says whether there was one.
+    fn run_next(
+        &mut self,
+        runner: &mut Runner,
+        scenario: &Scenario,
+        dpor: &mut Dpor,
+        branch: impl FnOnce(Dpor),
+    ) -> Result<bool, Box<Report>> {
+        let Some(history) = dpor.run_next(runner, scenario) else { return Ok(false) };
+        if let Some((expected, enabled)) = dpor.surprise() {
+            let [once, again] = [expected, enabled].map(|steps| list(steps));
+            let what =
+                format!("What could come after these steps was {once}, and when they ran again, {again}.\n");
+            let problem = Problem::Undecided { what, schedule: Schedule { steps: history.steps } };
+            return Err(self.exploration.report(scenario, problem));
+        }
+        if let Some(rest) = dpor.branch() {
+            branch(rest);
+            return Ok(true);
+        }
+        if dpor.is_blocked() {
+            self.exploration.blocked += 1;
+            return Ok(true);
+        }
+        self.exploration.count(runner, scenario, &history)?;
+        self.exploration.seen.contention |= dpor.causes().show_contention(&history);
+        for (oracle, known) in scenario.oracles.iter().zip(&mut self.violations) {
+            let Some(violation) = oracle.check(&history) else { continue };
+            let cone = dpor.causes().cone(violation.step - 1);
+            let least = Size::least(&history, &cone);
+            if known.as_ref().is_none_or(|known| least < known.least) {
+                let cone = Schedule { steps: cone.into_iter().map(|place| history.steps[place]).collect() };
+                let whole = Schedule { steps: history.steps[..violation.step].to_vec() };
+                *known = Some(Violation { least, cone, whole });
+            }
+        }
+        Ok(true)
+    }
+
+    fn add(&mut self, other: Traces) {
+        self.exploration.add(&other.exploration);
+        for (known, violation) in self.violations.iter_mut().zip(other.violations) {
+            let least = |violation: &Option<Violation>| violation.as_ref().map(|violation| violation.least);
+            if least(known).is_none_or(|known| least(&violation).is_some_and(|least| least < known)) {
+                *known = violation;
+            }
+        }
+    }
+}
+
+/// What is left to be explored, until somebody does.
+type Branch = Mutex<Option<Dpor>>;
+
+/// Takes as many choices as it takes for enough branches: what was seen of traces that end before, and the branches.
+fn branch(runner: &mut Runner, scenario: &Scenario) -> Result<(Traces, Vec<Branch>), Box<Report>> {
+    let mut choices = 1;
+    loop {
+        let (mut traces, mut trunk, mut branches) = (Traces::of(scenario), Dpor::trunk(choices), Vec::new());
+        let mut keep = |branch| branches.push(Mutex::new(Some(branch)));
+        while traces.run_next(runner, scenario, &mut trunk, &mut keep)? {}
+        if branches.is_empty() || branches.len() >= BRANCHES_MIN {
+            return Ok((traces, branches));
+        }
+        choices += 1;
+    }
+}
+
+/// Runs every trace, branch by branch, on all cores.
+fn divide(runner: &mut Runner, scenario: &Scenario) -> Result<Traces, Box<Report>> {
+    let (mut traces, branches) = branch(runner, scenario)?;
+    let next = AtomicUsize::new(0);
+    let take = || {
+        let nth = next.fetch_add(1, Ordering::Relaxed);
+        let branch = branches.get(nth)?.lock().unwrap_or_else(PoisonError::into_inner).take();
+        Some((nth, branch?))
+    };
+    let work = || {
+        let (mut runner, mut done) = (Runner::new(), Vec::new());
+        while let Some((nth, branch)) = take() {
+            let mut traces = Traces::of(scenario);
+            let result = traces.run(&mut runner, scenario, branch, u64::MAX);
+            done.push((nth, result.map(|_| traces)));
+        }
+        done
+    };
+    let mut done: Vec<_> = scope(|scope| {
+        let workers: Vec<_> =
+            (0..available_parallelism().map_or(1, usize::from)).map(|_| scope.spawn(work)).collect();
+        let join = |worker: std::thread::ScopedJoinHandle<'_, Vec<_>>| {
+            worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        workers.into_iter().flat_map(join).collect()
+    });
+    done.sort_unstable_by_key(|&(nth, _)| nth);
+    for (_, branch) in done {
+        traces.add(branch?);
+    }
+    Ok(traces)
+}

@@ -1,0 +1,55 @@
+use std::mem::discriminant;
+
+use rand::RngExt as _;
+use rand_pcg::Pcg64Mcg;
+
+use super::access_profile::Known;
+use super::single;
+use crate::execution::{Choice, Policy};
+use crate::schedule::Step;
+use crate::trace::History;
+
+/// Partial order sampling: every step that could come next has a random priority, and the highest goes. The step that ran and all
+/// that race with it draw anew, so that the order of each two that race is an even chance, however far apart they are. Yuan, Yang
+/// and Gu, "Partial Order Aware Concurrency Sampling" (2018).
+///
+/// Faults of one kind are one step to it: there are many possibilities of each at any time.
+#[derive(Debug)]
+pub struct Pos<'a> {
+    random: Pcg64Mcg,
+    known: &'a Known,
+    /// The priorities of the steps that could come next.
+    pending: Vec<(Step, u64)>,
+}
+
+impl Pos<'_> {
+    /// One schedule, drawn from `random`.
+    pub fn new(random: Pcg64Mcg, known: &Known) -> Pos<'_> {
+        Pos { random, known, pending: Vec::new() }
+    }
+}
+
+impl Policy for Pos<'_> {
+    fn choose(&mut self, all_enabled: &[Step], history: &History) -> Choice {
+        let enabled: Vec<Step> = single(all_enabled).collect();
+        let has_lapsed = |step: Step| {
+            !enabled.iter().any(|&other| is_same(other, step))
+                || history.touched.last().is_some_and(|last| self.known.races(step, last, history))
+        };
+        self.pending.retain(|&(step, _)| !has_lapsed(step));
+        for &step in &enabled {
+            if !self.pending.iter().any(|&(other, _)| is_same(other, step)) {
+                self.pending.push((step, self.random.random()));
+            }
+        }
+        let highest = self.pending.iter().max_by_key(|&&(_, priority)| priority);
+        let Some(&(first, _)) = highest else { return Choice::Cut };
+        let same: Vec<usize> =
+            (0..all_enabled.len()).filter(|&idx| is_same(all_enabled[idx], first)).collect();
+        Choice::Take(same[self.random.random_range(0..same.len())])
+    }
+}
+
+fn is_same(one: Step, other: Step) -> bool {
+    one == other || one.is_fault() && discriminant(&one) == discriminant(&other)
+}

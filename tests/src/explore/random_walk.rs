@@ -1,0 +1,28 @@
+use rand::{RngExt as _, SeedableRng as _};
+use rand_pcg::Pcg64Mcg;
+
+use crate::execution::{Choice, Policy};
+use crate::schedule::Step;
+use crate::trace::History;
+
+/// Chance: at every step each possibility is equally likely. The same seed and number give the same choices on every machine.
+#[derive(Debug)]
+pub struct Random(Pcg64Mcg);
+
+impl Random {
+    /// The `nth` schedule of a seed.
+    pub fn new(seed: u64, nth: u64) -> Random {
+        Random(chance(seed, nth))
+    }
+}
+
+impl Policy for Random {
+    fn choose(&mut self, enabled: &[Step], _: &History) -> Choice {
+        Choice::Take(self.0.random_range(0..enabled.len()))
+    }
+}
+
+/// What the `nth` schedule of a seed is drawn from.
+pub(super) fn chance(seed: u64, nth: u64) -> Pcg64Mcg {
+    Pcg64Mcg::seed_from_u64(seed ^ nth.wrapping_mul(0x9E37_79B9_7F4A_7C15))
+}

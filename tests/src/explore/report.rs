@@ -1,0 +1,131 @@
+//! A failed test as a value: what broke, the schedule, the timeline.
+
+use std::fmt;
+
+use crate::execution::Runner;
+use crate::oracle::{Oracle, Violation};
+use crate::render::{printable, timeline};
+use crate::replay::{Saved, replay};
+use crate::scenario::Scenario;
+use crate::schedule::{Actor, Schedule};
+use crate::shrink::Finding;
+use crate::sim::Recording;
+use crate::trace::History;
+
+/// Why a scenario does not pass.
+#[derive(Clone)]
+pub struct Report {
+    /// The scenario's name.
+    pub scenario: String,
+    /// What is wrong.
+    pub problem: Problem,
+    /// How many schedules had been run.
+    pub schedules: u64,
+}
+
+/// What can be wrong with a scenario.
+#[derive(Clone, Debug)]
+pub enum Problem {
+    /// Something that must always hold did not.
+    Violated {
+        /// The oracle's name.
+        property: &'static str,
+        /// What it saw.
+        what: String,
+        /// The shortest schedule known to show it.
+        schedule: Schedule,
+        /// The execution of that schedule, drawn.
+        timeline: String,
+        /// The schedule with what it is a schedule of and the command of each step: as text, it can be kept and replayed.
+        saved: Saved,
+    },
+    /// The code of an actor ended with an error or a panic, or waits for something that never comes.
+    Failed {
+        /// Who.
+        actor: Actor,
+        /// How it ended.
+        what: String,
+        /// A schedule that shows it.
+        schedule: Schedule,
+        /// The execution of that schedule, drawn.
+        timeline: String,
+        /// The schedule, to be kept and replayed.
+        saved: Saved,
+    },
+    /// The same schedule went another way when it ran again: something besides it decides what the code does.
+    Undecided {
+        /// The first difference, drawn.
+        what: String,
+        /// The schedule.
+        schedule: Schedule,
+    },
+    /// Nothing was violated, but what must have happened never did: the pass means nothing.
+    Vacuous(String),
+}
+
+impl std::error::Error for Report {}
+
+/// The same as `Display`: what `unwrap` prints in a test is for a person too.
+impl fmt::Debug for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\n{self}")
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&printable(&self.text()))
+    }
+}
+
+impl Report {
+    fn text(&self) -> String {
+        let Report { scenario, problem, schedules } = self;
+        let schedules = if *schedules == 1 { "1 schedule".into() } else { format!("{schedules} schedules") };
+        match problem {
+            Problem::Vacuous(what) => {
+                format!("{scenario}: vacuous: in {schedules} {what}, so the pass means nothing")
+            }
+            Problem::Undecided { what, schedule } => format!(
+                "{scenario}: the same schedule went another way when it ran again. Something besides the schedule decides what this code \
+                 does: its own random numbers, the machine's clock, the order of a HashMap, `select!` without `biased`.\n\n\
+                 {what}\nschedule:\n{schedule}"
+            ),
+            Problem::Failed { actor, what, timeline, saved, .. } => {
+                let what = what.lines().next().unwrap_or_default();
+                format!(
+                    "{scenario}: actor {actor} {what} (found in {schedules})\n\n\
+                     {timeline}\nTo keep for harness::replay_saved:\n\n{saved}"
+                )
+            }
+            Problem::Violated { property, timeline, saved, .. } => format!(
+                "{scenario}: {property} is violated (found in {schedules})\n\n\
+                 {timeline}\nTo keep for harness::replay_saved:\n\n{saved}"
+            ),
+        }
+    }
+}
+
+impl Problem {
+    /// A violation, with the execution that shows it.
+    pub(crate) fn violated(
+        scenario: &Scenario,
+        oracle: &dyn Oracle,
+        violation: Violation,
+        history: &History,
+    ) -> Problem {
+        Problem::Violated {
+            property: oracle.name(),
+            timeline: timeline::render(history, scenario.actors.len(), Some(&violation)),
+            saved: scenario.saved(oracle, history, violation.step),
+            schedule: Schedule { steps: history.steps[..violation.step].to_vec() },
+            what: violation.what,
+        }
+    }
+}
+
+/// The execution of a finding, drawn.
+pub fn draw(runner: &mut Runner, scenario: &Scenario, finding: &Finding) -> String {
+    let history = replay(runner, &scenario.with_actors(finding.actors), &finding.schedule, Recording::Full);
+    timeline::render(&history, finding.actors, Some(&finding.violation))
+}

@@ -1,0 +1,82 @@
+use rand::RngExt as _;
+
+use super::access_profile::Known;
+use super::random_walk::chance;
+use super::{Pct, Pos, Random, UniformWalk, find_timers};
+use crate::execution::{Policy, Runner};
+use crate::scenario::Scenario;
+use crate::sim::Recording;
+use crate::trace::History;
+
+/// A way to draw a schedule by chance. None finds everything: each is blind to bugs that another finds at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// [`Pos`]: evenly by the order of steps that race.
+    Pos,
+    /// [`Pct`] of this depth: few changes, at random places.
+    Pct(usize),
+    /// [`UniformWalk`]: evenly by the order of all steps.
+    UniformWalk,
+    /// [`Random`]: each possibility is equally likely at every step.
+    Walk,
+}
+
+impl Method {
+    /// What a sample is drawn by, in turns.
+    pub const PORTFOLIO: &[Method] = &[
+        Method::Pos,
+        Method::Pct(3),
+        Method::Pos,
+        Method::Pct(5),
+        Method::Pos,
+        Method::UniformWalk,
+        Method::Pos,
+        Method::Walk,
+    ];
+}
+
+/// Draws schedules of a scenario, one after the other, and runs them. The same seed gives the same schedules on every machine.
+///
+/// What may go wrong is itself drawn for each within the scenario's budgets: where everything always goes wrong, nobody comes far.
+#[derive(Debug)]
+pub struct Sampler {
+    methods: &'static [Method],
+    seed: u64,
+    nth: u64,
+    known: Known,
+}
+
+impl Sampler {
+    /// Draws by these methods, in turns.
+    ///
+    /// # Panics
+    /// There is none.
+    pub fn new(methods: &'static [Method], seed: u64) -> Sampler {
+        assert!(!methods.is_empty(), "a sample is drawn by at least one method");
+        Sampler { methods, seed, nth: 0, known: Known::default() }
+    }
+
+    /// Runs one more schedule; of one scenario, always.
+    pub fn run(&mut self, runner: &mut Runner, scenario: &Scenario) -> History {
+        let mut random = chance(self.seed, self.nth);
+        let scenario = scenario.clone().faults(scenario.faults.draw(|max| random.random_range(0..=max)));
+        let method = self.methods[(self.nth % self.methods.len() as u64) as usize];
+        let history = loop {
+            let random = random.clone();
+            let mut policy: Box<dyn Policy + '_> = match method {
+                Method::Pos => Box::new(Pos::new(random, &self.known)),
+                Method::Pct(depth) => Box::new(Pct::new(random, depth, &self.known)),
+                Method::UniformWalk => Box::new(UniformWalk::new(random, &self.known)),
+                Method::Walk => Box::new(Random::new(self.seed, self.nth)),
+            };
+            let history = runner.run(&scenario, &mut *policy, Recording::Lean);
+            // Once it is known who has a timer, nobody is made to wait for one that there is not.
+            if !find_timers(runner, &scenario, &history) {
+                break history;
+            }
+        };
+        self.known.learn(&history);
+        self.nth += 1;
+        history
+    }
+}

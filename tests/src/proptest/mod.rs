@@ -1,0 +1,140 @@
+//! `proptest` strategies: schedules, and scenarios made from parameters with a schedule for each.
+//!
+//! Schedules are drawn as those of a sample are. They shrink to what an explorer would show, and the parameters with them; and
+//! what failed is kept as steps, not as the seed that it was drawn from.
+
+mod regression_file;
+mod parameters;
+mod tree;
+
+use std::cell::RefCell;
+use std::fmt;
+use std::path::Path;
+use std::rc::Rc;
+
+use ::proptest::strategy::{Just, NewTree, Strategy};
+use ::proptest::test_runner::TestRunner;
+use rand::RngExt as _;
+
+pub use parameters::{Parameters, ParametersError};
+pub use regression_file::Kept;
+pub use tree::TrialTree;
+
+use crate::execution::Runner;
+use crate::explore::{Method, Report, Sampler, run};
+use crate::render::printable;
+use crate::replay::Replay;
+use crate::scenario::Scenario;
+use crate::schedule::Schedule;
+use crate::trace::History;
+
+thread_local! {
+    /// Whoever runs a test has one, since strategies and their values are only lent to it.
+    static RUNNER: RefCell<Runner> = RefCell::new(Runner::new());
+}
+
+/// Most schedules of a scenario that are drawn before the one that counts, to know how they look.
+const WARM_UP_MAX: u64 = Method::PORTFOLIO.len() as u64;
+
+/// Makes a scenario.
+type Make = Rc<dyn Fn(&Parameters) -> Scenario>;
+
+/// Schedules of a scenario.
+pub fn schedules(scenario: &Scenario) -> impl Strategy<Value = Schedule> + use<> {
+    let scenario = scenario.clone();
+    trials(Just(Parameters::default()), move |_| scenario.clone()).prop_map(|trial| trial.schedule)
+}
+
+/// Scenarios made from parameters, which `prop_compose!` or any other strategy draws, with a schedule for each.
+///
+/// A trial that violates an oracle of its scenario shrinks as [`crate::shrink`] does it, and then to simpler parameters as long
+/// as it takes no more faults and actors. They shrink in the order in which they are drawn: what another depends on comes after
+/// it, clients after permits.
+pub fn trials<S: Strategy<Value = Parameters>>(
+    parameters: S,
+    scenario: impl Fn(&Parameters) -> Scenario + 'static,
+) -> Trials<S> {
+    Trials { parameters, make: Rc::new(scenario), kept: RefCell::default() }
+}
+
+/// The strategy of [`trials`].
+pub struct Trials<S> {
+    parameters: S,
+    make: Make,
+    kept: RefCell<std::vec::IntoIter<(Parameters, Schedule)>>,
+}
+
+impl<S> Trials<S> {
+    /// What this file says comes first, before anything is drawn: see [`Kept`].
+    ///
+    /// # Panics
+    /// There is such a file, and it cannot be read or understood.
+    pub fn kept_in(self, path: impl AsRef<Path>) -> Trials<S> {
+        let kept = regression_file::read(path.as_ref());
+        Trials {
+            kept: RefCell::new(kept.unwrap_or_else(|error| panic!("{}", printable(&error))).into_iter()),
+            ..self
+        }
+    }
+}
+
+impl<S: fmt::Debug> fmt::Debug for Trials<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Trials").field("parameters", &self.parameters).finish_non_exhaustive()
+    }
+}
+
+impl<S: Strategy<Value = Parameters>> Strategy for Trials<S> {
+    type Tree = TrialTree<S::Tree>;
+    type Value = Trial;
+
+    fn new_tree(&self, runner: &mut TestRunner) -> NewTree<Self> {
+        if let Some((parameters, schedule)) = self.kept.borrow_mut().next() {
+            let scenario = (self.make)(&parameters);
+            return Ok(TrialTree::new(None, self.make.clone(), Trial { parameters, scenario, schedule }));
+        }
+        let tree = self.parameters.new_tree(runner)?;
+        let parameters = proptest::strategy::ValueTree::current(&tree);
+        let scenario = (self.make)(&parameters);
+        let schedule = draw(&scenario, runner.rng().random());
+        Ok(TrialTree::new(Some(tree), self.make.clone(), Trial { parameters, scenario, schedule }))
+    }
+}
+
+fn draw(scenario: &Scenario, seed: u64) -> Schedule {
+    RUNNER.with_borrow_mut(|runner| {
+        let mut sampler = Sampler::new(Method::PORTFOLIO, seed);
+        for _ in 0..seed % WARM_UP_MAX {
+            sampler.run(runner, scenario);
+        }
+        Schedule { steps: sampler.run(runner, scenario).steps }
+    })
+}
+
+/// One schedule of one scenario.
+#[derive(Clone)]
+pub struct Trial {
+    /// What the scenario was made from.
+    pub parameters: Parameters,
+    /// The scenario.
+    pub scenario: Scenario,
+    /// A step that is not possible is skipped, and when the steps are over, nobody else starts.
+    pub schedule: Schedule,
+}
+
+impl Trial {
+    /// Runs it, and judges it by the oracles of the scenario.
+    ///
+    /// # Errors
+    /// The first oracle that is violated, or that the code of an actor fails or waits for ever.
+    pub fn run(&self) -> Result<History, Box<Report>> {
+        RUNNER.with_borrow_mut(|runner| run(runner, &self.scenario, &mut Replay::new(&self.schedule)))
+    }
+}
+
+/// As [`Kept`] writes it, on lines of its own.
+impl fmt::Debug for Trial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\n{} {}\n{}", regression_file::PARAMETERS, self.parameters, self.schedule)
+    }
+}

@@ -1,0 +1,119 @@
+use std::any::Any;
+use std::fmt::Debug;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use ::proptest::test_runner::{FailurePersistence, PersistedSeed};
+
+use super::Parameters;
+use crate::render::printable;
+use crate::schedule::Schedule;
+
+/// The first word of each trial in a file.
+pub(super) const PARAMETERS: &str = "parameters";
+
+const HEADER: &str = "# Trials that failed once: the parameters of the scenario, and the schedule. Every run begins with them, as\n\
+    # long as `Trials::kept_in` names this file. Read and edit them as you like.\n";
+
+/// Keeps trials that failed, shrunk, as text in a file: parameters and steps, which mean the same when strategies and random
+/// numbers have changed. To be put into `Config::failure_persistence`; [`super::Trials::kept_in`] has them run again.
+///
+/// ```text
+/// parameters clients 2, permits 1, lease 1000ms, stalls 1
+/// A
+/// time +1001ms
+/// B
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    path: PathBuf,
+}
+
+impl Kept {
+    /// In this file, which is made when something fails. A test runs in the folder of its crate.
+    pub fn in_file(path: impl Into<PathBuf>) -> Kept {
+        Kept { path: path.into() }
+    }
+
+    fn save(&self, trial: &str) -> io::Result<()> {
+        let known = match std::fs::read_to_string(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => HEADER.to_owned(),
+            known => known?,
+        };
+        if known.split("\n\n").any(|other| other.trim_end() == trial.trim_end()) {
+            return Ok(());
+        }
+        std::fs::write(&self.path, format!("{known}\n{trial}"))
+    }
+}
+
+impl FailurePersistence for Kept {
+    /// None: there are no seeds.
+    fn load_persisted_failures2(&self, _: Option<&'static str>) -> Vec<PersistedSeed> {
+        Vec::new()
+    }
+
+    fn save_persisted_failure2(
+        &mut self,
+        _: Option<&'static str>,
+        _: PersistedSeed,
+        shrunken_value: &dyn Debug,
+    ) {
+        // Among whatever else the test was given.
+        let text = format!("{shrunken_value:?}");
+        let begin = text.lines().skip_while(|line| parameters(line).is_none());
+        let mut lines = begin.map(|line| format!("{line}\n"));
+        let head = lines.next();
+        let steps =
+            lines.take_while(|line| line.parse::<Schedule>().is_ok_and(|step| !step.steps.is_empty()));
+        let trial: String = head.into_iter().chain(steps).collect();
+        if !trial.is_empty()
+            && let Err(error) = self.save(&trial)
+        {
+            eprintln!("{} cannot be written: {error}", printable(&self.path.display().to_string()));
+        }
+    }
+
+    fn box_clone(&self) -> Box<dyn FailurePersistence> {
+        Box::new(self.clone())
+    }
+
+    fn eq(&self, other: &dyn FailurePersistence) -> bool {
+        other.as_any().downcast_ref() == Some(self)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+/// What a file says; nothing if there is none.
+pub(super) fn read(path: &Path) -> Result<Vec<(Parameters, Schedule)>, String> {
+    let text = match std::fs::read_to_string(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        text => text.map_err(|error| format!("{} cannot be read: {error}", path.display()))?,
+    };
+    let mut trials: Vec<(Parameters, Schedule)> = Vec::new();
+    for (idx, line) in text.lines().enumerate() {
+        let wrong = |error: &dyn std::fmt::Display| format!("{}:{}: {error}", path.display(), idx + 1);
+        match (parameters(line), trials.last_mut()) {
+            (Some(text), _) => {
+                trials.push((text.parse().map_err(|error| wrong(&error))?, Schedule::default()));
+            }
+            (None, last) => {
+                let steps = line.parse::<Schedule>().map_err(|error| wrong(&error))?.steps;
+                match last {
+                    Some((_, schedule)) => schedule.steps.extend(steps),
+                    None if steps.is_empty() => {}
+                    None => return Err(wrong(&"there are no `parameters` before this")),
+                }
+            }
+        }
+    }
+    Ok(trials)
+}
+
+/// What stands behind the word.
+fn parameters(line: &str) -> Option<&str> {
+    line.strip_prefix(PARAMETERS).filter(|rest| rest.is_empty() || rest.starts_with(' '))
+}

@@ -1,0 +1,172 @@
+use std::sync::Arc;
+
+use ::proptest::strategy::ValueTree;
+
+use super::{Make, Parameters, RUNNER, Trial};
+use crate::execution::Runner;
+use crate::fault::Faults;
+use crate::oracle::{Oracle, Success};
+use crate::replay::replay;
+use crate::scenario::Scenario;
+use crate::schedule::{Schedule, Step, Whose};
+use crate::shrink::{Finding, shrink};
+use crate::sim::Recording;
+
+/// A trial, and how it becomes simpler.
+///
+/// What violates an oracle is made as simple as it gets at one go. Where the test has a reason of its own to fail, pieces are
+/// left out, ever smaller ones.
+pub struct TrialTree<T> {
+    /// `None` if the trial was kept: its parameters are as simple as can be.
+    parameters: Option<T>,
+    make: Make,
+    /// The simplest that is known to fail.
+    best: Trial,
+    /// What is tried.
+    current: Trial,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy)]
+enum Stage {
+    Drawn,
+    /// As simple as the oracle allows.
+    Shrunk,
+    /// The next piece to be left out: where it begins, and how long it is; and whether any of that length could be.
+    Pieces {
+        at: usize,
+        len: usize,
+        has_shrunk: bool,
+    },
+}
+
+impl<T: ValueTree<Value = Parameters>> TrialTree<T> {
+    pub(super) fn new(parameters: Option<T>, make: Make, trial: Trial) -> TrialTree<T> {
+        TrialTree { parameters, make, best: trial.clone(), current: trial, stage: Stage::Drawn }
+    }
+
+    /// The simplest that violates the same oracle; `None` if none is violated.
+    fn shrunk(&mut self) -> Option<Trial> {
+        RUNNER.with_borrow_mut(|runner| {
+            let Trial { mut parameters, mut scenario, schedule } = self.best.clone();
+            let name = violated(runner, &scenario, &schedule)?;
+            let mut found = shrink_by(runner, &scenario, &schedule, name)?;
+            let mut is_simpler = self.parameters.as_mut().is_some_and(ValueTree::simplify);
+            while is_simpler && let Some(tree) = &mut self.parameters {
+                let simpler = tree.current();
+                let of_simpler = (self.make)(&simpler);
+                let schedule = translated(&found.schedule, &scenario, &of_simpler);
+                let costs = |found: &Finding| (found.cost.faults, found.cost.actors);
+                let other = shrink_by(runner, &of_simpler, &schedule, name)
+                    .filter(|other| costs(other) <= costs(&found));
+                is_simpler = match other {
+                    Some(other) => {
+                        (parameters, scenario, found) = (simpler, of_simpler, other);
+                        tree.simplify()
+                    }
+                    None => tree.complicate(),
+                };
+            }
+            Some(Trial { parameters, scenario, schedule: found.schedule })
+        })
+    }
+
+    /// What is tried next; `false` if there is nothing, and then it is what is known to fail.
+    fn next(&mut self) -> bool {
+        if matches!(self.stage, Stage::Drawn) {
+            if let Some(shrunk) = self.shrunk() {
+                (self.current, self.stage) = (shrunk, Stage::Shrunk);
+                return true;
+            }
+            self.stage = pieces_of(self.best.schedule.steps.len());
+        }
+        self.current = self.best.clone();
+        let steps = &mut self.current.schedule.steps;
+        let Stage::Pieces { mut at, mut len, mut has_shrunk } = self.stage else { return false };
+        if at >= steps.len() {
+            // Single steps for as long as that helps.
+            let is_over = len <= 1 && !has_shrunk;
+            if is_over || steps.is_empty() {
+                return false;
+            }
+            (at, len, has_shrunk) = (0, (len / 2).max(1), false);
+        }
+        steps.drain(at..(at + len).min(steps.len()));
+        self.stage = Stage::Pieces { at, len, has_shrunk };
+        true
+    }
+}
+
+impl<T: ValueTree<Value = Parameters>> ValueTree for TrialTree<T> {
+    type Value = Trial;
+
+    fn current(&self) -> Trial {
+        self.current.clone()
+    }
+
+    /// What was tried fails.
+    fn simplify(&mut self) -> bool {
+        self.best = self.current.clone();
+        if let Stage::Pieces { has_shrunk, .. } = &mut self.stage {
+            *has_shrunk = true;
+        }
+        self.next()
+    }
+
+    /// What was tried does not.
+    fn complicate(&mut self) -> bool {
+        self.stage = match self.stage {
+            Stage::Drawn => self.stage,
+            Stage::Shrunk => pieces_of(self.best.schedule.steps.len()),
+            Stage::Pieces { at, len, has_shrunk } => Stage::Pieces { at: at + len, len, has_shrunk },
+        };
+        self.next()
+    }
+}
+
+fn pieces_of(len: usize) -> Stage {
+    Stage::Pieces { at: 0, len, has_shrunk: false }
+}
+
+/// The name of the oracle by which a run fails.
+fn violated(runner: &mut Runner, scenario: &Scenario, schedule: &Schedule) -> Option<&'static str> {
+    let history = replay(runner, scenario, schedule, Recording::Lean);
+    let is_violated = |oracle: &&Arc<dyn Oracle>| oracle.check(&history).is_some();
+    if Success.check(&history).is_some() {
+        return Some(Success.name());
+    }
+    scenario.oracles().find(is_violated).map(|oracle| oracle.name())
+}
+
+fn shrink_by(runner: &mut Runner, scenario: &Scenario, schedule: &Schedule, name: &str) -> Option<Finding> {
+    let success: Arc<dyn Oracle> = Arc::new(Success);
+    let oracle = scenario.oracles().chain([&success]).find(|oracle| oracle.name() == name)?;
+    shrink(runner, scenario, schedule, oracle)
+}
+
+/// The same steps where another lease and other clocks are meant.
+fn translated(schedule: &Schedule, from: &Scenario, to: &Scenario) -> Schedule {
+    let wrong = |by_ms: i64, from: std::time::Duration, to: std::time::Duration| {
+        let is_all = u128::from(by_ms.unsigned_abs()) == from.as_millis();
+        if is_all { by_ms.signum() * to.as_millis() as i64 } else { by_ms }
+    };
+    let step = |step: &Step| match *step {
+        Step::Advance(span) if span >= from.lease => Step::Advance(span - from.lease + to.lease),
+        Step::Skew(whose, by_ms) => {
+            let skew = |faults: &Faults| match whose {
+                Whose::Client(_) => faults.skew,
+                Whose::Server(_) => faults.server_skew,
+            };
+            Step::Skew(whose, wrong(by_ms, skew(&from.faults), skew(&to.faults)))
+        }
+        Step::Jump(whose, by_ms) => {
+            let jump = |faults: &Faults| match whose {
+                Whose::Client(_) => faults.client_jump,
+                Whose::Server(_) => faults.jump,
+            };
+            Step::Jump(whose, wrong(by_ms, jump(&from.faults), jump(&to.faults)))
+        }
+        step => step,
+    };
+    Schedule { steps: schedule.steps.iter().map(step).collect() }
+}

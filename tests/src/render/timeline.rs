@@ -1,0 +1,296 @@
+//! A history as text for people: one line a step, one lane a client, and a sentence where something is decided.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use crate::fault::Mishap;
+use crate::oracle::{Violation, list};
+use crate::render::printable;
+use crate::schedule::{Actor, Whose};
+use crate::trace::{Event, History, What};
+
+/// What a lane shows between the events of its client.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lane {
+    NotYet,
+    Running,
+    Inside,
+    Gone,
+}
+
+/// Draws the history up to the violation.
+///
+/// A lane is `·` before its client starts, `│` while it runs, `┃` while it is inside, and `●` where it acts.
+pub fn render(history: &History, actors: usize, violation: Option<&Violation>) -> String {
+    let last_step = violation.map_or(usize::MAX, |violation| violation.step);
+    let mut timeline = Timeline::new(history, actors);
+    timeline.events(history.events.iter().filter(|event| event.step <= last_step));
+    if let Some(violation) = violation {
+        _ = writeln!(timeline.text, "\n✗ {}.", printable(&violation.what));
+    }
+    timeline.text
+}
+
+/// Draws what two executions of one schedule have in common, and the step in which they part; `None` if they do not.
+pub fn render_difference(one: &History, other: &History, actors: usize) -> Option<String> {
+    let alike = |(one, other): &(&Event, &Event)| format!("{one:?}") == format!("{other:?}");
+    let common = one.events.iter().zip(&other.events).take_while(alike).count();
+    if common == one.events.len() && common == other.events.len() {
+        return None;
+    }
+    let draw = |history: &History| {
+        let mut timeline = Timeline::new(history, actors);
+        let (before, after) = history.events.split_at(common);
+        timeline.events(before);
+        let before = std::mem::take(&mut timeline.text);
+        let Some(first) = after.first() else { return (before, "nothing more happened\n".into()) };
+        timeline.events(after.iter().take_while(|event| event.step == first.step));
+        // What is not drawn differs, too.
+        if timeline.text.is_empty() {
+            timeline.text = format!("{:?}\n", first.what);
+        }
+        (before, timeline.text)
+    };
+    let ((before, once), (_, again)) = (draw(one), draw(other));
+    Some(format!("{before}\nAnd then:\n{once}\nBut when it ran again:\n{again}"))
+}
+
+struct Timeline {
+    lanes: Vec<Lane>,
+    text: String,
+    step: usize,
+    /// Who is about to send the first command of its release.
+    leaving: Option<Actor>,
+    /// There are several, so that it matters in which one a client is.
+    has_sections: bool,
+}
+
+impl Timeline {
+    /// Nothing but its head.
+    fn new(history: &History, actors: usize) -> Timeline {
+        let names: Vec<String> = (0..actors).map(|n| Actor(n).to_string()).collect();
+        Timeline {
+            lanes: vec![Lane::NotYet; actors],
+            text: format!("step        time  {}\n", names.join(" ")),
+            step: 0,
+            leaving: None,
+            has_sections: has_sections(history),
+        }
+    }
+
+    fn events<'a>(&mut self, events: impl IntoIterator<Item = &'a Event>) {
+        events.into_iter().for_each(|event| self.event(event));
+    }
+
+    fn event(&mut self, event: &Event) {
+        match &event.what {
+            What::Command { actor, server, text, reply, changed, .. } => {
+                let to = if *server > 0 { format!(" to {}", server + 1) } else { String::new() };
+                self.line(event, Some(*actor), &format!("{actor}{to}: {text} → {reply}"));
+                changed.iter().for_each(|key| self.note(&format!("now {key}")));
+                self.left(*actor);
+            }
+            What::Message { actor, text, .. } => {
+                self.line(event, Some(*actor), &format!("{actor} hears {text}"));
+            }
+            What::Mishap { actor, mishap, text } => match mishap {
+                Mishap::LoseRequest => {
+                    let what = format!("{actor}: {text} is lost on its way, and {actor} gives up waiting");
+                    self.line(event, Some(*actor), &what);
+                    self.left(*actor);
+                }
+                Mishap::LoseReply => {
+                    self.say(&format!("The reply is lost, and {actor} gives up waiting for it."));
+                }
+                Mishap::Resend => self.say("The reply is lost, and the request is sent again."),
+                Mishap::DropBefore => {
+                    let what = format!("{actor}: {text} never arrives: the connection has broken");
+                    self.line(event, Some(*actor), &what);
+                    self.left(*actor);
+                }
+                Mishap::DropAfter => {
+                    self.say(&format!("The connection breaks before {actor} hears the reply."));
+                }
+                Mishap::Delay => {
+                    let what = format!("{actor}: {text} is still on its way, and {actor} gives up waiting");
+                    self.line(event, Some(*actor), &what);
+                    self.left(*actor);
+                }
+                Mishap::CancelAfter => {
+                    self.say(&format!("{actor} cancels what it does before it hears the reply."));
+                }
+            },
+            What::Cancelled { actor } => {
+                self.line(event, Some(*actor), &format!("{actor} cancels what it does, where it waits"));
+            }
+            What::Accepted { actor, resource, token } => {
+                self.say(&format!("{resource} accepts {actor}'s write with token {token}."));
+            }
+            What::Late { actor } => self.say(&format!("That comes late: {actor} has given it up.")),
+            What::Started { actor } => {
+                self.line(
+                    event,
+                    Some(*actor),
+                    &format!("{actor} starts, reads its clock, and stalls before its first command"),
+                );
+            }
+            What::Skewed { whose, by_ms } => {
+                let direction = if *by_ms > 0 { "ahead" } else { "behind" };
+                let what = format!("{} is {} ms {direction}", clock_of(*whose), by_ms.abs());
+                self.line(event, None, &what);
+            }
+            What::Drifts { whose, ppm } => {
+                let speed = if *ppm > 0 { "fast" } else { "slow" };
+                let what = format!("{} runs {} millionths too {speed}", clock_of(*whose), ppm.abs());
+                self.line(event, None, &what);
+            }
+            What::Jumped { whose, by_ms } => {
+                self.line(event, None, &format!("{} jumps by {by_ms} ms", clock_of(*whose)));
+            }
+            What::Restarted { server } => {
+                self.line(event, None, &format!("server {} restarts, without data and scripts", server + 1));
+            }
+            What::Reloaded { server, lost } => {
+                let without = match lost {
+                    0 => "with all data and without scripts".into(),
+                    1 => "without scripts and without what the last write changed".into(),
+                    _ => format!("without scripts and without what the last {lost} writes changed"),
+                };
+                self.line(event, None, &format!("server {} restarts, {without}", server + 1));
+            }
+            What::Flushed { server } => {
+                self.line(event, None, &format!("server {} forgets its scripts", server + 1));
+            }
+            What::Advanced { by } => self.line(event, None, &format!("{} ms pass", by.as_millis())),
+            What::Crashed { actor } => {
+                self.leaving = None;
+                self.line(event, Some(*actor), &format!("{actor} crashes"));
+                self.set(*actor, Lane::Gone);
+            }
+            What::Enter { actor, section, until, .. } => {
+                self.set(*actor, Lane::Inside);
+                let is_inside = |&(_, lane): &(usize, &Lane)| *lane == Lane::Inside;
+                let inside: Vec<Actor> =
+                    self.lanes.iter().enumerate().filter(is_inside).map(|(n, _)| Actor(n)).collect();
+                let now = if inside.len() > 1 {
+                    format!(" Now {} are inside.", list(&inside))
+                } else {
+                    String::new()
+                };
+                let section = if self.has_sections { format!(" ({section})") } else { String::new() };
+                self.say(&format!(
+                    "{actor} is inside{section}, and counts on its grant until {}.{now}",
+                    show_time(*until)
+                ));
+            }
+            What::Extended { actor, until, .. } => {
+                let until = show_time(*until);
+                self.say(&format!("{actor} is granted it once more, and counts on that until {until}."));
+            }
+            // The history notes this right before the command with which the release begins.
+            What::Leave { actor, .. } => {
+                self.set(*actor, Lane::Running);
+                self.leaving = Some(*actor);
+            }
+            What::Ended { holder, by } => {
+                self.say(&format!(
+                    "With this, {by} has ended the grant of {holder}, whose lease still runs."
+                ));
+            }
+            What::Overrun { actor } => {
+                self.say(&format!("The lease of {actor} is over, and {actor} is still inside."));
+            }
+            What::Probed { granted, wanted, after_lease } => {
+                let when = if *after_lease {
+                    "All is over, and a lease and some grace have passed."
+                } else {
+                    "All is over, nobody crashed, and no message was lost."
+                };
+                self.say(&format!("{when} Fresh clients try: {granted} of {wanted} are granted."));
+            }
+            What::Failed { actor, error } => self.say(&format!("{actor} failed: {error}")),
+            What::Deafened { actor, channel } => {
+                self.say(&format!("{actor} hears no more of {channel}: the connection has broken."));
+            }
+            What::GaveUp { actor, error } => self.say(&format!("{actor} gives up: {error}")),
+            What::Stuck { actor } => self.say(&format!("{actor} waits for something that never comes.")),
+        }
+    }
+
+    /// Its release has begun, if this was the first command of one.
+    fn left(&mut self, actor: Actor) {
+        if self.leaving.take_if(|leaving| *leaving == actor).is_some() {
+            self.say(&format!("{actor} gives the lock back, and no longer counts as a holder."));
+        }
+    }
+
+    fn set(&mut self, actor: Actor, state: Lane) {
+        if let Some(lane) = self.lanes.get_mut(actor.0) {
+            *lane = state;
+        }
+    }
+
+    /// A line of a step: its number and time, the lanes with a mark where the actor acts, and what it does.
+    fn line(&mut self, event: &Event, actor: Option<Actor>, what: &str) {
+        // A probe has no lane and takes no step.
+        if actor.is_some_and(|actor| actor.0 >= self.lanes.len()) {
+            return self.note(what);
+        }
+        if let Some(Actor(n)) = actor
+            && self.lanes[n] == Lane::NotYet
+        {
+            self.lanes[n] = Lane::Running;
+        }
+        let number = if event.step == self.step { String::new() } else { event.step.to_string() };
+        self.step = event.step;
+        let lanes = self.draw(actor);
+        let what = printable(what);
+        _ = writeln!(self.text, "{number:>4} {:>11}  {lanes}  {what}", show_time(event.at));
+    }
+
+    /// Something that belongs to the line above.
+    fn note(&mut self, what: &str) {
+        let lanes = self.draw(None);
+        _ = writeln!(self.text, "{:16}  {lanes}      {}", "", printable(what));
+    }
+
+    /// A decisive moment. What code says when it fails may have several lines.
+    fn say(&mut self, sentence: &str) {
+        let lanes = self.draw(None);
+        for (nth, line) in sentence.lines().enumerate() {
+            let mark = if nth == 0 { "▸" } else { " " };
+            _ = writeln!(self.text, "{:16}  {lanes}    {mark} {}", "", printable(line));
+        }
+    }
+
+    fn draw(&self, acting: Option<Actor>) -> String {
+        let draw = |(n, lane): (usize, &Lane)| match lane {
+            _ if acting == Some(Actor(n)) => "●",
+            Lane::NotYet => "·",
+            Lane::Running => "│",
+            Lane::Inside => "┃",
+            Lane::Gone => " ",
+        };
+        self.lanes.iter().enumerate().map(draw).collect::<Vec<_>>().join(" ")
+    }
+}
+
+fn has_sections(history: &History) -> bool {
+    let mut entered = history.events.iter().filter_map(|event| match event.what {
+        What::Enter { section, .. } => Some(section),
+        _ => None,
+    });
+    let first = entered.next();
+    entered.any(|section| Some(section) != first)
+}
+
+fn clock_of(whose: Whose) -> String {
+    match whose {
+        Whose::Client(actor) => format!("the clock of {actor}"),
+        Whose::Server(server) => format!("the clock of server {}", server + 1),
+    }
+}
+
+fn show_time(at: Duration) -> String {
+    format!("+{} ms", at.as_millis())
+}

@@ -1,0 +1,120 @@
+//! Databases of a real server that one replay has for itself, and leaves as empty as it found them.
+//!
+//! The claim is the name of a connection and no key: `KEYS` and `DBSIZE` see nothing of it, and the server forgets it with the
+//! connection, however the program ends. Nothing is flushed: only keys are deleted that the replay may have written. What somebody
+//! else has written meanwhile stays, and the replay is an error.
+
+use std::collections::BTreeSet;
+
+use redis::{Client, Connection, RedisError};
+
+use crate::render::printable;
+
+/// Why a replay cannot have a database for itself.
+#[derive(Debug, thiserror::Error)]
+pub enum ClaimError {
+    /// It begins with an empty one.
+    #[error(
+        "the database holds {keys} keys, and a replay empties it: name an empty one, as in redis://host:6379/9"
+    )]
+    NotEmpty {
+        /// How many.
+        keys: usize,
+    },
+    /// Another replay has it.
+    #[error(
+        "another replay runs in database {database}: wait for its end, or name another database, as in redis://host:6379/9"
+    )]
+    Claimed {
+        /// Its number.
+        database: i64,
+    },
+    /// Somebody else has written there meanwhile, so that the replay means nothing.
+    #[error(
+        "database {database} holds {keys} keys that this replay has not written, and has not deleted, \"{example}\" among them: name a \
+         database that nobody else uses"
+    )]
+    Foreign {
+        /// Its number.
+        database: i64,
+        /// How many.
+        keys: usize,
+        /// One of them.
+        example: String,
+    },
+    /// The server does not answer.
+    #[error("the server does not answer: {}", printable(&.0.to_string()))]
+    Redis(#[from] RedisError),
+}
+
+/// Ends when it is dropped.
+pub(crate) struct Claim {
+    databases: Vec<Database>,
+}
+
+struct Database {
+    number: i64,
+    connection: Connection,
+}
+
+impl Claim {
+    /// Claims the selected database and those that follow, as many as there are servers: to clients that know nothing else, each is
+    /// one. All must be empty.
+    pub(crate) fn of(client: &Client, count: usize) -> Result<(Claim, Vec<Client>), ClaimError> {
+        let info = client.get_connection_info();
+        let settings = info.redis_settings();
+        let (mut claim, mut clients) = (Claim { databases: Vec::new() }, Vec::new());
+        for number in (settings.db()..).take(count) {
+            let info = info.clone().set_redis_settings(settings.clone().set_db(number));
+            let client = Client::open(info)?;
+            claim.databases.push(Database::claimed(&client, number)?);
+            clients.push(client);
+        }
+        claim.empty(&BTreeSet::new()).map_err(|error| match error {
+            ClaimError::Foreign { keys, .. } => ClaimError::NotEmpty { keys },
+            error => error,
+        })?;
+        Ok((claim, clients))
+    }
+
+    /// Deletes these keys, each in the database with that place, and nothing else. Then the databases are empty.
+    pub(crate) fn empty(&mut self, keys: &BTreeSet<(usize, Vec<u8>)>) -> Result<(), ClaimError> {
+        for (place, Database { number, connection }) in self.databases.iter_mut().enumerate() {
+            let keys: Vec<&[u8]> = keys.iter().filter(|key| key.0 == place).map(|key| &key.1[..]).collect();
+            let mut pipeline = redis::pipe();
+            pipeline.atomic();
+            if !keys.is_empty() {
+                pipeline.cmd("DEL").arg(&keys).ignore();
+            }
+            let left: (usize, Option<Vec<u8>>) = pipeline.cmd("DBSIZE").cmd("RANDOMKEY").query(connection)?;
+            if let (keys @ 1.., example) = left {
+                let example = example.unwrap_or_default().escape_ascii().to_string();
+                return Err(ClaimError::Foreign { database: *number, keys, example });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Database {
+    /// Looks whether somebody has it and claims it, in one transaction.
+    fn claimed(client: &Client, number: i64) -> Result<Database, ClaimError> {
+        let mut database = Database { number, connection: client.get_connection()? };
+        let name = format!("lockstep-replay-{number}");
+        let mut pipeline = redis::pipe();
+        pipeline.atomic().cmd("CLIENT").arg("LIST").cmd("CLIENT").arg("SETNAME").arg(&name).ignore();
+        let (clients,): (String,) = pipeline.query(&mut database.connection)?;
+        if clients.split_whitespace().any(|word| word.strip_prefix("name=") == Some(&name)) {
+            return Err(ClaimError::Claimed { database: number });
+        }
+        Ok(database)
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        // The server may notice later that a connection is closed than it hears of the next claim. If it no longer answers, there is
+        // no claim either.
+        _ = redis::cmd("CLIENT").arg("SETNAME").arg("").exec(&mut self.connection);
+    }
+}

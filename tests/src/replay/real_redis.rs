@@ -1,0 +1,384 @@
+//! A saved schedule, replayed on a real Redis: the same gate orders real connections, steps of time are waited for, and every
+//! reply is compared with the emulator's.
+//!
+//! Leases are made short enough to be waited for, and steps of time led well before or past the end of a key's time to live.
+//! Where the emulator shows the same violation for that, the real server has to show it too. If it took too long to be
+//! comparable, a longer lease is tried.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::time::Duration;
+
+use emulator::command::{Flag, lookup};
+use emulator::{Access, Resource, Timestamp};
+use redis::Client;
+
+use crate::execution::Runner;
+use crate::oracle::{Oracle, Violation};
+use crate::render::printable;
+use crate::replay::{Claim, ClaimError};
+use crate::replay::{Edge, Follow, Likeness, MisfitError, Saved, Stretch, fit};
+use crate::scenario::Scenario;
+use crate::schedule::{Actor, Step};
+use crate::sim::{Recording, Server};
+use crate::trace::{History, What};
+
+/// The leases to try, one after the other; whole seconds, since some algorithms count in them.
+const LEASES: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(8)];
+/// The part of a lease that is left free before and after the end of a key's time to live.
+const SLACK_DIVISOR: u32 = 5;
+
+/// Longest execution that is waited for.
+const EXECUTION_MAX: Duration = Duration::from_secs(60);
+
+/// What came of a replay on a real server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OnRedis {
+    /// With this lease.
+    pub lease: Duration,
+    /// How many replies were compared.
+    pub replies: usize,
+    /// How the two servers compare.
+    pub comparison: Comparison,
+}
+
+/// How a real server compares with the emulator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Comparison {
+    /// Every reply was the same, and so is the violation; `None` if there is none on either.
+    Same(Option<Violation>),
+    /// They part in this step.
+    Different {
+        /// The step.
+        step: usize,
+        /// What each of them said.
+        what: String,
+    },
+    /// It cannot be said: real time came in between.
+    Inconclusive {
+        /// The step.
+        step: usize,
+        /// What came in between.
+        what: String,
+    },
+}
+
+/// Why a schedule is not replayed on a real server.
+#[derive(Debug, thiserror::Error)]
+pub enum OnRedisError {
+    /// The schedule is none of this scenario.
+    #[error(transparent)]
+    Misfit(#[from] MisfitError),
+    /// The databases cannot be had, or not alone.
+    #[error(transparent)]
+    Claim(#[from] ClaimError),
+    /// What happens to servers cannot be done to one that is real.
+    #[error("{what}: only what clients do is replayed on a real server")]
+    Servers {
+        /// What the schedule or its scenario asks for.
+        what: String,
+    },
+    /// The gate lets one command through when the one before has been answered.
+    #[error(
+        "step {step}: {command} may wait for another client, and only commands that answer at once are replayed on a real server"
+    )]
+    Waits {
+        /// The step.
+        step: usize,
+        /// The command.
+        command: String,
+    },
+}
+
+/// Replays a saved schedule on a real server, in the selected database, and where it is one of several servers, in those that
+/// follow; they must be empty and are empty again afterwards. `scenario` makes the scenario for a lease.
+///
+/// Meanwhile the databases are claimed: a connection to each is named `lockstep-replay-9`, and another replay there is refused. No
+/// key says so, since the code that is replayed may count keys. Only keys are deleted that its commands may have written.
+///
+/// # Errors
+/// A database is not empty, or claimed, or somebody else writes there meanwhile; the server does not answer, or the schedule is none
+/// for it.
+pub fn replay_on_redis(
+    runner: &mut Runner,
+    client: &Client,
+    saved: &Saved,
+    scenario: impl Fn(Duration) -> Scenario,
+) -> Result<OnRedis, OnRedisError> {
+    let (as_saved, oracle) = fit(&scenario(saved.lease), saved)?;
+    let fault = saved.steps.iter().find(|saved| saved.step.server().is_some());
+    if let Some(fault) = fault {
+        return Err(OnRedisError::Servers { what: format!("there is the step `{}`", fault.step) });
+    }
+    let mut survey = Stretch::survey(runner.emulators(as_saved.servers), saved.schedule().steps);
+    let history = runner.run(&as_saved, &mut survey, Recording::Full);
+    if let Some((step, command)) =
+        conversation(&history).find_map(|said| Some((said.step, waiting(said.brief)?)))
+    {
+        return Err(OnRedisError::Waits { step, command });
+    }
+    let (mut claim, databases) = Claim::of(client, as_saved.servers)?;
+    let (violation, named) = (oracle.check(&history), BTreeSet::new());
+    let mut trial = Trial { runner, databases, oracle: &*oracle, violation, survey: &survey, named };
+    let mut last = None;
+    for lease in LEASES {
+        let (scenario, _) = fit(&scenario(lease), saved)?;
+        let on_redis = trial.run(&scenario, (saved.lease, lease));
+        claim.empty(&trial.named)?;
+        let is_conclusive = !matches!(on_redis.comparison, Comparison::Inconclusive { .. });
+        last = Some(on_redis);
+        if is_conclusive {
+            break;
+        }
+    }
+    Ok(last.expect("there are leases to try"))
+}
+
+/// The name of a command that may wait.
+fn waiting(brief: &str) -> Option<String> {
+    let name = brief.split(' ').next()?;
+    let (row, _) = lookup(name.as_bytes())?;
+    row.flags.contains(&Flag::Blocking).then(|| name.to_owned())
+}
+
+/// What stays the same for every lease.
+struct Trial<'a> {
+    runner: &'a mut Runner,
+    databases: Vec<Client>,
+    oracle: &'a dyn Oracle,
+    /// With the lease as it was saved, on the emulator.
+    violation: Option<Violation>,
+    survey: &'a Stretch,
+    /// The keys that may have been written, each with the place of its database.
+    named: BTreeSet<(usize, Vec<u8>)>,
+}
+
+impl Trial<'_> {
+    fn run(&mut self, scenario: &Scenario, leases: (Duration, Duration)) -> OnRedis {
+        let (lease, slack) = (leases.1, leases.1 / SLACK_DIVISOR);
+        let (replies, comparison) = match self.emulate(scenario, leases, slack) {
+            Ok((stretch, emulated)) => self.compare(scenario, &stretch, &emulated, slack),
+            Err(inconclusive) => (0, inconclusive),
+        };
+        OnRedis { lease, replies, comparison }
+    }
+
+    /// The schedule on the emulator, with so much room that a real server can follow, and as short as one can wait for.
+    fn emulate(
+        &mut self,
+        scenario: &Scenario,
+        leases: (Duration, Duration),
+        slack: Duration,
+    ) -> Result<(Stretch, History), Comparison> {
+        let stretched = [Edge::Before, Edge::Past].into_iter().find_map(|edge| {
+            let mut stretch = self.survey.stretched(leases, slack, edge);
+            let emulated = self.runner.run(scenario, &mut stretch, Recording::Full);
+            (self.oracle.check(&emulated) == self.violation).then_some((stretch, emulated))
+        });
+        let Some((stretch, emulated)) = stretched else {
+            let step = self.violation.as_ref().map_or(0, |violation| violation.step);
+            let what = format!(
+                "on the emulator there is not {} with this lease and {} ms before and after the end of each time to live",
+                sentence(self.violation.as_ref()),
+                slack.as_millis()
+            );
+            return Err(Comparison::Inconclusive { step, what });
+        };
+        if let Some(event) = emulated.events.iter().find(|event| event.at > EXECUTION_MAX) {
+            let what = format!("it takes {} s", event.at.as_secs());
+            return Err(Comparison::Inconclusive { step: event.step, what });
+        }
+        Ok((stretch, emulated))
+    }
+
+    /// The same on the real server, and how many replies there were.
+    fn compare(
+        &mut self,
+        scenario: &Scenario,
+        stretch: &Stretch,
+        emulated: &History,
+        slack: Duration,
+    ) -> (usize, Comparison) {
+        let servers = self.databases.iter().cloned().map(Server::Redis).collect();
+        let mut follow = Follow::new(stretch.steps().to_vec());
+        let real = self.runner.run_on(servers, scenario, &mut follow, Recording::Full);
+        // A script may write keys that its command does not name.
+        self.named.extend(written(emulated).chain(real.named.iter().cloned()));
+        let comparison = self.difference(emulated, &real, slack);
+        let parting = match comparison {
+            Comparison::Different { step, .. } => step,
+            _ => usize::MAX,
+        };
+        let late =
+            first_late(&real, |step| stretch.next_end(step), slack).filter(|&(late, _)| late <= parting);
+        let inconclusive = late.map(|(step, what)| Comparison::Inconclusive { step, what });
+        (conversation(&real).count(), inconclusive.unwrap_or(comparison))
+    }
+
+    fn difference(&self, emulated: &History, real: &History, slack: Duration) -> Comparison {
+        let starts = (Timestamp::EPOCH, real.started_at.unwrap_or(Timestamp::EPOCH));
+        let mut likeness = Likeness::new(starts, slack);
+        let (mut here, mut there) = (conversation(emulated), conversation(real));
+        loop {
+            let (step, what) = match (here.next(), there.next()) {
+                (None, None) => break,
+                (Some(here), Some(there)) => {
+                    let name = here.brief.split(' ').next().unwrap_or_default();
+                    let is_same = (here.step, here.actor) == (there.step, there.actor)
+                        && likeness.is_same(name, here.text, there.text)
+                        && likeness.is_same(name, here.reply, there.reply);
+                    if is_same {
+                        continue;
+                    }
+                    (here.step.min(there.step), format!("{here} on the emulator, {there} on the server"))
+                }
+                (Some(here), None) => (here.step, format!("{here} on the emulator alone")),
+                (None, Some(there)) => (there.step, format!("{there} on the server alone")),
+            };
+            return Comparison::Different { step, what };
+        }
+        let (violation, seen) = (self.violation.clone(), self.oracle.check(real));
+        if seen == violation {
+            return Comparison::Same(violation);
+        }
+        let step = seen.as_ref().or(violation.as_ref()).map_or(0, |violation| violation.step);
+        let (here, there) = (sentence(violation.as_ref()), sentence(seen.as_ref()));
+        Comparison::Different { step, what: format!("{here} on the emulator, {there} on the server") }
+    }
+}
+
+/// The keys that an execution on emulators has written.
+fn written(history: &History) -> impl Iterator<Item = (usize, Vec<u8>)> {
+    let footprints = history.touched.iter().flat_map(|touch| &touch.footprints);
+    footprints.flat_map(|(server, footprint)| {
+        footprint.iter().filter_map(|(what, access, _)| match what {
+            Resource::Key { key, .. } if access == Access::Write => Some((*server, key.to_vec())),
+            _ => None,
+        })
+    })
+}
+
+fn sentence(violation: Option<&Violation>) -> String {
+    violation.map_or("no violation".into(), |violation| format!("\"{}\"", violation.what))
+}
+
+/// A command and its reply, or a message.
+struct Said<'a> {
+    step: usize,
+    at: Duration,
+    actor: Actor,
+    text: &'a str,
+    brief: &'a str,
+    reply: &'a str,
+    late: Duration,
+}
+
+impl fmt::Display for Said<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} → {}", self.actor, self.text, self.reply)
+    }
+}
+
+fn conversation(history: &History) -> impl Iterator<Item = Said<'_>> {
+    history.events.iter().filter_map(|event| match &event.what {
+        What::Command { actor, text, brief, reply, late, .. } => {
+            let (step, at) = (event.step, event.at);
+            Some(Said { step, at, actor: *actor, text, brief, reply, late: *late })
+        }
+        What::Message { actor, text, brief } => {
+            let (step, at) = (event.step, event.at);
+            Some(Said { step, at, actor: *actor, text, brief, reply: "", late: Duration::ZERO })
+        }
+        _ => None,
+    })
+}
+
+/// The first command that came so late that a time to live may have ended before it, or that what it set may outlive a step of
+/// time that is to lead past its end. `next_end` says when the next one ends, after so many steps.
+fn first_late(
+    real: &History,
+    next_end: impl Fn(usize) -> Option<Duration>,
+    slack: Duration,
+) -> Option<(usize, String)> {
+    // Time to hear of it and to answer.
+    let margin = slack / 4;
+    let is_wait = |step: &Step| matches!(step, Step::Advance(_));
+    let last_wait = real.steps.iter().rposition(is_wait).map_or(0, |idx| idx + 1);
+    conversation(real).find_map(|Said { step, at, late, .. }| {
+        let room = next_end(step).and_then(|end| end.checked_sub(at)).filter(|room| !room.is_zero());
+        let has_ended = room.is_some_and(|room| late + margin >= room);
+        let may_outlive = step < last_wait && late + margin >= slack;
+        (has_ended || may_outlive).then(|| {
+            let room = room.map_or(String::new(), |room| {
+                format!(", {} ms before the next time to live ends", room.as_millis())
+            });
+            (step, format!("the reply came {} ms late{room}", late.as_millis()))
+        })
+    })
+}
+
+/// `same violation, 14 replies equal` and the like.
+impl fmt::Display for OnRedis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "lease {} ms: ", self.lease.as_millis())?;
+        match &self.comparison {
+            Comparison::Same(violation) => {
+                let seen = if violation.is_some() { "same violation" } else { "no violation, too" };
+                write!(f, "{seen}; {} replies are the same", self.replies)
+            }
+            Comparison::Different { step, what } => {
+                write!(f, "different in step {step}: {}", printable(what))
+            }
+            Comparison::Inconclusive { step, what } => {
+                write!(f, "inconclusive in step {step}: {}", printable(what))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::Event;
+
+    fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    /// A command in each of two steps, and time that moves by 1200 ms between them.
+    fn history(late: [u64; 2]) -> History {
+        let said = |step, at, late| Event {
+            step,
+            at: ms(at),
+            what: What::Command {
+                actor: Actor(0),
+                server: 0,
+                text: String::new(),
+                brief: String::new(),
+                reply: String::new(),
+                changed: Vec::new(),
+                late: ms(late),
+            },
+        };
+        let steps = vec![Step::Run(Actor(0), 0), Step::Advance(ms(1200)), Step::Run(Actor(0), 0)];
+        History { events: vec![said(1, 0, late[0]), said(3, 1200, late[1])], steps, ..History::default() }
+    }
+
+    #[test]
+    fn what_comes_too_late() {
+        let late = |late, next_end: [Option<Duration>; 2]| {
+            first_late(&history(late), |step| next_end[usize::from(step == 3)], ms(200))
+        };
+        assert_eq!(late([20, 140], [Some(ms(1000)), None]), None);
+        assert_eq!(late([20, 9000], [Some(ms(1000)), None]), None, "nothing can end any more");
+        // What is set 160 ms late ends at 1160 ms, too close to the moment at which it is to be over.
+        assert_eq!(
+            late([160, 170], [Some(ms(1000)), None]),
+            Some((1, "the reply came 160 ms late, 1000 ms before the next time to live ends".into()))
+        );
+        assert_eq!(
+            late([20, 760], [Some(ms(1000)), Some(ms(2000))]),
+            Some((3, "the reply came 760 ms late, 800 ms before the next time to live ends".into()))
+        );
+    }
+}

@@ -1,0 +1,128 @@
+//! A saved schedule, replayed on the emulator: whether it shows what it must, and where the code has gone another way.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::execution::Runner;
+use crate::oracle::{Oracle, Success, Violation};
+use crate::render::{printable, timeline};
+use crate::replay::{Follow, Must, Saved};
+use crate::scenario::Scenario;
+use crate::sim::Recording;
+use crate::trace::History;
+
+/// What came of a saved schedule.
+#[derive(Clone, Debug)]
+pub struct Replayed {
+    /// What was replayed.
+    pub saved: Saved,
+    /// What happened.
+    pub history: History,
+    /// How the property broke, if it did.
+    pub violation: Option<Violation>,
+    /// Where the code went another way than when the schedule was saved, in sentences.
+    pub divergences: Vec<String>,
+    /// The first client whose code ended with an error, or never.
+    pub failure: Option<String>,
+    /// Something happened that the property has something to say of.
+    pub is_judged: bool,
+}
+
+impl Replayed {
+    /// Whether the property broke where it must, and held where it must and could have broken, and all clients came to their end.
+    pub fn is_as_stated(&self) -> bool {
+        let is_over = self.failure.is_none() || self.saved.property == Success.name();
+        is_over
+            && match self.saved.must {
+                Must::Fail => self.violation.is_some(),
+                Must::Pass => self.violation.is_none() && self.is_judged,
+            }
+    }
+}
+
+/// Replays a saved schedule of the scenario.
+///
+/// # Errors
+/// The scenario does not have so many actors, or not the property.
+pub fn replay_saved(
+    runner: &mut Runner,
+    scenario: &Scenario,
+    saved: &Saved,
+) -> Result<Replayed, MisfitError> {
+    let (scenario, oracle) = fit(scenario, saved)?;
+    let mut follow = Follow::new(saved.schedule().steps);
+    let history = runner.run(&scenario, &mut follow, Recording::Full);
+    Ok(Replayed {
+        violation: oracle.check(&history),
+        divergences: saved.divergences(&history, follow.taken()),
+        failure: Success.check(&history).map(|violation| violation.what),
+        is_judged: oracle.judges(&history),
+        saved: saved.clone(),
+        history,
+    })
+}
+
+/// Why a schedule is none of this scenario.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MisfitError {
+    /// Too many actors.
+    #[error("the schedule has {wanted} clients, and the scenario {name:?} only {actors}: change `clients`")]
+    Clients {
+        /// The scenario's name.
+        name: String,
+        /// How many it has.
+        actors: usize,
+        /// How many the schedule has.
+        wanted: usize,
+    },
+    /// An unknown property.
+    #[error("the scenario {name:?} has no property {wanted:?}; it has {}", printable(known))]
+    Property {
+        /// The scenario's name.
+        name: String,
+        /// What the schedule asks.
+        wanted: String,
+        /// What can be asked.
+        known: String,
+    },
+}
+
+/// The scenario with as many actors as the schedule has, and the oracle that judges.
+pub(crate) fn fit(scenario: &Scenario, saved: &Saved) -> Result<(Scenario, Arc<dyn Oracle>), MisfitError> {
+    let (name, actors, wanted) = (scenario.name.clone(), scenario.actors.len(), saved.clients);
+    if wanted > actors {
+        return Err(MisfitError::Clients { name, actors, wanted });
+    }
+    let success: Arc<dyn Oracle> = Arc::new(Success);
+    let mut oracles = scenario.oracles.iter().chain([&success]);
+    let Some(oracle) = oracles.find(|oracle| oracle.name() == saved.property) else {
+        let known: Vec<_> = scenario.oracles.iter().map(|oracle| oracle.name()).collect();
+        let (wanted, known) = (saved.property.clone(), known.join(", "));
+        return Err(MisfitError::Property { name, wanted, known });
+    };
+    Ok((scenario.with_actors(wanted), oracle.clone()))
+}
+
+/// The divergences, the timeline, and the verdict.
+impl fmt::Display for Replayed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Replayed { saved, history, violation, divergences, failure, is_judged } = self;
+        divergences.iter().try_for_each(|sentence| writeln!(f, "{}", printable(sentence)))?;
+        if !divergences.is_empty() {
+            writeln!(f)?;
+        }
+        writeln!(f, "{}", timeline::render(history, saved.clients, violation.as_ref()))?;
+        failure.iter().try_for_each(|sentence| writeln!(f, "{}.", printable(sentence)))?;
+        let seen = match violation {
+            Some(_) => "is violated",
+            None if *is_judged => "holds",
+            None => "had nothing to judge",
+        };
+        let property = printable(&saved.property);
+        match (self.is_as_stated(), saved.must) {
+            (true, _) => writeln!(f, "{property} {seen}, as it must."),
+            (false, Must::Pass) => writeln!(f, "{property} {seen}, and must hold."),
+            (false, Must::Fail) => writeln!(f, "{property} {seen}, and must be violated."),
+        }
+    }
+}

@@ -1,0 +1,411 @@
+//! A saved schedule: a text that a person can read and edit, and that still means something when the code has changed.
+//!
+//! ```text
+//! lockstep schedule 1
+//! algorithm setnx_expire
+//! class crash
+//! clients 1
+//! permits 1
+//! lease 10000ms
+//! property recovers
+//! must fail
+//!
+//! A 1 SETNX lock
+//! crash A       # what follows a # is a comment
+//! ```
+//!
+//! Behind an actor stand the number of its command and the command's name and first key, as they were when the schedule was
+//! saved. They decide nothing; where the code sends something else by now, the replay says so and goes on.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use locks::FaultClass;
+
+use crate::oracle::Oracle;
+use crate::render::{is_printable, on_one_line};
+use crate::scenario::Scenario;
+use crate::schedule::{ACTORS_MAX, SPAN_MAX, Schedule, Step, parse_millis, parse_step, read_step};
+use crate::trace::{History, What};
+
+/// The version of the format that is written, and the only one that is read.
+const VERSION: u32 = 1;
+
+/// A schedule, what it is a schedule of, and what it must show.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Saved {
+    /// What it is a schedule of.
+    pub subject: Subject,
+    /// How many actors there are.
+    pub clients: usize,
+    /// How long a grant lasts.
+    pub lease: Duration,
+    /// The name of the oracle that judges.
+    pub property: String,
+    /// What it must say.
+    pub must: Must,
+    /// In order.
+    pub steps: Vec<SavedStep>,
+}
+
+/// What a schedule is a schedule of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// An algorithm of the registry.
+    Algorithm {
+        /// Its name.
+        name: String,
+        /// What may go wrong.
+        class: FaultClass,
+        /// Permits of a semaphore; a lock has one.
+        permits: u32,
+        /// Of a read-write lock, how many of the clients read, the first ones; the others write.
+        readers: Option<usize>,
+    },
+    /// The scenario of this name, which only the test knows that made it.
+    Scenario(String),
+}
+
+/// What a replay must show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Must {
+    /// The property holds.
+    Pass,
+    /// The property is violated.
+    Fail,
+}
+
+/// A step, and what was seen in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SavedStep {
+    /// The step.
+    pub step: Step,
+    /// The command that ran in it.
+    pub expected: Option<Expected>,
+}
+
+/// A command as it was when the schedule was saved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expected {
+    /// The how manieth command of its actor, from 1.
+    pub nth: usize,
+    /// Its name and first key. Fewer words, or none, are enough.
+    pub brief: String,
+}
+
+impl SavedStep {
+    /// The first `count` steps of an execution with the commands that ran in them; for that it must have been recorded in full.
+    pub fn of(history: &History, count: usize) -> Vec<SavedStep> {
+        let steps = history.steps.iter().take(count).enumerate();
+        steps.map(|(idx, &step)| SavedStep { step, expected: seen(history, step, idx + 1) }).collect()
+    }
+}
+
+impl Scenario {
+    /// The first `count` steps of an execution that violates a property.
+    pub(crate) fn saved(&self, oracle: &dyn Oracle, history: &History, count: usize) -> Saved {
+        Saved {
+            subject: Subject::Scenario(self.name.clone()),
+            clients: self.actors.len(),
+            lease: self.lease,
+            property: oracle.name().into(),
+            must: Must::Fail,
+            steps: SavedStep::of(history, count),
+        }
+    }
+}
+
+impl Saved {
+    /// The steps alone.
+    pub fn schedule(&self) -> Schedule {
+        Schedule { steps: self.steps.iter().map(|saved| saved.step).collect() }
+    }
+
+    /// Where an execution went another way than the schedule says, in sentences. `taken` says as which step of the execution each
+    /// step of the schedule was taken, if it was.
+    pub fn divergences(&self, history: &History, taken: &[Option<usize>]) -> Vec<String> {
+        let places = taken.iter().copied().chain(std::iter::repeat(None));
+        let diverging = self.steps.iter().zip(places).enumerate();
+        diverging.filter_map(|(idx, (saved, place))| saved.divergence(history, idx + 1, place)).collect()
+    }
+}
+
+impl SavedStep {
+    fn divergence(&self, history: &History, number: usize, place: Option<usize>) -> Option<String> {
+        let Some(place) = place else {
+            return match (&self.expected, self.step) {
+                // Where nothing else can happen, time passes by itself.
+                (_, Step::Wait) => None,
+                (Some(expected), Step::Run(actor, _)) => Some(format!(
+                    "step {number}: expected {actor}'s command {expected}, {actor} has nothing to send: skipped"
+                )),
+                (_, step) => Some(format!("step {number}: `{step}` is not possible here: skipped")),
+            };
+        };
+        let (Some(expected), Step::Run(actor, _)) = (&self.expected, self.step) else { return None };
+        let sent = match seen(history, self.step, place) {
+            Some(sent) if expected.is_met_by(&sent) => return None,
+            Some(sent) if sent.nth == expected.nth => format!("client sent {:?}", sent.brief),
+            Some(sent) => format!("client sent its command {sent}"),
+            None => "client sent nothing".into(),
+        };
+        Some(format!("step {number}: expected {actor}'s command {expected}, {sent}"))
+    }
+}
+
+/// The command that an actor sent in a step, or the message that it heard.
+fn seen(history: &History, step: Step, number: usize) -> Option<Expected> {
+    let Step::Run(actor, _) = step else { return None };
+    let own = history.events.iter().filter_map(|event| match &event.what {
+        What::Command { actor: by, brief, .. } | What::Message { actor: by, brief, .. } if *by == actor => {
+            Some((event.step, brief))
+        }
+        _ => None,
+    });
+    let mut numbered = own.zip(1..);
+    numbered.find_map(|((step, brief), nth)| (step == number).then(|| Expected { nth, brief: brief.clone() }))
+}
+
+impl Expected {
+    fn is_met_by(&self, sent: &Expected) -> bool {
+        let mut words = sent.brief.split(' ');
+        self.nth == sent.nth && self.brief.split_whitespace().all(|word| words.next() == Some(word))
+    }
+}
+
+/// `2 "EVALSHA lock:a"`
+impl fmt::Display for Expected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {:?}", self.nth, self.brief)
+    }
+}
+
+impl fmt::Display for SavedStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.expected {
+            Some(Expected { nth, brief }) => write!(f, "{} {nth} {}", self.step, on_one_line(brief)),
+            None => self.step.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Must {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Must::Pass => "pass",
+            Must::Fail => "fail",
+        })
+    }
+}
+
+impl fmt::Display for Saved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "lockstep schedule {VERSION}")?;
+        match &self.subject {
+            Subject::Algorithm { name, class, permits, readers } => {
+                writeln!(f, "algorithm {}\nclass {class}\npermits {permits}", on_one_line(name))?;
+                readers.iter().try_for_each(|readers| writeln!(f, "readers {readers}"))?;
+            }
+            Subject::Scenario(name) => writeln!(f, "scenario {}", on_one_line(name))?,
+        }
+        let Saved { clients, lease, must, .. } = self;
+        let property = on_one_line(&self.property);
+        writeln!(f, "clients {clients}\nlease {}ms\nproperty {property}\nmust {must}\n", lease.as_millis())?;
+        self.steps.iter().try_for_each(|step| writeln!(f, "{}", step.to_string().trim_end()))
+    }
+}
+
+/// Why a text is no saved schedule.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {what}")]
+pub struct SavedError {
+    /// Counted from 1.
+    pub line: usize,
+    /// What is wrong, and what to write.
+    pub what: String,
+}
+
+impl FromStr for Saved {
+    type Err = SavedError;
+
+    /// What could not be shown at a terminal is no part of a schedule: but in comments, there is nothing of it.
+    fn from_str(text: &str) -> Result<Saved, SavedError> {
+        let text = text.replace('\t', " ");
+        let mut lines = text
+            .lines()
+            .zip(1..)
+            .map(|(line, number)| Line { number, text: without_comment(line) })
+            .filter(|line| !line.text.is_empty());
+        let first = lines.next().unwrap_or(Line { number: 1, text: "" });
+        match first.text.strip_prefix("lockstep schedule ").map(|version| version.trim().parse()) {
+            Some(Ok(VERSION)) => {}
+            Some(Ok(version)) => {
+                return first
+                    .wrong(format!("the format's version is {version}, and only {VERSION} is known"));
+            }
+            _ => return first.wrong(format!("a saved schedule begins with `lockstep schedule {VERSION}`")),
+        }
+        let (mut header, mut steps) = (Header::default(), Vec::new());
+        let mut last = first;
+        for line in lines {
+            if let Some(hidden) = line.text.chars().find(|&c| !is_printable(c)) {
+                return line.wrong(format!("leave the character {hidden:?} out of {:?}", line.text));
+            }
+            let (word, value) = line.text.split_once(char::is_whitespace).unwrap_or((line.text, ""));
+            match FIELDS.iter().position(|field| field.name == word) {
+                Some(_) if !steps.is_empty() => {
+                    return line.wrong(format!("`{word}` belongs before the first step"));
+                }
+                Some(field) if header.0[field].is_some() => {
+                    return line.wrong(format!("`{word}` has been said before: leave one of them out"));
+                }
+                Some(field) => header.0[field] = Some(Line { number: line.number, text: value.trim() }),
+                None => steps.push(parse_saved_step(line)?),
+            }
+            last = line;
+        }
+        header.saved(steps, last)
+    }
+}
+
+/// A line without its comment, and where it stands.
+#[derive(Clone, Copy)]
+struct Line<'a> {
+    number: usize,
+    text: &'a str,
+}
+
+impl Line<'_> {
+    fn wrong<T>(self, what: impl Into<String>) -> Result<T, SavedError> {
+        Err(SavedError { line: self.number, what: what.into() })
+    }
+}
+
+/// A `#` begins a comment at the start of a line and after a space: inside of a word it is part of a key or a name.
+fn without_comment(line: &str) -> &str {
+    let is_comment =
+        |&(at, _): &(usize, &str)| line[..at].chars().next_back().is_none_or(char::is_whitespace);
+    let end = line.match_indices('#').find(is_comment).map_or(line.len(), |(at, _)| at);
+    line[..end].trim()
+}
+
+/// A line before the steps.
+struct Field {
+    name: &'static str,
+    /// How it may look.
+    example: &'static str,
+}
+
+const FIELDS: [Field; 9] = [
+    Field { name: "algorithm", example: "algorithm setnx_expire" },
+    Field { name: "scenario", example: "scenario my lock" },
+    Field { name: "class", example: "class order" },
+    Field { name: "permits", example: "permits 1" },
+    Field { name: "readers", example: "readers 1" },
+    Field { name: "clients", example: "clients 2" },
+    Field { name: "lease", example: "lease 10000ms" },
+    Field { name: "property", example: "property exclusive-fact" },
+    Field { name: "must", example: "must fail" },
+];
+
+/// What the lines before the steps say, each at the place of its field.
+#[derive(Default)]
+struct Header<'a>([Option<Line<'a>>; FIELDS.len()]);
+
+impl Header<'_> {
+    /// With `last` for the line that what is missing should have come before.
+    fn saved(&self, steps: Vec<SavedStep>, last: Line<'_>) -> Result<Saved, SavedError> {
+        let clients = || self.get("clients", last, |n| n.parse().ok().filter(|&n| n <= ACTORS_MAX));
+        let subject = match (self.0[0], self.0[1]) {
+            (Some(_), Some(scenario)) => {
+                return scenario.wrong("it has an algorithm already: leave one of them out");
+            }
+            (None, Some(scenario)) => Subject::Scenario(scenario.text.into()),
+            (_, None) => Subject::Algorithm {
+                name: self.get("algorithm", last, |name| Some(name.to_owned()))?,
+                class: self.get("class", last, FaultClass::named)?,
+                permits: self.get("permits", last, |n| {
+                    n.parse().ok().filter(|&n: &u32| (1..=ACTORS_MAX as u32).contains(&n))
+                })?,
+                readers: match self.line("readers") {
+                    Some(_) => {
+                        let clients = clients()?;
+                        Some(self.get("readers", last, |n| n.parse().ok().filter(|&n| n <= clients))?)
+                    }
+                    None => None,
+                },
+            },
+        };
+        Ok(Saved {
+            subject,
+            clients: clients()?,
+            lease: self.get("lease", last, |span| {
+                let millis = parse_millis(span).and_then(|millis| u64::try_from(millis).ok());
+                let lease = millis.filter(|&millis| millis > 0).map(Duration::from_millis)?;
+                (lease <= SPAN_MAX).then_some(lease)
+            })?,
+            property: self.get("property", last, |name| Some(name.to_owned()))?,
+            must: self.get("must", last, |word| match word {
+                "pass" => Some(Must::Pass),
+                "fail" => Some(Must::Fail),
+                _ => None,
+            })?,
+            steps,
+        })
+    }
+
+    fn get<T>(
+        &self,
+        name: &str,
+        last: Line<'_>,
+        parse: impl FnOnce(&str) -> Option<T>,
+    ) -> Result<T, SavedError> {
+        let example = FIELDS[index(name)].example;
+        let Some(line) = self.line(name) else {
+            return last.wrong(format!("there is no `{name}` before this: write `{example}`"));
+        };
+        let parsed = Some(line.text).filter(|text| !text.is_empty()).and_then(parse);
+        let write = match name {
+            "class" => {
+                let names: Vec<_> = FaultClass::ALL.iter().map(|class| class.name()).collect();
+                format!("one of {}", names.join(", "))
+            }
+            "must" => "`must fail` or `must pass`".into(),
+            "clients" | "permits" => format!("{ACTORS_MAX} at most, for example `{example}`"),
+            "lease" => format!("{}ms at most, for example `{example}`", SPAN_MAX.as_millis()),
+            "readers" => format!("how many of the clients read, for example `{example}`"),
+            _ => format!("for example `{example}`"),
+        };
+        parsed.map_or_else(|| line.wrong(format!("`{name} {}` says nothing: write {write}", line.text)), Ok)
+    }
+
+    fn line(&self, name: &str) -> Option<Line<'_>> {
+        self.0[index(name)]
+    }
+}
+
+/// Where a field stands in the table.
+fn index(name: &str) -> usize {
+    FIELDS.iter().position(|field| field.name == name).expect("a field of the table")
+}
+
+/// `A 1 SET lock`, or any other step.
+fn parse_saved_step(line: Line<'_>) -> Result<SavedStep, SavedError> {
+    let mut words = line.text.splitn(3, char::is_whitespace);
+    let (step, nth, brief) = (words.next().unwrap_or_default(), words.next(), words.next());
+    if let (Some(step @ Step::Run(actor, _)), Some(nth)) = (read_step(step), nth) {
+        let Some(nth) = nth.parse().ok().filter(|&nth| nth > 0) else {
+            return line.wrong(format!(
+                "{nth:?} is no number of a command: write `{step} 1 SET lock` for {actor}'s first, or `{step}` alone"
+            ));
+        };
+        let brief = brief.unwrap_or_default().trim().to_owned();
+        return Ok(SavedStep { step, expected: Some(Expected { nth, brief }) });
+    }
+    let code = line.text.split('#').next().unwrap_or_default();
+    match parse_step(code, line.text, "`A 1 SET lock`") {
+        Ok(step) => Ok(SavedStep { step, expected: None }),
+        Err(what) => line.wrong(what),
+    }
+}

@@ -1,0 +1,183 @@
+//! Who is inside a section, by whose leave, and who ends that.
+
+use std::time::Duration;
+
+use locks::Record;
+
+use super::{State, World};
+use crate::schedule::Actor;
+use crate::trace::{StayId, What, changes};
+
+/// A client inside a section.
+pub(super) struct Grant {
+    pub(super) id: StayId,
+    pub(super) actor: Actor,
+    pub(super) section: &'static str,
+    pub(super) until: Duration,
+    /// Where the server keeps it; `None` if that is not known, or was ended.
+    pub(super) record: Option<Record>,
+}
+
+impl World {
+    /// The client enters a section; the lease counts from `since`, or from when its last request was sent. A crashed client
+    /// enters nothing, even if a task of it still runs.
+    pub(crate) fn enter(
+        &self,
+        actor: Actor,
+        section: &'static str,
+        since: Option<Duration>,
+        record: Option<Record>,
+    ) -> StayId {
+        let at = self.now();
+        let mut state = self.state();
+        state.holds += 1;
+        let (id, idx) = (state.holds, state.idx(actor));
+        if !state.actors[idx].is_crashed {
+            let until = since.unwrap_or(state.actors[idx].sent_at) + self.lease_of(actor);
+            state.record(at, What::Enter { stay: id, actor, section, until, is_recorded: record.is_some() });
+            // What was gone before it could be used is not what anybody ends later on.
+            state.touch(|touch| touch.looks.extend(record.clone()));
+            let record = record.filter(|record| self.has(record));
+            state.grants.push(Grant { id, actor, section, until, record });
+        }
+        id
+    }
+
+    /// The client was granted the section once more, if it still is inside.
+    pub(crate) fn extend(&self, id: StayId, since: Duration, record: Record) {
+        let at = self.now();
+        let mut state = self.state();
+        let Some(grant) = state.grants.iter_mut().find(|grant| grant.id == id) else { return };
+        let until = since + self.lease_of(grant.actor);
+        grant.until = until;
+        grant.record = self.has(&record).then(|| record.clone());
+        let (actor, section) = (grant.actor, grant.section);
+        state.touch(|touch| touch.looks.push(record));
+        state.record(at, What::Extended { stay: id, actor, section, until });
+    }
+
+    /// The client is no longer inside, if it still was.
+    pub(crate) fn leave(&self, id: StayId) {
+        let at = self.now();
+        self.state().leave(id, at);
+    }
+
+    /// What happens to a server is no client's doing.
+    pub(super) fn disturb(&self, what: What) {
+        let at = self.now();
+        let mut state = self.state();
+        state.history.seen.server |= !state.grants.is_empty();
+        state.record(at, what);
+        // Who ends what most servers keep depends on which have lost it by themselves.
+        let looked_at: Vec<Record> = state.grants.iter().filter_map(|grant| grant.record.clone()).collect();
+        state.touch(|touch| touch.looks.extend(looked_at));
+        self.look_at(&mut state.grants);
+    }
+
+    /// Forgets where grants were kept that no server has any more.
+    fn look_at(&self, grants: &mut [Grant]) {
+        for grant in grants {
+            grant.record.take_if(|record| !self.has(record));
+        }
+    }
+
+    /// Whether the servers still have this grant: the first one, if it is not most of them that have to.
+    fn has(&self, record: &Record) -> bool {
+        self.ask(|| match record {
+            Record::Majority(..) => {
+                2 * self.servers.iter().filter(|server| server.has(record)).count() > self.servers.len()
+            }
+            _ => self.servers[0].has(record),
+        })
+    }
+
+    /// A request of this actor is sent: it leaves a section if that is its release.
+    pub(crate) fn sends(&self, actor: Actor) {
+        let at = self.now();
+        let mut state = self.state();
+        let idx = state.idx(actor);
+        if let Some(id) = state.actors[idx].releasing {
+            state.leave(id, at);
+        }
+    }
+
+    /// Bookkeeping right before a command of this actor runs.
+    pub(crate) fn before_command(&self, actor: Actor) {
+        self.sends(actor);
+        let at = self.now();
+        let mut state = self.state();
+        let idx = state.idx(actor);
+        if state.actors[idx].releasing.is_none() && state.grants.iter().any(|grant| grant.actor != actor) {
+            state.history.seen.contention = true;
+        }
+        // What has run out by itself, since time moved, is nobody's doing.
+        if std::mem::replace(&mut state.looked_at, at) != at {
+            self.look_at(&mut state.grants);
+        }
+        if (state.actors[idx].skew_ms, state.actors[idx].drift_ppm) != (0, 0) {
+            state.history.seen.skew = true;
+        }
+    }
+
+    /// Bookkeeping right after: whose unexpired grant has the server lost by it?
+    pub(crate) fn after_command(&self, by: Actor) {
+        let mut state = self.state();
+        if state.grants.is_empty() {
+            return;
+        }
+        let at = self.now();
+        let running = state.grants.iter_mut().filter(|grant| at < grant.until);
+        let lost =
+            running.filter_map(|grant| grant.record.take_if(|record| !self.has(record)).map(|_| grant.actor));
+        // What a client ends of its own while it stays inside is nobody else's doing later on.
+        let ended: Vec<Actor> = lost.filter(|&holder| holder != by).collect();
+        for holder in ended {
+            state.record(at, What::Ended { holder, by });
+        }
+        // Who ends what most servers keep depends on who else took one of them. Where one keeps it, the command itself says so.
+        let last = state.history.touched.last();
+        let is_changed = |record: &&Record| {
+            last.is_some_and(|touch| touch.footprints.iter().any(|(_, print)| changes(print, record)))
+        };
+        let others =
+            state.grants.iter().filter(|grant| grant.actor != by).filter_map(|grant| grant.record.as_ref());
+        let shared = others.filter(|record| matches!(record, Record::Majority(..)));
+        let looked_at: Vec<Record> = shared.filter(is_changed).cloned().collect();
+        state.touch(|touch| touch.looks.extend(looked_at));
+    }
+
+    /// Does something that belongs to this release, if it is one.
+    pub(crate) fn releasing<R>(&self, actor: Actor, id: Option<StayId>, act: impl FnOnce() -> R) -> R {
+        let set = |id| {
+            let mut state = self.state();
+            let idx = state.idx(actor);
+            std::mem::replace(&mut state.actors[idx].releasing, id)
+        };
+        let outer = set(id);
+        let result = act();
+        set(outer);
+        result
+    }
+
+    /// Of whoever sends bytes, the first request that comes out of the stream once a release has begun is the release.
+    pub(crate) fn set_release_to_come(&self, actor: Actor, id: Option<StayId>) -> Option<StayId> {
+        let mut state = self.state();
+        let idx = state.idx(actor);
+        std::mem::replace(&mut state.actors[idx].release_to_come, id)
+    }
+
+    /// How long the grants of an actor last.
+    pub(crate) fn lease_of(&self, actor: Actor) -> Duration {
+        self.terms.leases.get(actor.0).copied().unwrap_or(self.terms.lease)
+    }
+}
+
+impl State {
+    pub(super) fn leave(&mut self, id: StayId, at: Duration) {
+        if let Some(idx) = self.grants.iter().position(|grant| grant.id == id) {
+            let Grant { actor, section, record, .. } = self.grants.remove(idx);
+            self.touch(|touch| touch.looks.extend(record));
+            self.record(at, What::Leave { stay: id, actor, section });
+        }
+    }
+}

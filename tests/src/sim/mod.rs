@@ -1,0 +1,386 @@
+//! What the clients of one execution share: the gate at which their commands wait, the server behind it, and the history.
+
+mod server;
+mod quiescence;
+mod real_time;
+mod reply_log;
+mod operations;
+mod gate;
+mod holds;
+mod server_faults;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use emulator::{Clock, Emulator, Footprint, Timestamp};
+use tokio::time::Instant;
+
+use crate::fault::{Faults, Mishap};
+use crate::schedule::{Actor, SPAN_MAX, Whose};
+use crate::trace::{History, StayId, Timers, What};
+
+pub(crate) use gate::{ActorState, Carries, Lane, Late, State, Turn};
+pub(crate) use operations::OperationId;
+pub(crate) use quiescence::Idle;
+pub(crate) use real_time::Pace;
+pub(crate) use reply_log::{Saying, Tape};
+pub use server::Server;
+pub(crate) use server::no_answer;
+
+/// How much a history tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recording {
+    /// What oracles need.
+    Lean,
+    /// Commands, replies and changed keys too.
+    Full,
+}
+
+/// What holds in all executions of a scenario.
+#[derive(Clone, Debug)]
+pub(crate) struct Terms {
+    pub(crate) lease: Duration,
+    /// Of each actor.
+    pub(crate) leases: Vec<Duration>,
+    pub(crate) faults: Faults,
+    /// How long clients wait for a reply; for ever if this is `None`.
+    pub(crate) response_timeout: Option<Duration>,
+}
+
+/// One execution's shared state.
+pub(crate) struct World {
+    pub(crate) servers: Vec<Server>,
+    /// The clocks of the emulators among them.
+    clocks: Vec<Clock>,
+    pub(crate) idle: Arc<Idle>,
+    pub(crate) terms: Terms,
+    pub(crate) recording: Recording,
+    /// Real time, where the server is real.
+    pub(crate) pace: OnceLock<Pace>,
+    /// What is known of the clients' timers; `None` if time does not move while anybody has a request to send.
+    pub(crate) timers: Option<Timers>,
+    tape: Mutex<Tape>,
+    origin: Instant,
+    /// The time in nanoseconds, while it stands still; [`MOVES`] while it does not.
+    time: AtomicU64,
+    state: Mutex<State>,
+}
+
+const MOVES: u64 = u64::MAX;
+
+impl World {
+    pub(crate) fn new(
+        servers: Vec<Server>,
+        idle: Arc<Idle>,
+        terms: Terms,
+        recording: Recording,
+        timers: Option<Timers>,
+        tape: Tape,
+    ) -> Arc<World> {
+        let clocks: Vec<Clock> = servers.iter().map(|_| Clock::tokio()).collect();
+        // Room for a short execution, which most are.
+        let history = History {
+            events: Vec::with_capacity(24),
+            steps: Vec::with_capacity(24),
+            touched: Vec::with_capacity(24),
+            ..History::default()
+        };
+        let actors = (0..terms.leases.len()).map(|n| ActorState::new(Actor(n))).collect();
+        let state = State { actors, history, ..State::default() };
+        #[expect(clippy::disallowed_methods, reason = "the paused clock of this execution's own runtime")]
+        let origin = Instant::now();
+        let (pace, state) = (OnceLock::new(), Mutex::new(state));
+        let (time, tape) = (AtomicU64::new(0), Mutex::new(tape));
+        let world =
+            World { servers, clocks, idle, terms, recording, pace, timers, tape, origin, time, state };
+        let world = Arc::new(world);
+        world.reset();
+        world
+    }
+
+    /// The servers of this process.
+    pub(crate) fn emulators(&self) -> impl Iterator<Item = &Emulator> {
+        self.servers.iter().filter_map(|server| match server {
+            Server::Emulator(emulator) => Some(emulator),
+            Server::Redis(_) => None,
+        })
+    }
+
+    /// Empties the servers of this process.
+    pub(crate) fn reset(&self) {
+        for (server, clock) in self.servers.iter().zip(&self.clocks) {
+            if let Server::Emulator(emulator) = server {
+                emulator.reset(clock.clone());
+            }
+        }
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn tape(&self) -> MutexGuard<'_, Tape> {
+        self.tape.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A step is to be taken. Says whether the execution begins as the one on tape, as it should.
+    pub(crate) fn mark(&self) -> bool {
+        let step = self.state().history.steps.len();
+        let mut tape = self.tape();
+        tape.mark(step, self.emulators());
+        !tape.is_torn()
+    }
+
+    /// What the servers say or hold, if that is not on tape.
+    pub(crate) fn ask<S: Saying>(&self, ask: impl FnOnce() -> S) -> S {
+        let known = self.tape().recall();
+        known.unwrap_or_else(|| {
+            let said = ask();
+            self.tape().keep(|| said.clone());
+            said
+        })
+    }
+
+    /// True time since the start.
+    pub(crate) fn now(&self) -> Duration {
+        match self.time.load(Ordering::Relaxed) {
+            MOVES => self.moving_now(),
+            nanos => Duration::from_nanos(nanos),
+        }
+    }
+
+    fn moving_now(&self) -> Duration {
+        #[expect(clippy::disallowed_methods, reason = "the paused clock of this execution's own runtime")]
+        Instant::now().duration_since(self.origin)
+    }
+
+    /// From now on time moves, until [`World::stop_time`]: to ask tokio for it costs as much as much else of a step.
+    pub(crate) fn let_time_move(&self) {
+        self.time.store(MOVES, Ordering::Relaxed);
+    }
+
+    pub(crate) fn stop_time(&self) {
+        let nanos = u64::try_from(self.moving_now().as_nanos()).unwrap_or(MOVES);
+        self.time.store(nanos, Ordering::Relaxed);
+    }
+
+    /// The true time of day.
+    pub(crate) fn wall_time(&self) -> Timestamp {
+        self.pace.get().map_or(Timestamp::EPOCH, |pace| pace.started_at) + self.now()
+    }
+
+    pub(crate) fn instant(&self, at: Duration) -> Instant {
+        self.origin + at
+    }
+
+    pub(crate) fn record(&self, what: What) {
+        let at = self.now();
+        self.state().record(at, what);
+    }
+
+    /// An actor looks whether there is a message for it, which touches this.
+    pub(crate) fn looks(&self, actor: Actor, server: usize, footprint: Footprint) {
+        let mut state = self.state();
+        state.moves(actor);
+        state.touch(|touch| touch.footprints.push((server, Arc::new(footprint))));
+    }
+
+    /// The code of an actor is run, and handed this.
+    pub(crate) fn shows(&self, actor: Actor, what: impl FnOnce() -> String) {
+        if self.timers.is_some() {
+            let (at, what) = (self.now(), what());
+            let mut state = self.state();
+            let idx = state.idx(actor);
+            state.actors[idx].trail.sees(at, &what);
+        }
+    }
+
+    /// Notes of the actors that the last step moved whether they have timers: what they did then depends on the time.
+    pub(crate) fn look_for_timers(&self) {
+        let mut state = self.state();
+        let Some(touch) = state.history.touched.last().filter(|_| !state.is_over) else { return };
+        let moved = touch.actors;
+        for nth in (0..state.actors.len()).filter(|nth| moved >> nth & 1 == 1) {
+            let actor = Actor(nth);
+            let (can_act, has_request) = (state.can_act(actor), state.has_request(actor));
+            let ActorState { trail, spawned, may_wake: could_wake, had_request, .. } = state.actors[nth];
+            // Whoever waits for something that is no reply, or has tasks that may, waits for time, for all that anybody can tell.
+            let known = match &self.timers {
+                _ if state.actors[nth].is_crashed => Some(false),
+                _ if spawned > 0 => Some(true),
+                _ if !can_act => Some(false),
+                _ if !has_request || self.terms.response_timeout.is_some() => Some(true),
+                Some(timers) => timers.get(actor, trail),
+                None => Some(false),
+            };
+            if known.is_none() {
+                let steps = state.history.steps.len();
+                state.history.unknown.push((steps, actor, trail));
+            }
+            let may_wake = known.unwrap_or(true);
+            state.touch(|touch| {
+                touch.is_timed |= could_wake || may_wake;
+                touch.is_turn |= had_request != has_request;
+                touch.falls_asleep |= may_wake && !has_request;
+            });
+            (state.actors[nth].may_wake, state.actors[nth].had_request) = (may_wake, has_request);
+        }
+    }
+
+    pub(crate) fn crash(&self, actor: Actor) {
+        let at = self.now();
+        let mut state = self.state();
+        let inside: Vec<StayId> = state.grants.iter().filter(|g| g.actor == actor).map(|g| g.id).collect();
+        inside.into_iter().for_each(|id| state.leave(id, at));
+        state.history.seen.crash = true;
+        state.record(at, What::Crashed { actor });
+        state.moves(actor);
+        let idx = state.idx(actor);
+        state.actors[idx].is_crashed = true;
+        state.lanes.iter_mut().filter(|lane| lane.actor == actor).for_each(|lane| lane.turn = Turn::Idle);
+    }
+
+    pub(crate) fn advanced(&self, by: Duration) {
+        let at = self.now();
+        if let Some(pace) = self.pace.get() {
+            pace.wait_until(at);
+        }
+        let mut state = self.state();
+        state.record(at, What::Advanced { by });
+        let overrun: Vec<Actor> =
+            state.grants.iter().filter(|g| at >= g.until && at - by < g.until).map(|g| g.actor).collect();
+        for actor in overrun {
+            state.history.seen.overrun = true;
+            state.record(at, What::Overrun { actor });
+        }
+    }
+
+    /// Whether a copy of what a server holds tells all of it.
+    pub(crate) fn is_plain(&self, server: usize) -> bool {
+        matches!(&self.servers[server], Server::Emulator(emulator) if emulator.is_plain())
+    }
+
+    /// What a server has just touched; `None` if that is not known.
+    pub(crate) fn footprint(&self, server: usize) -> Option<Arc<Footprint>> {
+        match &self.servers[server] {
+            Server::Emulator(emulator) => Some(self.ask(|| Arc::new(emulator.footprint()))),
+            Server::Redis(_) => None,
+        }
+    }
+
+    /// Notes that, if there is a step that it belongs to.
+    pub(crate) fn note_footprint(&self, server: usize) {
+        self.state().touch(|touch| {
+            let footprint = self.footprint(server);
+            touch.footprints.extend(footprint.map(|footprint| (server, footprint)));
+        });
+    }
+
+    /// Something that no client does happens to a server of this process, and what that touches is noted.
+    fn happens(&self, server: usize, act: impl FnOnce(&Emulator)) {
+        if let Server::Emulator(emulator) = &self.servers[server] {
+            if self.tape().has_to_ask(server) {
+                act(emulator);
+            }
+            self.note_footprint(server);
+        }
+    }
+
+    /// Lets happen on every server what is due by its clock.
+    pub(crate) fn tick(&self) {
+        (0..self.servers.len()).for_each(|server| self.happens(server, Emulator::tick));
+    }
+
+    /// A client's clock is set.
+    pub(crate) fn set_clock(&self, actor: Actor, set: impl FnOnce(&mut ActorState)) {
+        let mut state = self.state();
+        state.moves(actor);
+        let idx = state.idx(actor);
+        set(&mut state.actors[idx]);
+        let ActorState { skew_ms, drift_ppm, .. } = state.actors[idx];
+        drop(state);
+        self.shows(actor, || format!("{skew_ms}ms {drift_ppm}ppm"));
+    }
+
+    /// A server's clock is set before anything has happened.
+    pub(crate) fn set_server_clock(&self, server: usize, set: impl FnOnce(&Clock)) {
+        set(&self.clocks[server]);
+        self.tick();
+        let mut state = self.state();
+        state.history.seen.skew = true;
+        state.touch(|touch| touch.jumps = Some(server));
+    }
+
+    /// A server's clock jumps; a real server's is not ours to move.
+    pub(crate) fn jump(&self, server: usize, by_ms: i64) {
+        self.clocks[server].jump(by_ms);
+        self.tick();
+        self.state().touch(|touch| touch.jumps = Some(server));
+        self.disturb(What::Jumped { whose: Whose::Server(server), by_ms });
+    }
+
+    /// A request is made now. When that was matters where time can pass before it arrives: a lease may count from it.
+    pub(crate) fn sending(&self) -> Duration {
+        if self.timers.is_some() {
+            self.state().touch(|touch| touch.is_timed = true);
+        }
+        self.now()
+    }
+
+    /// Something befalls a request of this actor's, or a message.
+    pub(crate) fn mishap(&self, actor: Actor, mishap: Mishap, text: impl FnOnce() -> String) {
+        self.shows(actor, || mishap.name().into());
+        if self.recording == Recording::Full {
+            self.record(What::Mishap { actor, mishap, text: text() });
+        }
+        let mut state = self.state();
+        let idx = state.idx(actor);
+        state.actors[idx].is_hit |= !matches!(mishap, Mishap::Resend | Mishap::CancelAfter);
+        state.history.seen.lost |= mishap == Mishap::Delay;
+    }
+
+    /// A request of this lane's is still on its way.
+    pub(crate) fn delay(&self, lane: usize, late: Late) {
+        self.state().lanes[lane].late.push_back(late);
+    }
+
+    /// The instants after now that matter and that a step can lead to: the ends of keys' times to live and of clients' leases, and the millisecond after
+    /// each, in which it is over.
+    pub(crate) fn instants(&self) -> Vec<Duration> {
+        self.ask(|| self.find_instants())
+    }
+
+    fn find_instants(&self) -> Vec<Duration> {
+        const JUST_PAST: Duration = Duration::from_millis(1);
+        let now = self.now();
+        let state = self.state();
+        let grants = state.grants.iter().map(|grant| grant.until);
+        let ends = grants.chain(state.outages.iter().map(|&(_, until)| until));
+        let mut overs: Vec<Duration> = ends.map(|end| end + JUST_PAST).collect();
+        drop(state);
+        for (server, clock) in self.servers.iter().zip(&self.clocks) {
+            let Server::Emulator(emulator) = server else { continue };
+            // A deadline that was reached in this millisecond has its second instant still to come.
+            let shown = clock.now();
+            let mut after = Timestamp::from_millis(shown.millis() - JUST_PAST.as_millis() as i64);
+            while overs.len() < INSTANTS_MAX
+                && let Some(deadline) = emulator.next_deadline(after)
+                && let Some(wait) = clock.shows_in(deadline + JUST_PAST)
+            {
+                let over = (now + wait).as_micros().div_ceil(JUST_PAST.as_micros());
+                overs.push(Duration::from_millis(over as u64));
+                after = deadline;
+            }
+        }
+        let mut instants: Vec<Duration> =
+            overs.into_iter().flat_map(|over| [over.saturating_sub(JUST_PAST), over]).collect();
+        instants.retain(|&instant| instant > now && instant - now <= SPAN_MAX);
+        instants.sort_unstable();
+        instants.dedup();
+        instants
+    }
+}
+
+/// Most deadlines that a step of time can lead to.
+const INSTANTS_MAX: usize = 16;

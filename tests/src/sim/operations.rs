@@ -1,0 +1,95 @@
+//! What clients do that can be cancelled.
+
+use std::task::Waker;
+
+use super::{State, World};
+use crate::schedule::Actor;
+use crate::trace::What;
+
+/// Identifies an operation of a client's that can be cancelled.
+pub(crate) type OperationId = usize;
+
+/// Something that a client does and that can be cancelled.
+pub(super) struct Operation {
+    id: OperationId,
+    actor: Actor,
+    is_cancelled: bool,
+    /// Whoever polls it.
+    waker: Option<Waker>,
+}
+
+impl World {
+    /// The client begins something that can be cancelled.
+    pub(crate) fn begin_operation(&self, actor: Actor) -> OperationId {
+        let mut state = self.state();
+        state.begun += 1;
+        let id = state.begun;
+        state.operations.push(Operation { id, actor, is_cancelled: false, waker: None });
+        id
+    }
+
+    /// It is over.
+    pub(crate) fn end_operation(&self, id: OperationId) {
+        self.state().operations.retain(|operation| operation.id != id);
+    }
+
+    /// Notes which operation is being polled, and gives what was noted before.
+    pub(crate) fn set_operation(&self, actor: Actor, id: Option<OperationId>) -> Option<OperationId> {
+        let mut state = self.state();
+        let idx = state.idx(actor);
+        std::mem::replace(&mut state.actors[idx].operation, id)
+    }
+
+    /// Whether an operation is cancelled; if not, whoever polls it is woken when it is.
+    pub(crate) fn is_cancelled(&self, id: OperationId, waker: &Waker) -> bool {
+        let mut state = self.state();
+        let Some(operation) = state.operations.iter_mut().find(|operation| operation.id == id) else {
+            return false;
+        };
+        operation.waker = Some(waker.clone());
+        operation.is_cancelled
+    }
+
+    /// An actor's latest operation is cancelled.
+    pub(crate) fn cancel(&self, actor: Actor) {
+        self.shows(actor, || "cancel".into());
+        let at = self.now();
+        let mut state = self.state();
+        state.record(at, What::Cancelled { actor });
+        if let Some(id) = state.operation(actor) {
+            state.cancel(id);
+        }
+    }
+
+    /// What the request of a lane belongs to is cancelled.
+    pub(crate) fn cancel_lane(&self, lane: usize) {
+        let mut state = self.state();
+        if let Some(id) = state.lanes[lane].operation {
+            state.cancel(id);
+        }
+    }
+}
+
+impl State {
+    /// The latest of an actor's operations that are not cancelled.
+    pub(crate) fn operation(&self, actor: Actor) -> Option<OperationId> {
+        let mut operations = self.operations.iter().rev();
+        operations
+            .find(|operation| operation.actor == actor && !operation.is_cancelled)
+            .map(|latest| latest.id)
+    }
+
+    /// Whether there is such an operation, and it is not cancelled.
+    pub(crate) fn can_cancel(&self, id: Option<OperationId>) -> bool {
+        id.is_some_and(|id| self.operations.iter().any(|other| other.id == id && !other.is_cancelled))
+    }
+
+    fn cancel(&mut self, id: OperationId) {
+        self.history.seen.cancel = true;
+        let mut operations = self.operations.iter_mut();
+        if let Some(operation) = operations.find(|operation| operation.id == id) {
+            operation.is_cancelled = true;
+            operation.waker.take().into_iter().for_each(Waker::wake);
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! A server of a scenario, in this process or real, and whether it still keeps a grant.
+
+use emulator::Emulator;
+use locks::Record;
+use redis::{ConnectionLike as _, RedisError};
+
+use crate::render::{printable, show_url};
+
+/// Where the commands of a scenario run.
+#[derive(Clone, Debug)]
+pub enum Server {
+    /// In this process.
+    Emulator(Emulator),
+    /// On a real server, in the selected database.
+    Redis(redis::Client),
+}
+
+impl Server {
+    /// Whether the server still has this grant.
+    pub(crate) fn has(&self, record: &Record) -> bool {
+        match self {
+            Server::Emulator(emulator) => match record {
+                Record::Key(key) => emulator.exists(key),
+                Record::Value(key, value) | Record::Majority(key, value) => {
+                    emulator.get(key).is_some_and(|held| held == value.as_bytes())
+                }
+                Record::Member(key, member) => emulator.score(key, member).is_some(),
+                Record::Field(key, field) => emulator.field(key, field).is_some(),
+            },
+            // The real server is asked by a connection of its own; one that does not answer has lost everything.
+            Server::Redis(client) => {
+                client.clone().req_command(&question(record)).is_ok_and(|answer| match record {
+                    Record::Value(_, value) | Record::Majority(_, value) => {
+                        answer == redis::Value::BulkString(value.clone().into_bytes())
+                    }
+                    Record::Key(_) | Record::Field(..) => answer == redis::Value::Int(1),
+                    Record::Member(..) => answer != redis::Value::Nil,
+                })
+            }
+        }
+    }
+}
+
+/// Says that a real server fails in the middle of an execution.
+pub(crate) fn no_answer(client: &redis::Client, error: &RedisError) -> String {
+    let url = show_url(client.get_connection_info().clone());
+    format!("{url} does not answer: {}", printable(&error.to_string()))
+}
+
+fn question(record: &Record) -> redis::Cmd {
+    match record {
+        Record::Key(key) => redis::cmd("EXISTS").arg(key).to_owned(),
+        Record::Value(key, _) | Record::Majority(key, _) => redis::cmd("GET").arg(key).to_owned(),
+        Record::Member(key, member) => redis::cmd("ZSCORE").arg(key).arg(member).to_owned(),
+        Record::Field(key, field) => redis::cmd("HEXISTS").arg(key).arg(field).to_owned(),
+    }
+}

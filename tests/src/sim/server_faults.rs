@@ -1,0 +1,142 @@
+//! What happens to servers, and what they keep of their data then.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use emulator::{Access, Emulator, Footprint, Resource};
+
+use super::Server;
+use super::World;
+use crate::fault::Faults;
+use crate::schedule::Actor;
+use crate::trace::What;
+
+impl World {
+    /// A server loses all data and scripts, and is away for some time.
+    pub(crate) fn restart(&self, server: usize) {
+        self.go_away(server);
+        self.execute(server, &["FLUSHALL", "SCRIPT FLUSH", "FUNCTION FLUSH"]);
+        self.begin_log(server);
+        self.disturb(What::Restarted { server });
+    }
+
+    /// A server loses its scripts and what its last so many writes changed, and is away for some time.
+    pub(crate) fn reload(&self, server: usize, lost: u32) {
+        self.go_away(server);
+        let (lost, data) = {
+            let state = self.state();
+            let entries = state.logs.get(server).map_or(0, VecDeque::len);
+            let lost = (lost as usize).min(entries.saturating_sub(1));
+            (lost, (lost > 0).then(|| state.logs[server][entries - 1 - lost].clone()))
+        };
+        if let Some(data) = data {
+            self.happens(server, |emulator| emulator.restore_data(&data));
+        }
+        self.execute(server, &["SCRIPT FLUSH"]);
+        self.begin_log(server);
+        self.disturb(What::Reloaded { server, lost });
+    }
+
+    /// A server loses its scripts.
+    pub(crate) fn flush(&self, server: usize) {
+        self.execute(server, &["SCRIPT FLUSH"]);
+        self.disturb(What::Flushed { server });
+    }
+
+    /// A server that restarts hangs up on whoever listens or waits, and refuses requests, if that takes a while.
+    fn go_away(&self, server: usize) {
+        self.happens(server, Emulator::hang_up);
+        let outage = self.terms.faults.outage;
+        if !outage.is_zero() {
+            let until = self.now() + outage;
+            let mut state = self.state();
+            state.outages.push((server, until));
+            state.touch(|touch| (touch.gone, touch.is_timed) = (Some(server), true));
+        }
+    }
+
+    /// Runs commands that no client sent.
+    fn execute(&self, server: usize, commands: &[&str]) {
+        let Server::Emulator(emulator) = &self.servers[server] else { return };
+        let mut connection = emulator.connection();
+        for command in commands {
+            let argv: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
+            self.happens(server, |_| _ = connection.execute(&argv));
+        }
+    }
+
+    /// How long it lasts until all servers are there again, if any is away.
+    pub(crate) fn outage(&self) -> Option<Duration> {
+        let until = self.state().outages.iter().map(|&(_, until)| until).max()?;
+        until.checked_sub(self.now()).filter(|away| !away.is_zero())
+    }
+
+    /// Whether a server refuses the request that an actor sends it now.
+    pub(crate) fn refuses(&self, server: usize, actor: Actor) -> bool {
+        let mut state = self.state();
+        let is_gone = |&(gone, until): &(usize, _)| (gone == server).then_some(self.now() < until);
+        // That it is there again is because of the time, too.
+        match state.outages.iter().filter_map(is_gone).reduce(|one, other| one || other) {
+            None => return false,
+            Some(false) => {
+                state.touch(|touch| touch.is_timed = true);
+                return false;
+            }
+            Some(true) => state.touch(|touch| {
+                touch.is_timed = true;
+                touch.footprints.push((server, Arc::default()));
+            }),
+        }
+        state.cut_off(actor);
+        true
+    }
+
+    /// Notes what a command has just touched, as [`World::note_footprint`] does. What it wrote is in the server's log.
+    pub(crate) fn note_command(&self, server: usize) {
+        self.note_footprint(server);
+        let writes = |footprint: Arc<Footprint>| {
+            footprint.iter().any(|(what, access, _)| {
+                access == Access::Write && matches!(what, Resource::Key { .. } | Resource::Database(_))
+            })
+        };
+        if self.has_logs() && self.footprint(server).is_some_and(writes) {
+            self.log(server);
+        }
+    }
+
+    /// What the servers hold now is not lost.
+    pub(crate) fn begin_logs(&self) {
+        (0..self.servers.len()).for_each(|server| self.begin_log(server));
+    }
+
+    fn begin_log(&self, server: usize) {
+        if self.has_logs() {
+            let mut state = self.state();
+            state.logs.resize_with(self.servers.len(), VecDeque::new);
+            state.logs[server].clear();
+            drop(state);
+            self.log(server);
+        }
+    }
+
+    /// Whether the latest writes may be lost.
+    fn has_logs(&self) -> bool {
+        let Faults { reloads, unsynced, .. } = self.terms.faults;
+        reloads > 0 && unsynced > 0
+    }
+
+    /// What a server holds now is one more entry of its log.
+    fn log(&self, server: usize) {
+        let Server::Emulator(emulator) = &self.servers[server] else { return };
+        self.tape().tear();
+        let snapshot = emulator.snapshot();
+        let mut state = self.state();
+        state.touch(|touch| touch.logged |= 1 << server);
+        let log = &mut state.logs[server];
+        log.push_back(snapshot);
+        if log.len() > self.terms.faults.unsynced as usize + 1 {
+            log.pop_front();
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! What happened in one execution, in order. Oracles see this and nothing else.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use emulator::Timestamp;
+
+use super::{Touch, Trail};
+use crate::fault::Mishap;
+use crate::schedule::{Actor, Step, Whose};
+
+/// The events of one execution.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    /// In order.
+    pub events: Vec<Event>,
+    /// The steps that were taken.
+    pub steps: Vec<Step>,
+    /// What each of them touched.
+    pub touched: Vec<Touch>,
+    /// Clients of which it is not known whether they have a timer: after how many steps, and in what state.
+    pub(crate) unknown: Vec<(usize, Actor, Trail)>,
+    /// What happened at least once.
+    pub seen: Seen,
+    /// On real servers: the keys that commands named and may have written, each with its server.
+    pub(crate) named: BTreeSet<(usize, Vec<u8>)>,
+    /// What a real server's clock showed at the start; `None` on the emulator, where it is always the same.
+    pub started_at: Option<Timestamp>,
+}
+
+impl History {
+    /// The first client whose code ended with an error, or never: who, how, and after how many steps.
+    pub fn failure(&self) -> Option<(Actor, String, usize)> {
+        self.events.iter().find_map(|event| match &event.what {
+            What::Failed { actor, error } => Some((*actor, format!("failed: {error}"), event.step)),
+            What::Stuck { actor } => {
+                Some((*actor, "waits for something that never comes".into(), event.step))
+            }
+            _ => None,
+        })
+    }
+}
+
+/// What must have happened for a pass to mean something: a lock that nobody ever contended for has not been tested.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// A client tried to enter while another was inside.
+    pub contention: bool,
+    /// A lease ran out while its holder was inside.
+    pub overrun: bool,
+    /// A client crashed.
+    pub crash: bool,
+    /// A message was lost, or came too late.
+    pub lost: bool,
+    /// A client's operation was cancelled.
+    pub cancel: bool,
+    /// A client with a wrong clock sent a command.
+    pub skew: bool,
+    /// Something happened to a server while a client was inside.
+    pub server: bool,
+}
+
+impl Seen {
+    /// What happened in either.
+    pub fn or(self, other: Seen) -> Seen {
+        Seen {
+            contention: self.contention || other.contention,
+            overrun: self.overrun || other.overrun,
+            crash: self.crash || other.crash,
+            lost: self.lost || other.lost,
+            cancel: self.cancel || other.cancel,
+            skew: self.skew || other.skew,
+            server: self.server || other.server,
+        }
+    }
+
+    /// What is wanted and has not happened, in words; `None` if nothing is missing.
+    pub fn missing(self, wanted: Seen) -> Option<&'static str> {
+        let goals = [
+            (wanted.contention && !self.contention, "nobody ever contended"),
+            (wanted.overrun && !self.overrun, "no lease ever ran out under its holder"),
+            (wanted.crash && !self.crash, "nobody ever crashed"),
+            (wanted.lost && !self.lost, "no message was ever lost"),
+            (wanted.cancel && !self.cancel, "nothing was ever cancelled"),
+            (wanted.skew && !self.skew, "no client with a wrong clock ever sent a command"),
+            (wanted.server && !self.server, "nothing ever happened to a server while a client was inside"),
+        ];
+        goals.into_iter().find_map(|(is_missing, words)| is_missing.then_some(words))
+    }
+}
+
+/// Something that happened.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// How many steps had been taken, this one included.
+    pub step: usize,
+    /// True time since the start, which is the server's.
+    pub at: Duration,
+    /// What happened.
+    pub what: What,
+}
+
+/// Identifies a stay in a section: a client may have several at once.
+pub type StayId = usize;
+
+/// What can happen.
+#[derive(Clone, Debug)]
+pub enum What {
+    /// A command ran. Only recorded when a person will read the history.
+    Command {
+        /// Who sent it.
+        actor: Actor,
+        /// To which server.
+        server: usize,
+        /// As one would type it.
+        text: String,
+        /// Its name and its first key, which tell it apart from others even when the code has changed a little.
+        brief: String,
+        /// As `redis-cli` would print it, on one line.
+        reply: String,
+        /// The keys that it changed, with what they hold now.
+        changed: Vec<String>,
+        /// On a real server: how much later the reply came than the schedule's time says.
+        late: Duration,
+    },
+    /// A client heard a message of a channel. Only recorded when a person will read the history.
+    Message {
+        /// Who.
+        actor: Actor,
+        /// The channel, and what was published.
+        text: String,
+        /// `message` and the channel.
+        brief: String,
+    },
+    /// Something befell a request, right after the command if it ran; or a message. Only recorded when a person will read the history.
+    Mishap {
+        /// Whose it was.
+        actor: Actor,
+        /// What befell it.
+        mishap: Mishap,
+        /// The command as one would type it, or the channel and what was published.
+        text: String,
+    },
+    /// A client was granted a section and is inside.
+    Enter {
+        /// Which of all stays of clients in sections this is.
+        stay: StayId,
+        /// Who.
+        actor: Actor,
+        /// Which section.
+        section: &'static str,
+        /// When its lease ends, counted from before its first request was sent.
+        until: Duration,
+        /// It is known where the server keeps the grant.
+        is_recorded: bool,
+    },
+    /// A client that is inside was granted the section once more.
+    Extended {
+        /// Which of all stays of clients in sections this is.
+        stay: StayId,
+        /// Who.
+        actor: Actor,
+        /// Which section.
+        section: &'static str,
+        /// When its lease ends now, counted from before its latest request was sent.
+        until: Duration,
+    },
+    /// The client is no longer inside: the first command of its release ran, or it crashed.
+    Leave {
+        /// Which of all stays of clients in sections this is.
+        stay: StayId,
+        /// Who.
+        actor: Actor,
+        /// Which section.
+        section: &'static str,
+    },
+    /// The server's record of a client's unexpired grant was ended by another client.
+    Ended {
+        /// Whose grant it was.
+        holder: Actor,
+        /// Who ended it.
+        by: Actor,
+    },
+    /// A resource that is guarded by a lock accepted a client's write.
+    Accepted {
+        /// Whose write it was.
+        actor: Actor,
+        /// Which resource.
+        resource: &'static str,
+        /// The fencing token that came with it.
+        token: i64,
+    },
+    /// A step of the clock passed the end of the lease of a client that is inside.
+    Overrun {
+        /// Who is still inside.
+        actor: Actor,
+    },
+    /// Time moved.
+    Advanced {
+        /// By this much.
+        by: Duration,
+    },
+    /// The client ended without a word.
+    Crashed {
+        /// Who.
+        actor: Actor,
+    },
+    /// A clock is wrong from now on.
+    Skewed {
+        /// Whose.
+        whose: Whose,
+        /// By these milliseconds.
+        by_ms: i64,
+    },
+    /// Something that the client did was cancelled where it waited.
+    Cancelled {
+        /// Who.
+        actor: Actor,
+    },
+    /// The command that just ran was one that its client had given up.
+    Late {
+        /// Who.
+        actor: Actor,
+    },
+    /// The client started and stalled before its first command.
+    Started {
+        /// Who.
+        actor: Actor,
+    },
+    /// A clock runs too fast or too slow from now on.
+    Drifts {
+        /// Whose.
+        whose: Whose,
+        /// By so many millionths.
+        ppm: i64,
+    },
+    /// A clock jumped.
+    Jumped {
+        /// Whose.
+        whose: Whose,
+        /// By so many milliseconds.
+        by_ms: i64,
+    },
+    /// A server lost all data and scripts.
+    Restarted {
+        /// Which one.
+        server: usize,
+    },
+    /// A server restarted with its data and without scripts.
+    Reloaded {
+        /// Which one.
+        server: usize,
+        /// How many of the last writes are missing.
+        lost: usize,
+    },
+    /// A server forgot its scripts.
+    Flushed {
+        /// Which one.
+        server: usize,
+    },
+    /// The client's code ended with an error or a panic.
+    Failed {
+        /// Who.
+        actor: Actor,
+        /// What it said.
+        error: String,
+    },
+    /// The connection on which the client listened was closed at the server's end, and the client has been told.
+    Deafened {
+        /// Who.
+        actor: Actor,
+        /// To which channel it listened.
+        channel: String,
+    },
+    /// The client's code ended with an error, after a fault that it was told of by an error: that is what code does.
+    GaveUp {
+        /// Who.
+        actor: Actor,
+        /// What it said.
+        error: String,
+    },
+    /// Nothing can happen any more, and the client still waits.
+    Stuck {
+        /// Who.
+        actor: Actor,
+    },
+    /// All was over, and fresh clients tried to get everything.
+    Probed {
+        /// How many of them were granted.
+        granted: u32,
+        /// How many should have been.
+        wanted: u32,
+        /// One lease and some grace had passed, because somebody had crashed, a message was lost, or something was cancelled.
+        after_lease: bool,
+    },
+}

@@ -1,0 +1,508 @@
+//! How an execution treats the code under test: timers are steps, tasks may be spawned, what is dropped was never sent, and
+//! nothing but the schedule decides.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use expect_test::{Expect, expect};
+use harness::oracle::OwnerSafe;
+use harness::trace::What;
+use harness::{
+    Actor, Faults, Problem, Recording, Runner, Saved, Scenario, Schedule, Whose, exhaustive, explore_all,
+    replay, replay_saved,
+};
+
+/// Replays a schedule and compares what the clients did, one line each.
+#[track_caller]
+pub fn check(scenario: &Scenario, schedule: &str, expected: &Expect) {
+    let schedule: Schedule = schedule.parse().unwrap();
+    let history = replay(&mut Runner::new(), scenario, &schedule, Recording::Full);
+    let lines = history.events.iter().filter_map(|event| {
+        let at = event.at.as_millis();
+        match &event.what {
+            What::Command { actor, text, reply, .. } => Some(format!("+{at} {actor}: {text} → {reply}\n")),
+            What::Advanced { .. } => Some(format!("+{at} time\n")),
+            What::Crashed { actor } => Some(format!("+{at} {actor} crashes\n")),
+            What::Jumped { whose: Whose::Server(server), by_ms } => {
+                Some(format!("+{at} server {server} jumps {by_ms}\n"))
+            }
+            What::Restarted { server } => Some(format!("+{at} server {server} restarts\n")),
+            What::Mishap { actor, mishap, text } => {
+                Some(format!("+{at} {} {actor}: {text}\n", mishap.name()))
+            }
+            What::GaveUp { actor, error } => Some(format!("+{at} {actor} gives up: {error}\n")),
+            What::Stuck { actor } => Some(format!("+{at} {actor} is stuck\n")),
+            What::Failed { actor, error } => Some(format!("+{at} {actor} failed: {error}\n")),
+            _ => None,
+        }
+    });
+    expected.assert_eq(&lines.collect::<String>());
+}
+
+fn echo(word: &'static str) -> redis::Cmd {
+    redis::cmd("ECHO").arg(word).to_owned()
+}
+
+/// Two clients that sleep for a minute between two commands.
+fn sleepy() -> Scenario {
+    Scenario::new("sleepy").actors(2, |client| async move {
+        let mut link = client.connection();
+        () = echo("before").query_async(&mut link).await?;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        () = echo("after").query_async(&mut link).await?;
+        Ok(())
+    })
+}
+
+#[test]
+fn time_passes_by_itself_only_when_everybody_sleeps() {
+    let sleepy = sleepy();
+    check(
+        &sleepy,
+        "A\nB\nB\nA",
+        &expect![[r#"
+        +0 A: ECHO before → "before"
+        +0 B: ECHO before → "before"
+        +60000 time
+        +60000 B: ECHO after → "after"
+        +60000 A: ECHO after → "after"
+    "#]],
+    );
+    check(
+        &sleepy,
+        "A\nA\nB",
+        &expect![[r#"
+        +0 A: ECHO before → "before"
+        +0 B: ECHO before → "before"
+        +60000 time
+        +60000 A: ECHO after → "after"
+        +60000 B: ECHO after → "after"
+    "#]],
+    );
+}
+
+#[test]
+fn timers_fire_while_a_step_of_the_clock_lasts() {
+    let timeout = Scenario::new("timeout").faults(Faults::none().stalls(1)).actors(1, |client| async move {
+        let mut link = client.connection();
+        () = redis::cmd("SET").arg(&["k", "v", "PX", "10000"]).query_async(&mut link).await?;
+        // Given up by the client while it waits at the gate: it was never sent.
+        let slow =
+            tokio::time::timeout(Duration::from_millis(500), echo("slow").query_async::<()>(&mut link)).await;
+        () = echo(if slow.is_err() { "gave up" } else { "in time" }).query_async(&mut link).await?;
+        Ok(())
+    });
+    check(
+        &timeout,
+        "A\nA\nA",
+        &expect![[r#"
+        +0 A: SET k v PX 10000 → OK
+        +0 A: ECHO slow → "slow"
+        +0 A: ECHO in time → "in time"
+    "#]],
+    );
+    check(
+        &timeout,
+        "A\ntime +10001ms\nA\nA",
+        &expect![[r#"
+        +0 A: SET k v PX 10000 → OK
+        +10001 time
+        +10001 A: ECHO gave up → "gave up"
+    "#]],
+    );
+    check(
+        &timeout,
+        "A\nwait\nA",
+        &expect![[r#"
+        +0 A: SET k v PX 10000 → OK
+        +500 time
+        +500 A: ECHO gave up → "gave up"
+    "#]],
+    );
+}
+
+#[test]
+fn actors_may_spawn_and_use_several_connections() {
+    let spawning = Scenario::new("spawning").actors(1, |client| async move {
+        let (mut first, mut second) = (client.connection(), client.connection());
+        let other = tokio::spawn(async move { echo("second").query_async::<()>(&mut second).await });
+        () = echo("first").query_async(&mut first).await?;
+        other.await??;
+        Ok(())
+    });
+    // Both requests come to the gate as the actor starts; which goes first is the schedule's to say.
+    check(
+        &spawning,
+        "A\nA.2\nA",
+        &expect![[r#"
+            +0 A: ECHO second → "second"
+            +0 A: ECHO first → "first"
+        "#]],
+    );
+    assert_eq!(explore_all(&mut Runner::new(), &spawning).unwrap().schedules, 2);
+}
+
+#[test]
+fn a_sleeper_may_wake_before_another_starts() {
+    let sleepy = sleepy();
+    check(
+        &sleepy,
+        "A\nwait\nA\nB",
+        &expect![[r#"
+            +0 A: ECHO before → "before"
+            +60000 time
+            +60000 A: ECHO after → "after"
+            +60000 B: ECHO before → "before"
+            +120000 time
+            +120000 B: ECHO after → "after"
+        "#]],
+    );
+}
+
+#[test]
+fn an_instant_comes_in_two_steps_at_it_and_past_it() {
+    let looking = Scenario::new("looking").faults(Faults::none().stalls(2)).actors(1, |client| async move {
+        let mut link = client.connection();
+        () = redis::cmd("SET").arg(&["k", "v", "PX", "10000"]).query_async(&mut link).await?;
+        for _ in 0..2 {
+            () = redis::cmd("EXISTS").arg("k").query_async(&mut link).await?;
+        }
+        Ok(())
+    });
+    check(
+        &looking,
+        "A\ntime +10000ms\nA\ntime +1ms\nA",
+        &expect![[r#"
+            +0 A: SET k v PX 10000 → OK
+            +10000 time
+            +10000 A: EXISTS k → 1
+            +10001 time
+            +10001 A: EXISTS k → 0
+        "#]],
+    );
+}
+
+#[test]
+fn what_runs_before_is_there_in_every_execution() {
+    let prepared = Scenario::new("prepared")
+        .before(|client| async move {
+            () = redis::cmd("SET").arg(&["n", "41"]).query_async(&mut client.connection()).await?;
+            Ok(())
+        })
+        .actors(1, |client| async move {
+            let mut link = client.connection();
+            let n: i64 = redis::cmd("INCR").arg("n").query_async(&mut link).await?;
+            let id: i64 = redis::cmd("CLIENT").arg("ID").query_async(&mut link).await?;
+            assert_eq!((n, id), (42, 1));
+            Ok(())
+        });
+    let mut runner = Runner::new();
+    for _ in 0..3 {
+        assert_eq!(explore_all(&mut runner, &prepared).unwrap().schedules, 1);
+    }
+}
+
+#[test]
+fn nothing_that_a_crashed_client_does_arrives() {
+    let crashing =
+        Scenario::new("crashing").faults(Faults::none().crashes(1)).actors(2, |client| async move {
+            let mut link = client.connection();
+            for _ in 0..2 {
+                () = redis::cmd("INCR").arg("n").query_async(&mut link).await?;
+            }
+            Ok(())
+        });
+    check(
+        &crashing,
+        "A\ncrash A\nB\nB",
+        &expect![[r#"
+        +0 A: INCR n → 1
+        +0 A crashes
+        +0 B: INCR n → 2
+        +0 B: INCR n → 3
+    "#]],
+    );
+}
+
+/// A client that adds one twice, and says how it went.
+fn counting() -> Scenario {
+    Scenario::new("counting").faults(Faults::none().lost(1)).actors(2, |client| async move {
+        let mut link = client.connection();
+        for _ in 0..2 {
+            let n = redis::cmd("INCR").arg("n").query_async::<i64>(&mut link).await;
+            let heard = n.map_or_else(|error| error.to_string(), |n| n.to_string());
+            () = redis::cmd("ECHO").arg(heard).query_async(&mut link).await?;
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn a_lost_request_never_runs() {
+    check(
+        &counting(),
+        "lose-request A\nA\nB\nlose-request A\nA\nA",
+        &expect![[r#"
+        +0 lose-request A: INCR n
+        +0 A: ECHO timed out → "timed out"
+        +0 B: INCR n → 1
+        +0 A: INCR n → 2
+        +0 A: ECHO 2 → "2"
+        +0 B: ECHO 1 → "1"
+        +0 B: INCR n → 3
+        +0 B: ECHO 3 → "3"
+    "#]],
+    );
+}
+
+#[test]
+fn a_lost_reply_is_never_heard() {
+    check(
+        &counting(),
+        "A\nA\nlose-reply A\nB\nA",
+        &expect![[r#"
+        +0 A: INCR n → 1
+        +0 A: ECHO 1 → "1"
+        +0 A: INCR n → 2
+        +0 lose-reply A: INCR n
+        +0 B: INCR n → 3
+        +0 A: ECHO timed out → "timed out"
+        +0 B: ECHO 3 → "3"
+        +0 B: INCR n → 4
+        +0 B: ECHO 4 → "4"
+    "#]],
+    );
+}
+
+#[test]
+fn between_a_command_and_the_same_sent_again_others_run() {
+    check(
+        &counting(),
+        "resend A\nB\nA\nA",
+        &expect![[r#"
+        +0 A: INCR n → 1
+        +0 resend A: INCR n
+        +0 B: INCR n → 2
+        +0 A: INCR n → 3
+        +0 A: ECHO 3 → "3"
+        +0 A: INCR n → 4
+        +0 B: ECHO 2 → "2"
+        +0 A: ECHO 4 → "4"
+        +0 B: INCR n → 5
+        +0 B: ECHO 5 → "5"
+    "#]],
+    );
+}
+
+#[test]
+fn what_is_behind_a_lost_request_is_lost_and_what_is_behind_a_lost_reply_runs() {
+    let piping = Scenario::new("piping").faults(Faults::none().lost(1)).actors(1, |client| async move {
+        let mut pipeline = redis::pipe();
+        (1..=3).for_each(|n| _ = pipeline.cmd("RPUSH").arg("list").arg(n));
+        let _: Vec<i64> = pipeline.query_async(&mut client.connection()).await?;
+        Ok(())
+    });
+    check(
+        &piping,
+        "A\nlose-request A\nA",
+        &expect![[r#"
+        +0 A: RPUSH list 1 → 1
+        +0 lose-request A: RPUSH list 2
+        +0 A gives up: timed out
+    "#]],
+    );
+    check(
+        &piping,
+        "A\nlose-reply A\nA",
+        &expect![[r#"
+        +0 A: RPUSH list 1 → 1
+        +0 A: RPUSH list 2 → 2
+        +0 lose-reply A: RPUSH list 2
+        +0 A: RPUSH list 3 → 3
+        +0 A gives up: timed out
+    "#]],
+    );
+    let atomic = Scenario::new("atomic").faults(Faults::none().lost(1)).actors(1, |client| async move {
+        let mut pipeline = redis::pipe();
+        pipeline.atomic().cmd("INCR").arg("n").cmd("INCR").arg("n");
+        let _: Vec<i64> = pipeline.query_async(&mut client.connection()).await?;
+        Ok(())
+    });
+    check(
+        &atomic,
+        "resend A\nA",
+        &expect![[r#"
+        +0 A: MULTI; INCR n; INCR n; EXEC → [[1, 2]]
+        +0 resend A: MULTI; INCR n; INCR n; EXEC
+        +0 A: MULTI; INCR n; INCR n; EXEC → [[3, 4]]
+    "#]],
+    );
+}
+
+/// An error that a fault explains is what code does, and no failure of the test.
+#[test]
+fn who_gives_up_because_of_a_fault_has_not_failed() {
+    let hoping = |actors| {
+        Scenario::new("hoping").faults(Faults::none().lost(1)).actors(actors, |client| async move {
+            () = echo("hello").query_async(&mut client.connection()).await?;
+            Ok(())
+        })
+    };
+    // It runs; its request is lost; its reply is; it is sent again.
+    assert_eq!(explore_all(&mut Runner::new(), &hoping(1)).unwrap().schedules, 4);
+    // Of two, the order does not matter, and at most one is hit: seven more.
+    assert_eq!(explore_all(&mut Runner::new(), &hoping(2)).unwrap().schedules, 4 + 7);
+}
+
+#[test]
+fn each_command_of_a_pipeline_is_a_step_and_a_transaction_is_one() {
+    let piping = Scenario::new("piping").actors(2, |client| async move {
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("INCR").arg("n").cmd("INCR").arg("n");
+        if client.name() == "B" {
+            pipeline.atomic();
+        }
+        let _: (i64, i64) = pipeline.query_async(&mut client.connection()).await?;
+        Ok(())
+    });
+    check(
+        &piping,
+        "A\nB\nA",
+        &expect![[r#"
+        +0 A: INCR n → 1
+        +0 B: MULTI; INCR n; INCR n; EXEC → [[2, 3]]
+        +0 A: INCR n → 4
+    "#]],
+    );
+}
+
+#[test]
+fn who_waits_for_ever_is_stuck() {
+    let stuck = Scenario::new("stuck").actors(1, |client| async move {
+        () = echo("hello").query_async(&mut client.connection()).await?;
+        std::future::pending().await
+    });
+    check(
+        &stuck,
+        "A",
+        &expect![[r#"
+            +0 A: ECHO hello → "hello"
+            +86400000 time
+            +172800000 time
+            +172800000 A is stuck
+        "#]],
+    );
+}
+
+/// Where every command depends on every other, each order is a trace.
+#[test]
+fn every_order_is_run_once() {
+    let incr = |actors: usize, commands: usize| {
+        let scenario = Scenario::new("counting").actors(actors, move |client| async move {
+            let mut link = client.connection();
+            for _ in 0..commands {
+                () = redis::cmd("INCR").arg("n").query_async(&mut link).await?;
+            }
+            Ok(())
+        });
+        // One actor alone is run first, then two, and so on.
+        explore_all(&mut Runner::new(), &scenario).unwrap().schedules
+    };
+    assert_eq!(incr(1, 3), 1);
+    assert_eq!(incr(2, 3), 1 + 20);
+    assert_eq!(incr(3, 2), 1 + 6 + 90);
+}
+
+#[test]
+fn code_that_depends_on_anything_else_is_noticed() {
+    let check = |commands: fn(u64) -> u64, expected: &Expect| {
+        let calls = Arc::new(AtomicU64::new(0));
+        let fickle = Scenario::new("fickle").always(OwnerSafe).actors(2, move |client| {
+            let commands = commands(calls.fetch_add(1, Ordering::Relaxed));
+            async move {
+                let mut link = client.connection();
+                for _ in 0..commands {
+                    () = redis::cmd("INCR").arg("n").query_async(&mut link).await?;
+                }
+                Ok(())
+            }
+        });
+        let report = exhaustive(&fickle).unwrap_err();
+        let Problem::Undecided { what, .. } = &report.problem else { panic!("{report}") };
+        expected.assert_eq(what);
+    };
+    // In the execution that is run again, and in one that has its first steps in common with another.
+    check(
+        |call| 1 + call % 3,
+        &expect![[r#"
+        step        time  A
+           1       +0 ms  ●  A: INCR n → 1
+                          │      now n = "1"
+           2       +0 ms  ●  A: INCR n → 2
+                          │      now n = "2"
+
+        And then:
+        nothing more happened
+
+        But when it ran again:
+           3       +0 ms  ●  A: INCR n → 3
+                          │      now n = "3"
+    "#]],
+    );
+    check(
+        |call| 1 + u64::from(call < 9),
+        &expect![[r#"
+            What could come after these steps was A and B, and when they ran again, B.
+        "#]],
+    );
+}
+
+#[test]
+fn an_error_of_an_actor_is_a_report() {
+    let failing = Scenario::new("failing").actors(1, |client| async move {
+        () = echo("hello").query_async(&mut client.connection()).await?;
+        () = redis::cmd("NOSUCH").query_async(&mut client.connection()).await?;
+        Ok(())
+    });
+    let report = exhaustive(&failing).unwrap_err();
+    let Problem::Failed { actor: Actor(0), what, schedule, saved, .. } = &report.problem else {
+        panic!("{report}")
+    };
+    assert!(what.starts_with("failed: ResponseError: unknown command"), "{what}");
+    assert_eq!(schedule.to_string(), "A\nA\n");
+    expect_replay(&failing, saved);
+}
+
+#[test]
+fn a_panic_of_an_actor_is_a_report() {
+    let panicking = Scenario::new("panicking").actors(1, |client| async move {
+        let answer: String = echo("hello").query_async(&mut client.connection()).await?;
+        assert_eq!(answer, "good bye", "nobody says");
+        Ok(())
+    });
+    let report = exhaustive(&panicking).unwrap_err();
+    let Problem::Failed { what, saved, .. } = &report.problem else { panic!("{report}") };
+    let expected = "failed: its code panicked: assertion `left == right` failed: nobody says\n  left: \"hello\"\n right: \"good bye\"";
+    assert_eq!(what, expected);
+    expect_replay(&panicking, saved);
+}
+
+/// It shows what it was kept for.
+#[track_caller]
+fn expect_replay(scenario: &Scenario, saved: &Saved) {
+    let replayed = replay_saved(&mut Runner::new(), scenario, &saved.to_string().parse().unwrap()).unwrap();
+    assert!(replayed.is_as_stated() && replayed.divergences.is_empty(), "{replayed}");
+}
+
+#[test]
+fn who_waits_for_ever_is_a_report() {
+    let stuck = Scenario::new("stuck").actors(1, |client| async move {
+        () = echo("hello").query_async(&mut client.connection()).await?;
+        std::future::pending().await
+    });
+    let report = exhaustive(&stuck).unwrap_err();
+    let Problem::Failed { what, saved, .. } = &report.problem else { panic!("{report}") };
+    assert_eq!(what, "waits for something that never comes");
+    expect_replay(&stuck, saved);
+}

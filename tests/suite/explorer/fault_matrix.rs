@@ -1,0 +1,480 @@
+//! Each fault has a bug that it finds and others do not: which faults find a bug is stated for all of them, and the
+//! counterexamples are saved as text and replayed.
+
+use std::time::Duration;
+
+use expect_test::{Expect, expect};
+use harness::oracle::{ExclusiveFact, NoLeak, Recovers};
+use harness::{
+    Client, Faults, Link, Problem, RESPONSE_TIMEOUT, Runner, Saved, Scenario, exhaustive, replay_saved,
+};
+use redis::{Cmd, FromRedisValue, RedisResult, cmd};
+
+use crate::explorer::oracles::send;
+
+/// How long every lock here is granted.
+const LEASE: Duration = Duration::from_secs(10);
+/// A little longer.
+const MORE: Duration = Duration::from_millis(10_001);
+
+/// Every fault, each alone, but for those that need another.
+fn faults() -> Vec<(&'static str, Faults, Option<Duration>)> {
+    let none = Faults::none();
+    let faults = [
+        ("nothing", none),
+        ("crash", none.crashes(1)),
+        ("stall", none.stalls(1)),
+        ("lost message", none.lost(1)),
+        ("skew", none.skew(MORE)),
+        ("jump", none.jump(MORE)),
+        ("restart", none.restarts(1)),
+        ("reload", none.reloads(1)),
+        ("unsynced reload", none.reloads(1).unsynced(1)),
+        ("flush", none.flushes(1)),
+        ("drop", none.drops(1)),
+        ("cancel", none.cancels(1)),
+        ("delay", none.delays(1)),
+        ("response timeout", none.stalls(1)),
+        ("client jump", none.client_jump(MORE)),
+        ("drift", none.drift(500_000).stalls(1)),
+        ("server drift", none.server_drift(500_000).stalls(1)),
+        ("server skew", none.server_skew(MORE)),
+    ];
+    let times_out = |name| (name == "response timeout").then_some(RESPONSE_TIMEOUT);
+    faults.map(|(name, faults)| (name, faults, times_out(name))).into()
+}
+
+/// These faults find a bug, and no others; and the one that it is for shows it like this.
+#[track_caller]
+fn check(scenario: &Scenario, shown: &str, finders: &[&str], expected: &Expect) {
+    let mut found = Vec::new();
+    for (name, faults, response_timeout) in faults() {
+        let mut scenario = scenario.clone().faults(faults);
+        if let Some(response_timeout) = response_timeout {
+            scenario = scenario.response_timeout(response_timeout);
+        }
+        let Err(report) = exhaustive(&scenario) else { continue };
+        match report.problem {
+            Problem::Violated { timeline, saved, .. } | Problem::Failed { timeline, saved, .. } => {
+                let text = saved.to_string();
+                assert_eq!(text.parse::<Saved>().as_ref(), Ok(&saved), "{text}");
+                let replayed = replay_saved(&mut Runner::new(), &scenario, &saved).unwrap();
+                assert!(replayed.is_as_stated() && replayed.divergences.is_empty(), "{replayed}");
+                found.push(name);
+                if name == shown {
+                    expected.assert_eq(&timeline);
+                }
+            }
+            problem => panic!("{name}: {problem:?}"),
+        }
+    }
+    assert_eq!(found, finders);
+}
+
+/// Takes a lock that nobody has. It has no lease: what is found here is not that a lease has run out.
+async fn take(link: &mut Link) -> RedisResult<bool> {
+    send(link, &["SETNX", "lock", "1"]).await
+}
+
+async fn release(link: &mut Link) -> RedisResult<()> {
+    send(link, &["DEL", "lock"]).await
+}
+
+/// Whether it is because of a fault that there is no answer.
+fn is_fault<T>(answer: &RedisResult<T>) -> bool {
+    answer.as_ref().is_err_and(redis::RedisError::is_io_error)
+}
+
+/// What a client's own clock shows, since 1970.
+fn clock(client: &Client) -> Duration {
+    Duration::from_millis(client.env().now_ms().unsigned_abs())
+}
+
+/// Two clients, and a probe that takes the lock. Whoever hears of a fault and does nothing about it ends there.
+fn locking<F>(name: &str, act: impl Fn(Client) -> F + Send + Sync + 'static) -> Scenario
+where
+    F: Future<Output = RedisResult<()>> + Send + 'static,
+{
+    Scenario::new(name)
+        .actors(2, move |client| {
+            let run = act(client);
+            async move {
+                let ended = run.await;
+                if is_fault(&ended) { Ok(()) } else { Ok(ended?) }
+            }
+        })
+        .probe(1, |client| async move { Ok(take(&mut client.connection()).await?) })
+}
+
+/// A release by the hash of a script that was loaded once, of which nobody looks at the answer.
+#[test]
+fn a_server_has_lost_its_scripts() {
+    const UNLOCK: &str = "return redis.call('DEL', KEYS[1])";
+    let by_hash = locking("release by hash", |client| async move {
+        let mut link = client.connection();
+        if take(&mut link).await? {
+            let hash = redis::Script::new(UNLOCK).get_hash().to_owned();
+            let release = async { send::<()>(&mut link, &["EVALSHA", &hash, "1", "lock"]).await };
+            _ = client.hold("section").until(release).await;
+        }
+        Ok(())
+    });
+    let by_hash = by_hash.always(NoLeak).before(|client| async move {
+        Ok(send(&mut client.connection(), &["SCRIPT", "LOAD", UNLOCK]).await?)
+    });
+    check(
+        &by_hash,
+        "flush",
+        &["restart", "reload", "unsynced reload", "flush"],
+        &expect![[r#"
+            step        time  A
+               1       +0 ms  ·  server 1 forgets its scripts
+               2       +0 ms  ●  A: SETNX lock 1 → 1
+                              │      now lock = "1"
+                              ┃    ▸ A is inside, and counts on its grant until +10000 ms.
+               3       +0 ms  ●  A: EVALSHA b0d697da… 1 lock → NOSCRIPT No matching script. Please use EVAL.
+                              │    ▸ A gives the lock back, and no longer counts as a holder.
+                              │      probe1: SETNX lock 1 → 0
+                              │    ▸ All is over, nobody crashed, and no message was lost. Fresh clients try: 0 of 1 are granted.
+
+            ✗ nobody crashed and no message was lost, yet fresh clients got 0 of 1.
+        "#]],
+    );
+}
+
+/// A release is the last that the server heard before it was restarted, and its disk had not heard it yet: the lock is back.
+#[test]
+fn a_server_has_lost_its_last_write() {
+    let for_ever = locking("lock without lease", |client| async move {
+        let mut link = client.connection();
+        if take(&mut link).await? {
+            client.hold("section").until(release(&mut link)).await?;
+        }
+        Ok(())
+    });
+    check(
+        &for_ever.always(NoLeak),
+        "unsynced reload",
+        &["unsynced reload"],
+        &expect![[r#"
+            step        time  A
+               1       +0 ms  ●  A: SETNX lock 1 → 1
+                              │      now lock = "1"
+                              ┃    ▸ A is inside, and counts on its grant until +10000 ms.
+               2       +0 ms  ●  A: DEL lock → 1
+                              │      now lock is gone
+                              │    ▸ A gives the lock back, and no longer counts as a holder.
+               3       +0 ms  │  server 1 restarts, without scripts and without what the last write changed
+                              │      probe1: SETNX lock 1 → 0
+                              │    ▸ All is over, nobody crashed, and no message was lost. Fresh clients try: 0 of 1 are granted.
+
+            ✗ nobody crashed and no message was lost, yet fresh clients got 0 of 1.
+        "#]],
+    );
+}
+
+/// While a server is away it takes no release: what was to be given back stays for its lease, and not longer. When all is over the
+/// server is there.
+#[test]
+fn a_server_that_is_away_leaks_nothing() {
+    let with_lease = locking("lock with lease", |client| async move {
+        let mut link = client.connection();
+        if send(&mut link, &["SET", "lock", "1", "NX", "PX", "10000"]).await? {
+            client.hold("section").until(release(&mut link)).await?;
+        }
+        Ok(())
+    });
+    let away = Faults::none().reloads(1).outage(Duration::from_millis(7));
+    exhaustive(&with_lease.always(NoLeak).always(Recovers).faults(away)).unwrap();
+}
+
+/// A transaction is to go through if nobody else has taken the lock meanwhile. Whoever hears of a fault looks again, and does not
+/// watch again: over the new connection nothing is watched.
+#[test]
+fn a_connection_is_no_longer_what_it_was() {
+    let watching = locking("watch once", |client| async move {
+        let mut link = client.connection();
+        () = until_answered(&mut link, cmd("WATCH").arg("lock")).await?;
+        if until_answered(&mut link, cmd("EXISTS").arg("lock")).await? {
+            return Ok(());
+        }
+        let mut take = redis::pipe();
+        take.atomic().cmd("SET").arg(&["lock", "1"]);
+        let taken: Option<(String,)> = take.query_async(&mut link).await?;
+        if taken.is_some() {
+            client.hold("section").until(release(&mut link)).await?;
+        }
+        Ok(())
+    });
+    let watching = watching.always(ExclusiveFact::of("section"));
+    check(
+        &watching,
+        "drop",
+        &["lost message", "restart", "unsynced reload", "drop"],
+        &expect![[r#"
+            step        time  A B
+               1       +0 ms  ● ·  A: WATCH lock → OK
+               2       +0 ms  ● ·  A: EXISTS lock never arrives: the connection has broken
+               3       +0 ms  ● ·  A: EXISTS lock → 0
+               4       +0 ms  │ ●  B: WATCH lock → OK
+               5       +0 ms  │ ●  B: EXISTS lock → 0
+               6       +0 ms  │ ●  B: MULTI; SET lock 1; EXEC → [[OK]]
+                              │ │      now lock = "1"
+                              │ ┃    ▸ B is inside, and counts on its grant until +10000 ms.
+               7       +0 ms  ● ┃  A: MULTI; SET lock 1; EXEC → [[OK]]
+                              │ ┃      now lock = "1"
+                              ┃ ┃    ▸ A is inside, and counts on its grant until +10000 ms. Now A and B are inside.
+
+            ✗ B and A hold the lock, each with a lease that still runs.
+        "#]],
+    );
+}
+
+/// Sends a command again for as long as faults come in between.
+async fn until_answered<T: FromRedisValue>(link: &mut Link, cmd: &Cmd) -> RedisResult<T> {
+    loop {
+        let answer = cmd.query_async(link).await;
+        if !is_fault(&answer) {
+            return answer;
+        }
+    }
+}
+
+/// Whoever cancels a release does not know whether the lock is still his.
+#[test]
+fn a_release_is_cancelled() {
+    let hasty = locking("cancelled release", |client| async move {
+        let mut link = client.connection();
+        if take(&mut link).await? {
+            let released = client.hold("section").until(release(&mut link));
+            match client.cancellable(released).await {
+                Some(released) => released?,
+                None => client.hold("section").until(release(&mut link)).await?,
+            }
+        }
+        Ok(())
+    });
+    let hasty = hasty.always(ExclusiveFact::of("section"));
+    check(
+        &hasty,
+        "cancel",
+        &["restart", "unsynced reload", "cancel"],
+        &expect![[r#"
+        step        time  A B
+           1       +0 ms  ● ·  A: SETNX lock 1 → 1
+                          │ ·      now lock = "1"
+                          ┃ ·    ▸ A is inside, and counts on its grant until +10000 ms.
+           2       +0 ms  ● ·  A: DEL lock → 1
+                          │ ·      now lock is gone
+                          │ ·    ▸ A gives the lock back, and no longer counts as a holder.
+                          │ ·    ▸ A cancels what it does before it hears the reply.
+                          ┃ ·    ▸ A is inside, and counts on its grant until +10000 ms.
+           3       +0 ms  ┃ ●  B: SETNX lock 1 → 1
+                          ┃ │      now lock = "1"
+                          ┃ ┃    ▸ B is inside, and counts on its grant until +10000 ms. Now A and B are inside.
+
+        ✗ A and B hold the lock, each with a lease that still runs.
+    "#]],
+    );
+}
+
+/// A client has given its release up, and takes the lock again, which is still its own. Then the release comes, by the token that
+/// is the same as before.
+#[test]
+fn a_release_comes_late() {
+    const TAKE_OR_HAVE: &str = "--obtain
+if redis.call('SETNX', KEYS[1], ARGV[1]) == 1 then return 1 end
+return redis.call('GET', KEYS[1]) == ARGV[1]";
+    const UNLOCK: &str = "--unlock
+if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end";
+    let again = locking("one token for all", |client| async move {
+        let token = client.name();
+        for _ in 0..if token == "A" { 2 } else { 1 } {
+            // Connections of a pool: what is on its way on one does not hold up the next.
+            let mut link = client.connection();
+            if !send(&mut link, &["EVAL", TAKE_OR_HAVE, "1", "lock", &token]).await? {
+                break;
+            }
+            let unlock = async { send::<()>(&mut link, &["EVAL", UNLOCK, "1", "lock", &token]).await };
+            let released = client.hold("section").until(unlock).await;
+            if !is_fault(&released) {
+                released?;
+            }
+        }
+        Ok(())
+    });
+    let again = again.always(ExclusiveFact::of("section"));
+    check(
+        &again,
+        "response timeout",
+        &["restart", "unsynced reload", "delay", "response timeout"],
+        &expect![[r#"
+            step        time  A B
+               1       +0 ms  ● ·  A: EVAL --obtain… 1 lock A → 1
+                              │ ·      now lock = "A"
+                              ┃ ·    ▸ A is inside, and counts on its grant until +10000 ms.
+               2     +500 ms  ● ·  A: EVAL --unlock… 1 lock A is still on its way, and A gives up waiting
+                              │ ·    ▸ A gives the lock back, and no longer counts as a holder.
+                     +500 ms  │ ·  500 ms pass
+               3     +500 ms  ● ·  A: EVAL --obtain… 1 lock A → 1
+                              ┃ ·    ▸ A is inside, and counts on its grant until +10500 ms.
+               4     +500 ms  ● ·  A: EVAL --unlock… 1 lock A → 1
+                              ┃ ·      now lock is gone
+                              ┃ ·    ▸ That comes late: A has given it up.
+               5     +500 ms  ┃ ●  B: EVAL --obtain… 1 lock B → 1
+                              ┃ │      now lock = "B"
+                              ┃ ┃    ▸ B is inside, and counts on its grant until +10500 ms. Now A and B are inside.
+
+            ✗ A and B hold the lock, each with a lease that still runs.
+        "#]],
+    );
+}
+
+/// A client that gives the lock back only as long as a lease lasts, by its own clock: nobody else ends that lease.
+#[test]
+fn a_lease_is_measured_by_a_clock_that_can_be_set() {
+    let measuring = locking("lease of the client's own", |client| async move {
+        let (mut link, since) = (client.connection(), clock(&client));
+        if take(&mut link).await? {
+            () = send(&mut link, &["PING"]).await?;
+            if clock(&client).saturating_sub(since) < LEASE {
+                client.hold("section").until(release(&mut link)).await?;
+            }
+        }
+        Ok(())
+    });
+    check(
+        &measuring.always(NoLeak),
+        "client jump",
+        &["stall", "unsynced reload", "client jump", "drift", "server drift"],
+        &expect![[r#"
+            step        time  A
+               1       +0 ms  ●  A: SETNX lock 1 → 1
+                              │      now lock = "1"
+               2       +0 ms  │  the clock of A jumps by 10001 ms
+               3       +0 ms  ●  A: PING → PONG
+                              │      probe1: SETNX lock 1 → 0
+                              │    ▸ All is over, nobody crashed, and no message was lost. Fresh clients try: 0 of 1 are granted.
+
+            ✗ nobody crashed and no message was lost, yet fresh clients got 0 of 1.
+        "#]],
+    );
+}
+
+/// Two clients that take a lock for a lease, and look whether it is still theirs while the lease lasts by their own clocks.
+fn looking(name: &str, take: impl Fn(&Client, Duration) -> Cmd + Clone + Send + Sync + 'static) -> Scenario {
+    locking(name, move |client| {
+        let take = take.clone();
+        async move {
+            let (mut link, since) = (client.connection(), clock(&client));
+            let taken: Option<String> = take(&client, since).query_async(&mut link).await?;
+            if taken.is_none() {
+                return Ok(());
+            }
+            let holder: Option<String> = send(&mut link, &["GET", "lock"]).await?;
+            let is_over = clock(&client).saturating_sub(since) >= LEASE;
+            if is_over || holder == Some(client.name()) {
+                return Ok(());
+            }
+            Err((redis::ErrorKind::Client, "the lock is gone before its lease is over").into())
+        }
+    })
+}
+
+#[test]
+fn a_lease_is_measured_by_clocks_that_drift() {
+    let by_span = looking("lease as a span", |client, _| {
+        cmd("SET").arg("lock").arg(client.name()).arg("NX").arg("PX").arg(10_000).to_owned()
+    });
+    check(
+        &by_span,
+        "drift",
+        &["jump", "restart", "unsynced reload", "drift", "server drift"],
+        &expect![[r#"
+            step        time  A
+               1       +0 ms  ·  the clock of A runs 500000 millionths too slow
+               2       +0 ms  ●  A: SET lock A NX PX 10000 → OK
+                              │      now lock = "A" (10000 ms left)
+               3   +10001 ms  │  10001 ms pass
+               4   +10001 ms  ●  A: GET lock → (nil)
+                              │    ▸ A failed: the lock is gone before its lease is over - Client
+                              │      probe1: SETNX lock 1 → 1
+                              │      now lock = "1"
+                              │    ▸ All is over, nobody crashed, and no message was lost. Fresh clients try: 1 of 1 are granted.
+        "#]],
+    );
+}
+
+#[test]
+fn a_lease_is_a_time_of_day() {
+    let by_time = looking("lease as a time", |client, since| {
+        let until = (since + LEASE).as_millis() as u64;
+        cmd("SET").arg("lock").arg(client.name()).arg("NX").arg("PXAT").arg(until).to_owned()
+    });
+    check(
+        &by_time,
+        "server skew",
+        &["skew", "jump", "restart", "unsynced reload", "drift", "server drift", "server skew"],
+        &expect![[r#"
+            step        time  A
+               1       +0 ms  ·  the clock of server 1 is 10001 ms ahead
+               2       +0 ms  ●  A: SET lock A NX PXAT 1700000010000 → OK
+                              │      now lock is gone
+               3       +0 ms  ●  A: GET lock → (nil)
+                              │      now lock is gone
+                              │    ▸ A failed: the lock is gone before its lease is over - Client
+                              │      probe1: SETNX lock 1 → 1
+                              │      now lock = "1"
+                              │    ▸ All is over, nobody crashed, and no message was lost. Fresh clients try: 1 of 1 are granted.
+        "#]],
+    );
+}
+
+/// Whoever comes cleans up after those whose lease is over: after his own lease, and not after theirs.
+#[test]
+fn leases_differ() {
+    const TAKE: &str = "--permit
+redis.call('ZREMRANGEBYSCORE', KEYS[1], 0, ARGV[1] - ARGV[2])
+if redis.call('ZCARD', KEYS[1]) > 0 then return 0 end
+return redis.call('ZADD', KEYS[1], ARGV[1], ARGV[3])";
+    let act = |client: Client| async move {
+        if client.name() == "B" {
+            tokio::time::sleep(Duration::from_secs(2)).await;
+        }
+        let (mut link, since) = (client.connection(), client.now());
+        let mut take = cmd("EVAL");
+        take.arg(TAKE).arg(1).arg("permits").arg(since.as_millis() as u64);
+        take.arg(client.lease().as_millis() as u64).arg(client.name());
+        if take.query_async(&mut link).await? {
+            let release = async { send::<()>(&mut link, &["ZREM", "permits", &client.name()]).await };
+            client.hold("section").since(since).until(release).await?;
+        }
+        Ok(())
+    };
+    let with = |second: Duration| {
+        Scenario::new("clean up by lease")
+            .faults(Faults::none().stalls(1))
+            .lease(LEASE)
+            .always(ExclusiveFact::of("section"))
+            .actors(1, act)
+            .actors_with_lease(1, second, act)
+    };
+    exhaustive(&with(LEASE)).unwrap();
+    let Problem::Violated { timeline, .. } = exhaustive(&with(Duration::from_secs(1))).unwrap_err().problem
+    else {
+        panic!("the shorter lease ends the longer one")
+    };
+    expect![[r#"
+        step        time  A B
+           1       +0 ms  ● ·  A: EVAL --permit… 1 permits 0 10000 A → 1
+                          │ ·      now permits = [A 0]
+                          ┃ ·    ▸ A is inside, and counts on its grant until +10000 ms.
+           2       +0 ms  ┃ ●  B starts, reads its clock, and stalls before its first command
+           3    +2000 ms  ┃ │  2000 ms pass
+           4    +2000 ms  ┃ ●  B: EVAL --permit… 1 permits 2000 1000 B → 1
+                          ┃ │      now permits = [B 2000]
+                          ┃ ┃    ▸ B is inside, and counts on its grant until +3000 ms. Now A and B are inside.
+
+        ✗ A and B hold the lock, each with a lease that still runs.
+    "#]].assert_eq(&timeline);
+}

@@ -1,0 +1,228 @@
+//! Runs that no schedule orders: what clients were answered can be explained by one client at a time, or cannot.
+
+use std::sync::Arc;
+
+use emulator::{Clock, Emulator};
+use harness::linearizability::{LockCall, Log, Model, Operation, Permits, linearize};
+use locks::{ALGORITHMS, Algorithm, AnyConnection, Env, FaultClass, Kind, Property, Release};
+use proptest::prelude::*;
+use redis::aio::ConnectionLike;
+use redis::{Cmd, Pipeline, RedisFuture, Value};
+
+use crate::locks::algorithms::terms;
+use crate::redis_server;
+
+use LockCall::{Release as Give, TryAcquire as Take};
+
+const MUTEX: Permits = Permits { permits: 1, may_refuse: false };
+
+fn operation(
+    client: usize,
+    call: LockCall,
+    called_at: u64,
+    answer: Option<(bool, u64)>,
+) -> Operation<LockCall, bool> {
+    Operation { client, call, called_at, answer }
+}
+
+#[test]
+fn what_overlaps_may_come_in_any_order() {
+    let in_turns = [operation(0, Take, 1, Some((true, 2))), operation(1, Take, 3, Some((false, 4)))];
+    assert_eq!(linearize(&MUTEX, &in_turns), Ok(vec![0, 1]));
+    let at_once = [operation(0, Take, 1, Some((false, 4))), operation(1, Take, 2, Some((true, 3)))];
+    assert_eq!(linearize(&MUTEX, &at_once), Ok(vec![1, 0]));
+}
+
+#[test]
+fn two_grants_at_once_are_explained_by_nothing() {
+    let both = [operation(0, Take, 1, Some((true, 4))), operation(1, Take, 2, Some((true, 3)))];
+    let error = linearize(&MUTEX, &both).unwrap_err();
+    assert_eq!((error.explained.len(), error.stuck.len()), (1, 1));
+    assert_eq!(
+        error.to_string(),
+        "no order explains these answers. Up to here one does: [0]. None of these can come next: [1]"
+    );
+    assert!(linearize(&Permits { permits: 2, may_refuse: false }, &both).is_ok());
+}
+
+#[test]
+fn what_nobody_heard_of_may_have_happened() {
+    let lost = [
+        operation(0, Take, 1, None),
+        operation(1, Take, 2, Some((false, 3))),
+        operation(2, Take, 4, Some((false, 5))),
+    ];
+    assert_eq!(linearize(&MUTEX, &lost), Ok(vec![0, 1, 2]));
+    assert!(linearize(&MUTEX, &lost[1..]).is_err(), "nobody else could have had it");
+    let never = [operation(0, Take, 1, None), operation(1, Take, 2, Some((true, 3)))];
+    assert_eq!(linearize(&MUTEX, &never), Ok(vec![1]));
+}
+
+/// Every order of every choice of unheard operations, as the definition says.
+fn is_linearizable_by_definition(model: &Permits, operations: &[Operation<LockCall, bool>]) -> bool {
+    fn extend(
+        model: &Permits,
+        operations: &[Operation<LockCall, bool>],
+        order: &mut Vec<usize>,
+        state: &<Permits as Model>::State,
+    ) -> bool {
+        if (0..operations.len()).all(|place| order.contains(&place) || operations[place].answer.is_none()) {
+            return true;
+        }
+        (0..operations.len()).any(|place| {
+            let operation = &operations[place];
+            let comes_too_early = (0..operations.len()).any(|other| {
+                let returned = operations[other].answer.as_ref().map(|&(_, at)| at);
+                !order.contains(&other) && returned.is_some_and(|at| at < operation.called_at)
+            });
+            if order.contains(&place) || comes_too_early {
+                return false;
+            }
+            let answer = operation.answer.as_ref().map(|(answer, _)| answer);
+            let Some(after) = model.step(state, operation.client, &operation.call, answer) else {
+                return false;
+            };
+            order.push(place);
+            let is_explained = extend(model, operations, order, &after);
+            order.pop();
+            is_explained
+        })
+    }
+    extend(model, operations, &mut Vec::new(), &model.initial())
+}
+
+/// Three clients that call one after the other, each at times of its own.
+fn histories() -> impl Strategy<Value = Vec<Operation<LockCall, bool>>> {
+    let call = (any::<bool>(), any::<bool>(), 0..3u64, 0..4u64, 0..8u8);
+    prop::collection::vec(prop::collection::vec(call, 0..4), 3).prop_map(|clients| {
+        let mut operations = Vec::new();
+        for (client, calls) in clients.into_iter().enumerate() {
+            let mut now = 0;
+            for (is_take, answer, pause, takes, luck) in calls {
+                let (called_at, returned_at) = (now + pause, now + pause + takes);
+                let call = if is_take { Take } else { Give };
+                let is_heard = luck > 0;
+                operations.push(operation(
+                    client,
+                    call,
+                    called_at,
+                    is_heard.then_some((answer, returned_at)),
+                ));
+                if !is_heard {
+                    break;
+                }
+                now = returned_at + 1;
+            }
+        }
+        operations
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+    #[test]
+    fn the_search_equals_the_definition(operations in histories(), permits in 1..3usize, may_refuse: bool) {
+        let model = Permits { permits, may_refuse };
+        let found = linearize(&model, &operations);
+        prop_assert_eq!(found.is_ok(), is_linearizable_by_definition(&model, &operations), "{:?}", found);
+    }
+}
+
+/// Takes its turn before every command, so that others' come in between.
+#[derive(Clone)]
+struct Yielding(emulator::DirectConnection);
+
+impl ConnectionLike for Yielding {
+    fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
+        Box::pin(async {
+            tokio::task::yield_now().await;
+            self.0.req_packed_command(cmd).await
+        })
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        pipeline: &'a Pipeline,
+        offset: usize,
+        count: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            self.0.req_packed_commands(pipeline, offset, count).await
+        })
+    }
+
+    fn get_db(&self) -> i64 {
+        ConnectionLike::get_db(&self.0)
+    }
+}
+
+/// Clients that all take and give back what they got, so many times each, as fast as they can.
+async fn contend(
+    algorithm: &'static Algorithm,
+    clients: usize,
+    rounds: usize,
+    connect: impl Fn(usize) -> AnyConnection,
+) -> Vec<Operation<LockCall, bool>> {
+    let log = Arc::new(Log::new());
+    let tasks = (0..clients).map(|client| {
+        let connections = (0..algorithm.servers()).map(&connect).collect();
+        let mut lock = algorithm.open(connections, Env::system(), &terms(1));
+        let log = log.clone();
+        tokio::spawn(async move {
+            for _ in 0..rounds {
+                let attempt = async { lock.try_acquire().await.unwrap() };
+                if log.call(client, Take, attempt).await {
+                    let release = async { lock.release().await.unwrap() != Release::NotHeld };
+                    log.call(client, Give, release).await;
+                }
+            }
+        })
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        task.await.unwrap();
+    }
+    Arc::into_inner(log).expect("all tasks are done").into_operations()
+}
+
+#[tokio::test]
+async fn a_lock_that_looks_before_it_takes_is_not_linearizable() {
+    let emulator = Emulator::with_clock(Clock::manual());
+    let connect = |_| AnyConnection::new(Yielding(emulator.connection()));
+    let broken = ALGORITHMS.iter().find(|algorithm| algorithm.name == "exists_set").unwrap();
+    let operations = contend(broken, 2, 1, connect).await;
+    assert!(linearize(&MUTEX, &operations).is_err(), "{operations:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn locks_that_hold_in_every_order_are_linearizable_on_a_real_server() {
+    let Some(server) = redis_server::borrow() else { return };
+    for algorithm in ALGORITHMS {
+        let spec = algorithm.spec;
+        let property = match spec.kind {
+            Kind::Mutex => Property::ExclusiveFact,
+            Kind::Semaphore => Property::OverIssue,
+            Kind::Reentrant | Kind::ReadWrite | Kind::Waiting => continue,
+        };
+        if !spec.holds(property, FaultClass::Order) {
+            continue;
+        }
+        let urls = server.urls();
+        if urls.len() < algorithm.servers() {
+            continue;
+        }
+        let mut servers = Vec::new();
+        for url in urls.into_iter().take(algorithm.servers()) {
+            let client = redis::Client::open(url).unwrap();
+            servers.push(client.get_multiplexed_async_connection().await.unwrap());
+        }
+        let operations = contend(algorithm, 4, 25, |nth| AnyConnection::new(servers[nth].clone())).await;
+        let grants =
+            operations.iter().filter(|operation| operation.answer.is_some_and(|(granted, _)| granted));
+        assert!(grants.count() >= 2, "{}: nobody was granted anything", algorithm.name);
+        // A majority may be out of reach while another fails to reach it, and a rank that is too high stands in the way.
+        let model =
+            Permits { permits: 1, may_refuse: spec.kind == Kind::Semaphore || algorithm.servers() > 1 };
+        linearize(&model, &operations).unwrap_or_else(|error| panic!("{}: {error}", algorithm.name));
+    }
+}

@@ -1,0 +1,15 @@
+//! Executions, explorations, and what is made of them: shrunk, saved and replayed schedules.
+
+pub(crate) mod executions;
+mod server_faults;
+mod subscriptions;
+mod multiplexed;
+mod fault_matrix;
+pub(crate) mod oracles;
+mod traces;
+mod sampling;
+mod shrinking;
+mod proptest;
+mod saved_schedules;
+mod replay_on_redis;
+mod linearizability;

@@ -1,0 +1,445 @@
+//! Each oracle has a broken lock that it must catch, and a sound one that it must let pass: an oracle that cannot fail, or that
+//! fails for nothing, is worse than none.
+
+use std::time::Duration;
+
+use harness::oracle::{
+    ExclusiveBelief, ExclusiveFact, Fenced, NoLeak, NoLostWakeUp, NotOvertaken, Oracle as _, OverIssue,
+    OwnerSafe, Recovers, Unbroken, WriterAlone,
+};
+use harness::trace::Seen;
+use harness::{
+    Client, Faults, Problem, Recording, Runner, Saved, Scenario, exhaustive, replay, replay_saved,
+};
+use locks::{Lock as _, Record};
+use redis::RedisResult;
+
+/// How a lock takes and releases; the broken ones below differ from the sound one in a single place.
+#[derive(Clone, Copy)]
+struct Recipe {
+    take: &'static [&'static str],
+    release: Option<&'static [&'static str]>,
+}
+
+const SOUND: Recipe =
+    Recipe { take: &["SET", "lock", "1", "NX", "PX", "10000"], release: Some(&["DEL", "lock"]) };
+
+pub(crate) async fn send<T: redis::FromRedisValue>(
+    link: &mut harness::Link,
+    words: &[&str],
+) -> RedisResult<T> {
+    redis::cmd(words[0]).arg(&words[1..]).query_async(link).await
+}
+
+/// Two clients that take and release by the recipe, and a probe that takes.
+fn scenario(recipe: Recipe) -> Scenario {
+    let take = move |client: Client| async move { Ok(send(&mut client.connection(), recipe.take).await?) };
+    Scenario::new("a lock by recipe")
+        .actors(2, move |client| async move {
+            let mut link = client.connection();
+            if send(&mut link, recipe.take).await? {
+                let hold = client.hold("cs").record(Record::Key("lock".into()));
+                match recipe.release {
+                    Some(words) => hold.until(send(&mut link, words)).await?,
+                    None => hold.until(async {}).await,
+                }
+            }
+            Ok(())
+        })
+        .probe(1, take)
+}
+
+#[track_caller]
+fn expect_violation(scenario: &Scenario, property: &str, steps: usize) {
+    match exhaustive(scenario).expect_err("the lock is broken").problem {
+        Problem::Violated { property: found, schedule, saved, .. } => {
+            assert_eq!(saved.to_string().parse::<Saved>().as_ref(), Ok(&saved));
+            let replayed = replay_saved(&mut Runner::new(), scenario, &saved).unwrap();
+            assert!(replayed.is_as_stated() && replayed.divergences.is_empty(), "{replayed}");
+            assert_eq!((found, schedule.steps.len()), (property, steps), "{schedule}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn exclusive_fact() {
+    // SET without NX: everybody is granted the lock.
+    let broken = Recipe { take: &["SET", "lock", "1", "PX", "10000"], ..SOUND };
+    let slow = |recipe| scenario(recipe).faults(Faults::none().stalls(1)).always(ExclusiveFact::of("cs"));
+    expect_violation(&slow(broken), "exclusive-fact", 2);
+    // That the sound one's lease may run out is no violation of this property, and with two clients no DEL hits a third.
+    exhaustive(&slow(SOUND)).unwrap();
+}
+
+#[test]
+fn exclusive_belief() {
+    let belief = |faults| scenario(SOUND).faults(faults).always(ExclusiveBelief::of("cs", 1));
+    expect_violation(&belief(Faults::none().stalls(1)), "exclusive-belief", 3);
+    exhaustive(&belief(Faults::none())).unwrap();
+}
+
+const READ: &str = "\
+if redis.call('EXISTS', 'writer') == 1 then return 0 end
+redis.call('INCR', 'readers')
+return 1";
+const WRITE: &str = "\
+if redis.call('EXISTS', 'writer') == 1 or tonumber(redis.call('GET', 'readers') or 0) > 0 then return 0 end
+redis.call('SET', 'writer', '1')
+return 1";
+
+/// So many readers by one recipe, and so many writers by another.
+fn read_write(readers: (usize, Recipe), writers: (usize, Recipe)) -> Scenario {
+    let scenario = Scenario::new("a read-write lock by recipe");
+    [(readers, "reading"), (writers, "writing")].into_iter().fold(
+        scenario,
+        |scenario, ((count, recipe), section)| {
+            scenario.actors(count, move |client| async move {
+                let mut link = client.connection();
+                if send(&mut link, recipe.take).await? {
+                    let release = recipe.release.expect("what is taken is given back");
+                    client.hold(section).until(send::<()>(&mut link, release)).await?;
+                }
+                Ok(())
+            })
+        },
+    )
+}
+
+#[test]
+fn writer_alone() {
+    let alone = || WriterAlone::of("reading", "writing");
+    // Readers are counted, and whoever leaves counts down; or deletes the count.
+    let read = Recipe { take: &["EVAL", READ, "0"], release: Some(&["DECR", "readers"]) };
+    let write = Recipe { take: &["EVAL", WRITE, "0"], release: Some(&["DEL", "writer"]) };
+    let broken = Recipe { release: Some(&["DEL", "readers"]), ..read };
+    expect_violation(&read_write((2, broken), (1, write)).always(alone()), "writer-alone", 4);
+    exhaustive(&read_write((2, read), (1, write)).always(alone())).unwrap();
+    // A writer that does not look who reads or writes, and a reader that does not look who writes.
+    let blind = Recipe { take: &["SET", "lock", "1", "PX", "10000"], ..SOUND };
+    expect_violation(&read_write((1, SOUND), (1, blind)).always(alone()), "writer-alone", 2);
+    expect_violation(&read_write((1, blind), (1, SOUND)).always(alone()), "writer-alone", 2);
+    expect_violation(&read_write((0, SOUND), (2, blind)).always(alone()), "writer-alone", 2);
+}
+
+/// Whoever writes may read besides; it is still alone.
+#[test]
+fn a_writer_may_read() {
+    let both =
+        Scenario::new("both").always(WriterAlone::of("reading", "writing")).actors(2, |client| async move {
+            let mut link = client.connection();
+            if send(&mut link, SOUND.take).await? {
+                let writing = client.hold("writing").enter();
+                client.hold("reading").during(send::<()>(&mut link, &["PING"])).await?;
+                writing.until(send::<()>(&mut link, &["DEL", "lock"])).await?;
+            }
+            Ok(())
+        });
+    exhaustive(&both).unwrap();
+}
+
+/// An exclusive lock is a read-write lock, too: nobody is beside a writer unless a lease has ended.
+#[test]
+fn writer_alone_by_belief() {
+    let slow = || read_write((1, SOUND), (1, SOUND)).faults(Faults::none().stalls(1));
+    exhaustive(&slow().always(WriterAlone::of("reading", "writing"))).unwrap();
+    let believed = || WriterAlone::believed("reading", "writing");
+    expect_violation(&slow().always(believed()), "exclusive-belief", 3);
+    exhaustive(&slow().faults(Faults::none()).always(believed())).unwrap();
+}
+
+#[test]
+fn over_issue() {
+    let broken = Recipe { take: &["SET", "lock", "1", "PX", "10000"], ..SOUND };
+    expect_violation(&scenario(broken).always(OverIssue::of("cs", 1)), "over-issue", 2);
+    exhaustive(&scenario(broken).always(OverIssue::of("cs", 2))).unwrap();
+}
+
+#[test]
+fn owner_safe() {
+    let safe = |faults| scenario(SOUND).faults(faults).always(OwnerSafe);
+    expect_violation(&safe(Faults::none().stalls(1)), "owner-safe", 4);
+    exhaustive(&safe(Faults::none())).unwrap();
+}
+
+#[test]
+fn recovers() {
+    let crash = |recipe| scenario(recipe).faults(Faults::none().crashes(1)).always(Recovers);
+    expect_violation(&crash(Recipe { take: &["SET", "lock", "1", "NX"], ..SOUND }), "recovers", 2);
+    exhaustive(&crash(SOUND)).unwrap();
+}
+
+#[test]
+fn no_leak() {
+    // Whoever goes away without a release leaks the lock until its lease ends.
+    expect_violation(&scenario(Recipe { release: None, ..SOUND }).always(NoLeak), "no-leak", 1);
+    exhaustive(&scenario(SOUND).always(NoLeak)).unwrap();
+}
+
+/// Two clients; who is refused tries again after a pause.
+fn patient(pause_s: u64, faults: Faults) -> Scenario {
+    let lease = Duration::from_secs(10);
+    Scenario::new("patient").faults(faults).always(NoLostWakeUp::of("cs", lease)).actors(
+        2,
+        move |client| async move {
+            let mut link = client.connection();
+            while !send(&mut link, SOUND.take).await? {
+                tokio::time::sleep(Duration::from_secs(pause_s)).await;
+            }
+            Ok(client.hold("cs").until(send(&mut link, &["DEL", "lock"])).await?)
+        },
+    )
+}
+
+#[test]
+fn no_lost_wake_up() {
+    // A takes it, B is refused, A gives it back, and B sleeps for ten seconds.
+    expect_violation(&patient(10, Faults::none()), "no-lost-wake-up", 4);
+    exhaustive(&patient(9, Faults::none())).unwrap();
+    // What a stall takes, or who waits for a dead holder's lease to end, is something else.
+    exhaustive(&patient(5, Faults::none().stalls(1))).unwrap();
+    exhaustive(&patient(5, Faults::none().crashes(1))).unwrap();
+}
+
+/// Two clients, so many rounds each; who is refused says that it waits, and tries again after a pause.
+fn queueing(rounds: u32) -> Scenario {
+    let scenario = Scenario::new("queueing").always(NotOvertaken::of("waiting", "cs"));
+    scenario.actors(2, move |client| async move {
+        let mut link = client.connection();
+        for _round in 0..rounds {
+            let mut waiting = None;
+            while !send(&mut link, SOUND.take).await? {
+                waiting.get_or_insert_with(|| client.hold("waiting").enter());
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+            drop(waiting);
+            client.hold("cs").until(send::<()>(&mut link, &["DEL", "lock"])).await?;
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn not_overtaken() {
+    // A takes it, B is refused, A gives it back, and A takes it again.
+    expect_violation(&queueing(2), "not-overtaken", 4);
+    exhaustive(&queueing(1)).unwrap();
+}
+
+/// Two clients that ask, while they are inside, whether they still have the lock.
+fn asking(ask: fn(&str) -> [&str; 2]) -> Scenario {
+    let slow = Scenario::new("asking").faults(Faults::none().stalls(1)).always(Unbroken::of("cs"));
+    slow.actors(2, move |client| async move {
+        let (mut link, name) = (client.connection(), client.name());
+        if send(&mut link, &["SET", "lock", &name, "NX", "PX", "10000"]).await? {
+            let stay = client.hold("cs").enter();
+            let holder: Option<String> = send(&mut link, &ask(&name)).await?;
+            if holder == Some(name) {
+                stay.extend(client.now(), Record::Key("lock".into()));
+            }
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn unbroken() {
+    // A takes it, its lease ends, B takes it, and A hears its own voice.
+    expect_violation(&asking(|name| ["ECHO", name]), "unbroken", 4);
+    exhaustive(&asking(|_| ["GET", "lock"])).unwrap();
+}
+
+#[test]
+fn a_pass_that_saw_nothing_is_vacuous() {
+    let must_see = Seen { contention: true, ..Seen::default() };
+    let alone = Scenario::new("alone").must_see(must_see).always(OwnerSafe).actors(1, |client| async move {
+        let mut mutex =
+            locks::Mutex::new(client.connection(), client.env(), &crate::locks::algorithms::terms(1));
+        if mutex.try_acquire().await? {
+            client.hold("cs").until(mutex.release()).await?;
+        }
+        Ok(())
+    });
+    let report = exhaustive(&alone).unwrap_err();
+    assert_eq!(
+        report.to_string(),
+        "alone: vacuous: in 1 schedule nobody ever contended, so the pass means nothing"
+    );
+}
+
+/// A client may send commands inside: they do not end the stay.
+#[test]
+fn work_inside_a_section_is_inside() {
+    // Whoever finds the lock taken steals it while its holder works.
+    let stolen =
+        Scenario::new("stolen").always(ExclusiveBelief::of("cs", 1)).actors(2, |client| async move {
+            let mut link = client.connection();
+            if send(&mut link, &["SETNX", "lock", "1"]).await? || send(&mut link, &["EXISTS", "work"]).await?
+            {
+                let work = async {
+                    send::<()>(&mut link, &["SET", "work", "1"]).await?;
+                    send::<()>(&mut link, &["DEL", "work"]).await
+                };
+                client.hold("cs").during(work).await?;
+            }
+            Ok(())
+        });
+    expect_violation(&stolen, "exclusive-belief", 4);
+    // Nor does what another task of the client sends while the release is under way.
+    let renewing =
+        Scenario::new("renewing").always(ExclusiveBelief::of("cs", 1)).actors(2, |client| async move {
+            let (mut link, mut other) = (client.connection(), client.connection());
+            if send(&mut link, &["SETNX", "lock", "1"]).await? || send(&mut link, &["EXISTS", "work"]).await?
+            {
+                let work = tokio::spawn(async move { send::<()>(&mut other, &["SET", "work", "1"]).await });
+                client.hold("cs").until(send::<()>(&mut link, &["DEL", "lock"])).await?;
+                work.await??;
+            }
+            Ok(())
+        });
+    expect_violation(&renewing, "exclusive-belief", 4);
+}
+
+/// A client may be in two sections at once.
+#[test]
+fn sections_may_be_nested() {
+    let nested = Scenario::new("nested").always(ExclusiveFact::of("outer")).actors(2, |client| async move {
+        let mut link = client.connection();
+        if send(&mut link, &["SETNX", "outer", "1"]).await? {
+            let release = async {
+                client.hold("inner").until(async {}).await;
+                send::<()>(&mut link, &["DEL", "outer"]).await
+            };
+            client.hold("outer").until(release).await?;
+        }
+        Ok(())
+    });
+    exhaustive(&nested).unwrap();
+}
+
+/// What a client left to a spawned task can still be lost by a crash.
+#[test]
+fn a_detached_release_can_crash() {
+    let detached = Scenario::new("detached")
+        .faults(Faults::none().crashes(1))
+        .always(Recovers)
+        .actors(1, |client| async move {
+            let mut link = client.connection();
+            if send(&mut link, &["SETNX", "lock", "1"]).await? {
+                tokio::spawn(async move { send::<()>(&mut link, &["DEL", "lock"]).await });
+            }
+            Ok(())
+        })
+        .probe(1, |client| async move { Ok(send(&mut client.connection(), &["SETNX", "lock", "1"]).await?) });
+    expect_violation(&detached, "recovers", 2);
+}
+
+/// A stall outlasts the client's own timers: a renewal that waits at the gate renews nothing.
+#[test]
+fn a_stalled_client_does_not_renew() {
+    let renewed = Scenario::new("renewed")
+        .faults(Faults::none().stalls(1))
+        .always(ExclusiveBelief::of("cs", 1))
+        .actors(2, |client| async move {
+            let mut link = client.connection();
+            if send(&mut link, SOUND.take).await? {
+                let renewal = async {
+                    tokio::time::sleep(Duration::from_secs(3)).await;
+                    send::<()>(&mut link, &["PEXPIRE", "lock", "10000"]).await
+                };
+                client.hold("cs").during(renewal).await?;
+            }
+            Ok(())
+        });
+    expect_violation(&renewed, "exclusive-belief", 3);
+}
+
+const NEWER_ALONE: &str = "\
+if tonumber(redis.call('GET', KEYS[1]) or 0) > tonumber(ARGV[1]) then return 0 end
+redis.call('SET', KEYS[1], ARGV[1])
+return 1";
+const ANY: &str = "redis.call('SET', KEYS[1], ARGV[1]) return 1";
+
+/// A lock that numbers its grants does not help where the resource does not look at the numbers.
+#[test]
+fn fenced() {
+    let guarded = |write: &'static str| {
+        Scenario::new("a lock with fencing tokens")
+            .faults(Faults::none().stalls(1))
+            .always(Fenced::of("data"))
+            .actors(2, move |client| async move {
+                let mut link = client.connection();
+                if send(&mut link, SOUND.take).await? {
+                    let token: i64 = send(&mut link, &["INCR", "token"]).await?;
+                    if send(&mut link, &["EVAL", write, "1", "data", &token.to_string()]).await? {
+                        client.accepted("data", token);
+                    }
+                }
+                Ok(())
+            })
+    };
+    expect_violation(&guarded(ANY), "fenced", 7);
+    exhaustive(&guarded(NEWER_ALONE)).unwrap();
+}
+
+/// A key that runs out earlier than the scenario's lease is nobody's doing.
+#[test]
+fn an_early_end_is_blamed_on_nobody() {
+    let short = Scenario::new("short").faults(Faults::none().stalls(1)).always(OwnerSafe).actors(
+        2,
+        |client| async move {
+            let mut link = client.connection();
+            if client.name() == "A" && send(&mut link, &["SET", "lock", "1", "NX", "PX", "5000"]).await? {
+                let hold = client.hold("cs").record(Record::Key("lock".into()));
+                hold.until(send::<()>(&mut link, &["PING"])).await?;
+            } else {
+                send::<()>(&mut link, &["PING"]).await?;
+            }
+            Ok(())
+        },
+    );
+    exhaustive(&short).unwrap();
+}
+
+#[test]
+fn an_oracle_without_anything_to_judge_makes_a_pass_vacuous() {
+    let take = |client: Client| async move { Ok(send::<()>(&mut client.connection(), SOUND.take).await?) };
+    let idle = || Scenario::new("idle").actors(1, take);
+    for (scenario, name) in [
+        (idle().always(NoLeak), "no-leak"),
+        (idle().always(Recovers), "recovers"),
+        (idle().always(OwnerSafe), "owner-safe"),
+        (idle().always(ExclusiveFact::of("misspelt")), "exclusive-fact"),
+    ] {
+        let report = exhaustive(&scenario).unwrap_err().to_string();
+        let expected =
+            format!("idle: vacuous: in 1 schedule {name} had nothing to judge, so the pass means nothing");
+        assert_eq!(report, expected);
+    }
+    // Nobody reads.
+    let writers = read_write((0, SOUND), (2, SOUND)).always(WriterAlone::of("reading", "writing"));
+    let report = exhaustive(&writers).unwrap_err().to_string();
+    assert!(report.ends_with("writer-alone had nothing to judge, so the pass means nothing"), "{report}");
+}
+
+/// A client may be inside twice, by two of its tasks: when one stay is over, the other is not.
+#[test]
+fn stays_of_one_client_are_told_apart() {
+    let scenario = Scenario::new("two stays")
+        .actors(1, |client| async move {
+            let mut link = client.connection();
+            let (first, second) = (client.hold("cs").enter(), client.hold("cs").enter());
+            () = first.until(send(&mut link, &["ECHO", "first"])).await?;
+            () = second.until(send(&mut link, &["ECHO", "second"])).await?;
+            Ok(())
+        })
+        .actors(2, |client| async move {
+            let mut link = client.connection();
+            () = send(&mut link, &["ECHO", "hello"]).await?;
+            () = client.hold("cs").until(send(&mut link, &["ECHO", "bye"])).await?;
+            Ok(())
+        });
+    let history = replay(&mut Runner::new(), &scenario, &"A\nB\nC".parse().unwrap(), Recording::Lean);
+    let violation = OverIssue::of("cs", 2).check(&history).map(|violation| violation.step);
+    assert_eq!(violation, Some(3));
+}

@@ -1,0 +1,299 @@
+//! Counterexamples of the emulator, replayed on a real server: the same replies, the same violation.
+
+use std::sync::{Arc, Mutex};
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use harness::check::scenario_of;
+use harness::oracle::ExclusiveFact;
+use harness::{Comparison, Faults, OnRedis, OnRedisError, Runner, Saved, Scenario, Subject, replay_on_redis};
+use locks::{ALGORITHMS, Algorithm, Subscribe as _};
+
+use super::saved_schedules;
+use crate::redis_server;
+
+/// All that are kept, on as many databases as there are; but what happens to servers themselves cannot be had.
+#[test]
+fn every_counterexample_is_real() {
+    let Some(server) = redis_server::borrow() else { return };
+    let kept = saved_schedules::kept();
+    assert!(!kept.is_empty());
+    let (alone, together): (Vec<_>, Vec<_>) = kept.into_iter().partition(|(_, saved)| servers(saved) == 1);
+    let next = Mutex::new(alone.into_iter());
+    let different = Mutex::new(Vec::new());
+    let replay_next = |url: &str, next: &Mutex<std::vec::IntoIter<(String, Saved)>>| {
+        let client = redis::Client::open(url).unwrap();
+        let mut runner = Runner::new();
+        let next = || next.lock().unwrap().next();
+        while let Some((name, saved)) = next() {
+            let scenario = |lease| scenario_of(&saved, lease).unwrap();
+            let on_redis = match replay_on_redis(&mut runner, &client, &saved, scenario) {
+                Err(OnRedisError::Servers { .. }) => continue,
+                on_redis => on_redis.unwrap(),
+            };
+            if !matches!(on_redis.comparison, Comparison::Same(Some(_))) {
+                different.lock().unwrap().push(format!("{name}: {on_redis}"));
+            }
+        }
+    };
+    let urls = server.urls();
+    std::thread::scope(|scope| {
+        urls.iter().for_each(|url| _ = scope.spawn(|| replay_next(url, &next)));
+    });
+    // Several servers are several databases, where those are the tests' own.
+    if urls.len() > 1 {
+        assert!(together.iter().any(|(name, _)| name == "redlock.slow.exclusive-belief.txt"));
+        replay_next(&urls[0], &Mutex::new(together.into_iter()));
+    }
+    let different = different.into_inner().unwrap();
+    assert!(different.is_empty(), "{}", different.join("\n"));
+}
+
+/// On how many servers the algorithm of a saved schedule keeps its grants.
+fn servers(saved: &Saved) -> usize {
+    let Subject::Algorithm { name, .. } = &saved.subject else { return 1 };
+    let algorithm = ALGORITHMS.iter().find(|algorithm| algorithm.name == name);
+    algorithm.map_or(1, Algorithm::servers)
+}
+
+/// One client that sends these words.
+fn sender(words: &'static [&'static str]) -> Scenario {
+    Scenario::new("sender").always(ExclusiveFact::of("cs")).actors(1, move |client| async move {
+        let send = redis::cmd(words[0]).arg(&words[1..]).to_owned();
+        Ok(send.query_async::<()>(&mut client.connection()).await?)
+    })
+}
+
+/// A schedule of one client that passes.
+fn passing(steps: &str) -> Saved {
+    let header = "lockstep schedule 1\nscenario sender\nclients 1\nlease 10000ms\nproperty exclusive-fact\nmust pass\n";
+    format!("{header}{steps}").parse().unwrap()
+}
+
+fn replay(
+    url: String,
+    saved: &Saved,
+    scenario: impl Fn(Duration) -> Scenario,
+) -> Result<OnRedis, OnRedisError> {
+    replay_on_redis(&mut Runner::new(), &redis::Client::open(url).unwrap(), saved, scenario)
+}
+
+#[test]
+fn a_database_that_holds_anything_is_left_alone() {
+    let Some(server) = redis_server::borrow() else { return };
+    let mut connection = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
+    () = redis::cmd("SET").arg("dear").arg("1").query(&mut connection).unwrap();
+    let error = replay(server.url(), &passing("A"), |_| sender(&["SET", "lock", "1"])).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the database holds 1 keys, and a replay empties it: name an empty one, as in redis://host:6379/9"
+    );
+    assert_eq!(redis::cmd("GET").arg("dear").query::<i64>(&mut connection).unwrap(), 1);
+    () = redis::cmd("DEL").arg("dear").query(&mut connection).unwrap();
+    let on_redis = replay(server.url(), &passing("A"), |_| sender(&["SET", "lock", "1"])).unwrap();
+    assert_eq!(on_redis.to_string(), "lease 1000 ms: no violation, too; 1 replies are the same");
+    assert_eq!(redis::cmd("DBSIZE").query::<i64>(&mut connection).unwrap(), 0);
+}
+
+#[test]
+fn what_is_different_is_named_with_its_step() {
+    let Some(server) = redis_server::borrow() else { return };
+    // Code that does something else each time: what the server has is no longer what the emulator had.
+    let calls = Arc::new(AtomicU64::new(0));
+    let fickle = |_| {
+        let calls = calls.clone();
+        Scenario::new("sender").always(ExclusiveFact::of("cs")).actors(1, move |client| {
+            let call = calls.fetch_add(1, Ordering::Relaxed);
+            async move {
+                let mut link = client.connection();
+                () = redis::cmd("SET").arg("key").arg("me").query_async(&mut link).await?;
+                Ok(redis::cmd("ECHO").arg(call).query_async::<()>(&mut link).await?)
+            }
+        })
+    };
+    let on_redis = replay(server.url(), &passing("A\nA"), fickle).unwrap();
+    assert_eq!(
+        on_redis.to_string(),
+        r#"lease 1000 ms: different in step 2: A: ECHO 1 → "1" on the emulator, A: ECHO 2 → "2" on the server"#
+    );
+}
+
+#[test]
+fn times_and_names_drawn_by_chance_may_differ() {
+    let Some(server) = redis_server::borrow() else { return };
+    let calls = Arc::new(AtomicU64::new(0));
+    let drawing = |lease: Duration| {
+        let calls = calls.clone();
+        Scenario::new("sender").always(ExclusiveFact::of("cs")).actors(1, move |client| {
+            let name = format!("{:08x}", 0xA0_0000_0000 + calls.fetch_add(1, Ordering::Relaxed));
+            async move {
+                let mut link = client.connection();
+                let mut send = async |cmd: &redis::Cmd| cmd.query_async::<redis::Value>(&mut link).await;
+                send(redis::cmd("SET").arg("key").arg(name).arg("PX").arg(lease.as_millis() as u64)).await?;
+                send(redis::cmd("GET").arg("key")).await?;
+                send(redis::cmd("PTTL").arg("key")).await?;
+                send(&redis::cmd("TIME")).await?;
+                send(redis::cmd("ECHO").arg(client.env().now_ms())).await?;
+                Ok(())
+            }
+        })
+    };
+    let on_redis = replay(server.url(), &passing("A\nA\nA\ntime +5000ms\nA\nA"), drawing).unwrap();
+    assert_eq!((on_redis.comparison, on_redis.replies), (Comparison::Same(None), 5));
+}
+
+/// Who listens on a real server hears a message as soon as it is published, and then it waits for its step as on the emulator.
+#[test]
+fn messages_of_a_real_server() {
+    let Some(server) = redis_server::borrow() else { return };
+    let telling = |_| {
+        Scenario::new("sender")
+            .faults(Faults::none().drops(1))
+            .always(ExclusiveFact::of("cs"))
+            .actors(1, |client| async move {
+                let mut link = client.connection();
+                let mut subscription = link.subscribe("news").await?;
+                loop {
+                    let message = subscription.message().await?;
+                    () = redis::cmd("ECHO").arg(&message).query_async(&mut link).await?;
+                    if message == b"goodbye" {
+                        return Ok(());
+                    }
+                }
+            })
+            .actors(1, |client| async move {
+                let mut link = client.connection();
+                for word in ["hello", "goodbye"] {
+                    () = redis::cmd("PUBLISH").arg("news").arg(word).query_async(&mut link).await?;
+                }
+                Ok(())
+            })
+    };
+    // In the second the connection breaks that listens, and nobody is told the second word.
+    for (steps, replies) in [("A\nB\nB\nA.2\nA\nA.2\nA", 7), ("A\nB\ndrop-before A.2\nB", 3)] {
+        let saved = Saved { clients: 2, ..passing(steps) };
+        let on_redis = replay(server.url(), &saved, telling).unwrap();
+        assert_eq!((on_redis.comparison, on_redis.replies), (Comparison::Same(None), replies));
+    }
+}
+
+#[test]
+fn what_no_real_server_can_be_asked() {
+    let Some(server) = redis_server::borrow() else { return };
+    let error = replay(server.url(), &passing("A"), |_| sender(&["BLPOP", "queue", "1"])).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "step 2: BLPOP may wait for another client, and only commands that answer at once are replayed on a real server"
+    );
+    let error = replay(server.url(), &passing("restart 1\nA"), |_| sender(&["PING"])).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "there is the step `restart 1`: only what clients do is replayed on a real server"
+    );
+    let sleepy = |_| {
+        Scenario::new("sender").always(ExclusiveFact::of("cs")).actors(1, |client| async move {
+            tokio::time::sleep(Duration::from_secs(3600)).await;
+            Ok(redis::cmd("PING").query_async::<()>(&mut client.connection()).await?)
+        })
+    };
+    let on_redis = replay(server.url(), &passing("A\nA"), sleepy).unwrap();
+    assert_eq!(on_redis.to_string(), "lease 8000 ms: inconclusive in step 2: it takes 3600 s");
+}
+
+/// Whether the code of a client runs on a real server: the emulator's time begins in 2023.
+async fn is_real(link: &mut harness::Link) -> bool {
+    let (seconds, _): (i64, i64) = redis::cmd("TIME").query_async(link).await.unwrap();
+    seconds > 1_750_000_000
+}
+
+/// A client that writes a key, and in the middle of it somebody else does something.
+fn disturbed(disturb: impl Fn() + Clone + Send + Sync + 'static) -> Scenario {
+    Scenario::new("sender").always(ExclusiveFact::of("cs")).actors(1, move |client| {
+        let disturb = disturb.clone();
+        async move {
+            let mut link = client.connection();
+            () = redis::cmd("SET").arg("key").arg("1").query_async(&mut link).await?;
+            if is_real(&mut link).await {
+                // On a thread of its own: here a runtime is at work.
+                std::thread::spawn(disturb).join().expect("nothing goes wrong there");
+            }
+            Ok(redis::cmd("DBSIZE").query_async::<()>(&mut link).await?)
+        }
+    })
+}
+
+#[test]
+fn of_two_replays_at_once_one_is_refused() {
+    let Some(server) = redis_server::borrow() else { return };
+    let url = server.url();
+    let errors = Arc::new(Mutex::new(Vec::new()));
+    let (other, noted) = (url.clone(), errors.clone());
+    let disturb = move || {
+        let error = replay(other.clone(), &passing("A"), |_| sender(&["SET", "lock", "1"])).unwrap_err();
+        noted.lock().unwrap().push(error.to_string());
+    };
+    let on_redis = replay(url.clone(), &passing("A\nA\nA"), |_| disturbed(disturb.clone())).unwrap();
+    // Nothing of the claim is seen by who counts keys.
+    assert_eq!((on_redis.comparison, on_redis.replies), (Comparison::Same(None), 3));
+    let database = url.rsplit('/').next().unwrap();
+    let refused = format!(
+        "another replay runs in database {database}: wait for its end, or name another database, as in redis://host:6379/9"
+    );
+    assert_eq!(*errors.lock().unwrap(), [refused]);
+    let on_redis = replay(url, &passing("A"), |_| sender(&["SET", "lock", "1"])).unwrap();
+    assert_eq!(on_redis.comparison, Comparison::Same(None), "the claim is given back");
+}
+
+#[test]
+fn what_somebody_else_has_written_meanwhile_is_not_lost() {
+    let Some(server) = redis_server::borrow() else { return };
+    let url = server.url();
+    let client = redis::Client::open(url.as_str()).unwrap();
+    let writer = client.clone();
+    let disturb = move || {
+        () = redis::cmd("SET").arg("dear").arg("1").query(&mut writer.get_connection().unwrap()).unwrap();
+    };
+    let error = replay(url.clone(), &passing("A\nA"), |_| disturbed(disturb.clone())).unwrap_err();
+    let database = url.rsplit('/').next().unwrap();
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "database {database} holds 1 keys that this replay has not written, and has not deleted, \"dear\" among them: name a \
+             database that nobody else uses"
+        )
+    );
+    let keys: Vec<String> = redis::cmd("KEYS").arg("*").query(&mut client.get_connection().unwrap()).unwrap();
+    assert_eq!(keys, ["dear"]);
+}
+
+/// Keys of scripts that do not say which, of the code before, of probes and of transactions.
+#[test]
+fn whatever_a_replay_writes_it_deletes() {
+    let Some(server) = redis_server::borrow() else { return };
+    let writing = |_| {
+        Scenario::new("sender")
+            .always(ExclusiveFact::of("cs"))
+            .before(|client| async move {
+                Ok(redis::cmd("MSET")
+                    .arg(&["a", "1", "b", "2"])
+                    .query_async::<()>(&mut client.connection())
+                    .await?)
+            })
+            .actors(1, |client| async move {
+                let mut link = client.connection();
+                let script = "redis.call('set', 'c', 1) redis.call('rename', 'c', 'd')";
+                () = redis::cmd("EVAL").arg(script).arg(0).query_async(&mut link).await?;
+                let mut pipeline = redis::pipe();
+                pipeline.atomic().cmd("SET").arg("e").arg("1").cmd("SUNIONSTORE").arg("f").arg("g");
+                Ok(pipeline.query_async::<()>(&mut link).await?)
+            })
+            .probe(1, |client| async move {
+                Ok(redis::cmd("SADD").arg("h").arg("1").query_async::<bool>(&mut client.connection()).await?)
+            })
+    };
+    let on_redis = replay(server.url(), &passing("A\nA"), writing).unwrap();
+    assert_eq!(on_redis.comparison, Comparison::Same(None), "{on_redis}");
+    let mut connection = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
+    assert_eq!(redis::cmd("DBSIZE").query::<i64>(&mut connection).unwrap(), 0);
+}

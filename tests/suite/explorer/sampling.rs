@@ -1,0 +1,110 @@
+//! Schedules drawn by chance: the same from the same seed, and every way of drawing them finds the bugs that it is for.
+
+use harness::check::{Size, scenario};
+use harness::explore::{Method, Sampler};
+use harness::{Runner, Scenario, explore_random};
+use locks::{ALGORITHMS, FaultClass, Property};
+
+use FaultClass::{Crash, Order, Skew, Slow};
+use Property::{ExclusiveFact, OverIssue, OwnerSafe, Recovers};
+
+const METHODS: [&[Method]; 6] = [
+    &[Method::Pos],
+    &[Method::Pct(3)],
+    &[Method::Pct(5)],
+    &[Method::UniformWalk],
+    &[Method::Walk],
+    Method::PORTFOLIO,
+];
+
+fn of_three(name: &str, class: FaultClass) -> Scenario {
+    let algorithm = ALGORITHMS.iter().find(|algorithm| algorithm.name == name).unwrap();
+    scenario(algorithm, class, Size { clients: 3, permits: 1, readers: None })
+}
+
+/// How many schedules it takes to the first that violates the property, at most `MAX`.
+fn schedules_to(runner: &mut Runner, scenario: &Scenario, property: Property, sampler: &mut Sampler) -> u64 {
+    let is_violated = |runner: &mut Runner, sampler: &mut Sampler| {
+        let history = sampler.run(runner, scenario);
+        scenario.oracles().any(|oracle| oracle.name() == property.name() && oracle.check(&history).is_some())
+    };
+    (1..MAX).find(|_| is_violated(runner, sampler)).unwrap_or(MAX)
+}
+
+const MAX: u64 = 2_000;
+const SEEDS: u64 = 5;
+
+/// The median over some seeds of how many schedules each way takes to find each bug, in the order of `METHODS`, and what it must
+/// not be above. Few changes do not make a client stall, let others run, and have it go on.
+#[test]
+fn schedules_to_the_known_bugs() {
+    let mut runner = Runner::new();
+    let mut wrong = Vec::new();
+    for (name, class, property, bounds) in [
+        ("exists_set", Order, ExclusiveFact, [20, 60, 60, 20, 20, 30]),
+        ("setnx_expire", Crash, Recovers, [30; 6]),
+        ("set_nx_ex_del", Slow, OwnerSafe, [600, MAX, MAX, MAX, 1_200, 600]),
+        ("set_nx_ex_del", Slow, ExclusiveFact, [1_500, MAX, MAX, MAX, 1_500, 1_500]),
+        ("set_nx_get_del", Slow, OwnerSafe, [1_500, MAX, MAX, MAX, MAX, 1_500]),
+        ("zset_semaphore", Order, OverIssue, [60; 6]),
+        ("zset_semaphore", Skew, OverIssue, [60; 6]),
+        ("fair_semaphore_posted", Order, OverIssue, [80; 6]),
+        ("fair_semaphore_posted", Crash, Recovers, [200, 60, 60, 60, 600, 120]),
+        ("fair_semaphore_weighted", Order, OverIssue, [80; 6]),
+    ] {
+        let scenario = of_three(name, class);
+        let medians = METHODS.map(|methods| {
+            let mut needed: Vec<u64> = (0..SEEDS)
+                .map(|seed| schedules_to(&mut runner, &scenario, property, &mut Sampler::new(methods, seed)))
+                .collect();
+            needed.sort_unstable();
+            needed[needed.len() / 2]
+        });
+        println!("{name} {class} {property}: {medians:?}");
+        if medians.iter().zip(bounds).any(|(median, bound)| *median > bound) {
+            wrong.push(format!("{name} {class} {property}: {medians:?} instead of {bounds:?}"));
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+}
+
+/// The steps of 200 schedules.
+fn draw(methods: &'static [Method], seed: u64) -> Vec<Vec<harness::Step>> {
+    let (mut runner, scenario) = (Runner::new(), of_three("zset_semaphore", Slow));
+    let mut sampler = Sampler::new(methods, seed);
+    (0..200).map(|_| sampler.run(&mut runner, &scenario).steps).collect()
+}
+
+#[test]
+fn the_same_seed_gives_the_same_schedules() {
+    for methods in METHODS {
+        assert_eq!(draw(methods, 7), draw(methods, 7), "{methods:?}");
+        assert_ne!(draw(methods, 7), draw(methods, 8), "{methods:?}");
+    }
+}
+
+/// What may go wrong is drawn too: now nothing does, now all that may.
+#[test]
+fn faults_are_drawn_within_the_budgets() {
+    let scenario = of_three("set_nx_ex_del", Slow).faults(harness::Faults::none().crashes(2).stalls(1));
+    let (mut runner, mut sampler) = (Runner::new(), Sampler::new(Method::PORTFOLIO, 0));
+    let mut crashes = [0; 3];
+    for _ in 0..300 {
+        let history = sampler.run(&mut runner, &scenario);
+        crashes[history.steps.iter().filter(|step| matches!(step, harness::Step::Crash(_))).count()] += 1;
+    }
+    assert!(crashes.iter().all(|&schedules| schedules > 20), "{crashes:?}");
+}
+
+/// A sample of what is small sees all of it: there the curve ends flat.
+#[test]
+fn coverage_is_the_number_of_different_traces() {
+    let mut runner = Runner::new();
+    let scenario = of_three("setnx", Order);
+    let sampled = explore_random(&mut runner, &scenario, 2_000, 0).unwrap();
+    println!("{}", sampled.coverage);
+    let curve = sampled.coverage.curve();
+    assert_eq!(curve[0], (1, 1));
+    assert_eq!(curve.last(), Some(&(2_000, sampled.coverage.traces())));
+    assert!(curve.is_sorted_by_key(|&(_, traces)| traces), "{curve:?}");
+}

@@ -1,0 +1,491 @@
+//! Saved schedules: their text, and what a replay makes of them when the code has changed. And the counterexamples of all
+//! algorithms, kept in `data/schedules`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use expect_test::{Expect, expect, expect_file};
+use harness::check::{Verdict, check, properties, save, scenario_of};
+use harness::oracle::{ExclusiveFact, Recovers};
+use harness::trace::History;
+use harness::{
+    Choice, Faults, MisfitError, Policy, Recording, Replayed, Runner, SPAN_MAX, Saved, Scenario, Schedule,
+    Step, replay_saved,
+};
+use locks::{ALGORITHMS, Algorithm, FaultClass};
+
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/suite/data/schedules");
+
+/// Every counterexample that is kept, with the name of its file.
+pub fn kept() -> BTreeMap<String, Saved> {
+    let _turn = turn();
+    read()
+}
+
+/// With `UPDATE_EXPECT` several tests write the files that others read.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn read() -> BTreeMap<String, Saved> {
+    let files = std::fs::read_dir(FOLDER).unwrap().map(|entry| entry.unwrap().path());
+    let parse = |path: PathBuf| {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let saved: Saved = text.parse().unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        assert_eq!(saved.to_string(), text, "{}", path.display());
+        (path.file_name().unwrap().to_str().unwrap().to_owned(), saved)
+    };
+    files.map(parse).collect()
+}
+
+fn file_name(algorithm: &Algorithm, class: FaultClass, property: locks::Property) -> String {
+    format!("{}.{class}.{property}.txt", algorithm.name)
+}
+
+/// With `UPDATE_EXPECT` set, what is missing or no longer true is looked for; for any other, delete its file first.
+#[test]
+fn every_counterexample_is_kept() {
+    let _turn = turn();
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
+        look_for_what_is_missing();
+    }
+    let mut stated: Vec<String> = cells().flat_map(|(algorithm, class)| stated(algorithm, class)).collect();
+    stated.sort();
+    let kept = read();
+    assert_eq!(kept.keys().cloned().collect::<Vec<_>>(), stated, "run this test once with UPDATE_EXPECT=1");
+    for (name, saved) in kept {
+        let replayed = replay_kept(&saved).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(is_whole(&replayed), "run this test once with UPDATE_EXPECT=1: {name}\n{replayed}");
+    }
+}
+
+fn cells() -> impl Iterator<Item = (&'static Algorithm, FaultClass)> {
+    ALGORITHMS.iter().flat_map(|algorithm| FaultClass::ALL.iter().map(move |&class| (algorithm, class)))
+}
+
+/// The files of the counterexamples that an algorithm says there are.
+fn stated(algorithm: &'static Algorithm, class: FaultClass) -> Vec<String> {
+    let asked = properties(algorithm.spec.kind, class).iter();
+    let broken = asked.filter(|&&property| !algorithm.spec.holds(property, class));
+    broken.map(|&property| file_name(algorithm, class, property)).collect()
+}
+
+fn replay_kept(saved: &Saved) -> Result<Replayed, MisfitError> {
+    replay_saved(&mut Runner::new(), &scenario_of(saved, saved.lease).unwrap(), saved)
+}
+
+/// It shows what it must, in its last step, by the commands that it names.
+fn is_whole(replayed: &Replayed) -> bool {
+    let step = replayed.violation.as_ref().map(|violation| violation.step);
+    replayed.is_as_stated() && replayed.divergences.is_empty() && step == Some(replayed.saved.steps.len())
+}
+
+/// Of whatever is quickly explored.
+#[test]
+fn what_is_kept_is_what_is_found() {
+    let mut runner = Runner::new();
+    for name in ["setnx_expire", "set_nx_ex_del", "set_nx_get_del", "set_nx_px_cad", "mutex"] {
+        let algorithm = ALGORITHMS.iter().find(|algorithm| algorithm.name == name).unwrap();
+        for &class in FaultClass::ALL {
+            for (name, saved) in counterexamples(&mut runner, algorithm, class) {
+                expect_file![Path::new(FOLDER).join(name)].assert_eq(&saved.to_string());
+            }
+        }
+    }
+}
+
+fn counterexamples(
+    runner: &mut Runner,
+    algorithm: &'static Algorithm,
+    class: FaultClass,
+) -> Vec<(String, Saved)> {
+    let verdicts = check(runner, algorithm, class, 5_000, 0).unwrap();
+    let named = |verdict: &Verdict| file_name(algorithm, class, verdict.property);
+    verdicts.iter().filter_map(|verdict| Some((named(verdict), save(runner, verdict)?))).collect()
+}
+
+fn look_for_what_is_missing() {
+    std::fs::create_dir_all(FOLDER).unwrap();
+    let mut kept = read();
+    for name in kept.keys() {
+        std::fs::remove_file(Path::new(FOLDER).join(name)).unwrap();
+    }
+    kept.retain(|_, saved| replay_kept(saved).is_ok_and(|replayed| is_whole(&replayed)));
+    let cells = Mutex::new(cells());
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                let mut runner = Runner::new();
+                let next = || cells.lock().unwrap().next();
+                while let Some((algorithm, class)) = next() {
+                    let known = |name| Some((String::clone(name), kept.get(name)?.clone()));
+                    let known: Option<Vec<_>> = stated(algorithm, class).iter().map(known).collect();
+                    for (name, saved) in
+                        known.unwrap_or_else(|| counterexamples(&mut runner, algorithm, class))
+                    {
+                        std::fs::write(Path::new(FOLDER).join(name), saved.to_string()).unwrap();
+                    }
+                }
+            });
+        }
+    });
+}
+
+/// Two clients that take the lock and give it back, with whatever commands.
+fn lock(take: &'static [&'static str], release: &'static [&'static str]) -> Scenario {
+    let send = |words: &'static [&'static str]| redis::cmd(words[0]).arg(&words[1..]).to_owned();
+    Scenario::new("a lock")
+        .lease(Duration::from_secs(10))
+        .faults(Faults::none().stalls(1).crashes(1))
+        .actors(2, move |client| async move {
+            let mut link = client.connection();
+            if send(take).query_async(&mut link).await? {
+                client.hold("cs").until(send(release).query_async::<()>(&mut link)).await?;
+            }
+            Ok(())
+        })
+        .probe(1, move |client| async move { Ok(send(take).query_async(&mut client.connection()).await?) })
+        .always(ExclusiveFact::of("cs"))
+        .always(Recovers)
+}
+
+fn sound() -> Scenario {
+    lock(&["SET", "lock", "1", "NX", "PX", "10000"], &["DEL", "lock"])
+}
+
+const HEADER: &str =
+    "lockstep schedule 1\nscenario a lock\nclients 2\nlease 10000ms\nproperty exclusive-fact\n";
+
+fn replay(scenario: &Scenario, must: &str, steps: &str) -> Replayed {
+    let saved = format!("{HEADER}must {must}\n{steps}").parse().unwrap();
+    replay_saved(&mut Runner::new(), scenario, &saved).unwrap()
+}
+
+#[track_caller]
+fn check_replay(scenario: &Scenario, must: &str, steps: &str, expected: &Expect) {
+    expected.assert_eq(&replay(scenario, must, steps).to_string());
+}
+
+/// Nobody crashed, so that nothing could recover.
+#[test]
+fn a_schedule_that_tests_nothing_does_not_pass() {
+    let saved = HEADER.replace("exclusive-fact", "recovers") + "must pass\n\nA 1 SET lock\nA 2 DEL lock\n";
+    let replayed = replay_saved(&mut Runner::new(), &sound(), &saved.parse().unwrap()).unwrap();
+    assert!(!replayed.is_as_stated());
+    assert!(
+        replayed.to_string().ends_with("\nrecovers had nothing to judge, and must hold.\n"),
+        "{replayed}"
+    );
+}
+
+#[test]
+fn a_schedule_passes_or_fails() {
+    let steps = "start A\nA 1 SET lock\nstart B\nB 1 SET lock # fails\n";
+    check_replay(
+        &sound(),
+        "pass",
+        steps,
+        &expect![[r#"
+            step        time  A B
+               1       +0 ms  ● ·  A starts, reads its clock, and stalls before its first command
+               2       +0 ms  ● ·  A: SET lock 1 NX PX 10000 → OK
+                              │ ·      now lock = "1" (10000 ms left)
+                              ┃ ·    ▸ A is inside, and counts on its grant until +10000 ms.
+               3       +0 ms  ┃ ●  B starts, reads its clock, and stalls before its first command
+               4       +0 ms  ┃ ●  B: SET lock 1 NX PX 10000 → (nil)
+               5       +0 ms  ● │  A: DEL lock → 1
+                              │ │      now lock is gone
+                              │ │    ▸ A gives the lock back, and no longer counts as a holder.
+                              │ │      probe1: SET lock 1 NX PX 10000 → OK
+                              │ │      now lock = "1" (10000 ms left)
+                              │ │    ▸ All is over, nobody crashed, and no message was lost. Fresh clients try: 1 of 1 are granted.
+
+            exclusive-fact holds, as it must.
+        "#]],
+    );
+    let broken = lock(&["SET", "lock", "1", "PX", "10000"], &["DEL", "lock"]);
+    check_replay(
+        &broken,
+        "pass",
+        steps,
+        &expect![[r#"
+        step        time  A B
+           1       +0 ms  ● ·  A starts, reads its clock, and stalls before its first command
+           2       +0 ms  ● ·  A: SET lock 1 PX 10000 → OK
+                          │ ·      now lock = "1" (10000 ms left)
+                          ┃ ·    ▸ A is inside, and counts on its grant until +10000 ms.
+           3       +0 ms  ┃ ●  B starts, reads its clock, and stalls before its first command
+           4       +0 ms  ┃ ●  B: SET lock 1 PX 10000 → OK
+                          ┃ │      now lock = "1" (10000 ms left)
+                          ┃ ┃    ▸ B is inside, and counts on its grant until +10000 ms. Now A and B are inside.
+
+        ✗ A and B hold the lock, each with a lease that still runs.
+
+        exclusive-fact is violated, and must hold.
+    "#]],
+    );
+    assert!(replay(&sound(), "pass", steps).is_as_stated());
+    assert!(!replay(&sound(), "fail", steps).is_as_stated());
+    assert!(!replay(&broken, "pass", steps).is_as_stated());
+    assert!(replay(&broken, "fail", steps).is_as_stated());
+}
+
+/// Time moves by as much as is written, an actor need not be started, and the names of commands may be left out.
+#[test]
+fn a_schedule_may_be_written_by_hand() {
+    let replayed = replay(&sound(), "pass", "A\ntime +4321ms\ncrash A\ntime +5680ms\nB\n");
+    assert_eq!(replayed.divergences, Vec::<String>::new());
+    expect![[r#"
+        step        time  A B
+           1       +0 ms  ● ·  A: SET lock 1 NX PX 10000 → OK
+                          │ ·      now lock = "1" (10000 ms left)
+                          ┃ ·    ▸ A is inside, and counts on its grant until +10000 ms.
+           2    +4321 ms  ┃ ·  4321 ms pass
+           3    +4321 ms  ● ·  A crashes
+           4   +10001 ms    ·  5680 ms pass
+           5   +10001 ms    ●  B: SET lock 1 NX PX 10000 → OK
+                            │      now lock = "1" (10000 ms left)
+                            ┃    ▸ B is inside, and counts on its grant until +20001 ms.
+           6   +10001 ms    ●  B: DEL lock → 1
+                            │      now lock is gone
+                            │    ▸ B gives the lock back, and no longer counts as a holder.
+               +22001 ms    │  12000 ms pass
+                            │      probe1: SET lock 1 NX PX 10000 → OK
+                            │      now lock = "1" (10000 ms left)
+                            │    ▸ All is over, and a lease and some grace have passed. Fresh clients try: 1 of 1 are granted.
+
+        exclusive-fact holds, as it must.
+    "#]].assert_eq(&replayed.to_string());
+}
+
+#[test]
+fn where_the_code_goes_another_way() {
+    let changed = lock(&["SETNX", "lock", "1"], &["UNLINK", "lock"]);
+    let steps =
+        "A 1 SET lock\nA 2 DEL lock\nA 3 DEL lock\ncrash A\nB 2 SETNX lock\nB 2 UNLINK\nskew B +5ms\n";
+    let replayed = replay(&changed, "pass", steps);
+    expect![[r#"
+        step 1: expected A's command 1 "SET lock", client sent "SETNX lock"
+        step 2: expected A's command 2 "DEL lock", client sent "UNLINK lock"
+        step 3: expected A's command 3 "DEL lock", A has nothing to send: skipped
+        step 4: `crash A` is not possible here: skipped
+        step 5: expected B's command 2 "SETNX lock", client sent its command 1 "SETNX lock"
+        step 7: `skew B +5ms` is not possible here: skipped
+    "#]]
+    .assert_eq(&(replayed.divergences.join("\n") + "\n"));
+    assert!(replayed.is_as_stated());
+}
+
+#[test]
+fn a_schedule_of_something_else() {
+    let misfit = |from: &str, to: &str| {
+        let saved = format!("{HEADER}must fail\n\nA\n").replace(from, to).parse().unwrap();
+        replay_saved(&mut Runner::new(), &sound(), &saved).unwrap_err().to_string()
+    };
+    assert_eq!(
+        misfit("clients 2", "clients 3"),
+        r#"the schedule has 3 clients, and the scenario "a lock" only 2: change `clients`"#
+    );
+    assert_eq!(
+        misfit("exclusive-fact", "speed"),
+        r#"the scenario "a lock" has no property "speed"; it has exclusive-fact, recovers"#
+    );
+}
+
+#[test]
+fn mistakes_are_named_with_their_line() {
+    let error = |text: &str| text.parse::<Saved>().unwrap_err().to_string();
+    let with =
+        |from: &str, to: &str| error(&format!("{HEADER}must fail\n\nA 1 SET lock\n").replace(from, to));
+    let errors = [
+        error(""),
+        with("schedule 1", "schedule 2"),
+        with("clients 2\n", ""),
+        with("clients 2", "clients two"),
+        with("clients 2", "clients 27"),
+        with("lease 10000ms", "lease 10s"),
+        with("lease 10000ms", "lease 0ms"),
+        with("must fail", "must break"),
+        with("scenario a lock", "algorithm setnx\npermits 1\nclass oder"),
+        with("scenario a lock", "algorithm setnx\npermits 4294967295\nclass order"),
+        with("scenario a lock", "scenario a lock\nalgorithm setnx"),
+        with("clients 2", "clients 2\nclients 3"),
+        with("scenario a lock", "algorithm rw_hash\npermits 1\nclass order\nreaders 3"),
+        with("A 1 SET lock", "A SET lock"),
+        with("A 1 SET lock", "A 0"),
+        with("A 1 SET lock", "stop A"),
+        with("A 1 SET lock", "time 5ms\nlease 1ms"),
+    ];
+    expect![[r#"
+        line 1: a saved schedule begins with `lockstep schedule 1`
+        line 1: the format's version is 2, and only 1 is known
+        line 7: there is no `clients` before this: write `clients 2`
+        line 3: `clients two` says nothing: write 26 at most, for example `clients 2`
+        line 3: `clients 27` says nothing: write 26 at most, for example `clients 2`
+        line 4: `lease 10s` says nothing: write 315360000000ms at most, for example `lease 10000ms`
+        line 4: `lease 0ms` says nothing: write 315360000000ms at most, for example `lease 10000ms`
+        line 6: `must break` says nothing: write `must fail` or `must pass`
+        line 4: `class oder` says nothing: write one of order, skew, crash, slow, lost, server
+        line 3: `permits 4294967295` says nothing: write 26 at most, for example `permits 1`
+        line 2: it has an algorithm already: leave one of them out
+        line 4: `clients` has been said before: leave one of them out
+        line 5: `readers 3` says nothing: write how many of the clients read, for example `readers 1`
+        line 8: "SET" is no number of a command: write `A 1 SET lock` for A's first, or `A` alone
+        line 8: "0" is no number of a command: write `A 1 SET lock` for A's first, or `A` alone
+        line 8: "stop A" is no step: write `A 1 SET lock`, `start A`, `crash A`, `lose-reply A`, `skew A +5ms`, `jump 1 +5ms`, `restart 1`, `reload 1`, `flush 1`, `time +5ms` or `wait`
+        line 9: `lease` belongs before the first step
+    "#]].assert_eq(&(errors.join("\n") + "\n"));
+}
+
+/// Every number that a schedule can hold, at its ends and beyond: either it is refused, or the replay ends and the text says it again.
+#[test]
+fn no_number_makes_a_replay_endless() {
+    const NUMBERS: [&str; 24] = [
+        "0",
+        "-0",
+        "1",
+        "007",
+        "-1",
+        "+1",
+        "26",
+        "27",
+        "1000000",
+        "4294967295",
+        "4294967296",
+        "315360000000",
+        "315360000001",
+        "4000000000000000000",
+        "9223372036854775807",
+        "-9223372036854775808",
+        "18446744073709551615",
+        "18446744073709551616",
+        "999999999999999999999999999999999999999999",
+        "NaN",
+        "inf",
+        "1e9",
+        "0x10",
+        "",
+    ];
+    const HEADER: &str = "lockstep schedule 1\nalgorithm rw_hash\nclass slow\npermits 1\nreaders 1\nclients 2\nlease 10000ms\n\
+        property writer-alone\nmust pass\n";
+    let fields = ["permits 1", "readers 1", "clients 2", "lease 10000ms"];
+    let fields = fields.map(|field| {
+        let number = |c: char| c.is_ascii_digit();
+        (HEADER.replace(field, &field.replacen(number, "?", 1).replace(number, "")), "A\nB\n".to_owned())
+    });
+    let steps = [
+        "time ?ms",
+        "time +?ms",
+        "skew A ?ms",
+        "skew 1 +?ms",
+        "drift A ?ppm",
+        "drift 1 ?ppm",
+        "jump A ?ms",
+        "jump 1 ?ms",
+        "restart ?",
+        "reload ?",
+        "reload 1 -?",
+        "flush ?",
+        "A.?",
+        "late A.?",
+        "delay A.?",
+        "A ? EVALSHA lock",
+    ];
+    let steps = steps.map(|step| (HEADER.to_owned(), format!("A\n{step}\n{step}\nB\n")));
+    let mut runner = Runner::new();
+    for (header, steps) in fields.into_iter().chain(steps) {
+        for number in NUMBERS {
+            let text = format!("{header}{steps}").replace('?', number);
+            let saved: Saved = match text.parse() {
+                Ok(saved) => saved,
+                Err(error) => {
+                    assert!(!error.to_string().contains("line 0"), "{text}{error}");
+                    continue;
+                }
+            };
+            assert_eq!(saved.to_string().parse().as_ref(), Ok(&saved), "{text}");
+            let scenario = scenario_of(&saved, saved.lease).unwrap();
+            _ = replay_saved(&mut runner, &scenario, &saved).map(|replayed| replayed.to_string());
+        }
+    }
+}
+
+#[test]
+fn what_is_too_much_is_named_with_the_most() {
+    let error = |from: &str, to: &str| {
+        let text = format!("{HEADER}must fail\n\nA 1 SET lock\n").replace(from, to);
+        text.parse::<Saved>().unwrap_err().to_string()
+    };
+    let errors = [
+        error("lease 10000ms", "lease 315360000001ms"),
+        error("lease 10000ms", "lease 99999999999999999999999ms"),
+        error("clients 2", "clients 1000000"),
+        error("scenario a lock", "algorithm setnx\npermits 4000000000\nclass order"),
+        error("A 1 SET lock", "time +4000000000000000000ms"),
+        error("A 1 SET lock", "time +99999999999999999999999ms"),
+        error("A 1 SET lock", "skew A -315360000001ms"),
+        error("A 1 SET lock", "jump 1 +9223372036854775807ms"),
+        error("A 1 SET lock", "A 99999999999999999999999"),
+    ];
+    expect![[r#"
+        line 4: `lease 315360000001ms` says nothing: write 315360000000ms at most, for example `lease 10000ms`
+        line 4: `lease 99999999999999999999999ms` says nothing: write 315360000000ms at most, for example `lease 10000ms`
+        line 3: `clients 1000000` says nothing: write 26 at most, for example `clients 2`
+        line 3: `permits 4000000000` says nothing: write 26 at most, for example `permits 1`
+        line 8: "time +4000000000000000000ms" is too long: write 315360000000ms at most, ten years
+        line 8: "time +99999999999999999999999ms" is too long: write 315360000000ms at most, ten years
+        line 8: "skew A -315360000001ms" is too long: write 315360000000ms at most, ten years
+        line 8: "jump 1 +9223372036854775807ms" is too long: write 315360000000ms at most, ten years
+        line 8: "99999999999999999999999" is no number of a command: write `A 1 SET lock` for A's first, or `A` alone
+    "#]]
+    .assert_eq(&(errors.join("\n") + "\n"));
+}
+
+/// A client that looks around every millisecond, in ten years.
+#[test]
+fn time_stands_when_too_much_has_happened_in_it() {
+    let restless = Scenario::new("restless").always(ExclusiveFact::of("cs")).actors(2, |_| async {
+        loop {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    });
+    let text = HEADER.replace("a lock", "restless") + "must pass\n\nA\ntime +315360000000ms\n";
+    let replayed = replay_saved(&mut Runner::new(), &restless, &text.parse().unwrap()).unwrap();
+    assert_eq!(replayed.failure.as_deref(), Some("A waits for something that never comes"));
+}
+
+/// The end of a key's time to live may be further away than a step of time leads, and than a schedule can say.
+#[test]
+fn whatever_can_happen_can_be_said() {
+    let set = |ttl_ms: u64| {
+        Scenario::new("sender").lease(SPAN_MAX).faults(Faults::none().stalls(2)).actors(
+            1,
+            move |client| async move {
+                let mut set = redis::cmd("SET");
+                set.arg("key").arg("1").arg("PX").arg(ttl_ms);
+                let mut link = client.connection();
+                () = set.query_async(&mut link).await?;
+                Ok(redis::cmd("GET").arg("key").query_async::<()>(&mut link).await?)
+            },
+        )
+    };
+    for ttl_ms in [10_000, SPAN_MAX.as_millis() as u64, 4_000_000_000_000_000_000] {
+        Runner::new().run(&set(ttl_ms), &mut Sayable, Recording::Lean);
+    }
+}
+
+/// Whatever can happen can be said in a schedule; of that the last does, which is a step of time where there is one.
+struct Sayable;
+
+impl Policy for Sayable {
+    fn choose(&mut self, enabled: &[Step], _: &History) -> Choice {
+        for &step in enabled {
+            let schedule = Schedule { steps: vec![step] };
+            assert_eq!(schedule.to_string().parse(), Ok(schedule));
+        }
+        Choice::Take(enabled.len() - 1)
+    }
+}

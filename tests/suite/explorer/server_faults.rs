@@ -1,0 +1,107 @@
+//! What happens to servers: clocks that jump, restarts, and who hears of them.
+
+use std::time::Duration;
+
+use expect_test::expect;
+use harness::{Faults, Recording, Runner, Scenario, Schedule, replay};
+use redis::RedisResult;
+
+use crate::explorer::executions::check;
+use crate::explorer::oracles::send;
+
+/// A scenario whose clients set a key on each of two servers, and look at them.
+fn on_two_servers() -> Scenario {
+    Scenario::new("two servers").servers(2).actors(1, |client| async move {
+        let mut links = [client.connection_to(0), client.connection_to(1)];
+        for link in &mut links {
+            () = redis::cmd("SET").arg(&["k", "v", "PX", "10000"]).query_async(link).await?;
+        }
+        for link in &mut links {
+            () = redis::cmd("PTTL").arg("k").query_async(link).await?;
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn a_servers_clock_jumps_and_the_others_do_not() {
+    check(
+        &on_two_servers().faults(Faults::none().jump(Duration::from_secs(4))),
+        "A\nA.2\njump 2 +4000ms\nA\nA.2",
+        &expect![[r#"
+            +0 A: SET k v PX 10000 → OK
+            +0 A: SET k v PX 10000 → OK
+            +0 server 1 jumps 4000
+            +0 A: PTTL k → 10000
+            +0 A: PTTL k → 6000
+        "#]],
+    );
+}
+
+#[test]
+fn a_server_restarts_without_data_and_the_others_keep_theirs() {
+    check(
+        &on_two_servers().faults(Faults::none().restarts(1)),
+        "A\nA.2\nrestart 1\nA\nA.2",
+        &expect![[r#"
+            +0 A: SET k v PX 10000 → OK
+            +0 A: SET k v PX 10000 → OK
+            +0 server 0 restarts
+            +0 A: PTTL k → -2
+            +0 A: PTTL k → 10000
+        "#]],
+    );
+}
+
+#[test]
+fn a_restart_ends_what_waits_at_the_server() {
+    let waits = Scenario::new("waits").faults(Faults::none().restarts(1)).actors(1, |client| async move {
+        let mut link = client.connection();
+        let popped: RedisResult<Option<(String, String)>> = send(&mut link, &["BLPOP", "list", "0"]).await;
+        assert!(popped.unwrap_err().is_connection_dropped());
+        Ok(send(&mut link, &["ECHO", "there"]).await?)
+    });
+    let waits = waits.actors(1, |client| async move {
+        let mut link = client.connection();
+        send::<()>(&mut link, &["RPUSH", "list", "1"]).await?;
+        Ok(send(&mut link, &["LPOP", "list"]).await?)
+    });
+    // What comes back with the data is nobody's who waited before.
+    check(
+        &waits.clone().faults(Faults::none().reloads(1).unsynced(1)),
+        "B\nB\nA\nreload 1 -1\nA",
+        &expect![[r#"
+            +0 B: RPUSH list 1 → 1
+            +0 B: LPOP list → "1"
+            +0 A: BLPOP list 0 → broken pipe
+            +0 A: ECHO there → "there"
+        "#]],
+    );
+    check(
+        &waits,
+        "A\nrestart 1\nA",
+        &expect![[r#"
+        +0 server 0 restarts
+        +0 A: BLPOP list 0 → broken pipe
+        +0 A: ECHO there → "there"
+    "#]],
+    );
+}
+
+/// Whether its own error is excused depends on that.
+#[test]
+fn that_a_task_hears_of_a_restart_is_its_clients_move() {
+    let waits = Scenario::new("waits").faults(Faults::none().reloads(1)).actors(1, |client| async move {
+        let (mut link, mut other) = (client.connection(), client.connection());
+        tokio::spawn(async move { send::<()>(&mut other, &["BLPOP", "list", "0"]).await });
+        send::<()>(&mut link, &["SET", "text", "1"]).await?;
+        Ok(send(&mut link, &["LPUSH", "text", "1"]).await?)
+    });
+    for (last, is_excused) in [("A\nreload 1", false), ("reload 1\nA", true)] {
+        let schedule: Schedule = format!("A\nA.2\nA\n{last}").parse().unwrap();
+        let history = replay(&mut Runner::new(), &waits, &schedule, Recording::Lean);
+        assert_eq!(history.steps, schedule.steps);
+        assert_eq!(history.failure().is_none(), is_excused, "{last}");
+        assert!(history.touched[3].conflicts_with(&history.touched[4]), "{last}");
+    }
+}

@@ -1,0 +1,114 @@
+//! What a schedule becomes when it is shrunk: the simplest there is, and the same for the same bug, whatever it was.
+
+use std::collections::BTreeMap;
+
+use harness::check::{Size, scenario};
+use harness::explore::{DepthFirst, Method, Sampler};
+use harness::oracle::Oracle;
+use harness::{Cost, Recording, Runner, Scenario, Schedule, explore_all, shrink};
+use locks::{ALGORITHMS, FaultClass, Property};
+
+use FaultClass::{Crash, Lost, Order, Server, Skew, Slow};
+use Property::{ExclusiveBelief, ExclusiveFact, OverIssue, OwnerSafe, Recovers};
+
+/// Of this many random schedules that fail, this many in a hundred have to become the simplest one.
+const SCHEDULES: usize = 20;
+const SIMPLEST_PERCENT: usize = 99;
+/// How far brute force is asked.
+const BRUTE_FORCE_STEPS_MAX: usize = 6;
+/// As many as anybody asks for: `LOCKSTEP_SHRUNK=1000`.
+const SCHEDULES_VARIABLE: &str = "LOCKSTEP_SHRUNK";
+
+fn of(name: &str, class: FaultClass, clients: usize) -> Scenario {
+    let algorithm = ALGORITHMS.iter().find(|algorithm| algorithm.name == name).unwrap();
+    scenario(algorithm, class, Size { clients, permits: 1, readers: None })
+}
+
+/// The fewest steps that show it, as brute force finds them.
+fn fewest_steps(runner: &mut Runner, scenario: &Scenario, oracle: &dyn Oracle) -> usize {
+    let is_violated_within = |&steps_max: &usize| {
+        let mut depth_first = DepthFirst::default();
+        while depth_first.next_schedule(steps_max) {
+            if oracle.check(&runner.run(scenario, &mut depth_first, Recording::Lean)).is_some() {
+                return true;
+            }
+        }
+        false
+    };
+    (1..).find(is_violated_within).unwrap()
+}
+
+#[test]
+fn random_schedules_become_the_simplest() {
+    let schedules =
+        std::env::var(SCHEDULES_VARIABLE).map_or(SCHEDULES, |number| number.parse().expect("a number"));
+    let mut runner = Runner::new();
+    let mut wrong = Vec::new();
+    for (name, class, property, clients) in [
+        ("exists_set", Order, ExclusiveFact, 3),
+        ("exists_set", Order, OwnerSafe, 3),
+        ("setnx_expire", Crash, Recovers, 3),
+        ("set_nx_ex_del", Slow, ExclusiveBelief, 3),
+        ("set_nx_ex_del", Slow, OwnerSafe, 3),
+        ("set_nx_ex_del", Slow, ExclusiveFact, 3),
+        ("set_nx_get_del", Slow, OwnerSafe, 3),
+        ("set_nx_get_del", Slow, ExclusiveFact, 3),
+        ("zset_semaphore", Order, OverIssue, 3),
+        ("zset_semaphore", Skew, OverIssue, 2),
+        ("zset_semaphore", Slow, ExclusiveBelief, 2),
+        ("fair_semaphore_comment", Order, OverIssue, 2),
+        ("getset_takeover", Slow, ExclusiveBelief, 2),
+        ("renewed_hash", Slow, ExclusiveBelief, 2),
+        ("setnx", Lost, ExclusiveFact, 3),
+        ("set_nx_get_del", Lost, OwnerSafe, 3),
+        ("reentrant_hash", Lost, ExclusiveFact, 2),
+        ("mutex", Server, ExclusiveFact, 2),
+    ] {
+        let scenario = of(name, class, clients);
+        let explored = explore_all(&mut runner, &scenario).unwrap();
+        let simplest = explored.finding(property.name()).unwrap();
+        let oracle = &simplest.oracle;
+        // Elsewhere brute force counts more steps: to start is one of its own where time may move.
+        if simplest.cost.steps <= BRUTE_FORCE_STEPS_MAX && class == Order {
+            assert_eq!(
+                fewest_steps(&mut runner, &scenario, &**oracle),
+                simplest.cost.steps,
+                "{name} {property}"
+            );
+        }
+        let mut sampler = Sampler::new(Method::PORTFOLIO, 0);
+        let mut shrunk: BTreeMap<(Cost, String), usize> = BTreeMap::new();
+        while shrunk.values().sum::<usize>() < schedules {
+            let history = sampler.run(&mut runner, &scenario);
+            if let Some(violation) = oracle.check(&history) {
+                let failing = Schedule { steps: history.steps[..violation.step].to_vec() };
+                let found = shrink(&mut runner, &scenario, &failing, oracle).unwrap();
+                *shrunk.entry((found.cost, found.schedule.to_string())).or_default() += 1;
+            }
+        }
+        let expected = (simplest.cost.clone(), simplest.schedule.to_string());
+        let same = shrunk.get(&expected).copied().unwrap_or_default();
+        println!("{name} {class} {property}: {same} of {schedules} as {:?}", expected.1);
+        // Whatever is simpler than what was found among all traces would be news.
+        if same * 100 < schedules * SIMPLEST_PERCENT || shrunk.keys().any(|other| *other < expected) {
+            let all: Vec<_> = shrunk.iter().map(|((_, text), n)| (n, text)).collect();
+            wrong.push(format!("{name} {class} {property}: {:?}, and {all:?}", expected.1));
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+}
+
+/// Actors are called by the order in which they come, and time moves no further than it has to.
+#[test]
+fn equal_bugs_look_equal() {
+    let mut runner = Runner::new();
+    let scenario = of("set_nx_ex_del", Slow, 3);
+    let oracle = scenario.oracles().find(|oracle| oracle.name() == "exclusive-belief").unwrap();
+    let mut shrunk = |text: &str| {
+        let found = shrink(&mut runner, &scenario, &text.parse().unwrap(), oracle).unwrap();
+        (found.actors, found.schedule.to_string())
+    };
+    let expected = (2, "A\ntime +10001ms\nB\n".to_owned());
+    assert_eq!(shrunk("C\nB\ntime +10001ms\nA"), expected);
+    assert_eq!(shrunk("start A\nB\nstart C\nB\nA\ntime +10001ms\nC"), expected);
+}

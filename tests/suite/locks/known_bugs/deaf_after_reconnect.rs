@@ -1,0 +1,89 @@
+//! *Deaf after a reconnect.* Whoever finds the lock taken listens for its release, and listens anew when that connection breaks. The
+//! message that was on its way then is gone: the client sleeps for a whole lease beside a free lock.
+//!
+//! Repaired: who listens anew tries again before it sleeps, as who listens for the first time does.
+//!
+//! Bounds: 3 clients, 1 connection that breaks.
+
+use expect_test::expect;
+use harness::oracle::{ExclusiveFact, NoLostWakeUp};
+use harness::trace::Seen;
+use harness::{Faults, Link, Scenario};
+use locks::{Subscribe as _, Subscription};
+use redis::{FromRedisValue, RedisResult};
+
+use super::lost_reply_on_acquire::TAKE_OR_HAVE;
+use super::{LEASE, UNLOCK_AND_TELL, check, run};
+
+/// What a client does that listens anew.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Then {
+    Sleep,
+    TryAgain,
+}
+
+/// Runs a script, and runs it again if the connection breaks meanwhile.
+async fn insist<T: FromRedisValue>(link: &mut Link, script: &str, token: &str) -> RedisResult<T> {
+    match run(link, script, token).await {
+        Err(error) if error.is_io_error() => run(link, script, token).await,
+        answer => answer,
+    }
+}
+
+async fn listen(link: &Link) -> RedisResult<Subscription> {
+    match link.subscribe("released").await {
+        Err(error) if error.is_io_error() => link.subscribe("released").await,
+        subscription => subscription,
+    }
+}
+
+fn scenario(then: Then) -> Scenario {
+    Scenario::new("deaf after a reconnect")
+        .interchangeable()
+        .faults(Faults::none().drops(1))
+        .must_see(Seen { contention: true, lost: true, ..Seen::default() })
+        .always(NoLostWakeUp::of("section", LEASE))
+        .always(ExclusiveFact::of("section"))
+        .actors(3, move |client| async move {
+            let (mut link, token) = (client.connection(), client.env().unique());
+            let mut releases = listen(&link).await?;
+            while !insist::<bool>(&mut link, TAKE_OR_HAVE, &token).await? {
+                while let Ok(Err(_)) = tokio::time::timeout(LEASE, releases.message()).await {
+                    releases = listen(&link).await?;
+                    if then == Then::TryAgain {
+                        break;
+                    }
+                }
+            }
+            client.hold("section").until(insist::<()>(&mut link, UNLOCK_AND_TELL, &token)).await?;
+            Ok(())
+        })
+}
+
+#[test]
+fn deaf_after_reconnect() {
+    check(
+        &scenario(Then::Sleep),
+        &scenario(Then::TryAgain),
+        Faults::none().drops(1).crashes(1).stalls(1),
+        &expect![[r#"
+            no-lost-wake-up
+
+            step        time  A B
+               1       +0 ms  ● ·  A: SUBSCRIBE released → ["subscribe", "released", 1]
+               2       +0 ms  ● ·  A: EVAL --obtain… 1 lock A1 → 1
+                              │ ·      now lock = "A1" (10000 ms left)
+                              ┃ ·    ▸ A is inside, and counts on its grant until +10000 ms.
+               3       +0 ms  ┃ ●  B: SUBSCRIBE released → ["subscribe", "released", 1]
+               4       +0 ms  ┃ ●  B: EVAL --obtain… 1 lock B1 → 0
+               5       +0 ms  ● │  A: EVAL --unlock… 1 lock A1 → 1
+                              │ │      now lock is gone
+                              │ │    ▸ A gives the lock back, and no longer counts as a holder.
+               6       +0 ms  │ ●  B: released: "lock" never arrives: the connection has broken
+               7       +0 ms  │ ●  B: SUBSCRIBE released → ["subscribe", "released", 1]
+               8   +10000 ms  │ │  10000 ms pass
+
+            ✗ nobody has been inside for 10000 ms, and clients wait.
+        "#]],
+    );
+}

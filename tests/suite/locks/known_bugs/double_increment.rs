@@ -1,0 +1,103 @@
+//! *Double increment.* A re-entrant lock counts how often its holder has acquired it. The reply to an acquire is lost, the
+//! library sends it again, and the lock is two deep for one acquire: however often the holder releases, the lock stays.
+//!
+//! Redisson's issue 7367. Repaired, an acquire has a name, and the lock keeps the names instead of a count.
+//!
+//! Bounds: 3 clients that acquire twice each, 1 lost message, 1 crash.
+
+use expect_test::expect;
+use harness::oracle::ExclusiveFact;
+use harness::trace::Seen;
+use harness::{Client, Faults, Link, Scenario};
+use redis::RedisResult;
+
+use super::{check, one_of_each, send};
+
+/// How a client acquires, and how it releases: for the client `ARGV[1]`, and by the name `ARGV[2]`.
+#[derive(Clone, Copy)]
+struct Scripts {
+    acquire: &'static str,
+    release: &'static str,
+}
+
+const COUNTING: Scripts = Scripts {
+    acquire: "--obtain
+if redis.call('EXISTS', KEYS[1]) == 1 and redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return 0 end
+redis.call('HINCRBY', KEYS[1], ARGV[1], 1)
+redis.call('PEXPIRE', KEYS[1], 10000)
+return 1",
+    release: "--unlock
+if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return 0 end
+local depth = redis.call('HINCRBY', KEYS[1], ARGV[1], -1)
+if depth == 0 then redis.call('DEL', KEYS[1]) end
+return depth",
+};
+
+const NAMING: Scripts = Scripts {
+    acquire: "--obtain
+local holder = redis.call('HGET', KEYS[1], 'holder')
+if holder and holder ~= ARGV[1] then return 0 end
+redis.call('HSET', KEYS[1], 'holder', ARGV[1], ARGV[2], '')
+redis.call('PEXPIRE', KEYS[1], 10000)
+return 1",
+    release: "--unlock
+if redis.call('HGET', KEYS[1], 'holder') ~= ARGV[1] then return 0 end
+redis.call('HDEL', KEYS[1], ARGV[2])
+local depth = redis.call('HLEN', KEYS[1]) - 1
+if depth == 0 then redis.call('DEL', KEYS[1]) end
+return depth",
+};
+
+async fn run(client: &Client, link: &mut Link, script: &str, name: &str) -> RedisResult<u32> {
+    send(link, &["EVAL", script, "1", "lock", &client.name(), name]).await
+}
+
+fn scenario(Scripts { acquire, release }: Scripts) -> Scenario {
+    Scenario::new("double increment")
+        .interchangeable()
+        .faults(Faults::none().lost(1).crashes(1))
+        .must_see(Seen { contention: true, crash: true, lost: true, ..Seen::default() })
+        .always(ExclusiveFact::of("section"))
+        .actors(3, move |client| async move {
+            let (mut link, outer, inner) =
+                (client.connection(), client.env().unique(), client.env().unique());
+            if run(&client, &mut link, acquire, &outer).await? == 0 {
+                return Ok(());
+            }
+            let stay = client.hold("section").enter();
+            run(&client, &mut link, acquire, &inner).await?;
+            run(&client, &mut link, release, &inner).await?;
+            match stay.until(run(&client, &mut link, release, &outer)).await? {
+                0 => Ok(()),
+                depth => Err(format!("it has released all that it acquired, and is {depth} deep"))?,
+            }
+        })
+}
+
+#[test]
+fn double_increment() {
+    check(
+        &scenario(COUNTING),
+        &scenario(NAMING),
+        one_of_each(),
+        &expect![[r#"
+            A failed: it has released all that it acquired, and is 1 deep
+
+            step        time  A
+               1       +0 ms  ●  A: EVAL --obtain… 1 lock A A1 → 1
+                              │      now lock = {A: 1} (10000 ms left)
+                              ┃    ▸ A is inside, and counts on its grant until +10000 ms.
+               2       +0 ms  ●  A: EVAL --obtain… 1 lock A A2 → 1
+                              ┃      now lock = {A: 2} (10000 ms left)
+                              ┃    ▸ The reply is lost, and the request is sent again.
+               3       +0 ms  ●  A: EVAL --obtain… 1 lock A A2 → 1
+                              ┃      now lock = {A: 3} (10000 ms left)
+               4       +0 ms  ●  A: EVAL --unlock… 1 lock A A2 → 2
+                              ┃      now lock = {A: 2} (10000 ms left)
+               5       +0 ms  ●  A: EVAL --unlock… 1 lock A A1 → 1
+                              │      now lock = {A: 1} (10000 ms left)
+                              │    ▸ A gives the lock back, and no longer counts as a holder.
+                              │    ▸ A failed: it has released all that it acquired, and is 1 deep
+        "#]],
+    );
+}

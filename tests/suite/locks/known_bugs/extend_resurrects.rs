@@ -1,0 +1,80 @@
+//! *Extend resurrects.* A holder asks for a longer lease. Its lock has run out meanwhile; somebody else has taken it, has changed
+//! what it guards, and has given it back. Nobody has it now, so the extension takes it anew and says that all is well, and the
+//! holder goes on with what it read before.
+//!
+//! The option `SetNXOnExtend` of redsync does this, for servers that lose their data; so did redis-semaphore for Node.js, until
+//! its pull request 177. Repaired, an extension never creates.
+//!
+//! Bounds: 3 clients, 1 crash, 1 stall.
+
+use expect_test::expect;
+use harness::oracle::{ExclusiveFact, Unbroken};
+use harness::trace::Seen;
+use harness::{Faults, Scenario};
+use locks::Record;
+
+use super::{EXTEND, UNLOCK, check, one_of_each, run, send, take};
+
+const EXTEND_OR_TAKE: &str = "--extend
+local holder = redis.call('GET', KEYS[1])
+if holder and holder ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', 10000)
+return 1";
+
+fn scenario(extend: &'static str) -> Scenario {
+    Scenario::new("extend resurrects")
+        .interchangeable()
+        .faults(Faults::none().crashes(1).stalls(1))
+        .must_see(Seen { contention: true, overrun: true, crash: true, ..Seen::default() })
+        .always(Unbroken::of("section"))
+        .always(ExclusiveFact::of("section"))
+        .actors(3, move |client| async move {
+            let (mut link, token) = (client.connection(), client.env().unique());
+            if !take(&mut link, &token).await? {
+                return Ok(());
+            }
+            let stay = client.hold("section").enter();
+            send::<()>(&mut link, &["PING", "work"]).await?;
+            let since = client.now();
+            if run(&mut link, extend, &token).await? {
+                stay.extend(since, Record::Value("lock".into(), token.clone()));
+                stay.until(run::<()>(&mut link, UNLOCK, &token)).await?;
+            }
+            Ok(())
+        })
+}
+
+#[test]
+fn extend_resurrects() {
+    check(
+        &scenario(EXTEND_OR_TAKE),
+        &scenario(EXTEND),
+        one_of_each(),
+        &expect![[r#"
+            unbroken
+
+            step        time  A B
+               1       +0 ms  ● ·  A: SET lock A1 NX PX 10000 → OK
+                              │ ·      now lock = "A1" (10000 ms left)
+                              ┃ ·    ▸ A is inside, and counts on its grant until +10000 ms.
+               2       +0 ms  ● ·  A: PING work → "work"
+               3   +10001 ms  ┃ ·  10001 ms pass
+                              ┃ ·    ▸ The lease of A is over, and A is still inside.
+               4   +10001 ms  ┃ ●  B: SET lock B1 NX PX 10000 → OK
+                              ┃ │      now lock = "B1" (10000 ms left)
+                              ┃ ┃    ▸ B is inside, and counts on its grant until +20001 ms. Now A and B are inside.
+               5   +10001 ms  ┃ ●  B: PING work → "work"
+               6   +10001 ms  ┃ ●  B: EVAL --extend… 1 lock B1 → 1
+                              ┃ ┃      now lock = "B1" (10000 ms left)
+                              ┃ ┃    ▸ B is granted it once more, and counts on that until +20001 ms.
+               7   +10001 ms  ┃ ●  B: EVAL --unlock… 1 lock B1 → 1
+                              ┃ │      now lock is gone
+                              ┃ │    ▸ B gives the lock back, and no longer counts as a holder.
+               8   +10001 ms  ● │  A: EVAL --extend… 1 lock A1 → 1
+                              ┃ │      now lock = "A1" (10000 ms left)
+                              ┃ │    ▸ A is granted it once more, and counts on that until +10000 ms.
+
+            ✗ A is told that it still holds what B held meanwhile.
+        "#]],
+    );
+}

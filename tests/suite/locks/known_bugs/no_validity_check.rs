@@ -1,0 +1,102 @@
+//! *No validity check.* A lock on three servers is won when two of them say yes. The second yes comes later than the lease of the
+//! first lasts; the client counts its lease from then, and another one wins beside it.
+//!
+//! The description of Redlock has a step for this. Repaired, the lease counts from before the first request was sent, and a
+//! majority that took longer than that is none.
+//!
+//! Bounds: 2 clients, 3 servers, 1 stall, 1 crash.
+
+use std::time::Duration;
+
+use expect_test::expect;
+use harness::oracle::ExclusiveFact;
+use harness::trace::Seen;
+use harness::{Faults, Scenario};
+
+use super::{LEASE, UNLOCK, check, finds, one_of_each, run, take};
+
+/// From when a lease counts that was asked for at the first of these times and granted at the second; `None` if it is over.
+type Validity = fn(Duration, Duration) -> Option<Duration>;
+
+fn scenario(validity: Validity) -> Scenario {
+    Scenario::new("no validity check")
+        .interchangeable()
+        .servers(3)
+        .faults(Faults::none().crashes(1).stalls(1))
+        .must_see(Seen { contention: true, overrun: true, crash: true, ..Seen::default() })
+        .always(ExclusiveFact::of("section"))
+        .actors(2, move |client| async move {
+            let (mut links, token) =
+                ([0, 1, 2].map(|server| client.connection_to(server)), client.env().unique());
+            let (asked_at, mut granted) = (client.now(), 0);
+            for link in &mut links {
+                granted += usize::from(granted < 2 && take(link, &token).await?);
+            }
+            let since = validity(asked_at, client.now()).filter(|_| granted == 2);
+            let release = async {
+                for link in &mut links {
+                    run::<()>(link, UNLOCK, &token).await?;
+                }
+                Ok(())
+            };
+            match since {
+                Some(since) if client.now() - since >= LEASE => Err("it has won, and its lease is over")?,
+                Some(since) => client.hold("section").since(since).until(release).await,
+                None => release.await,
+            }
+        })
+}
+
+/// Repaired.
+fn checked(asked_at: Duration, granted_at: Duration) -> Option<Duration> {
+    (granted_at - asked_at < LEASE).then_some(asked_at)
+}
+
+#[test]
+fn no_validity_check() {
+    let from_the_reply: Validity = |_, granted_at| Some(granted_at);
+    check(
+        &scenario(from_the_reply),
+        &scenario(checked),
+        one_of_each(),
+        &expect![[r#"
+            exclusive-fact
+
+            step        time  A B
+               1       +0 ms  ● ·  A: SET lock A1 NX PX 10000 → OK
+                              │ ·      now lock = "A1" (10000 ms left)
+               2   +10001 ms  │ ·  10001 ms pass
+               3   +10001 ms  │ ●  B: SET lock B1 NX PX 10000 → OK
+                              │ │      now lock = "B1" (10000 ms left)
+               4   +10001 ms  │ ●  B to 2: SET lock B1 NX PX 10000 → OK
+                              │ │      now lock = "B1" (10000 ms left)
+                              │ ┃    ▸ B is inside, and counts on its grant until +20001 ms.
+               5   +10001 ms  ● ┃  A to 2: SET lock A1 NX PX 10000 → (nil)
+               6   +10001 ms  ● ┃  A to 3: SET lock A1 NX PX 10000 → OK
+                              │ ┃      now lock = "A1" (10000 ms left)
+                              ┃ ┃    ▸ A is inside, and counts on its grant until +20001 ms. Now A and B are inside.
+
+            ✗ B and A hold the lock, each with a lease that still runs.
+        "#]],
+    );
+}
+
+/// Half repaired: the lease counts from the request, and nobody looks whether it is over.
+#[test]
+fn lease_that_is_over() {
+    let from_the_request: Validity = |asked_at, _| Some(asked_at);
+    finds(
+        &scenario(from_the_request),
+        &expect![[r#"
+            A failed: it has won, and its lease is over
+
+            step        time  A
+               1       +0 ms  ●  A: SET lock A1 NX PX 10000 → OK
+                              │      now lock = "A1" (10000 ms left)
+               2   +10000 ms  │  10000 ms pass
+               3   +10000 ms  ●  A to 2: SET lock A1 NX PX 10000 → OK
+                              │      now lock = "A1" (10000 ms left)
+                              │    ▸ A failed: it has won, and its lease is over
+        "#]],
+    );
+}

@@ -1,0 +1,102 @@
+//! *Release overtakes acquire.* A lock on three servers is asked for on all of them at once, and won as soon as two say yes. Its
+//! holder is quick: its release, on other connections, gets to the third server before the acquire does. Then the acquire sets a
+//! key there that nobody will remove.
+//!
+//! Repaired, a release waits until all that was asked has been answered.
+//!
+//! Bounds: 2 clients, 3 servers.
+
+use expect_test::expect;
+use harness::Scenario;
+use harness::oracle::{ExclusiveFact, NoLeak};
+use harness::trace::Seen;
+use tokio::sync::mpsc;
+
+use super::{UNLOCK, check, one_of_each, run, take};
+
+const SERVERS: usize = 3;
+const MAJORITY: usize = 2;
+
+/// What a release waits for.
+#[derive(Clone, Copy, PartialEq)]
+enum After {
+    Majority,
+    AllAnswers,
+}
+
+fn scenario(after: After) -> Scenario {
+    Scenario::new("release overtakes acquire")
+        .interchangeable()
+        .servers(SERVERS)
+        .must_see(Seen { contention: true, ..Seen::default() })
+        .always(NoLeak)
+        .always(ExclusiveFact::of("section"))
+        .actors(2, move |client| async move {
+            let (since, token) = (client.now(), client.env().unique());
+            let (answer, mut answers) = mpsc::unbounded_channel();
+            for server in 0..SERVERS {
+                let (mut link, token, answer) = (client.connection_to(server), token.clone(), answer.clone());
+                tokio::spawn(async move { answer.send(take(&mut link, &token).await.unwrap_or(false)) });
+            }
+            drop(answer);
+            let mut granted = 0;
+            while granted < MAJORITY
+                && let Some(yes) = answers.recv().await
+            {
+                granted += usize::from(yes);
+            }
+            let release = async {
+                while after == After::AllAnswers && answers.recv().await.is_some() {}
+                for server in 0..SERVERS {
+                    run::<()>(&mut client.connection_to(server), UNLOCK, &token).await?;
+                }
+                Ok(())
+            };
+            if granted == MAJORITY {
+                return client.hold("section").since(since).until(release).await;
+            }
+            release.await
+        })
+        .probe(1, |client| async move {
+            let mut free = true;
+            for server in 0..SERVERS {
+                free &= take(&mut client.connection_to(server), "probe").await?;
+            }
+            Ok(free)
+        })
+}
+
+#[test]
+fn release_overtakes_acquire() {
+    check(
+        &scenario(After::Majority),
+        &scenario(After::AllAnswers),
+        one_of_each(),
+        &expect![[r#"
+            no-leak
+
+            step        time  A
+               2       +0 ms  ●  A to 2: SET lock A1 NX PX 10000 → OK
+                              │      now lock = "A1" (10000 ms left)
+               3       +0 ms  ●  A to 3: SET lock A1 NX PX 10000 → OK
+                              │      now lock = "A1" (10000 ms left)
+                              ┃    ▸ A is inside, and counts on its grant until +10000 ms.
+               4       +0 ms  ●  A: EVAL --unlock… 1 lock A1 → 0
+                              │    ▸ A gives the lock back, and no longer counts as a holder.
+               5       +0 ms  ●  A: SET lock A1 NX PX 10000 → OK
+                              │      now lock = "A1" (10000 ms left)
+               6       +0 ms  ●  A to 2: EVAL --unlock… 1 lock A1 → 1
+                              │      now lock is gone
+               7       +0 ms  ●  A to 3: EVAL --unlock… 1 lock A1 → 1
+                              │      now lock is gone
+                              │      probe1: SET lock probe NX PX 10000 → (nil)
+                              │      probe1 to 2: SET lock probe NX PX 10000 → OK
+                              │      now lock = "probe" (10000 ms left)
+                              │      probe1 to 3: SET lock probe NX PX 10000 → OK
+                              │      now lock = "probe" (10000 ms left)
+                              │    ▸ All is over, nobody crashed, and no message was lost. Fresh clients try: 0 of 1 are granted.
+
+            ✗ nobody crashed and no message was lost, yet fresh clients got 0 of 1.
+        "#]],
+    );
+}

@@ -1,0 +1,78 @@
+//! *Renewal after cancel.* A client acquires with a time-out. Its time is over while the request is under way, and it goes away;
+//! the request arrives all the same, and whatever deals with the reply begins to renew a lease that nobody knows of.
+//!
+//! Redisson's issue 2714. Repaired, a grant that nobody waits for any more is given back, and is not renewed.
+//!
+//! Bounds: 1 client with a time-out, 1 client that waits for it, 1 stall, 1 crash.
+
+use std::time::Duration;
+
+use expect_test::expect;
+use harness::oracle::ExclusiveFact;
+use harness::trace::Seen;
+use harness::{Faults, Scenario};
+use tokio::sync::oneshot;
+
+use super::renewal_outlives_release::{renewal, wait_for_the_lease};
+use super::{UNLOCK, check, run, take};
+
+/// What becomes of a grant that comes too late.
+#[derive(Clone, Copy, PartialEq)]
+enum Late {
+    IsRenewed,
+    IsGivenBack,
+}
+
+fn scenario(late: Late) -> Scenario {
+    Scenario::new("renewal after cancel")
+        .faults(Faults::none().crashes(1).stalls(1))
+        .must_see(Seen { contention: true, crash: true, ..Seen::default() })
+        .always(ExclusiveFact::of("section"))
+        .actors(1, move |client| async move {
+            let (mut link, token) = (client.connection(), client.env().unique());
+            let (grant, granted) = oneshot::channel();
+            let (acquiring, own) = (client.clone(), token.clone());
+            tokio::spawn(async move {
+                let mut link = acquiring.connection();
+                if take(&mut link, &own).await.unwrap_or(false)
+                    && let Err(renewal) = grant.send(renewal(&acquiring, own.clone()))
+                    && late == Late::IsGivenBack
+                {
+                    renewal.abort();
+                    _ = run::<()>(&mut link, UNLOCK, &own).await;
+                }
+            });
+            if let Ok(Ok(renewal)) = tokio::time::timeout(Duration::from_secs(1), granted).await {
+                let stay = client.hold("section").enter();
+                renewal.abort();
+                stay.until(run::<()>(&mut link, UNLOCK, &token)).await?;
+            }
+            Ok(())
+        })
+        .actors(1, wait_for_the_lease)
+}
+
+#[test]
+fn renewal_after_cancel() {
+    check(
+        &scenario(Late::IsRenewed),
+        &scenario(Late::IsGivenBack),
+        Faults::none().crashes(1).lost(1),
+        &expect![[r#"
+            B failed: the lock is still taken, more than a lease after its holder went away
+
+            step        time  A B
+               1       +0 ms  ● ·  A starts, reads its clock, and stalls before its first command
+               2    +1000 ms  │ ·  1000 ms pass
+               3    +1000 ms  ● ·  A: SET lock A1 NX PX 10000 → OK
+                              │ ·      now lock = "A1" (10000 ms left)
+               4    +1000 ms  │ ●  B: EVAL --obtain… 1 lock B1 → 0
+                    +7000 ms  │ │  6000 ms pass
+               5    +7000 ms  ● │  A: EVAL --extend… 1 lock A1 → 1
+                              │ │      now lock = "A1" (10000 ms left)
+                   +12000 ms  │ │  5000 ms pass
+               6   +12000 ms  │ ●  B: EVAL --obtain… 1 lock B1 → 0
+                              │ │    ▸ B failed: the lock is still taken, more than a lease after its holder went away
+        "#]],
+    );
+}

@@ -1,0 +1,98 @@
+//! *Renewal outlives release.* A task of the holder renews its lease; it is stopped once the release has been answered. The
+//! release is lost or slow, the holder hears an error and goes away, and the renewal lives on: it renews for somebody who has
+//! long left, and nobody else ever gets the lock.
+//!
+//! Redisson's issue 7272 has another way into it. Repaired, the renewal is stopped before the release is sent, and the lease is
+//! there for the case that it is lost.
+//!
+//! Bounds: 1 holder, 1 client that waits for it, 1 lost message, 1 crash.
+
+use std::time::Duration;
+
+use expect_test::expect;
+use harness::oracle::ExclusiveFact;
+use harness::trace::Seen;
+use harness::{Client, Faults, Scenario};
+use tokio::task::JoinHandle;
+
+use super::lost_reply_on_acquire::TAKE_OR_HAVE;
+use super::{EXTEND, LEASE, UNLOCK, check, run, take};
+
+/// Renews for the token, as long as it has the lock.
+pub(super) fn renewal(client: &Client, token: String) -> JoinHandle<()> {
+    let mut link = client.connection();
+    tokio::spawn(async move {
+        let mut is_held = true;
+        while is_held {
+            tokio::time::sleep(Duration::from_secs(6)).await;
+            is_held = run(&mut link, EXTEND, &token).await.unwrap_or(false);
+        }
+    })
+}
+
+/// Comes back once the lease must have ended, however that came about.
+pub(super) async fn wait_for_the_lease(client: Client) -> Result<(), harness::ActorError> {
+    let (mut link, token) = (client.connection(), client.env().unique());
+    if !run(&mut link, TAKE_OR_HAVE, &token).await? {
+        tokio::time::sleep(LEASE + Duration::from_secs(1)).await;
+        if !run(&mut link, TAKE_OR_HAVE, &token).await? {
+            return Err("the lock is still taken, more than a lease after its holder went away".into());
+        }
+    }
+    Ok(client.hold("section").until(run(&mut link, UNLOCK, &token)).await?)
+}
+
+/// When the renewal is stopped.
+#[derive(Clone, Copy, PartialEq)]
+enum Stop {
+    OnceReleaseIsAnswered,
+    BeforeRelease,
+}
+
+fn scenario(stop: Stop) -> Scenario {
+    Scenario::new("renewal outlives release")
+        .faults(Faults::none().lost(1).crashes(1))
+        .must_see(Seen { contention: true, crash: true, lost: true, ..Seen::default() })
+        .always(ExclusiveFact::of("section"))
+        .actors(1, move |client| async move {
+            let (mut link, token) = (client.connection(), client.env().unique());
+            if take(&mut link, &token).await? {
+                let stay = client.hold("section").enter();
+                let renewal = renewal(&client, token.clone());
+                if stop == Stop::BeforeRelease {
+                    renewal.abort();
+                }
+                stay.until(run::<()>(&mut link, UNLOCK, &token)).await?;
+                renewal.abort();
+            }
+            Ok(())
+        })
+        .actors(1, wait_for_the_lease)
+}
+
+#[test]
+fn renewal_outlives_release() {
+    check(
+        &scenario(Stop::OnceReleaseIsAnswered),
+        &scenario(Stop::BeforeRelease),
+        Faults::none().crashes(1).lost(1),
+        &expect![[r#"
+            B failed: the lock is still taken, more than a lease after its holder went away
+
+            step        time  A B
+               1       +0 ms  ● ·  A: SET lock A1 NX PX 10000 → OK
+                              │ ·      now lock = "A1" (10000 ms left)
+                              ┃ ·    ▸ A is inside, and counts on its grant until +10000 ms.
+               2       +0 ms  ┃ ●  B: EVAL --obtain… 1 lock B1 → 0
+               3       +0 ms  ● │  A: EVAL --unlock… 1 lock A1 is lost on its way, and A gives up waiting
+                              │ │    ▸ A gives the lock back, and no longer counts as a holder.
+                              │ │    ▸ A gives up: timed out
+                    +6000 ms  │ │  6000 ms pass
+               4    +6000 ms  ● │  A: EVAL --extend… 1 lock A1 → 1
+                              │ │      now lock = "A1" (10000 ms left)
+                   +11000 ms  │ │  5000 ms pass
+               5   +11000 ms  │ ●  B: EVAL --obtain… 1 lock B1 → 0
+                              │ │    ▸ B failed: the lock is still taken, more than a lease after its holder went away
+        "#]],
+    );
+}

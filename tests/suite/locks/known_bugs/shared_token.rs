@@ -1,0 +1,95 @@
+//! *Shared token.* The tasks of a process share one lock object, which keeps the token of whoever acquired it last. One task
+//! overruns its lease, another acquires; when the first one is done, it gives the lock back by the token in the object, which is
+//! the other's.
+//!
+//! redis-py keeps the token of its `Lock` in thread-local storage for this reason, unless told otherwise. Repaired, the token
+//! belongs to what an acquire returns.
+//!
+//! The first task is in a section of its own: what is judged is whether the second is alone.
+//!
+//! Bounds: 1 process with 2 tasks, 2 other clients, 1 stall.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use expect_test::expect;
+use harness::oracle::ExclusiveFact;
+use harness::trace::Seen;
+use harness::{Client, Faults, Scenario};
+use redis::RedisResult;
+
+use super::{UNLOCK, check, one_of_each, run, send, take};
+
+/// What a task gives its lock back by.
+#[derive(Clone, Copy)]
+enum By {
+    TokenOfTheObject,
+    OwnToken,
+}
+
+async fn task(client: &Client, object: &Mutex<String>, by: By, section: &'static str) -> RedisResult<()> {
+    let (mut link, token) = (client.connection(), client.env().unique());
+    if !take(&mut link, &token).await? {
+        return Ok(());
+    }
+    object.lock().expect("nobody panics").clone_from(&token);
+    let stay = client.hold(section).enter();
+    send::<()>(&mut link, &["PING", "work"]).await?;
+    let token = match by {
+        By::TokenOfTheObject => object.lock().expect("nobody panics").clone(),
+        By::OwnToken => token,
+    };
+    stay.until(run(&mut link, UNLOCK, &token)).await
+}
+
+fn scenario(by: By) -> Scenario {
+    Scenario::new("shared token")
+        .interchangeable()
+        .faults(Faults::none().stalls(1))
+        .must_see(Seen { contention: true, overrun: true, ..Seen::default() })
+        .always(ExclusiveFact::of("section"))
+        .actors(1, move |client| async move {
+            let object = Mutex::new(String::new());
+            let second = async {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                task(&client, &object, by, "section").await
+            };
+            tokio::try_join!(biased; task(&client, &object, by, "first"), second)?;
+            Ok(())
+        })
+        .actors(
+            2,
+            |client| async move { Ok(task(&client, &Mutex::default(), By::OwnToken, "section").await?) },
+        )
+}
+
+#[test]
+fn shared_token() {
+    check(
+        &scenario(By::TokenOfTheObject),
+        &scenario(By::OwnToken),
+        one_of_each(),
+        &expect![[r#"
+            exclusive-fact
+
+            step        time  A B C
+               1       +0 ms  ● · ·  A: SET lock A1 NX PX 10000 → OK
+                              │ · ·      now lock = "A1" (10000 ms left)
+                              ┃ · ·    ▸ A is inside (first), and counts on its grant until +10000 ms.
+               2   +10001 ms  ┃ · ·  10001 ms pass
+                              ┃ · ·    ▸ The lease of A is over, and A is still inside.
+               3   +10001 ms  ● · ·  A: SET lock A2 NX PX 10000 → OK
+                              ┃ · ·      now lock = "A2" (10000 ms left)
+                              ┃ · ·    ▸ A is inside (section), and counts on its grant until +11000 ms.
+               4   +10001 ms  ● · ·  A: PING work → "work"
+               5   +10001 ms  ● · ·  A: EVAL --unlock… 1 lock A2 → 1
+                              │ · ·      now lock is gone
+                              │ · ·    ▸ A gives the lock back, and no longer counts as a holder.
+               6   +10001 ms  │ ● ·  B: SET lock B1 NX PX 10000 → OK
+                              │ │ ·      now lock = "B1" (10000 ms left)
+                              │ ┃ ·    ▸ B is inside (section), and counts on its grant until +20001 ms.
+
+            ✗ A and B hold the lock, each with a lease that still runs.
+        "#]],
+    );
+}

@@ -1,0 +1,67 @@
+//! *Try, then subscribe.* Whoever finds the lock taken listens for its release, and sleeps until it hears of it. A release that
+//! comes between the try and the subscription tells nobody: the client sleeps for a whole lease beside a free lock.
+//!
+//! Repaired as Redisson does it: who has begun to listen tries again before it sleeps.
+//!
+//! Bounds: 3 clients.
+
+use expect_test::expect;
+use harness::oracle::{ExclusiveFact, NoLostWakeUp};
+use harness::trace::Seen;
+use harness::{Faults, Scenario};
+use locks::Subscribe as _;
+
+use super::{LEASE, UNLOCK_AND_TELL, check, run, take};
+
+/// What a client does that has begun to listen.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Then {
+    Sleep,
+    TryAgain,
+}
+
+fn scenario(then: Then) -> Scenario {
+    Scenario::new("try, then subscribe")
+        .interchangeable()
+        .must_see(Seen { contention: true, ..Seen::default() })
+        .always(NoLostWakeUp::of("section", LEASE))
+        .always(ExclusiveFact::of("section"))
+        .actors(3, move |client| async move {
+            let (mut link, token) = (client.connection(), client.env().unique());
+            if !take(&mut link, &token).await? {
+                let mut releases = link.subscribe("released").await?;
+                let mut is_ours = then == Then::TryAgain && take(&mut link, &token).await?;
+                while !is_ours {
+                    _ = tokio::time::timeout(LEASE, releases.message()).await;
+                    is_ours = take(&mut link, &token).await?;
+                }
+            }
+            client.hold("section").until(run::<()>(&mut link, UNLOCK_AND_TELL, &token)).await?;
+            Ok(())
+        })
+}
+
+#[test]
+fn try_then_subscribe() {
+    check(
+        &scenario(Then::Sleep),
+        &scenario(Then::TryAgain),
+        Faults::none().crashes(1).stalls(1),
+        &expect![[r#"
+        no-lost-wake-up
+
+        step        time  A B
+           1       +0 ms  ● ·  A: SET lock A1 NX PX 10000 → OK
+                          │ ·      now lock = "A1" (10000 ms left)
+                          ┃ ·    ▸ A is inside, and counts on its grant until +10000 ms.
+           2       +0 ms  ┃ ●  B: SET lock B1 NX PX 10000 → (nil)
+           3       +0 ms  ● │  A: EVAL --unlock… 1 lock A1 → 1
+                          │ │      now lock is gone
+                          │ │    ▸ A gives the lock back, and no longer counts as a holder.
+           4       +0 ms  │ ●  B: SUBSCRIBE released → ["subscribe", "released", 1]
+           5   +10000 ms  │ │  10000 ms pass
+
+        ✗ nobody has been inside for 10000 ms, and clients wait.
+    "#]],
+    );
+}

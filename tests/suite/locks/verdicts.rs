@@ -1,0 +1,303 @@
+//! The verdicts of the harness against those of the literature.
+
+use std::time::Duration;
+
+use harness::check::{LEASE, Outcome, Size, check, scenario};
+use harness::oracle::{self, Oracle};
+use harness::{Faults, Recording, Runner, Scenario, explore_all, explore_random, replay, shrink};
+use locks::{ALGORITHMS, Algorithm, FaultClass, Property};
+
+use FaultClass::{Crash, Lost, Order, Server, Skew, Slow};
+use Property::{
+    ExclusiveBelief, ExclusiveFact, NoLeak, NoLostWakeUp, OverIssue, OwnerSafe, Recovers, WriterAlone,
+};
+
+fn algorithm(name: &str) -> &'static Algorithm {
+    ALGORITHMS.iter().find(|algorithm| algorithm.name == name).unwrap()
+}
+
+/// The steps of the shortest counterexample to a property in a class.
+#[track_caller]
+fn check_steps(name: &str, class: FaultClass, expected: &[(Property, usize)]) {
+    let verdicts = check(&mut Runner::new(), algorithm(name), class, 100, 0).unwrap();
+    let found = verdicts.iter().filter_map(|verdict| match &verdict.outcome {
+        Outcome::Violated(finding, _) => Some((verdict.property, finding.violation.step)),
+        _ => None,
+    });
+    assert_eq!(found.collect::<Vec<_>>(), expected, "{name} in {class}");
+    assert!(verdicts.iter().all(harness::check::Verdict::is_as_stated), "{name} in {class}");
+}
+
+/// What an oracle finds in these steps: how many it took, and what one sees.
+fn judge(scenario: &Scenario, schedule: &str, oracle: &dyn Oracle) -> Option<(usize, String)> {
+    let history = replay(&mut Runner::new(), scenario, &schedule.parse().unwrap(), Recording::Lean);
+    oracle.check(&history).map(|violation| (violation.step, violation.what))
+}
+
+/// The lengths that the published accounts give: c commands, t steps of the clock, f faults.
+#[test]
+fn shortest_counterexamples() {
+    // A EXISTS, B EXISTS, and both SET (4c); then a DEL that frees the other's lock.
+    check_steps("exists_set", Order, &[(ExclusiveFact, 4), (ExclusiveBelief, 4), (OwnerSafe, 5)]);
+    // SETNX, crash (1c 1f).
+    check_steps("setnx", Crash, &[(Recovers, 2)]);
+    check_steps("setnx_expire", Crash, &[(Recovers, 2)]);
+    // SET, the lease ends, SET, DEL, SET (4c 1t).
+    check_steps("set_nx_ex_del", Slow, &[(ExclusiveFact, 5), (ExclusiveBelief, 3), (OwnerSafe, 4)]);
+    // SET, GET, the lease ends, SET, DEL, SET (5c 1t).
+    check_steps("set_nx_get_del", Slow, &[(ExclusiveFact, 6), (ExclusiveBelief, 3), (OwnerSafe, 5)]);
+    check_steps("set_nx_px_cad", Slow, &[(ExclusiveBelief, 3)]);
+    // SETNX, the lease ends, SETNX, GET, DEL, SETNX, DEL, SETNX.
+    check_steps("del_setnx_takeover", Slow, &[(ExclusiveFact, 8), (ExclusiveBelief, 6), (OwnerSafe, 7)]);
+    // SETNX, EXPIRE, the lease ends, SETNX, EXPIRE, DEL, SETNX, EXPIRE. The leak: SETNX, the stamp passes, SETNX, GET, EXPIRE,
+    // DEL, GETSET.
+    let found = [(ExclusiveFact, 8), (ExclusiveBelief, 5), (OwnerSafe, 6), (NoLeak, 7)];
+    check_steps("getset_takeover", Slow, &found);
+    // The same as set_nx_ex_del, and as set_nx_px_cad.
+    check_steps("lua_setnx_expire", Slow, &[(ExclusiveFact, 5), (ExclusiveBelief, 3), (OwnerSafe, 4)]);
+    check_steps("lua_token", Slow, &[(ExclusiveBelief, 3)]);
+    // Acquire, the lease ends, work, acquire, release, and another's acquire.
+    check_steps("reentrant_hash", Slow, &[(ExclusiveFact, 6), (ExclusiveBelief, 3)]);
+    // The same, and nobody who waits is forgotten unless the server has lost the lock: A acquires, works, acquires, releases, B
+    // tries, listens and tries again; then the server's clock jumps, A's release finds nothing, and B sleeps on.
+    check_steps("redisson", Order, &[]);
+    check_steps("redisson", Slow, &[(ExclusiveFact, 6), (ExclusiveBelief, 3)]);
+    check_steps("redisson", Lost, &[(ExclusiveFact, 6), (ExclusiveBelief, 6)]);
+    check_steps("redisson", Server, &[(ExclusiveFact, 3), (ExclusiveBelief, 3), (NoLostWakeUp, 10)]);
+    // EXISTS, and the reply to SET is lost; and so it is to SETNX.
+    let broken_anyway = [(ExclusiveFact, 4), (ExclusiveBelief, 4), (OwnerSafe, 5)];
+    check_steps("exists_set", Lost, &[&broken_anyway[..], &[(Recovers, 2)]].concat());
+    // SETNX, DEL with its reply lost, SETNX, the DEL sent again, SETNX (5c).
+    let freed = [(ExclusiveFact, 5), (ExclusiveBelief, 5), (OwnerSafe, 4)];
+    check_steps("setnx", Lost, &[&freed[..], &[(Recovers, 1)]].concat());
+    check_steps("set_nx_ex_del", Lost, &freed);
+    // The same with the GET before the DEL; and compare-and-delete does nothing the second time.
+    check_steps("set_nx_get_del", Lost, &freed.map(|(property, steps)| (property, steps + 1)));
+    check_steps("set_nx_px_cad", Lost, &[]);
+    // Two acquires, work, the inner release with its reply lost and sent again, and another's acquire.
+    check_steps("reentrant_hash", Lost, &[(ExclusiveFact, 6), (ExclusiveBelief, 6)]);
+    // A and B read, B's release ends A's grant, C writes (4c).
+    for name in ["rw_two_keys", "rw_hash"] {
+        check_steps(name, Order, &[(WriterAlone, 4), (ExclusiveBelief, 4), (OwnerSafe, 3)]);
+        check_steps(name, Slow, &[(WriterAlone, 4), (ExclusiveBelief, 3), (OwnerSafe, 3)]);
+    }
+    // Two attempts of three commands each, with perfect clocks.
+    check_steps("zset_semaphore", Order, &[(OverIssue, 6), (ExclusiveBelief, 6)]);
+    // Two attempts of six commands each, one after the other.
+    check_steps("fair_semaphore_comment", Order, &[(OverIssue, 12), (ExclusiveBelief, 12)]);
+    check_steps("fair_semaphore_weighted", Order, &[(OverIssue, 12), (ExclusiveBelief, 12)]);
+}
+
+/// All verdicts of whatever is quickly explored; `lockstep check` does it for all.
+#[test]
+fn verdicts_are_as_stated() {
+    let mut runner = Runner::new();
+    for name in [
+        "setnx",
+        "setnx_expire",
+        "del_setnx_takeover",
+        "getset_takeover",
+        "lua_setnx_expire",
+        "lua_token",
+        "set_nx_ex_del",
+        "set_nx_get_del",
+        "set_nx_px_cad",
+        "reentrant_hash",
+        "rw_two_keys",
+        "rw_hash",
+        "mutex",
+        "semaphore",
+    ] {
+        for &class in FaultClass::ALL {
+            for verdict in check(&mut runner, algorithm(name), class, 100, 0).unwrap() {
+                assert!(verdict.is_as_stated(), "{name} {class} {}: {:?}", verdict.property, verdict.outcome);
+            }
+        }
+    }
+}
+
+/// The bug in the comments needs no race at all: each client runs to its end of acquiring before the next one starts.
+#[test]
+fn fair_semaphore_comment_is_broken_without_preemption() {
+    let verdicts = check(&mut Runner::new(), algorithm("fair_semaphore_comment"), Order, 0, 0).unwrap();
+    let Outcome::Violated(finding, _) = &verdicts[0].outcome else { panic!("{:?}", verdicts[0]) };
+    assert_eq!(finding.schedule.to_string(), "A\n".repeat(6) + &"B\n".repeat(6));
+}
+
+/// A client whose clock is behind ranks before a holder: with names that sort the other way, so that only the clock does it.
+#[test]
+fn zset_semaphore_is_broken_by_skew_alone() {
+    let scenario =
+        scenario(algorithm("zset_semaphore"), Skew, Size { clients: 2, permits: 1, readers: None });
+    let over_issue = oracle::OverIssue::of("cs", 1);
+    let what = "A and B hold 2 of 1 permits, each with a lease that still runs";
+    let schedule = "skew B -10000ms\nA\nA\nA\nB\nB\nB";
+    assert_eq!(judge(&scenario, schedule, &over_issue), Some((7, what.into())));
+    // Without the skew the same steps are harmless: A's name sorts first.
+    assert_eq!(judge(&scenario, "A\nA\nA\nB\nB\nB", &over_issue), None);
+}
+
+/// The race for a dead holder's lock: A takes it and dies; B and C find its lease ended; B deletes and takes it; C deletes what is
+/// B's by now, and takes it too.
+#[test]
+fn del_setnx_takeover_is_broken_after_a_crash() {
+    let scenario =
+        scenario(algorithm("del_setnx_takeover"), Slow, Size { clients: 3, permits: 1, readers: None });
+    let scenario = scenario.faults(Faults::none().crashes(1).stalls(1));
+    let schedule = "A\ncrash A\ntime +12000ms\nB\nB\nC\nC\nB\nB\nC\nC";
+    let what = "B and C hold the lock, each with a lease that still runs";
+    assert_eq!(judge(&scenario, schedule, &oracle::ExclusiveFact::of("cs")), Some((11, what.into())));
+}
+
+/// A clock that is ahead by a lease is not enough: there is a second of margin. By more than that, it takes a lock that lives.
+#[test]
+fn getset_takeover_is_broken_by_skew_beyond_its_margin() {
+    let size = Size { clients: 2, permits: 1, readers: None };
+    let skewed = |ms| {
+        let faults = Faults::none().skew(Duration::from_millis(ms));
+        scenario(algorithm("getset_takeover"), Skew, size).faults(faults)
+    };
+    assert!(explore_all(&mut Runner::new(), &skewed(11_000)).unwrap().findings.is_empty());
+    let found = explore_all(&mut Runner::new(), &skewed(11_001)).unwrap();
+    let schedule = &found.finding("exclusive-fact").unwrap().schedule;
+    assert_eq!(schedule.to_string(), "skew A -11001ms\nA\nA\nB\nB\nB\nB\n");
+}
+
+/// What else breaks a read-write lock than two who read at once: among writers, and among writers and one reader.
+#[test]
+fn read_write_locks_without_a_second_reader() {
+    let freed = [("exclusive-belief", 5), ("owner-safe", 4), ("writer-alone", 5)];
+    let mut runner = Runner::new();
+    for (name, class, expected) in [
+        ("rw_two_keys", Order, &[][..]),
+        ("rw_two_keys", Skew, &[]),
+        ("rw_two_keys", Crash, &[]),
+        // A takes it, the lease ends, B takes it, A's DEL, C takes it (4c 1t): as `set_nx_ex_del`.
+        ("rw_two_keys", Slow, &[("exclusive-belief", 3), ("owner-safe", 4), ("writer-alone", 5)]),
+        // A takes it, DEL with its reply lost, B takes it, the DEL sent again, C takes it (5c).
+        ("rw_two_keys", Lost, &freed),
+        ("rw_hash", Order, &[]),
+        ("rw_hash", Skew, &[]),
+        ("rw_hash", Crash, &[]),
+        ("rw_hash", Slow, &[("exclusive-belief", 3)]),
+        // The same, where A and B took it in one millisecond: the time is no name.
+        ("rw_hash", Lost, &freed),
+    ] {
+        for readers in [0, 1] {
+            let size = Size { clients: 3, permits: 1, readers: Some(readers) };
+            let exploration = explore_all(&mut runner, &scenario(algorithm(name), class, size)).unwrap();
+            let steps = exploration.findings.iter().map(|found| (found.oracle.name(), found.violation.step));
+            let mut found: Vec<_> = steps.collect();
+            found.sort_unstable();
+            assert_eq!(found, expected, "{name} in {class} with {readers} readers");
+        }
+    }
+}
+
+/// Only the time of the last reader is there: its release, and no other, ends what all readers have.
+#[test]
+fn rw_hash_knows_its_last_reader_alone() {
+    let size = Size { clients: 3, permits: 1, readers: Some(2) };
+    let faults = Faults::none().skew(Duration::from_millis(1));
+    let scenario = scenario(algorithm("rw_hash"), Skew, size).faults(faults);
+    let alone = oracle::WriterAlone::of("reading", "writing");
+    let what = "C writes beside A, each with a lease that still runs";
+    assert_eq!(judge(&scenario, "skew A -1ms\nA\nB\nB\nC", &alone), Some((5, what.into())));
+    assert_eq!(judge(&scenario, "skew A -1ms\nA\nB\nA\nC", &alone), None);
+    // In one millisecond both have the same time.
+    let what = "C writes beside B, each with a lease that still runs";
+    assert_eq!(judge(&scenario, "A\nB\nA\nC", &alone), Some((4, what.into())));
+}
+
+/// Of two clocks that differ by a lease, none is taken for late; by more than that, a lock that lives is taken, whichever is wrong.
+#[test]
+fn rw_hash_is_broken_by_skew_beyond_a_lease() {
+    for readers in [0, 1] {
+        let size = Size { clients: 2, permits: 1, readers: Some(readers) };
+        let skewed = |ms| {
+            let faults = Faults::none().skew(Duration::from_millis(ms));
+            scenario(algorithm("rw_hash"), Skew, size).faults(faults)
+        };
+        assert!(explore_all(&mut Runner::new(), &skewed(10_000)).unwrap().findings.is_empty());
+        let found = explore_all(&mut Runner::new(), &skewed(10_001)).unwrap();
+        assert_eq!(found.finding("writer-alone").unwrap().violation.step, 3);
+        let alone = oracle::WriterAlone::of("reading", "writing");
+        let what = "B writes beside A, each with a lease that still runs";
+        for skew in ["skew A -10001ms", "skew B +10001ms"] {
+            let steps = format!("{skew}\nA\nB");
+            assert_eq!(judge(&skewed(10_001), &steps, &alone), Some((3, what.into())), "{readers} {skew}");
+        }
+        assert_eq!(judge(&skewed(10_001), "skew A +10001ms\nA\nB", &alone), None);
+    }
+}
+
+/// Where a lease ends under a holder that acquires again: Redis would have said no, but nobody asks.
+#[test]
+fn local_reentrant_says_yes_to_what_another_has() {
+    let scenario =
+        scenario(algorithm("local_reentrant"), Slow, Size { clients: 2, permits: 1, readers: None });
+    // The renewal is A.2, and the work inside A.3.
+    let schedule = "A\ntime +10001ms\nB\nA.3";
+    let what = "A and B hold the lock, each with a lease that still runs";
+    assert_eq!(judge(&scenario, schedule, &oracle::ExclusiveFact::of("cs")), Some((4, what.into())));
+    // The one renewal came at once, and the next is late by a moment.
+    let schedule = "A\nA.2\ntime +10001ms\nB";
+    let what = "A and B are inside at once, where one may be";
+    assert_eq!(judge(&scenario, schedule, &oracle::ExclusiveBelief::of("cs", 1)), Some((4, what.into())));
+}
+
+/// A restart that gives a vote away takes few steps to break Redlock; one that lasts longer than a lease gives none away, in any
+/// order.
+#[test]
+fn redlock_needs_restarts_to_be_delayed() {
+    let size = Size { clients: 2, permits: 1, readers: None };
+    let restarts = Faults::none().restarts(1).stalls(1);
+    let explore = |faults| {
+        let scenario = scenario(algorithm("redlock_3"), Server, size).faults(faults);
+        explore_all(&mut Runner::new(), &scenario).unwrap()
+    };
+    let at_once = explore(restarts);
+    let steps = at_once.finding("exclusive-fact").map(|finding| finding.violation.step);
+    assert_eq!(steps, Some(7));
+    let delayed = explore(restarts.outage(LEASE + Duration::from_millis(1)));
+    assert!(delayed.finding("exclusive-fact").is_none());
+    assert!(delayed.seen.server && delayed.seen.contention && delayed.judged.contains(&"exclusive-fact"));
+}
+
+/// What needs no time is quickly explored, also where a timer renews.
+#[test]
+fn renewing_locks_are_as_stated_while_no_time_passes() {
+    let mut runner = Runner::new();
+    for name in ["renewed_hash", "local_reentrant"] {
+        for class in [Order, Crash] {
+            for verdict in check(&mut runner, algorithm(name), class, 100, 0).unwrap() {
+                assert!(verdict.is_as_stated(), "{name} {class} {}: {:?}", verdict.property, verdict.outcome);
+            }
+        }
+    }
+}
+
+/// What chance finds and the shrinker makes of it is as short as what brute force finds.
+#[test]
+fn sampled_and_shrunk_counterexamples_are_the_shortest() {
+    let mut runner = Runner::new();
+    for (name, class, property, shortest) in [
+        ("exists_set", Order, ExclusiveFact, 4),
+        ("setnx_expire", Crash, Recovers, 2),
+        ("set_nx_ex_del", Slow, ExclusiveFact, 5),
+        ("set_nx_get_del", Slow, ExclusiveFact, 6),
+        ("zset_semaphore", Order, OverIssue, 6),
+        ("fair_semaphore_comment", Order, OverIssue, 12),
+    ] {
+        let scenario = scenario(algorithm(name), class, Size { clients: 3, permits: 1, readers: None });
+        for seed in 0..5 {
+            let tries =
+                (0..200).map(|nth| explore_random(&mut runner, &scenario, 200, 1_000 * seed + nth).unwrap());
+            let found =
+                tries.into_iter().find_map(|exploration| exploration.finding(property.name()).cloned());
+            let found = found.unwrap_or_else(|| panic!("{name}: not found from seed {seed}"));
+            let shrunk = shrink(&mut runner, &scenario, &found.schedule, &found.oracle).unwrap();
+            assert_eq!(shrunk.violation.step, shortest, "{name} from seed {seed}:\n{}", shrunk.schedule);
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! What the README says of the code, held against the code.
+
+use std::sync::{Mutex, PoisonError};
+
+use emulator::command::GROUPS;
+
+use crate::emulator::conformance::wire::{Peer as _, Real, Wire, parse};
+use crate::redis_server;
+
+const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md");
+
+/// Compares the lines between two marks, which the README hides from its reader. With `UPDATE_EXPECT` set they are written
+/// anew.
+#[track_caller]
+fn check(name: &str, expected: &str) {
+    // Several tests write into one file.
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let readme = std::fs::read_to_string(PATH).unwrap();
+    let (begin, end) = (format!("<!-- {name} -->\n"), format!("<!-- end of {name} -->"));
+    let (before, rest) = readme.split_once(&begin).unwrap_or_else(|| panic!("the README has no {begin}"));
+    let (current, after) = rest.split_once(&end).unwrap_or_else(|| panic!("the README has no {end}"));
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
+        std::fs::write(PATH, format!("{before}{begin}{expected}{end}{after}")).unwrap();
+    } else {
+        assert_eq!(current, expected, "the README is out of date: run the tests once with UPDATE_EXPECT=1");
+    }
+}
+
+#[test]
+fn the_command_list_is_the_table() {
+    let mut list = String::from("| group | commands |\n| --- | --- |\n");
+    for group in GROUPS {
+        let names = group.rows.iter().flat_map(|row| {
+            let subcommands = row.subcommands.iter().map(|sub| sub.name.replace('|', " "));
+            let itself = (!row.flags.is_empty()).then(|| row.name.to_string());
+            itself.into_iter().chain(subcommands)
+        });
+        let names: Vec<_> = names.map(|name| name.to_uppercase()).collect();
+        list += &format!("| {} | {} |\n", group.name, names.join(" · "));
+    }
+    check("commands", &list);
+}
+
+/// The commands of the real server that are not here.
+#[test]
+fn what_is_left_out() {
+    let Some(server) = redis_server::borrow() else { return };
+    let reply = Real::over(server.connect()).call(&["COMMAND", "LIST"]);
+    let Some((Wire::Items(_, names), _)) = parse(&reply) else { panic!("not a list: {reply:?}") };
+    let names = names.into_iter().map(|name| name.to_string().trim_matches('"').to_uppercase());
+    let is_missing = |name: &String| match name.split_once('|') {
+        // That its subcommands are missing goes without saying.
+        Some((container, _)) => {
+            let row = emulator::command::lookup(container.as_bytes()).map(|(row, _)| row);
+            row.is_some_and(|row| row.subcommands.iter().all(|own| !own.name.eq_ignore_ascii_case(name)))
+        }
+        None => emulator::command::lookup(name.as_bytes()).is_none(),
+    };
+    let mut missing: Vec<String> = names.filter(is_missing).collect();
+    missing.sort();
+    check("left out", &format!("{}\n", missing.join(" · ")));
+}
+
+/// `.ci/clients` runs the files.
+#[test]
+fn the_examples_in_other_languages_are_those_that_run() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/suite/clients");
+    for (name, language) in [("example.py", "python"), ("example.mjs", "js")] {
+        let example = std::fs::read_to_string(format!("{folder}/{name}")).unwrap();
+        check(name, &format!("```{language}\n{example}```\n"));
+    }
+}
+
+#[test]
+fn the_counterexample_is_what_explain_prints() {
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_lockstep"))
+        .args(["explain", "fair_semaphore_comment"])
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    check("counterexample", &format!("```text\n$ lockstep explain fair_semaphore_comment\n{text}```\n"));
+}
+
+#[test]
+fn the_saved_schedule_is_one_that_is_kept() {
+    let path =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/suite/data/schedules/set_nx_get_del.slow.exclusive-fact.txt");
+    let text = std::fs::read_to_string(path).unwrap();
+    check("saved schedule", &format!("```text\n{text}```\n"));
+}

@@ -1,0 +1,270 @@
+//! `lockstep serve`: who may connect, what is left behind, and what it takes while a script runs.
+
+use std::io::{BufReader, Read as _};
+use std::net::TcpListener;
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use redis::Commands as _;
+
+use crate::program::cli::{Serving, lockstep};
+
+/// A server that has said where it listens.
+struct Started {
+    serving: Serving,
+    stdout: BufReader<ChildStdout>,
+    url: String,
+}
+
+fn start(args: &[&str]) -> Started {
+    start_with(Command::new(env!("CARGO_BIN_EXE_lockstep")).arg("serve").args(args))
+}
+
+fn start_with(command: &mut Command) -> Started {
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut serving = Serving(child);
+    let mut stdout = BufReader::new(serving.0.stdout.take().unwrap());
+    let url = url(&mut stdout);
+    Started { serving, stdout, url }
+}
+
+fn url(stdout: &mut impl std::io::BufRead) -> String {
+    let mut line = String::new();
+    stdout.read_line(&mut line).unwrap();
+    line.trim().strip_prefix("listening on ").unwrap_or_else(|| panic!("it said {line:?}")).to_owned()
+}
+
+impl Started {
+    fn connect(&self) -> redis::Connection {
+        redis::Client::open(self.url.as_str()).unwrap().get_connection().unwrap()
+    }
+
+    /// Ends it as an operator does, and gives what it said on standard error.
+    fn stop(mut self) -> String {
+        let pid = self.serving.0.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        assert!(self.serving.0.wait().unwrap().success(), "it ends cleanly");
+        said(&mut self.serving.0)
+    }
+}
+
+fn said(child: &mut Child) -> String {
+    let mut stderr = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+    stderr
+}
+
+fn ask(connection: &mut redis::Connection, line: &str) -> String {
+    let mut words = line.split(' ');
+    let mut cmd = redis::cmd(words.next().unwrap());
+    words.for_each(|word| _ = cmd.arg(word));
+    match cmd.query::<redis::Value>(connection) {
+        Ok(redis::Value::Okay) => "OK".into(),
+        Ok(redis::Value::SimpleString(text)) => text,
+        Ok(value) => redis::from_redis_value::<Vec<String>>(value).unwrap().join(" "),
+        Err(error) => format!("{} {}", error.code().unwrap_or_default(), error.detail().unwrap_or_default()),
+    }
+}
+
+#[test]
+fn the_password_is_asked_for_and_outlives_a_reset() {
+    let with_flag = start(&["--port", "0", "--requirepass", "secret", "--control"]);
+    let with_variable = start_with(
+        Command::new(env!("CARGO_BIN_EXE_lockstep"))
+            .args(["serve", "--port", "0", "--control"])
+            .env("LOCKSTEP_REQUIREPASS", "secret"),
+    );
+    for server in [with_flag, with_variable] {
+        let mut client = server.connect();
+        assert_eq!(ask(&mut client, "PING"), "NOAUTH Authentication required.");
+        assert_eq!(
+            ask(&mut client, "AUTH secre"),
+            "WRONGPASS invalid username-password pair or user is disabled."
+        );
+        assert_eq!(ask(&mut client, "AUTH secret"), "OK");
+        assert_eq!(ask(&mut client, "CONFIG SET requirepass other timeout 5"), "OK");
+        assert_eq!(ask(&mut client, "EMULATOR RESET"), "OK");
+        assert_eq!(ask(&mut client, "CONFIG GET requirepass"), "requirepass secret");
+        assert_eq!(ask(&mut client, "CONFIG GET timeout"), "timeout 0");
+        let mut newcomer = server.connect();
+        assert_eq!(ask(&mut newcomer, "PING"), "NOAUTH Authentication required.");
+        assert_eq!(ask(&mut newcomer, "AUTH secret"), "OK");
+        server.stop();
+    }
+}
+
+#[test]
+fn debug_is_off_unless_asked_for() {
+    const REFUSAL: &str = "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", \
+        you can run it from a local connection, otherwise you need to set this option in the configuration file, \
+        and then restart the server.";
+    let server = start(&["--port", "0"]);
+    let mut client = server.connect();
+    assert_eq!(ask(&mut client, "CONFIG GET enable-debug-command"), "enable-debug-command no");
+    assert_eq!(ask(&mut client, "DEBUG SLEEP 0"), REFUSAL);
+    assert_eq!(ask(&mut client, "MULTI"), "OK");
+    assert_eq!(ask(&mut client, "DEBUG SLEEP 0"), REFUSAL);
+    assert_eq!(ask(&mut client, "EXEC"), "EXECABORT Transaction discarded because of previous errors.");
+    assert_eq!(
+        ask(&mut client, "CONFIG SET enable-debug-command yes"),
+        "ERR CONFIG SET failed (possibly related to argument 'enable-debug-command') - can't set immutable config"
+    );
+    server.stop();
+    for who in ["local", "yes"] {
+        let server = start(&["--port", "0", "--enable-debug-command", who]);
+        assert_eq!(ask(&mut server.connect(), "DEBUG SLEEP 0"), "OK");
+        server.stop();
+    }
+}
+
+#[test]
+fn the_port_stands_in_one_place() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let port = free.port().to_string();
+    for args in
+        [&["--port", &port][..], &["--addr", "127.0.0.1", "--port", &port], &["--addr", &free.to_string()]]
+    {
+        let server = start(args);
+        assert_eq!(server.url, format!("redis://{free}/"), "{args:?}");
+        server.stop();
+    }
+    let both = lockstep(&["serve", "--addr", "127.0.0.1:1", "--port", "2"]);
+    assert_eq!(
+        String::from_utf8_lossy(&both.stderr),
+        "lockstep: --addr 127.0.0.1:1 names a port already: leave out --port 2, or the port of --addr\n"
+    );
+}
+
+#[test]
+fn everybody_who_can_connect_needs_a_password_or_is_warned_of() {
+    let output = lockstep(&["serve", "--addr", "0.0.0.0:0", "--control"]);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr.contains("without a password: set one with --requirepass"), "{stderr}");
+    let stderr = start(&["--addr", "0.0.0.0:0"]).stop();
+    assert!(stderr.contains("warning: everybody who can connect to 0.0.0.0:0"), "{stderr}");
+    for args in
+        [&["--addr", "0.0.0.0:0", "--requirepass", "x", "--control"][..], &["--port", "0", "--control"]]
+    {
+        assert_eq!(start(args).stop(), "", "{args:?}");
+    }
+}
+
+#[cfg(unix)]
+mod unix {
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::path::{Path, PathBuf};
+
+    use super::*;
+
+    fn path(name: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("lockstep-{name}-{}.sock", std::process::id()))
+    }
+
+    fn permissions(path: &Path) -> u32 {
+        std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    fn start_at(path: &Path, args: &[&str]) -> Started {
+        let mut server = start(&[&["--port", "0", "--unix", path.to_str().unwrap()], args].concat());
+        server.url = url(&mut server.stdout);
+        server
+    }
+
+    #[test]
+    fn the_socket_is_for_the_user_alone_and_goes_with_its_server() {
+        let path = path("perm");
+        let server = start_at(&path, &[]);
+        assert_eq!(permissions(&path), 0o600);
+        // A script that never ends keeps nobody from ending the server.
+        let (mut runner, mut other) = (server.connect(), server.connect());
+        () = redis::cmd("CONFIG").arg(&["SET", "busy-reply-threshold", "1"]).query(&mut other).unwrap();
+        let script = std::thread::spawn(move || {
+            let text = "redis.call('SET', 'began', 1) while true do end";
+            redis::cmd("EVAL").arg(text).arg(0).query::<()>(&mut runner)
+        });
+        while !matches!(other.get::<_, Option<i64>>("began"), Ok(Some(_)) | Err(_)) {}
+        server.stop();
+        assert!(!path.exists());
+        assert!(script.join().unwrap().is_err());
+        let server = start_at(&path, &["--unix-perm", "770"]);
+        assert_eq!(permissions(&path), 0o770);
+        server.stop();
+    }
+
+    #[test]
+    fn a_socket_is_taken_from_nobody_who_listens() {
+        let path = path("taken");
+        let mut first = start_at(&path, &[]);
+        let refused = || {
+            let output = lockstep(&["serve", "--port", "0", "--unix", path.to_str().unwrap()]);
+            assert_eq!(output.status.code(), Some(2));
+            String::from_utf8_lossy(&output.stderr).into_owned()
+        };
+        assert_eq!(
+            refused(),
+            format!(
+                "lockstep: cannot listen on {}: choose another path with --unix: another server listens there\n",
+                path.display()
+            )
+        );
+        assert_eq!(ask(&mut first.connect(), "PING"), "PONG", "it has lost nothing");
+        // Killed, it leaves its socket behind, and that is replaced.
+        first.serving.0.kill().unwrap();
+        first.serving.0.wait().unwrap();
+        assert!(path.exists());
+        let second = start_at(&path, &[]);
+        assert_eq!(ask(&mut second.connect(), "PING"), "PONG");
+        second.stop();
+        std::fs::write(&path, "text").unwrap();
+        assert!(refused().ends_with("there is a file that is not a socket\n"));
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "text");
+        std::fs::remove_file(&path).unwrap();
+    }
+}
+
+/// A client that goes while a script runs takes no thread along.
+#[cfg(target_os = "linux")]
+#[test]
+fn clients_that_go_while_a_script_runs_leave_no_threads() {
+    const CROWD: usize = 300;
+    /// The main thread, the signals', the runtime's, and those that take over while a script runs.
+    const THREADS_MAX: usize = 8;
+    let server = start(&["--port", "0"]);
+    let mut control = server.connect();
+    let set: [(&str, &str); 2] = [("maxclients", &(CROWD + 2).to_string()), ("busy-reply-threshold", "1")];
+    for (parameter, value) in set {
+        () = redis::cmd("CONFIG").arg(&["SET", parameter, value]).query(&mut control).unwrap();
+    }
+    let mut runner = server.connect();
+    let crowd: Vec<redis::Connection> = (0..CROWD)
+        .map(|_| {
+            let mut client = server.connect();
+            assert_eq!(ask(&mut client, "PING"), "PONG");
+            client
+        })
+        .collect();
+    let script = std::thread::spawn(move || {
+        redis::cmd("EVAL").arg("while true do end").arg(0).query::<()>(&mut runner)
+    });
+    while !ask(&mut control, "PING").starts_with("BUSY") {}
+    drop(crowd);
+    let tasks = format!("/proc/{}/task", server.serving.0.id());
+    let threads = || std::fs::read_dir(&tasks).unwrap().count();
+    // Each that has gone has made room for another, so there was time for a thread of each.
+    let newcomers: Vec<_> = (0..CROWD)
+        .map(|_| {
+            loop {
+                assert!(threads() <= THREADS_MAX, "{} threads", threads());
+                if let Ok(mut client) = redis::Client::open(server.url.as_str()).unwrap().get_connection()
+                    && ask(&mut client, "PING").starts_with("BUSY")
+                {
+                    break client;
+                }
+            }
+        })
+        .collect();
+    assert_eq!(ask(&mut control, "SCRIPT KILL"), "OK");
+    assert!(script.join().unwrap().is_err());
+    drop(newcomers);
+    server.stop();
+}

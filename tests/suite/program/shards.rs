@@ -1,0 +1,196 @@
+//! `lockstep check --shard` and `lockstep merge`: what is checked in parts is what is checked at once.
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use crate::program::cli::{lockstep, stdout};
+
+const SHARDS: usize = 3;
+
+/// A folder with what each shard of a check prints in JSON, `1.json` and so on.
+struct Parts(PathBuf);
+
+impl Parts {
+    fn of(name: &str, check: &[&str]) -> Parts {
+        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+        fs::create_dir_all(&folder).unwrap();
+        let parts = Parts(folder);
+        for nth in 1..=SHARDS {
+            let shard = format!("{nth}/{SHARDS}");
+            parts.write(
+                &format!("{nth}.json"),
+                &stdout(&[check, &["--shard", &shard, "--format", "json"]].concat()),
+            );
+        }
+        parts
+    }
+
+    fn write(&self, file: &str, text: &str) {
+        fs::write(self.0.join(file), text).unwrap();
+    }
+
+    /// Writes another file that differs in this from `2.json`.
+    fn write_changed(&self, file: &str, from: &str, to: &str) {
+        let text = fs::read_to_string(self.0.join("2.json")).unwrap();
+        assert!(text.contains(from), "{text}");
+        self.write(file, &text.replacen(from, to, 1));
+    }
+
+    /// The exit status of joining these files, separated by spaces, and what is printed.
+    fn merge(&self, files: &str, format: &str) -> (i32, String) {
+        let paths: Vec<String> =
+            files.split(' ').map(|file| self.0.join(file).to_str().unwrap().into()).collect();
+        let paths = paths.iter().map(String::as_str);
+        let args: Vec<&str> = ["merge", "--format", format].into_iter().chain(paths).collect();
+        let output = lockstep(&args);
+        let printed = [output.stdout, output.stderr].concat();
+        let folder = format!("{}/", self.0.display());
+        (output.status.code().unwrap(), String::from_utf8(printed).unwrap().replace(&folder, ""))
+    }
+}
+
+/// Counterexamples with and without readers, samples, and classes in which a property is not asked.
+#[test]
+fn shards_joined_are_the_whole() {
+    let check = ["check", "setnx", "rw_hash", "fair_semaphore_locked", "--samples", "10", "--seed", "3"];
+    let parts = Parts::of("joined", &check);
+    for format in ["text", "json"] {
+        let whole = stdout(&[&check[..], &["--format", format]].concat());
+        for files in ["1.json 2.json 3.json", "3.json 1.json 2.json"] {
+            assert_eq!(parts.merge(files, format), (0, whole.clone()), "{files}");
+        }
+        // A table that was not divided is one shard.
+        if format == "json" {
+            parts.write("whole.json", &whole);
+            assert_eq!(parts.merge("whole.json", format), (0, whole));
+        }
+    }
+    // The exit status, too, is that of the whole.
+    parts.write_changed("2.json", r#""expected": "holds""#, r#""expected": "violated""#);
+    let (status, text) = parts.merge("1.json 2.json 3.json", "text");
+    assert_eq!((status, text.matches(" NO\n").count()), (1, 1), "{text}");
+}
+
+#[test]
+fn a_shard_says_which_it_is_and_leaves_the_rest_blank() {
+    let text = stdout(&["check", "setnx", "mutex", "--shard", "2/3"]);
+    expect_test::expect![[r#"
+         algorithm  property          order  skew  crash   slow  lost  server  as stated
+         setnx      exclusive-fact           ✓ 41                 ✗ 5                yes
+                    exclusive-belief         ✓ 41                 ✗ 5                yes
+                    owner-safe               ✓ 41                 ✗ 4                yes
+                    recovers                    –                 ✗ 1                yes
+                    no-leak                  ✓ 41                ✓ 93                yes
+         mutex      exclusive-fact      ✓ 7               ✓ 619                      yes
+                    exclusive-belief    ✓ 7                 ✗ 3                      yes
+                    owner-safe          ✓ 7               ✓ 619                      yes
+                    no-leak             ✓ 7               ✓ 619                      yes
+
+        ✓ n   holds in all n schedules of up to three clients
+        ✓ ~n  holds in n: all of two clients, and a sample of three
+        ✗ n   violated; the shortest counterexample has n steps
+
+        Shard 2/3 alone: what is left blank is for the others.
+        17 of 17 verdicts are as stated. See one with: lockstep explain NAME
+        760 schedules explored; 3 more blocked: begun, and cut because others cover them
+    "#]]
+    .assert_eq(&text);
+    let text = stdout(&["check", "setnx", "--shard", "1000/1000"]);
+    assert!(text.contains("\nShard 1000/1000 alone: ") && text.contains("\n0 of 0 verdicts "), "{text}");
+}
+
+#[test]
+fn the_totals_are_those_of_all_shards() {
+    let total = |shard: &str, what: &str| {
+        let check = ["check", "setnx", "fair_semaphore_locked", "--samples", "10", "--format", "json"];
+        let json: Value = serde_json::from_str(&stdout(&[&check[..], &["--shard", shard]].concat())).unwrap();
+        json[what].as_u64().unwrap()
+    };
+    for what in ["schedules", "blocked"] {
+        let whole = total("1/1", what);
+        assert!(whole > 0, "{what}");
+        assert_eq!(total("1/2", what) + total("2/2", what), whole, "{what}");
+    }
+}
+
+#[test]
+fn what_cannot_be_joined_is_explained() {
+    let parts = Parts::of("not_joined", &["check", "setnx", "mutex"]);
+    let print = |file, args: &[&str]| parts.write(file, &stdout(&[args, &["--format", "json"]].concat()));
+    print("whole.json", &["check", "setnx", "mutex"]);
+    print("names.json", &["check", "mutex", "--shard", "2/3"]);
+    let own = env!("CARGO_PKG_VERSION");
+    for (file, from, to) in [
+        ("seed.json", r#""seed": 0"#, r#""seed": 5"#),
+        ("samples.json", r#""samples": 5000"#, r#""samples": 9"#),
+        ("version.json", &format!(r#""lockstep": "{own}""#), r#""lockstep": "0.0.1""#),
+        ("shard.json", "2/3", "4/3"),
+        ("nth.json", "2/3", "3/3"),
+        ("algorithm.json", r#""setnx""#, r#""setnex""#),
+        ("word.json", r#""verdict": "holds""#, r#""verdict": "wobbles""#),
+    ] {
+        parts.write_changed(file, from, to);
+    }
+    parts.write("text.json", &stdout(&["check", "setnx"]));
+    parts.write("list.json", "[]");
+    parts.write("empty.json", "");
+    let mut said = String::new();
+    for files in [
+        "1.json 3.json",
+        "2.json",
+        "1.json 2.json 2.json",
+        "1.json whole.json",
+        "1.json names.json",
+        "1.json seed.json",
+        "1.json samples.json",
+        "1.json version.json",
+        "1.json shard.json",
+        "1.json nth.json",
+        "1.json word.json",
+        "text.json",
+        "list.json",
+        "empty.json",
+        "nowhere.json",
+    ] {
+        let (status, text) = parts.merge(files, "text");
+        assert_eq!(status, 2, "{files}: {text}");
+        said += &format!("$ lockstep merge {files}\n{}", text.replace(own, "OWN"));
+    }
+    expect_test::expect![[r#"
+        $ lockstep merge 1.json 3.json
+        lockstep: shards are missing: 2/3; run `lockstep check setnx mutex --seed 0 --samples 5000 --shard 2/3 --format json`
+        $ lockstep merge 2.json
+        lockstep: shards are missing: 1/3, 3/3; run `lockstep check setnx mutex --seed 0 --samples 5000 --shard 1/3 --format json`
+        $ lockstep merge 1.json 2.json 2.json
+        lockstep: 2.json and 2.json are both shard 2/3: leave one out
+        $ lockstep merge 1.json whole.json
+        lockstep: 1.json is of a check with --shard I/3, and whole.json of one with --shard I/1: only shards of one check can be joined
+        $ lockstep merge 1.json names.json
+        lockstep: 1.json is of a check with the names setnx mutex, and names.json of one with the names mutex: only shards of one check can be joined
+        $ lockstep merge 1.json seed.json
+        lockstep: 1.json is of a check with --seed 0, and seed.json of one with --seed 5: only shards of one check can be joined
+        $ lockstep merge 1.json samples.json
+        lockstep: 1.json is of a check with --samples 5000, and samples.json of one with --samples 9: only shards of one check can be joined
+        $ lockstep merge 1.json version.json
+        lockstep: version.json was printed by lockstep 0.0.1, and this is OWN: let one version check and merge
+        $ lockstep merge 1.json shard.json
+        lockstep: shard.json is not what `lockstep check --shard I/N --format json` prints; run that again: write I/N for part I of N, as in 2/3: I from 1 to N, and N at most 1000 at line 5 column 16
+        $ lockstep merge 1.json nth.json
+        lockstep: nth.json has not the verdicts of shard 3/3: run `lockstep check setnx mutex --seed 0 --samples 5000 --shard 3/3 --format json` again
+        $ lockstep merge 1.json word.json
+        lockstep: word.json is not what `lockstep check --shard I/N --format json` prints; run that again: unknown variant `wobbles`, expected one of `holds`, `violated`, `vacuous` at line 22 column 5
+        $ lockstep merge text.json
+        lockstep: text.json is not what `lockstep check --shard I/N --format json` prints; run that again: expected value at line 1 column 2
+        $ lockstep merge list.json
+        lockstep: list.json is not what `lockstep check --shard I/N --format json` prints; run that again: invalid length 0, expected an object of ours at line 1 column 2
+        $ lockstep merge empty.json
+        lockstep: empty.json is not what `lockstep check --shard I/N --format json` prints; run that again: EOF while parsing a value at line 1 column 0
+        $ lockstep merge nowhere.json
+        lockstep: cannot read nowhere.json: No such file or directory (os error 2)
+    "#]].assert_eq(&said);
+    let (status, text) = parts.merge("algorithm.json", "text");
+    let message = "lockstep: algorithm.json: there is no algorithm named \"setnex\"; the known ones are ";
+    assert!(status == 2 && text.starts_with(message), "{text}");
+}

@@ -1,0 +1,242 @@
+//! What others have named reaches no terminal as it is: control characters, and passwords.
+
+use std::ffi::OsStr;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use harness::oracle::{ExclusiveFact, Oracle, Violation};
+use harness::trace::{History, What};
+use harness::{ClaimError, Client, Faults, Runner, Saved, Scenario, exhaustive, replay_saved};
+use locks::Subscribe as _;
+
+use crate::program::cli::Serving;
+use crate::redis_server;
+
+/// Colours, an overwritten line, a bell, another way to begin an escape, text from right to left, and a deletion.
+const HOSTILE: &str = "\u{1b}[31m\rx\u{7}\u{9b}2J\u{202e}y\u{7f}";
+
+#[track_caller]
+fn check(text: &str) {
+    let is_hidden = |c: char| c.is_control() && c != '\n' || c == '\u{202e}';
+    assert!(!text.contains(is_hidden), "{text:?}");
+}
+
+/// Everything that a program has said.
+#[track_caller]
+fn run(args: &[&OsStr]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_lockstep")).args(args).output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    String::from_utf8(said).unwrap_or_else(|error| panic!("{args:?}: {error}"))
+}
+
+fn file(name: &OsStr, content: &[u8]) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(&path, content).unwrap();
+    path
+}
+
+const SAVED: &str = "lockstep schedule 1\nalgorithm setnx_expire\nclass crash\npermits 1\nclients 1\nlease 10000ms\n\
+    property recovers\nmust fail\n\nA 1 SETNX lock\ncrash A\n";
+
+#[test]
+fn arguments() {
+    let good = file(OsStr::new("good.txt"), SAVED.as_bytes());
+    let good = good.to_str().unwrap();
+    let broken = [HOSTILE.as_bytes(), b"\xff\xfe"].concat();
+    for hostile in [OsStr::new(HOSTILE), OsStr::from_bytes(&broken)] {
+        let missing = Path::new("/missing").join(hostile);
+        for args in [
+            &["check", "?"][..],
+            &["explain", "?"],
+            &["explain", "setnx", "--property", "?"],
+            &["explain", "setnx", "--class", "?"],
+            &["explain", "setnx", "--seed", "?"],
+            &["explain", "setnx", "--save", "/?"],
+            &["check", "--format", "?"],
+            &["check", "--shard", "?"],
+            &["check", "--?"],
+            &["replay", "/?"],
+            &["replay", good, "--redis", "?"],
+            &["merge", "/?"],
+            &["serve", "--addr", "?"],
+            &["serve", "--addr", "127.0.0.1:0", "--unix", "/?"],
+        ] {
+            let args: Vec<&OsStr> = args
+                .iter()
+                .map(|&arg| match arg {
+                    "?" => hostile,
+                    "/?" => missing.as_os_str(),
+                    arg => OsStr::new(arg),
+                })
+                .collect();
+            let said = run(&args);
+            check(&said);
+            assert!(!said.is_empty(), "{args:?}");
+        }
+    }
+}
+
+#[test]
+fn files() {
+    let places =
+        ["setnx_expire", "crash", "1", "10000ms", "recovers", "fail", "SETNX lock", "crash A", "lockstep"];
+    let hostile = |place: &str, by: &[u8]| {
+        let (before, after) = SAVED.split_once(place).unwrap();
+        [before.as_bytes(), by, after.as_bytes()].concat()
+    };
+    for place in places {
+        for by in [HOSTILE.as_bytes(), b"\0", b"\xff\xfe", b"# \x1b[31m"] {
+            let path = file(OsStr::new("hostile.txt"), &hostile(place, by));
+            check(&run(&["replay".as_ref(), path.as_ref()]));
+        }
+    }
+    let scenario =
+        SAVED.replace("algorithm setnx_expire\nclass crash\npermits 1", &format!("scenario {HOSTILE}"));
+    let path = file(OsStr::new(HOSTILE), scenario.as_bytes());
+    let said = run(&["replay".as_ref(), path.as_ref()]);
+    check(&said);
+    assert!(said.contains(r"line 2: leave the character '\u{1b}' out of"), "{said}");
+    let too_long = file(OsStr::new("too_long.txt"), SAVED.repeat(10_000).as_bytes());
+    let said = run(&["replay".as_ref(), too_long.as_ref()]);
+    assert!(said.ends_with("too_long.txt: a saved schedule has 1048576 bytes at most\n"), "{said}");
+}
+
+/// An oracle that finds something in whatever is said.
+#[derive(Debug)]
+struct Suspicious;
+
+impl Oracle for Suspicious {
+    fn name(&self) -> &'static str {
+        HOSTILE
+    }
+
+    fn judges(&self, _: &History) -> bool {
+        true
+    }
+
+    fn check(&self, history: &History) -> Option<Violation> {
+        let is_last = |what: &What| matches!(what, What::Accepted { .. });
+        let step = history.events.iter().find(|event| is_last(&event.what))?.step;
+        Some(Violation { step, what: HOSTILE.into() })
+    }
+}
+
+/// A client that says it all, and what is to come of it.
+fn saying<Fut>(end: fn(Client) -> Fut) -> Scenario
+where
+    Fut: Future<Output = Result<(), harness::ActorError>> + Send + 'static,
+{
+    Scenario::new(HOSTILE).faults(Faults::none()).always(ExclusiveFact::of(HOSTILE)).actors(
+        1,
+        move |client| async move {
+            let mut link = client.connection();
+            let mut subscription = link.subscribe(HOSTILE).await?;
+            let mut eval = redis::cmd("EVAL");
+            eval.arg("return {redis.status_reply(ARGV[1]), redis.error_reply(ARGV[1]), ARGV[1]}")
+                .arg(0)
+                .arg(HOSTILE);
+            _ = eval.query_async::<redis::Value>(&mut link).await;
+            () = redis::cmd("HSET").arg(HOSTILE).arg(HOSTILE).arg(HOSTILE).query_async(&mut link).await?;
+            _ = redis::cmd(HOSTILE).query_async::<redis::Value>(&mut link).await;
+            () = redis::cmd("PUBLISH").arg(HOSTILE).arg(HOSTILE).query_async(&mut link).await?;
+            subscription.message().await?;
+            client.hold(HOSTILE).until(async { client.accepted(HOSTILE, 1) }).await;
+            end(client).await
+        },
+    )
+}
+
+#[test]
+fn what_clients_say() {
+    let reports = [
+        saying(|_| async { Err(HOSTILE.into()) }),
+        saying(|_| async { panic!("{HOSTILE}") }),
+        saying(|_| async { Ok(()) }).always(Suspicious),
+        saying(|_| async { Ok(()) }).must_see(harness::trace::Seen { crash: true, ..Default::default() }),
+    ]
+    .map(|scenario| exhaustive(&scenario).unwrap_err().to_string());
+    reports.iter().for_each(|report| check(report));
+    // It is all there.
+    for said in ["PUBLISH", "HSET", "hears", "is inside", "accepts"] {
+        assert!(reports[2].contains(said), "{said}: {}", reports[2]);
+    }
+    let kept = reports[2].split_once("replay_saved:\n\n").unwrap().1;
+    assert!(kept.parse::<Saved>().is_ok(), "{kept}");
+}
+
+#[test]
+fn what_a_replay_says() {
+    let scenario = saying(|_| async { Err(HOSTILE.into()) }).always(Suspicious);
+    let text = "lockstep schedule 1\nscenario s\nclients 1\nlease 10000ms\nproperty exclusive-fact\nmust fail\n\nA 1 GET\nA 2 GET\n";
+    let mut saved: Saved = text.parse().unwrap();
+    let replayed = replay_saved(&mut Runner::new(), &scenario, &saved).unwrap();
+    check(&replayed.to_string());
+    saved.property = HOSTILE.into();
+    let replayed = replay_saved(&mut Runner::new(), &scenario, &saved).unwrap();
+    check(&replayed.to_string());
+    check(&replayed.saved.to_string());
+    saved.property = "speed".into();
+    check(&replay_saved(&mut Runner::new(), &scenario, &saved).unwrap_err().to_string());
+    let foreign = ClaimError::Redis(std::io::Error::other(HOSTILE).into());
+    check(&foreign.to_string());
+}
+
+#[test]
+fn what_scripts_log() {
+    let child = Command::new(env!("CARGO_BIN_EXE_lockstep"))
+        .args(["serve", "--addr", "127.0.0.1:0"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut serving = Serving(child);
+    let mut line = String::new();
+    BufReader::new(serving.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let url = line.trim().strip_prefix("listening on ").unwrap();
+    let mut connection = redis::Client::open(url).unwrap().get_connection().unwrap();
+    let script = "redis.log(redis.LOG_WARNING, ARGV[1])";
+    () = redis::cmd("EVAL").arg(script).arg(0).arg(HOSTILE).query(&mut connection).unwrap();
+    let mut line = String::new();
+    BufReader::new(serving.0.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    check(&line);
+    assert!(line.ends_with("\\u{1b}[31m\\rx\\u{7}\\u{9b}2J\\u{202e}y\\u{7f}\n"), "{line:?}");
+}
+
+#[test]
+fn passwords() {
+    let path = file(OsStr::new("password.txt"), SAVED.as_bytes());
+    let path = path.to_str().unwrap();
+    let mut urls: Vec<String> =
+        ["redis://:s3cret@127.0.0.1:1/", "redis://me:s3cret@host:port/", "redis://:s3?cret@h/", "s3cret"]
+            .map(str::to_owned)
+            .into();
+    let servers = redis_server::start_own(1);
+    if let Some(server) = servers.first() {
+        urls.push(format!("redis://:s3cret@{}/", server.addr()));
+        urls.push(format!("redis://me:s3cret@{}/", server.addr()));
+    }
+    for url in urls {
+        let said = run(&["replay", path, "--redis", &url].map(OsStr::new));
+        assert!(!said.contains("s3"), "{said}");
+        if url.contains("://") {
+            let said = run(&["replay", path, &url].map(OsStr::new));
+            assert!(said.contains("unexpected argument") && !said.contains("s3"), "{said}");
+        }
+    }
+    let server = harness::Server::Redis(redis::Client::open("redis://:s3cret@127.0.0.1:1/").unwrap());
+    assert!(!format!("{server:?}").contains("s3cret"));
+    let lease = Duration::from_secs(1);
+    let scenario = Scenario::new("sender").lease(lease).actors(1, |client| async move {
+        Ok(redis::cmd("PING").query_async::<()>(&mut client.connection()).await?)
+    });
+    let mut policy = harness::Replay::new(&"A".parse().unwrap());
+    let run = std::panic::AssertUnwindSafe(|| {
+        Runner::new().run_on(vec![server], &scenario, &mut policy, harness::Recording::Full)
+    });
+    let panic = std::panic::catch_unwind(run).unwrap_err();
+    let said = panic.downcast_ref::<String>().unwrap();
+    assert!(said.starts_with("redis://127.0.0.1:1/0 does not answer: "), "{said}");
+}
