@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use emulator::{Clock, Emulator};
-use harness::check::{Size, scenario};
-use harness::explore::Random;
+use harness::check::{Participants, scenario};
+use harness::explore::RandomWalk;
 use harness::{Recording, Runner};
 use locks::{ALGORITHMS, FaultClass};
 
@@ -16,12 +16,13 @@ fn executions(criterion: &mut Criterion) {
     group.throughput(Throughput::Elements(1));
     for name in ["set_nx_ex_del", "set_nx_px_cad", "mutex", "semaphore"] {
         let algorithm = ALGORITHMS.iter().find(|algorithm| algorithm.name == name).unwrap();
-        let scenario = scenario(algorithm, FaultClass::Order, Size { clients: 3, permits: 1, readers: None });
+        let scenario =
+            scenario(algorithm, FaultClass::Order, Participants { clients: 3, permits: 1, readers: None });
         let (mut runner, mut nth) = (Runner::new(), 0);
         group.bench_function(name, |bencher| {
             bencher.iter(|| {
                 nth += 1;
-                runner.run(&scenario, &mut Random::new(0, nth), Recording::Lean)
+                runner.run(&scenario, &mut RandomWalk::new(0, nth), Recording::Lean)
             });
         });
     }

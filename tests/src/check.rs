@@ -12,12 +12,12 @@ use crate::fault::Faults;
 use crate::oracle::{
     ExclusiveBelief, ExclusiveFact, NoLeak, NoLostWakeUp, OverIssue, OwnerSafe, Recovers, WriterAlone,
 };
-use crate::replay::{Must, Saved, SavedStep, Subject, replay};
+use crate::replay::{Expectation, SavedSchedule, SavedStep, Subject, replay};
 use crate::scenario::{ActorError, Scenario};
 use crate::schedule::{Actor, Schedule, Step};
 use crate::shrink::Finding;
 use crate::sim::Recording;
-use crate::trace::Seen;
+use crate::trace::Reached;
 
 /// How long a grant lasts in every scenario.
 pub const LEASE: Duration = Duration::from_secs(10);
@@ -37,7 +37,7 @@ const WAITING_SCHEDULES_MAX: u64 = 20_000_000;
 
 /// How many clients and permits a scenario has. `Display` is `Clients: 3; permits: 1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Size {
+pub struct Participants {
     /// Clients that each acquire once, and release if they were granted.
     pub clients: usize,
     /// Permits of a semaphore; a lock has one.
@@ -46,10 +46,10 @@ pub struct Size {
     pub readers: Option<usize>,
 }
 
-impl Size {
+impl Participants {
     /// Without all clients but the first so many.
-    fn first(self, clients: usize) -> Size {
-        Size { clients, readers: self.readers.map(|readers| readers.min(clients)), ..self }
+    fn first(self, clients: usize) -> Participants {
+        Participants { clients, readers: self.readers.map(|readers| readers.min(clients)), ..self }
     }
 
     fn is_mixed(self) -> bool {
@@ -57,7 +57,7 @@ impl Size {
     }
 }
 
-impl fmt::Display for Size {
+impl fmt::Display for Participants {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Clients: {}", self.clients)?;
         self.readers.iter().try_for_each(|readers| write!(f, "; readers: {readers}"))?;
@@ -90,7 +90,7 @@ pub enum Outcome {
     /// No schedule violates the property.
     Holds,
     /// This one does, and no exhausted scenario has a shorter one; with the size of the scenario of its actors.
-    Violated(Finding, Size),
+    Violated(Finding, Participants),
     /// No schedule violates it, and none could have: this never happened.
     Vacuous(&'static str),
 }
@@ -126,7 +126,7 @@ pub fn check(
     seed: u64,
 ) -> Result<Vec<Verdict>, Box<Report>> {
     let sizes = sizes(runner, algorithm, class);
-    let mut explorations: Vec<(Size, Exploration)> = Vec::new();
+    let mut explorations: Vec<(Participants, Exploration)> = Vec::new();
     for &size in &sizes {
         explorations.push((size, explore_all(runner, &scenario(algorithm, class, size))?));
     }
@@ -138,8 +138,9 @@ pub fn check(
     }
     let schedules = explorations.iter().map(|(_, exploration)| exploration.schedules).sum();
     let blocked = explorations.iter().map(|(_, exploration)| exploration.blocked).sum();
-    let seen = explorations.iter().fold(Seen::default(), |seen, (_, exploration)| seen.or(exploration.seen));
-    let missing = seen.missing(must_see(class));
+    let seen =
+        explorations.iter().fold(Reached::default(), |seen, (_, exploration)| seen.or(exploration.reached));
+    let missing = seen.missing(must_reach(class));
     let is_judged = |name| explorations.iter().any(|(_, exploration)| exploration.judged.contains(&name));
     let verdict = |&property: &Property| {
         let unjudged = (!is_judged(property.name())).then_some("there was nothing to judge");
@@ -157,9 +158,9 @@ pub fn check(
 
 /// The sizes that are explored whole: as many clients as can be, and as many permits; of clients of which some read and some write,
 /// fewer too, which is what [`explore_all`] does by itself where all do the same.
-fn sizes(runner: &mut Runner, algorithm: &'static Algorithm, class: FaultClass) -> Vec<Size> {
+fn sizes(runner: &mut Runner, algorithm: &'static Algorithm, class: FaultClass) -> Vec<Participants> {
     // What one client does alone tells how many orders there are of several; where a server has lost its scripts, it is more.
-    let alone = scenario(algorithm, class, Size { clients: 1, permits: 1, readers: None });
+    let alone = scenario(algorithm, class, Participants { clients: 1, permits: 1, readers: None });
     let start = Schedule { steps: vec![Step::Restart(0), Step::Run(Actor(0), 0)] };
     let history = replay(runner, &alone, &start, Recording::Lean);
     let steps = history.steps.iter().filter(|step| step.actor().is_some()).count() as u64;
@@ -198,9 +199,9 @@ fn sizes(runner: &mut Runner, algorithm: &'static Algorithm, class: FaultClass) 
 }
 
 /// The sizes of a scenario of so many clients, any number of which may read a lock that knows readers.
-fn mixes(kind: Kind, clients: usize, permits: u32) -> impl Iterator<Item = Size> {
+fn mixes(kind: Kind, clients: usize, permits: u32) -> impl Iterator<Item = Participants> {
     let readers_max = (kind == Kind::ReadWrite).then_some(clients);
-    (0..=readers_max.unwrap_or(0)).map(move |readers| Size {
+    (0..=readers_max.unwrap_or(0)).map(move |readers| Participants {
         clients,
         permits,
         readers: readers_max.map(|_| readers),
@@ -218,7 +219,7 @@ fn binomial(n: u64, k: u64) -> u64 {
 
 /// The scenario of an algorithm in a fault class: each client acquires once and releases if it was granted; at the end fresh
 /// clients try to get every permit, of a read-write lock to write.
-pub fn scenario(algorithm: &'static Algorithm, class: FaultClass, size: Size) -> Scenario {
+pub fn scenario(algorithm: &'static Algorithm, class: FaultClass, size: Participants) -> Scenario {
     scenario_of_lease(algorithm, class, size, LEASE)
 }
 
@@ -226,7 +227,7 @@ pub fn scenario(algorithm: &'static Algorithm, class: FaultClass, size: Size) ->
 pub fn scenario_of_lease(
     algorithm: &'static Algorithm,
     class: FaultClass,
-    size: Size,
+    size: Participants,
     lease: Duration,
 ) -> Scenario {
     let terms = Terms { key: "lock".into(), lease, permits: size.permits };
@@ -247,7 +248,7 @@ pub fn scenario_of_lease(
         .servers(servers)
         .lease(lease)
         .faults(faults(class, lease))
-        .must_see(must_see(class))
+        .must_reach(must_reach(class))
         .before(move |client| async move {
             for server in 0..servers {
                 let mut connection = client.connection_to(server);
@@ -303,25 +304,25 @@ async fn take_part(
     let hold = client.hold(section).record(lock.record());
     // Of one that waited, the lease counts from its last attempt, which is its last request.
     let hold = if kind == Kind::Waiting { hold } else { hold.since(since) };
-    let stay = hold.enter();
+    let hold = hold.enter();
     if kind.is_reentrant() {
         () = redis::cmd("PING").query_async(&mut client.connection()).await?;
         let since = client.now();
         if lock.try_acquire().await? {
-            stay.extend(since, lock.record());
+            hold.extend(since, lock.record());
             lock.release().await?;
         }
     }
-    stay.until(lock.release()).await?;
+    hold.until(lock.release()).await?;
     Ok(())
 }
 
 /// The counterexample of a verdict, to be kept; `None` if it has none.
-pub fn save(runner: &mut Runner, verdict: &Verdict) -> Option<Saved> {
+pub fn save(runner: &mut Runner, verdict: &Verdict) -> Option<SavedSchedule> {
     let Outcome::Violated(finding, size) = &verdict.outcome else { return None };
     let scenario = scenario(verdict.algorithm, verdict.class, *size);
     let history = replay(runner, &scenario, &finding.schedule, Recording::Full);
-    Some(Saved {
+    Some(SavedSchedule {
         subject: Subject::Algorithm {
             name: verdict.algorithm.name.into(),
             class: verdict.class,
@@ -331,17 +332,17 @@ pub fn save(runner: &mut Runner, verdict: &Verdict) -> Option<Saved> {
         clients: size.clients,
         lease: LEASE,
         property: verdict.property.name().into(),
-        must: Must::Fail,
+        expectation: Expectation::Fail,
         steps: SavedStep::of(&history, finding.violation.step),
     })
 }
 
 /// The scenario that a saved schedule of an algorithm is one of, for the lease that it was saved with or another; `None` if there
 /// is no such algorithm.
-pub fn scenario_of(saved: &Saved, lease: Duration) -> Option<Scenario> {
+pub fn scenario_of(saved: &SavedSchedule, lease: Duration) -> Option<Scenario> {
     let Subject::Algorithm { name, class, permits, readers } = &saved.subject else { return None };
     let algorithm = ALGORITHMS.iter().find(|algorithm| algorithm.name == name)?;
-    let size = Size { clients: saved.clients, permits: *permits, readers: *readers };
+    let size = Participants { clients: saved.clients, permits: *permits, readers: *readers };
     Some(scenario_of_lease(algorithm, *class, size, lease))
 }
 
@@ -379,8 +380,8 @@ fn faults(class: FaultClass, lease: Duration) -> Faults {
     }
 }
 
-fn must_see(class: FaultClass) -> Seen {
-    Seen {
+fn must_reach(class: FaultClass) -> Reached {
+    Reached {
         contention: true,
         overrun: class == FaultClass::Slow,
         crash: class == FaultClass::Crash,

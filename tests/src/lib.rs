@@ -16,20 +16,22 @@ pub mod proptest;
 pub mod check;
 pub mod linearizability;
 
-pub use client::{Client, Hold, Link, Stay};
+pub use client::{Client, GatedConnection, Hold, HoldGuard};
 pub use execution::{Choice, Policy, Runner, STEPS_MAX};
-pub use explore::{Exploration, Problem, Report, draw, exhaustive, explore_all, explore_random, run, sample};
-pub use fault::{Budget, Faults, Mishap};
-pub use render::{printable, show_url};
+pub use explore::{
+    Exploration, Problem, Report, exhaustive, explore_all, explore_random, render_finding, run, sample,
+};
+pub use fault::{Budget, Faults, RequestFault};
+pub use render::{format_url, printable};
 pub use replay::{
-    ClaimError, Comparison, Expected, Follow, MisfitError, Must, OnRedis, OnRedisError, Replay, Replayed,
-    Saved, SavedError, SavedStep, Subject, replay, replay_on_redis, replay_saved,
+    ClaimError, Comparison, Expectation, ExpectedCommand, Follow, MismatchError, OnRedis, OnRedisError,
+    Replay, Replayed, SavedError, SavedSchedule, SavedStep, Subject, replay, replay_on_redis, replay_saved,
 };
 pub use scenario::{ActorError, RESPONSE_TIMEOUT, Scenario};
-pub use schedule::{ACTORS_MAX, Actor, ParseError, SPAN_MAX, Schedule, Step, Whose};
+pub use schedule::{ACTORS_MAX, Actor, ClockOwner, ParseError, SPAN_MAX, Schedule, Step};
 pub use shrink::{Cost, Finding, shrink};
 pub use sim::{Recording, Server};
-pub use trace::Touch;
+pub use trace::StepFootprint;
 
 /// The examples of the README are tests.
 #[cfg(doctest)]

@@ -11,7 +11,7 @@ use crate::client::Client;
 use crate::fault::Faults;
 use crate::oracle::Oracle;
 use crate::schedule::{ACTORS_MAX, Actor};
-use crate::trace::{Seen, Timers};
+use crate::trace::{Reached, TimerCache};
 
 /// How long redis-rs's multiplexed connections wait for a reply, unless told otherwise.
 pub const RESPONSE_TIMEOUT: Duration = Duration::from_millis(500);
@@ -37,9 +37,9 @@ pub struct Scenario {
     pub(crate) response_timeout: Option<Duration>,
     pub(crate) faults: Faults,
     pub(crate) oracles: Vec<Arc<dyn Oracle>>,
-    pub(crate) must_see: Seen,
+    pub(crate) must_reach: Reached,
     pub(crate) is_interchangeable: bool,
-    pub(crate) timers: Timers,
+    pub(crate) timers: TimerCache,
 }
 
 impl Scenario {
@@ -56,9 +56,9 @@ impl Scenario {
             response_timeout: None,
             faults: Faults::none(),
             oracles: Vec::new(),
-            must_see: Seen::default(),
+            must_reach: Reached::default(),
             is_interchangeable: false,
-            timers: Timers::default(),
+            timers: TimerCache::default(),
         }
     }
 
@@ -73,7 +73,7 @@ impl Scenario {
     {
         let act = boxed(act);
         self.actors.extend(std::iter::repeat_n(act, count));
-        self.timers = Timers::default();
+        self.timers = TimerCache::default();
         assert!(self.actors.len() <= ACTORS_MAX, "a scenario has at most {ACTORS_MAX} actors");
         self
     }
@@ -110,7 +110,7 @@ impl Scenario {
             });
             repeated.push((std::mem::replace(act, again.clone()), again));
         }
-        self.timers = Timers::default();
+        self.timers = TimerCache::default();
         self
     }
 
@@ -143,7 +143,7 @@ impl Scenario {
 
     /// How long a grant lasts; ten seconds unless told otherwise.
     pub fn lease(self, lease: Duration) -> Scenario {
-        Scenario { lease, timers: Timers::default(), ..self }
+        Scenario { lease, timers: TimerCache::default(), ..self }
     }
 
     /// Clients give a request up that has not been answered for so long, and hear that it timed out: redis-rs's multiplexed
@@ -166,8 +166,8 @@ impl Scenario {
     }
 
     /// What must have happened in some execution, or a pass means nothing.
-    pub fn must_see(self, must_see: Seen) -> Scenario {
-        Scenario { must_see, ..self }
+    pub fn must_reach(self, must_reach: Reached) -> Scenario {
+        Scenario { must_reach, ..self }
     }
 
     /// Actors that run the same code are interchangeable: nothing that they or the servers do depends on how their names sort, or

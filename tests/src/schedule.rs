@@ -6,7 +6,7 @@ use std::num::IntErrorKind;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::fault::{Budget, Mishap};
+use crate::fault::{Budget, RequestFault};
 
 /// A client of a scenario: `A`, `B`, … in text; `before` for the code that runs first, and `probe1`, … for those that try when
 /// all is over.
@@ -22,7 +22,7 @@ pub const SPAN_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
 /// Whose clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Whose {
+pub enum ClockOwner {
     /// A client's: `A`
     Client(Actor),
     /// A server's: `1` for the first
@@ -44,19 +44,19 @@ pub enum Step {
     /// The actor ends without a word. `crash A`
     Crash(Actor),
     /// The actor starts, if it has not; then this befalls its next command or message. `lose-reply A`, or `lose-reply A.2` for its second
-    /// connection; the words are those of [`Mishap::name`].
-    Mishap(Actor, usize, Mishap),
+    /// connection; the words are those of [`RequestFault::name`].
+    RequestFault(Actor, usize, RequestFault),
     /// The operation that the actor began last, of those that can be cancelled, is dropped where it waits. `cancel A`
     Cancel(Actor),
     /// A request runs that its client has given up: the first that is still on its way. `late A`, or `late A.2` for the second
     /// connection
     Late(Actor, usize),
     /// The clock is wrong by these milliseconds. `skew A -10000ms`, or `skew 1 +10000ms` for the first server's
-    Skew(Whose, i64),
+    Skew(ClockOwner, i64),
     /// The clock runs too fast by so many millionths. `drift A +200ppm`, `drift 1 -200ppm`
-    Drift(Whose, i64),
+    Drift(ClockOwner, i64),
     /// The clock jumps by these milliseconds. `jump A -10000ms`, `jump 1 +10000ms`
-    Jump(Whose, i64),
+    Jump(ClockOwner, i64),
     /// The server loses all data and scripts. `restart 1`
     Restart(usize),
     /// The server restarts with its data, but for what its last so many writes changed, and without scripts. `reload 1`, or
@@ -73,15 +73,15 @@ impl Step {
             Step::Run(actor, _)
             | Step::Start(actor)
             | Step::Crash(actor)
-            | Step::Mishap(actor, ..)
+            | Step::RequestFault(actor, ..)
             | Step::Cancel(actor)
             | Step::Late(actor, _)
-            | Step::Jump(Whose::Client(actor), _) => Some(actor),
+            | Step::Jump(ClockOwner::Client(actor), _) => Some(actor),
             Step::Advance(_)
             | Step::Wait
             | Step::Skew(..)
             | Step::Drift(..)
-            | Step::Jump(Whose::Server(_), _)
+            | Step::Jump(ClockOwner::Server(_), _)
             | Step::Restart(_)
             | Step::Reload(..)
             | Step::Flush(_) => None,
@@ -95,9 +95,9 @@ impl Step {
             Step::Advance(_) | Step::Wait => Some(Budget::Stalls),
             Step::Crash(_) => Some(Budget::Crashes),
             Step::Cancel(_) => Some(Budget::Cancels),
-            Step::Mishap(.., mishap) => Some(mishap.budget()),
-            Step::Jump(Whose::Client(_), _) => Some(Budget::ClientClocks),
-            Step::Jump(Whose::Server(_), _) | Step::Restart(_) => Some(Budget::Servers),
+            Step::RequestFault(.., fault) => Some(fault.budget()),
+            Step::Jump(ClockOwner::Client(_), _) => Some(Budget::ClientClocks),
+            Step::Jump(ClockOwner::Server(_), _) | Step::Restart(_) => Some(Budget::Servers),
             Step::Reload(..) => Some(Budget::Reloads),
             Step::Flush(_) => Some(Budget::Flushes),
         }
@@ -106,9 +106,9 @@ impl Step {
     /// The server that something happens to.
     pub fn server(self) -> Option<usize> {
         match self {
-            Step::Skew(Whose::Server(server), _)
-            | Step::Drift(Whose::Server(server), _)
-            | Step::Jump(Whose::Server(server), _)
+            Step::Skew(ClockOwner::Server(server), _)
+            | Step::Drift(ClockOwner::Server(server), _)
+            | Step::Jump(ClockOwner::Server(server), _)
             | Step::Restart(server)
             | Step::Reload(server, _)
             | Step::Flush(server) => Some(server),
@@ -148,11 +148,11 @@ impl fmt::Display for Actor {
     }
 }
 
-impl fmt::Display for Whose {
+impl fmt::Display for ClockOwner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Whose::Client(actor) => write!(f, "{actor}"),
-            Whose::Server(server) => write!(f, "{}", server + 1),
+            ClockOwner::Client(actor) => write!(f, "{actor}"),
+            ClockOwner::Server(server) => write!(f, "{}", server + 1),
         }
     }
 }
@@ -160,10 +160,10 @@ impl fmt::Display for Whose {
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Step::Run(actor, connection) => show_lane(f, *actor, *connection),
-            Step::Mishap(actor, connection, mishap) => {
-                write!(f, "{} ", mishap.name())?;
-                show_lane(f, *actor, *connection)
+            Step::Run(actor, connection) => format_connection(f, *actor, *connection),
+            Step::RequestFault(actor, connection, fault) => {
+                write!(f, "{} ", fault.name())?;
+                format_connection(f, *actor, *connection)
             }
             Step::Start(actor) => write!(f, "start {actor}"),
             Step::Advance(span) => write!(f, "time +{}ms", span.as_millis()),
@@ -172,11 +172,11 @@ impl fmt::Display for Step {
             Step::Cancel(actor) => write!(f, "cancel {actor}"),
             Step::Late(actor, connection) => {
                 f.write_str("late ")?;
-                show_lane(f, *actor, *connection)
+                format_connection(f, *actor, *connection)
             }
-            Step::Skew(whose, millis) => write!(f, "skew {whose} {millis:+}ms"),
-            Step::Drift(whose, ppm) => write!(f, "drift {whose} {ppm:+}ppm"),
-            Step::Jump(whose, millis) => write!(f, "jump {whose} {millis:+}ms"),
+            Step::Skew(owner, millis) => write!(f, "skew {owner} {millis:+}ms"),
+            Step::Drift(owner, ppm) => write!(f, "drift {owner} {ppm:+}ppm"),
+            Step::Jump(owner, millis) => write!(f, "jump {owner} {millis:+}ms"),
             Step::Restart(server) => write!(f, "restart {}", server + 1),
             Step::Reload(server, 0) => write!(f, "reload {}", server + 1),
             Step::Reload(server, lost) => write!(f, "reload {} -{lost}", server + 1),
@@ -186,7 +186,7 @@ impl fmt::Display for Step {
 }
 
 /// `A`, or `A.2` for its second connection.
-fn show_lane(f: &mut fmt::Formatter<'_>, actor: Actor, connection: usize) -> fmt::Result {
+fn format_connection(f: &mut fmt::Formatter<'_>, actor: Actor, connection: usize) -> fmt::Result {
     match connection {
         0 => write!(f, "{actor}"),
         _ => write!(f, "{actor}.{}", connection + 1),
@@ -250,12 +250,14 @@ pub(crate) fn read_step(code: &str) -> Option<Step> {
         "crash" => Step::Crash(parse_actor(words.next()?)?),
         "cancel" => Step::Cancel(parse_actor(words.next()?)?),
         "late" => {
-            let (actor, connection) = parse_lane(words.next()?)?;
+            let (actor, connection) = parse_connection(words.next()?)?;
             Step::Late(actor, connection)
         }
-        "skew" => Step::Skew(parse_whose(words.next()?)?, parse_millis(words.next()?)?),
-        "drift" => Step::Drift(parse_whose(words.next()?)?, words.next()?.strip_suffix("ppm")?.parse().ok()?),
-        "jump" => Step::Jump(parse_whose(words.next()?)?, parse_millis(words.next()?)?),
+        "skew" => Step::Skew(parse_clock_owner(words.next()?)?, parse_millis(words.next()?)?),
+        "drift" => {
+            Step::Drift(parse_clock_owner(words.next()?)?, words.next()?.strip_suffix("ppm")?.parse().ok()?)
+        }
+        "jump" => Step::Jump(parse_clock_owner(words.next()?)?, parse_millis(words.next()?)?),
         "restart" => Step::Restart(parse_server(words.next()?)?),
         "reload" => Step::Reload(
             parse_server(words.next()?)?,
@@ -264,20 +266,20 @@ pub(crate) fn read_step(code: &str) -> Option<Step> {
         "flush" => Step::Flush(parse_server(words.next()?)?),
         "wait" => Step::Wait,
         "time" => Step::Advance(Duration::from_millis(u64::try_from(parse_millis(words.next()?)?).ok()?)),
-        word => match Mishap::ALL.iter().find(|mishap| mishap.name() == word) {
-            Some(&mishap) => {
-                let (actor, connection) = parse_lane(words.next()?)?;
-                Step::Mishap(actor, connection, mishap)
+        word => match RequestFault::ALL.iter().find(|fault| fault.name() == word) {
+            Some(&fault) => {
+                let (actor, connection) = parse_connection(words.next()?)?;
+                Step::RequestFault(actor, connection, fault)
             }
             None => {
-                let (actor, connection) = parse_lane(word)?;
+                let (actor, connection) = parse_connection(word)?;
                 Step::Run(actor, connection)
             }
         },
     })
 }
 
-fn parse_lane(word: &str) -> Option<(Actor, usize)> {
+fn parse_connection(word: &str) -> Option<(Actor, usize)> {
     Some(match word.split_once('.') {
         Some((actor, connection)) => (parse_actor(actor)?, connection.parse::<usize>().ok()?.checked_sub(1)?),
         None => (parse_actor(word)?, 0),
@@ -291,8 +293,8 @@ fn parse_actor(word: &str) -> Option<Actor> {
     }
 }
 
-fn parse_whose(word: &str) -> Option<Whose> {
-    parse_actor(word).map(Whose::Client).or_else(|| parse_server(word).map(Whose::Server))
+fn parse_clock_owner(word: &str) -> Option<ClockOwner> {
+    parse_actor(word).map(ClockOwner::Client).or_else(|| parse_server(word).map(ClockOwner::Server))
 }
 
 fn parse_server(word: &str) -> Option<usize> {

@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 
 use harness::check::scenario_of;
-use harness::{Runner, Saved, Subject, replay_saved};
+use harness::{Runner, SavedSchedule, Subject, replay_saved};
 
 use crate::commands::take;
 
@@ -84,9 +84,9 @@ pub fn check(data: &[u8]) {
     } else {
         text(&mut choices).unwrap_or_default()
     };
-    let Ok(saved) = text.parse::<Saved>() else { return };
+    let Ok(saved) = text.parse::<SavedSchedule>() else { return };
     let written = saved.to_string();
-    let again = written.parse::<Saved>();
+    let again = written.parse::<SavedSchedule>();
     assert_eq!(again.as_ref(), Ok(&saved), "{text:?} is written as {written:?}");
 
     if is_small(&saved)
@@ -100,7 +100,7 @@ pub fn check(data: &[u8]) {
     }
 }
 
-fn is_small(saved: &Saved) -> bool {
+fn is_small(saved: &SavedSchedule) -> bool {
     matches!(saved.subject, Subject::Algorithm { permits, .. } if permits <= PERMITS_MAX)
         && saved.clients <= CLIENTS_MAX
         && saved.steps.len() <= STEPS_MAX

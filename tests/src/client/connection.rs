@@ -10,13 +10,13 @@ use emulator::{Access, Footprint, Resource};
 use redis::aio::ConnectionLike;
 use redis::{Cmd, Pipeline, RedisError, RedisFuture, RedisResult, Value};
 
-use crate::fault::Mishap;
-use crate::render::{Show, show_error, written_keys};
+use crate::fault::RequestFault;
+use crate::render::{Format, format_error, written_keys};
 use crate::schedule::Actor;
-use crate::sim::{Carries, Recording, Server, Turn, World};
-use crate::trace::What;
+use crate::sim::{GateState, Recording, Server, Simulation, Traffic};
+use crate::trace::EventKind;
 
-use super::request::{Request, Transaction, keep, recall};
+use super::request::{Request, Transaction, log_reply, replay_reply};
 use super::session::Session;
 use super::{Client, subscription};
 
@@ -24,10 +24,10 @@ use super::{Client, subscription};
 /// [`redis::aio::ConnectionLike`], so any code over redis-rs runs on it unchanged.
 ///
 /// Each command of a pipeline is a step of its own, as it is on a server; a transaction is one step.
-pub struct Link {
-    pub(super) world: Arc<World>,
+pub struct GatedConnection {
+    pub(super) sim: Arc<Simulation>,
     pub(super) actor: Actor,
-    pub(super) lane: usize,
+    pub(super) gate: usize,
     pub(super) server: usize,
     pub(super) session: Session,
 }
@@ -55,108 +55,111 @@ impl From<Loss> for RedisError {
     }
 }
 
-impl Link {
+impl GatedConnection {
     /// Waits at the gate with a request that was made then, or with a message, and says what befalls it. Dropped while it waits, a
     /// request was never sent, and a message is still to come.
-    pub(super) async fn turn(&self, request: Option<Duration>) -> Option<Mishap> {
-        struct Withdraw<'a>(&'a Link);
+    pub(super) async fn gate_state(&self, request: Option<Duration>) -> Option<RequestFault> {
+        struct Withdraw<'a>(&'a GatedConnection);
         impl Drop for Withdraw<'_> {
             fn drop(&mut self) {
-                let turn = std::mem::replace(&mut self.0.world.state().lanes[self.0.lane].turn, Turn::Idle);
-                if matches!(turn, Turn::Waiting(_)) {
-                    self.0.world.idle.stir();
+                let gate_state = std::mem::replace(
+                    &mut self.0.sim.state().gates[self.0.gate].gate_state,
+                    GateState::Empty,
+                );
+                if matches!(gate_state, GateState::Waiting(_)) {
+                    self.0.sim.quiescence.note_activity();
                 }
             }
         }
         let _withdraw = Withdraw(self);
         poll_fn(|cx| {
-            let mut state = self.world.state();
+            let mut state = self.sim.state();
             let idx = state.idx(self.actor);
             let state = &mut *state;
-            let (actor, lane) = (&mut state.actors[idx], &mut state.lanes[self.lane]);
-            let (turn, operation) = (&mut lane.turn, &mut lane.operation);
+            let (actor, gate) = (&mut state.actors[idx], &mut state.gates[self.gate]);
+            let (gate_state, operation) = (&mut gate.gate_state, &mut gate.operation);
             if actor.is_crashed {
                 // The task of a crashed client may still be polled; nothing that it sends arrives.
                 return Poll::Pending;
             }
-            if let Turn::Granted(mishap) = *turn {
-                return Poll::Ready(mishap);
+            if let GateState::Open(fault) = *gate_state {
+                return Poll::Ready(fault);
             }
-            if matches!(turn, Turn::Idle) {
+            if matches!(gate_state, GateState::Empty) {
                 actor.sent_at = request.unwrap_or(actor.sent_at);
                 *operation = actor.operation;
-                self.world.idle.stir();
+                self.sim.quiescence.note_activity();
                 if actor.is_alone {
                     return Poll::Ready(None);
                 }
             }
-            *turn = Turn::Waiting(cx.waker().clone());
+            *gate_state = GateState::Waiting(cx.waker().clone());
             state.moves(self.actor);
             Poll::Pending
         })
         .await
     }
 
-    fn carries(&self) -> Carries {
-        self.world.state().lanes[self.lane].carries
+    fn traffic(&self) -> Traffic {
+        self.sim.state().gates[self.gate].traffic
     }
 
     /// The same connection, for something else.
-    pub(crate) fn carrying(self, carries: Carries) -> Link {
-        self.world.state().lanes[self.lane].carries = carries;
+    pub(crate) fn with_traffic(self, traffic: Traffic) -> GatedConnection {
+        self.sim.state().gates[self.gate].traffic = traffic;
         self
     }
 
     /// A command that has come out of a stream, as a step.
     pub(crate) async fn forward(&mut self, cmd: &Cmd) -> RedisResult<Value> {
-        let (world, actor) = (self.world.clone(), self.actor);
-        let release = world.set_release_to_come(actor, None);
+        let (sim, actor) = (self.sim.clone(), self.actor);
+        let release = sim.set_release_to_come(actor, None);
         let mut step = pin!(self.step(cmd));
-        poll_fn(|cx| world.releasing(actor, release, || step.as_mut().poll(cx))).await?
+        poll_fn(|cx| sim.releasing(actor, release, || step.as_mut().poll(cx))).await?
     }
 
     /// What befalls a request that is made now. Nobody waits longer for his turn than for a reply.
-    async fn fate(&self, sent: Duration) -> Option<Mishap> {
-        let turn = self.turn(Some(sent));
+    async fn request_fault(&self, sent: Duration) -> Option<RequestFault> {
+        let gate_state = self.gate_state(Some(sent));
         // What comes out of a stream has the patience of whoever wrote it.
-        match self.world.terms.response_timeout {
-            Some(limit) if self.carries() != Carries::Bytes => {
-                tokio::time::timeout(limit, turn).await.unwrap_or(Some(Mishap::Delay))
+        match self.sim.config.response_timeout {
+            Some(limit) if self.traffic() != Traffic::Bytes => {
+                tokio::time::timeout(limit, gate_state).await.unwrap_or(Some(RequestFault::Delay))
             }
-            _ => turn.await,
+            _ => gate_state.await,
         }
     }
 
     /// One request as one step, or as two if it is sent again. What the server calls an error of a command is a value.
     pub(super) async fn step<R: Request>(&mut self, request: &R) -> Result<RedisResult<R::Reply>, Loss> {
-        let sent = self.world.sending();
+        let sent = self.sim.request_time();
         loop {
-            let mishap = self.fate(sent).await;
-            self.set_out(mishap, request)?;
+            let fault = self.request_fault(sent).await;
+            self.send(fault, request)?;
             let result = {
-                let whose = (self.actor, self.server);
-                let running = pin!(noted(&self.world, whose, request, &self.session));
-                match mishap {
-                    Some(Mishap::DropAfter | Mishap::CancelAfter) => {
+                let owner = (self.actor, self.server);
+                let running = pin!(run_recorded(&self.sim, owner, request, &self.session));
+                match fault {
+                    Some(RequestFault::DropAfter | RequestFault::CancelAfter) => {
                         at_once(running).await.unwrap_or_else(|| Err(Loss::Connection.into()))
                     }
                     _ => running.await,
                 }
             };
-            done(&self.world, (self.actor, self.server), request, &result);
+            record_result(&self.sim, (self.actor, self.server), request, &result);
             if result.is_err() && self.session.is_hung_up() {
-                self.world.state().cut_off(self.actor);
+                self.sim.state().lose_connection(self.actor);
                 self.reopen();
             }
-            let Some(mishap) = mishap else { return Ok(result) };
-            self.world.mishap(self.actor, mishap, || request.text().0);
-            match mishap {
-                Mishap::Resend => {}
-                Mishap::CancelAfter => {
-                    self.world.cancel_lane(self.lane);
+            let Some(fault) = fault else { return Ok(result) };
+            self.sim.fault(self.actor, fault, || request.text().0);
+            match fault {
+                RequestFault::Resend => {}
+                RequestFault::CancelAfter => {
+                    self.sim.cancel_request(self.gate);
                     return std::future::pending().await;
                 }
-                Mishap::DropAfter => {
+                RequestFault::DropAfter => {
                     self.reopen();
                     return Err(Loss::Connection);
                 }
@@ -166,18 +169,18 @@ impl Link {
     }
 
     /// The request is sent, and arrives unless something comes in between.
-    fn set_out(&mut self, mishap: Option<Mishap>, request: &impl Request) -> Result<(), Loss> {
-        let loss = match mishap {
-            Some(Mishap::LoseRequest) => Loss::Request,
-            Some(Mishap::DropBefore) => Loss::Connection,
-            Some(Mishap::Delay) => Loss::Late,
+    fn send(&mut self, fault: Option<RequestFault>, request: &impl Request) -> Result<(), Loss> {
+        let loss = match fault {
+            Some(RequestFault::LoseRequest) => Loss::Request,
+            Some(RequestFault::DropBefore) => Loss::Connection,
+            Some(RequestFault::Delay) => Loss::Late,
             _ => {
-                self.world.before_command(self.actor);
+                self.sim.before_command(self.actor);
                 return Ok(());
             }
         };
-        self.world.sends(self.actor);
-        self.world.mishap(self.actor, mishap.expect("something happened"), || request.text().0);
+        self.sim.before_send(self.actor);
+        self.sim.fault(self.actor, fault.expect("something happened"), || request.text().0);
         match loss {
             Loss::Late => self.delay(request),
             Loss::Connection => self.reopen(),
@@ -189,7 +192,7 @@ impl Link {
     /// The connection has broken, and the next request goes over a new one.
     fn reopen(&mut self) {
         self.close();
-        self.session = Session::open(&self.world.servers[self.server]);
+        self.session = Session::open(&self.sim.servers[self.server]);
     }
 
     /// Notes what it touches that the connection closes.
@@ -198,11 +201,11 @@ impl Link {
             Session::Emulator(connection) => {
                 let closing = connection.closing();
                 if !closing.is_empty() {
-                    self.world.state().touch(|touch| touch.footprints.push((self.server, Arc::new(closing))));
+                    self.sim.state().touch(|touch| touch.servers.push((self.server, Arc::new(closing))));
                 }
             }
             // A real server may notice later that the connection is closed than others see what it does next.
-            Session::Redis(connection) if self.carries() == Carries::Messages => {
+            Session::Redis(connection) if self.traffic() == Traffic::Messages => {
                 _ = subscription::news(&mut connection.lock().expect("one task uses it"), "UNSUBSCRIBE");
             }
             Session::Redis(_) => {}
@@ -211,45 +214,45 @@ impl Link {
 
     /// The request is still on its way. When it runs, what it would have to wait for it does not wait for.
     fn delay(&self, request: &impl Request) {
-        let (world, actor, server) = (Arc::downgrade(&self.world), self.actor, self.server);
-        let (session, request) = (self.session.clone(), request.keep());
+        let (sim, actor, server) = (Arc::downgrade(&self.sim), self.actor, self.server);
+        let (session, request) = (self.session.clone(), request.owned());
         let late = async move {
-            let Some(world) = world.upgrade() else { return };
-            world.before_command(actor);
-            let result = at_once(pin!(noted(&world, (actor, server), &request, &session))).await;
+            let Some(sim) = sim.upgrade() else { return };
+            sim.before_command(actor);
+            let result = at_once(pin!(run_recorded(&sim, (actor, server), &request, &session))).await;
             let result = result.unwrap_or_else(|| Err(Loss::Late.into()));
-            done(&world, (actor, server), &request, &result);
-            world.record(What::Late { actor });
+            record_result(&sim, (actor, server), &request, &result);
+            sim.record(EventKind::Late { actor });
         };
-        self.world.delay(self.lane, Box::pin(late));
+        self.sim.delay(self.gate, Box::pin(late));
     }
 }
 
 /// What has run is noted.
-fn done<R: Request>(
-    world: &World,
+fn record_result<R: Request>(
+    sim: &Simulation,
     (actor, server): (Actor, usize),
     request: &R,
     result: &RedisResult<R::Reply>,
 ) {
-    let reply = || result.as_ref().map_or_else(show_error, Show::show);
-    world.shows(actor, reply);
-    if world.recording == Recording::Full {
-        let (reply, changed) = (reply(), changed_keys(world, server));
-        let late = world.pace.get().map_or(Duration::ZERO, |pace| pace.late(world.now()));
+    let reply = || result.as_ref().map_or_else(format_error, Format::show);
+    sim.observes(actor, reply);
+    if sim.recording == Recording::Full {
+        let (reply, changed) = (reply(), changed_keys(sim, server));
+        let late = sim.real_time.get().map_or(Duration::ZERO, |real_time| real_time.late(sim.now()));
         let (text, brief) = request.text();
-        world.record(What::Command { actor, server, text, brief, reply, changed, late });
+        sim.record(EventKind::Command { actor, server, text, brief, reply, changed, late });
     }
-    world.after_command(actor);
-    if world.pace.get().is_some() {
-        let listeners = std::mem::take(&mut world.state().listeners);
+    sim.after_command(actor);
+    if sim.real_time.get().is_some() {
+        let listeners = std::mem::take(&mut sim.state().listeners);
         listeners.into_iter().for_each(Waker::wake);
     }
 }
 
 /// The keys that the last command changed, with what they hold now; on a real server that is not known.
-fn changed_keys(world: &World, server: usize) -> Vec<String> {
-    let Server::Emulator(emulator) = &world.servers[server] else { return Vec::new() };
+fn changed_keys(sim: &Simulation, server: usize) -> Vec<String> {
+    let Server::Emulator(emulator) = &sim.servers[server] else { return Vec::new() };
     let footprint = emulator.footprint();
     let mut keys: Vec<&[u8]> = footprint
         .iter()
@@ -276,22 +279,22 @@ async fn at_once<T>(mut running: Pin<&mut impl Future<Output = T>>) -> Option<T>
 
 /// A request whose first poll sends it, if the server is there and what it says is not on tape: notes what the server touched then.
 /// Where the reply comes later, or nobody waits for it any more, what it waited for is touched again.
-async fn noted<R: Request>(
-    world: &World,
+async fn run_recorded<R: Request>(
+    sim: &Simulation,
     (actor, server): (Actor, usize),
     request: &R,
     session: &Session,
 ) -> RedisResult<R::Reply> {
-    if world.refuses(server, actor) {
+    if sim.refuses(server, actor) {
         return Err(io::Error::from(io::ErrorKind::ConnectionRefused).into());
     }
-    if let Some(reply) = recall(world, server, request) {
-        world.note_command(server);
+    if let Some(reply) = replay_reply(sim, server, request) {
+        sim.note_command(server);
         return Ok(reply);
     }
     if let Session::Redis(_) = session {
         let named = request.commands().flat_map(written_keys).map(|key| (server, key));
-        world.state().history.named.extend(named);
+        sim.state().history.named.extend(named);
     }
     let mut running = pin!(request.run(session));
     let (mut is_sent, mut blocked) = (false, None);
@@ -299,13 +302,13 @@ async fn noted<R: Request>(
         let poll = running.as_mut().poll(cx);
         if is_sent {
             // Whoever waits at a server lets happen there what is due.
-            world.note_footprint(server);
+            sim.note_footprint(server);
         } else {
             is_sent = true;
-            keep(world, server, request, &poll);
-            world.note_command(server);
-            let waits_for = if poll.is_pending() { world.footprint(server) } else { None };
-            blocked = waits_for.map(|footprint| Blocked { world, server, footprint });
+            log_reply(sim, server, request, &poll);
+            sim.note_command(server);
+            let waits_for = if poll.is_pending() { sim.footprint(server) } else { None };
+            blocked = waits_for.map(|footprint| Blocked { sim, server, footprint });
         }
         if poll.is_ready() {
             blocked = None;
@@ -317,7 +320,7 @@ async fn noted<R: Request>(
 
 /// A command that waits on the server. Dropped, it does so no longer.
 struct Blocked<'a> {
-    world: &'a World,
+    sim: &'a Simulation,
     server: usize,
     footprint: Arc<Footprint>,
 }
@@ -325,25 +328,25 @@ struct Blocked<'a> {
 impl Drop for Blocked<'_> {
     fn drop(&mut self) {
         let footprint = std::mem::take(&mut self.footprint);
-        self.world.state().touch(|touch| touch.footprints.push((self.server, footprint)));
+        self.sim.state().touch(|touch| touch.servers.push((self.server, footprint)));
     }
 }
 
 /// A clone is a connection of its own.
-impl Clone for Link {
-    fn clone(&self) -> Link {
-        Client::new(self.world.clone(), self.actor).connection_to(self.server)
+impl Clone for GatedConnection {
+    fn clone(&self) -> GatedConnection {
+        Client::new(self.sim.clone(), self.actor).connection_to(self.server)
     }
 }
 
-impl Drop for Link {
+impl Drop for GatedConnection {
     fn drop(&mut self) {
         self.close();
-        self.world.state().lanes[self.lane].is_open = false;
+        self.sim.state().gates[self.gate].is_open = false;
     }
 }
 
-impl ConnectionLike for Link {
+impl ConnectionLike for GatedConnection {
     fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
         Box::pin(async { self.step(cmd).await??.extract_error() })
     }

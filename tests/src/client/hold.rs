@@ -5,7 +5,7 @@ use std::time::Duration;
 use locks::Record;
 
 use super::Client;
-use crate::trace::StayId;
+use crate::trace::HoldId;
 
 /// A client inside a section.
 #[must_use = "a client is inside only while `until` is awaited"]
@@ -40,42 +40,42 @@ impl Hold<'_> {
     }
 
     /// Is inside from now on: for sections in which there is more to tell.
-    pub fn enter(self) -> Stay {
+    pub fn enter(self) -> HoldGuard {
         let Hold { client, section, since, record } = self;
-        let id = client.world.enter(client.actor, section, since, record);
-        Stay { client: client.clone(), id }
+        let id = client.sim.enter(client.actor, section, since, record);
+        HoldGuard { client: client.clone(), id }
     }
 }
 
 /// A client's stay in a section. Dropped, it is over.
 #[must_use = "a client is inside only while its stay is not dropped"]
-pub struct Stay {
+pub struct HoldGuard {
     client: Client,
-    id: StayId,
+    id: HoldId,
 }
 
-impl Stay {
+impl HoldGuard {
     /// The client was granted the section once more, while it is inside: its lease counts from `since` now.
     pub fn extend(&self, since: Duration, record: Record) {
-        self.client.world.extend(self.id, since, record);
+        self.client.sim.extend(self.id, since, record);
     }
 
     /// Stays inside until the first command of `release` runs, as [`Hold::until`] does.
     pub async fn until<F: Future>(self, release: F) -> F::Output {
-        let Stay { client, id } = &self;
+        let HoldGuard { client, id } = &self;
         let mut release = pin!(release);
-        client.world.set_release_to_come(client.actor, Some(*id));
+        client.sim.set_release_to_come(client.actor, Some(*id));
         // Only what the release itself sends ends the stay: the client may do other things besides.
         let released =
-            poll_fn(|cx| client.world.releasing(client.actor, Some(*id), || release.as_mut().poll(cx)));
+            poll_fn(|cx| client.sim.releasing(client.actor, Some(*id), || release.as_mut().poll(cx)));
         let released = released.await;
-        client.world.set_release_to_come(client.actor, None);
+        client.sim.set_release_to_come(client.actor, None);
         released
     }
 }
 
-impl Drop for Stay {
+impl Drop for HoldGuard {
     fn drop(&mut self) {
-        self.client.world.leave(self.id);
+        self.client.sim.leave(self.id);
     }
 }

@@ -17,24 +17,24 @@ use std::time::Duration;
 
 use locks::{Env, Source};
 
-pub use connection::Link;
-pub use hold::{Hold, Stay};
+pub use connection::GatedConnection;
+pub use hold::{Hold, HoldGuard};
 use session::Session;
 
 use crate::schedule::Actor;
-use crate::sim::{Carries, Lane, OperationId, Turn, World};
-use crate::trace::What;
+use crate::sim::{Gate, GateState, OperationId, Simulation, Traffic};
+use crate::trace::EventKind;
 
 /// What an actor of a scenario is handed: its way to the server, and its place in the world.
 #[derive(Clone)]
 pub struct Client {
-    world: Arc<World>,
+    sim: Arc<Simulation>,
     actor: Actor,
 }
 
 impl Client {
-    pub(crate) fn new(world: Arc<World>, actor: Actor) -> Client {
-        Client { world, actor }
+    pub(crate) fn new(sim: Arc<Simulation>, actor: Actor) -> Client {
+        Client { sim, actor }
     }
 
     /// The actor's name: `A`, `B`, …
@@ -44,14 +44,14 @@ impl Client {
 
     /// How long this actor's grants last.
     pub fn lease(&self) -> Duration {
-        self.world.lease_of(self.actor)
+        self.sim.lease_of(self.actor)
     }
 
     /// A new connection to the server. Its commands run one at a time, in the order in which they were sent.
     ///
     /// # Panics
     /// A real server does not answer.
-    pub fn connection(&self) -> Link {
+    pub fn connection(&self) -> GatedConnection {
         self.connection_to(0)
     }
 
@@ -59,22 +59,22 @@ impl Client {
     ///
     /// # Panics
     /// There is no such server, or it is a real one that does not answer.
-    pub fn connection_to(&self, server: usize) -> Link {
-        let session = Session::open(&self.world.servers[server]);
-        let mut state = self.world.state();
-        let own = |lane: &&Lane| lane.actor == self.actor;
-        let is_free = |lane: &Lane| lane.server == server && !lane.is_open && lane.late.is_empty();
-        let closed = state.lanes.iter().position(|lane| own(&lane) && is_free(lane));
-        let lane = closed.unwrap_or_else(|| {
-            let nth = state.lanes.iter().filter(own).count();
-            let (actor, turn, late) = (self.actor, Turn::Idle, VecDeque::new());
-            let (carries, operation, is_open) = (Carries::Requests, None, false);
-            state.lanes.push(Lane { actor, nth, server, turn, carries, operation, late, is_open });
-            state.lanes.len() - 1
+    pub fn connection_to(&self, server: usize) -> GatedConnection {
+        let session = Session::open(&self.sim.servers[server]);
+        let mut state = self.sim.state();
+        let own = |gate: &&Gate| gate.actor == self.actor;
+        let is_free = |gate: &Gate| gate.server == server && !gate.is_open && gate.late.is_empty();
+        let closed = state.gates.iter().position(|gate| own(&gate) && is_free(gate));
+        let gate = closed.unwrap_or_else(|| {
+            let nth = state.gates.iter().filter(own).count();
+            let (actor, gate_state, late) = (self.actor, GateState::Empty, VecDeque::new());
+            let (traffic, operation, is_open) = (Traffic::Requests, None, false);
+            state.gates.push(Gate { actor, nth, server, gate_state, traffic, operation, late, is_open });
+            state.gates.len() - 1
         });
-        (state.lanes[lane].is_open, state.lanes[lane].carries) = (true, Carries::Requests);
+        (state.gates[gate].is_open, state.gates[gate].traffic) = (true, Traffic::Requests);
         drop(state);
-        Link { world: self.world.clone(), actor: self.actor, lane, server, session }
+        GatedConnection { sim: self.sim.clone(), actor: self.actor, gate, server, session }
     }
 
     /// The client's own clock, as wrong as the schedule made it, and unique names that are the same in every execution.
@@ -84,32 +84,32 @@ impl Client {
 
     /// True time since the start of the execution.
     pub fn now(&self) -> Duration {
-        self.world.state().touch(|touch| touch.is_timed = true);
-        self.world.now()
+        self.sim.state().touch(|touch| touch.reads_time = true);
+        self.sim.now()
     }
 
     /// Does something that the schedule may cancel wherever it waits, where [`Faults::cancels`](crate::Faults) lets it: then it is dropped,
     /// as by a `select!` or a timeout, and the answer is `None`. A request that waits to be sent is never sent; of one that has been, the
     /// reply is thrown away. What is done in tasks of their own is not cancelled.
     pub async fn cancellable<F: Future>(&self, operation: F) -> Option<F::Output> {
-        struct Begun<'a>(&'a World, OperationId);
+        struct Begun<'a>(&'a Simulation, OperationId);
         impl Drop for Begun<'_> {
             fn drop(&mut self) {
                 self.0.end_operation(self.1);
             }
         }
-        let (world, actor) = (&*self.world, self.actor);
-        let begun = Begun(world, world.begin_operation(actor));
+        let (sim, actor) = (&*self.sim, self.actor);
+        let begun = Begun(sim, sim.begin_operation(actor));
         let mut operation = pin!(operation);
         poll_fn(|cx| {
-            if world.is_cancelled(begun.1, cx.waker()) {
+            if sim.is_cancelled(begun.1, cx.waker()) {
                 return Poll::Ready(None);
             }
-            let outer = world.set_operation(actor, Some(begun.1));
+            let outer = sim.set_operation(actor, Some(begun.1));
             let poll = operation.as_mut().poll(cx);
-            world.set_operation(actor, outer);
+            sim.set_operation(actor, outer);
             match poll {
-                Poll::Pending if world.is_cancelled(begun.1, cx.waker()) => Poll::Ready(None),
+                Poll::Pending if sim.is_cancelled(begun.1, cx.waker()) => Poll::Ready(None),
                 poll => poll.map(Some),
             }
         })
@@ -118,7 +118,7 @@ impl Client {
 
     /// Says that a resource has accepted a write of this client's that came with this fencing token.
     pub fn accepted(&self, resource: &'static str, token: i64) {
-        self.world.record(What::Accepted { actor: self.actor, resource, token });
+        self.sim.record(EventKind::Accepted { actor: self.actor, resource, token });
     }
 
     /// Says that the client was granted `section` and is inside.
@@ -130,16 +130,16 @@ impl Client {
 impl Source for Client {
     fn now(&self) -> Duration {
         let error_ms = {
-            let mut state = self.world.state();
-            state.touch(|touch| touch.is_timed = true);
-            state.actors[state.idx(self.actor)].error_ms(self.world.now())
+            let mut state = self.sim.state();
+            state.touch(|touch| touch.reads_time = true);
+            state.actors[state.idx(self.actor)].error_ms(self.sim.now())
         };
-        let true_ms = self.world.wall_time().millis();
+        let true_ms = self.sim.wall_time().millis();
         Duration::from_millis(u64::try_from(true_ms + error_ms).unwrap_or(0))
     }
 
     fn unique(&self) -> String {
-        let mut state = self.world.state();
+        let mut state = self.sim.state();
         let idx = state.idx(self.actor);
         state.actors[idx].names += 1;
         format!("{}{}", self.actor, state.actors[idx].names)

@@ -1,5 +1,5 @@
 //! Fidelity: redis-rs's own [`MultiplexedConnection`], with its queue, its driver and its patience, over a stream that never
-//! leaves the process. What comes out of the stream are requests, and each waits at the gate as those of a [`Link`] do.
+//! leaves the process. What comes out of the stream are requests, and each waits at the gate as those of a [`GatedConnection`] do.
 //!
 //! A link is quicker, and a pipeline or a transaction on it knows that it is one. Here each of its requests is a step, as on the
 //! wire; of a transaction only `EXEC` touches anything.
@@ -10,8 +10,8 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Cmd, RedisConnectionInfo, RedisResult, Value};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 
-use super::{Client, Link};
-use crate::sim::Carries;
+use super::{Client, GatedConnection};
+use crate::sim::Traffic;
 
 /// Bytes on their way in one direction, before whoever writes has to wait.
 const BYTES_MAX: usize = 64 * 1024;
@@ -38,7 +38,7 @@ impl Client {
         config: AsyncConnectionConfig,
     ) -> RedisResult<MultiplexedConnection> {
         let (near, far) = tokio::io::duplex(BYTES_MAX);
-        tokio::spawn(serve(self.connection().carrying(Carries::Bytes), far));
+        tokio::spawn(serve(self.connection().with_traffic(Traffic::Bytes), far));
         // Without the names of the library there is nothing to be said before the first request.
         let info = RedisConnectionInfo::default().set_skip_set_lib_name();
         let (connection, driver) = MultiplexedConnection::new_with_config(&info, near, config).await?;
@@ -48,7 +48,7 @@ impl Client {
 }
 
 /// Takes requests out of the stream and writes replies into it, until either is lost or the client closes it.
-async fn serve(mut link: Link, mut stream: DuplexStream) {
+async fn serve(mut link: GatedConnection, mut stream: DuplexStream) {
     let (mut decoder, mut input) = (Decoder::default(), BytesMut::new());
     loop {
         match decoder.decode(&mut input) {

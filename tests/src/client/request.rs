@@ -8,26 +8,26 @@ use foldhash::quality::FixedState;
 use redis::{Arg, Cmd, Pipeline, RedisResult, Value};
 
 use super::session::Session;
-use crate::render::{Show, brief, brief_command, first_key, show_command};
-use crate::sim::{Saying, World};
+use crate::render::{Format, brief, brief_command, first_key, format_command};
+use crate::sim::{Logged, Simulation};
 
 /// What is one step: a command or a transaction.
 pub(super) trait Request: Sync {
-    type Reply: Show + Saying + Send;
+    type Reply: Format + Logged + Send;
     /// The same for when nobody waits for it any more.
-    type Kept: Request + Send + 'static;
+    type Owned: Request + Send + 'static;
 
     fn run(&self, session: &Session) -> impl Future<Output = RedisResult<Self::Reply>> + Send;
     /// The commands that it consists of.
     fn commands(&self) -> impl Iterator<Item = &Cmd>;
     /// As one would type it, and its name and first key.
     fn text(&self) -> (String, String);
-    fn keep(&self) -> Self::Kept;
+    fn owned(&self) -> Self::Owned;
 }
 
 impl Request for Cmd {
     type Reply = Value;
-    type Kept = Cmd;
+    type Owned = Cmd;
 
     async fn run(&self, session: &Session) -> RedisResult<Value> {
         session.request(self).await
@@ -38,10 +38,10 @@ impl Request for Cmd {
     }
 
     fn text(&self) -> (String, String) {
-        (show_command(self), brief_command(self))
+        (format_command(self), brief_command(self))
     }
 
-    fn keep(&self) -> Cmd {
+    fn owned(&self) -> Cmd {
         self.clone()
     }
 }
@@ -54,7 +54,7 @@ pub(super) struct Transaction<'a> {
 
 impl Request for Transaction<'_> {
     type Reply = Vec<Value>;
-    type Kept = Transaction<'static>;
+    type Owned = Transaction<'static>;
 
     async fn run(&self, session: &Session) -> RedisResult<Vec<Value>> {
         session.request_all(&self.pipeline, self.offset, self.count).await
@@ -65,46 +65,46 @@ impl Request for Transaction<'_> {
     }
 
     fn text(&self) -> (String, String) {
-        let commands: Vec<_> = self.commands().map(show_command).collect();
+        let commands: Vec<_> = self.commands().map(format_command).collect();
         let key = self.commands().find_map(first_key);
         (format!("MULTI; {}; EXEC", commands.join("; ")), brief("MULTI", key))
     }
 
-    fn keep(&self) -> Transaction<'static> {
+    fn owned(&self) -> Transaction<'static> {
         let Transaction { offset, count, .. } = *self;
         Transaction { pipeline: Cow::Owned(self.pipeline.clone().into_owned()), offset, count }
     }
 }
 
 /// The reply to a request, if it is on tape.
-pub(super) fn recall<R: Request>(world: &World, server: usize, request: &R) -> Option<R::Reply> {
-    let mut tape = world.tape();
-    if tape.has_to_ask(server) {
+pub(super) fn replay_reply<R: Request>(sim: &Simulation, server: usize, request: &R) -> Option<R::Reply> {
+    let mut reply_log = sim.reply_log();
+    if reply_log.has_to_ask(server) {
         return None;
     }
-    if tape.recall() != Some(hash(server, request)) {
-        tape.tear();
+    if reply_log.replay() != Some(hash(server, request)) {
+        reply_log.invalidate();
     }
-    tape.recall()
+    reply_log.replay()
 }
 
 /// Keeps the reply to a request on tape, if that then tells all that has happened.
-pub(super) fn keep<R: Request>(
-    world: &World,
+pub(super) fn log_reply<R: Request>(
+    sim: &Simulation,
     server: usize,
     request: &R,
     reply: &Poll<RedisResult<R::Reply>>,
 ) {
-    let mut tape = world.tape();
-    if tape.is_off() {
+    let mut reply_log = sim.reply_log();
+    if reply_log.is_off() {
         return;
     }
     match reply {
-        Poll::Ready(Ok(reply)) if world.is_plain(server) => {
-            tape.keep(|| hash(server, request));
-            tape.keep(|| reply.clone());
+        Poll::Ready(Ok(reply)) if sim.is_plain(server) => {
+            reply_log.append(|| hash(server, request));
+            reply_log.append(|| reply.clone());
         }
-        _ => tape.tear(),
+        _ => reply_log.invalidate(),
     }
 }
 

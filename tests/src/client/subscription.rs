@@ -9,22 +9,22 @@ use emulator::Reply;
 use locks::{Messages, Subscribe, Subscription};
 use redis::{RedisFuture, RedisResult, Value};
 
-use super::Link;
+use super::GatedConnection;
 use super::session::Session;
 use crate::render::{brief, printable};
-use crate::sim::{Carries, Recording};
-use crate::trace::What;
+use crate::sim::{Recording, Traffic};
+use crate::trace::EventKind;
 
 /// A subscription is a connection of its own. To subscribe is a step, and so is every message that the client hears: between its
 /// publication and that anything may happen, as on a real network. What is published to a client that crashes first is never heard, and
 /// where [`Faults::drops`](crate::Faults) lets it, the connection breaks while a message is on its way: then neither that nor any other is
 /// heard, and the client is told. So it is when a server restarts, but that messages which are on their way then are heard first.
-impl Subscribe for Link {
+impl Subscribe for GatedConnection {
     fn subscribe<'a>(&'a self, channel: &'a str) -> RedisFuture<'a, Subscription> {
         Box::pin(async move {
             let mut link = self.clone();
             link.step(redis::cmd("SUBSCRIBE").arg(channel)).await??.extract_error()?;
-            let link = Some(link.carrying(Carries::Messages));
+            let link = Some(link.with_traffic(Traffic::Messages));
             Ok(Subscription::new(Listening { link, channel: channel.to_owned(), unheard: VecDeque::new() }))
         })
     }
@@ -33,7 +33,7 @@ impl Subscribe for Link {
 /// What stands behind a subscription.
 struct Listening {
     /// The connection, until it breaks.
-    link: Option<Link>,
+    link: Option<GatedConnection>,
     channel: String,
     /// What has come, the oldest first, and the client has not heard yet.
     unheard: VecDeque<Vec<u8>>,
@@ -48,31 +48,31 @@ impl Messages for Listening {
             }
             let Some(message) = self.unheard.front() else {
                 if link.session.is_hung_up() {
-                    link.world.state().cut_off(link.actor);
+                    link.sim.state().lose_connection(link.actor);
                 }
-                link.world.shows(link.actor, || "the end".into());
-                link.world.record(What::Deafened { actor: link.actor, channel: self.channel.clone() });
+                link.sim.observes(link.actor, || "the end".into());
+                link.sim.record(EventKind::Deafened { actor: link.actor, channel: self.channel.clone() });
                 self.link = None;
                 return None;
             };
             let text = || format!("{}: \"{}\"", self.channel, message.escape_ascii());
-            if let Some(mishap) = link.turn(None).await {
-                link.world.mishap(link.actor, mishap, text);
+            if let Some(fault) = link.gate_state(None).await {
+                link.sim.fault(link.actor, fault, text);
                 self.link = None;
                 return None;
             }
-            let (world, actor) = (&link.world, link.actor);
-            world.shows(actor, text);
-            if world.recording == Recording::Full {
+            let (sim, actor) = (&link.sim, link.actor);
+            sim.observes(actor, text);
+            if sim.recording == Recording::Full {
                 let brief = brief("message", Some(self.channel.clone().into_bytes()));
-                world.record(What::Message { actor, text: text(), brief });
+                sim.record(EventKind::Message { actor, text: text(), brief });
             }
             self.unheard.pop_front()
         })
     }
 }
 
-impl Link {
+impl GatedConnection {
     /// What has come by the channel that the connection listens to, once it is anything; nothing if the connection is closed.
     async fn messages(&mut self) -> VecDeque<Vec<u8>> {
         let look = Look(self);
@@ -83,7 +83,7 @@ impl Link {
 }
 
 /// A look for a message. Dropped before there is one, it ends where that could have come.
-struct Look<'a>(&'a Link);
+struct Look<'a>(&'a GatedConnection);
 
 impl Look<'_> {
     fn poll(&self, cx: &mut Context<'_>) -> Poll<VecDeque<Vec<u8>>> {
@@ -98,7 +98,7 @@ impl Look<'_> {
                     panic!("a real server does not answer: {}", printable(&error.to_string()))
                 });
                 if news.is_empty() {
-                    self.0.world.state().listeners.push(cx.waker().clone());
+                    self.0.sim.state().listeners.push(cx.waker().clone());
                     return Poll::Pending;
                 }
                 Poll::Ready(news)
@@ -107,9 +107,9 @@ impl Look<'_> {
     }
 
     fn note(&self) {
-        let Link { world, actor, server, session, .. } = self.0;
+        let GatedConnection { sim, actor, server, session, .. } = self.0;
         if let Session::Emulator(connection) = session {
-            world.looks(*actor, *server, connection.looking());
+            sim.record_poll(*actor, *server, connection.looking());
         }
     }
 }

@@ -2,7 +2,7 @@ use super::{Execution, GRACE, STEPS_MAX, TIMER_MAX};
 use crate::scenario::Act;
 use crate::schedule::{ACTORS_MAX, Actor, Step};
 use crate::sim::ActorState;
-use crate::trace::What;
+use crate::trace::EventKind;
 
 impl Execution<'_> {
     /// The steps are over and nothing goes wrong any more: whoever still runs comes to its end, in turns, time passes if
@@ -19,36 +19,36 @@ impl Execution<'_> {
                 break;
             }
             for &actor in &active {
-                for connection in self.waiting_lanes(actor) {
+                for connection in self.waiting_connections(actor) {
                     self.take(Step::Run(actor, connection)).await;
                     has_moved = true;
                 }
             }
             if round == STEPS_MAX || !has_moved && !self.advance_until_a_timer(TIMER_MAX).await {
-                active.into_iter().for_each(|actor| self.world.record(What::Stuck { actor }));
+                active.into_iter().for_each(|actor| self.sim.record(EventKind::Stuck { actor }));
                 return;
             }
         }
         let Some((wanted, probe)) = &self.scenario.probe else { return };
         // It is not the last step that moves time from here on.
-        self.world.state().is_over = true;
-        if let Some(away) = self.world.outage() {
+        self.sim.state().is_over = true;
+        if let Some(away) = self.sim.outage() {
             self.advance(away).await;
         }
         // What a lost message leaves behind, nobody knows of.
-        let seen = self.world.state().history.seen;
+        let seen = self.sim.state().history.reached;
         let after_lease = seen.crash || seen.lost || seen.cancel;
         if after_lease {
             self.advance(self.scenario.lease_max() + GRACE).await;
         }
         let mut granted = 0;
         for n in 1..=*wanted {
-            let before = self.world.now();
+            let before = self.sim.now();
             let is_granted = self.run_alone(ACTORS_MAX + n as usize, probe).await.unwrap_or(false);
             // What is free at once is not waited for.
-            granted += u32::from(is_granted && (after_lease || self.world.now() == before));
+            granted += u32::from(is_granted && (after_lease || self.sim.now() == before));
         }
-        self.world.record(What::Probed { granted, wanted: *wanted, after_lease });
+        self.sim.record(EventKind::Probed { granted, wanted: *wanted, after_lease });
     }
 
     /// Runs an actor from start to end while nobody else moves; `None` if it failed or never ended.
@@ -56,13 +56,13 @@ impl Execution<'_> {
         let actor = Actor(number);
         let mut state = ActorState::new(actor);
         (state.is_started, state.is_alone) = (true, true);
-        self.world.state().actors.push(state);
+        self.sim.state().actors.push(state);
         let (send, mut receive) = tokio::sync::oneshot::channel();
         let task = self.spawn(actor, act, |result| _ = send.send(result));
-        self.world.idle.wait().await;
+        self.sim.quiescence.wait().await;
         // It may sleep, and go on by itself.
         for _ in 0..STEPS_MAX {
-            if !self.world.state().can_act(actor) || !self.advance_until_a_timer(TIMER_MAX).await {
+            if !self.sim.state().can_act(actor) || !self.advance_until_a_timer(TIMER_MAX).await {
                 break;
             }
         }

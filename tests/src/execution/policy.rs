@@ -22,9 +22,9 @@ pub enum Choice {
     /// A step of time of any length, whether it was among the possible ones or not.
     Advance(Duration),
     /// Everybody but this actor is gone, time passes until it does something, and that is all.
-    Alone(Actor),
+    ProbeTimer(Actor),
     /// No further step: go on to what happens when all is over.
     Finish,
     /// Stop here: the rest does not matter.
-    Cut,
+    Abort,
 }

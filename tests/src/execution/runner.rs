@@ -6,17 +6,17 @@ use tokio::task::AbortHandle;
 
 use super::{Execution, Policy};
 use crate::scenario::{Act, Scenario};
-use crate::sim::{Idle, Recording, Server, Tape, Terms, World};
+use crate::sim::{Quiescence, Recording, ReplyLog, Server, Simulation, SimulationConfig};
 use crate::trace::History;
 
 /// Most turns of one execution, each of which fires a timer or lets the clients do what they can: from then on time stands. Code that
 /// looks around every millisecond is cut here, however far a schedule moves the time.
-const TURNS_MAX: u64 = 1_000_000;
+const PARKS_MAX: u64 = 1_000_000;
 
 /// Runs executions, one after the other, and keeps what is expensive to make between them.
 pub struct Runner {
     runtime: Runtime,
-    idle: Arc<Idle>,
+    quiescence: Arc<Quiescence>,
     emulators: Vec<Emulator>,
     /// What the emulators held after the code that a scenario runs first.
     prepared: Option<(Act<()>, Vec<Snapshot>)>,
@@ -31,8 +31,13 @@ impl Default for Runner {
 impl Runner {
     /// A runner with emulators of its own.
     pub fn new() -> Runner {
-        let idle = Arc::new(Idle::default());
-        Runner { runtime: build_runtime(idle.clone()), idle, emulators: Vec::new(), prepared: None }
+        let quiescence = Arc::new(Quiescence::default());
+        Runner {
+            runtime: build_runtime(quiescence.clone()),
+            quiescence,
+            emulators: Vec::new(),
+            prepared: None,
+        }
     }
 
     /// Where the executions on so many servers run.
@@ -55,10 +60,10 @@ impl Runner {
         &mut self,
         scenario: &Scenario,
         policy: &mut dyn Policy,
-        tape: Tape,
-    ) -> (History, Tape) {
+        reply_log: ReplyLog,
+    ) -> (History, ReplyLog) {
         let servers = self.servers(scenario);
-        self.run_with(servers, scenario, policy, Recording::Lean, tape)
+        self.run_with(servers, scenario, policy, Recording::Lean, reply_log)
     }
 
     fn servers(&mut self, scenario: &Scenario) -> Vec<Server> {
@@ -74,7 +79,7 @@ impl Runner {
         policy: &mut dyn Policy,
         recording: Recording,
     ) -> History {
-        self.run_with(servers, scenario, policy, recording, Tape::default()).0
+        self.run_with(servers, scenario, policy, recording, ReplyLog::default()).0
     }
 
     fn run_with(
@@ -83,22 +88,22 @@ impl Runner {
         scenario: &Scenario,
         policy: &mut dyn Policy,
         recording: Recording,
-        tape: Tape,
-    ) -> (History, Tape) {
+        reply_log: ReplyLog,
+    ) -> (History, ReplyLog) {
         let mut tasks = vec![None; scenario.actors.len()];
         let told = self.runtime.block_on(async {
             let timers = (scenario.faults.stalls > 0).then(|| scenario.timers.clone());
-            let idle = self.idle.clone();
+            let quiescence = self.quiescence.clone();
             let leases = (0..scenario.actors.len()).map(|actor| scenario.lease_of(actor)).collect();
             let Scenario { lease, faults, response_timeout, .. } = *scenario;
-            let terms = Terms { lease, leases, faults, response_timeout };
-            let world = World::new(servers, idle, terms, recording, timers, tape);
-            let turns_max = self.idle.turns() + TURNS_MAX;
+            let config = SimulationConfig { lease, leases, faults, response_timeout };
+            let sim = Simulation::new(servers, quiescence, config, recording, timers, reply_log);
+            let parks_max = self.quiescence.parks() + PARKS_MAX;
             let (tasks, prepared) = (&mut tasks, &mut self.prepared);
-            let mut execution = Execution { scenario, policy, world, tasks, prepared, turns_max };
+            let mut execution = Execution { scenario, policy, sim, tasks, prepared, parks_max };
             execution.run().await;
-            let (mut state, mut tape) = (execution.world.state(), execution.world.tape());
-            (std::mem::take(&mut state.history), std::mem::take(&mut *tape))
+            let (mut state, mut reply_log) = (execution.sim.state(), execution.sim.reply_log());
+            (std::mem::take(&mut state.history), std::mem::take(&mut *reply_log))
         });
         // What an execution leaves behind must not be there in the next.
         if self.runtime.metrics().num_alive_tasks() > 0 {
@@ -106,17 +111,17 @@ impl Runner {
             self.runtime.block_on(tokio::task::yield_now());
         }
         if self.runtime.metrics().num_alive_tasks() > 0 {
-            self.runtime = build_runtime(self.idle.clone());
+            self.runtime = build_runtime(self.quiescence.clone());
         }
         told
     }
 }
 
-fn build_runtime(idle: Arc<Idle>) -> Runtime {
+fn build_runtime(quiescence: Arc<Quiescence>) -> Runtime {
     Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
-        .on_thread_park(move || idle.on_park())
+        .on_thread_park(move || quiescence.on_park())
         .build()
         .expect("a runtime without I/O needs nothing that could be missing")
 }

@@ -1,20 +1,20 @@
 use crate::schedule::{Actor, Step};
-use crate::trace::{History, Touch};
+use crate::trace::{History, StepFootprint};
 
 /// What earlier schedules of a scenario showed, by which later ones are drawn.
 #[derive(Debug, Default)]
-pub struct Known {
+pub struct AccessProfile {
     /// Of each actor what each of its steps touched when it was seen last.
-    touched: Vec<Vec<Touch>>,
+    touched: Vec<Vec<StepFootprint>>,
     steps_max: usize,
 }
 
-impl Known {
+impl AccessProfile {
     /// Takes in one more execution.
     pub fn learn(&mut self, history: &History) {
         self.steps_max = self.steps_max.max(history.steps.len());
         let mut taken = vec![0; self.touched.len()];
-        for (step, touch) in history.steps.iter().zip(&history.touched) {
+        for (step, touch) in history.steps.iter().zip(&history.footprints) {
             let Some(Actor(actor)) = step.actor() else { continue };
             if actor >= taken.len() {
                 taken.resize(actor + 1, 0);
@@ -41,16 +41,20 @@ impl Known {
 
     /// Whether the order of a step that could come next and of the one that was taken last can matter, going by what the step
     /// touched when it was seen last. One that was never seen may touch anything.
-    pub fn races(&self, step: Step, last: &Touch, history: &History) -> bool {
+    pub fn races(&self, step: Step, last: &StepFootprint, history: &History) -> bool {
         let guessed = |touch| last.conflicts_with(&touch);
-        let takes = step.budget();
+        let budget = step.budget();
         match step {
             Step::Run(actor, _) | Step::Start(actor) => {
                 let seen = self.touched.get(actor.0).and_then(|touched| touched.get(taken(actor, history)));
                 seen.is_none_or(|touch| last.conflicts_with(touch))
             }
-            Step::Advance(_) | Step::Wait => guessed(Touch { moves_time: true, takes, ..Touch::default() }),
-            Step::Crash(actor) => guessed(Touch { actors: 1 << actor.0, takes, ..Touch::default() }),
+            Step::Advance(_) | Step::Wait => {
+                guessed(StepFootprint { moves_time: true, budget, ..StepFootprint::default() })
+            }
+            Step::Crash(actor) => {
+                guessed(StepFootprint { actors: 1 << actor.0, budget, ..StepFootprint::default() })
+            }
             _ => true,
         }
     }

@@ -37,7 +37,7 @@ impl Policy for DepthFirst {
     fn choose(&mut self, all_enabled: &[Step], _: &History) -> Choice {
         let enabled: Vec<Step> = single(all_enabled).collect();
         if self.depth >= self.steps_max {
-            return Choice::Cut;
+            return Choice::Abort;
         }
         if self.depth == self.path.len() {
             self.path.push((0, enabled.len(), None));
@@ -50,7 +50,7 @@ impl Policy for DepthFirst {
         );
         self.depth += 1;
         let idx = all_enabled.iter().position(|step| *step == enabled[taken]);
-        idx.map_or(Choice::Cut, Choice::Take)
+        idx.map_or(Choice::Abort, Choice::Take)
     }
 }
 

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use crate::trace::Causes;
+use crate::trace::HappensBefore;
 use crate::trace::History;
 
 /// How many different traces were run, and how that number grew: as long as nearly every schedule is a new one, a sample has seen
@@ -16,9 +16,9 @@ pub struct Coverage {
 
 impl Coverage {
     /// Takes in one more execution; says whether its trace is a new one.
-    pub fn add(&mut self, history: &History, causes: &Causes) -> bool {
+    pub fn add(&mut self, history: &History, happens_before: &HappensBefore) -> bool {
         let mut hasher = DefaultHasher::new();
-        causes.normal_form(history).hash(&mut hasher);
+        happens_before.foata_normal_form(history).hash(&mut hasher);
         let is_new = self.seen.insert(hasher.finish());
         self.schedules += 1;
         if self.schedules.is_power_of_two() {

@@ -50,16 +50,16 @@ pub fn expect_the_same_again(
     let [one, other] = [(); 2].map(|()| replay(runner, scenario, &schedule, Recording::Full));
     let difference = timeline::render_difference(&one, &other, scenario.actors.len());
     let Some(what) = difference.or_else(|| touched_otherwise(history, &one)) else { return Ok(()) };
-    let problem = Problem::Undecided { what, schedule };
+    let problem = Problem::Nondeterminism { what, schedule };
     Err(Box::new(Report { scenario: scenario.name.clone(), problem, schedules }))
 }
 
 /// The first step at which the servers did not do the same in both, in words.
 fn touched_otherwise(one: &History, other: &History) -> Option<String> {
-    let pairs = one.touched.iter().zip(&other.touched);
-    let place = pairs.into_iter().position(|(one, other)| one.footprints != other.footprints)?;
+    let pairs = one.footprints.iter().zip(&other.footprints);
+    let place = pairs.into_iter().position(|(one, other)| one.servers != other.servers)?;
     let [first, again] = [one, other].map(|history| {
-        let touched = history.touched[place].footprints.iter();
+        let touched = history.footprints[place].servers.iter();
         touched
             .map(|(server, footprint)| format!("On server {}:\n{footprint}", server + 1))
             .collect::<String>()

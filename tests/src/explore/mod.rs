@@ -16,17 +16,17 @@ mod parallel;
 
 use std::sync::Arc;
 
-pub use access_profile::Known;
+pub use access_profile::AccessProfile;
 pub use brute_force::DepthFirst;
 pub use coverage::Coverage;
 pub use dpor::Dpor;
 pub use parallel::explore_all;
 pub use pct::Pct;
 pub use pos::Pos;
-pub use random_walk::Random;
-pub use report::{Problem, Report, draw};
+pub use random_walk::RandomWalk;
+pub use report::{Problem, Report, render_finding};
 pub use sampler::{Method, Sampler};
-pub use timer_probe::find_timers;
+pub use timer_probe::probe_timers;
 pub use uniform_walk::UniformWalk;
 
 use crate::execution::{Policy, Runner};
@@ -34,9 +34,9 @@ use crate::oracle::Oracle;
 use crate::replay::replay;
 use crate::scenario::Scenario;
 use crate::schedule::{Schedule, Step};
-use crate::shrink::{Finding, Size, shrink};
+use crate::shrink::{Finding, ScheduleSize, shrink};
 use crate::sim::Recording;
-use crate::trace::{Causes, History, Seen};
+use crate::trace::{HappensBefore, History, Reached};
 
 /// What an exploration found.
 #[derive(Clone, Debug, Default)]
@@ -50,7 +50,7 @@ pub struct Exploration {
     /// Of each oracle that a schedule violated, the shortest such schedule.
     pub findings: Vec<Finding>,
     /// What happened in at least one of them.
-    pub seen: Seen,
+    pub reached: Reached,
     /// The names of the oracles that had something to judge in at least one of them.
     pub judged: Vec<&'static str>,
 }
@@ -73,7 +73,7 @@ impl Exploration {
         if self.schedules % determinism::EVERY == 1 {
             determinism::expect_the_same_again(runner, scenario, history, self.schedules)?;
         }
-        self.seen = self.seen.or(history.seen);
+        self.reached = self.reached.or(history.reached);
         for oracle in &scenario.oracles {
             if !self.judged.contains(&oracle.name()) && oracle.judges(history) {
                 self.judged.push(oracle.name());
@@ -86,7 +86,7 @@ impl Exploration {
     fn add(&mut self, other: &Exploration) {
         self.schedules += other.schedules;
         self.blocked += other.blocked;
-        self.seen = self.seen.or(other.seen);
+        self.reached = self.reached.or(other.reached);
         for name in &other.judged {
             if !self.judged.contains(name) {
                 self.judged.push(name);
@@ -110,7 +110,7 @@ impl Exploration {
     }
 
     /// Whether a violation of this oracle that takes at least so much can be simpler than what is known.
-    fn lacks(&self, oracle: &Arc<dyn Oracle>, least: Size) -> bool {
+    fn lacks(&self, oracle: &Arc<dyn Oracle>, least: ScheduleSize) -> bool {
         let known = self.findings.iter().find(|finding| Arc::ptr_eq(&finding.oracle, oracle));
         known.is_none_or(|known| least < known.size())
     }
@@ -173,12 +173,12 @@ pub fn explore_random(
     for _ in 0..schedules {
         let history = sampler.run(runner, scenario);
         exploration.count(runner, scenario, &history)?;
-        let causes = Causes::of(&history);
-        exploration.coverage.add(&history, &causes);
+        let happens_before = HappensBefore::of(&history);
+        exploration.coverage.add(&history, &happens_before);
         for oracle in &scenario.oracles {
             let Some(violation) = oracle.check(&history) else { continue };
-            let cone = causes.cone(violation.step - 1);
-            if exploration.lacks(oracle, Size::least(&history, &cone)) {
+            let causal_past = happens_before.causal_past(violation.step - 1);
+            if exploration.lacks(oracle, ScheduleSize::least(&history, &causal_past)) {
                 let steps = history.steps[..violation.step].to_vec();
                 exploration.keep(shrink(runner, scenario, &Schedule { steps }, oracle));
             }
@@ -194,7 +194,7 @@ fn single(enabled: &[Step]) -> impl Iterator<Item = Step> {
         _ => actors,
     });
     let is_single = move |step: &Step| match step {
-        Step::Run(actor, _) | Step::Mishap(actor, ..) => starting >> actor.0 & 1 == 0,
+        Step::Run(actor, _) | Step::RequestFault(actor, ..) => starting >> actor.0 & 1 == 0,
         _ => true,
     };
     enabled.iter().copied().filter(is_single)
@@ -214,7 +214,7 @@ fn judge(
     }
     let unjudged =
         scenario.oracles.iter().map(|oracle| oracle.name()).find(|name| !exploration.judged.contains(name));
-    let missing = exploration.seen.missing(scenario.must_see).map(str::to_owned);
+    let missing = exploration.reached.missing(scenario.must_reach).map(str::to_owned);
     match missing.or(unjudged.map(|name| format!("{name} had nothing to judge"))) {
         Some(missing) => Err(exploration.report(scenario, Problem::Vacuous(missing))),
         None => Ok(exploration),

@@ -8,7 +8,7 @@ use crate::explore::{Problem, Report};
 use crate::oracle::list;
 use crate::scenario::Scenario;
 use crate::schedule::Schedule;
-use crate::shrink::{Size, shrink};
+use crate::shrink::{ScheduleSize, shrink};
 
 /// So many schedules are run before they are taken for many, and divided.
 const FEW: u64 = 1_000;
@@ -27,15 +27,15 @@ pub fn explore_all(runner: &mut Runner, scenario: &Scenario) -> Result<Explorati
     let all = scenario.actors.len();
     for actors in if scenario.is_uniform() { 1..=all } else { all..=all } {
         let scenario = scenario.with_actors(actors);
-        let mut traces = Traces::of(&scenario);
+        let mut traces = TraceSummary::of(&scenario);
         if !traces.run(runner, &scenario, Dpor::default(), FEW)? {
             traces = divide(runner, &scenario)?;
         }
         exploration.add(&traces.exploration);
         for (oracle, violation) in scenario.oracles.iter().zip(traces.violations) {
-            let Some(Violation { least, cone, whole }) = violation else { continue };
+            let Some(Candidate { least, causal_past, whole }) = violation else { continue };
             if exploration.lacks(oracle, least) {
-                let found = shrink(runner, &scenario, &cone, oracle);
+                let found = shrink(runner, &scenario, &causal_past, oracle);
                 exploration.keep(found.or_else(|| shrink(runner, &scenario, &whole, oracle)));
             }
         }
@@ -44,25 +44,25 @@ pub fn explore_all(runner: &mut Runner, scenario: &Scenario) -> Result<Explorati
 }
 
 /// What was seen of the traces of a scenario.
-struct Traces {
+struct TraceSummary {
     exploration: Exploration,
     /// Of each oracle the violation that depends on the least.
-    violations: Vec<Option<Violation>>,
+    violations: Vec<Option<Candidate>>,
 }
 
 #[derive(Clone)]
-struct Violation {
+struct Candidate {
     /// What it takes at least.
-    least: Size,
+    least: ScheduleSize,
     /// The steps that it depends on.
-    cone: Schedule,
+    causal_past: Schedule,
     /// All steps up to it.
     whole: Schedule,
 }
 
-impl Traces {
-    fn of(scenario: &Scenario) -> Traces {
-        Traces { exploration: Exploration::default(), violations: vec![None; scenario.oracles.len()] }
+impl TraceSummary {
+    fn of(scenario: &Scenario) -> TraceSummary {
+        TraceSummary { exploration: Exploration::default(), violations: vec![None; scenario.oracles.len()] }
     }
 
     /// Runs what is left, but no more than so many schedules; says whether that was all.
@@ -90,11 +90,11 @@ impl Traces {
         branch: impl FnOnce(Dpor),
     ) -> Result<bool, Box<Report>> {
         let Some(history) = dpor.run_next(runner, scenario) else { return Ok(false) };
-        if let Some((expected, enabled)) = dpor.surprise() {
+        if let Some((expected, enabled)) = dpor.nondeterminism() {
             let [once, again] = [expected, enabled].map(|steps| list(steps));
             let what =
                 format!("What could come after these steps was {once}, and when they ran again, {again}.\n");
-            let problem = Problem::Undecided { what, schedule: Schedule { steps: history.steps } };
+            let problem = Problem::Nondeterminism { what, schedule: Schedule { steps: history.steps } };
             return Err(self.exploration.report(scenario, problem));
         }
         if let Some(rest) = dpor.branch() {
@@ -106,24 +106,25 @@ impl Traces {
             return Ok(true);
         }
         self.exploration.count(runner, scenario, &history)?;
-        self.exploration.seen.contention |= dpor.causes().show_contention(&history);
+        self.exploration.reached.contention |= dpor.happens_before().has_contention(&history);
         for (oracle, known) in scenario.oracles.iter().zip(&mut self.violations) {
             let Some(violation) = oracle.check(&history) else { continue };
-            let cone = dpor.causes().cone(violation.step - 1);
-            let least = Size::least(&history, &cone);
+            let causal_past = dpor.happens_before().causal_past(violation.step - 1);
+            let least = ScheduleSize::least(&history, &causal_past);
             if known.as_ref().is_none_or(|known| least < known.least) {
-                let cone = Schedule { steps: cone.into_iter().map(|place| history.steps[place]).collect() };
+                let causal_past =
+                    Schedule { steps: causal_past.into_iter().map(|place| history.steps[place]).collect() };
                 let whole = Schedule { steps: history.steps[..violation.step].to_vec() };
-                *known = Some(Violation { least, cone, whole });
+                *known = Some(Candidate { least, causal_past, whole });
             }
         }
         Ok(true)
     }
 
-    fn add(&mut self, other: Traces) {
+    fn add(&mut self, other: TraceSummary) {
         self.exploration.add(&other.exploration);
         for (known, violation) in self.violations.iter_mut().zip(other.violations) {
-            let least = |violation: &Option<Violation>| violation.as_ref().map(|violation| violation.least);
+            let least = |violation: &Option<Candidate>| violation.as_ref().map(|violation| violation.least);
             if least(known).is_none_or(|known| least(&violation).is_some_and(|least| least < known)) {
                 *known = violation;
             }
@@ -135,10 +136,11 @@ impl Traces {
 type Branch = Mutex<Option<Dpor>>;
 
 /// Takes as many choices as it takes for enough branches: what was seen of traces that end before, and the branches.
-fn branch(runner: &mut Runner, scenario: &Scenario) -> Result<(Traces, Vec<Branch>), Box<Report>> {
+fn branch(runner: &mut Runner, scenario: &Scenario) -> Result<(TraceSummary, Vec<Branch>), Box<Report>> {
     let mut choices = 1;
     loop {
-        let (mut traces, mut trunk, mut branches) = (Traces::of(scenario), Dpor::trunk(choices), Vec::new());
+        let (mut traces, mut trunk, mut branches) =
+            (TraceSummary::of(scenario), Dpor::trunk(choices), Vec::new());
         let mut keep = |branch| branches.push(Mutex::new(Some(branch)));
         while traces.run_next(runner, scenario, &mut trunk, &mut keep)? {}
         if branches.is_empty() || branches.len() >= BRANCHES_MIN {
@@ -149,7 +151,7 @@ fn branch(runner: &mut Runner, scenario: &Scenario) -> Result<(Traces, Vec<Branc
 }
 
 /// Runs every trace, branch by branch, on all cores.
-fn divide(runner: &mut Runner, scenario: &Scenario) -> Result<Traces, Box<Report>> {
+fn divide(runner: &mut Runner, scenario: &Scenario) -> Result<TraceSummary, Box<Report>> {
     let (mut traces, branches) = branch(runner, scenario)?;
     let next = AtomicUsize::new(0);
     let take = || {
@@ -160,7 +162,7 @@ fn divide(runner: &mut Runner, scenario: &Scenario) -> Result<Traces, Box<Report
     let work = || {
         let (mut runner, mut done) = (Runner::new(), Vec::new());
         while let Some((nth, branch)) = take() {
-            let mut traces = Traces::of(scenario);
+            let mut traces = TraceSummary::of(scenario);
             let result = traces.run(&mut runner, scenario, branch, u64::MAX);
             done.push((nth, result.map(|_| traces)));
         }

@@ -2,7 +2,7 @@ use rand::RngExt as _;
 use rand::seq::IndexedRandom as _;
 use rand_pcg::Pcg64Mcg;
 
-use super::access_profile::Known;
+use super::access_profile::AccessProfile;
 use super::single;
 use crate::execution::{Choice, Policy};
 use crate::schedule::{Actor, Step};
@@ -22,8 +22,8 @@ pub struct Pct {
 
 impl Pct {
     /// One schedule, drawn from `random`.
-    pub fn new(mut random: Pcg64Mcg, depth: usize, known: &Known) -> Pct {
-        let changes = (1..depth).map(|_| random.random_range(0..known.steps_max())).collect();
+    pub fn new(mut random: Pcg64Mcg, depth: usize, profile: &AccessProfile) -> Pct {
+        let changes = (1..depth).map(|_| random.random_range(0..profile.steps_max())).collect();
         Pct { random, priorities: Vec::new(), changes }
     }
 
@@ -75,6 +75,6 @@ impl Policy for Pct {
         }
         let step = wanted.choose(&mut self.random).or(enabled.choose(&mut self.random));
         let idx = step.and_then(|step| all_enabled.iter().position(|other| other == step));
-        idx.map_or(Choice::Cut, Choice::Take)
+        idx.map_or(Choice::Abort, Choice::Take)
     }
 }

@@ -3,7 +3,7 @@ use std::mem::discriminant;
 use rand::RngExt as _;
 use rand_pcg::Pcg64Mcg;
 
-use super::access_profile::Known;
+use super::access_profile::AccessProfile;
 use super::single;
 use crate::execution::{Choice, Policy};
 use crate::schedule::Step;
@@ -17,15 +17,15 @@ use crate::trace::History;
 #[derive(Debug)]
 pub struct Pos<'a> {
     random: Pcg64Mcg,
-    known: &'a Known,
+    profile: &'a AccessProfile,
     /// The priorities of the steps that could come next.
     pending: Vec<(Step, u64)>,
 }
 
 impl Pos<'_> {
     /// One schedule, drawn from `random`.
-    pub fn new(random: Pcg64Mcg, known: &Known) -> Pos<'_> {
-        Pos { random, known, pending: Vec::new() }
+    pub fn new(random: Pcg64Mcg, profile: &AccessProfile) -> Pos<'_> {
+        Pos { random, profile, pending: Vec::new() }
     }
 }
 
@@ -34,7 +34,7 @@ impl Policy for Pos<'_> {
         let enabled: Vec<Step> = single(all_enabled).collect();
         let has_lapsed = |step: Step| {
             !enabled.iter().any(|&other| is_same(other, step))
-                || history.touched.last().is_some_and(|last| self.known.races(step, last, history))
+                || history.footprints.last().is_some_and(|last| self.profile.races(step, last, history))
         };
         self.pending.retain(|&(step, _)| !has_lapsed(step));
         for &step in &enabled {
@@ -43,7 +43,7 @@ impl Policy for Pos<'_> {
             }
         }
         let highest = self.pending.iter().max_by_key(|&&(_, priority)| priority);
-        let Some(&(first, _)) = highest else { return Choice::Cut };
+        let Some(&(first, _)) = highest else { return Choice::Abort };
         let same: Vec<usize> =
             (0..all_enabled.len()).filter(|&idx| is_same(all_enabled[idx], first)).collect();
         Choice::Take(same[self.random.random_range(0..same.len())])

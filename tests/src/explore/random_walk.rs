@@ -7,16 +7,16 @@ use crate::trace::History;
 
 /// Chance: at every step each possibility is equally likely. The same seed and number give the same choices on every machine.
 #[derive(Debug)]
-pub struct Random(Pcg64Mcg);
+pub struct RandomWalk(Pcg64Mcg);
 
-impl Random {
+impl RandomWalk {
     /// The `nth` schedule of a seed.
-    pub fn new(seed: u64, nth: u64) -> Random {
-        Random(chance(seed, nth))
+    pub fn new(seed: u64, nth: u64) -> RandomWalk {
+        RandomWalk(chance(seed, nth))
     }
 }
 
-impl Policy for Random {
+impl Policy for RandomWalk {
     fn choose(&mut self, enabled: &[Step], _: &History) -> Choice {
         Choice::Take(self.0.random_range(0..enabled.len()))
     }

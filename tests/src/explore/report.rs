@@ -5,7 +5,7 @@ use std::fmt;
 use crate::execution::Runner;
 use crate::oracle::{Oracle, Violation};
 use crate::render::{printable, timeline};
-use crate::replay::{Saved, replay};
+use crate::replay::{SavedSchedule, replay};
 use crate::scenario::Scenario;
 use crate::schedule::{Actor, Schedule};
 use crate::shrink::Finding;
@@ -37,7 +37,7 @@ pub enum Problem {
         /// The execution of that schedule, drawn.
         timeline: String,
         /// The schedule with what it is a schedule of and the command of each step: as text, it can be kept and replayed.
-        saved: Saved,
+        saved: SavedSchedule,
     },
     /// The code of an actor ended with an error or a panic, or waits for something that never comes.
     Failed {
@@ -50,10 +50,10 @@ pub enum Problem {
         /// The execution of that schedule, drawn.
         timeline: String,
         /// The schedule, to be kept and replayed.
-        saved: Saved,
+        saved: SavedSchedule,
     },
     /// The same schedule went another way when it ran again: something besides it decides what the code does.
-    Undecided {
+    Nondeterminism {
         /// The first difference, drawn.
         what: String,
         /// The schedule.
@@ -86,7 +86,7 @@ impl Report {
             Problem::Vacuous(what) => {
                 format!("{scenario}: vacuous: in {schedules} {what}, so the pass means nothing")
             }
-            Problem::Undecided { what, schedule } => format!(
+            Problem::Nondeterminism { what, schedule } => format!(
                 "{scenario}: the same schedule went another way when it ran again. Something besides the schedule decides what this code \
                  does: its own random numbers, the machine's clock, the order of a HashMap, `select!` without `biased`.\n\n\
                  {what}\nschedule:\n{schedule}"
@@ -125,7 +125,7 @@ impl Problem {
 }
 
 /// The execution of a finding, drawn.
-pub fn draw(runner: &mut Runner, scenario: &Scenario, finding: &Finding) -> String {
+pub fn render_finding(runner: &mut Runner, scenario: &Scenario, finding: &Finding) -> String {
     let history = replay(runner, &scenario.with_actors(finding.actors), &finding.schedule, Recording::Full);
     timeline::render(&history, finding.actors, Some(&finding.violation))
 }

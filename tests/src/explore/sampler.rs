@@ -1,8 +1,8 @@
 use rand::RngExt as _;
 
-use super::access_profile::Known;
+use super::access_profile::AccessProfile;
 use super::random_walk::chance;
-use super::{Pct, Pos, Random, UniformWalk, find_timers};
+use super::{Pct, Pos, RandomWalk, UniformWalk, probe_timers};
 use crate::execution::{Policy, Runner};
 use crate::scenario::Scenario;
 use crate::sim::Recording;
@@ -17,8 +17,8 @@ pub enum Method {
     Pct(usize),
     /// [`UniformWalk`]: evenly by the order of all steps.
     UniformWalk,
-    /// [`Random`]: each possibility is equally likely at every step.
-    Walk,
+    /// [`RandomWalk`]: each possibility is equally likely at every step.
+    RandomWalk,
 }
 
 impl Method {
@@ -31,7 +31,7 @@ impl Method {
         Method::Pos,
         Method::UniformWalk,
         Method::Pos,
-        Method::Walk,
+        Method::RandomWalk,
     ];
 }
 
@@ -43,7 +43,7 @@ pub struct Sampler {
     methods: &'static [Method],
     seed: u64,
     nth: u64,
-    known: Known,
+    profile: AccessProfile,
 }
 
 impl Sampler {
@@ -53,29 +53,29 @@ impl Sampler {
     /// There is none.
     pub fn new(methods: &'static [Method], seed: u64) -> Sampler {
         assert!(!methods.is_empty(), "a sample is drawn by at least one method");
-        Sampler { methods, seed, nth: 0, known: Known::default() }
+        Sampler { methods, seed, nth: 0, profile: AccessProfile::default() }
     }
 
     /// Runs one more schedule; of one scenario, always.
     pub fn run(&mut self, runner: &mut Runner, scenario: &Scenario) -> History {
         let mut random = chance(self.seed, self.nth);
-        let scenario = scenario.clone().faults(scenario.faults.draw(|max| random.random_range(0..=max)));
+        let scenario = scenario.clone().faults(scenario.faults.sampled(|max| random.random_range(0..=max)));
         let method = self.methods[(self.nth % self.methods.len() as u64) as usize];
         let history = loop {
             let random = random.clone();
             let mut policy: Box<dyn Policy + '_> = match method {
-                Method::Pos => Box::new(Pos::new(random, &self.known)),
-                Method::Pct(depth) => Box::new(Pct::new(random, depth, &self.known)),
-                Method::UniformWalk => Box::new(UniformWalk::new(random, &self.known)),
-                Method::Walk => Box::new(Random::new(self.seed, self.nth)),
+                Method::Pos => Box::new(Pos::new(random, &self.profile)),
+                Method::Pct(depth) => Box::new(Pct::new(random, depth, &self.profile)),
+                Method::UniformWalk => Box::new(UniformWalk::new(random, &self.profile)),
+                Method::RandomWalk => Box::new(RandomWalk::new(self.seed, self.nth)),
             };
             let history = runner.run(&scenario, &mut *policy, Recording::Lean);
             // Once it is known who has a timer, nobody is made to wait for one that there is not.
-            if !find_timers(runner, &scenario, &history) {
+            if !probe_timers(runner, &scenario, &history) {
                 break history;
             }
         };
-        self.known.learn(&history);
+        self.profile.learn(&history);
         self.nth += 1;
         history
     }

@@ -147,7 +147,7 @@ impl Faults {
 
     /// Budgets within these; `draw` gives a number up to the one that it is given. How far a clock is wrong, how much a restart
     /// loses, and how long a server is away, stays as it is.
-    pub(crate) fn draw(self, mut draw: impl FnMut(u32) -> u32) -> Faults {
+    pub(crate) fn sampled(self, mut draw: impl FnMut(u32) -> u32) -> Faults {
         // Written out whole, so that whoever adds a fault adds it here.
         Faults {
             crashes: draw(self.crashes),
@@ -212,9 +212,9 @@ pub enum Budget {
     Flushes,
 }
 
-/// What may befall a request that waits to be sent, in place of being run and answered; or, [`Mishap::DropBefore`], a message.
+/// What may befall a request that waits to be sent, in place of being run and answered; or, [`RequestFault::DropBefore`], a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Mishap {
+pub enum RequestFault {
     /// It never arrives. The client waits for a reply until its patience is over, and hears that it timed out.
     LoseRequest,
     /// It runs, and the reply is lost or comes too late, which is the same to a client that waits no longer: it hears that it timed
@@ -235,38 +235,38 @@ pub enum Mishap {
     CancelAfter,
 }
 
-impl Mishap {
+impl RequestFault {
     /// All of them.
-    pub const ALL: &'static [Mishap] = &[
-        Mishap::LoseRequest,
-        Mishap::LoseReply,
-        Mishap::Resend,
-        Mishap::DropBefore,
-        Mishap::DropAfter,
-        Mishap::Delay,
-        Mishap::CancelAfter,
+    pub const ALL: &'static [RequestFault] = &[
+        RequestFault::LoseRequest,
+        RequestFault::LoseReply,
+        RequestFault::Resend,
+        RequestFault::DropBefore,
+        RequestFault::DropAfter,
+        RequestFault::Delay,
+        RequestFault::CancelAfter,
     ];
 
     /// As in the text of a schedule.
     pub const fn name(self) -> &'static str {
         match self {
-            Mishap::LoseRequest => "lose-request",
-            Mishap::LoseReply => "lose-reply",
-            Mishap::Resend => "resend",
-            Mishap::DropBefore => "drop-before",
-            Mishap::DropAfter => "drop-after",
-            Mishap::Delay => "delay",
-            Mishap::CancelAfter => "cancel-after",
+            RequestFault::LoseRequest => "lose-request",
+            RequestFault::LoseReply => "lose-reply",
+            RequestFault::Resend => "resend",
+            RequestFault::DropBefore => "drop-before",
+            RequestFault::DropAfter => "drop-after",
+            RequestFault::Delay => "delay",
+            RequestFault::CancelAfter => "cancel-after",
         }
     }
 
     /// What it takes from.
     pub const fn budget(self) -> Budget {
         match self {
-            Mishap::LoseRequest | Mishap::LoseReply | Mishap::Resend => Budget::Lost,
-            Mishap::DropBefore | Mishap::DropAfter => Budget::Drops,
-            Mishap::Delay => Budget::Delays,
-            Mishap::CancelAfter => Budget::Cancels,
+            RequestFault::LoseRequest | RequestFault::LoseReply | RequestFault::Resend => Budget::Lost,
+            RequestFault::DropBefore | RequestFault::DropAfter => Budget::Drops,
+            RequestFault::Delay => Budget::Delays,
+            RequestFault::CancelAfter => Budget::Cancels,
         }
     }
 }

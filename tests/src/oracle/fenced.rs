@@ -1,5 +1,5 @@
 use super::{Oracle, Violation};
-use crate::trace::{History, What};
+use crate::trace::{EventKind, History};
 
 /// A resource that a lock guards accepts no write that is older than one which it has accepted, by their fencing tokens.
 ///
@@ -24,16 +24,15 @@ impl Oracle for Fenced {
     }
 
     fn judges(&self, history: &History) -> bool {
-        history
-            .events
-            .iter()
-            .any(|event| matches!(event.what, What::Accepted { resource, .. } if resource == self.resource))
+        history.events.iter().any(
+            |event| matches!(event.kind, EventKind::Accepted { resource, .. } if resource == self.resource),
+        )
     }
 
     fn check(&self, history: &History) -> Option<Violation> {
         let mut newest = None;
-        history.events.iter().find_map(|event| match event.what {
-            What::Accepted { actor, resource, token } if resource == self.resource => {
+        history.events.iter().find_map(|event| match event.kind {
+            EventKind::Accepted { actor, resource, token } if resource == self.resource => {
                 let (writer, known) = *newest.get_or_insert((actor, token));
                 if token < known {
                     let what = format!(

@@ -30,12 +30,12 @@ pub use unbroken::Unbroken;
 pub use writer_alone::WriterAlone;
 
 use crate::schedule::Actor;
-use crate::trace::{History, StayId, What};
+use crate::trace::{EventKind, History, HoldId};
 
 /// A property of histories.
 ///
 /// Where it judges by the order of events, these are to be of those in which a client enters a section, is granted it once more, leaves
-/// it, loses it or overruns its lease, and in which a resource accepts a token ([`What`]). An exploration runs all orders of them. Of
+/// it, loses it or overruns its lease, and in which a resource accepts a token ([`EventKind`]). An exploration runs all orders of them. Of
 /// others it runs one order wherever the steps in which they happen do not depend on each other.
 pub trait Oracle: Debug + Send + Sync {
     /// Its name, in the field's words.
@@ -77,18 +77,18 @@ fn entries(
     sections: &[&str],
     counts: impl Fn(Duration, Duration) -> bool,
 ) -> impl Iterator<Item = (usize, Vec<(Actor, &'static str)>)> {
-    let mut inside: Vec<(StayId, Actor, &'static str, Duration)> = Vec::new();
+    let mut inside: Vec<(HoldId, Actor, &'static str, Duration)> = Vec::new();
     history.events.iter().filter_map(move |event| {
-        match event.what {
-            What::Enter { stay, actor, section, until, .. } if sections.contains(&section) => {
-                inside.push((stay, actor, section, until));
+        match event.kind {
+            EventKind::Enter { hold, actor, section, until, .. } if sections.contains(&section) => {
+                inside.push((hold, actor, section, until));
             }
-            What::Extended { stay, section, until, .. } if sections.contains(&section) => {
-                let own = inside.iter_mut().find(|(other, ..)| *other == stay);
+            EventKind::Extended { hold, section, until, .. } if sections.contains(&section) => {
+                let own = inside.iter_mut().find(|(other, ..)| *other == hold);
                 own.into_iter().for_each(|(.., end)| *end = until);
             }
-            What::Leave { stay, .. } => {
-                inside.retain(|&(other, ..)| other != stay);
+            EventKind::Leave { hold, .. } => {
+                inside.retain(|&(other, ..)| other != hold);
                 return None;
             }
             _ => return None,
@@ -103,7 +103,7 @@ fn is_entered(history: &History, section: &str) -> bool {
     history
         .events
         .iter()
-        .any(|event| matches!(event.what, What::Enter { section: entered, .. } if entered == section))
+        .any(|event| matches!(event.kind, EventKind::Enter { section: entered, .. } if entered == section))
 }
 
 /// `A and B`, `A, B and C`

@@ -1,5 +1,5 @@
 use super::{Oracle, Violation};
-use crate::trace::{History, What};
+use crate::trace::{EventKind, History};
 
 /// When all have released, nobody crashed and no message was lost, everything is free at once, without waiting for the lease.
 /// It needs fresh clients that try: `Scenario::probe`.
@@ -14,17 +14,19 @@ impl Oracle for NoLeak {
     }
 
     fn judges(&self, history: &History) -> bool {
-        history.events.iter().any(|event| matches!(event.what, What::Probed { after_lease: false, .. }))
+        history.events.iter().any(|event| matches!(event.kind, EventKind::Probed { after_lease: false, .. }))
     }
 
     fn check(&self, history: &History) -> Option<Violation> {
-        history.events.iter().find_map(|event| match event.what {
-            What::Probed { granted, wanted, after_lease: false } if granted < wanted => Some(Violation {
-                step: event.step,
-                what: format!(
-                    "nobody crashed and no message was lost, yet fresh clients got {granted} of {wanted}"
-                ),
-            }),
+        history.events.iter().find_map(|event| match event.kind {
+            EventKind::Probed { granted, wanted, after_lease: false } if granted < wanted => {
+                Some(Violation {
+                    step: event.step,
+                    what: format!(
+                        "nobody crashed and no message was lost, yet fresh clients got {granted} of {wanted}"
+                    ),
+                })
+            }
             _ => None,
         })
     }

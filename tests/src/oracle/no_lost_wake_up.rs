@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::{Oracle, Violation, is_entered};
-use crate::trace::{History, What};
+use crate::trace::{EventKind, History};
 
 /// Who waits for the section does not wait in vain: while everybody sleeps, time does not pass for so long without anybody inside.
 ///
@@ -34,14 +34,14 @@ impl Oracle for NoLostWakeUp {
     fn check(&self, history: &History) -> Option<Violation> {
         let (mut inside, mut empty_for) = (0_u32, Duration::ZERO);
         for event in &history.events {
-            match event.what {
-                What::Enter { section, .. } if section == self.section => {
+            match event.kind {
+                EventKind::Enter { section, .. } if section == self.section => {
                     inside += 1;
                     empty_for = Duration::ZERO;
                 }
-                What::Leave { section, .. } if section == self.section => inside -= 1,
-                What::Crashed { .. } => return None,
-                What::Advanced { by } if inside == 0 && passed_by_itself(history, event.step) => {
+                EventKind::Leave { section, .. } if section == self.section => inside -= 1,
+                EventKind::Crashed { .. } => return None,
+                EventKind::Advanced { by } if inside == 0 && passed_by_itself(history, event.step) => {
                     empty_for += by;
                 }
                 _ => {}
@@ -58,6 +58,6 @@ impl Oracle for NoLostWakeUp {
 
 /// Whether time moved in this step because nobody had anything to send.
 fn passed_by_itself(history: &History, step: usize) -> bool {
-    let touch = step.checked_sub(1).and_then(|idx| history.touched.get(idx));
-    touch.is_some_and(|touch| touch.waits && touch.takes.is_none())
+    let touch = step.checked_sub(1).and_then(|idx| history.footprints.get(idx));
+    touch.is_some_and(|touch| touch.waits && touch.budget.is_none())
 }

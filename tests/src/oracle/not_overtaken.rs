@@ -1,6 +1,6 @@
 use super::{Oracle, Violation, is_entered, list};
 use crate::schedule::Actor;
-use crate::trace::{History, What};
+use crate::trace::{EventKind, History};
 
 /// Who waits is not overtaken: while a client is in the section of those that wait, nobody else is granted the other one.
 ///
@@ -32,12 +32,12 @@ impl Oracle for NotOvertaken {
     fn check(&self, history: &History) -> Option<Violation> {
         let mut waiting: Vec<Actor> = Vec::new();
         history.events.iter().find_map(|event| {
-            match event.what {
-                What::Enter { actor, section, .. } if section == self.waiting => waiting.push(actor),
-                What::Leave { actor, section, .. } if section == self.waiting => {
+            match event.kind {
+                EventKind::Enter { actor, section, .. } if section == self.waiting => waiting.push(actor),
+                EventKind::Leave { actor, section, .. } if section == self.waiting => {
                     waiting.retain(|&other| other != actor);
                 }
-                What::Enter { actor, section, .. } if section == self.section => {
+                EventKind::Enter { actor, section, .. } if section == self.section => {
                     let others: Vec<Actor> =
                         waiting.iter().copied().filter(|&other| other != actor).collect();
                     if !others.is_empty() {

@@ -1,5 +1,5 @@
 use super::{Oracle, Violation};
-use crate::trace::{History, What};
+use crate::trace::{EventKind, History};
 
 /// No client's release, renewal or takeover ends another's unexpired grant.
 ///
@@ -15,12 +15,12 @@ impl Oracle for OwnerSafe {
     }
 
     fn judges(&self, history: &History) -> bool {
-        history.events.iter().any(|event| matches!(event.what, What::Enter { is_recorded: true, .. }))
+        history.events.iter().any(|event| matches!(event.kind, EventKind::Enter { is_recorded: true, .. }))
     }
 
     fn check(&self, history: &History) -> Option<Violation> {
-        history.events.iter().find_map(|event| match event.what {
-            What::Ended { holder, by } => Some(Violation {
+        history.events.iter().find_map(|event| match event.kind {
+            EventKind::Ended { holder, by } => Some(Violation {
                 step: event.step,
                 what: format!("{by} ended the grant of {holder}, whose lease still runs"),
             }),

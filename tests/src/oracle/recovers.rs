@@ -1,5 +1,5 @@
 use super::{Oracle, Violation};
-use crate::trace::{History, What};
+use crate::trace::{EventKind, History};
 
 /// After a crash or a lost message, and one lease and some grace later, a fresh client gets the lock, or fresh clients all permits.
 /// It needs fresh clients that try: `Scenario::probe`.
@@ -14,12 +14,12 @@ impl Oracle for Recovers {
     }
 
     fn judges(&self, history: &History) -> bool {
-        history.events.iter().any(|event| matches!(event.what, What::Probed { after_lease: true, .. }))
+        history.events.iter().any(|event| matches!(event.kind, EventKind::Probed { after_lease: true, .. }))
     }
 
     fn check(&self, history: &History) -> Option<Violation> {
-        history.events.iter().find_map(|event| match event.what {
-            What::Probed { granted, wanted, after_lease: true } if granted < wanted => Some(Violation {
+        history.events.iter().find_map(|event| match event.kind {
+            EventKind::Probed { granted, wanted, after_lease: true } if granted < wanted => Some(Violation {
                 step: event.step,
                 what: format!("a lease and some grace later, fresh clients still got {granted} of {wanted}"),
             }),

@@ -1,6 +1,6 @@
 use super::{Oracle, Violation, list};
 use crate::schedule::Actor;
-use crate::trace::{History, StayId, What};
+use crate::trace::{EventKind, History, HoldId};
 
 /// Whoever is granted the section once more, while it is inside, has had it all the time: nobody else has entered since its last
 /// grant.
@@ -25,22 +25,21 @@ impl Oracle for Unbroken {
     }
 
     fn judges(&self, history: &History) -> bool {
-        let is_extended =
-            |what: &What| matches!(*what, What::Extended { section, .. } if section == self.section);
-        history.events.iter().any(|event| is_extended(&event.what))
+        let is_extended = |what: &EventKind| matches!(*what, EventKind::Extended { section, .. } if section == self.section);
+        history.events.iter().any(|event| is_extended(&event.kind))
     }
 
     fn check(&self, history: &History) -> Option<Violation> {
         // Who is inside, and who else has entered since its last grant.
-        let mut inside: Vec<(StayId, Vec<Actor>)> = Vec::new();
+        let mut inside: Vec<(HoldId, Vec<Actor>)> = Vec::new();
         for event in &history.events {
-            match event.what {
-                What::Enter { stay, actor, section, .. } if section == self.section => {
+            match event.kind {
+                EventKind::Enter { hold, actor, section, .. } if section == self.section => {
                     inside.iter_mut().for_each(|(_, others)| others.push(actor));
-                    inside.push((stay, Vec::new()));
+                    inside.push((hold, Vec::new()));
                 }
-                What::Extended { stay, actor, section, .. } if section == self.section => {
-                    let (_, others) = inside.iter_mut().find(|(other, _)| *other == stay)?;
+                EventKind::Extended { hold, actor, section, .. } if section == self.section => {
+                    let (_, others) = inside.iter_mut().find(|(other, _)| *other == hold)?;
                     if !others.is_empty() {
                         let others = list(others);
                         let what =
@@ -48,7 +47,7 @@ impl Oracle for Unbroken {
                         return Some(Violation { step: event.step, what });
                     }
                 }
-                What::Leave { stay, .. } => inside.retain(|(other, _)| *other != stay),
+                EventKind::Leave { hold, .. } => inside.retain(|(other, _)| *other != hold),
                 _ => {}
             }
         }

@@ -17,7 +17,7 @@ use ::proptest::test_runner::TestRunner;
 use rand::RngExt as _;
 
 pub use parameters::{Parameters, ParametersError};
-pub use regression_file::Kept;
+pub use regression_file::RegressionFile;
 pub use tree::TrialTree;
 
 use crate::execution::Runner;
@@ -65,11 +65,11 @@ pub struct Trials<S> {
 }
 
 impl<S> Trials<S> {
-    /// What this file says comes first, before anything is drawn: see [`Kept`].
+    /// What this file says comes first, before anything is drawn: see [`RegressionFile`].
     ///
     /// # Panics
     /// There is such a file, and it cannot be read or understood.
-    pub fn kept_in(self, path: impl AsRef<Path>) -> Trials<S> {
+    pub fn regression_file(self, path: impl AsRef<Path>) -> Trials<S> {
         let kept = regression_file::read(path.as_ref());
         Trials {
             kept: RefCell::new(kept.unwrap_or_else(|error| panic!("{}", printable(&error))).into_iter()),
@@ -96,12 +96,12 @@ impl<S: Strategy<Value = Parameters>> Strategy for Trials<S> {
         let tree = self.parameters.new_tree(runner)?;
         let parameters = proptest::strategy::ValueTree::current(&tree);
         let scenario = (self.make)(&parameters);
-        let schedule = draw(&scenario, runner.rng().random());
+        let schedule = sample_schedule(&scenario, runner.rng().random());
         Ok(TrialTree::new(Some(tree), self.make.clone(), Trial { parameters, scenario, schedule }))
     }
 }
 
-fn draw(scenario: &Scenario, seed: u64) -> Schedule {
+fn sample_schedule(scenario: &Scenario, seed: u64) -> Schedule {
     RUNNER.with_borrow_mut(|runner| {
         let mut sampler = Sampler::new(Method::PORTFOLIO, seed);
         for _ in 0..seed % WARM_UP_MAX {
@@ -132,7 +132,7 @@ impl Trial {
     }
 }
 
-/// As [`Kept`] writes it, on lines of its own.
+/// As [`RegressionFile`] writes it, on lines of its own.
 impl fmt::Debug for Trial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "\n{} {}\n{}", regression_file::PARAMETERS, self.parameters, self.schedule)

@@ -16,7 +16,7 @@ const HEADER: &str = "# Trials that failed once: the parameters of the scenario,
     # long as `Trials::kept_in` names this file. Read and edit them as you like.\n";
 
 /// Keeps trials that failed, shrunk, as text in a file: parameters and steps, which mean the same when strategies and random
-/// numbers have changed. To be put into `Config::failure_persistence`; [`super::Trials::kept_in`] has them run again.
+/// numbers have changed. To be put into `Config::failure_persistence`; [`super::Trials::regression_file`] has them run again.
 ///
 /// ```text
 /// parameters clients 2, permits 1, lease 1000ms, stalls 1
@@ -25,14 +25,14 @@ const HEADER: &str = "# Trials that failed once: the parameters of the scenario,
 /// B
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kept {
+pub struct RegressionFile {
     path: PathBuf,
 }
 
-impl Kept {
+impl RegressionFile {
     /// In this file, which is made when something fails. A test runs in the folder of its crate.
-    pub fn in_file(path: impl Into<PathBuf>) -> Kept {
-        Kept { path: path.into() }
+    pub fn in_file(path: impl Into<PathBuf>) -> RegressionFile {
+        RegressionFile { path: path.into() }
     }
 
     fn save(&self, trial: &str) -> io::Result<()> {
@@ -47,7 +47,7 @@ impl Kept {
     }
 }
 
-impl FailurePersistence for Kept {
+impl FailurePersistence for RegressionFile {
     /// None: there are no seeds.
     fn load_persisted_failures2(&self, _: Option<&'static str>) -> Vec<PersistedSeed> {
         Vec::new()

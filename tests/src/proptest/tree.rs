@@ -8,7 +8,7 @@ use crate::fault::Faults;
 use crate::oracle::{Oracle, Success};
 use crate::replay::replay;
 use crate::scenario::Scenario;
-use crate::schedule::{Schedule, Step, Whose};
+use crate::schedule::{ClockOwner, Schedule, Step};
 use crate::shrink::{Finding, shrink};
 use crate::sim::Recording;
 
@@ -152,19 +152,19 @@ fn translated(schedule: &Schedule, from: &Scenario, to: &Scenario) -> Schedule {
     };
     let step = |step: &Step| match *step {
         Step::Advance(span) if span >= from.lease => Step::Advance(span - from.lease + to.lease),
-        Step::Skew(whose, by_ms) => {
-            let skew = |faults: &Faults| match whose {
-                Whose::Client(_) => faults.skew,
-                Whose::Server(_) => faults.server_skew,
+        Step::Skew(owner, by_ms) => {
+            let skew = |faults: &Faults| match owner {
+                ClockOwner::Client(_) => faults.skew,
+                ClockOwner::Server(_) => faults.server_skew,
             };
-            Step::Skew(whose, wrong(by_ms, skew(&from.faults), skew(&to.faults)))
+            Step::Skew(owner, wrong(by_ms, skew(&from.faults), skew(&to.faults)))
         }
-        Step::Jump(whose, by_ms) => {
-            let jump = |faults: &Faults| match whose {
-                Whose::Client(_) => faults.client_jump,
-                Whose::Server(_) => faults.jump,
+        Step::Jump(owner, by_ms) => {
+            let jump = |faults: &Faults| match owner {
+                ClockOwner::Client(_) => faults.client_jump,
+                ClockOwner::Server(_) => faults.jump,
             };
-            Step::Jump(whose, wrong(by_ms, jump(&from.faults), jump(&to.faults)))
+            Step::Jump(owner, wrong(by_ms, jump(&from.faults), jump(&to.faults)))
         }
         step => step,
     };

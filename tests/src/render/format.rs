@@ -39,7 +39,7 @@ pub(crate) fn is_printable(c: char) -> bool {
 
 /// Where a URL leads to, without the name and the password of a user: `redis://host:6379/9`. Of a text that is no URL of a server
 /// nothing is shown: there may be a password anywhere in it.
-pub fn show_url(url: impl IntoConnectionInfo) -> String {
+pub fn format_url(url: impl IntoConnectionInfo) -> String {
     match url.into_connection_info() {
         Ok(info) => format!("redis://{}/{}", info.addr(), info.redis_settings().db()),
         Err(_) => NO_URL.into(),
@@ -49,11 +49,11 @@ pub fn show_url(url: impl IntoConnectionInfo) -> String {
 const NO_URL: &str = "(no URL of a server)";
 
 /// A reply in one line.
-pub(crate) trait Show {
+pub(crate) trait Format {
     fn show(&self) -> String;
 }
 
-impl Show for Value {
+impl Format for Value {
     fn show(&self) -> String {
         match self {
             Value::Nil => "(nil)".into(),
@@ -68,13 +68,13 @@ impl Show for Value {
     }
 }
 
-impl Show for Vec<Value> {
+impl Format for Vec<Value> {
     fn show(&self) -> String {
-        format!("[{}]", self.iter().map(Show::show).collect::<Vec<_>>().join(", "))
+        format!("[{}]", self.iter().map(Format::show).collect::<Vec<_>>().join(", "))
     }
 }
 
-pub(crate) fn show_error(error: &redis::RedisError) -> String {
+pub(crate) fn format_error(error: &redis::RedisError) -> String {
     match (error.code(), error.detail()) {
         (Some(code), Some(detail)) => format!("{code} {detail}"),
         _ => error.to_string(),
@@ -119,7 +119,7 @@ fn bytes_of<'a>(arg: &Arg<&'a [u8]>) -> &'a [u8] {
 /// Longest argument that is shown whole, in bytes: a SHA1 or a script says nothing to a reader.
 const SHOWN_ARGUMENT_BYTES_MAX: usize = 32;
 
-pub(crate) fn show_command(cmd: &Cmd) -> String {
+pub(crate) fn format_command(cmd: &Cmd) -> String {
     let mut line = String::new();
     for bytes in cmd.args_iter().map(|arg| bytes_of(&arg)) {
         if !line.is_empty() {
@@ -184,7 +184,7 @@ mod tests {
             ("redis://:secret@host:port/", NO_URL),
             ("secret", NO_URL),
         ] {
-            assert_eq!(show_url(url), shown, "{url}");
+            assert_eq!(format_url(url), shown, "{url}");
         }
     }
 }

@@ -4,4 +4,4 @@ mod format;
 pub(crate) mod timeline;
 
 pub(crate) use format::*;
-pub use format::{printable, show_url};
+pub use format::{format_url, printable};

@@ -3,15 +3,15 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use crate::fault::Mishap;
+use crate::fault::RequestFault;
 use crate::oracle::{Violation, list};
 use crate::render::printable;
-use crate::schedule::{Actor, Whose};
-use crate::trace::{Event, History, What};
+use crate::schedule::{Actor, ClockOwner};
+use crate::trace::{Event, EventKind, History};
 
 /// What a lane shows between the events of its client.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Lane {
+enum Column {
     NotYet,
     Running,
     Inside,
@@ -47,7 +47,7 @@ pub fn render_difference(one: &History, other: &History, actors: usize) -> Optio
         timeline.events(after.iter().take_while(|event| event.step == first.step));
         // What is not drawn differs, too.
         if timeline.text.is_empty() {
-            timeline.text = format!("{:?}\n", first.what);
+            timeline.text = format!("{:?}\n", first.kind);
         }
         (before, timeline.text)
     };
@@ -56,7 +56,7 @@ pub fn render_difference(one: &History, other: &History, actors: usize) -> Optio
 }
 
 struct Timeline {
-    lanes: Vec<Lane>,
+    columns: Vec<Column>,
     text: String,
     step: usize,
     /// Who is about to send the first command of its release.
@@ -70,7 +70,7 @@ impl Timeline {
     fn new(history: &History, actors: usize) -> Timeline {
         let names: Vec<String> = (0..actors).map(|n| Actor(n).to_string()).collect();
         Timeline {
-            lanes: vec![Lane::NotYet; actors],
+            columns: vec![Column::NotYet; actors],
             text: format!("step        time  {}\n", names.join(" ")),
             step: 0,
             leaving: None,
@@ -83,74 +83,74 @@ impl Timeline {
     }
 
     fn event(&mut self, event: &Event) {
-        match &event.what {
-            What::Command { actor, server, text, reply, changed, .. } => {
+        match &event.kind {
+            EventKind::Command { actor, server, text, reply, changed, .. } => {
                 let to = if *server > 0 { format!(" to {}", server + 1) } else { String::new() };
                 self.line(event, Some(*actor), &format!("{actor}{to}: {text} → {reply}"));
                 changed.iter().for_each(|key| self.note(&format!("now {key}")));
                 self.left(*actor);
             }
-            What::Message { actor, text, .. } => {
+            EventKind::Message { actor, text, .. } => {
                 self.line(event, Some(*actor), &format!("{actor} hears {text}"));
             }
-            What::Mishap { actor, mishap, text } => match mishap {
-                Mishap::LoseRequest => {
+            EventKind::RequestFault { actor, fault, text } => match fault {
+                RequestFault::LoseRequest => {
                     let what = format!("{actor}: {text} is lost on its way, and {actor} gives up waiting");
                     self.line(event, Some(*actor), &what);
                     self.left(*actor);
                 }
-                Mishap::LoseReply => {
+                RequestFault::LoseReply => {
                     self.say(&format!("The reply is lost, and {actor} gives up waiting for it."));
                 }
-                Mishap::Resend => self.say("The reply is lost, and the request is sent again."),
-                Mishap::DropBefore => {
+                RequestFault::Resend => self.say("The reply is lost, and the request is sent again."),
+                RequestFault::DropBefore => {
                     let what = format!("{actor}: {text} never arrives: the connection has broken");
                     self.line(event, Some(*actor), &what);
                     self.left(*actor);
                 }
-                Mishap::DropAfter => {
+                RequestFault::DropAfter => {
                     self.say(&format!("The connection breaks before {actor} hears the reply."));
                 }
-                Mishap::Delay => {
+                RequestFault::Delay => {
                     let what = format!("{actor}: {text} is still on its way, and {actor} gives up waiting");
                     self.line(event, Some(*actor), &what);
                     self.left(*actor);
                 }
-                Mishap::CancelAfter => {
+                RequestFault::CancelAfter => {
                     self.say(&format!("{actor} cancels what it does before it hears the reply."));
                 }
             },
-            What::Cancelled { actor } => {
+            EventKind::Cancelled { actor } => {
                 self.line(event, Some(*actor), &format!("{actor} cancels what it does, where it waits"));
             }
-            What::Accepted { actor, resource, token } => {
+            EventKind::Accepted { actor, resource, token } => {
                 self.say(&format!("{resource} accepts {actor}'s write with token {token}."));
             }
-            What::Late { actor } => self.say(&format!("That comes late: {actor} has given it up.")),
-            What::Started { actor } => {
+            EventKind::Late { actor } => self.say(&format!("That comes late: {actor} has given it up.")),
+            EventKind::Started { actor } => {
                 self.line(
                     event,
                     Some(*actor),
                     &format!("{actor} starts, reads its clock, and stalls before its first command"),
                 );
             }
-            What::Skewed { whose, by_ms } => {
+            EventKind::Skewed { owner, by_ms } => {
                 let direction = if *by_ms > 0 { "ahead" } else { "behind" };
-                let what = format!("{} is {} ms {direction}", clock_of(*whose), by_ms.abs());
+                let what = format!("{} is {} ms {direction}", clock_of(*owner), by_ms.abs());
                 self.line(event, None, &what);
             }
-            What::Drifts { whose, ppm } => {
+            EventKind::Drifts { owner, ppm } => {
                 let speed = if *ppm > 0 { "fast" } else { "slow" };
-                let what = format!("{} runs {} millionths too {speed}", clock_of(*whose), ppm.abs());
+                let what = format!("{} runs {} millionths too {speed}", clock_of(*owner), ppm.abs());
                 self.line(event, None, &what);
             }
-            What::Jumped { whose, by_ms } => {
-                self.line(event, None, &format!("{} jumps by {by_ms} ms", clock_of(*whose)));
+            EventKind::Jumped { owner, by_ms } => {
+                self.line(event, None, &format!("{} jumps by {by_ms} ms", clock_of(*owner)));
             }
-            What::Restarted { server } => {
+            EventKind::Restarted { server } => {
                 self.line(event, None, &format!("server {} restarts, without data and scripts", server + 1));
             }
-            What::Reloaded { server, lost } => {
+            EventKind::Reloaded { server, lost } => {
                 let without = match lost {
                     0 => "with all data and without scripts".into(),
                     1 => "without scripts and without what the last write changed".into(),
@@ -158,20 +158,20 @@ impl Timeline {
                 };
                 self.line(event, None, &format!("server {} restarts, {without}", server + 1));
             }
-            What::Flushed { server } => {
+            EventKind::Flushed { server } => {
                 self.line(event, None, &format!("server {} forgets its scripts", server + 1));
             }
-            What::Advanced { by } => self.line(event, None, &format!("{} ms pass", by.as_millis())),
-            What::Crashed { actor } => {
+            EventKind::Advanced { by } => self.line(event, None, &format!("{} ms pass", by.as_millis())),
+            EventKind::Crashed { actor } => {
                 self.leaving = None;
                 self.line(event, Some(*actor), &format!("{actor} crashes"));
-                self.set(*actor, Lane::Gone);
+                self.set(*actor, Column::Gone);
             }
-            What::Enter { actor, section, until, .. } => {
-                self.set(*actor, Lane::Inside);
-                let is_inside = |&(_, lane): &(usize, &Lane)| *lane == Lane::Inside;
+            EventKind::Enter { actor, section, until, .. } => {
+                self.set(*actor, Column::Inside);
+                let is_inside = |&(_, column): &(usize, &Column)| *column == Column::Inside;
                 let inside: Vec<Actor> =
-                    self.lanes.iter().enumerate().filter(is_inside).map(|(n, _)| Actor(n)).collect();
+                    self.columns.iter().enumerate().filter(is_inside).map(|(n, _)| Actor(n)).collect();
                 let now = if inside.len() > 1 {
                     format!(" Now {} are inside.", list(&inside))
                 } else {
@@ -180,27 +180,27 @@ impl Timeline {
                 let section = if self.has_sections { format!(" ({section})") } else { String::new() };
                 self.say(&format!(
                     "{actor} is inside{section}, and counts on its grant until {}.{now}",
-                    show_time(*until)
+                    format_time(*until)
                 ));
             }
-            What::Extended { actor, until, .. } => {
-                let until = show_time(*until);
+            EventKind::Extended { actor, until, .. } => {
+                let until = format_time(*until);
                 self.say(&format!("{actor} is granted it once more, and counts on that until {until}."));
             }
             // The history notes this right before the command with which the release begins.
-            What::Leave { actor, .. } => {
-                self.set(*actor, Lane::Running);
+            EventKind::Leave { actor, .. } => {
+                self.set(*actor, Column::Running);
                 self.leaving = Some(*actor);
             }
-            What::Ended { holder, by } => {
+            EventKind::Ended { holder, by } => {
                 self.say(&format!(
                     "With this, {by} has ended the grant of {holder}, whose lease still runs."
                 ));
             }
-            What::Overrun { actor } => {
+            EventKind::Overrun { actor } => {
                 self.say(&format!("The lease of {actor} is over, and {actor} is still inside."));
             }
-            What::Probed { granted, wanted, after_lease } => {
+            EventKind::Probed { granted, wanted, after_lease } => {
                 let when = if *after_lease {
                     "All is over, and a lease and some grace have passed."
                 } else {
@@ -208,12 +208,12 @@ impl Timeline {
                 };
                 self.say(&format!("{when} Fresh clients try: {granted} of {wanted} are granted."));
             }
-            What::Failed { actor, error } => self.say(&format!("{actor} failed: {error}")),
-            What::Deafened { actor, channel } => {
+            EventKind::Failed { actor, error } => self.say(&format!("{actor} failed: {error}")),
+            EventKind::Deafened { actor, channel } => {
                 self.say(&format!("{actor} hears no more of {channel}: the connection has broken."));
             }
-            What::GaveUp { actor, error } => self.say(&format!("{actor} gives up: {error}")),
-            What::Stuck { actor } => self.say(&format!("{actor} waits for something that never comes.")),
+            EventKind::GaveUp { actor, error } => self.say(&format!("{actor} gives up: {error}")),
+            EventKind::Stuck { actor } => self.say(&format!("{actor} waits for something that never comes.")),
         }
     }
 
@@ -224,73 +224,73 @@ impl Timeline {
         }
     }
 
-    fn set(&mut self, actor: Actor, state: Lane) {
-        if let Some(lane) = self.lanes.get_mut(actor.0) {
-            *lane = state;
+    fn set(&mut self, actor: Actor, state: Column) {
+        if let Some(column) = self.columns.get_mut(actor.0) {
+            *column = state;
         }
     }
 
     /// A line of a step: its number and time, the lanes with a mark where the actor acts, and what it does.
     fn line(&mut self, event: &Event, actor: Option<Actor>, what: &str) {
         // A probe has no lane and takes no step.
-        if actor.is_some_and(|actor| actor.0 >= self.lanes.len()) {
+        if actor.is_some_and(|actor| actor.0 >= self.columns.len()) {
             return self.note(what);
         }
         if let Some(Actor(n)) = actor
-            && self.lanes[n] == Lane::NotYet
+            && self.columns[n] == Column::NotYet
         {
-            self.lanes[n] = Lane::Running;
+            self.columns[n] = Column::Running;
         }
         let number = if event.step == self.step { String::new() } else { event.step.to_string() };
         self.step = event.step;
-        let lanes = self.draw(actor);
+        let columns = self.draw(actor);
         let what = printable(what);
-        _ = writeln!(self.text, "{number:>4} {:>11}  {lanes}  {what}", show_time(event.at));
+        _ = writeln!(self.text, "{number:>4} {:>11}  {columns}  {what}", format_time(event.at));
     }
 
     /// Something that belongs to the line above.
     fn note(&mut self, what: &str) {
-        let lanes = self.draw(None);
-        _ = writeln!(self.text, "{:16}  {lanes}      {}", "", printable(what));
+        let columns = self.draw(None);
+        _ = writeln!(self.text, "{:16}  {columns}      {}", "", printable(what));
     }
 
     /// A decisive moment. What code says when it fails may have several lines.
     fn say(&mut self, sentence: &str) {
-        let lanes = self.draw(None);
+        let columns = self.draw(None);
         for (nth, line) in sentence.lines().enumerate() {
             let mark = if nth == 0 { "▸" } else { " " };
-            _ = writeln!(self.text, "{:16}  {lanes}    {mark} {}", "", printable(line));
+            _ = writeln!(self.text, "{:16}  {columns}    {mark} {}", "", printable(line));
         }
     }
 
     fn draw(&self, acting: Option<Actor>) -> String {
-        let draw = |(n, lane): (usize, &Lane)| match lane {
+        let draw = |(n, column): (usize, &Column)| match column {
             _ if acting == Some(Actor(n)) => "●",
-            Lane::NotYet => "·",
-            Lane::Running => "│",
-            Lane::Inside => "┃",
-            Lane::Gone => " ",
+            Column::NotYet => "·",
+            Column::Running => "│",
+            Column::Inside => "┃",
+            Column::Gone => " ",
         };
-        self.lanes.iter().enumerate().map(draw).collect::<Vec<_>>().join(" ")
+        self.columns.iter().enumerate().map(draw).collect::<Vec<_>>().join(" ")
     }
 }
 
 fn has_sections(history: &History) -> bool {
-    let mut entered = history.events.iter().filter_map(|event| match event.what {
-        What::Enter { section, .. } => Some(section),
+    let mut entered = history.events.iter().filter_map(|event| match event.kind {
+        EventKind::Enter { section, .. } => Some(section),
         _ => None,
     });
     let first = entered.next();
     entered.any(|section| Some(section) != first)
 }
 
-fn clock_of(whose: Whose) -> String {
-    match whose {
-        Whose::Client(actor) => format!("the clock of {actor}"),
-        Whose::Server(server) => format!("the clock of server {}", server + 1),
+fn clock_of(owner: ClockOwner) -> String {
+    match owner {
+        ClockOwner::Client(actor) => format!("the clock of {actor}"),
+        ClockOwner::Server(server) => format!("the clock of server {}", server + 1),
     }
 }
 
-fn show_time(at: Duration) -> String {
+fn format_time(at: Duration) -> String {
     format!("+{} ms", at.as_millis())
 }

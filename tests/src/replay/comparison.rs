@@ -29,7 +29,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const MILLI: Duration = Duration::from_millis(1);
 
 /// What is known so far of two executions of one schedule.
-pub(crate) struct Likeness {
+pub(crate) struct ReplyComparison {
     /// When each began.
     starts: (Timestamp, Timestamp),
     /// By how much more times may differ.
@@ -38,9 +38,9 @@ pub(crate) struct Likeness {
     names: [BTreeMap<String, String>; 2],
 }
 
-impl Likeness {
-    pub(crate) fn new(starts: (Timestamp, Timestamp), slack: Duration) -> Likeness {
-        Likeness { starts, slack, names: Default::default() }
+impl ReplyComparison {
+    pub(crate) fn new(starts: (Timestamp, Timestamp), slack: Duration) -> ReplyComparison {
+        ReplyComparison { starts, slack, names: Default::default() }
     }
 
     /// Whether two texts, a command or its reply, say the same. `command` is the command's name.
@@ -121,15 +121,15 @@ fn words(text: &str) -> Vec<&str> {
 mod tests {
     use super::*;
 
-    fn likeness() -> Likeness {
+    fn replies_of_both() -> ReplyComparison {
         let there = Timestamp::from_millis(1_800_000_000_000);
-        Likeness::new((Timestamp::EPOCH, there), Duration::from_millis(200))
+        ReplyComparison::new((Timestamp::EPOCH, there), Duration::from_millis(200))
     }
 
     #[test]
     fn times_within_slack() {
-        let mut likeness = likeness();
-        let mut same = |command, first, second| likeness.is_same(command, first, second);
+        let mut replies_of_both = replies_of_both();
+        let mut same = |command, first, second| replies_of_both.is_same(command, first, second);
         assert!(same("ZADD", "ZADD k 1700000001000 A1", "ZADD k 1800000001150 A1"));
         assert!(!same("ZADD", "ZADD k 1700000001000 A1", "ZADD k 1800000001300 A1"));
         assert!(same("GET", "\"1700000001\"", "\"1800000001\""));
@@ -145,8 +145,8 @@ mod tests {
 
     #[test]
     fn names_drawn_by_chance_stand_for_each_other() {
-        let mut likeness = likeness();
-        let mut same = |first, second| likeness.is_same("SET", first, second);
+        let mut replies_of_both = replies_of_both();
+        let mut same = |first, second| replies_of_both.is_same("SET", first, second);
         assert!(same("SET lock f81d4fae-7dec-11d0", "SET lock 0d9b22c1-aaaa-4bcd"));
         assert!(same("\"f81d4fae-7dec-11d0\"", "\"0d9b22c1-aaaa-4bcd\""));
         assert!(!same("\"f81d4fae-7dec-11d0\"", "\"77777777-aaaa-4bcd\""));

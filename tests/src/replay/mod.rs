@@ -10,10 +10,10 @@ mod real_redis;
 
 pub(crate) use claim::Claim;
 pub use claim::ClaimError;
-pub(crate) use comparison::Likeness;
+pub(crate) use comparison::ReplyComparison;
 pub use follow::{Follow, Replay, replay};
 pub use real_redis::{Comparison, OnRedis, OnRedisError, replay_on_redis};
-pub(crate) use replayed::fit;
-pub use replayed::{MisfitError, Replayed, replay_saved};
-pub(crate) use rescale::{Edge, Stretch};
-pub use saved::{Expected, Must, Saved, SavedError, SavedStep, Subject};
+pub(crate) use replayed::match_scenario;
+pub use replayed::{MismatchError, Replayed, replay_saved};
+pub(crate) use rescale::{Edge, Rescale};
+pub use saved::{Expectation, ExpectedCommand, SavedError, SavedSchedule, SavedStep, Subject};

@@ -17,11 +17,11 @@ use crate::execution::Runner;
 use crate::oracle::{Oracle, Violation};
 use crate::render::printable;
 use crate::replay::{Claim, ClaimError};
-use crate::replay::{Edge, Follow, Likeness, MisfitError, Saved, Stretch, fit};
+use crate::replay::{Edge, Follow, MismatchError, ReplyComparison, Rescale, SavedSchedule, match_scenario};
 use crate::scenario::Scenario;
 use crate::schedule::{Actor, Step};
 use crate::sim::{Recording, Server};
-use crate::trace::{History, What};
+use crate::trace::{EventKind, History};
 
 /// The leases to try, one after the other; whole seconds, since some algorithms count in them.
 const LEASES: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(8)];
@@ -68,7 +68,7 @@ pub enum Comparison {
 pub enum OnRedisError {
     /// The schedule is none of this scenario.
     #[error(transparent)]
-    Misfit(#[from] MisfitError),
+    Mismatch(#[from] MismatchError),
     /// The databases cannot be had, or not alone.
     #[error(transparent)]
     Claim(#[from] ClaimError),
@@ -102,15 +102,15 @@ pub enum OnRedisError {
 pub fn replay_on_redis(
     runner: &mut Runner,
     client: &Client,
-    saved: &Saved,
+    saved: &SavedSchedule,
     scenario: impl Fn(Duration) -> Scenario,
 ) -> Result<OnRedis, OnRedisError> {
-    let (as_saved, oracle) = fit(&scenario(saved.lease), saved)?;
+    let (as_saved, oracle) = match_scenario(&scenario(saved.lease), saved)?;
     let fault = saved.steps.iter().find(|saved| saved.step.server().is_some());
     if let Some(fault) = fault {
         return Err(OnRedisError::Servers { what: format!("there is the step `{}`", fault.step) });
     }
-    let mut survey = Stretch::survey(runner.emulators(as_saved.servers), saved.schedule().steps);
+    let mut survey = Rescale::survey(runner.emulators(as_saved.servers), saved.schedule().steps);
     let history = runner.run(&as_saved, &mut survey, Recording::Full);
     if let Some((step, command)) =
         conversation(&history).find_map(|said| Some((said.step, waiting(said.brief)?)))
@@ -122,7 +122,7 @@ pub fn replay_on_redis(
     let mut trial = Trial { runner, databases, oracle: &*oracle, violation, survey: &survey, named };
     let mut last = None;
     for lease in LEASES {
-        let (scenario, _) = fit(&scenario(lease), saved)?;
+        let (scenario, _) = match_scenario(&scenario(lease), saved)?;
         let on_redis = trial.run(&scenario, (saved.lease, lease));
         claim.empty(&trial.named)?;
         let is_conclusive = !matches!(on_redis.comparison, Comparison::Inconclusive { .. });
@@ -148,7 +148,7 @@ struct Trial<'a> {
     oracle: &'a dyn Oracle,
     /// With the lease as it was saved, on the emulator.
     violation: Option<Violation>,
-    survey: &'a Stretch,
+    survey: &'a Rescale,
     /// The keys that may have been written, each with the place of its database.
     named: BTreeSet<(usize, Vec<u8>)>,
 }
@@ -169,13 +169,13 @@ impl Trial<'_> {
         scenario: &Scenario,
         leases: (Duration, Duration),
         slack: Duration,
-    ) -> Result<(Stretch, History), Comparison> {
-        let stretched = [Edge::Before, Edge::Past].into_iter().find_map(|edge| {
-            let mut stretch = self.survey.stretched(leases, slack, edge);
+    ) -> Result<(Rescale, History), Comparison> {
+        let rescaled = [Edge::Before, Edge::Past].into_iter().find_map(|edge| {
+            let mut stretch = self.survey.rescaled(leases, slack, edge);
             let emulated = self.runner.run(scenario, &mut stretch, Recording::Full);
             (self.oracle.check(&emulated) == self.violation).then_some((stretch, emulated))
         });
-        let Some((stretch, emulated)) = stretched else {
+        let Some((stretch, emulated)) = rescaled else {
             let step = self.violation.as_ref().map_or(0, |violation| violation.step);
             let what = format!(
                 "on the emulator there is not {} with this lease and {} ms before and after the end of each time to live",
@@ -195,7 +195,7 @@ impl Trial<'_> {
     fn compare(
         &mut self,
         scenario: &Scenario,
-        stretch: &Stretch,
+        stretch: &Rescale,
         emulated: &History,
         slack: Duration,
     ) -> (usize, Comparison) {
@@ -217,7 +217,7 @@ impl Trial<'_> {
 
     fn difference(&self, emulated: &History, real: &History, slack: Duration) -> Comparison {
         let starts = (Timestamp::EPOCH, real.started_at.unwrap_or(Timestamp::EPOCH));
-        let mut likeness = Likeness::new(starts, slack);
+        let mut replies_of_both = ReplyComparison::new(starts, slack);
         let (mut here, mut there) = (conversation(emulated), conversation(real));
         loop {
             let (step, what) = match (here.next(), there.next()) {
@@ -225,8 +225,8 @@ impl Trial<'_> {
                 (Some(here), Some(there)) => {
                     let name = here.brief.split(' ').next().unwrap_or_default();
                     let is_same = (here.step, here.actor) == (there.step, there.actor)
-                        && likeness.is_same(name, here.text, there.text)
-                        && likeness.is_same(name, here.reply, there.reply);
+                        && replies_of_both.is_same(name, here.text, there.text)
+                        && replies_of_both.is_same(name, here.reply, there.reply);
                     if is_same {
                         continue;
                     }
@@ -249,7 +249,7 @@ impl Trial<'_> {
 
 /// The keys that an execution on emulators has written.
 fn written(history: &History) -> impl Iterator<Item = (usize, Vec<u8>)> {
-    let footprints = history.touched.iter().flat_map(|touch| &touch.footprints);
+    let footprints = history.footprints.iter().flat_map(|touch| &touch.servers);
     footprints.flat_map(|(server, footprint)| {
         footprint.iter().filter_map(|(what, access, _)| match what {
             Resource::Key { key, .. } if access == Access::Write => Some((*server, key.to_vec())),
@@ -280,12 +280,12 @@ impl fmt::Display for Said<'_> {
 }
 
 fn conversation(history: &History) -> impl Iterator<Item = Said<'_>> {
-    history.events.iter().filter_map(|event| match &event.what {
-        What::Command { actor, text, brief, reply, late, .. } => {
+    history.events.iter().filter_map(|event| match &event.kind {
+        EventKind::Command { actor, text, brief, reply, late, .. } => {
             let (step, at) = (event.step, event.at);
             Some(Said { step, at, actor: *actor, text, brief, reply, late: *late })
         }
-        What::Message { actor, text, brief } => {
+        EventKind::Message { actor, text, brief } => {
             let (step, at) = (event.step, event.at);
             Some(Said { step, at, actor: *actor, text, brief, reply: "", late: Duration::ZERO })
         }
@@ -350,7 +350,7 @@ mod tests {
         let said = |step, at, late| Event {
             step,
             at: ms(at),
-            what: What::Command {
+            kind: EventKind::Command {
                 actor: Actor(0),
                 server: 0,
                 text: String::new(),

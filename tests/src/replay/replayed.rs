@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::execution::Runner;
 use crate::oracle::{Oracle, Success, Violation};
 use crate::render::{printable, timeline};
-use crate::replay::{Follow, Must, Saved};
+use crate::replay::{Expectation, Follow, SavedSchedule};
 use crate::scenario::Scenario;
 use crate::sim::Recording;
 use crate::trace::History;
@@ -15,7 +15,7 @@ use crate::trace::History;
 #[derive(Clone, Debug)]
 pub struct Replayed {
     /// What was replayed.
-    pub saved: Saved,
+    pub saved: SavedSchedule,
     /// What happened.
     pub history: History,
     /// How the property broke, if it did.
@@ -33,9 +33,9 @@ impl Replayed {
     pub fn is_as_stated(&self) -> bool {
         let is_over = self.failure.is_none() || self.saved.property == Success.name();
         is_over
-            && match self.saved.must {
-                Must::Fail => self.violation.is_some(),
-                Must::Pass => self.violation.is_none() && self.is_judged,
+            && match self.saved.expectation {
+                Expectation::Fail => self.violation.is_some(),
+                Expectation::Pass => self.violation.is_none() && self.is_judged,
             }
     }
 }
@@ -47,9 +47,9 @@ impl Replayed {
 pub fn replay_saved(
     runner: &mut Runner,
     scenario: &Scenario,
-    saved: &Saved,
-) -> Result<Replayed, MisfitError> {
-    let (scenario, oracle) = fit(scenario, saved)?;
+    saved: &SavedSchedule,
+) -> Result<Replayed, MismatchError> {
+    let (scenario, oracle) = match_scenario(scenario, saved)?;
     let mut follow = Follow::new(saved.schedule().steps);
     let history = runner.run(&scenario, &mut follow, Recording::Full);
     Ok(Replayed {
@@ -64,7 +64,7 @@ pub fn replay_saved(
 
 /// Why a schedule is none of this scenario.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum MisfitError {
+pub enum MismatchError {
     /// Too many actors.
     #[error("the schedule has {wanted} clients, and the scenario {name:?} only {actors}: change `clients`")]
     Clients {
@@ -88,17 +88,20 @@ pub enum MisfitError {
 }
 
 /// The scenario with as many actors as the schedule has, and the oracle that judges.
-pub(crate) fn fit(scenario: &Scenario, saved: &Saved) -> Result<(Scenario, Arc<dyn Oracle>), MisfitError> {
+pub(crate) fn match_scenario(
+    scenario: &Scenario,
+    saved: &SavedSchedule,
+) -> Result<(Scenario, Arc<dyn Oracle>), MismatchError> {
     let (name, actors, wanted) = (scenario.name.clone(), scenario.actors.len(), saved.clients);
     if wanted > actors {
-        return Err(MisfitError::Clients { name, actors, wanted });
+        return Err(MismatchError::Clients { name, actors, wanted });
     }
     let success: Arc<dyn Oracle> = Arc::new(Success);
     let mut oracles = scenario.oracles.iter().chain([&success]);
     let Some(oracle) = oracles.find(|oracle| oracle.name() == saved.property) else {
         let known: Vec<_> = scenario.oracles.iter().map(|oracle| oracle.name()).collect();
         let (wanted, known) = (saved.property.clone(), known.join(", "));
-        return Err(MisfitError::Property { name, wanted, known });
+        return Err(MismatchError::Property { name, wanted, known });
     };
     Ok((scenario.with_actors(wanted), oracle.clone()))
 }
@@ -119,10 +122,10 @@ impl fmt::Display for Replayed {
             None => "had nothing to judge",
         };
         let property = printable(&saved.property);
-        match (self.is_as_stated(), saved.must) {
+        match (self.is_as_stated(), saved.expectation) {
             (true, _) => writeln!(f, "{property} {seen}, as it must."),
-            (false, Must::Pass) => writeln!(f, "{property} {seen}, and must hold."),
-            (false, Must::Fail) => writeln!(f, "{property} {seen}, and must be violated."),
+            (false, Expectation::Pass) => writeln!(f, "{property} {seen}, and must hold."),
+            (false, Expectation::Fail) => writeln!(f, "{property} {seen}, and must be violated."),
         }
     }
 }

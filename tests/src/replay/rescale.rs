@@ -8,13 +8,13 @@ use emulator::{Emulator, Timestamp};
 use crate::execution::{Choice, Policy};
 use crate::replay::Follow;
 use crate::schedule::Step;
-use crate::trace::{History, What};
+use crate::trace::{EventKind, History};
 
 /// Most keys whose ends are looked at.
 const KEYS_MAX: usize = 16;
 
 /// Follows a schedule on emulators, and notes at each step what is about to end.
-pub(crate) struct Stretch {
+pub(crate) struct Rescale {
     follow: Follow,
     emulators: Vec<Emulator>,
     /// Where the steps of time are to lead to, and with how much room; they are followed as they are if this is `None`.
@@ -69,31 +69,31 @@ struct End {
     is_of_key: bool,
 }
 
-impl Stretch {
+impl Rescale {
     /// Follows the steps as they are.
-    pub(crate) fn survey(emulators: &[Emulator], steps: Vec<Step>) -> Stretch {
-        Stretch { follow: Follow::new(steps), emulators: emulators.to_vec(), plan: None, moments: Vec::new() }
+    pub(crate) fn survey(emulators: &[Emulator], steps: Vec<Step>) -> Rescale {
+        Rescale { follow: Follow::new(steps), emulators: emulators.to_vec(), plan: None, moments: Vec::new() }
     }
 
     /// The same schedule for the second of two leases, where this one was for the first.
-    pub(crate) fn stretched(&self, leases: (Duration, Duration), slack: Duration, edge: Edge) -> Stretch {
+    pub(crate) fn rescaled(&self, leases: (Duration, Duration), slack: Duration, edge: Edge) -> Rescale {
         let steps = self.follow.steps();
         let places = self.follow.taken().iter().copied().chain(std::iter::repeat(None));
         let aims = steps.iter().zip(places).map(|(&step, place)| self.aim(step, place?)).collect();
         let scaled = steps.iter().map(|&step| match step {
-            Step::Skew(whose, millis) | Step::Jump(whose, millis) => {
+            Step::Skew(owner, millis) | Step::Jump(owner, millis) => {
                 let millis = i128::from(millis) * leases.1.as_millis() as i128 / leases.0.as_millis() as i128;
                 let millis = millis as i64;
                 if matches!(step, Step::Skew(..)) {
-                    Step::Skew(whose, millis)
+                    Step::Skew(owner, millis)
                 } else {
-                    Step::Jump(whose, millis)
+                    Step::Jump(owner, millis)
                 }
             }
             _ => step,
         });
         let plan = Some(Plan { aims, slack, edge, leases });
-        Stretch { plan, ..Stretch::survey(&self.emulators, scaled.collect()) }
+        Rescale { plan, ..Rescale::survey(&self.emulators, scaled.collect()) }
     }
 
     /// The steps, those of time as long as they were made.
@@ -116,7 +116,7 @@ impl Stretch {
     }
 }
 
-impl Policy for Stretch {
+impl Policy for Rescale {
     fn choose(&mut self, enabled: &[Step], history: &History) -> Choice {
         let moment = Moment::of(&self.emulators, history);
         if let Some(plan) = &self.plan
@@ -168,9 +168,9 @@ impl Moment {
         }
         let mut inside = Vec::new();
         for event in &history.events {
-            match event.what {
-                What::Enter { stay, until, .. } => inside.push((stay, until)),
-                What::Leave { stay, .. } => inside.retain(|&(other, _)| other != stay),
+            match event.kind {
+                EventKind::Enter { hold, until, .. } => inside.push((hold, until)),
+                EventKind::Leave { hold, .. } => inside.retain(|&(other, _)| other != hold),
                 _ => {}
             }
         }

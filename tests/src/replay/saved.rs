@@ -27,14 +27,14 @@ use crate::oracle::Oracle;
 use crate::render::{is_printable, on_one_line};
 use crate::scenario::Scenario;
 use crate::schedule::{ACTORS_MAX, SPAN_MAX, Schedule, Step, parse_millis, parse_step, read_step};
-use crate::trace::{History, What};
+use crate::trace::{EventKind, History};
 
 /// The version of the format that is written, and the only one that is read.
 const VERSION: u32 = 1;
 
 /// A schedule, what it is a schedule of, and what it must show.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Saved {
+pub struct SavedSchedule {
     /// What it is a schedule of.
     pub subject: Subject,
     /// How many actors there are.
@@ -44,7 +44,7 @@ pub struct Saved {
     /// The name of the oracle that judges.
     pub property: String,
     /// What it must say.
-    pub must: Must,
+    pub expectation: Expectation,
     /// In order.
     pub steps: Vec<SavedStep>,
 }
@@ -69,7 +69,7 @@ pub enum Subject {
 
 /// What a replay must show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Must {
+pub enum Expectation {
     /// The property holds.
     Pass,
     /// The property is violated.
@@ -82,12 +82,12 @@ pub struct SavedStep {
     /// The step.
     pub step: Step,
     /// The command that ran in it.
-    pub expected: Option<Expected>,
+    pub expected: Option<ExpectedCommand>,
 }
 
 /// A command as it was when the schedule was saved.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Expected {
+pub struct ExpectedCommand {
     /// The how manieth command of its actor, from 1.
     pub nth: usize,
     /// Its name and first key. Fewer words, or none, are enough.
@@ -104,19 +104,19 @@ impl SavedStep {
 
 impl Scenario {
     /// The first `count` steps of an execution that violates a property.
-    pub(crate) fn saved(&self, oracle: &dyn Oracle, history: &History, count: usize) -> Saved {
-        Saved {
+    pub(crate) fn saved(&self, oracle: &dyn Oracle, history: &History, count: usize) -> SavedSchedule {
+        SavedSchedule {
             subject: Subject::Scenario(self.name.clone()),
             clients: self.actors.len(),
             lease: self.lease,
             property: oracle.name().into(),
-            must: Must::Fail,
+            expectation: Expectation::Fail,
             steps: SavedStep::of(history, count),
         }
     }
 }
 
-impl Saved {
+impl SavedSchedule {
     /// The steps alone.
     pub fn schedule(&self) -> Schedule {
         Schedule { steps: self.steps.iter().map(|saved| saved.step).collect() }
@@ -155,27 +155,31 @@ impl SavedStep {
 }
 
 /// The command that an actor sent in a step, or the message that it heard.
-fn seen(history: &History, step: Step, number: usize) -> Option<Expected> {
+fn seen(history: &History, step: Step, number: usize) -> Option<ExpectedCommand> {
     let Step::Run(actor, _) = step else { return None };
-    let own = history.events.iter().filter_map(|event| match &event.what {
-        What::Command { actor: by, brief, .. } | What::Message { actor: by, brief, .. } if *by == actor => {
+    let own = history.events.iter().filter_map(|event| match &event.kind {
+        EventKind::Command { actor: by, brief, .. } | EventKind::Message { actor: by, brief, .. }
+            if *by == actor =>
+        {
             Some((event.step, brief))
         }
         _ => None,
     });
     let mut numbered = own.zip(1..);
-    numbered.find_map(|((step, brief), nth)| (step == number).then(|| Expected { nth, brief: brief.clone() }))
+    numbered.find_map(|((step, brief), nth)| {
+        (step == number).then(|| ExpectedCommand { nth, brief: brief.clone() })
+    })
 }
 
-impl Expected {
-    fn is_met_by(&self, sent: &Expected) -> bool {
+impl ExpectedCommand {
+    fn is_met_by(&self, sent: &ExpectedCommand) -> bool {
         let mut words = sent.brief.split(' ');
         self.nth == sent.nth && self.brief.split_whitespace().all(|word| words.next() == Some(word))
     }
 }
 
 /// `2 "EVALSHA lock:a"`
-impl fmt::Display for Expected {
+impl fmt::Display for ExpectedCommand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {:?}", self.nth, self.brief)
     }
@@ -184,22 +188,22 @@ impl fmt::Display for Expected {
 impl fmt::Display for SavedStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.expected {
-            Some(Expected { nth, brief }) => write!(f, "{} {nth} {}", self.step, on_one_line(brief)),
+            Some(ExpectedCommand { nth, brief }) => write!(f, "{} {nth} {}", self.step, on_one_line(brief)),
             None => self.step.fmt(f),
         }
     }
 }
 
-impl fmt::Display for Must {
+impl fmt::Display for Expectation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Must::Pass => "pass",
-            Must::Fail => "fail",
+            Expectation::Pass => "pass",
+            Expectation::Fail => "fail",
         })
     }
 }
 
-impl fmt::Display for Saved {
+impl fmt::Display for SavedSchedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "lockstep schedule {VERSION}")?;
         match &self.subject {
@@ -209,9 +213,13 @@ impl fmt::Display for Saved {
             }
             Subject::Scenario(name) => writeln!(f, "scenario {}", on_one_line(name))?,
         }
-        let Saved { clients, lease, must, .. } = self;
+        let SavedSchedule { clients, lease, expectation, .. } = self;
         let property = on_one_line(&self.property);
-        writeln!(f, "clients {clients}\nlease {}ms\nproperty {property}\nmust {must}\n", lease.as_millis())?;
+        writeln!(
+            f,
+            "clients {clients}\nlease {}ms\nproperty {property}\nmust {expectation}\n",
+            lease.as_millis()
+        )?;
         self.steps.iter().try_for_each(|step| writeln!(f, "{}", step.to_string().trim_end()))
     }
 }
@@ -226,11 +234,11 @@ pub struct SavedError {
     pub what: String,
 }
 
-impl FromStr for Saved {
+impl FromStr for SavedSchedule {
     type Err = SavedError;
 
     /// What could not be shown at a terminal is no part of a schedule: but in comments, there is nothing of it.
-    fn from_str(text: &str) -> Result<Saved, SavedError> {
+    fn from_str(text: &str) -> Result<SavedSchedule, SavedError> {
         let text = text.replace('\t', " ");
         let mut lines = text
             .lines()
@@ -315,7 +323,7 @@ struct Header<'a>([Option<Line<'a>>; FIELDS.len()]);
 
 impl Header<'_> {
     /// With `last` for the line that what is missing should have come before.
-    fn saved(&self, steps: Vec<SavedStep>, last: Line<'_>) -> Result<Saved, SavedError> {
+    fn saved(&self, steps: Vec<SavedStep>, last: Line<'_>) -> Result<SavedSchedule, SavedError> {
         let clients = || self.get("clients", last, |n| n.parse().ok().filter(|&n| n <= ACTORS_MAX));
         let subject = match (self.0[0], self.0[1]) {
             (Some(_), Some(scenario)) => {
@@ -337,7 +345,7 @@ impl Header<'_> {
                 },
             },
         };
-        Ok(Saved {
+        Ok(SavedSchedule {
             subject,
             clients: clients()?,
             lease: self.get("lease", last, |span| {
@@ -346,9 +354,9 @@ impl Header<'_> {
                 (lease <= SPAN_MAX).then_some(lease)
             })?,
             property: self.get("property", last, |name| Some(name.to_owned()))?,
-            must: self.get("must", last, |word| match word {
-                "pass" => Some(Must::Pass),
-                "fail" => Some(Must::Fail),
+            expectation: self.get("must", last, |word| match word {
+                "pass" => Some(Expectation::Pass),
+                "fail" => Some(Expectation::Fail),
                 _ => None,
             })?,
             steps,
@@ -401,7 +409,7 @@ fn parse_saved_step(line: Line<'_>) -> Result<SavedStep, SavedError> {
             ));
         };
         let brief = brief.unwrap_or_default().trim().to_owned();
-        return Ok(SavedStep { step, expected: Some(Expected { nth, brief }) });
+        return Ok(SavedStep { step, expected: Some(ExpectedCommand { nth, brief }) });
     }
     let code = line.text.split('#').next().unwrap_or_default();
     match parse_step(code, line.text, "`A 1 SET lock`") {

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::pass::actors;
 use crate::schedule::Step;
-use crate::trace::{History, What};
+use crate::trace::{EventKind, History};
 
 /// What makes one schedule simpler than another, what matters most first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,39 +38,40 @@ impl Cost {
 
 /// The size of a schedule. The shortest is the smallest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Size {
+pub(crate) struct ScheduleSize {
     steps: usize,
     faults: usize,
     actors: usize,
 }
 
-impl Size {
+impl ScheduleSize {
     /// The least that can become of these steps of an execution by leaving out what is needless in any case: to start is no step
     /// of its own where the first command can come at once.
-    pub(crate) fn least(history: &History, places: &[usize]) -> Size {
+    pub(crate) fn least(history: &History, places: &[usize]) -> ScheduleSize {
         let is_needless = |(nth, &place): (usize, &usize)| {
             let Step::Start(actor) = history.steps[place] else { return false };
             let later = places[nth + 1..].iter().map(|&place| history.steps[place]);
             let begins =
-                |step| matches!(step, Step::Run(other, _) | Step::Mishap(other, ..) if other == actor);
+                |step| matches!(step, Step::Run(other, _) | Step::RequestFault(other, ..) if other == actor);
             later.take_while(|step| !matches!(step, Step::Advance(_) | Step::Wait)).any(begins)
         };
         let needless = places.iter().enumerate().filter(|&step| is_needless(step)).count();
         let steps: Vec<Step> = places.iter().map(|&place| history.steps[place]).collect();
         let faults = places.iter().filter(|&&place| is_fault(history, place)).count();
-        Size { steps: steps.len() - needless, faults, actors: actors(&steps).len() }
+        ScheduleSize { steps: steps.len() - needless, faults, actors: actors(&steps).len() }
     }
 }
 
-impl From<&Cost> for Size {
-    fn from(cost: &Cost) -> Size {
-        Size { steps: cost.steps, faults: cost.faults, actors: cost.actors }
+impl From<&Cost> for ScheduleSize {
+    fn from(cost: &Cost) -> ScheduleSize {
+        ScheduleSize { steps: cost.steps, faults: cost.faults, actors: cost.actors }
     }
 }
 
 /// To wait is a fault where somebody had a command to send.
 fn is_fault(history: &History, place: usize) -> bool {
-    matches!(history.steps[place], Step::Skew(..) | Step::Drift(..)) || history.touched[place].takes.is_some()
+    matches!(history.steps[place], Step::Skew(..) | Step::Drift(..))
+        || history.footprints[place].budget.is_some()
 }
 
 fn clock(history: &History, count: usize) -> Duration {
@@ -80,8 +81,8 @@ fn clock(history: &History, count: usize) -> Duration {
     };
     let mut last = 0;
     // What passes after the steps comes last, and is not of them.
-    let moved = history.events.iter().filter_map(|event| match event.what {
-        What::Advanced { by } if last < event.step && event.step <= count => {
+    let moved = history.events.iter().filter_map(|event| match event.kind {
+        EventKind::Advanced { by } if last < event.step && event.step <= count => {
             last = event.step;
             let is_of_time = matches!(history.steps[event.step - 1], Step::Advance(_) | Step::Wait);
             is_of_time.then_some(by)
@@ -96,19 +97,22 @@ mod tests {
     use super::*;
     use crate::schedule::Schedule;
     use crate::trace::Event;
-    use crate::trace::Touch;
+    use crate::trace::StepFootprint;
 
     /// The execution of a schedule whose every step is possible.
     fn executed(text: &str) -> History {
         let steps = text.parse::<Schedule>().unwrap().steps;
-        let touched = steps.iter().map(|step| Touch { takes: step.budget(), ..Touch::default() }).collect();
+        let footprints = steps
+            .iter()
+            .map(|step| StepFootprint { budget: step.budget(), ..StepFootprint::default() })
+            .collect();
         let events = steps.iter().enumerate().filter_map(|(place, step)| match *step {
             Step::Advance(by) => {
-                Some(Event { step: place + 1, at: Duration::ZERO, what: What::Advanced { by } })
+                Some(Event { step: place + 1, at: Duration::ZERO, kind: EventKind::Advanced { by } })
             }
             _ => None,
         });
-        History { events: events.collect(), steps, touched, ..History::default() }
+        History { events: events.collect(), steps, footprints, ..History::default() }
     }
 
     /// The order in which one thing is given up for another: a fault for an actor, an actor for a step, a step for a switch, and
@@ -133,10 +137,10 @@ mod tests {
     fn to_start_is_needless_unless_time_moves() {
         let size = |text| {
             let history = executed(text);
-            Size::least(&history, &(0..history.steps.len()).collect::<Vec<_>>())
+            ScheduleSize::least(&history, &(0..history.steps.len()).collect::<Vec<_>>())
         };
-        assert_eq!(size("start A\nstart B\nA\nB"), Size { steps: 2, faults: 0, actors: 2 });
+        assert_eq!(size("start A\nstart B\nA\nB"), ScheduleSize { steps: 2, faults: 0, actors: 2 });
         let crash = size("start A\ntime +5ms\nA\nstart B\ncrash B");
-        assert_eq!(crash, Size { steps: 5, faults: 2, actors: 2 });
+        assert_eq!(crash, ScheduleSize { steps: 5, faults: 2, actors: 2 });
     }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 pub use cost::Cost;
-pub(crate) use cost::Size;
+pub(crate) use cost::ScheduleSize;
 
 use crate::execution::{Choice, Policy, Runner};
 use crate::oracle::{Oracle, Violation};
@@ -35,8 +35,8 @@ pub struct Finding {
 }
 
 impl Finding {
-    pub(crate) fn size(&self) -> Size {
-        Size::from(&self.cost)
+    pub(crate) fn size(&self) -> ScheduleSize {
+        ScheduleSize::from(&self.cost)
     }
 
     /// The shortest is first.

@@ -6,9 +6,9 @@ use super::Failing;
 use crate::execution::{Choice, Policy, Runner};
 use crate::replay::Replay;
 use crate::scenario::Scenario;
-use crate::schedule::{Actor, Schedule, Step, Whose};
+use crate::schedule::{Actor, ClockOwner, Schedule, Step};
 use crate::sim::Recording;
-use crate::trace::{Causes, History};
+use crate::trace::{HappensBefore, History};
 
 /// Gives the schedules that are worth an attempt.
 type Pass = fn(&Failing, &Scenario, &mut Runner) -> Vec<Vec<Step>>;
@@ -36,7 +36,7 @@ pub(super) fn actors(steps: &[Step]) -> BTreeSet<Actor> {
 
 fn concerned(step: Step) -> Option<Actor> {
     match step {
-        Step::Skew(Whose::Client(actor), _) | Step::Drift(Whose::Client(actor), _) => Some(actor),
+        Step::Skew(ClockOwner::Client(actor), _) | Step::Drift(ClockOwner::Client(actor), _) => Some(actor),
         _ => step.actor(),
     }
 }
@@ -44,8 +44,8 @@ fn concerned(step: Step) -> Option<Actor> {
 /// The steps that happened before the violation, as far as they caused it.
 fn what_it_depends_on(failing: &Failing, _: &Scenario, _: &mut Runner) -> Vec<Vec<Step>> {
     let Some(last) = failing.steps.len().checked_sub(1) else { return Vec::new() };
-    let cone = Causes::of(&failing.history).cone(last);
-    vec![cone.into_iter().map(|place| failing.steps[place]).collect()]
+    let causal_past = HappensBefore::of(&failing.history).causal_past(last);
+    vec![causal_past.into_iter().map(|place| failing.steps[place]).collect()]
 }
 
 fn without_faults(Failing { steps, .. }: &Failing, _: &Scenario, _: &mut Runner) -> Vec<Vec<Step>> {
@@ -177,17 +177,19 @@ fn with_actor(step: Step, name: impl Fn(Actor) -> Actor) -> Step {
         Step::Run(actor, connection) => Step::Run(name(actor), connection),
         Step::Start(actor) => Step::Start(name(actor)),
         Step::Crash(actor) => Step::Crash(name(actor)),
-        Step::Mishap(actor, connection, mishap) => Step::Mishap(name(actor), connection, mishap),
+        Step::RequestFault(actor, connection, fault) => Step::RequestFault(name(actor), connection, fault),
         Step::Cancel(actor) => Step::Cancel(name(actor)),
         Step::Late(actor, connection) => Step::Late(name(actor), connection),
-        Step::Skew(Whose::Client(actor), by_ms) => Step::Skew(Whose::Client(name(actor)), by_ms),
-        Step::Drift(Whose::Client(actor), by_ppm) => Step::Drift(Whose::Client(name(actor)), by_ppm),
-        Step::Jump(Whose::Client(actor), by_ms) => Step::Jump(Whose::Client(name(actor)), by_ms),
+        Step::Skew(ClockOwner::Client(actor), by_ms) => Step::Skew(ClockOwner::Client(name(actor)), by_ms),
+        Step::Drift(ClockOwner::Client(actor), by_ppm) => {
+            Step::Drift(ClockOwner::Client(name(actor)), by_ppm)
+        }
+        Step::Jump(ClockOwner::Client(actor), by_ms) => Step::Jump(ClockOwner::Client(name(actor)), by_ms),
         Step::Advance(_)
         | Step::Wait
-        | Step::Skew(Whose::Server(_), _)
-        | Step::Drift(Whose::Server(_), _)
-        | Step::Jump(Whose::Server(_), _)
+        | Step::Skew(ClockOwner::Server(_), _)
+        | Step::Drift(ClockOwner::Server(_), _)
+        | Step::Jump(ClockOwner::Server(_), _)
         | Step::Restart(_)
         | Step::Reload(..)
         | Step::Flush(_) => step,

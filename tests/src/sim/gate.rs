@@ -9,20 +9,20 @@ use emulator::Snapshot;
 
 use super::holds::Grant;
 use super::operations::{Operation, OperationId};
-use crate::fault::{Budget, Mishap};
+use crate::fault::{Budget, RequestFault};
 use crate::schedule::{ACTORS_MAX, Actor, Step};
-use crate::trace::{Agent, Event, History, StayId, Touch, Trail, What};
+use crate::trace::{Event, EventKind, History, HoldId, LocalState, Process, StepFootprint};
 
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) actors: Vec<ActorState>,
-    pub(crate) lanes: Vec<Lane>,
+    pub(crate) gates: Vec<Gate>,
     pub(crate) history: History,
     pub(super) grants: Vec<Grant>,
     /// What can be cancelled, in the order in which it began.
     pub(super) operations: Vec<Operation>,
     pub(super) begun: OperationId,
-    pub(super) holds: StayId,
+    pub(super) holds: HoldId,
     /// Servers that are away, and until when.
     pub(super) outages: Vec<(usize, Duration)>,
     /// Where writes may be lost, what each server held before those and after each of them, the oldest first.
@@ -44,7 +44,7 @@ pub(crate) struct ActorState {
     pub(crate) is_finished: bool,
     pub(crate) is_crashed: bool,
     /// A fault has given it an error for an answer.
-    pub(crate) is_hit: bool,
+    pub(crate) got_fault_error: bool,
     /// By how much its clock was wrong at the start, and how much more it is with time.
     pub(crate) skew_ms: i64,
     pub(crate) drift_ppm: i64,
@@ -55,13 +55,13 @@ pub(crate) struct ActorState {
     /// When its last request came to the gate.
     pub(crate) sent_at: Duration,
     /// The release that is being polled: a command that runs now belongs to it.
-    pub(crate) releasing: Option<StayId>,
+    pub(crate) releasing: Option<HoldId>,
     /// The release that has begun, and of which nothing has come out of a stream yet.
-    pub(crate) release_to_come: Option<StayId>,
+    pub(crate) release_to_come: Option<HoldId>,
     /// What can be cancelled and is being polled: a request that is made now belongs to it.
     pub(crate) operation: Option<OperationId>,
     /// What its code has seen.
-    pub(crate) trail: Trail,
+    pub(crate) local_state: LocalState,
     /// How many tasks it has besides its own.
     pub(crate) spawned: usize,
     /// As of the last step: whether it may have a timer, and whether it had a request to send.
@@ -70,14 +70,14 @@ pub(crate) struct ActorState {
 }
 
 /// One connection of an actor, at the gate.
-pub(crate) struct Lane {
+pub(crate) struct Gate {
     pub(crate) actor: Actor,
     /// Which of the actor's connections, from 0.
     pub(crate) nth: usize,
     pub(crate) server: usize,
-    pub(crate) turn: Turn,
+    pub(crate) gate_state: GateState,
     /// What waits here.
-    pub(crate) carries: Carries,
+    pub(crate) traffic: Traffic,
     /// What the request that waits belongs to, if that can be cancelled.
     pub(crate) operation: Option<OperationId>,
     /// Requests that the client has given up and that are still on their way, the first that was sent first.
@@ -86,16 +86,16 @@ pub(crate) struct Lane {
     pub(crate) is_open: bool,
 }
 
-impl Lane {
+impl Gate {
     /// A request waits to be let through, or a message to be heard.
     pub(crate) fn waits(&self) -> bool {
-        matches!(self.turn, Turn::Waiting(_))
+        matches!(self.gate_state, GateState::Waiting(_))
     }
 }
 
 /// What comes by a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Carries {
+pub(crate) enum Traffic {
     /// Requests, and who sent one waits for as long as it takes.
     Requests,
     /// Requests, and who sent one may have given up waiting when it goes on.
@@ -108,13 +108,13 @@ pub(crate) enum Carries {
 pub(crate) type Late = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Whose turn it is on a lane.
-pub(crate) enum Turn {
+pub(crate) enum GateState {
     /// No request waits.
-    Idle,
+    Empty,
     /// A request waits to be let through.
     Waiting(Waker),
     /// It may go, and this befalls it.
-    Granted(Option<Mishap>),
+    Open(Option<RequestFault>),
 }
 
 impl State {
@@ -126,37 +126,42 @@ impl State {
         }
     }
 
-    pub(crate) fn record(&mut self, at: Duration, what: What) {
-        if let What::Enter { .. }
-        | What::Extended { .. }
-        | What::Leave { .. }
-        | What::Ended { .. }
-        | What::Accepted { .. }
-        | What::Overrun { .. } = what
+    pub(crate) fn record(&mut self, at: Duration, kind: EventKind) {
+        if let EventKind::Enter { .. }
+        | EventKind::Extended { .. }
+        | EventKind::Leave { .. }
+        | EventKind::Ended { .. }
+        | EventKind::Accepted { .. }
+        | EventKind::Overrun { .. } = kind
         {
-            self.touch(|touch| touch.is_marked = true);
+            self.touch(|touch| touch.is_judged = true);
         }
-        self.history.events.push(Event { step: self.history.steps.len(), at, what });
+        self.history.events.push(Event { step: self.history.steps.len(), at, kind });
     }
 
     /// Takes a step.
     pub(crate) fn begin(&mut self, step: Step) {
         let waits = step == Step::Wait;
-        let takes = step.budget().filter(|_| !waits || self.lanes.iter().any(Lane::waits));
-        if takes == Some(Budget::Stalls) {
-            let impatient = self.lanes.iter().filter(|lane| lane.carries == Carries::Bytes && lane.waits());
-            for actor in impatient.map(|lane| lane.actor.0) {
-                self.actors[actor].is_hit = true;
+        let budget = step.budget().filter(|_| !waits || self.gates.iter().any(Gate::waits));
+        if budget == Some(Budget::Stalls) {
+            let impatient = self.gates.iter().filter(|gate| gate.traffic == Traffic::Bytes && gate.waits());
+            for actor in impatient.map(|gate| gate.actor.0) {
+                self.actors[actor].got_fault_error = true;
             }
         }
-        let is_incident = Agent::of(step) == Agent::Servers;
+        let is_server_fault = Process::of(step) == Process::Servers;
         self.history.steps.push(step);
-        self.history.touched.push(Touch { waits, is_incident, takes, ..Touch::default() });
+        self.history.footprints.push(StepFootprint {
+            waits,
+            is_server_fault,
+            budget,
+            ..StepFootprint::default()
+        });
     }
 
     /// Notes what the current step touches, if there is one.
-    pub(crate) fn touch(&mut self, note: impl FnOnce(&mut Touch)) {
-        self.history.touched.last_mut().filter(|_| !self.is_over).map(note);
+    pub(crate) fn touch(&mut self, note: impl FnOnce(&mut StepFootprint)) {
+        self.history.footprints.last_mut().filter(|_| !self.is_over).map(note);
     }
 
     /// The code of an actor runs in the current step.
@@ -167,22 +172,24 @@ impl State {
     }
 
     /// The next request of this lane is let through.
-    pub(crate) fn grant(&mut self, lane: usize, mishap: Option<Mishap>) {
-        if let Turn::Waiting(waker) = std::mem::replace(&mut self.lanes[lane].turn, Turn::Granted(mishap)) {
+    pub(crate) fn open_gate(&mut self, gate: usize, fault: Option<RequestFault>) {
+        if let GateState::Waiting(waker) =
+            std::mem::replace(&mut self.gates[gate].gate_state, GateState::Open(fault))
+        {
             waker.wake();
         }
-        let is_lost = |mishap: Mishap| matches!(mishap.budget(), Budget::Lost | Budget::Drops);
-        self.history.seen.lost |= mishap.is_some_and(is_lost);
+        let is_lost = |fault: RequestFault| matches!(fault.budget(), Budget::Lost | Budget::Drops);
+        self.history.reached.lost |= fault.is_some_and(is_lost);
     }
 
     /// The next request of this lane that its client has given up.
     pub(crate) fn take_late(&mut self, actor: Actor, nth: usize) -> Option<Late> {
-        self.lanes.iter_mut().find(|lane| lane.actor == actor && lane.nth == nth)?.late.pop_front()
+        self.gates.iter_mut().find(|gate| gate.actor == actor && gate.nth == nth)?.late.pop_front()
     }
 
     /// How often something took from this budget.
     pub(crate) fn spent(&self, budget: Budget) -> u32 {
-        self.history.touched.iter().map(|touch| u32::from(touch.takes == Some(budget))).sum()
+        self.history.footprints.iter().map(|touch| u32::from(touch.budget == Some(budget))).sum()
     }
 
     pub(crate) fn last_step(&self) -> Option<Step> {
@@ -191,16 +198,16 @@ impl State {
 
     /// A server has refused what it was asked, or hung up. What the actor was to give back stays where it is, as if it had been lost
     /// on its way.
-    pub(crate) fn cut_off(&mut self, actor: Actor) {
+    pub(crate) fn lose_connection(&mut self, actor: Actor) {
         self.moves(actor);
         let idx = self.idx(actor);
-        self.actors[idx].is_hit = true;
-        self.history.seen.lost = true;
+        self.actors[idx].got_fault_error = true;
+        self.history.reached.lost = true;
     }
 
     /// A fault has given it an error for an answer.
-    pub(crate) fn is_hit(&self, actor: Actor) -> bool {
-        self.actors[self.idx(actor)].is_hit
+    pub(crate) fn got_fault_error(&self, actor: Actor) -> bool {
+        self.actors[self.idx(actor)].got_fault_error
     }
 
     /// It has not crashed, and its code or what it spawned may still do something.
@@ -211,7 +218,7 @@ impl State {
 
     /// A request of the actor's waits to be let through.
     pub(crate) fn has_request(&self, actor: Actor) -> bool {
-        self.lanes.iter().any(|lane| lane.actor == actor && lane.waits())
+        self.gates.iter().any(|gate| gate.actor == actor && gate.waits())
     }
 }
 
@@ -227,7 +234,7 @@ impl ActorState {
             is_started: false,
             is_finished: false,
             is_crashed: false,
-            is_hit: false,
+            got_fault_error: false,
             skew_ms: 0,
             drift_ppm: 0,
             is_alone: false,
@@ -236,7 +243,7 @@ impl ActorState {
             releasing: None,
             release_to_come: None,
             operation: None,
-            trail: Trail::default(),
+            local_state: LocalState::default(),
             spawned: 0,
             may_wake: false,
             had_request: false,

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use locks::Record;
 
-use super::{State, World};
+use super::{Simulation, State};
 use crate::schedule::Actor;
-use crate::trace::{StayId, What, changes};
+use crate::trace::{EventKind, HoldId, changes};
 
 /// A client inside a section.
 pub(super) struct Grant {
-    pub(super) id: StayId,
+    pub(super) id: HoldId,
     pub(super) actor: Actor,
     pub(super) section: &'static str,
     pub(super) until: Duration,
@@ -18,7 +18,7 @@ pub(super) struct Grant {
     pub(super) record: Option<Record>,
 }
 
-impl World {
+impl Simulation {
     /// The client enters a section; the lease counts from `since`, or from when its last request was sent. A crashed client
     /// enters nothing, even if a task of it still runs.
     pub(crate) fn enter(
@@ -27,16 +27,19 @@ impl World {
         section: &'static str,
         since: Option<Duration>,
         record: Option<Record>,
-    ) -> StayId {
+    ) -> HoldId {
         let at = self.now();
         let mut state = self.state();
         state.holds += 1;
         let (id, idx) = (state.holds, state.idx(actor));
         if !state.actors[idx].is_crashed {
             let until = since.unwrap_or(state.actors[idx].sent_at) + self.lease_of(actor);
-            state.record(at, What::Enter { stay: id, actor, section, until, is_recorded: record.is_some() });
+            state.record(
+                at,
+                EventKind::Enter { hold: id, actor, section, until, is_recorded: record.is_some() },
+            );
             // What was gone before it could be used is not what anybody ends later on.
-            state.touch(|touch| touch.looks.extend(record.clone()));
+            state.touch(|touch| touch.records_checked.extend(record.clone()));
             let record = record.filter(|record| self.has(record));
             state.grants.push(Grant { id, actor, section, until, record });
         }
@@ -44,7 +47,7 @@ impl World {
     }
 
     /// The client was granted the section once more, if it still is inside.
-    pub(crate) fn extend(&self, id: StayId, since: Duration, record: Record) {
+    pub(crate) fn extend(&self, id: HoldId, since: Duration, record: Record) {
         let at = self.now();
         let mut state = self.state();
         let Some(grant) = state.grants.iter_mut().find(|grant| grant.id == id) else { return };
@@ -52,30 +55,30 @@ impl World {
         grant.until = until;
         grant.record = self.has(&record).then(|| record.clone());
         let (actor, section) = (grant.actor, grant.section);
-        state.touch(|touch| touch.looks.push(record));
-        state.record(at, What::Extended { stay: id, actor, section, until });
+        state.touch(|touch| touch.records_checked.push(record));
+        state.record(at, EventKind::Extended { hold: id, actor, section, until });
     }
 
     /// The client is no longer inside, if it still was.
-    pub(crate) fn leave(&self, id: StayId) {
+    pub(crate) fn leave(&self, id: HoldId) {
         let at = self.now();
         self.state().leave(id, at);
     }
 
     /// What happens to a server is no client's doing.
-    pub(super) fn disturb(&self, what: What) {
+    pub(super) fn record_server_fault(&self, kind: EventKind) {
         let at = self.now();
         let mut state = self.state();
-        state.history.seen.server |= !state.grants.is_empty();
-        state.record(at, what);
+        state.history.reached.server |= !state.grants.is_empty();
+        state.record(at, kind);
         // Who ends what most servers keep depends on which have lost it by themselves.
         let looked_at: Vec<Record> = state.grants.iter().filter_map(|grant| grant.record.clone()).collect();
-        state.touch(|touch| touch.looks.extend(looked_at));
-        self.look_at(&mut state.grants);
+        state.touch(|touch| touch.records_checked.extend(looked_at));
+        self.drop_lost_records(&mut state.grants);
     }
 
     /// Forgets where grants were kept that no server has any more.
-    fn look_at(&self, grants: &mut [Grant]) {
+    fn drop_lost_records(&self, grants: &mut [Grant]) {
         for grant in grants {
             grant.record.take_if(|record| !self.has(record));
         }
@@ -83,7 +86,7 @@ impl World {
 
     /// Whether the servers still have this grant: the first one, if it is not most of them that have to.
     fn has(&self, record: &Record) -> bool {
-        self.ask(|| match record {
+        self.from_log(|| match record {
             Record::Majority(..) => {
                 2 * self.servers.iter().filter(|server| server.has(record)).count() > self.servers.len()
             }
@@ -92,7 +95,7 @@ impl World {
     }
 
     /// A request of this actor is sent: it leaves a section if that is its release.
-    pub(crate) fn sends(&self, actor: Actor) {
+    pub(crate) fn before_send(&self, actor: Actor) {
         let at = self.now();
         let mut state = self.state();
         let idx = state.idx(actor);
@@ -103,19 +106,19 @@ impl World {
 
     /// Bookkeeping right before a command of this actor runs.
     pub(crate) fn before_command(&self, actor: Actor) {
-        self.sends(actor);
+        self.before_send(actor);
         let at = self.now();
         let mut state = self.state();
         let idx = state.idx(actor);
         if state.actors[idx].releasing.is_none() && state.grants.iter().any(|grant| grant.actor != actor) {
-            state.history.seen.contention = true;
+            state.history.reached.contention = true;
         }
         // What has run out by itself, since time moved, is nobody's doing.
         if std::mem::replace(&mut state.looked_at, at) != at {
-            self.look_at(&mut state.grants);
+            self.drop_lost_records(&mut state.grants);
         }
         if (state.actors[idx].skew_ms, state.actors[idx].drift_ppm) != (0, 0) {
-            state.history.seen.skew = true;
+            state.history.reached.skew = true;
         }
     }
 
@@ -132,22 +135,22 @@ impl World {
         // What a client ends of its own while it stays inside is nobody else's doing later on.
         let ended: Vec<Actor> = lost.filter(|&holder| holder != by).collect();
         for holder in ended {
-            state.record(at, What::Ended { holder, by });
+            state.record(at, EventKind::Ended { holder, by });
         }
         // Who ends what most servers keep depends on who else took one of them. Where one keeps it, the command itself says so.
-        let last = state.history.touched.last();
+        let last = state.history.footprints.last();
         let is_changed = |record: &&Record| {
-            last.is_some_and(|touch| touch.footprints.iter().any(|(_, print)| changes(print, record)))
+            last.is_some_and(|touch| touch.servers.iter().any(|(_, print)| changes(print, record)))
         };
         let others =
             state.grants.iter().filter(|grant| grant.actor != by).filter_map(|grant| grant.record.as_ref());
         let shared = others.filter(|record| matches!(record, Record::Majority(..)));
         let looked_at: Vec<Record> = shared.filter(is_changed).cloned().collect();
-        state.touch(|touch| touch.looks.extend(looked_at));
+        state.touch(|touch| touch.records_checked.extend(looked_at));
     }
 
     /// Does something that belongs to this release, if it is one.
-    pub(crate) fn releasing<R>(&self, actor: Actor, id: Option<StayId>, act: impl FnOnce() -> R) -> R {
+    pub(crate) fn releasing<R>(&self, actor: Actor, id: Option<HoldId>, act: impl FnOnce() -> R) -> R {
         let set = |id| {
             let mut state = self.state();
             let idx = state.idx(actor);
@@ -160,7 +163,7 @@ impl World {
     }
 
     /// Of whoever sends bytes, the first request that comes out of the stream once a release has begun is the release.
-    pub(crate) fn set_release_to_come(&self, actor: Actor, id: Option<StayId>) -> Option<StayId> {
+    pub(crate) fn set_release_to_come(&self, actor: Actor, id: Option<HoldId>) -> Option<HoldId> {
         let mut state = self.state();
         let idx = state.idx(actor);
         std::mem::replace(&mut state.actors[idx].release_to_come, id)
@@ -168,16 +171,16 @@ impl World {
 
     /// How long the grants of an actor last.
     pub(crate) fn lease_of(&self, actor: Actor) -> Duration {
-        self.terms.leases.get(actor.0).copied().unwrap_or(self.terms.lease)
+        self.config.leases.get(actor.0).copied().unwrap_or(self.config.lease)
     }
 }
 
 impl State {
-    pub(super) fn leave(&mut self, id: StayId, at: Duration) {
+    pub(super) fn leave(&mut self, id: HoldId, at: Duration) {
         if let Some(idx) = self.grants.iter().position(|grant| grant.id == id) {
             let Grant { actor, section, record, .. } = self.grants.remove(idx);
-            self.touch(|touch| touch.looks.extend(record));
-            self.record(at, What::Leave { stay: id, actor, section });
+            self.touch(|touch| touch.records_checked.extend(record));
+            self.record(at, EventKind::Leave { hold: id, actor, section });
         }
     }
 }

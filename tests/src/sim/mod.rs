@@ -16,15 +16,15 @@ use std::time::Duration;
 use emulator::{Clock, Emulator, Footprint, Timestamp};
 use tokio::time::Instant;
 
-use crate::fault::{Faults, Mishap};
-use crate::schedule::{Actor, SPAN_MAX, Whose};
-use crate::trace::{History, StayId, Timers, What};
+use crate::fault::{Faults, RequestFault};
+use crate::schedule::{Actor, ClockOwner, SPAN_MAX};
+use crate::trace::{EventKind, History, HoldId, TimerCache};
 
-pub(crate) use gate::{ActorState, Carries, Lane, Late, State, Turn};
+pub(crate) use gate::{ActorState, Gate, GateState, Late, State, Traffic};
 pub(crate) use operations::OperationId;
-pub(crate) use quiescence::Idle;
-pub(crate) use real_time::Pace;
-pub(crate) use reply_log::{Saying, Tape};
+pub(crate) use quiescence::Quiescence;
+pub(crate) use real_time::RealTime;
+pub(crate) use reply_log::{Logged, ReplyLog};
 pub use server::Server;
 pub(crate) use server::no_answer;
 
@@ -39,7 +39,7 @@ pub enum Recording {
 
 /// What holds in all executions of a scenario.
 #[derive(Clone, Debug)]
-pub(crate) struct Terms {
+pub(crate) struct SimulationConfig {
     pub(crate) lease: Duration,
     /// Of each actor.
     pub(crate) leases: Vec<Duration>,
@@ -49,18 +49,18 @@ pub(crate) struct Terms {
 }
 
 /// One execution's shared state.
-pub(crate) struct World {
+pub(crate) struct Simulation {
     pub(crate) servers: Vec<Server>,
     /// The clocks of the emulators among them.
     clocks: Vec<Clock>,
-    pub(crate) idle: Arc<Idle>,
-    pub(crate) terms: Terms,
+    pub(crate) quiescence: Arc<Quiescence>,
+    pub(crate) config: SimulationConfig,
     pub(crate) recording: Recording,
     /// Real time, where the server is real.
-    pub(crate) pace: OnceLock<Pace>,
+    pub(crate) real_time: OnceLock<RealTime>,
     /// What is known of the clients' timers; `None` if time does not move while anybody has a request to send.
-    pub(crate) timers: Option<Timers>,
-    tape: Mutex<Tape>,
+    pub(crate) timers: Option<TimerCache>,
+    reply_log: Mutex<ReplyLog>,
     origin: Instant,
     /// The time in nanoseconds, while it stands still; [`MOVES`] while it does not.
     time: AtomicU64,
@@ -69,34 +69,45 @@ pub(crate) struct World {
 
 const MOVES: u64 = u64::MAX;
 
-impl World {
+impl Simulation {
     pub(crate) fn new(
         servers: Vec<Server>,
-        idle: Arc<Idle>,
-        terms: Terms,
+        quiescence: Arc<Quiescence>,
+        config: SimulationConfig,
         recording: Recording,
-        timers: Option<Timers>,
-        tape: Tape,
-    ) -> Arc<World> {
+        timers: Option<TimerCache>,
+        reply_log: ReplyLog,
+    ) -> Arc<Simulation> {
         let clocks: Vec<Clock> = servers.iter().map(|_| Clock::tokio()).collect();
         // Room for a short execution, which most are.
         let history = History {
             events: Vec::with_capacity(24),
             steps: Vec::with_capacity(24),
-            touched: Vec::with_capacity(24),
+            footprints: Vec::with_capacity(24),
             ..History::default()
         };
-        let actors = (0..terms.leases.len()).map(|n| ActorState::new(Actor(n))).collect();
+        let actors = (0..config.leases.len()).map(|n| ActorState::new(Actor(n))).collect();
         let state = State { actors, history, ..State::default() };
         #[expect(clippy::disallowed_methods, reason = "the paused clock of this execution's own runtime")]
         let origin = Instant::now();
-        let (pace, state) = (OnceLock::new(), Mutex::new(state));
-        let (time, tape) = (AtomicU64::new(0), Mutex::new(tape));
-        let world =
-            World { servers, clocks, idle, terms, recording, pace, timers, tape, origin, time, state };
-        let world = Arc::new(world);
-        world.reset();
-        world
+        let (real_time, state) = (OnceLock::new(), Mutex::new(state));
+        let (time, reply_log) = (AtomicU64::new(0), Mutex::new(reply_log));
+        let sim = Simulation {
+            servers,
+            clocks,
+            quiescence,
+            config,
+            recording,
+            real_time,
+            timers,
+            reply_log,
+            origin,
+            time,
+            state,
+        };
+        let sim = Arc::new(sim);
+        sim.reset();
+        sim
     }
 
     /// The servers of this process.
@@ -120,24 +131,24 @@ impl World {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn tape(&self) -> MutexGuard<'_, Tape> {
-        self.tape.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn reply_log(&self) -> MutexGuard<'_, ReplyLog> {
+        self.reply_log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A step is to be taken. Says whether the execution begins as the one on tape, as it should.
-    pub(crate) fn mark(&self) -> bool {
+    pub(crate) fn checkpoint(&self) -> bool {
         let step = self.state().history.steps.len();
-        let mut tape = self.tape();
-        tape.mark(step, self.emulators());
-        !tape.is_torn()
+        let mut reply_log = self.reply_log();
+        reply_log.checkpoint(step, self.emulators());
+        !reply_log.is_invalid()
     }
 
     /// What the servers say or hold, if that is not on tape.
-    pub(crate) fn ask<S: Saying>(&self, ask: impl FnOnce() -> S) -> S {
-        let known = self.tape().recall();
+    pub(crate) fn from_log<S: Logged>(&self, ask: impl FnOnce() -> S) -> S {
+        let known = self.reply_log().replay();
         known.unwrap_or_else(|| {
             let said = ask();
-            self.tape().keep(|| said.clone());
+            self.reply_log().append(|| said.clone());
             said
         })
     }
@@ -155,74 +166,75 @@ impl World {
         Instant::now().duration_since(self.origin)
     }
 
-    /// From now on time moves, until [`World::stop_time`]: to ask tokio for it costs as much as much else of a step.
-    pub(crate) fn let_time_move(&self) {
+    /// From now on time moves, until [`Simulation::freeze_time`]: to ask tokio for it costs as much as much else of a step.
+    pub(crate) fn unfreeze_time(&self) {
         self.time.store(MOVES, Ordering::Relaxed);
     }
 
-    pub(crate) fn stop_time(&self) {
+    pub(crate) fn freeze_time(&self) {
         let nanos = u64::try_from(self.moving_now().as_nanos()).unwrap_or(MOVES);
         self.time.store(nanos, Ordering::Relaxed);
     }
 
     /// The true time of day.
     pub(crate) fn wall_time(&self) -> Timestamp {
-        self.pace.get().map_or(Timestamp::EPOCH, |pace| pace.started_at) + self.now()
+        self.real_time.get().map_or(Timestamp::EPOCH, |real_time| real_time.started_at) + self.now()
     }
 
     pub(crate) fn instant(&self, at: Duration) -> Instant {
         self.origin + at
     }
 
-    pub(crate) fn record(&self, what: What) {
+    pub(crate) fn record(&self, kind: EventKind) {
         let at = self.now();
-        self.state().record(at, what);
+        self.state().record(at, kind);
     }
 
     /// An actor looks whether there is a message for it, which touches this.
-    pub(crate) fn looks(&self, actor: Actor, server: usize, footprint: Footprint) {
+    pub(crate) fn record_poll(&self, actor: Actor, server: usize, footprint: Footprint) {
         let mut state = self.state();
         state.moves(actor);
-        state.touch(|touch| touch.footprints.push((server, Arc::new(footprint))));
+        state.touch(|touch| touch.servers.push((server, Arc::new(footprint))));
     }
 
     /// The code of an actor is run, and handed this.
-    pub(crate) fn shows(&self, actor: Actor, what: impl FnOnce() -> String) {
+    pub(crate) fn observes(&self, actor: Actor, what: impl FnOnce() -> String) {
         if self.timers.is_some() {
             let (at, what) = (self.now(), what());
             let mut state = self.state();
             let idx = state.idx(actor);
-            state.actors[idx].trail.sees(at, &what);
+            state.actors[idx].local_state.observe(at, &what);
         }
     }
 
     /// Notes of the actors that the last step moved whether they have timers: what they did then depends on the time.
-    pub(crate) fn look_for_timers(&self) {
+    pub(crate) fn record_timers(&self) {
         let mut state = self.state();
-        let Some(touch) = state.history.touched.last().filter(|_| !state.is_over) else { return };
+        let Some(touch) = state.history.footprints.last().filter(|_| !state.is_over) else { return };
         let moved = touch.actors;
         for nth in (0..state.actors.len()).filter(|nth| moved >> nth & 1 == 1) {
             let actor = Actor(nth);
             let (can_act, has_request) = (state.can_act(actor), state.has_request(actor));
-            let ActorState { trail, spawned, may_wake: could_wake, had_request, .. } = state.actors[nth];
+            let ActorState { local_state, spawned, may_wake: could_wake, had_request, .. } =
+                state.actors[nth];
             // Whoever waits for something that is no reply, or has tasks that may, waits for time, for all that anybody can tell.
             let known = match &self.timers {
                 _ if state.actors[nth].is_crashed => Some(false),
                 _ if spawned > 0 => Some(true),
                 _ if !can_act => Some(false),
-                _ if !has_request || self.terms.response_timeout.is_some() => Some(true),
-                Some(timers) => timers.get(actor, trail),
+                _ if !has_request || self.config.response_timeout.is_some() => Some(true),
+                Some(timers) => timers.get(actor, local_state),
                 None => Some(false),
             };
             if known.is_none() {
                 let steps = state.history.steps.len();
-                state.history.unknown.push((steps, actor, trail));
+                state.history.unknown.push((steps, actor, local_state));
             }
             let may_wake = known.unwrap_or(true);
             state.touch(|touch| {
-                touch.is_timed |= could_wake || may_wake;
+                touch.reads_time |= could_wake || may_wake;
                 touch.is_turn |= had_request != has_request;
-                touch.falls_asleep |= may_wake && !has_request;
+                touch.awaits_timer |= may_wake && !has_request;
             });
             (state.actors[nth].may_wake, state.actors[nth].had_request) = (may_wake, has_request);
         }
@@ -231,28 +243,32 @@ impl World {
     pub(crate) fn crash(&self, actor: Actor) {
         let at = self.now();
         let mut state = self.state();
-        let inside: Vec<StayId> = state.grants.iter().filter(|g| g.actor == actor).map(|g| g.id).collect();
+        let inside: Vec<HoldId> = state.grants.iter().filter(|g| g.actor == actor).map(|g| g.id).collect();
         inside.into_iter().for_each(|id| state.leave(id, at));
-        state.history.seen.crash = true;
-        state.record(at, What::Crashed { actor });
+        state.history.reached.crash = true;
+        state.record(at, EventKind::Crashed { actor });
         state.moves(actor);
         let idx = state.idx(actor);
         state.actors[idx].is_crashed = true;
-        state.lanes.iter_mut().filter(|lane| lane.actor == actor).for_each(|lane| lane.turn = Turn::Idle);
+        state
+            .gates
+            .iter_mut()
+            .filter(|gate| gate.actor == actor)
+            .for_each(|gate| gate.gate_state = GateState::Empty);
     }
 
     pub(crate) fn advanced(&self, by: Duration) {
         let at = self.now();
-        if let Some(pace) = self.pace.get() {
-            pace.wait_until(at);
+        if let Some(real_time) = self.real_time.get() {
+            real_time.wait_until(at);
         }
         let mut state = self.state();
-        state.record(at, What::Advanced { by });
+        state.record(at, EventKind::Advanced { by });
         let overrun: Vec<Actor> =
             state.grants.iter().filter(|g| at >= g.until && at - by < g.until).map(|g| g.actor).collect();
         for actor in overrun {
-            state.history.seen.overrun = true;
-            state.record(at, What::Overrun { actor });
+            state.history.reached.overrun = true;
+            state.record(at, EventKind::Overrun { actor });
         }
     }
 
@@ -264,7 +280,7 @@ impl World {
     /// What a server has just touched; `None` if that is not known.
     pub(crate) fn footprint(&self, server: usize) -> Option<Arc<Footprint>> {
         match &self.servers[server] {
-            Server::Emulator(emulator) => Some(self.ask(|| Arc::new(emulator.footprint()))),
+            Server::Emulator(emulator) => Some(self.from_log(|| Arc::new(emulator.footprint()))),
             Server::Redis(_) => None,
         }
     }
@@ -273,14 +289,14 @@ impl World {
     pub(crate) fn note_footprint(&self, server: usize) {
         self.state().touch(|touch| {
             let footprint = self.footprint(server);
-            touch.footprints.extend(footprint.map(|footprint| (server, footprint)));
+            touch.servers.extend(footprint.map(|footprint| (server, footprint)));
         });
     }
 
     /// Something that no client does happens to a server of this process, and what that touches is noted.
-    fn happens(&self, server: usize, act: impl FnOnce(&Emulator)) {
+    fn on_server(&self, server: usize, act: impl FnOnce(&Emulator)) {
         if let Server::Emulator(emulator) = &self.servers[server] {
-            if self.tape().has_to_ask(server) {
+            if self.reply_log().has_to_ask(server) {
                 act(emulator);
             }
             self.note_footprint(server);
@@ -289,7 +305,7 @@ impl World {
 
     /// Lets happen on every server what is due by its clock.
     pub(crate) fn tick(&self) {
-        (0..self.servers.len()).for_each(|server| self.happens(server, Emulator::tick));
+        (0..self.servers.len()).for_each(|server| self.on_server(server, Emulator::tick));
     }
 
     /// A client's clock is set.
@@ -300,7 +316,7 @@ impl World {
         set(&mut state.actors[idx]);
         let ActorState { skew_ms, drift_ppm, .. } = state.actors[idx];
         drop(state);
-        self.shows(actor, || format!("{skew_ms}ms {drift_ppm}ppm"));
+        self.observes(actor, || format!("{skew_ms}ms {drift_ppm}ppm"));
     }
 
     /// A server's clock is set before anything has happened.
@@ -308,47 +324,48 @@ impl World {
         set(&self.clocks[server]);
         self.tick();
         let mut state = self.state();
-        state.history.seen.skew = true;
-        state.touch(|touch| touch.jumps = Some(server));
+        state.history.reached.skew = true;
+        state.touch(|touch| touch.clock_set = Some(server));
     }
 
     /// A server's clock jumps; a real server's is not ours to move.
     pub(crate) fn jump(&self, server: usize, by_ms: i64) {
         self.clocks[server].jump(by_ms);
         self.tick();
-        self.state().touch(|touch| touch.jumps = Some(server));
-        self.disturb(What::Jumped { whose: Whose::Server(server), by_ms });
+        self.state().touch(|touch| touch.clock_set = Some(server));
+        self.record_server_fault(EventKind::Jumped { owner: ClockOwner::Server(server), by_ms });
     }
 
     /// A request is made now. When that was matters where time can pass before it arrives: a lease may count from it.
-    pub(crate) fn sending(&self) -> Duration {
+    pub(crate) fn request_time(&self) -> Duration {
         if self.timers.is_some() {
-            self.state().touch(|touch| touch.is_timed = true);
+            self.state().touch(|touch| touch.reads_time = true);
         }
         self.now()
     }
 
     /// Something befalls a request of this actor's, or a message.
-    pub(crate) fn mishap(&self, actor: Actor, mishap: Mishap, text: impl FnOnce() -> String) {
-        self.shows(actor, || mishap.name().into());
+    pub(crate) fn fault(&self, actor: Actor, fault: RequestFault, text: impl FnOnce() -> String) {
+        self.observes(actor, || fault.name().into());
         if self.recording == Recording::Full {
-            self.record(What::Mishap { actor, mishap, text: text() });
+            self.record(EventKind::RequestFault { actor, fault, text: text() });
         }
         let mut state = self.state();
         let idx = state.idx(actor);
-        state.actors[idx].is_hit |= !matches!(mishap, Mishap::Resend | Mishap::CancelAfter);
-        state.history.seen.lost |= mishap == Mishap::Delay;
+        state.actors[idx].got_fault_error |=
+            !matches!(fault, RequestFault::Resend | RequestFault::CancelAfter);
+        state.history.reached.lost |= fault == RequestFault::Delay;
     }
 
     /// A request of this lane's is still on its way.
-    pub(crate) fn delay(&self, lane: usize, late: Late) {
-        self.state().lanes[lane].late.push_back(late);
+    pub(crate) fn delay(&self, gate: usize, late: Late) {
+        self.state().gates[gate].late.push_back(late);
     }
 
     /// The instants after now that matter and that a step can lead to: the ends of keys' times to live and of clients' leases, and the millisecond after
     /// each, in which it is over.
     pub(crate) fn instants(&self) -> Vec<Duration> {
-        self.ask(|| self.find_instants())
+        self.from_log(|| self.find_instants())
     }
 
     fn find_instants(&self) -> Vec<Duration> {

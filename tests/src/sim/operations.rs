@@ -2,9 +2,9 @@
 
 use std::task::Waker;
 
-use super::{State, World};
+use super::{Simulation, State};
 use crate::schedule::Actor;
-use crate::trace::What;
+use crate::trace::EventKind;
 
 /// Identifies an operation of a client's that can be cancelled.
 pub(crate) type OperationId = usize;
@@ -18,7 +18,7 @@ pub(super) struct Operation {
     waker: Option<Waker>,
 }
 
-impl World {
+impl Simulation {
     /// The client begins something that can be cancelled.
     pub(crate) fn begin_operation(&self, actor: Actor) -> OperationId {
         let mut state = self.state();
@@ -52,19 +52,19 @@ impl World {
 
     /// An actor's latest operation is cancelled.
     pub(crate) fn cancel(&self, actor: Actor) {
-        self.shows(actor, || "cancel".into());
+        self.observes(actor, || "cancel".into());
         let at = self.now();
         let mut state = self.state();
-        state.record(at, What::Cancelled { actor });
+        state.record(at, EventKind::Cancelled { actor });
         if let Some(id) = state.operation(actor) {
             state.cancel(id);
         }
     }
 
     /// What the request of a lane belongs to is cancelled.
-    pub(crate) fn cancel_lane(&self, lane: usize) {
+    pub(crate) fn cancel_request(&self, gate: usize) {
         let mut state = self.state();
-        if let Some(id) = state.lanes[lane].operation {
+        if let Some(id) = state.gates[gate].operation {
             state.cancel(id);
         }
     }
@@ -85,7 +85,7 @@ impl State {
     }
 
     fn cancel(&mut self, id: OperationId) {
-        self.history.seen.cancel = true;
+        self.history.reached.cancel = true;
         let mut operations = self.operations.iter_mut();
         if let Some(operation) = operations.find(|operation| operation.id == id) {
             operation.is_cancelled = true;

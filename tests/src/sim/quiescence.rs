@@ -9,12 +9,12 @@ use std::task::{Poll, Waker};
 
 /// Wakes the driver when nothing else is runnable.
 #[derive(Default)]
-pub(crate) struct Idle {
+pub(crate) struct Quiescence {
     waiting: Mutex<Option<Waiting>>,
     /// Counts what the clients did that the driver may have to deal with.
     activity: AtomicU64,
     /// Counts how often nothing was runnable. Where time moves by itself, timers come next.
-    turns: AtomicU64,
+    parks: AtomicU64,
 }
 
 struct Waiting {
@@ -29,21 +29,21 @@ enum Until {
     /// The activity is no longer this, or so many turns are over.
     Activity {
         before: u64,
-        turns_max: u64,
+        parks_max: u64,
     },
     /// So many turns are over.
-    Turns(u64),
+    Parks(u64),
 }
 
-impl Idle {
+impl Quiescence {
     /// To be called by the runtime before it parks.
     pub(crate) fn on_park(&self) {
-        let turns = self.turns.fetch_add(1, Ordering::Relaxed) + 1;
+        let parks = self.parks.fetch_add(1, Ordering::Relaxed) + 1;
         let activity = self.activity();
         let is_due = |waiting: &mut Waiting| match waiting.until {
             Until::Nothing => true,
-            Until::Activity { before, turns_max } => before != activity || turns >= turns_max,
-            Until::Turns(turns_max) => turns >= turns_max,
+            Until::Activity { before, parks_max } => before != activity || parks >= parks_max,
+            Until::Parks(parks_max) => parks >= parks_max,
         };
         if let Some(waiting) = self.waiting().take_if(is_due) {
             waiting.waker.wake();
@@ -51,7 +51,7 @@ impl Idle {
     }
 
     /// Something happened that the driver may have to deal with.
-    pub(crate) fn stir(&self) {
+    pub(crate) fn note_activity(&self) {
         self.activity.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -61,8 +61,8 @@ impl Idle {
     }
 
     /// How often nothing was runnable so far.
-    pub(crate) fn turns(&self) -> u64 {
-        self.turns.load(Ordering::Relaxed)
+    pub(crate) fn parks(&self) -> u64 {
+        self.parks.load(Ordering::Relaxed)
     }
 
     /// Resolves when nothing else is runnable.
@@ -72,13 +72,13 @@ impl Idle {
 
     /// Resolves when nothing else is runnable and the activity is no longer `before`, or there were so many turns. Meanwhile timers
     /// fire.
-    pub(crate) async fn wait_for_activity(&self, before: u64, turns_max: u64) {
-        self.wait_until(Until::Activity { before, turns_max }).await;
+    pub(crate) async fn wait_for_activity(&self, before: u64, parks_max: u64) {
+        self.wait_until(Until::Activity { before, parks_max }).await;
     }
 
     /// Resolves when nothing else is runnable and there were so many turns. Meanwhile timers fire.
-    pub(crate) async fn wait_for_turns(&self, turns_max: u64) {
-        self.wait_until(Until::Turns(turns_max)).await;
+    pub(crate) async fn wait_for_parks(&self, parks_max: u64) {
+        self.wait_until(Until::Parks(parks_max)).await;
     }
 
     async fn wait_until(&self, until: Until) {

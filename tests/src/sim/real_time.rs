@@ -10,17 +10,17 @@ use redis::RedisResult;
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// Real time, since the start of an execution.
-pub(crate) struct Pace {
+pub(crate) struct RealTime {
     started: Instant,
     /// What the server's clock showed then.
     pub(crate) started_at: Timestamp,
 }
 
-impl Pace {
+impl RealTime {
     /// Asks the server for the time.
-    pub(crate) fn start(client: &redis::Client) -> RedisResult<Pace> {
+    pub(crate) fn start(client: &redis::Client) -> RedisResult<RealTime> {
         let (seconds, micros): (i64, i64) = redis::cmd("TIME").query(&mut client.get_connection()?)?;
-        Ok(Pace { started: now(), started_at: Timestamp::from_millis(seconds * 1000 + micros / 1000) })
+        Ok(RealTime { started: now(), started_at: Timestamp::from_millis(seconds * 1000 + micros / 1000) })
     }
 
     /// Waits until as much real time has passed.

@@ -4,7 +4,7 @@ use emulator::Emulator;
 use locks::Record;
 use redis::{ConnectionLike as _, RedisError};
 
-use crate::render::{printable, show_url};
+use crate::render::{format_url, printable};
 
 /// Where the commands of a scenario run.
 #[derive(Clone, Debug)]
@@ -43,7 +43,7 @@ impl Server {
 
 /// Says that a real server fails in the middle of an execution.
 pub(crate) fn no_answer(client: &redis::Client, error: &RedisError) -> String {
-    let url = show_url(client.get_connection_info().clone());
+    let url = format_url(client.get_connection_info().clone());
     format!("{url} does not answer: {}", printable(&error.to_string()))
 }
 

@@ -7,18 +7,18 @@ use std::time::Duration;
 use emulator::{Access, Emulator, Footprint, Resource};
 
 use super::Server;
-use super::World;
+use super::Simulation;
 use crate::fault::Faults;
 use crate::schedule::Actor;
-use crate::trace::What;
+use crate::trace::EventKind;
 
-impl World {
+impl Simulation {
     /// A server loses all data and scripts, and is away for some time.
     pub(crate) fn restart(&self, server: usize) {
         self.go_away(server);
         self.execute(server, &["FLUSHALL", "SCRIPT FLUSH", "FUNCTION FLUSH"]);
         self.begin_log(server);
-        self.disturb(What::Restarted { server });
+        self.record_server_fault(EventKind::Restarted { server });
     }
 
     /// A server loses its scripts and what its last so many writes changed, and is away for some time.
@@ -31,28 +31,28 @@ impl World {
             (lost, (lost > 0).then(|| state.logs[server][entries - 1 - lost].clone()))
         };
         if let Some(data) = data {
-            self.happens(server, |emulator| emulator.restore_data(&data));
+            self.on_server(server, |emulator| emulator.restore_data(&data));
         }
         self.execute(server, &["SCRIPT FLUSH"]);
         self.begin_log(server);
-        self.disturb(What::Reloaded { server, lost });
+        self.record_server_fault(EventKind::Reloaded { server, lost });
     }
 
     /// A server loses its scripts.
     pub(crate) fn flush(&self, server: usize) {
         self.execute(server, &["SCRIPT FLUSH"]);
-        self.disturb(What::Flushed { server });
+        self.record_server_fault(EventKind::Flushed { server });
     }
 
     /// A server that restarts hangs up on whoever listens or waits, and refuses requests, if that takes a while.
     fn go_away(&self, server: usize) {
-        self.happens(server, Emulator::hang_up);
-        let outage = self.terms.faults.outage;
+        self.on_server(server, Emulator::hang_up);
+        let outage = self.config.faults.outage;
         if !outage.is_zero() {
             let until = self.now() + outage;
             let mut state = self.state();
             state.outages.push((server, until));
-            state.touch(|touch| (touch.gone, touch.is_timed) = (Some(server), true));
+            state.touch(|touch| (touch.server_gone, touch.reads_time) = (Some(server), true));
         }
     }
 
@@ -62,7 +62,7 @@ impl World {
         let mut connection = emulator.connection();
         for command in commands {
             let argv: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
-            self.happens(server, |_| _ = connection.execute(&argv));
+            self.on_server(server, |_| _ = connection.execute(&argv));
         }
     }
 
@@ -80,19 +80,19 @@ impl World {
         match state.outages.iter().filter_map(is_gone).reduce(|one, other| one || other) {
             None => return false,
             Some(false) => {
-                state.touch(|touch| touch.is_timed = true);
+                state.touch(|touch| touch.reads_time = true);
                 return false;
             }
             Some(true) => state.touch(|touch| {
-                touch.is_timed = true;
-                touch.footprints.push((server, Arc::default()));
+                touch.reads_time = true;
+                touch.servers.push((server, Arc::default()));
             }),
         }
-        state.cut_off(actor);
+        state.lose_connection(actor);
         true
     }
 
-    /// Notes what a command has just touched, as [`World::note_footprint`] does. What it wrote is in the server's log.
+    /// Notes what a command has just touched, as [`Simulation::note_footprint`] does. What it wrote is in the server's log.
     pub(crate) fn note_command(&self, server: usize) {
         self.note_footprint(server);
         let writes = |footprint: Arc<Footprint>| {
@@ -122,20 +122,20 @@ impl World {
 
     /// Whether the latest writes may be lost.
     fn has_logs(&self) -> bool {
-        let Faults { reloads, unsynced, .. } = self.terms.faults;
+        let Faults { reloads, unsynced, .. } = self.config.faults;
         reloads > 0 && unsynced > 0
     }
 
     /// What a server holds now is one more entry of its log.
     fn log(&self, server: usize) {
         let Server::Emulator(emulator) = &self.servers[server] else { return };
-        self.tape().tear();
+        self.reply_log().invalidate();
         let snapshot = emulator.snapshot();
         let mut state = self.state();
-        state.touch(|touch| touch.logged |= 1 << server);
+        state.touch(|touch| touch.logs_written |= 1 << server);
         let log = &mut state.logs[server];
         log.push_back(snapshot);
-        if log.len() > self.terms.faults.unsynced as usize + 1 {
+        if log.len() > self.config.faults.unsynced as usize + 1 {
             log.pop_front();
         }
     }

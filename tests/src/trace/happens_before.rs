@@ -3,12 +3,12 @@
 
 use fixedbitset::FixedBitSet;
 
-use super::{Event, History, What};
+use super::{Event, EventKind, History};
 use crate::schedule::{Actor, Step};
 
 /// Who takes a step: of one agent's steps every order is another execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Agent {
+pub enum Process {
     /// The clocks of all clients and servers, before anything happens.
     Setup,
     /// An actor, with all its connections.
@@ -19,20 +19,20 @@ pub enum Agent {
     Time,
 }
 
-impl Agent {
+impl Process {
     /// Whose step this is.
-    pub fn of(step: Step) -> Agent {
+    pub fn of(step: Step) -> Process {
         match step {
-            Step::Advance(_) | Step::Wait => Agent::Time,
-            Step::Skew(..) | Step::Drift(..) => Agent::Setup,
-            _ => step.actor().map_or(Agent::Servers, Agent::Actor),
+            Step::Advance(_) | Step::Wait => Process::Time,
+            Step::Skew(..) | Step::Drift(..) => Process::Setup,
+            _ => step.actor().map_or(Process::Servers, Process::Actor),
         }
     }
 }
 
 /// Which steps of an execution happened before which: those that they depend on, directly or by way of others.
 #[derive(Clone, Debug, Default)]
-pub struct Causes {
+pub struct HappensBefore {
     /// Of each step those before it.
     before: Vec<FixedBitSet>,
     /// Of each step those that it depends on with nothing in between: the two could have come in the other order.
@@ -41,17 +41,17 @@ pub struct Causes {
     predecessors: Vec<Option<Actor>>,
 }
 
-impl Causes {
+impl HappensBefore {
     /// Of a whole execution.
-    pub fn of(history: &History) -> Causes {
-        let mut causes = Causes::default();
-        causes.extend(history);
-        causes
+    pub fn of(history: &History) -> HappensBefore {
+        let mut happens_before = HappensBefore::default();
+        happens_before.extend(history);
+        happens_before
     }
 
     /// Of executions in which these actors do not begin before others have.
-    pub(crate) fn with_predecessors(predecessors: Vec<Option<Actor>>) -> Causes {
-        Causes { predecessors, ..Causes::default() }
+    pub(crate) fn with_predecessors(predecessors: Vec<Option<Actor>>) -> HappensBefore {
+        HappensBefore { predecessors, ..HappensBefore::default() }
     }
 
     /// Those of these steps whose actors nothing keeps from beginning, after this.
@@ -70,15 +70,15 @@ impl Causes {
 
     /// Takes in the steps that came since.
     pub fn extend(&mut self, history: &History) {
-        let agent = |place: usize| Agent::of(history.steps[place]);
+        let process = |place: usize| Process::of(history.steps[place]);
         let begins = |place: usize, actor: Actor| {
-            let is_its = |step: usize| agent(step) == Agent::Actor(actor);
+            let is_its = |step: usize| process(step) == Process::Actor(actor);
             is_its(place) && !(0..place).any(is_its)
         };
         for late in self.before.len()..history.steps.len() {
             let (mut before, mut races) = (FixedBitSet::with_capacity(late), Vec::new());
-            let predecessor = match agent(late) {
-                Agent::Actor(actor) if begins(late, actor) => {
+            let predecessor = match process(late) {
+                Process::Actor(actor) if begins(late, actor) => {
                     self.predecessors.get(actor.0).copied().flatten()
                 }
                 _ => None,
@@ -88,8 +88,8 @@ impl Causes {
                     continue;
                 }
                 let is_its_turn =
-                    agent(early) == agent(late) || predecessor.is_some_and(|actor| begins(early, actor));
-                let (one, other) = (&history.touched[early], &history.touched[late]);
+                    process(early) == process(late) || predecessor.is_some_and(|actor| begins(early, actor));
+                let (one, other) = (&history.footprints[early], &history.footprints[late]);
                 if is_its_turn || one.conflicts_with(other) {
                     before.union_with(&self.before[early]);
                     before.insert(early);
@@ -120,7 +120,7 @@ impl Causes {
     }
 
     /// Whether a step happened before a later one.
-    pub fn precede(&self, early: usize, late: usize) -> bool {
+    pub fn precedes(&self, early: usize, late: usize) -> bool {
         self.before[late].contains(early)
     }
 
@@ -130,26 +130,28 @@ impl Causes {
     }
 
     /// The places of a step and of all that happened before it.
-    pub fn cone(&self, place: usize) -> Vec<usize> {
+    pub fn causal_past(&self, place: usize) -> Vec<usize> {
         self.before[place].ones().chain([place]).collect()
     }
 
     /// Whether a client sent a command that could have run while another was inside a section: what did not happen in this order
     /// did in one that differs in independent steps alone.
-    pub fn show_contention(&self, history: &History) -> bool {
+    pub fn has_contention(&self, history: &History) -> bool {
         let place = |event: &Event| event.step.checked_sub(1);
-        let enters = history.events.iter().filter_map(|event| match event.what {
-            What::Enter { stay, actor, .. } => Some((stay, actor, place(event)?)),
+        let enters = history.events.iter().filter_map(|event| match event.kind {
+            EventKind::Enter { hold, actor, .. } => Some((hold, actor, place(event)?)),
             _ => None,
         });
-        enters.into_iter().any(|(stay, holder, enter)| {
-            let leave = history.events.iter().find_map(|event| match event.what {
-                What::Leave { stay: left, .. } if left == stay => place(event).filter(|&leave| leave > enter),
+        enters.into_iter().any(|(hold, holder, enter)| {
+            let leave = history.events.iter().find_map(|event| match event.kind {
+                EventKind::Leave { hold: left, .. } if left == hold => {
+                    place(event).filter(|&leave| leave > enter)
+                }
                 _ => None,
             });
             let could_run_inside = |&late: &usize| {
-                !self.precede(late, enter)
-                    && leave.is_none_or(|leave| late != leave && !self.precede(leave, late))
+                !self.precedes(late, enter)
+                    && leave.is_none_or(|leave| late != leave && !self.precedes(leave, late))
             };
             let of_others = (0..self.len())
                 .filter(|&step| matches!(history.steps[step], Step::Run(actor, _) if actor != holder));
@@ -158,7 +160,7 @@ impl Causes {
     }
 
     /// The normal form of D. Foata: each step as early as what it depends on allows. Executions of one trace have the same.
-    pub fn normal_form(&self, history: &History) -> Vec<Vec<Step>> {
+    pub fn foata_normal_form(&self, history: &History) -> Vec<Vec<Step>> {
         let mut layers: Vec<Vec<Step>> = Vec::new();
         let mut depths: Vec<usize> = Vec::new();
         for (place, before) in self.before.iter().enumerate() {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use emulator::Timestamp;
 
-use super::{Touch, Trail};
-use crate::fault::Mishap;
-use crate::schedule::{Actor, Step, Whose};
+use super::{LocalState, StepFootprint};
+use crate::fault::RequestFault;
+use crate::schedule::{Actor, ClockOwner, Step};
 
 /// The events of one execution.
 #[derive(Clone, Debug, Default)]
@@ -17,11 +17,11 @@ pub struct History {
     /// The steps that were taken.
     pub steps: Vec<Step>,
     /// What each of them touched.
-    pub touched: Vec<Touch>,
+    pub footprints: Vec<StepFootprint>,
     /// Clients of which it is not known whether they have a timer: after how many steps, and in what state.
-    pub(crate) unknown: Vec<(usize, Actor, Trail)>,
+    pub(crate) unknown: Vec<(usize, Actor, LocalState)>,
     /// What happened at least once.
-    pub seen: Seen,
+    pub reached: Reached,
     /// On real servers: the keys that commands named and may have written, each with its server.
     pub(crate) named: BTreeSet<(usize, Vec<u8>)>,
     /// What a real server's clock showed at the start; `None` on the emulator, where it is always the same.
@@ -31,9 +31,9 @@ pub struct History {
 impl History {
     /// The first client whose code ended with an error, or never: who, how, and after how many steps.
     pub fn failure(&self) -> Option<(Actor, String, usize)> {
-        self.events.iter().find_map(|event| match &event.what {
-            What::Failed { actor, error } => Some((*actor, format!("failed: {error}"), event.step)),
-            What::Stuck { actor } => {
+        self.events.iter().find_map(|event| match &event.kind {
+            EventKind::Failed { actor, error } => Some((*actor, format!("failed: {error}"), event.step)),
+            EventKind::Stuck { actor } => {
                 Some((*actor, "waits for something that never comes".into(), event.step))
             }
             _ => None,
@@ -43,7 +43,7 @@ impl History {
 
 /// What must have happened for a pass to mean something: a lock that nobody ever contended for has not been tested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct Reached {
     /// A client tried to enter while another was inside.
     pub contention: bool,
     /// A lease ran out while its holder was inside.
@@ -60,10 +60,10 @@ pub struct Seen {
     pub server: bool,
 }
 
-impl Seen {
+impl Reached {
     /// What happened in either.
-    pub fn or(self, other: Seen) -> Seen {
-        Seen {
+    pub fn or(self, other: Reached) -> Reached {
+        Reached {
             contention: self.contention || other.contention,
             overrun: self.overrun || other.overrun,
             crash: self.crash || other.crash,
@@ -75,7 +75,7 @@ impl Seen {
     }
 
     /// What is wanted and has not happened, in words; `None` if nothing is missing.
-    pub fn missing(self, wanted: Seen) -> Option<&'static str> {
+    pub fn missing(self, wanted: Reached) -> Option<&'static str> {
         let goals = [
             (wanted.contention && !self.contention, "nobody ever contended"),
             (wanted.overrun && !self.overrun, "no lease ever ran out under its holder"),
@@ -97,15 +97,15 @@ pub struct Event {
     /// True time since the start, which is the server's.
     pub at: Duration,
     /// What happened.
-    pub what: What,
+    pub kind: EventKind,
 }
 
 /// Identifies a stay in a section: a client may have several at once.
-pub type StayId = usize;
+pub type HoldId = usize;
 
 /// What can happen.
 #[derive(Clone, Debug)]
-pub enum What {
+pub enum EventKind {
     /// A command ran. Only recorded when a person will read the history.
     Command {
         /// Who sent it.
@@ -133,18 +133,18 @@ pub enum What {
         brief: String,
     },
     /// Something befell a request, right after the command if it ran; or a message. Only recorded when a person will read the history.
-    Mishap {
+    RequestFault {
         /// Whose it was.
         actor: Actor,
         /// What befell it.
-        mishap: Mishap,
+        fault: RequestFault,
         /// The command as one would type it, or the channel and what was published.
         text: String,
     },
     /// A client was granted a section and is inside.
     Enter {
         /// Which of all stays of clients in sections this is.
-        stay: StayId,
+        hold: HoldId,
         /// Who.
         actor: Actor,
         /// Which section.
@@ -157,7 +157,7 @@ pub enum What {
     /// A client that is inside was granted the section once more.
     Extended {
         /// Which of all stays of clients in sections this is.
-        stay: StayId,
+        hold: HoldId,
         /// Who.
         actor: Actor,
         /// Which section.
@@ -168,7 +168,7 @@ pub enum What {
     /// The client is no longer inside: the first command of its release ran, or it crashed.
     Leave {
         /// Which of all stays of clients in sections this is.
-        stay: StayId,
+        hold: HoldId,
         /// Who.
         actor: Actor,
         /// Which section.
@@ -208,7 +208,7 @@ pub enum What {
     /// A clock is wrong from now on.
     Skewed {
         /// Whose.
-        whose: Whose,
+        owner: ClockOwner,
         /// By these milliseconds.
         by_ms: i64,
     },
@@ -230,14 +230,14 @@ pub enum What {
     /// A clock runs too fast or too slow from now on.
     Drifts {
         /// Whose.
-        whose: Whose,
+        owner: ClockOwner,
         /// By so many millionths.
         ppm: i64,
     },
     /// A clock jumped.
     Jumped {
         /// Whose.
-        whose: Whose,
+        owner: ClockOwner,
         /// By so many milliseconds.
         by_ms: i64,
     },

@@ -12,31 +12,31 @@ use crate::schedule::Actor;
 
 /// What an actor's code has seen so far, and when, as one number: where that is the same, the code does the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Trail(u64);
+pub(crate) struct LocalState(u64);
 
-impl Trail {
+impl LocalState {
     /// It was run at this time, and what it was handed was this.
-    pub(crate) fn sees(&mut self, at: Duration, what: &str) {
+    pub(crate) fn observe(&mut self, at: Duration, what: &str) {
         self.0 = FixedState::default().hash_one((self.0, at, what));
     }
 }
 
 /// Whether the actors of a scenario have timers, as far as it is known.
 #[derive(Clone, Default)]
-pub(crate) struct Timers(Arc<Mutex<BTreeMap<(Actor, Trail), bool>>>);
+pub(crate) struct TimerCache(Arc<Mutex<BTreeMap<(Actor, LocalState), bool>>>);
 
-impl Timers {
+impl TimerCache {
     /// Whether the actor has a timer in this state; `None` if nobody knows.
-    pub(crate) fn get(&self, actor: Actor, trail: Trail) -> Option<bool> {
-        self.known().get(&(actor, trail)).copied()
+    pub(crate) fn get(&self, actor: Actor, local_state: LocalState) -> Option<bool> {
+        self.known().get(&(actor, local_state)).copied()
     }
 
     /// That is known from now on.
-    pub(crate) fn insert(&self, actor: Actor, trail: Trail, has_timer: bool) {
-        self.known().insert((actor, trail), has_timer);
+    pub(crate) fn insert(&self, actor: Actor, local_state: LocalState, has_timer: bool) {
+        self.known().insert((actor, local_state), has_timer);
     }
 
-    fn known(&self) -> MutexGuard<'_, BTreeMap<(Actor, Trail), bool>> {
+    fn known(&self) -> MutexGuard<'_, BTreeMap<(Actor, LocalState), bool>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

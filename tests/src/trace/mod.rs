@@ -5,8 +5,8 @@ mod local_state;
 mod history;
 mod happens_before;
 
-pub use footprint::Touch;
+pub use footprint::StepFootprint;
 pub(crate) use footprint::changes;
-pub use happens_before::{Agent, Causes};
-pub use history::{Event, History, Seen, StayId, What};
-pub(crate) use local_state::{Timers, Trail};
+pub use happens_before::{HappensBefore, Process};
+pub use history::{Event, EventKind, History, HoldId, Reached};
+pub(crate) use local_state::{LocalState, TimerCache};

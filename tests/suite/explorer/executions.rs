@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use expect_test::{Expect, expect};
 use harness::oracle::OwnerSafe;
-use harness::trace::What;
+use harness::trace::EventKind;
 use harness::{
-    Actor, Faults, Problem, Recording, Runner, Saved, Scenario, Schedule, Whose, exhaustive, explore_all,
-    replay, replay_saved,
+    Actor, ClockOwner, Faults, Problem, Recording, Runner, SavedSchedule, Scenario, Schedule, exhaustive,
+    explore_all, replay, replay_saved,
 };
 
 /// Replays a schedule and compares what the clients did, one line each.
@@ -20,20 +20,22 @@ pub fn check(scenario: &Scenario, schedule: &str, expected: &Expect) {
     let history = replay(&mut Runner::new(), scenario, &schedule, Recording::Full);
     let lines = history.events.iter().filter_map(|event| {
         let at = event.at.as_millis();
-        match &event.what {
-            What::Command { actor, text, reply, .. } => Some(format!("+{at} {actor}: {text} → {reply}\n")),
-            What::Advanced { .. } => Some(format!("+{at} time\n")),
-            What::Crashed { actor } => Some(format!("+{at} {actor} crashes\n")),
-            What::Jumped { whose: Whose::Server(server), by_ms } => {
+        match &event.kind {
+            EventKind::Command { actor, text, reply, .. } => {
+                Some(format!("+{at} {actor}: {text} → {reply}\n"))
+            }
+            EventKind::Advanced { .. } => Some(format!("+{at} time\n")),
+            EventKind::Crashed { actor } => Some(format!("+{at} {actor} crashes\n")),
+            EventKind::Jumped { owner: ClockOwner::Server(server), by_ms } => {
                 Some(format!("+{at} server {server} jumps {by_ms}\n"))
             }
-            What::Restarted { server } => Some(format!("+{at} server {server} restarts\n")),
-            What::Mishap { actor, mishap, text } => {
-                Some(format!("+{at} {} {actor}: {text}\n", mishap.name()))
+            EventKind::Restarted { server } => Some(format!("+{at} server {server} restarts\n")),
+            EventKind::RequestFault { actor, fault, text } => {
+                Some(format!("+{at} {} {actor}: {text}\n", fault.name()))
             }
-            What::GaveUp { actor, error } => Some(format!("+{at} {actor} gives up: {error}\n")),
-            What::Stuck { actor } => Some(format!("+{at} {actor} is stuck\n")),
-            What::Failed { actor, error } => Some(format!("+{at} {actor} failed: {error}\n")),
+            EventKind::GaveUp { actor, error } => Some(format!("+{at} {actor} gives up: {error}\n")),
+            EventKind::Stuck { actor } => Some(format!("+{at} {actor} is stuck\n")),
+            EventKind::Failed { actor, error } => Some(format!("+{at} {actor} failed: {error}\n")),
             _ => None,
         }
     });
@@ -429,7 +431,7 @@ fn code_that_depends_on_anything_else_is_noticed() {
             }
         });
         let report = exhaustive(&fickle).unwrap_err();
-        let Problem::Undecided { what, .. } = &report.problem else { panic!("{report}") };
+        let Problem::Nondeterminism { what, .. } = &report.problem else { panic!("{report}") };
         expected.assert_eq(what);
     };
     // In the execution that is run again, and in one that has its first steps in common with another.
@@ -490,7 +492,7 @@ fn a_panic_of_an_actor_is_a_report() {
 
 /// It shows what it was kept for.
 #[track_caller]
-fn expect_replay(scenario: &Scenario, saved: &Saved) {
+fn expect_replay(scenario: &Scenario, saved: &SavedSchedule) {
     let replayed = replay_saved(&mut Runner::new(), scenario, &saved.to_string().parse().unwrap()).unwrap();
     assert!(replayed.is_as_stated() && replayed.divergences.is_empty(), "{replayed}");
 }

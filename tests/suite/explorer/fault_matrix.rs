@@ -6,7 +6,8 @@ use std::time::Duration;
 use expect_test::{Expect, expect};
 use harness::oracle::{ExclusiveFact, NoLeak, Recovers};
 use harness::{
-    Client, Faults, Link, Problem, RESPONSE_TIMEOUT, Runner, Saved, Scenario, exhaustive, replay_saved,
+    Client, Faults, GatedConnection, Problem, RESPONSE_TIMEOUT, Runner, SavedSchedule, Scenario, exhaustive,
+    replay_saved,
 };
 use redis::{Cmd, FromRedisValue, RedisResult, cmd};
 
@@ -57,7 +58,7 @@ fn check(scenario: &Scenario, shown: &str, finders: &[&str], expected: &Expect) 
         match report.problem {
             Problem::Violated { timeline, saved, .. } | Problem::Failed { timeline, saved, .. } => {
                 let text = saved.to_string();
-                assert_eq!(text.parse::<Saved>().as_ref(), Ok(&saved), "{text}");
+                assert_eq!(text.parse::<SavedSchedule>().as_ref(), Ok(&saved), "{text}");
                 let replayed = replay_saved(&mut Runner::new(), &scenario, &saved).unwrap();
                 assert!(replayed.is_as_stated() && replayed.divergences.is_empty(), "{replayed}");
                 found.push(name);
@@ -72,11 +73,11 @@ fn check(scenario: &Scenario, shown: &str, finders: &[&str], expected: &Expect) 
 }
 
 /// Takes a lock that nobody has. It has no lease: what is found here is not that a lease has run out.
-async fn take(link: &mut Link) -> RedisResult<bool> {
+async fn take(link: &mut GatedConnection) -> RedisResult<bool> {
     send(link, &["SETNX", "lock", "1"]).await
 }
 
-async fn release(link: &mut Link) -> RedisResult<()> {
+async fn release(link: &mut GatedConnection) -> RedisResult<()> {
     send(link, &["DEL", "lock"]).await
 }
 
@@ -231,7 +232,7 @@ fn a_connection_is_no_longer_what_it_was() {
 }
 
 /// Sends a command again for as long as faults come in between.
-async fn until_answered<T: FromRedisValue>(link: &mut Link, cmd: &Cmd) -> RedisResult<T> {
+async fn until_answered<T: FromRedisValue>(link: &mut GatedConnection, cmd: &Cmd) -> RedisResult<T> {
     loop {
         let answer = cmd.query_async(link).await;
         if !is_fault(&answer) {

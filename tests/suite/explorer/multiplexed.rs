@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use expect_test::{Expect, expect};
 use harness::oracle::{ExclusiveBelief, ExclusiveFact, NoLeak, OwnerSafe};
-use harness::trace::What;
+use harness::trace::EventKind;
 use harness::{Client, Exploration, Faults, Recording, Runner, Scenario, explore_all, replay};
 use locks::{ALGORITHMS, AnyConnection, Terms};
 use redis::aio::ConnectionLike;
@@ -15,7 +15,7 @@ const LEASE: Duration = Duration::from_secs(10);
 /// How the clients of a scenario connect.
 #[derive(Clone, Copy)]
 enum Door {
-    Link,
+    GatedConnection,
     Multiplexed,
     /// One that waits for a reply for as long as it takes.
     Patient,
@@ -25,7 +25,7 @@ impl Door {
     async fn open(self, client: &Client) -> RedisResult<AnyConnection> {
         let patient = AsyncConnectionConfig::new().set_response_timeout(None);
         Ok(match self {
-            Door::Link => AnyConnection::new(client.connection()),
+            Door::GatedConnection => AnyConnection::new(client.connection()),
             Door::Multiplexed => AnyConnection::new(client.multiplexed().await?),
             Door::Patient => AnyConnection::new(client.multiplexed_with_config(patient).await?),
         })
@@ -87,10 +87,11 @@ fn the_same_traces_as_those_of_a_link() {
         ("exists_set", 2, Faults::none().crashes(1)),
         ("set_nx_px_cad", 2, Faults::none().crashes(1)),
     ] {
-        let [link, multiplexed, patient] = [Door::Link, Door::Multiplexed, Door::Patient].map(|door| {
-            explore_all(&mut runner, &lock(name, door, clients, faults))
-                .unwrap_or_else(|e| panic!("{name} {faults:?}: {e}"))
-        });
+        let [link, multiplexed, patient] =
+            [Door::GatedConnection, Door::Multiplexed, Door::Patient].map(|door| {
+                explore_all(&mut runner, &lock(name, door, clients, faults))
+                    .unwrap_or_else(|e| panic!("{name} {faults:?}: {e}"))
+            });
         for other in [&multiplexed, &patient] {
             assert_eq!((other.schedules, found(other)), (link.schedules, found(&link)), "{name} {faults:?}");
         }
@@ -107,11 +108,15 @@ fn the_same_verdicts_as_those_of_a_link() {
     };
     let (stalls, lost) = (Faults::none().stalls(1), Faults::none().lost(1));
     for name in ["set_nx_px_cad", "set_nx_ex_del"] {
-        assert_eq!(explore(name, Door::Patient, stalls), explore(name, Door::Link, stalls), "{name}");
+        assert_eq!(
+            explore(name, Door::Patient, stalls),
+            explore(name, Door::GatedConnection, stalls),
+            "{name}"
+        );
     }
     for name in ["set_nx_px_cad", "exists_set"] {
         for door in [Door::Multiplexed, Door::Patient] {
-            assert_eq!(explore(name, door, lost), explore(name, Door::Link, lost), "{name}");
+            assert_eq!(explore(name, door, lost), explore(name, Door::GatedConnection, lost), "{name}");
         }
     }
     // The client gives up, its SET runs all the same, and nobody releases it.
@@ -134,11 +139,11 @@ fn impatient(door: Door) -> Scenario {
 #[track_caller]
 fn check(scenario: &Scenario, schedule: &str, expected: &Expect) {
     let history = replay(&mut Runner::new(), scenario, &schedule.parse().unwrap(), Recording::Full);
-    let lines = history.events.iter().filter_map(|event| match &event.what {
-        What::Command { actor, text, reply, .. } => Some(format!("{actor}: {text} → {reply}\n")),
-        What::Advanced { by } => Some(format!("+{} ms\n", by.as_millis())),
-        What::GaveUp { actor, error } => Some(format!("{actor} gives up: {error}\n")),
-        What::Failed { actor, error } => Some(format!("{actor} failed: {error}\n")),
+    let lines = history.events.iter().filter_map(|event| match &event.kind {
+        EventKind::Command { actor, text, reply, .. } => Some(format!("{actor}: {text} → {reply}\n")),
+        EventKind::Advanced { by } => Some(format!("+{} ms\n", by.as_millis())),
+        EventKind::GaveUp { actor, error } => Some(format!("{actor} gives up: {error}\n")),
+        EventKind::Failed { actor, error } => Some(format!("{actor} failed: {error}\n")),
         _ => None,
     });
     expected.assert_eq(&lines.collect::<String>());

@@ -7,9 +7,9 @@ use harness::oracle::{
     ExclusiveBelief, ExclusiveFact, Fenced, NoLeak, NoLostWakeUp, NotOvertaken, Oracle as _, OverIssue,
     OwnerSafe, Recovers, Unbroken, WriterAlone,
 };
-use harness::trace::Seen;
+use harness::trace::Reached;
 use harness::{
-    Client, Faults, Problem, Recording, Runner, Saved, Scenario, exhaustive, replay, replay_saved,
+    Client, Faults, Problem, Recording, Runner, SavedSchedule, Scenario, exhaustive, replay, replay_saved,
 };
 use locks::{Lock as _, Record};
 use redis::RedisResult;
@@ -25,7 +25,7 @@ const SOUND: Recipe =
     Recipe { take: &["SET", "lock", "1", "NX", "PX", "10000"], release: Some(&["DEL", "lock"]) };
 
 pub(crate) async fn send<T: redis::FromRedisValue>(
-    link: &mut harness::Link,
+    link: &mut harness::GatedConnection,
     words: &[&str],
 ) -> RedisResult<T> {
     redis::cmd(words[0]).arg(&words[1..]).query_async(link).await
@@ -53,7 +53,7 @@ fn scenario(recipe: Recipe) -> Scenario {
 fn expect_violation(scenario: &Scenario, property: &str, steps: usize) {
     match exhaustive(scenario).expect_err("the lock is broken").problem {
         Problem::Violated { property: found, schedule, saved, .. } => {
-            assert_eq!(saved.to_string().parse::<Saved>().as_ref(), Ok(&saved));
+            assert_eq!(saved.to_string().parse::<SavedSchedule>().as_ref(), Ok(&saved));
             let replayed = replay_saved(&mut Runner::new(), scenario, &saved).unwrap();
             assert!(replayed.is_as_stated() && replayed.divergences.is_empty(), "{replayed}");
             assert_eq!((found, schedule.steps.len()), (property, steps), "{schedule}");
@@ -232,10 +232,10 @@ fn asking(ask: fn(&str) -> [&str; 2]) -> Scenario {
     slow.actors(2, move |client| async move {
         let (mut link, name) = (client.connection(), client.name());
         if send(&mut link, &["SET", "lock", &name, "NX", "PX", "10000"]).await? {
-            let stay = client.hold("cs").enter();
+            let hold = client.hold("cs").enter();
             let holder: Option<String> = send(&mut link, &ask(&name)).await?;
             if holder == Some(name) {
-                stay.extend(client.now(), Record::Key("lock".into()));
+                hold.extend(client.now(), Record::Key("lock".into()));
             }
         }
         Ok(())
@@ -251,15 +251,16 @@ fn unbroken() {
 
 #[test]
 fn a_pass_that_saw_nothing_is_vacuous() {
-    let must_see = Seen { contention: true, ..Seen::default() };
-    let alone = Scenario::new("alone").must_see(must_see).always(OwnerSafe).actors(1, |client| async move {
-        let mut mutex =
-            locks::Mutex::new(client.connection(), client.env(), &crate::locks::algorithms::terms(1));
-        if mutex.try_acquire().await? {
-            client.hold("cs").until(mutex.release()).await?;
-        }
-        Ok(())
-    });
+    let must_reach = Reached { contention: true, ..Reached::default() };
+    let alone =
+        Scenario::new("alone").must_reach(must_reach).always(OwnerSafe).actors(1, |client| async move {
+            let mut mutex =
+                locks::Mutex::new(client.connection(), client.env(), &crate::locks::algorithms::terms(1));
+            if mutex.try_acquire().await? {
+                client.hold("cs").until(mutex.release()).await?;
+            }
+            Ok(())
+        });
     let report = exhaustive(&alone).unwrap_err();
     assert_eq!(
         report.to_string(),

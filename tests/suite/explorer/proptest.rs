@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use expect_test::expect;
 use harness::oracle::{ExclusiveBelief, ExclusiveFact, NoLeak, OverIssue, OwnerSafe, Recovers};
-use harness::proptest::{Kept, Parameters, Trial, schedules, trials};
+use harness::proptest::{Parameters, RegressionFile, Trial, schedules, trials};
 use harness::{Client, Faults, Recording, Runner, Scenario, Step, replay};
 use locks::{Algorithm, AnyConnection, Terms};
 use proptest::prelude::*;
@@ -16,7 +16,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, Test
 const KEPT: &str = "suite/data/properties.trials";
 
 fn config(cases: u32) -> Config {
-    Config { cases, failure_persistence: Some(Box::new(Kept::in_file(KEPT))), ..Config::default() }
+    Config { cases, failure_persistence: Some(Box::new(RegressionFile::in_file(KEPT))), ..Config::default() }
 }
 
 /// Clients that each take one of the permits twice.
@@ -96,13 +96,13 @@ proptest! {
 
     /// Over schedules: whatever happens, in whatever order, with all faults at once.
     #[test]
-    fn mutex_is_exclusive_under_every_schedule(trial in trials(Just(all_faults()), mutex).kept_in(KEPT)) {
+    fn mutex_is_exclusive_under_every_schedule(trial in trials(Just(all_faults()), mutex).regression_file(KEPT)) {
         trial.run()?;
     }
 
     /// Over the parameters too.
     #[test]
-    fn semaphore_never_over_issues(trial in trials(parameters(), semaphore).kept_in(KEPT)) {
+    fn semaphore_never_over_issues(trial in trials(parameters(), semaphore).regression_file(KEPT)) {
         trial.run()?;
     }
 }
@@ -185,9 +185,10 @@ fn whatever_fails_loses_the_steps_that_it_does_not_need() {
 fn what_failed_is_kept_as_steps() {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("kept.trials");
     _ = std::fs::remove_file(&path);
-    let strategy = || (trials(parameters(), broken_semaphore).kept_in(&path), 0..3);
+    let strategy = || (trials(parameters(), broken_semaphore).regression_file(&path), 0..3);
     for seed in 0..2 {
-        let config = Config { failure_persistence: Some(Box::new(Kept::in_file(&path))), ..unkept() };
+        let config =
+            Config { failure_persistence: Some(Box::new(RegressionFile::in_file(&path))), ..unkept() };
         let outcome = runner(seed, config).run(&strategy(), |(trial, _)| passes(&trial));
         assert!(matches!(outcome, Err(TestError::Fail(..))), "{outcome:?}");
         // The second time it is the same, and nothing is added.
@@ -217,7 +218,7 @@ fn what_failed_is_kept_as_steps() {
     // What begins like another is not the same.
     let kept = std::fs::read_to_string(&path).unwrap();
     std::fs::write(&path, format!("{kept}B\n")).unwrap();
-    let config = Config { failure_persistence: Some(Box::new(Kept::in_file(&path))), ..unkept() };
+    let config = Config { failure_persistence: Some(Box::new(RegressionFile::in_file(&path))), ..unkept() };
     _ = runner(0, config).run(&(trials(parameters(), broken_semaphore), 0..3), |(trial, _)| passes(&trial));
     let shorter = kept.split_once("\n\n").unwrap().1;
     assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("{kept}B\n\n{shorter}"));

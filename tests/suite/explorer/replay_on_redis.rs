@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use harness::check::scenario_of;
 use harness::oracle::ExclusiveFact;
-use harness::{Comparison, Faults, OnRedis, OnRedisError, Runner, Saved, Scenario, Subject, replay_on_redis};
+use harness::{
+    Comparison, Faults, OnRedis, OnRedisError, Runner, SavedSchedule, Scenario, Subject, replay_on_redis,
+};
 use locks::{ALGORITHMS, Algorithm, Subscribe as _};
 
 use super::saved_schedules;
@@ -22,7 +24,7 @@ fn every_counterexample_is_real() {
     let (alone, together): (Vec<_>, Vec<_>) = kept.into_iter().partition(|(_, saved)| servers(saved) == 1);
     let next = Mutex::new(alone.into_iter());
     let different = Mutex::new(Vec::new());
-    let replay_next = |url: &str, next: &Mutex<std::vec::IntoIter<(String, Saved)>>| {
+    let replay_next = |url: &str, next: &Mutex<std::vec::IntoIter<(String, SavedSchedule)>>| {
         let client = redis::Client::open(url).unwrap();
         let mut runner = Runner::new();
         let next = || next.lock().unwrap().next();
@@ -51,7 +53,7 @@ fn every_counterexample_is_real() {
 }
 
 /// On how many servers the algorithm of a saved schedule keeps its grants.
-fn servers(saved: &Saved) -> usize {
+fn servers(saved: &SavedSchedule) -> usize {
     let Subject::Algorithm { name, .. } = &saved.subject else { return 1 };
     let algorithm = ALGORITHMS.iter().find(|algorithm| algorithm.name == name);
     algorithm.map_or(1, Algorithm::servers)
@@ -66,14 +68,14 @@ fn sender(words: &'static [&'static str]) -> Scenario {
 }
 
 /// A schedule of one client that passes.
-fn passing(steps: &str) -> Saved {
+fn passing(steps: &str) -> SavedSchedule {
     let header = "lockstep schedule 1\nscenario sender\nclients 1\nlease 10000ms\nproperty exclusive-fact\nmust pass\n";
     format!("{header}{steps}").parse().unwrap()
 }
 
 fn replay(
     url: String,
-    saved: &Saved,
+    saved: &SavedSchedule,
     scenario: impl Fn(Duration) -> Scenario,
 ) -> Result<OnRedis, OnRedisError> {
     replay_on_redis(&mut Runner::new(), &redis::Client::open(url).unwrap(), saved, scenario)
@@ -172,7 +174,7 @@ fn messages_of_a_real_server() {
     };
     // In the second the connection breaks that listens, and nobody is told the second word.
     for (steps, replies) in [("A\nB\nB\nA.2\nA\nA.2\nA", 7), ("A\nB\ndrop-before A.2\nB", 3)] {
-        let saved = Saved { clients: 2, ..passing(steps) };
+        let saved = SavedSchedule { clients: 2, ..passing(steps) };
         let on_redis = replay(server.url(), &saved, telling).unwrap();
         assert_eq!((on_redis.comparison, on_redis.replies), (Comparison::Same(None), replies));
     }
@@ -202,7 +204,7 @@ fn what_no_real_server_can_be_asked() {
 }
 
 /// Whether the code of a client runs on a real server: the emulator's time begins in 2023.
-async fn is_real(link: &mut harness::Link) -> bool {
+async fn is_real(link: &mut harness::GatedConnection) -> bool {
     let (seconds, _): (i64, i64) = redis::cmd("TIME").query_async(link).await.unwrap();
     seconds > 1_750_000_000
 }

@@ -1,6 +1,6 @@
 //! Schedules drawn by chance: the same from the same seed, and every way of drawing them finds the bugs that it is for.
 
-use harness::check::{Size, scenario};
+use harness::check::{Participants, scenario};
 use harness::explore::{Method, Sampler};
 use harness::{Runner, Scenario, explore_random};
 use locks::{ALGORITHMS, FaultClass, Property};
@@ -13,13 +13,13 @@ const METHODS: [&[Method]; 6] = [
     &[Method::Pct(3)],
     &[Method::Pct(5)],
     &[Method::UniformWalk],
-    &[Method::Walk],
+    &[Method::RandomWalk],
     Method::PORTFOLIO,
 ];
 
 fn of_three(name: &str, class: FaultClass) -> Scenario {
     let algorithm = ALGORITHMS.iter().find(|algorithm| algorithm.name == name).unwrap();
-    scenario(algorithm, class, Size { clients: 3, permits: 1, readers: None })
+    scenario(algorithm, class, Participants { clients: 3, permits: 1, readers: None })
 }
 
 /// How many schedules it takes to the first that violates the property, at most `MAX`.
@@ -69,7 +69,7 @@ fn schedules_to_the_known_bugs() {
 }
 
 /// The steps of 200 schedules.
-fn draw(methods: &'static [Method], seed: u64) -> Vec<Vec<harness::Step>> {
+fn render_finding(methods: &'static [Method], seed: u64) -> Vec<Vec<harness::Step>> {
     let (mut runner, scenario) = (Runner::new(), of_three("zset_semaphore", Slow));
     let mut sampler = Sampler::new(methods, seed);
     (0..200).map(|_| sampler.run(&mut runner, &scenario).steps).collect()
@@ -78,8 +78,8 @@ fn draw(methods: &'static [Method], seed: u64) -> Vec<Vec<harness::Step>> {
 #[test]
 fn the_same_seed_gives_the_same_schedules() {
     for methods in METHODS {
-        assert_eq!(draw(methods, 7), draw(methods, 7), "{methods:?}");
-        assert_ne!(draw(methods, 7), draw(methods, 8), "{methods:?}");
+        assert_eq!(render_finding(methods, 7), render_finding(methods, 7), "{methods:?}");
+        assert_ne!(render_finding(methods, 7), render_finding(methods, 8), "{methods:?}");
     }
 }
 

@@ -11,15 +11,15 @@ use harness::check::{Verdict, check, properties, save, scenario_of};
 use harness::oracle::{ExclusiveFact, Recovers};
 use harness::trace::History;
 use harness::{
-    Choice, Faults, MisfitError, Policy, Recording, Replayed, Runner, SPAN_MAX, Saved, Scenario, Schedule,
-    Step, replay_saved,
+    Choice, Faults, MismatchError, Policy, Recording, Replayed, Runner, SPAN_MAX, SavedSchedule, Scenario,
+    Schedule, Step, replay_saved,
 };
 use locks::{ALGORITHMS, Algorithm, FaultClass};
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/suite/data/schedules");
 
 /// Every counterexample that is kept, with the name of its file.
-pub fn kept() -> BTreeMap<String, Saved> {
+pub fn kept() -> BTreeMap<String, SavedSchedule> {
     let _turn = turn();
     read()
 }
@@ -30,11 +30,11 @@ fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn read() -> BTreeMap<String, Saved> {
+fn read() -> BTreeMap<String, SavedSchedule> {
     let files = std::fs::read_dir(FOLDER).unwrap().map(|entry| entry.unwrap().path());
     let parse = |path: PathBuf| {
         let text = std::fs::read_to_string(&path).unwrap();
-        let saved: Saved = text.parse().unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let saved: SavedSchedule = text.parse().unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         assert_eq!(saved.to_string(), text, "{}", path.display());
         (path.file_name().unwrap().to_str().unwrap().to_owned(), saved)
     };
@@ -73,7 +73,7 @@ fn stated(algorithm: &'static Algorithm, class: FaultClass) -> Vec<String> {
     broken.map(|&property| file_name(algorithm, class, property)).collect()
 }
 
-fn replay_kept(saved: &Saved) -> Result<Replayed, MisfitError> {
+fn replay_kept(saved: &SavedSchedule) -> Result<Replayed, MismatchError> {
     replay_saved(&mut Runner::new(), &scenario_of(saved, saved.lease).unwrap(), saved)
 }
 
@@ -101,7 +101,7 @@ fn counterexamples(
     runner: &mut Runner,
     algorithm: &'static Algorithm,
     class: FaultClass,
-) -> Vec<(String, Saved)> {
+) -> Vec<(String, SavedSchedule)> {
     let verdicts = check(runner, algorithm, class, 5_000, 0).unwrap();
     let named = |verdict: &Verdict| file_name(algorithm, class, verdict.property);
     verdicts.iter().filter_map(|verdict| Some((named(verdict), save(runner, verdict)?))).collect()
@@ -297,7 +297,7 @@ fn a_schedule_of_something_else() {
 
 #[test]
 fn mistakes_are_named_with_their_line() {
-    let error = |text: &str| text.parse::<Saved>().unwrap_err().to_string();
+    let error = |text: &str| text.parse::<SavedSchedule>().unwrap_err().to_string();
     let with =
         |from: &str, to: &str| error(&format!("{HEADER}must fail\n\nA 1 SET lock\n").replace(from, to));
     let errors = [
@@ -399,7 +399,7 @@ fn no_number_makes_a_replay_endless() {
     for (header, steps) in fields.into_iter().chain(steps) {
         for number in NUMBERS {
             let text = format!("{header}{steps}").replace('?', number);
-            let saved: Saved = match text.parse() {
+            let saved: SavedSchedule = match text.parse() {
                 Ok(saved) => saved,
                 Err(error) => {
                     assert!(!error.to_string().contains("line 0"), "{text}{error}");
@@ -417,7 +417,7 @@ fn no_number_makes_a_replay_endless() {
 fn what_is_too_much_is_named_with_the_most() {
     let error = |from: &str, to: &str| {
         let text = format!("{HEADER}must fail\n\nA 1 SET lock\n").replace(from, to);
-        text.parse::<Saved>().unwrap_err().to_string()
+        text.parse::<SavedSchedule>().unwrap_err().to_string()
     };
     let errors = [
         error("lease 10000ms", "lease 315360000001ms"),

@@ -102,6 +102,6 @@ fn that_a_task_hears_of_a_restart_is_its_clients_move() {
         let history = replay(&mut Runner::new(), &waits, &schedule, Recording::Lean);
         assert_eq!(history.steps, schedule.steps);
         assert_eq!(history.failure().is_none(), is_excused, "{last}");
-        assert!(history.touched[3].conflicts_with(&history.touched[4]), "{last}");
+        assert!(history.footprints[3].conflicts_with(&history.footprints[4]), "{last}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use harness::check::{Size, scenario};
+use harness::check::{Participants, scenario};
 use harness::explore::{DepthFirst, Method, Sampler};
 use harness::oracle::Oracle;
 use harness::{Cost, Recording, Runner, Scenario, Schedule, explore_all, shrink};
@@ -21,7 +21,7 @@ const SCHEDULES_VARIABLE: &str = "LOCKSTEP_SHRUNK";
 
 fn of(name: &str, class: FaultClass, clients: usize) -> Scenario {
     let algorithm = ALGORITHMS.iter().find(|algorithm| algorithm.name == name).unwrap();
-    scenario(algorithm, class, Size { clients, permits: 1, readers: None })
+    scenario(algorithm, class, Participants { clients, permits: 1, readers: None })
 }
 
 /// The fewest steps that show it, as brute force finds them.

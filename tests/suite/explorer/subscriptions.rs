@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use emulator::{Emulator, Reply};
 use expect_test::{Expect, expect};
-use harness::trace::What;
+use harness::trace::EventKind;
 use harness::{Faults, Recording, Runner, Scenario, replay};
 use locks::published::redisson::Redisson;
 use locks::{Env, Lock as _, PubSubConnection, Release, Subscribe as _, Terms};
@@ -38,13 +38,13 @@ fn news() -> Scenario {
 #[track_caller]
 fn check(schedule: &str, expected: &Expect) {
     let history = replay(&mut Runner::new(), &news(), &schedule.parse().unwrap(), Recording::Full);
-    let lines = history.events.iter().filter_map(|event| match &event.what {
-        What::Command { actor, text, reply, .. } => Some(format!("{actor}: {text} → {reply}\n")),
-        What::Message { actor, text, .. } => Some(format!("{actor} hears {text}\n")),
-        What::Mishap { actor, mishap, text } => Some(format!("{actor}: {} {text}\n", mishap.name())),
-        What::Deafened { actor, channel } => Some(format!("{actor} hears no more of {channel}\n")),
-        What::GaveUp { actor, error } => Some(format!("{actor} gives up: {error}\n")),
-        What::Advanced { by } => Some(format!("+{} ms\n", by.as_millis())),
+    let lines = history.events.iter().filter_map(|event| match &event.kind {
+        EventKind::Command { actor, text, reply, .. } => Some(format!("{actor}: {text} → {reply}\n")),
+        EventKind::Message { actor, text, .. } => Some(format!("{actor} hears {text}\n")),
+        EventKind::RequestFault { actor, fault, text } => Some(format!("{actor}: {} {text}\n", fault.name())),
+        EventKind::Deafened { actor, channel } => Some(format!("{actor} hears no more of {channel}\n")),
+        EventKind::GaveUp { actor, error } => Some(format!("{actor} gives up: {error}\n")),
+        EventKind::Advanced { by } => Some(format!("+{} ms\n", by.as_millis())),
         _ => None,
     });
     let steps: Vec<_> = history.steps.iter().map(ToString::to_string).collect();

@@ -5,11 +5,11 @@ mod programs;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use harness::check::{Size, scenario};
-use harness::explore::{DepthFirst, Dpor, Random, find_timers};
-use harness::trace::{Agent, Causes};
-use harness::trace::{History, What};
-use harness::{Actor, Client, Faults, Recording, Runner, Scenario, Schedule, Step, Whose, replay};
+use harness::check::{Participants, scenario};
+use harness::explore::{DepthFirst, Dpor, RandomWalk, probe_timers};
+use harness::trace::{EventKind, History};
+use harness::trace::{HappensBefore, Process};
+use harness::{Actor, Client, ClockOwner, Faults, Recording, Runner, Scenario, Schedule, Step, replay};
 use locks::{ALGORITHMS, FaultClass};
 use redis::cmd;
 
@@ -34,12 +34,12 @@ fn count(scenario: &Scenario) -> (usize, usize) {
 }
 
 /// The explorer does not ask servers what they said in the execution before: asked, they say the same.
-fn expect_the_same_without_tape(runner: &mut Runner, scenario: &Scenario, history: &History) {
+fn expect_the_same_without_reply_log(runner: &mut Runner, scenario: &Scenario, history: &History) {
     let schedule = Schedule { steps: history.steps.clone() };
     let again = replay(runner, scenario, &schedule, Recording::Lean);
     let shown = |history: &History| {
-        let History { events, steps, touched, seen, .. } = history;
-        format!("{events:#?}\n{steps:#?}\n{touched:#?}\n{seen:#?}")
+        let History { events, steps, footprints, reached, .. } = history;
+        format!("{events:#?}\n{steps:#?}\n{footprints:#?}\n{reached:#?}")
     };
     assert_eq!(shown(history), shown(&again), "{scenario:?}");
 }
@@ -51,8 +51,8 @@ fn compare(scenario: &Scenario) -> usize {
     let mut dpor = Dpor::default();
     while let Some(history) = dpor.run_next(&mut runner, scenario) {
         if !dpor.is_blocked() {
-            expect_the_same_without_tape(&mut runner, scenario, &history);
-            let form = dpor.causes().normal_form(&history);
+            expect_the_same_without_reply_log(&mut runner, scenario, &history);
+            let form = dpor.happens_before().foata_normal_form(&history);
             if let Some(other) = reduced.insert(form, history.steps.clone()) {
                 panic!("{scenario:?}: a trace was run twice: {other:?} {:?}", history.steps);
             }
@@ -62,10 +62,10 @@ fn compare(scenario: &Scenario) -> usize {
     let mut depth_first = DepthFirst::default();
     while depth_first.next_schedule(usize::MAX) {
         let mut history = runner.run(scenario, &mut depth_first, Recording::Lean);
-        if find_timers(&mut runner, scenario, &history) {
+        if probe_timers(&mut runner, scenario, &history) {
             history = replay(&mut runner, scenario, &Schedule { steps: history.steps }, Recording::Lean);
         }
-        brute.insert(Causes::of(&history).normal_form(&history));
+        brute.insert(HappensBefore::of(&history).foata_normal_form(&history));
     }
     let reduced: BTreeSet<_> = reduced.into_keys().collect();
     let missed: Vec<_> = brute.difference(&reduced).collect();
@@ -351,7 +351,7 @@ redis.register_function('count', function(keys) calls = calls + 1 return redis.c
         while let Some(history) = dpor.run_next(&mut runner, &scenario) {
             executions += 1;
             if !dpor.is_blocked() {
-                expect_the_same_without_tape(&mut runner, &scenario, &history);
+                expect_the_same_without_reply_log(&mut runner, &scenario, &history);
             }
         }
         assert!(executions > 1, "{program:?}");
@@ -366,7 +366,7 @@ fn branches_have_all_traces_and_each_once() {
         [("redlock_3", FaultClass::Order), ("redlock_3", FaultClass::Server), ("mutex", FaultClass::Slow)];
     for (name, class) in cells {
         let algorithm = ALGORITHMS.iter().find(|algorithm| algorithm.name == name).unwrap();
-        let scenario = scenario(algorithm, class, Size { clients: 2, permits: 1, readers: None });
+        let scenario = scenario(algorithm, class, Participants { clients: 2, permits: 1, readers: None });
         let (all, _) = count(&scenario);
         for choices in 1..=3 {
             let (mut trunk, mut traces) = (Dpor::trunk(choices), 0);
@@ -390,9 +390,9 @@ fn renamed(form: &[Vec<Step>], names: &[usize]) -> Vec<Vec<Step>> {
     let rename_step = |step: &Step| match *step {
         Step::Run(actor, nth) => Step::Run(rename(actor), nth),
         Step::Start(actor) => Step::Start(rename(actor)),
-        Step::Mishap(actor, nth, mishap) => Step::Mishap(rename(actor), nth, mishap),
+        Step::RequestFault(actor, nth, fault) => Step::RequestFault(rename(actor), nth, fault),
         Step::Crash(actor) => Step::Crash(rename(actor)),
-        Step::Skew(Whose::Client(actor), by_ms) => Step::Skew(Whose::Client(rename(actor)), by_ms),
+        Step::Skew(ClockOwner::Client(actor), by_ms) => Step::Skew(ClockOwner::Client(rename(actor)), by_ms),
         step => step,
     };
     let layers = form.iter().map(|layer| {
@@ -417,7 +417,7 @@ fn interchangeable_actors_change_places_in_no_trace() {
             while let Some(history) = dpor.run_next(&mut runner, scenario) {
                 if !dpor.is_blocked() {
                     // Who began before whom depends on no step: that is left out of the form.
-                    let form = Causes::of(&history).normal_form(&history);
+                    let form = HappensBefore::of(&history).foata_normal_form(&history);
                     forms.push(NAMES.iter().map(|names| renamed(&form, names)).min());
                 }
             }
@@ -433,26 +433,30 @@ fn interchangeable_actors_change_places_in_no_trace() {
 
 /// What every actor sent and was answered, and when it was inside, in its own order.
 fn seen_by_actors(history: &History) -> Vec<Vec<String>> {
-    let mut seen = vec![Vec::new(); 3];
+    let mut reached = vec![Vec::new(); 3];
     for event in &history.events {
-        match &event.what {
-            What::Command { actor, text, reply, .. } => seen[actor.0].push(format!("{text} -> {reply}")),
-            What::Mishap { actor, mishap, text } => seen[actor.0].push(format!("{text}: {mishap:?}")),
-            What::Cancelled { actor } => seen[actor.0].push("cancelled".into()),
-            What::Enter { actor, until, .. } => seen[actor.0].push(format!("inside until {until:?}")),
-            What::Leave { actor, .. } => seen[actor.0].push(format!("outside at {:?}", event.at)),
-            What::Failed { actor, error } => seen[actor.0].push(format!("fails: {error}")),
-            What::GaveUp { actor, error } => seen[actor.0].push(format!("gives up: {error}")),
+        match &event.kind {
+            EventKind::Command { actor, text, reply, .. } => {
+                reached[actor.0].push(format!("{text} -> {reply}"));
+            }
+            EventKind::RequestFault { actor, fault, text } => {
+                reached[actor.0].push(format!("{text}: {fault:?}"));
+            }
+            EventKind::Cancelled { actor } => reached[actor.0].push("cancelled".into()),
+            EventKind::Enter { actor, until, .. } => reached[actor.0].push(format!("inside until {until:?}")),
+            EventKind::Leave { actor, .. } => reached[actor.0].push(format!("outside at {:?}", event.at)),
+            EventKind::Failed { actor, error } => reached[actor.0].push(format!("fails: {error}")),
+            EventKind::GaveUp { actor, error } => reached[actor.0].push(format!("gives up: {error}")),
             _ => {}
         }
     }
-    seen
+    reached
 }
 
 /// What every key held after its last change.
 fn left_behind(history: &History) -> BTreeMap<(usize, &str), &str> {
-    let changes = history.events.iter().filter_map(|event| match &event.what {
-        What::Command { server, changed, .. } => Some((server, changed)),
+    let changes = history.events.iter().filter_map(|event| match &event.kind {
+        EventKind::Command { server, changed, .. } => Some((server, changed)),
         _ => None,
     });
     let lines = changes.flat_map(|(&server, changed)| changed.iter().map(move |line| (server, line)));
@@ -467,14 +471,14 @@ fn independent_neighbours_may_change_places() {
     let mut runner = Runner::new();
     let mut swaps = 0;
     for (seed, scenario) in (0..).zip((0..PROGRAMS).map(random_program).chain(rare_programs(RARE_PROGRAMS))) {
-        let history = runner.run(&scenario, &mut Random::new(seed, 0), Recording::Full);
-        find_timers(&mut runner, &scenario, &history);
+        let history = runner.run(&scenario, &mut RandomWalk::new(seed, 0), Recording::Full);
+        probe_timers(&mut runner, &scenario, &history);
         let history = replay(&mut runner, &scenario, &Schedule { steps: history.steps }, Recording::Full);
         for place in 1..history.steps.len() {
-            let agents = [place - 1, place].map(|place| Agent::of(history.steps[place]));
-            if agents[0] == agents[1]
-                || agents[0] == Agent::Setup
-                || history.touched[place - 1].conflicts_with(&history.touched[place])
+            let processes = [place - 1, place].map(|place| Process::of(history.steps[place]));
+            if processes[0] == processes[1]
+                || processes[0] == Process::Setup
+                || history.footprints[place - 1].conflicts_with(&history.footprints[place])
             {
                 continue;
             }

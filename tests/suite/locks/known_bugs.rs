@@ -21,8 +21,8 @@ mod writer_starvation;
 use std::time::Duration;
 
 use expect_test::Expect;
-use harness::trace::Seen;
-use harness::{Faults, Link, Problem, Scenario, exhaustive, sample};
+use harness::trace::Reached;
+use harness::{Faults, GatedConnection, Problem, Scenario, exhaustive, sample};
 use redis::RedisResult;
 
 use crate::explorer::oracles::send;
@@ -55,12 +55,16 @@ if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[
 return 0";
 
 /// Takes the lock if nobody has it.
-async fn take(link: &mut Link, token: &str) -> RedisResult<bool> {
+async fn take(link: &mut GatedConnection, token: &str) -> RedisResult<bool> {
     send(link, &["SET", "lock", token, "NX", "PX", "10000"]).await
 }
 
 /// Runs a script on the lock for whoever has this token.
-async fn run<T: redis::FromRedisValue>(link: &mut Link, script: &str, token: &str) -> RedisResult<T> {
+async fn run<T: redis::FromRedisValue>(
+    link: &mut GatedConnection,
+    script: &str,
+    token: &str,
+) -> RedisResult<T> {
     send(link, &["EVAL", script, "1", "lock", token]).await
 }
 
@@ -74,7 +78,8 @@ const SAMPLES: u64 = 2_000;
 fn check(buggy: &Scenario, repaired: &Scenario, endures: Faults, expected: &Expect) {
     finds(buggy, expected);
     exhaustive(repaired).unwrap();
-    let harder = repaired.clone().faults(endures).must_see(Seen { contention: true, ..Seen::default() });
+    let harder =
+        repaired.clone().faults(endures).must_reach(Reached { contention: true, ..Reached::default() });
     sample(&harder.clone().rounds(2), SAMPLES, 0).unwrap();
     if std::env::var("LOCKSTEP_KNOWN_BUGS").is_ok_and(|bounds| bounds == "whole") {
         let crashes = Faults::none().crashes(endures.crashes);

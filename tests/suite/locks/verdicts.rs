@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use harness::check::{LEASE, Outcome, Size, check, scenario};
+use harness::check::{LEASE, Outcome, Participants, check, scenario};
 use harness::oracle::{self, Oracle};
 use harness::{Faults, Recording, Runner, Scenario, explore_all, explore_random, replay, shrink};
 use locks::{ALGORITHMS, Algorithm, FaultClass, Property};
@@ -128,7 +128,7 @@ fn fair_semaphore_comment_is_broken_without_preemption() {
 #[test]
 fn zset_semaphore_is_broken_by_skew_alone() {
     let scenario =
-        scenario(algorithm("zset_semaphore"), Skew, Size { clients: 2, permits: 1, readers: None });
+        scenario(algorithm("zset_semaphore"), Skew, Participants { clients: 2, permits: 1, readers: None });
     let over_issue = oracle::OverIssue::of("cs", 1);
     let what = "A and B hold 2 of 1 permits, each with a lease that still runs";
     let schedule = "skew B -10000ms\nA\nA\nA\nB\nB\nB";
@@ -141,8 +141,11 @@ fn zset_semaphore_is_broken_by_skew_alone() {
 /// B's by now, and takes it too.
 #[test]
 fn del_setnx_takeover_is_broken_after_a_crash() {
-    let scenario =
-        scenario(algorithm("del_setnx_takeover"), Slow, Size { clients: 3, permits: 1, readers: None });
+    let scenario = scenario(
+        algorithm("del_setnx_takeover"),
+        Slow,
+        Participants { clients: 3, permits: 1, readers: None },
+    );
     let scenario = scenario.faults(Faults::none().crashes(1).stalls(1));
     let schedule = "A\ncrash A\ntime +12000ms\nB\nB\nC\nC\nB\nB\nC\nC";
     let what = "B and C hold the lock, each with a lease that still runs";
@@ -152,7 +155,7 @@ fn del_setnx_takeover_is_broken_after_a_crash() {
 /// A clock that is ahead by a lease is not enough: there is a second of margin. By more than that, it takes a lock that lives.
 #[test]
 fn getset_takeover_is_broken_by_skew_beyond_its_margin() {
-    let size = Size { clients: 2, permits: 1, readers: None };
+    let size = Participants { clients: 2, permits: 1, readers: None };
     let skewed = |ms| {
         let faults = Faults::none().skew(Duration::from_millis(ms));
         scenario(algorithm("getset_takeover"), Skew, size).faults(faults)
@@ -184,7 +187,7 @@ fn read_write_locks_without_a_second_reader() {
         ("rw_hash", Lost, &freed),
     ] {
         for readers in [0, 1] {
-            let size = Size { clients: 3, permits: 1, readers: Some(readers) };
+            let size = Participants { clients: 3, permits: 1, readers: Some(readers) };
             let exploration = explore_all(&mut runner, &scenario(algorithm(name), class, size)).unwrap();
             let steps = exploration.findings.iter().map(|found| (found.oracle.name(), found.violation.step));
             let mut found: Vec<_> = steps.collect();
@@ -197,7 +200,7 @@ fn read_write_locks_without_a_second_reader() {
 /// Only the time of the last reader is there: its release, and no other, ends what all readers have.
 #[test]
 fn rw_hash_knows_its_last_reader_alone() {
-    let size = Size { clients: 3, permits: 1, readers: Some(2) };
+    let size = Participants { clients: 3, permits: 1, readers: Some(2) };
     let faults = Faults::none().skew(Duration::from_millis(1));
     let scenario = scenario(algorithm("rw_hash"), Skew, size).faults(faults);
     let alone = oracle::WriterAlone::of("reading", "writing");
@@ -213,7 +216,7 @@ fn rw_hash_knows_its_last_reader_alone() {
 #[test]
 fn rw_hash_is_broken_by_skew_beyond_a_lease() {
     for readers in [0, 1] {
-        let size = Size { clients: 2, permits: 1, readers: Some(readers) };
+        let size = Participants { clients: 2, permits: 1, readers: Some(readers) };
         let skewed = |ms| {
             let faults = Faults::none().skew(Duration::from_millis(ms));
             scenario(algorithm("rw_hash"), Skew, size).faults(faults)
@@ -235,7 +238,7 @@ fn rw_hash_is_broken_by_skew_beyond_a_lease() {
 #[test]
 fn local_reentrant_says_yes_to_what_another_has() {
     let scenario =
-        scenario(algorithm("local_reentrant"), Slow, Size { clients: 2, permits: 1, readers: None });
+        scenario(algorithm("local_reentrant"), Slow, Participants { clients: 2, permits: 1, readers: None });
     // The renewal is A.2, and the work inside A.3.
     let schedule = "A\ntime +10001ms\nB\nA.3";
     let what = "A and B hold the lock, each with a lease that still runs";
@@ -250,7 +253,7 @@ fn local_reentrant_says_yes_to_what_another_has() {
 /// order.
 #[test]
 fn redlock_needs_restarts_to_be_delayed() {
-    let size = Size { clients: 2, permits: 1, readers: None };
+    let size = Participants { clients: 2, permits: 1, readers: None };
     let restarts = Faults::none().restarts(1).stalls(1);
     let explore = |faults| {
         let scenario = scenario(algorithm("redlock_3"), Server, size).faults(faults);
@@ -261,7 +264,9 @@ fn redlock_needs_restarts_to_be_delayed() {
     assert_eq!(steps, Some(7));
     let delayed = explore(restarts.outage(LEASE + Duration::from_millis(1)));
     assert!(delayed.finding("exclusive-fact").is_none());
-    assert!(delayed.seen.server && delayed.seen.contention && delayed.judged.contains(&"exclusive-fact"));
+    assert!(
+        delayed.reached.server && delayed.reached.contention && delayed.judged.contains(&"exclusive-fact")
+    );
 }
 
 /// What needs no time is quickly explored, also where a timer renews.
@@ -289,7 +294,8 @@ fn sampled_and_shrunk_counterexamples_are_the_shortest() {
         ("zset_semaphore", Order, OverIssue, 6),
         ("fair_semaphore_comment", Order, OverIssue, 12),
     ] {
-        let scenario = scenario(algorithm(name), class, Size { clients: 3, permits: 1, readers: None });
+        let scenario =
+            scenario(algorithm(name), class, Participants { clients: 3, permits: 1, readers: None });
         for seed in 0..5 {
             let tries =
                 (0..200).map(|nth| explore_random(&mut runner, &scenario, 200, 1_000 * seed + nth).unwrap());

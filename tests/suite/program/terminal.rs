@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use harness::oracle::{ExclusiveFact, Oracle, Violation};
-use harness::trace::{History, What};
-use harness::{ClaimError, Client, Faults, Runner, Saved, Scenario, exhaustive, replay_saved};
+use harness::trace::{EventKind, History};
+use harness::{ClaimError, Client, Faults, Runner, SavedSchedule, Scenario, exhaustive, replay_saved};
 use locks::Subscribe as _;
 
 use crate::program::cli::Serving;
@@ -118,8 +118,8 @@ impl Oracle for Suspicious {
     }
 
     fn check(&self, history: &History) -> Option<Violation> {
-        let is_last = |what: &What| matches!(what, What::Accepted { .. });
-        let step = history.events.iter().find(|event| is_last(&event.what))?.step;
+        let is_last = |what: &EventKind| matches!(what, EventKind::Accepted { .. });
+        let step = history.events.iter().find(|event| is_last(&event.kind))?.step;
         Some(Violation { step, what: HOSTILE.into() })
     }
 }
@@ -155,7 +155,8 @@ fn what_clients_say() {
         saying(|_| async { Err(HOSTILE.into()) }),
         saying(|_| async { panic!("{HOSTILE}") }),
         saying(|_| async { Ok(()) }).always(Suspicious),
-        saying(|_| async { Ok(()) }).must_see(harness::trace::Seen { crash: true, ..Default::default() }),
+        saying(|_| async { Ok(()) })
+            .must_reach(harness::trace::Reached { crash: true, ..Default::default() }),
     ]
     .map(|scenario| exhaustive(&scenario).unwrap_err().to_string());
     reports.iter().for_each(|report| check(report));
@@ -164,14 +165,14 @@ fn what_clients_say() {
         assert!(reports[2].contains(said), "{said}: {}", reports[2]);
     }
     let kept = reports[2].split_once("replay_saved:\n\n").unwrap().1;
-    assert!(kept.parse::<Saved>().is_ok(), "{kept}");
+    assert!(kept.parse::<SavedSchedule>().is_ok(), "{kept}");
 }
 
 #[test]
 fn what_a_replay_says() {
     let scenario = saying(|_| async { Err(HOSTILE.into()) }).always(Suspicious);
     let text = "lockstep schedule 1\nscenario s\nclients 1\nlease 10000ms\nproperty exclusive-fact\nmust fail\n\nA 1 GET\nA 2 GET\n";
-    let mut saved: Saved = text.parse().unwrap();
+    let mut saved: SavedSchedule = text.parse().unwrap();
     let replayed = replay_saved(&mut Runner::new(), &scenario, &saved).unwrap();
     check(&replayed.to_string());
     saved.property = HOSTILE.into();

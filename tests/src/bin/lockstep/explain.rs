@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
 use harness::check::{LEASE, Outcome, Verdict, check, properties, save, scenario};
-use harness::{Runner, draw};
+use harness::{Runner, render_finding};
 use locks::{Algorithm, FaultClass, Property};
 
 use crate::check::Sampling;
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             Outcome::Holds => None,
         });
         if let Some((verdict, finding, size)) = found {
-            let drawn = draw(&mut runner, &scenario(algorithm, class, *size), finding);
+            let drawn = render_finding(&mut runner, &scenario(algorithm, class, *size), finding);
             text += &format!(
                 "{} breaks in the class {class}. {size}; lease: {} ms.\n\n{drawn}",
                 verdict.property,

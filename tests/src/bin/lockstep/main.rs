@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Parser, Subcommand};
-use harness::{printable, show_url};
+use harness::{format_url, printable};
 use locks::{ALGORITHMS, Algorithm};
 
 /// Holds Redis locks to their word: every order of commands, clock and fault, on an emulator in this process.
@@ -60,7 +60,7 @@ fn main() -> ExitCode {
 fn complain(text: &str) {
     let arguments = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned());
     let urls = arguments.filter(|argument| argument.contains("://"));
-    let text = urls.fold(text.to_owned(), |text, url| text.replace(&url, &show_url(url.as_str())));
+    let text = urls.fold(text.to_owned(), |text, url| text.replace(&url, &format_url(url.as_str())));
     _ = std::io::stderr().write_all(printable(&text).as_bytes());
 }
 

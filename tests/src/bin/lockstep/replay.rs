@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
-use harness::check::{Size, scenario_of};
-use harness::{Comparison, Runner, Saved, Subject, replay_on_redis, replay_saved};
+use harness::check::{Participants, scenario_of};
+use harness::{Comparison, Runner, SavedSchedule, Subject, replay_on_redis, replay_saved};
 
 /// Replay a saved schedule, draw it, and compare it with what it must show
 ///
@@ -30,11 +30,11 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let file = args.file.display();
     let text = read(&args.file).with_context(|| format!("cannot read {file}"))?;
-    let saved: Saved = text.parse().with_context(|| file.to_string())?;
+    let saved: SavedSchedule = text.parse().with_context(|| file.to_string())?;
     match &saved.subject {
         Subject::Algorithm { name, class, permits, readers } => {
             super::find(name).with_context(|| file.to_string())?;
-            let size = Size { clients: saved.clients, permits: *permits, readers: *readers };
+            let size = Participants { clients: saved.clients, permits: *permits, readers: *readers };
             let lease_ms = saved.lease.as_millis();
             super::print(&format!("{name} ({class}). {size}; lease: {lease_ms} ms.\n\n"))?;
         }

@@ -42,7 +42,7 @@ pub(crate) struct Row {
     property: String,
     fault_class: String,
     /// What the algorithm states.
-    expected: Expected,
+    expected: ExpectedCommand,
     #[serde(flatten)]
     found: Found,
     /// Of the cell, as `blocked` and `sampled` are.
@@ -54,7 +54,7 @@ pub(crate) struct Row {
 
 #[derive(Clone, Copy, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Expected {
+enum ExpectedCommand {
     Holds,
     Violated,
 }
@@ -186,7 +186,11 @@ impl Row {
             algorithm: verdict.algorithm.name.into(),
             property: verdict.property.name().into(),
             fault_class: verdict.class.name().into(),
-            expected: if verdict.is_expected_to_hold() { Expected::Holds } else { Expected::Violated },
+            expected: if verdict.is_expected_to_hold() {
+                ExpectedCommand::Holds
+            } else {
+                ExpectedCommand::Violated
+            },
             found,
             schedules: verdict.schedules,
             blocked: verdict.blocked,
@@ -200,8 +204,8 @@ impl Row {
 
     fn is_as_stated(&self) -> bool {
         match self.found {
-            Found::Holds => matches!(self.expected, Expected::Holds),
-            Found::Violated { .. } => matches!(self.expected, Expected::Violated),
+            Found::Holds => matches!(self.expected, ExpectedCommand::Holds),
+            Found::Violated { .. } => matches!(self.expected, ExpectedCommand::Violated),
             Found::Vacuous => false,
         }
     }

@@ -7,7 +7,7 @@
 
 use expect_test::expect;
 use harness::oracle::ExclusiveFact;
-use harness::trace::Seen;
+use harness::trace::Reached;
 use harness::{Faults, Scenario};
 
 use super::{UNLOCK, check, one_of_each, run, send, take};
@@ -24,7 +24,7 @@ fn scenario(clean_up: Where) -> Scenario {
         .interchangeable()
         .servers(3)
         .faults(Faults::none().lost(1))
-        .must_see(Seen { contention: true, lost: true, ..Seen::default() })
+        .must_reach(Reached { contention: true, lost: true, ..Reached::default() })
         .always(ExclusiveFact::of("section"))
         .actors(2, move |client| async move {
             let (since, token) = (client.now(), client.env().unique());

@@ -7,8 +7,8 @@
 
 use expect_test::expect;
 use harness::oracle::{ExclusiveFact, NoLostWakeUp};
-use harness::trace::Seen;
-use harness::{Faults, Link, Scenario};
+use harness::trace::Reached;
+use harness::{Faults, GatedConnection, Scenario};
 use locks::{Subscribe as _, Subscription};
 use redis::{FromRedisValue, RedisResult};
 
@@ -23,14 +23,14 @@ enum Then {
 }
 
 /// Runs a script, and runs it again if the connection breaks meanwhile.
-async fn insist<T: FromRedisValue>(link: &mut Link, script: &str, token: &str) -> RedisResult<T> {
+async fn insist<T: FromRedisValue>(link: &mut GatedConnection, script: &str, token: &str) -> RedisResult<T> {
     match run(link, script, token).await {
         Err(error) if error.is_io_error() => run(link, script, token).await,
         answer => answer,
     }
 }
 
-async fn listen(link: &Link) -> RedisResult<Subscription> {
+async fn listen(link: &GatedConnection) -> RedisResult<Subscription> {
     match link.subscribe("released").await {
         Err(error) if error.is_io_error() => link.subscribe("released").await,
         subscription => subscription,
@@ -41,7 +41,7 @@ fn scenario(then: Then) -> Scenario {
     Scenario::new("deaf after a reconnect")
         .interchangeable()
         .faults(Faults::none().drops(1))
-        .must_see(Seen { contention: true, lost: true, ..Seen::default() })
+        .must_reach(Reached { contention: true, lost: true, ..Reached::default() })
         .always(NoLostWakeUp::of("section", LEASE))
         .always(ExclusiveFact::of("section"))
         .actors(3, move |client| async move {

@@ -7,8 +7,8 @@
 
 use expect_test::expect;
 use harness::oracle::ExclusiveFact;
-use harness::trace::Seen;
-use harness::{Client, Faults, Link, Scenario};
+use harness::trace::Reached;
+use harness::{Client, Faults, GatedConnection, Scenario};
 use redis::RedisResult;
 
 use super::{check, one_of_each, send};
@@ -48,7 +48,7 @@ if depth == 0 then redis.call('DEL', KEYS[1]) end
 return depth",
 };
 
-async fn run(client: &Client, link: &mut Link, script: &str, name: &str) -> RedisResult<u32> {
+async fn run(client: &Client, link: &mut GatedConnection, script: &str, name: &str) -> RedisResult<u32> {
     send(link, &["EVAL", script, "1", "lock", &client.name(), name]).await
 }
 
@@ -56,7 +56,7 @@ fn scenario(Scripts { acquire, release }: Scripts) -> Scenario {
     Scenario::new("double increment")
         .interchangeable()
         .faults(Faults::none().lost(1).crashes(1))
-        .must_see(Seen { contention: true, crash: true, lost: true, ..Seen::default() })
+        .must_reach(Reached { contention: true, crash: true, lost: true, ..Reached::default() })
         .always(ExclusiveFact::of("section"))
         .actors(3, move |client| async move {
             let (mut link, outer, inner) =
@@ -64,10 +64,10 @@ fn scenario(Scripts { acquire, release }: Scripts) -> Scenario {
             if run(&client, &mut link, acquire, &outer).await? == 0 {
                 return Ok(());
             }
-            let stay = client.hold("section").enter();
+            let hold = client.hold("section").enter();
             run(&client, &mut link, acquire, &inner).await?;
             run(&client, &mut link, release, &inner).await?;
-            match stay.until(run(&client, &mut link, release, &outer)).await? {
+            match hold.until(run(&client, &mut link, release, &outer)).await? {
                 0 => Ok(()),
                 depth => Err(format!("it has released all that it acquired, and is {depth} deep"))?,
             }

@@ -9,7 +9,7 @@
 
 use expect_test::expect;
 use harness::oracle::{ExclusiveFact, Unbroken};
-use harness::trace::Seen;
+use harness::trace::Reached;
 use harness::{Faults, Scenario};
 use locks::Record;
 
@@ -25,7 +25,7 @@ fn scenario(extend: &'static str) -> Scenario {
     Scenario::new("extend resurrects")
         .interchangeable()
         .faults(Faults::none().crashes(1).stalls(1))
-        .must_see(Seen { contention: true, overrun: true, crash: true, ..Seen::default() })
+        .must_reach(Reached { contention: true, overrun: true, crash: true, ..Reached::default() })
         .always(Unbroken::of("section"))
         .always(ExclusiveFact::of("section"))
         .actors(3, move |client| async move {
@@ -33,12 +33,12 @@ fn scenario(extend: &'static str) -> Scenario {
             if !take(&mut link, &token).await? {
                 return Ok(());
             }
-            let stay = client.hold("section").enter();
+            let hold = client.hold("section").enter();
             send::<()>(&mut link, &["PING", "work"]).await?;
             let since = client.now();
             if run(&mut link, extend, &token).await? {
-                stay.extend(since, Record::Value("lock".into(), token.clone()));
-                stay.until(run::<()>(&mut link, UNLOCK, &token)).await?;
+                hold.extend(since, Record::Value("lock".into(), token.clone()));
+                hold.until(run::<()>(&mut link, UNLOCK, &token)).await?;
             }
             Ok(())
         })

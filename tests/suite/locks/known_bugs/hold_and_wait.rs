@@ -8,7 +8,7 @@
 
 use expect_test::expect;
 use harness::oracle::{ExclusiveFact, NoLeak};
-use harness::trace::Seen;
+use harness::trace::Reached;
 use harness::{Client, Faults, Scenario, exhaustive};
 
 use super::{check, send};
@@ -28,7 +28,7 @@ fn sorted(client: &Client) -> [&'static str; 2] {
 
 fn scenario(order: Order, clients: usize, rounds: u32) -> Scenario {
     Scenario::new("hold and wait")
-        .must_see(Seen { contention: true, ..Seen::default() })
+        .must_reach(Reached { contention: true, ..Reached::default() })
         .always(ExclusiveFact::of("section"))
         .always(NoLeak)
         .before(|client| async move {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use expect_test::expect;
 use harness::oracle::{ExclusiveFact, NoLostWakeUp};
-use harness::trace::Seen;
+use harness::trace::Reached;
 use harness::{Faults, Scenario};
 
 use super::{LEASE, UNLOCK, check, one_of_each, run};
@@ -29,7 +29,7 @@ fn scenario(take: &'static str) -> Scenario {
     Scenario::new("lost reply on acquire")
         .interchangeable()
         .faults(Faults::none().lost(1))
-        .must_see(Seen { contention: true, lost: true, ..Seen::default() })
+        .must_reach(Reached { contention: true, lost: true, ..Reached::default() })
         .always(NoLostWakeUp::of("section", LEASE))
         .always(ExclusiveFact::of("section"))
         .actors(3, move |client| async move {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use expect_test::expect;
 use harness::oracle::ExclusiveFact;
-use harness::trace::Seen;
+use harness::trace::Reached;
 use harness::{Faults, Scenario};
 
 use super::{LEASE, UNLOCK, check, finds, one_of_each, run, take};
@@ -23,7 +23,7 @@ fn scenario(validity: Validity) -> Scenario {
         .interchangeable()
         .servers(3)
         .faults(Faults::none().crashes(1).stalls(1))
-        .must_see(Seen { contention: true, overrun: true, crash: true, ..Seen::default() })
+        .must_reach(Reached { contention: true, overrun: true, crash: true, ..Reached::default() })
         .always(ExclusiveFact::of("section"))
         .actors(2, move |client| async move {
             let (mut links, token) =

@@ -10,8 +10,8 @@
 
 use expect_test::expect;
 use harness::oracle::{ExclusiveFact, NoLeak};
-use harness::trace::Seen;
-use harness::{Link, Scenario};
+use harness::trace::Reached;
+use harness::{GatedConnection, Scenario};
 use redis::RedisResult;
 
 use super::{UNLOCK, check, finds, one_of_each, run, send, take};
@@ -24,7 +24,7 @@ enum Answer {
     SendTheScript,
 }
 
-async fn release(link: &mut Link, token: &str, answer: Answer) -> RedisResult<()> {
+async fn release(link: &mut GatedConnection, token: &str, answer: Answer) -> RedisResult<()> {
     let script = redis::Script::new(UNLOCK);
     if let Answer::LoadAndTryAgain = answer {
         return script.key("lock").arg(token).invoke_async(link).await;
@@ -39,7 +39,7 @@ async fn release(link: &mut Link, token: &str, answer: Answer) -> RedisResult<()
 fn scenario(answer: Answer) -> Scenario {
     Scenario::new("noscript on release")
         .interchangeable()
-        .must_see(Seen { contention: true, ..Seen::default() })
+        .must_reach(Reached { contention: true, ..Reached::default() })
         .always(ExclusiveFact::of("section"))
         .always(NoLeak)
         .before(

@@ -9,7 +9,7 @@
 use expect_test::expect;
 use harness::Scenario;
 use harness::oracle::{ExclusiveFact, NoLeak};
-use harness::trace::Seen;
+use harness::trace::Reached;
 use tokio::sync::mpsc;
 
 use super::{UNLOCK, check, one_of_each, run, take};
@@ -28,7 +28,7 @@ fn scenario(after: After) -> Scenario {
     Scenario::new("release overtakes acquire")
         .interchangeable()
         .servers(SERVERS)
-        .must_see(Seen { contention: true, ..Seen::default() })
+        .must_reach(Reached { contention: true, ..Reached::default() })
         .always(NoLeak)
         .always(ExclusiveFact::of("section"))
         .actors(2, move |client| async move {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use expect_test::expect;
 use harness::oracle::ExclusiveFact;
-use harness::trace::Seen;
+use harness::trace::Reached;
 use harness::{Faults, Scenario};
 use tokio::sync::oneshot;
 
@@ -26,7 +26,7 @@ enum Late {
 fn scenario(late: Late) -> Scenario {
     Scenario::new("renewal after cancel")
         .faults(Faults::none().crashes(1).stalls(1))
-        .must_see(Seen { contention: true, crash: true, ..Seen::default() })
+        .must_reach(Reached { contention: true, crash: true, ..Reached::default() })
         .always(ExclusiveFact::of("section"))
         .actors(1, move |client| async move {
             let (mut link, token) = (client.connection(), client.env().unique());
@@ -43,9 +43,9 @@ fn scenario(late: Late) -> Scenario {
                 }
             });
             if let Ok(Ok(renewal)) = tokio::time::timeout(Duration::from_secs(1), granted).await {
-                let stay = client.hold("section").enter();
+                let hold = client.hold("section").enter();
                 renewal.abort();
-                stay.until(run::<()>(&mut link, UNLOCK, &token)).await?;
+                hold.until(run::<()>(&mut link, UNLOCK, &token)).await?;
             }
             Ok(())
         })

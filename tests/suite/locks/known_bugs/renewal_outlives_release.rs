@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use expect_test::expect;
 use harness::oracle::ExclusiveFact;
-use harness::trace::Seen;
+use harness::trace::Reached;
 use harness::{Client, Faults, Scenario};
 use tokio::task::JoinHandle;
 
@@ -52,17 +52,17 @@ enum Stop {
 fn scenario(stop: Stop) -> Scenario {
     Scenario::new("renewal outlives release")
         .faults(Faults::none().lost(1).crashes(1))
-        .must_see(Seen { contention: true, crash: true, lost: true, ..Seen::default() })
+        .must_reach(Reached { contention: true, crash: true, lost: true, ..Reached::default() })
         .always(ExclusiveFact::of("section"))
         .actors(1, move |client| async move {
             let (mut link, token) = (client.connection(), client.env().unique());
             if take(&mut link, &token).await? {
-                let stay = client.hold("section").enter();
+                let hold = client.hold("section").enter();
                 let renewal = renewal(&client, token.clone());
                 if stop == Stop::BeforeRelease {
                     renewal.abort();
                 }
-                stay.until(run::<()>(&mut link, UNLOCK, &token)).await?;
+                hold.until(run::<()>(&mut link, UNLOCK, &token)).await?;
                 renewal.abort();
             }
             Ok(())

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use expect_test::expect;
 use harness::oracle::ExclusiveFact;
-use harness::trace::Seen;
+use harness::trace::Reached;
 use harness::{Client, Faults, Scenario};
 use redis::RedisResult;
 
@@ -33,20 +33,20 @@ async fn task(client: &Client, object: &Mutex<String>, by: By, section: &'static
         return Ok(());
     }
     object.lock().expect("nobody panics").clone_from(&token);
-    let stay = client.hold(section).enter();
+    let hold = client.hold(section).enter();
     send::<()>(&mut link, &["PING", "work"]).await?;
     let token = match by {
         By::TokenOfTheObject => object.lock().expect("nobody panics").clone(),
         By::OwnToken => token,
     };
-    stay.until(run(&mut link, UNLOCK, &token)).await
+    hold.until(run(&mut link, UNLOCK, &token)).await
 }
 
 fn scenario(by: By) -> Scenario {
     Scenario::new("shared token")
         .interchangeable()
         .faults(Faults::none().stalls(1))
-        .must_see(Seen { contention: true, overrun: true, ..Seen::default() })
+        .must_reach(Reached { contention: true, overrun: true, ..Reached::default() })
         .always(ExclusiveFact::of("section"))
         .actors(1, move |client| async move {
             let object = Mutex::new(String::new());

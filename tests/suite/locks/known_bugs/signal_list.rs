@@ -9,7 +9,7 @@
 
 use expect_test::expect;
 use harness::oracle::{ExclusiveFact, NoLostWakeUp};
-use harness::trace::Seen;
+use harness::trace::Reached;
 use harness::{Faults, Scenario};
 
 use super::{LEASE, check, finds, run, send, take};
@@ -38,7 +38,7 @@ fn scenario(unlock: &'static str) -> Scenario {
     Scenario::new("signal list")
         .interchangeable()
         .faults(Faults::none().stalls(1))
-        .must_see(Seen { contention: true, overrun: true, ..Seen::default() })
+        .must_reach(Reached { contention: true, overrun: true, ..Reached::default() })
         .always(NoLostWakeUp::of("section", LEASE))
         .always(ExclusiveFact::of("section"))
         .actors(3, move |client| async move {

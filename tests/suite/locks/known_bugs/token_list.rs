@@ -7,8 +7,8 @@
 
 use expect_test::expect;
 use harness::oracle::{OverIssue, Recovers};
-use harness::trace::Seen;
-use harness::{Client, Faults, Link, Scenario};
+use harness::trace::Reached;
+use harness::{Client, Faults, GatedConnection, Scenario};
 use redis::RedisResult;
 
 use super::{check, send};
@@ -37,7 +37,7 @@ enum Takes {
     OneScript,
 }
 
-async fn take(client: &Client, link: &mut Link, takes: Takes) -> RedisResult<Option<String>> {
+async fn take(client: &Client, link: &mut GatedConnection, takes: Takes) -> RedisResult<Option<String>> {
     let now_ms = client.env().now_ms();
     let until = (now_ms + 10_000).to_string();
     send::<()>(link, &["EVAL", REAP, "0", &now_ms.to_string()]).await?;
@@ -56,7 +56,7 @@ fn scenario(takes: Takes) -> Scenario {
     Scenario::new("token list")
         .interchangeable()
         .faults(Faults::none().crashes(1))
-        .must_see(Seen { contention: true, crash: true, ..Seen::default() })
+        .must_reach(Reached { contention: true, crash: true, ..Reached::default() })
         .always(Recovers)
         .always(OverIssue::of("section", 1))
         .before(|client| async move { Ok(send(&mut client.connection(), &["RPUSH", "free", "1"]).await?) })

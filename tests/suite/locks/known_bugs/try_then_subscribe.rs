@@ -7,7 +7,7 @@
 
 use expect_test::expect;
 use harness::oracle::{ExclusiveFact, NoLostWakeUp};
-use harness::trace::Seen;
+use harness::trace::Reached;
 use harness::{Faults, Scenario};
 use locks::Subscribe as _;
 
@@ -23,7 +23,7 @@ enum Then {
 fn scenario(then: Then) -> Scenario {
     Scenario::new("try, then subscribe")
         .interchangeable()
-        .must_see(Seen { contention: true, ..Seen::default() })
+        .must_reach(Reached { contention: true, ..Reached::default() })
         .always(NoLostWakeUp::of("section", LEASE))
         .always(ExclusiveFact::of("section"))
         .actors(3, move |client| async move {

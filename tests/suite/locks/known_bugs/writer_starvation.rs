@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use expect_test::expect;
 use harness::oracle::{NotOvertaken, WriterAlone};
-use harness::trace::Seen;
-use harness::{Faults, Link, Scenario};
+use harness::trace::Reached;
+use harness::{Faults, GatedConnection, Scenario};
 use redis::RedisResult;
 
 use super::{check, send};
@@ -37,7 +37,7 @@ redis.call('SET', 'writer', 1, 'PX', 10000)
 redis.call('DEL', 'waiting')
 return 1";
 
-async fn eval(link: &mut Link, script: &str) -> RedisResult<bool> {
+async fn eval(link: &mut GatedConnection, script: &str) -> RedisResult<bool> {
     send(link, &["EVAL", script, "0"]).await
 }
 
@@ -45,7 +45,7 @@ fn scenario(write: &'static str) -> Scenario {
     Scenario::new("writer starvation")
         .interchangeable()
         .faults(Faults::none().crashes(1))
-        .must_see(Seen { contention: true, crash: true, ..Seen::default() })
+        .must_reach(Reached { contention: true, crash: true, ..Reached::default() })
         .always(NotOvertaken::of("waiting", "reading"))
         .always(WriterAlone::of("reading", "writing"))
         .actors(2, |client| async move {
