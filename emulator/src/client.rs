@@ -57,7 +57,7 @@ pub struct Client {
     /// Its scripts may take as long as they like: others are told that the server is busy, and can kill them.
     pub is_patient: bool,
     /// Whose commands are running: decides whether one may wait.
-    pub runs: Runs,
+    pub context: CallContext,
     /// It waits, and its next command with it.
     pub is_blocked: bool,
     /// It has said `MONITOR`.
@@ -85,7 +85,7 @@ pub struct Client {
 
 /// Who calls commands for a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Runs {
+pub enum CallContext {
     /// The client itself, and it can wait for a reply.
     #[default]
     Directly,
@@ -168,7 +168,7 @@ impl Client {
 
     /// Whether a command may leave it without a reply for now.
     pub fn can_wait(&self) -> bool {
-        self.runs == Runs::Directly
+        self.context == CallContext::Directly
     }
 
     /// Whether it connected from this machine: over a loopback address, a Unix socket, or inside the process.
@@ -188,7 +188,7 @@ impl Client {
     }
 
     /// Whether it has said nothing of itself, waits for nothing and is sent nothing but replies.
-    pub fn is_plain(&self) -> bool {
+    pub fn has_no_state(&self) -> bool {
         self.db == 0
             && self.protocol == Protocol::default()
             && self.name.is_empty()
@@ -388,8 +388,8 @@ impl Clients {
     }
 
     /// Whether all of them are [plain](Client::is_plain).
-    pub fn are_plain(&self) -> bool {
-        self.slots.iter().filter_map(|(_, client)| client.as_deref()).all(Client::is_plain)
+    pub fn have_no_state(&self) -> bool {
+        self.slots.iter().filter_map(|(_, client)| client.as_deref()).all(Client::has_no_state)
     }
 
     /// Every open connection but the one whose command runs, the oldest first.

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use bytes::{Buf as _, BytesMut};
 
 use crate::Emulator;
-use crate::client::{Closing, Runs, Slot};
+use crate::client::{CallContext, Closing, Slot};
 use crate::command::{self, borrow};
 use crate::config::Id;
 use crate::engine::Engine;
@@ -74,7 +74,7 @@ impl Connection {
     pub(crate) fn never_waits(&mut self) {
         let shared = self.shared.clone();
         let mut engine = shared.engine();
-        engine.client(self.slot).runs = Runs::WithoutWaiting;
+        engine.client(self.slot).context = CallContext::WithoutWaiting;
     }
 
     /// Takes bytes from the client, runs each request that they complete, and appends the replies to `output`.
@@ -191,8 +191,8 @@ impl Connection {
             let is_authenticated = client.is_authenticated || engine.password.is_empty();
             decoder.limits = Limits { bulk_bytes_max, is_authenticated };
             let next = if input.is_empty() { bytes } else { &input[..] };
-            let is_plain = decoder.is_idle() && is_authenticated;
-            let plain = if is_plain { resp::plain_request(next) } else { None };
+            let is_fast = decoder.is_idle() && is_authenticated;
+            let plain = if is_fast { resp::plain_request(next) } else { None };
             let done = plain.map(|(argv, len)| {
                 run(engine, slot, &argv, output);
                 len

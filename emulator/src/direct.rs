@@ -10,7 +10,7 @@ use redis::{Arg, Cmd, Pipeline, RedisFuture, RedisResult, Value, VerbatimFormat}
 use smallvec::SmallVec;
 
 use crate::Emulator;
-use crate::client::{Client, Closing, Runs, Slot};
+use crate::client::{CallContext, Client, Closing, Slot};
 use crate::command;
 use crate::connection::Connection;
 use crate::error::Error;
@@ -44,12 +44,12 @@ impl DirectConnection {
 
     /// Runs one command now. What would wait answers at once, as inside `MULTI`.
     pub fn execute(&mut self, argv: &[&[u8]]) -> Reply {
-        self.call(argv, Runs::WithoutWaiting)
+        self.call(argv, CallContext::WithoutWaiting)
     }
 
     /// Runs one command, and waits for its reply if it has to wait: for a key, for the end of a pause, for a time.
     pub async fn execute_and_wait(&self, argv: &[&[u8]]) -> Reply {
-        let reply = self.call(argv, Runs::Directly);
+        let reply = self.call(argv, CallContext::Directly);
         if self.client(|client| !client.is_blocked && !client.is_cut_off) {
             return reply;
         }
@@ -124,7 +124,7 @@ impl DirectConnection {
         taken.map_or(Poll::Pending, Poll::Ready)
     }
 
-    fn call(&self, argv: &[&[u8]], runs: Runs) -> Reply {
+    fn call(&self, argv: &[&[u8]], runs: CallContext) -> Reply {
         let mut engine = self.shared.engine();
         let client = engine.client(self.slot);
         if client.closing != Closing::No {
@@ -135,7 +135,7 @@ impl DirectConnection {
             footprint.connections(Access::Read);
             return answer;
         }
-        client.runs = runs;
+        client.context = runs;
         let reply = command::call(&mut engine, self.slot, argv);
         let (reply, messages) = reply.split_messages();
         messages.into_iter().for_each(|message| engine.deliver_to(self.slot, message));

@@ -223,8 +223,8 @@ impl Emulator {
     /// setting, no library, and nothing that a script told the libraries of Lua.
     ///
     /// [reset]: Emulator::reset
-    pub fn is_plain(&self) -> bool {
-        self.shared.engine().is_plain()
+    pub fn is_snapshot_complete(&self) -> bool {
+        self.shared.engine().is_snapshot_complete()
     }
 
     /// Back to a copy, which may come from another emulator. Deadlines are absolute, so the clock decides what has expired.

@@ -55,7 +55,7 @@ pub fn plain_request(input: &[u8]) -> Option<(SmallVec<[&[u8]; 8]>, usize)> {
 fn plain_header(input: &[u8], start: usize, marker: u8) -> Option<(usize, usize)> {
     let (&own_marker, digits) = input.get(start..)?.split_first()?;
     let len = digits.iter().take(PLAIN_DIGITS_MAX + 1).position(|&byte| byte == b'\r')?;
-    let is_plain = own_marker == marker
+    let is_canonical = own_marker == marker
         && digits.get(len + 1) == Some(&b'\n')
         && match &digits[..len] {
             [b'0'] => true,
@@ -64,7 +64,7 @@ fn plain_header(input: &[u8], start: usize, marker: u8) -> Option<(usize, usize)
         };
     let number =
         digits[..len].iter().fold(0, |number, &digit| number * 10 + usize::from(digit.wrapping_sub(b'0')));
-    is_plain.then_some((number, start + len + 3))
+    is_canonical.then_some((number, start + len + 3))
 }
 
 /// Takes requests out of a byte stream that may be cut anywhere.
@@ -458,8 +458,8 @@ mod tests {
 
     #[test]
     fn plain_requests() {
-        let is_plain = |bytes: &[u8]| plain_request(bytes).is_some();
-        assert!(is_plain(b"*2\r\n$3\r\nGET\r\n$0\r\n\r\n*1"));
+        let is_canonical = |bytes: &[u8]| plain_request(bytes).is_some();
+        assert!(is_canonical(b"*2\r\n$3\r\nGET\r\n$0\r\n\r\n*1"));
         for other in [
             "*1\r\n$4\r\nPING\r",
             "*0\r\n",
@@ -469,7 +469,7 @@ mod tests {
             "PING\r\n",
             "",
         ] {
-            assert!(!is_plain(other.as_bytes()), "{other}");
+            assert!(!is_canonical(other.as_bytes()), "{other}");
         }
     }
 

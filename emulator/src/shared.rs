@@ -131,14 +131,15 @@ impl Shared {
 
     /// Lets happen what is due by the server's clock, for ever: keys expire, those who have waited long enough are told so.
     pub(crate) async fn drive(self: Arc<Self>) {
-        let (_, moved) = self.when_free(|engine| Engine::alarm(engine)).await;
+        let (_, moved) = self.when_free(|engine| Engine::next_wake_up(engine)).await;
         loop {
             let mut moved = pin!(moved.notified());
             moved.as_mut().enable();
-            let (alarm, clock) = self.when_free(|engine| (engine.alarm().0, engine.clock().clone())).await;
+            let (next_wake_up, clock) =
+                self.when_free(|engine| (engine.next_wake_up().0, engine.clock().clone())).await;
             let due = async {
-                match alarm {
-                    Some(alarm) => clock.sleep_until(alarm).await,
+                match next_wake_up {
+                    Some(next_wake_up) => clock.sleep_until(next_wake_up).await,
                     None => std::future::pending().await,
                 }
             };

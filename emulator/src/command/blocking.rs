@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Argv, Ctx, Flag, Outcome, Row, borrow, observe, perform, resolve, transactions};
+use super::{Argv, Ctx, Flag, Outcome, Row, borrow, monitor, perform, resolve, transactions};
 use crate::client::Client;
 use crate::clock::Timestamp;
 use crate::engine::{Blocked, Engine, PauseMode, Until};
@@ -48,7 +48,7 @@ pub(super) fn serve_or_wait<T: Kind>(
         let argv = borrow(&argv);
         let served = serve(&mut Ctx { engine, client, row }, &argv, key)?;
         if served.is_some() {
-            observe::log_slow(engine, client, row, &argv);
+            monitor::log_slow(engine, client, row, &argv);
         }
         Ok(served)
     };

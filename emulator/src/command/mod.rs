@@ -17,8 +17,8 @@ pub mod cluster;
 pub mod connection;
 mod emulator;
 mod fault;
-mod trouble;
-mod observe;
+mod admission;
+mod monitor;
 pub mod generic;
 pub mod hash;
 pub mod list;
@@ -40,7 +40,7 @@ use bytes::Bytes;
 use indexmap::IndexMap;
 use smallvec::SmallVec;
 
-use crate::client::{Client, Closing, Runs, Slot};
+use crate::client::{CallContext, Client, Closing, Slot};
 use crate::engine::Engine;
 use crate::error::{self, Error};
 use crate::footprint::Access;
@@ -245,7 +245,7 @@ fn admit(engine: &mut Engine, client: &Client, argv: &Argv<'_>) -> Result<&'stat
     if client.transaction.is_some() && row.flags.contains(&Flag::NoMulti) {
         return Err(error::NOT_IN_MULTI);
     }
-    trouble::check(engine, client, row, argv)?;
+    admission::check(engine, client, row, argv)?;
     if client.protocol == Protocol::Resp2 && client.is_subscriber() && !pubsub::is_allowed(row) {
         return Err(error::only_pubsub(row.name));
     }
@@ -290,7 +290,7 @@ pub(crate) fn call_from_script(
     if rules.is_read_only && is_write {
         return Reply::Error(error::READ_ONLY_SCRIPT);
     }
-    if let Err(error) = trouble::check_in_script(engine, row) {
+    if let Err(error) = admission::check_in_script(engine, row) {
         return Reply::Error(error);
     }
     if client.is_patient
@@ -314,7 +314,7 @@ pub(crate) fn run(
     let is_script = row.flags.contains(&Flag::SkipMonitor);
     if is_script {
         // In front of the commands that it calls.
-        observe::feed_monitors(engine, client, row, argv);
+        monitor::feed_monitors(engine, client, row, argv);
     }
     let reply = (row.run)(&mut Ctx { engine, client, row }, argv).into();
     if !row.flags.contains(&Flag::Fast) {
@@ -324,14 +324,14 @@ pub(crate) fn run(
     engine.trim_footprint();
     connection::remember(engine, client, row, argv);
     // A script's reply comes when all has happened.
-    engine.tell_listeners((client.runs != Runs::InScript).then_some(client.slot));
+    engine.publish_events((client.context != CallContext::InScript).then_some(client.slot));
     let error = if let Reply::Error(error) = &reply { Some(error) } else { None };
     engine.stats.called(row.name, error, failures);
     if !client.is_blocked {
-        observe::log_slow(engine, client, row, argv);
+        monitor::log_slow(engine, client, row, argv);
     }
     if !is_script {
-        observe::feed_monitors(engine, client, row, argv);
+        monitor::feed_monitors(engine, client, row, argv);
     }
     reply
 }

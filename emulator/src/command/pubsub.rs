@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::Flag::{Fast, Loading, NoScript, Pubsub, Stale};
 use super::{Argv, Ctx, KeySpec, Outcome, Row};
-use crate::client::Runs;
+use crate::client::CallContext;
 use crate::error;
 use crate::footprint::Access;
 use crate::glob;
@@ -65,7 +65,7 @@ fn publish(ctx: &mut Ctx<'_>, argv: &Argv<'_>, topic: Topic) -> Outcome {
 /// `SUBSCRIBE channel [channel ...]`, PSUBSCRIBE and SSUBSCRIBE: a reply for each
 fn subscribe(ctx: &mut Ctx<'_>, argv: &Argv<'_>, topic: Topic) -> Outcome {
     // Redis makes an exception for the other two: clients of old did this.
-    if topic == Topic::ShardChannel && ctx.client.runs == Runs::InTransaction {
+    if topic == Topic::ShardChannel && ctx.client.context == CallContext::InTransaction {
         return Err(error::SSUBSCRIBE_IN_MULTI);
     }
     ctx.engine.keyspace.footprint_mut().connections(Access::Read);

@@ -5,7 +5,7 @@ use bytes::Bytes;
 
 use super::Flag::{AllowBusy, Fast, Loading, NoScript, SkipSlowlog, Stale};
 use super::{Argv, Ctx, KeySpec, Outcome, Row, borrow, is_word, resolve, run};
-use crate::client::{Client, Runs, Transaction};
+use crate::client::{CallContext, Client, Transaction};
 use crate::engine::Engine;
 use crate::error::{self, Error};
 use crate::reply::{Protocol, Reply};
@@ -71,7 +71,7 @@ fn exec(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
     if is_dirty {
         return Ok(Reply::NilArray);
     }
-    let runs = std::mem::replace(&mut ctx.client.runs, Runs::InTransaction);
+    let runs = std::mem::replace(&mut ctx.client.context, CallContext::InTransaction);
     let moment = |client: &Client| (client.protocol, client.replies.are_wanted());
     let first = moment(ctx.client);
     let mut has_changed = false;
@@ -99,7 +99,7 @@ fn exec(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
         (now, reply)
     });
     let replies: Vec<_> = replies.collect();
-    ctx.client.runs = runs;
+    ctx.client.context = runs;
     if !has_changed {
         return Ok(Reply::Array(replies.into_iter().map(|(_, reply)| reply).collect()));
     }

@@ -82,7 +82,7 @@ pub struct Engine {
     /// What clients may leave unread: those that listen to nothing, and those that do.
     output_limits: [OutputLimit; 2],
     /// When one looks after clients again: whether they have been idle for too long.
-    patrol_at: Option<Timestamp>,
+    client_check_at: Option<Timestamp>,
     /// There was not enough memory when the command began, so what needs more is refused.
     pub lacked_memory: bool,
     /// What is to go wrong.
@@ -98,11 +98,11 @@ pub struct Engine {
     pub postscripts: Vec<Reply>,
     clock: Option<Clock>,
     /// When the requests came that run now one after the other, while no reading of the clock could tell them apart.
-    came_at: Option<Timestamp>,
+    requests_at: Option<Timestamp>,
     /// When something happens next without any command: a key expires, somebody has waited long enough.
-    alarm: Option<Timestamp>,
+    next_wake_up: Option<Timestamp>,
     /// Told when the alarm is set to an earlier time.
-    alarm_moved: Arc<Notify>,
+    wake_up_moved: Arc<Notify>,
 }
 
 /// What others want of the engine while a script has it.
@@ -139,12 +139,12 @@ impl Engine {
     /// waits no longer.
     pub fn reset(&mut self, clock: Clock) {
         self.keyspace.reset();
-        self.patrol_at = None;
+        self.client_check_at = None;
         if !self.config.is_same(&self.started_with) {
             self.config = self.started_with.clone();
             self.apply_settings();
         }
-        self.patrol_from_now();
+        self.check_clients_from_now();
         self.stats = Stats::new(clock.now());
         self.scripts.flush();
         self.functions.flush();
@@ -156,7 +156,7 @@ impl Engine {
             self.give_up(slot);
         }
         self.deliver();
-        self.set_alarm();
+        self.set_next_wake_up();
     }
 
     /// Sets a parameter as if the server had started with it.
@@ -186,13 +186,13 @@ impl Engine {
     }
 
     /// Whether a copy tells all by which the server, as it was when it began, can be brought to where it is.
-    pub fn is_plain(&self) -> bool {
-        self.clients.are_plain()
+    pub fn is_snapshot_complete(&self) -> bool {
+        self.clients.have_no_state()
             && self.pause.is_none()
             && self.watches.is_empty()
             && !self.stats.were_told
             && self.config.is_same(&self.started_with)
-            && self.scripts.is_plain()
+            && self.scripts.has_default_settings()
             && self.functions.libraries().is_empty()
     }
 
@@ -206,7 +206,7 @@ impl Engine {
         self.scripts.set_known(&snapshot.scripts);
         self.functions.set_libraries(&snapshot.libraries);
         self.watches.notice_all();
-        self.set_alarm();
+        self.set_next_wake_up();
     }
 
     /// Back to the data of a copy, as one execution.
@@ -224,18 +224,18 @@ impl Engine {
     }
 
     pub(crate) fn now(&self) -> Timestamp {
-        self.came_at.unwrap_or_else(|| self.clock().now())
+        self.requests_at.unwrap_or_else(|| self.clock().now())
     }
 
     /// Requests have come together and run one after the other: to read the machine's clock once is enough for them, until one
     /// has run that may take long. Any other clock may be moved in between.
     pub(crate) fn begin_requests(&mut self) {
-        self.came_at = (self.clock().is_machines() && self.control.is_none()).then(|| self.clock().now());
+        self.requests_at = (self.clock().is_machines() && self.control.is_none()).then(|| self.clock().now());
     }
 
     /// They have run, or one has that may have taken long: the clock is read again.
     pub(crate) fn end_requests(&mut self) {
-        self.came_at = None;
+        self.requests_at = None;
     }
 
     pub(crate) fn clock(&self) -> &Clock {
@@ -243,8 +243,8 @@ impl Engine {
     }
 
     /// When something happens without any command, and who says that it happens earlier.
-    pub(crate) fn alarm(&self) -> (Option<Timestamp>, Arc<Notify>) {
-        (self.alarm, self.alarm_moved.clone())
+    pub(crate) fn next_wake_up(&self) -> (Option<Timestamp>, Arc<Notify>) {
+        (self.next_wake_up, self.wake_up_moved.clone())
     }
 
     /// Starts one execution: reads the clock once, forgets the footprint of the one before, and lets happen what is due.
@@ -253,9 +253,9 @@ impl Engine {
         self.keyspace.begin(now);
         self.tracker.seen = 0;
         self.watches.seen = 0;
-        if self.alarm.is_some_and(|alarm| alarm <= now) {
-            self.let_happen(now);
-            self.tell_listeners(None);
+        if self.next_wake_up.is_some_and(|next_wake_up| next_wake_up <= now) {
+            self.run_due(now);
+            self.publish_events(None);
         }
     }
 
@@ -271,11 +271,11 @@ impl Engine {
     /// Ends one execution: whoever waited for a key gets it, whoever watches one is told at `EXEC`, and whoever listens is sent
     /// what happened.
     pub(crate) fn end(self: &mut Box<Self>) {
-        self.tell_listeners(None);
-        self.serve_waiting();
+        self.publish_events(None);
+        self.serve_blocked();
         self.watches.notice(&self.keyspace);
         self.keyspace.events.is_tracked = !self.tracker.is_idle();
-        self.set_alarm();
+        self.set_next_wake_up();
     }
 
     /// A command has run, which need not be the last of its execution. Keeps what executions leave from growing without end.
@@ -313,7 +313,7 @@ impl Engine {
 
     /// Publishes what happened to keys since the last time. What the client at `slot`, whose command it was, is to hear after a
     /// part of the reply goes to the asides.
-    pub(crate) fn tell_listeners(&mut self, slot: Option<Slot>) {
+    pub(crate) fn publish_events(&mut self, slot: Option<Slot>) {
         self.keyspace.events.answered = 0;
         if self.keyspace.events.happened.is_empty() {
             return;
@@ -378,10 +378,10 @@ impl Engine {
         }
     }
 
-    fn let_happen(self: &mut Box<Self>, now: Timestamp) {
+    fn run_due(self: &mut Box<Self>, now: Timestamp) {
         self.keyspace.expire_due();
-        if self.patrol_at.is_some_and(|at| at <= now) {
-            self.patrol(now);
+        if self.client_check_at.is_some_and(|at| at <= now) {
+            self.check_clients(now);
         }
         if self.pause.is_some_and(|(until, _)| until <= now) {
             self.unpause();
@@ -404,7 +404,7 @@ impl Engine {
 
     /// Keys appeared: those who wait for them are served, first come first, key by key in the order of appearance. What they do
     /// may make further keys appear.
-    fn serve_waiting(self: &mut Box<Self>) {
+    fn serve_blocked(self: &mut Box<Self>) {
         while !self.keyspace.events.appeared.is_empty() {
             for (db, key) in std::mem::take(&mut self.keyspace.events.appeared) {
                 let mut database = self.keyspace.db(db);
@@ -424,7 +424,7 @@ impl Engine {
         let outcome = attempt(self, &mut client, key);
         self.invalidate(&client);
         self.clients.put_back(client);
-        self.tell_listeners(Some(slot));
+        self.publish_events(Some(slot));
         let reply = outcome.unwrap_or_else(|error| Some(Reply::Error(error)));
         let is_served = reply.is_some();
         let (reply, behind) = self.settle(reply.unwrap_or(Reply::NOTHING));
@@ -436,14 +436,16 @@ impl Engine {
         self.mail.extend(behind.into_iter().chain(postscripts).map(|message| (slot, message)));
     }
 
-    fn set_alarm(&mut self) {
+    fn set_next_wake_up(&mut self) {
         let waiting = self.waiting.first_deadline().map(|(deadline, _)| deadline);
         let pause = self.pause.map(|(until, _)| until);
-        let alarm = [self.keyspace.next_expiry(), waiting, pause, self.patrol_at].into_iter().flatten().min();
-        let is_earlier = alarm.is_some_and(|alarm| self.alarm.is_none_or(|before| alarm < before));
-        self.alarm = alarm;
+        let next_wake_up =
+            [self.keyspace.next_expiry(), waiting, pause, self.client_check_at].into_iter().flatten().min();
+        let is_earlier = next_wake_up
+            .is_some_and(|next_wake_up| self.next_wake_up.is_none_or(|before| next_wake_up < before));
+        self.next_wake_up = next_wake_up;
         if is_earlier {
-            self.alarm_moved.notify_waiters();
+            self.wake_up_moved.notify_waiters();
         }
     }
 }

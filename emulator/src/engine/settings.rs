@@ -73,13 +73,13 @@ impl Engine {
         let limits = String::from_utf8_lossy(config.text(CLIENT_OUTPUT_BUFFER_LIMIT));
         self.output_limits = ["normal", "pubsub"].map(|class| OutputLimit::of(class, &limits));
         self.password = config.text(REQUIREPASS).clone();
-        self.patrol_from_now();
+        self.check_clients_from_now();
     }
 
     /// Looks after clients at once, if any can be idle for too long.
-    pub(super) fn patrol_from_now(&mut self) {
+    pub(super) fn check_clients_from_now(&mut self) {
         if self.config.number(TIMEOUT) != 0 {
-            self.patrol_at = Some(self.keyspace.instant());
+            self.client_check_at = Some(self.keyspace.instant());
         }
     }
 
@@ -100,7 +100,7 @@ impl Engine {
 
     /// About how many bytes the server takes, and how many of these are data.
     pub(crate) fn memory(&mut self) -> (usize, usize) {
-        let data = self.keyspace.census().iter().map(|census| census.bytes).sum();
+        let data = self.keyspace.stats().iter().map(|stats| stats.bytes).sum();
         let clients = self.clients.len() * size_of::<Client>();
         (size_of::<Engine>() + clients + self.scripts_memory() + data, data)
     }
@@ -175,7 +175,7 @@ impl Engine {
         if hard_bytes != 0 && used >= hard_bytes || overdue_at.is_some_and(|at| at <= now) {
             self.kill(slot);
         } else if overdue_at.is_some() {
-            self.patrol_by(overdue_at);
+            self.check_clients_by(overdue_at);
         }
     }
 
@@ -187,25 +187,25 @@ impl Engine {
         let client = self.clients.take(slot);
         let at = self.overdue_at(&client, now);
         self.clients.put_back(client);
-        self.patrol_by(at);
+        self.check_clients_by(at);
     }
 
     /// Looks after clients by then, at the latest.
-    fn patrol_by(&mut self, at: Option<Timestamp>) {
-        self.patrol_at = self.patrol_at.into_iter().chain(at).min();
-        self.set_alarm();
+    fn check_clients_by(&mut self, at: Option<Timestamp>) {
+        self.client_check_at = self.client_check_at.into_iter().chain(at).min();
+        self.set_next_wake_up();
     }
 
     /// Disconnects clients that have been idle or have left messages unread for too long.
-    pub(super) fn patrol(&mut self, now: Timestamp) {
+    pub(super) fn check_clients(&mut self, now: Timestamp) {
         let overdue =
             self.clients.others().into_iter().map(|client| (client.slot, self.overdue_at(client, now)));
         let overdue: Vec<(Slot, Option<Timestamp>)> = overdue.collect();
-        self.patrol_at = None;
+        self.client_check_at = None;
         for (slot, at) in overdue {
             match at {
                 Some(at) if at <= now => self.kill(slot),
-                at => self.patrol_at = self.patrol_at.into_iter().chain(at).min(),
+                at => self.client_check_at = self.client_check_at.into_iter().chain(at).min(),
             }
         }
     }

@@ -3,7 +3,7 @@
 //! This is the one place where data is touched, so it is also the one place where the footprint is recorded and where keys
 //! expire. A key is expired when `now > deadline`, and the time stands still while one command, transaction or script runs.
 
-mod census;
+mod stats;
 mod db;
 mod edit;
 mod encoding;

@@ -6,7 +6,7 @@ use indexmap::IndexMap;
 use mlua::Function;
 
 use super::shebang::Metadata;
-use super::vm::{Callable, Vm, World};
+use super::vm::{Callable, Sandbox, Vm};
 use super::{Host, Mode, SANDBOX_LOADS, ScriptBudget, is_read_only};
 use crate::error::{self, Error};
 use crate::keyspace::Hasher;
@@ -190,7 +190,7 @@ impl Functions {
     fn evaluate(&mut self, code: &[u8]) -> Result<(Library, IndexMap<Bytes, Function, Hasher>), Error> {
         let Metadata { body, .. } = Metadata::parse(code)?;
         let budget = self.budget;
-        let vm = self.vm.get_or_insert_with(|| Vm::new(World::Functions, budget).expect(SANDBOX_LOADS));
+        let vm = self.vm.get_or_insert_with(|| Vm::new(Sandbox::Functions, budget).expect(SANDBOX_LOADS));
         let compiled = vm.compile(body);
         let compiled = compiled
             .map_err(|message| Error::new([b"ERR Error compiling function: ", &message[..]].concat()))?;

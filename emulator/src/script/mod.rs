@@ -33,7 +33,7 @@ pub use budget::ScriptBudget;
 pub use functions::{Functions, Libraries, Policy};
 pub(crate) use payload::{dump, restore};
 use shebang::{NO_WRITES, Shebang};
-use vm::{Callable, Vm, World};
+use vm::{Callable, Sandbox, Vm};
 
 /// What runs the commands that a script calls.
 pub trait Host: Any + Send {
@@ -150,7 +150,7 @@ impl Scripts {
     }
 
     /// Whether nothing is left of what scripts have done, but what they did to data.
-    pub fn is_plain(&self) -> bool {
+    pub fn has_default_settings(&self) -> bool {
         self.vm.as_ref().is_none_or(|vm| vm.json.is_default())
     }
 
@@ -191,7 +191,7 @@ impl Scripts {
             return Ok(());
         }
         let Shebang { body, flags } = Shebang::parse(source)?;
-        let vm = self.vm.get_or_insert_with(|| Vm::new(World::Scripts, self.budget).expect(SANDBOX_LOADS));
+        let vm = self.vm.get_or_insert_with(|| Vm::new(Sandbox::Scripts, self.budget).expect(SANDBOX_LOADS));
         let function = vm.compile(body).map_err(|message| {
             Error::new([b"ERR Error compiling script (new function): ", &message[..]].concat())
         })?;

@@ -51,7 +51,7 @@ pub struct Match {
 pub type Captures = SmallVec<[Capture; 4]>;
 
 /// Whether a pattern means itself.
-pub fn is_plain(pattern: &[u8]) -> bool {
+pub fn is_literal(pattern: &[u8]) -> bool {
     !c_string(pattern).iter().any(|byte| SPECIALS.contains(byte))
 }
 

@@ -24,24 +24,24 @@ const BINARY_CHUNK: u8 = 27;
 
 /// Whose globals a Lua state has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum World {
+pub(super) enum Sandbox {
     Scripts,
     Functions,
 }
 
-impl World {
+impl Sandbox {
     /// What errors call the code.
     fn chunk_name(self) -> &'static str {
         match self {
-            World::Scripts => "@user_script",
-            World::Functions => "@user_function",
+            Sandbox::Scripts => "@user_script",
+            Sandbox::Functions => "@user_function",
         }
     }
 }
 
 pub(super) struct Vm {
     pub(super) lua: Lua,
-    world: World,
+    kind: Sandbox,
     /// Of the sandbox: calls a script or a function with its keys and arguments, and says where it failed.
     run: Function,
     /// Of the sandbox: runs the code of a library.
@@ -105,18 +105,18 @@ impl Running {
 }
 
 impl Vm {
-    pub(super) fn new(world: World, budget: ScriptBudget) -> mlua::Result<Vm> {
+    pub(super) fn new(kind: Sandbox, budget: ScriptBudget) -> mlua::Result<Vm> {
         let libs = StdLib::TABLE | StdLib::STRING | StdLib::MATH;
         let lua = Lua::new_with(libs, LuaOptions::new().catch_rust_panics(false))?;
         lua.set_app_data(Running::new(budget, None, Rules::default()));
         let json = JsonConfig::default();
         let native = natives(&lua, &json)?;
         let sandbox: Function = lua.load(SANDBOX).set_name(SANDBOX_NAME).into_function()?;
-        let is_of_functions = world == World::Functions;
+        let is_of_functions = kind == Sandbox::Functions;
         let (globals, run, load, compile): (Table, Function, Function, Function) =
             sandbox.call((native, is_of_functions))?;
         lua.set_globals(globals)?;
-        let mut vm = Vm { lua, world, run, load, compile, json, budget };
+        let mut vm = Vm { lua, kind, run, load, compile, json, budget };
         vm.set_budget(budget)?;
         Ok(vm)
     }
@@ -133,7 +133,7 @@ impl Vm {
 
     /// Compiles code; the error is the compiler's.
     pub(super) fn compile(&self, code: &[u8]) -> Result<Function, Vec<u8>> {
-        let chunk_name = self.world.chunk_name();
+        let chunk_name = self.kind.chunk_name();
         // Redis's compiler takes text only, and says so in its own words.
         if code.first() == Some(&BINARY_CHUNK) {
             return Err(format!("{}:1: unexpected symbol near 'char(27)'", &chunk_name[1..]).into());

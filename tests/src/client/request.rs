@@ -100,7 +100,7 @@ pub(super) fn log_reply<R: Request>(
         return;
     }
     match reply {
-        Poll::Ready(Ok(reply)) if sim.is_plain(server) => {
+        Poll::Ready(Ok(reply)) if sim.is_snapshot_complete(server) => {
             reply_log.append(|| hash(server, request));
             reply_log.append(|| reply.clone());
         }

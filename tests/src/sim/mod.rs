@@ -273,8 +273,8 @@ impl Simulation {
     }
 
     /// Whether a copy of what a server holds tells all of it.
-    pub(crate) fn is_plain(&self, server: usize) -> bool {
-        matches!(&self.servers[server], Server::Emulator(emulator) if emulator.is_plain())
+    pub(crate) fn is_snapshot_complete(&self, server: usize) -> bool {
+        matches!(&self.servers[server], Server::Emulator(emulator) if emulator.is_snapshot_complete())
     }
 
     /// What a server has just touched; `None` if that is not known.

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::super::sorted_set::score;
 use super::super::{Argv, Ctx, KeySpec, Outcome, integer, is_word};
-use crate::client::Runs;
+use crate::client::CallContext;
 use crate::error::{self, Error};
 use crate::keyspace::{Class, Db, Encoding, Expiry, List, Text, Value};
 use crate::reply::Reply;
@@ -161,7 +161,7 @@ fn sorted(
         Some(pattern) if is_pattern(pattern) => By::Pattern(pattern),
         Some(_) => By::None,
     };
-    let is_for_good = destination.is_some() || ctx.client.runs == Runs::InScript;
+    let is_for_good = destination.is_some() || ctx.client.context == CallContext::InScript;
     let mut db = ctx.db().reading();
     let (mut items, is_set): (Vec<Bytes>, bool) = match db.lookup(key) {
         None => (Vec::new(), false),

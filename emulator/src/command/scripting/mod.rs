@@ -5,7 +5,7 @@ mod function;
 use super::Flag::{AllowBusy, MovableKeys, NoMandatoryKeys, NoScript, ReadOnly, SkipMonitor, Stale};
 use super::{Argv, Ctx, KeySpec, Outcome, Row, call_from_script, integer, is_known, is_word};
 use crate::busy::{Kind, Program};
-use crate::client::Runs;
+use crate::client::CallContext;
 use crate::engine::{Commands, Engine};
 use crate::error::{self, Error};
 use crate::footprint::Access;
@@ -138,12 +138,12 @@ fn lend(
     program: impl FnOnce() -> Program,
     run: impl FnOnce(Box<dyn Host>) -> (Box<dyn Host>, Reply),
 ) -> Reply {
-    let (db, protocol, runs) = (ctx.client.db, ctx.client.protocol, ctx.client.runs);
-    ctx.client.runs = Runs::InScript;
+    let (db, protocol, runs) = (ctx.client.db, ctx.client.protocol, ctx.client.context);
+    ctx.client.context = CallContext::InScript;
     ctx.client.protocol_outside = Some(protocol);
     let commands = Commands { call: call_from_script, knows: is_known };
     let reply = ctx.engine.lend(ctx.client, commands, program, run);
-    (ctx.client.db, ctx.client.protocol, ctx.client.runs) = (db, protocol, runs);
+    (ctx.client.db, ctx.client.protocol, ctx.client.context) = (db, protocol, runs);
     ctx.client.protocol_outside = None;
     reply
 }
@@ -178,7 +178,7 @@ fn check_flush_mode(options: &Argv<'_>, error: &Error) -> Result<(), Error> {
 
 /// `SCRIPT DEBUG YES | SYNC | NO`: there is no debugger to switch on.
 fn script_debug(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    if ctx.client.runs == Runs::InTransaction {
+    if ctx.client.context == CallContext::InTransaction {
         return Err(Error::from_static("ERR SCRIPT DEBUG must be called outside a pipeline"));
     }
     let is_mode = ["yes", "sync", "no"].iter().any(|mode| is_word(argv[2], mode));

@@ -361,9 +361,9 @@ fn latencystats(ctx: &mut Ctx<'_>, text: &mut String) -> fmt::Result {
 }
 
 fn keyspace(ctx: &mut Ctx<'_>, text: &mut String) -> fmt::Result {
-    let census = ctx.engine.keyspace.census();
-    census.iter().enumerate().filter(|(_, census)| census.keys > 0).try_for_each(|(db, census)| {
-        let (keys, expires, ttl) = (census.keys, census.expires, census.ttl_millis);
+    let stats = ctx.engine.keyspace.stats();
+    stats.iter().enumerate().filter(|(_, stats)| stats.keys > 0).try_for_each(|(db, stats)| {
+        let (keys, expires, ttl) = (stats.keys, stats.expires, stats.ttl_millis);
         write!(text, "db{db}:keys={keys},expires={expires},avg_ttl={ttl}\r\n")
     })
 }

@@ -68,14 +68,14 @@ fn stats(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
         "lua.caches",
         "functions.caches",
     ];
-    let census = ctx.engine.keyspace.census();
-    let keys: usize = census.iter().map(|census| census.keys).sum();
-    let bytes: usize = census.iter().map(|census| census.bytes).sum();
+    let stats = ctx.engine.keyspace.stats();
+    let keys: usize = stats.iter().map(|stats| stats.keys).sum();
+    let bytes: usize = stats.iter().map(|stats| stats.bytes).sum();
     let number = |name: &str, number: usize| (Reply::bulk(name), Reply::count(number));
     let share = |name: &str, share: f64| (Reply::bulk(name), Reply::Double(share));
     let mut fields = vec![number("peak.allocated", bytes), number("total.allocated", bytes)];
     fields.extend(ZERO.map(|name| number(name, 0)));
-    for (idx, _) in census.iter().enumerate().filter(|(_, census)| census.keys > 0) {
+    for (idx, _) in stats.iter().enumerate().filter(|(_, stats)| stats.keys > 0) {
         let tables =
             ["overhead.hashtable.main", "overhead.hashtable.expires", "overhead.hashtable.slot-to-keys"];
         fields

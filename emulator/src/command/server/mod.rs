@@ -10,7 +10,7 @@ mod slowlog;
 
 use super::Flag::{Admin, Fast, Loading, NoScript, ReadOnly, Stale, Write};
 use super::{Argv, Ctx, Outcome, Row, integer, is_word};
-use crate::client::Runs;
+use crate::client::CallContext;
 use crate::error::{self, Error};
 use crate::reply::Reply;
 
@@ -114,7 +114,7 @@ fn lastsave(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
 
 /// `MONITOR`
 fn monitor(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
-    if ctx.client.runs == Runs::InTransaction {
+    if ctx.client.context == CallContext::InTransaction {
         return Err(Error::from_static("ERR MONITOR isn't allowed for DENY BLOCKING client"));
     }
     if std::mem::replace(&mut ctx.client.is_monitor, true) {

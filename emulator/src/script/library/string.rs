@@ -8,7 +8,7 @@ use mlua::{Function, IntoLuaMulti as _, Lua, LuaString, MultiValue, Table, Value
 use crate::script::args::{Args, raise};
 use crate::script::budget::{check_size, spend, spend_bytes};
 use crate::script::native::call_back;
-use crate::script::pattern::{Capture, ESCAPE, Failure, Match, Matcher, is_plain};
+use crate::script::pattern::{Capture, ESCAPE, Failure, Match, Matcher, is_literal};
 
 /// The functions by name, but for [`gsub`].
 pub(in crate::script) fn functions(lua: &Lua) -> mlua::Result<Table> {
@@ -33,7 +33,7 @@ fn find(lua: &Lua, args: &MultiValue, wants_place: bool) -> mlua::Result<MultiVa
     };
     let init = usize::try_from(init.saturating_sub(1)).unwrap_or_default().min(subject.len());
     let asks_for_plain = !matches!(args.get(4), None | Some(Value::Nil | Value::Boolean(false)));
-    if wants_place && (asks_for_plain || is_plain(&pattern)) {
+    if wants_place && (asks_for_plain || is_literal(&pattern)) {
         spend_bytes(lua, subject.len() - init)?;
         let start = subject[init..].find(&*pattern).map(|offset| init + offset);
         let place = start.map(|start| (start + 1, start + pattern.len()));

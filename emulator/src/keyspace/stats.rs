@@ -10,7 +10,7 @@ const ITEM_BYTES: usize = size_of::<bytes::Bytes>();
 
 /// What a database holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Census {
+pub struct KeyspaceStats {
     /// Keys; expired ones count until something looks at them.
     pub keys: usize,
     /// Keys with a deadline.
@@ -23,25 +23,25 @@ pub struct Census {
 
 impl Keyspace {
     /// Of every database.
-    pub fn census(&mut self) -> Vec<Census> {
-        (0..self.databases()).map(|index| self.db(index).census()).collect()
+    pub fn stats(&mut self) -> Vec<KeyspaceStats> {
+        (0..self.databases()).map(|index| self.db(index).stats()).collect()
     }
 }
 
 impl Db<'_> {
-    fn census(&mut self) -> Census {
+    fn stats(&mut self) -> KeyspaceStats {
         self.footprint.database(Access::Read, self.index);
-        let mut census = Census { keys: self.dict.len(), ..Census::default() };
+        let mut stats = KeyspaceStats { keys: self.dict.len(), ..KeyspaceStats::default() };
         let mut left_millis: i64 = 0;
         for (key, entry) in &*self.dict {
-            census.bytes += memory(key, &entry.value);
+            stats.bytes += memory(key, &entry.value);
             if let Some(deadline) = entry.deadline() {
-                census.expires += 1;
+                stats.expires += 1;
                 left_millis = left_millis.saturating_add(deadline.saturating_sub(self.now.millis()).max(0));
             }
         }
-        census.ttl_millis = left_millis.checked_div(census.expires as i64).unwrap_or(0);
-        census
+        stats.ttl_millis = left_millis.checked_div(stats.expires as i64).unwrap_or(0);
+        stats
     }
 
     /// About how many bytes a live key takes.

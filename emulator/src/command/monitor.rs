@@ -4,7 +4,7 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 
 use super::{Argv, Flag, Row, is_word};
-use crate::client::{Client, Runs};
+use crate::client::{CallContext, Client};
 use crate::config::Id;
 use crate::engine::Engine;
 use crate::reply::Reply;
@@ -37,7 +37,7 @@ pub(super) fn feed_monitors(engine: &mut Engine, client: &Client, row: &Row, arg
 fn source(client: &Client) -> String {
     let address = &client.addresses[0];
     match address.strip_suffix(":0") {
-        _ if client.runs == Runs::InScript => "lua".into(),
+        _ if client.context == CallContext::InScript => "lua".into(),
         _ if address.is_empty() => "inprocess:0".into(),
         Some(path) => format!("unix:{path}"),
         None => address.clone(),
@@ -70,8 +70,8 @@ pub(super) fn log_slow(engine: &mut Engine, client: &Client, row: &Row, argv: &A
     if !is_logged || row.flags.contains(&Flag::SkipSlowlog) {
         return;
     }
-    let (address, name) = match client.runs {
-        Runs::InScript => ("?:0".to_owned(), Bytes::new()),
+    let (address, name) = match client.context {
+        CallContext::InScript => ("?:0".to_owned(), Bytes::new()),
         _ => (client.addresses[0].clone(), client.name.clone()),
     };
     let slow = Slow::new(engine.keyspace.instant(), &redacted(row, argv), address, name);
