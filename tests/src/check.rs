@@ -5,16 +5,17 @@ use std::time::Duration;
 
 use locks::{ALGORITHMS, Algorithm, AnyConnection, DynLock, FaultClass, Kind, Property, Terms};
 
+use crate::actor::Actor;
 use crate::client::Client;
 use crate::execution::Runner;
 use crate::explore::{Exploration, Report, explore_all, explore_random};
-use crate::fault::Faults;
+use crate::fault::{Fault, FaultKind, Faults, Target};
 use crate::oracle::{
     ExclusiveBelief, ExclusiveFact, NoLeak, NoLostWakeUp, OverIssue, OwnerSafe, Recovers, WriterAlone,
 };
 use crate::replay::{Expectation, SavedSchedule, SavedStep, Subject, replay};
 use crate::scenario::{ActorError, Scenario};
-use crate::schedule::{Actor, Schedule, Step};
+use crate::schedule::{Schedule, Step};
 use crate::shrink::Finding;
 use crate::sim::Recording;
 use crate::trace::Reached;
@@ -161,7 +162,9 @@ pub fn check(
 fn sizes(runner: &mut Runner, algorithm: &'static Algorithm, class: FaultClass) -> Vec<Participants> {
     // What one client does alone tells how many orders there are of several; where a server has lost its scripts, it is more.
     let alone = scenario(algorithm, class, Participants { clients: 1, permits: 1, readers: None });
-    let start = Schedule { steps: vec![Step::Restart(0), Step::Run(Actor(0), 0)] };
+    let start = Schedule {
+        steps: vec![Step::Fault(Fault::new(FaultKind::Restart, Target::Server(0))), Step::Run(Actor(0), 0)],
+    };
     let history = replay(runner, &alone, &start, Recording::Lean);
     let steps = history.steps.iter().filter(|step| step.actor().is_some()).count() as u64;
     let schedules = |clients: usize| {

@@ -7,10 +7,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::actor::{ACTORS_MAX, Actor};
 use crate::client::Client;
 use crate::fault::Faults;
 use crate::oracle::Oracle;
-use crate::schedule::{ACTORS_MAX, Actor};
 use crate::trace::{Reached, TimerCache};
 
 /// How long redis-rs's multiplexed connections wait for a reply, unless told otherwise.

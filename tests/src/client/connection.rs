@@ -10,9 +10,9 @@ use emulator::{Access, Footprint, Resource};
 use redis::aio::ConnectionLike;
 use redis::{Cmd, Pipeline, RedisError, RedisFuture, RedisResult, Value};
 
-use crate::fault::RequestFault;
+use crate::actor::Actor;
+use crate::fault::{Delivery, Fault, FaultKind, RequestFault, RequestOutcome, Target};
 use crate::render::{Format, format_error, written_keys};
-use crate::schedule::Actor;
 use crate::sim::{GateState, Recording, Server, Simulation, Traffic};
 use crate::trace::EventKind;
 
@@ -58,7 +58,7 @@ impl From<Loss> for RedisError {
 impl GatedConnection {
     /// Waits at the gate with a request that was made then, or with a message, and says what befalls it. Dropped while it waits, a
     /// request was never sent, and a message is still to come.
-    pub(super) async fn gate_state(&self, request: Option<Duration>) -> Option<RequestFault> {
+    pub(super) async fn gate_state(&self, request: Option<Duration>) -> Option<Fault> {
         struct Withdraw<'a>(&'a GatedConnection);
         impl Drop for Withdraw<'_> {
             fn drop(&mut self) {
@@ -119,15 +119,21 @@ impl GatedConnection {
     }
 
     /// What befalls a request that is made now. Nobody waits longer for his turn than for a reply.
-    async fn request_fault(&self, sent: Duration) -> Option<RequestFault> {
+    async fn request_fault(&self, sent: Duration) -> Option<Fault> {
         let gate_state = self.gate_state(Some(sent));
         // What comes out of a stream has the patience of whoever wrote it.
         match self.sim.config.response_timeout {
             Some(limit) if self.traffic() != Traffic::Bytes => {
-                tokio::time::timeout(limit, gate_state).await.unwrap_or(Some(RequestFault::Delay))
+                tokio::time::timeout(limit, gate_state).await.unwrap_or_else(|_| Some(self.delay_fault()))
             }
             _ => gate_state.await,
         }
+    }
+
+    /// The client has given a request up that waits to be sent.
+    fn delay_fault(&self) -> Fault {
+        let nth = self.sim.state().gates[self.gate].nth;
+        Fault::new(FaultKind::Delay, Target::Connection(self.actor, nth))
     }
 
     /// One request as one step, or as two if it is sent again. What the server calls an error of a command is a value.
@@ -135,12 +141,14 @@ impl GatedConnection {
         let sent = self.sim.request_time();
         loop {
             let fault = self.request_fault(sent).await;
+            let outcome = fault.and_then(Fault::of_request).map(|fault| fault.outcome);
             self.send(fault, request)?;
             let result = {
-                let owner = (self.actor, self.server);
-                let running = pin!(run_recorded(&self.sim, owner, request, &self.session));
-                match fault {
-                    Some(RequestFault::DropAfter | RequestFault::CancelAfter) => {
+                let actor_and_server = (self.actor, self.server);
+                let running = pin!(run_recorded(&self.sim, actor_and_server, request, &self.session));
+                match outcome {
+                    // What has to wait on the server waits no longer.
+                    Some(RequestOutcome::Disconnected | RequestOutcome::Cancelled) => {
                         at_once(running).await.unwrap_or_else(|| Err(Loss::Connection.into()))
                     }
                     _ => running.await,
@@ -151,36 +159,41 @@ impl GatedConnection {
                 self.sim.state().lose_connection(self.actor);
                 self.reopen();
             }
-            let Some(fault) = fault else { return Ok(result) };
-            self.sim.fault(self.actor, fault, || request.text().0);
-            match fault {
-                RequestFault::Resend => {}
-                RequestFault::CancelAfter => {
+            let (Some(fault), Some(outcome)) = (fault, outcome) else { return Ok(result) };
+            self.sim.record_request_fault(self.actor, fault, || request.text().0);
+            match outcome {
+                RequestOutcome::Resent => {}
+                RequestOutcome::TimedOut => return Err(Loss::Reply),
+                RequestOutcome::Cancelled => {
                     self.sim.cancel_request(self.gate);
                     return std::future::pending().await;
                 }
-                RequestFault::DropAfter => {
+                RequestOutcome::Disconnected => {
                     self.reopen();
                     return Err(Loss::Connection);
                 }
-                _ => return Err(Loss::Reply),
             }
         }
     }
 
-    /// The request is sent, and arrives unless something comes in between.
-    fn send(&mut self, fault: Option<RequestFault>, request: &impl Request) -> Result<(), Loss> {
-        let loss = match fault {
-            Some(RequestFault::LoseRequest) => Loss::Request,
-            Some(RequestFault::DropBefore) => Loss::Connection,
-            Some(RequestFault::Delay) => Loss::Late,
-            _ => {
+    /// The request is sent, and arrives unless a fault prevents that.
+    fn send(&mut self, fault: Option<Fault>, request: &impl Request) -> Result<(), Loss> {
+        let of_request = fault.and_then(Fault::of_request);
+        let (Some(fault), Some(RequestFault { delivery, outcome, .. })) = (fault, of_request) else {
+            self.sim.before_command(self.actor);
+            return Ok(());
+        };
+        let loss = match (delivery, outcome) {
+            (Delivery::Now, _) => {
                 self.sim.before_command(self.actor);
                 return Ok(());
             }
+            (Delivery::Later, _) => Loss::Late,
+            (Delivery::Never, RequestOutcome::Disconnected) => Loss::Connection,
+            (Delivery::Never, _) => Loss::Request,
         };
         self.sim.before_send(self.actor);
-        self.sim.fault(self.actor, fault.expect("something happened"), || request.text().0);
+        self.sim.record_request_fault(self.actor, fault, || request.text().0);
         match loss {
             Loss::Late => self.delay(request),
             Loss::Connection => self.reopen(),

@@ -21,7 +21,7 @@ pub use connection::GatedConnection;
 pub use hold::{Hold, HoldGuard};
 use session::Session;
 
-use crate::schedule::Actor;
+use crate::actor::Actor;
 use crate::sim::{Gate, GateState, OperationId, Simulation, Traffic};
 use crate::trace::EventKind;
 

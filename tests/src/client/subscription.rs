@@ -57,7 +57,7 @@ impl Messages for Listening {
             };
             let text = || format!("{}: \"{}\"", self.channel, message.escape_ascii());
             if let Some(fault) = link.gate_state(None).await {
-                link.sim.fault(link.actor, fault, text);
+                link.sim.record_request_fault(link.actor, fault, text);
                 self.link = None;
                 return None;
             }

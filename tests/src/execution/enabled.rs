@@ -1,9 +1,10 @@
 use std::time::Duration;
 
 use super::{Execution, GRACE};
-use crate::fault::{Budget, RequestFault};
-use crate::schedule::{ClockOwner, SPAN_MAX, Step};
-use crate::sim::{Gate, Traffic};
+use crate::actor::Actor;
+use crate::fault::{Budget, Effect, Fault, FaultKind, Target, TargetKind};
+use crate::schedule::{SPAN_MAX, Step};
+use crate::sim::{Gate, State, Traffic};
 
 impl Execution<'_> {
     /// What can happen now, the likeliest first: whoever ran last goes on, then the others, then the faults, and time last.
@@ -13,22 +14,15 @@ impl Execution<'_> {
         let faults = &self.scenario.faults;
         let last_step = state.last_step();
         // A clock is wrong from the start or not at all, unless it jumps.
+        let (setup, later): (Vec<_>, Vec<_>) =
+            self.enabled_kinds(&state).partition(|kind| kind.row().budget.is_none());
         if last_step.is_none() {
-            let clients = || state.actors.iter().map(|state| ClockOwner::Client(state.actor));
-            let servers = || (0..self.sim.servers.len()).map(ClockOwner::Server);
-            let both_ways = |step: fn(ClockOwner, i64) -> Step, by: i64| {
-                move |owner| [by, -by].into_iter().filter(|&by| by != 0).map(move |by| step(owner, by))
-            };
-            let skewed = |by: Duration| both_ways(Step::Skew, millis(by));
-            let drifting = |ppm: u32| both_ways(Step::Drift, ppm.into());
-            enabled.extend(clients().flat_map(skewed(faults.skew)));
-            enabled.extend(clients().flat_map(drifting(faults.drift_ppm)));
-            enabled.extend(servers().flat_map(skewed(faults.server_skew)));
-            enabled.extend(servers().flat_map(drifting(faults.server_drift_ppm)));
+            setup.into_iter().for_each(|kind| self.enabled_faults(kind, &state, enabled));
         }
         let goes_first = enabled.len();
         let last_actor = match last_step {
-            Some(Step::Run(actor, _) | Step::Start(actor) | Step::RequestFault(actor, ..)) => Some(actor),
+            Some(Step::Run(actor, _) | Step::Start(actor)) => Some(actor),
+            Some(Step::Fault(Fault { target: Target::Connection(actor, _), .. })) => Some(actor),
             _ => None,
         };
         // What is behind a request that is still on its way waits until that has come.
@@ -52,50 +46,8 @@ impl Execution<'_> {
         if faults.stalls > 0 || faults.cancels > 0 || !faults.client_jump.is_zero() {
             enabled.extend(unstarted().map(Step::Start));
         }
-        // As long as there is something left to take, a fault is possible wherever the actor could go on.
-        let lasts = |budget| faults.of(budget) > 0 && state.spent(budget) < faults.of(budget);
-        for &fault in RequestFault::ALL.iter().filter(|fault| lasts(fault.budget())) {
-            let is_possible = |gate: &&Gate| {
-                (gate.traffic != Traffic::Messages || fault == RequestFault::DropBefore)
-                    && (fault != RequestFault::CancelAfter || state.can_cancel(gate.operation))
-            };
-            let befalls = |gate: &Gate| Step::RequestFault(gate.actor, gate.nth, fault);
-            enabled.extend(waiting().filter(is_possible).map(befalls));
-            // Whether the first command can be cancelled is known when the actor has started.
-            let first = unstarted().filter(|_| fault != RequestFault::CancelAfter);
-            enabled.extend(first.map(|actor| Step::RequestFault(actor, 0, fault)));
-        }
-        if lasts(Budget::Cancels) {
-            let alive = state.actors.iter().map(|other| other.actor).filter(|&actor| state.can_act(actor));
-            enabled.extend(alive.filter(|&actor| state.operation(actor).is_some()).map(Step::Cancel));
-        }
-        if lasts(Budget::Crashes) {
-            let alive = state.actors.iter().filter(|other| state.can_act(other.actor));
-            enabled.extend(alive.map(|state| Step::Crash(state.actor)));
-        }
-        if lasts(Budget::ClientClocks) {
-            let by_ms = millis(faults.client_jump);
-            let jumps = |owner| [by_ms, -by_ms].map(|by_ms| Step::Jump(owner, by_ms));
-            let alive = state.actors.iter().map(|other| other.actor).filter(|&actor| state.can_act(actor));
-            enabled.extend(alive.map(ClockOwner::Client).flat_map(jumps));
-        }
-        let servers = 0..self.sim.servers.len();
-        let server_faults = || state.spent(Budget::Servers);
-        if !faults.jump.is_zero() && server_faults() == 0 {
-            let by_ms = millis(faults.jump);
-            enabled.extend(servers.clone().map(|server| Step::Jump(ClockOwner::Server(server), by_ms)));
-        }
-        if faults.restarts > 0 && server_faults() < faults.restarts {
-            enabled.extend(servers.clone().map(Step::Restart));
-        }
-        if lasts(Budget::Reloads) {
-            let reloads = |server| (0..=faults.unsynced).map(move |lost| Step::Reload(server, lost));
-            enabled.extend(servers.clone().flat_map(reloads));
-        }
-        if lasts(Budget::Flushes) {
-            enabled.extend(servers.map(Step::Flush));
-        }
-        if lasts(Budget::Stalls) {
+        later.into_iter().for_each(|kind| self.enabled_faults(kind, &state, enabled));
+        if state.spent(Budget::STALLS) < faults.stalls {
             let may_wake = state.actors.iter().any(|other| other.may_wake);
             drop(state);
             let now = self.sim.now();
@@ -115,8 +67,47 @@ impl Execution<'_> {
             enabled.insert(goes_first, Step::Wait);
         }
     }
-}
 
-fn millis(span: Duration) -> i64 {
-    i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
+    /// The faults of which something is left to take.
+    fn enabled_kinds(&self, state: &State) -> impl Iterator<Item = FaultKind> {
+        let faults = &self.scenario.faults;
+        FaultKind::ALL.iter().copied().filter(|kind| {
+            let limit = (kind.row().limit)(faults);
+            limit > 0 && kind.row().budget.is_none_or(|budget| state.spent(budget) < limit)
+        })
+    }
+
+    /// The fault, wherever it can strike now. A fault of requests can strike the first request of an actor that has not started, if
+    /// it is not known only later whether it can.
+    fn enabled_faults(&self, kind: FaultKind, state: &State, enabled: &mut Vec<Step>) {
+        let row = kind.row();
+        let amounts = (row.amounts)(&self.scenario.faults);
+        let mut strike = |target| {
+            enabled.extend(amounts.iter().map(|&amount| Step::Fault(Fault { target, kind, amount })));
+        };
+        match (row.target, row.effect) {
+            (TargetKind::Connection, Effect::Request(fault)) => {
+                let can_strike = |gate: &&Gate| {
+                    gate.waits()
+                        && gate.late.is_empty()
+                        && (gate.traffic != Traffic::Messages || fault.strikes_messages)
+                        && (!row.needs_operation || state.can_cancel(gate.operation))
+                };
+                let waiting = state.gates.iter().filter(can_strike);
+                waiting.for_each(|gate| strike(Target::Connection(gate.actor, gate.nth)));
+                let unstarted = state.actors.iter().filter(|actor| !actor.is_started && !row.needs_operation);
+                unstarted.for_each(|actor| strike(Target::Connection(actor.actor, 0)));
+            }
+            (TargetKind::Connection, Effect::Act(_)) => {}
+            (TargetKind::Client, _) => {
+                let can_strike = |actor: Actor| {
+                    (row.budget.is_none() || state.can_act(actor))
+                        && (!row.needs_operation || state.operation(actor).is_some())
+                };
+                let actors = state.actors.iter().map(|state| state.actor);
+                actors.filter(|&actor| can_strike(actor)).for_each(|actor| strike(Target::Client(actor)));
+            }
+            (TargetKind::Server, _) => (0..self.sim.servers.len()).map(Target::Server).for_each(strike),
+        }
+    }
 }

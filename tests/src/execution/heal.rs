@@ -1,6 +1,7 @@
 use super::{Execution, GRACE, STEPS_MAX, TIMER_MAX};
+use crate::actor::{ACTORS_MAX, Actor};
 use crate::scenario::Act;
-use crate::schedule::{ACTORS_MAX, Actor, Step};
+use crate::schedule::Step;
 use crate::sim::ActorState;
 use crate::trace::EventKind;
 

@@ -19,10 +19,11 @@ use tokio::task::AbortHandle;
 pub use policy::{Choice, Policy};
 pub use runner::Runner;
 
+use crate::actor::{ACTORS_MAX, Actor};
 use crate::client::Client;
-use crate::fault::RequestFault;
+use crate::fault::{Effect, Effects, Fault, Target};
 use crate::scenario::{Act, Scenario};
-use crate::schedule::{ACTORS_MAX, Actor, ClockOwner, SPAN_MAX, Step};
+use crate::schedule::{SPAN_MAX, Step};
 use crate::sim::{ActorState, Gate, RealTime, Server, Simulation, no_answer};
 use crate::trace::EventKind;
 
@@ -128,26 +129,13 @@ impl Execution<'_> {
                 }
             }
             Step::Run(actor, connection) => self.let_through(actor, connection, None).await,
-            Step::RequestFault(actor, _, fault) if !self.sim.state().actors[actor.0].is_started => {
-                self.start(actor).await;
-                if let Some(&connection) = self.waiting_connections(actor).first() {
-                    self.let_through(actor, connection, Some(fault)).await;
-                }
-            }
-            Step::RequestFault(actor, connection, fault) => {
-                self.let_through(actor, connection, Some(fault)).await;
-            }
             Step::Wait => _ = self.advance_until_a_timer(TIMER_MAX).await,
             Step::Start(actor) => {
                 self.start(actor).await;
                 self.sim.record(EventKind::Started { actor });
             }
             Step::Advance(span) => self.advance(span).await,
-            Step::Crash(actor) => self.crash(actor).await,
-            Step::Cancel(actor) => {
-                self.sim.cancel(actor);
-                self.sim.quiescence.wait().await;
-            }
+            Step::Fault(fault) => self.strike(fault).await,
             Step::Late(actor, connection) => {
                 let late = self.sim.state().take_late(actor, connection);
                 if let Some(late) = late {
@@ -155,48 +143,35 @@ impl Execution<'_> {
                 }
                 self.sim.quiescence.wait().await;
             }
-            Step::Jump(ClockOwner::Server(server), by_ms) => {
-                self.sim.jump(server, by_ms);
-                self.sim.quiescence.wait().await;
-            }
-            Step::Jump(owner @ ClockOwner::Client(actor), by_ms) => {
-                self.sim.set_clock(actor, |state| state.skew_ms += by_ms);
-                self.sim.record(EventKind::Jumped { owner, by_ms });
-            }
-            Step::Restart(server) => {
-                self.sim.restart(server);
-                self.sim.quiescence.wait().await;
-            }
-            Step::Reload(server, lost) => {
-                self.sim.reload(server, lost);
-                self.sim.quiescence.wait().await;
-            }
-            Step::Flush(server) => {
-                self.sim.flush(server);
-                self.sim.quiescence.wait().await;
-            }
-            Step::Skew(owner, by_ms) => {
-                match owner {
-                    ClockOwner::Client(actor) => self.sim.set_clock(actor, |state| state.skew_ms = by_ms),
-                    ClockOwner::Server(server) => {
-                        self.sim.set_server_clock(server, |clock| clock.jump(by_ms));
-                    }
-                }
-                self.sim.record(EventKind::Skewed { owner, by_ms });
-            }
-            Step::Drift(owner, ppm) => {
-                match owner {
-                    ClockOwner::Client(actor) => self.sim.set_clock(actor, |state| state.drift_ppm = ppm),
-                    ClockOwner::Server(server) => self.sim.set_server_clock(server, |clock| clock.drift(ppm)),
-                }
-                self.sim.record(EventKind::Drifts { owner, ppm });
-            }
         }
         if let Some(actor) = step.actor() {
             self.sim.state().moves(actor);
         }
         self.count_tasks();
         self.sim.record_timers();
+    }
+
+    /// Something goes wrong.
+    async fn strike(&mut self, fault: Fault) {
+        match (fault.kind.row().effect, fault.target) {
+            (Effect::Request(_), Target::Connection(actor, connection)) => {
+                let mut connection = Some(connection);
+                if !self.sim.state().actors[actor.0].is_started {
+                    self.start(actor).await;
+                    connection = self.waiting_connections(actor).first().copied();
+                }
+                if let Some(connection) = connection {
+                    let fault = Fault { target: Target::Connection(actor, connection), ..fault };
+                    self.let_through(actor, connection, Some(fault)).await;
+                }
+            }
+            (Effect::Request(_), Target::Client(_) | Target::Server(_)) => {}
+            (Effect::Act(act), _) => {
+                let fault = act(self, fault);
+                self.sim.record_fault(fault);
+                self.sim.quiescence.wait().await;
+            }
+        }
     }
 
     /// Notes which actors have tasks besides their own. Where it is not clear whose came, it may be anybody's; and whose went,
@@ -222,15 +197,10 @@ impl Execution<'_> {
     async fn probe_timer(&mut self, actor: Actor) {
         // What somebody's tasks may still do when he has come to his end is not this actor's doing either.
         for other in (0..self.scenario.actors.len()).map(Actor).filter(|&other| other != actor) {
-            self.crash(other).await;
+            Effects::crash(self, other);
+            self.sim.quiescence.wait().await;
         }
         self.take(Step::Wait).await;
-    }
-
-    async fn crash(&mut self, actor: Actor) {
-        self.sim.crash(actor);
-        self.tasks[actor.0].take().inspect(AbortHandle::abort);
-        self.sim.quiescence.wait().await;
     }
 
     /// Starts an actor, and waits until its requests are at the gate.
@@ -283,7 +253,7 @@ impl Execution<'_> {
     }
 
     /// Lets one waiting request through, and waits until the client has dealt with the reply, or with what befell it.
-    async fn let_through(&mut self, actor: Actor, connection: usize, fault: Option<RequestFault>) {
+    async fn let_through(&mut self, actor: Actor, connection: usize, fault: Option<Fault>) {
         {
             let mut state = self.sim.state();
             let waits = |gate: &Gate| gate.actor == actor && gate.nth == connection && gate.waits();
@@ -354,6 +324,51 @@ impl Execution<'_> {
         let state = self.sim.state();
         let waits = |gate: &&Gate| gate.actor == actor && gate.waits();
         state.gates.iter().filter(waits).map(|gate| gate.nth).collect()
+    }
+}
+
+impl Effects for Execution<'_> {
+    fn crash(&mut self, actor: Actor) {
+        self.sim.crash(actor);
+        self.tasks[actor.0].take().inspect(AbortHandle::abort);
+    }
+
+    fn cancel(&mut self, actor: Actor) {
+        self.sim.cancel(actor);
+    }
+
+    fn shift_clock(&mut self, target: Target, by_ms: i64) {
+        match target {
+            Target::Server(server) => self.sim.set_server_clock(server, |clock| clock.jump(by_ms)),
+            Target::Client(actor) | Target::Connection(actor, _) => {
+                self.sim.set_clock(actor, |state| state.skew_ms += by_ms);
+            }
+        }
+    }
+
+    fn drift_clock(&mut self, target: Target, ppm: i64) {
+        match target {
+            Target::Server(server) => self.sim.set_server_clock(server, |clock| clock.drift(ppm)),
+            Target::Client(actor) | Target::Connection(actor, _) => {
+                self.sim.set_clock(actor, |state| state.drift_ppm = ppm);
+            }
+        }
+    }
+
+    fn stop_server(&mut self, server: usize) {
+        self.sim.stop_server(server);
+    }
+
+    fn execute(&mut self, server: usize, commands: &[&str]) {
+        self.sim.execute(server, commands);
+    }
+
+    fn lose_writes(&mut self, server: usize, count: usize) -> usize {
+        self.sim.lose_writes(server, count)
+    }
+
+    fn begin_log(&mut self, server: usize) {
+        self.sim.begin_log(server);
     }
 }
 

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
-use crate::schedule::{Actor, Step};
+use crate::actor::Actor;
+use crate::schedule::Step;
 use crate::trace::History;
 
 /// Decides what happens next.

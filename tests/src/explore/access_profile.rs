@@ -1,4 +1,6 @@
-use crate::schedule::{Actor, Step};
+use crate::actor::Actor;
+use crate::fault::{Fault, FaultKind, Target};
+use crate::schedule::Step;
 use crate::trace::{History, StepFootprint};
 
 /// What earlier schedules of a scenario showed, by which later ones are drawn.
@@ -52,7 +54,7 @@ impl AccessProfile {
             Step::Advance(_) | Step::Wait => {
                 guessed(StepFootprint { moves_time: true, budget, ..StepFootprint::default() })
             }
-            Step::Crash(actor) => {
+            Step::Fault(Fault { kind: FaultKind::Crash, target: Target::Client(actor), .. }) => {
                 guessed(StepFootprint { actors: 1 << actor.0, budget, ..StepFootprint::default() })
             }
             _ => true,

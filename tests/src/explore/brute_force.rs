@@ -61,7 +61,7 @@ mod tests {
     /// Two binary choices, then none: four schedules, in order.
     #[test]
     fn visits_every_path_once() {
-        let steps = [0, 1].map(|lane| Step::Run(crate::schedule::Actor(0), lane));
+        let steps = [0, 1].map(|lane| Step::Run(crate::actor::Actor(0), lane));
         let mut depth_first = DepthFirst::default();
         let mut seen = Vec::new();
         while depth_first.next_schedule(usize::MAX) {

@@ -89,7 +89,7 @@ impl Node {
         };
         let (fleeting, turn) = (awake(true), awake(false));
         // One fault may leave nothing for another. And to begin leaves no time for what would rouse those who wait for it.
-        let is_fault = turn.and_then(Step::budget).is_some_and(|budget| budget != Budget::Stalls);
+        let is_fault = turn.and_then(Step::budget).is_some_and(|budget| budget != Budget::STALLS);
         if is_fault || can_wait && node.sleeps(&Step::Wait) {
             node.backtrack.extend(fleeting.map(Process::of));
             node.backtrack_all();

@@ -30,6 +30,7 @@ pub use timer_probe::probe_timers;
 pub use uniform_walk::UniformWalk;
 
 use crate::execution::{Policy, Runner};
+use crate::fault::{Fault, Target};
 use crate::oracle::Oracle;
 use crate::replay::replay;
 use crate::scenario::Scenario;
@@ -194,7 +195,9 @@ fn single(enabled: &[Step]) -> impl Iterator<Item = Step> {
         _ => actors,
     });
     let is_single = move |step: &Step| match step {
-        Step::Run(actor, _) | Step::RequestFault(actor, ..) => starting >> actor.0 & 1 == 0,
+        Step::Run(actor, _) | Step::Fault(Fault { target: Target::Connection(actor, _), .. }) => {
+            starting >> actor.0 & 1 == 0
+        }
         _ => true,
     };
     enabled.iter().copied().filter(is_single)

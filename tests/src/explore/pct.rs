@@ -4,8 +4,9 @@ use rand_pcg::Pcg64Mcg;
 
 use super::access_profile::AccessProfile;
 use super::single;
+use crate::actor::Actor;
 use crate::execution::{Choice, Policy};
-use crate::schedule::{Actor, Step};
+use crate::schedule::Step;
 use crate::trace::History;
 
 /// Probabilistic concurrency testing: actors have random priorities, and the highest runs for as long as it can. At `depth - 1`

@@ -2,12 +2,13 @@
 
 use std::fmt;
 
+use crate::actor::Actor;
 use crate::execution::Runner;
 use crate::oracle::{Oracle, Violation};
 use crate::render::{printable, timeline};
 use crate::replay::{SavedSchedule, replay};
 use crate::scenario::Scenario;
-use crate::schedule::{Actor, Schedule};
+use crate::schedule::Schedule;
 use crate::shrink::Finding;
 use crate::sim::Recording;
 use crate::trace::History;

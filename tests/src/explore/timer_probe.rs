@@ -1,7 +1,8 @@
+use crate::actor::Actor;
 use crate::execution::{Choice, Policy, Runner};
 use crate::replay::Replay;
 use crate::scenario::Scenario;
-use crate::schedule::{Actor, Schedule, Step};
+use crate::schedule::{Schedule, Step};
 use crate::sim::Recording;
 use crate::trace::History;
 

@@ -4,8 +4,9 @@ use rand_pcg::Pcg64Mcg;
 
 use super::access_profile::AccessProfile;
 use super::single;
+use crate::actor::Actor;
 use crate::execution::{Choice, Policy};
-use crate::schedule::{Actor, Step};
+use crate::schedule::Step;
 use crate::trace::History;
 
 /// A random walk that is as likely to go one way as any other: whoever has more steps to go is more likely to take the next. A

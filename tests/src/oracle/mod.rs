@@ -29,7 +29,7 @@ pub use success::Success;
 pub use unbroken::Unbroken;
 pub use writer_alone::WriterAlone;
 
-use crate::schedule::Actor;
+use crate::actor::Actor;
 use crate::trace::{EventKind, History, HoldId};
 
 /// A property of histories.

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use super::{Oracle, Violation, is_entered};
+use crate::fault::FaultKind;
 use crate::trace::{EventKind, History};
 
 /// Who waits for the section does not wait in vain: while everybody sleeps, time does not pass for so long without anybody inside.
@@ -40,7 +41,7 @@ impl Oracle for NoLostWakeUp {
                     empty_for = Duration::ZERO;
                 }
                 EventKind::Leave { section, .. } if section == self.section => inside -= 1,
-                EventKind::Crashed { .. } => return None,
+                EventKind::Fault { fault, .. } if fault.kind == FaultKind::Crash => return None,
                 EventKind::Advanced { by } if inside == 0 && passed_by_itself(history, event.step) => {
                     empty_for += by;
                 }

@@ -1,5 +1,5 @@
 use super::{Oracle, Violation, is_entered, list};
-use crate::schedule::Actor;
+use crate::actor::Actor;
 use crate::trace::{EventKind, History};
 
 /// Who waits is not overtaken: while a client is in the section of those that wait, nobody else is granted the other one.

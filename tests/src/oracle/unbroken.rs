@@ -1,5 +1,5 @@
 use super::{Oracle, Violation, list};
-use crate::schedule::Actor;
+use crate::actor::Actor;
 use crate::trace::{EventKind, History, HoldId};
 
 /// Whoever is granted the section once more, while it is inside, has had it all the time: nobody else has entered since its last

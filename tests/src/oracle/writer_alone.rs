@@ -1,5 +1,5 @@
 use super::{Oracle, Violation, entries, is_entered, list};
-use crate::schedule::Actor;
+use crate::actor::Actor;
 use crate::trace::History;
 
 /// A writer is alone: never a client that was granted the section of writers, and another that was granted this section or that of

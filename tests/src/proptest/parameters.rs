@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use emulator::DRIFT_PPM;
 
+use crate::actor::ACTORS_MAX;
 use crate::execution::STEPS_MAX;
-use crate::fault::Faults;
-use crate::schedule::{ACTORS_MAX, SPAN_MAX};
+use crate::fault::{self, Faults};
+use crate::schedule::SPAN_MAX;
 
 /// What scenarios are commonly made from. As text `clients 2, permits 1, lease 10000ms, stalls 1`, without the faults that there
 /// are not.
@@ -29,76 +30,74 @@ impl Default for Parameters {
     }
 }
 
-/// Where one of them is, and in what unit.
-enum Field {
-    Actors(fn(&mut Parameters) -> &mut usize),
-    Number(fn(&mut Parameters) -> &mut u32),
-    Ppm(fn(&mut Parameters) -> &mut u32),
-    Millis(fn(&mut Parameters) -> &mut Duration),
+/// One of the parameters.
+struct Field {
+    name: String,
+    value: Value,
 }
 
-use Field::{Actors, Millis, Number, Ppm};
+/// Where it is, and in what unit.
+enum Value {
+    Actors,
+    Permits,
+    Lease,
+    Fault(&'static fault::Value),
+}
 
 /// The first ones are shown in any case.
 const ALWAYS: usize = 3;
 
-const FIELDS: &[(&str, Field)] = &[
-    ("clients", Actors(|p| &mut p.clients)),
-    ("permits", Number(|p| &mut p.permits)),
-    ("lease", Millis(|p| &mut p.lease)),
-    ("crashes", Number(|p| &mut p.faults.crashes)),
-    ("stalls", Number(|p| &mut p.faults.stalls)),
-    ("lost", Number(|p| &mut p.faults.lost)),
-    ("drops", Number(|p| &mut p.faults.drops)),
-    ("cancels", Number(|p| &mut p.faults.cancels)),
-    ("delays", Number(|p| &mut p.faults.delays)),
-    ("skew", Millis(|p| &mut p.faults.skew)),
-    ("drift", Ppm(|p| &mut p.faults.drift_ppm)),
-    ("server-skew", Millis(|p| &mut p.faults.server_skew)),
-    ("server-drift", Ppm(|p| &mut p.faults.server_drift_ppm)),
-    ("client-jump", Millis(|p| &mut p.faults.client_jump)),
-    ("jump", Millis(|p| &mut p.faults.jump)),
-    ("restarts", Number(|p| &mut p.faults.restarts)),
-    ("reloads", Number(|p| &mut p.faults.reloads)),
-    ("unsynced", Number(|p| &mut p.faults.unsynced)),
-    ("flushes", Number(|p| &mut p.faults.flushes)),
-    ("outage", Millis(|p| &mut p.faults.outage)),
-];
+/// All parameters: the scenario's own, and the budgets of faults.
+fn fields() -> impl Iterator<Item = Field> {
+    let own = [("clients", Value::Actors), ("permits", Value::Permits), ("lease", Value::Lease)];
+    let faults = fault::FIELDS.iter().map(|field| (field.name, Value::Fault(&field.value)));
+    own.into_iter().chain(faults).map(|(name, value)| Field { name: name.replace('_', "-"), value })
+}
 
 impl Field {
     fn unit(&self) -> &'static str {
-        match self {
-            Actors(_) | Number(_) => "",
-            Ppm(_) => "ppm",
-            Millis(_) => "ms",
+        match self.value {
+            Value::Actors | Value::Permits | Value::Fault(fault::Value::Count(_)) => "",
+            Value::Fault(fault::Value::Ppm(_)) => "ppm",
+            Value::Lease | Value::Fault(fault::Value::Span(_)) => "ms",
         }
     }
 
     fn get(&self, mut parameters: Parameters) -> u64 {
-        match self {
-            Actors(of) => *of(&mut parameters) as u64,
-            Number(of) | Ppm(of) => (*of(&mut parameters)).into(),
-            Millis(of) => of(&mut parameters).as_millis() as u64,
+        match self.value {
+            Value::Actors => parameters.clients as u64,
+            Value::Permits => parameters.permits.into(),
+            Value::Lease => parameters.lease.as_millis() as u64,
+            Value::Fault(fault::Value::Count(of) | fault::Value::Ppm(of)) => {
+                (*of(&mut parameters.faults)).into()
+            }
+            Value::Fault(fault::Value::Span(of)) => of(&mut parameters.faults).as_millis() as u64,
         }
     }
 
     /// The most that a text may say. In an execution nothing happens more often than there are steps.
     fn max(&self) -> u64 {
-        match self {
-            Actors(_) => ACTORS_MAX as u64,
-            Number(_) => STEPS_MAX as u64,
-            Ppm(_) => DRIFT_PPM.end().unsigned_abs(),
-            Millis(_) => SPAN_MAX.as_millis() as u64,
+        match self.value {
+            Value::Actors => ACTORS_MAX as u64,
+            Value::Permits | Value::Fault(fault::Value::Count(_)) => STEPS_MAX as u64,
+            Value::Fault(fault::Value::Ppm(_)) => DRIFT_PPM.end().unsigned_abs(),
+            Value::Lease | Value::Fault(fault::Value::Span(_)) => SPAN_MAX.as_millis() as u64,
         }
     }
 
     /// `None` if it cannot be so much.
     fn set(&self, parameters: &mut Parameters, number: u64) -> Option<()> {
         let number = Some(number).filter(|&number| number <= self.max())?;
-        match self {
-            Actors(of) => *of(parameters) = number as usize,
-            Number(of) | Ppm(of) => *of(parameters) = number as u32,
-            Millis(of) => *of(parameters) = Duration::from_millis(number),
+        match self.value {
+            Value::Actors => parameters.clients = number as usize,
+            Value::Permits => parameters.permits = number as u32,
+            Value::Lease => parameters.lease = Duration::from_millis(number),
+            Value::Fault(fault::Value::Count(of) | fault::Value::Ppm(of)) => {
+                *of(&mut parameters.faults) = number as u32;
+            }
+            Value::Fault(fault::Value::Span(of)) => {
+                *of(&mut parameters.faults) = Duration::from_millis(number);
+            }
         }
         Some(())
     }
@@ -106,9 +105,8 @@ impl Field {
 
 impl fmt::Display for Parameters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown =
-            FIELDS.iter().enumerate().filter(|(nth, (_, field))| *nth < ALWAYS || field.get(*self) != 0);
-        let words = shown.map(|(_, (name, field))| format!("{name} {}{}", field.get(*self), field.unit()));
+        let shown = fields().enumerate().filter(|(nth, field)| *nth < ALWAYS || field.get(*self) != 0);
+        let words = shown.map(|(_, field)| format!("{} {}{}", field.name, field.get(*self), field.unit()));
         f.write_str(&words.collect::<Vec<_>>().join(", "))
     }
 }
@@ -126,7 +124,7 @@ impl FromStr for Parameters {
         let mut parameters = Parameters::default();
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
             let known = part.split_once(' ').and_then(|(name, value)| {
-                let (_, field) = FIELDS.iter().find(|(known, _)| *known == name)?;
+                let field = fields().find(|field| field.name == name)?;
                 let number = value.trim().strip_suffix(field.unit())?;
                 Some((field, number)).filter(|_| number.bytes().all(|byte| byte.is_ascii_digit()))
             });

@@ -4,11 +4,11 @@ use ::proptest::strategy::ValueTree;
 
 use super::{Make, Parameters, RUNNER, Trial};
 use crate::execution::Runner;
-use crate::fault::Faults;
+use crate::fault::Fault;
 use crate::oracle::{Oracle, Success};
 use crate::replay::replay;
 use crate::scenario::Scenario;
-use crate::schedule::{ClockOwner, Schedule, Step};
+use crate::schedule::{Schedule, Step};
 use crate::shrink::{Finding, shrink};
 use crate::sim::Recording;
 
@@ -146,25 +146,13 @@ fn shrink_by(runner: &mut Runner, scenario: &Scenario, schedule: &Schedule, name
 
 /// The same steps where another lease and other clocks are meant.
 fn translated(schedule: &Schedule, from: &Scenario, to: &Scenario) -> Schedule {
-    let wrong = |by_ms: i64, from: std::time::Duration, to: std::time::Duration| {
-        let is_all = u128::from(by_ms.unsigned_abs()) == from.as_millis();
-        if is_all { by_ms.signum() * to.as_millis() as i64 } else { by_ms }
-    };
     let step = |step: &Step| match *step {
         Step::Advance(span) if span >= from.lease => Step::Advance(span - from.lease + to.lease),
-        Step::Skew(owner, by_ms) => {
-            let skew = |faults: &Faults| match owner {
-                ClockOwner::Client(_) => faults.skew,
-                ClockOwner::Server(_) => faults.server_skew,
-            };
-            Step::Skew(owner, wrong(by_ms, skew(&from.faults), skew(&to.faults)))
-        }
-        Step::Jump(owner, by_ms) => {
-            let jump = |faults: &Faults| match owner {
-                ClockOwner::Client(_) => faults.client_jump,
-                ClockOwner::Server(_) => faults.jump,
-            };
-            Step::Jump(owner, wrong(by_ms, jump(&from.faults), jump(&to.faults)))
+        Step::Fault(fault) => {
+            let amounts = |scenario: &Scenario| (fault.kind.row().amounts)(&scenario.faults);
+            let nth = amounts(from).iter().position(|&amount| amount == fault.amount);
+            let amount = nth.and_then(|nth| amounts(to).get(nth).copied()).unwrap_or(fault.amount);
+            Step::Fault(Fault { amount, ..fault })
         }
         step => step,
     };

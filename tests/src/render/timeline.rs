@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use crate::fault::RequestFault;
+use crate::actor::Actor;
+use crate::fault::{Description, Fault};
 use crate::oracle::{Violation, list};
 use crate::render::printable;
-use crate::schedule::{Actor, ClockOwner};
 use crate::trace::{Event, EventKind, History};
 
 /// What a lane shows between the events of its client.
@@ -93,36 +93,7 @@ impl Timeline {
             EventKind::Message { actor, text, .. } => {
                 self.line(event, Some(*actor), &format!("{actor} hears {text}"));
             }
-            EventKind::RequestFault { actor, fault, text } => match fault {
-                RequestFault::LoseRequest => {
-                    let what = format!("{actor}: {text} is lost on its way, and {actor} gives up waiting");
-                    self.line(event, Some(*actor), &what);
-                    self.left(*actor);
-                }
-                RequestFault::LoseReply => {
-                    self.say(&format!("The reply is lost, and {actor} gives up waiting for it."));
-                }
-                RequestFault::Resend => self.say("The reply is lost, and the request is sent again."),
-                RequestFault::DropBefore => {
-                    let what = format!("{actor}: {text} never arrives: the connection has broken");
-                    self.line(event, Some(*actor), &what);
-                    self.left(*actor);
-                }
-                RequestFault::DropAfter => {
-                    self.say(&format!("The connection breaks before {actor} hears the reply."));
-                }
-                RequestFault::Delay => {
-                    let what = format!("{actor}: {text} is still on its way, and {actor} gives up waiting");
-                    self.line(event, Some(*actor), &what);
-                    self.left(*actor);
-                }
-                RequestFault::CancelAfter => {
-                    self.say(&format!("{actor} cancels what it does before it hears the reply."));
-                }
-            },
-            EventKind::Cancelled { actor } => {
-                self.line(event, Some(*actor), &format!("{actor} cancels what it does, where it waits"));
-            }
+            EventKind::Fault { fault, request } => self.fault(event, *fault, request),
             EventKind::Accepted { actor, resource, token } => {
                 self.say(&format!("{resource} accepts {actor}'s write with token {token}."));
             }
@@ -134,39 +105,7 @@ impl Timeline {
                     &format!("{actor} starts, reads its clock, and stalls before its first command"),
                 );
             }
-            EventKind::Skewed { owner, by_ms } => {
-                let direction = if *by_ms > 0 { "ahead" } else { "behind" };
-                let what = format!("{} is {} ms {direction}", clock_of(*owner), by_ms.abs());
-                self.line(event, None, &what);
-            }
-            EventKind::Drifts { owner, ppm } => {
-                let speed = if *ppm > 0 { "fast" } else { "slow" };
-                let what = format!("{} runs {} millionths too {speed}", clock_of(*owner), ppm.abs());
-                self.line(event, None, &what);
-            }
-            EventKind::Jumped { owner, by_ms } => {
-                self.line(event, None, &format!("{} jumps by {by_ms} ms", clock_of(*owner)));
-            }
-            EventKind::Restarted { server } => {
-                self.line(event, None, &format!("server {} restarts, without data and scripts", server + 1));
-            }
-            EventKind::Reloaded { server, lost } => {
-                let without = match lost {
-                    0 => "with all data and without scripts".into(),
-                    1 => "without scripts and without what the last write changed".into(),
-                    _ => format!("without scripts and without what the last {lost} writes changed"),
-                };
-                self.line(event, None, &format!("server {} restarts, {without}", server + 1));
-            }
-            EventKind::Flushed { server } => {
-                self.line(event, None, &format!("server {} forgets its scripts", server + 1));
-            }
             EventKind::Advanced { by } => self.line(event, None, &format!("{} ms pass", by.as_millis())),
-            EventKind::Crashed { actor } => {
-                self.leaving = None;
-                self.line(event, Some(*actor), &format!("{actor} crashes"));
-                self.set(*actor, Column::Gone);
-            }
             EventKind::Enter { actor, section, until, .. } => {
                 self.set(*actor, Column::Inside);
                 let is_inside = |&(_, column): &(usize, &Column)| *column == Column::Inside;
@@ -214,6 +153,23 @@ impl Timeline {
             }
             EventKind::GaveUp { actor, error } => self.say(&format!("{actor} gives up: {error}")),
             EventKind::Stuck { actor } => self.say(&format!("{actor} waits for something that never comes.")),
+        }
+    }
+
+    fn fault(&mut self, event: &Event, fault: Fault, request: &str) {
+        let actor = fault.target.actor();
+        match (fault.kind.row().describe)(fault, request) {
+            Description::OfClient(what) => {
+                self.line(event, actor, &what);
+                actor.into_iter().for_each(|actor| self.left(actor));
+            }
+            Description::EndOfClient(what) => {
+                self.leaving = None;
+                self.line(event, actor, &what);
+                actor.into_iter().for_each(|actor| self.set(actor, Column::Gone));
+            }
+            Description::Outside(what) => self.line(event, None, &what),
+            Description::Remark(what) => self.say(&what),
         }
     }
 
@@ -282,13 +238,6 @@ fn has_sections(history: &History) -> bool {
     });
     let first = entered.next();
     entered.any(|section| Some(section) != first)
-}
-
-fn clock_of(owner: ClockOwner) -> String {
-    match owner {
-        ClockOwner::Client(actor) => format!("the clock of {actor}"),
-        ClockOwner::Server(server) => format!("the clock of server {}", server + 1),
-    }
 }
 
 fn format_time(at: Duration) -> String {

@@ -13,13 +13,14 @@ use emulator::command::{Flag, lookup};
 use emulator::{Access, Resource, Timestamp};
 use redis::Client;
 
+use crate::actor::Actor;
 use crate::execution::Runner;
 use crate::oracle::{Oracle, Violation};
 use crate::render::printable;
 use crate::replay::{Claim, ClaimError};
 use crate::replay::{Edge, Follow, MismatchError, ReplyComparison, Rescale, SavedSchedule, match_scenario};
 use crate::scenario::Scenario;
-use crate::schedule::{Actor, Step};
+use crate::schedule::Step;
 use crate::sim::{Recording, Server};
 use crate::trace::{EventKind, History};
 

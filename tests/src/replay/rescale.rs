@@ -6,6 +6,7 @@ use std::time::Duration;
 use emulator::{Emulator, Timestamp};
 
 use crate::execution::{Choice, Policy};
+use crate::fault::Fault;
 use crate::replay::Follow;
 use crate::schedule::Step;
 use crate::trace::{EventKind, History};
@@ -81,14 +82,10 @@ impl Rescale {
         let places = self.follow.taken().iter().copied().chain(std::iter::repeat(None));
         let aims = steps.iter().zip(places).map(|(&step, place)| self.aim(step, place?)).collect();
         let scaled = steps.iter().map(|&step| match step {
-            Step::Skew(owner, millis) | Step::Jump(owner, millis) => {
+            Step::Fault(fault) if fault.millis().is_some() => {
+                let millis = fault.amount;
                 let millis = i128::from(millis) * leases.1.as_millis() as i128 / leases.0.as_millis() as i128;
-                let millis = millis as i64;
-                if matches!(step, Step::Skew(..)) {
-                    Step::Skew(owner, millis)
-                } else {
-                    Step::Jump(owner, millis)
-                }
+                Step::Fault(Fault { amount: millis as i64, ..fault })
             }
             _ => step,
         });

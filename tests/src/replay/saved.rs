@@ -23,10 +23,12 @@ use std::time::Duration;
 
 use locks::FaultClass;
 
+use crate::actor::ACTORS_MAX;
+use crate::fault::parse_millis;
 use crate::oracle::Oracle;
 use crate::render::{is_printable, on_one_line};
 use crate::scenario::Scenario;
-use crate::schedule::{ACTORS_MAX, SPAN_MAX, Schedule, Step, parse_millis, parse_step, read_step};
+use crate::schedule::{SPAN_MAX, Schedule, Step, parse_step, read_step};
 use crate::trace::{EventKind, History};
 
 /// The version of the format that is written, and the only one that is read.

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use super::pass::actors;
+use crate::fault::{Fault, Target};
 use crate::schedule::Step;
 use crate::trace::{EventKind, History};
 
@@ -51,8 +52,11 @@ impl ScheduleSize {
         let is_needless = |(nth, &place): (usize, &usize)| {
             let Step::Start(actor) = history.steps[place] else { return false };
             let later = places[nth + 1..].iter().map(|&place| history.steps[place]);
-            let begins =
-                |step| matches!(step, Step::Run(other, _) | Step::RequestFault(other, ..) if other == actor);
+            let begins = |step| match step {
+                Step::Run(other, _) => other == actor,
+                Step::Fault(Fault { target: Target::Connection(other, _), .. }) => other == actor,
+                _ => false,
+            };
             later.take_while(|step| !matches!(step, Step::Advance(_) | Step::Wait)).any(begins)
         };
         let needless = places.iter().enumerate().filter(|&step| is_needless(step)).count();
@@ -70,14 +74,14 @@ impl From<&Cost> for ScheduleSize {
 
 /// To wait is a fault where somebody had a command to send.
 fn is_fault(history: &History, place: usize) -> bool {
-    matches!(history.steps[place], Step::Skew(..) | Step::Drift(..))
+    matches!(history.steps[place], Step::Fault(fault) if fault.is_setup())
         || history.footprints[place].budget.is_some()
 }
 
 fn clock(history: &History, count: usize) -> Duration {
-    let wrong = |step: &Step| match *step {
-        Step::Skew(_, by_ms) | Step::Jump(_, by_ms) => Duration::from_millis(by_ms.unsigned_abs()),
-        _ => Duration::ZERO,
+    let wrong = |step: &Step| {
+        let millis = step.fault().and_then(Fault::millis).unwrap_or(0);
+        Duration::from_millis(millis.unsigned_abs())
     };
     let mut last = 0;
     // What passes after the steps comes last, and is not of them.

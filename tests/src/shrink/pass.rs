@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 
 use super::Failing;
+use crate::actor::Actor;
 use crate::execution::{Choice, Policy, Runner};
+use crate::fault::Fault;
 use crate::replay::Replay;
 use crate::scenario::Scenario;
-use crate::schedule::{Actor, ClockOwner, Schedule, Step};
+use crate::schedule::{Schedule, Step};
 use crate::sim::Recording;
 use crate::trace::{HappensBefore, History};
 
@@ -35,10 +37,7 @@ pub(super) fn actors(steps: &[Step]) -> BTreeSet<Actor> {
 }
 
 fn concerned(step: Step) -> Option<Actor> {
-    match step {
-        Step::Skew(ClockOwner::Client(actor), _) | Step::Drift(ClockOwner::Client(actor), _) => Some(actor),
-        _ => step.actor(),
-    }
+    step.fault().map_or(step.actor(), |fault| fault.target.actor())
 }
 
 /// The steps that happened before the violation, as far as they caused it.
@@ -176,23 +175,9 @@ fn with_actor(step: Step, name: impl Fn(Actor) -> Actor) -> Step {
     match step {
         Step::Run(actor, connection) => Step::Run(name(actor), connection),
         Step::Start(actor) => Step::Start(name(actor)),
-        Step::Crash(actor) => Step::Crash(name(actor)),
-        Step::RequestFault(actor, connection, fault) => Step::RequestFault(name(actor), connection, fault),
-        Step::Cancel(actor) => Step::Cancel(name(actor)),
+        Step::Fault(fault) => Step::Fault(Fault { target: fault.target.renamed(name), ..fault }),
         Step::Late(actor, connection) => Step::Late(name(actor), connection),
-        Step::Skew(ClockOwner::Client(actor), by_ms) => Step::Skew(ClockOwner::Client(name(actor)), by_ms),
-        Step::Drift(ClockOwner::Client(actor), by_ppm) => {
-            Step::Drift(ClockOwner::Client(name(actor)), by_ppm)
-        }
-        Step::Jump(ClockOwner::Client(actor), by_ms) => Step::Jump(ClockOwner::Client(name(actor)), by_ms),
-        Step::Advance(_)
-        | Step::Wait
-        | Step::Skew(ClockOwner::Server(_), _)
-        | Step::Drift(ClockOwner::Server(_), _)
-        | Step::Jump(ClockOwner::Server(_), _)
-        | Step::Restart(_)
-        | Step::Reload(..)
-        | Step::Flush(_) => step,
+        Step::Advance(_) | Step::Wait => step,
     }
 }
 

@@ -9,8 +9,9 @@ use emulator::Snapshot;
 
 use super::holds::Grant;
 use super::operations::{Operation, OperationId};
-use crate::fault::{Budget, RequestFault};
-use crate::schedule::{ACTORS_MAX, Actor, Step};
+use crate::actor::{ACTORS_MAX, Actor};
+use crate::fault::{Budget, Fault};
+use crate::schedule::Step;
 use crate::trace::{Event, EventKind, History, HoldId, LocalState, Process, StepFootprint};
 
 #[derive(Default)]
@@ -114,7 +115,7 @@ pub(crate) enum GateState {
     /// A request waits to be let through.
     Waiting(Waker),
     /// It may go, and this befalls it.
-    Open(Option<RequestFault>),
+    Open(Option<Fault>),
 }
 
 impl State {
@@ -143,7 +144,7 @@ impl State {
     pub(crate) fn begin(&mut self, step: Step) {
         let waits = step == Step::Wait;
         let budget = step.budget().filter(|_| !waits || self.gates.iter().any(Gate::waits));
-        if budget == Some(Budget::Stalls) {
+        if budget == Some(Budget::STALLS) {
             let impatient = self.gates.iter().filter(|gate| gate.traffic == Traffic::Bytes && gate.waits());
             for actor in impatient.map(|gate| gate.actor.0) {
                 self.actors[actor].got_fault_error = true;
@@ -172,14 +173,12 @@ impl State {
     }
 
     /// The next request of this lane is let through.
-    pub(crate) fn open_gate(&mut self, gate: usize, fault: Option<RequestFault>) {
+    pub(crate) fn open_gate(&mut self, gate: usize, fault: Option<Fault>) {
         if let GateState::Waiting(waker) =
             std::mem::replace(&mut self.gates[gate].gate_state, GateState::Open(fault))
         {
             waker.wake();
         }
-        let is_lost = |fault: RequestFault| matches!(fault.budget(), Budget::Lost | Budget::Drops);
-        self.history.reached.lost |= fault.is_some_and(is_lost);
     }
 
     /// The next request of this lane that its client has given up.

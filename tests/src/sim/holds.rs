@@ -5,7 +5,7 @@ use std::time::Duration;
 use locks::Record;
 
 use super::{Simulation, State};
-use crate::schedule::Actor;
+use crate::actor::Actor;
 use crate::trace::{EventKind, HoldId, changes};
 
 /// A client inside a section.

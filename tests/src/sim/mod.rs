@@ -16,8 +16,9 @@ use std::time::Duration;
 use emulator::{Clock, Emulator, Footprint, Timestamp};
 use tokio::time::Instant;
 
-use crate::fault::{Faults, RequestFault};
-use crate::schedule::{Actor, ClockOwner, SPAN_MAX};
+use crate::actor::Actor;
+use crate::fault::{Fault, Faults, RequestFault, RequestOutcome};
+use crate::schedule::SPAN_MAX;
 use crate::trace::{EventKind, History, HoldId, TimerCache};
 
 pub(crate) use gate::{ActorState, Gate, GateState, Late, State, Traffic};
@@ -246,7 +247,6 @@ impl Simulation {
         let inside: Vec<HoldId> = state.grants.iter().filter(|g| g.actor == actor).map(|g| g.id).collect();
         inside.into_iter().for_each(|id| state.leave(id, at));
         state.history.reached.crash = true;
-        state.record(at, EventKind::Crashed { actor });
         state.moves(actor);
         let idx = state.idx(actor);
         state.actors[idx].is_crashed = true;
@@ -319,21 +319,24 @@ impl Simulation {
         self.observes(actor, || format!("{skew_ms}ms {drift_ppm}ppm"));
     }
 
-    /// A server's clock is set before anything has happened.
+    /// A server's clock is set; a real server's is not ours to set.
     pub(crate) fn set_server_clock(&self, server: usize, set: impl FnOnce(&Clock)) {
         set(&self.clocks[server]);
         self.tick();
-        let mut state = self.state();
-        state.history.reached.skew = true;
-        state.touch(|touch| touch.clock_set = Some(server));
+        self.state().touch(|touch| touch.clock_set = Some(server));
     }
 
-    /// A server's clock jumps; a real server's is not ours to move.
-    pub(crate) fn jump(&self, server: usize, by_ms: i64) {
-        self.clocks[server].jump(by_ms);
-        self.tick();
-        self.state().touch(|touch| touch.clock_set = Some(server));
-        self.record_server_fault(EventKind::Jumped { owner: ClockOwner::Server(server), by_ms });
+    /// A fault has happened that is none of a request.
+    pub(crate) fn record_fault(&self, fault: Fault) {
+        let kind = EventKind::Fault { fault, request: String::new() };
+        if fault.target.server().is_none() {
+            return self.record(kind);
+        }
+        if fault.is_setup() {
+            self.state().history.reached.skew = true;
+            return self.record(kind);
+        }
+        self.record_server_fault(kind);
     }
 
     /// A request is made now. When that was matters where time can pass before it arrives: a lease may count from it.
@@ -344,17 +347,18 @@ impl Simulation {
         self.now()
     }
 
-    /// Something befalls a request of this actor's, or a message.
-    pub(crate) fn fault(&self, actor: Actor, fault: RequestFault, text: impl FnOnce() -> String) {
-        self.observes(actor, || fault.name().into());
+    /// A fault has struck a request of this actor's, or a message.
+    pub(crate) fn record_request_fault(&self, actor: Actor, fault: Fault, request: impl FnOnce() -> String) {
+        self.observes(actor, || fault.kind.word().into());
         if self.recording == Recording::Full {
-            self.record(EventKind::RequestFault { actor, fault, text: text() });
+            self.record(EventKind::Fault { fault, request: request() });
         }
+        let Some(RequestFault { outcome, .. }) = fault.of_request() else { return };
         let mut state = self.state();
         let idx = state.idx(actor);
-        state.actors[idx].got_fault_error |=
-            !matches!(fault, RequestFault::Resend | RequestFault::CancelAfter);
-        state.history.reached.lost |= fault == RequestFault::Delay;
+        let is_error = matches!(outcome, RequestOutcome::TimedOut | RequestOutcome::Disconnected);
+        state.actors[idx].got_fault_error |= is_error;
+        state.history.reached.lost |= outcome != RequestOutcome::Cancelled;
     }
 
     /// A request of this lane's is still on its way.

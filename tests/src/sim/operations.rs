@@ -3,8 +3,7 @@
 use std::task::Waker;
 
 use super::{Simulation, State};
-use crate::schedule::Actor;
-use crate::trace::EventKind;
+use crate::actor::Actor;
 
 /// Identifies an operation of a client's that can be cancelled.
 pub(crate) type OperationId = usize;
@@ -53,9 +52,7 @@ impl Simulation {
     /// An actor's latest operation is cancelled.
     pub(crate) fn cancel(&self, actor: Actor) {
         self.observes(actor, || "cancel".into());
-        let at = self.now();
         let mut state = self.state();
-        state.record(at, EventKind::Cancelled { actor });
         if let Some(id) = state.operation(actor) {
             state.cancel(id);
         }

@@ -194,10 +194,11 @@ impl ReplyLog {
 #[cfg(test)]
 mod tests {
     use super::ReplyLog;
+    use crate::actor::Actor;
     use crate::execution::Runner;
     use crate::replay::Replay;
     use crate::scenario::Scenario;
-    use crate::schedule::{Actor, Schedule, Step};
+    use crate::schedule::{Schedule, Step};
 
     fn sets(values: [&'static str; 2]) -> Scenario {
         values.into_iter().fold(Scenario::new("sets"), |scenario, value| {

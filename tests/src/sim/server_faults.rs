@@ -8,44 +8,26 @@ use emulator::{Access, Emulator, Footprint, Resource};
 
 use super::Server;
 use super::Simulation;
+use crate::actor::Actor;
 use crate::fault::Faults;
-use crate::schedule::Actor;
-use crate::trace::EventKind;
 
 impl Simulation {
-    /// A server loses all data and scripts, and is away for some time.
-    pub(crate) fn restart(&self, server: usize) {
-        self.go_away(server);
-        self.execute(server, &["FLUSHALL", "SCRIPT FLUSH", "FUNCTION FLUSH"]);
-        self.begin_log(server);
-        self.record_server_fault(EventKind::Restarted { server });
-    }
-
-    /// A server loses its scripts and what its last so many writes changed, and is away for some time.
-    pub(crate) fn reload(&self, server: usize, lost: u32) {
-        self.go_away(server);
+    /// A server loses what its last so many writes changed, or as many as can be lost: how many those are.
+    pub(crate) fn lose_writes(&self, server: usize, count: usize) -> usize {
         let (lost, data) = {
             let state = self.state();
             let entries = state.logs.get(server).map_or(0, VecDeque::len);
-            let lost = (lost as usize).min(entries.saturating_sub(1));
+            let lost = count.min(entries.saturating_sub(1));
             (lost, (lost > 0).then(|| state.logs[server][entries - 1 - lost].clone()))
         };
         if let Some(data) = data {
             self.on_server(server, |emulator| emulator.restore_data(&data));
         }
-        self.execute(server, &["SCRIPT FLUSH"]);
-        self.begin_log(server);
-        self.record_server_fault(EventKind::Reloaded { server, lost });
-    }
-
-    /// A server loses its scripts.
-    pub(crate) fn flush(&self, server: usize) {
-        self.execute(server, &["SCRIPT FLUSH"]);
-        self.record_server_fault(EventKind::Flushed { server });
+        lost
     }
 
     /// A server that restarts hangs up on whoever listens or waits, and refuses requests, if that takes a while.
-    fn go_away(&self, server: usize) {
+    pub(crate) fn stop_server(&self, server: usize) {
         self.on_server(server, Emulator::hang_up);
         let outage = self.config.faults.outage;
         if !outage.is_zero() {
@@ -57,7 +39,7 @@ impl Simulation {
     }
 
     /// Runs commands that no client sent.
-    fn execute(&self, server: usize, commands: &[&str]) {
+    pub(crate) fn execute(&self, server: usize, commands: &[&str]) {
         let Server::Emulator(emulator) = &self.servers[server] else { return };
         let mut connection = emulator.connection();
         for command in commands {
@@ -110,7 +92,7 @@ impl Simulation {
         (0..self.servers.len()).for_each(|server| self.begin_log(server));
     }
 
-    fn begin_log(&self, server: usize) {
+    pub(crate) fn begin_log(&self, server: usize) {
         if self.has_logs() {
             let mut state = self.state();
             state.logs.resize_with(self.servers.len(), VecDeque::new);

@@ -4,7 +4,8 @@
 use fixedbitset::FixedBitSet;
 
 use super::{Event, EventKind, History};
-use crate::schedule::{Actor, Step};
+use crate::actor::Actor;
+use crate::schedule::Step;
 
 /// Who takes a step: of one agent's steps every order is another execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,7 +25,7 @@ impl Process {
     pub fn of(step: Step) -> Process {
         match step {
             Step::Advance(_) | Step::Wait => Process::Time,
-            Step::Skew(..) | Step::Drift(..) => Process::Setup,
+            Step::Fault(fault) if fault.is_setup() => Process::Setup,
             _ => step.actor().map_or(Process::Servers, Process::Actor),
         }
     }

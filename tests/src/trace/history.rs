@@ -6,8 +6,9 @@ use std::time::Duration;
 use emulator::Timestamp;
 
 use super::{LocalState, StepFootprint};
-use crate::fault::RequestFault;
-use crate::schedule::{Actor, ClockOwner, Step};
+use crate::actor::Actor;
+use crate::fault::Fault;
+use crate::schedule::Step;
 
 /// The events of one execution.
 #[derive(Clone, Debug, Default)]
@@ -132,15 +133,6 @@ pub enum EventKind {
         /// `message` and the channel.
         brief: String,
     },
-    /// Something befell a request, right after the command if it ran; or a message. Only recorded when a person will read the history.
-    RequestFault {
-        /// Whose it was.
-        actor: Actor,
-        /// What befell it.
-        fault: RequestFault,
-        /// The command as one would type it, or the channel and what was published.
-        text: String,
-    },
     /// A client was granted a section and is inside.
     Enter {
         /// Which of all stays of clients in sections this is.
@@ -195,27 +187,18 @@ pub enum EventKind {
         /// Who is still inside.
         actor: Actor,
     },
+    /// Something went wrong, right after the command if it struck one that ran. Of requests and messages only recorded when a person
+    /// will read the history.
+    Fault {
+        /// What.
+        fault: Fault,
+        /// Of a request the command as one would type it, of a message the channel and what was published; or else nothing.
+        request: String,
+    },
     /// Time moved.
     Advanced {
         /// By this much.
         by: Duration,
-    },
-    /// The client ended without a word.
-    Crashed {
-        /// Who.
-        actor: Actor,
-    },
-    /// A clock is wrong from now on.
-    Skewed {
-        /// Whose.
-        owner: ClockOwner,
-        /// By these milliseconds.
-        by_ms: i64,
-    },
-    /// Something that the client did was cancelled where it waited.
-    Cancelled {
-        /// Who.
-        actor: Actor,
     },
     /// The command that just ran was one that its client had given up.
     Late {
@@ -226,37 +209,6 @@ pub enum EventKind {
     Started {
         /// Who.
         actor: Actor,
-    },
-    /// A clock runs too fast or too slow from now on.
-    Drifts {
-        /// Whose.
-        owner: ClockOwner,
-        /// By so many millionths.
-        ppm: i64,
-    },
-    /// A clock jumped.
-    Jumped {
-        /// Whose.
-        owner: ClockOwner,
-        /// By so many milliseconds.
-        by_ms: i64,
-    },
-    /// A server lost all data and scripts.
-    Restarted {
-        /// Which one.
-        server: usize,
-    },
-    /// A server restarted with its data and without scripts.
-    Reloaded {
-        /// Which one.
-        server: usize,
-        /// How many of the last writes are missing.
-        lost: usize,
-    },
-    /// A server forgot its scripts.
-    Flushed {
-        /// Which one.
-        server: usize,
     },
     /// The client's code ended with an error or a panic.
     Failed {

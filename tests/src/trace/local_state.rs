@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use foldhash::quality::FixedState;
 
-use crate::schedule::Actor;
+use crate::actor::Actor;
 
 /// What an actor's code has seen so far, and when, as one number: where that is the same, the code does the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

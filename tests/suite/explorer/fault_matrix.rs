@@ -261,21 +261,21 @@ fn a_release_is_cancelled() {
         "cancel",
         &["restart", "unsynced reload", "cancel"],
         &expect![[r#"
-        step        time  A B
-           1       +0 ms  ● ·  A: SETNX lock 1 → 1
-                          │ ·      now lock = "1"
-                          ┃ ·    ▸ A is inside, and counts on its grant until +10000 ms.
-           2       +0 ms  ● ·  A: DEL lock → 1
-                          │ ·      now lock is gone
-                          │ ·    ▸ A gives the lock back, and no longer counts as a holder.
-                          │ ·    ▸ A cancels what it does before it hears the reply.
-                          ┃ ·    ▸ A is inside, and counts on its grant until +10000 ms.
-           3       +0 ms  ┃ ●  B: SETNX lock 1 → 1
-                          ┃ │      now lock = "1"
-                          ┃ ┃    ▸ B is inside, and counts on its grant until +10000 ms. Now A and B are inside.
+            step        time  A B
+               1       +0 ms  ● ·  A: SETNX lock 1 → 1
+                              │ ·      now lock = "1"
+                              ┃ ·    ▸ A is inside, and counts on its grant until +10000 ms.
+               2       +0 ms  ● ·  A: DEL lock → 1
+                              │ ·      now lock is gone
+                              │ ·    ▸ A gives the lock back, and no longer counts as a holder.
+                              │ ·    ▸ A cancels what it does before it gets the reply.
+                              ┃ ·    ▸ A is inside, and counts on its grant until +10000 ms.
+               3       +0 ms  ┃ ●  B: SETNX lock 1 → 1
+                              ┃ │      now lock = "1"
+                              ┃ ┃    ▸ B is inside, and counts on its grant until +10000 ms. Now A and B are inside.
 
-        ✗ A and B hold the lock, each with a lease that still runs.
-    "#]],
+            ✗ A and B hold the lock, each with a lease that still runs.
+        "#]],
     );
 }
 

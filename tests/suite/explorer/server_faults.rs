@@ -31,7 +31,7 @@ fn a_servers_clock_jumps_and_the_others_do_not() {
         &expect![[r#"
             +0 A: SET k v PX 10000 → OK
             +0 A: SET k v PX 10000 → OK
-            +0 server 1 jumps 4000
+            +0 jump 2 +4000ms
             +0 A: PTTL k → 10000
             +0 A: PTTL k → 6000
         "#]],
@@ -46,7 +46,7 @@ fn a_server_restarts_without_data_and_the_others_keep_theirs() {
         &expect![[r#"
             +0 A: SET k v PX 10000 → OK
             +0 A: SET k v PX 10000 → OK
-            +0 server 0 restarts
+            +0 restart 1
             +0 A: PTTL k → -2
             +0 A: PTTL k → 10000
         "#]],
@@ -73,6 +73,7 @@ fn a_restart_ends_what_waits_at_the_server() {
         &expect![[r#"
             +0 B: RPUSH list 1 → 1
             +0 B: LPOP list → "1"
+            +0 reload 1 -1
             +0 A: BLPOP list 0 → broken pipe
             +0 A: ECHO there → "there"
         "#]],
@@ -81,10 +82,10 @@ fn a_restart_ends_what_waits_at_the_server() {
         &waits,
         "A\nrestart 1\nA",
         &expect![[r#"
-        +0 server 0 restarts
-        +0 A: BLPOP list 0 → broken pipe
-        +0 A: ECHO there → "there"
-    "#]],
+            +0 restart 1
+            +0 A: BLPOP list 0 → broken pipe
+            +0 A: ECHO there → "there"
+        "#]],
     );
 }
 

@@ -41,7 +41,9 @@ fn check(schedule: &str, expected: &Expect) {
     let lines = history.events.iter().filter_map(|event| match &event.kind {
         EventKind::Command { actor, text, reply, .. } => Some(format!("{actor}: {text} → {reply}\n")),
         EventKind::Message { actor, text, .. } => Some(format!("{actor} hears {text}\n")),
-        EventKind::RequestFault { actor, fault, text } => Some(format!("{actor}: {} {text}\n", fault.name())),
+        EventKind::Fault { fault, request } => {
+            Some(format!("{}: {} {request}\n", fault.target, fault.kind.word()))
+        }
         EventKind::Deafened { actor, channel } => Some(format!("{actor} hears no more of {channel}\n")),
         EventKind::GaveUp { actor, error } => Some(format!("{actor} gives up: {error}\n")),
         EventKind::Advanced { by } => Some(format!("+{} ms\n", by.as_millis())),
@@ -103,12 +105,12 @@ fn a_connection_that_breaks_while_a_message_is_on_its_way_hears_no_more() {
     check(
         "A\nB\ndrop-before A.2",
         &expect![[r#"
-        A; B; drop-before A.2
-        A: SUBSCRIBE news → ["subscribe", "news", 1]
-        B: PUBLISH news hello → 1
-        A: drop-before news: "hello"
-        A gives up: the subscription has ended: its connection is closed - Io
-    "#]],
+            A; B; drop-before A.2
+            A: SUBSCRIBE news → ["subscribe", "news", 1]
+            B: PUBLISH news hello → 1
+            A.2: drop-before news: "hello"
+            A gives up: the subscription has ended: its connection is closed - Io
+        "#]],
     );
 }
 
@@ -120,6 +122,7 @@ fn who_listens_to_a_server_that_restarts_hears_what_was_on_its_way_and_no_more()
             A; B; restart 1; A.2; A
             A: SUBSCRIBE news → ["subscribe", "news", 1]
             B: PUBLISH news hello → 1
+            1: restart 
             A hears news: "hello"
             A: ECHO hello → "hello"
         "#]],
@@ -127,20 +130,22 @@ fn who_listens_to_a_server_that_restarts_hears_what_was_on_its_way_and_no_more()
     check(
         "A\nwait\nB\nrestart 1\nA\nA.2\nA",
         &expect![[r#"
-        A; wait; B; restart 1; A; A.2; A
-        A: SUBSCRIBE news → ["subscribe", "news", 1]
-        +60000 ms
-        B: PUBLISH news hello → 1
-        A: ECHO nothing → "nothing"
-        A hears news: "hello"
-        A: ECHO hello → "hello"
-    "#]],
+            A; wait; B; restart 1; A; A.2; A
+            A: SUBSCRIBE news → ["subscribe", "news", 1]
+            +60000 ms
+            B: PUBLISH news hello → 1
+            1: restart 
+            A: ECHO nothing → "nothing"
+            A hears news: "hello"
+            A: ECHO hello → "hello"
+        "#]],
     );
     check(
         "A\nrestart 1\nB",
         &expect![[r#"
             A; restart 1; B
             A: SUBSCRIBE news → ["subscribe", "news", 1]
+            1: restart 
             A hears no more of news
             A gives up: the subscription has ended: its connection is closed - Io
             B: PUBLISH news hello → 0

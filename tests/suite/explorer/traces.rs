@@ -7,9 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use harness::check::{Participants, scenario};
 use harness::explore::{DepthFirst, Dpor, RandomWalk, probe_timers};
-use harness::trace::{EventKind, History};
-use harness::trace::{HappensBefore, Process};
-use harness::{Actor, Client, ClockOwner, Faults, Recording, Runner, Scenario, Schedule, Step, replay};
+use harness::trace::{EventKind, HappensBefore, History, Process};
+use harness::{Actor, Client, Fault, Faults, Recording, Runner, Scenario, Schedule, Step, replay};
 use locks::{ALGORITHMS, FaultClass};
 use redis::cmd;
 
@@ -390,9 +389,7 @@ fn renamed(form: &[Vec<Step>], names: &[usize]) -> Vec<Vec<Step>> {
     let rename_step = |step: &Step| match *step {
         Step::Run(actor, nth) => Step::Run(rename(actor), nth),
         Step::Start(actor) => Step::Start(rename(actor)),
-        Step::RequestFault(actor, nth, fault) => Step::RequestFault(rename(actor), nth, fault),
-        Step::Crash(actor) => Step::Crash(rename(actor)),
-        Step::Skew(ClockOwner::Client(actor), by_ms) => Step::Skew(ClockOwner::Client(rename(actor)), by_ms),
+        Step::Fault(fault) => Step::Fault(Fault { target: fault.target.renamed(rename), ..fault }),
         step => step,
     };
     let layers = form.iter().map(|layer| {
@@ -439,10 +436,10 @@ fn seen_by_actors(history: &History) -> Vec<Vec<String>> {
             EventKind::Command { actor, text, reply, .. } => {
                 reached[actor.0].push(format!("{text} -> {reply}"));
             }
-            EventKind::RequestFault { actor, fault, text } => {
-                reached[actor.0].push(format!("{text}: {fault:?}"));
+            EventKind::Fault { fault, request } => {
+                let actor = fault.target.actor().into_iter();
+                actor.for_each(|actor| reached[actor.0].push(format!("{:?} {request}", fault.kind)));
             }
-            EventKind::Cancelled { actor } => reached[actor.0].push("cancelled".into()),
             EventKind::Enter { actor, until, .. } => reached[actor.0].push(format!("inside until {until:?}")),
             EventKind::Leave { actor, .. } => reached[actor.0].push(format!("outside at {:?}", event.at)),
             EventKind::Failed { actor, error } => reached[actor.0].push(format!("fails: {error}")),

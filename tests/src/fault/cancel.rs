@@ -1,0 +1,39 @@
+//! Operations that are dropped where they wait, as by a `select!` or a timeout.
+
+use super::{
+    Budget, Delivery, Description, Effect, RequestFault, RequestOutcome, Row, TargetKind, Unit, no_amount,
+};
+
+pub(super) const CANCEL: Row = Row {
+    word: "cancel",
+    summary: "an operation inside `client.cancellable(…)` is dropped where it waits",
+    target: TargetKind::Client,
+    needs_operation: true,
+    unit: Unit::None,
+    set_by: &["cancels"],
+    budget: Some(Budget("cancels")),
+    limit: |faults| faults.cancels,
+    amounts: no_amount,
+    effect: Effect::Act(|execution, fault| {
+        fault.target.actor().into_iter().for_each(|actor| execution.cancel(actor));
+        fault
+    }),
+    describe: |fault, _| {
+        Description::OfClient(format!("{} cancels what it does, where it waits", fault.client()))
+    },
+};
+
+pub(super) const CANCEL_AFTER: Row = Row {
+    word: "cancel-after",
+    summary: "an operation is dropped when its request has run and the reply has not arrived",
+    target: TargetKind::Connection,
+    effect: Effect::Request(RequestFault {
+        delivery: Delivery::Now,
+        outcome: RequestOutcome::Cancelled,
+        strikes_messages: false,
+    }),
+    describe: |fault, _| {
+        Description::Remark(format!("{} cancels what it does before it gets the reply.", fault.client()))
+    },
+    ..CANCEL
+};

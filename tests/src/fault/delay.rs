@@ -1,0 +1,28 @@
+//! Requests that run after their clients have given them up, as redis-rs does after its response timeout.
+
+use super::{
+    Budget, Delivery, Description, Effect, RequestFault, RequestOutcome, Row, TargetKind, Unit, no_amount,
+};
+
+pub(super) const DELAY: Row = Row {
+    word: "delay",
+    summary: "a client gives a request up, which runs later (`late A`)",
+    target: TargetKind::Connection,
+    needs_operation: false,
+    unit: Unit::None,
+    set_by: &["delays"],
+    budget: Some(Budget("delays")),
+    limit: |faults| faults.delays,
+    amounts: no_amount,
+    effect: Effect::Request(RequestFault {
+        delivery: Delivery::Later,
+        outcome: RequestOutcome::TimedOut,
+        strikes_messages: false,
+    }),
+    describe: |fault, request| {
+        let client = fault.client();
+        Description::OfClient(format!(
+            "{client}: {request} is still on its way, and {client} gives up waiting"
+        ))
+    },
+};

@@ -1,0 +1,20 @@
+//! Servers that forget their scripts, as after `SCRIPT FLUSH`.
+
+use super::{Budget, Description, Effect, Row, TargetKind, Unit, no_amount};
+
+pub(super) const FLUSH: Row = Row {
+    word: "flush",
+    summary: "a server forgets its scripts",
+    target: TargetKind::Server,
+    needs_operation: false,
+    unit: Unit::None,
+    set_by: &["flushes"],
+    budget: Some(Budget("flushes")),
+    limit: |faults| faults.flushes,
+    amounts: no_amount,
+    effect: Effect::Act(|execution, fault| {
+        fault.target.server().into_iter().for_each(|server| execution.execute(server, &["SCRIPT FLUSH"]));
+        fault
+    }),
+    describe: |fault, _| Description::Outside(format!("server {} forgets its scripts", fault.target)),
+};

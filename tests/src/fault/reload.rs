@@ -1,0 +1,31 @@
+//! Servers with persistence that restart: scripts are gone, and the last writes may be.
+
+use super::{Budget, Description, Effect, Fault, Row, TargetKind, Unit};
+
+pub(super) const RELOAD: Row = Row {
+    word: "reload",
+    summary: "a server restarts with its data, but for so many last writes, and without scripts",
+    target: TargetKind::Server,
+    needs_operation: false,
+    unit: Unit::Writes,
+    set_by: &["reloads", "unsynced", "outage"],
+    budget: Some(Budget("reloads")),
+    limit: |faults| faults.reloads,
+    amounts: |faults| (0..=faults.unsynced.into()).collect(),
+    effect: Effect::Act(|execution, fault| {
+        let Some(server) = fault.target.server() else { return fault };
+        execution.stop_server(server);
+        let lost = execution.lose_writes(server, fault.amount as usize);
+        execution.execute(server, &["SCRIPT FLUSH"]);
+        execution.begin_log(server);
+        Fault { amount: lost as i64, ..fault }
+    }),
+    describe: |fault, _| {
+        let without = match fault.amount {
+            0 => "with all data and without scripts".into(),
+            1 => "without scripts and without what the last write changed".into(),
+            lost => format!("without scripts and without what the last {lost} writes changed"),
+        };
+        Description::Outside(format!("server {} restarts, {without}", fault.target))
+    },
+};

@@ -1,0 +1,29 @@
+//! Servers without persistence that restart: all data and scripts are gone.
+
+use super::{Budget, Description, Effect, Row, TargetKind, Unit, no_amount};
+
+/// What happens to servers and their data.
+pub(super) const BUDGET: Budget = Budget("restarts");
+
+pub(super) const RESTART: Row = Row {
+    word: "restart",
+    summary: "a server restarts without data and scripts",
+    target: TargetKind::Server,
+    needs_operation: false,
+    unit: Unit::None,
+    set_by: &["restarts", "outage"],
+    budget: Some(BUDGET),
+    limit: |faults| faults.restarts,
+    amounts: no_amount,
+    effect: Effect::Act(|execution, fault| {
+        if let Some(server) = fault.target.server() {
+            execution.stop_server(server);
+            execution.execute(server, &["FLUSHALL", "SCRIPT FLUSH", "FUNCTION FLUSH"]);
+            execution.begin_log(server);
+        }
+        fault
+    }),
+    describe: |fault, _| {
+        Description::Outside(format!("server {} restarts, without data and scripts", fault.target))
+    },
+};
