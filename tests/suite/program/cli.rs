@@ -2,11 +2,28 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
 
 use crate::redis_server;
 
+/// Longest that a program may take that ends by itself.
+const ENDS_WITHIN: Duration = Duration::from_secs(300);
+
+/// Runs the program until it ends.
+#[track_caller]
 pub(crate) fn lockstep(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_lockstep")).args(args).output().unwrap()
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lockstep"));
+    let child = command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let pid = child.id().to_string();
+    let (send, receive) = mpsc::channel();
+    std::thread::spawn(move || send.send(child.wait_with_output()));
+    let Ok(output) = receive.recv_timeout(ENDS_WITHIN) else {
+        _ = Command::new("kill").args(["-KILL", &pid]).status();
+        // The last argument may be a URL with a password.
+        panic!("lockstep {} has not ended after {ENDS_WITHIN:?}", args[0]);
+    };
+    output.unwrap()
 }
 
 #[track_caller]
