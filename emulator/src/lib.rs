@@ -18,9 +18,61 @@
 //! # Ok(()) }
 //! ```
 //!
-//! There are three doors to one engine: [`Emulator::connection`] for redis-rs, with no bytes and no task;
-//! [`Emulator::stream`] for any client that takes a stream; [`Emulator::listen`] for any client at all. Behind each, a
-//! command, a transaction and a script are atomic on whatever runtime, and leave a [`Footprint`].
+//! One engine has three front ends: [`Emulator::connection`] for redis-rs, with no bytes and no task; [`Emulator::stream`] for any client
+//! that takes a stream; [`Emulator::listen`] for any client at all. Behind each of them, a command, a transaction and a script are
+//! atomic on whatever runtime, and leave a [`Footprint`].
+//!
+//! # Architecture
+//!
+//! The way of a request, file by file:
+//!
+//! 1. `server` accepts sockets and moves bytes; `stream` does the same in memory. `connection` does no I/O: it takes bytes, asks
+//!    [`resp`] for the arguments of the next request, and gives back the bytes of replies. `direct` gets the arguments from redis-rs.
+//! 2. `shared` hands the engine to one caller at a time. While a long script has it, others get their turn between two steps of the
+//!    script, or `-BUSY` (`busy`).
+//! 3. `command` finds the row of the command in the table of its group and checks, in one fixed order: arity, authentication, pub/sub
+//!    mode, `MULTI`, `command/admission.rs` (memory, replicas), `CLIENT PAUSE`. Then it runs the function of the row.
+//! 4. The function reads and changes the `keyspace`, which records the `footprint` of whatever it touches, and returns a [`Reply`].
+//! 5. `engine` ends the execution: it publishes keyspace events, serves blocked clients, notices watched and tracked keys, and hands the
+//!    outbox to the clients.
+//! 6. `resp` encodes the reply.
+//!
+//! A script takes the same way from step 3 on: `redis.call` in `script/redis.rs` calls `command` with the engine that was lent to the
+//! script (`engine/loan.rs`).
+//!
+//! The modules, in the order in which they may import each other, a later one from an earlier one:
+//!
+//! | module | what it has |
+//! | --- | --- |
+//! | `error` | Redis's error texts, byte for byte |
+//! | `reply` | what a command answers, before it is bytes |
+//! | [`resp`] | requests from bytes, replies to bytes; knows no command |
+//! | `clock` | the one source of time, and views of it that are wrong |
+//! | `glob` | patterns of `KEYS` and `PSUBSCRIBE` |
+//! | `log` | log lines, and who receives them |
+//! | `long_double` | the floating point of `INCRBYFLOAT` |
+//! | `footprint` | what an execution read and changed, and which footprints conflict |
+//! | `keyspace` | databases, values, deadlines; knows no client and reads no clock |
+//! | `config` | the parameters of `CONFIG` |
+//! | `stats` | counters for `INFO`, `LATENCY` and `SLOWLOG` |
+//! | `script` | Lua: sandbox, budget, libraries, conversions; knows no command |
+//! | `client` | what the server knows of each connection |
+//! | `fault` | faults that a test places before commands |
+//! | `pubsub` | subscriptions |
+//! | `tracking` | client-side caching |
+//! | `busy` | the long script, as other clients see it |
+//! | `engine` | all of the above as one server |
+//! | [`command`] | the table of commands, and the one path through it |
+//! | `shared` | the engine behind its lock |
+//! | `connection`, `direct`, `stream`, `server`, `background` | the front ends |
+//!
+//! # Invariants
+//!
+//! - No command records by hand which keys it touched: the keyspace does. What a command touches outside of the keyspace (scripts,
+//!   channels, settings, clients) is recorded where the engine changes it.
+//! - One execution sees one instant: the clock is read when it begins.
+//! - `connection` does no I/O, and only `server` knows sockets.
+//! - `unsafe` code is forbidden. Lua's C code is in the process all the same; `.github/SECURITY.md` says what that means.
 
 mod error;
 mod reply;

@@ -17,51 +17,34 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Every algorithm is generic over [`redis::aio::ConnectionLike`], and where it waits to be told something over [`Subscribe`];
-//! takes time and unique names from [`Env`] alone, and states in its [`Spec`] what it guarantees. [`ALGORITHMS`] lists them all;
-//! `lockstep check` holds each to its word.
+//! Every algorithm is generic over [`redis::aio::ConnectionLike`], and over [`Subscribe`] if it waits for messages. [`registry`] lists all
+//! algorithms with what they guarantee; `lockstep check` tests each guarantee.
+//!
+//! # Architecture
+//!
+//! | module | what it has |
+//! | --- | --- |
+//! | `env` | the wall clock of a client, and names that no other client has |
+//! | `subscribe` | connections that can subscribe |
+//! | `lock` | the trait [`Lock`] and its values |
+//! | `script` | Lua scripts that several algorithms share |
+//! | `mutex`, `semaphore` | the correct ones to use |
+//! | [`published`] | a file for every published algorithm, exactly as published |
+//! | [`registry`] | all of them by their names, and what each states about itself |
+//!
+//! A lock does not know that it is tested. Time and unique names come from [`Env`] alone, so that a harness can control them.
 
 mod env;
 mod subscribe;
 mod lock;
 mod script;
-pub mod published;
 mod mutex;
 mod semaphore;
+pub mod published;
+pub mod registry;
 
 pub use env::{Env, Source};
-pub use lock::{
-    Algorithm, AnyConnection, DynLock, FaultClass, Kind, Lock, Open, Property, Record, Release, Spec, Terms,
-};
+pub use lock::{Lock, Record, Release, Terms};
 pub use mutex::Mutex;
 pub use semaphore::Semaphore;
 pub use subscribe::{Messages, PubSubConnection, Subscribe, Subscription};
-
-/// Every algorithm: the published ones in the order of their history, then the correct ones.
-pub const ALGORITHMS: &[Algorithm] = &[
-    published::exists_set::ALGORITHM,
-    published::setnx::ALGORITHM,
-    published::setnx_expire::ALGORITHM,
-    published::del_setnx_takeover::ALGORITHM,
-    published::getset_takeover::ALGORITHM,
-    published::lua_setnx_expire::ALGORITHM,
-    published::lua_token::ALGORITHM,
-    published::set_nx_ex_del::ALGORITHM,
-    published::set_nx_get_del::ALGORITHM,
-    published::set_nx_px_cad::ALGORITHM,
-    published::redlock::ALGORITHM,
-    published::redlock::ALGORITHM_OF_THREE,
-    published::reentrant_hash::ALGORITHM,
-    published::renewed_hash::ALGORITHM,
-    published::local_reentrant::ALGORITHM,
-    published::redisson::ALGORITHM,
-    published::rw_two_keys::ALGORITHM,
-    published::rw_hash::ALGORITHM,
-    published::zset_semaphore::ALGORITHM,
-    published::fair_semaphore_posted::ALGORITHM,
-    published::fair_semaphore_comment::ALGORITHM,
-    published::fair_semaphore_weighted::ALGORITHM,
-    published::fair_semaphore_locked::ALGORITHM,
-    mutex::ALGORITHM,
-    semaphore::ALGORITHM,
-];

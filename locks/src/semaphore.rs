@@ -16,7 +16,8 @@ use redis::aio::ConnectionLike;
 use redis::{RedisResult, Script};
 
 use crate::env::Env;
-use crate::lock::{Algorithm, FaultClass, Kind, Lock, Open, Property, Record, Release, Spec, Terms};
+use crate::lock::{Lock, Record, Release, Terms};
+use crate::registry::{Algorithm, FaultClass, Kind, Open, Property, Spec};
 
 /// Scores are whole milliseconds, which a double holds exactly. The key's time to live is only ever raised: a short lease
 /// must not cut a longer one that shares the key.

@@ -1,5 +1,5 @@
 //! The same programs as threads over a map behind a mutex, under shuttle's depth-first search, and as clients of the emulator,
-//! where of all orders that differ in independent commands alone one is run: a trace. Prints a table: `cargo bench -p harness
+//! where of all orders that differ in independent commands alone one is run: a trace. Prints a table: `cargo bench -p lockstep-harness
 //! --features shuttle --bench against_shuttle`.
 //!
 //! An execution is not the same work in both: there a few accesses to a map, here as many commands of redis-rs's over an emulated
@@ -10,8 +10,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use comfy_table::{CellAlignment, Table, presets};
+use harness::Scenario;
+use harness::execution::Runner;
 use harness::explore::Dpor;
-use harness::{Runner, Scenario};
 use redis::aio::ConnectionLike;
 use redis::{RedisResult, cmd};
 use shuttle::scheduler::DfsScheduler;

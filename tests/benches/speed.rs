@@ -6,9 +6,10 @@ use std::time::Duration;
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use emulator::{Clock, Emulator};
 use harness::check::{Participants, scenario};
+use harness::execution::Runner;
 use harness::explore::RandomWalk;
-use harness::{Recording, Runner};
-use locks::{ALGORITHMS, FaultClass};
+use harness::sim::Recording;
+use locks::registry::{ALGORITHMS, FaultClass};
 
 /// One execution of three clients that each take a lock once and release it, and of the fresh client that tries it at the end.
 fn executions(criterion: &mut Criterion) {

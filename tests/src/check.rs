@@ -3,7 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use locks::{ALGORITHMS, Algorithm, AnyConnection, DynLock, FaultClass, Kind, Property, Terms};
+use locks::Terms;
+use locks::registry::{ALGORITHMS, Algorithm, AnyConnection, DynLock, FaultClass, Kind, Property};
 
 use crate::actor::Actor;
 use crate::client::Client;

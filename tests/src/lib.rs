@@ -1,41 +1,82 @@
 //! Runs any redis-rs code under every order of commands, clock and fault, and checks what must hold.
+//!
+//! A [`Scenario`] names actors, [`Faults`] and oracles. [`exhaustive`] runs one schedule of every trace, [`sample`] draws schedules by
+//! chance, [`replay()`] runs one. If an oracle finds a violation, the [`Report`] has the shortest schedule that shows it, and its timeline.
+//!
+//! # Architecture
+//!
+//! The way of a schedule, file by file:
+//!
+//! 1. `explore` decides which schedule is next: `dpor` (one of every trace), `brute_force` (all of them), or a `sampler`. Each is a
+//!    [`Policy`](execution::Policy): given the possible steps, it chooses one.
+//! 2. `execution/runner.rs` begins an execution: a paused tokio runtime with a task for each actor, and emptied emulators.
+//! 3. When no task can run (`sim/quiescence.rs`), `execution/enabled.rs` lists the steps that are possible, and the policy chooses.
+//! 4. `execution/mod.rs` takes the step. A request that waits at a gate (`sim/gate.rs`) is let through, time moves, or a fault strikes
+//!    (`fault`).
+//! 5. The request reaches its server by `client/connection.rs`, unless the reply log (`sim/reply_log.rs`) has the reply from the
+//!    execution before. The step's footprint and the events go into the history (`trace`).
+//! 6. `execution/heal.rs` ends the execution without faults, and probes.
+//! 7. The oracles judge the history. `trace/happens_before.rs` finds the races in it, from which `dpor` plans other orders.
+//! 8. `shrink` makes a violation as simple as it gets. `explore/report.rs` and `render/timeline.rs` make text of it.
+//!
+//! The modules, in the order in which they may import each other, a later one from an earlier one:
+//!
+//! | module | what it has |
+//! | --- | --- |
+//! | `actor` | the names of clients |
+//! | `fault` | what may go wrong: one file and one row each, and the budgets |
+//! | `schedule` | steps, and schedules as text |
+//! | [`trace`] | what happened in an execution: history, step footprints, happens-before |
+//! | `render` | text for people: commands, replies, timelines |
+//! | [`oracle`] | what must hold; sees a history and nothing else |
+//! | `sim` | what the clients of an execution share: gates, servers, time, holds, reply log |
+//! | `client` | a client's side: gated connections, subscriptions, holds |
+//! | `scenario` | what is tested |
+//! | `execution` | runs one schedule |
+//! | `replay` | schedules that are known: followed, saved, rescaled, on a real server |
+//! | `shrink` | simpler schedules with the same violation |
+//! | [`explore`] | many schedules: reduction, brute force, samples, reports |
+//! | [`proptest`] | strategies for `proptest` |
+//! | [`check`] | the verdict table of the `locks` crate |
+//! | [`linearizability`] | the judge of runs that no schedule orders |
+//!
+//! # Invariants
+//!
+//! - The same schedule gives the same execution: nothing but the policy decides. One execution of 64 runs again to make sure.
+//! - No execution is continued from a copy of another: clients run from their start each time.
+//! - Brute force and the reduction share the execution, but not the choice of schedules; brute force judges the reduction.
+//! - On a real server no footprint is known, so schedules are only replayed there, never explored.
 
-mod actor;
-mod fault;
-mod schedule;
+pub mod actor;
+pub mod fault;
+pub mod schedule;
 pub mod trace;
-mod render;
+pub mod render;
 pub mod oracle;
-mod sim;
-mod client;
-mod scenario;
-mod execution;
-mod replay;
-mod shrink;
+pub mod sim;
+pub mod client;
+pub mod scenario;
+pub mod execution;
+pub mod replay;
+pub mod shrink;
 pub mod explore;
 pub mod proptest;
 pub mod check;
 pub mod linearizability;
 
-pub use actor::{ACTORS_MAX, Actor};
-pub use client::{Client, GatedConnection, Hold, HoldGuard};
-pub use execution::{Choice, Policy, Runner, STEPS_MAX};
-pub use explore::{
-    Exploration, Problem, Report, exhaustive, explore_all, explore_random, render_finding, run, sample,
-};
-pub use fault::{Budget, Fault, FaultKind, Faults, Target};
-pub use render::{format_url, printable};
-pub use replay::{
-    ClaimError, Comparison, Expectation, ExpectedCommand, Follow, MismatchError, OnRedis, OnRedisError,
-    Replay, Replayed, SavedError, SavedSchedule, SavedStep, Subject, replay, replay_on_redis, replay_saved,
-};
-pub use scenario::{ActorError, RESPONSE_TIMEOUT, Scenario};
-pub use schedule::{ParseError, SPAN_MAX, Schedule, Step};
-pub use shrink::{Cost, Finding, shrink};
-pub use sim::{Recording, Server};
-pub use trace::StepFootprint;
+pub use client::Client;
+pub use explore::{Exploration, Report, exhaustive, sample};
+pub use fault::Faults;
+pub use replay::{SavedSchedule, replay, replay_saved};
+pub use scenario::{ActorError, Scenario};
+pub use schedule::Schedule;
 
-/// The examples of the README are tests.
+/// The examples of the READMEs are tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 struct Readme;
+
+/// The examples of the READMEs are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct HarnessReadme;

@@ -6,7 +6,9 @@
 use std::cell::RefCell;
 
 use harness::check::scenario_of;
-use harness::{Runner, SavedSchedule, Subject, replay_saved};
+use harness::execution::Runner;
+use harness::replay::Subject;
+use harness::{SavedSchedule, replay_saved};
 
 use crate::commands::take;
 
@@ -109,7 +111,7 @@ fn is_small(saved: &SavedSchedule) -> bool {
 /// A schedule with its header.
 fn text(choices: &mut &[u8]) -> Option<String> {
     let mut text = String::from("lockstep schedule 1\n");
-    let algorithms = locks::ALGORITHMS;
+    let algorithms = locks::registry::ALGORITHMS;
     text += &format!("algorithm {}\n", algorithms[usize::from(take(choices)?) % algorithms.len()].name);
     text += &format!("class {}\n", pick(&CLASSES, choices)?);
     text += &format!("permits {}\n", pick(&NUMBERS[..5], choices)?);

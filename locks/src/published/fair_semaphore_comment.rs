@@ -13,7 +13,7 @@
 use redis::Cmd;
 
 use super::fair_semaphore::{FairSemaphore, Keys};
-use crate::lock::{Algorithm, FaultClass, Kind, Open, Property, Spec};
+use crate::registry::{Algorithm, FaultClass, Kind, Open, Property, Spec};
 
 /// The registry's row.
 pub const ALGORITHM: Algorithm = Algorithm {

@@ -19,7 +19,8 @@ use super::fair_semaphore::FairSemaphore;
 use super::fair_semaphore_weighted::clean;
 use super::set_nx_px_cad::set_nx_px;
 use crate::env::Env;
-use crate::lock::{Algorithm, FaultClass, Kind, Lock, Open, Property, Record, Release, Spec, Terms};
+use crate::lock::{Lock, Record, Release, Terms};
+use crate::registry::{Algorithm, FaultClass, Kind, Open, Property, Spec};
 use crate::script::{COMPARE_AND_DELETE, compare_and_delete};
 
 /// The registry's row.

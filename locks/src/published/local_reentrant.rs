@@ -22,7 +22,8 @@ use redis::{RedisResult, Script};
 use tokio::task::JoinSet;
 
 use crate::env::Env;
-use crate::lock::{Algorithm, FaultClass, Kind, Lock, Open, Property, Record, Release, Spec, Terms};
+use crate::lock::{Lock, Record, Release, Terms};
+use crate::registry::{Algorithm, FaultClass, Kind, Open, Property, Spec};
 use crate::script::{COMPARE_AND_DELETE, compare_and_delete};
 
 const COMPARE_AND_EXPIRE: &str = "\

@@ -17,7 +17,8 @@ use std::sync::LazyLock;
 use redis::aio::ConnectionLike;
 use redis::{RedisResult, Script};
 
-use crate::lock::{Algorithm, FaultClass, Kind, Lock, Open, Property, Record, Release, Spec, Terms};
+use crate::lock::{Lock, Record, Release, Terms};
+use crate::registry::{Algorithm, FaultClass, Kind, Open, Property, Spec};
 
 /// `KEYS[1]` becomes `ARGV[1]` for `ARGV[2]` seconds if it is absent; returns whether it was.
 pub(super) const SETNX_EXPIRE: &str = "\

@@ -30,7 +30,8 @@ use redis::{RedisResult, Script};
 use tokio::task::JoinSet;
 
 use crate::env::Env;
-use crate::lock::{Algorithm, FaultClass, Kind, Lock, Open, Property, Record, Release, Spec, Terms};
+use crate::lock::{Lock, Record, Release, Terms};
+use crate::registry::{Algorithm, FaultClass, Kind, Open, Property, Spec};
 use crate::subscribe::Subscribe;
 
 const ACQUIRE: &str = "\

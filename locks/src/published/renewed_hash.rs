@@ -20,7 +20,8 @@ use tokio::task::JoinSet;
 
 use super::reentrant_hash::{ACQUIRE, RELEASE, ReentrantHash};
 use crate::env::Env;
-use crate::lock::{Algorithm, FaultClass, Kind, Lock, Open, Property, Record, Release, Spec, Terms};
+use crate::lock::{Lock, Record, Release, Terms};
+use crate::registry::{Algorithm, FaultClass, Kind, Open, Property, Spec};
 
 const RENEW: &str = "\
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then

@@ -24,7 +24,8 @@ use redis::aio::ConnectionLike;
 use redis::{RedisResult, Script};
 
 use crate::env::Env;
-use crate::lock::{Algorithm, FaultClass, Kind, Lock, Open, Property, Record, Release, Spec, Terms};
+use crate::lock::{Lock, Record, Release, Terms};
+use crate::registry::{Algorithm, FaultClass, Kind, Open, Property, Spec};
 
 const READ: &str = "\
 local write = redis.call('HGET', KEYS[1], 'write')

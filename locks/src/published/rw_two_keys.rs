@@ -15,7 +15,8 @@ use std::sync::LazyLock;
 use redis::aio::ConnectionLike;
 use redis::{RedisResult, Script};
 
-use crate::lock::{Algorithm, FaultClass, Kind, Lock, Open, Property, Record, Release, Spec, Terms};
+use crate::lock::{Lock, Record, Release, Terms};
+use crate::registry::{Algorithm, FaultClass, Kind, Open, Property, Spec};
 
 /// `KEYS[1]` is the readers' key, `KEYS[2]` the writers'.
 const READ: &str = "\

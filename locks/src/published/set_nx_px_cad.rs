@@ -13,7 +13,8 @@ use redis::RedisResult;
 use redis::aio::ConnectionLike;
 
 use crate::env::Env;
-use crate::lock::{Algorithm, FaultClass, Kind, Lock, Open, Property, Record, Release, Spec, Terms};
+use crate::lock::{Lock, Record, Release, Terms};
+use crate::registry::{Algorithm, FaultClass, Kind, Open, Property, Spec};
 use crate::script::{COMPARE_AND_DELETE, compare_and_delete};
 
 /// The registry's row.

@@ -21,8 +21,11 @@ impl Execution<'_> {
         }
         let goes_first = enabled.len();
         let last_actor = match last_step {
-            Some(Step::Run(actor, _) | Step::Start(actor)) => Some(actor),
-            Some(Step::Fault(Fault { target: Target::Connection(actor, _), .. })) => Some(actor),
+            Some(
+                Step::Run(actor, _)
+                | Step::Start(actor)
+                | Step::Fault(Fault { target: Target::Connection(actor, _), .. }),
+            ) => Some(actor),
             _ => None,
         };
         // What is behind a request that is still on its way waits until that has come.

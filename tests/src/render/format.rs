@@ -10,7 +10,7 @@ use redis::{Arg, Cmd, IntoConnectionInfo, Value};
 /// direction of writing, are written as Rust escapes them: `\u{1b}`. Names, replies, errors and panic messages come from others.
 ///
 /// ```
-/// assert_eq!(harness::printable("\x1b[31mred\r\n"), "\\u{1b}[31mred\\r\n");
+/// assert_eq!(harness::render::printable("\x1b[31mred\r\n"), "\\u{1b}[31mred\\r\n");
 /// ```
 pub fn printable(text: &str) -> Cow<'_, str> {
     if text.chars().all(|c| c == '\n' || is_printable(c)) {

@@ -21,7 +21,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use locks::FaultClass;
+use locks::registry::FaultClass;
 
 use crate::actor::ACTORS_MAX;
 use crate::fault::parse_millis;

@@ -53,8 +53,9 @@ impl ScheduleSize {
             let Step::Start(actor) = history.steps[place] else { return false };
             let later = places[nth + 1..].iter().map(|&place| history.steps[place]);
             let begins = |step| match step {
-                Step::Run(other, _) => other == actor,
-                Step::Fault(Fault { target: Target::Connection(other, _), .. }) => other == actor,
+                Step::Run(other, _) | Step::Fault(Fault { target: Target::Connection(other, _), .. }) => {
+                    other == actor
+                }
                 _ => false,
             };
             later.take_while(|step| !matches!(step, Step::Advance(_) | Step::Wait)).any(begins)

@@ -128,13 +128,7 @@ impl State {
     }
 
     pub(crate) fn record(&mut self, at: Duration, kind: EventKind) {
-        if let EventKind::Enter { .. }
-        | EventKind::Extended { .. }
-        | EventKind::Leave { .. }
-        | EventKind::Ended { .. }
-        | EventKind::Accepted { .. }
-        | EventKind::Overrun { .. } = kind
-        {
+        if kind.is_judged() {
             self.touch(|touch| touch.is_judged = true);
         }
         self.history.events.push(Event { step: self.history.steps.len(), at, kind });

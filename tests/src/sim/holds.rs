@@ -86,7 +86,7 @@ impl Simulation {
 
     /// Whether the servers still have this grant: the first one, if it is not most of them that have to.
     fn has(&self, record: &Record) -> bool {
-        self.from_log(|| match record {
+        self.logged_or(|| match record {
             Record::Majority(..) => {
                 2 * self.servers.iter().filter(|server| server.has(record)).count() > self.servers.len()
             }

@@ -145,7 +145,7 @@ impl Simulation {
     }
 
     /// What the servers say or hold, if that is not on tape.
-    pub(crate) fn from_log<S: Logged>(&self, ask: impl FnOnce() -> S) -> S {
+    pub(crate) fn logged_or<S: Logged>(&self, ask: impl FnOnce() -> S) -> S {
         let known = self.reply_log().replay();
         known.unwrap_or_else(|| {
             let said = ask();
@@ -280,7 +280,7 @@ impl Simulation {
     /// What a server has just touched; `None` if that is not known.
     pub(crate) fn footprint(&self, server: usize) -> Option<Arc<Footprint>> {
         match &self.servers[server] {
-            Server::Emulator(emulator) => Some(self.from_log(|| Arc::new(emulator.footprint()))),
+            Server::Emulator(emulator) => Some(self.logged_or(|| Arc::new(emulator.footprint()))),
             Server::Redis(_) => None,
         }
     }
@@ -369,7 +369,7 @@ impl Simulation {
     /// The instants after now that matter and that a step can lead to: the ends of keys' times to live and of clients' leases, and the millisecond after
     /// each, in which it is over.
     pub(crate) fn instants(&self) -> Vec<Duration> {
-        self.from_log(|| self.find_instants())
+        self.logged_or(|| self.find_instants())
     }
 
     fn find_instants(&self) -> Vec<Duration> {

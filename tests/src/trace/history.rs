@@ -246,3 +246,29 @@ pub enum EventKind {
         after_lease: bool,
     },
 }
+
+impl EventKind {
+    /// Oracles judge by its place among other events, so that steps with such events are dependent.
+    pub(crate) fn is_judged(&self) -> bool {
+        match self {
+            EventKind::Enter { .. }
+            | EventKind::Extended { .. }
+            | EventKind::Leave { .. }
+            | EventKind::Ended { .. }
+            | EventKind::Accepted { .. }
+            | EventKind::Overrun { .. } => true,
+            // Some are texts for people; faults and time have their own footprint; the others end one client, or come after the steps.
+            EventKind::Command { .. }
+            | EventKind::Message { .. }
+            | EventKind::Late { .. }
+            | EventKind::Fault { .. }
+            | EventKind::Advanced { .. }
+            | EventKind::Started { .. }
+            | EventKind::Failed { .. }
+            | EventKind::GaveUp { .. }
+            | EventKind::Stuck { .. }
+            | EventKind::Deafened { .. }
+            | EventKind::Probed { .. } => false,
+        }
+    }
+}

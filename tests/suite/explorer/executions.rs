@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use expect_test::{Expect, expect};
+use harness::actor::Actor;
+use harness::execution::Runner;
+use harness::explore::{Problem, explore_all};
 use harness::oracle::OwnerSafe;
+use harness::sim::Recording;
 use harness::trace::EventKind;
-use harness::{
-    Actor, Faults, Problem, Recording, Runner, SavedSchedule, Scenario, Schedule, exhaustive, explore_all,
-    replay, replay_saved,
-};
+use harness::{Faults, SavedSchedule, Scenario, Schedule, exhaustive, replay, replay_saved};
 
 /// Replays a schedule and compares what the clients did, one line each.
 #[track_caller]

@@ -4,11 +4,12 @@
 use std::time::Duration;
 
 use expect_test::{Expect, expect};
+use harness::client::GatedConnection;
+use harness::execution::Runner;
+use harness::explore::Problem;
 use harness::oracle::{ExclusiveFact, NoLeak, Recovers};
-use harness::{
-    Client, Faults, GatedConnection, Problem, RESPONSE_TIMEOUT, Runner, SavedSchedule, Scenario, exhaustive,
-    replay_saved,
-};
+use harness::scenario::RESPONSE_TIMEOUT;
+use harness::{Client, Faults, SavedSchedule, Scenario, exhaustive, replay_saved};
 use redis::{Cmd, FromRedisValue, RedisResult, cmd};
 
 use crate::explorer::oracles::send;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use emulator::{Clock, Emulator};
 use harness::linearizability::{LockCall, Log, Model, Operation, Permits, linearize};
-use locks::{ALGORITHMS, Algorithm, AnyConnection, Env, FaultClass, Kind, Property, Release};
+use locks::registry::{ALGORITHMS, Algorithm, AnyConnection, FaultClass, Kind, Property};
+use locks::{Env, Release};
 use proptest::prelude::*;
 use redis::aio::ConnectionLike;
 use redis::{Cmd, Pipeline, RedisFuture, Value};

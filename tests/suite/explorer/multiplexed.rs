@@ -3,10 +3,14 @@
 use std::time::Duration;
 
 use expect_test::{Expect, expect};
+use harness::execution::Runner;
+use harness::explore::explore_all;
 use harness::oracle::{ExclusiveBelief, ExclusiveFact, NoLeak, OwnerSafe};
+use harness::sim::Recording;
 use harness::trace::EventKind;
-use harness::{Client, Exploration, Faults, Recording, Runner, Scenario, explore_all, replay};
-use locks::{ALGORITHMS, AnyConnection, Terms};
+use harness::{Client, Exploration, Faults, Scenario, replay};
+use locks::Terms;
+use locks::registry::{ALGORITHMS, AnyConnection};
 use redis::aio::ConnectionLike;
 use redis::{AsyncConnectionConfig, RedisResult};
 

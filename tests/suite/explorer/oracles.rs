@@ -3,14 +3,15 @@
 
 use std::time::Duration;
 
+use harness::execution::Runner;
+use harness::explore::Problem;
 use harness::oracle::{
     ExclusiveBelief, ExclusiveFact, Fenced, NoLeak, NoLostWakeUp, NotOvertaken, Oracle as _, OverIssue,
     OwnerSafe, Recovers, Unbroken, WriterAlone,
 };
+use harness::sim::Recording;
 use harness::trace::Reached;
-use harness::{
-    Client, Faults, Problem, Recording, Runner, SavedSchedule, Scenario, exhaustive, replay, replay_saved,
-};
+use harness::{Client, Faults, SavedSchedule, Scenario, exhaustive, replay, replay_saved};
 use locks::{Lock as _, Record};
 use redis::RedisResult;
 
@@ -25,7 +26,7 @@ const SOUND: Recipe =
     Recipe { take: &["SET", "lock", "1", "NX", "PX", "10000"], release: Some(&["DEL", "lock"]) };
 
 pub(crate) async fn send<T: redis::FromRedisValue>(
-    link: &mut harness::GatedConnection,
+    link: &mut harness::client::GatedConnection,
     words: &[&str],
 ) -> RedisResult<T> {
     redis::cmd(words[0]).arg(&words[1..]).query_async(link).await

@@ -4,10 +4,15 @@ use std::path::Path;
 use std::time::Duration;
 
 use expect_test::expect;
+use harness::execution::Runner;
+use harness::fault::FaultKind;
 use harness::oracle::{ExclusiveBelief, ExclusiveFact, NoLeak, OverIssue, OwnerSafe, Recovers};
 use harness::proptest::{Parameters, RegressionFile, Trial, schedules, trials};
-use harness::{Client, FaultKind, Faults, Recording, Runner, Scenario, Step, replay};
-use locks::{Algorithm, AnyConnection, Terms};
+use harness::schedule::Step;
+use harness::sim::Recording;
+use harness::{Client, Faults, Scenario, replay};
+use locks::Terms;
+use locks::registry::{Algorithm, AnyConnection};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
@@ -22,7 +27,7 @@ fn config(cases: u32) -> Config {
 /// Clients that each take one of the permits twice.
 fn scenario(name: &str, parameters: &Parameters) -> Scenario {
     let algorithm: &'static Algorithm =
-        locks::ALGORITHMS.iter().find(|algorithm| algorithm.name == name).unwrap();
+        locks::registry::ALGORITHMS.iter().find(|algorithm| algorithm.name == name).unwrap();
     let Parameters { clients, permits, lease, faults } = *parameters;
     let terms = Terms { key: "lock".into(), lease, permits };
     let open = move |client: &Client| {

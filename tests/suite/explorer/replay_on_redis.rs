@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use harness::check::scenario_of;
+use harness::execution::Runner;
 use harness::oracle::ExclusiveFact;
-use harness::{
-    Comparison, Faults, OnRedis, OnRedisError, Runner, SavedSchedule, Scenario, Subject, replay_on_redis,
-};
-use locks::{ALGORITHMS, Algorithm, Subscribe as _};
+use harness::replay::{Comparison, OnRedis, OnRedisError, Subject, replay_on_redis};
+use harness::{Faults, SavedSchedule, Scenario};
+use locks::Subscribe as _;
+use locks::registry::{ALGORITHMS, Algorithm};
 
 use super::saved_schedules;
 use crate::redis_server;
@@ -204,7 +205,7 @@ fn what_no_real_server_can_be_asked() {
 }
 
 /// Whether the code of a client runs on a real server: the emulator's time begins in 2023.
-async fn is_real(link: &mut harness::GatedConnection) -> bool {
+async fn is_real(link: &mut harness::client::GatedConnection) -> bool {
     let (seconds, _): (i64, i64) = redis::cmd("TIME").query_async(link).await.unwrap();
     seconds > 1_750_000_000
 }

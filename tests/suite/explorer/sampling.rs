@@ -1,9 +1,10 @@
 //! Schedules drawn by chance: the same from the same seed, and every way of drawing them finds the bugs that it is for.
 
+use harness::Scenario;
 use harness::check::{Participants, scenario};
-use harness::explore::{Method, Sampler};
-use harness::{Runner, Scenario, explore_random};
-use locks::{ALGORITHMS, FaultClass, Property};
+use harness::execution::Runner;
+use harness::explore::{Method, Sampler, explore_random};
+use locks::registry::{ALGORITHMS, FaultClass, Property};
 
 use FaultClass::{Crash, Order, Skew, Slow};
 use Property::{ExclusiveFact, OverIssue, OwnerSafe, Recovers};
@@ -69,7 +70,7 @@ fn schedules_to_the_known_bugs() {
 }
 
 /// The steps of 200 schedules.
-fn render_finding(methods: &'static [Method], seed: u64) -> Vec<Vec<harness::Step>> {
+fn render_finding(methods: &'static [Method], seed: u64) -> Vec<Vec<harness::schedule::Step>> {
     let (mut runner, scenario) = (Runner::new(), of_three("zset_semaphore", Slow));
     let mut sampler = Sampler::new(methods, seed);
     (0..200).map(|_| sampler.run(&mut runner, &scenario).steps).collect()
@@ -94,7 +95,7 @@ fn faults_are_drawn_within_the_budgets() {
         crashes[history
             .steps
             .iter()
-            .filter(|step| step.fault().is_some_and(|fault| fault.kind == harness::FaultKind::Crash))
+            .filter(|step| step.fault().is_some_and(|fault| fault.kind == harness::fault::FaultKind::Crash))
             .count()] += 1;
     }
     assert!(crashes.iter().all(|&schedules| schedules > 20), "{crashes:?}");

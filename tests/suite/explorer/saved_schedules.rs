@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use expect_test::{Expect, expect, expect_file};
 use harness::check::{Verdict, check, properties, save, scenario_of};
+use harness::execution::{Choice, Policy, Runner};
 use harness::oracle::{ExclusiveFact, Recovers};
+use harness::replay::{MismatchError, Replayed};
+use harness::schedule::{SPAN_MAX, Step};
+use harness::sim::Recording;
 use harness::trace::History;
-use harness::{
-    Choice, Faults, MismatchError, Policy, Recording, Replayed, Runner, SPAN_MAX, SavedSchedule, Scenario,
-    Schedule, Step, replay_saved,
-};
-use locks::{ALGORITHMS, Algorithm, FaultClass};
+use harness::{Faults, SavedSchedule, Scenario, Schedule, replay_saved};
+use locks::registry::{ALGORITHMS, Algorithm, FaultClass};
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/suite/data/schedules");
 
@@ -41,7 +42,7 @@ fn read() -> BTreeMap<String, SavedSchedule> {
     files.map(parse).collect()
 }
 
-fn file_name(algorithm: &Algorithm, class: FaultClass, property: locks::Property) -> String {
+fn file_name(algorithm: &Algorithm, class: FaultClass, property: locks::registry::Property) -> String {
     format!("{}.{class}.{property}.txt", algorithm.name)
 }
 

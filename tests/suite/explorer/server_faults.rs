@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use expect_test::expect;
-use harness::{Faults, Recording, Runner, Scenario, Schedule, replay};
+use harness::execution::Runner;
+use harness::sim::Recording;
+use harness::{Faults, Scenario, Schedule, replay};
 use redis::RedisResult;
 
 use crate::explorer::executions::check;

@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 
 use harness::check::{Participants, scenario};
-use harness::explore::{DepthFirst, Method, Sampler};
+use harness::execution::Runner;
+use harness::explore::{DepthFirst, Method, Sampler, explore_all};
 use harness::oracle::Oracle;
-use harness::{Cost, Recording, Runner, Scenario, Schedule, explore_all, shrink};
-use locks::{ALGORITHMS, FaultClass, Property};
+use harness::shrink::{Cost, shrink};
+use harness::sim::Recording;
+use harness::{Scenario, Schedule};
+use locks::registry::{ALGORITHMS, FaultClass, Property};
 
 use FaultClass::{Crash, Lost, Order, Server, Skew, Slow};
 use Property::{ExclusiveBelief, ExclusiveFact, OverIssue, OwnerSafe, Recovers};

@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use emulator::{Emulator, Reply};
 use expect_test::{Expect, expect};
+use harness::execution::Runner;
+use harness::sim::Recording;
 use harness::trace::EventKind;
-use harness::{Faults, Recording, Runner, Scenario, replay};
+use harness::{Faults, Scenario, replay};
 use locks::published::redisson::Redisson;
 use locks::{Env, Lock as _, PubSubConnection, Release, Subscribe as _, Terms};
 use redis::AsyncCommands as _;

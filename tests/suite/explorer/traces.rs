@@ -5,11 +5,16 @@ mod programs;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use harness::actor::Actor;
 use harness::check::{Participants, scenario};
+use harness::execution::Runner;
 use harness::explore::{DepthFirst, Dpor, RandomWalk, probe_timers};
+use harness::fault::Fault;
+use harness::schedule::Step;
+use harness::sim::Recording;
 use harness::trace::{EventKind, HappensBefore, History, Process};
-use harness::{Actor, Client, Fault, Faults, Recording, Runner, Scenario, Schedule, Step, replay};
-use locks::{ALGORITHMS, FaultClass};
+use harness::{Client, Faults, Scenario, Schedule, replay};
+use locks::registry::{ALGORITHMS, FaultClass};
 use redis::cmd;
 
 use programs::{call, each, of, random_program, rare_programs, rarities, sends, uniform_program};

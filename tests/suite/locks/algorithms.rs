@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use emulator::{Clock, Emulator};
-use locks::{
-    ALGORITHMS, Algorithm, AnyConnection, DynLock, Env, FaultClass, Kind, Property, Record, Release, Terms,
-};
+use locks::registry::{ALGORITHMS, Algorithm, AnyConnection, DynLock, FaultClass, Kind, Property};
+use locks::{Env, Record, Release, Terms};
 use redis::AsyncCommands as _;
 
 use crate::redis_server;

@@ -21,8 +21,10 @@ mod writer_starvation;
 use std::time::Duration;
 
 use expect_test::Expect;
+use harness::client::GatedConnection;
+use harness::explore::Problem;
 use harness::trace::Reached;
-use harness::{Faults, GatedConnection, Problem, Scenario, exhaustive, sample};
+use harness::{Faults, Scenario, exhaustive, sample};
 use redis::RedisResult;
 
 use crate::explorer::oracles::send;

@@ -3,9 +3,13 @@
 use std::time::Duration;
 
 use harness::check::{LEASE, Outcome, Participants, check, scenario};
+use harness::execution::Runner;
+use harness::explore::{explore_all, explore_random};
 use harness::oracle::{self, Oracle};
-use harness::{Faults, Recording, Runner, Scenario, explore_all, explore_random, replay, shrink};
-use locks::{ALGORITHMS, Algorithm, FaultClass, Property};
+use harness::shrink::shrink;
+use harness::sim::Recording;
+use harness::{Faults, Scenario, replay};
+use locks::registry::{ALGORITHMS, Algorithm, FaultClass, Property};
 
 use FaultClass::{Crash, Lost, Order, Server, Skew, Slow};
 use Property::{

@@ -1,30 +1,62 @@
-//! What the README says of the code, held against the code.
+//! What the READMEs say of the code, compared with the code.
 
 use std::sync::{Mutex, PoisonError};
 
 use emulator::command::GROUPS;
+use harness::fault::FaultKind;
+use locks::registry::ALGORITHMS;
 
 use crate::emulator::conformance::wire::{Peer as _, Real, Wire, parse};
 use crate::redis_server;
 
-const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md");
-
 /// Compares the lines between two marks, which the README hides from its reader. With `UPDATE_EXPECT` set they are written
 /// anew.
 #[track_caller]
-fn check(name: &str, expected: &str) {
+fn check(folder: &str, name: &str, expected: &str) {
     // Several tests write into one file.
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    let readme = std::fs::read_to_string(PATH).unwrap();
+    let path = format!("{}/../{folder}README.md", env!("CARGO_MANIFEST_DIR"));
+    let readme = std::fs::read_to_string(&path).unwrap();
     let (begin, end) = (format!("<!-- {name} -->\n"), format!("<!-- end of {name} -->"));
-    let (before, rest) = readme.split_once(&begin).unwrap_or_else(|| panic!("the README has no {begin}"));
-    let (current, after) = rest.split_once(&end).unwrap_or_else(|| panic!("the README has no {end}"));
+    let (before, rest) = readme.split_once(&begin).unwrap_or_else(|| panic!("{path} has no {begin}"));
+    let (current, after) = rest.split_once(&end).unwrap_or_else(|| panic!("{path} has no {end}"));
     if std::env::var_os("UPDATE_EXPECT").is_some() {
-        std::fs::write(PATH, format!("{before}{begin}{expected}{end}{after}")).unwrap();
+        std::fs::write(&path, format!("{before}{begin}{expected}{end}{after}")).unwrap();
     } else {
-        assert_eq!(current, expected, "the README is out of date: run the tests once with UPDATE_EXPECT=1");
+        assert_eq!(current, expected, "{path} is out of date: run the tests once with UPDATE_EXPECT=1");
     }
+}
+
+#[test]
+fn the_front_page_is_short() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md");
+    let lines = std::fs::read_to_string(path).unwrap().lines().count();
+    assert!(lines <= 200, "README.md has {lines} lines; reference belongs into the READMEs of the crates");
+}
+
+#[test]
+fn the_table_of_faults_is_that_of_the_code() {
+    let mut table = String::from("| step | budget | what happens |\n| --- | --- | --- |\n");
+    for kind in FaultKind::ALL {
+        let (step, summary, budgets) = kind.documentation();
+        let budgets: Vec<String> = budgets.iter().map(|budget| format!("`{budget}`")).collect();
+        table += &format!("| `{step}` | {} | {summary} |\n", budgets.join(", "));
+    }
+    check("tests/", "faults", &table);
+}
+
+#[test]
+fn the_table_of_algorithms_is_the_registry() {
+    let mut table = String::from("| name | guarantees | assumes | objection |\n| --- | --- | --- | --- |\n");
+    for algorithm in ALGORITHMS {
+        let spec = algorithm.spec;
+        table += &format!(
+            "| `{}` | {} | {} | {} |\n",
+            algorithm.name, spec.guarantees, spec.assumes, spec.objection
+        );
+    }
+    check("locks/", "algorithms", &table);
 }
 
 #[test]
@@ -39,7 +71,7 @@ fn the_command_list_is_the_table() {
         let names: Vec<_> = names.map(|name| name.to_uppercase()).collect();
         list += &format!("| {} | {} |\n", group.name, names.join(" · "));
     }
-    check("commands", &list);
+    check("emulator/", "commands", &list);
 }
 
 /// The commands of the real server that are not here.
@@ -59,7 +91,7 @@ fn what_is_left_out() {
     };
     let mut missing: Vec<String> = names.filter(is_missing).collect();
     missing.sort();
-    check("left out", &format!("{}\n", missing.join(" · ")));
+    check("emulator/", "left out", &format!("{}\n", missing.join(" · ")));
 }
 
 /// `.ci/clients` runs the files.
@@ -68,7 +100,7 @@ fn the_examples_in_other_languages_are_those_that_run() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/suite/clients");
     for (name, language) in [("example.py", "python"), ("example.mjs", "js")] {
         let example = std::fs::read_to_string(format!("{folder}/{name}")).unwrap();
-        check(name, &format!("```{language}\n{example}```\n"));
+        check("emulator/", name, &format!("```{language}\n{example}```\n"));
     }
 }
 
@@ -79,7 +111,7 @@ fn the_counterexample_is_what_explain_prints() {
         .output()
         .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    check("counterexample", &format!("```text\n$ lockstep explain fair_semaphore_comment\n{text}```\n"));
+    check("", "counterexample", &format!("```text\n$ lockstep explain fair_semaphore_comment\n{text}```\n"));
 }
 
 #[test]
@@ -87,5 +119,5 @@ fn the_saved_schedule_is_one_that_is_kept() {
     let path =
         concat!(env!("CARGO_MANIFEST_DIR"), "/suite/data/schedules/set_nx_get_del.slow.exclusive-fact.txt");
     let text = std::fs::read_to_string(path).unwrap();
-    check("saved schedule", &format!("```text\n{text}```\n"));
+    check("tests/", "saved schedule", &format!("```text\n{text}```\n"));
 }

@@ -7,9 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use harness::execution::Runner;
 use harness::oracle::{ExclusiveFact, Oracle, Violation};
+use harness::replay::ClaimError;
 use harness::trace::{EventKind, History};
-use harness::{ClaimError, Client, Faults, Runner, SavedSchedule, Scenario, exhaustive, replay_saved};
+use harness::{Client, Faults, SavedSchedule, Scenario, exhaustive, replay_saved};
 use locks::Subscribe as _;
 
 use crate::program::cli::Serving;
@@ -227,15 +229,15 @@ fn passwords() {
             assert!(said.contains("unexpected argument") && !said.contains("s3"), "{said}");
         }
     }
-    let server = harness::Server::Redis(redis::Client::open("redis://:s3cret@127.0.0.1:1/").unwrap());
+    let server = harness::sim::Server::Redis(redis::Client::open("redis://:s3cret@127.0.0.1:1/").unwrap());
     assert!(!format!("{server:?}").contains("s3cret"));
     let lease = Duration::from_secs(1);
     let scenario = Scenario::new("sender").lease(lease).actors(1, |client| async move {
         Ok(redis::cmd("PING").query_async::<()>(&mut client.connection()).await?)
     });
-    let mut policy = harness::Replay::new(&"A".parse().unwrap());
+    let mut policy = harness::replay::Replay::new(&"A".parse().unwrap());
     let run = std::panic::AssertUnwindSafe(|| {
-        Runner::new().run_on(vec![server], &scenario, &mut policy, harness::Recording::Full)
+        Runner::new().run_on(vec![server], &scenario, &mut policy, harness::sim::Recording::Full)
     });
     let panic = std::panic::catch_unwind(run).unwrap_err();
     let said = panic.downcast_ref::<String>().unwrap();

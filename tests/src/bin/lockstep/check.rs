@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
 use anyhow::Result;
-use harness::Runner;
 use harness::check::{Verdict, check};
+use harness::execution::Runner;
 use indicatif::{ProgressBar, ProgressStyle};
-use locks::{ALGORITHMS, Algorithm, FaultClass};
+use locks::registry::{ALGORITHMS, Algorithm, FaultClass};
 
 use crate::shard::Shard;
 use crate::table::{Format, Row, Table};

@@ -5,8 +5,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
 use harness::check::{LEASE, Outcome, Verdict, check, properties, save, scenario};
-use harness::{Runner, render_finding};
-use locks::{Algorithm, FaultClass, Property};
+use harness::execution::Runner;
+use harness::explore::render_finding;
+use locks::registry::{Algorithm, FaultClass, Property};
 
 use crate::check::Sampling;
 

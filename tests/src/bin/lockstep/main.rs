@@ -13,8 +13,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Parser, Subcommand};
-use harness::{format_url, printable};
-use locks::{ALGORITHMS, Algorithm};
+use harness::render::{format_url, printable};
+use locks::registry::{ALGORITHMS, Algorithm};
 
 /// Holds Redis locks to their word: every order of commands, clock and fault, on an emulator in this process.
 #[derive(Parser)]

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use locks::{ALGORITHMS, Algorithm};
+use locks::registry::{ALGORITHMS, Algorithm};
 use serde::Deserialize;
 
 use crate::shard::Shard;

@@ -7,7 +7,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
 use harness::check::{Participants, scenario_of};
-use harness::{Comparison, Runner, SavedSchedule, Subject, replay_on_redis, replay_saved};
+use harness::execution::Runner;
+use harness::replay::{Comparison, Subject, replay_on_redis};
+use harness::{SavedSchedule, replay_saved};
 
 /// Replay a saved schedule, draw it, and compare it with what it must show
 ///

@@ -76,7 +76,7 @@ async fn serve(args: &Args, stopped: &Notify) -> Result<ExitCode> {
     emulator.start_with("enable-debug-command", &args.enable_debug_command)?;
     let _log = emulator.on_log(|line| {
         // Whoever does not read it does not want it.
-        _ = writeln!(std::io::stderr(), "{}", harness::printable(&line.to_string()));
+        _ = writeln!(std::io::stderr(), "{}", harness::render::printable(&line.to_string()));
     });
     if args.control {
         emulator.allow_control();

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use harness::check::properties;
-use locks::{Algorithm, FaultClass};
+use locks::registry::{Algorithm, FaultClass};
 use serde::{Deserialize, Serialize};
 
 /// Most shards: there are fewer cells than that.
@@ -96,7 +96,7 @@ impl From<Shard> for String {
 
 #[cfg(test)]
 mod tests {
-    use locks::{ALGORITHMS, FaultClass};
+    use locks::registry::{ALGORITHMS, FaultClass};
 
     use super::Shard;
 

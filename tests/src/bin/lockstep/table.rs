@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use comfy_table::{CellAlignment, Table as Grid, presets};
 use harness::check::{Outcome, Verdict};
-use locks::{Algorithm, FaultClass, Property};
+use locks::registry::{Algorithm, FaultClass, Property};
 use serde::{Deserialize, Serialize};
 
 use crate::shard::{Question, Shard};

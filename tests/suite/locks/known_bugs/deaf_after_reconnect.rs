@@ -6,9 +6,10 @@
 //! Bounds: 3 clients, 1 connection that breaks.
 
 use expect_test::expect;
+use harness::client::GatedConnection;
 use harness::oracle::{ExclusiveFact, NoLostWakeUp};
 use harness::trace::Reached;
-use harness::{Faults, GatedConnection, Scenario};
+use harness::{Faults, Scenario};
 use locks::{Subscribe as _, Subscription};
 use redis::{FromRedisValue, RedisResult};
 

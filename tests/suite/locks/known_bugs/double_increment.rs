@@ -6,9 +6,10 @@
 //! Bounds: 3 clients that acquire twice each, 1 lost message, 1 crash.
 
 use expect_test::expect;
+use harness::client::GatedConnection;
 use harness::oracle::ExclusiveFact;
 use harness::trace::Reached;
-use harness::{Client, Faults, GatedConnection, Scenario};
+use harness::{Client, Faults, Scenario};
 use redis::RedisResult;
 
 use super::{check, one_of_each, send};

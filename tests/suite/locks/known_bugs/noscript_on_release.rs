@@ -9,9 +9,10 @@
 //! Bounds: 3 clients, 2 flushes.
 
 use expect_test::expect;
+use harness::Scenario;
+use harness::client::GatedConnection;
 use harness::oracle::{ExclusiveFact, NoLeak};
 use harness::trace::Reached;
-use harness::{GatedConnection, Scenario};
 use redis::RedisResult;
 
 use super::{UNLOCK, check, finds, one_of_each, run, send, take};

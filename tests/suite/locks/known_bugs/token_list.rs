@@ -6,9 +6,10 @@
 //! Bounds: 3 clients, 1 permit, 1 crash.
 
 use expect_test::expect;
+use harness::client::GatedConnection;
 use harness::oracle::{OverIssue, Recovers};
 use harness::trace::Reached;
-use harness::{Client, Faults, GatedConnection, Scenario};
+use harness::{Client, Faults, Scenario};
 use redis::RedisResult;
 
 use super::{check, send};

@@ -10,9 +10,10 @@
 use std::time::Duration;
 
 use expect_test::expect;
+use harness::client::GatedConnection;
 use harness::oracle::{NotOvertaken, WriterAlone};
 use harness::trace::Reached;
-use harness::{Faults, GatedConnection, Scenario};
+use harness::{Faults, Scenario};
 use redis::RedisResult;
 
 use super::{check, send};

@@ -10,7 +10,7 @@
 //! `cargo test` plays the same sequences each time. `LOCKSTEP_SEQUENCES` says how many, `LOCKSTEP_SEED` where they begin:
 //!
 //! ```sh
-//! LOCKSTEP_SEQUENCES=1000000 LOCKSTEP_SEED=1000 cargo test --release -p harness --test suite random_
+//! LOCKSTEP_SEQUENCES=1000000 LOCKSTEP_SEED=1000 cargo test --release -p lockstep-harness --test suite random_
 //! ```
 //!
 //! One difference hides others: `LOCKSTEP_WITHOUT=zunion,cjson` leaves out whatever form has one of these words.
