@@ -94,7 +94,7 @@ impl GatedConnection {
                 }
             }
             *gate_state = GateState::Waiting(cx.waker().clone());
-            state.moves(self.actor);
+            state.recorder.client_ran(self.actor);
             Poll::Pending
         })
         .await
@@ -214,7 +214,7 @@ impl GatedConnection {
             Session::Emulator(connection) => {
                 let closing = connection.closing();
                 if !closing.is_empty() {
-                    self.sim.state().touch(|touch| touch.servers.push((self.server, Arc::new(closing))));
+                    self.sim.state().recorder.server_access(self.server, Arc::new(closing));
                 }
             }
             // A real server may notice later that the connection is closed than others see what it does next.
@@ -307,7 +307,7 @@ async fn run_recorded<R: Request>(
     }
     if let Session::Redis(_) = session {
         let named = request.commands().flat_map(written_keys).map(|key| (server, key));
-        sim.state().history.named.extend(named);
+        sim.state().recorder.keys_named(named);
     }
     let mut running = pin!(request.run(session));
     let (mut is_sent, mut blocked) = (false, None);
@@ -341,7 +341,7 @@ struct Blocked<'a> {
 impl Drop for Blocked<'_> {
     fn drop(&mut self) {
         let footprint = std::mem::take(&mut self.footprint);
-        self.sim.state().touch(|touch| touch.servers.push((self.server, footprint)));
+        self.sim.state().recorder.server_access(self.server, footprint);
     }
 }
 

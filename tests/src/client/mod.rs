@@ -84,7 +84,7 @@ impl Client {
 
     /// True time since the start of the execution.
     pub fn now(&self) -> Duration {
-        self.sim.state().touch(|touch| touch.reads_time = true);
+        self.sim.state().recorder.time_read();
         self.sim.now()
     }
 
@@ -131,7 +131,7 @@ impl Source for Client {
     fn now(&self) -> Duration {
         let error_ms = {
             let mut state = self.sim.state();
-            state.touch(|touch| touch.reads_time = true);
+            state.recorder.time_read();
             state.actors[state.idx(self.actor)].error_ms(self.sim.now())
         };
         let true_ms = self.sim.wall_time().millis();

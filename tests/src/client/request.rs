@@ -79,7 +79,8 @@ impl Request for Transaction<'_> {
 /// The reply to a request, if it is on tape.
 pub(super) fn replay_reply<R: Request>(sim: &Simulation, server: usize, request: &R) -> Option<R::Reply> {
     let mut reply_log = sim.reply_log();
-    if reply_log.has_to_ask(server) {
+    reply_log.server_changes(server);
+    if !reply_log.is_replaying() {
         return None;
     }
     if reply_log.replay() != Some(hash(server, request)) {

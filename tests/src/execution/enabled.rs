@@ -36,7 +36,7 @@ impl Execution<'_> {
         }
         // Whoever waits for something that never comes does not wait for time.
         let in_vain = last_step == Some(Step::Wait)
-            && state.history.footprints.last().is_some_and(|touch| !touch.fires_timer);
+            && state.history().footprints.last().is_some_and(|touch| !touch.fires_timer);
         let all_sleep = !state.gates.iter().any(Gate::waits)
             && !in_vain
             && state.actors.iter().any(|other| state.can_act(other.actor));

@@ -32,12 +32,12 @@ impl Execution<'_> {
         }
         let Some((wanted, probe)) = &self.scenario.probe else { return };
         // It is not the last step that moves time from here on.
-        self.sim.state().is_over = true;
+        self.sim.state().recorder.end_steps();
         if let Some(away) = self.sim.outage() {
             self.advance(away).await;
         }
         // What a lost message leaves behind, nobody knows of.
-        let seen = self.sim.state().history.reached;
+        let seen = self.sim.state().history().reached;
         let after_lease = seen.crash || seen.lost || seen.cancel;
         if after_lease {
             self.advance(self.scenario.lease_max() + GRACE).await;

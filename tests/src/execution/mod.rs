@@ -60,7 +60,8 @@ impl Execution<'_> {
         }
         self.sim.reply_log().begin();
         self.sim.begin_logs();
-        self.sim.state().history.started_at = self.sim.real_time.get().map(|real_time| real_time.started_at);
+        let started_at = self.sim.real_time.get().map(|real_time| real_time.started_at);
+        self.sim.state().recorder.started_at(started_at);
         let mut enabled = Vec::new();
         for _ in 0..STEPS_MAX {
             if !self.sim.checkpoint() {
@@ -71,13 +72,13 @@ impl Execution<'_> {
                 break;
             }
             if enabled == [Step::Wait] {
-                if !self.policy.lets_time_pass(&self.sim.state().history) {
+                if !self.policy.lets_time_pass(self.sim.state().history()) {
                     return;
                 }
                 self.take(Step::Wait).await;
                 continue;
             }
-            let choice = self.policy.choose(&enabled, &self.sim.state().history);
+            let choice = self.policy.choose(&enabled, self.sim.state().history());
             match choice {
                 Choice::Take(idx) => self.take(enabled[idx]).await,
                 Choice::Advance(span) => self.take(Step::Advance(span)).await,
@@ -111,9 +112,7 @@ impl Execution<'_> {
         self.run_alone(ACTORS_MAX, before).await;
         assert!(self.sim.now().is_zero(), "the code that a scenario runs before its actors must not wait");
         let mut state = self.sim.state();
-        let mut history = std::mem::take(&mut state.history);
-        history.events.retain(|event| matches!(event.kind, EventKind::Failed { .. }));
-        (state.history.events, state.history.named) = (history.events, history.named);
+        state.recorder.forget_preparation();
         state.actors.pop();
         state.gates.clear();
     }
@@ -145,7 +144,7 @@ impl Execution<'_> {
             }
         }
         if let Some(actor) = step.actor() {
-            self.sim.state().moves(actor);
+            self.sim.state().recorder.client_ran(actor);
         }
         self.count_tasks();
         self.sim.record_timers();
@@ -182,7 +181,7 @@ impl Execution<'_> {
         let own = state.actors.iter().filter(runs).count();
         let spawned = tokio::runtime::Handle::current().metrics().num_alive_tasks().saturating_sub(own);
         let known = std::mem::replace(&mut state.spawned, spawned);
-        let moved = state.history.footprints.last().map_or(0, |touch| touch.actors);
+        let moved = state.history().footprints.last().map_or(0, |touch| touch.actors);
         for (nth, actor) in state.actors.iter_mut().enumerate() {
             let may_be_its = moved == 0 || moved >> nth & 1 == 1;
             if spawned == 0 {
@@ -225,7 +224,7 @@ impl Execution<'_> {
             let _finish = finish;
             let mut running = pin!(async { act(client).await });
             let running = poll_fn(|cx| {
-                sim.state().moves(actor);
+                sim.state().recorder.client_ran(actor);
                 sim.observes(actor, String::new);
                 let poll = catch_unwind(AssertUnwindSafe(|| running.as_mut().poll(cx)));
                 poll.map_or_else(|panic| Poll::Ready(Err(panic)), |poll| poll.map(Ok))
@@ -293,7 +292,9 @@ impl Execution<'_> {
             self.sim.quiescence.wait().await;
         }
         let has_fired = self.sim.quiescence.activity() != activity;
-        self.sim.state().touch(|touch| touch.fires_timer |= has_fired);
+        if has_fired {
+            self.sim.state().recorder.timer_fired();
+        }
         self.advanced(before);
         has_fired
     }
@@ -302,7 +303,7 @@ impl Execution<'_> {
     fn advanced(&self, before: Duration) {
         self.sim.freeze_time();
         self.sim.tick();
-        self.sim.state().touch(|touch| touch.moves_time = true);
+        self.sim.state().recorder.time_moved();
         self.sim.advanced(self.sim.now() - before);
     }
 

@@ -103,7 +103,7 @@ impl Runner {
             let mut execution = Execution { scenario, policy, sim, tasks, prepared, parks_max };
             execution.run().await;
             let (mut state, mut reply_log) = (execution.sim.state(), execution.sim.reply_log());
-            (std::mem::take(&mut state.history), std::mem::take(&mut *reply_log))
+            (state.recorder.take(), std::mem::take(&mut *reply_log))
         });
         // What an execution leaves behind must not be there in the next.
         if self.runtime.metrics().num_alive_tasks() > 0 {

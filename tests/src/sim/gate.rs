@@ -9,16 +9,16 @@ use emulator::Snapshot;
 
 use super::holds::Grant;
 use super::operations::{Operation, OperationId};
-use crate::actor::{ACTORS_MAX, Actor};
+use crate::actor::Actor;
 use crate::fault::{Budget, Fault};
 use crate::schedule::Step;
-use crate::trace::{Event, EventKind, History, HoldId, LocalState, Process, StepFootprint};
+use crate::trace::{EventKind, History, HoldId, LocalState, Recorder};
 
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) actors: Vec<ActorState>,
     pub(crate) gates: Vec<Gate>,
-    pub(crate) history: History,
+    pub(crate) recorder: Recorder,
     pub(super) grants: Vec<Grant>,
     /// What can be cancelled, in the order in which it began.
     pub(super) operations: Vec<Operation>,
@@ -32,8 +32,6 @@ pub(crate) struct State {
     pub(crate) spawned: usize,
     /// Those who listen to a real server: it tells nobody here that there is a message, but after a command there may be one.
     pub(crate) listeners: Vec<Waker>,
-    /// The steps are over: what probes touch concerns nobody.
-    pub(crate) is_over: bool,
     /// When the server was last asked which grants it still has.
     pub(super) looked_at: Duration,
 }
@@ -128,10 +126,11 @@ impl State {
     }
 
     pub(crate) fn record(&mut self, at: Duration, kind: EventKind) {
-        if kind.is_judged() {
-            self.touch(|touch| touch.is_judged = true);
-        }
-        self.history.events.push(Event { step: self.history.steps.len(), at, kind });
+        self.recorder.event(at, kind);
+    }
+
+    pub(crate) fn history(&self) -> &History {
+        self.recorder.history()
     }
 
     /// Takes a step.
@@ -144,26 +143,7 @@ impl State {
                 self.actors[actor].got_fault_error = true;
             }
         }
-        let is_server_fault = Process::of(step) == Process::Servers;
-        self.history.steps.push(step);
-        self.history.footprints.push(StepFootprint {
-            waits,
-            is_server_fault,
-            budget,
-            ..StepFootprint::default()
-        });
-    }
-
-    /// Notes what the current step touches, if there is one.
-    pub(crate) fn touch(&mut self, note: impl FnOnce(&mut StepFootprint)) {
-        self.history.footprints.last_mut().filter(|_| !self.is_over).map(note);
-    }
-
-    /// The code of an actor runs in the current step.
-    pub(crate) fn moves(&mut self, actor: Actor) {
-        if actor.0 < ACTORS_MAX {
-            self.touch(|touch| touch.actors |= 1 << actor.0);
-        }
+        self.recorder.begin_step(step, budget);
     }
 
     /// The next request of this lane is let through.
@@ -182,20 +162,20 @@ impl State {
 
     /// How often something took from this budget.
     pub(crate) fn spent(&self, budget: Budget) -> u32 {
-        self.history.footprints.iter().map(|touch| u32::from(touch.budget == Some(budget))).sum()
+        self.history().footprints.iter().map(|touch| u32::from(touch.budget == Some(budget))).sum()
     }
 
     pub(crate) fn last_step(&self) -> Option<Step> {
-        self.history.steps.last().copied()
+        self.history().steps.last().copied()
     }
 
     /// A server has refused what it was asked, or hung up. What the actor was to give back stays where it is, as if it had been lost
     /// on its way.
     pub(crate) fn lose_connection(&mut self, actor: Actor) {
-        self.moves(actor);
+        self.recorder.client_ran(actor);
         let idx = self.idx(actor);
         self.actors[idx].got_fault_error = true;
-        self.history.reached.lost = true;
+        self.recorder.reached().lost = true;
     }
 
     /// A fault has given it an error for an answer.

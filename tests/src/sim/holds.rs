@@ -39,7 +39,7 @@ impl Simulation {
                 EventKind::Enter { hold: id, actor, section, until, is_recorded: record.is_some() },
             );
             // What was gone before it could be used is not what anybody ends later on.
-            state.touch(|touch| touch.records_checked.extend(record.clone()));
+            state.recorder.grants_checked(record.clone());
             let record = record.filter(|record| self.has(record));
             state.grants.push(Grant { id, actor, section, until, record });
         }
@@ -55,7 +55,7 @@ impl Simulation {
         grant.until = until;
         grant.record = self.has(&record).then(|| record.clone());
         let (actor, section) = (grant.actor, grant.section);
-        state.touch(|touch| touch.records_checked.push(record));
+        state.recorder.grants_checked([record]);
         state.record(at, EventKind::Extended { hold: id, actor, section, until });
     }
 
@@ -69,11 +69,11 @@ impl Simulation {
     pub(super) fn record_server_fault(&self, kind: EventKind) {
         let at = self.now();
         let mut state = self.state();
-        state.history.reached.server |= !state.grants.is_empty();
+        state.recorder.reached().server |= !state.grants.is_empty();
         state.record(at, kind);
         // Who ends what most servers keep depends on which have lost it by themselves.
         let looked_at: Vec<Record> = state.grants.iter().filter_map(|grant| grant.record.clone()).collect();
-        state.touch(|touch| touch.records_checked.extend(looked_at));
+        state.recorder.grants_checked(looked_at);
         self.drop_lost_records(&mut state.grants);
     }
 
@@ -111,14 +111,14 @@ impl Simulation {
         let mut state = self.state();
         let idx = state.idx(actor);
         if state.actors[idx].releasing.is_none() && state.grants.iter().any(|grant| grant.actor != actor) {
-            state.history.reached.contention = true;
+            state.recorder.reached().contention = true;
         }
         // What has run out by itself, since time moved, is nobody's doing.
         if std::mem::replace(&mut state.looked_at, at) != at {
             self.drop_lost_records(&mut state.grants);
         }
         if (state.actors[idx].skew_ms, state.actors[idx].drift_ppm) != (0, 0) {
-            state.history.reached.skew = true;
+            state.recorder.reached().skew = true;
         }
     }
 
@@ -138,7 +138,7 @@ impl Simulation {
             state.record(at, EventKind::Ended { holder, by });
         }
         // Who ends what most servers keep depends on who else took one of them. Where one keeps it, the command itself says so.
-        let last = state.history.footprints.last();
+        let last = state.history().footprints.last();
         let is_changed = |record: &&Record| {
             last.is_some_and(|touch| touch.servers.iter().any(|(_, print)| changes(print, record)))
         };
@@ -146,7 +146,7 @@ impl Simulation {
             state.grants.iter().filter(|grant| grant.actor != by).filter_map(|grant| grant.record.as_ref());
         let shared = others.filter(|record| matches!(record, Record::Majority(..)));
         let looked_at: Vec<Record> = shared.filter(is_changed).cloned().collect();
-        state.touch(|touch| touch.records_checked.extend(looked_at));
+        state.recorder.grants_checked(looked_at);
     }
 
     /// Does something that belongs to this release, if it is one.
@@ -179,7 +179,7 @@ impl State {
     pub(super) fn leave(&mut self, id: HoldId, at: Duration) {
         if let Some(idx) = self.grants.iter().position(|grant| grant.id == id) {
             let Grant { actor, section, record, .. } = self.grants.remove(idx);
-            self.touch(|touch| touch.records_checked.extend(record));
+            self.recorder.grants_checked(record);
             self.record(at, EventKind::Leave { hold: id, actor, section });
         }
     }

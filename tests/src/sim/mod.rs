@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use crate::actor::Actor;
 use crate::fault::{Fault, Faults, RequestFault, RequestOutcome};
 use crate::schedule::SPAN_MAX;
-use crate::trace::{EventKind, History, HoldId, TimerCache};
+use crate::trace::{EventKind, HoldId, TimerCache};
 
 pub(crate) use gate::{ActorState, Gate, GateState, Late, State, Traffic};
 pub(crate) use operations::OperationId;
@@ -80,15 +80,8 @@ impl Simulation {
         reply_log: ReplyLog,
     ) -> Arc<Simulation> {
         let clocks: Vec<Clock> = servers.iter().map(|_| Clock::tokio()).collect();
-        // Room for a short execution, which most are.
-        let history = History {
-            events: Vec::with_capacity(24),
-            steps: Vec::with_capacity(24),
-            footprints: Vec::with_capacity(24),
-            ..History::default()
-        };
         let actors = (0..config.leases.len()).map(|n| ActorState::new(Actor(n))).collect();
-        let state = State { actors, history, ..State::default() };
+        let state = State { actors, ..State::default() };
         #[expect(clippy::disallowed_methods, reason = "the paused clock of this execution's own runtime")]
         let origin = Instant::now();
         let (real_time, state) = (OnceLock::new(), Mutex::new(state));
@@ -138,7 +131,7 @@ impl Simulation {
 
     /// A step is to be taken. Says whether the execution begins as the one on tape, as it should.
     pub(crate) fn checkpoint(&self) -> bool {
-        let step = self.state().history.steps.len();
+        let step = self.state().history().steps.len();
         let mut reply_log = self.reply_log();
         reply_log.checkpoint(step, self.emulators());
         !reply_log.is_invalid()
@@ -194,8 +187,8 @@ impl Simulation {
     /// An actor looks whether there is a message for it, which touches this.
     pub(crate) fn record_poll(&self, actor: Actor, server: usize, footprint: Footprint) {
         let mut state = self.state();
-        state.moves(actor);
-        state.touch(|touch| touch.servers.push((server, Arc::new(footprint))));
+        state.recorder.client_ran(actor);
+        state.recorder.server_access(server, Arc::new(footprint));
     }
 
     /// The code of an actor is run, and handed this.
@@ -211,7 +204,10 @@ impl Simulation {
     /// Notes of the actors that the last step moved whether they have timers: what they did then depends on the time.
     pub(crate) fn record_timers(&self) {
         let mut state = self.state();
-        let Some(touch) = state.history.footprints.last().filter(|_| !state.is_over) else { return };
+        if !state.recorder.is_in_step() {
+            return;
+        }
+        let Some(touch) = state.history().footprints.last() else { return };
         let moved = touch.actors;
         for nth in (0..state.actors.len()).filter(|nth| moved >> nth & 1 == 1) {
             let actor = Actor(nth);
@@ -228,15 +224,18 @@ impl Simulation {
                 None => Some(false),
             };
             if known.is_none() {
-                let steps = state.history.steps.len();
-                state.history.unknown.push((steps, actor, local_state));
+                state.recorder.timer_unknown(actor, local_state);
             }
             let may_wake = known.unwrap_or(true);
-            state.touch(|touch| {
-                touch.reads_time |= could_wake || may_wake;
-                touch.is_turn |= had_request != has_request;
-                touch.awaits_timer |= may_wake && !has_request;
-            });
+            if could_wake || may_wake {
+                state.recorder.time_read();
+            }
+            if had_request != has_request {
+                state.recorder.readiness_changed();
+            }
+            if may_wake && !has_request {
+                state.recorder.timer_awaited();
+            }
             (state.actors[nth].may_wake, state.actors[nth].had_request) = (may_wake, has_request);
         }
     }
@@ -246,8 +245,8 @@ impl Simulation {
         let mut state = self.state();
         let inside: Vec<HoldId> = state.grants.iter().filter(|g| g.actor == actor).map(|g| g.id).collect();
         inside.into_iter().for_each(|id| state.leave(id, at));
-        state.history.reached.crash = true;
-        state.moves(actor);
+        state.recorder.reached().crash = true;
+        state.recorder.client_ran(actor);
         let idx = state.idx(actor);
         state.actors[idx].is_crashed = true;
         state
@@ -267,7 +266,7 @@ impl Simulation {
         let overrun: Vec<Actor> =
             state.grants.iter().filter(|g| at >= g.until && at - by < g.until).map(|g| g.actor).collect();
         for actor in overrun {
-            state.history.reached.overrun = true;
+            state.recorder.reached().overrun = true;
             state.record(at, EventKind::Overrun { actor });
         }
     }
@@ -287,16 +286,17 @@ impl Simulation {
 
     /// Notes that, if there is a step that it belongs to.
     pub(crate) fn note_footprint(&self, server: usize) {
-        self.state().touch(|touch| {
-            let footprint = self.footprint(server);
-            touch.servers.extend(footprint.map(|footprint| (server, footprint)));
-        });
+        let is_in_step = self.state().recorder.is_in_step();
+        if is_in_step && let Some(footprint) = self.footprint(server) {
+            self.state().recorder.server_access(server, footprint);
+        }
     }
 
     /// Something that no client does happens to a server of this process, and what that touches is noted.
     fn on_server(&self, server: usize, act: impl FnOnce(&Emulator)) {
         if let Server::Emulator(emulator) = &self.servers[server] {
-            if self.reply_log().has_to_ask(server) {
+            self.reply_log().server_changes(server);
+            if !self.reply_log().is_replaying() {
                 act(emulator);
             }
             self.note_footprint(server);
@@ -311,7 +311,7 @@ impl Simulation {
     /// A client's clock is set.
     pub(crate) fn set_clock(&self, actor: Actor, set: impl FnOnce(&mut ActorState)) {
         let mut state = self.state();
-        state.moves(actor);
+        state.recorder.client_ran(actor);
         let idx = state.idx(actor);
         set(&mut state.actors[idx]);
         let ActorState { skew_ms, drift_ppm, .. } = state.actors[idx];
@@ -323,7 +323,7 @@ impl Simulation {
     pub(crate) fn set_server_clock(&self, server: usize, set: impl FnOnce(&Clock)) {
         set(&self.clocks[server]);
         self.tick();
-        self.state().touch(|touch| touch.clock_set = Some(server));
+        self.state().recorder.clock_set(server);
     }
 
     /// A fault has happened that is none of a request.
@@ -333,7 +333,7 @@ impl Simulation {
             return self.record(kind);
         }
         if fault.is_setup() {
-            self.state().history.reached.skew = true;
+            self.state().recorder.reached().skew = true;
             return self.record(kind);
         }
         self.record_server_fault(kind);
@@ -342,7 +342,7 @@ impl Simulation {
     /// A request is made now. When that was matters where time can pass before it arrives: a lease may count from it.
     pub(crate) fn request_time(&self) -> Duration {
         if self.timers.is_some() {
-            self.state().touch(|touch| touch.reads_time = true);
+            self.state().recorder.time_read();
         }
         self.now()
     }
@@ -358,7 +358,7 @@ impl Simulation {
         let idx = state.idx(actor);
         let is_error = matches!(outcome, RequestOutcome::TimedOut | RequestOutcome::Disconnected);
         state.actors[idx].got_fault_error |= is_error;
-        state.history.reached.lost |= outcome != RequestOutcome::Cancelled;
+        state.recorder.reached().lost |= outcome != RequestOutcome::Cancelled;
     }
 
     /// A request of this lane's is still on its way.

@@ -82,7 +82,7 @@ impl State {
     }
 
     fn cancel(&mut self, id: OperationId) {
-        self.history.reached.cancel = true;
+        self.recorder.reached().cancel = true;
         let mut operations = self.operations.iter_mut();
         if let Some(operation) = operations.find(|operation| operation.id == id) {
             operation.is_cancelled = true;

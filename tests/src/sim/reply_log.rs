@@ -155,12 +155,16 @@ impl ReplyLog {
         }
     }
 
-    /// Something happens to a server. Says whether it has to be done, or what comes of it is on tape.
-    pub(crate) fn has_to_ask(&mut self, server: usize) -> bool {
-        if let Some(snapshots) = self.snapshots.get_mut(server) {
-            *snapshots = None;
+    /// Whether the servers need not run what is asked of them, because the log has what comes of it.
+    pub(crate) fn is_replaying(&self) -> bool {
+        self.mode == Mode::Replaying
+    }
+
+    /// A server is about to change: its snapshot is out of date.
+    pub(crate) fn server_changes(&mut self, server: usize) {
+        if let Some(snapshot) = self.snapshots.get_mut(server) {
+            *snapshot = None;
         }
-        self.mode != Mode::Replaying
     }
 
     /// What was said before, if nobody is to be asked.

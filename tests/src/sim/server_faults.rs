@@ -34,7 +34,7 @@ impl Simulation {
             let until = self.now() + outage;
             let mut state = self.state();
             state.outages.push((server, until));
-            state.touch(|touch| (touch.server_gone, touch.reads_time) = (Some(server), true));
+            state.recorder.server_stopped(server);
         }
     }
 
@@ -62,13 +62,13 @@ impl Simulation {
         match state.outages.iter().filter_map(is_gone).reduce(|one, other| one || other) {
             None => return false,
             Some(false) => {
-                state.touch(|touch| touch.reads_time = true);
+                state.recorder.time_read();
                 return false;
             }
-            Some(true) => state.touch(|touch| {
-                touch.reads_time = true;
-                touch.servers.push((server, Arc::default()));
-            }),
+            Some(true) => {
+                state.recorder.time_read();
+                state.recorder.server_access(server, Arc::default());
+            }
         }
         state.lose_connection(actor);
         true
@@ -114,7 +114,7 @@ impl Simulation {
         self.reply_log().invalidate();
         let snapshot = emulator.snapshot();
         let mut state = self.state();
-        state.touch(|touch| touch.logs_written |= 1 << server);
+        state.recorder.log_written(server);
         let log = &mut state.logs[server];
         log.push_back(snapshot);
         if log.len() > self.config.faults.unsynced as usize + 1 {

@@ -25,7 +25,7 @@ pub struct StepFootprint {
     /// Grants of which it was looked at whether the servers still have them: as oracles judge by that, whoever changes it concerns them.
     pub records_checked: Vec<Record>,
     /// A client that had a request to send has none now, or the other way about.
-    pub is_turn: bool,
+    pub changes_readiness: bool,
     /// A client began to wait for something that is not its turn.
     pub awaits_timer: bool,
     /// A timer of an actor's fired.
@@ -57,8 +57,8 @@ impl StepFootprint {
             || other.ends_service_of(self)
             || self.moves_clock_of(other)
             || other.moves_clock_of(self)
-            || self.waits && other.is_turn
-            || other.waits && self.is_turn
+            || self.waits && other.changes_readiness
+            || other.waits && self.changes_readiness
             || self.moves_time && (other.moves_time || other.depends_on_time())
             || other.moves_time && self.depends_on_time()
             || self.servers.iter().any(|(server, footprint)| {

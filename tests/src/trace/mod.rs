@@ -4,9 +4,11 @@ mod footprint;
 mod local_state;
 mod history;
 mod happens_before;
+mod recorder;
 
 pub use footprint::StepFootprint;
 pub(crate) use footprint::changes;
 pub use happens_before::{HappensBefore, Process};
 pub use history::{Event, EventKind, History, HoldId, Reached};
 pub(crate) use local_state::{LocalState, TimerCache};
+pub(crate) use recorder::Recorder;

@@ -1,0 +1,169 @@
+//! Writes the history of an execution while it runs. Everything that a step reads or changes, on servers and beside
+//! them, is recorded by a method of [`Recorder`] and nowhere else: a missing record hides a dependency from the explorer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use emulator::{Footprint, Timestamp};
+use locks::Record;
+
+use super::{Event, EventKind, History, Process, Reached, StepFootprint};
+use crate::actor::{ACTORS_MAX, Actor};
+use crate::fault::Budget;
+use crate::schedule::Step;
+
+/// Room for a short execution, which most are.
+const STEPS_EXPECTED: usize = 24;
+
+/// The history so far, and the step that is being taken.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    history: History,
+    /// The steps are over. Probes come after them, and no step depends on a probe.
+    is_over: bool,
+}
+
+impl Default for Recorder {
+    fn default() -> Recorder {
+        let history = History {
+            events: Vec::with_capacity(STEPS_EXPECTED),
+            steps: Vec::with_capacity(STEPS_EXPECTED),
+            footprints: Vec::with_capacity(STEPS_EXPECTED),
+            ..History::default()
+        };
+        Recorder { history, is_over: false }
+    }
+}
+
+impl Recorder {
+    pub(crate) fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// Ends the recording.
+    pub(crate) fn take(&mut self) -> History {
+        std::mem::take(&mut self.history)
+    }
+
+    /// Forgets the code that ran before the actors, unless it failed.
+    pub(crate) fn forget_preparation(&mut self) {
+        let History { mut events, named, .. } = self.take();
+        events.retain(|event| matches!(event.kind, EventKind::Failed { .. }));
+        self.history = History { events, named, ..History::default() };
+    }
+
+    /// The clock of a real server showed this when the execution began.
+    pub(crate) fn started_at(&mut self, at: Option<Timestamp>) {
+        self.history.started_at = at;
+    }
+
+    /// Begins a step that takes from this budget.
+    pub(crate) fn begin_step(&mut self, step: Step, budget: Option<Budget>) {
+        let is_server_fault = Process::of(step) == Process::Servers;
+        self.history.steps.push(step);
+        self.history.footprints.push(StepFootprint {
+            waits: step == Step::Wait,
+            is_server_fault,
+            budget,
+            ..StepFootprint::default()
+        });
+    }
+
+    /// Ends the steps: nothing that follows belongs to one.
+    pub(crate) fn end_steps(&mut self) {
+        self.is_over = true;
+    }
+
+    /// Whether there is a step that a record belongs to.
+    pub(crate) fn is_in_step(&self) -> bool {
+        !self.is_over && !self.history.footprints.is_empty()
+    }
+
+    pub(crate) fn event(&mut self, at: Duration, kind: EventKind) {
+        if kind.is_judged() {
+            self.touch(|footprint| footprint.is_judged = true);
+        }
+        self.history.events.push(Event { step: self.history.steps.len(), at, kind });
+    }
+
+    /// What happened at least once, to be extended.
+    pub(crate) fn reached(&mut self) -> &mut Reached {
+        &mut self.history.reached
+    }
+
+    /// On a real server: these keys may have been written.
+    pub(crate) fn keys_named(&mut self, keys: impl Iterator<Item = (usize, Vec<u8>)>) {
+        self.history.named.extend(keys);
+    }
+
+    /// It is not known whether the client has a timer.
+    pub(crate) fn timer_unknown(&mut self, actor: Actor, state: super::LocalState) {
+        self.history.unknown.push((self.history.steps.len(), actor, state));
+    }
+
+    /// The code of a client ran.
+    pub(crate) fn client_ran(&mut self, actor: Actor) {
+        if actor.0 < ACTORS_MAX {
+            self.touch(|footprint| footprint.actors |= 1 << actor.0);
+        }
+    }
+
+    /// A server did this.
+    pub(crate) fn server_access(&mut self, server: usize, access: Arc<Footprint>) {
+        self.touch(|footprint| footprint.servers.push((server, access)));
+    }
+
+    /// Something was computed from the time, or the instants that matter have changed.
+    pub(crate) fn time_read(&mut self) {
+        self.touch(|footprint| footprint.reads_time = true);
+    }
+
+    /// Time moved.
+    pub(crate) fn time_moved(&mut self) {
+        self.touch(|footprint| footprint.moves_time = true);
+    }
+
+    /// A timer of a client fired.
+    pub(crate) fn timer_fired(&mut self) {
+        self.touch(|footprint| footprint.fires_timer = true);
+    }
+
+    /// A client that had a request to send has none now, or the other way about.
+    pub(crate) fn readiness_changed(&mut self) {
+        self.touch(|footprint| footprint.changes_readiness = true);
+    }
+
+    /// A client began to wait for something other than its turn.
+    pub(crate) fn timer_awaited(&mut self) {
+        self.touch(|footprint| footprint.awaits_timer = true);
+    }
+
+    /// The clock of a server was set, or jumped.
+    pub(crate) fn clock_set(&mut self, server: usize) {
+        self.touch(|footprint| footprint.clock_set = Some(server));
+    }
+
+    /// The log of a server was written or cut.
+    pub(crate) fn log_written(&mut self, server: usize) {
+        self.touch(|footprint| footprint.logs_written |= 1 << server);
+    }
+
+    /// A server refuses requests for a while, from now on.
+    pub(crate) fn server_stopped(&mut self, server: usize) {
+        self.touch(|footprint| (footprint.server_gone, footprint.reads_time) = (Some(server), true));
+    }
+
+    /// The servers were checked for these grants: oracles judge by the result.
+    pub(crate) fn grants_checked(&mut self, records: impl IntoIterator<Item = Record>) {
+        self.touch(|footprint| footprint.records_checked.extend(records));
+    }
+
+    /// Changes what the current step touches, if there is one.
+    fn touch(&mut self, change: impl FnOnce(&mut StepFootprint)) {
+        if !self.is_over
+            && let Some(footprint) = self.history.footprints.last_mut()
+        {
+            change(footprint);
+        }
+    }
+}
