@@ -32,11 +32,11 @@ pub struct GatedConnection {
     pub(super) session: Session,
 }
 
-/// Why a client will never hear a reply.
+/// Why a client will never get a reply.
 pub(super) enum Loss {
     /// The request did not arrive.
     Request,
-    /// It did, and the reply was lost.
+    /// The request arrived, and the reply was lost.
     Reply,
     /// The request is still on its way.
     Late,
@@ -44,7 +44,7 @@ pub(super) enum Loss {
     Connection,
 }
 
-/// As redis-rs says it.
+/// The error that redis-rs gives in this case.
 impl From<Loss> for RedisError {
     fn from(loss: Loss) -> RedisError {
         let kind = match loss {
@@ -56,8 +56,9 @@ impl From<Loss> for RedisError {
 }
 
 impl GatedConnection {
-    /// Waits at the gate with a request that was made then, or with a message, and says what befalls it. Dropped while it waits, a
-    /// request was never sent, and a message is still to come.
+    /// Waits at the gate with a request that was made then, or with a message. Returns the fault
+    /// that strikes it. If the future is dropped, the request was never sent, and the message is
+    /// still to come.
     pub(super) async fn gate_state(&self, request: Option<Duration>) -> Option<Fault> {
         struct Withdraw<'a>(&'a GatedConnection);
         impl Drop for Withdraw<'_> {
@@ -79,7 +80,7 @@ impl GatedConnection {
             let (actor, gate) = (&mut state.actors[idx], &mut state.gates[self.gate]);
             let (gate_state, operation) = (&mut gate.gate_state, &mut gate.operation);
             if actor.is_crashed {
-                // The task of a crashed client may still be polled; nothing that it sends arrives.
+                // The task of a crashed client may still be polled. Nothing that it sends arrives.
                 return Poll::Pending;
             }
             if let GateState::Open(fault) = *gate_state {
@@ -104,13 +105,13 @@ impl GatedConnection {
         self.sim.state().gates[self.gate].traffic
     }
 
-    /// The same connection, for something else.
+    /// The same connection, for another kind of traffic.
     pub(crate) fn with_traffic(self, traffic: Traffic) -> GatedConnection {
         self.sim.state().gates[self.gate].traffic = traffic;
         self
     }
 
-    /// A command that has come out of a stream, as a step.
+    /// Runs a command that came out of a stream, as a step.
     pub(crate) async fn forward(&mut self, cmd: &Cmd) -> RedisResult<Value> {
         let (sim, actor) = (self.sim.clone(), self.actor);
         let release = sim.set_release_to_come(actor, None);
@@ -118,10 +119,11 @@ impl GatedConnection {
         poll_fn(|cx| sim.releasing(actor, release, || step.as_mut().poll(cx))).await?
     }
 
-    /// What befalls a request that is made now. Nobody waits longer for his turn than for a reply.
+    /// Waits for the turn of a request, but no longer than for a reply. Returns the fault that
+    /// strikes it.
     async fn request_fault(&self, sent: Duration) -> Option<Fault> {
         let gate_state = self.gate_state(Some(sent));
-        // What comes out of a stream has the patience of whoever wrote it.
+        // The client at the other end of a stream has a timeout of its own.
         match self.sim.config.response_timeout {
             Some(limit) if self.traffic() != Traffic::Bytes => {
                 tokio::time::timeout(limit, gate_state).await.unwrap_or_else(|_| Some(self.delay_fault()))
@@ -130,13 +132,14 @@ impl GatedConnection {
         }
     }
 
-    /// The client has given a request up that waits to be sent.
+    /// The fault of a request that its client gives up before it is sent.
     fn delay_fault(&self) -> Fault {
         let nth = self.sim.state().gates[self.gate].nth;
         Fault::new(FaultKind::Delay, Target::Connection(self.actor, nth))
     }
 
-    /// One request as one step, or as two if it is sent again. What the server calls an error of a command is a value.
+    /// Runs a request as one step, or as two if it is sent again. An error reply of a command is a
+    /// value.
     pub(super) async fn step<R: Request>(&mut self, request: &R) -> Result<RedisResult<R::Reply>, Loss> {
         let sent = self.sim.request_time();
         loop {
@@ -147,7 +150,7 @@ impl GatedConnection {
                 let actor_and_server = (self.actor, self.server);
                 let running = pin!(run_recorded(&self.sim, actor_and_server, request, &self.session));
                 match outcome {
-                    // What has to wait on the server waits no longer.
+                    // The server no longer runs a command that has to wait.
                     Some(RequestOutcome::Disconnected | RequestOutcome::Cancelled) => {
                         at_once(running).await.unwrap_or_else(|| Err(Loss::Connection.into()))
                     }
@@ -202,13 +205,13 @@ impl GatedConnection {
         Err(loss)
     }
 
-    /// The connection has broken, and the next request goes over a new one.
+    /// Opens a new session in place of a broken one.
     fn reopen(&mut self) {
         self.close();
         self.session = Session::open(&self.sim.servers[self.server]);
     }
 
-    /// Notes what it touches that the connection closes.
+    /// Closes the session, and records what that touches.
     fn close(&self) {
         match &self.session {
             Session::Emulator(connection) => {
@@ -217,7 +220,8 @@ impl GatedConnection {
                     self.sim.state().recorder.server_access(self.server, Arc::new(closing));
                 }
             }
-            // A real server may notice later that the connection is closed than others see what it does next.
+            // A real server may notice the closed connection later than other clients see its next
+            // effect.
             Session::Redis(connection) if self.traffic() == Traffic::Messages => {
                 _ = subscription::news(&mut connection.lock().expect("one task uses it"), "UNSUBSCRIBE");
             }
@@ -225,7 +229,7 @@ impl GatedConnection {
         }
     }
 
-    /// The request is still on its way. When it runs, what it would have to wait for it does not wait for.
+    /// Keeps the request for later. When it runs, it does not wait for anything on the server.
     fn delay(&self, request: &impl Request) {
         let (sim, actor, server) = (Arc::downgrade(&self.sim), self.actor, self.server);
         let (session, request) = (self.session.clone(), request.owned());
@@ -241,7 +245,7 @@ impl GatedConnection {
     }
 }
 
-/// What has run is noted.
+/// Records a request that has run.
 fn record_result<R: Request>(
     sim: &Simulation,
     (actor, server): (Actor, usize),
@@ -263,7 +267,8 @@ fn record_result<R: Request>(
     }
 }
 
-/// The keys that the last command changed, with what they hold now; on a real server that is not known.
+/// The keys that the last command changed, with their new values. On a real server they are not
+/// known.
 fn changed_keys(sim: &Simulation, server: usize) -> Vec<String> {
     let Server::Emulator(emulator) = &sim.servers[server] else { return Vec::new() };
     let footprint = emulator.footprint();
@@ -281,7 +286,7 @@ fn changed_keys(sim: &Simulation, server: usize) -> Vec<String> {
     keys.into_iter().map(show).collect()
 }
 
-/// What comes of it without waiting; `None` if it would have to wait, and now never will.
+/// Polls once. `None` if the future would have to wait; it is then never polled again.
 async fn at_once<T>(mut running: Pin<&mut impl Future<Output = T>>) -> Option<T> {
     poll_fn(|cx| match running.as_mut().poll(cx) {
         Poll::Ready(result) => Poll::Ready(Some(result)),
@@ -290,8 +295,8 @@ async fn at_once<T>(mut running: Pin<&mut impl Future<Output = T>>) -> Option<T>
     .await
 }
 
-/// A request whose first poll sends it, if the server is there and what it says is not on tape: notes what the server touched then.
-/// Where the reply comes later, or nobody waits for it any more, what it waited for is touched again.
+/// Runs a request, whose first poll sends it, and records what the server touched. If the reply
+/// comes later or is no longer awaited, what the request waited for is recorded again.
 async fn run_recorded<R: Request>(
     sim: &Simulation,
     (actor, server): (Actor, usize),
@@ -314,7 +319,7 @@ async fn run_recorded<R: Request>(
     poll_fn(|cx| {
         let poll = running.as_mut().poll(cx);
         if is_sent {
-            // Whoever waits at a server lets happen there what is due.
+            // A client that waits on a server has what is due there run.
             sim.note_footprint(server);
         } else {
             is_sent = true;
@@ -331,7 +336,7 @@ async fn run_recorded<R: Request>(
     .await
 }
 
-/// A command that waits on the server. Dropped, it does so no longer.
+/// A command that waits on the server until this is dropped.
 struct Blocked<'a> {
     sim: &'a Simulation,
     server: usize,
@@ -379,10 +384,10 @@ impl ConnectionLike for GatedConnection {
             let mut commands = pipeline.cmd_iter();
             while let Some(cmd) = commands.next() {
                 match self.step(cmd).await {
-                    // In a pipeline an error is one of the replies: the commands behind it run all the same.
+                    // In a pipeline an error is one of the replies. The commands after it run.
                     Ok(reply) => replies.push(reply?),
-                    // So they do behind a reply that is lost; behind a request that is, nothing arrives, and behind one that is
-                    // late all else is late, too.
+                    // The commands after a lost reply run, too. After a lost request nothing
+                    // arrives, and after a late one all others are late.
                     Err(Loss::Reply) => lost = Some(Loss::Reply),
                     Err(loss) => {
                         if matches!(loss, Loss::Late) {

@@ -17,29 +17,32 @@ pub struct Hold<'a> {
 }
 
 impl Hold<'_> {
-    /// The lease counts from then, and not from when the client's last request was sent: for locks that take several commands.
+    /// The lease counts from this time, and not from the client's last request. Use it for locks
+    /// that take several commands.
     pub fn since(self, since: Duration) -> Self {
         Hold { since: Some(since), ..self }
     }
 
-    /// Where the server keeps the grant, so that it is noticed who ends it.
+    /// The place where the server keeps the grant. With it, the harness notices which client ends
+    /// the grant.
     pub fn record(self, record: Record) -> Self {
         Hold { record: Some(record), ..self }
     }
 
-    /// Stays inside until the first command of `release` runs, and gives what `release` gives. A command that waits at the gate
-    /// has not been sent for all that anybody can tell, so a client that stalls inside is one whose release waits.
+    /// Stays inside until the first command of `release` runs, and returns the output of `release`.
+    /// While that command waits at its gate, the client is inside: it stalls before its release.
     pub async fn until<F: Future>(self, release: F) -> F::Output {
         self.enter().until(release).await
     }
 
-    /// Stays inside while `work` is done, and gives what it gives: for sections in which commands are sent.
+    /// Stays inside while `work` runs, and returns its output. Use it for sections in which
+    /// commands are sent.
     pub async fn during<F: Future>(self, work: F) -> F::Output {
         let _stay = self.enter();
         work.await
     }
 
-    /// Is inside from now on: for sections in which there is more to tell.
+    /// Is inside from now on, until the guard is dropped.
     pub fn enter(self) -> HoldGuard {
         let Hold { client, section, since, record } = self;
         let id = client.sim.enter(client.actor, section, since, record);
@@ -47,7 +50,7 @@ impl Hold<'_> {
     }
 }
 
-/// A client's stay in a section. Dropped, it is over.
+/// A client inside a section. If it is dropped, the client has left.
 #[must_use = "a client is inside only while its stay is not dropped"]
 pub struct HoldGuard {
     client: Client,
@@ -55,7 +58,8 @@ pub struct HoldGuard {
 }
 
 impl HoldGuard {
-    /// The client was granted the section once more, while it is inside: its lease counts from `since` now.
+    /// The client was granted the section once more while it is inside. Its lease counts from
+    /// `since` now.
     pub fn extend(&self, since: Duration, record: Record) {
         self.client.sim.extend(self.id, since, record);
     }
@@ -65,7 +69,8 @@ impl HoldGuard {
         let HoldGuard { client, id } = &self;
         let mut release = pin!(release);
         client.sim.set_release_to_come(client.actor, Some(*id));
-        // Only what the release itself sends ends the stay: the client may do other things besides.
+        // Only a request of the release itself ends the hold. The client may do other things
+        // meanwhile.
         let released =
             poll_fn(|cx| client.sim.releasing(client.actor, Some(*id), || release.as_mut().poll(cx)));
         let released = released.await;

@@ -1,5 +1,5 @@
-//! A client's side of an execution: connections whose every command waits at the gate, a clock that may be wrong, and the
-//! marks that say where the client is inside a critical section.
+//! A client's side of an execution: gated connections, a clock that may be wrong, and holds, which
+//! mark when the client is inside a critical section.
 
 mod session;
 mod request;
@@ -25,7 +25,7 @@ use crate::actor::Actor;
 use crate::sim::{Gate, GateState, OperationId, Simulation, Traffic};
 use crate::trace::EventKind;
 
-/// What an actor of a scenario is handed: its way to the server, and its place in the world.
+/// The connections, the clock and the name of one actor. The harness passes it to the actor's code.
 #[derive(Clone)]
 pub struct Client {
     sim: Arc<Simulation>,
@@ -42,7 +42,7 @@ impl Client {
         self.actor.to_string()
     }
 
-    /// How long this actor's grants last.
+    /// How long the grants of this actor last.
     pub fn lease(&self) -> Duration {
         self.sim.lease_of(self.actor)
     }
@@ -55,7 +55,7 @@ impl Client {
         self.connection_to(0)
     }
 
-    /// The same to one of several servers: [`Scenario::servers`](crate::Scenario::servers).
+    /// A new connection to one of several servers: [`Scenario::servers`](crate::Scenario::servers).
     ///
     /// # Panics
     /// There is no such server, or it is a real one that does not answer.
@@ -77,7 +77,8 @@ impl Client {
         GatedConnection { sim: self.sim.clone(), actor: self.actor, gate, server, session }
     }
 
-    /// The client's own clock, as wrong as the schedule made it, and unique names that are the same in every execution.
+    /// The client's own clock, as wrong as the schedule makes it, and unique names that are equal
+    /// in every execution.
     pub fn env(&self) -> Env {
         Env::new(self.clone())
     }
@@ -88,9 +89,11 @@ impl Client {
         self.sim.now()
     }
 
-    /// Does something that the schedule may cancel wherever it waits, where [`Faults::cancels`](crate::Faults) lets it: then it is dropped,
-    /// as by a `select!` or a timeout, and the answer is `None`. A request that waits to be sent is never sent; of one that has been, the
-    /// reply is thrown away. What is done in tasks of their own is not cancelled.
+    /// Runs an operation that a schedule may cancel wherever it waits, if
+    /// [`Faults::cancels`](crate::Faults) allows it. A cancelled operation is dropped, as by a
+    /// `select!` or a timeout, and the result is `None`. A request that waits to be sent is then
+    /// never sent; the reply to a sent one is dropped. Tasks that the operation spawned are not
+    /// cancelled.
     pub async fn cancellable<F: Future>(&self, operation: F) -> Option<F::Output> {
         struct Begun<'a>(&'a Simulation, OperationId);
         impl Drop for Begun<'_> {
@@ -116,12 +119,12 @@ impl Client {
         .await
     }
 
-    /// Says that a resource has accepted a write of this client's that came with this fencing token.
+    /// Records that a resource accepted a write of this client with this fencing token.
     pub fn accepted(&self, resource: &'static str, token: i64) {
         self.sim.record(EventKind::Accepted { actor: self.actor, resource, token });
     }
 
-    /// Says that the client was granted `section` and is inside.
+    /// Marks that the client was granted `section` and is inside.
     pub fn hold(&self, section: &'static str) -> Hold<'_> {
         Hold { client: self, section, since: None, record: None }
     }

@@ -1,8 +1,9 @@
-//! Fidelity: redis-rs's own [`MultiplexedConnection`], with its queue, its driver and its patience, over a stream that never
-//! leaves the process. What comes out of the stream are requests, and each waits at the gate as those of a [`GatedConnection`] do.
+//! redis-rs's own [`MultiplexedConnection`], with its queue, its driver and its timeouts, over a
+//! stream in memory. Each request that comes out of the stream waits at a gate, as the requests of
+//! a [`GatedConnection`] do.
 //!
-//! A link is quicker, and a pipeline or a transaction on it knows that it is one. Here each of its requests is a step, as on the
-//! wire; of a transaction only `EXEC` touches anything.
+//! A gated connection is faster, and runs a transaction as one step. Here each request of a
+//! transaction is a step, as on the wire, and only `EXEC` touches anything.
 
 use bytes::BytesMut;
 use emulator::resp::Decoder;
@@ -13,33 +14,35 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 use super::{Client, GatedConnection};
 use crate::sim::Traffic;
 
-/// Bytes on their way in one direction, before whoever writes has to wait.
+/// Most bytes on their way in one direction. A writer of more has to wait.
 const BYTES_MAX: usize = 64 * 1024;
 
 impl Client {
-    /// A new connection to the server, as [`redis::Client::get_multiplexed_async_connection`] gives one: clones share it, and
-    /// whoever has waited for a reply for half a second gives up, while the server may still run the request.
+    /// A new connection to the server, as [`redis::Client::get_multiplexed_async_connection`] gives
+    /// one. Clones share it. A client stops waiting for a reply after half a second, while the
+    /// server may still run the request.
     ///
-    /// A request or a reply that is lost takes the connection along. It speaks RESP2; who wants to listen has
-    /// [`Client::connection`].
+    /// If a request or a reply is lost, the connection breaks. It speaks RESP2; for subscriptions
+    /// use [`Client::connection`].
     ///
     /// # Errors
-    /// None by redis-rs as it is.
+    /// redis-rs returns none.
     pub async fn multiplexed(&self) -> RedisResult<MultiplexedConnection> {
         self.multiplexed_with_config(AsyncConnectionConfig::new()).await
     }
 
-    /// The same with another patience ([`AsyncConnectionConfig::set_response_timeout`]) or a limit.
+    /// The same with other timeouts ([`AsyncConnectionConfig::set_response_timeout`]) or limits.
     ///
     /// # Errors
-    /// The configuration wants what needs RESP3.
+    /// The configuration needs RESP3.
     pub async fn multiplexed_with_config(
         &self,
         config: AsyncConnectionConfig,
     ) -> RedisResult<MultiplexedConnection> {
         let (near, far) = tokio::io::duplex(BYTES_MAX);
         tokio::spawn(serve(self.connection().with_traffic(Traffic::Bytes), far));
-        // Without the names of the library there is nothing to be said before the first request.
+        // Without the library's name and version, the connection sends nothing before the first
+        // request.
         let info = RedisConnectionInfo::default().set_skip_set_lib_name();
         let (connection, driver) = MultiplexedConnection::new_with_config(&info, near, config).await?;
         tokio::spawn(driver);
@@ -47,7 +50,8 @@ impl Client {
     }
 }
 
-/// Takes requests out of the stream and writes replies into it, until either is lost or the client closes it.
+/// Reads requests from the stream and writes replies to it, until one of them is lost or the client
+/// closes the stream.
 async fn serve(mut link: GatedConnection, mut stream: DuplexStream) {
     let (mut decoder, mut input) = (Decoder::default(), BytesMut::new());
     loop {
@@ -100,7 +104,7 @@ fn encode(value: &Value, out: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
-    /// What redis-rs makes of the bytes is what they were made of.
+    /// redis-rs decodes the bytes to the same values.
     #[test]
     fn replies_survive_the_wire() {
         let error = redis::parse_redis_value(b"-WRONGTYPE of a key\r\n").unwrap();

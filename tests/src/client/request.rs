@@ -1,4 +1,5 @@
-//! What is one step: its reply, how it is shown, and how it is told from another on tape.
+//! Requests, each of which is one step: how they run, how they are shown, and how the reply log
+//! identifies them.
 
 use std::borrow::Cow;
 use std::hash::{BuildHasher as _, Hash as _, Hasher as _};
@@ -11,16 +12,16 @@ use super::session::Session;
 use crate::render::{Format, brief, brief_command, first_key, format_command};
 use crate::sim::{Logged, Simulation};
 
-/// What is one step: a command or a transaction.
+/// One step of a client: a command or a transaction.
 pub(super) trait Request: Sync {
     type Reply: Format + Logged + Send;
-    /// The same for when nobody waits for it any more.
+    /// A copy that outlives the client's wait.
     type Owned: Request + Send + 'static;
 
     fn run(&self, session: &Session) -> impl Future<Output = RedisResult<Self::Reply>> + Send;
     /// The commands that it consists of.
     fn commands(&self) -> impl Iterator<Item = &Cmd>;
-    /// As one would type it, and its name and first key.
+    /// The request as one would type it; and its name with its first key.
     fn text(&self) -> (String, String);
     fn owned(&self) -> Self::Owned;
 }
@@ -76,7 +77,7 @@ impl Request for Transaction<'_> {
     }
 }
 
-/// The reply to a request, if it is on tape.
+/// Returns the reply from the reply log, if the log is replaying.
 pub(super) fn replay_reply<R: Request>(sim: &Simulation, server: usize, request: &R) -> Option<R::Reply> {
     let mut reply_log = sim.reply_log();
     reply_log.server_changes(server);
@@ -89,7 +90,7 @@ pub(super) fn replay_reply<R: Request>(sim: &Simulation, server: usize, request:
     reply_log.replay()
 }
 
-/// Keeps the reply to a request on tape, if that then tells all that has happened.
+/// Appends the reply to the reply log, if a snapshot then has all that happened.
 pub(super) fn log_reply<R: Request>(
     sim: &Simulation,
     server: usize,

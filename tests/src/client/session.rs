@@ -1,4 +1,4 @@
-//! What is behind a connection: the emulator's, or a real server's.
+//! The session of a connection, on an emulator or on a real server.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -8,14 +8,14 @@ use redis::{Cmd, Pipeline, RedisResult, Value};
 
 use crate::sim::{Server, no_answer};
 
-/// How long a real server may take to answer.
+/// Longest time that a real server may take to answer.
 const REPLY_MAX: Duration = Duration::from_secs(10);
 
-/// A clone is the same session: that of a request which is still on its way.
+/// One session. A clone is the same session, for a request that is still on its way.
 #[derive(Clone)]
 pub(super) enum Session {
     Emulator(Arc<DirectConnection>),
-    /// The lock is never contended: it makes the connection `Sync`, which redis-rs's traits ask for.
+    /// The lock is never contended. It makes the connection `Sync`, as redis-rs's traits require.
     Redis(Arc<Mutex<redis::Connection>>),
 }
 
@@ -32,7 +32,7 @@ impl Session {
         }
     }
 
-    /// Whether the server has hung up; a real one is not restarted.
+    /// Whether the server has disconnected. A real server never does: it is not restarted.
     pub(super) fn is_hung_up(&self) -> bool {
         match self {
             Session::Emulator(connection) => connection.is_hung_up(),

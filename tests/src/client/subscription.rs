@@ -1,4 +1,4 @@
-//! Subscriptions: messages that wait at the gate, as commands do.
+//! Subscriptions, whose messages wait at gates as commands do.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -15,10 +15,11 @@ use crate::render::{brief, printable};
 use crate::sim::{Recording, Traffic};
 use crate::trace::EventKind;
 
-/// A subscription is a connection of its own. To subscribe is a step, and so is every message that the client hears: between its
-/// publication and that anything may happen, as on a real network. What is published to a client that crashes first is never heard, and
-/// where [`Faults::drops`](crate::Faults) lets it, the connection breaks while a message is on its way: then neither that nor any other is
-/// heard, and the client is told. So it is when a server restarts, but that messages which are on their way then are heard first.
+/// A subscription is a connection of its own. To subscribe is a step, and so is each message that
+/// the client receives: anything may happen between its publication and its arrival. A crashed
+/// client receives nothing. If [`Faults::drops`](crate::Faults) allows it, the connection breaks
+/// while a message is on its way; the client receives no more, and the subscription ends. When a
+/// server restarts, the client first receives the messages that are on their way.
 impl Subscribe for GatedConnection {
     fn subscribe<'a>(&'a self, channel: &'a str) -> RedisFuture<'a, Subscription> {
         Box::pin(async move {
@@ -30,12 +31,12 @@ impl Subscribe for GatedConnection {
     }
 }
 
-/// What stands behind a subscription.
+/// The client's end of a subscription.
 struct Listening {
     /// The connection, until it breaks.
     link: Option<GatedConnection>,
     channel: String,
-    /// What has come, the oldest first, and the client has not heard yet.
+    /// Messages that have arrived and that the client has not received, the oldest first.
     unheard: VecDeque<Vec<u8>>,
 }
 
@@ -73,7 +74,7 @@ impl Messages for Listening {
 }
 
 impl GatedConnection {
-    /// What has come by the channel that the connection listens to, once it is anything; nothing if the connection is closed.
+    /// Waits for messages. Returns none if the connection is closed.
     async fn messages(&mut self) -> VecDeque<Vec<u8>> {
         let look = Look(self);
         let messages = poll_fn(|cx| look.poll(cx)).await;
@@ -82,7 +83,8 @@ impl GatedConnection {
     }
 }
 
-/// A look for a message. Dropped before there is one, it ends where that could have come.
+/// A poll for messages. If it is dropped before one arrives, it ends at a place where one could
+/// have arrived.
 struct Look<'a>(&'a GatedConnection);
 
 impl Look<'_> {
@@ -128,7 +130,7 @@ fn payload(message: Reply) -> Option<Vec<u8>> {
         .and_then(|word| if let Reply::Bulk(bytes) = word { Some(bytes.into()) } else { None })
 }
 
-/// What a real server has sent to who listens: all of it comes before the answer to this command.
+/// The messages that a real server has sent. All of them come before the reply to this command.
 pub(super) fn news(connection: &mut redis::Connection, command: &str) -> RedisResult<VecDeque<Vec<u8>>> {
     connection.send_packed_command(&redis::cmd(command).get_packed_command())?;
     let mut news = VecDeque::new();

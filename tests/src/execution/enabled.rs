@@ -7,7 +7,8 @@ use crate::schedule::{SPAN_MAX, Step};
 use crate::sim::{Gate, State, Traffic};
 
 impl Execution<'_> {
-    /// What can happen now, the likeliest first: whoever ran last goes on, then the others, then the faults, and time last.
+    /// Lists the steps that can happen now: first the actor that ran last, then the other actors,
+    /// then faults, and time last.
     pub(super) fn enabled_steps(&self, enabled: &mut Vec<Step>) {
         enabled.clear();
         let state = self.sim.state();
@@ -28,13 +29,13 @@ impl Execution<'_> {
             ) => Some(actor),
             _ => None,
         };
-        // What is behind a request that is still on its way waits until that has come.
+        // A request behind one that is still on its way has to wait for that one.
         let waiting = || state.gates.iter().filter(|gate| gate.waits() && gate.late.is_empty());
         for gate in waiting() {
             let place = if Some(gate.actor) == last_actor { goes_first } else { enabled.len() };
             enabled.insert(place, Step::Run(gate.actor, gate.nth));
         }
-        // Whoever waits for something that never comes does not wait for time.
+        // If a client waits for something that never comes, it does not wait for time.
         let in_vain = last_step == Some(Step::Wait)
             && state.history().footprints.last().is_some_and(|touch| !touch.fires_timer);
         let all_sleep = !state.gates.iter().any(Gate::waits)
@@ -44,8 +45,8 @@ impl Execution<'_> {
         enabled.extend(on_their_way.map(|gate| Step::Late(gate.actor, gate.nth)));
         let unstarted = || state.actors.iter().filter(|state| !state.is_started).map(|state| state.actor);
         enabled.extend(unstarted().map(|actor| Step::Run(actor, 0)));
-        // What a client does before its first command is to read its clock: that makes a difference only where time may move, or the clock
-        // jump. And what can be cancelled is to have begun.
+        // Before its first command a client can read its clock. That matters only if time can move
+        // or a clock can jump. An operation must have begun before it can be cancelled.
         if faults.stalls > 0 || faults.cancels > 0 || !faults.client_jump.is_zero() {
             enabled.extend(unstarted().map(Step::Start));
         }
@@ -56,8 +57,8 @@ impl Execution<'_> {
             let now = self.sim.now();
             let instants = self.sim.instants();
             if instants.is_empty() {
-                // Nothing runs out on the server, but a clock that was read a moment ago is older than one that is read now; and
-                // what clients have written down in place of a time to live may be over.
+                // Nothing expires on the servers. But the client's last reading of the clock grows
+                // old, and so do deadlines that clients wrote as values.
                 let spans = [Duration::from_millis(1), (self.scenario.lease_max() + GRACE).min(SPAN_MAX)];
                 enabled.extend(spans.map(Step::Advance));
             }
@@ -71,7 +72,7 @@ impl Execution<'_> {
         }
     }
 
-    /// The faults of which something is left to take.
+    /// The fault kinds whose budget is not used up.
     fn enabled_kinds(&self, state: &State) -> impl Iterator<Item = FaultKind> {
         let faults = &self.scenario.faults;
         FaultKind::ALL.iter().copied().filter(|kind| {
@@ -80,8 +81,8 @@ impl Execution<'_> {
         })
     }
 
-    /// The fault, wherever it can strike now. A fault of requests can strike the first request of an actor that has not started, if
-    /// it is not known only later whether it can.
+    /// Adds the steps of a fault kind, for each target that it can strike now. A request fault can
+    /// strike the first request of an actor that has not started, unless it needs an operation.
     fn enabled_faults(&self, kind: FaultKind, state: &State, enabled: &mut Vec<Step>) {
         let row = kind.row();
         let amounts = (row.amounts)(&self.scenario.faults);

@@ -6,8 +6,9 @@ use crate::sim::ActorState;
 use crate::trace::EventKind;
 
 impl Execution<'_> {
-    /// The steps are over and nothing goes wrong any more: whoever still runs comes to its end, in turns, time passes if
-    /// somebody crashed or a message was lost, and then fresh clients must get everything.
+    /// Ends an execution without further faults. Every client runs to its end, in turns. If a
+    /// client crashed or a message was lost, a lease passes. Then fresh clients must get
+    /// everything.
     pub(super) async fn heal(&mut self) {
         for round in 0.. {
             let active = self.active();
@@ -31,12 +32,12 @@ impl Execution<'_> {
             }
         }
         let Some((wanted, probe)) = &self.scenario.probe else { return };
-        // It is not the last step that moves time from here on.
+        // From here on, time moves outside of steps.
         self.sim.state().recorder.end_steps();
         if let Some(away) = self.sim.outage() {
             self.advance(away).await;
         }
-        // What a lost message leaves behind, nobody knows of.
+        // No client can release what a lost message left behind.
         let seen = self.sim.state().history().reached;
         let after_lease = seen.crash || seen.lost || seen.cancel;
         if after_lease {
@@ -46,13 +47,13 @@ impl Execution<'_> {
         for n in 1..=*wanted {
             let before = self.sim.now();
             let is_granted = self.run_alone(ACTORS_MAX + n as usize, probe).await.unwrap_or(false);
-            // What is free at once is not waited for.
+            // A grant that is free is granted at once, without waiting.
             granted += u32::from(is_granted && (after_lease || self.sim.now() == before));
         }
         self.sim.record(EventKind::Probed { granted, wanted: *wanted, after_lease });
     }
 
-    /// Runs an actor from start to end while nobody else moves; `None` if it failed or never ended.
+    /// Runs an actor to its end while nothing else moves. `None` if it failed or never ended.
     pub(super) async fn run_alone<R: Send + 'static>(&self, number: usize, act: &Act<R>) -> Option<R> {
         let actor = Actor(number);
         let mut state = ActorState::new(actor);
@@ -61,7 +62,7 @@ impl Execution<'_> {
         let (send, mut receive) = tokio::sync::oneshot::channel();
         let task = self.spawn(actor, act, |result| _ = send.send(result));
         self.sim.quiescence.wait().await;
-        // It may sleep, and go on by itself.
+        // The actor may sleep, and then go on by itself.
         for _ in 0..STEPS_MAX {
             if !self.sim.state().can_act(actor) || !self.advance_until_a_timer(TIMER_MAX).await {
                 break;

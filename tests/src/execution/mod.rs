@@ -1,5 +1,5 @@
-//! Runs one execution of a scenario: one paused tokio runtime, actors as tasks, and a step chosen whenever nothing is
-//! runnable. Nothing but the policy decides what happens.
+//! Runs one execution of a scenario on one paused tokio runtime. Each actor is a task. At
+//! quiescence the policy chooses the next step, and nothing else decides what happens.
 
 mod policy;
 mod runner;
@@ -27,10 +27,10 @@ use crate::schedule::{SPAN_MAX, Step};
 use crate::sim::{ActorState, Gate, RealTime, Server, Simulation, no_answer};
 use crate::trace::EventKind;
 
-/// Steps in one execution before it is cut: code that retries for ever is cut here.
+/// Most steps in one execution. Code that retries for ever ends here.
 pub const STEPS_MAX: usize = 1_000;
-/// Time after the last lease before fresh clients try: longer than the second that careful algorithms add. And the longest that an
-/// execution waits for a timer of its actors.
+/// The time after the last lease before fresh clients try. It is longer than the second that
+/// careful algorithms add. The second constant is the longest wait for a timer of an actor.
 const GRACE: Duration = Duration::from_secs(2);
 const TIMER_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -38,10 +38,10 @@ struct Execution<'a> {
     scenario: &'a Scenario,
     policy: &'a mut dyn Policy,
     sim: Arc<Simulation>,
-    /// Each actor's task, at its place.
+    /// The tasks of the actors, in order.
     tasks: &'a mut Vec<Option<AbortHandle>>,
     prepared: &'a mut Option<(Act<()>, Vec<Snapshot>)>,
-    /// When the execution has had its turns, of all that there have been.
+    /// The runtime may park this often, counted from its start.
     parks_max: u64,
 }
 
@@ -91,7 +91,8 @@ impl Execution<'_> {
         self.heal().await;
     }
 
-    /// Brings the servers to where every execution of the scenario begins. On emulators that is done once, and then restored.
+    /// Brings the servers to the state in which every execution of the scenario begins. On
+    /// emulators this runs once; a snapshot is restored afterwards.
     async fn prepare(&mut self, before: &Act<()>) {
         let emulators: Vec<Emulator> = self.sim.emulators().cloned().collect();
         if emulators.is_empty() {
@@ -107,7 +108,7 @@ impl Execution<'_> {
         }
     }
 
-    /// Runs it, and forgets that there was such an actor.
+    /// Runs the code before the actors, and removes its actor.
     async fn run_before(&self, before: &Act<()>) {
         self.run_alone(ACTORS_MAX, before).await;
         assert!(self.sim.now().is_zero(), "the code that a scenario runs before its actors must not wait");
@@ -122,7 +123,7 @@ impl Execution<'_> {
         match step {
             Step::Run(actor, _) if !self.sim.state().actors[actor.0].is_started => {
                 self.start(actor).await;
-                // With several requests at the gate, which goes first is a choice.
+                // If several requests wait, the next step chooses one.
                 if let [connection] = self.waiting_connections(actor)[..] {
                     self.let_through(actor, connection, None).await;
                 }
@@ -150,7 +151,7 @@ impl Execution<'_> {
         self.sim.record_timers();
     }
 
-    /// Something goes wrong.
+    /// Lets a fault strike.
     async fn strike(&mut self, fault: Fault) {
         match (fault.kind.row().effect, fault.target) {
             (Effect::Request(_), Target::Connection(actor, connection)) => {
@@ -173,8 +174,8 @@ impl Execution<'_> {
         }
     }
 
-    /// Notes which actors have tasks besides their own. Where it is not clear whose came, it may be anybody's; and whose went,
-    /// nobody's.
+    /// Counts the tasks of the actors besides their own. If it is not clear whose task came, any
+    /// actor may own it. If it is not clear whose task went, no actor lost one.
     fn count_tasks(&self) {
         let mut state = self.sim.state();
         let runs = |actor: &&ActorState| actor.is_started && !actor.is_finished && !actor.is_crashed;
@@ -194,7 +195,7 @@ impl Execution<'_> {
 
     /// Finds out whether an actor has a timer.
     async fn probe_timer(&mut self, actor: Actor) {
-        // What somebody's tasks may still do when he has come to his end is not this actor's doing either.
+        // Tasks of other actors must not look like timers of this one.
         for other in (0..self.scenario.actors.len()).map(Actor).filter(|&other| other != actor) {
             Effects::crash(self, other);
             self.sim.quiescence.wait().await;
@@ -202,7 +203,7 @@ impl Execution<'_> {
         self.take(Step::Wait).await;
     }
 
-    /// Starts an actor, and waits until its requests are at the gate.
+    /// Starts an actor, and waits until its requests are at their gates.
     async fn start(&mut self, actor: Actor) {
         self.sim.state().actors[actor.0].is_started = true;
         let task = self.spawn(actor, &self.scenario.actors[actor.0], |_| {});
@@ -220,7 +221,7 @@ impl Execution<'_> {
         let finish = Finish { sim: self.sim.clone(), actor };
         let (act, sim) = (act.clone(), self.sim.clone());
         tokio::spawn(async move {
-            // Dropped last, and also when the task is aborted.
+            // This is dropped last, and also when the task is aborted.
             let _finish = finish;
             let mut running = pin!(async { act(client).await });
             let running = poll_fn(|cx| {
@@ -251,7 +252,7 @@ impl Execution<'_> {
         .abort_handle()
     }
 
-    /// Lets one waiting request through, and waits until the client has dealt with the reply, or with what befell it.
+    /// Lets one request pass, and waits until the client has handled the reply or the fault.
     async fn let_through(&mut self, actor: Actor, connection: usize, fault: Option<Fault>) {
         {
             let mut state = self.sim.state();
@@ -262,7 +263,7 @@ impl Execution<'_> {
         self.sim.quiescence.wait().await;
     }
 
-    /// Moves time on by `span`. What timers of clients make them send meanwhile waits at the gate.
+    /// Moves time by `span`. Requests that timers make clients send meanwhile wait at their gates.
     async fn advance(&self, span: Duration) {
         let before = self.sim.now();
         self.sim.unfreeze_time();
@@ -275,12 +276,12 @@ impl Execution<'_> {
         self.advanced(before);
     }
 
-    /// Moves time on by `span`, or until a timer of a client's made it do something; says whether anything did.
+    /// Moves time by `span`, or until a timer of a client makes it act. Returns whether one did.
     async fn advance_until_a_timer(&self, span: Duration) -> bool {
         let (before, activity) = (self.sim.now(), self.sim.quiescence.activity());
         self.sim.unfreeze_time();
         let is_over = {
-            // With the driver asleep too, the runtime moves its paused clock from timer to timer, whosever they are.
+            // If the driver sleeps too, the runtime moves its paused clock from timer to timer.
             let over = tokio::time::sleep_until(self.sim.instant(before + span));
             tokio::select! {
                 biased;
@@ -299,7 +300,7 @@ impl Execution<'_> {
         has_fired
     }
 
-    /// Time has moved.
+    /// To be called when time has moved.
     fn advanced(&self, before: Duration) {
         self.sim.freeze_time();
         self.sim.tick();
@@ -307,13 +308,13 @@ impl Execution<'_> {
         self.sim.advanced(self.sim.now() - before);
     }
 
-    /// The actors that can still do something.
+    /// The actors that can still act.
     fn active(&self) -> Vec<Actor> {
         let state = self.sim.state();
         state.actors.iter().map(|state| state.actor).filter(|&actor| state.can_act(actor)).collect()
     }
 
-    /// Where a request is still on its way.
+    /// A connection with a request that is still on its way.
     fn late(&self) -> Option<(Actor, usize)> {
         let state = self.sim.state();
         let gate = state.gates.iter().find(|gate| !gate.late.is_empty())?;
@@ -373,7 +374,7 @@ impl Effects for Execution<'_> {
     }
 }
 
-/// Notes that an actor has come to its end, by whatever way.
+/// Records that an actor has ended, for whatever reason.
 struct Finish {
     sim: Arc<Simulation>,
     actor: Actor,

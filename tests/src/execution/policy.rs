@@ -6,26 +6,27 @@ use crate::trace::History;
 
 /// Decides what happens next.
 pub trait Policy {
-    /// One of the steps that are possible now (never none), given what has happened.
+    /// Chooses one of the steps that are possible now, given the history. There is at least one.
     fn choose(&mut self, enabled: &[Step], history: &History) -> Choice;
 
-    /// Everybody waits for time, and nothing else can happen. It passes unless this says `false`: then the rest does not matter.
+    /// All clients wait for time, and nothing else can happen. If this returns `false`, the rest
+    /// does not matter.
     fn lets_time_pass(&mut self, _: &History) -> bool {
         true
     }
 }
 
-/// What a policy decides.
+/// The choice of a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// The step at this index.
     Take(usize),
-    /// A step of time of any length, whether it was among the possible ones or not.
+    /// A step of time of any length, whether it is among the possible steps or not.
     Advance(Duration),
-    /// Everybody but this actor is gone, time passes until it does something, and that is all.
+    /// All other actors are gone, and time passes until this actor acts. Then the execution ends.
     ProbeTimer(Actor),
-    /// No further step: go on to what happens when all is over.
+    /// No further step: continue with the end of the execution.
     Finish,
-    /// Stop here: the rest does not matter.
+    /// Ends the execution here, because the rest does not matter.
     Abort,
 }

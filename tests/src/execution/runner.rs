@@ -9,16 +9,16 @@ use crate::scenario::{Act, Scenario};
 use crate::sim::{Quiescence, Recording, ReplyLog, Server, Simulation, SimulationConfig};
 use crate::trace::History;
 
-/// Most turns of one execution, each of which fires a timer or lets the clients do what they can: from then on time stands. Code that
-/// looks around every millisecond is cut here, however far a schedule moves the time.
+/// Most times that the runtime parks in one execution: each time a timer fires, or clients do what
+/// they can. Code that polls every millisecond ends here, however far a schedule moves the time.
 const PARKS_MAX: u64 = 1_000_000;
 
-/// Runs executions, one after the other, and keeps what is expensive to make between them.
+/// Runs executions, one after the other, and keeps between them what is expensive to make.
 pub struct Runner {
     runtime: Runtime,
     quiescence: Arc<Quiescence>,
     emulators: Vec<Emulator>,
-    /// What the emulators held after the code that a scenario runs first.
+    /// The state of the emulators after the code before the actors.
     prepared: Option<(Act<()>, Vec<Snapshot>)>,
 }
 
@@ -40,7 +40,7 @@ impl Runner {
         }
     }
 
-    /// Where the executions on so many servers run.
+    /// The emulators for so many servers.
     pub(crate) fn emulators(&mut self, count: usize) -> &[Emulator] {
         while self.emulators.len() < count {
             self.emulators.push(Emulator::with_clock(Clock::manual()));
@@ -54,8 +54,8 @@ impl Runner {
         self.run_on(servers, scenario, policy, recording)
     }
 
-    /// Runs one execution on emulators, which begins as the one on tape, and gives the tape back with what it is of now. If that is torn,
-    /// the execution means nothing.
+    /// Runs one execution that begins as the logged one did. Returns the log of this one; if that
+    /// is invalid, the history means nothing.
     pub(crate) fn run_again(
         &mut self,
         scenario: &Scenario,
@@ -70,8 +70,8 @@ impl Runner {
         self.emulators(scenario.servers).iter().cloned().map(Server::Emulator).collect()
     }
 
-    /// Runs one execution on any servers, as many as the scenario has. The database of a real one should be empty, and what the
-    /// execution leaves there stays.
+    /// Runs one execution on any servers, as many as the scenario has. The database of a real
+    /// server should be empty. The execution leaves its keys there.
     pub fn run_on(
         &mut self,
         servers: Vec<Server>,
@@ -105,7 +105,7 @@ impl Runner {
             let (mut state, mut reply_log) = (execution.sim.state(), execution.sim.reply_log());
             (state.recorder.take(), std::mem::take(&mut *reply_log))
         });
-        // What an execution leaves behind must not be there in the next.
+        // Tasks of one execution must not run in the next.
         if self.runtime.metrics().num_alive_tasks() > 0 {
             tasks.iter().flatten().for_each(AbortHandle::abort);
             self.runtime.block_on(tokio::task::yield_now());

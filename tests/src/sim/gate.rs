@@ -1,4 +1,5 @@
-//! What changes in the course of an execution: who has come how far, what waits at the gate, and what is granted.
+//! The state of an execution: how far each client is, which requests wait at their gates, and which
+//! grants clients hold.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -20,19 +21,21 @@ pub(crate) struct State {
     pub(crate) gates: Vec<Gate>,
     pub(crate) recorder: Recorder,
     pub(super) grants: Vec<Grant>,
-    /// What can be cancelled, in the order in which it began.
+    /// Operations that can be cancelled, in the order in which they began.
     pub(super) operations: Vec<Operation>,
     pub(super) begun: OperationId,
     pub(super) holds: HoldId,
-    /// Servers that are away, and until when.
+    /// Servers that refuse requests, and until when.
     pub(super) outages: Vec<(usize, Duration)>,
-    /// Where writes may be lost, what each server held before those and after each of them, the oldest first.
+    /// For each server whose last writes may be lost: what it held before them and after each of
+    /// them, the oldest first.
     pub(super) logs: Vec<VecDeque<Snapshot>>,
-    /// How many tasks there are besides the actors' own.
+    /// The number of tasks besides the actors' own.
     pub(crate) spawned: usize,
-    /// Those who listen to a real server: it tells nobody here that there is a message, but after a command there may be one.
+    /// Subscribers of a real server. Such a server does not wake them, but after a command it may
+    /// have a message for them.
     pub(crate) listeners: Vec<Waker>,
-    /// When the server was last asked which grants it still has.
+    /// When the servers were last checked for the grants.
     pub(super) looked_at: Duration,
 }
 
@@ -42,83 +45,84 @@ pub(crate) struct ActorState {
     pub(crate) is_started: bool,
     pub(crate) is_finished: bool,
     pub(crate) is_crashed: bool,
-    /// A fault has given it an error for an answer.
+    /// A fault gave the client an error in place of a reply.
     pub(crate) got_fault_error: bool,
-    /// By how much its clock was wrong at the start, and how much more it is with time.
+    /// The error of its clock at the start, and how much that grows with time.
     pub(crate) skew_ms: i64,
     pub(crate) drift_ppm: i64,
-    /// Nobody else moves: its requests need not wait at the gate.
+    /// No other client moves, so its requests need not wait at a gate.
     pub(crate) is_alone: bool,
-    /// How many unique names it has drawn.
+    /// The number of unique names that it has drawn.
     pub(crate) names: u32,
-    /// When its last request came to the gate.
+    /// When its last request came to a gate.
     pub(crate) sent_at: Duration,
-    /// The release that is being polled: a command that runs now belongs to it.
+    /// The release that is being polled. A command that runs now belongs to it.
     pub(crate) releasing: Option<HoldId>,
-    /// The release that has begun, and of which nothing has come out of a stream yet.
+    /// The release that has begun, while no request of it has come out of the stream.
     pub(crate) release_to_come: Option<HoldId>,
-    /// What can be cancelled and is being polled: a request that is made now belongs to it.
+    /// The operation that is being polled and can be cancelled. A request that is made now belongs
+    /// to it.
     pub(crate) operation: Option<OperationId>,
-    /// What its code has seen.
+    /// A hash of what its code has received.
     pub(crate) local_state: LocalState,
-    /// How many tasks it has besides its own.
+    /// The number of its tasks besides its own.
     pub(crate) spawned: usize,
-    /// As of the last step: whether it may have a timer, and whether it had a request to send.
+    /// After the last step: whether it may have a timer, and whether it had a request to send.
     pub(crate) may_wake: bool,
     pub(crate) had_request: bool,
 }
 
-/// One connection of an actor, at the gate.
+/// One connection of an actor, as it waits.
 pub(crate) struct Gate {
     pub(crate) actor: Actor,
-    /// Which of the actor's connections, from 0.
+    /// The number of this connection among those of the actor, from 0.
     pub(crate) nth: usize,
     pub(crate) server: usize,
     pub(crate) gate_state: GateState,
-    /// What waits here.
+    /// What waits at this gate.
     pub(crate) traffic: Traffic,
-    /// What the request that waits belongs to, if that can be cancelled.
+    /// The operation of the request that waits, if the operation can be cancelled.
     pub(crate) operation: Option<OperationId>,
-    /// Requests that the client has given up and that are still on their way, the first that was sent first.
+    /// Requests that the client has given up and that are still on their way, the oldest first.
     pub(crate) late: VecDeque<Late>,
-    /// The connection is open; a closed one's place is taken by the next that is opened.
+    /// The connection is open. The next connection that opens takes the place of a closed one.
     pub(crate) is_open: bool,
 }
 
 impl Gate {
-    /// A request waits to be let through, or a message to be heard.
+    /// Whether a request or a message waits.
     pub(crate) fn waits(&self) -> bool {
         matches!(self.gate_state, GateState::Waiting(_))
     }
 }
 
-/// What comes by a lane.
+/// What passes a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Traffic {
-    /// Requests, and who sent one waits for as long as it takes.
+    /// Requests of a client that waits for as long as the reply takes.
     Requests,
-    /// Requests, and who sent one may have given up waiting when it goes on.
+    /// Requests of a client that may have stopped waiting before the reply arrives.
     Bytes,
-    /// Messages that the client has not heard yet.
+    /// Messages that the client has not received yet.
     Messages,
 }
 
-/// Runs a request that nobody waits for any more.
+/// Runs a request that its client has given up.
 pub(crate) type Late = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Whose turn it is on a lane.
+/// Whether something waits at a gate, and whether it may pass.
 pub(crate) enum GateState {
     /// No request waits.
     Empty,
-    /// A request waits to be let through.
+    /// A request waits.
     Waiting(Waker),
-    /// It may go, and this befalls it.
+    /// The request may pass, and this fault strikes it.
     Open(Option<Fault>),
 }
 
 impl State {
     pub(crate) fn idx(&self, actor: Actor) -> usize {
-        // Probes come after the actors, in the order of their numbers; there are few of them.
+        // Probes come after the actors, in the order of their numbers. There are few of them.
         match self.actors.get(actor.0) {
             Some(state) if state.actor == actor => actor.0,
             _ => self.actors.iter().position(|state| state.actor == actor).expect("every actor has a state"),
@@ -133,7 +137,7 @@ impl State {
         self.recorder.history()
     }
 
-    /// Takes a step.
+    /// Begins a step.
     pub(crate) fn begin(&mut self, step: Step) {
         let waits = step == Step::Wait;
         let budget = step.budget().filter(|_| !waits || self.gates.iter().any(Gate::waits));
@@ -146,7 +150,7 @@ impl State {
         self.recorder.begin_step(step, budget);
     }
 
-    /// The next request of this lane is let through.
+    /// Lets the next request at this gate pass.
     pub(crate) fn open_gate(&mut self, gate: usize, fault: Option<Fault>) {
         if let GateState::Waiting(waker) =
             std::mem::replace(&mut self.gates[gate].gate_state, GateState::Open(fault))
@@ -155,12 +159,12 @@ impl State {
         }
     }
 
-    /// The next request of this lane that its client has given up.
+    /// Takes the oldest request that its client has given up.
     pub(crate) fn take_late(&mut self, actor: Actor, nth: usize) -> Option<Late> {
         self.gates.iter_mut().find(|gate| gate.actor == actor && gate.nth == nth)?.late.pop_front()
     }
 
-    /// How often something took from this budget.
+    /// How often a fault took from this budget.
     pub(crate) fn spent(&self, budget: Budget) -> u32 {
         self.history().footprints.iter().map(|touch| u32::from(touch.budget == Some(budget))).sum()
     }
@@ -169,8 +173,8 @@ impl State {
         self.history().steps.last().copied()
     }
 
-    /// A server has refused what it was asked, or hung up. What the actor was to give back stays where it is, as if it had been lost
-    /// on its way.
+    /// A server refused a request or disconnected. If the request was a release, the grant stays,
+    /// as if the request had been lost.
     pub(crate) fn lose_connection(&mut self, actor: Actor) {
         self.recorder.client_ran(actor);
         let idx = self.idx(actor);
@@ -178,25 +182,25 @@ impl State {
         self.recorder.reached().lost = true;
     }
 
-    /// A fault has given it an error for an answer.
+    /// Whether a fault gave the client an error in place of a reply.
     pub(crate) fn got_fault_error(&self, actor: Actor) -> bool {
         self.actors[self.idx(actor)].got_fault_error
     }
 
-    /// It has not crashed, and its code or what it spawned may still do something.
+    /// Whether the client has not crashed and its code, or a task of it, may still do something.
     pub(crate) fn can_act(&self, actor: Actor) -> bool {
         let state = &self.actors[self.idx(actor)];
         state.is_started && !state.is_crashed && (!state.is_finished || self.has_request(actor))
     }
 
-    /// A request of the actor's waits to be let through.
+    /// Whether a request of the actor waits.
     pub(crate) fn has_request(&self, actor: Actor) -> bool {
         self.gates.iter().any(|gate| gate.actor == actor && gate.waits())
     }
 }
 
 impl ActorState {
-    /// By how much its clock is wrong, so long after the start.
+    /// The error of its clock, this long after the start.
     pub(crate) fn error_ms(&self, now: Duration) -> i64 {
         self.skew_ms + (now.as_millis() as i64).saturating_mul(self.drift_ppm) / 1_000_000
     }

@@ -1,4 +1,4 @@
-//! Who is inside a section, by whose leave, and who ends that.
+//! Which clients are inside which section, where the servers keep their grants, and who ends these.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ pub(super) struct Grant {
     pub(super) actor: Actor,
     pub(super) section: &'static str,
     pub(super) until: Duration,
-    /// Where the server keeps it; `None` if that is not known, or was ended.
+    /// Where the server keeps the grant. `None` if that is not known, or if the grant was ended.
     pub(super) record: Option<Record>,
 }
 
 impl Simulation {
-    /// The client enters a section; the lease counts from `since`, or from when its last request was sent. A crashed client
-    /// enters nothing, even if a task of it still runs.
+    /// The client enters a section. The lease counts from `since`, or from when its last request
+    /// was sent. A crashed client enters nothing, even if a task of it still runs.
     pub(crate) fn enter(
         &self,
         actor: Actor,
@@ -38,7 +38,7 @@ impl Simulation {
                 at,
                 EventKind::Enter { hold: id, actor, section, until, is_recorded: record.is_some() },
             );
-            // What was gone before it could be used is not what anybody ends later on.
+            // If the record is gone already, nobody ends it later on.
             state.recorder.grants_checked(record.clone());
             let record = record.filter(|record| self.has(record));
             state.grants.push(Grant { id, actor, section, until, record });
@@ -46,7 +46,7 @@ impl Simulation {
         id
     }
 
-    /// The client was granted the section once more, if it still is inside.
+    /// The client was granted the section once more, if it is still inside.
     pub(crate) fn extend(&self, id: HoldId, since: Duration, record: Record) {
         let at = self.now();
         let mut state = self.state();
@@ -59,32 +59,33 @@ impl Simulation {
         state.record(at, EventKind::Extended { hold: id, actor, section, until });
     }
 
-    /// The client is no longer inside, if it still was.
+    /// The client leaves the section, if it is still inside.
     pub(crate) fn leave(&self, id: HoldId) {
         let at = self.now();
         self.state().leave(id, at);
     }
 
-    /// What happens to a server is no client's doing.
+    /// Records a fault of a server. Grants that the server loses by it are ended by no client.
     pub(super) fn record_server_fault(&self, kind: EventKind) {
         let at = self.now();
         let mut state = self.state();
         state.recorder.reached().server |= !state.grants.is_empty();
         state.record(at, kind);
-        // Who ends what most servers keep depends on which have lost it by themselves.
+        // If most servers keep a grant, which of them lost it by this fault decides who ends it.
         let looked_at: Vec<Record> = state.grants.iter().filter_map(|grant| grant.record.clone()).collect();
         state.recorder.grants_checked(looked_at);
         self.drop_lost_records(&mut state.grants);
     }
 
-    /// Forgets where grants were kept that no server has any more.
+    /// Forgets the records that no server has any more.
     fn drop_lost_records(&self, grants: &mut [Grant]) {
         for grant in grants {
             grant.record.take_if(|record| !self.has(record));
         }
     }
 
-    /// Whether the servers still have this grant: the first one, if it is not most of them that have to.
+    /// Whether the servers still have this grant: most of them for a majority record, or else the
+    /// first server.
     fn has(&self, record: &Record) -> bool {
         self.logged_or(|| match record {
             Record::Majority(..) => {
@@ -94,7 +95,7 @@ impl Simulation {
         })
     }
 
-    /// A request of this actor is sent: it leaves a section if that is its release.
+    /// A request of this actor is sent. If the request is a release, the actor leaves its section.
     pub(crate) fn before_send(&self, actor: Actor) {
         let at = self.now();
         let mut state = self.state();
@@ -104,7 +105,7 @@ impl Simulation {
         }
     }
 
-    /// Bookkeeping right before a command of this actor runs.
+    /// To be called right before a command of this actor runs.
     pub(crate) fn before_command(&self, actor: Actor) {
         self.before_send(actor);
         let at = self.now();
@@ -113,7 +114,7 @@ impl Simulation {
         if state.actors[idx].releasing.is_none() && state.grants.iter().any(|grant| grant.actor != actor) {
             state.recorder.reached().contention = true;
         }
-        // What has run out by itself, since time moved, is nobody's doing.
+        // If a grant expired since time moved, no client ended it.
         if std::mem::replace(&mut state.looked_at, at) != at {
             self.drop_lost_records(&mut state.grants);
         }
@@ -122,7 +123,8 @@ impl Simulation {
         }
     }
 
-    /// Bookkeeping right after: whose unexpired grant has the server lost by it?
+    /// To be called right after a command: records each unexpired grant that the servers lost by
+    /// it.
     pub(crate) fn after_command(&self, by: Actor) {
         let mut state = self.state();
         if state.grants.is_empty() {
@@ -132,12 +134,13 @@ impl Simulation {
         let running = state.grants.iter_mut().filter(|grant| at < grant.until);
         let lost =
             running.filter_map(|grant| grant.record.take_if(|record| !self.has(record)).map(|_| grant.actor));
-        // What a client ends of its own while it stays inside is nobody else's doing later on.
+        // If a client ends its own grant while it stays inside, no other client ends that later on.
         let ended: Vec<Actor> = lost.filter(|&holder| holder != by).collect();
         for holder in ended {
             state.record(at, EventKind::Ended { holder, by });
         }
-        // Who ends what most servers keep depends on who else took one of them. Where one keeps it, the command itself says so.
+        // If most servers keep a grant, who ends it depends on which of them other clients have
+        // changed. If one server keeps it, the footprint of the command says enough.
         let last = state.history().footprints.last();
         let is_changed = |record: &&Record| {
             last.is_some_and(|touch| touch.servers.iter().any(|(_, print)| changes(print, record)))
@@ -149,7 +152,7 @@ impl Simulation {
         state.recorder.grants_checked(looked_at);
     }
 
-    /// Does something that belongs to this release, if it is one.
+    /// Runs code that belongs to this release, if it is one.
     pub(crate) fn releasing<R>(&self, actor: Actor, id: Option<HoldId>, act: impl FnOnce() -> R) -> R {
         let set = |id| {
             let mut state = self.state();
@@ -162,7 +165,8 @@ impl Simulation {
         result
     }
 
-    /// Of whoever sends bytes, the first request that comes out of the stream once a release has begun is the release.
+    /// If a client sends bytes, the first request that comes out of the stream after a release
+    /// began is the release.
     pub(crate) fn set_release_to_come(&self, actor: Actor, id: Option<HoldId>) -> Option<HoldId> {
         let mut state = self.state();
         let idx = state.idx(actor);

@@ -1,4 +1,4 @@
-//! What the clients of one execution share: the gate at which their commands wait, the server behind it, and the history.
+//! What the clients of one execution share: gates, servers, time, and the history.
 
 mod server;
 mod quiescence;
@@ -29,41 +29,41 @@ pub(crate) use reply_log::{Logged, ReplyLog};
 pub use server::Server;
 pub(crate) use server::no_answer;
 
-/// How much a history tells.
+/// How much a history records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recording {
     /// What oracles need.
     Lean,
-    /// Commands, replies and changed keys too.
+    /// Commands, replies and changed keys, too.
     Full,
 }
 
-/// What holds in all executions of a scenario.
+/// What is the same in all executions of a scenario.
 #[derive(Clone, Debug)]
 pub(crate) struct SimulationConfig {
     pub(crate) lease: Duration,
-    /// Of each actor.
+    /// The lease of each actor.
     pub(crate) leases: Vec<Duration>,
     pub(crate) faults: Faults,
-    /// How long clients wait for a reply; for ever if this is `None`.
+    /// How long clients wait for a reply. `None` is for ever.
     pub(crate) response_timeout: Option<Duration>,
 }
 
-/// One execution's shared state.
+/// The state that the clients of one execution share.
 pub(crate) struct Simulation {
     pub(crate) servers: Vec<Server>,
-    /// The clocks of the emulators among them.
+    /// The clocks of the emulators among the servers.
     clocks: Vec<Clock>,
     pub(crate) quiescence: Arc<Quiescence>,
     pub(crate) config: SimulationConfig,
     pub(crate) recording: Recording,
-    /// Real time, where the server is real.
+    /// Real time, if the server is real.
     pub(crate) real_time: OnceLock<RealTime>,
-    /// What is known of the clients' timers; `None` if time does not move while anybody has a request to send.
+    /// The timers that are known. `None` if time cannot move while a client has a request to send.
     pub(crate) timers: Option<TimerCache>,
     reply_log: Mutex<ReplyLog>,
     origin: Instant,
-    /// The time in nanoseconds, while it stands still; [`MOVES`] while it does not.
+    /// The time in nanoseconds while it stands still, or [`MOVES`].
     time: AtomicU64,
     state: Mutex<State>,
 }
@@ -104,7 +104,7 @@ impl Simulation {
         sim
     }
 
-    /// The servers of this process.
+    /// The servers in this process.
     pub(crate) fn emulators(&self) -> impl Iterator<Item = &Emulator> {
         self.servers.iter().filter_map(|server| match server {
             Server::Emulator(emulator) => Some(emulator),
@@ -112,7 +112,7 @@ impl Simulation {
         })
     }
 
-    /// Empties the servers of this process.
+    /// Empties the servers in this process.
     pub(crate) fn reset(&self) {
         for (server, clock) in self.servers.iter().zip(&self.clocks) {
             if let Server::Emulator(emulator) = server {
@@ -129,7 +129,8 @@ impl Simulation {
         self.reply_log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A step is to be taken. Says whether the execution begins as the one on tape, as it should.
+    /// To be called before each step. Returns whether the reply log is valid: the execution has
+    /// begun as the logged one did.
     pub(crate) fn checkpoint(&self) -> bool {
         let step = self.state().history().steps.len();
         let mut reply_log = self.reply_log();
@@ -137,7 +138,7 @@ impl Simulation {
         !reply_log.is_invalid()
     }
 
-    /// What the servers say or hold, if that is not on tape.
+    /// Returns the value in the reply log, or computes it and appends it to the log.
     pub(crate) fn logged_or<S: Logged>(&self, ask: impl FnOnce() -> S) -> S {
         let known = self.reply_log().replay();
         known.unwrap_or_else(|| {
@@ -160,7 +161,8 @@ impl Simulation {
         Instant::now().duration_since(self.origin)
     }
 
-    /// From now on time moves, until [`Simulation::freeze_time`]: to ask tokio for it costs as much as much else of a step.
+    /// Lets time move until [`Simulation::freeze_time`]. While it stands still, its value is kept
+    /// here: reading tokio's clock is slow.
     pub(crate) fn unfreeze_time(&self) {
         self.time.store(MOVES, Ordering::Relaxed);
     }
@@ -184,14 +186,14 @@ impl Simulation {
         self.state().record(at, kind);
     }
 
-    /// An actor looks whether there is a message for it, which touches this.
+    /// An actor polls a subscription. The poll touches this.
     pub(crate) fn record_poll(&self, actor: Actor, server: usize, footprint: Footprint) {
         let mut state = self.state();
         state.recorder.client_ran(actor);
         state.recorder.server_access(server, Arc::new(footprint));
     }
 
-    /// The code of an actor is run, and handed this.
+    /// The code of an actor runs and receives this.
     pub(crate) fn observes(&self, actor: Actor, what: impl FnOnce() -> String) {
         if self.timers.is_some() {
             let (at, what) = (self.now(), what());
@@ -201,7 +203,8 @@ impl Simulation {
         }
     }
 
-    /// Notes of the actors that the last step moved whether they have timers: what they did then depends on the time.
+    /// Records which actors that ran in the last step may have timers. What these did depends on
+    /// the time.
     pub(crate) fn record_timers(&self) {
         let mut state = self.state();
         if !state.recorder.is_in_step() {
@@ -214,7 +217,8 @@ impl Simulation {
             let (can_act, has_request) = (state.can_act(actor), state.has_request(actor));
             let ActorState { local_state, spawned, may_wake: could_wake, had_request, .. } =
                 state.actors[nth];
-            // Whoever waits for something that is no reply, or has tasks that may, waits for time, for all that anybody can tell.
+            // If a client waits for something other than a reply, or has tasks that may, it may
+            // wait for time.
             let known = match &self.timers {
                 _ if state.actors[nth].is_crashed => Some(false),
                 _ if spawned > 0 => Some(true),
@@ -271,12 +275,12 @@ impl Simulation {
         }
     }
 
-    /// Whether a copy of what a server holds tells all of it.
+    /// Whether a snapshot has all that can be known of a server.
     pub(crate) fn is_snapshot_complete(&self, server: usize) -> bool {
         matches!(&self.servers[server], Server::Emulator(emulator) if emulator.is_snapshot_complete())
     }
 
-    /// What a server has just touched; `None` if that is not known.
+    /// What a server has just touched. `None` if that is not known.
     pub(crate) fn footprint(&self, server: usize) -> Option<Arc<Footprint>> {
         match &self.servers[server] {
             Server::Emulator(emulator) => Some(self.logged_or(|| Arc::new(emulator.footprint()))),
@@ -284,7 +288,7 @@ impl Simulation {
         }
     }
 
-    /// Notes that, if there is a step that it belongs to.
+    /// Records what a server has just touched, if a step is being taken.
     pub(crate) fn note_footprint(&self, server: usize) {
         let is_in_step = self.state().recorder.is_in_step();
         if is_in_step && let Some(footprint) = self.footprint(server) {
@@ -292,7 +296,8 @@ impl Simulation {
         }
     }
 
-    /// Something that no client does happens to a server of this process, and what that touches is noted.
+    /// Does something to a server in this process that no client asked for, and records what that
+    /// touches.
     fn on_server(&self, server: usize, act: impl FnOnce(&Emulator)) {
         if let Server::Emulator(emulator) = &self.servers[server] {
             self.reply_log().server_changes(server);
@@ -303,12 +308,12 @@ impl Simulation {
         }
     }
 
-    /// Lets happen on every server what is due by its clock.
+    /// Runs what is due on every server by its clock.
     pub(crate) fn tick(&self) {
         (0..self.servers.len()).for_each(|server| self.on_server(server, Emulator::tick));
     }
 
-    /// A client's clock is set.
+    /// Sets the clock of a client.
     pub(crate) fn set_clock(&self, actor: Actor, set: impl FnOnce(&mut ActorState)) {
         let mut state = self.state();
         state.recorder.client_ran(actor);
@@ -319,14 +324,14 @@ impl Simulation {
         self.observes(actor, || format!("{skew_ms}ms {drift_ppm}ppm"));
     }
 
-    /// A server's clock is set; a real server's is not ours to set.
+    /// Sets the clock of a server. The clock of a real server cannot be set.
     pub(crate) fn set_server_clock(&self, server: usize, set: impl FnOnce(&Clock)) {
         set(&self.clocks[server]);
         self.tick();
         self.state().recorder.clock_set(server);
     }
 
-    /// A fault has happened that is none of a request.
+    /// Records a fault that is not a request fault.
     pub(crate) fn record_fault(&self, fault: Fault) {
         let kind = EventKind::Fault { fault, request: String::new() };
         if fault.target.server().is_none() {
@@ -339,7 +344,8 @@ impl Simulation {
         self.record_server_fault(kind);
     }
 
-    /// A request is made now. When that was matters where time can pass before it arrives: a lease may count from it.
+    /// When a request is made. The time counts if it can pass before the request arrives: a lease
+    /// may begin here.
     pub(crate) fn request_time(&self) -> Duration {
         if self.timers.is_some() {
             self.state().recorder.time_read();
@@ -347,7 +353,7 @@ impl Simulation {
         self.now()
     }
 
-    /// A fault has struck a request of this actor's, or a message.
+    /// Records a fault that struck a request or a message of this actor.
     pub(crate) fn record_request_fault(&self, actor: Actor, fault: Fault, request: impl FnOnce() -> String) {
         self.observes(actor, || fault.kind.word().into());
         if self.recording == Recording::Full {
@@ -361,13 +367,13 @@ impl Simulation {
         state.recorder.reached().lost |= outcome != RequestOutcome::Cancelled;
     }
 
-    /// A request of this lane's is still on its way.
+    /// Adds a request that its client has given up and that is still on its way.
     pub(crate) fn delay(&self, gate: usize, late: Late) {
         self.state().gates[gate].late.push_back(late);
     }
 
-    /// The instants after now that matter and that a step can lead to: the ends of keys' times to live and of clients' leases, and the millisecond after
-    /// each, in which it is over.
+    /// The instants after now that a step can lead to: the ends of leases, of outages and of keys'
+    /// times to live, and the millisecond after each of them.
     pub(crate) fn instants(&self) -> Vec<Duration> {
         self.logged_or(|| self.find_instants())
     }
@@ -382,7 +388,7 @@ impl Simulation {
         drop(state);
         for (server, clock) in self.servers.iter().zip(&self.clocks) {
             let Server::Emulator(emulator) = server else { continue };
-            // A deadline that was reached in this millisecond has its second instant still to come.
+            // If a deadline was reached in this millisecond, the instant after it is still to come.
             let shown = clock.now();
             let mut after = Timestamp::from_millis(shown.millis() - JUST_PAST.as_millis() as i64);
             while overs.len() < INSTANTS_MAX

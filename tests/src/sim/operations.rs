@@ -1,24 +1,24 @@
-//! What clients do that can be cancelled.
+//! Operations of clients that can be cancelled.
 
 use std::task::Waker;
 
 use super::{Simulation, State};
 use crate::actor::Actor;
 
-/// Identifies an operation of a client's that can be cancelled.
+/// Identifies an operation that can be cancelled.
 pub(crate) type OperationId = usize;
 
-/// Something that a client does and that can be cancelled.
+/// An operation that can be cancelled.
 pub(super) struct Operation {
     id: OperationId,
     actor: Actor,
     is_cancelled: bool,
-    /// Whoever polls it.
+    /// Wakes the task that polls it.
     waker: Option<Waker>,
 }
 
 impl Simulation {
-    /// The client begins something that can be cancelled.
+    /// Begins an operation that can be cancelled.
     pub(crate) fn begin_operation(&self, actor: Actor) -> OperationId {
         let mut state = self.state();
         state.begun += 1;
@@ -27,19 +27,19 @@ impl Simulation {
         id
     }
 
-    /// It is over.
+    /// Ends an operation.
     pub(crate) fn end_operation(&self, id: OperationId) {
         self.state().operations.retain(|operation| operation.id != id);
     }
 
-    /// Notes which operation is being polled, and gives what was noted before.
+    /// Records which operation is being polled, and returns the one before.
     pub(crate) fn set_operation(&self, actor: Actor, id: Option<OperationId>) -> Option<OperationId> {
         let mut state = self.state();
         let idx = state.idx(actor);
         std::mem::replace(&mut state.actors[idx].operation, id)
     }
 
-    /// Whether an operation is cancelled; if not, whoever polls it is woken when it is.
+    /// Whether an operation is cancelled. If it is not, the waker is woken when that changes.
     pub(crate) fn is_cancelled(&self, id: OperationId, waker: &Waker) -> bool {
         let mut state = self.state();
         let Some(operation) = state.operations.iter_mut().find(|operation| operation.id == id) else {
@@ -49,7 +49,7 @@ impl Simulation {
         operation.is_cancelled
     }
 
-    /// An actor's latest operation is cancelled.
+    /// Cancels the latest operation of an actor.
     pub(crate) fn cancel(&self, actor: Actor) {
         self.observes(actor, || "cancel".into());
         let mut state = self.state();
@@ -58,7 +58,7 @@ impl Simulation {
         }
     }
 
-    /// What the request of a lane belongs to is cancelled.
+    /// Cancels the operation of the request at a gate.
     pub(crate) fn cancel_request(&self, gate: usize) {
         let mut state = self.state();
         if let Some(id) = state.gates[gate].operation {
@@ -68,7 +68,7 @@ impl Simulation {
 }
 
 impl State {
-    /// The latest of an actor's operations that are not cancelled.
+    /// The latest operation of an actor that is not cancelled.
     pub(crate) fn operation(&self, actor: Actor) -> Option<OperationId> {
         let mut operations = self.operations.iter().rev();
         operations
@@ -76,7 +76,7 @@ impl State {
             .map(|latest| latest.id)
     }
 
-    /// Whether there is such an operation, and it is not cancelled.
+    /// Whether there is such an operation and it is not cancelled.
     pub(crate) fn can_cancel(&self, id: Option<OperationId>) -> bool {
         id.is_some_and(|id| self.operations.iter().any(|other| other.id == id && !other.is_cancelled))
     }

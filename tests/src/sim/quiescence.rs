@@ -1,19 +1,20 @@
-//! Notices when nothing is runnable: the moment at which a step is chosen.
+//! Notices quiescence: no task can run. That is the moment at which a step is chosen.
 //!
-//! tokio calls `on_thread_park` exactly then. If the hook wakes the driver, the runtime does not park, and its paused clock
-//! stands still; if it does not, the clock moves on to the next timer.
+//! tokio calls `on_thread_park` at that moment. If the hook wakes the driver, the runtime does not
+//! park, and its paused clock stands still. If the hook does not, the clock moves to the next
+//! timer.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
-/// Wakes the driver when nothing else is runnable.
+/// Wakes the driver at quiescence.
 #[derive(Default)]
 pub(crate) struct Quiescence {
     waiting: Mutex<Option<Waiting>>,
-    /// Counts what the clients did that the driver may have to deal with.
+    /// Counts what clients did that the driver may have to handle.
     activity: AtomicU64,
-    /// Counts how often nothing was runnable. Where time moves by itself, timers come next.
+    /// Counts how often the runtime parked.
     parks: AtomicU64,
 }
 
@@ -22,16 +23,16 @@ struct Waiting {
     until: Until,
 }
 
-/// What else must be so when nothing is runnable.
+/// What else must hold at quiescence.
 #[derive(Clone, Copy)]
 enum Until {
     Nothing,
-    /// The activity is no longer this, or so many turns are over.
+    /// The activity is no longer this, or the runtime has parked so often.
     Activity {
         before: u64,
         parks_max: u64,
     },
-    /// So many turns are over.
+    /// The runtime has parked so often.
     Parks(u64),
 }
 
@@ -50,33 +51,33 @@ impl Quiescence {
         }
     }
 
-    /// Something happened that the driver may have to deal with.
+    /// A client did something that the driver may have to handle.
     pub(crate) fn note_activity(&self) {
         self.activity.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How often something happened so far.
+    /// How often clients did something so far.
     pub(crate) fn activity(&self) -> u64 {
         self.activity.load(Ordering::Relaxed)
     }
 
-    /// How often nothing was runnable so far.
+    /// How often the runtime has parked so far.
     pub(crate) fn parks(&self) -> u64 {
         self.parks.load(Ordering::Relaxed)
     }
 
-    /// Resolves when nothing else is runnable.
+    /// Resolves at quiescence.
     pub(crate) async fn wait(&self) {
         self.wait_until(Until::Nothing).await;
     }
 
-    /// Resolves when nothing else is runnable and the activity is no longer `before`, or there were so many turns. Meanwhile timers
-    /// fire.
+    /// Resolves at quiescence if the activity is no longer `before`, or if the runtime has parked
+    /// so often. Timers fire meanwhile.
     pub(crate) async fn wait_for_activity(&self, before: u64, parks_max: u64) {
         self.wait_until(Until::Activity { before, parks_max }).await;
     }
 
-    /// Resolves when nothing else is runnable and there were so many turns. Meanwhile timers fire.
+    /// Resolves at quiescence if the runtime has parked so often. Timers fire meanwhile.
     pub(crate) async fn wait_for_parks(&self, parks_max: u64) {
         self.wait_until(Until::Parks(parks_max)).await;
     }

@@ -1,35 +1,36 @@
-//! Keeps a real server's time and the schedule's together: what is later in the schedule comes as much later in reality.
+//! Keeps a real server's time in step with the schedule's: a later step of the schedule comes as
+//! much later in real time.
 
 use std::time::{Duration, Instant};
 
 use emulator::Timestamp;
 use redis::RedisResult;
 
-/// Longest real wait for one step: an execution that moves its own time on by a day, for want of anything else to do, has shown
-/// by then that nothing comes.
+/// Longest real wait for one step. An execution may move its own time on by a day when nothing else
+/// can happen; nothing comes after such a wait.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// Real time, since the start of an execution.
+/// Real time since the start of an execution.
 pub(crate) struct RealTime {
     started: Instant,
-    /// What the server's clock showed then.
+    /// The time of the server's clock at the start.
     pub(crate) started_at: Timestamp,
 }
 
 impl RealTime {
-    /// Asks the server for the time.
+    /// Starts at the server's time, by `TIME`.
     pub(crate) fn start(client: &redis::Client) -> RedisResult<RealTime> {
         let (seconds, micros): (i64, i64) = redis::cmd("TIME").query(&mut client.get_connection()?)?;
         Ok(RealTime { started: now(), started_at: Timestamp::from_millis(seconds * 1000 + micros / 1000) })
     }
 
-    /// Waits until as much real time has passed.
+    /// Waits until this much real time has passed.
     pub(crate) fn wait_until(&self, at: Duration) {
         #[expect(clippy::disallowed_methods, reason = "a real server's time passes by itself alone")]
         std::thread::sleep(at.saturating_sub(now() - self.started).min(WAIT_MAX));
     }
 
-    /// How much more real time has passed.
+    /// How much more real time has passed than this.
     pub(crate) fn late(&self, at: Duration) -> Duration {
         (now() - self.started).saturating_sub(at)
     }

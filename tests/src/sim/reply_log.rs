@@ -1,7 +1,8 @@
-//! What servers said in one execution, so that the next one, which begins as it did, need not ask them again.
+//! What servers replied in one execution. The next execution reads these replies as long as the two
+//! executions are the same.
 //!
-//! An exploration runs nearly the same execution again and again: on an average all but two or three of its steps. The clients' code
-//! cannot be copied where it stands, and so runs from its start each time. What servers hold can.
+//! An exploration repeats most steps of the execution before. The state of the clients' code cannot
+//! be copied, so the code runs from its start each time. The state of the servers can be copied.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,51 +10,51 @@ use std::time::Duration;
 use emulator::{Emulator, Footprint, Snapshot};
 use redis::Value;
 
-/// What the servers of an execution said, in order, and what they held between its steps. Where clients do what leaves more than data
-/// and scripts, such as to subscribe, it is of no use, and is torn.
+/// The replies of an execution in order, and snapshots of the servers between its steps. If clients
+/// leave more behind than data and scripts, such as a subscription, the log is invalid.
 #[derive(Debug, Default)]
 pub(crate) struct ReplyLog {
     entries: Vec<LogEntry>,
-    /// How much of that has been said again.
+    /// The number of entries that have been replayed.
     position: usize,
     checkpoints: Vec<Checkpoint>,
-    /// What each server held at the last mark, if nothing has happened to it since.
+    /// For each server its snapshot at the last checkpoint, if the server has not changed since.
     snapshots: Vec<Option<Arc<Snapshot>>>,
     mode: Mode,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Mode {
-    /// The servers are asked.
+    /// Servers run every request, and nothing is logged.
     #[default]
     Off,
-    /// The next execution is on tape as far as the last mark.
+    /// The next execution is logged up to the last checkpoint.
     Rewound,
-    /// They are asked, and what they say is kept.
+    /// Servers run every request, and the replies are logged.
     Recording,
-    /// Up to the last mark they are not asked.
+    /// Up to the last checkpoint, replies come from the log.
     Replaying,
-    /// They are asked, and what they say is nothing to start from.
+    /// Servers run every request, and later executions do not start from the replies.
     Ended,
-    /// They are asked, but what has been said before need not be true of this execution.
+    /// Servers run every request. The entries need not be true of this execution.
     Invalid,
 }
 
-/// A place to go on from.
+/// A place from which an execution can continue.
 #[derive(Debug)]
 struct Checkpoint {
-    /// So many steps had been taken.
+    /// The number of steps before it.
     step: usize,
-    /// So much had been said.
+    /// The number of entries before it.
     entries: usize,
-    /// This is what the servers held.
+    /// The state of the servers there.
     snapshots: Vec<Arc<Snapshot>>,
 }
 
-/// What a server says, or what is found out by looking at servers.
+/// A reply, or a fact about the servers that was computed from their state.
 #[derive(Clone, Debug)]
 pub(crate) enum LogEntry {
-    /// A hash of what was asked, before what was answered.
+    /// A hash of a request. It stands before the reply.
     Asked(u64),
     Reply(Value),
     Replies(Vec<Value>),
@@ -62,7 +63,7 @@ pub(crate) enum LogEntry {
     Instants(Vec<Duration>),
 }
 
-/// A kind of it.
+/// A type that the log can hold.
 pub(crate) trait Logged: Clone {
     fn into_entry(self) -> LogEntry;
     fn of(entries: &LogEntry) -> Option<Self>;
@@ -87,7 +88,7 @@ logged! {
 }
 
 impl ReplyLog {
-    /// The next execution takes the same steps as the last one, so many.
+    /// Prepares the log for an execution that begins with this many steps of the last one.
     pub(crate) fn rewind(&mut self, steps: usize) {
         self.checkpoints.retain(|checkpoint| checkpoint.step <= steps);
         self.entries.truncate(self.checkpoints.last().map_or(0, |checkpoint| checkpoint.entries));
@@ -95,19 +96,20 @@ impl ReplyLog {
         (self.mode, self.position) = (Mode::Rewound, 0);
     }
 
-    /// Whether the servers will be brought to where they are to be at a mark, so that it makes no difference what they hold before.
+    /// Whether a checkpoint will restore the servers, so that their state before it does not
+    /// matter.
     pub(crate) fn skips_start(&self) -> bool {
         self.mode == Mode::Rewound && !self.checkpoints.is_empty()
     }
 
-    /// The first step is to be taken; a tape that has not been rewound stays off.
+    /// Begins the steps. A log that has not been rewound stays off.
     pub(crate) fn begin(&mut self) {
         if self.mode == Mode::Rewound {
             self.mode = if self.checkpoints.is_empty() { Mode::Recording } else { Mode::Replaying };
         }
     }
 
-    /// The last step has been taken.
+    /// Ends the steps.
     pub(crate) fn end(&mut self) {
         match self.mode {
             Mode::Recording => self.mode = Mode::Ended,
@@ -116,17 +118,18 @@ impl ReplyLog {
         }
     }
 
-    /// Whether the servers are asked as if there was no tape.
+    /// Whether nothing is logged.
     pub(crate) fn is_off(&self) -> bool {
         self.mode == Mode::Off
     }
 
-    /// Whether the clients do what cannot be kept on tape.
+    /// Whether clients did something that the log cannot hold.
     pub(crate) fn is_invalid(&self) -> bool {
         self.mode == Mode::Invalid
     }
 
-    /// So many steps have been taken: it may be the place from which to ask the servers again, with what they held then.
+    /// To be called before each step. At the last checkpoint the servers are restored, and run the
+    /// requests from there on.
     pub(crate) fn checkpoint<'a>(&mut self, step: usize, servers: impl Iterator<Item = &'a Emulator>) {
         match self.mode {
             Mode::Off | Mode::Rewound | Mode::Ended | Mode::Invalid => {}
@@ -155,19 +158,19 @@ impl ReplyLog {
         }
     }
 
-    /// Whether the servers need not run what is asked of them, because the log has what comes of it.
+    /// Whether the log has the replies, so that the servers need not run the requests.
     pub(crate) fn is_replaying(&self) -> bool {
         self.mode == Mode::Replaying
     }
 
-    /// A server is about to change: its snapshot is out of date.
+    /// A server is about to change, so its snapshot is out of date.
     pub(crate) fn server_changes(&mut self, server: usize) {
         if let Some(snapshot) = self.snapshots.get_mut(server) {
             *snapshot = None;
         }
     }
 
-    /// What was said before, if nobody is to be asked.
+    /// Returns the next entry, if the log is replaying.
     pub(crate) fn replay<S: Logged>(&mut self) -> Option<S> {
         if self.mode != Mode::Replaying {
             return None;
@@ -180,14 +183,15 @@ impl ReplyLog {
         entries
     }
 
-    /// Keeps what has been said.
+    /// Appends an entry.
     pub(crate) fn append<S: Logged>(&mut self, entries: impl FnOnce() -> S) {
         if self.mode == Mode::Recording {
             self.entries.push(entries().into_entry());
         }
     }
 
-    /// It is of no use: something else is asked than before, or something is done of which more is left than a copy tells.
+    /// Invalidates the log: a client sent another request than before, or left more behind than a
+    /// snapshot holds.
     pub(crate) fn invalidate(&mut self) {
         if !self.is_off() {
             self.mode = Mode::Invalid;
@@ -216,7 +220,7 @@ mod tests {
         })
     }
 
-    /// Runs what stands in the schedule, A's and B's steps, after so many steps that are on tape.
+    /// Runs a schedule of steps of A and B, of which the log has this many.
     fn run(
         runner: &mut Runner,
         scenario: &Scenario,

@@ -27,7 +27,8 @@ impl Server {
                 Record::Member(key, member) => emulator.score(key, member).is_some(),
                 Record::Field(key, field) => emulator.field(key, field).is_some(),
             },
-            // The real server is asked by a connection of its own; one that does not answer has lost everything.
+            // A connection of its own asks the real server. If that does not answer, it has lost
+            // everything.
             Server::Redis(client) => {
                 client.clone().req_command(&question(record)).is_ok_and(|answer| match record {
                     Record::Value(_, value) | Record::Majority(_, value) => {
@@ -41,7 +42,7 @@ impl Server {
     }
 }
 
-/// Says that a real server fails in the middle of an execution.
+/// The message for a real server that fails during an execution.
 pub(crate) fn no_answer(client: &redis::Client, error: &RedisError) -> String {
     let url = format_url(client.get_connection_info().clone());
     format!("{url} does not answer: {}", printable(&error.to_string()))

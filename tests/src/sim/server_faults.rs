@@ -1,4 +1,4 @@
-//! What happens to servers, and what they keep of their data then.
+//! Faults of servers, and the data that servers keep through them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,7 +12,8 @@ use crate::actor::Actor;
 use crate::fault::Faults;
 
 impl Simulation {
-    /// A server loses what its last so many writes changed, or as many as can be lost: how many those are.
+    /// Undoes the last writes of a server, this many or as many as are in its log. Returns how many
+    /// it undid.
     pub(crate) fn lose_writes(&self, server: usize, count: usize) -> usize {
         let (lost, data) = {
             let state = self.state();
@@ -26,7 +27,8 @@ impl Simulation {
         lost
     }
 
-    /// A server that restarts hangs up on whoever listens or waits, and refuses requests, if that takes a while.
+    /// Closes the subscribed and blocked connections of a server. If there is an outage, the server
+    /// refuses requests from now on.
     pub(crate) fn stop_server(&self, server: usize) {
         self.on_server(server, Emulator::hang_up);
         let outage = self.config.faults.outage;
@@ -48,17 +50,17 @@ impl Simulation {
         }
     }
 
-    /// How long it lasts until all servers are there again, if any is away.
+    /// How long it takes until no server refuses requests.
     pub(crate) fn outage(&self) -> Option<Duration> {
         let until = self.state().outages.iter().map(|&(_, until)| until).max()?;
         until.checked_sub(self.now()).filter(|away| !away.is_zero())
     }
 
-    /// Whether a server refuses the request that an actor sends it now.
+    /// Whether a server refuses the request that an actor sends now.
     pub(crate) fn refuses(&self, server: usize, actor: Actor) -> bool {
         let mut state = self.state();
         let is_gone = |&(gone, until): &(usize, _)| (gone == server).then_some(self.now() < until);
-        // That it is there again is because of the time, too.
+        // After an outage, the answer depends on the time as well.
         match state.outages.iter().filter_map(is_gone).reduce(|one, other| one || other) {
             None => return false,
             Some(false) => {
@@ -74,7 +76,7 @@ impl Simulation {
         true
     }
 
-    /// Notes what a command has just touched, as [`Simulation::note_footprint`] does. What it wrote is in the server's log.
+    /// Records what a command has just touched, and logs the server's state if the command wrote.
     pub(crate) fn note_command(&self, server: usize) {
         self.note_footprint(server);
         let writes = |footprint: Arc<Footprint>| {
@@ -87,7 +89,7 @@ impl Simulation {
         }
     }
 
-    /// What the servers hold now is not lost.
+    /// Begins the logs: what the servers hold now cannot be lost.
     pub(crate) fn begin_logs(&self) {
         (0..self.servers.len()).for_each(|server| self.begin_log(server));
     }
@@ -102,13 +104,13 @@ impl Simulation {
         }
     }
 
-    /// Whether the latest writes may be lost.
+    /// Whether the latest writes can be lost.
     fn has_logs(&self) -> bool {
         let Faults { reloads, unsynced, .. } = self.config.faults;
         reloads > 0 && unsynced > 0
     }
 
-    /// What a server holds now is one more entry of its log.
+    /// Appends the state of a server to its log.
     fn log(&self, server: usize) {
         let Server::Emulator(emulator) = &self.servers[server] else { return };
         self.reply_log().invalidate();

@@ -1,4 +1,4 @@
-//! What one step of an execution touched.
+//! Step footprints: what one step of an execution read and changed.
 
 use std::sync::Arc;
 
@@ -7,44 +7,45 @@ use locks::Record;
 
 use crate::fault::Budget;
 
-/// What one step touched.
+/// What one step read and changed.
 #[derive(Clone, Debug, Default)]
 pub struct StepFootprint {
-    /// What the servers did, each with its number. On a real server that is not known.
+    /// What the servers did, each with its number. This is not known of a real server.
     pub servers: Vec<(usize, Arc<Footprint>)>,
     /// The actors whose code ran, a bit each.
     pub actors: u32,
-    /// A client entered a section or left it, or lost its grant: what oracles judge by.
+    /// A client entered or left a section, or lost its grant. Oracles judge by that.
     pub is_judged: bool,
-    /// Something was computed from the time, or it changed which instants matter.
+    /// Something was computed from the time, or the instants that matter changed.
     pub reads_time: bool,
     /// Time moved.
     pub moves_time: bool,
-    /// It did so because nobody who had begun had a request to send.
+    /// Time moved because no client that had begun had a request to send.
     pub waits: bool,
-    /// Grants of which it was looked at whether the servers still have them: as oracles judge by that, whoever changes it concerns them.
+    /// Grants for which the servers were checked. Oracles judge by the result, so that steps which
+    /// change it are dependent.
     pub records_checked: Vec<Record>,
     /// A client that had a request to send has none now, or the other way about.
     pub changes_readiness: bool,
-    /// A client began to wait for something that is not its turn.
+    /// A client began to wait for something other than its turn.
     pub awaits_timer: bool,
-    /// A timer of an actor's fired.
+    /// A timer of an actor fired.
     pub fires_timer: bool,
-    /// This server's clock jumped, or was set at the start.
+    /// The clock of this server jumped, or was set at the start.
     pub clock_set: Option<usize>,
-    /// The servers whose logs it wrote or cut, a bit each: where the last of a log may be lost, the order of all that is in it
-    /// matters.
+    /// The servers whose logs it wrote or cut, a bit each. If the last writes can be lost, the
+    /// order of all writes matters.
     pub logs_written: u32,
-    /// This server has gone, for a while.
+    /// This server began to refuse requests.
     pub server_gone: Option<usize>,
-    /// It happens to a server.
+    /// The step is a fault of a server.
     pub is_server_fault: bool,
-    /// It is a fault, and takes from this budget.
+    /// The step is a fault that takes from this budget.
     pub budget: Option<Budget>,
 }
 
 impl StepFootprint {
-    /// Whether the order of the two steps can matter to anybody.
+    /// Whether the order of the two steps can matter.
     pub fn conflicts_with(&self, other: &StepFootprint) -> bool {
         self.actors & other.actors != 0
             || self.is_judged && other.is_judged
@@ -93,7 +94,7 @@ impl StepFootprint {
     }
 }
 
-/// Whether a server may have the grant before and not after, or the other way about.
+/// Whether this footprint can add or remove the record of a grant.
 pub(crate) fn changes(footprint: &Footprint, record: &Record) -> bool {
     footprint.iter().filter(|&(_, access, _)| access == Access::Write).any(|(resource, ..)| match resource {
         Resource::Database(_) => true,

@@ -1,5 +1,6 @@
-//! Which steps of an execution depend on each other. Two that do not may change places, and nothing else changes: executions that
-//! differ in such changes alone are one *trace*, and to run one of them is enough.
+//! Which steps of an execution depend on each other. If two independent steps change places,
+//! nothing else changes. Executions that differ only in such changes are one *trace*, and it is
+//! enough to run one of them.
 
 use fixedbitset::FixedBitSet;
 
@@ -7,21 +8,21 @@ use super::{Event, EventKind, History};
 use crate::actor::Actor;
 use crate::schedule::Step;
 
-/// Who takes a step: of one agent's steps every order is another execution.
+/// Takes steps. Two orders of one process's steps are two different executions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Process {
-    /// The clocks of all clients and servers, before anything happens.
+    /// The clocks of all clients and servers before anything happens.
     Setup,
     /// An actor, with all its connections.
     Actor(Actor),
-    /// What happens to servers.
+    /// Faults of servers.
     Servers,
     /// Time.
     Time,
 }
 
 impl Process {
-    /// Whose step this is.
+    /// The process that takes this step.
     pub fn of(step: Step) -> Process {
         match step {
             Step::Advance(_) | Step::Wait => Process::Time,
@@ -31,31 +32,33 @@ impl Process {
     }
 }
 
-/// Which steps of an execution happened before which: those that they depend on, directly or by way of others.
+/// The happens-before order of an execution: each step comes after the steps that it depends on,
+/// directly or through others.
 #[derive(Clone, Debug, Default)]
 pub struct HappensBefore {
-    /// Of each step those before it.
+    /// For each step, all steps before it in the order.
     before: Vec<FixedBitSet>,
-    /// Of each step those that it depends on with nothing in between: the two could have come in the other order.
+    /// For each step, the steps that it races with. No step lies between the two in the order, so
+    /// that the other order is possible.
     races: Vec<Vec<usize>>,
-    /// Of each actor one without which it does not begin, if there is such.
+    /// For each actor, an actor that must begin before it, if there is one.
     predecessors: Vec<Option<Actor>>,
 }
 
 impl HappensBefore {
-    /// Of a whole execution.
+    /// The order of a whole execution.
     pub fn of(history: &History) -> HappensBefore {
         let mut happens_before = HappensBefore::default();
         happens_before.extend(history);
         happens_before
     }
 
-    /// Of executions in which these actors do not begin before others have.
+    /// The order of executions in which some actors begin only after others.
     pub(crate) fn with_predecessors(predecessors: Vec<Option<Actor>>) -> HappensBefore {
         HappensBefore { predecessors, ..HappensBefore::default() }
     }
 
-    /// Those of these steps whose actors nothing keeps from beginning, after this.
+    /// Those of the steps whose actors may begin after this history.
     pub(crate) fn possible(
         &self,
         steps: impl Iterator<Item = Step>,
@@ -69,7 +72,7 @@ impl HappensBefore {
         })
     }
 
-    /// Takes in the steps that came since.
+    /// Adds the steps that came since.
     pub fn extend(&mut self, history: &History) {
         let process = |place: usize| Process::of(history.steps[place]);
         let begins = |place: usize, actor: Actor| {
@@ -104,18 +107,18 @@ impl HappensBefore {
         }
     }
 
-    /// Forgets all but the first steps.
+    /// Removes all but the first steps.
     pub fn truncate(&mut self, len: usize) {
         self.before.truncate(len);
         self.races.truncate(len);
     }
 
-    /// Of how many steps the causes are known.
+    /// The number of steps in the order.
     pub fn len(&self) -> usize {
         self.before.len()
     }
 
-    /// Whether no step is known.
+    /// Whether there is no step.
     pub fn is_empty(&self) -> bool {
         self.before.is_empty()
     }
@@ -125,18 +128,19 @@ impl HappensBefore {
         self.before[late].contains(early)
     }
 
-    /// The steps that race with this one and came first.
+    /// The earlier steps that race with this one.
     pub fn races(&self, late: usize) -> &[usize] {
         &self.races[late]
     }
 
-    /// The places of a step and of all that happened before it.
+    /// The causal past of a step: the places of the step and of all that happened before it, in
+    /// order.
     pub fn causal_past(&self, place: usize) -> Vec<usize> {
         self.before[place].ones().chain([place]).collect()
     }
 
-    /// Whether a client sent a command that could have run while another was inside a section: what did not happen in this order
-    /// did in one that differs in independent steps alone.
+    /// Whether a client sent a command that could have run while another client was inside a
+    /// section. If that did not happen in this order, it happened in an equivalent one.
     pub fn has_contention(&self, history: &History) -> bool {
         let place = |event: &Event| event.step.checked_sub(1);
         let enters = history.events.iter().filter_map(|event| match event.kind {
@@ -160,7 +164,8 @@ impl HappensBefore {
         })
     }
 
-    /// The normal form of D. Foata: each step as early as what it depends on allows. Executions of one trace have the same.
+    /// The Foata normal form: each step as early as its dependencies allow. All executions of one
+    /// trace have the same form.
     pub fn foata_normal_form(&self, history: &History) -> Vec<Vec<Step>> {
         let mut layers: Vec<Vec<Step>> = Vec::new();
         let mut depths: Vec<usize> = Vec::new();

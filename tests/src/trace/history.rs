@@ -13,24 +13,27 @@ use crate::schedule::Step;
 /// The events of one execution.
 #[derive(Clone, Debug, Default)]
 pub struct History {
-    /// In order.
+    /// All events, in order.
     pub events: Vec<Event>,
     /// The steps that were taken.
     pub steps: Vec<Step>,
-    /// What each of them touched.
+    /// What each of them read and changed.
     pub footprints: Vec<StepFootprint>,
-    /// Clients of which it is not known whether they have a timer: after how many steps, and in what state.
+    /// Clients for which it is not known whether they have a timer: the number of steps before, and
+    /// the local state.
     pub(crate) unknown: Vec<(usize, Actor, LocalState)>,
     /// What happened at least once.
     pub reached: Reached,
     /// On real servers: the keys that commands named and may have written, each with its server.
     pub(crate) named: BTreeSet<(usize, Vec<u8>)>,
-    /// What a real server's clock showed at the start; `None` on the emulator, where it is always the same.
+    /// The time of a real server's clock at the start. `None` on the emulator, whose clock always
+    /// starts at the same time.
     pub started_at: Option<Timestamp>,
 }
 
 impl History {
-    /// The first client whose code ended with an error, or never: who, how, and after how many steps.
+    /// The first client whose code ended with an error or never: the client, a text, and the number
+    /// of steps before.
     pub fn failure(&self) -> Option<(Actor, String, usize)> {
         self.events.iter().find_map(|event| match &event.kind {
             EventKind::Failed { actor, error } => Some((*actor, format!("failed: {error}"), event.step)),
@@ -42,7 +45,8 @@ impl History {
     }
 }
 
-/// What must have happened for a pass to mean something: a lock that nobody ever contended for has not been tested.
+/// What must have happened for a pass to mean something. A lock that no two clients contended for
+/// has not been tested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reached {
     /// A client tried to enter while another was inside.
@@ -51,18 +55,18 @@ pub struct Reached {
     pub overrun: bool,
     /// A client crashed.
     pub crash: bool,
-    /// A message was lost, or came too late.
+    /// A message was lost, or arrived too late.
     pub lost: bool,
     /// A client's operation was cancelled.
     pub cancel: bool,
     /// A client with a wrong clock sent a command.
     pub skew: bool,
-    /// Something happened to a server while a client was inside.
+    /// A fault struck a server while a client was inside.
     pub server: bool,
 }
 
 impl Reached {
-    /// What happened in either.
+    /// What happened in at least one of the two.
     pub fn or(self, other: Reached) -> Reached {
         Reached {
             contention: self.contention || other.contention,
@@ -75,7 +79,7 @@ impl Reached {
         }
     }
 
-    /// What is wanted and has not happened, in words; `None` if nothing is missing.
+    /// What is wanted and has not happened, in words. `None` if nothing is missing.
     pub fn missing(self, wanted: Reached) -> Option<&'static str> {
         let goals = [
             (wanted.contention && !self.contention, "nobody ever contended"),
@@ -90,165 +94,168 @@ impl Reached {
     }
 }
 
-/// Something that happened.
+/// One thing that happened.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// How many steps had been taken, this one included.
+    /// The number of steps so far, this one included.
     pub step: usize,
-    /// True time since the start, which is the server's.
+    /// True time since the start. It is the server's.
     pub at: Duration,
     /// What happened.
     pub kind: EventKind,
 }
 
-/// Identifies a stay in a section: a client may have several at once.
+/// Identifies a hold of a section. A client may have several at once.
 pub type HoldId = usize;
 
-/// What can happen.
+/// The kinds of events.
 #[derive(Clone, Debug)]
 pub enum EventKind {
-    /// A command ran. Only recorded when a person will read the history.
+    /// A command ran. It is recorded only in a full recording.
     Command {
-        /// Who sent it.
+        /// The client that sent it.
         actor: Actor,
-        /// To which server.
+        /// The server that ran it.
         server: usize,
-        /// As one would type it.
+        /// The command as one would type it.
         text: String,
-        /// Its name and its first key, which tell it apart from others even when the code has changed a little.
+        /// Its name and first key. They identify the command even if the code has changed a little.
         brief: String,
-        /// As `redis-cli` would print it, on one line.
+        /// The reply as `redis-cli` would print it, on one line.
         reply: String,
-        /// The keys that it changed, with what they hold now.
+        /// The keys that it changed, with their new values.
         changed: Vec<String>,
-        /// On a real server: how much later the reply came than the schedule's time says.
+        /// On a real server: by how much the reply came later than the schedule's time.
         late: Duration,
     },
-    /// A client heard a message of a channel. Only recorded when a person will read the history.
+    /// A client received a message of a channel. It is recorded only in a full recording.
     Message {
-        /// Who.
+        /// The client.
         actor: Actor,
-        /// The channel, and what was published.
+        /// The channel and the message.
         text: String,
         /// `message` and the channel.
         brief: String,
     },
     /// A client was granted a section and is inside.
     Enter {
-        /// Which of all stays of clients in sections this is.
+        /// The number of this hold among all of the execution.
         hold: HoldId,
-        /// Who.
+        /// The client.
         actor: Actor,
-        /// Which section.
+        /// The section.
         section: &'static str,
-        /// When its lease ends, counted from before its first request was sent.
+        /// When the lease ends, counted from before the client's first request was sent.
         until: Duration,
         /// It is known where the server keeps the grant.
         is_recorded: bool,
     },
     /// A client that is inside was granted the section once more.
     Extended {
-        /// Which of all stays of clients in sections this is.
+        /// The number of this hold among all of the execution.
         hold: HoldId,
-        /// Who.
+        /// The client.
         actor: Actor,
-        /// Which section.
+        /// The section.
         section: &'static str,
-        /// When its lease ends now, counted from before its latest request was sent.
+        /// When the lease ends now, counted from before the client's latest request was sent.
         until: Duration,
     },
     /// The client is no longer inside: the first command of its release ran, or it crashed.
     Leave {
-        /// Which of all stays of clients in sections this is.
+        /// The number of this hold among all of the execution.
         hold: HoldId,
-        /// Who.
+        /// The client.
         actor: Actor,
-        /// Which section.
+        /// The section.
         section: &'static str,
     },
-    /// The server's record of a client's unexpired grant was ended by another client.
+    /// Another client ended the server's record of an unexpired grant.
     Ended {
-        /// Whose grant it was.
+        /// The client whose grant it was.
         holder: Actor,
-        /// Who ended it.
+        /// The client that ended it.
         by: Actor,
     },
-    /// A resource that is guarded by a lock accepted a client's write.
+    /// A resource that a lock guards accepted a write.
     Accepted {
-        /// Whose write it was.
+        /// The client that wrote.
         actor: Actor,
-        /// Which resource.
+        /// The resource.
         resource: &'static str,
         /// The fencing token that came with it.
         token: i64,
     },
-    /// A step of the clock passed the end of the lease of a client that is inside.
+    /// A step of time passed the end of the lease of a client that is inside.
     Overrun {
-        /// Who is still inside.
+        /// The client that is still inside.
         actor: Actor,
     },
-    /// Something went wrong, right after the command if it struck one that ran. Of requests and messages only recorded when a person
-    /// will read the history.
+    /// A fault struck. If it struck a command that ran, it comes after the command. Request faults
+    /// are recorded only in a full recording.
     Fault {
-        /// What.
+        /// The fault.
         fault: Fault,
-        /// Of a request the command as one would type it, of a message the channel and what was published; or else nothing.
+        /// For a request fault the command as one would type it, or the channel and the message.
+        /// Empty for other faults.
         request: String,
     },
     /// Time moved.
     Advanced {
-        /// By this much.
+        /// The span.
         by: Duration,
     },
     /// The command that just ran was one that its client had given up.
     Late {
-        /// Who.
+        /// The client.
         actor: Actor,
     },
     /// The client started and stalled before its first command.
     Started {
-        /// Who.
+        /// The client.
         actor: Actor,
     },
     /// The client's code ended with an error or a panic.
     Failed {
-        /// Who.
+        /// The client.
         actor: Actor,
-        /// What it said.
+        /// The text of the error.
         error: String,
     },
-    /// The connection on which the client listened was closed at the server's end, and the client has been told.
+    /// The server closed the connection of a subscription, and the client has received the end.
     Deafened {
-        /// Who.
+        /// The client.
         actor: Actor,
-        /// To which channel it listened.
+        /// The channel.
         channel: String,
     },
-    /// The client's code ended with an error, after a fault that it was told of by an error: that is what code does.
+    /// The client's code ended with an error after a fault that gave it an error. Code may do that.
     GaveUp {
-        /// Who.
+        /// The client.
         actor: Actor,
-        /// What it said.
+        /// The text of the error.
         error: String,
     },
     /// Nothing can happen any more, and the client still waits.
     Stuck {
-        /// Who.
+        /// The client.
         actor: Actor,
     },
-    /// All was over, and fresh clients tried to get everything.
+    /// All steps were over, and fresh clients tried to get everything.
     Probed {
-        /// How many of them were granted.
+        /// The number of clients that were granted something.
         granted: u32,
-        /// How many should have been.
+        /// The number that should have been.
         wanted: u32,
-        /// One lease and some grace had passed, because somebody had crashed, a message was lost, or something was cancelled.
+        /// A lease and some grace had passed, because a client crashed, a message was lost, or an
+        /// operation was cancelled.
         after_lease: bool,
     },
 }
 
 impl EventKind {
-    /// Oracles judge by its place among other events, so that steps with such events are dependent.
+    /// Whether oracles judge by the place of such an event among others. Steps with such events are
+    /// dependent.
     pub(crate) fn is_judged(&self) -> bool {
         match self {
             EventKind::Enter { .. }
@@ -257,7 +264,8 @@ impl EventKind {
             | EventKind::Ended { .. }
             | EventKind::Accepted { .. }
             | EventKind::Overrun { .. } => true,
-            // Some are texts for people; faults and time have their own footprint; the others end one client, or come after the steps.
+            // Some are texts for people. Faults and time have footprints of their own. The others
+            // end one client, or come after the steps.
             EventKind::Command { .. }
             | EventKind::Message { .. }
             | EventKind::Late { .. }

@@ -1,5 +1,5 @@
-//! In what state an actor's code is, and whether it has a timer then. tokio tells nobody which timers there are; what is armed is
-//! tried out once for each state, and remembered.
+//! The local state of an actor's code, and whether the code has a timer in that state. tokio does
+//! not list its timers, so a probe finds out once for each state.
 
 use std::collections::BTreeMap;
 use std::hash::BuildHasher as _;
@@ -10,28 +10,29 @@ use foldhash::quality::FixedState;
 
 use crate::actor::Actor;
 
-/// What an actor's code has seen so far, and when, as one number: where that is the same, the code does the same.
+/// A hash of all that an actor's code has received so far, and when. In equal states the code does
+/// the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct LocalState(u64);
 
 impl LocalState {
-    /// It was run at this time, and what it was handed was this.
+    /// The code ran at this time and received this.
     pub(crate) fn observe(&mut self, at: Duration, what: &str) {
         self.0 = FixedState::default().hash_one((self.0, at, what));
     }
 }
 
-/// Whether the actors of a scenario have timers, as far as it is known.
+/// Which actors of a scenario have timers, as far as it is known.
 #[derive(Clone, Default)]
 pub(crate) struct TimerCache(Arc<Mutex<BTreeMap<(Actor, LocalState), bool>>>);
 
 impl TimerCache {
-    /// Whether the actor has a timer in this state; `None` if nobody knows.
+    /// Whether the actor has a timer in this state. `None` if that is not known.
     pub(crate) fn get(&self, actor: Actor, local_state: LocalState) -> Option<bool> {
         self.known().get(&(actor, local_state)).copied()
     }
 
-    /// That is known from now on.
+    /// Records whether the actor has a timer in this state.
     pub(crate) fn insert(&self, actor: Actor, local_state: LocalState, has_timer: bool) {
         self.known().insert((actor, local_state), has_timer);
     }

@@ -1,4 +1,5 @@
-//! What is known of an execution that has run: what happened, what each step touched, and which steps depend on each other.
+//! What is known of an execution: what happened, what each step touched, and which steps depend on
+//! each other.
 
 mod footprint;
 mod local_state;
