@@ -18,27 +18,35 @@
 //! # Ok(()) }
 //! ```
 //!
-//! One engine has three front ends: [`Emulator::connection`] for redis-rs, with no bytes and no task; [`Emulator::stream`] for any client
-//! that takes a stream; [`Emulator::listen`] for any client at all. Behind each of them, a command, a transaction and a script are
-//! atomic on whatever runtime, and leave a [`Footprint`].
+//! One engine has three front ends:
+//!
+//! - [`Emulator::connection`] for redis-rs, with no bytes and no task.
+//! - [`Emulator::stream`] for any client that takes a stream.
+//! - [`Emulator::listen`] for any client.
+//!
+//! Behind each front end, a command, a transaction and a script are atomic on any runtime. Each
+//! leaves a [`Footprint`].
 //!
 //! # Architecture
 //!
 //! The way of a request, file by file:
 //!
-//! 1. `server` accepts sockets and moves bytes; `stream` does the same in memory. `connection` does no I/O: it takes bytes, asks
-//!    [`resp`] for the arguments of the next request, and gives back the bytes of replies. `direct` gets the arguments from redis-rs.
-//! 2. `shared` hands the engine to one caller at a time. While a long script has it, others get their turn between two steps of the
-//!    script, or `-BUSY` (`busy`).
-//! 3. `command` finds the row of the command in the table of its group and checks, in one fixed order: arity, authentication, pub/sub
-//!    mode, `MULTI`, `command/admission.rs` (memory, replicas), `CLIENT PAUSE`. Then it runs the function of the row.
-//! 4. The function reads and changes the `keyspace`, which records the `footprint` of whatever it touches, and returns a [`Reply`].
-//! 5. `engine` ends the execution: it publishes keyspace events, serves blocked clients, notices watched and tracked keys, and hands the
-//!    outbox to the clients.
+//! 1. `server` accepts sockets and moves bytes; `stream` does the same in memory. `connection` does
+//!    no I/O: it takes bytes, asks [`resp`] for the arguments of the next request, and gives back
+//!    the bytes of replies. `direct` gets the arguments from redis-rs.
+//! 2. `shared` hands the engine to one caller at a time. While a long script has it, others get
+//!    their turn between two steps of the script, or `-BUSY` (`busy`).
+//! 3. `command` finds the row of the command in the table of its group and checks, in one fixed
+//!    order: arity, authentication, pub/sub mode, `MULTI`, `command/admission.rs` (memory,
+//!    replicas), `CLIENT PAUSE`. Then it runs the function of the row.
+//! 4. The function reads and changes the `keyspace`, which records the `footprint` of whatever it
+//!    touches, and returns a [`Reply`].
+//! 5. `engine` ends the execution: it publishes keyspace events, serves blocked clients, notices
+//!    watched and tracked keys, and hands the outbox to the clients.
 //! 6. `resp` encodes the reply.
 //!
-//! A script takes the same way from step 3 on: `redis.call` in `script/redis.rs` calls `command` with the engine that was lent to the
-//! script (`engine/loan.rs`).
+//! A script takes the same way from step 3 on: `redis.call` in `script/redis.rs` calls `command`
+//! with the engine that was lent to the script (`engine/loan.rs`).
 //!
 //! The modules, in the order in which they may import each other, a later one from an earlier one:
 //!
@@ -68,11 +76,13 @@
 //!
 //! # Invariants
 //!
-//! - No command records by hand which keys it touched: the keyspace does. What a command touches outside of the keyspace (scripts,
-//!   channels, settings, clients) is recorded where the engine changes it.
+//! - No command records by hand which keys it touched: the keyspace does. Scripts, channels,
+//!   settings and clients are outside of the keyspace; the engine records where it reads or changes
+//!   them.
 //! - One execution sees one instant: the clock is read when it begins.
 //! - `connection` does no I/O, and only `server` knows sockets.
-//! - `unsafe` code is forbidden. Lua's C code is in the process all the same; `.github/SECURITY.md` says what that means.
+//! - `unsafe` code is forbidden. Lua's C code is in the process all the same; `.github/SECURITY.md`
+//!   says what that means.
 
 mod error;
 mod reply;
@@ -128,14 +138,16 @@ use engine::Engine;
 use keyspace::{Text, Value};
 use shared::Shared;
 
-/// How many databases an emulator has unless told otherwise; as Redis.
+/// The number of databases of an emulator unless [`Emulator::with_databases`] sets another: the
+/// default of Redis.
 pub const DATABASES: usize = 16;
 
 /// An in-process Redis. Clones are handles to the same server.
 #[derive(Clone)]
 pub struct Emulator {
     shared: Arc<Shared>,
-    /// Listens since somebody asked for a URL. It knows what is shared, but not this: so it ends with the last handle.
+    /// The listener of [`Emulator::url`], started by the first call. It holds `shared` but no
+    /// `Emulator`, so it ends with the last handle.
     background: Arc<OnceLock<Background>>,
 }
 
@@ -146,49 +158,53 @@ impl Default for Emulator {
 }
 
 impl Emulator {
-    /// An empty server on the system's clock.
+    /// Creates an empty server on the system's clock.
     pub fn new() -> Emulator {
         Emulator::with_clock(Clock::system())
     }
 
-    /// An empty server on this clock.
+    /// Creates an empty server on this clock.
     pub fn with_clock(clock: Clock) -> Emulator {
         Emulator::with_databases(clock, DATABASES)
     }
 
-    /// An empty server on this clock, with this many databases.
+    /// Creates an empty server on this clock, with this many databases.
     ///
     /// # Panics
-    /// Without a single database.
+    /// If `databases` is 0.
     pub fn with_databases(clock: Clock, databases: usize) -> Emulator {
         assert!(databases > 0, "a server has at least one database");
         let engine = Engine::new(clock, databases);
         Emulator { shared: Arc::new(Shared::new(engine)), background: Arc::default() }
     }
 
-    /// A connection for redis-rs that runs each command where it is awaited.
+    /// Opens a connection for redis-rs. It runs each command where the command is awaited.
     pub fn connection(&self) -> DirectConnection {
         DirectConnection::open(self)
     }
 
-    /// A connection as an in-memory byte stream.
+    /// Opens a connection as an in-memory byte stream.
     pub fn stream(&self) -> Stream {
         Stream::open(self)
     }
 
-    /// Listens on a TCP address; port 0 takes a free one. Must run inside a tokio runtime with I/O and time.
+    /// Listens on a TCP address; port 0 takes a free one. Must run inside a tokio runtime with I/O
+    /// and time.
     ///
-    /// On tokio's multi-threaded runtime a script may take as long as it likes; as in Redis, others are then told that the server
-    /// is busy, and can kill it. On the other kind nobody could: there a script that takes too many instructions is an error.
+    /// On tokio's multi-threaded runtime a script may run for any time. As in Redis, other clients
+    /// then get `-BUSY` and can kill it. On a single-threaded runtime no client could kill it.
+    /// There, a script that takes too many instructions gets an error.
     ///
     /// # Errors
-    /// The address cannot be bound.
+    /// If the address cannot be bound.
     pub async fn listen(&self, addr: impl ToSocketAddrs) -> io::Result<Server> {
         Server::bind(self.shared.clone(), addr).await
     }
 
-    /// Where any Redis client can connect to, with or without a runtime: the first call has it listen on a free port of this
-    /// machine, on a thread of its own, until the last handle to this emulator is dropped.
+    /// The URL that any Redis client can connect to, with or without a runtime.
+    ///
+    /// The first call starts a listener on a free port of this machine, on its own thread. The
+    /// listener ends when the last handle to this emulator is dropped.
     ///
     /// ```
     /// use std::time::Duration;
@@ -206,10 +222,11 @@ impl Emulator {
     /// # Ok(()) }
     /// ```
     ///
-    /// A [`Clock::tokio`] of a paused runtime is not seen from that thread: for that there are the other doors.
+    /// The listener's thread does not see a [`Clock::tokio`] of a paused runtime. For such a clock,
+    /// use another front end.
     ///
     /// # Panics
-    /// The machine has no port or no thread left.
+    /// If the machine has no free port or no free thread.
     pub fn url(&self) -> String {
         let start = || Background::start(self.shared.clone()).expect("a port and a thread can be had");
         self.background.get_or_init(start).url().to_owned()
@@ -218,17 +235,20 @@ impl Emulator {
     /// A client of redis-rs for [`Emulator::url`].
     ///
     /// # Panics
-    /// The machine has no port or no thread left.
+    /// If the machine has no free port or no free thread.
     pub fn client(&self) -> redis::Client {
         redis::Client::open(self.url()).expect("the URL of a listener is one")
     }
 
-    /// Listens on a Unix socket at this path, which has these permissions before anybody can connect (Redis: `unixsocketperm`);
-    /// `0o600` lets in the same user alone. A socket on which nobody listens any more is replaced. Must run inside a tokio runtime
-    /// with I/O and time.
+    /// Listens on a Unix socket at this path. Must run inside a tokio runtime with I/O and time.
+    ///
+    /// The socket gets these permissions before any client can connect (Redis: `unixsocketperm`).
+    /// With `0o600` only the same user can connect. If no server listens on an existing socket, the
+    /// socket is replaced.
     ///
     /// # Errors
-    /// Somebody listens there, there is something else than a socket, or a socket cannot be made.
+    /// If a server listens at the path, if the path has a file that is not a socket, or if a socket
+    /// cannot be made.
     #[cfg(unix)]
     pub async fn listen_unix(
         &self,
@@ -238,8 +258,9 @@ impl Emulator {
         UnixServer::bind(self.shared.clone(), path.as_ref(), permissions).await
     }
 
-    /// Serves one client at any stream, as [`listen`](Emulator::listen) does at a socket, until the connection closes: for a
-    /// fuzzer that says when the stream is ready, and when it fails.
+    /// Serves one client on any stream until the connection closes, as [`listen`](Emulator::listen)
+    /// does on a socket. It is for a fuzzer that decides when the stream is ready and when it
+    /// fails.
     #[doc(hidden)]
     pub fn serve_stream(
         &self,
@@ -248,80 +269,103 @@ impl Emulator {
         server::serve_stream(self.shared.clone(), stream)
     }
 
-    /// Sets a parameter as a line of redis.conf does: also one that `CONFIG SET` refuses, such as `enable-debug-command`, and
-    /// [`reset`](Emulator::reset) comes back to it. How many databases there are is said to [`Emulator::with_databases`].
+    /// Sets a parameter as a line of redis.conf does.
+    ///
+    /// It also sets a parameter that `CONFIG SET` refuses, such as `enable-debug-command`.
+    /// [`reset`](Emulator::reset) restores this value. The number of databases is set by
+    /// [`Emulator::with_databases`].
     ///
     /// # Errors
-    /// There is no such parameter, or it does not take this value: Redis's texts.
+    /// Redis's texts, if there is no such parameter or it does not take this value.
     pub fn start_with(&self, parameter: &str, value: &str) -> Result<(), Error> {
         self.shared.engine().start_with(parameter, value)
     }
 
-    /// Back to an empty server on this clock, as if just made, with the settings that it [started with](Emulator::start_with). Much
-    /// cheaper than a new one: the Lua state and what it has compiled stay, where no client can see them. Connections stay open.
+    /// Empties the server and sets its clock, as if the server had just been created.
+    ///
+    /// The settings are those that it [started with](Emulator::start_with). A reset is much cheaper
+    /// than a new server: the Lua state and compiled scripts stay, where no client can see them.
+    /// Connections stay open.
     pub fn reset(&self, clock: Clock) {
         let mut engine = self.shared.engine();
         engine.reset(clock);
         engine.clients.count_anew();
     }
 
-    /// A copy of everything that the server holds, to come back to.
+    /// Returns a copy of everything that the server holds, for [`Emulator::restore`].
     pub fn snapshot(&self) -> Snapshot {
         self.shared.engine().snapshot()
     }
 
-    /// Whether a copy, restored on an emulator that was [reset], is this one to everybody who connects and to everybody who is
-    /// connected: since then nobody has said anything of a connection, waits, or was told what the server counts; there is no other
-    /// setting, no library, and nothing that a script told the libraries of Lua.
+    /// Whether a snapshot taken now holds the whole state of the server.
+    ///
+    /// If it does, an emulator that was [reset] and then restored from the snapshot behaves like
+    /// this one, for new and for connected clients. The snapshot is not complete if, since the
+    /// reset, one of these happened:
+    ///
+    /// - A client has changed the state of its connection, waits, or has read the server's
+    ///   counters.
+    /// - A setting has changed, or a library was loaded.
+    /// - A script has changed the state of Lua's libraries.
     ///
     /// [reset]: Emulator::reset
     pub fn is_snapshot_complete(&self) -> bool {
         self.shared.engine().is_snapshot_complete()
     }
 
-    /// Back to a copy, which may come from another emulator. Deadlines are absolute, so the clock decides what has expired.
+    /// Restores a snapshot, which may come from another emulator. Deadlines are absolute, so the
+    /// clock decides which keys have expired.
     pub fn restore(&self, snapshot: &Snapshot) {
         self.shared.engine().restore(snapshot);
     }
 
-    /// Brings the data of a copy back, and nothing else of it, as a server does that finds them on its disk. Unlike [`restore`],
-    /// it is something that happens: whoever waits for a key gets it, and the footprint says that every database has changed.
+    /// Restores only the data of a snapshot, as a server does that loads them from its disk.
+    ///
+    /// Unlike [`restore`], this is an execution: blocked clients get the keys that they wait for,
+    /// and the footprint records a change of every database.
     ///
     /// [`restore`]: Emulator::restore
     pub fn restore_data(&self, snapshot: &Snapshot) {
         self.shared.engine().restore_data(snapshot);
     }
 
-    /// Closes the connections of all clients that are subscribed or blocked, as a server does that goes down: they have something to
-    /// hear of it. What had been sent to them before arrives. Like a command, it leaves a footprint.
+    /// Closes the connections of all subscribed or blocked clients, as a server that shuts down
+    /// does.
+    ///
+    /// Messages sent to them before still arrive. Like a command, this leaves a footprint. Other
+    /// connections stay open: only a subscribed or blocked client notices a shutdown.
     pub fn hang_up(&self) {
         self.shared.engine().hang_up();
     }
 
-    /// Lets happen what is due by the clock without any command: keys expire, those who have waited long enough are told so.
-    /// Whoever waits at one of the doors does so by itself, and so does the next command.
+    /// Runs everything that is due by the clock without any command: keys expire, and blocked
+    /// clients reach their timeouts.
+    ///
+    /// A client that waits at a front end does this by itself, and so does the next command.
     pub fn tick(&self) {
         self.shared.engine().tick();
     }
 
-    /// Places a fault in the way of commands, behind those that were placed before.
+    /// Places a fault that strikes later commands. Faults placed earlier come first.
     pub fn place(&self, fault: Fault) {
         self.shared.engine().faults.place(fault);
     }
 
-    /// Forgets the faults that have not struck.
+    /// Removes the faults that have not struck yet.
     pub fn clear_faults(&self) {
         self.shared.engine().faults.clear();
     }
 
-    /// Lets every client move the clock, place faults and empty the server by the command `EMULATOR`, for which `EMULATOR HELP` has
-    /// help. Without this there is no such command, as in Redis.
+    /// Allows every client to use the command `EMULATOR`, which moves the clock, places faults and
+    /// empties the server.
+    ///
+    /// `EMULATOR HELP` describes it. Without this call the command does not exist, as in Redis.
     pub fn allow_control(&self) {
         let mut engine = self.shared.engine();
         engine.control = Some(engine.clock().view());
     }
 
-    /// What each script and each function may take from now on, before it is an error.
+    /// Sets the budget of each script and each function from now on. Exceeding it is an error.
     ///
     /// ```
     /// use emulator::{Emulator, ScriptBudget};
@@ -337,9 +381,11 @@ impl Emulator {
         engine.functions.set_budget(budget);
     }
 
-    /// Has every line be heard that scripts log with `redis.log` and that `loglevel` lets through, until the hook is dropped or
-    /// there is another. Without one nobody hears them. The server waits while a line is heard, so whoever hears it must not ask the
-    /// emulator for anything.
+    /// Calls the hook with every line that scripts log with `redis.log` and that `loglevel` lets
+    /// through.
+    ///
+    /// The hook is active until it is dropped or replaced by another. Without a hook the lines are
+    /// lost. The server waits while the hook runs, so the hook must not call the emulator.
     ///
     /// ```
     /// # let emulator = emulator::Emulator::new();
@@ -352,24 +398,24 @@ impl Emulator {
         LogHook { _alive: hook }
     }
 
-    /// Has executions leave no footprint from now on: for a server that nobody explores, as that costs some time.
+    /// Stops recording footprints, for a server that is not explored: recording costs time.
     pub fn leave_no_footprint(&self) {
         let mut engine = self.shared.engine();
         engine.leaves_no_footprint = true;
         engine.trim_footprint();
     }
 
-    /// What the last command, transaction or script touched.
+    /// Returns what the last command, transaction or script touched.
     pub fn footprint(&self) -> Footprint {
         self.shared.engine().footprint().clone()
     }
 
-    /// The nearest deadline of a key after `after`, in any database.
+    /// Returns the nearest deadline of a key after `after`, in any database.
     pub fn next_deadline(&self, after: Timestamp) -> Option<Timestamp> {
         self.shared.engine().keyspace.next_deadline(after.millis()).map(Timestamp::from_millis)
     }
 
-    /// The string at a key of database 0. Looking from here touches nothing: no footprint, no expiry.
+    /// Returns the string at a key of database 0. This read leaves no footprint and expires no key.
     pub fn get(&self, key: &str) -> Option<Bytes> {
         self.peek(key, |value| if let Value::String(bytes) = value { Some(bytes.to_bytes()) } else { None })
             .flatten()
@@ -380,17 +426,19 @@ impl Emulator {
         self.peek(key, |_| ()).is_some()
     }
 
-    /// The time that is left to a key of database 0, by this server's clock; `None` if there is no such key, or no end to it.
+    /// Returns the time that is left to a key of database 0, by this server's clock. `None` if the
+    /// key does not exist or has no deadline.
     pub fn ttl(&self, key: &str) -> Option<Duration> {
         let engine = self.shared.engine();
         let now = engine.now();
         let deadline = engine.keyspace.peek_deadline(0, key.as_bytes(), now)?;
-        // In milliseconds, as Redis counts: a deadline may be later than any instant in microseconds.
+        // In milliseconds, as Redis counts: a deadline may be later than any instant in
+        // microseconds.
         let left_ms = deadline.saturating_sub(now.millis());
         Some(Duration::from_millis(left_ms.try_into().unwrap_or_default()))
     }
 
-    /// The keys of database 0 that match a pattern of `KEYS`, in order.
+    /// Returns the keys of database 0 that match a pattern of `KEYS`, in order.
     pub fn keys(&self, pattern: &str) -> Vec<Bytes> {
         let engine = self.shared.engine();
         let keys = engine.keyspace.peek_keys(0, engine.now());
@@ -400,7 +448,7 @@ impl Emulator {
         keys
     }
 
-    /// The score of a member of the sorted set at a key of database 0.
+    /// Returns the score of a member of the sorted set at a key of database 0.
     pub fn score(&self, key: &str, member: &str) -> Option<f64> {
         self.peek(
             key,
@@ -409,7 +457,7 @@ impl Emulator {
         .flatten()
     }
 
-    /// The value of a field of the hash at a key of database 0.
+    /// Returns the value of a field of the hash at a key of database 0.
     pub fn field(&self, key: &str, field: &str) -> Option<Bytes> {
         self.peek(key, |value| {
             if let Value::Hash(hash) = value { hash.get(field.as_bytes()).map(Text::to_bytes) } else { None }
@@ -417,13 +465,13 @@ impl Emulator {
         .flatten()
     }
 
-    /// A key of a database as one line of readable text: `lock = "A1" (10000 ms left)`.
+    /// Describes a key of a database as one line of readable text: `lock = "A1" (10000 ms left)`.
     pub fn describe(&self, db: usize, key: &[u8]) -> Option<String> {
         let engine = self.shared.engine();
         engine.keyspace.describe(db, key, engine.now())
     }
 
-    /// A database as readable text: one line a key, sorted by key.
+    /// Describes a database as readable text: one line for each key, sorted by key.
     pub fn dump(&self, db: usize) -> String {
         let engine = self.shared.engine();
         engine.keyspace.dump(db, engine.now())
@@ -441,18 +489,18 @@ impl std::fmt::Debug for Emulator {
     }
 }
 
-/// What C calls a space: `\v` is one, too.
+/// Whether C's `isspace` accepts this byte. It includes `\v`.
 pub(crate) fn is_space(byte: u8) -> bool {
     byte.is_ascii_whitespace() || byte == 0x0b
 }
 
-/// The text behind the spaces in front of it.
+/// The text without the spaces at its beginning.
 pub(crate) fn trim_start(text: &[u8]) -> &[u8] {
     let spaces = text.iter().take_while(|&&byte| is_space(byte)).count();
     &text[spaces..]
 }
 
-/// Redis's strict 64-bit integers: no sign but `-`, no leading zeros, no spaces.
+/// Parses a 64-bit integer as strictly as Redis: no sign but `-`, no leading zeros, no spaces.
 pub(crate) fn parse_integer(digits: &[u8]) -> Option<i64> {
     let unsigned = digits.strip_prefix(b"-").unwrap_or(digits);
     let is_canonical = match unsigned {

@@ -1,20 +1,21 @@
-//! What an algorithm takes from outside of Redis: the client's wall clock, and names that no other client has.
+//! The inputs of an algorithm besides Redis: the client's wall clock, and unique names.
 
 use std::fmt;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The client's clock and its source of unique names. A test hands in its own, and owns both.
+/// The client's clock and its source of unique names. A test passes its own implementation and
+/// controls both.
 #[derive(Clone)]
 pub struct Env(Arc<dyn Source>);
 
-/// What stands behind an [`Env`].
+/// The implementation behind an [`Env`].
 pub trait Source: Send + Sync + 'static {
-    /// The client's wall clock, since the Unix epoch. It may be wrong, and may jump.
+    /// The client's wall clock, as time since the Unix epoch. It may be wrong, and may jump.
     fn now(&self) -> Duration;
 
-    /// A name that no other call, here or on any other client, ever gives.
+    /// A name that no other call returns, neither on this client nor on any other.
     fn unique(&self) -> String;
 }
 
@@ -24,7 +25,7 @@ impl Env {
         Env::new(System)
     }
 
-    /// Any other source.
+    /// An environment from any other source.
     pub fn new(source: impl Source) -> Env {
         Env(Arc::new(source))
     }
@@ -34,7 +35,7 @@ impl Env {
         i64::try_from(self.0.now().as_millis()).unwrap_or(i64::MAX)
     }
 
-    /// A name that no other call gives.
+    /// A name that no other call returns.
     pub fn unique(&self) -> String {
         self.0.unique()
     }
@@ -54,8 +55,10 @@ impl Source for System {
         SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
     }
 
-    /// 128 random bits. Each `RandomState` is keyed from the operating system's randomness, which is all that uniqueness
-    /// needs; a token is a name and not a secret.
+    /// 128 random bits.
+    ///
+    /// Each `RandomState` gets its keys from the operating system's random numbers. Uniqueness
+    /// needs no more, because a token is a name and not a secret.
     fn unique(&self) -> String {
         let bits = || RandomState::new().build_hasher().finish();
         format!("{:016x}{:016x}", bits(), bits())

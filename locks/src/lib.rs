@@ -1,5 +1,5 @@
-//! Redis locks, semaphores and read-write locks over redis-rs: correct ones to use, and [the published ones](published) exactly
-//! as published.
+//! Redis locks, semaphores and read-write locks over redis-rs: correct ones for use, and [the
+//! published ones](published) exactly as published.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -17,27 +17,31 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Every algorithm is generic over [`redis::aio::ConnectionLike`], and over [`Subscribe`] if it waits for messages. [`registry`] lists all
-//! algorithms with what they guarantee; `lockstep check` tests each guarantee.
+//! Every algorithm is generic over [`redis::aio::ConnectionLike`], and over [`Subscribe`] if it
+//! waits for messages. [`registry`] lists all algorithms and their guarantees. `lockstep check`
+//! tests each guarantee.
 //!
 //! # Architecture
 //!
-//! | module | what it has |
+//! | module | content |
 //! | --- | --- |
-//! | `env` | the wall clock of a client, and names that no other client has |
+//! | `env` | the wall clock of a client, and unique names |
 //! | `subscribe` | connections that can subscribe |
 //! | `lock` | the trait [`Lock`] and its values |
 //! | `script` | Lua scripts that several algorithms share |
-//! | `mutex`, `semaphore` | the correct ones to use |
-//! | [`published`] | a file for every published algorithm, exactly as published |
-//! | [`registry`] | all of them by their names, and what each states about itself |
+//! | `spec` | what an algorithm states about itself, and how it is opened by its name |
+//! | `mutex`, `semaphore` | the correct locks, for use |
+//! | [`published`] | one file for every published algorithm, exactly as published |
+//! | [`registry`] | all algorithms by name, and what each one states about itself |
 //!
-//! A lock does not know that it is tested. Time and unique names come from [`Env`] alone, so that a harness can control them.
+//! A lock contains no code for tests. Time and unique names come only from [`Env`], so that a
+//! harness can control them.
 
 mod env;
 mod subscribe;
 mod lock;
 mod script;
+mod spec;
 mod mutex;
 mod semaphore;
 pub mod published;

@@ -1,22 +1,25 @@
-//! The trait that all locks have in common, and its values.
+//! The trait of all locks, and its values.
 
 use std::future::Future;
 use std::time::Duration;
 
 use redis::RedisResult;
 
-/// One client's side of a lock, a semaphore or a read-write lock: it holds nothing, or one grant, or several nested ones of a lock
-/// that is reentrant.
+/// One client's side of a lock, a semaphore or a read-write lock.
+///
+/// It holds nothing or one grant. If the lock is reentrant, it can hold several nested grants.
 pub trait Lock: Send {
-    /// Tries once to get the grant, without waiting for it; that of a read-write lock to write.
+    /// Tries once to get the grant, without waiting. For a read-write lock, this is the grant to
+    /// write.
     fn try_acquire(&mut self) -> impl Future<Output = RedisResult<bool>> + Send;
 
-    /// Tries once to get a grant to read, which others may have at the same time. Whatever knows no readers has one kind of grant.
+    /// Tries once to get a grant to read, which several clients can hold at once. A lock without
+    /// readers has only one kind of grant.
     fn try_read(&mut self) -> impl Future<Output = RedisResult<bool>> + Send {
         self.try_acquire()
     }
 
-    /// Waits until it has the grant. Whatever does not know how to wait tries once.
+    /// Waits until it has the grant. An algorithm that cannot wait tries once.
     fn acquire(&mut self) -> impl Future<Output = RedisResult<bool>> + Send {
         self.try_acquire()
     }
@@ -24,29 +27,30 @@ pub trait Lock: Send {
     /// Gives the grant back.
     fn release(&mut self) -> impl Future<Output = RedisResult<Release>> + Send;
 
-    /// Where the server keeps the grant of the last attempt that was won.
+    /// Where the server keeps the grant of the last successful attempt.
     fn record(&self) -> Record;
 }
 
-/// What a release did.
+/// The result of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Release {
     /// The server had the grant, and ended it.
     Released,
-    /// One of several nested grants was given back; those around it still hold.
+    /// One of several nested grants was given back. The outer ones still hold.
     Inner,
-    /// The server had it no longer: the lease ran out, or somebody else ended it.
+    /// The server no longer had the grant: its lease ended, or another client ended it.
     NotHeld,
 }
 
 impl Release {
-    /// From the number of keys or members that a command removed.
+    /// The result for the number of keys or members that a command removed.
     pub(crate) fn from_count(n: i64) -> Release {
         if n > 0 { Release::Released } else { Release::NotHeld }
     }
 }
 
-/// Where a server keeps one holder's grant: while this is there, the server takes the holder for one.
+/// Where a server keeps one holder's grant. While the record exists, the client counts as a holder
+/// on that server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
     /// The key exists.
@@ -57,12 +61,12 @@ pub enum Record {
     Member(String, String),
     /// The hash has this field.
     Field(String, String),
-    /// On most of several servers, the key is a string with this value.
+    /// On more than half of several servers, the key is a string with this value.
     Majority(String, String),
 }
 
 impl Record {
-    /// The key that it is kept under.
+    /// The key of the record.
     pub fn key(&self) -> &str {
         match self {
             Record::Key(key)
@@ -74,14 +78,15 @@ impl Record {
     }
 }
 
-/// What all clients of one lock agree on.
+/// The parameters that all clients of one lock share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Terms {
     /// The key, and the prefix of all further keys.
     pub key: String,
-    /// How long a grant lasts unless it is released; whole seconds for the algorithms that count in them.
+    /// How long a grant lasts if nobody releases it. Algorithms that count in seconds use whole
+    /// seconds.
     pub lease: Duration,
-    /// How many may hold at once; 1 for a lock.
+    /// How many clients may hold at once; 1 for a lock.
     pub permits: u32,
 }
 
@@ -91,7 +96,7 @@ impl Terms {
         i64::try_from(self.lease.as_millis()).unwrap_or(i64::MAX)
     }
 
-    /// The lease in whole seconds, for EXPIRE and `SET … EX`.
+    /// The lease in whole seconds, for `EXPIRE` and `SET … EX`.
     pub fn lease_seconds(&self) -> u64 {
         self.lease.as_secs()
     }

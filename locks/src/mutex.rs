@@ -1,10 +1,13 @@
-//! `mutex`: a lock with a lease, to use.
+//! `mutex`: a lock with a lease, for use.
 //!
-//! 1. Acquire, one script: if the key holds nothing, or our own token, set it to our token with a time to live of one lease.
+//! 1. Acquire, one script: if the key does not exist, or holds our token, set it to our token with
+//!    a time to live of one lease.
 //! 2. Release, one script: delete the key if it holds our token.
 //!
-//! Each attempt has a token of its own, and asking again with the token of an attempt whose reply was lost finds the grant
-//! that it made. Source: <https://redis.io/docs/latest/commands/set/#patterns>.
+//! Each attempt has its own token. If the reply of an attempt was lost, the next attempt sends that
+//! token again. It then finds the grant that the lost attempt made.
+//!
+//! Source: <https://redis.io/docs/latest/commands/set/#patterns>.
 
 use std::sync::LazyLock;
 
@@ -13,8 +16,8 @@ use redis::{RedisResult, Script};
 
 use crate::env::Env;
 use crate::lock::{Lock, Record, Release, Terms};
-use crate::registry::{Algorithm, FaultClass, Kind, Open, Property, Spec};
 use crate::script::{COMPARE_AND_DELETE, compare_and_delete};
+use crate::spec::{Algorithm, FaultClass, Kind, Open, Property, Spec};
 
 const ACQUIRE: &str = "\
 local holder = redis.call('GET', KEYS[1])
@@ -26,7 +29,7 @@ return 1";
 
 static ACQUIRE_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(ACQUIRE));
 
-/// The registry's row.
+/// The row of this algorithm in the registry.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "mutex",
     spec: &Spec {
@@ -46,21 +49,22 @@ pub const ALGORITHM: Algorithm = Algorithm {
 
 /// One client's side of a lock: never more than one unexpired grant at a time.
 ///
-/// A grant lasts one lease. Whoever may work for longer must not rely on the lock alone.
+/// A grant lasts one lease. A client that may work for longer must not rely on the lock alone.
 #[derive(Debug)]
 pub struct Mutex<C> {
     connection: C,
     env: Env,
     key: String,
     lease_ms: i64,
-    /// Of the grant that was won last.
+    /// The token of the last successful attempt.
     token: String,
-    /// Of an attempt whose reply did not come: it may have been won, so the next attempt asks with the same.
+    /// The token of an attempt whose reply did not arrive. That attempt may have succeeded, so the
+    /// next one sends the same token.
     in_doubt: Option<String>,
 }
 
 impl<C: ConnectionLike + Send> Mutex<C> {
-    /// A client that holds nothing. Of the terms, `permits` is always 1.
+    /// A client that holds nothing. It ignores the `permits` of the terms, which are always 1.
     pub fn new(connection: C, env: Env, terms: &Terms) -> Mutex<C> {
         let (key, lease_ms) = (terms.key.clone(), terms.lease_ms());
         Mutex { connection, env, key, lease_ms, token: String::new(), in_doubt: None }

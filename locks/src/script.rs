@@ -1,4 +1,4 @@
-//! The Lua scripts that several algorithms share. Each is one atomic step.
+//! The Lua scripts that several algorithms share. Each runs as one atomic step.
 
 use std::sync::LazyLock;
 
@@ -7,8 +7,9 @@ use redis::{RedisResult, Script};
 
 use crate::lock::Release;
 
-/// `KEYS[1]` is deleted if its value is `ARGV[1]`; returns the number of keys deleted.
-/// As on <https://redis.io/docs/latest/commands/set/#patterns>.
+/// Deletes `KEYS[1]` if its value is `ARGV[1]`, and returns the number of deleted keys.
+///
+/// Source: <https://redis.io/docs/latest/commands/set/#patterns>.
 pub(crate) const COMPARE_AND_DELETE: &str = "\
 if redis.call('GET', KEYS[1]) == ARGV[1] then
   return redis.call('DEL', KEYS[1])

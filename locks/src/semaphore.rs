@@ -1,14 +1,18 @@
-//! `semaphore`: up to N holders at a time, each with a lease, to use.
+//! `semaphore`: up to N holders at a time, each with a lease, for use.
 //!
-//! A sorted set of tokens, each scored by the end of its lease in the server's time.
+//! A sorted set of tokens. The score of each token is the end of its lease in the server's time.
 //!
-//! 1. Acquire, one script: remove whose lease has ended; if fewer than N are left, or our own token is among them, add it with
-//!    the end of its lease, and let the key live at least as long.
-//! 2. Release, one script: remove our token, and say whether its lease still ran.
+//! 1. Acquire, one script: remove all tokens whose lease has ended. If fewer than N tokens are
+//!    left, or our token is among them, add it with the end of its lease. Raise the key's time to
+//!    live to at least one lease.
+//! 2. Release, one script: remove our token, and return whether its lease still ran.
 //!
-//! Time is the server's alone, counting and adding are one step, and a lease ends by itself: no clock of a client, no order of
-//! commands and no crash changes the number of permits. After Josiah Carlson, "Redis in Action", chapter 6.3, with the races
-//! and the clients' clocks taken out.
+//! Time comes only from the server. Counting and adding are one step. A lease ends without any
+//! client. Therefore no client's clock, no order of commands and no crash changes the number of
+//! permits.
+//!
+//! Source: Josiah Carlson, "Redis in Action", chapter 6.3, without its races and without the
+//! clients' clocks.
 
 use std::sync::LazyLock;
 
@@ -17,10 +21,12 @@ use redis::{RedisResult, Script};
 
 use crate::env::Env;
 use crate::lock::{Lock, Record, Release, Terms};
-use crate::registry::{Algorithm, FaultClass, Kind, Open, Property, Spec};
+use crate::spec::{Algorithm, FaultClass, Kind, Open, Property, Spec};
 
-/// Scores are whole milliseconds, which a double holds exactly. The key's time to live is only ever raised: a short lease
-/// must not cut a longer one that shares the key.
+/// Scores are whole milliseconds, which a double represents exactly.
+///
+/// The script never lowers the key's time to live. A short lease must not end a longer one in the
+/// same key.
 const ACQUIRE: &str = "\
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -45,7 +51,7 @@ return deadline and tonumber(deadline) > now and 1 or 0";
 static ACQUIRE_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(ACQUIRE));
 static RELEASE_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(RELEASE));
 
-/// The registry's row.
+/// The row of this algorithm in the registry.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "semaphore",
     spec: &Spec {
@@ -65,7 +71,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
 
 /// One client's side of a semaphore: never more than `permits` unexpired grants at a time.
 ///
-/// A grant lasts one lease. Whoever may work for longer must not rely on the semaphore alone.
+/// A grant lasts one lease. A client that may work for longer must not rely on the semaphore alone.
 #[derive(Debug)]
 pub struct Semaphore<C> {
     connection: C,
@@ -73,9 +79,10 @@ pub struct Semaphore<C> {
     key: String,
     lease_ms: i64,
     permits: u32,
-    /// Of the grant that was won last.
+    /// The token of the last successful attempt.
     token: String,
-    /// Of an attempt whose reply did not come: it may have been won, so the next attempt asks with the same.
+    /// The token of an attempt whose reply did not arrive. That attempt may have succeeded, so the
+    /// next one sends the same token.
     in_doubt: Option<String>,
 }
 

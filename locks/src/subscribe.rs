@@ -1,4 +1,4 @@
-//! How a lock hears that it may try again: subscriptions to channels, over whatever connection can have them.
+//! Subscriptions to channels, by which a lock is notified that it may try again.
 
 use std::fmt;
 use std::pin::Pin;
@@ -10,31 +10,34 @@ use redis::{
 };
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-/// A connection whose client can listen to channels, too. <https://redis.io/docs/latest/develop/pubsub/>
+/// A connection that can also subscribe to channels. <https://redis.io/docs/latest/develop/pubsub/>
 ///
-/// redis-rs's own connections are tied to a socket of theirs: [`PubSubConnection`] is one of them with this added. A test brings
-/// its own.
+/// Each of redis-rs's own connections is bound to its socket. [`PubSubConnection`] adds
+/// subscriptions to one of them. A test passes its own implementation.
 pub trait Subscribe: ConnectionLike {
-    /// Listens to a channel: what is published after this has been answered, and before the subscription is dropped, is heard.
+    /// Subscribes to a channel. The subscription receives every message published after this call
+    /// returns and before the subscription is dropped.
     fn subscribe<'a>(&'a self, channel: &'a str) -> RedisFuture<'a, Subscription>;
 }
 
-/// A client's ear on a channel. Dropped, it hears no more.
+/// A client's subscription to a channel. It ends when it is dropped.
 pub struct Subscription(Box<dyn Messages>);
 
-/// What stands behind a [`Subscription`].
+/// The implementation behind a [`Subscription`].
 pub trait Messages: Send {
-    /// The next message, once there is one; `None` if none will come any more. Nothing is lost if it is dropped before.
+    /// Waits for the next message; `None` if no more messages will come. If the future is dropped,
+    /// no message is lost.
     fn next(&mut self) -> Pin<Box<dyn Future<Output = Option<Vec<u8>>> + Send + '_>>;
 }
 
 impl Subscription {
-    /// Any source of messages.
+    /// A subscription from any source of messages.
     pub fn new(messages: impl Messages + 'static) -> Subscription {
         Subscription(Box::new(messages))
     }
 
-    /// The next message that was published, the oldest first. May be dropped at any time: then it is still to come.
+    /// Waits for the next published message, the oldest first. If the future is dropped, a later
+    /// call still returns that message.
     ///
     /// # Errors
     /// The connection is closed.
@@ -50,11 +53,13 @@ impl fmt::Debug for Subscription {
     }
 }
 
-/// A connection of redis-rs that can listen: commands share one socket, and each subscription has one of its own.
+/// A connection of redis-rs that can subscribe. Commands share one socket, and each subscription
+/// has its own.
 #[derive(Clone, Debug)]
 pub struct PubSubConnection {
     commands: MultiplexedConnection,
-    /// For subscriptions: only in RESP3 does redis-rs hand over what a multiplexed connection is told.
+    /// Opens the connections of subscriptions. redis-rs delivers push messages of a multiplexed
+    /// connection only in RESP3.
     client: Client,
 }
 
@@ -62,7 +67,7 @@ impl PubSubConnection {
     /// Connects.
     ///
     /// # Errors
-    /// As those of [`Client::get_multiplexed_async_connection`].
+    /// The errors of [`Client::get_multiplexed_async_connection`].
     pub async fn open(client: &Client) -> RedisResult<PubSubConnection> {
         let info = client.get_connection_info().clone();
         let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
@@ -102,10 +107,10 @@ impl ConnectionLike for PubSubConnection {
     }
 }
 
-/// What a connection is told that answers nothing.
+/// The push messages of a connection.
 struct Pushes {
     pushes: UnboundedReceiver<PushInfo>,
-    /// The server listens for as long as it is open.
+    /// Keeps the subscription open until it is dropped.
     _connection: MultiplexedConnection,
 }
 
@@ -115,7 +120,7 @@ impl Messages for Pushes {
             loop {
                 let PushInfo { kind, data } = self.pushes.recv().await?;
                 match kind {
-                    // The channel, and what was published.
+                    // The channel comes first, then the message.
                     PushKind::Message => return Vec::from_redis_value(data.into_iter().nth(1)?).ok(),
                     PushKind::Disconnection => return None,
                     _ => {}

@@ -1,23 +1,31 @@
-//! Runs any redis-rs code under every order of commands, clock and fault, and checks what must hold.
+//! Runs any redis-rs code under every order of commands, clock and fault, and checks what must
+//! hold.
 //!
-//! A [`Scenario`] names actors, [`Faults`] and oracles. [`exhaustive`] runs one schedule of every trace, [`sample`] draws schedules by
-//! chance, [`replay()`] runs one. If an oracle finds a violation, the [`Report`] has the shortest schedule that shows it, and its timeline.
+//! A [`Scenario`] names actors, [`Faults`] and oracles. [`exhaustive`] runs one schedule of every
+//! trace, [`sample`] draws schedules by chance, [`replay()`] runs one. If an oracle finds a
+//! violation, the [`Report`] has the shortest schedule that shows it, and its timeline.
 //!
 //! # Architecture
 //!
 //! The way of a schedule, file by file:
 //!
-//! 1. `explore` decides which schedule is next: `dpor` (one of every trace), `brute_force` (all of them), or a `sampler`. Each is a
-//!    [`Policy`](execution::Policy): given the possible steps, it chooses one.
-//! 2. `execution/runner.rs` begins an execution: a paused tokio runtime with a task for each actor, and emptied emulators.
-//! 3. When no task can run (`sim/quiescence.rs`), `execution/enabled.rs` lists the steps that are possible, and the policy chooses.
-//! 4. `execution/mod.rs` takes the step. A request that waits at a gate (`sim/gate.rs`) is let through, time moves, or a fault strikes
-//!    (`fault`).
-//! 5. The request reaches its server by `client/connection.rs`, unless the reply log (`sim/reply_log.rs`) has the reply from the
-//!    execution before. The step's footprint and the events go into the history (`trace`).
+//! 1. `explore` decides which schedule is next: `dpor` (one of every trace), `brute_force` (all of
+//!    them), or a `sampler`. Each is a [`Policy`](execution::Policy): given the possible steps, it
+//!    chooses one.
+//! 2. `execution/runner.rs` begins an execution: a paused tokio runtime with a task for each actor,
+//!    and emptied emulators.
+//! 3. When no task can run (`sim/quiescence.rs`), `execution/enabled.rs` lists the steps that are
+//!    possible, and the policy chooses.
+//! 4. `execution/mod.rs` takes the step. A request that waits at a gate (`sim/gate.rs`) is let
+//!    through, time moves, or a fault strikes (`fault`).
+//! 5. The request reaches its server by `client/connection.rs`, unless the reply log
+//!    (`sim/reply_log.rs`) has the reply from the execution before. The step's footprint and the
+//!    events go into the history (`trace`).
 //! 6. `execution/heal.rs` ends the execution without faults, and probes.
-//! 7. The oracles judge the history. `trace/happens_before.rs` finds the races in it, from which `dpor` plans other orders.
-//! 8. `shrink` makes a violation as simple as it gets. `explore/report.rs` and `render/timeline.rs` make text of it.
+//! 7. The oracles judge the history. `trace/happens_before.rs` finds the races in it, from which
+//!    `dpor` plans other orders.
+//! 8. `shrink` makes a violation as simple as it gets. `explore/report.rs` and `render/timeline.rs`
+//!    make text of it.
 //!
 //! The modules, in the order in which they may import each other, a later one from an earlier one:
 //!
@@ -27,8 +35,8 @@
 //! | `fault` | what may go wrong: one file and one row each, and the budgets |
 //! | `schedule` | steps, and schedules as text |
 //! | [`trace`] | what happened in an execution: history, step footprints, happens-before |
-//! | `render` | text for people: commands, replies, timelines |
 //! | [`oracle`] | what must hold; sees a history and nothing else |
+//! | `render` | text for people: commands, replies, timelines |
 //! | `sim` | what the clients of an execution share: gates, servers, time, holds, reply log |
 //! | `client` | a client's side: gated connections, subscriptions, holds |
 //! | `scenario` | what is tested |
@@ -42,17 +50,19 @@
 //!
 //! # Invariants
 //!
-//! - The same schedule gives the same execution: nothing but the policy decides. One execution of 64 runs again to make sure.
+//! - Equal schedules give equal executions: nothing but the policy decides. One execution of 64
+//!   runs again to make sure.
 //! - No execution is continued from a copy of another: clients run from their start each time.
-//! - Brute force and the reduction share the execution, but not the choice of schedules; brute force judges the reduction.
+//! - Brute force and the reduction share the execution, but not the choice of schedules; brute
+//!   force judges the reduction.
 //! - On a real server no footprint is known, so schedules are only replayed there, never explored.
 
 pub mod actor;
 pub mod fault;
 pub mod schedule;
 pub mod trace;
-pub mod render;
 pub mod oracle;
+pub mod render;
 pub mod sim;
 pub mod client;
 pub mod scenario;

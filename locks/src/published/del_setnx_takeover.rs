@@ -1,28 +1,31 @@
-//! `del_setnx_takeover`: the end of the lease in the value, and whoever finds it passed takes the lock over.
+//! `del_setnx_takeover`: the value is the end of the lease. A client that finds an ended lease
+//! takes the lock over.
 //!
 //! With `now` from the client's clock and `L` the lease:
 //!
-//! 1. `SETNX k now+L`: 1 means that the lock is ours. There is no time to live.
-//! 2. Otherwise `GET k`: if the time that it tells has passed, `DEL k`, and then step 1 once more.
+//! 1. `SETNX k now+L`: the reply 1 means that the client holds the lock. There is no time to live.
+//! 2. Otherwise `GET k`: if that time has passed, `DEL k`, and step 1 once more.
 //! 3. Release: `DEL k`.
 //!
-//! Source: mzorro.me, "A distributed lock with Redis, and its optimisation" (2017-10-25, in Chinese), as the repair of
-//! `setnx_expire`, with its objection; <https://redis.io/docs/latest/commands/setnx/> names the same race.
+//! Source: mzorro.me, "A distributed lock with Redis, and its optimisation" (2017-10-25, in
+//! Chinese), as the repair of `setnx_expire`, with its objection.
+//! <https://redis.io/docs/latest/commands/setnx/> names the same race.
 //!
-//! Who breaks it: two clients that both find a dead holder's time passed. A deletes and takes; then B deletes, what is A's by
-//! now, and takes too. With a holder that is only slow two clients are enough: B takes over, and A's DEL frees B's lock.
+//! How it breaks: A and B both find the ended lease of a crashed holder. A deletes the key and
+//! takes the lock. Then B deletes A's key, and takes the lock too. If the first holder is only
+//! slow, two clients are enough: B takes over, and A's `DEL` frees B's lock.
 //!
-//! A lost reply, too: the client's library sends the DEL again, and if B has taken the lock in between, the second DEL frees
-//! B's lock.
+//! A lost reply breaks it, too. The client's library sends the `DEL` again. If B has taken the lock
+//! in between, the second `DEL` frees B's lock.
 
 use redis::RedisResult;
 use redis::aio::ConnectionLike;
 
 use crate::env::Env;
 use crate::lock::{Lock, Record, Release, Terms};
-use crate::registry::{Algorithm, FaultClass, Kind, Open, Property, Spec};
+use crate::spec::{Algorithm, FaultClass, Kind, Open, Property, Spec};
 
-/// The registry's row.
+/// The row of this algorithm in the registry.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "del_setnx_takeover",
     spec: &Spec {

@@ -1,22 +1,23 @@
-//! `exists_set`: look, then take.
+//! `exists_set`: check first, then take.
 //!
-//! 1. `EXISTS k`; if it answers 1, the lock is taken.
-//! 2. `SET k 1`: the lock is ours. There is no time to live.
+//! 1. `EXISTS k`: the reply 1 means that the lock is taken.
+//! 2. `SET k 1`: the client holds the lock. There is no time to live.
 //! 3. Release: `DEL k`.
 //!
-//! Source: Huyan Shi, "Redis series 13: distributed locks" (2020-01, in Chinese), as the first thing one would try.
+//! Source: Huyan Shi, "Redis series 13: distributed locks" (2020-01, in Chinese), as the most
+//! obvious attempt.
 //!
-//! Who breaks it: A and B both look before either takes, and both hold. Then the release of the one deletes the key that is
-//! also the other's. A holder that crashes leaves a key that nobody will ever delete; so does one
-//! that never hears the reply to its SET.
+//! How it breaks: A and B both send `EXISTS` before either sends `SET`, and both hold the lock.
+//! Then the release of one deletes the key that the other also uses. If a holder crashes, nobody
+//! ever deletes the key. If the reply to the `SET` is lost, nobody deletes it either.
 
 use redis::RedisResult;
 use redis::aio::ConnectionLike;
 
 use crate::lock::{Lock, Record, Release, Terms};
-use crate::registry::{Algorithm, FaultClass, Kind, Open, Property, Spec};
+use crate::spec::{Algorithm, FaultClass, Kind, Open, Property, Spec};
 
-/// The registry's row.
+/// The row of this algorithm in the registry.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "exists_set",
     spec: &Spec {

@@ -1,16 +1,18 @@
-//! What the versions of the fair semaphore share: all but one command.
+//! The code that all versions of the fair semaphore share. They differ in one command.
 //!
-//! Two sorted sets: `time`, scored by the client's clock, tells who is too old; `owner`, scored by a counter, tells who came
-//! first. With `now` from the client's clock, `E` the lease and `N` the permits:
+//! There are two sorted sets. In `time`, the score is the client's clock, and shows which holders
+//! are too old. In `owner`, the score is a counter, and shows which client came first. With `now`
+//! from the client's clock, `E` the lease and `N` the permits:
 //!
 //! 1. `c = INCR counter`.
-//! 2. In one pipeline, which is not atomic: `ZREMRANGEBYSCORE time 0 now-E`; **`ZINTERSTORE`, to clean one set by the other**;
-//!    `ZADD time now id`; `ZADD owner c id`; `ZRANK owner id`.
-//! 3. A rank below N: the permit is ours; otherwise `ZREM` from both.
-//! 4. Release: `ZREM` from both.
+//! 2. In one pipeline, which is not atomic: `ZREMRANGEBYSCORE time 0 now-E`; **`ZINTERSTORE`, to
+//!    clean one set by the other**; `ZADD time now id`; `ZADD owner c id`; `ZRANK owner id`.
+//! 3. If the rank is below N, the client has a permit. Otherwise `ZREM` from both sets.
+//! 4. Release: `ZREM` from both sets.
 //!
-//! Source: canglin, "Distributed rate limiting: how a distributed semaphore on Redis works" (in Chinese), built on Josiah
-//! Carlson, "Redis in Action", chapter 6.3.2. The ZINTERSTORE is what the article gets wrong and its comments argue about.
+//! Source: canglin, "Distributed rate limiting: how a distributed semaphore on Redis works" (in
+//! Chinese), built on Josiah Carlson, "Redis in Action", chapter 6.3.2. The `ZINTERSTORE` is wrong
+//! in the article, and its comments discuss it.
 
 use redis::RedisResult;
 use redis::aio::ConnectionLike;
@@ -51,7 +53,7 @@ impl<C: ConnectionLike + Send> FairSemaphore<C> {
         FairSemaphore { connection, env, keys, lease_ms, permits, clean, id: String::new() }
     }
 
-    /// How many of the two entries were there.
+    /// Removes the client from both sets. Returns how many of the two entries existed.
     async fn remove_both(&mut self) -> RedisResult<i64> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("ZREM").arg(&self.keys.time).arg(&self.id);

@@ -1,21 +1,22 @@
-//! `fair_semaphore_comment`: the fair semaphore as a comment under the article corrects it.
+//! `fair_semaphore_comment`: the fair semaphore as corrected by a comment below the article.
 //!
-//! The protocol of the fair semaphore (two sorted sets, `time` and `owner`, and a counter), where the clean-up is
-//! `ZINTERSTORE owner 2 time owner`.
+//! It is the protocol of the fair semaphore, with two sorted sets, `time` and `owner`, and a
+//! counter. The clean-up is `ZINTERSTORE owner 2 time owner`.
 //!
-//! Source: the comments of L (2021) and R (2022) under canglin, "Distributed rate limiting: how a distributed semaphore on
-//! Redis works" (in Chinese).
+//! Source: the comments of L (2021) and R (2022) below canglin, "Distributed rate limiting: how a
+//! distributed semaphore on Redis works" (in Chinese).
 //!
-//! Who breaks it: everybody, one after the other, with no race at all. The destination is right now, but ZINTERSTORE adds the
-//! scores up unless told otherwise: every old owner's score becomes time + counter, some 1.7 × 10¹², and the newcomer's small
-//! counter ranks before all of them. **Every** attempt wins. Destination and weights both matter.
+//! How it breaks: every client gets a permit, one after the other, without any race. The
+//! destination is correct now, but by default `ZINTERSTORE` adds the scores. The score of every old
+//! owner becomes time + counter, about 1.7 × 10¹². A new client's small counter ranks before all of
+//! them, so **every** attempt wins. Destination and weights both matter.
 
 use redis::Cmd;
 
 use super::fair_semaphore::{FairSemaphore, Keys};
-use crate::registry::{Algorithm, FaultClass, Kind, Open, Property, Spec};
+use crate::spec::{Algorithm, FaultClass, Kind, Open, Property, Spec};
 
-/// The registry's row.
+/// The row of this algorithm in the registry.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "fair_semaphore_comment",
     spec: &Spec {

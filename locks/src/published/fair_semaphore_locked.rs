@@ -1,16 +1,18 @@
 //! `fair_semaphore_locked`: the weighted fair semaphore, with a lock around each attempt.
 //!
-//! 1. Take the lock of `set_nx_px_cad`: `SET k:lock token NX PX L`; if it is taken, the attempt has failed.
-//! 2. The protocol of `fair_semaphore_weighted`.
-//! 3. Give the lock back, by its script.
-//! 4. Release: as there, without the lock.
+//! 1. Take the lock of `set_nx_px_cad`: `SET k:lock token NX PX L`. If it is taken, the attempt
+//!    fails.
+//! 2. Run the protocol of `fair_semaphore_weighted`.
+//! 3. Release the lock, by its script.
+//! 4. Release: as `fair_semaphore_weighted` does, without the lock.
 //!
-//! Source: canglin, "Distributed rate limiting: how a distributed semaphore on Redis works" (in Chinese), says that one could;
-//! Josiah Carlson, "Redis in Action", chapter 6.3.4, does.
+//! Source: canglin, "Distributed rate limiting: how a distributed semaphore on Redis works" (in
+//! Chinese), mentions it as possible. Josiah Carlson, "Redis in Action", chapter 6.3.4, does it.
 //!
-//! Who breaks it: with the lock nobody comes between INCR and ZRANK, and every order of commands is safe. But time is the
-//! clients' own still: a clock that is ahead by a lease removes live holders, and so does everybody's if one's is behind by as
-//! much. A holder that outlives its lease does not know it.
+//! How it breaks: by time. The lock keeps other clients out between `INCR` and `ZRANK`, so every
+//! order of commands is safe. But time still comes from the clients' clocks. A clock that is ahead
+//! by a lease removes live holders. If a holder's clock is a lease behind, every other client
+//! removes it. A holder that is slower than its lease does not know that its permit is gone.
 
 use redis::RedisResult;
 use redis::aio::ConnectionLike;
@@ -20,10 +22,10 @@ use super::fair_semaphore_weighted::clean;
 use super::set_nx_px_cad::set_nx_px;
 use crate::env::Env;
 use crate::lock::{Lock, Record, Release, Terms};
-use crate::registry::{Algorithm, FaultClass, Kind, Open, Property, Spec};
 use crate::script::{COMPARE_AND_DELETE, compare_and_delete};
+use crate::spec::{Algorithm, FaultClass, Kind, Open, Property, Spec};
 
-/// The registry's row.
+/// The row of this algorithm in the registry.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "fair_semaphore_locked",
     spec: &Spec {

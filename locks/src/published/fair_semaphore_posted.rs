@@ -1,21 +1,25 @@
-//! `fair_semaphore_posted`: the fair semaphore as the article has it.
+//! `fair_semaphore_posted`: the fair semaphore exactly as in the article.
 //!
-//! The protocol of the fair semaphore (two sorted sets, `time` and `owner`, and a counter), where the clean-up is
-//! `ZINTERSTORE time 2 time owner`.
+//! It is the protocol of the fair semaphore, with two sorted sets, `time` and `owner`, and a
+//! counter. The clean-up is `ZINTERSTORE time 2 time owner`.
 //!
-//! Source: canglin, "Distributed rate limiting: how a distributed semaphore on Redis works" (in Chinese).
+//! Source: canglin, "Distributed rate limiting: how a distributed semaphore on Redis works" (in
+//! Chinese).
 //!
-//! Who breaks it: the destination is the wrong set. `owner`, by which clients rank, is never cleaned: the rank of a crashed
-//! holder stays taken for ever, and after N crashes nobody ever gets in. The scores in `time` grow by the counter at each
-//! attempt, so leases drift into the future. And the INCR is a command of its own: A draws 1, B draws 2, B adds itself and
-//! wins, A adds itself before B and wins too.
+//! How it breaks: the destination is the wrong set. Clients rank by `owner`, which is never
+//! cleaned, so the rank of a crashed holder stays taken for ever. After N crashes no client ever
+//! gets a permit. The scores in `time` grow by the counter at each attempt, so leases drift into
+//! the future.
+//!
+//! The `INCR` is also a separate command. A draws 1 and B draws 2. B adds itself and wins. Then A
+//! adds itself, ranks before B, and wins too.
 
 use redis::Cmd;
 
 use super::fair_semaphore::{FairSemaphore, Keys};
-use crate::registry::{Algorithm, FaultClass, Kind, Open, Property, Spec};
+use crate::spec::{Algorithm, FaultClass, Kind, Open, Property, Spec};
 
-/// The registry's row.
+/// The row of this algorithm in the registry.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "fair_semaphore_posted",
     spec: &Spec {

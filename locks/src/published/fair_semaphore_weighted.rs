@@ -1,20 +1,22 @@
-//! `fair_semaphore_weighted`: the fair semaphore of the article, with the destination and weights of the book.
+//! `fair_semaphore_weighted`: the fair semaphore of the article, with the destination and weights
+//! of the book.
 //!
-//! The protocol of the fair semaphore (two sorted sets, `time` and `owner`, and a counter), where the clean-up is
-//! `ZINTERSTORE owner 2 owner time WEIGHTS 1 0`.
+//! It is the protocol of the fair semaphore, with two sorted sets, `time` and `owner`, and a
+//! counter. The clean-up is `ZINTERSTORE owner 2 owner time WEIGHTS 1 0`.
 //!
-//! Source: the clean-up of Josiah Carlson, "Redis in Action", chapter 6.3.2, in the article's order of commands; the book goes
-//! on to put a lock around it (6.3.4).
+//! Source: the clean-up of Josiah Carlson, "Redis in Action", chapter 6.3.2, in the article's order
+//! of commands. The book then adds a lock around it (6.3.4).
 //!
-//! Who breaks it: the INCR is still a command of its own. A draws 1, B draws 2, B adds itself and wins, A adds itself before B
-//! and wins too. A clock that is ahead by a lease removes live holders.
+//! How it breaks: the `INCR` is still a separate command. A draws 1 and B draws 2. B adds itself
+//! and wins. Then A adds itself, ranks before B, and wins too. A clock that is ahead by a lease
+//! removes live holders.
 
 use redis::Cmd;
 
 use super::fair_semaphore::{FairSemaphore, Keys};
-use crate::registry::{Algorithm, FaultClass, Kind, Open, Property, Spec};
+use crate::spec::{Algorithm, FaultClass, Kind, Open, Property, Spec};
 
-/// The registry's row.
+/// The row of this algorithm in the registry.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "fair_semaphore_weighted",
     spec: &Spec {

@@ -1,31 +1,34 @@
-//! `getset_takeover`: as `del_setnx_takeover`, but GETSET decides who takes over.
+//! `getset_takeover`: as `del_setnx_takeover`, but `GETSET` decides which client takes over.
 //!
 //! With `now` from the client's clock and `L` the lease:
 //!
-//! 1. `SETNX k stamp`, where the stamp is now + L + 1 s: 1 means that the lock is ours; then `EXPIRE k L`.
-//! 2. Otherwise `GET k`: if the stamp that it tells has passed, `GETSET k` with a new one. If the reply is the stamp that GET
-//!    told, the lock is ours; then `EXPIRE k L`.
+//! 1. `SETNX k stamp`, with the stamp now + L + 1 s: the reply 1 means that the client holds the
+//!    lock. Then `EXPIRE k L`.
+//! 2. Otherwise `GET k`: if that stamp has passed, `GETSET k` with a new one. If `GETSET` returns
+//!    the stamp that `GET` returned, the client holds the lock. Then `EXPIRE k L`.
 //! 3. Release: `DEL k`.
 //!
-//! Source: mzorro.me, "A distributed lock with Redis, and its optimisation" (2017-10-25, in Chinese); GETSET for the takeover is
-//! on <https://redis.io/docs/latest/commands/setnx/>.
+//! Source: mzorro.me, "A distributed lock with Redis, and its optimisation" (2017-10-25, in
+//! Chinese). The takeover by `GETSET` is on <https://redis.io/docs/latest/commands/setnx/>.
 //!
-//! Who breaks it: whoever is slow, since anybody's DEL frees the lock. A client whose clock is ahead by more than L + 1 s takes
-//! a lock that lives. And GETSET writes before it knows whether it has won: the loser's stamp replaces the winner's and takes
-//! its time to live away; and where the winner has released meanwhile, the loser leaves a key that nobody owns, until its
-//! stamp has passed.
+//! How it breaks: if a holder is slower than its lease, its `DEL` frees the lock of another client.
+//! If a client's clock is more than L + 1 s ahead, it takes a live lock.
 //!
-//! A lost reply, too: the client's library sends the DEL again, and if B has taken the lock in between, the second DEL frees
-//! B's lock.
+//! `GETSET` also writes when it loses. The loser's stamp replaces the winner's stamp and removes
+//! its time to live. If the winner has released in between, the loser leaves a key without an owner
+//! until its stamp has passed.
+//!
+//! A lost reply breaks it, too. The client's library sends the `DEL` again. If B has taken the lock
+//! in between, the second `DEL` frees B's lock.
 
 use redis::RedisResult;
 use redis::aio::ConnectionLike;
 
 use crate::env::Env;
 use crate::lock::{Lock, Record, Release, Terms};
-use crate::registry::{Algorithm, FaultClass, Kind, Open, Property, Spec};
+use crate::spec::{Algorithm, FaultClass, Kind, Open, Property, Spec};
 
-/// The registry's row.
+/// The row of this algorithm in the registry.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "getset_takeover",
     spec: &Spec {
@@ -50,7 +53,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
     open: Open::One(|connection, env, terms| Box::new(GetSetTakeover::new(connection, env, terms))),
 };
 
-/// How much later than the time to live a stamp passes.
+/// How much later than the end of the lease a stamp passes.
 const MARGIN_MS: i64 = 1_000;
 
 /// One client's side of the lock.
@@ -74,7 +77,8 @@ impl<C: ConnectionLike + Send> GetSetTakeover<C> {
         self.env.now_ms() + self.lease_ms + MARGIN_MS
     }
 
-    /// Whether the lock could be taken from a holder whose stamp has passed.
+    /// Tries to take the lock over from a holder whose stamp has passed. Returns whether it
+    /// succeeded.
     async fn take_over(&mut self) -> RedisResult<bool> {
         let old: Option<i64> = redis::cmd("GET").arg(&self.key).query_async(&mut self.connection).await?;
         if old.is_none_or(|old| self.env.now_ms() <= old) {

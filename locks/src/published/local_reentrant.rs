@@ -1,16 +1,21 @@
-//! `local_reentrant`: the client itself counts how often it holds, and asks Redis for the outermost hold alone.
+//! `local_reentrant`: the client counts its nested grants itself, and uses Redis only for the
+//! outermost one.
 //!
-//! 1. Acquire: if we hold already, count, and that is all. Otherwise `SET k token NX EX L`: OK means that the lock is ours; a task
-//!    begins to renew it.
-//! 2. The task, at most four times, while the flag is up that all locks of the client share: a script does `EXPIRE k L` if the
-//!    value is our token, and then the task sleeps for L.
-//! 3. Release: count down. The outermost: a script deletes the key if its value is our token, and the flag goes down.
+//! 1. Acquire: if the client holds already, count. Otherwise `SET k token NX EX L`: the reply `OK`
+//!    means that the client holds the lock. Then start a task that renews it.
+//! 2. The task, at most four times, while the flag is set that all locks of the client share: a
+//!    script does `EXPIRE k L` if the value is our token. Then the task sleeps for L.
+//! 3. Release: count down. At the outermost release, a script deletes the key if its value is our
+//!    token, and the flag is cleared.
 //!
 //! Source: Huyan Shi, "Redis series 13: distributed locks" (2020-01, in Chinese).
 //!
-//! Who breaks it: time. The task sleeps for a whole lease, so it comes back when that has just ended. Acquiring again asks nobody:
-//! after the lease it says yes to a lock that B has. To release one lock ends the renewal of all others, which share the flag. And
-//! after four times nobody renews under a holder who works on.
+//! How it breaks, always by time:
+//! - The task sleeps for a whole lease, so it wakes when the lease has just ended.
+//! - A nested acquire sends no command. After the lease has ended, it succeeds although B holds the
+//!   lock.
+//! - The release of one lock clears the shared flag, which ends the renewal of all other locks.
+//! - After four renewals nobody renews the lease of a holder that still works.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,8 +28,8 @@ use tokio::task::JoinSet;
 
 use crate::env::Env;
 use crate::lock::{Lock, Record, Release, Terms};
-use crate::registry::{Algorithm, FaultClass, Kind, Open, Property, Spec};
 use crate::script::{COMPARE_AND_DELETE, compare_and_delete};
+use crate::spec::{Algorithm, FaultClass, Kind, Open, Property, Spec};
 
 const COMPARE_AND_EXPIRE: &str = "\
 if redis.call('GET', KEYS[1]) == ARGV[1] then
@@ -34,7 +39,7 @@ return 0";
 
 static COMPARE_AND_EXPIRE_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(COMPARE_AND_EXPIRE));
 
-/// The registry's row.
+/// The row of this algorithm in the registry.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "local_reentrant",
     spec: &Spec {
@@ -55,18 +60,18 @@ pub const ALGORITHM: Algorithm = Algorithm {
 
 const RENEWALS_MAX: u32 = 4;
 
-/// One client's side of any number of locks. It renews as tasks of tokio's, on clones of its connection.
+/// One client's side of any number of locks. It renews in tokio tasks, on clones of its connection.
 #[derive(Debug)]
 pub struct LocalReentrant<C> {
     connection: C,
     env: Env,
     key: String,
     lease_seconds: u64,
-    /// The token that was last used for each key, and how often it is held.
+    /// For each key, the token that was last used, and the number of nested grants.
     holds: BTreeMap<String, (String, u32)>,
-    /// The flag: the locks of this client are to be renewed, all of them.
+    /// The shared flag: all locks of this client are to be renewed.
     renews: Arc<AtomicBool>,
-    /// They end when this is dropped.
+    /// The tasks that renew. They end when this is dropped.
     renewals: JoinSet<()>,
 }
 
@@ -96,7 +101,7 @@ impl<C: ConnectionLike + Clone + Send + 'static> LocalReentrant<C> {
         Ok(true)
     }
 
-    /// Gives one hold of this key's lock back.
+    /// Gives one grant of this key's lock back.
     pub async fn unlock(&mut self, key: &str) -> RedisResult<Release> {
         let Some((token, depth @ 1..)) = self.holds.get_mut(key) else { return Ok(Release::NotHeld) };
         *depth -= 1;

@@ -1,16 +1,19 @@
-//! `lua_setnx_expire`: SETNX and EXPIRE in one script.
+//! `lua_setnx_expire`: `SETNX` and `EXPIRE` in one script.
 //!
-//! 1. One script: `SETNX k 1`; if that set it, `EXPIRE k L`, and the lock is ours.
+//! 1. One script: `SETNX k 1`. If it set the key, `EXPIRE k L`, and the client holds the lock.
 //! 2. Release: `DEL k`.
 //!
-//! Source: mzorro.me, "A distributed lock with Redis, and its optimisation" (2017-10-25, in Chinese).
+//! Source: mzorro.me, "A distributed lock with Redis, and its optimisation" (2017-10-25, in
+//! Chinese).
 //!
-//! Who breaks it: whoever is slower than its lease. B takes the lock, A's DEL frees it, and C enters beside B. And a script is
-//! no transaction: what it has written stays written if it fails. With a lease that is no whole number of seconds EXPIRE is an
-//! error, and the key that SETNX made lives for ever.
+//! How it breaks: if a holder is slower than its lease, B takes the lock, A's `DEL` frees B's lock,
+//! and C enters beside B.
 //!
-//! A lost reply, too: the client's library sends the DEL again, and if B has taken the lock in between, the second DEL frees
-//! B's lock.
+//! A script is not a transaction: if it fails, its earlier writes stay. If the lease is not a whole
+//! number of seconds, `EXPIRE` returns an error. The key that `SETNX` made then stays for ever.
+//!
+//! A lost reply breaks it, too. The client's library sends the `DEL` again. If B has taken the lock
+//! in between, the second `DEL` frees B's lock.
 
 use std::sync::LazyLock;
 
@@ -18,9 +21,10 @@ use redis::aio::ConnectionLike;
 use redis::{RedisResult, Script};
 
 use crate::lock::{Lock, Record, Release, Terms};
-use crate::registry::{Algorithm, FaultClass, Kind, Open, Property, Spec};
+use crate::spec::{Algorithm, FaultClass, Kind, Open, Property, Spec};
 
-/// `KEYS[1]` becomes `ARGV[1]` for `ARGV[2]` seconds if it is absent; returns whether it was.
+/// If `KEYS[1]` does not exist, sets it to `ARGV[1]` for `ARGV[2]` seconds. Returns whether it did
+/// so.
 pub(super) const SETNX_EXPIRE: &str = "\
 if redis.call('SETNX', KEYS[1], ARGV[1]) == 1 then
   redis.call('EXPIRE', KEYS[1], ARGV[2])
@@ -30,7 +34,7 @@ return 0";
 
 pub(super) static SETNX_EXPIRE_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(SETNX_EXPIRE));
 
-/// The registry's row.
+/// The row of this algorithm in the registry.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "lua_setnx_expire",
     spec: &Spec {

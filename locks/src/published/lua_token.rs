@@ -1,14 +1,15 @@
-//! `lua_token`: as `lua_setnx_expire`, with the holder's token in the value, and a loop that polls.
+//! `lua_token`: as `lua_setnx_expire`, with the holder's token as the value, and a polling loop.
 //!
-//! 1. One script: `SETNX k token`, where the token is a UUID, a dot and the time; if that set it, `EXPIRE k L`, and the lock is
-//!    ours.
-//! 2. To wait for it: count, give up if that is `max_try_count`, try, sleep, and so on.
+//! 1. One script: `SETNX k token`. The token is a UUID, a dot and the time. If it set the key,
+//!    `EXPIRE k L`, and the client holds the lock.
+//! 2. To wait for the lock, in a loop: count, give up if the count is `max_try_count`, try, sleep.
 //! 3. Release: a script that deletes the key if its value is our token.
 //!
-//! Source: mzorro.me, "A distributed lock with Redis, and its optimisation" (2017-10-25, in Chinese).
+//! Source: mzorro.me, "A distributed lock with Redis, and its optimisation" (2017-10-25, in
+//! Chinese).
 //!
-//! Who breaks it: only time, as it does `set_nx_px_cad`. But the loop counts before it tries: with a `max_try_count` of n it
-//! tries n - 1 times, and with 1 it never does.
+//! How it breaks: only by time, as `set_nx_px_cad` does. The loop also counts before it tries. With
+//! a `max_try_count` of n it makes n - 1 attempts, and with 1 it makes none.
 
 use std::time::Duration;
 
@@ -18,10 +19,10 @@ use redis::aio::ConnectionLike;
 use super::lua_setnx_expire::{SETNX_EXPIRE, SETNX_EXPIRE_SCRIPT};
 use crate::env::Env;
 use crate::lock::{Lock, Record, Release, Terms};
-use crate::registry::{Algorithm, FaultClass, Kind, Open, Property, Spec};
 use crate::script::{COMPARE_AND_DELETE, compare_and_delete};
+use crate::spec::{Algorithm, FaultClass, Kind, Open, Property, Spec};
 
-/// The registry's row.
+/// The row of this algorithm in the registry.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "lua_token",
     spec: &Spec {
@@ -56,8 +57,8 @@ impl<C: ConnectionLike + Send> LuaToken<C> {
         LuaToken { connection, env, key, lease_seconds, token: String::new() }
     }
 
-    /// Tries again and again, with a pause after each attempt; `false` when the attempts are used up. There are
-    /// `max_try_count` - 1 of them.
+    /// Polls for the lock, with a pause after each attempt. Returns `false` after `max_try_count` -
+    /// 1 failed attempts.
     pub async fn acquire(&mut self, max_try_count: u32, pause: Duration) -> RedisResult<bool> {
         let mut try_count = 0;
         loop {

@@ -1,5 +1,7 @@
-//! Algorithms exactly as their authors published them, flaws included. **Not for use**: each doc says who can break it and
-//! how, and `lockstep explain NAME` shows it happen.
+//! Algorithms exactly as their authors published them, flaws included. **Not for use.**
+//!
+//! Each doc states how the algorithm breaks. `lockstep explain NAME` shows an execution that breaks
+//! it.
 
 pub mod exists_set;
 pub mod setnx;

@@ -1,27 +1,30 @@
-//! `redisson`: the reentrant lock of Redisson, a hash with the holder as its one field, that tells waiters when it is free.
+//! `redisson`: the reentrant lock of Redisson. It is a hash with the holder as its one field, and
+//! it notifies waiting clients.
 //!
-//! 1. Acquire, one script: if there is no such key, or it has our field, `HINCRBY k id 1` and `PEXPIRE k L`: the lock is ours.
-//!    Otherwise `PTTL k`: so long it may take.
-//! 2. To wait for it: try; `SUBSCRIBE` to the lock's channel; then try again, wait for a message, but no longer than that PTTL,
-//!    and so on.
-//! 3. From the acquire to the last release, every third of a lease, one script: if the key has our field, `PEXPIRE k L`. If it
-//!    has not,
-//!    this watchdog ends.
-//! 4. Release, one script: without our field, nil; otherwise `HINCRBY k id -1`. If something is left, `PEXPIRE k L`; if nothing
-//!    is, `DEL k`
-//!    and `PUBLISH` to the channel.
+//! 1. Acquire, one script: if the key does not exist, or has our field, `HINCRBY k id 1` and
+//!    `PEXPIRE k L`: the client holds the lock. Otherwise `PTTL k`, the longest time to wait.
+//! 2. To wait for the lock: try, `SUBSCRIBE` to the lock's channel, then repeat: try, and wait for
+//!    a message, but no longer than the PTTL.
+//! 3. From the acquire to the last release, every third of a lease, one script: if the key has our
+//!    field, `PEXPIRE k L`. If it does not, this watchdog ends.
+//! 4. Release, one script: if the key does not have our field, return nil. Otherwise
+//!    `HINCRBY k id -1`. If the result is above 0, `PEXPIRE k L`. If it is 0, `DEL k` and
+//!    `PUBLISH` to the channel.
 //!
-//! Source: the code of [Redisson](https://github.com/redisson/redisson), class `RedissonLock`, as Huyan Shi describes it, "Redis
-//! series 13: distributed locks" (2020-01, in Chinese). Redisson's lease is 30 s unless it is told otherwise; a whole process
-//! there has one subscription for all its threads, here every client has its own.
+//! Source: the code of [Redisson](https://github.com/redisson/redisson), class `RedissonLock`, as
+//! described by Huyan Shi, "Redis series 13: distributed locks" (2020-01, in Chinese). The default
+//! lease of Redisson is 30 s. In Redisson, all threads of a process share one subscription; here
+//! every client has its own.
 //!
-//! No wake-up is lost between the failed try and the `SUBSCRIBE`, because of the try that comes after: the zoo of bugs has the
-//! same lock without it. But a message comes only of a release that finds the lock: whoever waits for one that a server has lost
-//! waits until the lease would have been over.
+//! The client tries again after the `SUBSCRIBE`, so no wake-up is lost between the failed try and
+//! the `SUBSCRIBE`. The zoo of bugs has a copy of this lock without that try. A message is
+//! published only by a release that finds the lock. If a server has lost the lock, waiting clients
+//! wait until the lease would have ended.
 //!
-//! Who breaks it: whatever breaks `renewed_hash`. A client that stalls as a whole, its watchdog included; a release that is sent
-//! again after its reply was lost, and counts down twice; a server that loses the lock: a restart without data, or a failover
-//! before it is replicated.
+//! How it breaks: as `renewed_hash` does.
+//! - A client stalls as a whole, with its watchdog.
+//! - The reply to a release is lost. The release is sent again, and counts down twice.
+//! - A server loses the lock, by a restart without data or by a failover before replication.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -31,7 +34,7 @@ use tokio::task::JoinSet;
 
 use crate::env::Env;
 use crate::lock::{Lock, Record, Release, Terms};
-use crate::registry::{Algorithm, FaultClass, Kind, Open, Property, Spec};
+use crate::spec::{Algorithm, FaultClass, Kind, Open, Property, Spec};
 use crate::subscribe::Subscribe;
 
 const ACQUIRE: &str = "\
@@ -64,7 +67,7 @@ static ACQUIRE_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(ACQUIRE))
 static RENEW_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(RENEW));
 static RELEASE_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(RELEASE));
 
-/// The registry's row.
+/// The row of this algorithm in the registry.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "redisson",
     spec: &Spec {
@@ -86,7 +89,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
     open: Open::One(|connection, env, terms| Box::new(Redisson::new(connection, &env, terms))),
 };
 
-/// One client's side of the lock. Its watchdog is a task of tokio's, on a clone of its connection.
+/// One client's side of the lock. Its watchdog is a tokio task, on a clone of its connection.
 #[derive(Debug)]
 pub struct Redisson<C> {
     connection: C,
@@ -94,7 +97,7 @@ pub struct Redisson<C> {
     channel: String,
     id: String,
     lease_ms: i64,
-    /// One task while the client holds. It ends when this is dropped.
+    /// One task while the client holds the lock. The task ends when this is dropped.
     watchdog: JoinSet<()>,
 }
 
@@ -106,13 +109,13 @@ impl<C: Subscribe + Clone + Send + Sync + 'static> Redisson<C> {
         Redisson { connection, key, channel, id, lease_ms, watchdog }
     }
 
-    /// Tries once. `None` if the lock is ours; otherwise for how many milliseconds it is another's unless that one renews it, and
-    /// -1 if it is for ever.
+    /// Tries once. Returns `None` if the client now holds the lock. Otherwise returns the rest of
+    /// the lease in milliseconds, or -1 if the key has no time to live.
     async fn attempt(&mut self) -> RedisResult<Option<i64>> {
         let mut script = ACQUIRE_SCRIPT.key(&self.key);
         let ttl_ms: Option<i64> =
             script.arg(&self.id).arg(self.lease_ms).invoke_async(&mut self.connection).await?;
-        // A watchdog that found the lock lost has ended.
+        // Removes a watchdog that has ended because the lock was lost.
         _ = self.watchdog.try_join_next();
         if ttl_ms.is_none() && self.watchdog.is_empty() {
             let Redisson { connection, key, id, lease_ms, .. } = self;
@@ -133,7 +136,8 @@ impl<C: Subscribe + Clone + Send + Sync + 'static> Lock for Redisson<C> {
         }
         let mut subscription = self.connection.subscribe(&self.channel).await?;
         while let Some(ttl_ms) = self.attempt().await? {
-            // In its last millisecond a key has 0 to live, and no timer is finer than that.
+            // In the last millisecond of a key, its PTTL is 0. A timer waits for at least one
+            // millisecond.
             let patience = u64::try_from(ttl_ms).map_or(Duration::MAX, |ms| Duration::from_millis(ms.max(1)));
             if let Ok(message) = tokio::time::timeout(patience, subscription.message()).await {
                 message?;
@@ -162,7 +166,7 @@ impl<C: Subscribe + Clone + Send + Sync + 'static> Lock for Redisson<C> {
     }
 }
 
-/// Until the lock is no longer ours, or cannot be asked for.
+/// Renews the lease until the lock is lost or a command fails.
 async fn renew<C: Subscribe + Send>(mut connection: C, key: String, id: String, lease_ms: i64) {
     let third = Duration::from_millis(u64::try_from(lease_ms / 3).unwrap_or(0));
     loop {

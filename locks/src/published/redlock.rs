@@ -1,18 +1,27 @@
-//! `redlock`: a token on the majority of independent servers. Five of them, as published, and three, as `redlock_3`.
+//! `redlock`: a token on the majority of independent servers. It has five servers, as published, or
+//! three, as `redlock_3`.
 //!
-//! 1. Note the time. On one server after the other, `SET k token NX PX L`; a server that does not answer in time has said no.
-//! 2. Note the time again. If most servers said OK, and that took less than L, the lock is ours for what is left of L.
-//! 3. Otherwise, and to release it: on every server, whatever it said, a script that deletes the key if its value is our token.
+//! 1. Read the clock. On one server after the other: `SET k token NX PX L`. A server that does not
+//!    answer in time counts as refused.
+//! 2. Read the clock again. If most servers replied `OK`, and that took less than L, the client
+//!    holds the lock for the rest of L.
+//! 3. Otherwise, and for a release: on every server, whatever it replied, a script that deletes the
+//!    key if its value is our token.
 //!
-//! Source: <https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/>; told by Huyan Shi, "Redis series 13:
-//! distributed locks" (2020-01, in Chinese).
+//! Source: <https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/>; described by
+//! Huyan Shi, "Redis series 13: distributed locks" (2020-01, in Chinese).
 //!
-//! Who breaks it: servers. Each keeps its promise alone: when the clock of one jumps past a lease, or one comes back without its
-//! data, its vote is free again, and with it another client has a majority, too: B gets the first server, A the other two, one of
-//! these forgets A, and B's next vote is enough. A server that stays away for longer than the longest lease after it lost its
-//! data gives nothing away. And time, as it breaks all locks without fencing: a holder that stalls after it has won does not know
-//! when its lease is over. Martin Kleppmann, "How to do distributed locking" (2016); Salvatore Sanfilippo's answer, "Is Redlock
-//! safe?".
+//! How it breaks: by server faults. If the clock of one server jumps past a lease, or the server
+//! restarts without its data, its vote is free again. Then a second client can get a majority. For
+//! example, B gets the first server, A gets the other two, and one of these loses A's key. B then
+//! gets that server's vote as well. If a server that lost its data stays away for longer than the
+//! longest lease, no grant is lost.
+//!
+//! Time also breaks it, as it breaks every lock without fencing. A holder that stalls after it has
+//! won does not know when its lease ends.
+//!
+//! The objection: Martin Kleppmann, "How to do distributed locking" (2016). Salvatore Sanfilippo's
+//! answer: "Is Redlock safe?".
 
 use redis::RedisResult;
 use redis::aio::ConnectionLike;
@@ -20,10 +29,10 @@ use redis::aio::ConnectionLike;
 use super::set_nx_px_cad::set_nx_px;
 use crate::env::Env;
 use crate::lock::{Lock, Record, Release, Terms};
-use crate::registry::{Algorithm, FaultClass, Kind, Open, Property, Spec};
 use crate::script::{COMPARE_AND_DELETE, compare_and_delete};
+use crate::spec::{Algorithm, FaultClass, Kind, Open, Property, Spec};
 
-/// The registry's row for five servers.
+/// The row of the registry for five servers.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "redlock",
     spec: SPEC,
@@ -31,7 +40,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
     open: Open::Many(5, |connections, env, terms| Box::new(Redlock::new(connections, env, terms))),
 };
 
-/// The registry's row for three.
+/// The row of the registry for three servers.
 pub const ALGORITHM_OF_THREE: Algorithm = Algorithm {
     name: "redlock_3",
     open: Open::Many(3, |connections, env, terms| Box::new(Redlock::new(connections, env, terms))),

@@ -1,15 +1,21 @@
-//! `reentrant_hash`: a hash with the holder as its one field, and how often it holds as the value.
+//! `reentrant_hash`: a hash with one field. The field is the holder, and its value is the number of
+//! nested grants.
 //!
-//! 1. Acquire, one script: if there is no such key, or it has our field, `HINCRBY k id 1` and `EXPIRE k L`: the lock is ours.
-//! 2. Release, one script: without our field, nil; otherwise `HINCRBY k id -1`, and if nothing is left, `DEL k`.
+//! 1. Acquire, one script: if the key does not exist, or has our field, `HINCRBY k id 1` and
+//!    `EXPIRE k L`: the client holds the lock.
+//! 2. Release, one script: if the key does not have our field, return nil. Otherwise `HINCRBY k id
+//!    -1`, and if the result is 0, `DEL k`.
 //!
 //! Source: "Distributed locks by Redis" (in Chinese, notes on a re-entrant lock by hash and Lua).
 //!
-//! Who breaks it: time. If the lease ends between two nested acquires, the inner one begins a new count at 1. Its release ends
-//! that count, and with it what the outer section still needs: B enters beside A, and neither's latest lease has ended.
+//! How it breaks: by time. If the lease ends between two nested acquires, the inner acquire starts
+//! a new count at 1. The inner release then ends the grant that the outer section still needs. B
+//! enters beside A, although neither's latest lease has ended.
 //!
-//! A lost reply, too: the client's library sends the inner release again, which counts down twice and frees the lock under the
-//! outer section. Acquired twice in that way it stays taken, by the count, until its lease ends.
+//! A lost reply breaks it, too. If the reply to the inner release is lost, the client's library
+//! sends the release again. The count goes down twice, and the lock is free under the outer
+//! section. If an acquire is sent twice, the count is too high, and the lock stays taken until its
+//! lease ends.
 
 use std::sync::LazyLock;
 
@@ -18,7 +24,7 @@ use redis::{RedisResult, Script};
 
 use crate::env::Env;
 use crate::lock::{Lock, Record, Release, Terms};
-use crate::registry::{Algorithm, FaultClass, Kind, Open, Property, Spec};
+use crate::spec::{Algorithm, FaultClass, Kind, Open, Property, Spec};
 
 pub(super) const ACQUIRE: &str = "\
 if redis.call('EXISTS', KEYS[1]) == 0 or redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then
@@ -41,7 +47,7 @@ return 0";
 static ACQUIRE_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(ACQUIRE));
 static RELEASE_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(RELEASE));
 
-/// The registry's row.
+/// The row of this algorithm in the registry.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "reentrant_hash",
     spec: &Spec {

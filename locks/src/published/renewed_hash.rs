@@ -1,15 +1,16 @@
-//! `renewed_hash`: `reentrant_hash`, and a timer that renews the lease.
+//! `renewed_hash`: `reentrant_hash` with a timer that renews the lease.
 //!
 //! 1. Acquire and release as `reentrant_hash` does.
-//! 2. From the acquire to the last release, every third of a lease, one script: if the key has our field, `EXPIRE k L`. If it has
-//!    not, the timer ends.
+//! 2. From the acquire to the last release, every third of a lease, one script: if the key has our
+//!    field, `EXPIRE k L`. If it does not, the timer ends.
 //!
 //! Source: "Distributed locks by Redis" (in Chinese, notes on a re-entrant lock by hash and Lua).
 //!
-//! Who breaks it: a client that stalls as a whole. The timer stalls with it, and then all is as with `reentrant_hash`. While the
-//! timer lives the lease does not end.
+//! How it breaks: a client stalls as a whole. The timer stalls with it, and the lock then breaks as
+//! `reentrant_hash` does. While the timer runs, the lease does not end.
 //!
-//! A lost reply does the same as to `reentrant_hash`: a release that is sent again counts down twice.
+//! A lost reply breaks it as it breaks `reentrant_hash`: a release that is sent again counts down
+//! twice.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -21,7 +22,7 @@ use tokio::task::JoinSet;
 use super::reentrant_hash::{ACQUIRE, RELEASE, ReentrantHash};
 use crate::env::Env;
 use crate::lock::{Lock, Record, Release, Terms};
-use crate::registry::{Algorithm, FaultClass, Kind, Open, Property, Spec};
+use crate::spec::{Algorithm, FaultClass, Kind, Open, Property, Spec};
 
 const RENEW: &str = "\
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then
@@ -31,7 +32,7 @@ return 0";
 
 static RENEW_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(RENEW));
 
-/// The registry's row.
+/// The row of this algorithm in the registry.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "renewed_hash",
     spec: &Spec {
@@ -52,11 +53,11 @@ pub const ALGORITHM: Algorithm = Algorithm {
     open: Open::One(|connection, env, terms| Box::new(RenewedHash::new(connection, &env, terms))),
 };
 
-/// One client's side of the lock. It renews as a task of tokio's, on a clone of its connection.
+/// One client's side of the lock. It renews in a tokio task, on a clone of its connection.
 #[derive(Debug)]
 pub struct RenewedHash<C> {
     hash: ReentrantHash<C>,
-    /// One task while the client holds. It ends when this is dropped.
+    /// One task while the client holds the lock. The task ends when this is dropped.
     timer: JoinSet<()>,
 }
 
@@ -70,7 +71,7 @@ impl<C: ConnectionLike + Clone + Send + 'static> RenewedHash<C> {
 impl<C: ConnectionLike + Clone + Send + 'static> Lock for RenewedHash<C> {
     async fn try_acquire(&mut self) -> RedisResult<bool> {
         let is_ours = self.hash.try_acquire().await?;
-        // A timer that found the lock lost has ended.
+        // Removes a timer that has ended because the lock was lost.
         _ = self.timer.try_join_next();
         if is_ours && self.timer.is_empty() {
             let ReentrantHash { connection, key, id, lease_seconds } = &self.hash;
@@ -92,7 +93,7 @@ impl<C: ConnectionLike + Clone + Send + 'static> Lock for RenewedHash<C> {
     }
 }
 
-/// Until the lock is no longer ours, or cannot be asked for.
+/// Renews the lease until the lock is lost or a command fails.
 async fn renew<C: ConnectionLike + Send>(mut connection: C, key: String, id: String, lease_seconds: u64) {
     loop {
         tokio::time::sleep(Duration::from_secs(lease_seconds) / 3).await;

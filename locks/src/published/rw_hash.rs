@@ -1,22 +1,27 @@
-//! `rw_hash`: a hash with one field for readers and one for writers, each with the time at which somebody last took it.
+//! `rw_hash`: a hash with one field for readers and one for writers. Each value is the time of the
+//! last acquire.
 //!
 //! With `now` from the client's clock and `L` the lease:
 //!
-//! 1. Read, one script: if there is no field `write`, or its time is more than L ago, `HSET k read now`, `PEXPIRE k L`, and the
-//!    lock
-//!    is ours.
-//! 2. Write, one script: if the same holds of `read` and of `write`, `HSET k write now`, `PEXPIRE k L`, and the lock is ours.
+//! 1. Read, one script: if there is no field `write`, or its time is more than L ago, `HSET k read
+//!    now` and `PEXPIRE k L`: the client holds the lock.
+//! 2. Write, one script: if that is true of `read` and of `write`, `HSET k write now` and `PEXPIRE
+//!    k L`: the client holds the lock.
 //! 3. Release, one script: `HDEL` of the field, if its value is our time.
 //!
 //! Source: "Distributed read-write locks on Redis" (in Chinese).
 //!
-//! Who breaks it: two readers. The second one's time replaces the first one's: when the second leaves, a writer enters beside the
-//! first, which finds its own time gone and releases nothing. In the same millisecond both have the same time, and whichever leaves
-//! first ends the grant of the other.
+//! How it breaks: by two readers. The second reader's time replaces the first one's. When the
+//! second reader releases, a writer enters beside the first. The first reader's release then finds
+//! another time and does nothing. If both acquire in one millisecond, both have the same time, and
+//! the first release ends the other's grant.
 //!
-//! With one reader at a time it takes a clock that is wrong by more than L: one that is ahead takes a lock that lives, and what
-//! one that is behind has taken is anybody's. An error of L and no more does no harm by itself. Or it takes a release that is
-//! sent twice, because its reply was lost: of whoever took the lock in the same millisecond it ends the grant.
+//! With one reader at a time, it breaks if a clock is wrong by more than L. A client whose clock is
+//! ahead takes a live lock. If the clock of a holder is behind, any client can take its lock. An
+//! error of exactly L does no harm by itself.
+//!
+//! A lost reply breaks it, too. The release is sent twice. If another client has taken the lock in
+//! the same millisecond, the second release ends its grant.
 
 use std::sync::LazyLock;
 
@@ -25,7 +30,7 @@ use redis::{RedisResult, Script};
 
 use crate::env::Env;
 use crate::lock::{Lock, Record, Release, Terms};
-use crate::registry::{Algorithm, FaultClass, Kind, Open, Property, Spec};
+use crate::spec::{Algorithm, FaultClass, Kind, Open, Property, Spec};
 
 const READ: &str = "\
 local write = redis.call('HGET', KEYS[1], 'write')
@@ -57,7 +62,7 @@ static READ_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(READ));
 static WRITE_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(WRITE));
 static RELEASE_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(RELEASE));
 
-/// The registry's row.
+/// The row of this algorithm in the registry.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "rw_hash",
     spec: &Spec {
@@ -83,7 +88,7 @@ pub struct RwHash<C> {
     env: Env,
     key: String,
     lease_ms: i64,
-    /// What the last attempt wrote, and where.
+    /// The field that the last attempt wrote. Its value is `time_ms`.
     field: &'static str,
     time_ms: i64,
 }

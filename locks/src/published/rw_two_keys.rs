@@ -1,14 +1,19 @@
-//! `rw_two_keys`: one key says that somebody reads, another that somebody writes.
+//! `rw_two_keys`: one key means that a client reads, another key means that a client writes.
 //!
-//! 1. Read, one script: if the writers' key `w` exists, 0; otherwise `SET r 1 EX L`, and the lock is ours.
-//! 2. Write, one script: if the readers' key `r` exists, 0; otherwise `SET w 1 EX L NX`: OK means that the lock is ours.
+//! 1. Read, one script: if the writers' key `w` exists, 0. Otherwise `SET r 1 EX L`, and the client
+//!    holds the lock.
+//! 2. Write, one script: if the readers' key `r` exists, 0. Otherwise `SET w 1 EX L NX`: the reply
+//!    `OK` means that the client holds the lock.
 //! 3. Release: `DEL` of the key.
 //!
 //! Source: "Distributed read-write locks on Redis" (in Chinese).
 //!
-//! Who breaks it: two readers. They share one key, so the first that leaves deletes it under the other, and a writer enters beside
-//! that one. With one reader at a time it breaks as `set_nx_ex_del` does: whoever outlives its lease, or sends its `DEL` twice,
-//! deletes the key of the next. And the two keys have different slots, so a cluster refuses the scripts.
+//! How it breaks: by two readers. They share one key. The first release deletes the key of the
+//! other reader, and a writer enters beside it.
+//!
+//! With one reader at a time it breaks as `set_nx_ex_del` does. A client that is slower than its
+//! lease, or sends its `DEL` twice, deletes the key of the next holder. The two keys also have
+//! different slots, so a cluster refuses the scripts.
 
 use std::sync::LazyLock;
 
@@ -16,9 +21,9 @@ use redis::aio::ConnectionLike;
 use redis::{RedisResult, Script};
 
 use crate::lock::{Lock, Record, Release, Terms};
-use crate::registry::{Algorithm, FaultClass, Kind, Open, Property, Spec};
+use crate::spec::{Algorithm, FaultClass, Kind, Open, Property, Spec};
 
-/// `KEYS[1]` is the readers' key, `KEYS[2]` the writers'.
+/// `KEYS[1]` is the readers' key, and `KEYS[2]` is the writers' key.
 const READ: &str = "\
 if redis.call('EXISTS', KEYS[2]) == 1 then
   return 0
@@ -35,7 +40,7 @@ return redis.call('SET', KEYS[2], 1, 'EX', ARGV[1], 'NX')";
 static READ_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(READ));
 static WRITE_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(WRITE));
 
-/// The registry's row.
+/// The row of this algorithm in the registry.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "rw_two_keys",
     spec: &Spec {
@@ -75,7 +80,7 @@ impl<C: ConnectionLike + Send> RwTwoKeys<C> {
         script.key(&self.writers).arg(self.lease_seconds).invoke_async(&mut self.connection).await
     }
 
-    /// The one that a release deletes.
+    /// The key that a release deletes.
     fn key(&self) -> &String {
         if self.is_reader { &self.readers } else { &self.writers }
     }

@@ -1,24 +1,24 @@
-//! `set_nx_ex_del`: taking the lock and limiting its life in one command.
+//! `set_nx_ex_del`: one command takes the lock and sets its time to live.
 //!
-//! 1. `SET k v NX EX L`: OK means that the lock is ours.
+//! 1. `SET k v NX EX L`: the reply `OK` means that the client holds the lock.
 //! 2. Release: `DEL k`.
 //!
 //! Source: Huyan Shi, "Redis series 13: distributed locks" (2020-01, in Chinese);
 //! <https://redis.io/docs/latest/commands/set/>.
 //!
-//! Who breaks it: whoever is slower than its lease. A's lease ends, B takes the lock, A's DEL frees B's lock, and C enters
-//! beside B.
+//! How it breaks: a holder is slower than its lease. A's lease ends, B takes the lock, A's `DEL`
+//! frees B's lock, and C enters beside B.
 //!
-//! A lost reply, too: the client's library sends the DEL again, and if B has taken the lock in between, the second DEL frees
-//! B's lock.
+//! A lost reply breaks it, too. The client's library sends the `DEL` again. If B has taken the lock
+//! in between, the second `DEL` frees B's lock.
 
 use redis::RedisResult;
 use redis::aio::ConnectionLike;
 
 use crate::lock::{Lock, Record, Release, Terms};
-use crate::registry::{Algorithm, FaultClass, Kind, Open, Property, Spec};
+use crate::spec::{Algorithm, FaultClass, Kind, Open, Property, Spec};
 
-/// The registry's row.
+/// The row of this algorithm in the registry.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "set_nx_ex_del",
     spec: &Spec {

@@ -1,24 +1,24 @@
-//! `set_nx_get_del`: the holder's token in the value, compared by the client.
+//! `set_nx_get_del`: the value is the holder's token, and the client compares it.
 //!
-//! 1. `SET k token NX EX L`: OK means that the lock is ours.
+//! 1. `SET k token NX EX L`: the reply `OK` means that the client holds the lock.
 //! 2. Release: `GET k`; if it is our token, `DEL k`.
 //!
 //! Source: Huyan Shi, "Redis series 13: distributed locks" (2020-01, in Chinese).
 //!
-//! Who breaks it: a client that stalls between the GET and the DEL. The GET still saw its own token; then the lease ends, B
-//! takes the lock, the DEL frees B's lock, and C enters beside B.
+//! How it breaks: a client stalls between the `GET` and the `DEL`. A's `GET` still returns A's
+//! token. Then A's lease ends, B takes the lock, A's `DEL` frees B's lock, and C enters beside B.
 //!
-//! A lost reply, too: the client's library sends the DEL again, and if B has taken the lock in between, the second DEL frees
-//! B's lock.
+//! A lost reply breaks it, too. The client's library sends the `DEL` again. If B has taken the lock
+//! in between, the second `DEL` frees B's lock.
 
 use redis::RedisResult;
 use redis::aio::ConnectionLike;
 
 use crate::env::Env;
 use crate::lock::{Lock, Record, Release, Terms};
-use crate::registry::{Algorithm, FaultClass, Kind, Open, Property, Spec};
+use crate::spec::{Algorithm, FaultClass, Kind, Open, Property, Spec};
 
-/// The registry's row.
+/// The row of this algorithm in the registry.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "set_nx_get_del",
     spec: &Spec {

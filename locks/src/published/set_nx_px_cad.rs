@@ -1,23 +1,24 @@
-//! `set_nx_px_cad`: the holder's token in the value, compared and deleted by one script.
+//! `set_nx_px_cad`: the value is the holder's token, and one script compares and deletes it.
 //!
-//! 1. `SET k token NX PX L`: OK means that the lock is ours.
+//! 1. `SET k token NX PX L`: the reply `OK` means that the client holds the lock.
 //! 2. Release: a script that deletes the key if its value is our token.
 //!
 //! Source: "Distributed locks by Redis" (in Chinese, notes on SET's options); the pattern on
 //! <https://redis.io/docs/latest/commands/set/#patterns>.
 //!
-//! Who breaks it: only time. A holder that is slower than its lease goes on believing, and B enters beside it. No lock
-//! without fencing prevents that: Martin Kleppmann, "How to do distributed locking" (2016).
+//! How it breaks: only by time. A holder that is slower than its lease still believes that it holds
+//! the lock, and B enters beside it. No lock without fencing prevents that: Martin Kleppmann, "How
+//! to do distributed locking" (2016).
 
 use redis::RedisResult;
 use redis::aio::ConnectionLike;
 
 use crate::env::Env;
 use crate::lock::{Lock, Record, Release, Terms};
-use crate::registry::{Algorithm, FaultClass, Kind, Open, Property, Spec};
 use crate::script::{COMPARE_AND_DELETE, compare_and_delete};
+use crate::spec::{Algorithm, FaultClass, Kind, Open, Property, Spec};
 
-/// The registry's row.
+/// The row of this algorithm in the registry.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "set_nx_px_cad",
     spec: &Spec {
@@ -73,7 +74,7 @@ impl<C: ConnectionLike + Send> Lock for SetNxPxCad<C> {
     }
 }
 
-/// Sets the key to the token if it is absent; whether it was.
+/// Sets the key to the token if the key does not exist. Returns whether it did so.
 pub(super) async fn set_nx_px<C: ConnectionLike + Send>(
     connection: &mut C,
     key: &str,

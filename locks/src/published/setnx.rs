@@ -1,24 +1,27 @@
-//! `setnx`: the value is set only if there is none.
+//! `setnx`: set the value only if there is none.
 //!
-//! 1. `SETNX k 1`: 1 means that the lock is ours.
+//! 1. `SETNX k 1`: the reply 1 means that the client holds the lock.
 //! 2. Release: `DEL k`.
 //!
 //! Source: Huyan Shi, "Redis series 13: distributed locks" (2020-01, in Chinese);
 //! <https://redis.io/docs/latest/commands/setnx/>.
 //!
-//! Who breaks it: a holder that crashes after the SETNX; the key stays for ever. While nobody crashes, every order of
-//! commands is safe.
+//! How it breaks: if a holder crashes after the `SETNX`, the key stays for ever. While nobody
+//! crashes, every order of commands is safe.
 //!
-//! A lost reply does both: if it is the SETNX's, nobody knows that the lock is taken, and it stays taken; if it is the DEL's,
-//! the client's library sends the DEL again, and if B has taken the lock in between, the second DEL frees B's lock.
+//! A lost reply breaks it in two ways:
+//! - If the reply to the `SETNX` is lost, no client knows that it holds the lock, and the lock
+//!   stays taken.
+//! - If the reply to the `DEL` is lost, the client's library sends the `DEL` again. If B has taken
+//!   the lock in between, the second `DEL` frees B's lock.
 
 use redis::RedisResult;
 use redis::aio::ConnectionLike;
 
 use crate::lock::{Lock, Record, Release, Terms};
-use crate::registry::{Algorithm, FaultClass, Kind, Open, Property, Spec};
+use crate::spec::{Algorithm, FaultClass, Kind, Open, Property, Spec};
 
-/// The registry's row.
+/// The row of this algorithm in the registry.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "setnx",
     spec: &Spec {

@@ -1,24 +1,26 @@
-//! `setnx_expire`: `setnx`, and then a time to live.
+//! `setnx_expire`: `setnx` with a time to live, set by a second command.
 //!
-//! 1. `SETNX k 1`: 0 means that the lock is taken.
+//! 1. `SETNX k 1`: the reply 0 means that the lock is taken.
 //! 2. `EXPIRE k L`.
 //! 3. Release: `DEL k`.
 //!
-//! Source: mzorro.me, "A distributed lock with Redis, and its optimisation" (2017-10-25, in Chinese).
+//! Source: mzorro.me, "A distributed lock with Redis, and its optimisation" (2017-10-25, in
+//! Chinese).
 //!
-//! Who breaks it: a client that crashes between the two commands leaves a key that lives for ever. And whoever is slower
-//! than its lease: B takes the lock, A's DEL frees it, and C enters beside B.
+//! How it breaks: if a client crashes between the two commands, the key stays for ever. If a holder
+//! is slower than its lease, B takes the lock, A's `DEL` frees B's lock, and C enters beside B.
 //!
-//! A lost reply to the SETNX leaves such a key, too. And one to the DEL does what slowness does: the client's library sends
-//! the DEL again, and if B has taken the lock in between, the second DEL frees B's lock.
+//! If the reply to the `SETNX` is lost, the key stays for ever, too. If the reply to the `DEL` is
+//! lost, the client's library sends the `DEL` again. If B has taken the lock in between, the second
+//! `DEL` frees B's lock.
 
 use redis::RedisResult;
 use redis::aio::ConnectionLike;
 
 use crate::lock::{Lock, Record, Release, Terms};
-use crate::registry::{Algorithm, FaultClass, Kind, Open, Property, Spec};
+use crate::spec::{Algorithm, FaultClass, Kind, Open, Property, Spec};
 
-/// The registry's row.
+/// The row of this algorithm in the registry.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "setnx_expire",
     spec: &Spec {

@@ -1,27 +1,33 @@
-//! `zset_semaphore`: holders in a sorted set, ordered by the time that their own clocks told.
+//! `zset_semaphore`: the holders are members of a sorted set, ordered by the time of their own
+//! clocks.
 //!
 //! With `now` from the client's clock, `E` the lease and `N` the permits:
 //!
-//! 1. `ZREMRANGEBYSCORE time 0 now-E`: whoever is older than a lease goes.
+//! 1. `ZREMRANGEBYSCORE time 0 now-E`: remove holders that are older than a lease.
 //! 2. `ZADD time now id`.
-//! 3. `ZRANK time id`: below N, the permit is ours; otherwise `ZREM time id`.
+//! 3. `ZRANK time id`: if the rank is below N, the client has a permit. Otherwise `ZREM time id`.
 //! 4. Release: `ZREM time id`.
 //!
-//! Source: canglin, "Distributed rate limiting: how a distributed semaphore on Redis works" (in Chinese), built on Josiah
-//! Carlson, "Redis in Action", chapter 6.3.1.
+//! Source: canglin, "Distributed rate limiting: how a distributed semaphore on Redis works" (in
+//! Chinese), built on Josiah Carlson, "Redis in Action", chapter 6.3.1.
 //!
-//! Who breaks it: a client whose clock is behind. It ranks before holders who have already won, so there are N + 1; that much
-//! the article says itself. With perfect clocks too: two clients in one millisecond, where the later one's id sorts first; and
-//! a client that stalls between reading its clock and its ZADD. A clock that is ahead by E removes live holders.
+//! How it breaks: if a client's clock is behind, it ranks before clients that hold a permit
+//! already, and there are N + 1 holders. The article states only this.
+//!
+//! It also breaks with perfect clocks:
+//! - Two clients add themselves in one millisecond, and the id of the later one sorts first.
+//! - A client stalls between reading its clock and its `ZADD`.
+//!
+//! A clock that is ahead by E removes live holders.
 
 use redis::RedisResult;
 use redis::aio::ConnectionLike;
 
 use crate::env::Env;
 use crate::lock::{Lock, Record, Release, Terms};
-use crate::registry::{Algorithm, FaultClass, Kind, Open, Property, Spec};
+use crate::spec::{Algorithm, FaultClass, Kind, Open, Property, Spec};
 
-/// The registry's row.
+/// The row of this algorithm in the registry.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "zset_semaphore",
     spec: &Spec {

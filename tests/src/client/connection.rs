@@ -23,7 +23,8 @@ use super::{Client, subscription};
 /// A connection whose commands wait at the gate until the schedule lets them through. Implements
 /// [`redis::aio::ConnectionLike`], so any code over redis-rs runs on it unchanged.
 ///
-/// Each command of a pipeline is a step of its own, as it is on a server; a transaction is one step.
+/// Each command of a pipeline is a step of its own, as it is on a server; a transaction is one
+/// step.
 pub struct GatedConnection {
     pub(super) sim: Arc<Simulation>,
     pub(super) actor: Actor,
@@ -105,7 +106,7 @@ impl GatedConnection {
         self.sim.state().gates[self.gate].traffic
     }
 
-    /// The same connection, for another kind of traffic.
+    /// Uses the connection for another kind of traffic.
     pub(crate) fn with_traffic(self, traffic: Traffic) -> GatedConnection {
         self.sim.state().gates[self.gate].traffic = traffic;
         self

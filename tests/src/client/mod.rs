@@ -47,7 +47,8 @@ impl Client {
         self.sim.lease_of(self.actor)
     }
 
-    /// A new connection to the server. Its commands run one at a time, in the order in which they were sent.
+    /// A new connection to the server. Its commands run one at a time, in the order in which they
+    /// were sent.
     ///
     /// # Panics
     /// A real server does not answer.

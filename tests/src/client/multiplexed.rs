@@ -31,7 +31,8 @@ impl Client {
         self.multiplexed_with_config(AsyncConnectionConfig::new()).await
     }
 
-    /// The same with other timeouts ([`AsyncConnectionConfig::set_response_timeout`]) or limits.
+    /// A multiplexed connection with other timeouts
+    /// ([`AsyncConnectionConfig::set_response_timeout`]) or limits.
     ///
     /// # Errors
     /// The configuration needs RESP3.

@@ -79,7 +79,7 @@ pub(crate) struct Gate {
     pub(crate) nth: usize,
     pub(crate) server: usize,
     pub(crate) gate_state: GateState,
-    /// What waits at this gate.
+    /// The traffic that waits at this gate.
     pub(crate) traffic: Traffic,
     /// The operation of the request that waits, if the operation can be cancelled.
     pub(crate) operation: Option<OperationId>,
@@ -96,7 +96,7 @@ impl Gate {
     }
 }
 
-/// What passes a gate.
+/// The traffic that passes a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Traffic {
     /// Requests of a client that waits for as long as the reply takes.

@@ -1,4 +1,4 @@
-//! What the clients of one execution share: gates, servers, time, and the history.
+//! The state that the clients of one execution share: gates, servers, time, and the history.
 
 mod server;
 mod quiescence;
@@ -32,13 +32,13 @@ pub(crate) use server::no_answer;
 /// How much a history records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recording {
-    /// What oracles need.
+    /// Everything that oracles need.
     Lean,
     /// Commands, replies and changed keys, too.
     Full,
 }
 
-/// What is the same in all executions of a scenario.
+/// The settings that all executions of a scenario share.
 #[derive(Clone, Debug)]
 pub(crate) struct SimulationConfig {
     pub(crate) lease: Duration,
@@ -280,7 +280,7 @@ impl Simulation {
         matches!(&self.servers[server], Server::Emulator(emulator) if emulator.is_snapshot_complete())
     }
 
-    /// What a server has just touched. `None` if that is not known.
+    /// The footprint of what a server has just done. `None` if that is not known.
     pub(crate) fn footprint(&self, server: usize) -> Option<Arc<Footprint>> {
         match &self.servers[server] {
             Server::Emulator(emulator) => Some(self.logged_or(|| Arc::new(emulator.footprint()))),

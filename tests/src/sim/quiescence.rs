@@ -23,7 +23,7 @@ struct Waiting {
     until: Until,
 }
 
-/// What else must hold at quiescence.
+/// A further condition at quiescence.
 #[derive(Clone, Copy)]
 enum Until {
     Nothing,

@@ -1,5 +1,5 @@
-//! What servers replied in one execution. The next execution reads these replies as long as the two
-//! executions are the same.
+//! The replies of the servers in one execution. The next execution reads these replies as long as
+//! the two executions are the same.
 //!
 //! An exploration repeats most steps of the execution before. The state of the clients' code cannot
 //! be copied, so the code runs from its start each time. The state of the servers can be copied.

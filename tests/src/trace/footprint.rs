@@ -7,10 +7,11 @@ use locks::Record;
 
 use crate::fault::Budget;
 
-/// What one step read and changed.
+/// Everything that one step read and changed.
 #[derive(Clone, Debug, Default)]
 pub struct StepFootprint {
-    /// What the servers did, each with its number. This is not known of a real server.
+    /// The actions of the servers, each with the number of its server. This is not known of a real
+    /// server.
     pub servers: Vec<(usize, Arc<Footprint>)>,
     /// The actors whose code ran, a bit each.
     pub actors: u32,

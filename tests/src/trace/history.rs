@@ -1,4 +1,4 @@
-//! What happened in one execution, in order. Oracles see this and nothing else.
+//! The events of one execution, in order. Oracles see this and nothing else.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,12 +17,12 @@ pub struct History {
     pub events: Vec<Event>,
     /// The steps that were taken.
     pub steps: Vec<Step>,
-    /// What each of them read and changed.
+    /// The footprint of each step.
     pub footprints: Vec<StepFootprint>,
     /// Clients for which it is not known whether they have a timer: the number of steps before, and
     /// the local state.
     pub(crate) unknown: Vec<(usize, Actor, LocalState)>,
-    /// What happened at least once.
+    /// The things that happened at least once.
     pub reached: Reached,
     /// On real servers: the keys that commands named and may have written, each with its server.
     pub(crate) named: BTreeSet<(usize, Vec<u8>)>,
@@ -45,8 +45,8 @@ impl History {
     }
 }
 
-/// What must have happened for a pass to mean something. A lock that no two clients contended for
-/// has not been tested.
+/// The things that must have happened for a pass to mean something. A lock that no two clients
+/// contended for has not been tested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reached {
     /// A client tried to enter while another was inside.
@@ -66,7 +66,7 @@ pub struct Reached {
 }
 
 impl Reached {
-    /// What happened in at least one of the two.
+    /// The things that happened in at least one of the two.
     pub fn or(self, other: Reached) -> Reached {
         Reached {
             contention: self.contention || other.contention,
@@ -79,7 +79,7 @@ impl Reached {
         }
     }
 
-    /// What is wanted and has not happened, in words. `None` if nothing is missing.
+    /// The first thing that is wanted and has not happened, in words. `None` if nothing is missing.
     pub fn missing(self, wanted: Reached) -> Option<&'static str> {
         let goals = [
             (wanted.contention && !self.contention, "nobody ever contended"),
@@ -101,7 +101,7 @@ pub struct Event {
     pub step: usize,
     /// True time since the start. It is the server's.
     pub at: Duration,
-    /// What happened.
+    /// Its kind.
     pub kind: EventKind,
 }
 

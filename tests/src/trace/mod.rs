@@ -1,5 +1,5 @@
-//! What is known of an execution: what happened, what each step touched, and which steps depend on
-//! each other.
+//! The record of an execution: its events, its step footprints, and the order between dependent
+//! steps.
 
 mod footprint;
 mod local_state;

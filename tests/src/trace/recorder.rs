@@ -1,5 +1,6 @@
-//! Writes the history of an execution while it runs. Everything that a step reads or changes, on servers and beside
-//! them, is recorded by a method of [`Recorder`] and nowhere else: a missing record hides a dependency from the explorer.
+//! Writes the history of an execution while it runs. A step may read or change servers and other
+//! things; a method of [`Recorder`] records each of them. A missing record would hide a dependency
+//! from the explorer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -86,7 +87,7 @@ impl Recorder {
         self.history.events.push(Event { step: self.history.steps.len(), at, kind });
     }
 
-    /// What happened at least once, to be extended.
+    /// The things that happened at least once, to be extended.
     pub(crate) fn reached(&mut self) -> &mut Reached {
         &mut self.history.reached
     }

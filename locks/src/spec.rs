@@ -1,0 +1,322 @@
+//! How a program opens an algorithm by name, and the statements of an algorithm about itself.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+
+use redis::aio::ConnectionLike;
+use redis::{Cmd, ErrorKind, Pipeline, RedisFuture, RedisResult, Value};
+
+use crate::env::Env;
+use crate::lock::{Lock, Record, Release, Terms};
+use crate::subscribe::{Subscribe, Subscription};
+
+/// A [`Lock`] behind a pointer.
+pub trait DynLock: Send {
+    /// [`Lock::try_acquire`]
+    fn try_acquire(&mut self) -> Pin<Box<dyn Future<Output = RedisResult<bool>> + Send + '_>>;
+    /// [`Lock::try_read`]
+    fn try_read(&mut self) -> Pin<Box<dyn Future<Output = RedisResult<bool>> + Send + '_>>;
+    /// [`Lock::acquire`]
+    fn acquire(&mut self) -> Pin<Box<dyn Future<Output = RedisResult<bool>> + Send + '_>>;
+    /// [`Lock::release`]
+    fn release(&mut self) -> Pin<Box<dyn Future<Output = RedisResult<Release>> + Send + '_>>;
+    /// [`Lock::record`]
+    fn record(&self) -> Record;
+}
+
+impl<L: Lock> DynLock for L {
+    fn try_acquire(&mut self) -> Pin<Box<dyn Future<Output = RedisResult<bool>> + Send + '_>> {
+        Box::pin(Lock::try_acquire(self))
+    }
+
+    fn try_read(&mut self) -> Pin<Box<dyn Future<Output = RedisResult<bool>> + Send + '_>> {
+        Box::pin(Lock::try_read(self))
+    }
+
+    fn acquire(&mut self) -> Pin<Box<dyn Future<Output = RedisResult<bool>> + Send + '_>> {
+        Box::pin(Lock::acquire(self))
+    }
+
+    fn release(&mut self) -> Pin<Box<dyn Future<Output = RedisResult<Release>> + Send + '_>> {
+        Box::pin(Lock::release(self))
+    }
+
+    fn record(&self) -> Record {
+        Lock::record(self)
+    }
+}
+
+/// Any connection of redis-rs. With it, the registry can open every algorithm over any of them.
+#[derive(Clone)]
+pub struct AnyConnection(Box<dyn Connection>);
+
+trait Connection: Subscribe + Send + Sync {
+    fn boxed_clone(&self) -> Box<dyn Connection>;
+}
+
+impl<C: Subscribe + Clone + Send + Sync + 'static> Connection for C {
+    fn boxed_clone(&self) -> Box<dyn Connection> {
+        Box::new(self.clone())
+    }
+}
+
+impl Clone for Box<dyn Connection> {
+    fn clone(&self) -> Box<dyn Connection> {
+        (**self).boxed_clone()
+    }
+}
+
+impl AnyConnection {
+    /// Wraps a connection that cannot subscribe: a subscription returns an error.
+    pub fn new(connection: impl ConnectionLike + Clone + Send + Sync + 'static) -> AnyConnection {
+        AnyConnection::listening(Deaf(connection))
+    }
+
+    /// Wraps a connection that can subscribe.
+    pub fn listening(connection: impl Subscribe + Clone + Send + Sync + 'static) -> AnyConnection {
+        AnyConnection(Box::new(connection))
+    }
+}
+
+impl Subscribe for AnyConnection {
+    fn subscribe<'a>(&'a self, channel: &'a str) -> RedisFuture<'a, Subscription> {
+        self.0.subscribe(channel)
+    }
+}
+
+impl fmt::Debug for AnyConnection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AnyConnection").finish_non_exhaustive()
+    }
+}
+
+impl ConnectionLike for AnyConnection {
+    fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
+        self.0.req_packed_command(cmd)
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        pipeline: &'a Pipeline,
+        offset: usize,
+        count: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        self.0.req_packed_commands(pipeline, offset, count)
+    }
+
+    fn get_db(&self) -> i64 {
+        self.0.get_db()
+    }
+}
+
+/// A connection without subscriptions.
+#[derive(Clone)]
+struct Deaf<C>(C);
+
+impl<C: ConnectionLike> Subscribe for Deaf<C> {
+    fn subscribe<'a>(&'a self, _: &'a str) -> RedisFuture<'a, Subscription> {
+        Box::pin(std::future::ready(Err((ErrorKind::Client, "this connection cannot subscribe").into())))
+    }
+}
+
+impl<C: ConnectionLike> ConnectionLike for Deaf<C> {
+    fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
+        self.0.req_packed_command(cmd)
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        pipeline: &'a Pipeline,
+        offset: usize,
+        count: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        self.0.req_packed_commands(pipeline, offset, count)
+    }
+
+    fn get_db(&self) -> i64 {
+        self.0.get_db()
+    }
+}
+
+/// An algorithm in the registry.
+#[derive(Debug)]
+pub struct Algorithm {
+    /// The name that `lockstep` uses.
+    pub name: &'static str,
+    /// The statements of the algorithm about itself.
+    pub spec: &'static Spec,
+    /// The scripts that the algorithm runs. A caller can load them before the first call.
+    pub scripts: &'static [&'static str],
+    /// Opens one client's side of the algorithm.
+    pub open: Open,
+}
+
+impl Algorithm {
+    /// On how many independent servers the algorithm keeps its grants.
+    pub fn servers(&self) -> usize {
+        match self.open {
+            Open::One(_) => 1,
+            Open::Many(servers, _) => servers,
+        }
+    }
+
+    /// Opens one client's side of the algorithm, with a connection to each server.
+    ///
+    /// # Panics
+    /// The number of connections differs from the number of servers.
+    pub fn open(&self, connections: Vec<AnyConnection>, env: Env, terms: &Terms) -> Box<dyn DynLock> {
+        assert_eq!(
+            connections.len(),
+            self.servers(),
+            "{} wants a connection to each of its servers",
+            self.name
+        );
+        match self.open {
+            Open::One(open) => {
+                let connection = connections.into_iter().next().expect("there is one");
+                open(connection, env, terms)
+            }
+            Open::Many(_, open) => open(connections, env, terms),
+        }
+    }
+}
+
+/// How a client opens an algorithm.
+#[derive(Clone, Copy, Debug)]
+pub enum Open {
+    /// The algorithm runs on one server.
+    One(fn(AnyConnection, Env, &Terms) -> Box<dyn DynLock>),
+    /// The algorithm runs on this many servers, which are independent of each other.
+    Many(usize, fn(Vec<AnyConnection>, Env, &Terms) -> Box<dyn DynLock>),
+}
+
+/// The guarantees of an algorithm, and the faults that break it. The harness tests exactly this.
+#[derive(Debug)]
+pub struct Spec {
+    /// The purpose of the algorithm.
+    pub kind: Kind,
+    /// The guarantee, in a sentence.
+    pub guarantees: &'static str,
+    /// The assumptions of the guarantee.
+    pub assumes: &'static str,
+    /// The published objection.
+    pub objection: &'static str,
+    /// The properties that the algorithm lacks, each with the mildest fault class that shows it.
+    /// Every other property holds.
+    pub breaks: &'static [(Property, FaultClass)],
+}
+
+impl Spec {
+    /// Whether the property holds in this class. If it breaks in `order`, it breaks in every class,
+    /// because each class includes all orders and adds faults.
+    pub fn holds(&self, property: Property, class: FaultClass) -> bool {
+        !self
+            .breaks
+            .iter()
+            .any(|&(broken, by)| broken == property && (by == class || by == FaultClass::Order))
+    }
+}
+
+/// The purpose of an algorithm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// One holder at a time.
+    Mutex,
+    /// Up to `permits` holders at a time.
+    Semaphore,
+    /// One holder at a time. It can acquire again while it holds, and then must release equally
+    /// often.
+    Reentrant,
+    /// One holder at a time, reentrant. If the lock is taken, a client waits for a message that it
+    /// is free.
+    Waiting,
+    /// Any number of readers at a time, or one writer.
+    ReadWrite,
+}
+
+impl Kind {
+    /// Whether a holder may acquire again.
+    pub fn is_reentrant(self) -> bool {
+        matches!(self, Kind::Reentrant | Kind::Waiting)
+    }
+}
+
+macro_rules! named {
+    ($(#[$doc:meta])* $type:ident { $($(#[$variant_doc:meta])* $variant:ident = $name:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum $type { $($(#[$variant_doc])* $variant,)* }
+
+        impl $type {
+            /// All values, in order.
+            pub const ALL: &'static [$type] = &[$($type::$variant),*];
+
+            /// The name in tables and on the command line.
+            pub const fn name(self) -> &'static str {
+                match self { $($type::$variant => $name),* }
+            }
+
+            /// The value with this name.
+            pub fn named(name: &str) -> Option<$type> {
+                $type::ALL.iter().copied().find(|known| known.name() == name)
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.name())
+            }
+        }
+    };
+}
+
+named! {
+    /// The properties that an algorithm can be tested for.
+    Property {
+        /// Never two holders at once. A holder is a client that was granted the lock, has not sent
+        /// its release, and whose lease still runs. The lease counts in true time from before the
+        /// attempt began.
+        ExclusiveFact = "exclusive-fact",
+        /// Never more than `permits` holders of a semaphore at once. Holders are defined as for
+        /// `exclusive-fact`.
+        OverIssue = "over-issue",
+        /// If a writer holds a read-write lock, no other reader or writer holds it. Holders are
+        /// defined as for `exclusive-fact`.
+        WriterAlone = "writer-alone",
+        /// Never two clients inside the critical section at once. For a semaphore: never more than
+        /// `permits`. For a read-write lock: a writer is always alone.
+        ExclusiveBelief = "exclusive-belief",
+        /// No client's release ends the unexpired grant of another client.
+        OwnerSafe = "owner-safe",
+        /// After a crash or a lost message, fresh clients get the lock, or all permits. They try
+        /// one lease and some grace later.
+        Recovers = "recovers",
+        /// If all clients have released, nobody crashed and no message was lost, everything is free
+        /// at once.
+        NoLeak = "no-leak",
+        /// If nobody crashed and no message was lost, clients never wait for a lease or longer
+        /// while nobody holds the lock.
+        NoLostWakeUp = "no-lost-wake-up",
+    }
+}
+
+named! {
+    /// The faults that may happen in a test.
+    FaultClass {
+        /// Any order of commands, with perfect clocks. No lease ends.
+        Order = "order",
+        /// One client's clock is a whole lease ahead, or behind.
+        Skew = "skew",
+        /// A client ends at any step, without a release.
+        Crash = "crash",
+        /// A client stalls until after its lease, at any point.
+        Slow = "slow",
+        /// A request or a reply is lost. The client gives up, or its library sends the request
+        /// again.
+        Lost = "lost",
+        /// One server's clock jumps ahead by more than a lease, or one server restarts and loses
+        /// all data and scripts.
+        Server = "server",
+    }
+}
