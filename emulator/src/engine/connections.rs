@@ -1,4 +1,4 @@
-//! Connections that are opened and closed, by whomever.
+//! Opens and closes connections.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -8,16 +8,16 @@ use crate::client::{Client, Closing, Slot};
 use crate::footprint::Access;
 use crate::pubsub::Topic;
 
-/// The clients of connections that went while somebody else had the engine.
+/// The clients whose connections closed while the engine was in use elsewhere.
 #[derive(Default)]
 pub struct Departed {
     slots: Mutex<Vec<Slot>>,
-    /// Read before each execution, where a lock would cost more.
+    /// Read before each execution, because a lock there would cost more.
     is_any: AtomicBool,
 }
 
 impl Departed {
-    /// Leaves a client to be closed.
+    /// Leaves a client to be closed later.
     pub fn push(&self, slot: Slot) {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         slots.push(slot);
@@ -35,7 +35,10 @@ impl Departed {
 }
 
 impl Engine {
-    /// A new connection. If there are too many already, the client is told so, and the connection is to be closed.
+    /// Opens a connection.
+    ///
+    /// If too many connections are open, the client is sent an error and the connection is to be
+    /// closed.
     pub fn open_client(&mut self) -> &mut Client {
         let now = self.now();
         if let Some(error) = self.crowd() {
@@ -50,23 +53,24 @@ impl Engine {
         self.client(slot)
     }
 
-    /// The client of a connection that is open, and whose command does not run.
+    /// The client of an open connection. Its command must not run at the moment.
     pub fn client(&mut self, slot: Slot) -> &mut Client {
         self.clients.get(slot).expect("a connection keeps its client until it is closed")
     }
 
-    /// Forgets what is kept for a connection that is gone.
+    /// Drops the state that is kept for a closed connection.
     pub fn close_client(&mut self, slot: Slot) {
         self.end_service(slot, |_| {});
         self.clients.close(slot);
     }
 
-    /// Closes the clients whose connections went meanwhile.
+    /// Closes the clients whose connections closed in the meantime.
     pub fn close_departed(&mut self) {
         self.departed.take().into_iter().for_each(|slot| self.close_client(slot));
     }
 
-    /// Ends whatever a client listens to and watches: its connection is gone, or it said `RESET`.
+    /// Ends the subscriptions, watches, tracking and monitoring of a client. Its connection is
+    /// closed, or the client sent `RESET`.
     pub fn forget(&mut self, client: &mut Client) {
         self.watches.unwatch(client.slot);
         if std::mem::take(&mut client.is_monitor) {
@@ -87,7 +91,7 @@ impl Engine {
         self.end_service(slot, |client| client.close(Closing::Now));
     }
 
-    /// Keeps nothing more for a client, and closes its connection in this way.
+    /// Drops the state that is kept for a client, and closes its connection with `close`.
     fn end_service(&mut self, slot: Slot, close: fn(&mut Client)) {
         self.unblock(slot);
         let mut client = self.clients.take(slot);

@@ -1,4 +1,4 @@
-//! The engine on loan to a script that runs, and what others want of it meanwhile.
+//! Lends the engine to a running script, and runs what other clients request of it in the meantime.
 
 use std::any::Any;
 use std::time::Duration;
@@ -15,16 +15,16 @@ use crate::script::{Host, Rules};
 /// Runs a command for a client, under the rules of the script that calls it.
 pub type Call = fn(&mut Box<Engine>, &mut Box<Client>, &[&[u8]], Rules) -> Reply;
 
-/// How a script's commands are looked up and run.
+/// How the commands of a script are found and run.
 #[derive(Clone, Copy)]
 pub struct Commands {
-    /// Runs one inside the execution of the script.
+    /// Runs a command inside the execution of the script.
     pub call: Call,
-    /// Whether there is such a command.
+    /// Whether the server has such a command.
     pub knows: fn(&[&[u8]]) -> bool,
 }
 
-/// The engine on loan to a running script, with the client that the script calls commands as and the way to call them.
+/// The engine on loan to a running script, with the client for which the script calls commands.
 #[derive(Default)]
 pub struct ScriptHost {
     engine: Box<Engine>,
@@ -33,7 +33,7 @@ pub struct ScriptHost {
 }
 
 impl Engine {
-    /// Lends itself and the client to a script for as long as that runs.
+    /// Lends the engine and the client to a script while the script runs.
     pub(crate) fn lend(
         self: &mut Box<Self>,
         client: &mut Box<Client>,
@@ -65,7 +65,7 @@ impl Engine {
         reply
     }
 
-    /// Does what others have left to be done meanwhile.
+    /// Runs the jobs that others left while the script was running.
     fn do_jobs(self: &mut Box<Self>, busy: &Busy<Job>) {
         self.close_departed();
         for job in busy.take_jobs() {

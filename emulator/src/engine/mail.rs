@@ -1,11 +1,12 @@
-//! Who is sent what when a command has run: its reply, what comes before it, in its midst and behind it, and what others hear.
+//! The messages to clients after a command: before, inside and after its reply, and to other
+//! clients.
 
 use super::Engine;
 use crate::client::{Client, Slot};
 use crate::reply::Reply;
 
 impl Engine {
-    /// What the client whose command has run is sent now: its reply, and what came with it.
+    /// The output to the client whose command has run: its reply and the messages that go with it.
     pub(crate) fn post(&mut self, client: &mut Client, reply: Reply) -> Reply {
         if !client.is_reachable() {
             self.discard_mail(client.slot);
@@ -14,9 +15,10 @@ impl Engine {
         let (reply, behind) = self.settle(reply);
         let reply = client.wanted(reply);
         match () {
-            // The request goes on.
+            // A blocked request has not ended yet.
             () if client.is_blocked => {}
-            // What `CLIENT CACHING` says holds for the next command.
+            // `CLIENT CACHING` applies to the next command, so the end of a `CLIENT` command must
+            // not reset it.
             () if client.last_command.starts_with("client|") => client.replies = client.replies.next(),
             () => client.end_request(),
         }
@@ -30,7 +32,7 @@ impl Engine {
         if all.len() == 1 { all.remove(0) } else { Reply::Several(all) }
     }
 
-    /// The same once the execution has ended: what came of that follows.
+    /// Appends to `posted` the messages that the end of the execution produced for the same client.
     pub(crate) fn post_late(&mut self, slot: Slot, posted: Reply) -> Reply {
         if self.mail.is_empty() {
             return posted;
@@ -45,7 +47,7 @@ impl Engine {
         Reply::Several(all)
     }
 
-    /// A reply with the asides in its midst, and those that come right behind it.
+    /// The reply with the messages of `asides` between its parts, and the messages that follow it.
     pub(crate) fn settle(&mut self, reply: Reply) -> (Reply, Vec<Reply>) {
         if self.asides.is_empty() {
             return (reply, Vec::new());
@@ -61,13 +63,13 @@ impl Engine {
         self.postscripts.clear();
     }
 
-    /// What is to be sent to one client, beginning at this place in the mail.
+    /// Takes the messages to one client out of `mail`, starting at index `first`.
     pub(crate) fn take_mail(&mut self, slot: Slot, first: usize) -> Vec<Reply> {
         let own = self.mail.extract_if(first.., |(to, _)| *to == slot);
         own.map(|(_, message)| message).collect()
     }
 
-    /// Hands out what is to be sent to others.
+    /// Delivers the messages in `mail` to the clients.
     pub(crate) fn deliver(&mut self) {
         if self.mail.is_empty() {
             return;

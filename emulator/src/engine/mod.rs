@@ -1,4 +1,5 @@
-//! Everything that commands share: data, scripts, the clock, and the clients with what they watch, await and listen to.
+//! The state that all commands share: the data, the scripts, the clock, and the clients with their
+//! watches, blocked commands and subscriptions.
 
 mod connections;
 mod loan;
@@ -35,85 +36,92 @@ pub use settings::OutputLimit;
 pub use waiting::{Attempt, Blocked, Until, Waiting};
 pub use watch::Watches;
 
-/// One server's state. Whoever holds it runs commands; that is what makes them atomic. Commands are handed it boxed, so that to
-/// lend it to a script moves a pointer.
+/// The state of one server.
+///
+/// The caller that holds the engine runs commands; that makes them atomic. Commands get the engine
+/// in a box, so that lending it to a script moves only a pointer.
 #[derive(Default)]
 pub struct Engine {
     /// The databases.
     pub keyspace: Keyspace,
     /// The settings.
     pub config: Config,
-    /// The settings that the server started with: a reset comes back to them.
+    /// The settings with which the server started. A reset restores them.
     started_with: Config,
-    /// What is counted.
+    /// The counters of the server.
     pub stats: Stats,
     /// The script cache.
     pub scripts: Scripts,
     /// The libraries of functions.
     pub functions: Functions,
-    /// What was lent to the last script, to be lent again: it is too large to be made for each.
+    /// The host of the last script. It is used again, because it is too large to be made for each
+    /// script.
     host: Option<Box<ScriptHost>>,
-    /// The script that runs, as others see it.
+    /// The running script, as other clients see it.
     pub busy: Arc<Busy<Job>>,
-    /// A script that others are told of has this on loan: whoever runs a command does so between two steps of the script.
+    /// Whether a script without a time limit has the engine on loan. A command that runs now runs
+    /// between two steps of that script.
     pub is_amid_script: bool,
     /// The connections.
     pub clients: Clients,
-    /// Those among them that are gone, and that nobody has closed yet.
+    /// The clients whose connections have closed, but which the engine has not closed yet.
     pub departed: Arc<Departed>,
-    /// Who listens to what.
+    /// The subscribers of channels and patterns.
     pub pubsub: PubSub,
-    /// Who watches what.
+    /// The watched keys and the clients that watch them.
     pub watches: Watches,
-    /// Whose command waits for what.
+    /// The blocked commands.
     pub waiting: Waiting,
-    /// Who is told of changes to what it has read.
+    /// The clients that get a message when a key changes which they have read.
     pub tracker: Tracker,
-    /// Until when `CLIENT PAUSE` holds commands back, and whether all of them or only writes.
+    /// The end of `CLIENT PAUSE`, and the commands that it holds back.
     pub pause: Option<(Timestamp, PauseMode)>,
-    /// What `AUTH` asks for; empty if it asks for nothing.
+    /// The password that `AUTH` must give. If it is empty, no password is needed.
     pub password: Bytes,
-    /// Who sees every command.
+    /// The clients that get every command: `MONITOR`.
     pub monitors: Vec<Slot>,
-    /// Nobody asks what an execution has touched.
+    /// Whether no caller needs the footprint of an execution.
     pub leaves_no_footprint: bool,
-    /// Who hears what is logged.
+    /// The hook that gets the lines of the log.
     pub on_log: Option<Weak<Hook>>,
-    /// What clients may leave unread: those that listen to nothing, and those that do.
+    /// The limits of unread output: first for clients without subscriptions, then for subscribers.
     output_limits: [OutputLimit; 2],
-    /// When one looks after clients again: whether they have been idle for too long.
+    /// The next time at which clients are checked for idleness and unread output.
     client_check_at: Option<Timestamp>,
-    /// There was not enough memory when the command began, so what needs more is refused.
+    /// Whether memory was lacking when the command began. If so, commands that may need more memory
+    /// are refused.
     pub lacked_memory: bool,
-    /// What is to go wrong.
+    /// The faults that are to happen.
     pub faults: Faults,
-    /// Whether there is the command `EMULATOR`: the clock as it was when that was allowed.
+    /// If the command `EMULATOR` is allowed: the clock at the time of the permission.
     pub control: Option<Clock>,
-    /// What is to be sent to clients once the execution is over, in order.
+    /// The messages to be sent to clients when the execution is over, in order.
     pub mail: Vec<(Slot, Reply)>,
-    /// What the client whose command runs is to be sent in the midst of the reply or right behind it, each after so many parts
-    /// ([`Event::place`]).
+    /// The messages to the client whose command runs, to be sent inside its reply or right after
+    /// it. The number is the count of parts of the reply before the message ([`Event::place`]).
     pub asides: Vec<(usize, Reply)>,
-    /// What the client whose command runs is to be sent behind the reply.
+    /// The messages to the client whose command runs, to be sent after the reply.
     pub postscripts: Vec<Reply>,
     clock: Option<Clock>,
-    /// When the requests came that run now one after the other, while no reading of the clock could tell them apart.
+    /// The clock reading that serves all requests which run in sequence now. It is not set if the
+    /// clock may be moved between them.
     requests_at: Option<Timestamp>,
-    /// When something happens next without any command: a key expires, somebody has waited long enough.
+    /// The next wake-up: when something happens without a command. For example, a key expires or a
+    /// blocked command times out.
     next_wake_up: Option<Timestamp>,
-    /// Told when the alarm is set to an earlier time.
+    /// Notified when the next wake-up moves to an earlier time.
     wake_up_moved: Arc<Notify>,
 }
 
-/// What others want of the engine while a script has it.
+/// A request to the engine that waits while a script has the engine.
 pub type Job = Box<dyn FnOnce(&mut Box<Engine>) + Send>;
 
-/// Which commands `CLIENT PAUSE` holds back.
+/// The commands that `CLIENT PAUSE` holds back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PauseMode {
-    /// Those that may write.
+    /// Only commands that may write.
     Write,
-    /// All.
+    /// All commands.
     All,
 }
 
@@ -135,8 +143,8 @@ impl Engine {
         engine
     }
 
-    /// Back to an empty server. Compiled scripts stay compiled, unknown to clients. Who waits
-    /// waits no longer.
+    /// Makes the server empty again. Compiled scripts stay compiled, but clients cannot see them.
+    /// Blocked commands time out.
     pub fn reset(&mut self, clock: Clock) {
         self.keyspace.reset();
         self.client_check_at = None;
@@ -162,7 +170,7 @@ impl Engine {
     /// Sets a parameter as if the server had started with it.
     ///
     /// # Errors
-    /// There is no such parameter, or it does not take this value.
+    /// There is no such parameter, or it does not accept this value.
     pub fn start_with(&mut self, name: &str, value: &str) -> Result<(), Error> {
         let is_unchanged = self.config.is_same(&self.started_with);
         self.started_with.start_with(name, value)?;
@@ -175,7 +183,7 @@ impl Engine {
         Ok(())
     }
 
-    /// A copy of the data, of the settings, of the known scripts and of the libraries.
+    /// A copy of the data, the settings, the known scripts and the libraries.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot {
             keyspace: self.keyspace.clone(),
@@ -185,7 +193,8 @@ impl Engine {
         }
     }
 
-    /// Whether a copy tells all by which the server, as it was when it began, can be brought to where it is.
+    /// Whether a snapshot is complete: if a freshly started server restores it, that server gets
+    /// the state of this one.
     pub fn is_snapshot_complete(&self) -> bool {
         self.clients.have_no_state()
             && self.pause.is_none()
@@ -196,7 +205,7 @@ impl Engine {
             && self.functions.libraries().is_empty()
     }
 
-    /// Back to a copy. For clients that watch keys, every key has changed.
+    /// Restores a snapshot. For clients that watch keys, every key counts as changed.
     pub fn restore(&mut self, snapshot: &Snapshot) {
         self.keyspace.clone_from(&snapshot.keyspace);
         if !self.config.is_same(&snapshot.config) {
@@ -209,7 +218,7 @@ impl Engine {
         self.set_next_wake_up();
     }
 
-    /// Back to the data of a copy, as one execution.
+    /// Restores the data of a snapshot, as one execution.
     pub fn restore_data(self: &mut Box<Self>, snapshot: &Snapshot) {
         self.begin();
         self.keyspace.replace(&snapshot.keyspace);
@@ -227,13 +236,15 @@ impl Engine {
         self.requests_at.unwrap_or_else(|| self.clock().now())
     }
 
-    /// Requests have come together and run one after the other: to read the machine's clock once is enough for them, until one
-    /// has run that may take long. Any other clock may be moved in between.
+    /// Starts a batch of requests that arrived together and run in sequence.
+    ///
+    /// One reading of the machine's clock serves all of them, until a request has run that may take
+    /// long. Any other clock may be moved in between, so it is read for each request.
     pub(crate) fn begin_requests(&mut self) {
         self.requests_at = (self.clock().is_machines() && self.control.is_none()).then(|| self.clock().now());
     }
 
-    /// They have run, or one has that may have taken long: the clock is read again.
+    /// Ends a batch of requests, or ends the use of one clock reading after a long request.
     pub(crate) fn end_requests(&mut self) {
         self.requests_at = None;
     }
@@ -242,12 +253,13 @@ impl Engine {
         self.clock.as_ref().expect("an engine in use was made with a clock")
     }
 
-    /// When something happens without any command, and who says that it happens earlier.
+    /// The time of the next wake-up, and the notification that it moved to an earlier time.
     pub(crate) fn next_wake_up(&self) -> (Option<Timestamp>, Arc<Notify>) {
         (self.next_wake_up, self.wake_up_moved.clone())
     }
 
-    /// Starts one execution: reads the clock once, forgets the footprint of the one before, and lets happen what is due.
+    /// Starts one execution: reads the clock once, clears the previous footprint, and runs what is
+    /// due.
     pub(crate) fn begin(self: &mut Box<Self>) {
         let now = self.now();
         self.keyspace.begin(now);
@@ -259,7 +271,7 @@ impl Engine {
         }
     }
 
-    /// Lets happen what is due, without any command.
+    /// Runs what is due, without a command.
     pub fn tick(self: &mut Box<Self>) {
         self.begin();
         self.invalidate(&Client::nobody());
@@ -268,8 +280,8 @@ impl Engine {
         self.deliver();
     }
 
-    /// Ends one execution: whoever waited for a key gets it, whoever watches one is told at `EXEC`, and whoever listens is sent
-    /// what happened.
+    /// Ends one execution. Blocked clients get the keys that they wait for, watches record the
+    /// changes, and subscribers get the events.
     pub(crate) fn end(self: &mut Box<Self>) {
         self.publish_events(None);
         self.serve_blocked();
@@ -278,7 +290,8 @@ impl Engine {
         self.set_next_wake_up();
     }
 
-    /// A command has run, which need not be the last of its execution. Keeps what executions leave from growing without end.
+    /// Keeps the footprint from growing without bound. It is called after each command, which need
+    /// not be the last one of its execution.
     pub(crate) fn trim_footprint(&mut self) {
         let is_needed = !self.leaves_no_footprint || !self.tracker.is_idle() || !self.watches.is_empty();
         self.keyspace.footprint_mut().set_recording(is_needed);
@@ -287,19 +300,21 @@ impl Engine {
         }
     }
 
-    /// Who goes by what is new in the footprint has seen all of it first.
+    /// Removes duplicate entries from the footprint.
+    ///
+    /// The watches read the new entries first, because positions in the footprint change.
     fn drop_duplicates(&mut self) {
         self.watches.notice(&self.keyspace);
         self.keyspace.footprint_mut().drop_duplicates();
         (self.watches.seen, self.tracker.seen) = (self.footprint().len(), self.footprint().len());
     }
 
-    /// What the last execution touched.
+    /// The footprint of the last execution.
     pub fn footprint(&self) -> &Footprint {
         self.keyspace.footprint()
     }
 
-    /// Sends a message to all who listen, and says to how many.
+    /// Sends a message to all subscribers of a channel, and returns their number.
     pub(crate) fn publish(&mut self, topic: Topic, channel: &Bytes, payload: &Bytes) -> usize {
         let messages = self.pubsub.publish(topic, channel, payload);
         let (count, footprint) = (messages.len(), self.keyspace.footprint_mut());
@@ -311,8 +326,10 @@ impl Engine {
         count
     }
 
-    /// Publishes what happened to keys since the last time. What the client at `slot`, whose command it was, is to hear after a
-    /// part of the reply goes to the asides.
+    /// Publishes the key events since the last call.
+    ///
+    /// The client at `slot` is the one whose command caused them. Its own messages that belong
+    /// after a part of its reply go to `asides`.
     pub(crate) fn publish_events(&mut self, slot: Option<Slot>) {
         self.keyspace.events.answered = 0;
         if self.keyspace.events.happened.is_empty() {
@@ -337,7 +354,7 @@ impl Engine {
         }
     }
 
-    /// Has the client's command wait.
+    /// Blocks the command of a client.
     pub(crate) fn block(&mut self, client: &mut Client, blocked: Blocked) {
         client.is_blocked = true;
         self.keyspace.footprint_mut().connections(Access::Read);
@@ -349,7 +366,7 @@ impl Engine {
         self.keyspace.events.is_awaited = self.waiting.awaits_keys();
     }
 
-    /// Ends a client's waiting, if it waits, without a reply.
+    /// Ends the blocked command of a client without a reply, if it has one.
     pub(crate) fn unblock(&mut self, slot: Slot) -> Option<Blocked> {
         let blocked = self.waiting.remove(slot)?;
         self.keyspace.events.is_awaited = self.waiting.awaits_keys();
@@ -361,7 +378,8 @@ impl Engine {
         Some(blocked)
     }
 
-    /// Exchanges two databases. Who waits for a key that comes with it is served.
+    /// Exchanges two databases. Clients that wait for a key are served if the exchange brings that
+    /// key.
     pub(crate) fn swap(&mut self, a: usize, b: usize) {
         self.keyspace.swap(a, b);
         for db in [a, b] {
@@ -370,7 +388,7 @@ impl Engine {
         }
     }
 
-    /// Ends `CLIENT PAUSE`: what was held back runs now.
+    /// Ends `CLIENT PAUSE`: the commands that it held back run now.
     pub(crate) fn unpause(self: &mut Box<Self>) {
         self.pause = None;
         for slot in self.waiting.for_unpause() {
@@ -402,8 +420,10 @@ impl Engine {
         }
     }
 
-    /// Keys appeared: those who wait for them are served, first come first, key by key in the order of appearance. What they do
-    /// may make further keys appear.
+    /// Serves the clients that wait for keys which appeared.
+    ///
+    /// Keys are served in the order of appearance, and the clients of one key in the order of
+    /// arrival. A served command may make further keys appear.
     fn serve_blocked(self: &mut Box<Self>) {
         while !self.keyspace.events.appeared.is_empty() {
             for (db, key) in std::mem::take(&mut self.keyspace.events.appeared) {
@@ -416,7 +436,7 @@ impl Engine {
         }
     }
 
-    /// Tries what a client waits for.
+    /// Tries the blocked command of a client again.
     fn attempt(self: &mut Box<Self>, slot: Slot, key: &[u8]) {
         let Some(attempt) = self.waiting.get(slot).map(|blocked| blocked.attempt.clone()) else { return };
         let mut client = self.clients.take(slot);
@@ -450,7 +470,8 @@ impl Engine {
     }
 }
 
-/// What a server holds: its data, with absolute deadlines, its settings, and the scripts that it knows.
+/// A copy of the contents of a server: its data with absolute deadlines, its settings, and its
+/// known scripts.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     keyspace: Keyspace,

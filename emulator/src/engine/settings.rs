@@ -1,4 +1,5 @@
-//! What settings do to the server as a whole: who keeps them at hand, when memory is full, which clients are to go.
+//! The effects of settings on the whole server: stored copies of settings, the limit of memory, and
+//! the clients to be disconnected.
 
 use std::sync::Weak;
 use std::time::Duration;
@@ -23,20 +24,22 @@ const MIN_REPLICAS_TO_WRITE: Id = Id::of("min-replicas-to-write");
 const MIN_REPLICAS_MAX_LAG: Id = Id::of("min-replicas-max-lag");
 const TIMEOUT: Id = Id::of("timeout");
 
-/// Unread bytes that no limit counts: Redis keeps so many in a buffer of the client's own, and any more in blocks no smaller.
+/// The unread bytes that no limit counts. Redis keeps them in a buffer of the client. It puts
+/// further bytes into blocks of at least this size.
 const OWN_BUFFER_BYTES: usize = 16 * 1024;
 
-/// How much a client of one kind may leave unread: `client-output-buffer-limit`. What is 0 limits nothing.
+/// The limits of unread output for one kind of client: `client-output-buffer-limit`. A limit of 0
+/// means no limit.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OutputLimit {
     hard_bytes: usize,
     soft_bytes: usize,
-    /// How long it may have left more than the soft limit unread.
+    /// How long a client may have more unread bytes than the soft limit.
     soft_secs: i64,
 }
 
 impl OutputLimit {
-    /// Of one class of clients, out of the value of the parameter.
+    /// The limit of one class of clients, from the value of the parameter.
     fn of(class: &str, text: &str) -> OutputLimit {
         let mut words = text.split(' ').skip_while(|word| *word != class).skip(1);
         let mut number = || words.next().and_then(|word| word.parse().ok()).unwrap_or(0_u64);
@@ -49,7 +52,8 @@ impl OutputLimit {
 }
 
 impl Engine {
-    /// Hands settings to those who keep them at hand. All others are looked up where they matter.
+    /// Copies settings to the places that keep their own copies. All other settings are read when
+    /// they are needed.
     pub(crate) fn apply_settings(&mut self) {
         const CLIENT_OUTPUT_BUFFER_LIMIT: Id = Id::of("client-output-buffer-limit");
         const HASH_ENTRIES: Id = Id::of("hash-max-listpack-entries");
@@ -76,15 +80,17 @@ impl Engine {
         self.check_clients_from_now();
     }
 
-    /// Looks after clients at once, if any can be idle for too long.
+    /// Checks clients at once, if `timeout` is set.
     pub(super) fn check_clients_from_now(&mut self) {
         if self.config.number(TIMEOUT) != 0 {
             self.client_check_at = Some(self.keyspace.instant());
         }
     }
 
-    /// Whether a client must give the password first. Without a password nobody must, but who has not given an earlier one must
-    /// give the next.
+    /// Whether a client must send the password first.
+    ///
+    /// If the server has no password, no client must. If a client did not give an earlier password,
+    /// it must give the next one.
     pub(crate) fn is_stranger(&self, client: &Client) -> bool {
         !client.is_authenticated && !self.password.is_empty()
     }
@@ -105,26 +111,28 @@ impl Engine {
         (size_of::<Engine>() + clients + self.scripts_memory() + data, data)
     }
 
-    /// How many bytes the sources of scripts and of libraries take.
+    /// How many bytes the sources of scripts and libraries take.
     pub(crate) fn scripts_memory(&self) -> usize {
         let scripts = self.scripts.known().values().map(bytes::Bytes::len);
         let libraries = self.functions.libraries().values().map(|library| library.code.len());
         scripts.chain(libraries).sum()
     }
 
-    /// Whether there is less memory than is used: then what needs more is refused. Nothing is ever evicted, so with another policy
-    /// than `noeviction` there is no limit.
+    /// Whether the server uses more memory than `maxmemory`. If so, commands that may need more are
+    /// refused.
+    ///
+    /// The emulator never evicts keys. With a policy other than `noeviction` there is no limit.
     pub(crate) fn lacks_memory(&mut self) -> bool {
         let limit = self.config.size(MAXMEMORY);
         limit != 0 && self.config.text(MAXMEMORY_POLICY) == "noeviction" && self.memory().0 > limit
     }
 
-    /// Whether writes want replicas, of which there are none.
+    /// Whether writes require replicas. The emulator has no replicas.
     pub(crate) fn lacks_replicas(&self) -> bool {
         [MIN_REPLICAS_TO_WRITE, MIN_REPLICAS_MAX_LAG].iter().all(|&id| self.config.number(id) != 0)
     }
 
-    /// Logs a line for whoever asked for lines of its level.
+    /// Sends a line to the hook of the log, if `loglevel` includes its level.
     pub(crate) fn log(&self, level: LogLevel, text: Bytes) {
         if let Some(hook) = self.on_log.as_ref().and_then(Weak::upgrade)
             && level >= LogLevel::of_setting(self.config.text(LOGLEVEL))
@@ -133,19 +141,19 @@ impl Engine {
         }
     }
 
-    /// Why there is no room for another client, if there is none.
+    /// The error for a new client if the limit of clients is reached.
     pub(super) fn crowd(&self) -> Option<Error> {
         (self.clients.len() >= self.config.size(MAXCLIENTS)).then_some(error::MAX_CLIENTS)
     }
 
-    /// Leaves a message to a client, unless that has left too many unread: then it is disconnected.
+    /// Sends a message to a client. If the client has left too much unread, it is disconnected.
     pub(crate) fn deliver_to(&mut self, slot: Slot, message: Reply) {
         let Some(client) = self.clients.get(slot) else { return };
         client.send(message);
         self.limit_output(slot);
     }
 
-    /// So much of what was handed to a client's connection is not written yet.
+    /// Records how many bytes the connection of a client has not written yet.
     pub(crate) fn set_unwritten(&mut self, slot: Slot, bytes: usize) {
         let client = self.client(slot);
         client.unwritten_bytes = bytes;
@@ -154,7 +162,7 @@ impl Engine {
         }
     }
 
-    /// Disconnects a client for which too much waits.
+    /// Disconnects a client that has too much unread output.
     pub(crate) fn limit_output(&mut self, slot: Slot) {
         let now = self.keyspace.instant();
         let Some(client) = self.clients.get(slot) else { return };
@@ -179,7 +187,7 @@ impl Engine {
         }
     }
 
-    /// A client that has just come is looked after from now on.
+    /// Includes a new client in the check of the clients, if `timeout` is set.
     pub(super) fn await_idleness(&mut self, slot: Slot, now: Timestamp) {
         if self.config.number(TIMEOUT) == 0 {
             return;
@@ -190,13 +198,13 @@ impl Engine {
         self.check_clients_by(at);
     }
 
-    /// Looks after clients by then, at the latest.
+    /// Checks the clients at this time or earlier.
     fn check_clients_by(&mut self, at: Option<Timestamp>) {
         self.client_check_at = self.client_check_at.into_iter().chain(at).min();
         self.set_next_wake_up();
     }
 
-    /// Disconnects clients that have been idle or have left messages unread for too long.
+    /// Disconnects clients that have been idle, or have left messages unread, for too long.
     pub(super) fn check_clients(&mut self, now: Timestamp) {
         let overdue =
             self.clients.others().into_iter().map(|client| (client.slot, self.overdue_at(client, now)));
@@ -210,8 +218,11 @@ impl Engine {
         }
     }
 
-    /// When a client will have been idle for too long, unless it acts: `timeout`. Not while it waits or listens, but it may cease
-    /// to.
+    /// When a client is to be disconnected unless it acts before: after `timeout`, or after too
+    /// long above the soft limit of unread output.
+    ///
+    /// Blocked clients, subscribers and monitors are not idle. They are checked again later,
+    /// because their state may change.
     fn overdue_at(&self, client: &Client, now: Timestamp) -> Option<Timestamp> {
         let timeout_secs = self.config.number(TIMEOUT);
         let is_exempt = client.is_blocked || client.is_monitor || client.is_subscriber();
@@ -222,7 +233,8 @@ impl Engine {
     }
 }
 
-/// So many seconds after the second in which this instant lies has begun: Redis counts these in whole ones.
+/// The start of the second of this instant, plus so many seconds. Redis counts these limits in
+/// whole seconds.
 fn start_of_second(instant: Timestamp, secs: i64) -> Timestamp {
     let second = Timestamp::from_millis(instant.millis().div_euclid(1000) * 1000);
     second + Duration::from_secs(secs.unsigned_abs())

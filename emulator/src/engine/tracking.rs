@@ -1,4 +1,4 @@
-//! Who is told that a key has changed, and how.
+//! Sends messages about changed keys to the clients that track them.
 
 use bytes::Bytes;
 
@@ -8,12 +8,14 @@ use crate::footprint::{Access, Resource};
 use crate::reply::Reply;
 use crate::resp::Protocol;
 
-/// The channel on which a RESP2 client hears of changes for another.
+/// The channel on which a RESP2 client receives the invalidations of another client.
 const CHANNEL: &str = "__redis__:invalidate";
 
 impl Engine {
-    /// Tells clients that a key which they have read was changed by the last command, and notes it for [`Engine::broadcast`];
-    /// `current` is who called it. It hears of its own changes after the reply.
+    /// Sends invalidations to the clients that have read a key which the last command changed.
+    ///
+    /// It also records the change for [`Engine::broadcast`]. `current` is the client that called
+    /// the command; it receives invalidations of its own changes after its reply.
     pub(crate) fn invalidate(&mut self, current: &Client) {
         if self.tracker.is_idle() {
             return;
@@ -27,7 +29,8 @@ impl Engine {
                 changed.push((db, Bytes::copy_from_slice(key)));
             }
         }
-        // Whoever changes any part of a key first is who causes the message.
+        // The first change of a key causes the message, whichever part it changes. So the footprint
+        // records a write of the whole key.
         for (db, key) in changed {
             self.keyspace.footprint_mut().key(Access::Write, db, &key, None);
             keys.push((key, current.slot));
@@ -46,8 +49,9 @@ impl Engine {
         }
     }
 
-    /// Tells clients that want to know of every key with some prefix what the execution has changed, prefix by prefix and each in
-    /// one message, behind all replies.
+    /// Sends the keys that the execution changed to the clients that track prefixes.
+    ///
+    /// Each prefix gives one message, which is sent after all replies.
     pub(crate) fn broadcast(&mut self) {
         for (prefix, keys) in self.tracker.take_changed() {
             let nobody = Client::nobody();
@@ -58,7 +62,9 @@ impl Engine {
         }
     }
 
-    /// One message of these keys, each with who changed it, or of all keys, to a client or to whom it has redirected its messages.
+    /// Sends one invalidation to a client, or to the client to which it redirects its messages.
+    ///
+    /// It contains these keys, each with the client that changed it. `None` means all keys.
     fn tell(&mut self, current: &Client, slot: Slot, keys: Option<&[(&Bytes, Slot)]>) {
         let is_current = slot == current.slot;
         let tracking = match self.clients.get(slot) {
@@ -110,7 +116,8 @@ impl Engine {
         }
     }
 
-    /// Sends it only to a client that speaks `protocol`, and on RESP2 only to one that listens.
+    /// Sends a message if the client uses `protocol`. On RESP2 the client must also be a
+    /// subscriber.
     fn send(&mut self, current: &Client, slot: Slot, protocol: Protocol, message: Reply) {
         let (speaks, listens) = match self.clients.get(slot) {
             _ if slot == current.slot => (current.speaks(), current.is_subscriber()),

@@ -1,4 +1,4 @@
-//! Clients whose command waits: for a key to appear, for a time to come, for a pause to end.
+//! Clients with a blocked command: it waits for a key, for a time, or for the end of a pause.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,52 +13,53 @@ use crate::error::Error;
 use crate::keyspace::{Hasher, Value};
 use crate::reply::Reply;
 
-/// Tries again what a client waits for: with a key that appeared, or once a pause has ended. `None` if it must wait on.
+/// Tries a blocked command again, with a key that appeared or after the end of a pause. Returns
+/// `None` if the command must wait longer.
 pub type Attempt =
     Arc<dyn Fn(&mut Box<Engine>, &mut Box<Client>, &[u8]) -> Result<Option<Reply>, Error> + Send + Sync>;
 
-/// A command that waits.
+/// A blocked command.
 pub struct Blocked {
-    /// Until when.
+    /// The event that ends the waiting.
     pub until: Until,
-    /// Gives up then.
+    /// The instant at which the command times out.
     pub deadline: Option<Timestamp>,
-    /// What giving up answers.
+    /// The reply after a timeout.
     pub on_timeout: Reply,
-    /// What is tried when there is hope.
+    /// The function that runs when the event may have happened.
     pub attempt: Attempt,
 }
 
-/// What a command waits for.
+/// The event for which a command waits.
 pub enum Until {
-    /// One of these keys of a database appears, and holds what the command works on.
+    /// One of these keys of a database appears, and its value is of the right kind.
     Key {
-        /// The database.
+        /// The index of the database.
         db: usize,
         /// The keys.
         keys: Vec<Bytes>,
-        /// Whether a value is of the kind that is waited for.
+        /// Whether a value is of the kind that the command waits for.
         is_kind: fn(&Value) -> bool,
     },
     /// `CLIENT PAUSE` ends.
     Unpaused,
-    /// The deadline, at which the command arrives: a fault made it late.
+    /// The deadline, at which the command arrives: a fault delayed it.
     Arrival,
-    /// Nothing but the deadline.
+    /// Only the deadline.
     Deadline,
 }
 
-/// All commands that wait.
+/// All blocked commands.
 #[derive(Default)]
 pub struct Waiting {
     blocked: IndexMap<Slot, Blocked, Hasher>,
-    /// Who waits for a key, first come first.
+    /// The clients that wait for each key, in the order of arrival.
     by_key: IndexMap<(usize, Bytes), IndexSet<Slot, Hasher>, Hasher>,
     deadlines: BTreeSet<(Timestamp, Slot)>,
 }
 
 impl Waiting {
-    /// Adds one.
+    /// Adds a blocked command.
     pub fn insert(&mut self, slot: Slot, blocked: Blocked) {
         if let Until::Key { db, keys, .. } = &blocked.until {
             for key in keys {
@@ -69,7 +70,7 @@ impl Waiting {
         self.blocked.insert(slot, blocked);
     }
 
-    /// Takes one out.
+    /// Removes the blocked command of a client.
     pub fn remove(&mut self, slot: Slot) -> Option<Blocked> {
         let blocked = self.blocked.shift_remove(&slot)?;
         if let Until::Key { db, keys, .. } = &blocked.until {
@@ -88,12 +89,12 @@ impl Waiting {
         Some(blocked)
     }
 
-    /// The command that a client waits with.
+    /// The blocked command of a client.
     pub fn get(&self, slot: Slot) -> Option<&Blocked> {
         self.blocked.get(&slot)
     }
 
-    /// Who waits for a key of this kind, first come first.
+    /// The clients that wait for a key with a value of this kind, in the order of arrival.
     pub fn for_key(&self, db: usize, key: &Bytes, value: &Value) -> Vec<Slot> {
         let slots = self.by_key.get(&(db, key.clone())).into_iter().flatten();
         let waits = |slot: &&Slot| {
@@ -104,39 +105,40 @@ impl Waiting {
         slots.filter(waits).copied().collect()
     }
 
-    /// Whether a client waits for something that others may end: its command was not held back.
+    /// Whether other clients may unblock a client. They may not if a pause or a fault holds the
+    /// command back.
     pub fn can_be_unblocked(&self, slot: Slot) -> bool {
         let is_held_back = |blocked: &Blocked| matches!(blocked.until, Until::Unpaused | Until::Arrival);
         self.blocked.get(&slot).is_some_and(|blocked| !is_held_back(blocked))
     }
 
-    /// Whether anybody waits for a key.
+    /// Whether any client waits for a key.
     pub fn awaits_keys(&self) -> bool {
         !self.by_key.is_empty()
     }
 
-    /// The keys of a database that somebody waits for.
+    /// The keys of a database for which clients wait.
     pub fn keys(&self, db: usize) -> impl Iterator<Item = &Bytes> {
         self.by_key.keys().filter(move |(own, _)| *own == db).map(|(_, key)| key)
     }
 
-    /// Those who wait for the end of a pause, first come first.
+    /// The clients that wait for the end of a pause, in the order of arrival.
     pub fn for_unpause(&self) -> Vec<Slot> {
         let paused = self.blocked.iter().filter(|(_, blocked)| matches!(blocked.until, Until::Unpaused));
         paused.map(|(&slot, _)| slot).collect()
     }
 
-    /// The first deadline, and whose it is.
+    /// The earliest deadline, and its client.
     pub fn first_deadline(&self) -> Option<(Timestamp, Slot)> {
         self.deadlines.first().copied()
     }
 
-    /// Everybody who waits.
+    /// All clients with a blocked command.
     pub fn slots(&self) -> Vec<Slot> {
         self.blocked.keys().copied().collect()
     }
 
-    /// How many wait.
+    /// How many commands are blocked.
     pub fn len(&self) -> usize {
         self.blocked.len()
     }

@@ -1,4 +1,4 @@
-//! Which keys are watched, and by whom: what makes `EXEC` conditional.
+//! The watched keys and the clients that watch them. They make `EXEC` conditional.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,34 +9,35 @@ use crate::clock::Timestamp;
 use crate::footprint::{Access, Resource};
 use crate::keyspace::Keyspace;
 
-/// Who watches a key, and if it was there when that began, the deadline it had.
+/// The clients that watch a key, each with the deadline that the key had when the watch began. The
+/// outer `None` means that there was no key, the inner `None` that there was no deadline.
 type Watchers = BTreeMap<Slot, Option<Option<i64>>>;
 
 /// The watched keys of one server.
 #[derive(Debug, Default)]
 pub struct Watches {
-    /// By whom each key is watched.
+    /// The clients that watch each key.
     watched: BTreeMap<(usize, Bytes), Watchers>,
-    /// Clients that watch a key which has changed since.
+    /// The clients that watch a key which has changed since.
     dirty: BTreeSet<Slot>,
-    /// How much of the footprint of this execution has been looked at.
+    /// How many entries of the footprint of this execution have been processed.
     pub seen: usize,
 }
 
 impl Watches {
-    /// Whether nobody watches anything.
+    /// Whether no client watches a key.
     pub fn is_empty(&self) -> bool {
         self.watched.is_empty() && self.dirty.is_empty()
     }
 
-    /// From now on, changes of this key are noticed.
+    /// Starts to watch a key for a client.
     pub fn watch(&mut self, slot: Slot, keyspace: &mut Keyspace, db: usize, key: &[u8]) {
         let deadline = keyspace.db(db).deadline(key);
         let watchers = self.watched.entry((db, Bytes::copy_from_slice(key))).or_default();
         watchers.entry(slot).or_insert(deadline);
     }
 
-    /// Marks those who watch a key that an execution changed.
+    /// Marks the clients that watch a key which an execution changed.
     pub fn notice(&mut self, keyspace: &Keyspace) {
         let seen = std::mem::replace(&mut self.seen, keyspace.footprint().len());
         if self.watched.is_empty() {
@@ -76,13 +77,15 @@ impl Watches {
         }
     }
 
-    /// Every watched key has changed.
+    /// Marks all clients that watch a key, as if every key had changed.
     pub fn notice_all(&mut self) {
         self.dirty.extend(self.watched.values().flat_map(BTreeMap::keys));
     }
 
-    /// Looks at what a client watches, because what EXEC does depends on it, and says whether a key has expired since it was
-    /// watched. Nobody need have noticed that; a key that had expired before does not count.
+    /// Whether a key that a client watches has expired since the watch began.
+    ///
+    /// It reads the watched keys, because the result of `EXEC` depends on them. The expiry counts
+    /// even if no command has noticed it. A key that had expired before the watch does not count.
     pub fn look(&self, slot: Slot, keyspace: &mut Keyspace) -> bool {
         let mut has_expired = false;
         for ((db, key), watchers) in &self.watched {
@@ -99,7 +102,7 @@ impl Watches {
         self.watched.values().filter(|watchers| watchers.contains_key(&slot)).count()
     }
 
-    /// Stops watching, and says whether a watched key had changed.
+    /// Stops all watches of a client, and returns whether a watched key had changed.
     pub fn unwatch(&mut self, slot: Slot) -> bool {
         if !self.watched.is_empty() {
             self.watched.retain(|_, watchers| {

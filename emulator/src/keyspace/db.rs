@@ -1,4 +1,4 @@
-//! One database during one execution: what commands look at and change, each look and each change recorded.
+//! One database during one execution. Each read and each change by a command is recorded.
 
 use bytes::Bytes;
 
@@ -24,30 +24,34 @@ pub struct Db<'a> {
     pub(super) is_reading: bool,
 }
 
-/// What a new value does with the deadline that the key had.
+/// The deadline that a key gets with a new value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expiry {
-    /// The key lives for ever.
+    /// The key has no deadline.
     Never,
-    /// The key lives until then (milliseconds since the Unix epoch).
+    /// The key has this deadline (milliseconds since the Unix epoch).
     At(i64),
-    /// The key keeps the deadline it had, if any.
+    /// The key keeps the deadline that it had, if any.
     Keep,
 }
 
 impl<'a> Db<'a> {
-    /// The instant of this execution, for a caller that has put it into a deadline and is a reader of the clock already.
+    /// The instant of this execution.
+    ///
+    /// It is for callers that have already been recorded as readers of the clock, because they used
+    /// it in a deadline.
     pub(crate) fn now(&self) -> Timestamp {
         self.now
     }
 
-    /// The same for a command that reads: that it does not find a key is an event of its own.
+    /// The database for a command that reads: a key that it does not find causes the event
+    /// `keymiss`.
     pub(crate) fn reading(mut self) -> Db<'a> {
         self.is_reading = true;
         self
     }
 
-    /// Chance. Who asks for it changes what the next one gets.
+    /// The random generator. Each call is recorded, because it changes the next random choice.
     pub fn random(&mut self) -> &mut Random {
         self.footprint.random();
         self.random
@@ -59,40 +63,42 @@ impl<'a> Db<'a> {
         Some(&self.dict[idx].value)
     }
 
-    /// The value of a live key as one kind.
+    /// The value of a live key as one type.
     ///
     /// # Errors
-    /// `WRONGTYPE` if the key holds another kind.
+    /// `WRONGTYPE` if the key holds another type.
     pub fn lookup_as<T: Kind>(&mut self, key: &[u8]) -> Result<Option<&T>, Error> {
         self.lookup(key).map(|value| T::of(value).ok_or(error::WRONG_TYPE)).transpose()
     }
 
-    /// Whether there is such a live key. This, like the questions after it, does not count as access to the value.
+    /// Whether there is a live key of this name. This method and the next ones do not count as
+    /// access to the value.
     pub fn contains(&mut self, key: &[u8]) -> bool {
         self.ask(key, |_| ()).is_some()
     }
 
-    /// The deadline of a live key: outer `None` without the key, inner `None` without a deadline.
+    /// The deadline of a live key. The outer `None` means no key, the inner `None` no deadline.
     pub fn deadline(&mut self, key: &[u8]) -> Option<Option<i64>> {
         self.ask(key, Entry::deadline)
     }
 
-    /// The kind of a live key's value, as `TYPE` tells it.
+    /// The name of the type of a live key's value, as `TYPE` replies it.
     pub fn type_name(&mut self, key: &[u8]) -> Option<&'static str> {
         self.ask(key, |entry| entry.value.type_name())
     }
 
-    /// Whether Redis would keep a live key's value once for all keys: small integers.
+    /// Whether Redis would share the value of a live key between keys, as it does with small
+    /// integers.
     pub(crate) fn is_shared(&mut self, key: &[u8]) -> Option<bool> {
         self.ask(key, |entry| entry.encoding.is_none() && Encoding::is_shared(&entry.value))
     }
 
-    /// How Redis would keep a live key's value.
+    /// The encoding that Redis would use for the value of a live key.
     pub fn encoding(&mut self, key: &[u8]) -> Option<Encoding> {
         self.ask(key, Entry::encoding)
     }
 
-    /// When a live key's value was last accessed.
+    /// When the value of a live key was last accessed.
     pub(crate) fn accessed(&mut self, key: &[u8]) -> Option<Timestamp> {
         self.ask(key, |entry| entry.accessed)
     }
@@ -102,18 +108,19 @@ impl<'a> Db<'a> {
         Some(question(&self.dict[idx]))
     }
 
-    /// A live key's value of one kind, to be changed in place.
+    /// The value of a live key as one type, to be changed in place.
     ///
     /// # Errors
-    /// `WRONGTYPE` if the key holds another kind.
+    /// `WRONGTYPE` if the key holds another type.
     pub fn edit<T: Kind>(self, key: &[u8]) -> Result<Option<Edit<'a, T>>, Error> {
         self.edit_with(key, None)
     }
 
-    /// The same, and an empty value if there is no such key.
+    /// The value of a live key as one type, to be changed in place. If there is no such key, it is
+    /// created with an empty value.
     ///
     /// # Errors
-    /// `WRONGTYPE` if the key holds another kind.
+    /// `WRONGTYPE` if the key holds another type.
     pub fn edit_or_create<T: Kind>(self, key: &[u8]) -> Result<Edit<'a, T>, Error> {
         let edit = self.edit_with(key, Some(|| T::default().into()))?;
         Ok(edit.expect("what is missing was created"))
@@ -135,10 +142,10 @@ impl<'a> Db<'a> {
         Ok(Some(Edit::at(self, idx)))
     }
 
-    /// A sorted set, to be looked at and changed member by member; an empty one if there is no such key.
+    /// A sorted set, to be read and changed member by member. It is empty if there is no such key.
     ///
     /// # Errors
-    /// `WRONGTYPE` if the key holds another kind.
+    /// `WRONGTYPE` if the key holds another type.
     pub fn members<'k>(mut self, key: &'k [u8]) -> Result<Members<'a, 'k>, Error> {
         let idx = self.dict.get_index_of(key);
         let is_whole = idx.is_some_and(|idx| !Members::are_apart(&self.dict[idx]));
@@ -154,31 +161,31 @@ impl<'a> Db<'a> {
         Ok(Members::at(self, key, idx, is_whole))
     }
 
-    /// Puts an empty value under a key that is not there.
+    /// Creates a missing key with an empty value, and returns its index.
     pub(super) fn create(&mut self, key: &[u8], empty: Value) -> usize {
         self.events.appear(self.index, key);
         self.dict.insert_full(key.into(), Entry::new(empty, None, self.now)).0
     }
 
-    /// Removes a value that has been left empty, with its key, and tells those who listen.
+    /// Removes a key whose value has become empty, and records the event `del`.
     pub(super) fn discard(&mut self, idx: usize) {
         let (key, _) = self.dict.get_index(idx).expect("the caller has just found it");
         self.events.record(Class::Generic, "del", self.index, key);
         self.dict.swap_remove_index(idx);
     }
 
-    /// Tells those who listen what happened to a key, in Redis's words: `db.notify(Class::String, "set", key)`.
+    /// Records an event of a key under its Redis name: `db.notify(Class::String, "set", key)`.
     pub fn notify(&mut self, class: Class, event: &'static str, key: &[u8]) {
         self.events.record(class, event, self.index, key);
     }
 
-    /// Says that Redis has written its reply by now: whoever listens to what it does itself hears behind the reply of what happens
-    /// from here on.
+    /// Records that Redis has written its reply by now. If the client subscribes to events of its
+    /// own command, it receives the later ones after the reply.
     pub fn answer(&mut self) {
         self.events.answer();
     }
 
-    /// The same of so many parts of the reply ([`super::Event::place`]).
+    /// Records that Redis has written so many parts of its reply by now ([`super::Event::place`]).
     pub fn answer_in_part(&mut self, parts: usize) {
         self.events.answered = parts;
     }
@@ -215,7 +222,7 @@ impl<'a> Db<'a> {
         self.note_deadline(idx);
     }
 
-    /// Removes a live key, and says whether there was one.
+    /// Removes a live key, and returns whether there was one.
     pub fn remove(&mut self, key: &[u8]) -> bool {
         match self.find(key) {
             Some(idx) => {
@@ -227,7 +234,8 @@ impl<'a> Db<'a> {
         }
     }
 
-    /// Gives a live key this deadline, or none, and tells those who listen. A deadline in the past removes the key, as in Redis.
+    /// Sets or removes the deadline of a live key, and records the event. A deadline in the past
+    /// removes the key, as in Redis.
     pub fn set_deadline(&mut self, key: &[u8], deadline: Option<i64>) {
         let Some(idx) = self.access(key) else { return };
         let event = if deadline.is_some_and(|deadline| deadline <= self.now.millis()) {
@@ -242,14 +250,14 @@ impl<'a> Db<'a> {
         self.notify(Class::Generic, event, key);
     }
 
-    /// Takes a live key's value away, with all that belongs to it.
+    /// Removes a live key, and returns its value with its deadline and encoding.
     pub fn take(&mut self, key: &[u8]) -> Option<Content> {
         let idx = self.access(key)?;
         self.footprint.key(Access::Write, self.index, key, None);
         self.dict.swap_remove_index(idx).map(|(_, entry)| Content(entry))
     }
 
-    /// A copy of a live key's value, with all that belongs to it.
+    /// A copy of a live key's value, with its deadline and encoding.
     pub fn copy(&mut self, key: &[u8]) -> Option<Content> {
         let idx = self.access(key)?;
         let mut entry = self.dict[idx].clone();
@@ -259,7 +267,8 @@ impl<'a> Db<'a> {
         Some(Content(entry))
     }
 
-    /// Puts a value with all that belongs to it under a key, whatever the key held. It has not been there before.
+    /// Sets a key to a value with its deadline and encoding, whatever the key held. The key counts
+    /// as one that appeared.
     pub fn put(&mut self, key: &[u8], Content(entry): Content) {
         self.remove(key);
         self.footprint.key(Access::Write, self.index, key, entry.deadline());
@@ -268,7 +277,7 @@ impl<'a> Db<'a> {
         self.note_deadline(idx);
     }
 
-    /// Has a live key's value kept in this form, for ever.
+    /// Fixes the encoding of a live key's value from now on.
     pub fn set_encoding(&mut self, key: &[u8], encoding: Encoding) {
         if let Some(idx) = self.find(key) {
             match (&mut self.dict[idx].value, encoding) {
@@ -278,7 +287,7 @@ impl<'a> Db<'a> {
         }
     }
 
-    /// Any live key.
+    /// A random live key.
     pub fn random_key(&mut self) -> Option<Bytes> {
         self.footprint.database(Access::Read, self.index);
         while !self.dict.is_empty() {
@@ -292,20 +301,20 @@ impl<'a> Db<'a> {
         None
     }
 
-    /// The keys, expired ones too, at these places of [`Db::keys`].
+    /// The keys at these indexes of [`Db::keys`], including expired ones.
     pub fn keys_at(&mut self, places: std::ops::Range<usize>) -> Vec<Bytes> {
         self.footprint.database(Access::Read, self.index);
         self.dict.get_range(places).into_iter().flat_map(|keys| keys.keys()).map(Text::to_bytes).collect()
     }
 
-    /// The live keys, in the order of insertion (but a removal moves the last key into the gap).
+    /// The live keys in the order of insertion, but a removal moves the last key into the gap.
     pub fn keys(&mut self) -> impl Iterator<Item = &Text> {
         self.footprint.database(Access::Read, self.index);
         let now = self.now;
         self.dict.iter().filter(move |(_, entry)| !entry.is_expired(now)).map(|(key, _)| key)
     }
 
-    /// How many keys there are; expired ones count until something looks at them, as in Redis.
+    /// How many keys there are. Expired keys count until a command finds them, as in Redis.
     pub fn len(&mut self) -> usize {
         self.footprint.database(Access::Read, self.index);
         self.dict.len()
@@ -319,7 +328,7 @@ impl<'a> Db<'a> {
         self.dict.clear();
     }
 
-    /// Where the live key is, for a command that wants its value.
+    /// The index of a live key, for a command that needs its value.
     fn access(&mut self, key: &[u8]) -> Option<usize> {
         let idx = self.find_or_miss(key)?;
         self.dict[idx].accessed = self.now;
@@ -332,7 +341,7 @@ impl<'a> Db<'a> {
         idx
     }
 
-    /// Counts whether a command that reads has found the key.
+    /// Records for a command that reads whether it has found the key.
     fn count(&mut self, key: &[u8], idx: Option<usize>) {
         if self.is_reading {
             match idx {
@@ -349,21 +358,23 @@ impl<'a> Db<'a> {
         }
     }
 
-    /// Where the live key is; an expired one is removed on the way.
+    /// The index of a live key. An expired key is removed.
     fn find(&mut self, key: &[u8]) -> Option<usize> {
         let idx = self.dict.get_index_of(key);
         self.look_at(key, idx);
         self.keep_alive(key, idx)
     }
 
-    /// Records that the key was looked at, which is here or nowhere.
+    /// Records the read of a key.
     fn look_at(&mut self, key: &[u8], idx: Option<usize>) {
         let deadline = idx.and_then(|idx| self.dict[idx].deadline());
         self.footprint.key(Access::Read, self.index, key, deadline);
     }
 
-    /// Where the key is, if it is live; an expired one is removed. That removal is no write: to every client the key was gone
-    /// already, and the deadline in the footprint says when.
+    /// The index of a live key. An expired key is removed.
+    ///
+    /// That removal is not recorded as a write. For every client the key was already gone, and the
+    /// deadline in the footprint contains the time.
     fn keep_alive(&mut self, key: &[u8], idx: Option<usize>) -> Option<usize> {
         let idx = idx?;
         if self.dict[idx].is_expired(self.now) {

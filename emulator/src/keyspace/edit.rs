@@ -1,13 +1,15 @@
-//! A value while it is changed in place.
+//! Changes a value in place.
 
 use std::marker::PhantomData;
 
 use super::{Class, Db, Encoding, Kind, Random};
 use crate::footprint::Access;
 
-/// A value that may be changed in place. Reading goes through [`Edit::get`]; [`Edit::write`] is what makes the execution
-/// a writer, so it is called only when something will change. A value left empty goes away with its key, and those who listen
-/// are told so (`del`).
+/// A value that may be changed in place.
+///
+/// [`Edit::get`] reads the value. [`Edit::write`] makes the execution a writer, so call it only if
+/// something will change. If the value becomes empty, its key is removed, and subscribers get the
+/// event `del`.
 pub struct Edit<'a, T: Kind> {
     db: Db<'a>,
     idx: usize,
@@ -16,17 +18,17 @@ pub struct Edit<'a, T: Kind> {
 }
 
 impl<'a, T: Kind> Edit<'a, T> {
-    /// Of the value at this place, which is of this kind.
+    /// The value at this index. It must be of the type `T`.
     pub(super) fn at(db: Db<'a>, idx: usize) -> Edit<'a, T> {
         Edit { db, idx, has_written: false, kind: PhantomData }
     }
 
-    /// The value as it is.
+    /// The value, for reading.
     pub fn get(&self) -> &T {
         T::of(&self.db.dict[self.idx].value).expect("the kind was checked when the edit began")
     }
 
-    /// The value, to be changed.
+    /// The value, for changing.
     pub fn write(&mut self) -> &mut T {
         self.has_written = true;
         let (key, entry) = self.db.dict.get_index_mut(self.idx).expect("an edit holds the key in place");
@@ -36,22 +38,22 @@ impl<'a, T: Kind> Edit<'a, T> {
         value
     }
 
-    /// Chance, as of [`Db::random`].
+    /// The random generator, as [`Db::random`] returns it.
     pub fn random(&mut self) -> &mut Random {
         self.db.random()
     }
 
-    /// Says that Redis has written its reply by now, as [`Db::answer`] does.
+    /// Records that Redis has written its reply by now, as [`Db::answer`] does.
     pub fn answer(&mut self) {
         self.db.answer();
     }
 
-    /// The same of a part of it, as [`Db::answer_in_part`] does.
+    /// Records that Redis has written a part of its reply by now, as [`Db::answer_in_part`] does.
     pub fn answer_in_part(&mut self, parts: usize) {
         self.db.answer_in_part(parts);
     }
 
-    /// Tells those who listen what happened, in Redis's words: `list.notify(Class::List, "lpush")`.
+    /// Records an event under its Redis name: `list.notify(Class::List, "lpush")`.
     pub fn notify(&mut self, class: Class, event: &'static str) {
         let (key, _) = self.db.dict.get_index(self.idx).expect("an edit holds the key in place");
         self.db.events.record(class, event, self.db.index, key);

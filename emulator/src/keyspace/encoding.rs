@@ -1,16 +1,20 @@
-//! In which form Redis 7.0 would keep a value. Nothing here is kept that way; but clients can ask, and a compact value is scanned
-//! in one go. <https://redis.io/docs/latest/commands/object-encoding/>
+//! The encoding that Redis 7.0 would use for a value.
+//!
+//! The emulator does not store values in these encodings. But clients can read the encoding, and a
+//! scan returns a compact value at once.
+//! <https://redis.io/docs/latest/commands/object-encoding/>
 
 use super::Value;
 
-/// Longest string that is kept next to its object.
+/// The longest string that Redis keeps next to its object, in bytes.
 const EMBSTR_BYTES_MAX: usize = 44;
-/// Integers below this are shared.
+/// Redis shares the integers from 0 up to, but not including, this one.
 const SHARED_INTEGERS: i64 = 10_000;
-/// Longest string that can be an integer.
+/// The longest string that can be an integer, in bytes.
 const INTEGER_BYTES_MAX: usize = 20;
 
-/// Up to where collections are kept in their compact forms. One that has outgrown these when something was put into it stays so.
+/// The limits of the compact encodings of collections. If an insertion exceeds a limit, the
+/// collection never becomes compact again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// `hash-max-listpack-entries`, `hash-max-listpack-value`
@@ -21,12 +25,12 @@ pub struct Limits {
     pub intset_len_max: usize,
 }
 
-/// What a listpack holds.
+/// The limits of a listpack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListPack {
-    /// Most fields or members.
+    /// The largest number of fields or members.
     pub len_max: usize,
-    /// Longest item, in bytes.
+    /// The largest length of an item, in bytes.
     pub item_bytes_max: usize,
 }
 
@@ -38,13 +42,13 @@ impl Default for Limits {
 }
 
 impl ListPack {
-    /// Whether this may be in it.
+    /// Whether an item is short enough for the listpack.
     pub(super) fn takes(self, item: &[u8]) -> bool {
         item.len() <= self.item_bytes_max
     }
 }
 
-/// The form of a value.
+/// The encoding of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
     Int,
@@ -58,7 +62,7 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// That of a value which has just been made.
+    /// The encoding of a value that was just created.
     pub fn of(value: &Value) -> Encoding {
         match value {
             Value::String(text) if is_integer(text) => Encoding::Int,
@@ -70,29 +74,29 @@ impl Encoding {
         }
     }
 
-    /// Whether a value is one of the integers that every Redis makes when it starts.
+    /// Whether a value is one of the integers that every Redis server creates when it starts.
     pub(super) fn is_shared(value: &Value) -> bool {
         let Value::String(digits) = value else { return false };
         crate::parse_integer(digits).is_some_and(|integer| (0..SHARED_INTEGERS).contains(&integer))
     }
 
-    /// That of a string which Redis does not look at for a number.
+    /// The encoding of a string that Redis does not parse as a number.
     pub fn of_text(text: &[u8]) -> Encoding {
         if text.len() <= EMBSTR_BYTES_MAX { Encoding::EmbStr } else { Encoding::Raw }
     }
 
-    /// What does not follow from the value any more, once it has been changed: a string stays raw. Collections remember by
-    /// themselves what they have outgrown.
+    /// The encoding that no longer follows from the value after an edit: a string stays raw.
+    /// Collections store their own encoding.
     pub(super) fn after_edit(value: &Value) -> Option<Encoding> {
         matches!(value, Value::String(_)).then_some(Encoding::Raw)
     }
 
-    /// Whether a collection is one block of memory, which is scanned in one go.
+    /// Whether a collection is one block of memory. A scan returns such a collection at once.
     pub fn is_compact(self) -> bool {
         matches!(self, Encoding::IntSet | Encoding::ListPack)
     }
 
-    /// The word that `OBJECT ENCODING` answers.
+    /// The word that `OBJECT ENCODING` replies.
     pub fn word(self) -> &'static str {
         match self {
             Encoding::Int => "int",

@@ -1,9 +1,9 @@
-//! What happened to keys, for those who listen: keyspace notifications, and clients that wait for a key to appear.
+//! The events of keys, for keyspace notifications and for clients that wait for a key.
 //! <https://redis.io/docs/latest/develop/pubsub/keyspace-notifications/>
 
 use bytes::Bytes;
 
-/// Which kind of event: the letters of `notify-keyspace-events`.
+/// The class of an event: the letters of `notify-keyspace-events`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     Generic,
@@ -20,10 +20,10 @@ pub enum Class {
     New,
 }
 
-/// One thing that happened to one key.
+/// One event of one key.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// Its kind.
+    /// Its class.
     pub class: Class,
     /// Redis's name for it: `set`, `lpush`, `expired`, …
     pub name: &'static str,
@@ -31,14 +31,15 @@ pub struct Event {
     pub db: usize,
     /// The key.
     pub key: Bytes,
-    /// After how many parts of the reply to the command: values, and beginnings of arrays, in the order in which they are sent.
+    /// How many parts of the reply to the command come before it. Parts are values and starts of
+    /// arrays, in the order in which they are sent.
     pub place: usize,
 }
 
-/// Behind the whole reply.
+/// The place after the whole reply.
 const BEHIND: usize = usize::MAX;
 
-/// Which events somebody wants to hear of: the value of `notify-keyspace-events`.
+/// The classes of events that are published: the value of `notify-keyspace-events`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Classes(u16);
 
@@ -60,7 +61,7 @@ const KEYSPACE: u16 = 1 << 14;
 const KEYEVENT: u16 = 1 << 15;
 
 impl Classes {
-    /// From letters as in redis.conf; `None` for a letter that means nothing.
+    /// Parses letters as in redis.conf. Returns `None` for an unknown letter.
     pub fn parse(letters: &[u8]) -> Option<Classes> {
         let bits = |letter: &u8| match letter {
             b'A' => Some(Classes::all()),
@@ -71,27 +72,27 @@ impl Classes {
         letters.iter().try_fold(0, |all, letter| Some(all | bits(letter)?)).map(Classes)
     }
 
-    /// Whether events of this kind are wanted on `__keyspace@…__` or `__keyevent@…__`.
+    /// Whether events of this class are published on `__keyspace@…__` or `__keyevent@…__`.
     pub fn wants(self, class: Class) -> bool {
         self.0 & (KEYSPACE | KEYEVENT) != 0 && self.0 & Classes::bit(class) != 0
     }
 
-    /// Whether events go to `__keyspace@<db>__:<key>`.
+    /// Whether events are published on `__keyspace@<db>__:<key>`.
     pub fn by_key(self) -> bool {
         self.0 & KEYSPACE != 0
     }
 
-    /// Whether events go to `__keyevent@<db>__:<event>`.
+    /// Whether events are published on `__keyevent@<db>__:<event>`.
     pub fn by_event(self) -> bool {
         self.0 & KEYEVENT != 0
     }
 
-    /// As a number, which says more than what is shown: in that, `A` hides `n`.
+    /// The classes as a number. It holds more than the text form, in which `A` hides `n`.
     pub fn bits(self) -> u16 {
         self.0
     }
 
-    /// From such a number.
+    /// The classes from such a number.
     pub fn from_bits(bits: u16) -> Classes {
         Classes(bits)
     }
@@ -100,14 +101,14 @@ impl Classes {
         1 << class as u16
     }
 
-    /// What `A` stands for: neither misses nor new keys.
+    /// The classes that `A` stands for: all but misses and new keys.
     fn all() -> u16 {
         let kinds = LETTERS.iter().filter(|(_, class)| !matches!(class, Class::KeyMiss | Class::New));
         kinds.map(|&(_, class)| Classes::bit(class)).sum()
     }
 }
 
-/// As `CONFIG GET notify-keyspace-events` shows it.
+/// The text that `CONFIG GET notify-keyspace-events` replies.
 impl std::fmt::Display for Classes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let all = Classes::all();
@@ -123,37 +124,38 @@ impl std::fmt::Display for Classes {
     }
 }
 
-/// What happened since somebody last asked. Nothing is kept that nobody wants.
+/// The events since they were last taken. Only events that something needs are kept.
 #[derive(Clone, Debug, Default)]
 pub struct Events {
-    /// Which events are kept.
+    /// The classes of events that are kept.
     pub wanted: Classes,
-    /// How often some things happened, wanted or not.
+    /// The counters, which include events that are not kept.
     pub counts: Counts,
-    /// Those that happened, in their order.
+    /// The events, in order.
     pub happened: Vec<Event>,
-    /// How many parts of the reply Redis has written by now: a client that listens to what it does itself hears of it behind these.
+    /// How many parts of the reply Redis has written by now. If the client subscribes to events of
+    /// its own command, it receives the next ones after these parts.
     pub answered: usize,
-    /// Somebody waits for a key: keep those that appear.
+    /// Whether clients wait for keys, so that keys which appear are kept.
     pub is_awaited: bool,
-    /// Keys that appeared, with their database.
+    /// The keys that appeared, each with its database.
     pub appeared: Vec<(usize, Bytes)>,
-    /// Somebody wants to know of keys that went because their time was over: keep those.
+    /// Whether clients track keys, so that keys which expire are kept.
     pub is_tracked: bool,
-    /// Keys whose time was over.
+    /// The keys that expired.
     pub expired: Vec<Bytes>,
-    /// A database was emptied, or was asked to be and was empty already.
+    /// Whether a database was emptied, even if it was empty before.
     pub is_flushed: bool,
 }
 
-/// What `INFO` counts of keys.
+/// The counters of keys in `INFO`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
-    /// Keys that were read and were there.
+    /// Reads that found their key.
     pub hits: u64,
-    /// Keys that were read and were not there.
+    /// Reads that did not find their key.
     pub misses: u64,
-    /// Keys whose time had come.
+    /// Keys that expired.
     pub expired: u64,
 }
 

@@ -1,19 +1,21 @@
-//! Deadlines in their order, for active expiry: a key that nobody looks at goes away all the same.
+//! The deadlines in order, for active expiry: an expired key is removed even if no command reads
+//! it.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::{Dict, Text};
 
-/// Below this, nothing is gained by throwing out what is out of date.
+/// Below this length, the removal of outdated entries is not worth its time.
 const COMPACT_LEN_MIN: usize = 64;
 
-/// When which key is to go. A key whose deadline has changed is in it more than once; only the dictionary knows which holds.
+/// The deadlines of keys. If a deadline has changed, its key has several entries, and only the
+/// dictionary has the valid one.
 #[derive(Clone, Debug)]
 pub(super) struct Expires {
     heap: BinaryHeap<Reverse<(i64, usize, Text)>>,
     compact_at: usize,
-    /// Switched off by `DEBUG SET-ACTIVE-EXPIRE 0`.
+    /// Whether active expiry is on. `DEBUG SET-ACTIVE-EXPIRE 0` switches it off.
     pub(super) is_active: bool,
 }
 
@@ -32,12 +34,12 @@ impl Expires {
         self.heap.clear();
     }
 
-    /// The first deadline, which may be out of date.
+    /// The first deadline, which may be outdated.
     pub(super) fn first(&self) -> Option<i64> {
         self.heap.peek().map(|Reverse((deadline, ..))| *deadline).filter(|_| self.is_active)
     }
 
-    /// Takes out a key whose deadline is before `now` and still holds.
+    /// Removes and returns a key whose deadline is valid and before `now`.
     pub(super) fn pop_due(&mut self, now: i64, dicts: &[Dict]) -> Option<(usize, Text)> {
         while self.first().is_some_and(|deadline| deadline < now) {
             let Reverse((deadline, db, key)) = self.heap.pop()?;
@@ -48,7 +50,7 @@ impl Expires {
         None
     }
 
-    /// Now and then throws out what is out of date: at most as much is kept again as holds.
+    /// Removes outdated entries, once the heap has reached twice its last compacted length.
     pub(super) fn compact(&mut self, dicts: &[Dict]) {
         if self.heap.len() < self.compact_at {
             return;
@@ -57,7 +59,7 @@ impl Expires {
         self.compact_at = (2 * self.heap.len()).max(COMPACT_LEN_MIN);
     }
 
-    /// Starts anew from what the dictionaries hold.
+    /// Builds the heap again from the dictionaries.
     pub(super) fn rebuild(&mut self, dicts: &[Dict]) {
         self.heap.clear();
         for (db, dict) in dicts.iter().enumerate() {

@@ -1,12 +1,13 @@
-//! Hashes: while its fields are few and short, a hash keeps them in the order in which they were first set, as Redis's
-//! listpacks do.
+//! Hashes. While its fields are few and short, a hash keeps them in the order of their first
+//! insertion, as Redis's listpacks do.
 
 use indexmap::IndexMap;
 
 use super::encoding::{Encoding, Limits, ListPack};
 use super::{Hasher, Text};
 
-/// Fields with values. Once a hash has outgrown a listpack, a removal moves the last field into the gap.
+/// Fields with values. If a hash has outgrown a listpack, a removal moves the last field into the
+/// gap.
 #[derive(Clone, Debug)]
 pub struct Hash {
     fields: IndexMap<Text, Text, Hasher>,
@@ -27,32 +28,32 @@ impl Hash {
         self.fields.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no fields.
     pub fn is_empty(&self) -> bool {
         self.fields.is_empty()
     }
 
-    /// In which form Redis would keep it.
+    /// The encoding that Redis would use.
     pub fn encoding(&self) -> Encoding {
         self.encoding
     }
 
-    /// From now on these limits hold.
+    /// Sets the limits that apply from now on.
     pub(super) fn limit(&mut self, limits: &Limits) {
         self.limits = limits.hash;
     }
 
-    /// Whether there is such a field.
+    /// Whether the hash contains a field.
     pub fn contains(&self, field: &[u8]) -> bool {
         self.fields.contains_key(field)
     }
 
-    /// A field's value.
+    /// The value of a field.
     pub fn get(&self, field: &[u8]) -> Option<&Text> {
         self.fields.get(field)
     }
 
-    /// The field at a place from 0 up to the length, with its value.
+    /// The field at an index below the length, with its value.
     pub fn at(&self, place: usize) -> Option<(&Text, &Text)> {
         self.fields.get_index(place)
     }
@@ -62,7 +63,7 @@ impl Hash {
         self.fields.iter()
     }
 
-    /// Sets a field, and says whether it is new.
+    /// Sets a field, and returns whether it is new.
     pub fn insert(&mut self, field: &[u8], value: &[u8]) -> bool {
         let before = self.fields.len();
         let (is_short, value) = (self.limits.takes(field) && self.limits.takes(value), value.into());
@@ -76,7 +77,7 @@ impl Hash {
         self.fields.len() > before
     }
 
-    /// Removes a field, and says whether it was there.
+    /// Removes a field, and returns whether it existed.
     pub fn remove(&mut self, field: &[u8]) -> bool {
         let removed = match self.encoding {
             Encoding::ListPack => self.fields.shift_remove(field),

@@ -1,12 +1,15 @@
-//! A sorted set member by member: of two commands that concern different ones, the order does not matter.
+//! Access to a sorted set member by member: commands on different members are independent.
 
 use super::{Class, Db, Encoding, Entry, Kind, ZSet};
 use crate::footprint::{Access, Part, Place};
 
-/// A sorted set, or an empty one where the key is missing, of which every look and every change is recorded by what it concerns: a
-/// member, or places in the order. Left empty, it goes away with its key, and those who listen are told so (`del`).
+/// A sorted set, or an empty one if the key is missing.
 ///
-/// Small ones alone are taken apart so, and those without a deadline: there the members are all that there is to tell.
+/// Each read and each change is recorded with the part that it concerns: a member, or places in the
+/// order. If the set becomes empty, its key is removed, and subscribers get the event `del`.
+///
+/// Parts are recorded only if the set is small and its key has no deadline. Then the members are
+/// all that the key holds.
 pub struct Members<'a, 'k> {
     db: Db<'a>,
     key: &'k [u8],
@@ -15,31 +18,32 @@ pub struct Members<'a, 'k> {
 }
 
 impl<'a, 'k> Members<'a, 'k> {
-    /// Of the live sorted set at this place; that the whole of it was looked at is recorded already.
+    /// The live sorted set at this index. If `is_whole`, the read of the whole key is already
+    /// recorded.
     pub(super) fn at(db: Db<'a>, key: &'k [u8], idx: Option<usize>, is_whole: bool) -> Members<'a, 'k> {
         Members { db, key, idx, is_whole }
     }
 
-    /// Whether what this key holds is told by what its members are.
+    /// Whether the parts of a key can be recorded: it is a small sorted set without a deadline.
     pub(super) fn are_apart(entry: &Entry) -> bool {
         let zset = <ZSet as Kind>::of(&entry.value);
         entry.deadline().is_none() && zset.is_some_and(|zset| zset.encoding() == Encoding::ListPack)
     }
 
-    /// A member's score.
+    /// The score of a member.
     pub fn score(&mut self, member: &[u8]) -> Option<f64> {
         self.touch(Access::Read, Part::Member(member));
         self.zset()?.score(member)
     }
 
-    /// How many members stand before this one.
+    /// How many members come before this one in the order.
     pub fn rank(&mut self, member: &[u8]) -> Option<usize> {
         let score = self.score(member)?;
         self.touch(Access::Read, Part::Places(Place::FIRST, Place::of(score, member)));
         Some(self.zset()?.rank(score, member))
     }
 
-    /// How many members stand behind this one.
+    /// How many members come after this one in the order.
     pub fn reverse_rank(&mut self, member: &[u8]) -> Option<usize> {
         let score = self.score(member)?;
         self.touch(Access::Read, Part::Places(Place::of(score, member), Place::LAST));
@@ -47,13 +51,14 @@ impl<'a, 'k> Members<'a, 'k> {
         Some(zset.len() - 1 - zset.rank(score, member))
     }
 
-    /// The sorted set, of which what stands from one place to another is looked at; `None` if there is no such key.
+    /// The sorted set, for a caller that reads only the members between two places. `None` if there
+    /// is no such key.
     pub fn between(&mut self, from: Place<'_>, to: Place<'_>) -> Option<&ZSet> {
         self.touch(Access::Read, Part::Places(from, to));
         self.zset()
     }
 
-    /// Adds a member or moves it to another score.
+    /// Adds a member, or moves it to another score.
     pub fn insert(&mut self, member: &[u8], score: f64) {
         let idx = self.idx.unwrap_or_else(|| self.db.create(self.key, ZSet::default().into()));
         self.idx = Some(idx);
@@ -64,7 +69,7 @@ impl<'a, 'k> Members<'a, 'k> {
         }
     }
 
-    /// Removes a member, and says whether it was there.
+    /// Removes a member, and returns whether it existed.
     pub fn remove(&mut self, member: &[u8]) -> bool {
         let (Some(idx), Some(score)) = (self.idx, self.score(member)) else { return false };
         self.change(idx, |zset| zset.remove(member));
@@ -73,12 +78,12 @@ impl<'a, 'k> Members<'a, 'k> {
         true
     }
 
-    /// Says that Redis has written its reply by now, as [`Db::answer`] does.
+    /// Records that Redis has written its reply by now, as [`Db::answer`] does.
     pub fn answer(&mut self) {
         self.db.answer();
     }
 
-    /// Tells those who listen what happened, in Redis's words.
+    /// Records an event under its Redis name.
     pub fn notify(&mut self, event: &'static str) {
         self.db.notify(Class::ZSet, event, self.key);
     }

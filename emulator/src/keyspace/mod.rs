@@ -1,7 +1,10 @@
-//! The databases: keys, values and deadlines. Knows no client and reads no clock: it is told the time.
+//! The databases: keys, values and deadlines.
 //!
-//! This is the one place where data is touched, so it is also the one place where the footprint is recorded and where keys
-//! expire. A key is expired when `now > deadline`, and the time stands still while one command, transaction or script runs.
+//! The module knows no client and reads no clock: the caller passes the time.
+//!
+//! Data is read and changed only here. So the footprint is recorded here, and keys expire here. A
+//! key has expired if `now > deadline`. The time does not move while a command, a transaction or a
+//! script runs.
 
 mod stats;
 mod db;
@@ -36,7 +39,7 @@ use crate::footprint::{Access, Footprint};
 
 use expires::Expires;
 
-/// A hasher with a fixed seed: iteration order depends on nothing but what was done.
+/// A hasher with a fixed seed. The iteration order depends only on the operations before.
 pub(crate) type Hasher = foldhash::fast::FixedState;
 
 type Dict = IndexMap<Text, Entry, Hasher>;
@@ -44,18 +47,20 @@ type Dict = IndexMap<Text, Entry, Hasher>;
 #[derive(Clone, Debug)]
 struct Entry {
     value: Value,
-    /// Absolute, in milliseconds since the Unix epoch; [`NEVER`] if there is none.
+    /// The deadline in milliseconds since the Unix epoch, or [`NEVER`].
     until: i64,
-    /// Where it does not follow from the value: Redis never goes back to a more compact one.
+    /// The encoding, if it does not follow from the value: Redis never returns to a more compact
+    /// one.
     encoding: Option<Encoding>,
-    /// When a command last asked for the value.
+    /// When a command last read the value.
     accessed: Timestamp,
 }
 
-/// No deadline of a key: one that has always been over would have removed it.
+/// Marks a key without a deadline. It cannot be a deadline, because it would have removed the key
+/// at once.
 const NEVER: i64 = i64::MIN;
 
-/// A value with all that belongs to it, on its way to another key.
+/// A value with its deadline and encoding, on its way to another key.
 pub struct Content(Entry);
 
 /// All databases of one server.
@@ -65,15 +70,15 @@ pub struct Keyspace {
     now: Timestamp,
     footprint: Footprint,
     expires: Expires,
-    /// What happened to keys that somebody wants to know of.
+    /// The events of keys that subscribers or blocked clients need.
     pub events: Events,
     random: Random,
-    /// Up to where collections are compact.
+    /// The limits of compact collections.
     pub limits: Limits,
 }
 
 impl Keyspace {
-    /// Empty databases, this many.
+    /// So many empty databases.
     pub fn new(databases: usize) -> Keyspace {
         Keyspace { dicts: vec![Dict::default(); databases], ..Keyspace::default() }
     }
@@ -90,7 +95,7 @@ impl Keyspace {
         self.expires.compact(&self.dicts);
     }
 
-    /// Removes the keys whose time is over.
+    /// Removes the keys whose deadline has passed.
     pub fn expire_due(&mut self) {
         while let Some((db, key)) = self.expires.pop_due(self.now.millis(), &self.dicts) {
             self.footprint.key(Access::Write, db, &key, None);
@@ -99,12 +104,12 @@ impl Keyspace {
         }
     }
 
-    /// When [`Keyspace::expire_due`] has something to do next, or a little earlier.
+    /// When [`Keyspace::expire_due`] has work to do next, or a little earlier.
     pub fn next_expiry(&self) -> Option<Timestamp> {
         self.expires.first().map(|deadline| Timestamp::from_millis(deadline.saturating_add(1)))
     }
 
-    /// Switches the removal of keys that nobody looks at on or off.
+    /// Switches active expiry on or off.
     pub fn set_active_expiry(&mut self, is_active: bool) {
         self.expires.is_active = is_active;
     }
@@ -119,12 +124,12 @@ impl Keyspace {
         }
     }
 
-    /// The instant of this execution, for what is no part of it: nothing is recorded.
+    /// The instant of this execution, for code outside of the execution: no read is recorded.
     pub(crate) fn instant(&self) -> Timestamp {
         self.now
     }
 
-    /// What the execution has touched so far.
+    /// The footprint of the execution so far.
     pub fn footprint(&self) -> &Footprint {
         &self.footprint
     }
@@ -133,34 +138,35 @@ impl Keyspace {
         &mut self.footprint
     }
 
-    /// The instant of this execution; asking for it is a read of the clock.
+    /// The instant of this execution. The call is recorded as a read of the clock.
     pub fn now(&mut self) -> Timestamp {
         self.footprint.clock();
         self.now
     }
 
-    /// The nearest deadline after `after` (milliseconds since the Unix epoch), in any database.
+    /// The first deadline after `after` (milliseconds since the Unix epoch), in any database.
     pub fn next_deadline(&self, after: i64) -> Option<i64> {
         let deadlines = self.dicts.iter().flat_map(Dict::values).filter_map(Entry::deadline);
         deadlines.filter(|&deadline| deadline > after).min()
     }
 
-    /// The value of a key that is live at `now`, for a look from outside of any execution: nothing is recorded or expired.
+    /// The value of a key that is live at `now`, for readers outside of any execution. Nothing is
+    /// recorded and nothing expires.
     pub fn peek(&self, db: usize, key: &[u8], now: Timestamp) -> Option<&Value> {
         self.dicts[db].get(key).filter(|entry| !entry.is_expired(now)).map(|entry| &entry.value)
     }
 
-    /// The deadline of a key that is live at `now`, looked at in the same way.
+    /// The deadline of a key that is live at `now`. Nothing is recorded and nothing expires.
     pub fn peek_deadline(&self, db: usize, key: &[u8], now: Timestamp) -> Option<i64> {
         self.dicts[db].get(key).filter(|entry| !entry.is_expired(now))?.deadline()
     }
 
-    /// The keys of a database that are live at `now`, looked at in the same way.
+    /// The keys of a database that are live at `now`. Nothing is recorded and nothing expires.
     pub fn peek_keys(&self, db: usize, now: Timestamp) -> impl Iterator<Item = &Text> {
         self.dicts[db].iter().filter(move |(_, entry)| !entry.is_expired(now)).map(|(key, _)| key)
     }
 
-    /// A live key as one line of readable text, with what is left of its time.
+    /// A live key as one line of readable text, with the time until its deadline.
     pub fn describe(&self, db: usize, key: &[u8], now: Timestamp) -> Option<String> {
         let entry = self.dicts[db].get(key).filter(|entry| !entry.is_expired(now))?;
         let left =
@@ -168,7 +174,7 @@ impl Keyspace {
         Some(format!("{} = {}{}", key.escape_ascii(), entry.value, left.unwrap_or_default()))
     }
 
-    /// A database as readable text: one line a key, sorted by key.
+    /// A database as readable text: one line for each key, sorted by key.
     pub fn dump(&self, db: usize, now: Timestamp) -> String {
         let mut keys: Vec<&Text> = self.dicts[db].keys().collect();
         keys.sort_unstable();
@@ -190,7 +196,7 @@ impl Keyspace {
         }
     }
 
-    /// Takes over what another holds and has not expired by now.
+    /// Replaces all data with that of another keyspace. Keys that have expired by now are left out.
     pub fn replace(&mut self, source: &Keyspace) {
         for index in 0..self.dicts.len() {
             self.footprint.database(Access::Write, index);
@@ -200,7 +206,7 @@ impl Keyspace {
         self.expire_due();
     }
 
-    /// Empties every database, and chance begins anew.
+    /// Empties every database, and resets the settings and the random generator.
     pub fn reset(&mut self) {
         self.flush_all();
         self.expires.is_active = true;
@@ -229,7 +235,8 @@ impl Clone for Keyspace {
         }
     }
 
-    /// Keeps the memory that it has: a harness restores the same small state a million times.
+    /// Reuses the memory of `self`, because a test harness restores the same small state very
+    /// often.
     fn clone_from(&mut self, source: &Keyspace) {
         self.dicts.clone_from(&source.dicts);
         self.expires.clone_from(&source.expires);

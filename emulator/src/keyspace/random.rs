@@ -1,5 +1,7 @@
-//! What Redis leaves to chance: which members and keys it picks. The generator is part of the server's state and starts from
-//! a fixed seed, so that the same commands make the same choices.
+//! The random choices of the server: the members and keys that Redis picks.
+//!
+//! The generator is part of the server's state and starts from a fixed seed. So the same commands
+//! make the same choices.
 
 use rand::{RngExt as _, SeedableRng as _, seq};
 use rand_pcg::Pcg64Mcg;
@@ -7,7 +9,7 @@ use rand_pcg::Pcg64Mcg;
 /// The seed of every server.
 const SEED: u64 = 7;
 
-/// A generator of choices.
+/// A generator of random choices.
 #[derive(Clone, Debug)]
 pub struct Random(Pcg64Mcg);
 
@@ -18,15 +20,16 @@ impl Default for Random {
 }
 
 impl Random {
-    /// An index into something of this length.
+    /// A random index below `len`.
     ///
     /// # Panics
-    /// If it is empty.
+    /// If `len` is 0.
     pub fn index(&mut self, len: usize) -> usize {
         self.0.random_range(0..len)
     }
 
-    /// Different indices into something of this length, in any order: all of them if there are no more than `amount`.
+    /// Distinct random indexes below `len`, in any order. If `len` is at most `amount`, all indexes
+    /// are returned.
     pub fn distinct_indices(&mut self, len: usize, amount: usize) -> Vec<usize> {
         seq::index::sample(&mut self.0, len, amount.min(len)).into_vec()
     }

@@ -1,27 +1,30 @@
-//! Sets: a few integers are kept in ascending order, anything else by hash.
+//! Sets: a few integers are kept in ascending order, all other members in a hash table.
 
 use bytes::Bytes;
 use indexmap::IndexSet;
 
 use super::{Encoding, Hasher, Limits};
 
-/// A set. Its order is that of its members if they are few and all integers, else of no meaning but always the same.
+/// A set.
+///
+/// If its members are few and all integers, they are in ascending order. Otherwise the order has no
+/// meaning, but it is deterministic.
 #[derive(Clone, Debug)]
 pub struct Set {
     members: Members,
-    /// Up to this many integers are kept in order.
+    /// The largest number of integers that are kept in order.
     integers_max: usize,
 }
 
 #[derive(Clone, Debug)]
 enum Members {
-    /// Ascending. A set that has once outgrown this never comes back to it.
+    /// In ascending order. After a set has become hashed, it never returns to this form.
     Integers(Vec<i64>),
     Hashed(IndexSet<Bytes, Hasher>),
 }
 
 impl Set {
-    /// What these members make.
+    /// A set of these members.
     pub fn of<T: AsRef<[u8]>>(members: impl IntoIterator<Item = T>, limits: &Limits) -> Set {
         let mut set = Set::default();
         set.limit(limits);
@@ -31,7 +34,7 @@ impl Set {
         set
     }
 
-    /// From now on these limits hold.
+    /// Sets the limits that apply from now on.
     pub(super) fn limit(&mut self, limits: &Limits) {
         self.integers_max = limits.intset_len_max;
     }
@@ -44,12 +47,12 @@ impl Set {
         }
     }
 
-    /// Whether there are none.
+    /// Whether there are no members.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// In which form Redis would keep it.
+    /// The encoding that Redis would use.
     pub fn encoding(&self) -> Encoding {
         match &self.members {
             Members::Integers(_) => Encoding::IntSet,
@@ -57,7 +60,7 @@ impl Set {
         }
     }
 
-    /// Whether this is a member.
+    /// Whether the set contains a member.
     pub fn contains(&self, member: &[u8]) -> bool {
         match &self.members {
             Members::Integers(integers) => position(integers, member).is_some_and(|found| found.is_ok()),
@@ -65,7 +68,7 @@ impl Set {
         }
     }
 
-    /// The member at a place from 0 up to the length.
+    /// The member at an index below the length.
     pub fn get(&self, idx: usize) -> Bytes {
         match &self.members {
             Members::Integers(integers) => digits(integers[idx]),
@@ -78,7 +81,7 @@ impl Set {
         (0..self.len()).map(|idx| self.get(idx))
     }
 
-    /// Adds a member, and says whether it is new.
+    /// Adds a member, and returns whether it is new.
     pub fn insert(&mut self, member: &[u8]) -> bool {
         if let Members::Integers(integers) = &mut self.members {
             match position(integers, member) {
@@ -93,7 +96,7 @@ impl Set {
         self.hashed().insert(Bytes::copy_from_slice(member))
     }
 
-    /// Removes a member, and says whether it was one.
+    /// Removes a member, and returns whether it existed.
     pub fn remove(&mut self, member: &[u8]) -> bool {
         match &mut self.members {
             Members::Integers(integers) => {
@@ -104,7 +107,7 @@ impl Set {
         }
     }
 
-    /// Removes the member at a place from 0 up to the length.
+    /// Removes the member at an index below the length, and returns it.
     pub fn remove_at(&mut self, idx: usize) -> Bytes {
         match &mut self.members {
             Members::Integers(integers) => digits(integers.remove(idx)),
@@ -112,7 +115,7 @@ impl Set {
         }
     }
 
-    /// The members by hash, from now on.
+    /// Converts the members to a hash table if they are not in one, and returns it.
     fn hashed(&mut self) -> &mut IndexSet<Bytes, Hasher> {
         if let Members::Integers(integers) = &self.members {
             self.members = Members::Hashed(integers.iter().copied().map(digits).collect());
@@ -130,7 +133,8 @@ impl Default for Set {
     }
 }
 
-/// Where an integer is, or the place where it would be, with its value; `None` for what is no integer.
+/// The index of an integer, or the index for its insertion with its value. `None` if `member` is
+/// not an integer.
 fn position(integers: &[i64], member: &[u8]) -> Option<Result<usize, (usize, i64)>> {
     let integer = crate::parse_integer(member)?;
     Some(integers.binary_search(&integer).map_err(|idx| (idx, integer)))

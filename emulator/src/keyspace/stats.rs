@@ -1,28 +1,28 @@
-//! How much there is: keys, deadlines, and about how many bytes.
+//! The statistics of the databases: keys, deadlines, and approximate bytes.
 
 use super::{Db, Entry, Keyspace, Text, Value};
 use crate::footprint::Access;
 
-/// What a key costs beyond its name and its value, in bytes.
+/// The memory of a key apart from its name and its value, in bytes.
 const KEY_BYTES: usize = size_of::<Entry>() + size_of::<Text>();
-/// What an item of a collection costs beyond its content, in bytes.
+/// The memory of an item of a collection apart from its content, in bytes.
 const ITEM_BYTES: usize = size_of::<bytes::Bytes>();
 
-/// What a database holds.
+/// The statistics of one database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeyspaceStats {
-    /// Keys; expired ones count until something looks at them.
+    /// Keys. Expired keys count until a command or the active expiry removes them.
     pub keys: usize,
     /// Keys with a deadline.
     pub expires: usize,
-    /// How long these have left on average, in milliseconds.
+    /// The average time until the deadlines, in milliseconds.
     pub ttl_millis: i64,
-    /// About how much memory they take.
+    /// The approximate memory, in bytes.
     pub bytes: usize,
 }
 
 impl Keyspace {
-    /// Of every database.
+    /// The statistics of every database.
     pub fn stats(&mut self) -> Vec<KeyspaceStats> {
         (0..self.databases()).map(|index| self.db(index).stats()).collect()
     }

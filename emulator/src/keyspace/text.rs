@@ -1,5 +1,6 @@
-//! A key or a string as it is kept. Most are short, and short ones stand where they belong: no memory of their own, no look
-//! elsewhere.
+//! A key or a string as the emulator stores it.
+//!
+//! Most are short, and short ones are stored in place, without an allocation or an indirection.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -8,7 +9,8 @@ use std::ops::Deref;
 
 use bytes::Bytes;
 
-/// Longest string that is kept in place: what makes a [`Text`] as large as a [`Bytes`] and one word.
+/// The longest string that is stored in place, in bytes. With it a [`Text`] is as large as a
+/// [`Bytes`] and one word.
 const SHORT_BYTES_MAX: usize = 38;
 
 /// A string of bytes.
@@ -22,7 +24,7 @@ enum Kept {
 }
 
 impl Text {
-    /// The same bytes, shared if they are many.
+    /// The bytes as [`Bytes`]. A long text is shared, a short one is copied.
     pub fn to_bytes(&self) -> Bytes {
         match &self.0 {
             Kept::Short { .. } => Bytes::copy_from_slice(self),
@@ -80,7 +82,7 @@ impl AsRef<[u8]> for Text {
     }
 }
 
-/// A table of these is asked with slices.
+/// Allows lookups by slice in a table of texts.
 impl Borrow<[u8]> for Text {
     fn borrow(&self) -> &[u8] {
         self

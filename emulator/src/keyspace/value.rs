@@ -1,4 +1,4 @@
-//! What a key can hold.
+//! The values that a key can hold.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -8,10 +8,10 @@ use bytes::Bytes;
 use super::{Hash, Limits, Set, Text, ZSet};
 use crate::reply::format_double;
 
-/// A list: its head is the front.
+/// A list. Its head is the front.
 pub type List = VecDeque<Bytes>;
 
-/// A value of any kind. Most are strings, so it is as small as one.
+/// A value of any type. Most values are strings, so a `Value` is as small as a string.
 #[derive(Clone, Debug)]
 pub enum Value {
     /// A string.
@@ -27,7 +27,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// The kind's name, as `TYPE` tells it.
+    /// The name of the type, as `TYPE` replies it.
     pub fn type_name(&self) -> &'static str {
         match self {
             Value::String(_) => "string",
@@ -39,15 +39,16 @@ impl Value {
     }
 }
 
-/// A Rust type that one kind of value is.
+/// A Rust type that holds one type of value.
 pub trait Kind: Default + Into<Value> {
-    /// The value, if it is of this kind.
+    /// The value, if it is of this type.
     fn of(value: &Value) -> Option<&Self>;
-    /// The value, if it is of this kind.
+    /// The value, if it is of this type.
     fn of_mut(value: &mut Value) -> Option<&mut Self>;
-    /// Whether a key that holds this is to go away: collections when empty, strings never.
+    /// Whether a key with this value must be removed: empty collections are removed, strings never
+    /// are.
     fn is_empty(&self) -> bool;
-    /// From now on these limits hold.
+    /// Sets the limits that apply from now on.
     fn limit(&mut self, limits: &Limits);
 }
 
@@ -84,7 +85,8 @@ kind!(Set, Set, Box::new, |set| set.is_empty(), Set::limit);
 kind!(Hash, Hash, Box::new, |hash| hash.is_empty(), Hash::limit);
 kind!(ZSet, ZSet, Box::new, |zset| zset.len() == 0, ZSet::limit);
 
-/// `"text"`, `[item, item]`, `{member, member}`, `{field: value}`, `[member score]`: for people, not for programs.
+/// `"text"`, `[item, item]`, `{member, member}`, `{field: value}`, `[member score]`: for people,
+/// not for programs.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

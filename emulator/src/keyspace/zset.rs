@@ -9,13 +9,15 @@ use ordered_float::OrderedFloat;
 use super::encoding::{Encoding, Limits, ListPack};
 use super::{Hasher, Text};
 
-/// Most members in one node of the order tree. Room for so many is made at once, and most sorted sets in tests are small; where they
-/// are large, ranks take least with some 256.
+/// The largest number of members in one node of the order tree.
+///
+/// A node allocates room for so many members at once, and most sorted sets in tests are small. For
+/// large sets, ranks are fastest with about 256.
 const NODE_LEN_MAX: usize = 128;
 
 type Score = OrderedFloat<f64>;
 
-/// Members with scores. Scores are never NaN: whoever computes one refuses that.
+/// Members with scores. Scores are never NaN: code that computes a score refuses NaN.
 #[derive(Clone, Debug)]
 pub struct ZSet {
     scores: IndexMap<Text, Score, Hasher>,
@@ -36,7 +38,8 @@ impl Default for ZSet {
 }
 
 impl ZSet {
-    /// What these members make, of which none comes twice: a listpack if they are few and short.
+    /// A sorted set of these members, which must be distinct. It is a listpack if they are few and
+    /// short.
     pub fn of(members: impl IntoIterator<Item = (Text, f64)>, limits: &Limits) -> ZSet {
         let scores: IndexMap<_, _, _> =
             members.into_iter().map(|(member, score)| (member, OrderedFloat(score))).collect();
@@ -52,24 +55,25 @@ impl ZSet {
         zset
     }
 
-    /// An empty one for this many members: where they will be too many for a listpack it is none from the start.
+    /// An empty sorted set for this many members. If they are too many for a listpack, it never is
+    /// one.
     pub fn for_len(len: usize, limits: &Limits) -> ZSet {
         let limits = limits.zset;
         let encoding = if len > limits.len_max { Encoding::SkipList } else { Encoding::ListPack };
         ZSet { encoding, limits, ..ZSet::default() }
     }
 
-    /// From now on these limits hold.
+    /// Sets the limits that apply from now on.
     pub(super) fn limit(&mut self, limits: &Limits) {
         self.limits = limits.zset;
     }
 
-    /// It is no listpack any more, whatever is in it.
+    /// Ends the listpack encoding, whatever the members are.
     pub fn outgrow(&mut self) {
         self.encoding = Encoding::SkipList;
     }
 
-    /// In which form Redis would keep it.
+    /// The encoding that Redis would use.
     pub fn encoding(&self) -> Encoding {
         self.encoding
     }
@@ -79,12 +83,14 @@ impl ZSet {
         self.scores.len()
     }
 
-    /// A member's score.
+    /// The score of a member.
     pub fn score(&self, member: &[u8]) -> Option<f64> {
         self.scores.get(member).map(|score| score.0)
     }
 
-    /// A member by its place in no order in particular: new members come last, and a removal moves the last one into the gap.
+    /// The member at an index, in no particular order.
+    ///
+    /// New members come last, and a removal moves the last member into the gap.
     pub fn at(&self, place: usize) -> Option<(&Text, f64)> {
         self.scores.get_index(place).map(|(member, score)| (member, score.0))
     }
@@ -94,12 +100,12 @@ impl ZSet {
         self.order.get_index(rank).map(|(score, member)| (member, score.0))
     }
 
-    /// The members, in no order in particular.
+    /// The members, in no particular order.
     pub fn members(&self) -> impl Iterator<Item = &Text> {
         self.scores.keys()
     }
 
-    /// Adds a member or moves it to another score, and gives the one that it had.
+    /// Adds a member or moves it to another score, and returns its old score.
     pub fn insert(&mut self, member: &[u8], score: f64) -> Option<f64> {
         let score = OrderedFloat(score);
         let (member, score, old) = match self.scores.get_full_mut(member) {
@@ -123,7 +129,7 @@ impl ZSet {
         old
     }
 
-    /// Removes a member, and says whether it was there.
+    /// Removes a member, and returns whether it existed.
     pub fn remove(&mut self, member: &[u8]) -> bool {
         match self.scores.swap_remove_entry(member) {
             Some((member, score)) => self.order.remove(&(score, member)),
@@ -131,12 +137,14 @@ impl ZSet {
         }
     }
 
-    /// How many members stand before this place: a member's own, if it has this score.
+    /// How many members come before this score and member. If the member has this score, the result
+    /// is its rank.
     pub fn rank(&self, score: f64, member: &[u8]) -> usize {
         self.order.rank(&(OrderedFloat(score), Text::from(member)))
     }
 
-    /// How many members at the front satisfy `is_before`, which must hold for a prefix of the order and for nothing else.
+    /// How many members satisfy `is_before`. It must hold for a prefix of the order and for no
+    /// other members.
     pub fn partition_point(&self, is_before: impl Fn(&[u8], f64) -> bool) -> usize {
         let (mut low, mut high) = (0, self.len());
         while low < high {
@@ -149,14 +157,15 @@ impl ZSet {
 
     /// The members of these ranks, in order.
     pub fn range(&self, ranks: Range<usize>) -> impl DoubleEndedIterator<Item = (&Text, f64)> {
-        // The tree's own `range_idx` takes no empty range.
+        // The tree's own `range_idx` accepts no empty range.
         let members = (!ranks.is_empty()).then(|| self.order.range_idx(ranks));
         members.into_iter().flatten().map(|(score, member)| (member, score.0))
     }
 }
 
 impl Encoding {
-    /// A score as it is kept: in a listpack an integer where it is one, and an integer has but one zero.
+    /// The score as the encoding stores it. A listpack stores a whole score as an integer, which
+    /// has no negative zero.
     fn score(self, score: Score) -> Score {
         if self == Encoding::ListPack { score + 0.0 } else { score }
     }
@@ -168,7 +177,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// The tree against a sorted vector, across many node splits.
+        /// Compares the tree with a sorted vector, across many node splits.
         #[test]
         fn behaves_as_a_sorted_vector(ops in prop::collection::vec((0u16..1600, -3i8..4, 0..4u8), 1..4000)) {
             let (mut zset, mut model) = (ZSet::default(), std::collections::BTreeMap::new());

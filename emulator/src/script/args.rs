@@ -29,7 +29,7 @@ impl<'a> Args<'a> {
         self.get(place).is_none_or(Value::is_nil)
     }
 
-    /// A number, or text that is one.
+    /// A number, or text that is a number.
     pub fn number(&self, place: usize) -> mlua::Result<f64> {
         match self.get(place) {
             Some(Value::Number(number)) => Ok(*number),
@@ -52,7 +52,7 @@ impl<'a> Args<'a> {
         self.integer(place).map(|number| number as i32)
     }
 
-    /// The same, or this where there is none.
+    /// A number as C casts it to 64 bits and then to 32, or `default` if the argument is missing.
     pub fn int_or(&self, place: usize, default: i32) -> mlua::Result<i32> {
         if self.is_nil(place) { Ok(default) } else { self.int(place) }
     }
@@ -69,7 +69,7 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// One of these words: its position among them.
+    /// The position of the argument in a list of allowed words.
     pub fn option(&self, place: usize, words: &[&str]) -> mlua::Result<usize> {
         let text = self.string(place)?;
         let text = text.as_bytes();
@@ -78,7 +78,7 @@ impl<'a> Args<'a> {
         position.ok_or_else(|| self.error(place, [b"invalid option '", text, b"'"].concat()))
     }
 
-    /// An argument of a type that the function cannot take.
+    /// The error for an argument of a wrong type.
     pub fn wrong_type(&self, place: usize, expected: &str) -> LuaError {
         let got = self.get(place).map_or("no value", type_name);
         self.error(place, format!("{expected} expected, got {got}"))
@@ -100,7 +100,7 @@ impl<'a> Args<'a> {
     }
 }
 
-/// An error with the line of the caller in front, as Lua's own functions raise it.
+/// An error with the caller's line in front, as Lua's own functions raise it.
 pub(super) fn raise(lua: &Lua, text: impl AsRef<[u8]>) -> LuaError {
     let place = lua.inspect_stack(1, |frame| {
         let source = frame.source().short_src.unwrap_or_default().into_owned();
@@ -109,12 +109,12 @@ pub(super) fn raise(lua: &Lua, text: impl AsRef<[u8]>) -> LuaError {
     raise_bare([place.flatten().unwrap_or_default().as_bytes(), text.as_ref()].concat())
 }
 
-/// An error of the text alone.
+/// An error with only this text.
 pub(super) fn raise_bare(text: impl Into<Vec<u8>>) -> LuaError {
     Raised::Text(text.into()).into_lua_err()
 }
 
-/// What Lua's `type` says.
+/// The name of a type, as Lua's `type` returns it.
 pub(super) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Integer(_) => "number",
@@ -123,12 +123,13 @@ pub(super) fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// C's conversion of a double to a 64-bit integer: towards zero, and the smallest integer for what does not fit.
+/// C's conversion of a double to a 64-bit integer: it rounds towards zero, and returns the smallest
+/// integer for values that do not fit.
 pub(super) fn truncate(value: f64) -> i64 {
     if value.abs() < 9_223_372_036_854_775_808.0 { value as i64 } else { i64::MIN }
 }
 
-/// What C sees of a string: up to the first NUL.
+/// The part of a string that C reads: it ends at the first NUL.
 pub(super) fn c_string(text: &[u8]) -> &[u8] {
     text.split(|&byte| byte == 0).next().unwrap_or_default()
 }

@@ -1,6 +1,7 @@
-//! What one script may take, and how it ends when it takes more.
+//! The limits of one script, and how a script ends when it exceeds them.
 //!
-//! Nothing that a script does keeps it running then: every function that catches errors asks [`is_over`], and raises again.
+//! No code of the script can prevent the end: every function that catches errors checks [`is_over`]
+//! and raises again.
 
 use mlua::{Error as LuaError, ExternalError as _, Lua};
 
@@ -8,40 +9,41 @@ use super::native::{Raised, place};
 use super::vm::{Running, running};
 use crate::error::Error;
 
-/// How many instructions a script takes, at the most, before it is asked whether it may go on.
+/// How many instructions a script executes at most before a check whether it may continue.
 pub(super) const INSTRUCTIONS_PER_CHECK: u64 = 100_000;
 
-/// How many instructions it takes to read or to write a value of JSON or MessagePack.
+/// How many instructions count for reading or writing one value of JSON or MessagePack.
 const INSTRUCTIONS_PER_VALUE: u64 = 8;
-/// How many bytes are copied in the time of an instruction.
+/// How many bytes count as one instruction when they are copied.
 const BYTES_PER_INSTRUCTION: u64 = 64;
 
-/// What Lua says when the limit of its memory is reached.
+/// The message of Lua's own error when its memory limit is reached.
 pub(super) const NO_MEMORY: &str = "not enough memory";
 
-/// From 2 GB on, Lua's compiler counts wrongly (CVE-2025-46819).
+/// The largest limit of memory. From 2 GB on, Lua's compiler counts wrongly (CVE-2025-46819).
 const MEMORY_BYTES_MAX: usize = i32::MAX as usize;
 
-/// What one script or function may take before it is an error.
+/// The limits of one script or function. A script that exceeds one ends with an error.
 ///
-/// [Scripts of clients at sockets](crate::Emulator::listen) may take as long as they like: of these limits only that of the memory
-/// holds for them.
+/// [Scripts of clients at sockets](crate::Emulator::listen) have no limit of time. Only the limit
+/// of memory holds for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScriptBudget {
-    /// Instructions of Lua's virtual machine. The steps by which a pattern is matched count as such, and what a library reads and writes
-    /// counts by its length.
+    /// Instructions of Lua's virtual machine. The steps of pattern matching count as instructions.
+    /// The data that a library reads and writes counts by its length.
     pub instructions_max: u64,
     /// Commands that the script calls.
     pub commands_max: u64,
-    /// Entries of the [footprint](crate::Footprint) that they leave.
+    /// Entries in the [footprint](crate::Footprint) of these commands.
     pub footprint_entries_max: usize,
-    /// Bytes that the Lua state holds, those among them that its garbage collector has not freed yet; 2 GB at the most. There are two
-    /// states: one for scripts, one for functions.
+    /// Bytes that the Lua state holds, including garbage that is not freed yet; 2 GB at most. There
+    /// are two states: one for scripts, one for functions.
     pub memory_bytes_max: usize,
 }
 
 impl Default for ScriptBudget {
-    /// About a second of each, and 512 MiB, the size of the largest string that Redis takes.
+    /// The limits allow about one second of each resource, and 512 MiB, the size of Redis's largest
+    /// string.
     fn default() -> ScriptBudget {
         ScriptBudget {
             instructions_max: 100_000_000,
@@ -52,7 +54,7 @@ impl Default for ScriptBudget {
     }
 }
 
-/// Why a script must end, and where in its code it was told so.
+/// The reason why a script must end, and the place in its code where it was detected.
 #[derive(Clone, Debug)]
 pub(super) struct Fatal {
     pub error: Error,
@@ -62,15 +64,15 @@ pub(super) struct Fatal {
 /// A line of a script.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
-    /// As Lua calls it: `@user_script`.
+    /// The name that Lua uses: `@user_script`.
     pub source: String,
     pub line: i64,
 }
 
-/// Counts instructions, and now and then asks whether there may be more.
+/// Counts instructions, and checks regularly whether the script may continue.
 ///
 /// # Errors
-/// There may not: the script must end.
+/// The script must end.
 pub(super) fn spend(lua: &Lua, instructions: u64) -> mlua::Result<()> {
     let mut running = running(lua);
     if running.fatal.is_some() {
@@ -106,19 +108,22 @@ pub(super) fn spend_bytes(lua: &Lua, n: usize) -> mlua::Result<()> {
     spend(lua, n as u64 / BYTES_PER_INSTRUCTION)
 }
 
-/// What Rust makes for a script is no larger than what the Lua state has memory for.
+/// Checks that a value which Rust builds for a script is not larger than the memory of the Lua
+/// state.
 ///
 /// # Errors
-/// So many bytes are.
+/// The value is larger.
 pub(super) fn check_size(lua: &Lua, n_bytes: usize) -> mlua::Result<()> {
     if n_bytes <= running(lua).budget.memory_bytes_max { Ok(()) } else { Err(no_memory()) }
 }
 
-/// Does this without the limit of Lua's memory, so that `mlua` need not be ready for its end at every step. Nothing of the script may run
-/// meanwhile.
+/// Runs `act` without the limit of Lua's memory.
+///
+/// Without the limit, `mlua` need not protect each step against a failed allocation. `act` must not
+/// run code of the script.
 ///
 /// # Errors
-/// Afterwards Lua holds more than the limit allows.
+/// Afterwards Lua holds more memory than the limit allows.
 pub(super) fn unlimited<R>(
     lua: &Lua,
     bytes_max: usize,
@@ -133,21 +138,21 @@ pub(super) fn unlimited<R>(
     if lua.used_memory() > bytes_max { Err(no_memory()) } else { done }
 }
 
-/// What Lua raises when an allocation fails.
+/// The error that Lua raises when an allocation fails.
 pub(super) fn no_memory() -> LuaError {
     LuaError::MemoryError(NO_MEMORY.into())
 }
 
-/// Sets the limit; 0 is none.
+/// Sets the limit of memory; 0 means no limit.
 pub(super) fn limit_memory(lua: &Lua, bytes_max: usize) {
-    // An error is that of a state that somebody else has made.
+    // This fails only for a Lua state that `mlua` did not create.
     _ = lua.set_memory_limit(bytes_max.min(MEMORY_BYTES_MAX));
 }
 
 /// Counts a command that the script is about to call.
 ///
 /// # Errors
-/// There have been too many, or too much has been touched: the script must end.
+/// There are too many commands or footprint entries: the script must end.
 pub(super) fn spend_command(lua: &Lua, running: &mut Running) -> mlua::Result<()> {
     running.commands += 1;
     if running.is_patient() {
@@ -164,7 +169,7 @@ pub(super) fn spend_command(lua: &Lua, running: &mut Running) -> mlua::Result<()
     end(lua, &mut running.fatal, error)
 }
 
-/// Whether the script that runs must end.
+/// Whether the running script must end.
 pub(super) fn is_over(lua: &Lua) -> bool {
     running(lua).fatal.is_some()
 }

@@ -1,4 +1,4 @@
-//! Values across the border, both ways: arguments and replies.
+//! Conversion of values between Lua and Redis: arguments and replies.
 //! <https://redis.io/docs/latest/develop/programmability/lua-api/#data-type-conversion>
 
 use bytes::Bytes;
@@ -25,7 +25,8 @@ impl std::ops::Deref for Argument {
     }
 }
 
-/// Strings as they are, numbers as C prints them with `%.17g`; nothing else is an argument.
+/// The argument for a value: a string as it is, a number as C prints it with `%.17g`. Other values
+/// are not allowed.
 pub(super) fn argument(value: &Value) -> Option<Argument> {
     match value {
         Value::String(text) => Some(Argument::Lua(text.as_bytes())),
@@ -35,7 +36,7 @@ pub(super) fn argument(value: &Value) -> Option<Argument> {
     }
 }
 
-/// A reply as a script sees it: in the types of RESP2, unless it asked for those of RESP3.
+/// A reply as a script sees it: in the types of RESP2, unless the script chose RESP3.
 pub(super) fn to_lua(lua: &Lua, reply: &Reply, protocol: Protocol) -> mlua::Result<Value> {
     let convert = |reply: &Reply| to_lua(lua, reply, protocol);
     let typed = |name: &str, value: Value| Ok(Value::Table(lua.create_table_from([(name, value)])?));
@@ -89,28 +90,30 @@ pub(super) fn to_lua(lua: &Lua, reply: &Reply, protocol: Protocol) -> mlua::Resu
     }
 }
 
-/// What a script returned, as a reply.
+/// The reply for a value that a script returned.
 pub(super) fn to_reply(value: &Value, protocol: Protocol) -> Reply {
     Returned { protocol, n_left: REPLY_ELEMENTS_MAX }
         .reply(value, REPLY_DEPTH_MAX)
         .unwrap_or_else(Reply::Error)
 }
 
-/// Deepest nesting of a table that a script may return.
+/// The deepest nesting of a table that a script may return.
 const REPLY_DEPTH_MAX: usize = 200;
-/// How many values it may hold, as many as a request may have arguments. A table may hold another twice, and that one a third: a small
-/// table could be a reply without end.
+/// How many values such a table may hold: as many as a request may have arguments. Because tables
+/// may contain each other several times, a small table could become an endless reply.
 const REPLY_ELEMENTS_MAX: usize = 1 << 20;
 
-/// What is left of a reply while it is made.
+/// The state while a reply is built.
 struct Returned {
     protocol: Protocol,
     n_left: usize,
 }
 
 impl Returned {
+    /// Converts one value.
+    ///
     /// # Errors
-    /// The whole is too large.
+    /// The whole reply is too large.
     fn reply(&mut self, value: &Value, depth: usize) -> Result<Reply, Error> {
         let Some(depth) = depth.checked_sub(1) else {
             return Ok(Reply::Error(Error::from_static("ERR reached lua stack limit")));
@@ -153,7 +156,8 @@ impl Returned {
             return members.collect::<Result<_, _>>().map(Reply::Set);
         }
         if let Some(digits) = text("big_number") {
-            // What would end a line does not.
+            // Line breaks in the digits become spaces, because they would end the line of the
+            // reply.
             let digits = digits.iter().map(|byte| if b"\r\n".contains(byte) { b' ' } else { *byte });
             return Ok(Reply::BigNumber(digits.collect()));
         }

@@ -1,4 +1,4 @@
-//! Libraries of functions: what the server knows of them, and the Lua state that runs them.
+//! Libraries of functions: their code and descriptions, and the Lua state that runs them.
 //! <https://redis.io/docs/latest/develop/programmability/functions-intro/>
 
 use bytes::Bytes;
@@ -15,36 +15,36 @@ use crate::reply::Reply;
 /// Libraries by name.
 pub type Libraries = IndexMap<Bytes, Library, Hasher>;
 
-/// A library: its code, and what that registered.
+/// A library: its code, and the functions that the code registered.
 #[derive(Clone, Debug)]
 pub struct Library {
-    /// With its first line.
+    /// The code, including its first line.
     pub code: Bytes,
-    /// By name.
+    /// The functions by name.
     pub functions: IndexMap<Bytes, Description, Hasher>,
 }
 
-/// What `FUNCTION LIST` tells of a function.
+/// The description of a function in `FUNCTION LIST`.
 #[derive(Clone, Debug)]
 pub struct Description {
-    /// For people.
+    /// The description for people.
     pub text: Option<Bytes>,
-    /// `no-writes` and its kind.
+    /// The flags of the function, for example `no-writes`.
     pub flags: Vec<&'static str>,
 }
 
-/// What becomes of libraries that are there when others are restored.
+/// The treatment of existing libraries when others are restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// They go.
+    /// They are removed.
     Flush,
-    /// They stay, and none of their names may come again.
+    /// They stay. If a restored library has the same name, the restore fails.
     Append,
-    /// They stay, but for those whose names come again.
+    /// They stay, but restored libraries of the same name replace them.
     Replace,
 }
 
-/// A function that is to run, and the Lua state in which it does.
+/// A function that is ready to run, with its Lua state.
 pub struct Ready {
     vm: Vm,
     function: Function,
@@ -53,36 +53,37 @@ pub struct Ready {
 }
 
 impl Ready {
-    /// Calls it, and gives the host back with what it returned.
+    /// Calls the function, and returns the host with the reply.
     pub fn run(&self, keys: &[&[u8]], args: &[&[u8]], host: Box<dyn Host>) -> (Box<dyn Host>, Reply) {
         let Ready { vm, function, name, is_read_only } = self;
         vm.run(&Callable { function, name, is_read_only: *is_read_only }, keys, args, host)
     }
 }
 
-/// The libraries that one server knows.
+/// The libraries of one server.
 #[derive(Default)]
 pub struct Functions {
     libraries: Libraries,
-    /// What their functions are in the Lua state, by library. Made anew, when one is called, where it does not stand here.
+    /// The Lua functions by library. If a library is missing here, its code runs again when one of
+    /// its functions is called.
     loaded: IndexMap<Bytes, IndexMap<Bytes, Function, Hasher>, Hasher>,
     vm: Option<Vm>,
     budget: ScriptBudget,
 }
 
 impl Functions {
-    /// What the server knows.
+    /// The libraries that the server knows.
     pub fn libraries(&self) -> &Libraries {
         &self.libraries
     }
 
-    /// Knows these libraries and no others.
+    /// Replaces the libraries.
     pub fn set_libraries(&mut self, libraries: &Libraries) {
         self.flush();
         self.libraries.clone_from(libraries);
     }
 
-    /// What each function, and the code of each library, may take from now on.
+    /// Sets the budget of each function, and of the code of each library, from now on.
     pub fn set_budget(&mut self, budget: ScriptBudget) {
         self.budget = budget;
         if let Some(vm) = &mut self.vm {
@@ -90,7 +91,7 @@ impl Functions {
         }
     }
 
-    /// Forgets every library.
+    /// Removes every library.
     pub fn flush(&mut self) {
         self.libraries.clear();
         self.loaded.clear();
@@ -99,10 +100,11 @@ impl Functions {
         }
     }
 
-    /// Runs the code of a library, and gives its name; `replace` says whether it may take the place of one of the same name.
+    /// Runs the code of a library, and returns its name. If `replace` is set, it may replace
+    /// a library of that name.
     ///
     /// # Errors
-    /// Whatever is wrong with it: then nothing has changed.
+    /// The error of the library. If there is one, nothing has changed.
     pub fn load(&mut self, code: &[u8], replace: bool) -> Result<Bytes, Error> {
         let Metadata { name, .. } = Metadata::parse(code)?;
         if !replace && self.libraries.contains_key(&name) {
@@ -110,17 +112,17 @@ impl Functions {
         }
         let (library, loaded) = self.evaluate(code)?;
         self.check_names(&name, &library)?;
-        // Redis puts a library that replaces another behind all others, as it does with one that is new.
+        // Redis puts a library that replaces another after all others, as it does with a new one.
         self.libraries.shift_remove(&name);
         self.libraries.insert(name.clone(), library);
         self.loaded.insert(name.clone(), loaded);
         Ok(name)
     }
 
-    /// Loads libraries beside those that are there, or none of them.
+    /// Loads libraries in addition to the existing ones. Loads all of them or none.
     ///
     /// # Errors
-    /// Whatever is wrong with one of them.
+    /// The error of one of the libraries.
     pub fn restore(&mut self, codes: &[Bytes], policy: Policy) -> Result<(), Error> {
         let before = self.libraries.clone();
         if policy == Policy::Flush {
@@ -140,16 +142,17 @@ impl Functions {
         outcome
     }
 
-    /// Forgets a library.
+    /// Removes a library.
     ///
     /// # Errors
-    /// There is none of this name.
+    /// There is no library of this name.
     pub fn delete(&mut self, name: &[u8]) -> Result<(), Error> {
         self.loaded.shift_remove(name);
         self.libraries.shift_remove(name).map(|_| ()).ok_or(error::LIBRARY_NOT_FOUND)
     }
 
-    /// The function of this name, in any case: its library's name, and its own.
+    /// The names of the library and of the function, for the name of a function in any case of
+    /// letters.
     pub fn lookup(&self, name: &[u8]) -> Option<(Bytes, Bytes)> {
         self.libraries.iter().find_map(|(library_name, library)| {
             let own_name = library.functions.keys().find(|own_name| own_name.eq_ignore_ascii_case(name))?;
@@ -157,10 +160,10 @@ impl Functions {
         })
     }
 
-    /// Takes out what is needed to run a function: what is known of the libraries stays.
+    /// Takes out what is needed to run a function. The libraries stay.
     ///
     /// # Errors
-    /// There is no such function, or it may not be called in this way.
+    /// There is no such function, or it may not be called in this mode.
     pub fn take(&mut self, (library_name, name): &(Bytes, Bytes), mode: Mode) -> Result<Ready, Error> {
         let is_read_only = self.prepare(library_name, name, mode)?;
         let function = self.loaded.get(library_name).and_then(|loaded| loaded.get(name)).cloned();
@@ -169,12 +172,12 @@ impl Functions {
         Ok(Ready { vm, function, name: name.clone(), is_read_only })
     }
 
-    /// It has run.
+    /// Puts the Lua state back after the function has run.
     pub fn put_back(&mut self, ready: Ready) {
         self.vm = Some(ready.vm);
     }
 
-    /// Sees that a function is loaded, and says whether it may write.
+    /// Loads the library of a function if needed, and returns whether the function may not write.
     fn prepare(&mut self, library_name: &Bytes, name: &Bytes, mode: Mode) -> Result<bool, Error> {
         let library = self.libraries.get(library_name).ok_or(error::FUNCTION_NOT_FOUND)?;
         let description = library.functions.get(name).ok_or(error::FUNCTION_NOT_FOUND)?;
@@ -210,7 +213,7 @@ impl Functions {
         Ok((library, loaded))
     }
 
-    /// A function's name belongs to one library.
+    /// Checks that no other library has a function of the same name.
     fn check_names(&self, library_name: &Bytes, library: &Library) -> Result<(), Error> {
         for name in library.functions.keys() {
             if self.lookup(name).is_some_and(|(other, _)| other != *library_name) {

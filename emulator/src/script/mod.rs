@@ -1,6 +1,7 @@
-//! Lua 5.1 as Redis 7.0 embeds it: the sandbox, the conversions both ways, the error texts.
+//! Lua 5.1 as Redis 7.0 embeds it: the sandbox, the conversions in both directions, the error
+//! texts.
 //!
-//! Knows no command: a [`Host`] is handed over for the time that a script runs, and runs the commands that it calls.
+//! The module knows no commands. While a script runs, a [`Host`] runs the commands that it calls.
 //! <https://redis.io/docs/latest/develop/programmability/lua-api/>
 
 mod shebang;
@@ -35,45 +36,46 @@ pub(crate) use payload::{dump, restore};
 use shebang::{NO_WRITES, Shebang};
 use vm::{Callable, Sandbox, Vm};
 
-/// What runs the commands that a script calls.
+/// Runs the commands that a script calls.
 pub trait Host: Any + Send {
-    /// Runs one command and gives its reply; refuses what scripts, or this one, may not call.
+    /// Runs one command and returns its reply. Returns an error for commands that scripts, or this
+    /// script, may not call.
     fn call(&mut self, argv: &[&[u8]], rules: Rules) -> Reply;
 
-    /// Whether a script may take as long as it likes.
+    /// Whether a script has no limit of time.
     fn is_patient(&self) -> bool;
 
-    /// Called now and then while a script runs: does what others want done meanwhile.
+    /// Called regularly while a script runs: runs the jobs that other clients left.
     ///
     /// # Errors
     /// The script must end now.
     fn look_up(&mut self) -> Result<(), Error>;
 
-    /// Whether the commands so far have left more than this in the footprint.
+    /// Whether the commands so far have left more than so many entries in the footprint.
     fn has_touched_more_than(&mut self, entries_max: usize) -> bool;
 
     /// Logs a line.
     fn log(&self, level: LogLevel, text: Vec<u8>);
 
-    /// Whether there is such a command.
+    /// Whether the server has the command of this argv.
     fn knows(&self, argv: &[&[u8]]) -> bool;
 }
 
-/// What holds for the commands that a script calls.
+/// The rules for the commands that a script calls.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rules {
-    /// The protocol whose types the script wants to see: `redis.setresp`.
+    /// The protocol whose types the script gets: `redis.setresp`.
     pub protocol: Protocol,
-    /// The script said of itself that it writes nothing: `#!lua flags=no-writes`.
+    /// Whether the script may not write, for example because of `#!lua flags=no-writes`.
     pub is_read_only: bool,
 }
 
-/// Who may run a script or a function, and how.
+/// Whether a script or a function is called as read-only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// `EVAL`, `FCALL`
     Any,
-    /// `EVAL_RO`, `FCALL_RO`: nothing that may write.
+    /// `EVAL_RO`, `FCALL_RO`: no command that may write is allowed.
     ReadOnly,
 }
 
@@ -81,17 +83,17 @@ pub enum Mode {
 #[derive(Default)]
 pub struct Scripts {
     known: Known,
-    /// The SHA1 of each source that was loaded: to look it up takes a tenth of computing it.
+    /// The SHA1 of each loaded source, because a lookup is much faster than computing it.
     shas: IndexMap<Bytes, Sha, Hasher>,
     compiled: IndexMap<Sha, Compiled, Hasher>,
-    /// Made when the first script runs: a Lua state costs more than many whole executions of a test.
+    /// Created when the first script is compiled, because to create a Lua state is slow.
     vm: Option<Vm>,
     budget: ScriptBudget,
 }
 
 struct Compiled {
     function: Function,
-    /// Of a script whose first line tells them.
+    /// The flags of a script whose first line is a shebang.
     flags: Option<Vec<&'static str>>,
 }
 
@@ -102,10 +104,11 @@ pub type Known = IndexMap<Sha, Bytes, Hasher>;
 pub type Sha = [u8; 40];
 
 impl Scripts {
-    /// Compiles a script and keeps it: a script is known once it compiled, whether or not it ever succeeds.
+    /// Compiles a script and stores it. A script is known once it compiles, even if it never
+    /// succeeds.
     ///
     /// # Errors
-    /// The compiler's, as Redis words it.
+    /// The error of the compiler, in Redis's words.
     pub fn load(&mut self, source: &[u8]) -> Result<Sha, Error> {
         let sha = self.sha(source);
         if !self.known.contains_key(&sha) {
@@ -119,12 +122,12 @@ impl Scripts {
         Ok(sha)
     }
 
-    /// The SHA1 by which a script is known, or would be.
+    /// The SHA1 of a script, known or not.
     pub fn sha(&self, source: &[u8]) -> Sha {
         self.shas.get(source).copied().unwrap_or_else(|| sha1_hex(source))
     }
 
-    /// Whether a script is known; the digits of the SHA1 may be of either case.
+    /// The SHA1 of a known script in lower case. `sha` may have digits of either case.
     pub fn lookup(&self, sha: &[u8]) -> Option<Sha> {
         let mut sha: Sha = sha.try_into().ok()?;
         sha.make_ascii_lowercase();
@@ -136,12 +139,12 @@ impl Scripts {
         &self.known
     }
 
-    /// Knows these scripts and no others.
+    /// Replaces the known scripts.
     pub fn set_known(&mut self, known: &Known) {
         self.known.clone_from(known);
     }
 
-    /// What each script may take from now on.
+    /// Sets the budget of each script from now on.
     pub fn set_budget(&mut self, budget: ScriptBudget) {
         self.budget = budget;
         if let Some(vm) = &mut self.vm {
@@ -149,12 +152,12 @@ impl Scripts {
         }
     }
 
-    /// Whether nothing is left of what scripts have done, but what they did to data.
+    /// Whether scripts have left no state except data: the settings of `cjson` are the defaults.
     pub fn has_default_settings(&self) -> bool {
         self.vm.as_ref().is_none_or(|vm| vm.json.is_default())
     }
 
-    /// Forgets every script. What was compiled stays with the Lua state, where no client can see it.
+    /// Removes every script. Compiled code stays in the Lua state, where clients cannot see it.
     pub fn flush(&mut self) {
         self.known.clear();
         if let Some(vm) = &self.vm {
@@ -162,7 +165,7 @@ impl Scripts {
         }
     }
 
-    /// Runs a known script, and gives the host back with what the script returned.
+    /// Runs a known script, and returns the host with the reply.
     pub fn run(
         &mut self,
         sha: &Sha,
@@ -203,26 +206,30 @@ impl Scripts {
     }
 }
 
-/// How many scripts stay compiled. Each takes one of some 8,000 places that `mlua` has; one that does not fit is compiled again.
+/// How many scripts stay compiled. Each takes one of about 8,000 places that `mlua` has. When this
+/// number is reached, all are dropped and compiled again when they are used.
 const COMPILED_MAX: usize = 1000;
-/// How many sources are remembered with their SHA1.
+/// How many sources are stored with their SHA1.
 const SHAS_MAX: usize = 1000;
 
 const SANDBOX_LOADS: &str = "the sandbox is our own code and loads";
 
-/// Whether writing is refused when it comes to that: by what flags say, or for want of flags by who calls.
+/// Whether the script may not write. Its flags decide; without flags, the calling command decides.
+///
+/// # Errors
+/// A command that is read-only calls a script whose flags do not include `no-writes`.
 fn is_read_only(flags: Option<&[&'static str]>, mode: Mode) -> Result<bool, Error> {
     let Some(flags) = flags else { return Ok(mode == Mode::ReadOnly) };
     let is_read_only = flags.contains(&NO_WRITES);
     if mode == Mode::ReadOnly && !is_read_only { Err(error::WRITE_FLAG_IN_RO) } else { Ok(is_read_only) }
 }
 
-/// What a script says of itself in its first line, if that is for Redis.
+/// The flags in the first line of a script, if that line is a valid shebang for Redis.
 pub fn flags(source: &[u8]) -> Option<Vec<&'static str>> {
     Shebang::parse(source).ok()?.flags
 }
 
-/// The SHA1 by which a script is known.
+/// The SHA1 of a source.
 pub fn sha1_hex(source: &[u8]) -> Sha {
     let digits = sha1_smol::Sha1::from(source).digest().to_string();
     digits.into_bytes().try_into().expect("a SHA1 has 40 digits")

@@ -1,7 +1,9 @@
-//! What Rust provides to the sandbox: Lua's own functions where they need help, and the errors of all.
+//! The Rust functions of the sandbox: Lua's own functions that need help, and the handling of
+//! errors.
 //!
-//! What may fail must stand here: a script that ends with `return redis.call(…)` leaves no frame behind for a Lua function to
-//! tell the line of, but it does for one of Rust.
+//! Functions that may fail must be Rust functions. If a script ends with `return redis.call(…)`, a
+//! Lua function would replace the frame of the script, and the error could not have its line. A
+//! Rust function keeps that frame.
 
 use mlua::{Error as LuaError, ExternalError as _, Function, IntoLuaMulti, Lua, MultiValue, Table, Value};
 
@@ -14,16 +16,16 @@ use super::register::register_function;
 use super::vm::SANDBOX_NAME;
 use crate::error::Error;
 
-/// How far up the stack the line of an error is looked for.
+/// How many levels of the stack are searched for the line of an error.
 const LEVELS_MAX: usize = 8;
 
-/// Errors that Lua's core raises, which tells no line when a function of C made the mistake.
+/// Errors of Lua's core that get no line if a C function caused them.
 const WITHOUT_LINE: &[&str] = &["table index is ", "invalid key to "];
 
-/// What a script pays for the collection of its garbage, in instructions.
+/// How many instructions count for the collection of a script's garbage.
 const INSTRUCTIONS_PER_COLLECTION: u64 = 10_000_000;
 
-/// What the sandbox cannot do itself.
+/// The functions that the sandbox cannot implement itself.
 pub(super) fn natives(lua: &Lua, json: &JsonConfig) -> mlua::Result<Table> {
     let native = lua.create_table()?;
     let contents = lua.create_table()?;
@@ -70,10 +72,11 @@ pub(super) fn natives(lua: &Lua, json: &JsonConfig) -> mlua::Result<Table> {
     Ok(native)
 }
 
-/// What becomes of a read-only table that is a function's first argument.
+/// The treatment of the first argument of a function, if that is a read-only table.
 type Access = fn(&Table, &mut MultiValue) -> mlua::Result<()>;
 
-/// Calls a function of Lua or of the sandbox as if it stood in place of this one: its errors tell the line of the script.
+/// Calls a function of Lua or the sandbox as if the script had called it directly. Its errors
+/// contain the line of the script.
 fn relay(
     lua: &Lua,
     function: &Function,
@@ -96,7 +99,7 @@ fn relay(
     }
     let name = lua.inspect_stack(0, |frame| frame.names().name.map(std::borrow::Cow::into_owned)).flatten();
     let name = name.as_deref().unwrap_or("?");
-    // What the sandbox calls the function is not what the script does.
+    // The sandbox may have another name for the function than the script.
     let renamed = message.strip_prefix("bad argument #").and_then(|rest| {
         let (place, rest) = rest.split_once(" to '")?;
         let (_, why) = rest.split_once('\'')?;
@@ -110,11 +113,12 @@ fn relay(
 pub(super) enum Raised {
     /// `{err = '…'}`
     Table(Error),
-    /// The script must end, for the reason that its state knows: see [`is_over`].
+    /// The script must end, for the reason that its state contains: see [`is_over`].
     Fatal,
     /// A string, as Lua's own functions raise it.
     Text(Vec<u8>),
-    /// What a script has raised, on its way through Rust. If nobody catches it, the message handler has seen it.
+    /// A value that a script raised, on its way through Rust. If no script code catches it, the
+    /// message handler has seen it already.
     Value(Value),
 }
 
@@ -131,7 +135,8 @@ impl std::fmt::Display for Raised {
 
 impl std::error::Error for Raised {}
 
-/// What a script sees of an error: of one that was raised in Rust the Lua value that it stands for, of others themselves.
+/// The error that a script sees. An error of Rust becomes the Lua value for which it stands; other
+/// values stay as they are.
 fn unwrap(lua: &Lua, error: Value) -> mlua::Result<Value> {
     let Value::Error(error) = &error else { return Ok(error) };
     match raised(error) {
@@ -145,14 +150,16 @@ fn unwrap(lua: &Lua, error: Value) -> mlua::Result<Value> {
     }
 }
 
-/// The same for a script that has caught it: if the script must end, it is raised again.
+/// The error that a script sees when it catches one. If the script must end, the function raises
+/// again.
 fn unwrap_caught(lua: &Lua, error: Value) -> mlua::Result<Value> {
     if is_over(lua) {
         return Err(Raised::Fatal.into_lua_err());
     }
     let error = unwrap(lua, error)?;
     if matches!(&error, Value::String(text) if text.as_bytes() == NO_MEMORY.as_bytes()) {
-        // Lua 5.1 does not collect garbage when it needs memory. To do it here takes time, for which a loop would not pay.
+        // Lua 5.1 does not collect garbage when an allocation fails, so it is done here. The script
+        // pays for the time, because a loop of failures must not be free.
         lua.gc_collect()?;
         spend(lua, INSTRUCTIONS_PER_COLLECTION)?;
     }
@@ -171,7 +178,7 @@ fn raised(mut error: &LuaError) -> Raised {
     known.unwrap_or_else(|| Raised::Text(error.to_string().into()))
 }
 
-/// `load(reader [, name])`; `load` is the sandbox's, for arguments that are right.
+/// `load(reader [, name])`; `load` is the sandbox's function, for valid arguments.
 fn load_of(lua: &Lua, protected: Function, load: Function) -> mlua::Result<Function> {
     lua.create_function(move |lua, args: MultiValue| {
         let args = Args::new(lua, &args);
@@ -181,14 +188,15 @@ fn load_of(lua: &Lua, protected: Function, load: Function) -> mlua::Result<Funct
         let name = if args.is_nil(2) {
             lua.create_string("=(load)")?
         } else {
-            // C sees it up to the first NUL.
+            // In C, the name ends at the first NUL.
             lua.create_string(c_string(&args.string(2)?.as_bytes()))?
         };
         call_back(&protected, (&load, reader, name))
     })
 }
 
-/// Calls a function of the sandbox that calls one of the script's: what that raises passes as it is.
+/// Calls a function of the sandbox that calls a function of the script. Errors of the script pass
+/// unchanged.
 pub(super) fn call_back(protected: &Function, args: impl IntoLuaMulti) -> mlua::Result<MultiValue> {
     let mut values: MultiValue = protected.call(args)?;
     match (values.pop_front(), values.front()) {
@@ -198,7 +206,8 @@ pub(super) fn call_back(protected: &Function, args: impl IntoLuaMulti) -> mlua::
     }
 }
 
-/// The message handler of a script: makes the error a table, and notes the line that raised it.
+/// The message handler of a script: converts the error to a table, and records the line that raised
+/// it.
 fn locate(lua: &Lua, error: Value) -> mlua::Result<Table> {
     if let Value::Error(error) = &error
         && let Raised::Value(Value::Table(located)) = raised(error)
@@ -223,7 +232,8 @@ fn locate(lua: &Lua, error: Value) -> mlua::Result<Table> {
     Ok(table)
 }
 
-/// The line of the first function that is the script's own: what runs may be C, Rust or the sandbox, and these have no line to tell.
+/// The line of the innermost function that belongs to the script. Functions of C, Rust and the
+/// sandbox are skipped, because they have no line in the script.
 pub(super) fn place(lua: &Lua) -> Option<Place> {
     let levels = (0..=LEVELS_MAX).map_while(|level| {
         lua.inspect_stack(level, |frame| {

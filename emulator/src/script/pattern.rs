@@ -1,7 +1,8 @@
-//! Lua's patterns, as `string.find` and its kind match them.
+//! Lua's patterns, as `string.find` and similar functions match them.
 //!
-//! The matcher of Lua 5.1 recurses in C: a long pattern overflows the stack of the process, and a slow one cannot be ended. This one
-//! keeps its choices in a list, and counts its steps to whoever asked for the match. It knows bytes and nothing of Lua's values.
+//! The matcher of Lua 5.1 recurses in C. A long pattern overflows the stack of the process, and a
+//! slow match cannot be stopped. This matcher keeps its choices in a list, and reports its steps to
+//! the caller. It works on bytes and does not know Lua's values.
 //! <https://www.lua.org/manual/5.1/manual.html#5.4.1>
 
 use std::ops::Range;
@@ -10,7 +11,7 @@ use smallvec::SmallVec;
 
 use super::args::c_string;
 
-/// What escapes a character, and begins a class.
+/// The character that escapes another and that begins a class.
 pub const ESCAPE: u8 = b'%';
 /// A pattern without any of these is plain text.
 const SPECIALS: &[u8] = b"^$*+?.([%-";
@@ -19,18 +20,18 @@ const CAPTURES_MAX: usize = 32;
 /// How many steps are taken before they are reported.
 const STEPS_PER_REPORT: u64 = 4096;
 
-/// Why there is no answer.
+/// The reason why a match has no result.
 pub enum Failure<E> {
-    /// What is wrong with the pattern, in Lua's words.
+    /// The pattern is malformed: the error of Lua.
     Malformed(&'static str),
-    /// The caller wants no more steps.
+    /// The caller stopped the match.
     Ended(E),
 }
 
-/// What a capture holds.
+/// The content of a capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Capture {
-    /// Its end has not come.
+    /// The end has not been reached.
     Open { start: usize },
     /// A part of the subject.
     Text(Range<usize>),
@@ -38,31 +39,32 @@ pub enum Capture {
     Position(usize),
 }
 
-/// A match: where in the subject, and what it captured.
+/// A match: its place in the subject, and its captures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Match {
-    /// The whole of it.
+    /// The range of the whole match.
     pub range: Range<usize>,
-    /// From left to right.
+    /// The captures from left to right.
     pub captures: Captures,
 }
 
-/// Most patterns have few.
+/// The captures of a match. Most patterns have few.
 pub type Captures = SmallVec<[Capture; 4]>;
 
-/// Whether a pattern means itself.
+/// Whether a pattern is plain text.
 pub fn is_literal(pattern: &[u8]) -> bool {
     !c_string(pattern).iter().any(|byte| SPECIALS.contains(byte))
 }
 
-/// A pattern over a subject.
+/// Matches a pattern in a subject.
 pub struct Matcher<'a> {
     subject: &'a [u8],
     pattern: &'a [u8],
     captures: Captures,
-    /// What is left to try, the latest last, and between it what to undo first. The pattern's length bounds it.
+    /// The choices that are left, the latest last, mixed with the captures to undo before them. The
+    /// length of the pattern limits it.
     choices: Vec<Choice>,
-    /// Since the last report.
+    /// The steps since the last report.
     steps: u64,
 }
 
@@ -73,15 +75,15 @@ struct Place {
 }
 
 enum Choice {
-    /// Go on here instead.
+    /// Continue at this place instead.
     Skip(Place),
-    /// Take one less of what can be repeated, which begins at `first`.
+    /// Match one repetition less. The repetitions begin at `first`.
     Fewer { first: usize, place: Place },
-    /// Take one more of `item`, if it matches.
+    /// Match one more of `item`, if it fits.
     More { item: Range<usize>, place: Place },
-    /// The last capture was opened.
+    /// Remove the last capture, because it was opened later.
     Unopen,
-    /// This capture was closed.
+    /// Open this capture again, because it was closed later.
     Reopen { idx: usize, start: usize },
 }
 
@@ -100,10 +102,11 @@ impl<'a> Matcher<'a> {
         Matcher { subject, pattern, captures: Captures::new(), choices: Vec::new(), steps: 0 }
     }
 
-    /// Matches the pattern at one place of the subject. `report` is told of every so many steps.
+    /// Matches the pattern at one place of the subject. Each `STEPS_PER_REPORT` steps, `report`
+    /// is called with their number.
     ///
     /// # Errors
-    /// The pattern is none, or `report` failed.
+    /// The pattern is malformed, or `report` failed.
     pub fn match_at<E>(
         &mut self,
         start: usize,
@@ -132,12 +135,12 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// The steps that have not been reported.
+    /// Returns the number of steps that have not been reported, and resets it.
     pub fn take_steps(&mut self) -> u64 {
         std::mem::take(&mut self.steps)
     }
 
-    /// One item of the pattern.
+    /// Matches one item of the pattern.
     fn step(&mut self, place: Place) -> Result<Step, Malformed> {
         let at = |subject, pattern| Step::Next(Place { subject, pattern });
         let Place { subject, pattern } = place;
@@ -175,7 +178,7 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// A single character or class, with what may stand behind it: `?`, `*`, `+`, `-`.
+    /// Matches a single character or class with its optional suffix: `?`, `*`, `+`, `-`.
     fn repeated(&mut self, place: Place) -> Result<Step, Malformed> {
         let item = place.pattern..self.item_end(place.pattern)?;
         let matches = self.is_item_at(place.subject, &item);
@@ -211,7 +214,7 @@ impl<'a> Matcher<'a> {
         Step::Next(most)
     }
 
-    /// Undoes what came after the latest choice, and gives where that leads otherwise.
+    /// Undoes the captures since the latest choice, and returns the place of its alternative.
     fn next_choice(&mut self) -> Option<Place> {
         loop {
             match self.choices.pop()? {
@@ -258,7 +261,7 @@ impl<'a> Matcher<'a> {
         Ok(())
     }
 
-    /// `%1`: where what stands here ends, if it is what the capture holds.
+    /// `%1`: the place after the text at `subject`, if that text equals the capture.
     fn same_as_capture(&self, digit: u8, subject: usize) -> Result<Option<usize>, Malformed> {
         let idx = usize::from(digit).checked_sub(usize::from(b'1'));
         match idx.and_then(|idx| self.captures.get(idx)) {
@@ -271,7 +274,7 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// `%bxy`: where the `y` stands that belongs to the `x` here.
+    /// `%bxy`: the place after the `y` that closes the `x` here.
     fn balanced(&mut self, place: Place) -> Result<Option<usize>, Malformed> {
         let (Some(open), Some(close)) = (self.byte(place.pattern + 2), self.byte(place.pattern + 3)) else {
             return Err("unbalanced pattern");
@@ -298,14 +301,14 @@ impl<'a> Matcher<'a> {
         if self.byte(start) == Some(b'[') { Ok(start) } else { Err("missing '[' after '%f' in pattern") }
     }
 
-    /// Where a single character or class of the pattern ends.
+    /// The end of a single character or class of the pattern.
     fn item_end(&self, start: usize) -> Result<usize, Malformed> {
         match self.byte(start) {
             Some(ESCAPE) if start + 1 >= self.pattern.len() => Err("malformed pattern (ends with '%')"),
             Some(ESCAPE) => Ok(start + 2),
             Some(b'[') => {
                 let mut idx = start + 1 + usize::from(self.byte(start + 1) == Some(b'^'));
-                // A bracket that stands first is one of the set.
+                // A bracket that comes first is a member of the set.
                 loop {
                     let byte = self.byte(idx).ok_or("malformed pattern (missing ']')")?;
                     let is_pair = byte == ESCAPE && idx + 1 < self.pattern.len();
@@ -329,7 +332,7 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// Whether a byte is in the set that stands here in the pattern: `[a-z%d]`.
+    /// Whether a byte is in the set at this range of the pattern: `[a-z%d]`.
     fn is_in_set(&self, byte: u8, item: &Range<usize>) -> bool {
         let is_complement = self.byte(item.start + 1) == Some(b'^');
         let mut idx = item.start + 1 + usize::from(is_complement);
@@ -360,7 +363,8 @@ impl<'a> Matcher<'a> {
     }
 }
 
-/// `%a` and its kind, as in the locale C; a letter in upper case means what is not of the class.
+/// Whether a byte is in a class such as `%a`, as in the locale C. An upper-case letter means the
+/// complement of the class.
 fn is_of_class(byte: u8, class: u8) -> bool {
     let is_member = match class.to_ascii_lowercase() {
         b'a' => byte.is_ascii_alphabetic(),

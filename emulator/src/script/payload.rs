@@ -1,4 +1,5 @@
-//! `FUNCTION DUMP` and `FUNCTION RESTORE`: libraries in the form of an RDB file, with its version and checksum behind them.
+//! `FUNCTION DUMP` and `FUNCTION RESTORE`: libraries in the format of an RDB file, followed by its
+//! version and checksum.
 //! <https://rdb.fnordig.de/file_format.html>
 
 use bytes::Bytes;
@@ -8,18 +9,19 @@ use crate::error::{self, Error};
 
 /// The version of the format that Redis 7.0 writes.
 const VERSION: u16 = 10;
-/// What stands before the code of a library.
+/// The byte before the code of a library.
 const OPCODE_FUNCTION: u8 = 245;
-/// Version and checksum.
+/// The bytes of the version and the checksum.
 const FOOTER_BYTES: usize = 10;
-/// Largest string that is unpacked.
+/// The largest string that is decompressed, in bytes.
 const STRING_BYTES_MAX: usize = 512 << 20;
-/// How many bytes a byte of LZF gives at the most: a reference of 3 bytes gives 264.
+/// How many bytes a byte of LZF expands to at most: a reference of 3 bytes expands to 264.
 const EXPANSION_MAX: usize = 88;
 
 const BROKEN: Error = Error::from_static("ERR failed loading functions payload");
 
-/// The libraries as bytes. Nothing is compressed, which is for the reader to see.
+/// The libraries as a payload. Strings are not compressed, and the length of each string shows
+/// this.
 pub(crate) fn dump(libraries: &Libraries) -> Vec<u8> {
     let mut payload = Vec::new();
     for library in libraries.values() {
@@ -39,10 +41,10 @@ pub(crate) fn dump(libraries: &Libraries) -> Vec<u8> {
     payload
 }
 
-/// The codes of the libraries in what `FUNCTION DUMP` of this or of a real server wrote.
+/// The codes of the libraries in a payload of `FUNCTION DUMP`, from the emulator or a real server.
 ///
 /// # Errors
-/// Redis's texts.
+/// The errors of Redis.
 pub(crate) fn restore(payload: &[u8]) -> Result<Vec<Bytes>, Error> {
     let (libraries, footer) =
         payload.len().checked_sub(FOOTER_BYTES).map(|end| payload.split_at(end)).ok_or(error::PAYLOAD)?;
@@ -96,7 +98,7 @@ impl Input<'_> {
     }
 }
 
-/// LZF: runs of literal bytes, and references to what has been written already.
+/// Decompresses LZF: runs of literal bytes, and references to earlier output.
 fn decompress(mut input: &[u8], length: usize) -> Option<Vec<u8>> {
     let mut output = Vec::with_capacity(reserve(input.len(), length)?);
     while let Some((&control, rest)) = input.split_first() {
@@ -123,7 +125,8 @@ fn decompress(mut input: &[u8], length: usize) -> Option<Vec<u8>> {
     (output.len() == length).then_some(output)
 }
 
-/// How much memory a string of this length takes, if so many bytes can be unpacked to it: else a few bytes would reserve much.
+/// The length as a capacity, if so many compressed bytes can expand to it. Without this check a few
+/// bytes could allocate much memory.
 fn reserve(compressed: usize, length: usize) -> Option<usize> {
     let length_max = compressed.saturating_mul(EXPANSION_MAX).min(STRING_BYTES_MAX);
     (length <= length_max).then_some(length)
@@ -152,7 +155,7 @@ mod tests {
         assert_eq!(reserve(3, STRING_BYTES_MAX), None);
         assert_eq!(reserve(usize::MAX, STRING_BYTES_MAX + 1), None);
         assert_eq!(reserve(usize::MAX, STRING_BYTES_MAX), Some(STRING_BYTES_MAX));
-        // A literal, and references that are as dense as can be.
+        // A literal, and references that expand as much as possible.
         let dense = [&[0, b'x'][..], &[0xe0, 255, 0].repeat(1000)].concat();
         let length = 1 + 1000 * 264;
         assert_eq!(decompress(&dense, length), Some(vec![b'x'; length]));

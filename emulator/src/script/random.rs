@@ -5,8 +5,10 @@ use mlua::{Lua, MultiValue};
 use super::args::{Args, raise};
 use super::vm::running;
 
-/// `drand48`'s generator, which Redis puts behind `math.random`. Here every script begins as the first one of a server does,
-/// so that no script can tell what ran before it.
+/// `drand48`'s generator, which Redis uses for `math.random`.
+///
+/// Every script starts with the state that the first script of a server has. So no script can find
+/// out which scripts ran before.
 pub(super) struct Random(u64);
 
 impl Default for Random {

@@ -1,4 +1,4 @@
-//! `redis`: the table by which scripts reach the server.
+//! `redis`: the table with which scripts call the server.
 //! <https://redis.io/docs/latest/develop/programmability/lua-api/#redis_object>
 
 use mlua::{ExternalError as _, Lua, MultiValue, Table, Value};
@@ -15,7 +15,7 @@ use crate::log::LogLevel;
 use crate::reply::Reply;
 use crate::resp::Protocol;
 
-/// How many bytes SHA1 reads in the time of an instruction.
+/// How many bytes count as one instruction when SHA1 reads them.
 const HASHED_BYTES_PER_INSTRUCTION: u64 = 8;
 const REPL_FLAGS: std::ops::RangeInclusive<i64> = 0..=3;
 
@@ -24,7 +24,7 @@ const NO_ARGUMENT: Error =
 const WRONG_ARGUMENT: Error =
     Error::from_static("ERR Lua redis lib command arguments must be strings or integers");
 
-/// The functions. The constants stand in the sandbox.
+/// The functions of the table. The sandbox defines the constants.
 pub(super) fn redis(lua: &Lua) -> mlua::Result<Table> {
     let redis = lua.create_table()?;
     let set = |name, function: fn(&Lua, &MultiValue) -> mlua::Result<MultiValue>| {
@@ -92,8 +92,10 @@ pub(super) fn redis(lua: &Lua) -> mlua::Result<Table> {
     Ok(redis)
 }
 
-/// Runs a command, and makes a value of its reply, for the protocol in whose types the script wants to see it; or of the error, if these
-/// are no arguments of a command.
+/// Runs a command, and converts its reply with `value_of`.
+///
+/// If the arguments are not those of a command, `value_of` gets the error. The protocol determines
+/// the types that the script gets.
 fn call_command(
     lua: &Lua,
     args: &MultiValue,
@@ -127,8 +129,8 @@ fn arguments(args: &MultiValue) -> Result<SmallVec<[Argument; 8]>, Error> {
     args.iter().map(|arg| argument(arg).ok_or(WRONG_ARGUMENT)).collect()
 }
 
-/// `redis.log(level, message, …)`: what is neither a string nor a number is left out, and so is what a library logs while it is
-/// loaded.
+/// `redis.log(level, message, …)`: messages other than strings and numbers are left out. A library
+/// that is being loaded logs nothing.
 fn log(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
     if args.len() < 2 {
         return Err(fail_with("ERR redis.log() requires two arguments or more."));
@@ -145,7 +147,7 @@ fn log(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
     Ok(MultiValue::new())
 }
 
-/// `redis.set_repl(flags)`: there are no replicas that a script could keep its writes from.
+/// `redis.set_repl(flags)`: it has no effect, because there are no replicas.
 fn set_repl(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
     if args.len() != 1 {
         return Err(fail_with("ERR redis.set_repl() requires two arguments."));
@@ -159,7 +161,7 @@ fn set_repl(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
     Ok(MultiValue::new())
 }
 
-/// `redis.acl_check_cmd(name, …)`: there is one user, who may do everything that there is to do.
+/// `redis.acl_check_cmd(name, …)`: there is one user, who may run every command.
 fn acl_check_cmd(lua: &Lua, args: &MultiValue) -> mlua::Result<bool> {
     let argv = arguments(args).map_err(fail)?;
     let argv: SmallVec<[&[u8]; 8]> = argv.iter().map(|arg| &**arg).collect();
@@ -183,7 +185,7 @@ fn one_field(
     lua.create_table_from([(field, lua.create_string(text)?)])
 }
 
-/// The text of an error: its code is what stands before the first space, `ERR` where there is none.
+/// The text of an error. Its code ends at the first space; the code is `ERR` if there is no space.
 fn error_text(text: &[u8]) -> Vec<u8> {
     let text = text.strip_prefix(b"-").unwrap_or(text);
     let text = super::args::c_string(text);

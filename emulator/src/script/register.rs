@@ -9,7 +9,8 @@ use super::redis::{fail, fail_with};
 use super::shebang::{FLAGS, check_name};
 use super::vm::{Registered, running};
 
-/// `redis.register_function(name, callback)` or, with these in a table, `redis.register_function{function_name = …}`.
+/// `redis.register_function(name, callback)` or, with named arguments in a table,
+/// `redis.register_function{function_name = …}`.
 pub(super) fn register_function(lua: &Lua, args: &MultiValue) -> mlua::Result<()> {
     let (name, registered) = match (args.len(), args.front(), args.get(1)) {
         (1, Some(Value::Table(named)), _) => named_arguments(lua, named)?,
@@ -84,7 +85,7 @@ fn named_arguments(lua: &Lua, named: &Table) -> mlua::Result<(Bytes, Registered)
     Ok((name, Registered { description, flags, callback }))
 }
 
-/// In the order in which Redis knows them, whatever the order in the list.
+/// Reads the flags in a list. The result is in Redis's order, whatever the order in the list.
 fn read_flags(list: &Table) -> mlua::Result<Vec<&'static str>> {
     let mut given = Vec::new();
     for idx in 1.. {

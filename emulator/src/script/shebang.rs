@@ -1,28 +1,31 @@
-//! The first line of a script or of a library, which is for Redis and not for Lua: `#!lua flags=no-writes`, `#!lua name=mylib`.
+//! The first line of a script or of a library, for Redis and not for Lua: `#!lua flags=no-writes`,
+//! `#!lua name=mylib`.
 
 use bytes::Bytes;
 
 use crate::error::Error;
 use crate::resp::split_words;
 
-/// What a script or a function may say of itself.
+/// The flags that a script or a function may have.
 pub(super) const FLAGS: &[&str] =
     &["no-writes", "allow-oom", "allow-stale", "no-cluster", "allow-cross-slot-keys"];
-/// That it writes nothing.
+/// The flag of a script that does not write.
 pub(super) const NO_WRITES: &str = "no-writes";
 
-/// A script, with what its first line says about it.
+/// A script and its first line.
 #[derive(Debug)]
 pub(super) struct Shebang<'a> {
-    /// What Lua compiles. The first line is blank in it, so that lines keep their numbers.
+    /// The source that Lua compiles. The first line is blank in it, so line numbers stay the same.
     pub body: &'a [u8],
-    /// The flags, of a script that has such a line.
+    /// The flags, if the script has such a first line.
     pub flags: Option<Vec<&'static str>>,
 }
 
 impl<'a> Shebang<'a> {
+    /// Splits the first line from a script.
+    ///
     /// # Errors
-    /// A first line that begins as one of these and is none.
+    /// The first line begins with `#!` and is invalid.
     pub(super) fn parse(source: &'a [u8]) -> Result<Shebang<'a>, Error> {
         if !source.starts_with(b"#!") {
             return Ok(Shebang { body: source, flags: None });
@@ -49,18 +52,20 @@ impl<'a> Shebang<'a> {
     }
 }
 
-/// The code of a library, with the name that its first line gives to it.
+/// The code of a library, with the name in its first line.
 #[derive(Debug)]
 pub(super) struct Metadata<'a> {
-    /// What Lua compiles. The first line is blank in it, so that lines keep their numbers.
+    /// The source that Lua compiles. The first line is blank in it, so line numbers stay the same.
     pub body: &'a [u8],
-    /// The library's name.
+    /// The name of the library.
     pub name: Bytes,
 }
 
 impl<'a> Metadata<'a> {
+    /// Splits the first line from the code of a library.
+    ///
     /// # Errors
-    /// A first line that does not say what it must, in the order in which Redis looks.
+    /// The first line is missing or invalid. The checks have Redis's order.
     pub(super) fn parse(code: &'a [u8]) -> Result<Metadata<'a>, Error> {
         const INVALID: Error = Error::from_static("ERR Invalid library metadata");
         if !code.starts_with(b"#!") {
@@ -92,13 +97,13 @@ impl<'a> Metadata<'a> {
     }
 }
 
-/// What libraries and functions may be called.
+/// Checks the name of a library or of a function.
 pub(super) fn check_name(name: &[u8]) -> Result<(), Error> {
     let is_name = !name.is_empty() && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
     if is_name { Ok(()) } else { Err(crate::error::LIBRARY_NAME) }
 }
 
-/// The first line, and the rest from its line break on.
+/// The first line, and the rest that starts with its line break.
 fn split_line(source: &[u8]) -> Option<(&[u8], &[u8])> {
     source.iter().position(|&byte| byte == b'\n').map(|end| source.split_at(end))
 }

@@ -1,4 +1,4 @@
-//! A Lua state with the sandbox in it. There are two: one for scripts, one for functions, which see other globals.
+//! A Lua state with the sandbox in it. Scripts and functions have one each, with different globals.
 
 use bstr::BStr;
 use bytes::Bytes;
@@ -22,7 +22,7 @@ pub(super) const SANDBOX_NAME: &str = "=sandbox";
 /// The first byte of a compiled chunk.
 const BINARY_CHUNK: u8 = 27;
 
-/// Whose globals a Lua state has.
+/// The kind of code that a Lua state runs. It determines the globals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sandbox {
     Scripts,
@@ -30,7 +30,7 @@ pub(super) enum Sandbox {
 }
 
 impl Sandbox {
-    /// What errors call the code.
+    /// The name of the code in errors.
     fn chunk_name(self) -> &'static str {
         match self {
             Sandbox::Scripts => "@user_script",
@@ -42,37 +42,39 @@ impl Sandbox {
 pub(super) struct Vm {
     pub(super) lua: Lua,
     kind: Sandbox,
-    /// Of the sandbox: calls a script or a function with its keys and arguments, and says where it failed.
+    /// The function of the sandbox that calls a script or a function with its keys and arguments.
+    /// It returns the place of an error.
     run: Function,
-    /// Of the sandbox: runs the code of a library.
+    /// The function of the sandbox that runs the code of a library.
     load: Function,
-    /// Lua's own `loadstring`: what it says of code that it cannot compile need not be UTF-8.
+    /// Lua's own `loadstring`. It is used because an error message of the compiler need not be
+    /// UTF-8.
     compile: Function,
-    /// What scripts told `cjson`.
+    /// The settings of `cjson` that scripts have made.
     pub(super) json: JsonConfig,
     budget: ScriptBudget,
 }
 
-/// What can be run, and what Redis calls it in errors.
+/// A script or function to run, with its name in errors.
 pub(super) struct Callable<'a> {
     pub function: &'a Function,
     pub name: &'a [u8],
     pub is_read_only: bool,
 }
 
-/// What Rust keeps beside the Lua state while a script runs.
+/// The Rust state that belongs to a running script.
 pub(super) struct Running {
     pub host: Option<Box<dyn Host>>,
     pub rules: Rules,
     pub random: Random,
     pub budget: ScriptBudget,
-    /// What has been taken of the budget.
+    /// The part of the budget that has been used.
     pub instructions: u64,
     pub instructions_unchecked: u64,
     pub commands: u64,
-    /// The script must end.
+    /// The reason why the script must end, if it must.
     pub fatal: Option<Fatal>,
-    /// The functions that a library has registered by now, while it is loaded.
+    /// The functions that a library has registered so far, while it is loaded.
     pub loading: Option<IndexMap<Bytes, Registered, Hasher>>,
 }
 
@@ -98,7 +100,7 @@ impl Running {
         }
     }
 
-    /// Whether the script may take as long as it likes.
+    /// Whether the script has no limit of time.
     pub fn is_patient(&self) -> bool {
         self.host.as_ref().is_some_and(|host| host.is_patient())
     }
@@ -131,10 +133,10 @@ impl Vm {
         })
     }
 
-    /// Compiles code; the error is the compiler's.
+    /// Compiles code. The error is the message of the compiler.
     pub(super) fn compile(&self, code: &[u8]) -> Result<Function, Vec<u8>> {
         let chunk_name = self.kind.chunk_name();
-        // Redis's compiler takes text only, and says so in its own words.
+        // Redis's compiler accepts only source text, and refuses compiled chunks with this error.
         if code.first() == Some(&BINARY_CHUNK) {
             return Err(format!("{}:1: unexpected symbol near 'char(27)'", &chunk_name[1..]).into());
         }
@@ -185,7 +187,7 @@ impl Vm {
         (host, reply)
     }
 
-    /// Does this within the limit of Lua's memory.
+    /// Runs `act` within the limit of Lua's memory.
     fn limited<R>(&self, act: impl FnOnce() -> R) -> R {
         limit_memory(&self.lua, self.budget.memory_bytes_max);
         let done = act();
@@ -193,26 +195,29 @@ impl Vm {
         done
     }
 
-    /// Frees what a script has left behind, if that is much: Lua does so by itself, but only when it needs memory once more.
+    /// Frees the garbage of a script, if it is much. Lua would free it only when it allocates
+    /// again.
     fn collect_garbage(&self) {
         if self.lua.used_memory() > self.budget.memory_bytes_max / 2 {
-            // An error is that of a finalizer, and no script can make one.
+            // Only a finalizer can cause an error, and scripts cannot create finalizers.
             _ = self.lua.gc_collect();
         }
     }
 
-    /// Strings as `KEYS` and `ARGV` have them. Redis puts them one by one into an empty table, which grows to the next power of
-    /// two: that is seen where a script leaves holes.
+    /// The table for `KEYS` or `ARGV`.
+    ///
+    /// Redis inserts the items one by one into an empty table, which grows to the next power of
+    /// two. Scripts can observe this size when they leave holes.
     fn strings(&self, items: &[&[u8]]) -> mlua::Result<Table> {
         let len = if items.is_empty() { 0 } else { items.len().next_power_of_two() };
         let padding = std::iter::repeat_n(None, len - items.len());
         self.lua.create_sequence_from(items.iter().map(|item| Some(BStr::new(item))).chain(padding))
     }
 
-    /// Runs the code of a library, and gives the functions that it registers.
+    /// Runs the code of a library, and returns the functions that it registers.
     ///
     /// # Errors
-    /// What the code raises.
+    /// The error that the code raises.
     pub(super) fn load(&self, code: &Function) -> Result<IndexMap<Bytes, Registered, Hasher>, Error> {
         let begun = Running {
             loading: Some(IndexMap::default()),
@@ -247,12 +252,12 @@ fn describe(name: &[u8], message: &[u8], place: Option<Place>) -> Error {
     Error::new(text)
 }
 
-/// What Redis says of a script whose error is no table: its message handler could not run.
+/// The error for a script whose Lua error is no table, because its message handler could not run.
 fn failure(name: &[u8], message: &[u8]) -> Error {
     Error::new([b"ERR Error running script ", name, b", ", message].concat())
 }
 
-/// Where the message handler saw the error.
+/// The place of the error that the message handler recorded.
 fn noted_place(error: &Table) -> Option<Place> {
     let (source, line) = (error.raw_get("source").ok()?, error.raw_get("line").ok()?);
     Some(Place { source, line })

@@ -4,10 +4,10 @@ use mlua::{Lua, MultiValue, Table};
 
 use crate::script::args::Args;
 
-/// A function of two numbers, or of a number and a count of bits.
+/// An operation on two numbers, or on a number and a count of bits.
 type Operation = fn(u32, u32) -> u32;
 
-/// The library, with its functions in the order in which Redis has them: `pairs` shows it.
+/// The library. Its functions are in Redis's order, because `pairs` shows the order.
 pub(super) fn library(lua: &Lua) -> mlua::Result<Table> {
     const FOLDS: &[(&str, Operation)] =
         &[("band", |a, b| a & b), ("bor", |a, b| a | b), ("bxor", |a, b| a ^ b)];
@@ -47,7 +47,7 @@ pub(super) fn library(lua: &Lua) -> mlua::Result<Table> {
     Ok(table)
 }
 
-/// `bit.tohex(x [, n])`: so many digits, in capitals where n is negative.
+/// `bit.tohex(x [, n])`: the lowest `n` digits; a negative `n` means upper-case letters.
 fn to_hex(args: &Args<'_>) -> mlua::Result<String> {
     const DIGITS_MAX: usize = 8;
     let number = bits(args, 1)?;
@@ -57,8 +57,9 @@ fn to_hex(args: &Args<'_>) -> mlua::Result<String> {
     Ok(digits[DIGITS_MAX - n_digits..].to_owned())
 }
 
-/// An argument's lowest 32 bits, rounded to the nearest integer: those of the sum with a number so large that the sum has
-/// no room for a fraction.
+/// The lowest 32 bits of an argument, rounded to the nearest integer.
+///
+/// The argument is added to a constant so large that the sum has no bits for a fraction.
 fn bits(args: &Args<'_>, place: usize) -> mlua::Result<u32> {
     const ROUNDING: f64 = 6_755_399_441_055_744.0;
     Ok((args.number(place)? + ROUNDING).to_bits() as u32)

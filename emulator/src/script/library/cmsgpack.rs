@@ -1,6 +1,8 @@
-//! `cmsgpack`: MessagePack. <https://redis.io/docs/latest/develop/programmability/lua-api/#cmsgpack-library>
+//! `cmsgpack`: MessagePack.
+//! <https://redis.io/docs/latest/develop/programmability/lua-api/#cmsgpack-library>
 //!
-//! Integers take the fewest bytes, a double is a float where nothing gets lost, a table whose keys are 1 to n is an array.
+//! Integers use the fewest bytes. A double is stored as a float if no precision is lost. A table
+//! whose keys are 1 to n is an array.
 
 use mlua::{Lua, MultiValue, Table, Value};
 
@@ -8,11 +10,11 @@ use super::{STACK_SLOTS_MAX, contents};
 use crate::script::args::{Args, raise, raise_bare, truncate};
 use crate::script::budget::{check_size, spend_bytes, spend_values};
 
-/// A table nested deeper is packed as nil.
+/// Tables that are nested deeper are packed as nil.
 const NESTING_MAX: usize = 16;
 const TOO_MANY: &str = "too many return values at once; use unpack_one or unpack_limit instead.";
 
-/// The library, with its functions in the order in which Redis has them: `pairs` shows it.
+/// The library. Its functions are in Redis's order, because `pairs` shows the order.
 pub(super) fn library(lua: &Lua) -> mlua::Result<Table> {
     let table = lua.create_table()?;
     table.raw_set("pack", lua.create_function(|lua, args: MultiValue| pack(&Args::new(lua, &args)))?)?;
@@ -85,7 +87,7 @@ fn encode(lua: &Lua, value: &Value, nesting: usize, output: &mut Vec<u8>) -> mlu
     Ok(())
 }
 
-/// How many pairs there are, and whether their keys are 1 to n, each of them there.
+/// The number of pairs, and whether their keys are exactly 1 to n.
 fn measure(table: &Table) -> mlua::Result<(usize, bool)> {
     let (mut length, mut last) = (0, Some(0));
     for pair in table.pairs() {
@@ -102,7 +104,8 @@ fn measure(table: &Table) -> mlua::Result<(usize, bool)> {
 
 const LONG: usize = 0xffff_ffff;
 
-/// A length, in the first of these forms that has room for it. In the form of a single byte it is part of the mark.
+/// Appends a length in the first of these forms that has room for it. In the single-byte form, the
+/// length is part of the mark.
 fn encode_length(length: usize, forms: &[(usize, u8)], output: &mut Vec<u8>) {
     let (max, mark) = forms.iter().find(|(max, _)| length <= *max).copied().unwrap_or((LONG, 0xc0));
     match max {
@@ -149,8 +152,9 @@ fn encode_integer(number: i64, output: &mut Vec<u8>) {
     output.extend_from_slice(&number.to_be_bytes()[8 - size..]);
 }
 
-/// `cmsgpack.unpack(packed)`, `cmsgpack.unpack_one(packed [, offset])`, `cmsgpack.unpack_limit(packed, limit [, offset])`:
-/// up to `limit` values (0 at offset 0: all, and no next offset in front of them).
+/// `cmsgpack.unpack(packed)`, `cmsgpack.unpack_one(packed [, offset])`,
+/// `cmsgpack.unpack_limit(packed, limit [, offset])`: returns the next offset and up to `limit`
+/// values. If `limit` and `offset` are 0, it returns all values, without the next offset.
 fn unpack(args: &Args<'_>, limit: i32, offset: i32, n_slots: usize) -> mlua::Result<MultiValue> {
     let packed = args.string(1)?;
     let packed = packed.as_bytes();
@@ -177,20 +181,21 @@ fn unpack(args: &Args<'_>, limit: i32, offset: i32, n_slots: usize) -> mlua::Res
     Ok(values.into())
 }
 
-/// What is left to unpack.
+/// The bytes that are left to unpack.
 struct Input<'a> {
     lua: &'a Lua,
     rest: &'a [u8],
 }
 
-/// A table of which some is unpacked.
+/// A table that is partly unpacked.
 enum Open {
     Array { table: Table, n_left: u32, place: i64 },
     Map { table: Table, n_left: u32, key: Option<Value> },
 }
 
 impl Input<'_> {
-    /// One value, however deep: what nests stands in a list and not on the stack.
+    /// Unpacks one value. Nested tables are kept in a list, so that deep nesting cannot overflow
+    /// the stack.
     fn decode(&mut self, n_slots: usize) -> mlua::Result<Value> {
         let mut open: Vec<Open> = Vec::new();
         loop {
@@ -254,7 +259,7 @@ impl Input<'_> {
         }
     }
 
-    /// A value, or the beginning of one.
+    /// Reads a value, or the beginning of a table.
     fn decode_begin(&mut self) -> mlua::Result<Begun> {
         let [mark] = self.take()?;
         let number = |number: f64| Ok(Begun::Value(Value::Number(number)));

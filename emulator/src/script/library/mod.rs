@@ -1,4 +1,4 @@
-//! The libraries that Redis gives to scripts beside Lua's own.
+//! The libraries that Redis provides to scripts in addition to Lua's own.
 
 mod bit;
 mod cjson;
@@ -13,13 +13,15 @@ pub(super) use cjson::Config as JsonConfig;
 pub(super) use string::{functions as string_functions, gsub};
 pub(super) use table::functions as table_functions;
 
-/// How many slots C gives to one function on Lua's stack: what nests deeper is an error there, and so here.
+/// How many slots of Lua's stack C allows to one function. Deeper nesting is an error in C, and
+/// therefore here.
 pub(super) const STACK_SLOTS_MAX: usize = 8000;
 
-/// Under this name the Lua state keeps the contents of read-only tables, by the tables that scripts see.
+/// The name of the registry entry with the contents of read-only tables, by the tables that scripts
+/// see.
 pub(super) const CONTENTS: &str = "contents";
 
-/// Under this name it keeps Lua's own `next`.
+/// The name of the registry entry with Lua's own `next`.
 pub(super) const NEXT: &str = "next";
 
 /// Every library, by its name.
@@ -32,7 +34,7 @@ pub(super) fn libraries(lua: &Lua, json: &JsonConfig) -> mlua::Result<Table> {
     Ok(libraries)
 }
 
-/// The table itself, or what stands behind one that is read-only.
+/// The table itself, or its contents if it is read-only.
 fn contents(lua: &Lua, table: &Table) -> mlua::Result<Table> {
     if !table.has_metatable() {
         return Ok(table.clone());

@@ -1,4 +1,5 @@
-//! What of `string` could crash or stop the process in Lua's C: the functions that match patterns, and `rep`.
+//! The functions of `string` that could crash or block the process in Lua's C code: those that
+//! match patterns, and `rep`.
 
 use std::ops::Range;
 
@@ -10,7 +11,7 @@ use crate::script::budget::{check_size, spend, spend_bytes};
 use crate::script::native::call_back;
 use crate::script::pattern::{Capture, ESCAPE, Failure, Match, Matcher, is_literal};
 
-/// The functions by name, but for [`gsub`].
+/// The functions by name, except [`gsub`].
 pub(in crate::script) fn functions(lua: &Lua) -> mlua::Result<Table> {
     let table = lua.create_table()?;
     let set = |name, function: fn(&Lua, &MultiValue) -> mlua::Result<MultiValue>| {
@@ -78,7 +79,8 @@ fn gmatch(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
     lua.create_function_mut(iterate)?.into_lua_multi(lua)
 }
 
-/// `string.gsub(s, pattern, repl [, n])`; `replace_each` is the sandbox's, for a `repl` that is a function or a table.
+/// `string.gsub(s, pattern, repl [, n])`; `replace_each` is the sandbox's function, for a `repl`
+/// that is a function or a table.
 pub(in crate::script) fn gsub(
     lua: &Lua,
     protected: Function,
@@ -98,7 +100,7 @@ pub(in crate::script) fn gsub(
         if !is_called {
             return replace(&args, &mut matches, &args.string(3)?.as_bytes());
         }
-        // The pattern is seen to be one before anything is called.
+        // All matches come first, so that a malformed pattern fails before any function is called.
         let mut found = Vec::new();
         let rest = loop {
             match matches.next(&args)? {
@@ -133,7 +135,7 @@ pub(in crate::script) fn gsub(
     })
 }
 
-/// The subject with each match replaced by text, and how many there were.
+/// The subject with each match replaced by text, and the number of matches.
 fn replace(args: &Args<'_>, matches: &mut Matches, replacement: &[u8]) -> mlua::Result<MultiValue> {
     let (mut output, mut n_replaced) = (Vec::new(), 0);
     loop {
@@ -148,7 +150,8 @@ fn replace(args: &Args<'_>, matches: &mut Matches, replacement: &[u8]) -> mlua::
     (args.lua.create_string(output)?, n_replaced).into_lua_multi(args.lua)
 }
 
-/// Appends the replacement of a match: `%1` is a capture, `%0` the match, and `%` in front of any other is that.
+/// Appends the replacement of a match. `%1` is a capture, `%0` the match, and `%` before another
+/// character is that character.
 fn fill_in(
     args: &Args<'_>,
     output: &mut Vec<u8>,
@@ -158,7 +161,7 @@ fn fill_in(
 ) -> mlua::Result<()> {
     let mut bytes = replacement.iter();
     while let Some(&byte) = bytes.next() {
-        // C sees a NUL behind the last byte.
+        // In C, a NUL follows the last byte.
         match if byte == ESCAPE { bytes.next().or(Some(&0)) } else { None } {
             None => output.push(byte),
             Some(b'0') => output.extend_from_slice(&subject[found.range.clone()]),
@@ -187,17 +190,17 @@ fn rep(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
 struct Matches {
     subject: LuaString,
     pattern: LuaString,
-    /// Up to where the subject has been given away.
+    /// How much of the subject has been returned.
     written: usize,
-    /// Where the next match is looked for.
+    /// The place where the search for the next match begins.
     next: usize,
-    /// How many are wanted.
+    /// How many more matches are wanted.
     n_left: i32,
     is_over: bool,
 }
 
 impl Matches {
-    /// The text in front of the next match, and the match; if there is none, the rest of the text.
+    /// The text before the next match, and the match. If there is no match, the rest of the text.
     fn next(&mut self, args: &Args<'_>) -> mlua::Result<(Range<usize>, Option<Match>)> {
         let (subject, pattern) = (self.subject.as_bytes(), self.pattern.as_bytes());
         let (pattern, is_anchored) = anchored(&pattern);
@@ -205,7 +208,7 @@ impl Matches {
         while self.n_left > 0 && !self.is_over {
             let start = self.next;
             let found = match_at(args, &mut matcher, start)?;
-            // An empty match stands in front of a byte that is kept.
+            // After an empty match, the next byte is kept, and the search continues after it.
             let end = found.as_ref().map_or(start, |found| found.range.end);
             self.next = end.max(start + 1);
             self.is_over = is_anchored || self.next > subject.len();
@@ -227,7 +230,7 @@ fn match_at(args: &Args<'_>, matcher: &mut Matcher<'_>, start: usize) -> mlua::R
     })
 }
 
-/// A pattern without the `^` by which it matches at the start alone, and whether it has that.
+/// The pattern without its leading `^`, which matches at the start only, and whether it had one.
 fn anchored(pattern: &[u8]) -> (&[u8], bool) {
     match pattern.strip_prefix(b"^") {
         Some(rest) => (rest, true),
@@ -235,7 +238,7 @@ fn anchored(pattern: &[u8]) -> (&[u8], bool) {
     }
 }
 
-/// All captures; the whole match if the pattern has none.
+/// All captures, or the whole match if the pattern has none.
 fn captures(args: &Args<'_>, subject: &[u8], found: &Match) -> mlua::Result<MultiValue> {
     (0..found.captures.len().max(1))
         .map(|idx| match capture(args, subject, found, idx)? {
@@ -269,7 +272,8 @@ mod tests {
 
     use crate::{Clock, Emulator, Reply};
 
-    /// What the functions say of a subject, a pattern and a replacement, as one line of text.
+    /// A script that returns one line of text: the results of the functions for a subject, a
+    /// pattern and a replacement.
     const PROBE: &str = "
         local subject, pattern, replacement = ARGV[1], ARGV[2], ARGV[3]
         local said = {}
@@ -291,7 +295,8 @@ mod tests {
         say(pcall(function() for a, b in string.gmatch(subject, pattern) do say('found', a, b) end end))
         return table.concat(said, ' ')";
 
-    /// Lua's own matcher is the judge. What is short here does not overflow its stack, and ends.
+    /// Compares with Lua's own matcher. The inputs are short, so that it neither overflows its
+    /// stack nor runs endlessly.
     #[test]
     fn patterns_match_as_in_c() {
         let emulator = Emulator::with_clock(Clock::manual());

@@ -1,4 +1,4 @@
-//! `struct`: numbers and strings as C lays them out in memory.
+//! `struct`: numbers and strings in the memory layout of C.
 //! <https://redis.io/docs/latest/develop/programmability/lua-api/#struct-library>
 
 use mlua::{Lua, MultiValue, Table, Value};
@@ -7,11 +7,11 @@ use super::STACK_SLOTS_MAX;
 use crate::script::args::{Args, c_string, raise, truncate};
 use crate::script::budget::{check_size, spend_bytes, spend_values};
 
-/// Largest number of bytes of an `i` or `I`.
+/// The largest number of bytes of an `i` or `I`.
 const INTEGER_BYTES_MAX: i32 = 32;
 const ALIGNMENT_DEFAULT: i32 = 8;
 
-/// The library, with its functions in the order in which Redis has them: `pairs` shows it.
+/// The library. Its functions are in Redis's order, because `pairs` shows the order.
 pub(super) fn library(lua: &Lua) -> mlua::Result<Table> {
     let table = lua.create_table()?;
     table.raw_set("pack", lua.create_function(|lua, args: MultiValue| pack(&Args::new(lua, &args)))?)?;
@@ -27,7 +27,7 @@ fn pack(args: &Args<'_>) -> mlua::Result<Value> {
     let mut format = Format::new(args, &text);
     let mut output: Vec<u8> = Vec::new();
     let mut place = 2;
-    // Past the values there is a mark that is nil.
+    // The C code puts a nil after the arguments, so a missing argument is reported as nil.
     let number = |place| {
         if place > args.len() {
             Err(args.error(place, "number expected, got nil"))
@@ -88,7 +88,7 @@ fn unpack(args: &Args<'_>) -> mlua::Result<MultiValue> {
         return Err(args.error(3, "offset must be 1 or greater"));
     }
     let too_short = || args.error(2, "data string too short");
-    // Before the data is, as C counts, far behind them.
+    // As in C, a position before the data becomes very large, and so lies after the data.
     let mut position = start.wrapping_sub(1) as usize;
     let mut format = Format::new(args, &text);
     let mut values: Vec<Value> = Vec::new();
@@ -158,7 +158,7 @@ fn size(args: &Args<'_>) -> mlua::Result<f64> {
     Ok(total as f64)
 }
 
-/// What is left of a format, and how numbers are laid out by what of it is done.
+/// The rest of a format, and the layout that its earlier options have set.
 struct Format<'a> {
     args: &'a Args<'a>,
     rest: &'a [u8],
@@ -170,7 +170,7 @@ struct Format<'a> {
 struct Item {
     option: u8,
     size: usize,
-    /// Bytes in front of it.
+    /// The number of bytes before it.
     padding: usize,
 }
 
@@ -209,7 +209,7 @@ impl<'a> Format<'a> {
         })
     }
 
-    /// The digits that stand here, or the default where none do.
+    /// The number that the next digits form, or `default` if there are no digits.
     fn number(&mut self, default: i32) -> mlua::Result<i32> {
         let n_digits = self.rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let (digits, rest) = self.rest.split_at(n_digits);
@@ -223,7 +223,7 @@ impl<'a> Format<'a> {
         number.ok_or_else(|| raise(self.args.lua, "integral size overflow"))
     }
 
-    /// An option that is about those that follow.
+    /// Applies an option that changes the layout of the following ones.
     fn control(&mut self, option: u8) -> mlua::Result<()> {
         match option {
             b' ' => {}
@@ -266,7 +266,7 @@ impl<'a> Format<'a> {
         if !is_signed {
             return bits as f64;
         }
-        // C shifts by the count modulo 64, be there more than 8 bytes, or none.
+        // C shifts by the count modulo 64, even if there are more than 8 bytes or none.
         let signs = u64::MAX.wrapping_shl((bytes.len() as u32 * 8).wrapping_sub(1));
         (if bits & signs == 0 { bits } else { bits | signs }) as i64 as f64
     }

@@ -1,4 +1,5 @@
-//! Functions whose work is as long as a list or a text is: `unpack` and `table.concat`, and what others, which stay Lua's own, cost.
+//! Functions whose work grows with a list or a text: `unpack`, `table.concat`, and the costs of
+//! Lua's own functions.
 
 use mlua::{Lua, LuaString, MultiValue, Table, Value};
 
@@ -6,12 +7,13 @@ use super::STACK_SLOTS_MAX;
 use crate::script::args::{Args, raise, truncate, type_name};
 use crate::script::budget::{check_size, spend, spend_bytes, spend_values};
 
-/// How many values one call may return: so many are still room for on Lua's stack.
+/// How many values one call may return, so that they fit on Lua's stack.
 const UNPACKED_MAX: usize = STACK_SLOTS_MAX - 100;
-/// How many bytes the garbage collector looks through in the time of an instruction.
+/// How many bytes count as one instruction when the garbage collector visits them.
 const COLLECTED_BYTES_PER_INSTRUCTION: usize = 8;
 
-/// The functions by name. To be called in front of those of C: `pay_for_…`.
+/// The functions by name. The sandbox calls a `pay_for_…` function before the C function of that
+/// name.
 pub(in crate::script) fn functions(lua: &Lua) -> mlua::Result<Table> {
     let table = lua.create_table()?;
     table.raw_set("unpack", lua.create_function(|lua, args| unpack(lua, &args))?)?;
@@ -33,7 +35,7 @@ pub(in crate::script) fn functions(lua: &Lua) -> mlua::Result<Table> {
     Ok(table)
 }
 
-/// `unpack(list [, i [, j]])`: Lua's own trusts the number of values to be an `int`.
+/// `unpack(list [, i [, j]])`. Lua's own assumes that the number of values fits into an `int`.
 fn unpack(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
     let args = Args::new(lua, args);
     let list = list(&args).ok_or_else(|| args.wrong_type(1, "table"))?;
@@ -75,11 +77,13 @@ fn concat(lua: &Lua, args: &MultiValue) -> mlua::Result<LuaString> {
     lua.create_string(output)
 }
 
-/// How many instructions the work of a function takes with these arguments.
+/// Computes how many instructions the work of a function costs with these arguments.
 type Cost = fn(&Args<'_>) -> mlua::Result<usize>;
 
-/// How many values `table.insert(list, place, value)` and `table.remove(list, place)` move: all those behind the place, be there one or
-/// not. Nothing moves for a place below the first.
+/// How many values `table.insert(list, place, value)` and `table.remove(list, place)` move.
+///
+/// All values after the place move, whether or not there is a value at the place. For a place below
+/// `first` nothing moves.
 fn n_moved(args: &Args<'_>, first: i64) -> mlua::Result<usize> {
     let place = args.get(2).map(|place| args.lua.coerce_number(place.clone())).transpose()?.flatten();
     Ok(match (list(args), place.map(truncate)) {

@@ -10,7 +10,7 @@ use crate::script::library::STACK_SLOTS_MAX;
 pub(super) fn decode(args: &Args<'_>, settings: &Settings) -> mlua::Result<Value> {
     let text = args.string(1)?;
     let text = text.as_bytes();
-    // No byte takes longer than an instruction, be it a value.
+    // Reading a byte takes no longer than an instruction, even if the byte is a whole value.
     spend(args.lua, text.len() as u64)?;
     if let [0, _, ..] | [_, 0, ..] = *text {
         return Err(raise(args.lua, "JSON parser does not support UTF-16 or UTF-32"));
@@ -30,7 +30,7 @@ struct Parser<'a> {
     tokens: Tokens<'a>,
 }
 
-/// A value of which some is read.
+/// A table that is partly read.
 enum Open {
     Array(Table),
     Object(Table, Vec<u8>),
@@ -39,7 +39,8 @@ enum Open {
 type Place = usize;
 
 impl Parser<'_> {
-    /// One value, however deep: what nests stands in a list and not on the stack.
+    /// Reads one value. Nested tables are kept in a list, so that deep nesting cannot overflow the
+    /// stack.
     fn document(&mut self) -> mlua::Result<Value> {
         let mut open: Vec<Open> = Vec::new();
         let mut n_slots = 1;
@@ -152,7 +153,7 @@ enum Token {
 
 enum Number {
     Decimal(f64),
-    /// Hexadecimal, infinite or none: for C to read.
+    /// A number that C must parse: hexadecimal, infinite or NaN.
     Other(Vec<u8>),
 }
 
@@ -187,7 +188,7 @@ impl Token {
     }
 }
 
-/// The text as C reads it: it ends at the first NUL.
+/// The text that C reads: it ends at the first NUL.
 struct Tokens<'a> {
     text: &'a [u8],
     position: usize,
@@ -195,7 +196,8 @@ struct Tokens<'a> {
 }
 
 impl Tokens<'_> {
-    /// The next token, and where it begins; of one that is wrong, where that is seen.
+    /// The next token and its place. For an invalid token, the place is where the error is
+    /// detected.
     fn next(&mut self) -> (Token, Place) {
         while let b' ' | b'\t' | b'\n' | b'\r' = self.at(0) {
             self.position += 1;
@@ -253,7 +255,8 @@ impl Tokens<'_> {
         self.text.get(self.position + ahead).copied().unwrap_or(0)
     }
 
-    /// What C reads as a number and JSON does not: a plus, leading zeros, hexadecimal digits, infinity, NaN.
+    /// Whether C reads a number here that JSON does not allow: a plus sign, leading zeros,
+    /// hexadecimal digits, infinity, NaN.
     fn is_invalid_number(&self) -> bool {
         let sign = usize::from(self.at(0) == b'-');
         let rest = self.text.get(self.position + sign..).unwrap_or_default();
@@ -317,7 +320,8 @@ impl Tokens<'_> {
         Token::Text(string)
     }
 
-    /// `\u` with four digits, or two of them that make one character of UTF-16; and their length.
+    /// The character of `\u` with four digits, or of two such escapes that form one UTF-16
+    /// character, and the length.
     fn unicode(&self) -> Option<(char, usize)> {
         let unit = |ahead: usize| {
             let digits = self.text.get(self.position + ahead..self.position + ahead + 4)?;
@@ -335,7 +339,7 @@ impl Tokens<'_> {
     }
 }
 
-/// How much of the text C's `strtod` reads, and whether that is a decimal number.
+/// How many bytes C's `strtod` reads, and whether they are a decimal number.
 fn number_length(text: &[u8]) -> (usize, bool) {
     let sign = usize::from(matches!(text.first(), Some(b'+' | b'-')));
     let rest = &text[sign..];
@@ -358,7 +362,7 @@ fn number_length(text: &[u8]) -> (usize, bool) {
     }
 }
 
-/// Digits with a point perhaps, and an exponent perhaps.
+/// The length of digits with an optional point and an optional exponent.
 fn float_length(text: &[u8], is_digit: fn(&u8) -> bool, exponent: u8) -> usize {
     let digits = |from: usize| text[from..].iter().take_while(|byte| is_digit(byte)).count();
     let whole = digits(0);
@@ -379,7 +383,7 @@ fn float_length(text: &[u8], is_digit: fn(&u8) -> bool, exponent: u8) -> usize {
     }
 }
 
-/// The brackets that may follow a NaN.
+/// The length of the parentheses that may follow a NaN.
 fn payload_length(text: &[u8]) -> usize {
     let is_inside = |byte: &&u8| byte.is_ascii_alphanumeric() || **byte == b'_';
     let Some((b'(', rest)) = text.split_first() else { return 0 };

@@ -20,14 +20,15 @@ struct Output<'a> {
     bytes: Vec<u8>,
 }
 
-/// A table of which some is written.
+/// A table that is partly written.
 enum Open {
     Array { table: Table, length: i32, idx: i32 },
     Object { table: Table, key: Value },
 }
 
 impl Output<'_> {
-    /// One value, however deep: what nests stands in a list and not on the stack.
+    /// Writes one value. Nested tables are kept in a list, so that deep nesting cannot overflow the
+    /// stack.
     fn document(&mut self, value: &Value) -> mlua::Result<()> {
         let next: Function = self.lua.named_registry_value(NEXT)?;
         let mut open: Vec<Open> = Vec::new();
@@ -118,7 +119,8 @@ impl Output<'_> {
         Ok(())
     }
 
-    /// The largest key of a table whose keys are positive integers and not too few for that; 0 or less of any other.
+    /// The largest key of a table whose keys are positive integers without too many gaps. The
+    /// result for any other table is 0 or less.
     fn array_length(&self, table: &Table) -> mlua::Result<i32> {
         let (mut max, mut count) = (0_i32, 0_i64);
         for pair in table.pairs::<Value, Value>() {

@@ -1,7 +1,7 @@
 //! `cjson`: JSON. <https://github.com/mpx/lua-cjson>
 //!
-//! Neither numbers nor nesting, errors or the order of keys are those of a common JSON library, and each is seen by scripts:
-//! hence a reader and a writer of our own.
+//! Numbers, nesting, errors and the order of keys differ from those of common JSON libraries, and
+//! scripts can observe each of them. So the emulator has its own reader and writer.
 
 mod decode;
 mod encode;
@@ -12,12 +12,12 @@ use mlua::{IntoLuaMulti, Lua, MultiValue, Table, Value};
 
 use crate::script::args::Args;
 
-/// Largest number of digits of a number.
+/// The largest number of digits of a number.
 const PRECISION_MAX: i32 = 14;
 const OFF_ON: &[&str] = &["off", "on"];
 const OFF_ON_NULL: &[&str] = &["off", "on", "null"];
 
-/// What one instance of the library was told. It stays so from script to script.
+/// The settings of one instance of the library. They persist from script to script.
 #[derive(Clone, Default)]
 pub struct Config(Arc<Mutex<Settings>>);
 
@@ -51,12 +51,12 @@ impl Default for Settings {
 }
 
 impl Config {
-    /// Back to how Redis starts.
+    /// Restores the defaults of Redis.
     pub fn reset(&self) {
         *self.lock() = Settings::default();
     }
 
-    /// Whether it is how Redis starts.
+    /// Whether the settings are the defaults of Redis.
     pub fn is_default(&self) -> bool {
         *self.lock() == Settings::default()
     }
@@ -70,7 +70,7 @@ impl Config {
     }
 }
 
-/// The library, with its functions in the order in which Redis has them: `pairs` shows it.
+/// The library. Its functions are in Redis's order, because `pairs` shows the order.
 pub(super) fn library(lua: &Lua, config: &Config) -> mlua::Result<Table> {
     let table = lua.create_table()?;
     let set = |name, function: fn(&Args<'_>, &Settings) -> mlua::Result<Value>| {
@@ -119,7 +119,8 @@ pub(super) fn library(lua: &Lua, config: &Config) -> mlua::Result<Table> {
     Ok(table)
 }
 
-/// A function that changes settings, where it has arguments, and says what they are now.
+/// Registers a function that changes settings if it has arguments, and returns the current
+/// settings.
 fn setting<R: IntoLuaMulti + 'static>(
     lua: &Lua,
     table: &Table,
@@ -150,7 +151,8 @@ fn integer(args: &Args<'_>, place: usize, setting: &mut i32, min: i32, max: i32)
     Ok(*setting)
 }
 
-/// One of these words; the first two of them also as a boolean.
+/// Sets `setting` to the position of a word among `words`. The first two words may also be given as
+/// a boolean.
 fn choice(args: &Args<'_>, place: usize, setting: &mut usize, words: &[&'static str]) -> mlua::Result<Value> {
     match args.get(place) {
         None | Some(Value::Nil) => {}
