@@ -1,4 +1,4 @@
-//! A listener on a thread of its own, for code that has no runtime.
+//! A listener on its own thread, for code that has no runtime.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::shared::Shared;
 /// Listens until it is dropped.
 pub struct Background {
     url: String,
-    /// The thread ends when this is gone.
+    /// The thread ends when this sender is dropped.
     lifeline: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -23,7 +23,7 @@ impl Background {
     /// Listens on a free port of this machine.
     ///
     /// # Errors
-    /// There is no free port, or no thread to be had.
+    /// If there is no free port, or no thread can be started.
     pub fn start(shared: Arc<Shared>) -> io::Result<Background> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         listener.set_nonblocking(true)?;
@@ -31,7 +31,7 @@ impl Background {
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
         let (lifeline, cut) = oneshot::channel();
         let serve = async move {
-            // The listener is bound already: this registers it with the runtime.
+            // The socket is bound already; this registers it with the runtime.
             let _server = Server::over(shared, tokio::net::TcpListener::from_std(listener)?)?;
             _ = cut.await;
             io::Result::Ok(())
@@ -41,7 +41,7 @@ impl Background {
         Ok(Background { url, lifeline: Some(lifeline), thread: Some(thread) })
     }
 
-    /// What a Redis client is to connect to.
+    /// The URL for Redis clients.
     pub fn url(&self) -> &str {
         &self.url
     }
@@ -51,7 +51,7 @@ impl Drop for Background {
     fn drop(&mut self) {
         self.lifeline = None;
         if let Some(thread) = self.thread.take() {
-            // It says itself if it has panicked.
+            // A panic of the thread has already been reported by the panic hook.
             _ = thread.join();
         }
     }

@@ -1,7 +1,11 @@
-//! The script that runs, as those see it who cannot get at the engine meanwhile: since when, and whether it can be killed. What
-//! they want of the engine they leave here, and the script's thread does it in between.
+//! The state of a running script that other clients can see: how long it runs, and whether it can
+//! be killed.
 //!
-//! Scripts of clients at sockets alone: at the other doors a script has a budget of instructions, and nobody is told anything.
+//! Other clients leave their requests here as jobs. The script's thread runs the jobs between two
+//! steps of the script.
+//!
+//! Only scripts of clients on sockets use this. At the other front ends a script has a budget of
+//! instructions, and no client gets `-BUSY`.
 
 use std::pin::Pin;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -16,33 +20,35 @@ use tokio::task;
 
 use crate::error::{self, Error};
 
-/// A task that is woken runs so soon, most often: if it does not, nothing is lost but time.
+/// How long to wait for a woken task to run. If it does not run by then, only time is lost:
+/// [`Busy::hand_over`] tries again.
 const TASK_RUNS_WITHIN: Duration = Duration::from_millis(1);
 
-/// What runs, as the errors call what could end it.
+/// The kind of program, as the errors distinguish what could end it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// `EVAL` and its kind.
+    /// `EVAL` and its variants.
     Script,
-    /// `FCALL` and its kind.
+    /// `FCALL` and its variants.
     Function,
 }
 
-/// What runs, as `FUNCTION STATS` describes it.
+/// The running program, as `FUNCTION STATS` describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Program {
-    /// Nothing is told of it.
+    /// A script. `FUNCTION STATS` does not describe it.
     Script,
-    /// Its name, and the command that called it.
+    /// A function.
     Function {
-        /// As its library has it.
+        /// The name that its library gives it.
         name: Bytes,
-        /// All arguments.
+        /// All arguments of the command that called it.
         argv: Vec<Bytes>,
     },
 }
 
-/// What runs now, if anything does; `J` is what others may leave to be done meanwhile.
+/// The running program, if there is one. `J` is a job that other clients leave to the script's
+/// thread.
 pub struct Busy<J> {
     script: Mutex<Option<Running<J>>>,
     changed: Arc<Notify>,
@@ -50,10 +56,10 @@ pub struct Busy<J> {
 
 struct Running<J> {
     program: Program,
-    /// In the order in which they came.
+    /// Jobs in the order in which they came.
     jobs: Vec<J>,
     began: Instant,
-    /// How long it may take until others are told.
+    /// How long the script may run until other clients get `-BUSY`.
     threshold: Duration,
     is_long: bool,
     has_written: bool,
@@ -67,7 +73,7 @@ impl<J> Default for Busy<J> {
 }
 
 impl<J> Busy<J> {
-    /// A script begins; others are told of it once it has taken this long.
+    /// Registers a script that begins. Other clients get `-BUSY` when it has run for `threshold`.
     pub fn begin(&self, program: Program, threshold: Duration) {
         *self.running() = Some(Running {
             program,
@@ -80,7 +86,7 @@ impl<J> Busy<J> {
         });
     }
 
-    /// It has ended, unless there are jobs that nobody has taken: says whether it has.
+    /// Ends the script, unless jobs are left. Returns whether it has ended.
     pub fn end(&self) -> bool {
         let mut running = self.running();
         if running.as_ref().is_some_and(|running| !running.jobs.is_empty()) {
@@ -93,7 +99,7 @@ impl<J> Busy<J> {
     /// Leaves a job to the script's thread.
     ///
     /// # Errors
-    /// The job, if no script has run long.
+    /// The job itself, if no script has run for long.
     pub fn submit(&self, job: J) -> Result<(), J> {
         match &mut *self.running() {
             Some(running) if running.is_long => {
@@ -104,24 +110,26 @@ impl<J> Busy<J> {
         }
     }
 
-    /// What the script's thread has to do.
+    /// Takes the jobs that the script's thread has to run.
     pub fn take_jobs(&self) -> Vec<J> {
         self.running().as_mut().map(|running| std::mem::take(&mut running.jobs)).unwrap_or_default()
     }
 
-    /// Ready once somebody has [notified](Busy::notify).
+    /// Returns a future that is ready after the next [notification](Busy::notify).
     pub fn changed(&self) -> Pin<Box<OwnedNotified>> {
         let mut changed = Box::pin(self.changed.clone().notified_owned());
         changed.as_mut().enable();
         changed
     }
 
-    /// Wakes all who wait for the engine: it is free, or a script runs so long that others are told.
+    /// Wakes all tasks that wait for the engine: it is free, or a script runs so long that others
+    /// get `-BUSY`.
     pub fn notify(&self) {
         self.changed.notify_waiters();
     }
 
-    /// The script looks up, now and then, before it does what others have left for it.
+    /// Called by the script from time to time, before it runs the jobs. If the script has become
+    /// long, it hands over the runtime's thread.
     pub fn look_up(&self) {
         if self.becomes_long() {
             self.hand_over();
@@ -131,7 +139,7 @@ impl<J> Busy<J> {
     /// Whether the script may go on.
     ///
     /// # Errors
-    /// Somebody has killed it.
+    /// [`error::KILLED`], if a client has killed it.
     pub fn check(&self) -> Result<(), Error> {
         let is_killed = self.running().as_ref().is_some_and(|running| running.is_killed);
         if is_killed { Err(error::KILLED) } else { Ok(()) }
@@ -145,11 +153,15 @@ impl<J> Busy<J> {
         becomes
     }
 
-    /// The script's thread looks after the sockets, too. Another takes over what it has to do, and has done so once a task that
-    /// waits there has run.
+    /// Lets another thread take over this thread's work for the runtime, because this thread also
+    /// serves sockets.
     ///
-    /// The runtime gives it back to this thread if the other has not begun by then, and that task was run by a third. Then what
-    /// this thread wakes would wait for the end of the script: so it is tried again until a task that is woken from here runs.
+    /// `block_in_place` starts the hand-over. It is complete when a task that waits in this
+    /// thread's queue has run.
+    ///
+    /// The runtime may return the work to this thread: the other thread has not begun yet, and a
+    /// third thread has run that task. Then all tasks that this thread wakes would wait for the end
+    /// of the script. So the hand-over is repeated until a task that was woken from here runs.
     fn hand_over(&self) {
         let Ok(runtime) = Handle::try_current() else { return };
         let start_task = || {
@@ -159,7 +171,7 @@ impl<J> Busy<J> {
         };
         loop {
             let has_run = start_task();
-            // An error is the end of the runtime.
+            // An error means that the runtime has ended.
             _ = task::block_in_place(|| has_run.recv());
             if start_task().recv_timeout(TASK_RUNS_WITHIN) != Err(RecvTimeoutError::Timeout) {
                 break;
@@ -168,10 +180,10 @@ impl<J> Busy<J> {
         self.notify();
     }
 
-    /// The script is about to write: from now on nobody can kill it.
+    /// Notes that the script is about to write: from now on it cannot be killed.
     ///
     /// # Errors
-    /// Somebody has.
+    /// [`error::KILLED`], if a client has killed it.
     pub fn write(&self) -> Result<(), Error> {
         let mut running = self.running();
         let Some(running) = &mut *running else { return Ok(()) };
@@ -182,15 +194,16 @@ impl<J> Busy<J> {
         Ok(())
     }
 
-    /// What others are told instead of a reply, while a script runs so long that they are told anything.
+    /// The error that other clients get instead of a reply, if the script has run long enough for
+    /// that.
     pub fn refusal(&self) -> Option<Error> {
         self.running().as_ref().filter(|running| running.is_long).map(Running::refusal)
     }
 
-    /// The function that runs, and since when.
+    /// The running function, and for how long it has run.
     ///
     /// # Errors
-    /// A script runs: nothing can be told of that.
+    /// If a script runs, which is not described.
     pub fn function(&self) -> Result<Option<(Program, Duration)>, Error> {
         match &*self.running() {
             None => Ok(None),
@@ -199,10 +212,10 @@ impl<J> Busy<J> {
         }
     }
 
-    /// Ends the script that runs.
+    /// Kills the running script or function.
     ///
     /// # Errors
-    /// There is none, it is of the other kind, or it has written.
+    /// If nothing runs, if it is of the other kind, or if it has written.
     pub fn kill(&self, kind: Kind) -> Result<(), Error> {
         match &mut *self.running() {
             None => Err(error::NOT_BUSY),

@@ -1,5 +1,6 @@
-//! One client's bytes: in come requests, out go replies and messages. Does no I/O, so a socket, an in-memory stream and a
-//! fuzzer all drive the same code.
+//! The bytes of one client: requests come in, replies and messages go out.
+//!
+//! This module does no I/O, so a socket, an in-memory stream and a fuzzer all use the same code.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,38 +17,38 @@ use crate::reply::Reply;
 use crate::resp::{self, Decoder, Limits};
 use crate::shared::Shared;
 
-/// How much memory an output keeps for its next replies, in bytes.
+/// The capacity that an output keeps for its next replies, in bytes.
 const KEPT_BYTES_MAX: usize = 64 * 1024;
 
-/// Bytes of requests that a client may send before they run.
+/// The bytes of requests that a client may send before they run.
 const CLIENT_QUERY_BUFFER_LIMIT: Id = Id::of("client-query-buffer-limit");
 const PROTO_MAX_BULK_LEN: Id = Id::of("proto-max-bulk-len");
 
 /// The server's side of one connection.
 pub struct Connection {
     shared: Arc<Shared>,
-    /// Of the client.
+    /// The client's slot.
     slot: Slot,
     decoder: Decoder,
-    /// What has come and not run yet: behind a command that waits, the rest waits too.
+    /// Bytes received that have not run yet. If a command waits, the requests after it wait, too.
     input: BytesMut,
-    /// What has been taken may hold requests that could run.
+    /// The received bytes may hold requests that can run.
     has_news: bool,
-    /// As the engine last had it.
+    /// The state of the client when the engine was last held.
     closing: Closing,
 }
 
-/// What a client's state begins with.
+/// The initial state of a client.
 #[derive(Default)]
 pub(crate) struct Origin {
-    /// From where it connected, and to where, as `CLIENT LIST` shows it.
+    /// The client's address and the server's, as `CLIENT LIST` shows them.
     pub addresses: [String; 2],
-    /// See [`Client`](crate::client::Client).
+    /// Whether its scripts may run for any time: see [`Client`](crate::client::Client).
     pub is_patient: bool,
 }
 
 impl Connection {
-    /// A connection as if a client had just connected.
+    /// Opens a connection as if a client had just connected.
     pub fn open(emulator: &Emulator) -> Connection {
         Connection::over(&emulator.shared)
     }
@@ -56,7 +57,7 @@ impl Connection {
         Connection::from_afar(shared.clone(), &mut shared.engine(), Origin::default())
     }
 
-    /// The same for those who have the engine, of a client elsewhere.
+    /// Opens a connection of a client elsewhere, for a caller that holds the engine.
     pub(crate) fn from_afar(shared: Arc<Shared>, engine: &mut Box<Engine>, origin: Origin) -> Connection {
         let client = engine.open_client();
         (client.addresses, client.is_patient) = (origin.addresses, origin.is_patient);
@@ -70,24 +71,28 @@ impl Connection {
         }
     }
 
-    /// At this door nobody waits: what would wait answers at once.
+    /// Makes commands reply at once where they would wait, for a front end that cannot wait.
     pub(crate) fn never_waits(&mut self) {
         let shared = self.shared.clone();
         let mut engine = shared.engine();
         engine.client(self.slot).context = CallContext::WithoutWaiting;
     }
 
-    /// Takes bytes from the client, runs each request that they complete, and appends the replies to `output`.
+    /// Takes bytes from the client, runs each request that they complete, and appends the replies
+    /// to `output`.
     pub fn receive(&mut self, bytes: &[u8], output: &mut BytesMut) {
         let shared = self.shared.clone();
         let mut engine = shared.engine();
         self.exchange(&mut engine, bytes, output, usize::MAX);
-        // When the caller writes it is not known here.
+        // The output counts as written, because it is not known when the caller writes it.
         self.set_unwritten(&mut engine, 0);
     }
 
-    /// The same for those who write the output little by little: it counts as unwritten until the next time. Behind so many more
-    /// bytes of replies no further request runs before that.
+    /// Like [`receive`](Connection::receive), for a caller that writes the output in parts: it
+    /// counts as unwritten until the next call.
+    ///
+    /// When this call has made `replies_bytes_max` bytes of replies, further requests run at a
+    /// later call.
     pub(crate) fn exchange(
         &mut self,
         engine: &mut Box<Engine>,
@@ -99,7 +104,8 @@ impl Connection {
         self.set_unwritten(engine, output.len());
     }
 
-    /// So many bytes of the output are not written yet, or not read by a client inside the process.
+    /// Records how many bytes of the output are not written yet, or not read yet by a client inside
+    /// the process.
     pub(crate) fn note_unwritten(&mut self, bytes: usize) {
         let shared = self.shared.clone();
         self.set_unwritten(&mut shared.engine(), bytes);
@@ -109,24 +115,27 @@ impl Connection {
         engine.set_unwritten(self.slot, bytes);
     }
 
-    /// Takes bytes for later.
+    /// Keeps bytes for later.
     pub(crate) fn keep(&mut self, bytes: &[u8]) {
         self.input.extend_from_slice(bytes);
         self.has_news = true;
     }
 
-    /// Whether it has taken bytes for later, or has run only some of the requests in those that it has taken.
+    /// Whether it keeps bytes for later, or has run only some of the requests in the received
+    /// bytes.
     pub(crate) fn has_news(&self) -> bool {
         self.has_news
     }
 
-    /// Whether the connection is to be closed, as the engine last had it.
+    /// Whether the connection is to be closed, as of the last time that the engine was held.
     pub(crate) fn closing(&self) -> Closing {
         self.closing
     }
 
-    /// Appends what the server has to say by itself to `output`: messages, and replies to commands that have waited; then runs the
-    /// requests that waited behind those. If there is nothing, the task is woken when there is.
+    /// Appends messages, and replies to commands that have waited, to `output`. Then runs the
+    /// requests that waited after those.
+    ///
+    /// If there is nothing to append, the task is woken when there is.
     pub fn poll_messages(&mut self, cx: &mut Context<'_>, output: &mut BytesMut) -> Poll<()> {
         let shared = self.shared.clone();
         let mut engine = shared.engine();
@@ -140,17 +149,17 @@ impl Connection {
         Poll::Pending
     }
 
-    /// Has the task woken when there is a message, or the connection is to be closed.
+    /// Wakes the task when there is a message, or when the connection is to be closed.
     pub(crate) fn wake_with(&mut self, engine: &mut Box<Engine>, cx: &mut Context<'_>) {
         engine.client(self.slot).set_waker(cx.waker());
     }
 
-    /// Whether the connection is to be closed once the replies so far are written.
+    /// Whether the connection is to be closed after the replies so far are written.
     pub fn is_closing(&self) -> bool {
         self.shared.engine().client(self.slot).closing != Closing::No
     }
 
-    /// Lets happen what is due by the server's clock, for ever.
+    /// Runs everything that is due by the server's clock, for ever.
     pub(crate) fn drive(&self) -> Pin<Box<dyn Future<Output = ()> + Send + Sync>> {
         Box::pin(self.shared.clone().drive())
     }
@@ -207,7 +216,7 @@ impl Connection {
             }
             input.extend_from_slice(std::mem::take(&mut bytes));
             match decoder.decode(input).transpose() {
-                // Redis counts the end of the line, too, while it gathers a long argument.
+                // While Redis reads a long argument, it also counts the end of the line.
                 Some(Ok(argv)) if argv.iter().any(|arg| arg.len() + 2 > requests_bytes_max) => {
                     engine.kill(slot);
                 }
@@ -228,14 +237,15 @@ impl Connection {
         }
         self.closing = engine.client(slot).closing;
         if input.is_empty() || self.closing != Closing::No {
-            // What one big request took is not kept, and what follows the last one is not heard.
+            // The memory of one big request is not kept. Bytes after the last request of a closing
+            // connection are ignored.
             *input = BytesMut::new();
         }
         engine.stats.count_traffic(received, output.len().saturating_sub(before));
     }
 }
 
-/// Gives back what a large output took, once all of it is written.
+/// Frees the memory of a large output, when all of it is written.
 pub(crate) fn give_back(output: &mut BytesMut) {
     if output.is_empty() && output.capacity() > KEPT_BYTES_MAX {
         *output = BytesMut::new();

@@ -1,7 +1,9 @@
 //! Redis 7.0's error texts, byte for byte, in one place.
 //!
-//! An [`Error`] is what a client sees after the `-` of a RESP error: a code word, a space, a message. It knows nothing
-//! of the wire; `resp` writes it and folds line breaks away.
+//! An [`Error`] is what a client gets after the `-` of a RESP error: a code word, a space, a
+//! message.
+//!
+//! It knows nothing of the wire format: `resp` writes it and replaces line breaks.
 
 use bytes::Bytes;
 
@@ -20,12 +22,12 @@ impl Error {
         Error(text.into())
     }
 
-    /// The word before the first space; `ERR` if there is but one word.
+    /// The word before the first space; `ERR` if the text has only one word.
     pub fn code(&self) -> &[u8] {
         self.0.iter().position(|&byte| byte == b' ').map_or(b"ERR", |space| &self.0[..space])
     }
 
-    /// The text as bytes: scripts may put anything into it.
+    /// The text as bytes. It may not be UTF-8, because scripts choose it.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
@@ -165,11 +167,12 @@ texts! {
     PROTOCOL_QUOTES = "ERR Protocol error: unbalanced quotes in request";
 }
 
-/// What Redis answers when it cannot do its work for now.
+/// The errors that Redis returns when it cannot do its work for now.
 pub const OF_A_SERVER_IN_TROUBLE: [Error; 8] =
     [LOADING, OOM, READONLY, BUSY, MASTERDOWN, NOREPLICAS, CLUSTERDOWN, TRYAGAIN];
 
-/// `ERR unknown command 'x', with args beginning with: 'a' 'b' `, cut as Redis cuts it (128 bytes each part).
+/// `ERR unknown command 'x', with args beginning with: 'a' 'b' `, where each part is cut to 128
+/// bytes as in Redis.
 pub fn unknown_command(argv: &[&[u8]]) -> Error {
     const LIMIT: usize = 128;
     let mut args = Vec::new();
@@ -205,14 +208,16 @@ pub fn unknown_subcommand_or_arity(container: &str, subcommand: &[u8]) -> Error 
     Error::new(text)
 }
 
-/// `ERR Can't execute 'get': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context`
+/// `ERR Can't execute 'get': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are
+/// allowed in this context`
 pub fn only_pubsub(name: &str) -> Error {
     Error::new(format!(
         "ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
     ))
 }
 
-/// `ERR Prefix 'a' overlaps with another provided prefix 'ab'. Prefixes for a single client must not overlap.`
+/// `ERR Prefix 'a' overlaps with another provided prefix 'ab'. Prefixes for a single client must
+/// not overlap.`
 pub fn prefixes_overlap(prefix: &[u8], which: &str, other: &[u8]) -> Error {
     let [prefix, other] = [prefix, other].map(|prefix| c_string(prefix, usize::MAX));
     let (middle, end) =
@@ -230,7 +235,7 @@ pub fn hello_option(option: &[u8]) -> Error {
     Error::new([b"ERR Syntax error in HELLO option '", c_string(option, usize::MAX), b"'"].concat())
 }
 
-/// What C's `%.*s` prints: up to the first NUL, and `limit` bytes at most.
+/// The text that C's `%.*s` prints: up to the first NUL, and at most `limit` bytes.
 fn c_string(text: &[u8], limit: usize) -> &[u8] {
     let end = text.iter().take(limit).take_while(|&&byte| byte != 0).count();
     &text[..end]
@@ -275,7 +280,8 @@ pub fn unknown_option(name: &[u8]) -> Error {
     Error::new([b"ERR Unknown option or number of arguments for CONFIG SET - '", name, b"'"].concat())
 }
 
-/// `ERR CONFIG SET failed (possibly related to argument 'hz') - argument couldn't be parsed into an integer`
+/// `ERR CONFIG SET failed (possibly related to argument 'hz') - argument couldn't be parsed into an
+/// integer`
 pub fn config_set(name: &[u8], reason: &str) -> Error {
     let mut text = b"ERR CONFIG SET failed (possibly related to argument '".to_vec();
     text.extend_from_slice(name);

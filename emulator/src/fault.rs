@@ -1,4 +1,4 @@
-//! Faults that a test places in the way of commands: what a network, or a server in trouble, does to them.
+//! Faults that a test places for commands. They do what a network or a server in trouble does.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use crate::error::{self, Error};
 
-/// What happens to a command, or to several.
+/// An effect, and the commands that it strikes: by default the next one.
 ///
 /// ```
 /// use emulator::{Effect, Emulator, Fault};
@@ -25,30 +25,34 @@ pub struct Fault {
     effect: Effect,
     command: Option<String>,
     client: Option<Bytes>,
-    /// How many more commands it strikes; all there are, if it does not say.
+    /// How many more commands it strikes. `None`: all that match.
     count: Option<u64>,
 }
 
-/// How a command fails.
+/// The effect of a fault on a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// The connection is closed, and the command was never run.
+    /// The connection is closed. The command does not run.
     DropBefore,
-    /// The command is run, and the connection is closed without a reply. A command that would wait is withdrawn.
+    /// The command runs, and the connection is closed without a reply. A command that would wait is
+    /// withdrawn.
     DropAfter,
-    /// The command is run, but neither its reply nor anything after it reaches the client, whose connection stays open.
+    /// The command runs. Its reply and everything after it are lost, but the connection stays open.
     LoseReply,
-    /// The command comes later, by the server's clock; whatever the client sends behind it waits. At a door where nobody waits
-    /// it comes at once.
+    /// The command arrives later, by the server's clock, and later requests of the client wait for
+    /// it. At a front end that cannot wait, it arrives at once.
     Delay(Duration),
-    /// The command is run twice, as if it were repeated because the first reply was lost: the client gets the second.
+    /// The command runs twice, as if a client had repeated it after the first reply was lost. The
+    /// client gets the second reply.
     Twice,
-    /// The command is not run, and this is what it answers.
+    /// The command does not run, and this is its reply.
     Error(Error),
 }
 
 impl Effect {
-    /// An error reply: its whole text, or the code of one that Redis itself gives when it is in trouble, such as `LOADING`, `OOM`,
+    /// Returns an error reply, from its whole text or from a code.
+    ///
+    /// The code is one that Redis itself returns when it is in trouble, such as `LOADING`, `OOM`,
     /// `READONLY` or `BUSY`.
     pub fn error(text: impl Into<Bytes>) -> Effect {
         let text: Bytes = text.into();
@@ -59,30 +63,30 @@ impl Effect {
 }
 
 impl Fault {
-    /// Strikes the next command of any client.
+    /// Creates a fault that strikes the next command of any client.
     pub fn new(effect: Effect) -> Fault {
         Fault { effect, command: None, client: None, count: Some(1) }
     }
 
-    /// Strikes only this command; one under another is named as in `client|setname`.
+    /// Restricts it to this command. A subcommand has a name such as `client|setname`.
     pub fn command(mut self, name: &str) -> Fault {
         self.command = Some(name.to_ascii_lowercase());
         self
     }
 
-    /// Strikes only a client that has given itself this name by `CLIENT SETNAME`.
+    /// Restricts it to clients that have this name by `CLIENT SETNAME`.
     pub fn client(mut self, name: impl Into<Bytes>) -> Fault {
         self.client = Some(name.into());
         self
     }
 
-    /// Strikes so many commands.
+    /// Lets it strike this many commands.
     pub fn count(mut self, count: u64) -> Fault {
         self.count = Some(count);
         self
     }
 
-    /// Strikes for ever.
+    /// Lets it strike every matching command.
     pub fn always(mut self) -> Fault {
         self.count = None;
         self
@@ -98,7 +102,7 @@ impl Fault {
     }
 }
 
-/// As `EMULATOR FAULT` takes it.
+/// Writes it as `EMULATOR FAULT` takes it.
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.effect {
@@ -120,34 +124,35 @@ impl fmt::Display for Fault {
     }
 }
 
-/// The faults that are still to strike, in the order in which they were placed.
+/// The faults that have not struck yet, in the order in which they were placed.
 #[derive(Debug, Default)]
 pub struct Faults(Vec<Fault>);
 
 impl Faults {
-    /// Adds one behind all others.
+    /// Adds a fault after all others.
     pub fn place(&mut self, fault: Fault) {
         if fault.count != Some(0) {
             self.0.push(fault);
         }
     }
 
-    /// Forgets all.
+    /// Removes all.
     pub fn clear(&mut self) {
         self.0.clear();
     }
 
-    /// Whether there is none.
+    /// Whether there is no fault.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Each.
+    /// Iterates over the faults.
     pub fn iter(&self) -> impl Iterator<Item = &Fault> {
         self.0.iter()
     }
 
-    /// What happens to this command of a client with this name: the first fault that concerns it strikes.
+    /// Returns the effect for this command of a client with this name: that of the first fault that
+    /// matches. Counts the fault down.
     pub fn strike(&mut self, client: &Bytes, argv: &[&[u8]]) -> Option<Effect> {
         let idx = self.0.iter().position(|fault| fault.concerns(client, argv))?;
         let fault = &mut self.0[idx];

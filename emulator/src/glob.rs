@@ -1,18 +1,22 @@
-//! Redis's glob patterns, as `KEYS` takes them: `*`, `?`, `[a-c]`, `[^a]` and `\` before a character that means itself.
-//! Works on bytes; a set that is never closed ends with the pattern.
+//! Redis's glob patterns, as `KEYS` takes them: `*`, `?`, `[a-c]`, `[^a]`, and `\` before a literal
+//! character.
+//!
+//! They work on bytes. If a set is not closed, it ends with the pattern.
 
-/// Whether a pattern that looks for keys or items takes this one: a lone star takes all without a look.
+/// Whether a pattern that selects keys or items matches `text`. The pattern `*` matches
+/// everything, also an empty text.
 pub(crate) fn selects(pattern: &[u8], text: &[u8]) -> bool {
     pattern == b"*" || matches(pattern, text)
 }
 
-/// Whether `text` as a whole matches `pattern`; an empty text matches an empty pattern only. Takes time in the product of the
-/// two lengths at most.
+/// Whether `pattern` matches the whole of `text`. An empty text matches only an empty pattern.
+///
+/// The time is at most proportional to the product of the two lengths.
 pub(crate) fn matches(mut pattern: &[u8], mut text: &[u8]) -> bool {
     if text.is_empty() {
         return pattern.is_empty();
     }
-    // Where to go on when a match fails: behind the last star, with one more byte swallowed by it.
+    // Where to continue when a match fails: after the last star, which then matches one more byte.
     let mut retry: Option<(&[u8], &[u8])> = None;
     loop {
         if let [b'*', rest @ ..] = pattern {
@@ -36,7 +40,8 @@ pub(crate) fn matches(mut pattern: &[u8], mut text: &[u8]) -> bool {
     }
 }
 
-/// What follows the first element of a pattern that does not begin with a star, if that element takes `byte`.
+/// If the first element of a pattern matches `byte`, returns the rest of the pattern. The pattern
+/// does not begin with a star.
 fn element(pattern: &[u8], byte: u8) -> Option<&[u8]> {
     let (takes, rest) = match pattern {
         [] => return None,
@@ -51,7 +56,7 @@ fn element(pattern: &[u8], byte: u8) -> Option<&[u8]> {
     takes.then_some(rest)
 }
 
-/// Whether a set contains `byte`, and what follows the set.
+/// Returns whether a set contains `byte`, and the rest of the pattern after the set.
 fn member(mut set: &[u8], byte: u8) -> (bool, &[u8]) {
     let mut contains = false;
     loop {

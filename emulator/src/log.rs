@@ -1,4 +1,4 @@
-//! What scripts and `DEBUG LOG` log: lines for whoever asked for them.
+//! Log lines of scripts and of `DEBUG LOG`, and the hook that receives them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use crate::clock::Timestamp;
 
-/// How much a line matters, from the least on, as in `loglevel`.
+/// The importance of a line, in ascending order, as in `loglevel`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
     /// `redis.LOG_DEBUG`
@@ -21,10 +21,10 @@ pub enum LogLevel {
 }
 
 impl LogLevel {
-    /// By the number that scripts know it by.
+    /// All levels, indexed by the numbers that scripts use.
     pub const ALL: [LogLevel; 4] = [LogLevel::Debug, LogLevel::Verbose, LogLevel::Notice, LogLevel::Warning];
 
-    /// Of a value of `loglevel`.
+    /// The level that a value of `loglevel` names.
     pub(crate) fn of_setting(word: &[u8]) -> LogLevel {
         match word {
             b"debug" => LogLevel::Debug,
@@ -35,10 +35,11 @@ impl LogLevel {
     }
 }
 
-/// What is called with every line.
+/// The function that is called with every line.
 pub(crate) type Hook = dyn Fn(&LogLine) + Send + Sync;
 
-/// Hears what the server logs, until it is dropped. The server does not keep it alive: it may hold a handle to the server.
+/// Receives what the server logs until it is dropped. The server does not keep it alive, because it
+/// may hold a handle to the server.
 #[must_use = "nobody hears the log once this is dropped"]
 pub struct LogHook {
     pub(crate) _alive: Arc<Hook>,
@@ -50,14 +51,14 @@ impl fmt::Debug for LogHook {
     }
 }
 
-/// A line of the log. Shown as `1700000000.262 * text`, with Redis's sign for the level.
+/// A line of the log. It is displayed as `1700000000.262 * text`, with Redis's sign for the level.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogLine {
-    /// When, by the server's clock.
+    /// When it was logged, by the server's clock.
     pub at: Timestamp,
-    /// How much it matters.
+    /// The level.
     pub level: LogLevel,
-    /// What it says.
+    /// The text.
     pub text: Bytes,
 }
 

@@ -1,39 +1,43 @@
-//! Numbers as C's `long double` on x86-64 has them: 64 bits of significand and a wide exponent. `INCRBYFLOAT` and
-//! `HINCRBYFLOAT` compute with them, and clients see the difference from a double in the last digits.
+//! Numbers like C's `long double` on x86-64: 64 bits of significand and a wide exponent.
+//!
+//! `INCRBYFLOAT` and `HINCRBYFLOAT` compute with them. The last digits that clients get differ from
+//! those of a double.
 
 use std::fmt;
 
 use num_bigint::{BigInt, BigUint, Sign};
 
 const SIGNIFICAND_BITS: i64 = 64;
-/// Of the last bit of the smallest and of the largest number.
+/// The exponents of the last bit of the smallest and of the largest number.
 const EXPONENT_MIN: i64 = -16_445;
 const EXPONENT_MAX: i64 = 16_320;
-/// Exponents beyond this make 0 or infinity of whatever stands before them.
+/// The largest exponent that is parsed: every larger one makes the number 0 or infinite, whatever
+/// its digits are.
 const WRITTEN_EXPONENT_MAX: i64 = 40_000;
-/// Longest text that is a number.
+/// The length of the longest text that is a number.
 const TEXT_BYTES_MAX: usize = 5 * 1024 - 1;
-/// Digits behind the point that are printed.
+/// The number of printed digits after the point.
 const FRACTION_DIGITS: usize = 17;
 
-/// A number that is finite, or not.
+/// A finite number or infinity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum LongDouble {
     /// `significand * 2^exponent`; the significand has at most 64 bits.
     Finite {
-        /// With its sign.
+        /// The significand with its sign.
         significand: BigInt,
-        /// Of the last bit.
+        /// The exponent of the last bit.
         exponent: i64,
     },
-    /// Too large, of either sign.
+    /// A number of either sign that is too large.
     Infinite,
 }
 
 use LongDouble::{Finite, Infinite};
 
 impl LongDouble {
-    /// The number that the whole text is, decimal or hexadecimal or infinite, if a long double can hold it.
+    /// Parses a text as a number: decimal, hexadecimal or infinite. `None` if anything else is in
+    /// the text, or a long double cannot hold the number.
     pub(crate) fn parse(text: &[u8]) -> Option<LongDouble> {
         let text =
             std::str::from_utf8(text).ok().filter(|text| text.len() <= TEXT_BYTES_MAX)?.to_ascii_lowercase();
@@ -72,7 +76,7 @@ impl LongDouble {
         (!is_lost).then_some(number)
     }
 
-    /// Their sum, rounded to the nearest.
+    /// Returns the sum, rounded to nearest.
     pub(crate) fn plus(&self, other: &LongDouble) -> LongDouble {
         let (
             Finite { significand: a, exponent: a_exponent },
@@ -92,7 +96,7 @@ impl LongDouble {
         }
     }
 
-    /// This many times the number, rounded to the nearest.
+    /// Returns the product with an integer, rounded to nearest.
     pub(crate) fn times(&self, factor: u32) -> LongDouble {
         let Finite { significand, exponent } = self else { return Infinite };
         let product = significand.magnitude() * factor;
@@ -103,7 +107,7 @@ impl LongDouble {
         }
     }
 
-    /// The next integer that is not below, if it has 64 bits.
+    /// Returns the smallest integer that is not less, if it fits into 64 bits.
     pub(crate) fn ceil(&self) -> Option<i64> {
         let Finite { significand, exponent } = self else { return None };
         let floor_of_negated = if *exponent < 0 {
@@ -124,7 +128,7 @@ fn written_exponent(text: &str) -> Option<i64> {
     Some(if text.starts_with('-') { -exponent } else { exponent })
 }
 
-/// The number nearest to a fraction; of two that are as near, the even one.
+/// Returns the number nearest to a fraction. If two are equally near, it is the even one.
 fn rounded(sign: Sign, numerator: &BigUint, denominator: &BigUint) -> LongDouble {
     let bits = |number: &BigUint| number.bits() as i64;
     let exponent_guess = bits(numerator) - bits(denominator) - SIGNIFICAND_BITS;
@@ -139,7 +143,7 @@ fn rounded(sign: Sign, numerator: &BigUint, denominator: &BigUint) -> LongDouble
     let mut exponent = exponent_guess.max(EXPONENT_MIN);
     let mut significand = at(exponent);
     if bits(&significand) > SIGNIFICAND_BITS {
-        // The guess is one too low for half of all fractions.
+        // For half of all fractions the guess is one too low.
         exponent += 1;
         significand = at(exponent);
     }
@@ -153,7 +157,7 @@ fn rounded(sign: Sign, numerator: &BigUint, denominator: &BigUint) -> LongDouble
     Finite { significand: BigInt::from_biguint(sign, significand), exponent }
 }
 
-/// The nearest integer; of two that are as near, the even one.
+/// Returns the nearest integer. If two are equally near, it is the even one.
 fn divided(numerator: BigUint, denominator: &BigUint) -> BigUint {
     let quotient = &numerator / denominator;
     let twice_rest: BigUint = (numerator - &quotient * denominator) << 1u32;
@@ -165,7 +169,7 @@ fn divided(numerator: BigUint, denominator: &BigUint) -> BigUint {
     if is_up { quotient + 1u32 } else { quotient }
 }
 
-/// With up to 17 digits behind the point, and no zeros at the end: C's `%.17Lf`, shortened.
+/// Writes up to 17 digits after the point, without zeros at the end: C's `%.17Lf`, shortened.
 impl fmt::Display for LongDouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Finite { significand, exponent } = self else { return f.write_str("inf") };

@@ -1,7 +1,7 @@
-//! What a command answers, before it is bytes.
+//! The reply of a command, before it is encoded.
 //!
-//! Commands return a [`Reply`]; only `resp` turns it into RESP2 or RESP3, so that a reply is the same value for a socket,
-//! for a script and for the direct connection.
+//! Commands return a [`Reply`], and only `resp` encodes it as RESP2 or RESP3. So a reply is the
+//! same value for a socket, a script and a direct connection.
 
 use std::iter::Peekable;
 use std::vec::IntoIter;
@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use crate::error::Error;
 
-/// The protocol version a client speaks; RESP2 until it says `HELLO 3`.
+/// The protocol version of a client: RESP2 until it calls `HELLO 3`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
     /// RESP2
@@ -21,13 +21,14 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// 2 or 3.
+    /// The version number, 2 or 3.
     pub fn version(self) -> i64 {
         if self == Protocol::Resp3 { 3 } else { 2 }
     }
 }
 
-/// A reply, in RESP3's words. RESP2 clients get the nearest older type (see [`crate::resp::encode`]).
+/// A reply, with RESP3's types. RESP2 clients get the nearest older type: see
+/// [`crate::resp::encode`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
     /// `+OK`
@@ -54,14 +55,15 @@ pub enum Reply {
     Double(f64),
     /// `(12345678901234567890`, in RESP2 a bulk string.
     BigNumber(Bytes),
-    /// `=8 txt:text`: text with its format in three letters; in RESP2 a bulk string.
+    /// `=8 txt:text`: a text with its format in three letters; in RESP2 a bulk string.
     Verbatim([u8; 3], Bytes),
-    /// `>3 …`: a message that answers nothing; in RESP2 an array.
+    /// `>3 …`: a message that is not a reply; in RESP2 an array.
     Push(Vec<Reply>),
-    /// Several replies to one command, or none: to `SUBSCRIBE` one for each channel, to `CLIENT REPLY OFF` none.
+    /// Several replies to one command, or none. `SUBSCRIBE` returns one for each channel,
+    /// `CLIENT REPLY OFF` returns none.
     Several(Vec<Reply>),
-    /// A reply in a transaction whose protocol, or whether it is wanted, changed later in the same transaction: both were settled
-    /// when it arose.
+    /// A reply inside a transaction that later changed the protocol, or whether replies are wanted.
+    /// It keeps the protocol of the moment when it was made.
     Settled(Protocol, Box<Reply>),
 }
 
@@ -69,10 +71,10 @@ impl Reply {
     /// `+OK`
     pub const OK: Reply = Reply::status("OK");
 
-    /// No reply at all: the client waits for one, or does not want it.
+    /// No reply: the client waits for one, or does not want it.
     pub const NOTHING: Reply = Reply::Several(Vec::new());
 
-    /// What goes out to a client that wants no replies: messages, which are none.
+    /// Returns what a client gets that wants no replies: only the messages.
     pub fn only_pushes(self) -> Reply {
         match self {
             Reply::Push(_) | Reply::Settled(..) => self,
@@ -84,8 +86,10 @@ impl Reply {
         }
     }
 
-    /// The reply with messages in its midst, each in front of the part of this number. Those that come behind it are left. An
-    /// array is a part itself, in front of its items.
+    /// Inserts messages into the reply, each in front of the part with its number.
+    ///
+    /// An array is a part itself, and its items are the next parts. Messages that come after the
+    /// reply are left in `messages`.
     pub(crate) fn interspersed(self, messages: &mut Peekable<IntoIter<(usize, Reply)>>) -> Reply {
         self.interspersed_from(&mut 0, messages)
     }
@@ -112,8 +116,9 @@ impl Reply {
         Reply::Several(all)
     }
 
-    /// The reply without the messages that came with it or stand in its midst, and these. If there is nothing else, the first is
-    /// the reply.
+    /// Splits the reply from the messages that came with it or stand inside it.
+    ///
+    /// If there are only messages, the first one is the reply.
     pub(crate) fn split_messages(self) -> (Reply, Vec<Reply>) {
         let mut messages = Vec::new();
         (self.without_messages(&mut messages), messages)
@@ -143,7 +148,7 @@ impl Reply {
         }
     }
 
-    /// A status known at compile time.
+    /// A status with a static text.
     pub const fn status(text: &'static str) -> Reply {
         Reply::Status(Bytes::from_static(text.as_bytes()))
     }
@@ -153,17 +158,17 @@ impl Reply {
         Reply::Bulk(Bytes::copy_from_slice(bytes.as_ref()))
     }
 
-    /// The bulk string, or nil.
+    /// A bulk string, or nil.
     pub fn bulk_or_nil(bytes: Option<Bytes>) -> Reply {
         bytes.map_or(Reply::Nil, Reply::Bulk)
     }
 
-    /// 1 or 0: how Redis answers yes and no.
+    /// The integer 1 or 0, as Redis returns a truth value.
     pub fn truth(yes: bool) -> Reply {
         Reply::Integer(i64::from(yes))
     }
 
-    /// About how many bytes it takes.
+    /// About how many bytes of memory it takes.
     pub fn size(&self) -> usize {
         size_of::<Reply>()
             + match self {
@@ -181,7 +186,7 @@ impl Reply {
             }
     }
 
-    /// A length or a count.
+    /// The integer of a length or a count.
     pub fn count(n: usize) -> Reply {
         Reply::Integer(n as i64)
     }
@@ -193,7 +198,7 @@ impl From<Result<Reply, Error>> for Reply {
     }
 }
 
-/// A float as Redis 7.0 prints one outside of RESP3: C's `%.17g`.
+/// Formats a float as Redis 7.0 does outside of RESP3: C's `%.17g`.
 pub fn format_double(value: f64) -> String {
     const INTEGERS_MAX: f64 = 1e15;
     let is_integer =
@@ -201,7 +206,7 @@ pub fn format_double(value: f64) -> String {
     if is_integer { (value as i64).to_string() } else { format_significant(value, 17) }
 }
 
-/// A float with so many significant digits at most: C's `%.*g`.
+/// Formats a float with at most this many significant digits: C's `%.*g`.
 pub fn format_significant(value: f64, n_digits: usize) -> String {
     if value.is_nan() {
         return if value.is_sign_negative() { "-nan" } else { "nan" }.into();
@@ -209,7 +214,8 @@ pub fn format_significant(value: f64, n_digits: usize) -> String {
     if value.is_infinite() {
         return if value > 0.0 { "inf" } else { "-inf" }.into();
     }
-    // `{:e}` gives correctly rounded digits and the exponent that decides between the two styles of %g.
+    // `{:e}` gives correctly rounded digits, and the exponent that decides between the two styles
+    // of `%g`.
     let scientific = format!("{:.*e}", n_digits - 1, value);
     let (mantissa, exponent) = scientific.split_once('e').expect("{:e} prints an exponent");
     let exponent: i32 = exponent.parse().expect("{:e} prints a decimal exponent");

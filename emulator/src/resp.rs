@@ -1,5 +1,7 @@
-//! The Redis serialization protocol: requests in (arrays of bulk strings, and inline commands), replies out (RESP2 and
-//! RESP3). Knows no command. <https://redis.io/docs/latest/develop/reference/protocol-spec/>
+//! The Redis serialization protocol. It decodes requests (arrays of bulk strings, and inline
+//! commands) and encodes replies (RESP2 and RESP3).
+//!
+//! It knows no command. <https://redis.io/docs/latest/develop/reference/protocol-spec/>
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use smallvec::SmallVec;
@@ -9,26 +11,29 @@ pub use crate::reply::Protocol;
 use crate::reply::{Reply, format_double};
 use crate::{is_space, trim_start};
 
-/// Most bytes of an inline command or a header that are kept until its end comes (Redis: `PROTO_INLINE_MAX_SIZE`).
+/// The bytes of an inline command or a header that may be kept until its end arrives (Redis:
+/// `PROTO_INLINE_MAX_SIZE`).
 const LINE_BYTES_MAX: usize = 64 * 1024;
-/// Longest number in the header of a plain request: under no [`Limits`] a bulk string of that length is too long.
+/// The digits of the longest number in the header of a plain request. A bulk string of such a
+/// length is within the [`Limits`] of every authenticated client.
 const PLAIN_DIGITS_MAX: usize = 6;
-/// Most arguments in one command (Redis: `INT_MAX`; memory grows with the arguments that arrive, not with the claim).
+/// The largest number of arguments in one command (Redis: `INT_MAX`). Memory grows with the
+/// arguments received, not with the number claimed.
 const ARGS_MAX: i64 = i32::MAX as i64;
 
-/// What a client may send.
+/// The limits on what a client may send.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Longest bulk string, in bytes: `proto-max-bulk-len`, a million at least.
+    /// The longest bulk string, in bytes: `proto-max-bulk-len`, at least 1048576.
     pub bulk_bytes_max: usize,
-    /// Who has not given the password may send little.
+    /// Whether the client has given the password. Before that, stricter limits hold.
     pub is_authenticated: bool,
 }
 
 impl Limits {
-    /// Most arguments of one who has not given the password.
+    /// The largest number of arguments before authentication.
     const STRANGER_ARGS_MAX: i64 = 10;
-    /// Longest bulk string of one who has not given the password, in bytes.
+    /// The longest bulk string before authentication, in bytes.
     const STRANGER_BULK_BYTES_MAX: usize = 16 * 1024;
 }
 
@@ -38,8 +43,10 @@ impl Default for Limits {
     }
 }
 
-/// The arguments of the request at the front of `input` and how many bytes it takes, if it is whole and of the plain kind that
-/// clients send: an array of bulk strings. `None` leaves it to a [`Decoder`], which knows what is wrong, and what else there is.
+/// Parses the request at the front of `input`, if it is complete and plain: an array of bulk
+/// strings, as clients send it. Returns its arguments and its length in bytes.
+///
+/// For everything else it returns `None`: a [`Decoder`] handles errors and the other forms.
 pub fn plain_request(input: &[u8]) -> Option<(SmallVec<[&[u8]; 8]>, usize)> {
     let (count, mut end) = plain_header(input, 0, b'*')?;
     let mut argv = SmallVec::new();
@@ -51,7 +58,7 @@ pub fn plain_request(input: &[u8]) -> Option<(SmallVec<[&[u8]; 8]>, usize)> {
     if argv.is_empty() || end > input.len() { None } else { Some((argv, end)) }
 }
 
-/// The number in the header that begins at `start`, and where the header ends.
+/// Returns the number in the header that begins at `start`, and the end of the header.
 fn plain_header(input: &[u8], start: usize, marker: u8) -> Option<(usize, usize)> {
     let (&own_marker, digits) = input.get(start..)?.split_first()?;
     let len = digits.iter().take(PLAIN_DIGITS_MAX + 1).position(|&byte| byte == b'\r')?;
@@ -67,42 +74,44 @@ fn plain_header(input: &[u8], start: usize, marker: u8) -> Option<(usize, usize)
     is_canonical.then_some((number, start + len + 3))
 }
 
-/// Takes requests out of a byte stream that may be cut anywhere.
+/// Decodes requests from a byte stream that may be cut anywhere.
 #[derive(Debug, Default)]
 pub struct Decoder {
-    /// What it takes.
+    /// The limits on requests.
     pub limits: Limits,
-    /// Arguments still to come, and those read so far, of the array that is being read.
+    /// The number of arguments still to come of the current array, and those read so far.
     missing: usize,
     argv: Vec<Bytes>,
-    /// Length of the bulk string whose header has been read.
+    /// The length of the bulk string whose header has been read.
     bulk_len: Option<usize>,
     line: Line,
 }
 
-/// A line whose end has not come yet.
+/// A line whose end has not arrived yet.
 #[derive(Debug, Default)]
 struct Line {
-    /// How many bytes of it have been searched for its end. They are not searched again when more come.
+    /// How many of its bytes have been searched for its end. They are not searched again when more
+    /// arrive.
     searched: usize,
     /// How many bytes have been searched in all.
     work: u64,
 }
 
 impl Decoder {
-    /// Whether it is at the beginning of a request.
+    /// Whether it stands at the beginning of a request.
     pub fn is_idle(&self) -> bool {
         self.missing == 0 && self.line.searched == 0
     }
 
-    /// How many bytes it has searched for the ends of lines: with each byte once, the time is linear.
+    /// How many bytes it has searched for the ends of lines. If each byte is searched once, the
+    /// time is linear.
     #[doc(hidden)]
     pub fn work(&self) -> u64 {
         self.line.work
     }
 
-    /// The next whole request in `input`, or `None` until more bytes come. Empty requests (`*0`, a blank line) ask
-    /// for nothing and have no reply.
+    /// Returns the next complete request in `input`, or `None` until more bytes arrive. An empty
+    /// request (`*0`, a blank line) has no reply.
     ///
     /// # Errors
     /// A protocol error, after which Redis closes the connection.
@@ -172,8 +181,9 @@ impl Decoder {
 }
 
 impl Line {
-    /// The next header without its end, or `None` until it is whole. It ends with a carriage return, and Redis skips the byte
-    /// behind that without a look.
+    /// Returns the next header without its end, or `None` until it is complete.
+    ///
+    /// It ends with a carriage return. Like Redis, this skips the next byte without a check.
     fn take_header(&mut self, input: &mut BytesMut, too_long: &Error) -> Result<Option<Bytes>, Error> {
         match self.end(input, b'\r', too_long)? {
             Some(end) if end + 2 <= input.len() => {
@@ -186,7 +196,8 @@ impl Line {
         }
     }
 
-    /// The next line without its end, or `None` until it is whole. `too_long` is the error for a line that never ends.
+    /// Returns the next line without its end, or `None` until it is complete. `too_long` is the
+    /// error for a line without an end.
     fn take_line(&mut self, input: &mut BytesMut, too_long: &Error) -> Result<Option<Bytes>, Error> {
         let Some(end) = self.end(input, b'\n', too_long)? else { return Ok(None) };
         self.searched = 0;
@@ -195,13 +206,14 @@ impl Line {
         Ok(Some(line))
     }
 
-    /// Where a line ends. Redis looks for its end as in a C string: not behind a NUL. A line that has come whole is never too long.
+    /// Returns the index of a line's end. Like Redis, it searches as in a C string, so not after a
+    /// NUL. A complete line is never too long.
     fn end(&mut self, input: &[u8], end: u8, too_long: &Error) -> Result<Option<usize>, Error> {
         let ahead = &input[self.searched..];
         let stop = ahead.iter().position(|&byte| byte == end || byte == 0);
         let searched = stop.unwrap_or(ahead.len());
         self.work += searched as u64 + 1;
-        // A byte that stops the search is looked at again.
+        // A byte that stops the search is searched again.
         self.searched += searched;
         let found = stop.map(|_| self.searched).filter(|&idx| input[idx] == end);
         if found.is_none() && input.len() > LINE_BYTES_MAX { Err(too_long.clone()) } else { Ok(found) }
@@ -212,8 +224,11 @@ fn parse_length(digits: &[u8]) -> Option<i64> {
     crate::parse_integer(digits)
 }
 
-/// Splits a line into words, as an inline command into its arguments: `"…"` with escapes, `'…'` without. Spaces
-/// that no keyboard has, as `\v`, part words only in front of them. `None` for unbalanced quotes.
+/// Splits a line into words, as an inline command into its arguments: `"…"` has escapes, `'…'` has
+/// none.
+///
+/// Unusual spaces such as `\v` are skipped before a word, but do not end a word. Returns `None` for
+/// unbalanced quotes.
 pub(crate) fn split_words(line: &[u8]) -> Option<Vec<Bytes>> {
     let mut rest = trim_start(line);
     let mut argv = Vec::new();
@@ -337,7 +352,8 @@ fn sequence(out: &mut BytesMut, marker: u8, items: &[Reply], protocol: Protocol)
     }
 }
 
-/// A line break inside a status or an error would end the reply early: Redis writes spaces.
+/// Writes a line. Line breaks in the text become spaces, as in Redis: they would end the reply
+/// early.
 fn line(out: &mut BytesMut, marker: u8, text: &[u8]) {
     out.extend_from_slice(&[marker]);
     let start = out.len();
@@ -395,7 +411,8 @@ mod tests {
         }
     }
 
-    /// Feeds `bytes` in pieces of every size and gives what was decoded, each argument in quotes.
+    /// Decodes `bytes` in pieces of every size. `expected` has the requests, each argument in
+    /// quotes.
     #[track_caller]
     fn check(bytes: &[u8], expected: &[&str]) {
         for piece in 1..=bytes.len().max(1) {
@@ -474,7 +491,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// What is plain is what the decoder makes of it.
+        /// A plain request is equal to what the decoder makes of it.
         #[test]
         fn plain_requests_are_decoded_alike(bytes in "([*$][0-3]{0,2}\r\n?[a-z]{0,3}\r\n?){0,8}") {
             if let Some((argv, end)) = plain_request(bytes.as_bytes()) {

@@ -1,4 +1,4 @@
-//! Sockets: the only file that knows them.
+//! Serves clients on sockets. No other file knows sockets.
 
 use std::future::poll_fn;
 use std::io;
@@ -26,16 +26,19 @@ use crate::connection::{self, Connection, Origin};
 use crate::engine::{Engine, Job};
 use crate::shared::{Shared, Waiting};
 
-/// How much of requests is read from a socket before others have their turn, in bytes.
+/// The bytes of requests that one turn of a connection reads from its socket, before other
+/// connections have theirs.
 const READ_BYTES: usize = 16 * 1024;
 
-/// How much of replies is made for a client before others have their turn, and how much is written, in bytes.
+/// The bytes of replies that one turn of a connection makes, and that it writes, before other
+/// connections have theirs.
 const REPLIES_BYTES_MAX: usize = 256 * 1024;
 
-/// How many connections may wait to be accepted (Redis: `tcp-backlog`).
+/// The number of connections that may wait to be accepted (Redis: `tcp-backlog`).
 const BACKLOG: u32 = 511;
 
-/// A listening emulator. Dropping it stops listening and closes its connections; the data stays with the emulator.
+/// A listening emulator. If it is dropped, it stops listening and closes its connections; the
+/// emulator keeps its data.
 #[derive(Debug)]
 pub struct Server {
     addr: SocketAddr,
@@ -59,7 +62,7 @@ impl Server {
         let addr = listener.local_addr()?;
         let next = move |cx: &mut Context<'_>| {
             let (socket, peer) = ready!(listener.poll_accept(cx))?;
-            // Without this, small replies wait for the client's acknowledgement of the one before.
+            // Otherwise a small reply waits until the client has acknowledged the one before.
             _ = socket.set_nodelay(true);
             let own = socket.local_addr().map_or_else(|_| String::new(), |own| own.to_string());
             Poll::Ready(Ok((socket, [peer.to_string(), own])))
@@ -68,12 +71,12 @@ impl Server {
         Ok(Server { addr, accepting })
     }
 
-    /// Where it listens; the real port if 0 was asked for.
+    /// The address on which it listens. If port 0 was requested, it has the real port.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// What a Redis client is to connect to: `redis://127.0.0.1:6379/`.
+    /// The URL for Redis clients: `redis://127.0.0.1:6379/`.
     pub fn url(&self) -> String {
         format!("redis://{}/", self.addr)
     }
@@ -85,12 +88,14 @@ impl Drop for Server {
     }
 }
 
-/// An emulator that listens on a Unix socket. Dropping it closes its connections and removes the socket.
+/// An emulator that listens on a Unix socket. If it is dropped, it closes its connections and
+/// removes the socket.
 #[cfg(unix)]
 #[derive(Debug)]
 pub struct UnixServer {
     path: PathBuf,
-    /// Device and number of the socket's file: another server may have replaced it when this one ends.
+    /// Device and inode number of the socket's file. When this server ends, another may have
+    /// replaced the file.
     file: (u64, u64),
     accepting: AbortHandle,
 }
@@ -112,7 +117,7 @@ impl UnixServer {
         Ok(UnixServer { path: path.to_owned(), file, accepting })
     }
 
-    /// What a Redis client is to connect to: `unix:///tmp/redis.sock`.
+    /// The URL for Redis clients: `unix:///tmp/redis.sock`.
     pub fn url(&self) -> String {
         format!("unix://{}", self.path.display())
     }
@@ -128,10 +133,10 @@ impl Drop for UnixServer {
     }
 }
 
-/// Removes a socket that a server has left behind which was killed.
+/// Removes a socket that a killed server has left behind.
 ///
 /// # Errors
-/// A server listens there, or it is no socket.
+/// If a server listens there, or the file is not a socket.
 #[cfg(unix)]
 async fn remove_dead_socket(path: &Path) -> io::Result<()> {
     let error = |kind, text: &str| Err(io::Error::new(kind, text));
@@ -145,13 +150,14 @@ async fn remove_dead_socket(path: &Path) -> io::Result<()> {
     }
     match UnixStream::connect(path).await {
         Err(refused) if refused.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path),
-        // With too many that wait to be accepted, somebody listens all the same.
+        // `WouldBlock` means that a server listens, but too many connections wait to be accepted.
         Err(other) if other.kind() != io::ErrorKind::WouldBlock => Err(other),
         _ => error(io::ErrorKind::AddrInUse, "another server listens there"),
     }
 }
 
-/// Sets the permissions of a socket. Between `bind` and `listen` they may be wider, but nobody can connect then.
+/// Sets the permissions of a socket. They may be wider between `bind` and `listen`, but then no
+/// client can connect.
 #[cfg(unix)]
 fn restrict(path: &Path, permissions: u32) -> io::Result<(u64, u64)> {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(permissions))?;
@@ -165,22 +171,23 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
 
 fn listen(addr: SocketAddr) -> io::Result<TcpListener> {
     let socket = if addr.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    // On Windows this would let others listen here, too.
+    // On Windows this option would allow other programs to listen on the same address.
     #[cfg(unix)]
     socket.set_reuseaddr(true)?;
     socket.bind(addr)?;
     socket.listen(BACKLOG)
 }
 
-/// Serves the sockets that `next` gives, with the addresses of both ends. Owns the connections' tasks: aborting this one ends them
-/// too.
+/// Serves the sockets that `next` returns, with the addresses of both ends.
+///
+/// It owns the connections' tasks: aborting it ends them, too.
 async fn accept<S>(
     shared: Arc<Shared>,
     mut next: impl FnMut(&mut Context<'_>) -> Poll<io::Result<(S, [String; 2])>>,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    // On a runtime of a single thread, nobody could be told that a script runs, or end it.
+    // On a single-threaded runtime no other client could get `-BUSY` or kill the script.
     let is_patient = Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
     let mut connections = JoinSet::new();
     let mut driving = pin!(shared.clone().drive());
@@ -188,20 +195,22 @@ async fn accept<S>(
         tokio::select! {
             accepted = poll_fn(&mut next) => match accepted {
                 Ok((socket, addresses)) => {
-                    // In the order in which they came: a password that one sets is not for those before it.
+                    // Connections are opened in the order in which they came: a password set by one
+                    // client does not concern older connections.
                     let origin = Origin { addresses, is_patient };
                     let own = shared.clone();
                     let open = |engine: &mut Box<Engine>| Connection::from_afar(own, engine, origin);
                     let opened = submit(&shared, open).await;
                     let shared = shared.clone();
                     connections.spawn(async move {
-                        // Nobody answers if the server is gone.
+                        // An error means that the server is gone.
                         if let Ok(connection) = opened.await {
                             serve(shared, connection, socket).await;
                         }
                     });
                 }
-                // Out of descriptors, most often: those that close make room.
+                // Usually the process is out of file descriptors: wait until closed connections
+                // free some.
                 Err(_) => tokio::time::sleep(std::time::Duration::from_millis(10)).await,
             },
             Some(_) = connections.join_next() => {}
@@ -210,7 +219,7 @@ async fn accept<S>(
     }
 }
 
-/// Serves one client, as [`accept`] does on a runtime of a single thread.
+/// Serves one client, as [`accept`] does on a single-threaded runtime.
 pub(crate) async fn serve_stream(shared: Arc<Shared>, stream: impl AsyncRead + AsyncWrite + Unpin) {
     let connection = Connection::over(&shared);
     serve(shared, connection, stream).await;
@@ -233,7 +242,7 @@ async fn serve(
                 Some(visited) => (connection, output) = visited,
                 None => return,
             },
-            // An error is the client's affair: it has gone.
+            // A socket error means that the client is gone.
             Ok(Pause::Closed) | Err(_) => break,
         }
     }
@@ -244,13 +253,14 @@ async fn serve(
 enum Pause {
     /// The connection is to be closed.
     Closed,
-    /// It has had its turn, and others may have something to say.
+    /// It has had its turn; other connections may have requests.
     Fairness,
-    /// Requests have come that only the thread of the script can run.
+    /// Requests have arrived that only the thread of the script can run.
     Busy,
 }
 
-/// Runs the requests that have come, between two steps of the script that keeps the engine. None if there is no server any more.
+/// Runs the received requests between two steps of the script that keeps the engine. Returns `None`
+/// if the server is gone.
 async fn visit(
     shared: &Shared,
     mut connection: Connection,
@@ -263,14 +273,15 @@ async fn visit(
     submit(shared, exchange).await.await.ok()
 }
 
-/// Has this done once the engine is free, or between two steps of a script that keeps it long, and gives what comes of it.
+/// Runs `act` when the engine is free, or between two steps of a script that keeps it long. Returns
+/// a receiver of the result.
 async fn submit<R: Send + 'static>(
     shared: &Shared,
     act: impl FnOnce(&mut Box<Engine>) -> R + Send + 'static,
 ) -> oneshot::Receiver<R> {
     let (done, is_done) = oneshot::channel();
     let job: Job = Box::new(move |engine| {
-        // Nobody takes it if the server is gone.
+        // An error means that the server is gone.
         _ = done.send(act(engine));
     });
     shared.submit(job).await;
@@ -285,8 +296,10 @@ struct Exchange<'a, S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Exchange<'_, S> {
-    /// Writes and reads, neither waiting for the other: a client may send all its requests before it reads the first reply. Only
-    /// `client-output-buffer-limit` limits the replies that wait to be written.
+    /// Writes and reads without one waiting for the other: a client may send all its requests
+    /// before it reads the first reply.
+    ///
+    /// Only `client-output-buffer-limit` limits the replies that wait to be written.
     fn poll(&mut self, waiting: &mut Waiting, cx: &mut Context<'_>) -> Poll<io::Result<Pause>> {
         let (mut read_bytes, mut written_bytes, mut has_more) = (0, 0, false);
         loop {
@@ -299,7 +312,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Exchange<'_, S> {
             if has_more || read_bytes >= READ_BYTES || written_bytes >= REPLIES_BYTES_MAX {
                 return Poll::Ready(Ok(Pause::Fairness));
             }
-            // On the stack: a connection that is idle needs no memory for what it does not send.
+            // On the stack, so that an idle connection needs no memory for it.
             let mut space = [MaybeUninit::uninit(); READ_BYTES];
             let mut read = ReadBuf::uninit(&mut space);
             let mut is_drained = false;
@@ -330,8 +343,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Exchange<'_, S> {
             }
         }
     }
-    /// Writes what the socket takes, up to what is one turn's. Says whether the socket takes no more: then the task is woken when
-    /// it does.
+    /// Writes what the socket takes, up to the limit of one turn.
+    ///
+    /// Returns whether the socket takes no more for now. Then the task is woken when it takes more.
     fn write(&mut self, written_bytes: &mut usize, cx: &mut Context<'_>) -> io::Result<bool> {
         while !self.output.is_empty() && *written_bytes < REPLIES_BYTES_MAX {
             let Poll::Ready(written) = Pin::new(&mut *self.socket).poll_write(cx, self.output)? else {

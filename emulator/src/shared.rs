@@ -1,5 +1,7 @@
-//! The engine behind its lock. A thread may block on it; a task on a runtime is notified instead, because a script may keep the
-//! engine for as long as it runs.
+//! The engine behind its lock.
+//!
+//! A thread may block on the lock. A task is notified instead, because a script may keep the engine
+//! for as long as it runs.
 
 use std::future::poll_fn;
 use std::ops::{Deref, DerefMut};
@@ -16,22 +18,22 @@ use crate::engine::{Departed, Engine, Job};
 
 pub(crate) struct Shared {
     engine: Mutex<Box<Engine>>,
-    /// A task waits for the engine: whoever has it notifies when it is free.
+    /// A task waits for the engine. The holder notifies it when the engine is free.
     is_awaited: AtomicBool,
     busy: Arc<Busy<Job>>,
     departed: Arc<Departed>,
 }
 
-/// The engine, for as long as this lives. Whoever has it runs commands; no other can come between.
+/// The exclusive right to the engine, until it is dropped. Only its holder can run commands.
 pub(crate) struct Held<'a> {
-    // Fields are dropped in this order: a task that is notified finds the engine free.
+    // Fields are dropped in this order, so a notified task finds the engine free.
     engine: MutexGuard<'a, Box<Engine>>,
     _release: Release<'a>,
 }
 
 struct Release<'a>(&'a Shared);
 
-/// What a task that waits for the engine keeps from one poll to the next.
+/// The state that a task keeps between two polls while it waits for the engine.
 pub(crate) type Waiting = Option<Pin<Box<OwnedNotified>>>;
 
 impl Shared {
@@ -40,13 +42,14 @@ impl Shared {
         Shared { engine: Mutex::new(Box::new(engine)), is_awaited: AtomicBool::new(false), busy, departed }
     }
 
-    /// The engine. Blocks until it is free.
+    /// Returns the engine. Blocks until it is free.
     pub(crate) fn engine(&self) -> Held<'_> {
-        // A panic inside a command is our bug, and every later test of the process should say so itself.
+        // A panic inside a command is a bug of the emulator. Later tests of the process still get
+        // the engine, and report the bug themselves.
         self.held(self.engine.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The engine, if it is free.
+    /// Returns the engine, if it is free.
     pub(crate) fn try_engine(&self) -> Option<Held<'_>> {
         match self.engine.try_lock() {
             Ok(engine) => Some(self.held(engine)),
@@ -55,13 +58,18 @@ impl Shared {
         }
     }
 
-    /// The engine, once it is free. Until then the task is woken whenever that may be so, and when a script has run so long that
-    /// it does jobs for others.
+    /// Returns the engine when it is free.
     ///
-    /// No wake-up is lost. A task registers, sets `is_awaited`, and then tries once more; a holder releases the engine, and then
-    /// reads `is_awaited`. The fences order the two sides: either the task finds the engine free, or the holder finds the flag set
-    /// and notifies a task that has registered. A holder that clears the flag wakes every task, and those that find the engine
-    /// held again set it again.
+    /// Until then, the task is woken whenever the engine may be free. It is also woken when a
+    /// script has run so long that it runs jobs of other clients.
+    ///
+    /// No wake-up is lost. A task registers, sets `is_awaited`, and then tries once more. A holder
+    /// releases the engine, and then reads `is_awaited`. The fences order the two sides: either the
+    /// task finds the engine free, or the holder finds the flag set. In the second case it notifies
+    /// a task that has registered.
+    ///
+    /// A holder that clears the flag wakes every task. A task that finds the engine held again sets
+    /// the flag again.
     pub(crate) fn poll_engine(&self, waiting: &mut Waiting, cx: &mut Context<'_>) -> Poll<Held<'_>> {
         loop {
             if let Some(engine) = self.try_engine() {
@@ -85,12 +93,12 @@ impl Shared {
         }
     }
 
-    /// The script that keeps the engine from others.
+    /// The script that keeps the engine.
     pub(crate) fn busy(&self) -> &Busy<Job> {
         &self.busy
     }
 
-    /// Does something with the engine once it is free.
+    /// Calls `act` with the engine when it is free.
     pub(crate) async fn when_free<R>(&self, act: impl FnOnce(&mut Box<Engine>) -> R) -> R {
         let (mut act, mut waiting) = (Some(act), None);
         poll_fn(|cx| {
@@ -100,7 +108,7 @@ impl Shared {
         .expect("a future is not polled after it is ready")
     }
 
-    /// Does a job once the engine is free, or leaves it to a script that has run long.
+    /// Runs a job when the engine is free, or leaves it to a script that has run for long.
     pub(crate) async fn submit(&self, job: Job) {
         let (mut job, mut waiting) = (Some(job), None);
         poll_fn(|cx| {
@@ -120,8 +128,10 @@ impl Shared {
         .await;
     }
 
-    /// Closes a client whose connection is gone. Never blocks: if the engine is not free, whoever has it next closes the client
-    /// before anything else, and so does a script that does jobs for others.
+    /// Closes a client whose connection has ended. Never blocks.
+    ///
+    /// If the engine is not free, the next holder closes the client before it does anything else. A
+    /// script that runs jobs of other clients does so, too.
     pub(crate) fn close_client(&self, slot: Slot) {
         match self.try_engine() {
             Some(mut engine) => engine.close_client(slot),
@@ -129,7 +139,8 @@ impl Shared {
         }
     }
 
-    /// Lets happen what is due by the server's clock, for ever: keys expire, those who have waited long enough are told so.
+    /// Runs everything that is due by the server's clock, for ever: keys expire, and blocked
+    /// clients reach their timeouts.
     pub(crate) async fn drive(self: Arc<Self>) {
         let (_, moved) = self.when_free(|engine| Engine::next_wake_up(engine)).await;
         loop {
@@ -173,7 +184,7 @@ impl DerefMut for Held<'_> {
 
 impl Drop for Release<'_> {
     fn drop(&mut self) {
-        // Behind the release and before the flag is read: see `poll_engine`.
+        // After the release and before the flag is read: see `poll_engine`.
         fence(Ordering::SeqCst);
         if self.0.is_awaited.load(Ordering::Relaxed) && self.0.is_awaited.swap(false, Ordering::AcqRel) {
             self.0.busy.notify();

@@ -1,5 +1,6 @@
-//! An in-memory stream, for clients that take any `AsyncRead + AsyncWrite`. Needs no task and no runtime: a write runs the
-//! requests in it, a read takes the replies.
+//! An in-memory stream, for clients that take any `AsyncRead + AsyncWrite`.
+//!
+//! It needs no task and no runtime: a write runs the requests in it, and a read takes the replies.
 
 use std::io;
 use std::pin::Pin;
@@ -11,12 +12,12 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::Emulator;
 use crate::connection::{self, Connection};
 
-/// The client's end of a connection that never leaves the process.
+/// The client's end of a connection inside the process.
 pub struct Stream {
     connection: Connection,
     replies: BytesMut,
     reader: Option<Waker>,
-    /// While a reader waits, what happens by the server's clock alone is let happen.
+    /// While a reader waits, this runs what is due by the server's clock.
     driving: Option<Pin<Box<dyn Future<Output = ()> + Send + Sync>>>,
     is_shut: bool,
 }

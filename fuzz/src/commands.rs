@@ -1,6 +1,7 @@
-//! Commands made out of bytes: names and numbers of arguments from the emulator's own table, so that a new command is
-//! fuzzed from the day it has a row; arguments as its documentation says, or any at all from short lists, so that commands meet on a
-//! key and options are spelled right.
+//! Makes commands from bytes. Names and argument counts come from the emulator's own table, so
+//! every new command is fuzzed as soon as it has a row. Arguments come from the command's
+//! documentation or from short lists. So commands use the same keys, and options are spelled
+//! correctly.
 
 use std::sync::LazyLock;
 
@@ -8,7 +9,7 @@ use emulator::command::{FindKeys, Flag, GROUPS, Row};
 
 use crate::grammar::{Argument, GRAMMAR, Shape};
 
-/// Few, so that commands meet. Channels are called so, too.
+/// There are few keys, so that commands use the same ones. Channels have these names, too.
 pub const KEYS: [&[u8]; 4] = [b"a", b"b", b"{a}c", b"\x00\xff\r\n"];
 
 const NUMBERS: [&[u8]; 27] = [
@@ -132,7 +133,7 @@ const WORDS: [&[u8]; 88] = [
     b"error",
 ];
 
-/// Kinds of values.
+/// Patterns for keys, channels and parameters.
 const PATTERNS: [&[u8]; 8] = [b"*", b"a", b"?", b"[^a-b]*", b"\\*", b"*a*", b"max*", b"{a}*"];
 const TIMEOUTS: [&[u8]; 8] = [b"0", b"0.01", b"1", b"0.5", b"-1", b"inf", b"1e30", b"x"];
 
@@ -143,7 +144,8 @@ const LIBRARIES: [&[u8]; 3] = [
     b"#!lua name=l\nerror('no')",
 ];
 
-/// What has no documentation, or is seldom met by chance: `K` stands for a key, `N` for a number, `W` for any word.
+/// Commands that have no documentation, or that random choices rarely make. `K` stands for a key,
+/// `N` for a number, `W` for any word.
 const FORMS: [&str; 75] = [
     "MULTI",
     "EXEC",
@@ -222,8 +224,8 @@ const FORMS: [&str; 75] = [
     "EMULATOR RESET",
 ];
 
-/// The only scripts. Bytes make no Lua that compiles, and a loop would run to the end of its budget of 100 million
-/// instructions, a second that finds nothing; these have no loop.
+/// The only scripts. Random bytes make no Lua that compiles. A loop would use up its budget of 100
+/// million instructions and find nothing, so these scripts have none.
 pub const SCRIPTS: [&[u8]; 8] = [
     b"return redis.call('get', KEYS[1])",
     b"if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end",
@@ -235,39 +237,40 @@ pub const SCRIPTS: [&[u8]; 8] = [
     b"#!lua flags=no-writes\nreturn {redis.pcall('del', KEYS[1]), redis.call('exists', KEYS[1])}",
 ];
 
-/// SHA1 of the first script.
+/// The SHA1 of the first script.
 pub const SCRIPT_SHA: &[u8] = b"4e6d8fc8bb01276962cce5371fa795a7763657ae";
 
-/// A key of each kind, so that the first command already finds something; the last key of [`KEYS`] stays free.
+/// Creates a key of each kind, so that the first command finds data. The last key of [`KEYS`] stays
+/// free.
 pub const PRELUDE: [&[&[u8]]; 3] = [
     &[b"set", b"a", b"10"],
     &[b"zadd", b"b", b"1", b"a", b"2", b"b", b"2", b"v"],
     &[b"hset", b"{a}c", b"a", b"1", b"b", b"x"],
 ];
 
-/// Every command and subcommand, but for the containers, and those that end all or tell all of the commands: megabytes that are the same
-/// each time.
+/// Every command and subcommand, except containers and commands that end the connection or list all
+/// commands. Such a list takes megabytes and never changes.
 static ROWS: LazyLock<Vec<&'static Row>> = LazyLock::new(|| {
     let rows = GROUPS.iter().flat_map(|group| group.rows);
     let rows = rows.flat_map(|row| std::iter::once(row).chain(row.subcommands));
-    // After QUIT nothing happens any more.
+    // After QUIT, no further command runs.
     let is_wanted =
         |row: &&Row| !row.flags.is_empty() && !matches!(row.name, "quit" | "command" | "command|list");
     rows.filter(is_wanted).collect()
 });
 
-/// A command, mostly with as many arguments as its row allows.
+/// A command, mostly with a number of arguments that its row allows.
 pub struct Command {
-    /// With that of its subcommand: `client|kill`.
+    /// The name, including the subcommand: `client|kill`.
     pub name: &'static str,
     pub flags: &'static [Flag],
-    /// As an array of bulk strings.
+    /// The command as an array of bulk strings.
     pub bytes: Vec<u8>,
 }
 
 impl Command {
-    /// Takes a command off the front of `choices`: the row, how its arguments are chosen, then bytes for each. `None` when they
-    /// run out.
+    /// Takes a command off the front of `choices`: the row, how its arguments are chosen, then
+    /// bytes for each argument. `None` if there are too few bytes.
     pub fn take_from(choices: &mut &[u8]) -> Option<Command> {
         let (choice, way) = (take(choices)?, take(choices)?);
         if way >= 216 {
@@ -280,7 +283,7 @@ impl Command {
                 let mut expansion = Expansion { argv, n_keys: 1, is_plain: way < 128 };
                 arguments.iter().try_for_each(|argument| expansion.add(argument, choices))?;
                 argv = expansion.argv;
-                // Without a name they tell of all, too.
+                // Without a name, these commands also list all commands.
                 if matches!(row.name, "command|docs" | "command|info") && argv.len() == 2 {
                     argv.push(pick(&WORDS, way));
                 }
@@ -299,7 +302,7 @@ impl Command {
         });
         let argv: Vec<&[u8]> = words.collect::<Option<_>>()?;
         let (name, flags) = match emulator::command::lookup(argv[0]) {
-            // It is in no table.
+            // `EMULATOR` is not in the table.
             None => ("emulator", &[][..]),
             Some((row, _)) => {
                 let is_meant = |sub: &&Row| {
@@ -314,12 +317,12 @@ impl Command {
     }
 }
 
-/// A command, as its documentation has it.
+/// A command that is expanded from its documentation.
 struct Expansion {
     argv: Vec<&'static [u8]>,
-    /// What `numkeys` said.
+    /// The value of `numkeys`.
     n_keys: usize,
-    /// Seldom is anything repeated or left out.
+    /// If set, optional arguments are left out more often.
     is_plain: bool,
 }
 
@@ -367,7 +370,7 @@ impl Expansion {
             (_, "channel" | "shardchannel" | "member" | "field" | "element") => pick(&KEYS, choice),
             (_, "protover") => pick(&[b"3", b"2", b"4"], choice),
             ("pattern", _) => pick(&PATTERNS, choice),
-            // The clients have small numbers.
+            // The clients have small IDs.
             (_, "client-id") => pick(&[b"1", b"2", b"3", b"4"], choice),
             ("integer" | "double" | "unix-time", _) if choice < 200 => pick(&NUMBERS, choice),
             _ if choice < 64 => pick(&NUMBERS, choice),
@@ -376,7 +379,8 @@ impl Expansion {
     }
 }
 
-/// As many arguments as the row allows, of any kind: the number of optional ones, then one byte for each argument.
+/// As many arguments as the row allows, of any kind. First comes the number of optional arguments,
+/// then one byte for each argument.
 fn any_arguments(row: &Row, argv: &mut Vec<&[u8]>, way: u8, choices: &mut &[u8]) -> Option<()> {
     let mut argc = row.arity.unsigned_abs() as usize;
     argc += usize::from(row.name.starts_with("command|"));
@@ -391,7 +395,7 @@ fn any_arguments(row: &Row, argv: &mut Vec<&[u8]>, way: u8, choices: &mut &[u8])
     Some(())
 }
 
-/// The argument at `idx`; those in front of it are there already.
+/// The argument at `idx`. The arguments before it are already in `argv`.
 fn argument(row: &Row, argv: &[&[u8]], idx: usize, choice: u8) -> &'static [u8] {
     let counts_keys = |find| matches!(find, FindKeys::Keynum);
     match (row.name, idx) {
@@ -409,7 +413,7 @@ fn argument(row: &Row, argv: &[&[u8]], idx: usize, choice: u8) -> &'static [u8] 
     }
 }
 
-/// An array of bulk strings.
+/// The arguments as an array of bulk strings.
 pub fn encode<T: AsRef<[u8]>>(argv: &[T]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", argv.len()).into_bytes();
     for arg in argv.iter().map(AsRef::as_ref) {
@@ -420,7 +424,7 @@ pub fn encode<T: AsRef<[u8]>>(argv: &[T]) -> Vec<u8> {
     bytes
 }
 
-/// The first of the choices that are left.
+/// Takes the first byte of the remaining choices.
 pub fn take(choices: &mut &[u8]) -> Option<u8> {
     let (&first, rest) = choices.split_first()?;
     *choices = rest;

@@ -1,4 +1,5 @@
-//! What arguments commands take, as `COMMAND DOCS` tells it: a command that has documentation is fuzzed with its own options.
+//! The arguments of commands as `COMMAND DOCS` describes them. If a command has documentation, it
+//! is fuzzed with its own options.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -9,18 +10,18 @@ use emulator::{Emulator, Reply};
 #[derive(Debug, Default)]
 pub struct Argument {
     pub name: String,
-    /// Stands in front of it.
+    /// The token before the argument.
     pub token: Option<Vec<u8>>,
     pub shape: Shape,
     pub is_optional: bool,
     pub is_multiple: bool,
-    /// Each repetition begins with the token again.
+    /// The token stands again before each repetition.
     pub repeats_token: bool,
 }
 
 #[derive(Debug, Default)]
 pub enum Shape {
-    /// Nothing but its token.
+    /// A token without a value.
     #[default]
     Token,
     /// A value of this type.

@@ -1,4 +1,5 @@
-//! The fuzz targets, and what they share: commands and Lua made out of bytes, a model, where a stream is cut, where a reply ends.
+//! The fuzz targets and their shared parts: commands and Lua made from bytes, a model, cuts of a
+//! stream, and a parser of replies.
 
 pub mod commands;
 pub mod cuts;

@@ -1,11 +1,11 @@
-//! Lua made out of bytes: programs of few lines that compile, mostly, and end. Each form says what it is made of: `$` stands for an
-//! expression, `@` for a few statements.
+//! Makes Lua programs of a few lines from bytes. Most of them compile, and all end. In each form,
+//! `$` stands for an expression and `@` for a few statements.
 
 use emulator::ScriptBudget;
 
 use crate::commands::take;
 
-/// Small, so that whatever takes it does so soon.
+/// The budget is small, so that scripts use it up soon.
 pub const BUDGET: ScriptBudget = ScriptBudget {
     instructions_max: 200_000,
     commands_max: 1_000,
@@ -13,14 +13,14 @@ pub const BUDGET: ScriptBudget = ScriptBudget {
     memory_bytes_max: 8 << 20,
 };
 
-/// Deepest nesting of forms.
+/// The deepest nesting of forms.
 const DEPTH_MAX: usize = 5;
-/// Statements in a row.
+/// The most consecutive statements.
 const STATEMENTS_MAX: u8 = 4;
-/// Forms in one program: nested loops run often.
+/// The most forms in one program, because nested loops run often.
 const FORMS_MAX: usize = 120;
 
-/// A program.
+/// A program made from these choices.
 pub fn program(choices: &mut &[u8]) -> Vec<u8> {
     let mut writer =
         Writer { choices, text: Vec::from("local v1, v2, t = ARGV[1], 2, {}\n"), forms_left: FORMS_MAX };
@@ -35,7 +35,7 @@ struct Writer<'a, 'b> {
 }
 
 impl Writer<'_, '_> {
-    /// 0 when the bytes have run out.
+    /// The next choice; 0 if no bytes are left.
     fn choice(&mut self) -> usize {
         take(self.choices).unwrap_or_default().into()
     }

@@ -1,6 +1,7 @@
-//! Reads replies as strictly as a client may. Not the emulator's code turned round: it would share the mistakes.
+//! Parses replies as strictly as a client may. It is not derived from the emulator's code, because
+//! it would share its mistakes.
 
-/// The replies in `bytes`, or `None` if something is left that is no whole reply.
+/// The replies in `bytes`, or `None` if the rest is not a complete reply.
 pub fn split(mut bytes: &[u8]) -> Option<Vec<&[u8]>> {
     let mut replies = Vec::new();
     while !bytes.is_empty() {
@@ -11,7 +12,7 @@ pub fn split(mut bytes: &[u8]) -> Option<Vec<&[u8]>> {
     Some(replies)
 }
 
-/// What follows the first reply.
+/// The bytes after the first reply.
 fn skip(bytes: &[u8]) -> Option<&[u8]> {
     let end = bytes.windows(2).position(|two| two == b"\r\n")?;
     let (line, rest) = (&bytes[..end], &bytes[end + 2..]);
@@ -28,7 +29,7 @@ fn skip(bytes: &[u8]) -> Option<&[u8]> {
         b'_' => text.is_empty().then_some(rest),
         b'$' if text == b"-1" => Some(rest),
         b'*' if text == b"-1" => Some(rest),
-        // Digits, unless a script has made it.
+        // A big number has only digits, except if a script made it.
         b'(' => Some(rest),
         b'=' => {
             let (body, rest) = rest.split_at_checked(usize::try_from(number()?).ok()?)?;

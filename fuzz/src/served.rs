@@ -1,6 +1,6 @@
-//! Clients of `server.rs` at sockets that are made here: an input says how much of its bytes a socket takes or gives at a time, when it
-//! is not ready, and when it fails. Nothing else decides what happens, and a task is polled only after it was woken: a wake-up that is
-//! lost shows as a reply that never comes.
+//! Clients of `server.rs` at simulated sockets. An input decides how many bytes a socket reads or
+//! writes at a time, when it is not ready, and when it fails. Nothing else decides what happens. A
+//! task is polled only after it was woken, so a lost wake-up shows as a missing reply.
 
 use std::io;
 use std::pin::Pin;
@@ -11,19 +11,19 @@ use std::task::{Context, Poll, Wake, Waker};
 use emulator::Emulator;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// A choice up to this one: the socket is not ready.
+/// With a choice up to this one, the socket is not ready.
 const NOT_READY_MAX: u8 = 32;
-/// This choice: it fails, and ever after.
+/// With this choice, the socket fails, and all later reads and writes fail as well.
 const FAILS: u8 = 255;
-/// How many bytes go through it for a choice between these two.
+/// How many bytes pass through the socket for a choice between `NOT_READY_MAX` and `FAILS`.
 const LENGTHS: [usize; 8] = [1, 2, 3, 7, 30, 200, 5_000, 100_000];
-/// Nothing takes longer, in polls of one task.
+/// The most polls of one task until it must wait.
 const POLLS_MAX: usize = 1_000_000;
 
-/// The client's end of a socket, and the task that serves the other one.
+/// The client's end of a socket, and the task that serves the other end.
 pub struct Served {
     pipe: Arc<Mutex<Pipe>>,
-    /// None once it has ended.
+    /// `None` after the task has ended.
     task: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     is_woken: Arc<Woken>,
 }
@@ -38,9 +38,9 @@ impl Wake for Woken {
 
 #[derive(Default)]
 struct Pipe {
-    /// What the client has sent, and the server has not read.
+    /// Bytes that the client has sent and the server has not read.
     requests: Vec<u8>,
-    /// The client sends no more.
+    /// The client has closed its sending side.
     is_ended: bool,
     replies: Vec<u8>,
     choices: Vec<u8>,
@@ -69,7 +69,7 @@ impl Served {
         reader.into_iter().for_each(Waker::wake);
     }
 
-    /// Until the server waits for something. Says whether it has done anything.
+    /// Polls the task until it waits. Returns whether the task ran.
     pub fn proceed(&mut self) -> bool {
         let waker = Waker::from(self.is_woken.clone());
         for n_polls in 0..POLLS_MAX {
@@ -82,7 +82,8 @@ impl Served {
         panic!("a connection that is never at rest");
     }
 
-    /// What the client has been sent; whether the server has closed the connection; and whether the socket has failed.
+    /// The bytes that the client received, whether the server closed the connection, and whether
+    /// the socket failed.
     pub fn end(mut self) -> (Vec<u8>, bool, bool) {
         let is_closed = self.task.is_none();
         self.pipe().is_ended = true;
@@ -99,7 +100,7 @@ impl Served {
 }
 
 impl Pipe {
-    /// How many bytes go through now: none if it is not ready, and will be soon.
+    /// How many bytes pass through the socket now. 0 means that it is not ready yet.
     fn choose(&mut self) -> io::Result<usize> {
         let choice = self.choices.get(self.next_choice_idx).copied();
         self.next_choice_idx += 1;

@@ -1,4 +1,4 @@
-//! Several clients of one server, and what happens to them one after the other.
+//! Several clients of one server, and a sequence of steps.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -10,17 +10,17 @@ use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
 
 use crate::commands::{Command, KEYS, PRELUDE, encode, take};
 
-/// Connections; a stream is one more.
+/// The number of connections. A stream is one more.
 pub const CLIENTS: usize = 5;
-/// Enough for a transaction of one client against one of another.
+/// Enough steps for transactions of two clients that affect each other.
 const STEPS_MAX: usize = 32;
-/// Enough for a section of a transcript.
+/// Enough lines for a section of a transcript.
 const LINES_MAX: usize = 128;
-/// The databases in which changes are looked for; a client is seldom in another.
+/// The databases that are checked for changes. Clients rarely use another one.
 const DATABASES_WATCHED: usize = 2;
-/// By how much the clock moves, in milliseconds.
+/// The steps by which the clock moves, in milliseconds.
 const CLOCK_STEPS_MS: [i64; 8] = [1, 9, 10, 1_000, 10_000, 3_600_000, -1, -10_000];
-/// How much the client of a stream reads at once, in bytes.
+/// How many bytes the client of a stream reads at once.
 const READ_BYTES: usize = 7;
 
 pub enum Step {
@@ -29,7 +29,7 @@ pub enum Step {
         command: Command,
     },
     Clock(i64),
-    /// The client is sent what the server has to say by itself.
+    /// The client receives messages that the server sends without a request.
     Poll(usize),
 }
 
@@ -42,7 +42,8 @@ impl Step {
     }
 }
 
-/// One byte says what comes: mostly a command of the first client, sometimes of another, seldom the clock or a poll.
+/// One byte decides each step. Most steps are commands of the first client, some of other clients,
+/// and a few are a move of the clock or a poll.
 pub fn steps(mut choices: &[u8]) -> Vec<Step> {
     let mut step = || {
         Some(match take(&mut choices)? {
@@ -57,8 +58,8 @@ pub fn steps(mut choices: &[u8]) -> Vec<Step> {
     std::iter::from_fn(&mut step).take(STEPS_MAX).collect()
 }
 
-/// The lines of a transcript: `b> GET k` is a command of a client, `raw> "..."` are its bytes, `advance 5ms` moves the clock. Other
-/// lines stand for nothing.
+/// The lines of a transcript: `b> GET k` is a command of a client, `raw> "..."` are its bytes,
+/// `advance 5ms` moves the clock. Other lines are ignored.
 pub fn lines(text: &[u8]) -> Vec<Step> {
     let step = |line: &[u8]| {
         if let Some(span) = line.strip_prefix(b"advance ") {
@@ -80,13 +81,13 @@ pub fn lines(text: &[u8]) -> Vec<Step> {
     text.split(|&byte| byte == b'\n').filter_map(step).take(LINES_MAX).collect()
 }
 
-/// The arguments of a request, if it is one that is whole and not empty.
+/// The arguments of a request, if it is complete and not empty.
 pub fn argv_of(request: &[u8]) -> Option<Vec<Bytes>> {
     let argv = Decoder::default().decode(&mut BytesMut::from(request)).ok()??;
     (!argv.is_empty()).then(|| argv.to_vec())
 }
 
-/// A key of a database, and what it is.
+/// A key of a database, and its value as text.
 pub type Seen = (usize, &'static [u8], Option<String>);
 
 /// Clients of an empty server whose clock stands at its epoch.
@@ -94,10 +95,10 @@ pub struct Session<'a> {
     pub emulator: &'a Emulator,
     clock: Clock,
     pub clients: Vec<Connection>,
-    /// One more client, if there is one.
+    /// A further client, if there is one.
     pub stream: Option<Stream>,
     pub outputs: Vec<BytesMut>,
-    /// Each command has had one reply so far, and runs when it comes.
+    /// Every command so far had one reply and ran when it was sent.
     pub is_plain: bool,
 }
 
@@ -120,7 +121,7 @@ impl Session<'_> {
         session
     }
 
-    /// All clients go, and the server is empty again: the next client is the first.
+    /// Drops all clients and empties the server. The next client gets the first ID.
     pub fn leave(&mut self) {
         self.clients.clear();
         self.emulator.reset(self.clock.clone());
@@ -132,7 +133,8 @@ impl Session<'_> {
             Step::Poll(client) => _ = self.poll(*client),
             Step::Clock(span_ms) => {
                 self.clock.set(Timestamp::from_millis(self.clock.now().millis() + span_ms));
-                // What is due by now happens by the clock alone: it is no write of the next command.
+                // Keys that expire now do so because of the clock alone. The next command's
+                // footprint must not contain that.
                 self.emulator.tick();
             }
         }
@@ -152,7 +154,7 @@ impl Session<'_> {
         }
     }
 
-    /// Until the server has nothing more to say; whether it had something.
+    /// Receives until the server sends nothing more. Returns whether it sent anything.
     pub fn poll(&mut self, client: usize) -> bool {
         let (mut cx, output) = (Context::from_waker(Waker::noop()), &mut self.outputs[client]);
         let at_first = output.len();
@@ -176,13 +178,13 @@ impl Session<'_> {
         }
     }
 
-    /// Each key that a command can name.
+    /// Every key that a command can name, with its value.
     pub fn look(&self) -> Vec<Seen> {
         let places = (0..DATABASES_WATCHED).flat_map(|db| KEYS.map(|key| (db, key)));
         places.map(|(db, key)| (db, key, self.emulator.describe(db, key))).collect()
     }
 
-    /// What is left to see; a closed connection must stay silent first.
+    /// The final state. A closed connection must not reply any more.
     pub fn end(mut self) -> Outcome {
         let is_closing = (0..CLIENTS).map(|client| {
             let (was_closing, answered) = (self.clients[client].is_closing(), self.outputs[client].len());
@@ -218,7 +220,8 @@ impl Outcome {
     }
 }
 
-/// Megabytes are compared as they are, and only then made readable.
+/// Compares the bytes as they are, and only prints them if they differ, because there may be
+/// megabytes.
 #[track_caller]
 pub fn same(got: &[u8], expected: &[u8]) {
     if got != expected {

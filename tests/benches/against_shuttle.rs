@@ -1,9 +1,11 @@
-//! The same programs as threads over a map behind a mutex, under shuttle's depth-first search, and as clients of the emulator,
-//! where of all orders that differ in independent commands alone one is run: a trace. Prints a table: `cargo bench -p lockstep-harness
-//! --features shuttle --bench against_shuttle`.
+//! Runs the same programs in two ways and prints a table. Under shuttle's depth-first search, they
+//! are threads over a map behind a mutex. In the harness, they are clients of the emulator, and one
+//! execution is run per trace.
 //!
-//! An execution is not the same work in both: there a few accesses to a map, here as many commands of redis-rs's over an emulated
-//! server.
+//! Run it with `cargo bench -p lockstep-harness --features shuttle --bench against_shuttle`.
+//!
+//! An execution is not the same work in both. In shuttle it is a few accesses to a map. In the
+//! harness it is as many commands of redis-rs over an emulated server.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,11 +20,11 @@ use redis::{RedisResult, cmd};
 use shuttle::scheduler::DfsScheduler;
 use shuttle::sync::Mutex;
 
-/// Where shuttle does not come to an end before, it is stopped.
+/// If shuttle has not finished before, it stops after this many executions.
 const ITERATIONS_MAX: usize = 300_000;
 
 fn main() {
-    // `cargo test --benches` only wants to know that it runs.
+    // `cargo test --benches` only checks that the program runs.
     let iterations_max = if std::env::args().any(|arg| arg == "--bench") { ITERATIONS_MAX } else { 100 };
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_header([
@@ -56,20 +58,20 @@ fn main() {
     println!("{table}\n\n> n  not all: stopped after so many executions");
 }
 
-/// What each client does, one after the other.
+/// The acts of each client, in order.
 struct Program {
     name: String,
     clients: Vec<Vec<Act>>,
 }
 
-/// A few commands, atomic each.
+/// The commands of a client. Each is atomic.
 #[derive(Clone, Copy)]
 enum Act {
     Get,
     Set,
     SetNx,
     Incr,
-    /// Takes the lock, tries as often again if somebody else has it, and gives it back.
+    /// Takes the lock, retries this often if another client has it, and releases it.
     Lock {
         retries: usize,
     },
@@ -93,7 +95,7 @@ fn programs() -> Vec<Program> {
     ]
 }
 
-/// How many executions there were, and in which time.
+/// The number of executions, and their time.
 fn under_shuttle(program: &Program, iterations_max: usize) -> (usize, Duration) {
     let clients = program.clients.clone();
     let scheduler = DfsScheduler::new(Some(iterations_max), false);
@@ -134,7 +136,7 @@ fn on_map(act: Act, own: usize, map: &Mutex<BTreeMap<&'static str, usize>>) {
     }
 }
 
-/// How many traces there were, how many executions were cut because others cover them, and in which time.
+/// The number of traces, the number of blocked executions, and their time.
 fn in_the_harness(program: &Program) -> (u32, u32, Duration) {
     let clients = program.clients.iter().enumerate();
     let scenario = clients.fold(Scenario::new(&program.name), |scenario, (own, acts)| {

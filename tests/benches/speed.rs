@@ -1,5 +1,6 @@
-//! How fast: executions of the harness, and commands through the emulator's direct connection. Each group also measures what it is
-//! to be compared with, in the same run: machines differ, ratios less so.
+//! The speed of executions in the harness, and of commands through the emulator's direct
+//! connection. Each group also measures a baseline in the same run, because ratios differ less
+//! between machines than times.
 
 use std::time::Duration;
 
@@ -11,7 +12,8 @@ use harness::explore::RandomWalk;
 use harness::sim::Recording;
 use locks::registry::{ALGORITHMS, FaultClass};
 
-/// One execution of three clients that each take a lock once and release it, and of the fresh client that tries it at the end.
+/// One execution of three clients that each take a lock and release it, including the probe at the
+/// end.
 fn executions(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("three-client execution");
     group.throughput(Throughput::Elements(1));
@@ -27,7 +29,7 @@ fn executions(criterion: &mut Criterion) {
             });
         });
     }
-    // What tokio alone takes for as many tasks, none of which does anything.
+    // The time of tokio alone for as many tasks, which do nothing.
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     group.bench_function("four empty tasks on tokio", |bencher| {
@@ -43,7 +45,7 @@ fn executions(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// What a future gives that never waits.
+/// The output of a future that never waits.
 fn at_once<F: Future>(future: F) -> F::Output {
     let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
     match std::pin::pin!(future).poll(&mut cx) {
@@ -55,7 +57,7 @@ fn at_once<F: Future>(future: F) -> F::Output {
 const COMPARE_AND_DELETE: &str =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
 
-/// One command of redis-rs, built and sent through `connection()`, to its parsed reply.
+/// One command of redis-rs: built, sent through `connection()`, and its reply parsed.
 fn commands(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("direct connection");
     group.throughput(Throughput::Elements(1));
@@ -79,7 +81,8 @@ fn commands(criterion: &mut Criterion) {
     bench("HSET", &|| command(&["HSET", "hash", "field", "value"]));
     bench("ZADD", &|| command(&["ZADD", "zset", "1", "member"]));
     bench("EVAL of compare-and-delete", &|| command(&["EVAL", COMPARE_AND_DELETE, "1", "key", "other"]));
-    // What redis-rs sends once the script is known: its SHA1 alone. The next deletes what it finds, and so runs two commands.
+    // Once the script is known, redis-rs sends only its SHA1. The next benchmark deletes the key
+    // that it finds, so its script runs two commands.
     let script = redis::Script::new(COMPARE_AND_DELETE);
     _ = at_once(connection.request(&command(&["SCRIPT", "LOAD", COMPARE_AND_DELETE])));
     let evalsha = |token| command(&["EVALSHA", script.get_hash(), "1", "key", token]);
@@ -104,10 +107,10 @@ fn commands(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Sorted sets of more and more members: what a command takes is to grow as their number's logarithm does.
+/// Sorted sets of growing size. The time of a command should grow with the logarithm of their size.
 fn sorted_sets(criterion: &mut Criterion) {
     const MEMBERS_PER_ZADD: usize = 1000;
-    // A prime: a member's next score is another one.
+    // The number is prime, so that a member's next score differs from its last one.
     const SCORES: usize = 1_000_003;
     let mut group = criterion.benchmark_group("sorted set");
     group.measurement_time(Duration::from_secs(1)).warm_up_time(Duration::from_millis(300));
@@ -144,13 +147,13 @@ fn sorted_sets(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Goes through all numbers below `n`, far from one to the next.
+/// Visits all numbers below `n` in an order with large gaps.
 fn scattered(nth: usize, n: usize) -> usize {
     const PRIME: usize = 618_033_989;
     nth.wrapping_mul(PRIME) % n
 }
 
-/// An emulator as a test makes it, with its first command.
+/// A new emulator as a test makes it, with its first command.
 fn starts(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("a new emulator");
     let first = redis::cmd("SET").arg("key").arg("value").to_owned();

@@ -1,13 +1,13 @@
-//! The clients of a scenario, by their names.
+//! The clients of a scenario, and their names.
 
 use std::fmt;
 
-/// A client of a scenario: `A`, `B`, … in text. The code that runs before the others is `before`, and the clients that probe after the
-/// others are `probe1`, `probe2`, …
+/// A client of a scenario: `A`, `B`, … in text. The code that runs before the others is `before`.
+/// The clients that probe after the others are `probe1`, `probe2`, …
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Actor(pub usize);
 
-/// Most actors in a scenario: one letter each.
+/// The largest number of actors in a scenario: each has one letter.
 pub const ACTORS_MAX: usize = 26;
 
 impl Actor {

@@ -1,8 +1,11 @@
-//! Whether what clients were answered, each at its own time, could have been answered one after the other: linearizability, for
-//! runs that no schedule orders, such as those of many tasks at once against a real server.
+//! Linearizability: whether the replies to concurrent calls could also be those of calls made one
+//! after the other.
 //!
-//! Herlihy and Wing, "Linearizability: a correctness condition for concurrent objects" (1990); the search is Wing and Gong's, with
-//! Lowe's memory of what was tried, "Testing for linearizability" (2017).
+//! It is for runs that no schedule orders, for example many concurrent tasks against a real server.
+//!
+//! Sources: Herlihy and Wing, "Linearizability: a correctness condition for concurrent objects"
+//! (1990). The search is that of Wing and Gong, with Lowe's cache of states that were tried,
+//! "Testing for linearizability" (2017).
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -10,19 +13,20 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use fixedbitset::FixedBitSet;
 
-/// What an object does when one client uses it at a time.
+/// The sequential behaviour of an object: one client uses it at a time.
 pub trait Model {
-    /// What it remembers.
+    /// The state of the object.
     type State: Clone + Ord;
-    /// What clients ask of it.
+    /// A call of a client.
     type Call: Debug;
-    /// What they are answered.
+    /// The answer to a call.
     type Answer: Debug;
 
-    /// Its state in the beginning.
+    /// The initial state.
     fn initial(&self) -> Self::State;
 
-    /// The state after a client's call, if it may be answered so; `None` for the answer is that nobody heard it.
+    /// The state after a client's call; `None` if the call cannot have this answer. If `answer` is
+    /// `None`, the client did not receive an answer.
     fn step(
         &self,
         state: &Self::State,
@@ -35,27 +39,29 @@ pub trait Model {
 /// One call of a client.
 #[derive(Clone, Debug)]
 pub struct Operation<C, A> {
-    /// Who called. Of one client's calls each returns before the next begins.
+    /// The client. Its calls do not overlap: each one returns before the next one begins.
     pub client: usize,
-    /// What was asked.
+    /// The call.
     pub call: C,
-    /// When, by one clock for all clients, in any unit.
+    /// The time of the call, by one clock for all clients, in any unit.
     pub called_at: u64,
-    /// What was answered, and when; `None` if nobody heard: then it has happened at any time after the call, or never.
+    /// The answer and its time; `None` if the client did not receive it. Then the call took effect
+    /// at any time after its start, or never.
     pub answer: Option<(A, u64)>,
 }
 
-/// Notes what clients call and are answered while they do.
+/// Records the calls of clients and their answers while they run.
 #[derive(Debug)]
 pub struct Log<C, A>(Mutex<(u64, Vec<Operation<C, A>>)>);
 
 impl<C, A: Clone> Log<C, A> {
-    /// Nothing yet.
+    /// An empty log.
     pub fn new() -> Log<C, A> {
         Log(Mutex::new((0, Vec::new())))
     }
 
-    /// Notes a call that takes as long as this future. If that is dropped, nobody hears the answer.
+    /// Records a call that lasts as long as this future. If the future is dropped, the call has no
+    /// answer.
     pub async fn call(&self, client: usize, call: C, answer: impl Future<Output = A>) -> A {
         let place = {
             let (clock, operations) = &mut *self.lock();
@@ -70,7 +76,7 @@ impl<C, A: Clone> Log<C, A> {
         answer
     }
 
-    /// What was noted.
+    /// The recorded operations.
     pub fn into_operations(self) -> Vec<Operation<C, A>> {
         self.0.into_inner().unwrap_or_else(PoisonError::into_inner).1
     }
@@ -92,14 +98,17 @@ impl<C, A: Clone> Default for Log<C, A> {
     "no order explains these answers. Up to here one does: {explained:?}. None of these can come next: {stuck:?}"
 )]
 pub struct NotLinearizable {
-    /// The places of as many operations as can be explained, in an order that explains them.
+    /// The indices of the longest sequence of operations that was explained, in that order.
     pub explained: Vec<usize>,
-    /// The places of those of which one had to come next.
+    /// The indices of the operations of which one had to come next.
     pub stuck: Vec<usize>,
 }
 
-/// An order of the operations, by their places, in which one client at a time would have been answered the same, and in which
-/// whatever returned before another was called comes before it. Operations that nobody heard of may be missing from it.
+/// Finds a sequential order of the operations that explains all answers. Returns their indices in
+/// that order.
+///
+/// If one operation returned before another was called, it comes first. Operations without an
+/// answer may be missing.
 ///
 /// # Errors
 /// There is no such order.
@@ -111,7 +120,8 @@ pub fn linearize<M: Model>(
     let mut tried: BTreeSet<(Vec<usize>, M::State)> = BTreeSet::new();
     let mut done = FixedBitSet::with_capacity(operations.len());
     let mut order: Vec<usize> = Vec::new();
-    // What was there before each of the order, and from which place on to look for another.
+    // For each operation in the order: the state before it, and the index from which to search for
+    // another one.
     let mut path: Vec<(M::State, usize)> = Vec::new();
     let (mut state, mut from) = (model.initial(), 0);
     let mut best = NotLinearizable { explained: Vec::new(), stuck: candidates(operations, &done) };
@@ -144,7 +154,8 @@ pub fn linearize<M: Model>(
     }
 }
 
-/// What may come next: what nobody else's return came before.
+/// The operations that may come next: those that were called before any other remaining operation
+/// returned.
 fn candidates<C, A>(operations: &[Operation<C, A>], done: &FixedBitSet) -> Vec<usize> {
     let left = || (0..operations.len()).filter(|&place| !done.contains(place));
     let returned = |place: usize| operations[place].answer.as_ref().map(|&(_, at)| at);
@@ -152,27 +163,27 @@ fn candidates<C, A>(operations: &[Operation<C, A>], done: &FixedBitSet) -> Vec<u
     left().filter(|&place| first_return.is_none_or(|at| operations[place].called_at <= at)).collect()
 }
 
-/// A lock whose leases do not end: what mutexes and semaphores have to look like from outside.
+/// A lock whose leases do not end. It is the model of mutexes and semaphores.
 #[derive(Clone, Copy, Debug)]
 pub struct Permits {
-    /// How many may hold at once: one of a mutex.
+    /// How many clients may hold at once; one for a mutex.
     pub permits: usize,
-    /// An attempt may be refused although something is free, as `try_lock` may in C++: one that is about to be refused itself may
-    /// stand in the way.
+    /// Whether an attempt may be refused although a permit is free, as with `try_lock` in C++. A
+    /// concurrent attempt that is refused later can cause this.
     pub may_refuse: bool,
 }
 
-/// What clients ask of a lock.
+/// A call to a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockCall {
-    /// The answer is whether it was granted.
+    /// The answer is whether the permit was granted.
     TryAcquire,
-    /// The answer is whether it still was theirs.
+    /// The answer is whether the client still held it.
     Release,
 }
 
 impl Model for Permits {
-    /// Who holds.
+    /// The clients that hold.
     type State = BTreeSet<usize>;
     type Call = LockCall;
     type Answer = bool;

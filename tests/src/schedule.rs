@@ -1,5 +1,5 @@
-//! A schedule: the steps that decide one execution, and nothing else decides it. As text, one step a line, for people to read
-//! and to edit.
+//! A schedule: the steps of one execution. Nothing else decides it. As text it has one step a line,
+//! and people can read and edit it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,26 +8,28 @@ use std::time::Duration;
 use crate::actor::Actor;
 use crate::fault::{Budget, Fault, FaultKind, Target, TargetKind, parse_millis};
 
-/// Longest time in a schedule, in scenarios and in steps: ten years. A lease and a step of time last no longer, and no clock is wrong
-/// by more.
+/// The longest time in scenarios and in steps: ten years. It is the limit of a lease, of a step of
+/// time, and of the error of a clock.
 pub const SPAN_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
 /// One step of an execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Step {
-    /// The actor starts, if it has not; then its next command runs, and the reply is delivered. On a subscribed connection the next
-    /// message is delivered. `A`, or `A.2` for its second connection.
+    /// The actor starts, if it has not started. Then its next command runs, and the reply is
+    /// delivered. On a subscribed connection, the next message is delivered. `A`, or `A.2` for its
+    /// second connection.
     Run(Actor, usize),
     /// The actor starts and stalls before its first command. `start A`
     Start(Actor),
-    /// Time moves. What timers make clients send meanwhile waits to be run. `time +10001ms`
+    /// Time moves by this span. If timers make clients send requests, these requests wait to be
+    /// run. `time +10001ms`
     Advance(Duration),
-    /// Time moves until a client's timer makes it do something. `wait`
+    /// Time moves until a client's timer fires and makes it act. `wait`
     Wait,
-    /// Something goes wrong. If it strikes a request of an actor that has not started, the actor starts.
+    /// A fault strikes. If it strikes a request of an actor that has not started, the actor starts.
     Fault(Fault),
-    /// A request runs that its client has given up: the first that is still on its way. `late A`, or `late A.2` for the second
-    /// connection
+    /// A request runs although its client no longer waits for it. It is the first such request that
+    /// is still on its way. `late A`, or `late A.2` for the second connection
     Late(Actor, usize),
 }
 
@@ -41,7 +43,8 @@ impl Step {
         }
     }
 
-    /// What it takes from; `None` if it is no fault, or one from the start. To wait is a fault only if a client has a command to send.
+    /// The budget that the step uses; `None` if it is not a fault, or holds from the start. To wait
+    /// is a fault only if a client has a command to send.
     pub fn budget(self) -> Option<Budget> {
         match self {
             Step::Run(..) | Step::Start(_) | Step::Late(..) => None,
@@ -50,17 +53,17 @@ impl Step {
         }
     }
 
-    /// The server that something happens to.
+    /// The server that the step concerns.
     pub fn server(self) -> Option<usize> {
         self.fault().and_then(|fault| fault.target.server())
     }
 
-    /// What goes wrong, if it is not time that passes.
+    /// The fault of the step; `None` for steps of time.
     pub fn fault(self) -> Option<Fault> {
         if let Step::Fault(fault) = self { Some(fault) } else { None }
     }
 
-    /// How much time it is about.
+    /// The time span in the step.
     fn span(self) -> Duration {
         match self {
             Step::Advance(span) => span,
@@ -69,7 +72,7 @@ impl Step {
         }
     }
 
-    /// Whether something goes wrong, as opposed to what a client does by itself; to wait may be either.
+    /// Whether the step is a fault, as opposed to a client's own action. To wait may be either.
     pub(crate) fn is_fault(self) -> bool {
         matches!(self, Step::Fault(_) | Step::Advance(_) | Step::Wait)
     }
@@ -101,25 +104,25 @@ impl fmt::Display for Schedule {
     }
 }
 
-/// Why a line is no step.
+/// Why a line is not a step.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what}")]
 pub struct ParseError {
-    /// Counted from 1.
+    /// The line number, from 1.
     pub line: usize,
-    /// What is wrong, and what to write.
+    /// The mistake, and what to write instead.
     pub what: String,
 }
 
-/// How steps may look, but for the plainest.
+/// Examples of all kinds of steps except the simplest.
 fn examples() -> String {
     let faults = FaultKind::ALL.iter().map(|kind| kind.documentation().0);
     let all = ["start A".to_owned()].into_iter().chain(faults).chain(["time +5ms".into()]);
     format!("{} or `wait`", all.map(|step| format!("`{step}`")).collect::<Vec<_>>().join(", "))
 }
 
-/// One step a line; blank lines and what follows a `#` are comments. After an actor, the rest of the line is a comment too: the
-/// command that was seen there when the schedule was written.
+/// One step a line. Blank lines, and everything after a `#`, are comments. After an actor, the rest
+/// of the line is a comment, too: the command that ran there when the schedule was written.
 impl FromStr for Schedule {
     type Err = ParseError;
 
@@ -136,7 +139,8 @@ impl FromStr for Schedule {
     }
 }
 
-/// A step out of a line; or what is wrong with the line, with this example of the plainest step.
+/// Parses a step from a line. An error names the mistake in the line, with `plainest` as an example
+/// of the simplest step.
 pub(crate) fn parse_step(code: &str, line: &str, plainest: &str) -> Result<Step, String> {
     match read_step(code) {
         Some(step) if step.span() > SPAN_MAX => {
@@ -147,7 +151,7 @@ pub(crate) fn parse_step(code: &str, line: &str, plainest: &str) -> Result<Step,
     }
 }
 
-/// A step, if these words are one.
+/// Parses a step; `None` if these words are not one.
 pub(crate) fn read_step(code: &str) -> Option<Step> {
     if let Some(fault) = Fault::parse(code) {
         return Some(Step::Fault(fault));

@@ -1,9 +1,11 @@
-//! Finds the real Redis that suites compare with, and lends it to one test at a time.
+//! Finds the real Redis server for comparisons, and lends it to one test at a time.
 //!
-//! `LOCKSTEP_REDIS_URL` names a server: `redis://localhost:6379/9`. Its database (15 if the URL names none) must be empty,
-//! belongs to the tests while they run, and is emptied before and after each; the script cache is emptied, too, and nothing
-//! else of that server is touched. Without the variable, a `redis-server` on the `PATH` is started on a free port, with
-//! nothing kept on disk. With neither, tests say so in one line and pass, but in CI (`CI` is set) they fail.
+//! `LOCKSTEP_REDIS_URL` names a server: `redis://localhost:6379/9`. Its database (15 if the URL
+//! names none) must be empty and belongs to the tests while they run. Each test empties it before
+//! and after, and also clears the script cache. The tests touch nothing else on that server.
+//!
+//! Without the variable, a `redis-server` on the `PATH` is started on a free port, without files on
+//! disk. If there is neither, tests print one line and pass. In CI (`CI` is set) they fail.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -14,16 +16,16 @@ use std::time::Duration;
 use redis::{ConnectionAddr, IntoConnectionInfo as _};
 
 const URL: &str = "LOCKSTEP_REDIS_URL";
-/// The database of a given server whose URL names none: the last one that every server has.
+/// The database if the URL names none: the last one of a server with default settings.
 const DB: i64 = 15;
-/// How many databases a server of our own has.
+/// The number of databases of a server that the tests start.
 const DATABASES: i64 = 16;
-/// How often another port is tried when someone was quicker.
+/// The most attempts to start a server, if another process takes its port first.
 const STARTS_MAX: usize = 5;
-/// How long a reply may take: only a hanging server takes longer.
+/// The most time for a reply: only a server that hangs takes longer.
 const REPLY_MAX: Duration = Duration::from_secs(10);
 
-/// The real server, lent to one test: nobody else uses it before this is dropped.
+/// The real server, lent to one test. No other test uses it until this is dropped.
 pub struct RedisServer {
     server: &'static Server,
     _turn: MutexGuard<'static, ()>,
@@ -35,19 +37,21 @@ struct Server {
     username: Option<String>,
     password: Option<String>,
     db: i64,
-    /// The server that we started ends when this pipe closes: with our process, however that ends.
+    /// A server that the tests started ends when this pipe closes. That happens whenever the test
+    /// process ends.
     lifeline: Option<ChildStdin>,
 }
 
-/// Waits for its turn and lends the server, empty. `None`, and a line on stderr, if there is none.
+/// Waits until the server is free, empties it and lends it. Returns `None` and prints a line on
+/// stderr if there is none.
 ///
 /// # Panics
-/// Without a server in CI; with a given server whose database is not empty.
+/// If there is no server in CI, or if the database of a given server is not empty.
 #[track_caller]
 pub fn borrow() -> Option<RedisServer> {
     static SERVER: OnceLock<Option<Server>> = OnceLock::new();
     static TURN: Mutex<()> = Mutex::new(());
-    // A test that failed in its turn has said so itself.
+    // A poisoned lock means that another test failed, which reports that itself.
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(server) = SERVER.get_or_init(|| given().or_else(start)) else {
         say_it_is_missing(&format!("install redis-server or set {URL}"));
@@ -59,7 +63,7 @@ pub fn borrow() -> Option<RedisServer> {
 }
 
 impl RedisServer {
-    /// What redis-rs is to connect to.
+    /// The URL for redis-rs.
     pub fn url(&self) -> String {
         self.url_of(self.server.db)
     }
@@ -76,22 +80,22 @@ impl RedisServer {
         format!("redis://{}{host}:{port}/{db}", credentials.unwrap_or_default())
     }
 
-    /// Whether it was started by us: then all its databases may be used.
+    /// Whether the tests started this server and may use all its databases.
     pub fn is_ours(&self) -> bool {
         self.server.lifeline.is_some()
     }
 
-    /// A connection to the tests' database, as plain bytes.
+    /// A connection for plain bytes to the tests' database.
     pub fn connect(&self) -> TcpStream {
         self.server.connect()
     }
 
-    /// A connection that has sent nothing yet, no password either.
+    /// A connection that has sent nothing yet, not even a password.
     pub fn connect_silently(&self) -> TcpStream {
         self.server.open()
     }
 
-    /// Empties what belongs to the tests.
+    /// Empties the databases that belong to the tests.
     pub fn clear(&self) {
         let flush = if self.is_ours() { "FLUSHALL" } else { "FLUSHDB" };
         let mut connection = self.connect();
@@ -101,27 +105,28 @@ impl RedisServer {
     }
 }
 
-/// A server that only one test uses, whole.
+/// A whole server for one test.
 pub struct OwnServer(Server);
 
 impl OwnServer {
-    /// A connection, as plain bytes.
+    /// A connection for plain bytes.
     pub fn connect(&self) -> TcpStream {
         self.0.connect()
     }
 
-    /// Where it listens.
+    /// The address of the server.
     pub fn addr(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.0.port).into()
     }
 
-    /// Starts another server in place of one that has crashed.
+    /// Starts another server after this one has crashed.
     pub fn restart(&mut self) {
         self.0 = start().expect("what could be started once can be again");
     }
 }
 
-/// Starts this many servers, on which `DEBUG` may be used. None, and a line on stderr, if no `redis-server` is installed.
+/// Starts this many servers, which allow `DEBUG`. Returns none, and prints a line on stderr, if no
+/// `redis-server` is installed.
 #[track_caller]
 pub fn start_own(count: usize) -> Vec<OwnServer> {
     let servers: Vec<_> = (0..count).map_while(|_| start().map(OwnServer)).collect();
@@ -166,7 +171,7 @@ impl Server {
     }
 }
 
-/// The server that the environment names.
+/// The server that the environment variable names.
 fn given() -> Option<Server> {
     let url = std::env::var(URL).ok()?;
     let info = url.as_str().into_connection_info().unwrap_or_else(|error| panic!("{URL}: {error}"));
@@ -189,7 +194,7 @@ fn given() -> Option<Server> {
     Some(server)
 }
 
-/// A server of our own, if there is a `redis-server`.
+/// A server that the tests start, if `redis-server` is installed.
 fn start() -> Option<Server> {
     let is_installed = |program: &str| {
         let version = Command::new(program).arg("--version").stdout(Stdio::null()).status();
@@ -200,7 +205,7 @@ fn start() -> Option<Server> {
     }
     (0..STARTS_MAX).find_map(|_| {
         let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).ok()?.port();
-        // The shell keeps nothing open but its input, and ends the server when that closes.
+        // The shell keeps only its input open, and ends the server when that input closes.
         let mut shell = Command::new("sh")
             .args(["-c", "redis-server \"$@\" & exec >/dev/null; cat; kill $!; wait", "sh"])
             .args(["--bind", "127.0.0.1", "--port", &port.to_string()])
@@ -216,19 +221,19 @@ fn start() -> Option<Server> {
             .ok()?;
         let lifeline = shell.stdin.take();
         let log = BufReader::new(shell.stdout.take()?);
-        // The log ends early if the port was taken in the meantime.
+        // The log ends early if another process took the port.
         log.lines().map_while(Result::ok).find(|line| line.contains("Ready to accept connections"))?;
         Some(Server { host: "127.0.0.1".into(), port, username: None, password: None, db: 0, lifeline })
     })
 }
 
-/// Sends an inline command whose reply is one line, and gives that line.
+/// Sends an inline command and returns its reply of one line.
 fn command(stream: &mut TcpStream, line: &str) -> String {
     stream.write_all(format!("{line}\r\n").as_bytes()).expect("the server takes a command");
     let mut reply = String::new();
     BufReader::new(stream).read_line(&mut reply).expect("the server answers");
     let reply = reply.trim_end().to_owned();
-    // Not the whole line: there may be a password in it.
+    // Shows only the command's name, because the line may contain a password.
     let name = line.split(' ').next().unwrap_or_default();
     assert!(!reply.starts_with('-'), "{name}: {reply}");
     reply

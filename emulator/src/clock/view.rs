@@ -1,45 +1,49 @@
-//! How the time that one clock shows follows from its timeline: ahead or behind, too fast or too slow, or standing.
+//! How the time of one clock follows from its timeline: ahead or behind, too fast or too slow, or
+//! frozen.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::Timestamp;
 
-/// How much too fast or too slow a clock may run: not so slow that it stands, and a thousandfold at most.
+/// The allowed drift, in millionths: a clock never stands still, and runs at most a thousand times
+/// as fast.
 pub const DRIFT_PPM: RangeInclusive<i64> = -999_999..=999_000_000;
 
 const MILLION: i128 = 1_000_000;
 
-/// A clock's time as a function of its timeline's. The default is the timeline's own.
+/// A clock's time as a function of its timeline's. The default shows the timeline's own time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct View {
     /// Since when the clock drifts.
     drifts_since: Timestamp,
-    /// How far it was ahead then.
+    /// How far it was ahead at that time.
     ahead_micros: i64,
     drift_ppm: i64,
     wobble: Wobble,
-    /// The instant of the timeline that it shows for ever.
+    /// The instant of the timeline at which it was frozen.
     frozen_at: Option<Timestamp>,
 }
 
-/// An error that grows and shrinks in turn, in straight lines: as of a clock that is set right again and again.
+/// An error that grows and shrinks in turn, linearly, like that of a clock that is corrected again
+/// and again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Wobble {
     since: Timestamp,
     amplitude_micros: i64,
-    /// Zero: there is none.
+    /// Zero: no wobble.
     period_micros: i64,
 }
 
 impl View {
-    /// What is shown at an instant of the timeline.
+    /// The time that the clock shows at an instant of the timeline.
     pub fn at(&self, instant: Timestamp) -> Timestamp {
         let instant = self.frozen_at.unwrap_or(instant);
         narrow(i128::from(self.steady(instant).0) + self.wobble.at(instant))
     }
 
-    /// The first instant of the timeline after `now` at which `time` may be shown; `None` if the clock stands.
+    /// Returns the first instant of the timeline after `now` at which the clock may show `time`.
+    /// `None` if the clock is frozen.
     pub fn may_show(&self, time: Timestamp, now: Timestamp) -> Option<Timestamp> {
         if self.frozen_at.is_some() {
             return None;
@@ -50,12 +54,12 @@ impl View {
         Some(narrow(i128::from(now.0) + wait.max(1)))
     }
 
-    /// Moves it by so much.
+    /// Moves the clock.
     pub fn jump(&mut self, by_micros: i64) {
         self.ahead_micros = self.ahead_micros.saturating_add(by_micros);
     }
 
-    /// Has it run this much too fast from `now` on.
+    /// Lets the clock run too fast by `ppm` millionths from `now` on.
     pub fn drift(&mut self, ppm: i64, now: Timestamp) {
         let now = self.frozen_at.unwrap_or(now);
         self.ahead_micros = self.steady(now).0.saturating_sub(now.0);
@@ -63,19 +67,19 @@ impl View {
         self.drift_ppm = ppm.clamp(*DRIFT_PPM.start(), *DRIFT_PPM.end());
     }
 
-    /// Has it be ahead and behind in turn, by `amplitude` at most, from `now` on.
+    /// Lets the clock be ahead and behind in turn from `now` on, by at most `amplitude`.
     pub fn wobble(&mut self, amplitude: Duration, period: Duration, now: Timestamp) {
         let micros = |span: Duration| i64::try_from(span.as_micros()).unwrap_or(i64::MAX);
         let (amplitude_micros, period_micros) = (micros(amplitude), micros(period));
         self.wobble = Wobble { since: self.frozen_at.unwrap_or(now), amplitude_micros, period_micros };
     }
 
-    /// Has it stand.
+    /// Stops the clock.
     pub fn freeze(&mut self, now: Timestamp) {
         self.frozen_at.get_or_insert(now);
     }
 
-    /// Has it go on from where it stands.
+    /// Lets the clock continue from the time that it shows.
     pub fn run(&mut self, now: Timestamp) {
         let Some(since) = self.frozen_at.take() else { return };
         let stood = now.0.saturating_sub(since.0);
@@ -85,9 +89,9 @@ impl View {
         self.wobble.since = later(self.wobble.since);
     }
 
-    /// What is shown without the wobble.
+    /// The time that the clock shows without the wobble.
     fn steady(&self, instant: Timestamp) -> Timestamp {
-        // Long division is dear, and every command asks.
+        // A shortcut, because every command reads the clock and a 128-bit division is slow.
         if self.drift_ppm == 0 {
             return Timestamp(instant.0.saturating_add(self.ahead_micros));
         }
@@ -103,7 +107,7 @@ impl Wobble {
         if period == 0 {
             return 0;
         }
-        // Up in the first quarter, down through the next two, and up again.
+        // The error rises in the first quarter, falls in the next two, and rises in the last.
         let quarters = (i128::from(instant.0) - i128::from(self.since.0)).rem_euclid(period) * 4;
         let height = if quarters < period {
             quarters
@@ -164,7 +168,7 @@ mod tests {
         assert_eq!(errors, [0, 5, 10, 0, -10, 0]);
     }
 
-    /// Whoever sleeps may look too early, never too late.
+    /// A sleeper that waits until `may_show` may wake too early, but never too late.
     #[test]
     fn a_time_is_never_shown_before_it_may_be() {
         for (ppm, amplitude_ms) in

@@ -1,20 +1,24 @@
-//! What a server in trouble refuses: what needs memory when that is full, and writes when it has fewer replicas than it should.
+//! Commands that a server in trouble refuses.
+//!
+//! If memory is full, it refuses commands that need memory. If it has fewer replicas than it
+//! should, it refuses writes.
 
 use super::{Argv, Flag, Row, borrow, resolve, scripting};
 use crate::client::Client;
 use crate::engine::Engine;
 use crate::error::{self, Error};
 
-/// Commands that take no memory, and that a transaction must be able to end with.
+/// Commands that take no memory, and with which a transaction must be able to end.
 const ENDS_OF_TRANSACTIONS: &[&str] = &["exec", "discard", "quit", "reset"];
 
-/// Whether a command may be called now.
+/// Checks whether a command may run now.
 ///
 /// # Errors
-/// It may not.
+/// Redis's text, if it may not.
 pub(super) fn check(engine: &mut Engine, client: &Client, row: &Row, argv: &Argv<'_>) -> Result<(), Error> {
     if engine.is_amid_script {
-        // Nothing is allowed that takes memory, and what was found holds for the script.
+        // Commands allowed during a script take no memory, and `lacked_memory` still belongs to the
+        // script.
         return Ok(());
     }
     engine.lacked_memory = engine.lacks_memory();
@@ -34,7 +38,7 @@ pub(super) fn check(engine: &mut Engine, client: &Client, row: &Row, argv: &Argv
         }
         None => row.flags.contains(&flag) || queue.iter().any(|row| row.flags.contains(&flag)),
     };
-    // Whatever is queued takes memory.
+    // Every queued command takes memory.
     let is_queued = client.transaction.is_some() && !ENDS_OF_TRANSACTIONS.contains(&row.name);
     if engine.lacked_memory && (is_queued || has(Flag::DenyOom)) {
         return Err(error::OOM);
@@ -42,15 +46,16 @@ pub(super) fn check(engine: &mut Engine, client: &Client, row: &Row, argv: &Argv
     if lacks_replicas && has(Flag::Write) {
         return Err(error::NOREPLICAS);
     }
-    // A script that says what it does may do it.
+    // A script that declares its flags may do what they allow.
     engine.lacked_memory &= script_flags.is_none();
     Ok(())
 }
 
-/// Whether a script may call a command now. Once it has written anything, it may go on.
+/// Checks whether a script may call a command now. After its first write, a script is not refused
+/// for lack of memory.
 ///
 /// # Errors
-/// It may not.
+/// Redis's text, if it may not.
 pub(super) fn check_in_script(engine: &mut Engine, row: &Row) -> Result<(), Error> {
     let is_write = row.flags.contains(&Flag::Write);
     if is_write && engine.lacks_replicas() {

@@ -1,7 +1,11 @@
-//! Commands that wait: how one leaves its client without a reply, and how it comes back.
+//! Commands that wait: how a command leaves its client without a reply, and how it gets its reply
+//! later.
 //!
-//! A command that finds nothing registers what it waits for with the engine, which tries it again when there is hope. Inside
-//! `MULTI` and scripts, and at doors where nobody can wait, it answers at once what it would answer at its timeout.
+//! A command that finds nothing registers what it waits for. The engine retries it when it may
+//! succeed.
+//!
+//! Inside `MULTI` and scripts, and at front ends that cannot wait, it replies at once, as it would
+//! at its timeout.
 
 use std::sync::Arc;
 
@@ -16,18 +20,18 @@ use crate::keyspace::{Kind, Value};
 use crate::long_double::LongDouble;
 use crate::reply::Reply;
 
-/// Tries one key, for instance to pop from it; `None` if there is nothing to be had.
+/// Tries one key, for instance pops from it. `None` if the key has nothing.
 pub(super) type Serve = fn(&mut Ctx<'_>, &Argv<'_>, &[u8]) -> Result<Option<Reply>, Error>;
 
-/// How a command waits.
+/// The limits of a wait.
 pub(super) struct Wait {
-    /// Until when, at most.
+    /// The end of the wait. `None` waits for ever.
     pub deadline: Option<Timestamp>,
-    /// What it answers then.
+    /// The reply at the deadline.
     pub on_timeout: Reply,
 }
 
-/// Tries each key in turn, and waits for one of them to appear if there was nothing.
+/// Tries each key in turn. If no key has anything, waits until one does.
 pub(super) fn serve_or_wait<T: Kind>(
     ctx: &mut Ctx<'_>,
     argv: &Argv<'_>,
@@ -55,14 +59,15 @@ pub(super) fn serve_or_wait<T: Kind>(
     Ok(self::wait(ctx, until, wait, Arc::new(attempt)))
 }
 
-/// The same for the keys before a timeout, which stands last.
+/// Like [`serve_or_wait`], for the keys between the command's name and its last argument, the
+/// timeout.
 pub(super) fn pop_or_wait<T: Kind>(ctx: &mut Ctx<'_>, argv: &Argv<'_>, serve: Serve) -> Outcome {
     let last = argv.len() - 1;
     let wait = Wait { deadline: seconds(ctx, argv[last])?, on_timeout: Reply::NilArray };
     serve_or_wait::<T>(ctx, argv, &argv[1..last], wait, serve)
 }
 
-/// Waits for nothing but the time.
+/// Waits until the deadline, and for nothing else.
 pub(super) fn wait_out(ctx: &mut Ctx<'_>, wait: Wait) -> Reply {
     self::wait(
         ctx,
@@ -81,7 +86,7 @@ fn wait(ctx: &mut Ctx<'_>, until: Until, wait: Wait, attempt: crate::engine::Att
     Reply::NOTHING
 }
 
-/// Whether `CLIENT PAUSE` holds this command back.
+/// Whether `CLIENT PAUSE` delays this command.
 pub(super) fn is_paused(engine: &Engine, client: &Client, row: &Row) -> bool {
     let Some((_, mode)) = engine.pause else { return false };
     let ends_writing_transaction = || {
@@ -95,7 +100,7 @@ pub(super) fn is_paused(engine: &Engine, client: &Client, row: &Row) -> bool {
     concerns && client.can_wait() && (client.transaction.is_none() || transactions::runs_at_once(row))
 }
 
-/// Whether replicas may have to hear of a command.
+/// Whether a command may have to be sent to replicas.
 pub(super) fn may_write(row: &Row) -> bool {
     row.flags.contains(&Flag::Write)
         || matches!(row.name, "eval" | "evalsha" | "fcall" | "publish" | "spublish")
@@ -110,7 +115,7 @@ pub(super) fn hold_back(
 ) -> Reply {
     let argv = own(argv);
     let attempt = move |engine: &mut Box<Engine>, client: &mut Box<Client>, _: &[u8]| {
-        // It may have to wait again, for something else.
+        // The command may have to wait again, for something else.
         engine.unblock(client.slot);
         client.is_blocked = false;
         let reply = perform(engine, client, &borrow(&argv));
@@ -123,15 +128,15 @@ pub(super) fn hold_back(
     Reply::NOTHING
 }
 
-/// A timeout in seconds, which may have a fraction; 0 is for ever.
+/// Parses a timeout in seconds, which may have a fraction. 0 is for ever.
 pub(super) fn seconds(ctx: &mut Ctx<'_>, arg: &[u8]) -> Result<Option<Timestamp>, Error> {
     let seconds = LongDouble::parse(arg).ok_or(error::TIMEOUT_NOT_A_FLOAT)?;
-    // Redis rounds up before it looks at the sign, and takes what does not fit for negative.
+    // Redis rounds up before it checks the sign, and treats a number that does not fit as negative.
     let millis = seconds.times(1000).ceil().filter(|&millis| millis >= 0);
     Ok(after(ctx, millis.ok_or(error::TIMEOUT_NEGATIVE)?))
 }
 
-/// A timeout in whole milliseconds; 0 is for ever.
+/// Parses a timeout in whole milliseconds. 0 is for ever.
 pub(super) fn millis(ctx: &mut Ctx<'_>, arg: &[u8]) -> Result<Option<Timestamp>, Error> {
     let millis = crate::parse_integer(arg).ok_or(error::TIMEOUT_NOT_AN_INTEGER)?;
     if millis < 0 {

@@ -1,5 +1,6 @@
-//! Commands for a cluster, which this server is none of: it says so, as Redis does without `cluster-enabled`. Clients ask
-//! this way what they have connected to.
+//! Commands of a cluster. Clients call them to find out what they are connected to.
+//!
+//! This server is no cluster, so it refuses them as Redis does without `cluster-enabled`.
 
 use super::Flag::{Fast, Loading, Stale};
 use super::{Argv, Ctx, Outcome, Row};

@@ -1,7 +1,9 @@
-//! `EMULATOR`: the clock, the faults and a fresh start for those who have only the wire. There is no such command unless
-//! control was allowed, and it is in no list of commands.
+//! `EMULATOR`: the clock, the faults and a reset for clients that have only a connection.
 //!
-//! What it does is not part of the game: it is done whether the clock stands or clients are paused, and no fault strikes it.
+//! The command exists only if control was allowed, and it is in no list of commands.
+//!
+//! It controls the test and takes no part in it. So it runs while the clock is frozen or clients
+//! are paused, and no fault strikes it.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -13,7 +15,7 @@ use crate::error::Error;
 use crate::fault::{Effect, Fault};
 use crate::reply::Reply;
 
-/// Not in the table: only who asks for it gets it.
+/// It is not in the command table, because it exists only on request.
 pub(super) static ROW: Row = Row::container(
     "emulator",
     &[
@@ -63,7 +65,7 @@ const HELP: &[&str] = &[
     "    Print this help.",
 ];
 
-/// Something that can be done to the clock.
+/// A change of the clock.
 struct Move {
     word: &'static str,
     takes: &'static [(&'static str, RangeInclusive<i64>)],
@@ -97,13 +99,13 @@ const MOVES: &[Move] = &[
     Move { word: "RUN", takes: &[], run: |clock, _| clock.run() },
 ];
 
-/// The year 9999: every sum of two such is still a time.
+/// The end of the year 9999. A sum of two such times is still a time.
 const MILLIS_MAX: i64 = 253_402_300_799_999;
 
-/// `EMULATOR CLOCK <NOW | SET unix-time-milliseconds | ADVANCE milliseconds | JUMP milliseconds | DRIFT ppm | WOBBLE
-/// amplitude-milliseconds period-milliseconds | FREEZE | RUN>`
+/// `EMULATOR CLOCK <NOW | SET unix-time-milliseconds | ADVANCE milliseconds | JUMP milliseconds |
+/// DRIFT ppm | WOBBLE amplitude-milliseconds period-milliseconds | FREEZE | RUN>`
 ///
-/// What is due by the new time has happened when it answers.
+/// Everything that is due by the new time has happened before the reply.
 fn clock(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let known = MOVES.iter().find(|known| is_word(argv[2], known.word));
     let known = known.ok_or_else(|| {
@@ -126,8 +128,8 @@ fn clock(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 const EFFECTS: &[&str] =
     &["DROP-BEFORE", "DROP-AFTER", "LOSE-REPLY", "DELAY", "TWICE", "ERROR", "LIST", "CLEAR"];
 
-/// `EMULATOR FAULT <<DROP-BEFORE | DROP-AFTER | LOSE-REPLY | DELAY milliseconds | TWICE | ERROR text> [COUNT count]
-/// [COMMAND name] [CLIENT name] | LIST | CLEAR>`
+/// `EMULATOR FAULT <<DROP-BEFORE | DROP-AFTER | LOSE-REPLY | DELAY milliseconds | TWICE | ERROR
+/// text> [COUNT count] [COMMAND name] [CLIENT name] | LIST | CLEAR>`
 fn fault(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let faults = &mut ctx.engine.faults;
     let (effect, options) = match &argv[2..] {

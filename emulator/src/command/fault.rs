@@ -1,4 +1,4 @@
-//! Commands in whose way a fault was placed.
+//! Runs commands under faults.
 
 use super::{Argv, blocking, perform, transactions};
 use crate::client::{Client, Closing};
@@ -6,7 +6,7 @@ use crate::engine::Engine;
 use crate::fault::Effect;
 use crate::reply::Reply;
 
-/// Runs a command, unless a fault strikes it, and then as far as the fault lets it.
+/// Runs a command. If a fault strikes it, it runs only as far as the fault lets it.
 pub(super) fn perform_under_faults(
     engine: &mut Box<Engine>,
     client: &mut Box<Client>,

@@ -163,7 +163,7 @@ fn hscan(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     Ok(page.reply(found))
 }
 
-/// `HSET key field value [field value ...]`: answers how many fields are new
+/// `HSET key field value [field value ...]`: returns the number of new fields
 fn hset(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     Ok(Reply::count(set_fields(ctx, argv)?))
 }
@@ -171,7 +171,7 @@ fn hset(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 fn set_fields(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Result<usize, Error> {
     let (pairs, []) = argv[2..].as_chunks::<2>() else { return Err(error::wrong_arity(ctx.row.name)) };
     let mut hash = ctx.db().edit_or_create::<Hash>(argv[1])?;
-    // A write even where the value stays the same: Redis tells those who watch the key, too.
+    // A write even if the values stay the same: as in Redis, clients that watch the key notice it.
     let fields = hash.write();
     let added = pairs.iter().filter(|[field, value]| fields.insert(field, value)).count();
     hash.answer();

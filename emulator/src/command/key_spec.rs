@@ -1,42 +1,44 @@
-//! Where the keys of a command stand.
+//! The positions of keys in the arguments of a command.
 
 use super::Argv;
 
-/// Where some keys of a command stand, and what it does with them. <https://redis.io/docs/latest/develop/reference/key-specs/>
+/// The position of some keys of a command, and how the command uses them.
+/// <https://redis.io/docs/latest/develop/reference/key-specs/>
 pub struct KeySpec {
-    /// Redis's words: `RW`, `access`, …
+    /// Redis's flags: `RW`, `access`, …
     pub flags: &'static [&'static str],
-    /// The argument at which they begin.
+    /// The index of the first key, or of the number of keys.
     pub begin: usize,
-    /// How they go on from there.
+    /// How the other keys are found.
     pub find: FindKeys,
-    /// What Redis has to say about this; mostly nothing.
+    /// Redis's remark about this; usually empty.
     pub notes: &'static str,
 }
 
-/// How keys go on from where they begin.
+/// How keys are found from where they begin.
 #[derive(Clone, Copy)]
 pub enum FindKeys {
-    /// Up to `last` arguments further (negative: counted from the end), every `step`th.
+    /// Every `step`th argument up to the last key.
     Range {
-        /// Of the last key: relative to the first, or counted from the end.
+        /// The last key, as an offset from the first. A negative number counts from the end.
         last: i32,
-        /// Distance of two keys.
+        /// The distance between two keys.
         step: usize,
     },
-    /// The first argument says how many keys follow it.
+    /// The first argument is the number of the keys that follow it.
     Keynum,
-    /// A description cannot say where. This finds those that the arguments name all the same.
+    /// The rules cannot describe the positions. This function finds the keys that the arguments
+    /// name.
     Unknown(fn(&Argv<'_>) -> Vec<usize>),
 }
 
 impl KeySpec {
-    /// One key, the first argument.
+    /// One key: the first argument.
     pub const fn one(flags: &'static [&'static str]) -> KeySpec {
         KeySpec::at(1, flags)
     }
 
-    /// One key, the argument at `begin`.
+    /// One key: the argument at `begin`.
     pub const fn at(begin: usize, flags: &'static [&'static str]) -> KeySpec {
         KeySpec { flags, begin, find: FindKeys::Range { last: 0, step: 1 }, notes: "" }
     }
@@ -51,30 +53,32 @@ impl KeySpec {
         KeySpec { flags, begin: 1, find: FindKeys::Range { last: -2, step: 1 }, notes: "" }
     }
 
-    /// The argument at `begin` says how many keys follow.
+    /// The argument at `begin` is the number of the keys that follow.
     pub const fn numkeys(begin: usize, flags: &'static [&'static str]) -> KeySpec {
         KeySpec { flags, begin, find: FindKeys::Keynum, notes: "" }
     }
 
-    /// Keys that no description can find.
+    /// Keys whose positions the rules cannot describe.
     pub const fn unknown(flags: &'static [&'static str], find: fn(&Argv<'_>) -> Vec<usize>) -> KeySpec {
         KeySpec { flags, begin: 0, find: FindKeys::Unknown(find), notes: "" }
     }
 
-    /// Beginning at this argument.
+    /// Changes the index at which the keys begin.
     pub const fn from(mut self, begin: usize) -> KeySpec {
         self.begin = begin;
         self
     }
 
-    /// With a remark for `COMMAND INFO`.
+    /// Adds a remark for `COMMAND INFO`.
     pub const fn notes(mut self, notes: &'static str) -> KeySpec {
         self.notes = notes;
         self
     }
 
-    /// The positions of the keys in `argv`; none where it is too short or its count is no count. Of a count Redis takes the last
-    /// 32 bits.
+    /// Returns the positions of the keys in `argv`. There are none if `argv` is too short or if its
+    /// count is not a positive number.
+    ///
+    /// Like Redis, it uses only the last 32 bits of a count.
     pub fn positions(&self, argv: &Argv<'_>) -> Vec<usize> {
         match self.find {
             FindKeys::Range { last, step } => {
@@ -97,7 +101,7 @@ impl KeySpec {
         }
     }
 
-    /// The same with the count as C reads it: `1e3` is 1.
+    /// Like [`positions`](KeySpec::positions), but reads the count as C's `atoi` does: `1e3` is 1.
     pub fn lenient_positions(&self, argv: &Argv<'_>) -> Vec<usize> {
         self.counted(argv, argv.get(self.begin).map_or(0, |text| leading_integer(text)))
     }
@@ -109,7 +113,9 @@ impl KeySpec {
     }
 }
 
-/// C's `atoi`: white space, a sign, digits and whatever follows; what does not fit is the nearest `long`, and its last 32 bits.
+/// Parses an integer as C's `atoi` does: white space, a sign, digits and any rest.
+///
+/// A number that does not fit becomes the nearest `long`. The result is its last 32 bits.
 fn leading_integer(text: &[u8]) -> i32 {
     let (sign, digits) = match crate::trim_start(text) {
         [b'-', digits @ ..] => (-1, digits),

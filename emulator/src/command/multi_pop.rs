@@ -1,4 +1,5 @@
-//! The commands that pop from the first of several keys that has anything: `LMPOP`, `ZMPOP` and those that wait.
+//! Commands that pop from the first of several keys that is not empty: `LMPOP`, `ZMPOP` and their
+//! blocking variants.
 
 use super::blocking::{Wait, seconds, serve_or_wait};
 use super::{Argv, Ctx, Outcome, integer_within, is_word};
@@ -6,18 +7,19 @@ use crate::error::{self, Error};
 use crate::keyspace::Kind;
 use crate::reply::Reply;
 
-/// One of the two ends of a kind of value.
+/// An end of a value from which a command pops.
 pub(super) trait PopEnd: Copy {
     type Value: Kind;
 
-    /// The end of this name, in any case.
+    /// Parses the name of an end, in any case.
     fn parse(word: &[u8]) -> Result<Self, Error>;
 
-    /// Up to so many from this end of one key, behind it; `None` if there is nothing.
+    /// Pops up to `count` items from this end of one key. The reply has the key in front; `None` if
+    /// there is nothing.
     fn pop_from(self, ctx: &mut Ctx<'_>, key: &[u8], count: usize) -> Result<Option<Reply>, Error>;
 }
 
-/// Pops under the first key that has anything. The arguments are those from `numkeys` on.
+/// Pops from the first key that is not empty. `args` begins with `numkeys`.
 pub(super) fn multi_pop<End: PopEnd>(ctx: &mut Ctx<'_>, args: &Argv<'_>) -> Outcome {
     let MultiPop { keys, end, count } = MultiPop::<End>::parse(args)?;
     for key in keys {
@@ -28,7 +30,7 @@ pub(super) fn multi_pop<End: PopEnd>(ctx: &mut Ctx<'_>, args: &Argv<'_>) -> Outc
     Ok(Reply::NilArray)
 }
 
-/// The same with a timeout before `numkeys`, until which it waits.
+/// Like [`multi_pop`], but with a timeout before `numkeys`, until which it waits.
 pub(super) fn multi_pop_or_wait<End: PopEnd>(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let keys = MultiPop::<End>::parse(&argv[2..])?.keys;
     let wait = Wait { deadline: seconds(ctx, argv[1])?, on_timeout: Reply::NilArray };

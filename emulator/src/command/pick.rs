@@ -1,16 +1,20 @@
-//! What `SRANDMEMBER`, `HRANDFIELD` and `ZRANDMEMBER` share: how many are wanted, and which ones chance picks.
+//! The common parts of `SRANDMEMBER`, `HRANDFIELD` and `ZRANDMEMBER`: how many items are requested,
+//! and the random choice.
 
 use super::{Argv, integer, is_word};
 use crate::error::{self, Error};
 use crate::keyspace::{Edit, Kind};
 use crate::reply::Reply;
 
-/// Most picks with repetitions, and most bytes in them; Redis goes on until it has no memory left.
+/// The limits on picks with repetitions: their number, and their bytes. Redis continues until it is
+/// out of memory.
 const REPEATED_MAX: u64 = 1 << 20;
 const REPEATED_BYTES_MAX: usize = 512 << 20;
 
-/// `[count [word]]`: how many are wanted, where that is said, and whether each comes with a second part. A negative count
-/// allows for repetitions.
+/// Parses `[count [word]]`: the count, if there is one, and whether each item comes with a second
+/// part.
+///
+/// A negative count allows repetitions.
 pub(super) fn options(args: &Argv<'_>, word: &str) -> Result<(Option<i64>, bool), Error> {
     Ok(match args {
         [] => (None, false),
@@ -20,7 +24,7 @@ pub(super) fn options(args: &Argv<'_>, word: &str) -> Result<(Option<i64>, bool)
             if !matches!(rest, [given] if is_word(given, word)) {
                 return Err(error::SYNTAX);
             }
-            // Redis doubles it.
+            // Redis doubles the count, so half of the range is refused.
             if wanted.unsigned_abs() > (i64::MAX / 2).unsigned_abs() {
                 return Err(error::OUT_OF_RANGE);
             }
@@ -29,7 +33,7 @@ pub(super) fn options(args: &Argv<'_>, word: &str) -> Result<(Option<i64>, bool)
     })
 }
 
-/// An argument that says how many are wanted.
+/// Parses the number of requested items.
 pub(super) fn count(arg: &[u8]) -> Result<i64, Error> {
     match integer(arg)? {
         i64::MIN => Err(error::out_of_bounds(-i64::MAX, i64::MAX)),
@@ -37,12 +41,12 @@ pub(super) fn count(arg: &[u8]) -> Result<i64, Error> {
     }
 }
 
-/// The answer where there is nothing to pick from.
+/// The reply if there is nothing to pick from.
 pub(super) fn nothing(wanted: Option<i64>) -> Reply {
     wanted.map_or(Reply::Nil, |_| Reply::Array(Vec::new()))
 }
 
-/// One place of this many. Where there is but one, nothing is left to chance.
+/// Picks one of `len` places. If there is only one, no random number is drawn.
 pub(super) fn one<T: Kind>(edit: &mut Edit<'_, T>, len: usize) -> usize {
     match len {
         1 => 0,
@@ -50,8 +54,11 @@ pub(super) fn one<T: Kind>(edit: &mut Edit<'_, T>, len: usize) -> usize {
     }
 }
 
-/// As many places of this many as are wanted: all of them, in order, where there are no more. With repetitions a count alone could
-/// make a reply of any size, so there `bytes_of` what stands at a place is looked at.
+/// Picks as many of `len` places as requested. If there are no more than that, these are all
+/// places, in order.
+///
+/// With repetitions a small count could make a reply of any size. So there `bytes_of` gives the
+/// size of each picked item, and the sum is limited.
 pub(super) fn some<T: Kind>(
     edit: &mut Edit<'_, T>,
     len: usize,

@@ -1,9 +1,12 @@
-//! What `SCAN`, `HSCAN`, `SSCAN` and `ZSCAN` share: the cursor, the options, the pages.
+//! The common parts of `SCAN`, `HSCAN`, `SSCAN` and `ZSCAN`: the cursor, the options, the pages.
 //!
-//! A scan goes from the last place to the first, and its cursor says how many places are left. What is new comes last, and a
-//! removal moves others to the front and never to the back; so whatever is there all the time is seen, some of it perhaps
-//! twice. Redis's own cursors look different and promise the same. A collection that is stored anew in the middle of its scan, by
-//! `SUNIONSTORE` say, is another collection here. <https://redis.io/docs/latest/commands/scan/>
+//! A scan goes from the last place to the first, and its cursor says how many places are left. New
+//! items come last, and a removal moves other items only towards the front. So an item that exists
+//! during the whole scan is returned, perhaps twice.
+//!
+//! Redis's own cursors look different and promise the same. If a collection is stored anew during
+//! its scan, for example by `SUNIONSTORE`, it is a different collection here.
+//! <https://redis.io/docs/latest/commands/scan/>
 
 use std::ops::Range;
 
@@ -15,7 +18,7 @@ use crate::reply::Reply;
 
 const COUNT_DEFAULT: usize = 10;
 
-/// The cursor, read as C's `strtoul` reads it.
+/// Parses the cursor as C's `strtoul` does.
 pub(super) fn cursor(arg: &[u8]) -> Result<u64, Error> {
     let text = arg.split(|&byte| byte == 0).next().unwrap_or_default();
     if text.is_empty() {
@@ -33,16 +36,16 @@ pub(super) fn cursor(arg: &[u8]) -> Result<u64, Error> {
         .ok_or(error::INVALID_CURSOR)
 }
 
-/// The answer where there is nothing to scan: Redis looks at no option then.
+/// The reply if there is nothing to scan. Redis does not check the options then.
 pub(super) fn nothing() -> Reply {
     reply(0, Vec::new())
 }
 
-/// What stands behind the cursor.
+/// The options after the cursor.
 pub(super) struct Options<'a> {
     pattern: Option<&'a [u8]>,
     count: usize,
-    /// The kind of keys that are wanted.
+    /// The type of the requested keys.
     pub(super) type_name: Option<&'a [u8]>,
 }
 
@@ -75,17 +78,18 @@ impl<'a> Options<'a> {
         if rest.is_empty() { Ok(options) } else { Err(error::SYNTAX) }
     }
 
-    /// Whether `MATCH` lets this pass.
+    /// Whether `MATCH` selects this item.
     pub(super) fn matches(&self, item: &[u8]) -> bool {
         self.pattern.is_none_or(|pattern| glob::selects(pattern, item))
     }
 
-    /// The places to look at now, of this many in a collection. What Redis keeps in a compact form it scans in one go.
+    /// Returns the places that this call covers, of `len` in a collection. Like Redis, it scans a
+    /// compact encoding in one call.
     pub(super) fn page_of(&self, encoding: Encoding, cursor: u64, len: usize) -> Page {
         if encoding.is_compact() { Page { places: 0..len } } else { self.page(cursor, len) }
     }
 
-    /// The places to look at now, of this many.
+    /// Returns the places that this call covers, of `len`.
     pub(super) fn page(&self, cursor: u64, len: usize) -> Page {
         let end = usize::try_from(cursor).ok().filter(|&end| end > 0).map_or(len, |end| end.min(len));
         Page { places: end.saturating_sub(self.count)..end }
@@ -100,12 +104,12 @@ enum Over {
 
 /// One step of a scan.
 pub(super) struct Page {
-    /// Which places it covers.
+    /// The places that it covers.
     pub(super) places: Range<usize>,
 }
 
 impl Page {
-    /// The answer: where to go on, and what was found.
+    /// The reply: the next cursor, and the items found.
     pub(super) fn reply(self, found: Vec<Reply>) -> Reply {
         reply(self.places.start, found)
     }

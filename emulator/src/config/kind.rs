@@ -1,4 +1,4 @@
-//! What parameters take, how their values are shown, and what Redis says of values that they do not take.
+//! The values that parameters take, how they are shown, and Redis's errors for other values.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::keyspace::Classes;
 
-/// What a parameter takes.
+/// The kind of values that a parameter takes.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     /// Any text.
@@ -15,31 +15,31 @@ pub enum Kind {
     YesNo,
     /// An integer between these two.
     Integer {
-        /// The least.
+        /// The smallest value.
         min: i128,
-        /// The greatest.
+        /// The largest value.
         max: i128,
     },
     /// A number of bytes: `100`, `1k` (1000), `1kb` (1024), …
     Memory {
-        /// The least.
+        /// The smallest value.
         min: i128,
-        /// The greatest.
+        /// The largest value.
         max: i128,
     },
-    /// A number of bytes, or of hundredths: `5%`. The latter are negative numbers.
+    /// A number of bytes, or a percentage such as `5%`. A percentage is kept as a negative number.
     MemoryOrPercent,
     /// One of these words.
     OneOf(&'static [&'static str]),
-    /// Letters for kinds of events: as a number, [`Classes::bits`].
+    /// Letters for classes of events, kept as the number [`Classes::bits`].
     Events,
-    /// Some of these words; the first stands for none.
+    /// Some of these words. The first word stands for none.
     Flags(&'static [&'static str]),
-    /// What only this function knows.
+    /// A value that this function checks.
     Special(Check),
 }
 
-/// From the words of a value and from the setting before, the text of the new setting.
+/// Makes the text of the new setting from a value and the setting before.
 pub type Check = fn(value: &str, before: &str) -> Result<String, Cow<'static, str>>;
 
 /// A value that a parameter takes.
@@ -50,7 +50,7 @@ pub struct Parsed {
 }
 
 impl Kind {
-    /// A value as `CONFIG SET` is given it.
+    /// Parses a value of `CONFIG SET`.
     ///
     /// # Errors
     /// Redis's reason why the parameter does not take it.
@@ -96,7 +96,8 @@ fn within(number: i128, min: i128, max: i128) -> Result<Parsed, Cow<'static, str
     Ok(Parsed { text: Bytes::from(number.to_string()), number: i64::try_from(number).unwrap_or(i64::MAX) })
 }
 
-/// Digits and a unit, as C reads them: no digits are zero, and what is too much is the most there is.
+/// Parses digits and a unit as C does: no digits are 0, and a number that is too large becomes the
+/// largest.
 fn parse_memory(value: &str) -> Option<u64> {
     const UNITS: [(&str, u64); 8] = [
         ("", 1),
@@ -128,7 +129,7 @@ fn memory_or_percent(value: &str) -> Result<Parsed, Cow<'static, str>> {
     Ok(Parsed { text: Bytes::from(text), number: -percent })
 }
 
-/// `relative` is shown as `yes`, which means the same.
+/// Finds a word. `relative` is shown as `yes`, which has the same meaning.
 fn one_of(word: &str, words: &[&'static str]) -> Result<&'static str, Cow<'static, str>> {
     let own = words.iter().find(|own| word.eq_ignore_ascii_case(own)).ok_or_else(|| not_one_of(words))?;
     Ok(if *own == "relative" { "yes" } else { own })
@@ -151,7 +152,7 @@ fn flags(value: &str, words: &[&'static str]) -> Result<String, Cow<'static, str
     Ok(if set.is_empty() { words[0].to_owned() } else { set.join(" ") })
 }
 
-/// The words of a value that takes several; none in an empty one.
+/// Splits a value that takes several words. An empty value has none.
 fn words(value: &str) -> Vec<&str> {
     if value.is_empty() { Vec::new() } else { value.split(' ').collect() }
 }
@@ -165,7 +166,8 @@ pub fn save_points(value: &str, _: &str) -> Result<String, Cow<'static, str>> {
     Ok(join(&numbers.ok_or("Invalid save parameters")?))
 }
 
-/// `client-output-buffer-limit`: classes of clients, each with a hard limit, a soft limit and its seconds.
+/// `client-output-buffer-limit`: classes of clients, each with a hard limit, a soft limit and its
+/// seconds.
 pub fn buffer_limits(value: &str, before: &str) -> Result<String, Cow<'static, str>> {
     const CLASSES: [&str; 3] = ["normal", "slave", "pubsub"];
     let given = words(value);
@@ -242,7 +244,7 @@ pub fn title_template(value: &str, _: &str) -> Result<String, Cow<'static, str>>
     Ok(value.to_owned())
 }
 
-/// `activedefrag`: not with every allocator.
+/// `activedefrag`: cannot be switched on, as in a Redis without the modified jemalloc.
 pub fn no_defragmentation(value: &str, before: &str) -> Result<String, Cow<'static, str>> {
     let parsed = Kind::YesNo.parse(value.as_bytes(), before)?;
     if parsed.number != 0 {
@@ -253,7 +255,7 @@ pub fn no_defragmentation(value: &str, before: &str) -> Result<String, Cow<'stat
     Ok("no".into())
 }
 
-/// `tls-port`: there are no certificates.
+/// `tls-port`: only 0, because there are no certificates.
 pub fn no_tls(value: &str, before: &str) -> Result<String, Cow<'static, str>> {
     let parsed = Kind::Integer { min: 0, max: 65535 }.parse(value.as_bytes(), before)?;
     if parsed.number != 0 {
@@ -262,7 +264,7 @@ pub fn no_tls(value: &str, before: &str) -> Result<String, Cow<'static, str>> {
     Ok("0".into())
 }
 
-/// `hz`: what is out of range is brought into it.
+/// `hz`: a value out of range is clamped.
 pub fn frequency(value: &str, before: &str) -> Result<String, Cow<'static, str>> {
     let parsed = Kind::Integer { min: 0, max: i32::MAX.into() }.parse(value.as_bytes(), before)?;
     Ok(parsed.number.clamp(1, 500).to_string())

@@ -1,7 +1,8 @@
-//! The parameters of `CONFIG`: a table of all that Redis 7.0 has, and the settings of one server.
+//! The parameters of `CONFIG`: a table of all parameters of Redis 7.0, and the settings of one
+//! server.
 //!
-//! Knows what a parameter takes and how it is shown. What a setting does is the affair of those who read it.
-//! <https://redis.io/docs/latest/operate/oss_and_stack/management/config/>
+//! This module knows which values a parameter takes and how they are shown. The effect of a setting
+//! is up to its readers. <https://redis.io/docs/latest/operate/oss_and_stack/management/config/>
 
 mod kind;
 mod table;
@@ -20,14 +21,14 @@ pub use table::PARAMETERS;
 /// One parameter.
 #[derive(Debug)]
 pub struct Parameter {
-    /// As in redis.conf.
+    /// The name, as in redis.conf.
     pub name: &'static str,
-    /// Its name of old.
+    /// The older name.
     pub alias: Option<&'static str>,
     default: &'static str,
     kind: Kind,
     access: Access,
-    /// It is a password or the like.
+    /// Its values are not shown in logs: it is a password, for example.
     is_secret: bool,
 }
 
@@ -63,18 +64,18 @@ impl Parameter {
         self
     }
 
-    /// All its names: its own, and that of old.
+    /// All its names: the name and the older one.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         std::iter::once(self.name).chain(self.alias)
     }
 }
 
-/// Which parameter: its place in the table.
+/// The index of a parameter in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Id(usize);
 
 impl Id {
-    /// By its own name, while compiling.
+    /// Returns the parameter with this name, at compile time. Older names are not found.
     pub const fn of(name: &str) -> Id {
         let mut idx = 0;
         while !is_equal(PARAMETERS[idx].name.as_bytes(), name.as_bytes()) {
@@ -83,12 +84,13 @@ impl Id {
         Id(idx)
     }
 
-    /// Whether its values are shown to nobody but those who ask for them.
+    /// Whether its values are secret: only `CONFIG GET` shows them.
     pub fn is_secret(self) -> bool {
         PARAMETERS[self.0].is_secret
     }
 
-    /// By any of its names in any case, with that name as the table spells it.
+    /// Finds a parameter by any of its names, in any case. Also returns that name as the table
+    /// spells it.
     pub fn lookup(name: &[u8]) -> Option<(Id, &'static str)> {
         static NAMES: LazyLock<IndexMap<&'static str, Id, Hasher>> = LazyLock::new(|| {
             let ids = PARAMETERS.iter().enumerate();
@@ -99,7 +101,7 @@ impl Id {
     }
 }
 
-/// `==` is not for constants yet.
+/// A function, because `==` on slices is not `const`.
 const fn is_equal(a: &[u8], b: &[u8]) -> bool {
     let mut idx = 0;
     while idx < a.len() && idx < b.len() && a[idx] == b[idx] {
@@ -108,16 +110,16 @@ const fn is_equal(a: &[u8], b: &[u8]) -> bool {
     idx == a.len() && idx == b.len()
 }
 
-/// The settings of one server. A copy costs nothing until one of the two is changed.
+/// The settings of one server. A copy is cheap until one of the two is changed.
 #[derive(Clone, Debug)]
 pub struct Config(Arc<Vec<Setting>>);
 
 /// The value of a parameter.
 #[derive(Clone, Debug, PartialEq)]
 struct Setting {
-    /// As `CONFIG GET` shows it.
+    /// The value, as `CONFIG GET` shows it.
     text: Bytes,
-    /// Of numbers, of yes and no, and of kinds of events.
+    /// The value as a number, for numbers, for yes and no, and for classes of events.
     number: i64,
 }
 
@@ -139,44 +141,47 @@ impl Default for Config {
 }
 
 impl Config {
-    /// As `CONFIG GET` shows it.
+    /// Returns a value as `CONFIG GET` shows it.
     pub fn text(&self, id: Id) -> &Bytes {
         &self.0[id.0].text
     }
 
-    /// Of a parameter that is a number.
+    /// Returns the value of a parameter that is a number.
     pub fn number(&self, id: Id) -> i64 {
         self.0[id.0].number
     }
 
-    /// Of a parameter that is a number and never negative.
+    /// Returns the value of a parameter that is a number and never negative.
     pub fn size(&self, id: Id) -> usize {
         usize::try_from(self.number(id)).unwrap_or(0)
     }
 
-    /// Of a parameter that is yes or no.
+    /// Whether a parameter that is yes or no is on.
     pub fn is_on(&self, id: Id) -> bool {
         self.number(id) != 0
     }
 
-    /// Whether both have the same settings because neither was changed since they were one.
+    /// Whether both are unchanged copies of the same settings.
     pub fn is_same(&self, other: &Config) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Sets a parameter as a line of redis.conf does: also where `CONFIG SET` may not.
+    /// Sets a parameter as a line of redis.conf does. It also sets parameters that `CONFIG SET`
+    /// refuses.
     ///
     /// # Errors
-    /// An unknown name, or a value that the parameter does not take: Redis's texts.
+    /// Redis's texts, for an unknown name or a value that the parameter does not take.
     pub fn start_with(&mut self, name: &str, value: &str) -> Result<(), Error> {
         let (id, name) = Id::lookup(name.as_bytes()).ok_or_else(|| error::unknown_option(name.as_bytes()))?;
         self.put(id, name.as_bytes(), value.as_bytes())
     }
 
-    /// Changes all these parameters or, on an error, none of them. Says whether any has another value now.
+    /// Changes all these parameters or, on an error, none of them. Returns whether any value has
+    /// changed.
     ///
     /// # Errors
-    /// Redis's texts: an unknown name, one that may not be set, the same one twice, a value that it does not take.
+    /// Redis's texts, for an unknown or repeated name, for a parameter that may not be set, and for
+    /// a value that it does not take.
     pub fn set(&mut self, pairs: &[(&[u8], &[u8])]) -> Result<bool, Error> {
         let mut found: Vec<(Id, &'static str)> = Vec::with_capacity(pairs.len());
         for (name, _) in pairs {

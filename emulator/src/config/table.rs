@@ -1,7 +1,10 @@
-//! Every parameter of Redis 7.0.15, with what it takes and the value that it has unless told otherwise.
+//! Every parameter of Redis 7.0.15, with the values that it takes and its default.
 //!
-//! The defaults are Redis's, but for these: nothing is kept on disk, so `save`, `pidfile` and `logfile` are empty and `dir` is
-//! `/`; and DEBUG is for tests, so inside the process `enable-debug-command` is `yes`. `lockstep serve` starts with `no`.
+//! The defaults are Redis's, with two exceptions:
+//!
+//! - Nothing is kept on disk, so `save`, `pidfile` and `logfile` are empty and `dir` is `/`.
+//! - `DEBUG` is for tests, so inside the process `enable-debug-command` is `yes`. `lockstep serve`
+//!   starts with `no`.
 
 use super::Parameter;
 use super::kind::{self, Kind};
@@ -11,7 +14,7 @@ const UINT_MAX: i128 = u32::MAX as i128;
 const LONG_MAX: i128 = i64::MAX as i128;
 const ULONG_MAX: i128 = u64::MAX as i128;
 
-/// By name.
+/// All parameters, sorted by name.
 pub const PARAMETERS: &[Parameter] = &[
     one_of("acl-pubsub-default", "resetchannels", &["allchannels", "resetchannels"]),
     text("aclfile", "").immutable(),

@@ -1,59 +1,63 @@
-//! How many edges of `emulator/src` the inputs of each target reach: `fuzz/coverage` builds and runs this.
+//! Counts how many edges of `emulator/src` the inputs of each target reach: `fuzz/coverage` builds
+//! and runs this.
 //!
-//! An edge is one of the places that the compiler counts for the fuzzer (`sancov-module`, inline 8-bit counters). It is one of
-//! `emulator/src` if the source line of the place lies there: what the standard library or a dependency has written, and the compiler
-//! has inlined, does not count. The figure at the end counts that, too, in each function that is written in `emulator/src`.
+//! An edge is one of the places that the compiler counts for the fuzzer (`sancov-module`, inline
+//! 8-bit counters). It belongs to `emulator/src` if its source line is there. Inlined code of the
+//! standard library or a dependency does not count. The figure at the end also counts such code
+//! inside functions of `emulator/src`.
 //!
-//! What no target could call is not linked, and does not count; the edges to a panic do, which no input reaches as long as nothing is
-//! wrong. The checks of `unsafe` code that the compiler adds are left out of the build: the emulator has no such code.
+//! Code that no target can call is not linked and does not count. Edges to a panic count, although
+//! no input reaches them unless there is a bug. The build leaves out the compiler's checks of
+//! `unsafe` code, because the emulator has no such code.
 //!
-//! The compiler makes a generic or small function several times, and inlines it in many places. It counts once: at each of its lines,
-//! with the most edges that one of its copies has there, and with the most that are covered in one copy. So no edge counts as covered
-//! that is covered in no copy.
+//! The compiler makes several copies of a generic or small function, and inlines it in many places.
+//! Each line of such a function counts once. Its number of edges, and of covered edges, is the
+//! largest in any one copy. So an edge that no copy covers never counts as covered.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
-// For what the compiler's counters call, not for its `main`.
+// Needed for the functions that the compiler's counters call, not for its `main`.
 use libfuzzer_sys as _;
 use lockstep_fuzz::targets::TARGETS;
 
-/// Where the sources are that count.
+/// The folder of the sources that count.
 const SOURCES: &str = "/emulator/src/";
-/// In the table of places: this one begins a function.
+/// A flag in the table of places: this place begins a function.
 const BEGINS_FUNCTION: usize = 1;
 
-/// A place: its address, and its flags.
+/// A place: its address and its flags.
 type Place = [usize; 2];
 
-/// The name of a function, and a file, a line and a column of it.
+/// The name of a function, and a file, a line and a column in it.
 type Frame = (String, String, u32, u32);
 
-/// One of the emulator's edges.
+/// An edge of the emulator.
 struct Edge {
-    /// Its number among all counters.
+    /// The index among all counters.
     idx: usize,
-    /// By the line of the place itself, if that is the emulator's.
+    /// The edge by the source line of its place, if that line is in the emulator.
     own: Option<Spot>,
-    /// By the function that is not inlined there, if that is the emulator's.
+    /// The edge by the enclosing function that is not inlined, if that function is in the emulator.
     outer: Option<Spot>,
-    /// The number of the emulator's line there, from which all the rest is called that is inlined.
+    /// The number of the emulator's line that directly or indirectly calls the inlined code at this
+    /// place.
     line_number: Option<usize>,
     is_covered: bool,
 }
 
-/// Where an edge is in the sources, and in which copy.
+/// The place of an edge in the sources, and its copy.
 struct Spot {
-    /// Behind `emulator/src`.
+    /// The path below `emulator/src`.
     file: String,
     line: u32,
-    /// All copies of the function's line have this number.
+    /// The number of this line of the function, which is equal in all copies.
     line_id: usize,
     copy_id: usize,
 }
 
-// The linker makes these names for the two sections that the compiler fills, entry by entry.
+// The linker creates these names for the two sections that the compiler fills, entry by entry.
 unsafe extern "C" {
     static mut __start___sancov_cntrs: u8;
     static mut __stop___sancov_cntrs: u8;
@@ -61,7 +65,8 @@ unsafe extern "C" {
     static __stop___sancov_pcs: Place;
 }
 
-/// `coverage FOLDER [files | FILE]`: of the corpora in a folder, and then by file, or by line of a file; `.rs` is every file.
+/// `coverage FOLDER [files | FILE]`: the coverage of the corpora in a folder. With a second
+/// argument, also by file, or by line of a file; `.rs` is every file.
 #[expect(clippy::disallowed_methods, reason = "how fast the inputs run is no part of any outcome")]
 fn main() {
     let mut args = std::env::args().skip(1);
@@ -103,7 +108,7 @@ fn main() {
     }
 }
 
-/// How many lines have an edge that is covered, of those that have any.
+/// How many lines have a covered edge, and how many have any edge.
 fn reached_lines(edges: &[Edge]) -> [usize; 2] {
     let mut lines = BTreeMap::new();
     for edge in edges {
@@ -118,10 +123,10 @@ fn own(edge: &Edge) -> Option<&Spot> {
     edge.own.as_ref()
 }
 
-/// Of each line of a function how many edges are covered of how many.
+/// Each line of a function, with its numbers of covered edges and of all edges.
 type Lines<'a> = Vec<(&'a Spot, [usize; 2])>;
 
-/// Each function counts once.
+/// The lines of all functions. Several copies of a function count once.
 fn lines<'a>(edges: &'a [Edge], is_covered: &[bool], spot: impl Fn(&Edge) -> Option<&Spot>) -> Lines<'a> {
     let mut copies = BTreeMap::<_, (&Spot, [usize; 2])>::new();
     for (edge, covered) in edges.iter().zip(is_covered) {
@@ -148,7 +153,7 @@ fn show(name: &str, inputs: usize, seconds: f64, [covered, all]: [usize; 2]) {
     println!("{name:16} {inputs:8} {:10.0} {covered:8} {all:8} {percent:6.1}", inputs as f64 / seconds);
 }
 
-/// How many edges are covered of those that go by the same name.
+/// Prints the covered edges and all edges for each name.
 fn tell(lines: &Lines<'_>, name: impl Fn(&Spot) -> Option<String>) {
     let mut groups = BTreeMap::<String, [usize; 2]>::new();
     for (spot, [covered, n]) in lines {
@@ -161,7 +166,7 @@ fn tell(lines: &Lines<'_>, name: impl Fn(&Spot) -> Option<String>) {
     groups.iter().for_each(|(name, [covered, all])| println!("{covered:6} of {all:6}  {name}"));
 }
 
-/// In the order of their names.
+/// The inputs in the order of their file names.
 fn inputs(folder: &Path) -> Vec<Vec<u8>> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let mut paths: Vec<_> = entries.map(|entry| entry.expect("a folder that can be read").path()).collect();
@@ -169,14 +174,14 @@ fn inputs(folder: &Path) -> Vec<Vec<u8>> {
     paths.iter().map(|path| std::fs::read(path).expect("a file that can be read")).collect()
 }
 
-/// Those of the emulator.
+/// All edges of the emulator.
 fn edges() -> Vec<Edge> {
     let (mut line_ids, mut copy_ids, mut line_numbers) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
     let (mut function, mut n_copies) = (None, 0);
     let mut spot = |function: &Frame, line: u32, copy: (usize, &[Frame])| {
         let (name, file, begins_at, _) = function;
         let (_, own) = file.split_once(SOURCES)?;
-        // Closures have no names of their own.
+        // Closures have no unique names, so the line where they begin identifies them.
         let line_id = id(&mut line_ids, (without_types(name), file.clone(), *begins_at, line));
         let copy_id = id(&mut copy_ids, (copy.0, copy.1.to_vec()));
         Some(Spot { file: own.to_owned(), line, line_id, copy_id })
@@ -198,21 +203,21 @@ fn edges() -> Vec<Edge> {
     places().iter().enumerate().filter_map(of_place).collect()
 }
 
-/// The same number for the same name.
+/// Returns equal numbers for equal names.
 fn id<T: Ord>(ids: &mut BTreeMap<T, usize>, name: T) -> usize {
     let next = ids.len();
     *ids.entry(name).or_insert(next)
 }
 
-/// The name of a function without the types that make it one of several: they stand in angle brackets behind it. Others are those of a
-/// trait or of its implementation.
+/// The name of a function without its type arguments, which stand in angle brackets after it. Other
+/// angle brackets belong to a trait or its implementation, and stay.
 fn without_types(name: &str) -> String {
     let (mut kept, mut depth, mut before) = (String::new(), 0, ' ');
     for letter in name.chars() {
         let is_behind_name = before.is_alphanumeric() || "_}:".contains(before);
         match letter {
             '<' if depth > 0 || is_behind_name => depth += 1,
-            // The arrow of a function's type ends nothing.
+            // The `>` of an arrow `->` ends no angle bracket.
             '>' if depth > 0 && before != '-' => depth -= 1,
             _ if depth == 0 => kept.push(letter),
             _ => {}
@@ -222,10 +227,10 @@ fn without_types(name: &str) -> String {
     kept
 }
 
-/// The functions at an address: the one that is inlined there first, the one that is not inlined last.
+/// The functions at an address, from the innermost inlined one to the one that is not inlined.
 fn frames(address: usize) -> Vec<Frame> {
     let mut frames = Vec::new();
-    // For the address of a return: it looks one byte in front of that.
+    // `resolve` expects a return address and looks up the byte before it.
     backtrace::resolve((address + 1) as *mut _, |symbol| {
         let file = symbol.filename().map(|file| file.to_string_lossy().into_owned());
         let name = symbol.name().map(|name| format!("{name:#}"));
@@ -237,7 +242,8 @@ fn frames(address: usize) -> Vec<Frame> {
 }
 
 fn counters() -> &'static mut [u8] {
-    // SAFETY: the linker puts both at the ends of one array of bytes, and no reference to it lives while a target runs.
+    // SAFETY: the linker puts both symbols at the ends of one array of bytes, and no reference to
+    // it exists while a target runs.
     unsafe {
         let (start, end) = (&raw mut __start___sancov_cntrs, &raw mut __stop___sancov_cntrs);
         std::slice::from_raw_parts_mut(start, end.offset_from(start) as usize)
@@ -245,7 +251,7 @@ fn counters() -> &'static mut [u8] {
 }
 
 fn places() -> &'static [Place] {
-    // SAFETY: the linker puts both at the ends of one array of pairs.
+    // SAFETY: the linker puts both symbols at the ends of one array of pairs.
     unsafe {
         let (start, end) = (&raw const __start___sancov_pcs, &raw const __stop___sancov_pcs);
         std::slice::from_raw_parts(start, end.offset_from(start) as usize)

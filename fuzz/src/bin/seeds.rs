@@ -1,32 +1,34 @@
-//! `seeds TRANSCRIPTS FOLDER`: transcripts, such as those of the conformance tests, as inputs, section by section and without their
-//! replies: `connection` plays the sections; `eval` gets their scripts, `function_restore` their libraries, `glob_config` their
-//! settings, and `resp_decode` what they send as raw bytes.
+//! `seeds TRANSCRIPTS FOLDER`: turns transcripts, such as those of the conformance tests, into
+//! inputs, one per section and without replies. `connection` gets the sections, `eval` their
+//! scripts, and `function_restore` their libraries. `glob_config` gets their settings, and
+//! `resp_decode` their raw bytes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-// For what the compiler's counters call, not for its `main`.
+// Needed for the functions that the compiler's counters call, not for its `main`.
 use libfuzzer_sys as _;
 use lockstep_fuzz::session::argv_of;
 
-/// The modes of `connection` that read lines, without any place to cut: at `server.rs`, and at the doors without bytes, from each of
-/// these on.
+/// The modes of `connection` that read lines, without cuts: at `server.rs`, and at the front ends
+/// without bytes, starting with a different one each.
 const MODES_OF_LINES: [&[u8]; 4] = [&[8, 0], &[12, 0], &[12, 1, 0], &[12, 2, 0, 0]];
-/// The same for clients who may say `EMULATOR`.
+/// As above, for clients that may send `EMULATOR`.
 const MODES_OF_CONTROL: [&[u8]; 4] = [&[200, 0], &[204, 0], &[204, 1, 0], &[204, 2, 0, 0]];
-/// While a script runs, or a function, with a password and without.
+/// Modes in which a script or a function runs, with and without a password.
 const MODES_OF_BUSY: [&[u8]; 4] = [&[17, 4, 9, 9, 9, 9], &[17, 1, 40], &[17, 2, 6, 40], &[17, 3, 7, 200, 1]];
-/// At each kind of socket.
+/// Modes for each kind of socket.
 const MODES_OF_SOCKETS: [&[u8]; 3] = [&[1, 1, 200], &[33, 1, 30], &[65, 2, 7, 50]];
-/// The modes of `eval` that read a text: of RESP 2 and RESP 3, and as a function.
+/// The modes of `eval` that read a text: with RESP2, with RESP3, and as a function.
 const MODES_OF_SCRIPTS: [&[u8]; 3] = [&[0], &[4], &[16]];
-/// Those of `function_restore` that read a payload: with a library there and without, and with each policy.
+/// The modes of `function_restore` that read a payload: with and without an existing library, and
+/// with each policy.
 const MODES_OF_PAYLOADS: [&[u8]; 3] = [&[0], &[12], &[16]];
-/// The version and the checksum behind a payload, which the target makes itself.
+/// The version and the checksum after a payload, which the target itself appends.
 const FOOTER_BYTES: usize = 10;
 const OPCODE_FUNCTION: u8 = 245;
-/// Longer ones are left out (`-max_len`).
+/// The limit of an input (`-max_len`). Longer ones are left out.
 const BYTES_MAX: usize = 4096;
 
 fn main() -> std::io::Result<()> {
@@ -58,7 +60,7 @@ fn main() -> std::io::Result<()> {
     Ok(())
 }
 
-/// What is made of one transcript.
+/// The inputs that are made from one transcript.
 struct Seeds<'a> {
     folder: &'a Path,
     name: String,
@@ -70,7 +72,7 @@ impl Seeds<'_> {
         if section.is_empty() {
             return Ok(());
         }
-        // What one client says.
+        // The commands of one client.
         let stream = || section.replace("\n> ", "\r\n").replace('\n', "\r\n").replacen("> ", "", 1);
         match self.name.as_str() {
             "busy" => self.write("connection", &MODES_OF_BUSY, stream().as_bytes()),
@@ -103,7 +105,7 @@ impl Seeds<'_> {
         }
     }
 
-    /// The same in several modes, unless it is too long.
+    /// Writes the input once for each mode, unless it is too long.
     fn write(&mut self, target: &str, modes: &[&[u8]], input: &[u8]) -> std::io::Result<()> {
         fs::create_dir_all(self.folder.join(target))?;
         for mode in modes.iter().filter(|_| input.len() < BYTES_MAX) {
@@ -115,7 +117,7 @@ impl Seeds<'_> {
     }
 }
 
-/// Whether it is something that happens, and not what somebody heard.
+/// Whether the line is a step of a transcript, and not a reply.
 fn is_said(line: &str) -> bool {
     let is_letter = |letter: char| letter.is_ascii_lowercase() || letter == '?';
     line.starts_with("advance ") || line.split_once("> ").is_some_and(|(who, _)| who.chars().all(is_letter))

@@ -1,5 +1,5 @@
-//! A model of strings, sorted sets and times to live in plain Rust, as Redis 7.0 documents them. It shares no code with the
-//! emulator but the types in which an answer is told.
+//! A model in plain Rust of strings, sorted sets and times to live, as the documentation of Redis
+//! 7.0 describes them. It shares only the reply types with the emulator.
 
 pub mod op;
 mod zset;
@@ -11,16 +11,16 @@ use emulator::{Error, Reply};
 use op::{Bound, Combination, Expiry, Flags, Key, Number, Op, Range, Start, Text, Unit};
 use zset::ZSet;
 
-/// Most bytes of a string: what SETRANGE refuses to go beyond.
+/// The most bytes of a string. SETRANGE refuses to go beyond it.
 const STRING_BYTES_MAX: i64 = 512 << 20;
-/// The model asks for no string longer than this that is not refused.
+/// The longest string that the model asks for, unless Redis refuses the command.
 const STRING_BYTES_WANTED: i64 = 1 << 10;
 
 const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
 const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
 const NOT_A_FLOAT: &str = "ERR value is not a valid float";
 
-/// One database, and the time.
+/// One database and its time.
 pub struct Model {
     now_ms: i64,
     keys: BTreeMap<Key, Entry>,
@@ -38,7 +38,7 @@ enum Value {
     ZSet(ZSet),
 }
 
-/// What a command answers, or the text of its error.
+/// The reply of a command, or the text of its error.
 type Answer = Result<Reply, String>;
 
 impl Model {
@@ -50,10 +50,11 @@ impl Model {
         self.now_ms
     }
 
-    /// Whether Redis documents what the command does here, and it takes little memory.
+    /// Whether the documentation of Redis defines the command here, and whether the command needs
+    /// little memory.
     pub fn takes(&self, op: &Op) -> bool {
         match op {
-            // With different scores a range by the bytes of members means nothing.
+            // If the scores differ, a range by the bytes of members is undefined.
             Op::ZRange { key, range: Range::Lex(..), .. }
             | Op::ZRangeStore { key, range: Range::Lex(..), .. }
             | Op::ZRemRange(key, Range::Lex(..))
@@ -67,7 +68,7 @@ impl Model {
         }
     }
 
-    /// Moves the clock, or runs a command.
+    /// Moves the clock or runs a command.
     pub fn run(&mut self, op: &Op) -> Reply {
         let span_ms = match op {
             Op::Advance(span_ms) => Some(i64::from(*span_ms)),
@@ -75,7 +76,8 @@ impl Model {
             _ => None,
         };
         if let Some(span_ms) = span_ms {
-            // A clock that is set back before the next command has let nothing expire.
+            // No key expires here, because keys expire only at the next command. The clock may be
+            // set back before it.
             self.now_ms += span_ms;
             return Reply::NOTHING;
         }
@@ -197,7 +199,7 @@ impl Model {
                 let Some(deadline_ms) = entry.deadline_ms else { return Ok(Reply::Integer(-1)) };
                 let millis =
                     if *from == Start::Now { deadline_ms.saturating_sub(self.now_ms) } else { deadline_ms };
-                // To the nearest second.
+                // Rounded to the nearest second.
                 let seconds = (i128::from(millis) + 500) / 1000;
                 Ok(Reply::Integer(if *unit == Unit::Millis { millis } else { seconds as i64 }))
             }
@@ -357,7 +359,7 @@ impl Model {
         Ok(truth(!is_refused))
     }
 
-    /// In milliseconds since the epoch; `None` if they do not fit.
+    /// The time in milliseconds since the epoch; `None` if it does not fit.
     fn moment(&self, amount: Number, unit: Unit, from: Start) -> Option<i64> {
         let factor = if unit == Unit::Seconds { 1000 } else { 1 };
         let start_ms = if from == Start::Now { self.now_ms } else { 0 };
@@ -373,7 +375,7 @@ impl Model {
         let by = by.ok_or("ERR decrement would overflow")?;
         let text = self.string(key)?.cloned().unwrap_or_else(|| b"0".into());
         let old = std::str::from_utf8(&text).ok().and_then(|text| text.parse::<i64>().ok());
-        // Redis takes a number only as it writes it itself.
+        // Redis accepts a number only in the form in which Redis writes it.
         let old = old.filter(|old| old.to_string().as_bytes() == text).ok_or(NOT_AN_INTEGER)?;
         let new = old.checked_add(by).ok_or("ERR increment or decrement would overflow")?;
         self.put_keeping(key, new.to_string().into());
@@ -396,7 +398,7 @@ impl Model {
         pairs.iter().for_each(|(key, text)| self.put(*key, text.bytes(), None));
     }
 
-    /// Keeps the deadline, and says how long the string is.
+    /// Stores a string and keeps the deadline. Returns the length of the string.
     fn put_keeping(&mut self, key: Key, text: Vec<u8>) -> usize {
         let len = text.len();
         self.put(key, text, self.deadline(key));
@@ -407,7 +409,7 @@ impl Model {
         self.keys.get(&key)?.deadline_ms
     }
 
-    /// One that has come already ends the key.
+    /// Sets the deadline. If it has already passed, the key is deleted.
     fn set_deadline(&mut self, key: Key, deadline_ms: Option<i64>) {
         if deadline_ms.is_some_and(|deadline_ms| deadline_ms <= self.now_ms) {
             self.keys.remove(&key);
@@ -424,7 +426,7 @@ impl Model {
         }
     }
 
-    /// Changes a sorted set. One that is empty then is no key.
+    /// Changes a sorted set. If it is empty afterwards, the key is deleted.
     fn zset_mut<R>(&mut self, key: Key, change: impl FnOnce(&mut ZSet) -> R) -> Result<R, String> {
         let mut zset = self.zset(key)?;
         let result = change(&mut zset);

@@ -1,8 +1,9 @@
-//! The commands that the model knows, typed: each is made of bytes by `arbitrary`, and knows its arguments.
+//! The commands of the model as types. `arbitrary` makes each from bytes, and each can produce its
+//! arguments.
 
 use arbitrary::{Arbitrary, Unstructured};
 
-/// Few, so that commands meet; strings and sorted sets share them.
+/// There are few keys, so that commands use the same ones. Strings and sorted sets share them.
 #[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
     A,
@@ -39,14 +40,14 @@ impl Member {
             Member::A => b"a".into(),
             Member::B => b"b".into(),
             Member::Empty => Vec::new(),
-            // Longer than what a listpack holds.
+            // Longer than the elements that a listpack holds.
             Member::Long => vec![b'b'; 65],
             Member::Other(byte) => vec![byte],
         }
     }
 }
 
-/// An integer argument: mostly small, sometimes at the edge of its type.
+/// An integer argument: mostly small, sometimes at the limits of its type.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 pub enum Number {
     Small(i8),
@@ -72,7 +73,7 @@ impl Number {
     }
 }
 
-/// What a string holds.
+/// The value of a string.
 #[derive(Arbitrary, Clone, Debug)]
 pub enum Text {
     Number(Number),
@@ -93,7 +94,7 @@ fn few_bytes(u: &mut Unstructured<'_>) -> arbitrary::Result<Vec<u8>> {
     Ok(u.bytes(len.min(u.len()))?.into())
 }
 
-/// A list that is not empty, and short.
+/// A short list that is not empty.
 #[derive(Clone, Debug)]
 pub struct Some1<T>(pub Vec<T>);
 
@@ -104,7 +105,8 @@ impl<'a, T: Arbitrary<'a>> Arbitrary<'a> for Some1<T> {
     }
 }
 
-/// A score, a weight or an increment: halves, so that sums are exact in any order.
+/// A score, a weight or an increment. They are multiples of one half, so that sums are exact in any
+/// order.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 pub enum Score {
     Halves(i8),
@@ -115,7 +117,7 @@ pub enum Score {
 }
 
 impl Score {
-    /// None if it is no number to Redis.
+    /// `None` if Redis does not accept it as a number.
     pub fn get(self) -> Option<f64> {
         match self {
             Score::Halves(n) => Some(f64::from(n) / 2.0),
@@ -201,7 +203,7 @@ impl Range {
         }
     }
 
-    /// With its `BYSCORE` or `BYLEX`, as ZRANGE takes it.
+    /// The arguments of ZRANGE for this range, with its `BYSCORE` or `BYLEX`.
     fn arguments(self, is_reverse: bool) -> Vec<Vec<u8>> {
         let [min, max] = self.texts();
         let (by, swaps) = match self {
@@ -332,20 +334,21 @@ pub enum Op {
     ZRemRange(Key, Range),
     Combine {
         how: Combination,
-        /// The answer otherwise, with the scores.
+        /// The key for the result. Without it, the command replies with the members and their
+        /// scores.
         to: Option<Key>,
         inputs: Some1<(Key, Score)>,
         weights: bool,
         aggregate: Option<Aggregate>,
     },
-    /// The clock moves by so many milliseconds.
+    /// Moves the clock by this many milliseconds.
     Advance(i16),
-    /// By so many seconds.
+    /// Moves the clock by this many seconds.
     AdvanceSeconds(i32),
 }
 
 impl Op {
-    /// The command; nothing if it is none.
+    /// The command; `None` if the op is not a command.
     pub fn argv(&self) -> Option<Vec<Vec<u8>>> {
         let mut argv: Vec<Vec<u8>> = self.name()?.split(' ').map(Vec::from).collect();
         let mut push = |arg: &[u8]| argv.push(arg.into());
@@ -465,7 +468,7 @@ impl Op {
         Some(argv)
     }
 
-    /// As errors have it.
+    /// The name of the command, as in error messages.
     pub fn name(&self) -> Option<&'static str> {
         use Start::{Epoch, Now};
         use Unit::{Millis, Seconds};

@@ -1,4 +1,5 @@
-//! The model's sorted set: members with their scores, put in order whenever somebody asks for it.
+//! The model's sorted set: members with their scores. They are sorted whenever their order is
+//! needed.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,8 @@ use super::op::{Aggregate, Bound, Combination, Flags, LexBound, Range};
 #[derive(Clone, Default)]
 pub struct ZSet(BTreeMap<Vec<u8>, f64>);
 
-/// What ZADD did: how many members are new, how many have another score, and the score that it gave last.
+/// The result of ZADD: how many members are new, how many have another score, and the last score
+/// that it set.
 #[derive(Default)]
 pub struct Added {
     pub new: usize,
@@ -62,7 +64,7 @@ impl ZSet {
         Ok(added)
     }
 
-    /// By score, and where that is the same by the bytes of the member.
+    /// The members by score. If scores are equal, they are ordered by their bytes.
     pub fn in_order(&self) -> Vec<(Vec<u8>, f64)> {
         let mut members: Vec<_> = self.0.clone().into_iter().collect();
         members.sort_by(|(_, a), (_, b)| a.partial_cmp(b).expect("no score is NaN"));
@@ -121,7 +123,7 @@ impl ZSet {
     }
 }
 
-/// The number, and whether it is itself left out.
+/// The number of a bound, and whether the bound itself is excluded.
 fn end(bound: Bound) -> (f64, bool) {
     match bound {
         Bound::Included(score) => (score.get().unwrap_or_default(), false),
@@ -129,7 +131,8 @@ fn end(bound: Bound) -> (f64, bool) {
     }
 }
 
-/// Each set with its weight. Redis takes the smallest first, which infinities make visible.
+/// Combines sets with their weights. Redis starts with the smallest set, and infinite scores make
+/// that order visible.
 pub fn combine(how: Combination, mut inputs: Vec<(ZSet, f64)>, aggregate: Option<Aggregate>) -> ZSet {
     if how == Combination::Difference {
         let (first, _) = inputs.remove(0);
@@ -148,7 +151,8 @@ pub fn combine(how: Combination, mut inputs: Vec<(ZSet, f64)>, aggregate: Option
             if how == Combination::Union || is_in_all(member) {
                 let weighed = score * weight;
                 let total = match totals.get(member) {
-                    // What is no number, infinity times 0, counts as 0; but not in an intersection's comparisons, which leave it out.
+                    // Infinity times 0 is NaN and counts as 0. An intersection compares the NaN
+                    // itself, so `MIN` and `MAX` ignore it.
                     None => number(weighed),
                     Some(total) if how == Combination::Union => apply(aggregate, *total, number(weighed)),
                     Some(total) => apply(aggregate, *total, weighed),

@@ -1,5 +1,5 @@
-//! Strings, sorted sets and times to live do what a model of them does: each command answers what the model answers, and in the end
-//! both hold the same keys, with the same contents and the same deadlines.
+//! Compares strings, sorted sets and times to live with a model. Each command must give the model's
+//! reply. At the end, both must hold the same keys, values and deadlines.
 
 use std::cell::RefCell;
 
@@ -9,11 +9,11 @@ use emulator::{Clock, DirectConnection, Emulator, Reply, Timestamp};
 use crate::model::Model;
 use crate::model::op::{Key, Number, Op, Range, Start, Unit};
 
-/// Enough for commands to meet.
+/// The number is large enough for commands to use the same keys.
 const OPS_MAX: usize = 64;
 
 thread_local! {
-    /// To make one is dearer than an input.
+    /// One emulator for all inputs, because creating one takes longer than an input.
     static EMULATOR: RefCell<Emulator> = RefCell::new(Emulator::with_clock(Clock::manual()));
 }
 
@@ -24,7 +24,7 @@ pub fn check(data: &[u8]) {
         let (mut connection, mut model) = (emulator.connection(), Model::at(clock.now().millis()));
         let mut choices = Unstructured::new(data);
         for _ in 0..OPS_MAX {
-            // Where the bytes are over, zeros would follow for ever.
+            // After its last byte, `arbitrary` would return zeros for ever.
             let Ok(op) = Op::arbitrary(&mut choices) else { break };
             run(&mut connection, &clock, &mut model, &op);
             if choices.is_empty() {
@@ -57,7 +57,7 @@ fn run(connection: &mut DirectConnection, clock: &Clock, model: &mut Model, op: 
     assert!(is_same(&reply, &expected), "{op:?}: got {reply:?}, and the model says {expected:?}");
 }
 
-/// Doubles are compared by value: 0 is -0.
+/// Compares doubles by value: 0 equals -0.
 fn is_same(reply: &Reply, expected: &Reply) -> bool {
     match (reply, expected) {
         (Reply::Array(items), Reply::Array(expected)) => {

@@ -1,9 +1,10 @@
-//! Whatever bytes come, in whatever pieces, from several clients of one server: no panic, no hang, and what stands in the `assert`s
-//! below. Commands come out of the emulator's own table: publish and subscribe, transactions, tracking, MONITOR and blocking
-//! commands are among them, and the clock moves.
+//! Any bytes of several clients of one server, cut at any place, must cause no panic and no hang.
+//! The `assert`s below state the other properties. Commands come from the emulator's own table,
+//! including subscriptions, transactions, tracking, MONITOR and blocking commands. The clock moves
+//! as well.
 //!
-//! An input is its mode (one byte), where to cut (see `Cuts`), and then the bytes of one client, or steps of several, or lines of a
-//! transcript.
+//! An input is its mode (one byte) and where to cut (see `Cuts`). Then come the bytes of one
+//! client, steps of several clients, or lines of a transcript.
 
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -21,16 +22,16 @@ use crate::session::{CLIENTS, Seen, Session, Step, argv_of, lines, same, steps};
 use crate::sockets::Door;
 use crate::{replies, sockets};
 
-/// How long a command without bytes may wait, in milliseconds.
+/// How long a command of a direct connection may wait, in milliseconds.
 const PATIENCE_MS: i64 = 10_000;
 
 thread_local! {
-    /// To make one is dearer than an input; and so it is checked that a reset leaves no trace. Clients of the second may say
-    /// `EMULATOR`.
+    /// Two emulators for all inputs, because creating one takes longer than an input. Reusing them
+    /// also checks that a reset leaves no trace. Clients of the second one may send `EMULATOR`.
     static EMULATORS: [Emulator; 2] = [emulator(), emulator()];
 }
 
-/// Its values are small enough to be copied and shown, many times over.
+/// An emulator whose values are small enough to be copied and printed many times.
 fn emulator() -> Emulator {
     let emulator = Emulator::new();
     emulator.start_with("proto-max-bulk-len", "1mb").expect("a setting of Redis");
@@ -65,30 +66,31 @@ pub fn check(data: &[u8]) {
             10 => check_served(emulator, &steps(data), &cuts),
             3 => check_stream(emulator, &steps(data), &cuts),
             11 => check_direct(emulator, &steps(data)),
-            // Which command comes to which door.
+            // The number of cuts decides which command goes to which front end.
             12 => check_doors(emulator, &lines(data), cuts.lengths().len()),
             _ => check_commands(emulator, &steps(data), &cuts),
         }
     });
 }
 
-/// Any bytes: pieces make no difference, every reply is whole, and only QUIT, CLIENT KILL or a protocol error closes.
+/// Any bytes: cuts must make no difference, and every reply must be complete. Only QUIT, CLIENT
+/// KILL or a protocol error may close the connection.
 fn check_bytes(emulator: &Emulator, stream: &[u8], cuts: &Cuts<'_>) {
     let mut whole = Session::open(emulator);
     whole.send(0, stream);
     let output = &whole.outputs[0];
     let replies = replies::split(output);
-    // `CLIENT REPLY` in a transaction leaves replies out that have been counted.
+    // `CLIENT REPLY` in a transaction leaves out replies that the transaction has counted.
     assert!(replies.is_some() || says(stream, b"reply"), "not whole replies: {}", output.escape_ascii());
     if let Some(replies) = replies
         && whole.clients[0].is_closing()
     {
         let says_why = |last: &[u8]| {
-            // The last two are what CLIENT KILL answers.
+            // The last two are replies of CLIENT KILL.
             let starts = [&b"-ERR Protocol error: "[..], b"+OK\r\n", b":", b"*"];
             starts.iter().any(|start| last.starts_with(start))
         };
-        // After CLIENT REPLY OFF nothing is said at all.
+        // After CLIENT REPLY OFF there are no replies at all.
         let last = replies.last();
         assert!(last.is_none_or(|last| says_why(last)), "closed after {}", output.escape_ascii());
     }
@@ -111,10 +113,11 @@ fn door(mode: u8) -> Door {
     }
 }
 
-/// Any bytes, at a socket.
+/// Any bytes at a socket.
 fn check_at_socket(door: Door, stream: &[u8], cuts: &Cuts<'_>) {
-    // These tell of addresses, of pieces, or of other connections, which are closed when the server gets round to it. A script has no
-    // budget at a socket.
+    // The replies of these commands depend on addresses, on cuts, or on other connections, which
+    // the server closes at an unknown time. Loops are left out, because a script has no budget at a
+    // socket.
     const TELLING: [&[u8]; 12] = [
         b"client",
         b"info",
@@ -134,9 +137,9 @@ fn check_at_socket(door: Door, stream: &[u8], cuts: &Cuts<'_>) {
     }
 }
 
-/// Any bytes, while a script runs that does not end. The number of cuts says which.
+/// Any bytes while an endless script runs. The number of cuts decides which script.
 fn check_while_busy(stream: &[u8], cuts: &Cuts<'_>) {
-    // These would stop others, or the function that is to run, or never end.
+    // These commands would stop other clients or the function that is to run, or would never end.
     const HARMFUL: [&[u8]; 12] = [
         b"client", b"config", b"debug", b"flush", b"delete", b"restore", b"load", b"eval", b"fcall",
         b"while", b"for", b"repeat",
@@ -146,9 +149,11 @@ fn check_while_busy(stream: &[u8], cuts: &Cuts<'_>) {
     }
 }
 
-/// Clients of `server.rs`, at sockets that take and give what the cuts say, hear what those of a connection hear.
+/// Clients of `server.rs`, whose sockets follow the cuts, must receive what clients of a connection
+/// receive.
 fn check_served(emulator: &Emulator, steps: &[Step], cuts: &Cuts<'_>) {
-    // These tell of addresses, pieces or memory; or end connections whose replies are not written.
+    // The replies of these depend on addresses, cuts or memory, or they close connections before
+    // replies are written.
     const TELLING: [&[u8]; 9] = [
         b"client",
         b"info",
@@ -160,7 +165,7 @@ fn check_served(emulator: &Emulator, steps: &[Step], cuts: &Cuts<'_>) {
         b"post",
         b"host:",
     ];
-    // The replies of the prelude are written with those of the first step.
+    // The replies to the prelude are written together with those of the first step.
     if steps.is_empty() {
         return;
     }
@@ -168,7 +173,8 @@ fn check_served(emulator: &Emulator, steps: &[Step], cuts: &Cuts<'_>) {
     let (mut is_closed, mut waits) = ([false; CLIENTS], [false; CLIENTS]);
     let mut taken = Vec::new();
     for step in steps {
-        // Who waits sends nothing more meanwhile: when several go on at once, the order in which they do is nobody's promise.
+        // A blocked client sends nothing more. If several clients continue at once, their order is
+        // not guaranteed.
         if matches!(step, Step::Command { client, .. } if is_closed[*client] || waits[*client]) {
             continue;
         }
@@ -181,7 +187,8 @@ fn check_served(emulator: &Emulator, steps: &[Step], cuts: &Cuts<'_>) {
             let is_asking = matches!(step, Step::Command { client: asking, .. } if *asking == client);
             waits[client] = (waits[client] || is_asking) && !has_heard;
             if session.clients[client].is_closing() {
-                // At a socket it is gone at once: nothing that it listened to or waited for is left.
+                // At a socket, the client is gone at once, with its subscriptions and blocked
+                // commands.
                 session.clients[client] = Connection::open(emulator);
                 is_closed[client] = true;
             }
@@ -212,8 +219,8 @@ fn check_served(emulator: &Emulator, steps: &[Step], cuts: &Cuts<'_>) {
     }
 }
 
-/// All the doors that have no bytes, and what an emulator says of itself: none of it ends in a panic, it is what commands say, and a
-/// copy is what was copied.
+/// All front ends without bytes, and the emulator's own methods. They must not panic, and must
+/// agree with the replies of commands. A snapshot must restore exactly what was copied.
 fn check_doors(emulator: &Emulator, steps: &[Step], first_door: usize) {
     let mut session = Session::open_with_data(emulator);
     let _hook =
@@ -238,7 +245,8 @@ fn check_doors(emulator: &Emulator, steps: &[Step], first_door: usize) {
             }
             1 | 4 => {
                 let mut exchange = pin!(direct.exchange(&cmd));
-                // What waits for a time gets it; what waits for something else is withdrawn.
+                // A command that waits for a time gets its reply. Any other command that waits is
+                // dropped.
                 if exchange.as_mut().poll(&mut cx).is_pending() {
                     session.take(&Step::Clock(PATIENCE_MS));
                     _ = exchange.poll(&mut cx);
@@ -258,7 +266,7 @@ fn check_doors(emulator: &Emulator, steps: &[Step], first_door: usize) {
         while direct.poll_message(&mut cx).is_ready() && redis::ConnectionLike::is_open(direct) {}
         assert!(!direct.is_hung_up(), "nobody has hung up");
         let (looking, closing) = (direct.looking(), direct.closing());
-        // Whoever listens to something leaves it.
+        // If the connection has subscriptions, closing it ends them.
         assert!(looking.iter().count() == 1 || !closing.is_empty(), "{looking}");
     }
     emulator.clear_faults();
@@ -273,10 +281,10 @@ fn check_doors(emulator: &Emulator, steps: &[Step], first_door: usize) {
     assert_eq!(dumps(), before, "a copy is not what was copied");
 }
 
-/// What an emulator says of its keys is what commands say.
+/// The emulator's methods for keys must return what commands return.
 fn check_peeks(emulator: &Emulator) {
     let mut client = emulator.connection();
-    // There may be a password, or no room.
+    // There may be a password, or no free memory.
     if client.execute(&[b"PING"]) != Reply::status("PONG") {
         return;
     }
@@ -308,7 +316,8 @@ fn check_peeks(emulator: &Emulator) {
     }
 }
 
-/// Real commands: one reply for each, an honest footprint, and no trace of the pieces or of what was before a reset.
+/// Commands from the table. Each must have one reply and a correct footprint. Cuts, and the state
+/// before a reset, must leave no trace.
 fn check_commands(emulator: &Emulator, steps: &[Step], cuts: &Cuts<'_>) {
     let mut one_by_one = Session::open_with_data(emulator);
     let mut seen = one_by_one.look();
@@ -344,7 +353,8 @@ fn check_commands(emulator: &Emulator, steps: &[Step], cuts: &Cuts<'_>) {
     }
 }
 
-/// The client of a stream, which reads and writes a few bytes at a time, hears what the client of a connection hears.
+/// The client of a stream, which reads and writes a few bytes at a time, must receive what the
+/// client of a connection receives.
 fn check_stream(emulator: &Emulator, steps: &[Step], cuts: &Cuts<'_>) {
     let play = |is_streamed: bool| {
         let mut session = Session::open_with_data(emulator);
@@ -367,18 +377,21 @@ fn check_stream(emulator: &Emulator, steps: &[Step], cuts: &Cuts<'_>) {
         (session.outputs.swap_remove(CLIENTS), is_killed)
     };
     let [(connection, is_killed), (stream, _)] = [false, true].map(play);
-    // The client of a stream may have read what a client that is killed is no longer sent.
+    // If a client is killed, the client of the stream may already have read replies that the other
+    // no longer gets.
     if !is_killed && !asks_for_info(steps) {
         same(&stream, &connection);
     }
 }
 
-/// A client of redis-rs without bytes hears what redis-rs reads in the bytes of a connection; no command waits.
+/// A direct client of redis-rs must get what redis-rs parses from the bytes of a connection. No
+/// command may block.
 fn check_direct(emulator: &Emulator, steps: &[Step]) {
     let commands: Vec<_> = steps
         .iter()
         .filter_map(|step| match step {
-            // These tell of connections, and of the bytes that they have sent; or are answered by messages.
+            // The replies of these commands depend on the connection and on the bytes that it has
+            // sent, or come as messages.
             Step::Command { command, .. }
                 if makes_talk_of_its_own(command)
                     || command.name.starts_with("client|")
@@ -426,7 +439,7 @@ fn check_command(session: &mut Session<'_>, client: usize, command: &Command, se
     session.send(client, &command.bytes);
     let after = session.look();
     let before = std::mem::replace(seen, after);
-    // To a client that is killed nothing more is sent, not even what waited to be written.
+    // A killed client gets nothing more, not even replies that were waiting to be written.
     let Some(reply) = session.outputs[client].get(answered..) else {
         session.is_plain = false;
         return;
@@ -466,13 +479,13 @@ fn check_command(session: &mut Session<'_>, client: usize, command: &Command, se
     }
 }
 
-/// A script that fails keeps the writes that it made.
+/// A script that fails keeps its earlier writes.
 fn runs_commands(command: &Command) -> bool {
     matches!(command.name, "eval" | "evalsha" | "fcall")
 }
 
-/// From then on a client is sent what is no reply, or is not sent what is one, or something of its own runs with the command of
-/// another.
+/// After this command, a client may get output that is not a reply, or no reply. A command of
+/// another client may also run with it.
 fn makes_talk_of_its_own(command: &Command) -> bool {
     command.flags.contains(&Flag::Blocking)
         || command.name.ends_with("subscribe")
@@ -491,13 +504,13 @@ fn makes_talk_of_its_own(command: &Command) -> bool {
         )
 }
 
-/// INFO counts the pieces, and CLIENT tells how much of the replies is not written.
+/// INFO counts the pieces, and CLIENT reports how many reply bytes are not yet written.
 fn asks_for_info(steps: &[Step]) -> bool {
     let tells = |name| matches!(name, "info" | "client|info" | "client|list");
     steps.iter().any(|step| matches!(step, Step::Command { command, .. } if tells(command.name)))
 }
 
-/// Whether the word is in the bytes, in letters of either case.
+/// Whether the bytes contain the word in any case.
 fn says(bytes: &[u8], word: &[u8]) -> bool {
     bytes.windows(word.len()).any(|own| own.eq_ignore_ascii_case(word))
 }

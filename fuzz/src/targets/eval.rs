@@ -1,7 +1,9 @@
-//! Whatever a script is, it ends, with an answer that is whole; and it leaves nothing behind that another script could see but what
-//! it has written to the data: a canary, which looks at everything that scripts can reach, says the same before and after.
+//! Every script must end with one complete reply. It may leave only its writes to the data behind
+//! for other scripts. A canary script reads everything that scripts can reach, and must return the
+//! same before and after.
 //!
-//! An input is its mode (one byte), and then the text of a script, or choices out of which one is made (see `lua`).
+//! An input is its mode (one byte), and then the text of a script, or choices from which one is
+//! made (see `lua`).
 
 use std::cell::RefCell;
 
@@ -12,14 +14,15 @@ use crate::commands::{PRELUDE, encode};
 use crate::lua::BUDGET;
 use crate::{lua, replies};
 
-/// Runs its third argument again and again, whatever that does.
+/// Runs its third argument again and again, whatever that argument does.
 const ENDLESS: &[u8] = b"local again, f = pcall, loadstring(ARGV[3]) while f do again(f) end";
-/// What the error of a script says that took all of a budget.
+/// The error of a script that has used up a limit contains one of these.
 const LIMITS: [&str; 4] = ["instructions", "commands", "footprint entries", "not enough memory"];
-/// A longer text is not made, so that it ends soon.
+/// Longer texts are not run, so that each input ends soon.
 const TEXT_BYTES_MAX: usize = 4096;
 
-/// All that a script can reach from its globals, by name and type; and what the libraries say to what must not change.
+/// Lists everything that a script can reach from its globals, by name and type. It also lists the
+/// errors of changes that must fail, and some results of the libraries.
 const CANARY: &[u8] = br#"
 local seen, lines = {}, {}
 local function walk(path, t)
@@ -48,7 +51,7 @@ return {
 
 struct Stage {
     emulator: Emulator,
-    /// What the canary says, to a script and to a function.
+    /// The reply of the canary.
     expected: Vec<u8>,
 }
 
@@ -117,7 +120,7 @@ pub fn check(data: &[u8]) {
     });
 }
 
-/// Unless Lua cannot read it, it takes some limit, and the error says which.
+/// If Lua can parse the text, the script must use up a limit, and the error must name it.
 fn run_for_ever(stage: &Stage, client: &mut Connection, text: &[u8]) -> Vec<u8> {
     let answer = stage.say(client, &[b"EVAL", ENDLESS, b"2", b"a", b"b", b"1", b"x", text]);
     let said = String::from_utf8_lossy(&answer);
@@ -127,7 +130,7 @@ fn run_for_ever(stage: &Stage, client: &mut Connection, text: &[u8]) -> Vec<u8> 
     answer
 }
 
-/// The same text as the body of a function, and as the code of a library.
+/// Runs the text as the body of a function and as the code of a library.
 fn call_as_function(stage: &Stage, client: &mut Connection, text: &[u8]) -> Vec<u8> {
     let body =
         [b"#!lua name=l\nlocal function f(KEYS, ARGV, ...) ", text, b"\nend redis.register_function('f', f)"]

@@ -1,8 +1,10 @@
-//! FUNCTION RESTORE takes any payload without a panic: one that it refuses changes nothing; and of one that it takes, FUNCTION DUMP
-//! tells so much that another server, restored from that, has the same libraries and dumps the same bytes.
+//! FUNCTION RESTORE must accept any payload without a panic. If it refuses a payload, it must
+//! change nothing. If it accepts one, the dump must restore the same libraries on another server,
+//! which then dumps the same bytes.
 //!
-//! An input is its mode (one byte), and then a payload, or choices of which one is made: libraries, plain and compressed. Behind either
-//! stand the version and the checksum that make the server look at it.
+//! An input is its mode (one byte), and then a payload, or choices from which one is made:
+//! libraries, plain and compressed. The target appends the version and the checksum, without which
+//! the server refuses any payload.
 
 use std::cell::RefCell;
 
@@ -76,7 +78,8 @@ fn sealed(mut payload: Vec<u8>) -> Vec<u8> {
     payload
 }
 
-/// Bit by bit: x^64 divided by the polynomial that Redis uses, the lowest bit first.
+/// Computes the CRC bit by bit: x^64 divided by the polynomial that Redis uses, the lowest bit
+/// first.
 fn crc64(bytes: &[u8]) -> u64 {
     const POLYNOMIAL: u64 = 0xad93_d235_94c9_35a9;
     let mut remainder = 0;
@@ -92,11 +95,11 @@ fn crc64(bytes: &[u8]) -> u64 {
     u64::reverse_bits(remainder)
 }
 
-/// Libraries in a row.
+/// Several libraries, one after the other.
 fn payload(choices: &mut &[u8]) -> Option<Vec<u8>> {
     let mut payload = Vec::new();
     for _ in 0..=usize::from(take(choices)?) % PARTS_MAX {
-        // Now and then something else than a library.
+        // Sometimes an opcode that is not a library.
         let opcode = take(choices)?;
         payload.push(if opcode < 240 { OPCODE_FUNCTION } else { opcode });
         let code = match take(choices)? {
@@ -121,7 +124,7 @@ fn payload(choices: &mut &[u8]) -> Option<Vec<u8>> {
     Some(payload)
 }
 
-/// In one of the forms that have room for it, or in one that means another length.
+/// Writes the length in one of the forms with enough room, or in a form that means another length.
 fn write_length(payload: &mut Vec<u8>, length: usize, form: u8) {
     match form {
         0..64 if length < 0x40 => payload.push(length as u8),
@@ -138,7 +141,8 @@ fn write_length(payload: &mut Vec<u8>, length: usize, form: u8) {
     }
 }
 
-/// LZF: literal runs, and references to what stands before, where there is any; sometimes to what does not.
+/// LZF: literal runs, and references to earlier bytes if there are any. Some references are
+/// invalid.
 fn compress(text: &[u8], choices: &mut &[u8]) -> Vec<u8> {
     const RUN_MAX: usize = 32;
     let (mut compressed, mut done) = (Vec::new(), 0);

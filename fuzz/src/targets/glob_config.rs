@@ -1,13 +1,16 @@
-//! A pattern selects what a slow matcher selects, wherever a command takes one, and soon, whatever it is. What `CONFIG GET` answers
-//! after a `CONFIG SET` that said OK is taken, too, and then answered again; a `CONFIG SET` that failed has changed nothing.
+//! Every command that takes a pattern must select what a slow matcher selects, and must end soon.
+//! If `CONFIG SET` returns OK, `CONFIG GET` must return a value that `CONFIG SET` accepts and that
+//! comes back unchanged. If `CONFIG SET` fails, it must change nothing.
 //!
-//! An input is its mode (one byte), where it is cut in two (one byte), and then a pattern and a text, or a name and a value.
+//! An input is its mode (one byte) and the place where it is cut in two (one byte). Then come a
+//! pattern and a text, or a name and a value.
 
 use std::cell::RefCell;
 
 use emulator::{Clock, DirectConnection, Emulator, Reply};
 
-/// Longest pattern and text: what takes time in the product of their lengths is over soon, and what takes exponential time is not.
+/// The most bytes of a pattern and of a text. An algorithm that takes the product of their lengths
+/// ends soon, and an exponential one does not.
 const TEXT_BYTES_MAX: usize = 256;
 
 thread_local! {
@@ -22,7 +25,7 @@ pub fn check(data: &[u8]) {
         let mut client = emulator.connection();
         match mode % 4 {
             0 => check_pattern(&mut client, left, right),
-            // Many stars, and a text that they nearly match.
+            // Many stars, and a text that they almost match.
             1 => check_pattern(&mut client, &long(left), &long(right)),
             2 => check_setting(&mut client, &[(left, right)]),
             _ => {
@@ -50,7 +53,8 @@ fn check_pattern(client: &mut DirectConnection, pattern: &[u8], text: &[u8]) {
         Reply::Array(items) => items.contains(&Reply::bulk(text)),
         other => panic!("{} answers {other:?}", pattern.escape_ascii()),
     };
-    // As a pattern for keys a lone star takes everything, though it does not match an empty text.
+    // As a pattern for keys, a lone star matches every key, although it does not match an empty
+    // text.
     let selected = expected || pattern == b"*";
     client.execute(&[b"SET", text, b"x"]);
     let keys = client.execute(&[b"KEYS", pattern]);
@@ -88,7 +92,7 @@ fn check_setting(client: &mut DirectConnection, pairs: &[(&[u8], &[u8])]) {
     assert_eq!(get(client), after, "{pairs:?} became another when set again");
 }
 
-/// `None` if there is no such parameter, or a pattern instead of a name.
+/// `None` if there is no such parameter, or if the name is a pattern.
 fn value(client: &mut DirectConnection, name: &[u8]) -> Option<Vec<u8>> {
     match client.execute(&[b"CONFIG", b"GET", name]) {
         Reply::Map(pairs) => match &pairs[..] {
@@ -110,12 +114,13 @@ fn names(client: &mut DirectConnection) -> Vec<Vec<u8>> {
     names.collect()
 }
 
-/// Whether a pattern matches a text: for each end of the pattern and each end of the text, from the last to the first.
+/// Whether a pattern matches a text. It computes the result for each end of the pattern and each
+/// end of the text, from the last to the first.
 fn matches(pattern: &[u8], text: &[u8]) -> bool {
     if text.is_empty() {
         return pattern.is_empty();
     }
-    // Of the pattern from an index on, whether it matches the text from another on.
+    // `tails[i][j]` is whether the pattern from `i` on matches the text from `j` on.
     let mut tails = vec![vec![false; text.len() + 1]; pattern.len() + 1];
     tails[pattern.len()][text.len()] = true;
     for start in (0..pattern.len()).rev() {
@@ -133,7 +138,7 @@ fn matches(pattern: &[u8], text: &[u8]) -> bool {
     tails[0][0]
 }
 
-/// Whether the first element of a pattern takes a byte, and how long it is.
+/// Whether the first element of a pattern matches a byte, and the length of that element.
 fn element(pattern: &[u8], byte: u8) -> (bool, usize) {
     match pattern {
         [b'?', ..] => (true, 1),
@@ -159,7 +164,7 @@ fn element(pattern: &[u8], byte: u8) -> (bool, usize) {
                     [] => unreachable!("the index is inside of the set"),
                 };
             }
-            // With its brackets, of which the second may be missing.
+            // The length includes the brackets, the second of which may be missing.
             (takes != is_negated, 1 + (idx + 1).min(set.len()))
         }
         [literal, ..] => (byte == *literal, 1),

@@ -1,23 +1,26 @@
-//! What cjson, cmsgpack and struct pack is unpacked as the same, and bit computes what Rust computes. Any bytes are refused or unpacked,
-//! soon and without a panic; and what they are unpacked as, packed and unpacked again, is the same.
+//! If cjson, cmsgpack or struct packs a value, it must unpack to an equal value. The functions of
+//! bit must return what Rust computes. Any bytes must be refused or unpacked soon, without a panic.
+//! If unpacked values are packed and unpacked again, they must be equal.
 //!
-//! An input is its mode (one byte), and then a value, a format with its values, operands, or any bytes and how often they come.
+//! An input is its mode (one byte), and then a value, a format with its values, operands, or any
+//! bytes and their number of repetitions.
 
 use std::cell::RefCell;
 
 use arbitrary::{Arbitrary, Unstructured};
 use emulator::{Clock, DirectConnection, Emulator, Reply};
 
-/// Deepest nesting of a value: as deep as cmsgpack goes.
+/// The deepest nesting of a value: the limit of cmsgpack.
 const DEPTH_MAX: u8 = 15;
-/// Longest bytes to unpack: what takes time in the square of their length does not get through.
+/// The most bytes to unpack. Code that takes the square of their length would be too slow here.
 const BYTES_MAX: usize = 64 << 10;
-/// Integers that a double holds exactly.
+/// The largest integer that a double represents exactly.
 const INTEGER_MAX: i64 = 1 << 53;
-/// Integers that cjson writes with all their digits.
+/// The largest integer that cjson writes with all its digits.
 const JSON_INTEGER_MAX: i64 = 99_999_999_999_999;
 
-/// A value as text, and whether two texts say the same: tables have no order.
+/// Describes a value as text, and compares two descriptions. The order of a table's fields does not
+/// count.
 const DESCRIBE: &str = "
 local function describe(value)
   if type(value) == 'table' then
@@ -56,7 +59,7 @@ pub fn check(data: &[u8]) {
 struct Lua(RefCell<DirectConnection>);
 
 impl Lua {
-    /// Runs a script behind the function `describe`; that it ends with a text is for the script to see to.
+    /// Runs a script after the function `describe`. The script itself must return a text.
     fn run(&self, script: &str, args: &[&[u8]]) -> Vec<u8> {
         let script = [DESCRIBE, script].concat();
         let argv: Vec<&[u8]> =
@@ -88,7 +91,7 @@ impl Value {
             0 => Value::Boolean(choices.arbitrary()?),
             1 => Value::Integer(choices.arbitrary::<i8>()?.into()),
             2 => Value::Integer(choices.int_in_range(-INTEGER_MAX..=INTEGER_MAX)?),
-            // cjson has no such number.
+            // cjson has no infinite numbers and no NaN.
             3 => Value::Double(
                 Some(choices.arbitrary::<f64>()?).filter(|number| number.is_finite()).unwrap_or(0.5),
             ),
@@ -108,7 +111,7 @@ impl Value {
         })
     }
 
-    /// Whether it survives JSON: numbers lose digits there.
+    /// Whether the value survives JSON, in which numbers lose digits.
     fn is_json(&self) -> bool {
         match self {
             Value::Integer(number) => number.abs() <= JSON_INTEGER_MAX,
@@ -119,8 +122,8 @@ impl Value {
         }
     }
 
-    /// As MessagePack: <https://github.com/msgpack/msgpack/blob/master/spec.md>. In the longest forms, which cmsgpack reads and does
-    /// not write.
+    /// The value as MessagePack: <https://github.com/msgpack/msgpack/blob/master/spec.md>. It uses
+    /// the longest forms, which cmsgpack reads but does not write.
     fn pack(&self, packed: &mut Vec<u8>) {
         let mut head = |mark: u8, len: usize| {
             packed.push(mark);
@@ -155,7 +158,7 @@ impl Value {
     }
 }
 
-/// What a value that comes as MessagePack is in Lua does not change when it is packed and unpacked.
+/// Unpacks a MessagePack value in Lua. The value must not change when it is packed and unpacked.
 fn check_value(lua: &Lua, choices: &mut Unstructured<'_>) -> arbitrary::Result<()> {
     let value = Value::take_from(choices, 0)?;
     let mut packed = Vec::new();
@@ -172,7 +175,7 @@ fn check_value(lua: &Lua, choices: &mut Unstructured<'_>) -> arbitrary::Result<(
     Ok(())
 }
 
-/// One item of a format, with a value for it as Lua has it.
+/// One item of a format, with a value of its Lua type.
 #[derive(Arbitrary, Debug)]
 enum Item {
     Endian(bool),
@@ -215,7 +218,7 @@ impl Item {
         }
     }
 
-    /// A number in text, or a text behind a colon.
+    /// A number as text, or a colon and a text.
     fn value(&self) -> Option<Vec<u8>> {
         Some(match self {
             Item::Endian(_) | Item::Align(_) | Item::Padding => return None,
@@ -226,7 +229,7 @@ impl Item {
             Item::Integer(n) | Item::Long(n) => n.to_string().into(),
             Item::UnsignedInteger(n) => n.to_string().into(),
             Item::Double(n) => n.clamp(-1e300, 1e300).to_string().into(),
-            // It ends with a zero.
+            // The text ends with a zero byte, so it must not contain one.
             Item::Text(text) => text.iter().map(|&byte| byte.max(1)).fold(b":".into(), pushed),
             Item::Fixed(text) if text.is_empty() => b":-".into(),
             Item::Fixed(text) => text.iter().copied().fold(b":".into(), pushed),
@@ -295,7 +298,7 @@ fn check_bit(lua: &Lua, choices: &mut Unstructured<'_>) -> arbitrary::Result<()>
     Ok(())
 }
 
-/// Any bytes, many times over.
+/// Unpacks any bytes, repeated many times.
 fn check_bytes(lua: &Lua, choices: &mut Unstructured<'_>) -> arbitrary::Result<()> {
     let (kind, times): (u8, u8) = choices.arbitrary()?;
     let format_len = usize::from(choices.arbitrary::<u8>()? % 16).min(choices.len());
@@ -303,8 +306,8 @@ fn check_bytes(lua: &Lua, choices: &mut Unstructured<'_>) -> arbitrary::Result<(
     let bytes = choices.bytes(choices.len())?;
     let times = if times < 192 { 1 } else { 1 << (times % 16) };
     let bytes = bytes.repeat(times.min(BYTES_MAX / bytes.len().max(1)));
-    // What is unpacked first may lose digits, or order. From then on nothing changes any more. cmsgpack packs what is nested too deeply
-    // as nil, here and in Redis, and a nil cannot be a key.
+    // The first unpacking may lose digits or order. After that, nothing may change any more. If a
+    // value is nested too deeply, cmsgpack packs nil, here and in Redis. A nil cannot be a key.
     let script = match kind % 8 {
         0 | 1 => "local unpack, pack = cjson.decode, cjson.encode",
         2 | 3 => "local unpack, pack = cmsgpack.unpack, cmsgpack.pack",

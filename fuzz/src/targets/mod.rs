@@ -1,4 +1,5 @@
-//! What each target does with an input. Its first paragraph says what must hold.
+//! The check that each target runs on an input. The first paragraph of each file states what must
+//! hold.
 
 pub mod command;
 pub mod connection;
@@ -9,10 +10,10 @@ pub mod lua_libraries;
 pub mod resp_decode;
 pub mod schedule;
 
-/// What a target does with an input: it panics if something does not hold.
+/// The check of a target. It panics if the property does not hold for the input.
 pub type Check = fn(&[u8]);
 
-/// All, by name.
+/// All targets by name.
 pub const TARGETS: [(&str, Check); 8] = [
     ("command", command::check),
     ("connection", connection::check),

@@ -1,8 +1,9 @@
-//! Requests do not depend on where the stream was cut, but for lines that are too long; each byte is searched once however it comes; and
-//! what is decoded, encoded and decoded again is the same.
+//! Requests must not depend on where the stream is cut, except for lines that are too long. The
+//! decoder must search each byte only once. If requests are encoded and decoded again, they must be
+//! equal.
 //!
-//! An input is where to cut (see `Cuts`), then the stream; the upper half of its first byte may put a line in front that is about to be
-//! too long, or have the stream come many times.
+//! An input is where to cut (see `Cuts`), then the stream. The upper half of its first byte may add
+//! a line before the stream that is almost too long. It may also repeat the stream many times.
 
 use bytes::{Bytes, BytesMut};
 use emulator::Error;
@@ -11,14 +12,15 @@ use emulator::resp::{Decoder, plain_request};
 use crate::commands::encode;
 use crate::cuts::Cuts;
 
-/// A little less than the longest line: the mutator does not grow one by itself.
+/// A little less than the longest line, because mutations rarely grow a line that far.
 const LONG_LINE_BYTES: usize = 64 * 1024 - 8;
-/// What follows a long line: the limit is near.
+/// The most bytes after a long line: the limit is near.
 const AFTER_LONG_LINE_BYTES_MAX: usize = 24;
-/// A stream that comes many times.
+/// The most bytes of a repeated stream.
 const LONG_STREAM_BYTES_MAX: usize = 16 * 1024;
-/// A byte is looked at where a search begins, where it is searched, and where the search stops and goes on. A decoder that began
-/// again with each piece would look at a line of n bytes n * n / 2 times.
+/// How often the decoder may visit a byte: at the start of a search, during it, and at its stop and
+/// its continuation. If a decoder searched from the start for each piece, a line of n bytes would
+/// take n * n / 2 visits.
 const WORK_MAX: u64 = 4;
 
 pub fn check(data: &[u8]) {
@@ -40,7 +42,7 @@ pub fn check(data: &[u8]) {
     let whole = decode([[long_line.as_slice(), stream].concat().as_slice()]);
     let in_pieces = decode([long_line.as_slice()].into_iter().chain(cuts.pieces(stream)));
     match &in_pieces {
-        // A line that is too long is taken if it comes whole, as Redis does.
+        // If a line that is too long comes in one piece, the decoder accepts it, as Redis does.
         (requests, Err(error)) if error.to_string().contains("too big") => {
             assert!(
                 whole.0.starts_with(requests),
@@ -64,7 +66,7 @@ pub fn check(data: &[u8]) {
     assert_eq!(decode([again.as_slice()]), (requests, Ok(BytesMut::new())), "left: decoded again");
 }
 
-/// The requests, and what ended them: an error, or the bytes that wait for more.
+/// The requests and the end of decoding: an error, or the bytes of an incomplete request.
 type Decoded = (Vec<Vec<Bytes>>, Result<BytesMut, Error>);
 
 fn decode<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Decoded {

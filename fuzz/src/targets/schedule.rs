@@ -1,7 +1,9 @@
-//! A text that is a saved schedule is read, written and read again as the same. A schedule of an algorithm is replayed: that comes to
-//! an end, and again to the same one.
+//! If a text is a saved schedule, it must be equal after it is written and read again. A schedule
+//! of an algorithm is also replayed. The replay must end, and a second replay must give the same
+//! result.
 //!
-//! An input is its mode (one byte), and then the text of a schedule, or choices of which one is made.
+//! An input is its mode (one byte), and then the text of a schedule, or choices from which one is
+//! made.
 
 use std::cell::RefCell;
 
@@ -12,7 +14,7 @@ use harness::{SavedSchedule, replay_saved};
 
 use crate::commands::take;
 
-/// More clients, permits and steps take longer, and are not of another kind.
+/// More clients, permits and steps take longer, but give no other kinds of schedules.
 const CLIENTS_MAX: usize = 4;
 const PERMITS_MAX: u32 = 4;
 const STEPS_MAX: usize = 64;
@@ -44,7 +46,7 @@ const PROPERTIES: [&str; 10] = [
     "x",
 ];
 const ACTORS: [&str; 6] = ["A", "B", "C", "A.2", "B.2", "before"];
-/// What begins a step; `@` stands for an actor, `$` for a number, `%` for a span of time.
+/// The starts of steps. `@` stands for an actor, `$` for a number, `%` for a span of time.
 const STEPS: [&str; 27] = [
     "@",
     "@",
@@ -108,7 +110,7 @@ fn is_small(saved: &SavedSchedule) -> bool {
         && saved.steps.len() <= STEPS_MAX
 }
 
-/// A schedule with its header.
+/// The text of a schedule with its header.
 fn text(choices: &mut &[u8]) -> Option<String> {
     let mut text = String::from("lockstep schedule 1\n");
     let algorithms = locks::registry::ALGORITHMS;

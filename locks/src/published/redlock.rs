@@ -15,7 +15,7 @@
 //! restarts without its data, its vote is free again. Then a second client can get a majority. For
 //! example, B gets the first server, A gets the other two, and one of these loses A's key. B then
 //! gets that server's vote as well. If a server that lost its data stays away for longer than the
-//! longest lease, no grant is lost.
+//! longest lease, its lost votes have expired, and it does no harm.
 //!
 //! Time also breaks it, as it breaks every lock without fencing. A holder that stalls after it has
 //! won does not know when its lease ends.

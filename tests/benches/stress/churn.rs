@@ -1,4 +1,5 @@
-//! Connections that are opened and closed in every way, many thousands of them: nothing of them is left behind.
+//! Opens and closes many thousands of connections in every way. None of them may leave anything
+//! behind in the server.
 
 use std::process::ExitCode;
 
@@ -8,11 +9,11 @@ use redis::Value;
 use crate::client::{Client, Lost, request, show};
 use crate::server::{Program, Server};
 
-/// How often what the server holds is printed.
+/// How often the server's usage is printed.
 const QUARTERS: usize = 4;
-/// How many are open at once: half of what a process may have open by default.
+/// How many connections are open at once: half of what a process may have open by default.
 const AT_ONCE: usize = 500;
-/// How much more the server may hold after the last quarter than after the first.
+/// The most by which the server's memory may grow from the first to the last quarter.
 const MEMORY_GROWTH_BYTES_MAX: u64 = 16 * 1024 * 1024;
 const THREADS_GROWTH_MAX: u64 = 16;
 
@@ -26,7 +27,7 @@ pub(crate) struct Args {
     against: Program,
 }
 
-/// What a client has done when its connection closes.
+/// A way to use a connection before it closes.
 struct Way {
     name: &'static str,
     enter: fn(&mut Client) -> Result<(), Lost>,
@@ -74,7 +75,7 @@ const WAYS: &[Way] = &[
     Way { name: "having killed itself", enter: kill_itself },
 ];
 
-/// The reply is read.
+/// Sends a command and reads its reply.
 fn tell(client: &mut Client, argv: &[&str]) -> Result<(), Lost> {
     client.ask(argv).map(drop)
 }
@@ -88,7 +89,8 @@ fn leave_unread(client: &mut Client) -> Result<(), Lost> {
     client.wait_unread()
 }
 
-/// More than the system keeps for a socket: the server has still to write when the client goes.
+/// The reply is larger than a socket's buffer, so the server still writes when the client
+/// disconnects.
 fn leave_much_unread(client: &mut Client) -> Result<(), Lost> {
     client.send_bytes(&request(&["GET", "churn:big"]).repeat(12))?;
     client.wait_unread()

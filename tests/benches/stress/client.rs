@@ -1,4 +1,5 @@
-//! A client over a plain socket: it can send half a request, leave replies unread and disconnect at any byte.
+//! A client over a plain socket. It can send part of a request, leave replies unread and disconnect
+//! at any byte.
 
 use std::io::{self, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -8,10 +9,10 @@ use redis::{Parser, Value};
 
 use crate::server::wait_for;
 
-/// How long one reply or one write may take before the server counts as hanging.
+/// The most time for one reply or one write. A server that takes longer counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Why there is no reply.
+/// The reason why there is no reply.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Lost {
     #[error("the server closed the connection")]
@@ -45,7 +46,7 @@ impl Client {
         Ok(client)
     }
 
-    /// Sets how long a reply or a write may take.
+    /// Sets the most time for a reply or a write.
     pub(crate) fn be_patient(&self, patience: Duration) -> Result<(), Lost> {
         self.stream.set_read_timeout(Some(patience))?;
         Ok(self.stream.set_write_timeout(Some(patience))?)
@@ -76,7 +77,7 @@ impl Client {
         self.receive()
     }
 
-    /// Asks until a script has run for so long that the server tells others.
+    /// Sends `PING` until a script has run so long that the server replies `BUSY`.
     pub(crate) fn wait_until_busy(&mut self) -> Result<(), Lost> {
         let busy = wait_for(PATIENCE, || match self.ask(&["PING"]) {
             Ok(reply) if is_error(&reply, "BUSY") => Some(Ok(())),
@@ -86,7 +87,8 @@ impl Client {
         busy.unwrap_or(Err(Lost::Silent))
     }
 
-    /// Waits until a reply has begun to arrive, and leaves it unread: a socket closed like that sends a reset.
+    /// Waits until a reply begins to arrive, and leaves it unread. If the socket then closes, the
+    /// system sends a reset.
     pub(crate) fn wait_unread(&self) -> Result<(), Lost> {
         match self.stream.peek(&mut [0])? {
             0 => Err(Lost::Closed),
@@ -95,7 +97,7 @@ impl Client {
     }
 }
 
-/// A request as clients send one.
+/// A request in the form that clients send.
 pub(crate) fn request<T: AsRef<[u8]>>(argv: &[T]) -> Vec<u8> {
     let mut cmd = redis::Cmd::new();
     for arg in argv {
@@ -117,7 +119,7 @@ pub(crate) fn is_error(reply: &Value, start: &str) -> bool {
     matches!(reply, Value::ServerError(_)) && show(reply).starts_with(start)
 }
 
-/// A reply on one line; errors are as the server wrote them.
+/// A reply on one line. Errors are shown as the server wrote them.
 pub(crate) fn show(reply: &Value) -> String {
     match reply {
         Value::Nil => "nil".into(),

@@ -1,7 +1,8 @@
-//! What a server process has to stand, on the loopback device only: `soak`, `churn` and `attacks`.
+//! Stress tests of a server process, on the loopback device only: `soak`, `churn` and `attacks`.
 //!
-//! Each starts the program `lockstep serve` itself, and a `redis-server` where it compares. Each ends by itself, and with exit
-//! status 1 if it found something. Waits have a maximum that only a hanging server reaches; nothing is judged by its speed.
+//! Each test starts the program `lockstep serve` itself, and a `redis-server` to compare with. Each
+//! ends by itself, with exit status 1 if it found something. Only a server that hangs reaches the
+//! maximum of a wait. No result depends on speed.
 
 mod client;
 mod server;
@@ -18,7 +19,7 @@ use clap::Parser;
 struct Args {
     #[command(subcommand)]
     command: Command,
-    /// What `cargo bench` adds
+    /// The flag that `cargo bench` adds
     #[arg(long, hide = true, global = true)]
     bench: bool,
 }
@@ -27,9 +28,9 @@ struct Args {
 enum Command {
     /// Run mixed clients, some of which are killed, and check every reply against a model
     Soak(soak::Args),
-    /// Open and close connections in every way, and look for what they leave behind
+    /// Open and close connections in every way, and check what they leave behind
     Churn(churn::Args),
-    /// Send known attacks to lockstep and to redis-server, and compare what becomes of both
+    /// Send known attacks to lockstep and to redis-server, and compare the outcomes
     Attacks(attacks::Args),
 }
 

@@ -1,4 +1,4 @@
-//! A server process on a free port of the loopback device, and what the system knows about it.
+//! A server process on a free port of the loopback device, and its usage as the system reports it.
 
 use std::fmt;
 use std::io::{BufRead as _, BufReader, Read};
@@ -15,17 +15,17 @@ use redis::Value;
 
 use crate::client::Client;
 
-/// How long a server may take to listen.
+/// The most time until a server accepts connections.
 const START_MAX: Duration = Duration::from_secs(30);
-/// How long the server may take to notice that all clients have gone.
+/// The most time until the server notices that all clients have disconnected.
 const GONE_MAX: Duration = Duration::from_secs(30);
-/// How often another port is tried when some other process was quicker.
+/// The most attempts to start a server, if another process takes its port first.
 const STARTS_MAX: usize = 5;
-/// Between two looks at something that another process does.
+/// The pause between two checks of another process.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// Left to itself, glibc keeps twice as much free memory as the largest block that was ever freed, thread by thread. So what a
-/// process holds would say little about what its program has not freed.
+/// By default, glibc keeps up to twice the largest freed block, per thread. Without these settings,
+/// the memory of a process would show little about what its program has not freed.
 const MALLOC_ENV: [&str; 2] = ["MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"];
 const MALLOC_KEPT_BYTES_MAX: &str = "131072";
 
@@ -44,7 +44,7 @@ impl fmt::Display for Program {
     }
 }
 
-/// It ends with this value, or with this process however that ends.
+/// The server process. It ends when this value is dropped, or when this process ends.
 pub(crate) struct Server {
     pub(crate) addr: SocketAddr,
     child: Child,
@@ -53,7 +53,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts the program with at most this much address space, from the main thread: the server ends with the thread.
+    /// Starts the program with at most this much address space. Call it on the main thread, because
+    /// the server ends with the thread that started it.
     pub(crate) fn start(program: Program, address_space_bytes_max: Option<u64>) -> Result<Server> {
         for _ in 0..STARTS_MAX {
             let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
@@ -86,7 +87,7 @@ impl Server {
             let mut server = Server { addr, child, said, readers };
             match server.wait_until_ready(&lines) {
                 Ok(true) => return Ok(server),
-                // The port was taken in the meantime.
+                // Another process took the port first.
                 Ok(false) if server.said().contains("in use") => {}
                 Ok(false) => bail!("{program} did not start: {}", server.said()),
                 Err(error) => return Err(error.context(format!("{program} did not start"))),
@@ -116,14 +117,14 @@ impl Server {
         self.said.lock().expect("readers do not panic").clone()
     }
 
-    /// How it ended, if it has.
+    /// The exit status, if the process has ended.
     pub(crate) fn exited(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().expect("it is our child")
     }
 
-    /// Sends SIGTERM and waits; nothing if it has not ended in time.
+    /// Sends SIGTERM and waits. Returns `None` if the process has not ended in time.
     pub(crate) fn terminate(&mut self, patience: Duration) -> Result<Option<ExitStatus>> {
-        // A signal needs a system call that the standard library does not have.
+        // The standard library cannot send signals.
         Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status()?;
         let status = wait_for(patience, || self.exited());
         if status.is_some() {
@@ -134,7 +135,8 @@ impl Server {
         Ok(status)
     }
 
-    /// What the server holds once all other clients have gone, with as many descriptors as at the start.
+    /// The usage of the server when all other clients have disconnected. It then has as many
+    /// descriptors as at the start.
     pub(crate) fn usage_alone(&self, observer: &mut Client, at_start: Usage) -> Result<Usage> {
         let mut list = Vec::new();
         let alone = wait_for(GONE_MAX, || {
@@ -175,7 +177,7 @@ impl Drop for Server {
     }
 }
 
-/// Keeps what a process writes, and passes it on line by line as long as anybody listens.
+/// Records what a process writes, and sends each line on while there is a receiver.
 fn read(
     pipe: impl Read + Send + 'static,
     said: Arc<Mutex<String>>,
@@ -192,11 +194,11 @@ fn read(
     })
 }
 
-/// What a process holds.
+/// The resources that a process uses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Usage {
     pub(crate) resident_bytes: u64,
-    /// The most that it was since it started.
+    /// The highest value since the process started.
     pub(crate) resident_bytes_max: u64,
     pub(crate) threads: u64,
     pub(crate) descriptors: u64,
@@ -209,7 +211,7 @@ impl fmt::Display for Usage {
     }
 }
 
-/// Looks again and again until there is something, or until the patience is over.
+/// Repeats a check until it returns a value or the time is over.
 pub(crate) fn wait_for<T>(patience: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let start = now();
     loop {

@@ -3,16 +3,17 @@ use crate::fault::{Fault, FaultKind, Target};
 use crate::schedule::Step;
 use crate::trace::{History, StepFootprint};
 
-/// What earlier schedules of a scenario showed, by which later ones are drawn.
+/// The footprints of each actor's steps in earlier schedules of a sample. Later schedules are drawn
+/// by it.
 #[derive(Debug, Default)]
 pub struct AccessProfile {
-    /// Of each actor what each of its steps touched when it was seen last.
+    /// For each actor, the footprint of its n-th step when that step was last seen.
     touched: Vec<Vec<StepFootprint>>,
     steps_max: usize,
 }
 
 impl AccessProfile {
-    /// Takes in one more execution.
+    /// Adds one execution to the profile.
     pub fn learn(&mut self, history: &History) {
         self.steps_max = self.steps_max.max(history.steps.len());
         let mut taken = vec![0; self.touched.len()];
@@ -31,18 +32,21 @@ impl AccessProfile {
         }
     }
 
-    /// Most steps in one execution; at least one.
+    /// The largest number of steps in one execution, and at least one.
     pub fn steps_max(&self) -> usize {
         self.steps_max.max(1)
     }
 
-    /// How many more steps the actor may take, going by the most that it ever took; at least one.
+    /// An estimate of how many steps the actor still takes, and at least one. It is the largest
+    /// number of steps that the actor ever took, less those that it has taken in this history.
     pub fn remaining(&self, actor: Actor, history: &History) -> usize {
         self.touched.get(actor.0).map_or(0, Vec::len).saturating_sub(taken(actor, history)).max(1)
     }
 
-    /// Whether the order of a step that could come next and of the one that was taken last can matter, going by what the step
-    /// touched when it was seen last. One that was never seen may touch anything.
+    /// Whether the order of a possible next step and the last step can matter.
+    ///
+    /// The footprint of the next step is the one from when it was last seen. A step that was never
+    /// seen counts as one that races with every step.
     pub fn races(&self, step: Step, last: &StepFootprint, history: &History) -> bool {
         let guessed = |touch| last.conflicts_with(&touch);
         let budget = step.budget();

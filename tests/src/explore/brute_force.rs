@@ -3,11 +3,13 @@ use crate::execution::{Choice, Policy};
 use crate::schedule::Step;
 use crate::trace::History;
 
-/// Brute force: every choice at every step, depth first. Nothing is left out, so this is the judge of every explorer that is
-/// cleverer.
+/// Brute force: tries every choice at every step, depth first.
+///
+/// It leaves nothing out, so every other explorer is checked against it.
 #[derive(Debug, Default)]
 pub struct DepthFirst {
-    /// The choices of the current schedule: which was taken, how many there were, and what that one was.
+    /// The choices of the current schedule. Each entry holds the index of the chosen step, the
+    /// number of possible steps, and the chosen step.
     path: Vec<(usize, usize, Option<Step>)>,
     depth: usize,
     steps_max: usize,
@@ -15,7 +17,7 @@ pub struct DepthFirst {
 }
 
 impl DepthFirst {
-    /// Goes on to the next schedule, which is to have `steps_max` steps at most; `false` if there is none.
+    /// Moves to the next schedule, of at most `steps_max` steps. Returns `false` if there is none.
     pub fn next_schedule(&mut self, steps_max: usize) -> bool {
         self.depth = 0;
         self.steps_max = steps_max;

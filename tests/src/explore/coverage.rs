@@ -5,8 +5,9 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use crate::trace::HappensBefore;
 use crate::trace::History;
 
-/// How many different traces were run, and how that number grew: as long as nearly every schedule is a new one, a sample has seen
-/// little of what there is.
+/// Counts the different traces that were run, and how that number grew.
+///
+/// As long as nearly every schedule gives a new trace, a sample has covered little of the scenario.
 #[derive(Clone, Debug, Default)]
 pub struct Coverage {
     schedules: u64,
@@ -15,7 +16,7 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    /// Takes in one more execution; says whether its trace is a new one.
+    /// Adds one execution. Returns whether its trace is new.
     pub fn add(&mut self, history: &History, happens_before: &HappensBefore) -> bool {
         let mut hasher = DefaultHasher::new();
         happens_before.foata_normal_form(history).hash(&mut hasher);
@@ -27,12 +28,12 @@ impl Coverage {
         is_new
     }
 
-    /// How many different traces there were.
+    /// How many different traces were run.
     pub fn traces(&self) -> u64 {
         self.seen.len() as u64
     }
 
-    /// After how many schedules there had been how many traces: after 1, 2, 4, 8, … and after the last.
+    /// The pairs (schedules, traces) after 1, 2, 4, 8, … schedules and after the last one.
     pub fn curve(&self) -> Vec<(u64, u64)> {
         let mut curve = self.curve.clone();
         if curve.last().is_some_and(|&(schedules, _)| schedules != self.schedules) {
@@ -42,7 +43,7 @@ impl Coverage {
     }
 }
 
-/// `1/1 2/2 3/4 5/8 6/10`: traces of schedules.
+/// Pairs of traces and schedules: `1/1 2/2 3/4 5/8 6/10`.
 impl fmt::Display for Coverage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let points = self.curve().into_iter().map(|(schedules, traces)| format!("{traces}/{schedules}"));

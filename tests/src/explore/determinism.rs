@@ -11,13 +11,14 @@ use crate::shrink::shrink;
 use crate::sim::Recording;
 use crate::trace::History;
 
-/// Of so many executions one is run again.
+/// One in this many executions runs again, to check that it is deterministic.
 pub const EVERY: u64 = 64;
 
-/// An actor that ends with an error, or never, tests nothing: the test itself is at fault.
+/// Checks that every actor ended without an error. If one did not, the execution tested nothing,
+/// and the test itself is wrong.
 ///
 /// # Errors
-/// There is one.
+/// The code of an actor failed, or never ended.
 pub fn expect_success(
     runner: &mut Runner,
     scenario: &Scenario,
@@ -36,10 +37,10 @@ pub fn expect_success(
     Err(Box::new(Report { scenario: scenario.name.clone(), problem, schedules }))
 }
 
-/// Runs the schedule of an execution twice more, and has the servers do everything.
+/// Runs the schedule of an execution twice more, without a reply log, and compares the executions.
 ///
 /// # Errors
-/// It went another way: the first difference.
+/// The executions differ. The report shows the first difference.
 pub fn expect_the_same_again(
     runner: &mut Runner,
     scenario: &Scenario,
@@ -54,7 +55,7 @@ pub fn expect_the_same_again(
     Err(Box::new(Report { scenario: scenario.name.clone(), problem, schedules }))
 }
 
-/// The first step at which the servers did not do the same in both, in words.
+/// Describes the first step at which the servers did different things in the two executions.
 fn touched_otherwise(one: &History, other: &History) -> Option<String> {
     let pairs = one.footprints.iter().zip(&other.footprints);
     let place = pairs.into_iter().position(|(one, other)| one.servers != other.servers)?;

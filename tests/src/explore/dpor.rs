@@ -8,61 +8,65 @@ use crate::schedule::Step;
 use crate::sim::ReplyLog;
 use crate::trace::{HappensBefore, History, Process, StepFootprint};
 
-/// Every trace once: dynamic partial order reduction with source sets and sleep sets.
+/// Runs every trace once: dynamic partial order reduction with source sets and sleep sets.
 ///
-/// Two steps that do not touch the same things may change places, so of all executions that differ in that alone one is run. What
-/// steps touched is seen when they have run: wherever two of them race, the other order is planned at the place where the first was
-/// taken. Abdulla, Aronis, Jonsson and Sagonas, "Source Sets: A Foundation for Optimal Dynamic Partial Order Reduction" (2017),
-/// algorithm 1.
+/// Two neighbouring independent steps can change places without any effect. All executions that
+/// differ only in this way are one trace, and one of them is run. The footprint of a step is known
+/// only after the step has run. If two steps of an execution race, the other order is planned at
+/// the place of the first one. Source: Abdulla, Aronis, Jonsson and Sagonas, "Source Sets: A
+/// Foundation for Optimal Dynamic Partial Order Reduction" (2017), algorithm 1.
 ///
-/// Some executions turn out to be covered by others only when they are under way, and are cut there. The wakeup trees of the same paper
-/// begin none of these, but ask what a step would touch where it has not been run. Of a compare-and-set nobody knows: with trees that
-/// go by what it touched elsewhere, traces are lost.
+/// Some executions turn out to be covered by others only after they have begun. They end early, as
+/// blocked. The wakeup trees of that paper avoid such executions, but they need the footprint of a
+/// step at a place where it has not run. The footprint of a compare-and-set there is unknown. If
+/// the trees use its footprint from elsewhere, traces are lost.
 ///
-/// States that were reached before are not recognized: there are too few. In the largest explorations of the verdict table what the
-/// servers hold, what each client has seen, the time and who is inside make 0.5 to 2.4 different states for every trace (`slow`:
-/// local_reentrant 125,167 for 161,069 traces, renewed_hash 36,489 for 37,043, zset_semaphore 78,222 for 32,172), and whoever goes by
-/// states has to run every step that is possible in each of them.
+/// States that were reached before are not recognized, because few states repeat. A state consists
+/// of the servers' data, what each client has received, the time, and who is inside. In large
+/// explorations there are about as many states as traces. A search by states would also have to run
+/// every possible step in each state.
 ///
-/// Every execution is run from its start, since the clients' code cannot be copied where it stands. But up to where it differs from the
-/// one before, the servers are not asked again: a client that sends the same request is told the same. Where clients draw names by
-/// chance, or do what leaves more than data and scripts, such as to subscribe, the servers are asked each time.
+/// Every execution runs from its start, because the state of the clients' code cannot be copied. Up
+/// to the first difference from the previous execution, replies come from the reply log instead of
+/// the servers. The servers run every command if clients draw random names. They also do so if a
+/// command leaves more than data and scripts behind, as `SUBSCRIBE` does.
 #[derive(Debug, Default)]
 pub struct Dpor {
     path: Vec<Node>,
     depth: usize,
-    /// At so many nodes nothing else is tried here: each of their other steps is a branch of its own.
+    /// This many nodes at the start are fixed: their other steps belong to other branches.
     rooted: usize,
-    /// Executions end after so many choices, if there is such a limit: from there on they are branches.
+    /// If set, executions end after this many choices. Their continuations are branches.
     trunk: Option<usize>,
     happens_before: HappensBefore,
     has_begun: bool,
     is_blocked: bool,
     is_branch_point: bool,
     nondeterminism: Option<(Vec<Step>, Vec<Step>)>,
-    /// What the servers said in the last execution.
+    /// The server replies of the last execution.
     reply_log: ReplyLog,
-    /// That is of no use.
+    /// The reply log was invalid for this scenario, so it is not used.
     is_unlogged: bool,
 }
 
-/// A place where there was a choice.
+/// A place with a choice.
 #[derive(Clone, Debug)]
 struct Node {
-    /// How many steps had been taken.
+    /// How many steps were taken before this place.
     steps: usize,
     enabled: Vec<Step>,
     taken: Step,
-    /// What the step that was taken touched.
+    /// The footprint of the step that was taken.
     footprint: Arc<StepFootprint>,
-    /// Whose steps are to be tried here.
+    /// The processes whose steps are to be tried here.
     backtrack: Vec<Process>,
-    /// Steps whose every continuation is covered elsewhere, as long as nothing happens that they depend on.
+    /// Steps whose every continuation is covered elsewhere, until a dependent step wakes them.
     sleep_set: Vec<(Step, Arc<StepFootprint>)>,
 }
 
 impl Node {
-    /// After the history, the last step of which was taken at `parent`. Some of what is enabled is planned already.
+    /// Makes the node after this history, whose last step was taken at `parent`. Plans the first
+    /// steps to try.
     fn new(parent: Option<&Node>, enabled: Vec<Step>, history: &History) -> Node {
         let sleep_set = parent.map(|parent| {
             let footprint = &history.footprints[parent.steps];
@@ -77,7 +81,8 @@ impl Node {
             sleep_set: sleep_set.unwrap_or_default(),
         };
 
-        // What anything else would make impossible is tried first, while nothing sleeps on its account; then it is somebody's turn.
+        // A fleeting step is one that any other step makes impossible. It is tried first, before
+        // other steps of this node are in the sleep set. A step of an actor comes after it.
         let has_begun = |actor| history.steps.iter().any(|step| step.actor() == Some(actor));
         let is_turn = |step: &Step| matches!(*step, Step::Run(actor, _) if has_begun(actor));
         let can_wait = node.enabled.contains(&Step::Wait) && !node.enabled.iter().any(is_turn);
@@ -88,7 +93,9 @@ impl Node {
             steps.find(|step| !node.sleeps(step)).copied()
         };
         let (fleeting, turn) = (awake(true), awake(false));
-        // One fault may leave nothing for another. And to begin leaves no time for what would rouse those who wait for it.
+        // All steps are tried in two cases. A fault can use up the budget of another fault. If
+        // `Wait` is asleep, an actor that starts makes `Wait` impossible before anything can wake
+        // it.
         let is_fault = turn.and_then(Step::budget).is_some_and(|budget| budget != Budget::STALLS);
         if is_fault || can_wait && node.sleeps(&Step::Wait) {
             node.backtrack.extend(fleeting.map(Process::of));
@@ -99,7 +106,7 @@ impl Node {
         node
     }
 
-    /// The next step to be tried, of the agents in the order in which they were planned.
+    /// The next step to try. Processes come in the order in which they were planned.
     fn next(&self) -> Option<Step> {
         let awake = |process| {
             let mut steps = self.enabled.iter().filter(|&&step| Process::of(step) == process);
@@ -112,18 +119,19 @@ impl Node {
         self.sleep_set.iter().any(|(asleep, _)| asleep == step)
     }
 
-    /// Whether a step sleeps here that conflicts with this and with the one that was taken.
+    /// Whether some step in the sleep set conflicts both with this footprint and with that of the
+    /// taken step.
     fn would_wake(&self, touch: &StepFootprint) -> bool {
         let mut sleep_set = self.sleep_set.iter();
         sleep_set.any(|(_, asleep)| asleep.conflicts_with(&self.footprint) && asleep.conflicts_with(touch))
     }
 
-    /// Has all steps tried.
+    /// Plans the steps of all processes.
     fn backtrack_all(&mut self) {
         self.backtrack_where(|_| true);
     }
 
-    /// Has the steps of such agents tried.
+    /// Plans the steps of the processes for which `is_meant` holds.
     fn backtrack_where(&mut self, is_meant: impl Fn(Process) -> bool) {
         for process in self.enabled.iter().copied().map(Process::of) {
             if is_meant(process) && !self.backtrack.contains(&process) {
@@ -132,7 +140,8 @@ impl Node {
         }
     }
 
-    /// Has a later step that races with the one taken here come first, or what it needs for that.
+    /// Plans the other order of a race: the step `late` before the step that was taken here. If
+    /// `late` is not possible here, a step that must come before it is planned instead.
     fn add_backtrack(&mut self, happens_before: &HappensBefore, history: &History, late: usize) {
         let early = self.steps;
         let between = (early + 1..late).filter(|&step| !happens_before.precedes(early, step));
@@ -150,13 +159,14 @@ impl Node {
 }
 
 impl Dpor {
-    /// Takes the first so many choices in every way that has to be tried, and leaves what comes then to [`Dpor::branch`].
+    /// Explores only the first `choices` choices, with every step tried. [`Dpor::branch`] explores
+    /// what follows.
     pub fn trunk(choices: usize) -> Dpor {
         Dpor { trunk: Some(choices), ..Dpor::default() }
     }
 
-    /// What comes after the choices of the last execution, if it was cut for that: it runs all that begins like this. Branches
-    /// have no trace in common.
+    /// If the last execution ended at the limit of [`Dpor::trunk`], returns an exploration of all
+    /// executions that begin with its choices. Two branches have no trace in common.
     pub fn branch(&self) -> Option<Dpor> {
         let Dpor { is_unlogged, .. } = *self;
         let branch =
@@ -164,7 +174,8 @@ impl Dpor {
         self.is_branch_point.then(branch)
     }
 
-    /// Runs the next schedule; `None` if there is none. It may have been cut: see [`Dpor::is_blocked`] and [`Dpor::nondeterminism`].
+    /// Runs the next schedule; `None` if there is none. The execution may have ended early: see
+    /// [`Dpor::is_blocked`] and [`Dpor::nondeterminism`].
     pub fn run_next(&mut self, runner: &mut Runner, scenario: &Scenario) -> Option<History> {
         if !self.has_begun {
             self.happens_before = HappensBefore::with_predecessors(scenario.predecessors());
@@ -193,12 +204,13 @@ impl Dpor {
                 self.learn(&history);
                 return Some(history);
             }
-            // What depends on the time is known now, and what sleeps has to be judged by it.
+            // The timer cache now holds the missing timers. They change which steps depend on time,
+            // so the sleep sets must be computed again.
             self.path.truncate(kept);
         }
     }
 
-    /// Goes on to the next schedule; `false` if there is none.
+    /// Moves to the next schedule. Returns `false` if there is none.
     fn advance(&mut self) -> bool {
         if !std::mem::replace(&mut self.has_begun, true) {
             return true;
@@ -217,28 +229,31 @@ impl Dpor {
         false
     }
 
-    /// Whether the last execution was cut because others cover all that could still have happened.
+    /// Whether the last execution ended early because its sleep set covers all that could follow.
     pub fn is_blocked(&self) -> bool {
         self.is_blocked
     }
 
-    /// What could come next where something else could before, after the same steps; the execution was cut there.
+    /// The steps that were possible in an earlier execution, and those that were possible now,
+    /// after equal steps. `None` if they did not differ. If they did, the execution ended there.
     pub fn nondeterminism(&self) -> Option<&(Vec<Step>, Vec<Step>)> {
         self.nondeterminism.as_ref()
     }
 
-    /// Which steps of the last execution happened before which.
+    /// The happens-before relation of the last execution.
     pub fn happens_before(&self) -> &HappensBefore {
         &self.happens_before
     }
 
-    /// Learns from the execution of the schedule: plans the other order wherever two of its steps race.
+    /// Adds the execution to the happens-before relation. If two of its steps race, plans the other
+    /// order.
     fn learn(&mut self, history: &History) {
         let known = self.happens_before.len();
         self.happens_before.extend(history);
         for node in self.path.iter_mut().rev().take_while(|node| node.steps >= known) {
             node.footprint = Arc::new(history.footprints[node.steps].clone());
-            // Whoever was moved by another's step, a timer that fired or a key that came, could have moved before.
+            // Another process's step can make an actor run: a timer fires, or a key arrives. That
+            // actor could also have taken its step before.
             let moved = node.footprint.actors;
             node.backtrack_where(
                 |process| matches!(process, Process::Actor(actor) if moved >> actor.0 & 1 == 1),
@@ -247,18 +262,19 @@ impl Dpor {
         let process = |place: usize| Process::of(history.steps[place]);
         for late in known..history.steps.len() {
             let footprint = &history.footprints[late];
-            // Nobody waits for time while somebody has a request to send: it may have to come before that one begins.
+            // `Wait` is impossible while a client has a request to send. The wait may therefore
+            // have to come before that client's first step.
             let may_wait = footprint.waits || footprint.awaits_timer;
             let is_first = |early: usize| (0..early).all(|other| process(other) != process(early));
             let firsts = (0..late).filter(|&early| may_wait && is_first(early));
             for early in self.happens_before.races(late).iter().copied().chain(firsts) {
-                // What was not chosen cannot be chosen otherwise.
+                // If the policy had no choice at a step, there is no node to change.
                 if let Ok(place) = self.path.binary_search_by_key(&early, |node| node.steps) {
                     self.path[place].add_backtrack(&self.happens_before, history, late);
                 }
             }
-            // A step that was roused may do less than it would have done where it slept. What conflicts with all of that comes
-            // before it, too.
+            // A step that was woken may touch less than its footprint in the sleep set. A step that
+            // conflicts with that footprint must therefore be tried before it, too.
             for node in self.path.iter_mut().take_while(|node| node.steps < late) {
                 if node.would_wake(footprint) && !self.happens_before.precedes(node.steps, late) {
                     node.add_backtrack(&self.happens_before, history, late);

@@ -1,4 +1,4 @@
-//! Runs many schedules of a scenario and judges them. Each strategy is a policy in a file of its own.
+//! Runs many schedules of a scenario and judges them. Each strategy is a policy in its own file.
 
 mod report;
 mod determinism;
@@ -39,30 +39,32 @@ use crate::shrink::{Finding, ScheduleSize, shrink};
 use crate::sim::Recording;
 use crate::trace::{HappensBefore, History, Reached};
 
-/// What an exploration found.
+/// The result of an exploration.
 #[derive(Clone, Debug, Default)]
 pub struct Exploration {
     /// How many schedules were run.
     pub schedules: u64,
-    /// How many more were begun, and cut because others cover all that could still have happened.
+    /// How many more executions ended early because other executions cover all that could follow.
     pub blocked: u64,
-    /// Of a sample, how many different traces its schedules were. Where every trace is run once, it says nothing.
+    /// The different traces of a sample. It is empty after an exploration that runs every trace
+    /// once.
     pub coverage: Coverage,
-    /// Of each oracle that a schedule violated, the shortest such schedule.
+    /// For each oracle that was violated, the shortest schedule that violates it.
     pub findings: Vec<Finding>,
-    /// What happened in at least one of them.
+    /// Everything that happened in at least one execution.
     pub reached: Reached,
-    /// The names of the oracles that had something to judge in at least one of them.
+    /// The names of the oracles that had something to judge in at least one execution.
     pub judged: Vec<&'static str>,
 }
 
 impl Exploration {
-    /// What was found against the oracle of this name.
+    /// The finding for the oracle of this name, if there is one.
     pub fn finding(&self, oracle: &str) -> Option<&Finding> {
         self.findings.iter().find(|finding| finding.oracle.name() == oracle)
     }
 
-    /// Counts an execution, and notes what happened in it; of every so many it makes sure that nothing but the schedule decides.
+    /// Counts an execution, and records what happened in it. One in [`determinism::EVERY`]
+    /// executions is checked for nondeterminism.
     fn count(
         &mut self,
         runner: &mut Runner,
@@ -83,7 +85,7 @@ impl Exploration {
         Ok(())
     }
 
-    /// Adds what was run and seen elsewhere; findings are left to the caller.
+    /// Adds the counts of another exploration, but not its findings.
     fn add(&mut self, other: &Exploration) {
         self.schedules += other.schedules;
         self.blocked += other.blocked;
@@ -110,38 +112,46 @@ impl Exploration {
         Box::new(Report { scenario: scenario.name.clone(), problem, schedules: self.schedules })
     }
 
-    /// Whether a violation of this oracle that takes at least so much can be simpler than what is known.
+    /// Whether a violation of this oracle of at least the size `least` can be smaller than the
+    /// known one.
     fn lacks(&self, oracle: &Arc<dyn Oracle>, least: ScheduleSize) -> bool {
         let known = self.findings.iter().find(|finding| Arc::ptr_eq(&finding.oracle, oracle));
         known.is_none_or(|known| least < known.size())
     }
 }
 
-/// Runs every trace of the scenario within its budgets: of all schedules that differ in the order of independent steps alone, one.
+/// Runs every trace of the scenario within its fault budgets.
+///
+/// A trace is all schedules that differ only in the order of independent steps. One schedule of
+/// each trace is run.
 ///
 /// # Errors
-/// The shortest violation of the first oracle that is violated; or that nothing happened that had to; or that the code of an actor
-/// fails, waits for ever, or does not do the same again.
+/// - An oracle is violated. The report holds the shortest violation of the first such oracle.
+/// - Something that had to happen never happened.
+/// - The code of an actor fails, waits for ever, or is nondeterministic.
 pub fn exhaustive(scenario: &Scenario) -> Result<Exploration, Box<Report>> {
     let mut runner = Runner::new();
     let exploration = explore_all(&mut runner, scenario)?;
     judge(&mut runner, scenario, exploration)
 }
 
-/// Runs this many schedules, drawn by chance from a seed, in each of the ways of [`Method::PORTFOLIO`] in turn.
+/// Runs this many random schedules, drawn from a seed, with the methods of [`Method::PORTFOLIO`] in
+/// turn.
 ///
 /// # Errors
-/// As of [`exhaustive`].
+/// See [`exhaustive`].
 pub fn sample(scenario: &Scenario, schedules: u64, seed: u64) -> Result<Exploration, Box<Report>> {
     let mut runner = Runner::new();
     let exploration = explore_random(&mut runner, scenario, schedules, seed)?;
     judge(&mut runner, scenario, exploration)
 }
 
-/// Runs one execution and judges it as it is: for whoever brings schedules of their own, `proptest` for one.
+/// Runs one execution and judges it, without shrinking. It serves callers with schedules of their
+/// own, such as `proptest`.
 ///
 /// # Errors
-/// The first oracle that is violated, or that the code of an actor fails or waits for ever.
+/// - An oracle is violated. The report names the first one.
+/// - The code of an actor fails or waits for ever.
 pub fn run(
     runner: &mut Runner,
     scenario: &Scenario,
@@ -159,10 +169,10 @@ pub fn run(
     }
 }
 
-/// Runs this many schedules, drawn by chance from a seed. What is found is shrunk.
+/// Runs this many random schedules, drawn from a seed, and shrinks what they find.
 ///
 /// # Errors
-/// As of [`explore_all`].
+/// See [`explore_all`].
 pub fn explore_random(
     runner: &mut Runner,
     scenario: &Scenario,
@@ -188,7 +198,8 @@ pub fn explore_random(
     Ok(exploration)
 }
 
-/// The steps that are not two others in one: to start and to run the first command, where both can be had one by one.
+/// The steps that are not two steps in one. If an actor can start by a step of its own, its start
+/// together with its first command is left out.
 fn single(enabled: &[Step]) -> impl Iterator<Item = Step> {
     let starting = enabled.iter().fold(0, |actors, step| match step {
         Step::Start(actor) => actors | 1 << actor.0,

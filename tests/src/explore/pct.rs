@@ -9,32 +9,35 @@ use crate::execution::{Choice, Policy};
 use crate::schedule::Step;
 use crate::trace::History;
 
-/// Probabilistic concurrency testing: actors have random priorities, and the highest runs for as long as it can. At `depth - 1`
-/// random places it falls behind all others, or something goes wrong. What needs `depth` things in one order is found with a
-/// chance that is known beforehand. Burckhardt, Kothari, Musuvathi and Nagarakatte, "A Randomized Scheduler with Probabilistic
+/// Probabilistic concurrency testing: actors have random priorities, and the highest one runs for
+/// as long as it can.
+///
+/// At `depth - 1` random places, that actor gets the lowest priority, or a fault strikes. A bug
+/// that needs `depth` events in one order is found with a known least probability. Source:
+/// Burckhardt, Kothari, Musuvathi and Nagarakatte, "A Randomized Scheduler with Probabilistic
 /// Guarantees of Finding Bugs" (2010).
 #[derive(Debug)]
 pub struct Pct {
     random: Pcg64Mcg,
     priorities: Vec<(Actor, i64)>,
-    /// After how many steps something changes.
+    /// The numbers of steps after which a priority changes or a fault strikes.
     changes: Vec<usize>,
 }
 
 impl Pct {
-    /// One schedule, drawn from `random`.
+    /// A policy for one schedule, drawn from `random`.
     pub fn new(mut random: Pcg64Mcg, depth: usize, profile: &AccessProfile) -> Pct {
         let changes = (1..depth).map(|_| random.random_range(0..profile.steps_max())).collect();
         Pct { random, priorities: Vec::new(), changes }
     }
 
-    /// The highest of the actors that can go on.
+    /// The actor with the highest priority among those that can take a step.
     fn first(&mut self, enabled: &[Step]) -> Option<Actor> {
         let mut first: Option<(Actor, i64)> = None;
         for actor in enabled.iter().filter(|step| !step.is_fault()).filter_map(|step| step.actor()) {
             let known = self.priorities.iter().find(|(other, _)| *other == actor).copied();
             let of_actor = known.unwrap_or_else(|| {
-                // Above all that fell behind.
+                // New priorities lie above those of all actors that were lowered.
                 let drawn = (actor, self.random.random_range(1..i64::MAX));
                 self.priorities.push(drawn);
                 drawn
@@ -67,7 +70,7 @@ impl Policy for Pct {
             first = self.first(&enabled);
         }
         if wanted.is_empty() {
-            // Where nobody can go on, it is time that does.
+            // If no actor can take a step, time moves.
             let is_next = |step: &Step| match first {
                 Some(first) => !step.is_fault() && step.actor() == Some(first),
                 None => *step == Step::Wait,

@@ -9,21 +9,24 @@ use crate::execution::{Choice, Policy};
 use crate::schedule::Step;
 use crate::trace::History;
 
-/// Partial order sampling: every step that could come next has a random priority, and the highest goes. The step that ran and all
-/// that race with it draw anew, so that the order of each two that race is an even chance, however far apart they are. Yuan, Yang
-/// and Gu, "Partial Order Aware Concurrency Sampling" (2018).
+/// Partial order sampling: every possible next step has a random priority, and the highest one
+/// runs.
 ///
-/// Faults of one kind are one step to it: there are many possibilities of each at any time.
+/// The step that ran and all steps that race with it then draw new priorities. Each order of two
+/// racing steps is therefore equally likely, however far apart they are. Source: Yuan, Yang and Gu,
+/// "Partial Order Aware Concurrency Sampling" (2018).
+///
+/// All faults of one kind count as one step, because each kind has many possibilities at any time.
 #[derive(Debug)]
 pub struct Pos<'a> {
     random: Pcg64Mcg,
     profile: &'a AccessProfile,
-    /// The priorities of the steps that could come next.
+    /// The priorities of the possible next steps.
     pending: Vec<(Step, u64)>,
 }
 
 impl Pos<'_> {
-    /// One schedule, drawn from `random`.
+    /// A policy for one schedule, drawn from `random`.
     pub fn new(random: Pcg64Mcg, profile: &AccessProfile) -> Pos<'_> {
         Pos { random, profile, pending: Vec::new() }
     }

@@ -5,12 +5,14 @@ use crate::execution::{Choice, Policy};
 use crate::schedule::Step;
 use crate::trace::History;
 
-/// Chance: at every step each possibility is equally likely. The same seed and number give the same choices on every machine.
+/// A random walk: at every step each possibility is equally likely.
+///
+/// Equal seeds and numbers give equal choices on every machine.
 #[derive(Debug)]
 pub struct RandomWalk(Pcg64Mcg);
 
 impl RandomWalk {
-    /// The `nth` schedule of a seed.
+    /// A policy for the `nth` schedule of a seed.
     pub fn new(seed: u64, nth: u64) -> RandomWalk {
         RandomWalk(chance(seed, nth))
     }
@@ -22,7 +24,7 @@ impl Policy for RandomWalk {
     }
 }
 
-/// What the `nth` schedule of a seed is drawn from.
+/// The random numbers for the `nth` schedule of a seed.
 pub(super) fn chance(seed: u64, nth: u64) -> Pcg64Mcg {
     Pcg64Mcg::seed_from_u64(seed ^ nth.wrapping_mul(0x9E37_79B9_7F4A_7C15))
 }

@@ -1,4 +1,4 @@
-//! A failed test as a value: what broke, the schedule, the timeline.
+//! A failed test as a value: what failed, the schedule, the timeline.
 
 use std::fmt;
 
@@ -18,55 +18,58 @@ use crate::trace::History;
 pub struct Report {
     /// The scenario's name.
     pub scenario: String,
-    /// What is wrong.
+    /// The problem.
     pub problem: Problem,
-    /// How many schedules had been run.
+    /// How many schedules were run.
     pub schedules: u64,
 }
 
-/// What can be wrong with a scenario.
+/// A problem of a scenario.
 #[derive(Clone, Debug)]
 pub enum Problem {
-    /// Something that must always hold did not.
+    /// An oracle found a violation.
     Violated {
         /// The oracle's name.
         property: &'static str,
-        /// What it saw.
+        /// The violation, as the oracle describes it.
         what: String,
-        /// The shortest schedule known to show it.
+        /// The shortest known schedule that shows it.
         schedule: Schedule,
-        /// The execution of that schedule, drawn.
+        /// The timeline of that schedule.
         timeline: String,
-        /// The schedule with what it is a schedule of and the command of each step: as text, it can be kept and replayed.
+        /// The schedule with its scenario and the command of each step. Its text can be stored and
+        /// replayed.
         saved: SavedSchedule,
     },
-    /// The code of an actor ended with an error or a panic, or waits for something that never comes.
+    /// The code of an actor ended with an error or a panic, or waits for something that never
+    /// happens.
     Failed {
-        /// Who.
+        /// The actor.
         actor: Actor,
         /// How it ended.
         what: String,
         /// A schedule that shows it.
         schedule: Schedule,
-        /// The execution of that schedule, drawn.
+        /// The timeline of that schedule.
         timeline: String,
-        /// The schedule, to be kept and replayed.
+        /// The schedule in a form to store and replay.
         saved: SavedSchedule,
     },
-    /// The same schedule went another way when it ran again: something besides it decides what the code does.
+    /// One schedule led to two different executions. Something besides the schedule decides what
+    /// the code does.
     Nondeterminism {
-        /// The first difference, drawn.
+        /// The timeline of the first difference.
         what: String,
         /// The schedule.
         schedule: Schedule,
     },
-    /// Nothing was violated, but what must have happened never did: the pass means nothing.
+    /// Nothing was violated, but something that must happen never did. The pass means nothing.
     Vacuous(String),
 }
 
 impl std::error::Error for Report {}
 
-/// The same as `Display`: what `unwrap` prints in a test is for a person too.
+/// Equal to `Display`, because people read what `unwrap` prints in a test.
 impl fmt::Debug for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "\n{self}")
@@ -125,7 +128,7 @@ impl Problem {
     }
 }
 
-/// The execution of a finding, drawn.
+/// Renders the timeline of a finding.
 pub fn render_finding(runner: &mut Runner, scenario: &Scenario, finding: &Finding) -> String {
     let history = replay(runner, &scenario.with_actors(finding.actors), &finding.schedule, Recording::Full);
     timeline::render(&history, finding.actors, Some(&finding.violation))

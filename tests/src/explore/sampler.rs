@@ -8,21 +8,21 @@ use crate::scenario::Scenario;
 use crate::sim::Recording;
 use crate::trace::History;
 
-/// A way to draw a schedule by chance. None finds everything: each is blind to bugs that another finds at once.
+/// A way to draw a random schedule. Each one misses bugs that another finds at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// [`Pos`]: evenly by the order of steps that race.
+    /// [`Pos`]: each order of two racing steps is equally likely.
     Pos,
-    /// [`Pct`] of this depth: few changes, at random places.
+    /// [`Pct`] of this depth: few changes of priority, at random places.
     Pct(usize),
-    /// [`UniformWalk`]: evenly by the order of all steps.
+    /// [`UniformWalk`]: each order of all steps is about equally likely.
     UniformWalk,
     /// [`RandomWalk`]: each possibility is equally likely at every step.
     RandomWalk,
 }
 
 impl Method {
-    /// What a sample is drawn by, in turns.
+    /// The methods of a sample, which take turns.
     pub const PORTFOLIO: &[Method] = &[
         Method::Pos,
         Method::Pct(3),
@@ -35,9 +35,11 @@ impl Method {
     ];
 }
 
-/// Draws schedules of a scenario, one after the other, and runs them. The same seed gives the same schedules on every machine.
+/// Draws schedules of a scenario one after the other, and runs them. Equal seeds give equal
+/// schedules on every machine.
 ///
-/// What may go wrong is itself drawn for each within the scenario's budgets: where everything always goes wrong, nobody comes far.
+/// Each schedule also draws its fault budgets, up to those of the scenario. If all faults could
+/// happen in every schedule, clients would make little progress.
 #[derive(Debug)]
 pub struct Sampler {
     methods: &'static [Method],
@@ -47,16 +49,16 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Draws by these methods, in turns.
+    /// A sampler whose methods take turns.
     ///
     /// # Panics
-    /// There is none.
+    /// There are no methods.
     pub fn new(methods: &'static [Method], seed: u64) -> Sampler {
         assert!(!methods.is_empty(), "a sample is drawn by at least one method");
         Sampler { methods, seed, nth: 0, profile: AccessProfile::default() }
     }
 
-    /// Runs one more schedule; of one scenario, always.
+    /// Runs one more schedule. All calls must pass the same scenario.
     pub fn run(&mut self, runner: &mut Runner, scenario: &Scenario) -> History {
         let mut random = chance(self.seed, self.nth);
         let scenario = scenario.clone().faults(scenario.faults.sampled(|max| random.random_range(0..=max)));
@@ -70,7 +72,8 @@ impl Sampler {
                 Method::RandomWalk => Box::new(RandomWalk::new(self.seed, self.nth)),
             };
             let history = runner.run(&scenario, &mut *policy, Recording::Lean);
-            // Once it is known who has a timer, nobody is made to wait for one that there is not.
+            // If new timers are known now, the schedule runs again. Then no client waits for a
+            // timer that does not exist.
             if !probe_timers(runner, &scenario, &history) {
                 break history;
             }

@@ -9,11 +9,13 @@ use crate::execution::{Choice, Policy};
 use crate::schedule::Step;
 use crate::trace::History;
 
-/// A random walk that is as likely to go one way as any other: whoever has more steps to go is more likely to take the next. A
-/// walk that does not look ahead lets short actors come first, nearly always. Zhao, Wolff, Mathur and Roychoudhury, "Selectively
-/// Uniform Concurrency Testing" (2025).
+/// A random walk in which each order of all steps is about equally likely.
 ///
-/// What can go wrong counts as one step to go.
+/// An actor with more remaining steps is more likely to take the next one. A walk without such a
+/// weight nearly always lets short actors finish first. Source: Zhao, Wolff, Mathur and
+/// Roychoudhury, "Selectively Uniform Concurrency Testing" (2025).
+///
+/// All faults together count as one remaining step.
 #[derive(Debug)]
 pub struct UniformWalk<'a> {
     random: Pcg64Mcg,
@@ -21,7 +23,7 @@ pub struct UniformWalk<'a> {
 }
 
 impl UniformWalk<'_> {
-    /// One schedule, drawn from `random`.
+    /// A policy for one schedule, drawn from `random`.
     pub fn new(random: Pcg64Mcg, profile: &AccessProfile) -> UniformWalk<'_> {
         UniformWalk { random, profile }
     }

@@ -1,4 +1,4 @@
-//! Operations that are dropped where they wait, as by a `select!` or a timeout.
+//! Operations that are dropped while they wait, as a `select!` or a timeout does.
 
 use super::{
     Budget, Delivery, Description, Effect, RequestFault, RequestOutcome, Row, TargetKind, Unit, no_amount,

@@ -1,6 +1,7 @@
-//! Clocks that are wrong: by how much from the start, how fast, and by jumps.
+//! Wrong clocks: skew from the start, drift, and jumps.
 //!
-//! The clock of a client is the one of [`Client::env`](crate::Client::env). The clock of a server is the one by which keys expire.
+//! The clock of a client is that of [`Client::env`](crate::Client::env). The clock of a server is
+//! the one by which its keys expire.
 
 use std::time::Duration;
 
@@ -61,7 +62,7 @@ pub(super) const JUMP: Row = Row {
     ..SKEW
 };
 
-/// It shares its budget with [`Faults::restarts`](super::Faults::restarts).
+/// A jump shares its budget with [`Faults::restarts`](super::Faults::restarts).
 pub(super) const SERVER_JUMP: Row = Row {
     summary: "the clock of a server jumps ahead",
     target: TargetKind::Server,

@@ -1,4 +1,4 @@
-//! Clients that end at any place between their steps. What they hold stays where it is.
+//! Clients that end between any two of their steps. Their grants stay on the servers.
 
 use super::{Budget, Description, Effect, Row, TargetKind, Unit, no_amount};
 

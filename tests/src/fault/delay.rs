@@ -1,4 +1,5 @@
-//! Requests that run after their clients have given them up, as redis-rs does after its response timeout.
+//! Requests that run after their clients have stopped waiting, as after the response timeout of
+//! redis-rs.
 
 use super::{
     Budget, Delivery, Description, Effect, RequestFault, RequestOutcome, Row, TargetKind, Unit, no_amount,

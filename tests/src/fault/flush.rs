@@ -1,4 +1,4 @@
-//! Servers that forget their scripts, as after `SCRIPT FLUSH`.
+//! Servers that lose their scripts, as after `SCRIPT FLUSH`.
 
 use super::{Budget, Description, Effect, Row, TargetKind, Unit, no_amount};
 

@@ -1,4 +1,5 @@
-//! Messages that are lost on their way. A reply that comes too late is lost as well: the client waits no longer.
+//! Messages that are lost on their way. A reply that arrives after the client's timeout counts as
+//! lost, too.
 
 use super::{
     Budget, Delivery, Description, Effect, RequestFault, RequestOutcome, Row, TargetKind, Unit, no_amount,

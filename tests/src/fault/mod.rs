@@ -1,5 +1,5 @@
-//! What may go wrong. A fault is one file here and one row of [`FaultKind`]: budgets, steps, schedules, timelines and samples go by
-//! the rows.
+//! The faults that may happen. Each fault is one file here and one row of [`FaultKind`]. Budgets,
+//! steps, schedules, timelines and samples use these rows.
 
 mod target;
 mod budget;
@@ -25,24 +25,25 @@ use crate::actor::Actor;
 /// A fault as a step of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fault {
-    /// Where it strikes.
+    /// The target of the fault.
     pub target: Target,
-    /// What happens.
+    /// The kind of the fault.
     pub kind: FaultKind,
-    /// By how much a clock is wrong, or how many writes are lost; zero for a fault without a number.
+    /// By how much a clock is wrong, or how many writes are lost; zero for a fault without a
+    /// number.
     pub amount: i64,
 }
 
 macro_rules! faults {
     ($($kind:ident = $row:path,)+) => {
-        /// What can happen.
+        /// The kinds of faults.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum FaultKind {
             $(#[doc = concat!("`", stringify!($row), "`")] $kind,)+
         }
 
         impl FaultKind {
-            /// All of them, in the order in which they are tried.
+            /// All kinds, in the order in which they are tried.
             pub const ALL: &[FaultKind] = &[$(FaultKind::$kind,)+];
 
             pub(crate) fn row(self) -> &'static Row {
@@ -75,33 +76,36 @@ faults! {
     Flush = flush::FLUSH,
 }
 
-/// All that is to be known of a fault.
+/// Everything that the harness needs to know about a fault.
 pub(crate) struct Row {
-    /// In the text of a schedule, before the target. A fault of clients and one of servers may have the same word.
+    /// The first word of the fault in the text of a schedule. A fault of clients and one of servers
+    /// may share a word.
     pub(crate) word: &'static str,
-    /// What happens, in a few words.
+    /// A short description of the fault.
     pub(crate) summary: &'static str,
     pub(crate) target: TargetKind,
-    /// It strikes only what belongs to an operation that can be cancelled.
+    /// The fault strikes only requests of an operation that can be cancelled.
     pub(crate) needs_operation: bool,
     pub(crate) unit: Unit,
-    /// The methods of [`Faults`] that enable it, and say how.
+    /// The methods of [`Faults`] that enable the fault, or set its details.
     pub(crate) set_by: &'static [&'static str],
-    /// What it takes from. `None` for what is so from the start.
+    /// The budget that the fault uses. `None` if it holds from the start.
     pub(crate) budget: Option<Budget>,
-    /// Whether as much may be taken from its budget that it still can happen: how often.
+    /// The fault can happen while less than this is spent of its budget. Zero if it cannot happen
+    /// at all.
     pub(crate) limit: fn(&Faults) -> u32,
-    /// The amounts with which it can happen, if it can.
+    /// The amounts with which the fault can happen.
     pub(crate) amounts: fn(&Faults) -> Vec<i64>,
     pub(crate) effect: Effect,
-    /// What a timeline says of it; of a request, given its text.
+    /// The description of the fault for a timeline. If the fault strikes a request, the text is
+    /// that of the request.
     pub(crate) describe: fn(Fault, &str) -> Description,
 }
 
-/// The unit of a fault's number, and how it is written.
+/// The unit of a fault's number, and its notation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
-    /// There is no number.
+    /// No number.
     None,
     /// `+5ms`
     Millis,
@@ -111,25 +115,25 @@ pub(crate) enum Unit {
     Writes,
 }
 
-/// What comes of a fault.
+/// The effect of a fault.
 #[derive(Clone, Copy)]
 pub(crate) enum Effect {
-    /// A request does not run and is not answered as others are.
+    /// The fault replaces the normal run and reply of a request.
     Request(RequestFault),
-    /// Something is done to an execution. Gives the fault as it happened.
+    /// The fault changes the execution. The function returns the fault as it happened.
     Act(fn(&mut dyn Effects, Fault) -> Fault),
 }
 
-/// What happens to a request in place of being run and answered.
+/// How a request is handled instead of the normal run and reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RequestFault {
     pub(crate) delivery: Delivery,
     pub(crate) outcome: RequestOutcome,
-    /// It can happen to a message of a subscription, too.
+    /// The fault can also strike a message of a subscription.
     pub(crate) strikes_messages: bool,
 }
 
-/// Whether a request reaches the server.
+/// Whether and when a request reaches the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Delivery {
     Never,
@@ -137,49 +141,51 @@ pub(crate) enum Delivery {
     Later,
 }
 
-/// What the client gets in place of a reply.
+/// The result that the client gets instead of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequestOutcome {
     /// A timeout error.
     TimedOut,
-    /// A broken-pipe error. What has to wait on the server waits no longer.
+    /// A broken-pipe error. A command that waits on the server stops waiting.
     Disconnected,
-    /// The reply to the same request, which waits to be sent once more.
+    /// The reply to an equal request, which waits to be sent again.
     Resent,
-    /// Nothing: the operation that the request belongs to is cancelled. What has to wait on the server waits no longer.
+    /// Nothing: the operation of the request is cancelled. A command that waits on the server stops
+    /// waiting.
     Cancelled,
 }
 
-/// What faults do to an execution.
+/// The effects of faults on an execution.
 pub(crate) trait Effects {
-    /// The client ends.
+    /// Ends the client.
     fn crash(&mut self, actor: Actor);
-    /// The latest operation of the client that can be cancelled is cancelled.
+    /// Cancels the latest operation of the client that can be cancelled.
     fn cancel(&mut self, actor: Actor);
-    /// A clock is wrong by so many more milliseconds.
+    /// Makes a clock wrong by so many more milliseconds.
     fn shift_clock(&mut self, target: Target, by_ms: i64);
-    /// A clock runs too fast by so many millionths.
+    /// Makes a clock too fast by so many millionths.
     fn drift_clock(&mut self, target: Target, ppm: i64);
-    /// A server closes its subscribed and blocked connections, and refuses requests if restarts take a while.
+    /// Makes a server close its subscribed and blocked connections. If restarts take time, it also
+    /// refuses requests meanwhile.
     fn stop_server(&mut self, server: usize);
-    /// A server runs commands that no client sent.
+    /// Makes a server run commands that no client sent.
     fn execute(&mut self, server: usize, commands: &[&str]);
-    /// A server loses so many of its last writes, or as many as can be lost. Gives how many those are.
+    /// Makes a server lose up to `count` of its last writes. Returns how many it lost.
     fn lose_writes(&mut self, server: usize, count: usize) -> usize;
-    /// What a server holds now cannot be lost.
+    /// Begins the log of a server. `lose_writes` cannot lose what the server holds now.
     fn begin_log(&mut self, server: usize);
 }
 
-/// What a timeline says of a fault.
+/// The description of a fault in a timeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Description {
-    /// Its step, as something that its client does.
+    /// The step of the fault, as an action of its client.
     OfClient(String),
-    /// Its step, as the end of its client.
+    /// The step of the fault, as the end of its client.
     EndOfClient(String),
-    /// Its step, as something that no client does.
+    /// The step of the fault, as an event outside of all clients.
     Outside(String),
-    /// A remark on the command of its step.
+    /// A remark on the command in the step of the fault.
     Remark(String),
 }
 
@@ -189,12 +195,13 @@ impl Fault {
         Fault { target, kind, amount: 0 }
     }
 
-    /// A clock is wrong from the start.
+    /// Whether the fault is a wrong clock from the start.
     pub(crate) fn is_setup(self) -> bool {
         self.kind.row().budget.is_none()
     }
 
-    /// What happens to a request in place of being run and answered; `None` if it is no fault of requests.
+    /// How a request is handled instead of the normal run and reply; `None` if this is not a
+    /// request fault.
     pub(crate) fn of_request(self) -> Option<RequestFault> {
         match self.kind.row().effect {
             Effect::Request(fault) => Some(fault),
@@ -202,17 +209,17 @@ impl Fault {
         }
     }
 
-    /// The name of the client, whichever of its connections it is.
+    /// The name of the client, without its connection.
     fn client(self) -> String {
         self.target.actor().map_or_else(String::new, |actor| actor.to_string())
     }
 
-    /// By how many milliseconds a clock is wrong.
+    /// By how many milliseconds a clock is wrong; `None` for other units.
     pub(crate) fn millis(self) -> Option<i64> {
         (self.kind.row().unit == Unit::Millis).then_some(self.amount)
     }
 
-    /// Parses a step, if it is a fault.
+    /// Parses a step; `None` if it is not a fault.
     pub(crate) fn parse(line: &str) -> Option<Fault> {
         let mut words = line.split_whitespace();
         let (word, target, amount) = (words.next()?, words.next()?, words.next());
@@ -226,12 +233,13 @@ impl Fault {
 }
 
 impl FaultKind {
-    /// Its word in a schedule. A fault of clients and one of servers may have the same.
+    /// The word of the fault in a schedule. A fault of clients and one of servers may share a word.
     pub fn word(self) -> &'static str {
         self.row().word
     }
 
-    /// An example of it in a schedule, what happens, and the methods of [`Faults`] that enable it.
+    /// An example of the fault in a schedule, a description, and the methods of [`Faults`] that
+    /// enable it.
     pub fn documentation(self) -> (String, &'static str, &'static [&'static str]) {
         let row = self.row();
         let target = match row.target {
@@ -262,7 +270,8 @@ impl fmt::Display for Fault {
 }
 
 impl Unit {
-    /// Parses a number of this unit. A number of milliseconds that is too large is the largest.
+    /// Parses a number of this unit. If a number of milliseconds is too large, the result is the
+    /// largest one.
     fn parse(self, word: Option<&str>) -> Option<i64> {
         match self {
             Unit::None => Some(0),
@@ -275,7 +284,7 @@ impl Unit {
     }
 }
 
-/// Parses `5ms`, `+5ms` or `-5ms`. A number that is too large is the largest.
+/// Parses `5ms`, `+5ms` or `-5ms`. If the number is too large, the result is the largest one.
 pub(crate) fn parse_millis(word: &str) -> Option<i64> {
     use std::num::IntErrorKind;
     match word.strip_suffix("ms")?.parse::<i64>() {
@@ -288,7 +297,7 @@ pub(crate) fn parse_millis(word: &str) -> Option<i64> {
     }
 }
 
-/// For a fault without a number.
+/// The amounts of a fault without a number.
 fn no_amount(_: &Faults) -> Vec<i64> {
     vec![0]
 }

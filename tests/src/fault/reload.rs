@@ -1,4 +1,4 @@
-//! Servers with persistence that restart: scripts are gone, and the last writes may be.
+//! Restarts of servers with persistence: scripts are lost, and the last writes may be lost.
 
 use super::{Budget, Description, Effect, Fault, Row, TargetKind, Unit};
 

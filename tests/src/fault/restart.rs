@@ -1,8 +1,8 @@
-//! Servers without persistence that restart: all data and scripts are gone.
+//! Restarts of servers without persistence: all data and scripts are lost.
 
 use super::{Budget, Description, Effect, Row, TargetKind, Unit, no_amount};
 
-/// What happens to servers and their data.
+/// The budget of faults that strike servers and their data.
 pub(super) const BUDGET: Budget = Budget("restarts");
 
 pub(super) const RESTART: Row = Row {

@@ -1,10 +1,10 @@
-//! Where a fault strikes, and how that is written.
+//! The target of a fault, and its notation.
 
 use std::fmt;
 
 use crate::actor::Actor;
 
-/// Where a fault strikes.
+/// The target of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Target {
     /// A client: `A`
@@ -15,7 +15,7 @@ pub enum Target {
     Server(usize),
 }
 
-/// What a fault strikes.
+/// The kinds of targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TargetKind {
     /// A client that can still act.
@@ -43,7 +43,7 @@ impl Target {
         }
     }
 
-    /// The same target with another client.
+    /// This target with another client.
     pub fn renamed(self, name: impl Fn(Actor) -> Actor) -> Target {
         match self {
             Target::Client(actor) => Target::Client(name(actor)),

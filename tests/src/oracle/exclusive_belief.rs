@@ -1,10 +1,11 @@
 use super::{Oracle, Violation, crowded, is_entered, list};
 use crate::trace::History;
 
-/// Never more than `permits` clients inside the section at once, whatever the server thinks of their leases.
+/// Never more than `permits` clients are inside the section at once, whatever the server knows of
+/// their leases.
 ///
-/// A violation: A is inside and slow; its lease ends; B is granted the lock and enters beside it. No lock without fencing
-/// prevents this once a holder may be slower than its lease.
+/// A violation: A is inside and slow. Its lease ends, B is granted the lock, and enters beside A.
+/// If a holder can be slower than its lease, no lock without fencing prevents this.
 #[derive(Clone, Debug)]
 pub struct ExclusiveBelief {
     section: &'static str,
@@ -12,7 +13,7 @@ pub struct ExclusiveBelief {
 }
 
 impl ExclusiveBelief {
-    /// For the section of this name, with this many permits; 1 for a lock.
+    /// The oracle for the section of this name with this many permits; 1 for a lock.
     pub fn of(section: &'static str, permits: u32) -> ExclusiveBelief {
         ExclusiveBelief { section, permits }
     }

@@ -1,17 +1,18 @@
 use super::{Oracle, Violation, crowded, is_entered, list};
 use crate::trace::History;
 
-/// Never two clients that were both granted the section, have not sent their release, and whose lease, counted in
-/// true time from before their attempt began, still runs.
+/// Never two holders of the section at once. A holder was granted the section, has not sent its
+/// release, and its lease still runs. The lease counts in true time from before the attempt began.
 ///
-/// A violation: A is granted the lock; before A releases it and before its lease ends, B is granted it too.
+/// A violation: A is granted the lock. Before A releases it and before its lease ends, B is granted
+/// it too.
 #[derive(Clone, Debug)]
 pub struct ExclusiveFact {
     section: &'static str,
 }
 
 impl ExclusiveFact {
-    /// For the section of this name.
+    /// The oracle for the section of this name.
     pub fn of(section: &'static str) -> ExclusiveFact {
         ExclusiveFact { section }
     }

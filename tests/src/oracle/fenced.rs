@@ -1,18 +1,22 @@
 use super::{Oracle, Violation};
 use crate::trace::{EventKind, History};
 
-/// A resource that a lock guards accepts no write that is older than one which it has accepted, by their fencing tokens.
+/// A guarded resource never accepts a write with a smaller fencing token than that of a write it
+/// has accepted.
 ///
-/// What keeps a holder out that outlives its lease without knowing it: Martin Kleppmann, "How to do distributed locking" (2016).
+/// This check keeps out a holder that outlives its lease without knowing it: Martin Kleppmann, "How
+/// to do distributed locking" (2016).
 ///
-/// A violation: A is granted token 1 and stalls, its lease ends, B is granted token 2 and writes, and A's write is accepted after that.
+/// A violation: A is granted token 1 and stalls. Its lease ends, B is granted token 2 and writes.
+/// Then the resource accepts A's write.
 #[derive(Clone, Debug)]
 pub struct Fenced {
     resource: &'static str,
 }
 
 impl Fenced {
-    /// For a resource whose writes the clients tell by [`Client::accepted`](crate::Client::accepted).
+    /// The oracle for a resource whose writes the clients record by
+    /// [`Client::accepted`](crate::Client::accepted).
     pub fn of(resource: &'static str) -> Fenced {
         Fenced { resource }
     }

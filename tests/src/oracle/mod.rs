@@ -1,4 +1,5 @@
-//! What must hold. An oracle sees a history and nothing else; it is a small file, and a broken lock that it must catch.
+//! The properties that must hold. An oracle reads a history and nothing else. Each oracle is a
+//! small file, and has a broken lock that it must catch.
 
 mod exclusive_belief;
 mod exclusive_fact;
@@ -34,31 +35,33 @@ use crate::trace::{EventKind, History, HoldId};
 
 /// A property of histories.
 ///
-/// Where it judges by the order of events, these are to be of those in which a client enters a section, is granted it once more, leaves
-/// it, loses it or overruns its lease, and in which a resource accepts a token ([`EventKind`]). An exploration runs all orders of them. Of
-/// others it runs one order wherever the steps in which they happen do not depend on each other.
+/// An oracle may depend on the order of these events ([`EventKind`]): a client enters a section, is
+/// granted it once more, leaves it, loses it, or overruns its lease; a resource accepts a token. An
+/// exploration runs all orders of these events. If other events happen in independent steps, it
+/// runs only one of their orders.
 pub trait Oracle: Debug + Send + Sync {
-    /// Its name, in the field's words.
+    /// The name, in the terms of the field.
     fn name(&self) -> &'static str;
 
-    /// Whether anything happened that this oracle has something to say of. Where that never is so, a pass means nothing.
+    /// Whether the history contains anything that this oracle can judge. If no history does, a pass
+    /// means nothing.
     fn judges(&self, history: &History) -> bool;
 
     /// The first violation, if there is one.
     fn check(&self, history: &History) -> Option<Violation>;
 }
 
-/// Where a property broke.
+/// The place and the description of a violation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// The number of steps it took.
+    /// The number of steps up to the violation.
     pub step: usize,
-    /// What one sees there, in a sentence.
+    /// A description of the violation, in a sentence.
     pub what: String,
 }
 
-/// The first moment at which more than `permits` clients are inside `section`, and who they are. Only clients count for which
-/// `counts(now, end of lease)` holds.
+/// The first moment at which more than `permits` clients are inside `section`, and these clients. A
+/// client counts only if `counts(now, end of lease)` holds.
 fn crowded(
     history: &History,
     section: &str,
@@ -70,8 +73,9 @@ fn crowded(
     Some((step, inside.into_iter().map(|(actor, _)| actor).collect()))
 }
 
-/// Each moment at which somebody enters one of the sections, or is granted it once more: after how many steps that is, and who is
-/// inside which of them then. Only clients count for which `counts(now, end of lease)` holds.
+/// Every moment at which a client enters one of the sections, or is granted it once more. Each item
+/// holds the number of steps, and the clients inside with their sections. A client counts only if
+/// `counts(now, end of lease)` holds.
 fn entries(
     history: &History,
     sections: &[&str],
@@ -98,7 +102,7 @@ fn entries(
     })
 }
 
-/// Whether anybody was ever inside `section`.
+/// Whether any client was ever inside `section`.
 fn is_entered(history: &History, section: &str) -> bool {
     history
         .events

@@ -1,10 +1,10 @@
 use super::{Oracle, Violation};
 use crate::trace::{EventKind, History};
 
-/// When all have released, nobody crashed and no message was lost, everything is free at once, without waiting for the lease.
-/// It needs fresh clients that try: `Scenario::probe`.
+/// If all clients have released, nobody crashed and no message was lost, everything is free at
+/// once, before the lease ends. It needs fresh clients that try: `Scenario::probe`.
 ///
-/// A violation: everybody is done, and a fresh client is refused.
+/// A violation: all clients have ended, and a fresh client is refused.
 #[derive(Clone, Debug)]
 pub struct NoLeak;
 

@@ -4,12 +4,14 @@ use super::{Oracle, Violation, is_entered};
 use crate::fault::FaultKind;
 use crate::trace::{EventKind, History};
 
-/// Who waits for the section does not wait in vain: while everybody sleeps, time does not pass for so long without anybody inside.
+/// A client never waits in vain: while all clients wait, the section never stays empty for `within`
+/// or longer.
 ///
-/// Only time that passes by itself counts, and not that of a stall. Nothing counts once a client has crashed: what it held is not
-/// free before its lease is over.
+/// Only time that passes because all clients wait counts, not the time of a stall. After a crash
+/// nothing counts, because the lost grant is not free before its lease ends.
 ///
-/// A violation: A gives the lock back before B waits to be told so, and B sleeps until its patience is over, a lease later.
+/// A violation: A releases the lock before B subscribes to the notification. B then waits for a
+/// whole lease, until its timeout.
 #[derive(Clone, Debug)]
 pub struct NoLostWakeUp {
     section: &'static str,
@@ -17,7 +19,7 @@ pub struct NoLostWakeUp {
 }
 
 impl NoLostWakeUp {
-    /// For the section of this name, which may be empty for less than this.
+    /// The oracle for the section of this name, which must not be empty for `within` or longer.
     pub fn of(section: &'static str, within: Duration) -> NoLostWakeUp {
         NoLostWakeUp { section, within }
     }
@@ -57,7 +59,7 @@ impl Oracle for NoLostWakeUp {
     }
 }
 
-/// Whether time moved in this step because nobody had anything to send.
+/// Whether time moved in this step because no client had a request to send.
 fn passed_by_itself(history: &History, step: usize) -> bool {
     let touch = step.checked_sub(1).and_then(|idx| history.footprints.get(idx));
     touch.is_some_and(|touch| touch.waits && touch.budget.is_none())

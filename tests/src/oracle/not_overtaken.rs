@@ -2,11 +2,13 @@ use super::{Oracle, Violation, is_entered, list};
 use crate::actor::Actor;
 use crate::trace::{EventKind, History};
 
-/// Who waits is not overtaken: while a client is in the section of those that wait, nobody else is granted the other one.
+/// A waiting client is not overtaken: while it is in the section `waiting`, no other client is
+/// granted `section`.
 ///
-/// To starve is to be overtaken for ever, which no execution that ends can show; this is its first step.
+/// Starvation means that a client is overtaken for ever, which no finite execution can show. This
+/// oracle finds the first step of it.
 ///
-/// A violation: A reads, C wants to write and has to wait, and B, which comes later, is let in to read.
+/// A violation: A reads, and C waits to write. B comes later, and is granted the lock to read.
 #[derive(Clone, Debug)]
 pub struct NotOvertaken {
     waiting: &'static str,
@@ -14,7 +16,8 @@ pub struct NotOvertaken {
 }
 
 impl NotOvertaken {
-    /// For the section in which clients wait, and that in which nobody may be granted anything meanwhile.
+    /// The oracle for two sections: clients wait in `waiting`, and meanwhile no other client may be
+    /// granted `section`.
     pub fn of(waiting: &'static str, section: &'static str) -> NotOvertaken {
         NotOvertaken { waiting, section }
     }

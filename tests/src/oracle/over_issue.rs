@@ -1,10 +1,12 @@
 use super::{Oracle, Violation, crowded, is_entered, list};
 use crate::trace::History;
 
-/// Never more than `permits` clients that were granted the section, have not sent their release, and whose lease, counted
-/// in true time from before their attempt began, still runs.
+/// Never more than `permits` holders of the section at once. A holder was granted the section, has
+/// not sent its release, and its lease still runs. The lease counts in true time from before the
+/// attempt began.
 ///
-/// A violation: with one permit, A is granted it; before A releases it and before its lease ends, B is granted it too.
+/// A violation: with one permit, A is granted it. Before A releases it and before its lease ends, B
+/// is granted it too.
 #[derive(Clone, Debug)]
 pub struct OverIssue {
     section: &'static str,
@@ -12,7 +14,7 @@ pub struct OverIssue {
 }
 
 impl OverIssue {
-    /// For the section of this name, with this many permits.
+    /// The oracle for the section of this name with this many permits.
     pub fn of(section: &'static str, permits: u32) -> OverIssue {
         OverIssue { section, permits }
     }

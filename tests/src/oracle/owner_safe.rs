@@ -1,11 +1,11 @@
 use super::{Oracle, Violation};
 use crate::trace::{EventKind, History};
 
-/// No client's release, renewal or takeover ends another's unexpired grant.
+/// No client's release, renewal or takeover ends the unexpired grant of another client.
 ///
-/// It needs to be told where the server keeps a grant: `client.hold(…).record(…)`.
+/// The test must pass the place where the server keeps a grant: `client.hold(…).record(…)`.
 ///
-/// A violation: A's DEL removes the key that says that B holds the lock.
+/// A violation: A's `DEL` removes the key by which B holds the lock.
 #[derive(Clone, Debug)]
 pub struct OwnerSafe;
 

@@ -1,10 +1,10 @@
 use super::{Oracle, Violation};
 use crate::trace::{EventKind, History};
 
-/// After a crash or a lost message, and one lease and some grace later, a fresh client gets the lock, or fresh clients all permits.
-/// It needs fresh clients that try: `Scenario::probe`.
+/// After a crash or a lost message, and one lease and some grace later, fresh clients get the lock,
+/// or all permits. It needs fresh clients that try: `Scenario::probe`.
 ///
-/// A violation: a holder crashed, and its key stays for ever.
+/// A violation: a holder crashes, and its key stays for ever.
 #[derive(Clone, Debug)]
 pub struct Recovers;
 

@@ -1,9 +1,11 @@
 use super::{Oracle, Violation};
 use crate::trace::History;
 
-/// The code of every client comes to its end, without an error. Explorations ask this of every scenario by themselves.
+/// The code of every client ends without an error. Every exploration checks this for every
+/// scenario.
 ///
-/// A violation: a command gets an error that the client does not expect; or a client waits for a message that nobody sends.
+/// A violation: a command gets an error that the client does not expect, or a client waits for a
+/// message that nobody sends.
 #[derive(Clone, Debug)]
 pub struct Success;
 

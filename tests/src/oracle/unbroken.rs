@@ -2,18 +2,18 @@ use super::{Oracle, Violation, list};
 use crate::actor::Actor;
 use crate::trace::{EventKind, History, HoldId};
 
-/// Whoever is granted the section once more, while it is inside, has had it all the time: nobody else has entered since its last
-/// grant.
+/// If a client inside the section is granted it once more, no other client has entered the section
+/// since its last grant.
 ///
-/// A violation: the lease of A ends; B is granted the lock, changes what it guards, and gives it back; and then A is told that its
-/// lease goes on.
+/// A violation: A's lease ends. B is granted the lock, changes the guarded data, and releases it.
+/// Then A's renewal succeeds.
 #[derive(Clone, Debug)]
 pub struct Unbroken {
     section: &'static str,
 }
 
 impl Unbroken {
-    /// For the section of this name.
+    /// The oracle for the section of this name.
     pub fn of(section: &'static str) -> Unbroken {
         Unbroken { section }
     }
@@ -30,7 +30,7 @@ impl Oracle for Unbroken {
     }
 
     fn check(&self, history: &History) -> Option<Violation> {
-        // Who is inside, and who else has entered since its last grant.
+        // Each hold that is inside, with the other clients that have entered since its last grant.
         let mut inside: Vec<(HoldId, Vec<Actor>)> = Vec::new();
         for event in &history.events {
             match event.kind {

@@ -2,11 +2,12 @@ use super::{Oracle, Violation, entries, is_entered, list};
 use crate::actor::Actor;
 use crate::trace::History;
 
-/// A writer is alone: never a client that was granted the section of writers, and another that was granted this section or that of
-/// readers, both of which have not sent their release, and whose leases, counted in true time from before their attempts began,
-/// still run.
+/// If a client holds the section of writers, no other client holds the section of writers or that
+/// of readers. A holder was granted its section, has not sent its release, and its lease still
+/// runs. The lease counts in true time from before the attempt began.
 ///
-/// A violation: A and B read; the release of A ends the grant of B, too; C is granted the lock to write while B reads.
+/// A violation: A and B read. A's release also ends B's grant. C is granted the lock to write while
+/// B reads.
 #[derive(Clone, Debug)]
 pub struct WriterAlone {
     reading: &'static str,
@@ -15,12 +16,13 @@ pub struct WriterAlone {
 }
 
 impl WriterAlone {
-    /// For the sections of these names.
+    /// The oracle for the sections of these names.
     pub fn of(reading: &'static str, writing: &'static str) -> WriterAlone {
         WriterAlone { reading, writing, counts_leases: true }
     }
 
-    /// Whatever the server thinks of their leases: what [`super::ExclusiveBelief`] is to a lock without readers, and of that name.
+    /// The oracle without leases: it judges who is inside, whatever the server knows of the leases.
+    /// It is [`super::ExclusiveBelief`] for a read-write lock, and has that name.
     pub fn believed(reading: &'static str, writing: &'static str) -> WriterAlone {
         WriterAlone { reading, writing, counts_leases: false }
     }
@@ -38,7 +40,7 @@ impl Oracle for WriterAlone {
     fn check(&self, history: &History) -> Option<Violation> {
         let sections = [self.reading, self.writing];
         let counts = |now, until| !self.counts_leases || now < until;
-        // A client may well be in both sections by itself.
+        // One client may be in both sections.
         let crowd = |(step, inside): (usize, Vec<(Actor, &str)>)| {
             let (writer, _) = *inside.iter().rfind(|(_, section)| *section == self.writing)?;
             let others: Vec<Actor> =

@@ -1,7 +1,8 @@
 //! `proptest` strategies: schedules, and scenarios made from parameters with a schedule for each.
 //!
-//! Schedules are drawn as those of a sample are. They shrink to what an explorer would show, and the parameters with them; and
-//! what failed is kept as steps, not as the seed that it was drawn from.
+//! Schedules are drawn like those of a sample. They shrink to what an explorer would report, and
+//! their parameters shrink, too. A failure is stored as steps, not as the seed of its random
+//! numbers.
 
 mod regression_file;
 mod parameters;
@@ -29,27 +30,31 @@ use crate::schedule::Schedule;
 use crate::trace::History;
 
 thread_local! {
-    /// Whoever runs a test has one, since strategies and their values are only lent to it.
+    /// One runner for each thread, because `proptest` only borrows strategies and their values to a
+    /// test.
     static RUNNER: RefCell<Runner> = RefCell::new(Runner::new());
 }
 
-/// Most schedules of a scenario that are drawn before the one that counts, to know how they look.
+/// The largest number of schedules that are drawn before the one that counts, to fill the access
+/// profile.
 const WARM_UP_MAX: u64 = Method::PORTFOLIO.len() as u64;
 
 /// Makes a scenario.
 type Make = Rc<dyn Fn(&Parameters) -> Scenario>;
 
-/// Schedules of a scenario.
+/// A strategy for the schedules of a scenario.
 pub fn schedules(scenario: &Scenario) -> impl Strategy<Value = Schedule> + use<> {
     let scenario = scenario.clone();
     trials(Just(Parameters::default()), move |_| scenario.clone()).prop_map(|trial| trial.schedule)
 }
 
-/// Scenarios made from parameters, which `prop_compose!` or any other strategy draws, with a schedule for each.
+/// A strategy for scenarios with a schedule for each. The parameters of the scenarios come from
+/// `prop_compose!` or any other strategy.
 ///
-/// A trial that violates an oracle of its scenario shrinks as [`crate::shrink`] does it, and then to simpler parameters as long
-/// as it takes no more faults and actors. They shrink in the order in which they are drawn: what another depends on comes after
-/// it, clients after permits.
+/// If a trial violates an oracle of its scenario, it shrinks as in [`crate::shrink`]. Then its
+/// parameters shrink, as long as the violation needs no more faults and actors. Parameters shrink
+/// in the order in which they are drawn. Draw parameters after those that depend on them, for
+/// example clients after permits.
 pub fn trials<S: Strategy<Value = Parameters>>(
     parameters: S,
     scenario: impl Fn(&Parameters) -> Scenario + 'static,
@@ -65,10 +70,10 @@ pub struct Trials<S> {
 }
 
 impl<S> Trials<S> {
-    /// What this file says comes first, before anything is drawn: see [`RegressionFile`].
+    /// Runs the trials of this file first, before any others are drawn: see [`RegressionFile`].
     ///
     /// # Panics
-    /// There is such a file, and it cannot be read or understood.
+    /// The file exists, and cannot be read or parsed.
     pub fn regression_file(self, path: impl AsRef<Path>) -> Trials<S> {
         let kept = regression_file::read(path.as_ref());
         Trials {
@@ -114,25 +119,26 @@ fn sample_schedule(scenario: &Scenario, seed: u64) -> Schedule {
 /// One schedule of one scenario.
 #[derive(Clone)]
 pub struct Trial {
-    /// What the scenario was made from.
+    /// The parameters of the scenario.
     pub parameters: Parameters,
     /// The scenario.
     pub scenario: Scenario,
-    /// A step that is not possible is skipped, and when the steps are over, nobody else starts.
+    /// The schedule. Impossible steps are skipped. After the last step, no other actor starts.
     pub schedule: Schedule,
 }
 
 impl Trial {
-    /// Runs it, and judges it by the oracles of the scenario.
+    /// Runs the trial, and judges it by the oracles of the scenario.
     ///
     /// # Errors
-    /// The first oracle that is violated, or that the code of an actor fails or waits for ever.
+    /// - An oracle is violated. The report names the first one.
+    /// - The code of an actor fails or waits for ever.
     pub fn run(&self) -> Result<History, Box<Report>> {
         RUNNER.with_borrow_mut(|runner| run(runner, &self.scenario, &mut Replay::new(&self.schedule)))
     }
 }
 
-/// As [`RegressionFile`] writes it, on lines of its own.
+/// Prints the trial as [`RegressionFile`] stores it, on its own lines.
 impl fmt::Debug for Trial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "\n{} {}\n{}", regression_file::PARAMETERS, self.parameters, self.schedule)

@@ -9,17 +9,17 @@ use crate::execution::STEPS_MAX;
 use crate::fault::{self, Faults};
 use crate::schedule::SPAN_MAX;
 
-/// What scenarios are commonly made from. As text `clients 2, permits 1, lease 10000ms, stalls 1`, without the faults that there
-/// are not.
+/// The usual parameters of a scenario. As text: `clients 2, permits 1, lease 10000ms, stalls 1`.
+/// Budgets of zero are left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
-    /// How many actors.
+    /// The number of actors.
     pub clients: usize,
     /// How many of them may be inside at once.
     pub permits: u32,
     /// How long a grant lasts.
     pub lease: Duration,
-    /// What may go wrong.
+    /// The fault budgets.
     pub faults: Faults,
 }
 
@@ -36,7 +36,7 @@ struct Field {
     value: Value,
 }
 
-/// Where it is, and in what unit.
+/// The place of a parameter and its unit.
 enum Value {
     Actors,
     Permits,
@@ -44,10 +44,10 @@ enum Value {
     Fault(&'static fault::Value),
 }
 
-/// The first ones are shown in any case.
+/// This many of the first parameters are always printed.
 const ALWAYS: usize = 3;
 
-/// All parameters: the scenario's own, and the budgets of faults.
+/// All parameters: the scenario's own, and the fault budgets.
 fn fields() -> impl Iterator<Item = Field> {
     let own = [("clients", Value::Actors), ("permits", Value::Permits), ("lease", Value::Lease)];
     let faults = fault::FIELDS.iter().map(|field| (field.name, Value::Fault(&field.value)));
@@ -75,7 +75,8 @@ impl Field {
         }
     }
 
-    /// The most that a text may say. In an execution nothing happens more often than there are steps.
+    /// The largest number that a text may have. In one execution, no event happens more often than
+    /// there are steps.
     fn max(&self) -> u64 {
         match self.value {
             Value::Actors => ACTORS_MAX as u64,
@@ -85,7 +86,7 @@ impl Field {
         }
     }
 
-    /// `None` if it cannot be so much.
+    /// Sets the parameter; `None` if the number is too large.
     fn set(&self, parameters: &mut Parameters, number: u64) -> Option<()> {
         let number = Some(number).filter(|&number| number <= self.max())?;
         match self.value {
@@ -111,12 +112,12 @@ impl fmt::Display for Parameters {
     }
 }
 
-/// Why a text is no parameter.
+/// Why a text is not a parameter.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ParametersError(String);
 
-/// What is not said is as by default.
+/// Parameters that are left out keep their default.
 impl FromStr for Parameters {
     type Err = ParametersError;
 
@@ -150,7 +151,8 @@ impl FromStr for Parameters {
 mod tests {
     use super::*;
 
-    /// Written out whole, so that whoever adds a fault adds it to the fields.
+    /// The fields are listed one by one, so that a new fault does not compile until it is added
+    /// here.
     #[test]
     fn text_and_back() {
         let faults = Faults {

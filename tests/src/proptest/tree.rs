@@ -12,17 +12,17 @@ use crate::schedule::{Schedule, Step};
 use crate::shrink::{Finding, shrink};
 use crate::sim::Recording;
 
-/// A trial, and how it becomes simpler.
+/// A trial, and how it shrinks.
 ///
-/// What violates an oracle is made as simple as it gets at one go. Where the test has a reason of its own to fail, pieces are
-/// left out, ever smaller ones.
+/// If the trial violates an oracle, it shrinks completely in one step. If the test fails for
+/// another reason, smaller and smaller pieces of the schedule are left out.
 pub struct TrialTree<T> {
-    /// `None` if the trial was kept: its parameters are as simple as can be.
+    /// `None` if the trial comes from a regression file: its parameters are shrunk already.
     parameters: Option<T>,
     make: Make,
-    /// The simplest that is known to fail.
+    /// The simplest trial that is known to fail.
     best: Trial,
-    /// What is tried.
+    /// The trial that runs now.
     current: Trial,
     stage: Stage,
 }
@@ -30,9 +30,10 @@ pub struct TrialTree<T> {
 #[derive(Clone, Copy)]
 enum Stage {
     Drawn,
-    /// As simple as the oracle allows.
+    /// The trial was shrunk as far as the oracle allows.
     Shrunk,
-    /// The next piece to be left out: where it begins, and how long it is; and whether any of that length could be.
+    /// The place and length of the next piece to leave out, and whether any piece of that length
+    /// could be left out.
     Pieces {
         at: usize,
         len: usize,
@@ -45,7 +46,7 @@ impl<T: ValueTree<Value = Parameters>> TrialTree<T> {
         TrialTree { parameters, make, best: trial.clone(), current: trial, stage: Stage::Drawn }
     }
 
-    /// The simplest that violates the same oracle; `None` if none is violated.
+    /// The simplest trial that violates the same oracle; `None` if no oracle is violated.
     fn shrunk(&mut self) -> Option<Trial> {
         RUNNER.with_borrow_mut(|runner| {
             let Trial { mut parameters, mut scenario, schedule } = self.best.clone();
@@ -71,7 +72,8 @@ impl<T: ValueTree<Value = Parameters>> TrialTree<T> {
         })
     }
 
-    /// What is tried next; `false` if there is nothing, and then it is what is known to fail.
+    /// Selects the next trial. Returns `false` if there is none; then the current trial is one that
+    /// fails.
     fn next(&mut self) -> bool {
         if matches!(self.stage, Stage::Drawn) {
             if let Some(shrunk) = self.shrunk() {
@@ -84,7 +86,7 @@ impl<T: ValueTree<Value = Parameters>> TrialTree<T> {
         let steps = &mut self.current.schedule.steps;
         let Stage::Pieces { mut at, mut len, mut has_shrunk } = self.stage else { return false };
         if at >= steps.len() {
-            // Single steps for as long as that helps.
+            // Single steps are tried again as long as one could be left out.
             let is_over = len <= 1 && !has_shrunk;
             if is_over || steps.is_empty() {
                 return false;
@@ -104,7 +106,7 @@ impl<T: ValueTree<Value = Parameters>> ValueTree for TrialTree<T> {
         self.current.clone()
     }
 
-    /// What was tried fails.
+    /// The current trial failed.
     fn simplify(&mut self) -> bool {
         self.best = self.current.clone();
         if let Stage::Pieces { has_shrunk, .. } = &mut self.stage {
@@ -113,7 +115,7 @@ impl<T: ValueTree<Value = Parameters>> ValueTree for TrialTree<T> {
         self.next()
     }
 
-    /// What was tried does not.
+    /// The current trial did not fail.
     fn complicate(&mut self) -> bool {
         self.stage = match self.stage {
             Stage::Drawn => self.stage,
@@ -128,7 +130,7 @@ fn pieces_of(len: usize) -> Stage {
     Stage::Pieces { at: 0, len, has_shrunk: false }
 }
 
-/// The name of the oracle by which a run fails.
+/// The name of the first oracle that a run violates.
 fn violated(runner: &mut Runner, scenario: &Scenario, schedule: &Schedule) -> Option<&'static str> {
     let history = replay(runner, scenario, schedule, Recording::Lean);
     let is_violated = |oracle: &&Arc<dyn Oracle>| oracle.check(&history).is_some();
@@ -144,7 +146,7 @@ fn shrink_by(runner: &mut Runner, scenario: &Scenario, schedule: &Schedule, name
     shrink(runner, scenario, schedule, oracle)
 }
 
-/// The same steps where another lease and other clocks are meant.
+/// The schedule for a scenario with another lease and other clock errors.
 fn translated(schedule: &Schedule, from: &Scenario, to: &Scenario) -> Schedule {
     let step = |step: &Step| match *step {
         Step::Advance(span) if span >= from.lease => Step::Advance(span - from.lease + to.lease),

@@ -1,4 +1,4 @@
-//! Commands, replies, and whatever others have named, as a person reads them at a terminal.
+//! Formats commands, replies, and names from other sources for people at a terminal.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -6,8 +6,11 @@ use std::fmt::Write as _;
 use emulator::command::{self, Flag, Row};
 use redis::{Arg, Cmd, IntoConnectionInfo, Value};
 
-/// The text as a terminal may have it: control characters but the newline, and characters that nobody sees or that turn the
-/// direction of writing, are written as Rust escapes them: `\u{1b}`. Names, replies, errors and panic messages come from others.
+/// The text in a form that is safe for a terminal.
+///
+/// It escapes control characters except the newline, invisible characters, and those that change
+/// the direction of writing. The escapes are those of Rust, for example `\u{1b}`. Names, replies,
+/// errors and panic messages come from other sources.
 ///
 /// ```
 /// assert_eq!(harness::render::printable("\x1b[31mred\r\n"), "\\u{1b}[31mred\\r\n");
@@ -24,21 +27,21 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     text.chars().map(escape).collect()
 }
 
-/// The same on one line.
+/// The text as [`printable`] returns it, on one line.
 pub(crate) fn on_one_line(text: &str) -> String {
     printable(text).replace('\n', "\\n")
 }
 
 pub(crate) fn is_printable(c: char) -> bool {
-    // Behind a letter an accent is no escape.
+    // An accent is escaped only if no letter comes before it.
     let mut pair = [b'a'; 5];
     let len = c.encode_utf8(&mut pair[1..]).len();
     let pair = std::str::from_utf8(&pair[..=len]).expect("two characters");
     matches!(c, ' '..='~') || pair.escape_debug().nth(2).is_none()
 }
 
-/// Where a URL leads to, without the name and the password of a user: `redis://host:6379/9`. Of a text that is no URL of a server
-/// nothing is shown: there may be a password anywhere in it.
+/// The target of a URL without user name and password: `redis://host:6379/9`. If the text is not
+/// the URL of a server, nothing of it is shown, because it may contain a password.
 pub fn format_url(url: impl IntoConnectionInfo) -> String {
     match url.into_connection_info() {
         Ok(info) => format!("redis://{}/{}", info.addr(), info.redis_settings().db()),
@@ -48,7 +51,7 @@ pub fn format_url(url: impl IntoConnectionInfo) -> String {
 
 const NO_URL: &str = "(no URL of a server)";
 
-/// A reply in one line.
+/// A reply on one line.
 pub(crate) trait Format {
     fn show(&self) -> String;
 }
@@ -81,13 +84,13 @@ pub(crate) fn format_error(error: &redis::RedisError) -> String {
     }
 }
 
-/// `SET lock`
+/// The name and first key of a command: `SET lock`.
 pub(crate) fn brief_command(cmd: &Cmd) -> String {
     let name = cmd.args_iter().next().map_or(&b""[..], |name| bytes_of(&name));
     brief(&name.to_ascii_uppercase().escape_ascii().to_string(), first_key(cmd))
 }
 
-/// A key with a space is still one word.
+/// The name and first key of a command. A space in the key is escaped, so that the key is one word.
 pub(crate) fn brief(name: &str, key: Option<Vec<u8>>) -> String {
     let key = key.map(|key| format!(" {}", key.escape_ascii().to_string().replace(' ', "\\x20")));
     format!("{name}{}", key.unwrap_or_default())
@@ -116,7 +119,8 @@ fn bytes_of<'a>(arg: &Arg<&'a [u8]>) -> &'a [u8] {
     }
 }
 
-/// Longest argument that is shown whole, in bytes: a SHA1 or a script says nothing to a reader.
+/// The longest argument that is shown completely, in bytes. A SHA1 or a script does not help the
+/// reader.
 const SHOWN_ARGUMENT_BYTES_MAX: usize = 32;
 
 pub(crate) fn format_command(cmd: &Cmd) -> String {

@@ -1,4 +1,4 @@
-//! Text for people: how requests, replies and keys are shown, and the timeline of an execution.
+//! Text for people: requests, replies, keys, and the timeline of an execution.
 
 mod format;
 pub(crate) mod timeline;

@@ -1,8 +1,9 @@
-//! Databases of a real server that one replay has for itself, and leaves as empty as it found them.
+//! Claims databases of a real server for one replay, and leaves them empty.
 //!
-//! The claim is the name of a connection and no key: `KEYS` and `DBSIZE` see nothing of it, and the server forgets it with the
-//! connection, however the program ends. Nothing is flushed: only keys are deleted that the replay may have written. What somebody
-//! else has written meanwhile stays, and the replay is an error.
+//! The claim is the name of a connection, not a key. `KEYS` and `DBSIZE` do not see it, and it ends
+//! with the connection, however the program ends. Nothing is flushed. Only keys that the replay may
+//! have written are deleted. If another client has written keys meanwhile, they stay, and the
+//! replay is an error.
 
 use std::collections::BTreeSet;
 
@@ -13,31 +14,31 @@ use crate::render::printable;
 /// Why a replay cannot have a database for itself.
 #[derive(Debug, thiserror::Error)]
 pub enum ClaimError {
-    /// It begins with an empty one.
+    /// The database is not empty.
     #[error(
         "the database holds {keys} keys, and a replay empties it: name an empty one, as in redis://host:6379/9"
     )]
     NotEmpty {
-        /// How many.
+        /// The number of its keys.
         keys: usize,
     },
-    /// Another replay has it.
+    /// Another replay uses the database.
     #[error(
         "another replay runs in database {database}: wait for its end, or name another database, as in redis://host:6379/9"
     )]
     Claimed {
-        /// Its number.
+        /// The number of the database.
         database: i64,
     },
-    /// Somebody else has written there meanwhile, so that the replay means nothing.
+    /// Another client has written keys meanwhile, so the replay means nothing.
     #[error(
         "database {database} holds {keys} keys that this replay has not written, and has not deleted, \"{example}\" among them: name a \
          database that nobody else uses"
     )]
     Foreign {
-        /// Its number.
+        /// The number of the database.
         database: i64,
-        /// How many.
+        /// The number of such keys.
         keys: usize,
         /// One of them.
         example: String,
@@ -47,7 +48,7 @@ pub enum ClaimError {
     Redis(#[from] RedisError),
 }
 
-/// Ends when it is dropped.
+/// Claimed databases. The claim ends when this is dropped.
 pub(crate) struct Claim {
     databases: Vec<Database>,
 }
@@ -58,8 +59,8 @@ struct Database {
 }
 
 impl Claim {
-    /// Claims the selected database and those that follow, as many as there are servers: to clients that know nothing else, each is
-    /// one. All must be empty.
+    /// Claims the selected database and those after it, one for each server of the scenario. For a
+    /// client, each database is a server of its own. All must be empty.
     pub(crate) fn of(client: &Client, count: usize) -> Result<(Claim, Vec<Client>), ClaimError> {
         let info = client.get_connection_info();
         let settings = info.redis_settings();
@@ -77,7 +78,8 @@ impl Claim {
         Ok((claim, clients))
     }
 
-    /// Deletes these keys, each in the database with that place, and nothing else. Then the databases are empty.
+    /// Deletes these keys, each in the database with that index, and nothing else. Checks that the
+    /// databases are then empty.
     pub(crate) fn empty(&mut self, keys: &BTreeSet<(usize, Vec<u8>)>) -> Result<(), ClaimError> {
         for (place, Database { number, connection }) in self.databases.iter_mut().enumerate() {
             let keys: Vec<&[u8]> = keys.iter().filter(|key| key.0 == place).map(|key| &key.1[..]).collect();
@@ -97,7 +99,7 @@ impl Claim {
 }
 
 impl Database {
-    /// Looks whether somebody has it and claims it, in one transaction.
+    /// Checks for another claim and sets this one, in one transaction.
     fn claimed(client: &Client, number: i64) -> Result<Database, ClaimError> {
         let mut database = Database { number, connection: client.get_connection()? };
         let name = format!("lockstep-replay-{number}");
@@ -113,8 +115,8 @@ impl Database {
 
 impl Drop for Database {
     fn drop(&mut self) {
-        // The server may notice later that a connection is closed than it hears of the next claim. If it no longer answers, there is
-        // no claim either.
+        // The server may process the end of this connection after the next claim, so the claim is
+        // removed here. If the server does not answer, the claim has ended anyway.
         _ = redis::cmd("CLIENT").arg("SETNAME").arg("").exec(&mut self.connection);
     }
 }

@@ -1,16 +1,19 @@
-//! Compares what two servers said: names drawn by chance may differ, if they do so in the same way throughout, and times may
-//! differ by the time at which the two began, and a little more.
+//! Compares the replies of two servers.
+//!
+//! Random names may differ, if each name in one always corresponds to one name in the other. Times
+//! may differ by the difference of the two starts, and a little more.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use emulator::Timestamp;
 
-/// Names shorter than this are not drawn by chance.
+/// Names shorter than this are not random.
 const CHANCE_BYTES_MIN: usize = 8;
-/// A number is an instant if it is no further than this from the start of the execution.
+/// A number counts as an instant if it is no further than this from the start of the execution.
 const EXECUTION_MAX: Duration = Duration::from_secs(10 * 24 * 60 * 60);
-/// The commands that answer how long something still lasts, in which unit; scripts and transactions may, in milliseconds.
+/// The commands whose replies may be remaining times, with the unit. Scripts and transactions may
+/// return milliseconds.
 const SPANS: [(&str, Duration); 12] = [
     ("TTL", SECOND),
     ("PTTL", MILLI),
@@ -28,13 +31,13 @@ const SPANS: [(&str, Duration); 12] = [
 const SECOND: Duration = Duration::from_secs(1);
 const MILLI: Duration = Duration::from_millis(1);
 
-/// What is known so far of two executions of one schedule.
+/// The known facts about two executions of one schedule.
 pub(crate) struct ReplyComparison {
-    /// When each began.
+    /// The starts of both.
     starts: (Timestamp, Timestamp),
     /// By how much more times may differ.
     slack: Duration,
-    /// Which name in the second stands for which in the first, and the other way round.
+    /// The names in the second that correspond to those in the first, and the reverse.
     names: [BTreeMap<String, String>; 2],
 }
 
@@ -43,9 +46,10 @@ impl ReplyComparison {
         ReplyComparison { starts, slack, names: Default::default() }
     }
 
-    /// Whether two texts, a command or its reply, say the same. `command` is the command's name.
+    /// Whether two texts mean the same. Each is a command or its reply. `command` is the command's
+    /// name.
     pub(crate) fn is_same(&mut self, command: &str, first: &str, second: &str) -> bool {
-        // Whatever two clocks say is different.
+        // Two clocks always differ, so their replies are not compared.
         command == "TIME" || {
             let (first, second) = (words(first), words(second));
             first.len() == second.len()
@@ -66,7 +70,7 @@ impl ReplyComparison {
             }
     }
 
-    /// In seconds, milliseconds or microseconds.
+    /// Instants may be in seconds, milliseconds or microseconds.
     fn is_same_instant(&self, first: i64, second: i64) -> bool {
         [1, 1_000, 1_000_000].into_iter().any(|per_second: i64| {
             let unit = Duration::from_secs(1).as_micros() as i64 / per_second;
@@ -80,7 +84,7 @@ impl ReplyComparison {
         })
     }
 
-    /// Numbers as small as the slack are no milliseconds: they count something.
+    /// Numbers as small as the slack are not times in milliseconds, but counts.
     fn is_same_span(&self, command: &str, first: i64, second: i64) -> bool {
         let Some((_, unit)) = SPANS.iter().find(|(name, _)| *name == command) else { return false };
         let slack = (self.slack.as_micros() / unit.as_micros()) as u64;
@@ -103,7 +107,7 @@ impl ReplyComparison {
     }
 }
 
-/// Words and what stands between them.
+/// Splits a text into words and the separators between them.
 fn words(text: &str) -> Vec<&str> {
     let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
     let mut words = Vec::new();

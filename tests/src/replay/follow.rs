@@ -1,4 +1,4 @@
-//! Runs one schedule, as it is written.
+//! Runs one schedule as it is written.
 
 use std::time::Duration;
 
@@ -8,15 +8,15 @@ use crate::schedule::{Schedule, Step};
 use crate::sim::Recording;
 use crate::trace::History;
 
-/// Follows a schedule. A step that is not possible is skipped, so that a shortened or edited schedule still means something;
-/// when the steps are over, nobody else starts.
+/// Follows a schedule. Impossible steps are skipped, so that a shortened or edited schedule still
+/// has a meaning. After the last step, no other actor starts.
 #[derive(Debug)]
 pub struct Replay {
     steps: std::vec::IntoIter<Step>,
 }
 
 impl Replay {
-    /// From its first step.
+    /// A policy that begins with the first step.
     pub fn new(schedule: &Schedule) -> Replay {
         Replay { steps: schedule.steps.clone().into_iter() }
     }
@@ -29,17 +29,18 @@ impl Policy for Replay {
     }
 }
 
-/// Follows a schedule that a person may have written: time moves by as much as it says, whatever else is due then. A step that
-/// is not possible is skipped, and when the steps are over, nobody else starts.
+/// Follows a schedule that a person may have written. Time moves exactly as the schedule says, even
+/// past other instants that matter. Impossible steps are skipped. After the last step, no other
+/// actor starts.
 #[derive(Debug)]
 pub struct Follow {
     steps: Vec<Step>,
-    /// As which step of the execution each was taken, counted from 1; `None` for those that were skipped.
+    /// For each step so far, its number in the execution, from 1; `None` if it was skipped.
     taken: Vec<Option<usize>>,
 }
 
 impl Follow {
-    /// From its first step.
+    /// A policy that begins with the first step.
     pub fn new(steps: Vec<Step>) -> Follow {
         Follow { steps, taken: Vec::new() }
     }
@@ -49,7 +50,7 @@ impl Follow {
         &self.steps
     }
 
-    /// How long the next step of time is to be, and its place among the steps.
+    /// The span of the next step of time, and the index of that step.
     pub(crate) fn next_span(&mut self) -> Option<(usize, &mut Duration)> {
         let coming = self.steps.iter_mut().enumerate().skip(self.taken.len());
         coming.into_iter().find_map(|(idx, step)| match step {
@@ -58,7 +59,7 @@ impl Follow {
         })
     }
 
-    /// As which step of the execution each step so far was taken, counted from 1; `None` for those that were skipped.
+    /// For each step so far, its number in the execution, from 1; `None` if it was skipped.
     pub fn taken(&self) -> &[Option<usize>] {
         &self.taken
     }
@@ -80,7 +81,7 @@ impl Policy for Follow {
     }
 }
 
-/// Runs one schedule, and lets everybody who has started come to an end.
+/// Runs one schedule, and then lets all started actors end.
 pub fn replay(
     runner: &mut Runner,
     scenario: &Scenario,

@@ -1,4 +1,4 @@
-//! Runs schedules that are known: as they are, as saved ones were, or on a real server.
+//! Runs known schedules: as they are, as saved ones, or on a real server.
 
 mod follow;
 mod saved;

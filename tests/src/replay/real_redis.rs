@@ -1,9 +1,10 @@
-//! A saved schedule, replayed on a real Redis: the same gate orders real connections, steps of time are waited for, and every
-//! reply is compared with the emulator's.
+//! Replays a saved schedule on a real Redis. The gate orders real connections, steps of time wait
+//! in real time, and every reply is compared with the emulator's.
 //!
-//! Leases are made short enough to be waited for, and steps of time led well before or past the end of a key's time to live.
-//! Where the emulator shows the same violation for that, the real server has to show it too. If it took too long to be
-//! comparable, a longer lease is tried.
+//! The lease is shortened so that a person can wait for it. Steps of time lead well before or well
+//! past the end of a key's time to live. If the emulator shows the violation with these times, the
+//! real server must show it, too. If the real execution was too slow to compare, a longer lease is
+//! tried.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -24,42 +25,43 @@ use crate::schedule::Step;
 use crate::sim::{Recording, Server};
 use crate::trace::{EventKind, History};
 
-/// The leases to try, one after the other; whole seconds, since some algorithms count in them.
+/// The leases to try, one after the other. They are whole seconds, because some algorithms count in
+/// seconds.
 const LEASES: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(8)];
-/// The part of a lease that is left free before and after the end of a key's time to live.
+/// The part of a lease that is the slack before and after the end of a key's time to live.
 const SLACK_DIVISOR: u32 = 5;
 
-/// Longest execution that is waited for.
+/// The longest execution to wait for.
 const EXECUTION_MAX: Duration = Duration::from_secs(60);
 
-/// What came of a replay on a real server.
+/// The result of a replay on a real server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OnRedis {
-    /// With this lease.
+    /// The lease that was used.
     pub lease: Duration,
     /// How many replies were compared.
     pub replies: usize,
-    /// How the two servers compare.
+    /// The result of the comparison.
     pub comparison: Comparison,
 }
 
-/// How a real server compares with the emulator.
+/// The result of a comparison with the emulator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Comparison {
-    /// Every reply was the same, and so is the violation; `None` if there is none on either.
+    /// All replies and the violation are equal; `None` if there is no violation on either.
     Same(Option<Violation>),
-    /// They part in this step.
+    /// The servers differ in this step.
     Different {
         /// The step.
         step: usize,
-        /// What each of them said.
+        /// The difference.
         what: String,
     },
-    /// It cannot be said: real time came in between.
+    /// The executions cannot be compared, because real time interfered.
     Inconclusive {
         /// The step.
         step: usize,
-        /// What came in between.
+        /// The interference.
         what: String,
     },
 }
@@ -67,19 +69,19 @@ pub enum Comparison {
 /// Why a schedule is not replayed on a real server.
 #[derive(Debug, thiserror::Error)]
 pub enum OnRedisError {
-    /// The schedule is none of this scenario.
+    /// The schedule does not belong to this scenario.
     #[error(transparent)]
     Mismatch(#[from] MismatchError),
-    /// The databases cannot be had, or not alone.
+    /// The databases are not available, or not empty.
     #[error(transparent)]
     Claim(#[from] ClaimError),
-    /// What happens to servers cannot be done to one that is real.
+    /// The schedule has server faults, which a replay cannot cause on a real server.
     #[error("{what}: only what clients do is replayed on a real server")]
     Servers {
-        /// What the schedule or its scenario asks for.
+        /// The step or the setting that asks for them.
         what: String,
     },
-    /// The gate lets one command through when the one before has been answered.
+    /// A command may block. The gate lets the next command through only after the previous reply.
     #[error(
         "step {step}: {command} may wait for another client, and only commands that answer at once are replayed on a real server"
     )]
@@ -91,15 +93,18 @@ pub enum OnRedisError {
     },
 }
 
-/// Replays a saved schedule on a real server, in the selected database, and where it is one of several servers, in those that
-/// follow; they must be empty and are empty again afterwards. `scenario` makes the scenario for a lease.
+/// Replays a saved schedule on a real server, in the selected database. If the scenario has several
+/// servers, it uses the databases after it, too. They must be empty, and are empty again
+/// afterwards. `scenario` makes the scenario for a lease.
 ///
-/// Meanwhile the databases are claimed: a connection to each is named `lockstep-replay-9`, and another replay there is refused. No
-/// key says so, since the code that is replayed may count keys. Only keys are deleted that its commands may have written.
+/// Meanwhile the databases are claimed: a connection to each is named, for example,
+/// `lockstep-replay-9`. Another replay there is refused. The claim is not a key, because the
+/// replayed code may count keys. Only keys that its commands may have written are deleted.
 ///
 /// # Errors
-/// A database is not empty, or claimed, or somebody else writes there meanwhile; the server does not answer, or the schedule is none
-/// for it.
+/// - A database is not empty, is claimed, or another client writes there meanwhile.
+/// - The server does not answer.
+/// - The schedule cannot run on a real server.
 pub fn replay_on_redis(
     runner: &mut Runner,
     client: &Client,
@@ -135,22 +140,22 @@ pub fn replay_on_redis(
     Ok(last.expect("there are leases to try"))
 }
 
-/// The name of a command that may wait.
+/// The name of the command, if it may block.
 fn waiting(brief: &str) -> Option<String> {
     let name = brief.split(' ').next()?;
     let (row, _) = lookup(name.as_bytes())?;
     row.flags.contains(&Flag::Blocking).then(|| name.to_owned())
 }
 
-/// What stays the same for every lease.
+/// The values that stay equal for all leases.
 struct Trial<'a> {
     runner: &'a mut Runner,
     databases: Vec<Client>,
     oracle: &'a dyn Oracle,
-    /// With the lease as it was saved, on the emulator.
+    /// The violation on the emulator, with the saved lease.
     violation: Option<Violation>,
     survey: &'a Rescale,
-    /// The keys that may have been written, each with the place of its database.
+    /// The keys that may have been written, each with the index of its database.
     named: BTreeSet<(usize, Vec<u8>)>,
 }
 
@@ -164,7 +169,8 @@ impl Trial<'_> {
         OnRedis { lease, replies, comparison }
     }
 
-    /// The schedule on the emulator, with so much room that a real server can follow, and as short as one can wait for.
+    /// Runs the schedule on the emulator with slack for a real server. The execution must be short
+    /// enough to wait for.
     fn emulate(
         &mut self,
         scenario: &Scenario,
@@ -192,7 +198,7 @@ impl Trial<'_> {
         Ok((stretch, emulated))
     }
 
-    /// The same on the real server, and how many replies there were.
+    /// Runs the schedule on the real server, and compares. Returns the number of replies, too.
     fn compare(
         &mut self,
         scenario: &Scenario,
@@ -294,14 +300,17 @@ fn conversation(history: &History) -> impl Iterator<Item = Said<'_>> {
     })
 }
 
-/// The first command that came so late that a time to live may have ended before it, or that what it set may outlive a step of
-/// time that is to lead past its end. `next_end` says when the next one ends, after so many steps.
+/// The first command that came too late, with an explanation. `next_end` returns the next end of a
+/// time to live after so many steps.
+///
+/// There are two cases. A time to live may have ended before the command. Or a time to live that
+/// the command set may outlive a later step of time that must lead past its end.
 fn first_late(
     real: &History,
     next_end: impl Fn(usize) -> Option<Duration>,
     slack: Duration,
 ) -> Option<(usize, String)> {
-    // Time to hear of it and to answer.
+    // The time for the client to receive the reply and to answer.
     let margin = slack / 4;
     let is_wait = |step: &Step| matches!(step, Step::Advance(_));
     let last_wait = real.steps.iter().rposition(is_wait).map_or(0, |idx| idx + 1);
@@ -318,7 +327,7 @@ fn first_late(
     })
 }
 
-/// `same violation, 14 replies equal` and the like.
+/// Prints, for example, `same violation; 14 replies are the same`.
 impl fmt::Display for OnRedis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "lease {} ms: ", self.lease.as_millis())?;
@@ -346,7 +355,7 @@ mod tests {
         Duration::from_millis(millis)
     }
 
-    /// A command in each of two steps, and time that moves by 1200 ms between them.
+    /// A history with one command in each of two steps, and 1200 ms between them.
     fn history(late: [u64; 2]) -> History {
         let said = |step, at, late| Event {
             step,
@@ -372,7 +381,8 @@ mod tests {
         };
         assert_eq!(late([20, 140], [Some(ms(1000)), None]), None);
         assert_eq!(late([20, 9000], [Some(ms(1000)), None]), None, "nothing can end any more");
-        // What is set 160 ms late ends at 1160 ms, too close to the moment at which it is to be over.
+        // If a time to live is set 160 ms late, it ends at 1160 ms. That is too close to the moment
+        // at which it must be over.
         assert_eq!(
             late([160, 170], [Some(ms(1000)), None]),
             Some((1, "the reply came 160 ms late, 1000 ms before the next time to live ends".into()))

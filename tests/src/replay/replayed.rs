@@ -1,4 +1,5 @@
-//! A saved schedule, replayed on the emulator: whether it shows what it must, and where the code has gone another way.
+//! Replays a saved schedule on the emulator. The result states whether it meets its expectation,
+//! and where the code diverged.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,25 +12,28 @@ use crate::scenario::Scenario;
 use crate::sim::Recording;
 use crate::trace::History;
 
-/// What came of a saved schedule.
+/// The result of a saved schedule.
 #[derive(Clone, Debug)]
 pub struct Replayed {
-    /// What was replayed.
+    /// The saved schedule.
     pub saved: SavedSchedule,
-    /// What happened.
+    /// The history of the replay.
     pub history: History,
-    /// How the property broke, if it did.
+    /// The violation of the property, if there was one.
     pub violation: Option<Violation>,
-    /// Where the code went another way than when the schedule was saved, in sentences.
+    /// The places at which the code diverged from the saved schedule, in sentences.
     pub divergences: Vec<String>,
-    /// The first client whose code ended with an error, or never.
+    /// The first client whose code ended with an error, or never ended.
     pub failure: Option<String>,
-    /// Something happened that the property has something to say of.
+    /// Whether the history contains anything that the property can judge.
     pub is_judged: bool,
 }
 
 impl Replayed {
-    /// Whether the property broke where it must, and held where it must and could have broken, and all clients came to their end.
+    /// Whether the replay meets its expectation, and all clients ended without an error.
+    ///
+    /// If the property must break, there is a violation. If it must hold, there is none, and the
+    /// property had something to judge.
     pub fn is_as_stated(&self) -> bool {
         let is_over = self.failure.is_none() || self.saved.property == Success.name();
         is_over
@@ -43,7 +47,7 @@ impl Replayed {
 /// Replays a saved schedule of the scenario.
 ///
 /// # Errors
-/// The scenario does not have so many actors, or not the property.
+/// The scenario has fewer actors than the schedule, or does not have the property.
 pub fn replay_saved(
     runner: &mut Runner,
     scenario: &Scenario,
@@ -62,32 +66,32 @@ pub fn replay_saved(
     })
 }
 
-/// Why a schedule is none of this scenario.
+/// Why a schedule does not belong to this scenario.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MismatchError {
-    /// Too many actors.
+    /// The schedule has too many actors.
     #[error("the schedule has {wanted} clients, and the scenario {name:?} only {actors}: change `clients`")]
     Clients {
         /// The scenario's name.
         name: String,
-        /// How many it has.
+        /// The number of its actors.
         actors: usize,
-        /// How many the schedule has.
+        /// The number of actors in the schedule.
         wanted: usize,
     },
-    /// An unknown property.
+    /// The scenario does not have the property.
     #[error("the scenario {name:?} has no property {wanted:?}; it has {}", printable(known))]
     Property {
         /// The scenario's name.
         name: String,
-        /// What the schedule asks.
+        /// The property in the schedule.
         wanted: String,
-        /// What can be asked.
+        /// The properties of the scenario.
         known: String,
     },
 }
 
-/// The scenario with as many actors as the schedule has, and the oracle that judges.
+/// The scenario with as many actors as the schedule has, and the oracle for the property.
 pub(crate) fn match_scenario(
     scenario: &Scenario,
     saved: &SavedSchedule,
@@ -106,7 +110,7 @@ pub(crate) fn match_scenario(
     Ok((scenario.with_actors(wanted), oracle.clone()))
 }
 
-/// The divergences, the timeline, and the verdict.
+/// Prints the divergences, the timeline, and the verdict.
 impl fmt::Display for Replayed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Replayed { saved, history, violation, divergences, failure, is_judged } = self;

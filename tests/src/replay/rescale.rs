@@ -1,5 +1,6 @@
-//! The same schedule for another lease, with room around every end of a key's time to live: neither the very millisecond in
-//! which a lease ends nor the one after could be hit by a real clock.
+//! Changes a schedule to another lease, with slack around every end of a key's time to live.
+//!
+//! A real clock cannot hit the exact millisecond in which a lease ends, nor the one after it.
 
 use std::time::Duration;
 
@@ -11,62 +12,63 @@ use crate::replay::Follow;
 use crate::schedule::Step;
 use crate::trace::{EventKind, History};
 
-/// Most keys whose ends are looked at.
+/// The largest number of keys whose ends are considered.
 const KEYS_MAX: usize = 16;
 
-/// Follows a schedule on emulators, and notes at each step what is about to end.
+/// Follows a schedule on emulators, and records at each step which times to live are about to end.
 pub(crate) struct Rescale {
     follow: Follow,
     emulators: Vec<Emulator>,
-    /// Where the steps of time are to lead to, and with how much room; they are followed as they are if this is `None`.
+    /// The targets of the steps of time. If this is `None`, the steps stay as they are.
     plan: Option<Plan>,
     moments: Vec<Moment>,
 }
 
-/// Where the steps of time of a schedule lead to.
+/// The targets of all steps of time in a schedule.
 #[derive(Clone, Debug)]
 struct Plan {
-    /// Of each step of the schedule that is one of time.
+    /// For each step of the schedule, its target if it is a step of time.
     aims: Vec<Option<Aim>>,
-    /// The room before and after the end of a key's time to live.
+    /// The slack before and after the end of a key's time to live.
     slack: Duration,
     edge: Edge,
-    /// The lease here, and where the aims were taken.
+    /// The lease of the original schedule, and the new lease.
     leases: (Duration, Duration),
 }
 
-/// Where a step of time leads to that led to the very millisecond in which a key's time to live ends: for the server the key is
-/// still there, but a script or a client may count otherwise.
+/// Where a step of time leads, if the original led to the exact millisecond in which a key's time
+/// to live ends. In that millisecond the server still has the key, but a script or a client may
+/// count otherwise.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Edge {
     Before,
     Past,
 }
 
-/// What a step of time means.
+/// The target of a step of time.
 #[derive(Clone, Copy, Debug)]
 struct Aim {
-    /// How many of the ends that were to come are over after it.
+    /// How many of the coming ends have passed after the step.
     over: usize,
-    /// It leads to the very millisecond of the next end.
+    /// Whether the step leads to the exact millisecond of the next end.
     is_at: bool,
     span: Duration,
 }
 
-/// What was about to end after some steps.
+/// The ends that are about to come after some steps.
 #[derive(Clone, Debug)]
 struct Moment {
     steps: usize,
     now: Duration,
-    /// In order.
+    /// The ends in order.
     ends: Vec<End>,
 }
 
-/// The end of a key's time to live or of a client's lease, or of both.
+/// The end of a key's time to live, of a client's lease, or of both.
 #[derive(Clone, Copy, Debug)]
 struct End {
     at: Duration,
-    /// The server goes by it, and not only a client.
+    /// Whether the server uses this end, and not only a client.
     is_of_key: bool,
 }
 
@@ -76,7 +78,7 @@ impl Rescale {
         Rescale { follow: Follow::new(steps), emulators: emulators.to_vec(), plan: None, moments: Vec::new() }
     }
 
-    /// The same schedule for the second of two leases, where this one was for the first.
+    /// The schedule for the second of two leases. This one was for the first.
     pub(crate) fn rescaled(&self, leases: (Duration, Duration), slack: Duration, edge: Edge) -> Rescale {
         let steps = self.follow.steps();
         let places = self.follow.taken().iter().copied().chain(std::iter::repeat(None));
@@ -93,12 +95,12 @@ impl Rescale {
         Rescale { plan, ..Rescale::survey(&self.emulators, scaled.collect()) }
     }
 
-    /// The steps, those of time as long as they were made.
+    /// The steps, with the spans of steps of time as they were executed.
     pub(crate) fn steps(&self) -> &[Step] {
         self.follow.steps()
     }
 
-    /// When the next key's time to live ends, seen after this many steps of the execution.
+    /// The next end of a key's time to live, after this many steps of the execution.
     pub(crate) fn next_end(&self, steps: usize) -> Option<Duration> {
         let moment = self.moments.iter().find(|moment| moment.steps >= steps).or(self.moments.last())?;
         moment.ends.iter().find(|end| end.is_of_key).map(|end| end.at)
@@ -139,13 +141,14 @@ impl Plan {
             },
             (_, Some(next)) if aim.is_at => next.at,
             (Some(over), _) => before_next(over, over + self.slack),
-            // Nothing ends meanwhile; but what is set before and after is to end far enough apart.
+            // No lease and no key ends meanwhile. But ends that are set before and after this step
+            // must be far enough apart.
             (None, _) => {
                 let (old, new) = (self.leases.0.as_secs_f64(), self.leases.1.as_secs_f64());
                 before_next(*now, *now + aim.span.mul_f64(new / old).max(2 * self.slack))
             }
         };
-        // Whole milliseconds, as all of a schedule's times.
+        // All times in a schedule are whole milliseconds.
         Duration::from_millis(then.saturating_sub(*now).as_millis() as u64).max(Duration::from_millis(1))
     }
 }
@@ -156,7 +159,7 @@ impl Moment {
         let now = history.events.last().map_or(Duration::ZERO, |event| event.at);
         let mut ends = Vec::new();
         for emulator in emulators {
-            // What ends in this very millisecond is over in the next.
+            // A key whose end is this very millisecond has passed only in the next one.
             let mut after = Timestamp::EPOCH + now.saturating_sub(MILLI);
             while let Some(end) = emulator.next_deadline(after).filter(|_| ends.len() < KEYS_MAX) {
                 ends.push(End { at: end.since(Timestamp::EPOCH), is_of_key: true });
@@ -187,7 +190,8 @@ mod tests {
         Duration::from_millis(millis)
     }
 
-    /// How long a step becomes that begins at 100 ms, when there are 200 ms of slack and a lease is a tenth of what it was.
+    /// Checks the length of a step that begins at 100 ms, with 200 ms of slack. The lease is a
+    /// tenth of the original one.
     #[track_caller]
     fn check(edge: Edge, (over, is_at, span): (usize, bool, u64), ends: &[(u64, bool)], expected: u64) {
         let plan = Plan { aims: Vec::new(), slack: ms(200), edge, leases: (ms(10_000), ms(1_000)) };
@@ -202,15 +206,16 @@ mod tests {
         // Past the end of a key's time to live, or half-way to the next end.
         check(Before, (1, false, 10_001), &[(1_000, true)], 1_100);
         check(Before, (1, false, 10_001), &[(1_000, true), (1_300, true)], 1_050);
-        // To the very end, which a real clock cannot hit; where only a client goes by it, it can.
+        // To the exact end, which a real clock cannot hit. If only a client uses that end, it can.
         check(Before, (0, true, 10_000), &[(1_000, true)], 700);
         check(Past, (0, true, 10_000), &[(1_000, true)], 1_100);
         check(Before, (0, true, 10_000), &[(1_000, false)], 900);
-        // In between: as long as the lease has become shorter, long enough to tell two ends apart, and not beyond the next.
+        // Between ends: scaled like the lease, long enough to separate two ends, and not beyond the
+        // next one.
         check(Before, (0, false, 5_000), &[], 500);
         check(Before, (0, false, 1), &[(1_000, true)], 400);
         check(Before, (0, false, 1), &[(500, true)], 200);
-        // There are fewer ends than there were.
+        // There are fewer ends than in the original.
         check(Before, (2, false, 10_000), &[(1_000, true)], 1_000);
     }
 }

@@ -1,4 +1,5 @@
-//! A saved schedule: a text that a person can read and edit, and that still means something when the code has changed.
+//! A saved schedule: a text that a person can read and edit. It keeps its meaning if the code
+//! changes.
 //!
 //! ```text
 //! lockstep schedule 1
@@ -14,8 +15,9 @@
 //! crash A       # what follows a # is a comment
 //! ```
 //!
-//! Behind an actor stand the number of its command and the command's name and first key, as they were when the schedule was
-//! saved. They decide nothing; where the code sends something else by now, the replay says so and goes on.
+//! The words after an actor are the number of its command, the command's name and its first key.
+//! They are from the time when the schedule was saved, and do not change the execution. If the code
+//! now sends another command, the replay reports it and continues.
 
 use std::fmt;
 use std::str::FromStr;
@@ -31,45 +33,46 @@ use crate::scenario::Scenario;
 use crate::schedule::{SPAN_MAX, Schedule, Step, parse_step, read_step};
 use crate::trace::{EventKind, History};
 
-/// The version of the format that is written, and the only one that is read.
+/// The version of the format. Only this one is written and read.
 const VERSION: u32 = 1;
 
-/// A schedule, what it is a schedule of, and what it must show.
+/// A schedule with its scenario and its expectation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedSchedule {
-    /// What it is a schedule of.
+    /// The scenario or algorithm of the schedule.
     pub subject: Subject,
-    /// How many actors there are.
+    /// The number of actors.
     pub clients: usize,
     /// How long a grant lasts.
     pub lease: Duration,
-    /// The name of the oracle that judges.
+    /// The name of the oracle.
     pub property: String,
-    /// What it must say.
+    /// The result that the oracle must have.
     pub expectation: Expectation,
-    /// In order.
+    /// The steps in order.
     pub steps: Vec<SavedStep>,
 }
 
-/// What a schedule is a schedule of.
+/// The scenario or algorithm of a schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// An algorithm of the registry.
     Algorithm {
-        /// Its name.
+        /// The name of the algorithm.
         name: String,
-        /// What may go wrong.
+        /// The fault class.
         class: FaultClass,
-        /// Permits of a semaphore; a lock has one.
+        /// Permits of a semaphore; 1 for a lock.
         permits: u32,
-        /// Of a read-write lock, how many of the clients read, the first ones; the others write.
+        /// For a read-write lock, how many of the clients read. The first clients read, and the
+        /// others write.
         readers: Option<usize>,
     },
-    /// The scenario of this name, which only the test knows that made it.
+    /// The scenario of this name. Only the test that made it has it.
     Scenario(String),
 }
 
-/// What a replay must show.
+/// The result that a replay must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expectation {
     /// The property holds.
@@ -78,7 +81,7 @@ pub enum Expectation {
     Fail,
 }
 
-/// A step, and what was seen in it.
+/// A step, and the command that ran in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedStep {
     /// The step.
@@ -90,14 +93,15 @@ pub struct SavedStep {
 /// A command as it was when the schedule was saved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpectedCommand {
-    /// The how manieth command of its actor, from 1.
+    /// The number of this command among those of its actor, from 1.
     pub nth: usize,
-    /// Its name and first key. Fewer words, or none, are enough.
+    /// The name and first key of the command. A text may have fewer words, or none.
     pub brief: String,
 }
 
 impl SavedStep {
-    /// The first `count` steps of an execution with the commands that ran in them; for that it must have been recorded in full.
+    /// The first `count` steps of an execution, with the commands that ran in them. The execution
+    /// must have a full recording.
     pub fn of(history: &History, count: usize) -> Vec<SavedStep> {
         let steps = history.steps.iter().take(count).enumerate();
         steps.map(|(idx, &step)| SavedStep { step, expected: seen(history, step, idx + 1) }).collect()
@@ -105,7 +109,7 @@ impl SavedStep {
 }
 
 impl Scenario {
-    /// The first `count` steps of an execution that violates a property.
+    /// The first `count` steps of an execution that violates a property, as a saved schedule.
     pub(crate) fn saved(&self, oracle: &dyn Oracle, history: &History, count: usize) -> SavedSchedule {
         SavedSchedule {
             subject: Subject::Scenario(self.name.clone()),
@@ -119,13 +123,13 @@ impl Scenario {
 }
 
 impl SavedSchedule {
-    /// The steps alone.
+    /// The steps without their commands.
     pub fn schedule(&self) -> Schedule {
         Schedule { steps: self.steps.iter().map(|saved| saved.step).collect() }
     }
 
-    /// Where an execution went another way than the schedule says, in sentences. `taken` says as which step of the execution each
-    /// step of the schedule was taken, if it was.
+    /// The places at which an execution diverged from the schedule, in sentences. `taken` holds,
+    /// for each step of the schedule, its number in the execution.
     pub fn divergences(&self, history: &History, taken: &[Option<usize>]) -> Vec<String> {
         let places = taken.iter().copied().chain(std::iter::repeat(None));
         let diverging = self.steps.iter().zip(places).enumerate();
@@ -137,7 +141,7 @@ impl SavedStep {
     fn divergence(&self, history: &History, number: usize, place: Option<usize>) -> Option<String> {
         let Some(place) = place else {
             return match (&self.expected, self.step) {
-                // Where nothing else can happen, time passes by itself.
+                // If nothing else can happen, time passes by itself.
                 (_, Step::Wait) => None,
                 (Some(expected), Step::Run(actor, _)) => Some(format!(
                     "step {number}: expected {actor}'s command {expected}, {actor} has nothing to send: skipped"
@@ -156,7 +160,7 @@ impl SavedStep {
     }
 }
 
-/// The command that an actor sent in a step, or the message that it heard.
+/// The command that an actor sent in a step, or the message that it received.
 fn seen(history: &History, step: Step, number: usize) -> Option<ExpectedCommand> {
     let Step::Run(actor, _) = step else { return None };
     let own = history.events.iter().filter_map(|event| match &event.kind {
@@ -180,7 +184,7 @@ impl ExpectedCommand {
     }
 }
 
-/// `2 "EVALSHA lock:a"`
+/// Prints `2 "EVALSHA lock:a"`.
 impl fmt::Display for ExpectedCommand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {:?}", self.nth, self.brief)
@@ -226,20 +230,21 @@ impl fmt::Display for SavedSchedule {
     }
 }
 
-/// Why a text is no saved schedule.
+/// Why a text is not a saved schedule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what}")]
 pub struct SavedError {
-    /// Counted from 1.
+    /// The line number, from 1.
     pub line: usize,
-    /// What is wrong, and what to write.
+    /// The mistake, and what to write instead.
     pub what: String,
 }
 
 impl FromStr for SavedSchedule {
     type Err = SavedError;
 
-    /// What could not be shown at a terminal is no part of a schedule: but in comments, there is nothing of it.
+    /// Parses a saved schedule. Characters that a terminal cannot show are allowed only in
+    /// comments.
     fn from_str(text: &str) -> Result<SavedSchedule, SavedError> {
         let text = text.replace('\t', " ");
         let mut lines = text
@@ -279,7 +284,7 @@ impl FromStr for SavedSchedule {
     }
 }
 
-/// A line without its comment, and where it stands.
+/// A line without its comment, and its number.
 #[derive(Clone, Copy)]
 struct Line<'a> {
     number: usize,
@@ -292,7 +297,8 @@ impl Line<'_> {
     }
 }
 
-/// A `#` begins a comment at the start of a line and after a space: inside of a word it is part of a key or a name.
+/// The line without its comment. A `#` begins a comment at the start of a line and after a space.
+/// Inside a word it belongs to a key or a name.
 fn without_comment(line: &str) -> &str {
     let is_comment =
         |&(at, _): &(usize, &str)| line[..at].chars().next_back().is_none_or(char::is_whitespace);
@@ -300,10 +306,10 @@ fn without_comment(line: &str) -> &str {
     line[..end].trim()
 }
 
-/// A line before the steps.
+/// A kind of line before the steps.
 struct Field {
     name: &'static str,
-    /// How it may look.
+    /// An example of such a line.
     example: &'static str,
 }
 
@@ -319,12 +325,12 @@ const FIELDS: [Field; 9] = [
     Field { name: "must", example: "must fail" },
 ];
 
-/// What the lines before the steps say, each at the place of its field.
+/// The lines before the steps, each at the index of its field.
 #[derive(Default)]
 struct Header<'a>([Option<Line<'a>>; FIELDS.len()]);
 
 impl Header<'_> {
-    /// With `last` for the line that what is missing should have come before.
+    /// Makes the saved schedule. If a field is missing, the error is at the line `last`.
     fn saved(&self, steps: Vec<SavedStep>, last: Line<'_>) -> Result<SavedSchedule, SavedError> {
         let clients = || self.get("clients", last, |n| n.parse().ok().filter(|&n| n <= ACTORS_MAX));
         let subject = match (self.0[0], self.0[1]) {
@@ -395,12 +401,12 @@ impl Header<'_> {
     }
 }
 
-/// Where a field stands in the table.
+/// The index of a field in the table.
 fn index(name: &str) -> usize {
     FIELDS.iter().position(|field| field.name == name).expect("a field of the table")
 }
 
-/// `A 1 SET lock`, or any other step.
+/// Parses `A 1 SET lock`, or any other step.
 fn parse_saved_step(line: Line<'_>) -> Result<SavedStep, SavedError> {
     let mut words = line.text.splitn(3, char::is_whitespace);
     let (step, nth, brief) = (words.next().unwrap_or_default(), words.next(), words.next());

@@ -5,25 +5,26 @@ use crate::fault::{Fault, Target};
 use crate::schedule::Step;
 use crate::trace::{EventKind, History};
 
-/// What makes one schedule simpler than another, what matters most first.
+/// The measures by which schedules are compared, in order of importance.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cost {
-    /// Crashes, lost messages, wrong clocks, moves of the time that keep somebody waiting.
+    /// The number of faults: crashes, lost messages, wrong clocks, and steps of time that stall a
+    /// client.
     pub faults: usize,
-    /// Actors that do anything.
+    /// The number of actors that take steps.
     pub actors: usize,
-    /// Steps of all kinds.
+    /// The number of steps of all kinds.
     pub steps: usize,
-    /// How often another actor goes on.
+    /// How often the next step is of another actor.
     switches: usize,
-    /// By how much the time moves, and clocks are wrong.
+    /// By how much time moves, and by how much clocks are wrong, in total.
     clock: Duration,
-    /// Of two that are equally simple, the one that is first in the alphabet, so that equal bugs look equal.
+    /// Breaks ties by the order of steps, so that equal bugs get equal schedules.
     order: Vec<Step>,
 }
 
 impl Cost {
-    /// Of the first `count` steps of an execution.
+    /// The cost of the first `count` steps of an execution.
     pub fn of(history: &History, count: usize) -> Cost {
         let steps = &history.steps[..count];
         Cost {
@@ -37,7 +38,7 @@ impl Cost {
     }
 }
 
-/// The size of a schedule. The shortest is the smallest.
+/// The size of a schedule. Fewer steps come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ScheduleSize {
     steps: usize,
@@ -46,8 +47,8 @@ pub(crate) struct ScheduleSize {
 }
 
 impl ScheduleSize {
-    /// The least that can become of these steps of an execution by leaving out what is needless in any case: to start is no step
-    /// of its own where the first command can come at once.
+    /// The least size to which these steps of an execution can shrink by leaving out needless
+    /// starts. A start is needless if the actor's first command can follow at once.
     pub(crate) fn least(history: &History, places: &[usize]) -> ScheduleSize {
         let is_needless = |(nth, &place): (usize, &usize)| {
             let Step::Start(actor) = history.steps[place] else { return false };
@@ -73,7 +74,7 @@ impl From<&Cost> for ScheduleSize {
     }
 }
 
-/// To wait is a fault where somebody had a command to send.
+/// To wait is a fault only if a client had a command to send.
 fn is_fault(history: &History, place: usize) -> bool {
     matches!(history.steps[place], Step::Fault(fault) if fault.is_setup())
         || history.footprints[place].budget.is_some()
@@ -85,7 +86,7 @@ fn clock(history: &History, count: usize) -> Duration {
         Duration::from_millis(millis.unsigned_abs())
     };
     let mut last = 0;
-    // What passes after the steps comes last, and is not of them.
+    // Time that passes after the steps is not counted.
     let moved = history.events.iter().filter_map(|event| match event.kind {
         EventKind::Advanced { by } if last < event.step && event.step <= count => {
             last = event.step;
@@ -104,7 +105,7 @@ mod tests {
     use crate::trace::Event;
     use crate::trace::StepFootprint;
 
-    /// The execution of a schedule whose every step is possible.
+    /// An execution of a schedule in which every step is possible.
     fn executed(text: &str) -> History {
         let steps = text.parse::<Schedule>().unwrap().steps;
         let footprints = steps
@@ -120,8 +121,7 @@ mod tests {
         History { events: events.collect(), steps, footprints, ..History::default() }
     }
 
-    /// The order in which one thing is given up for another: a fault for an actor, an actor for a step, a step for a switch, and
-    /// time last.
+    /// The priorities: fewer faults before fewer actors, then steps, then switches, and time last.
     #[test]
     fn what_is_simpler() {
         let simpler_first = [

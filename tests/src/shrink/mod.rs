@@ -1,5 +1,7 @@
-//! Makes a schedule that violates a property as simple as it gets: changes it a little, runs what came of it, and keeps that if it
-//! violates the property too and is simpler.
+//! Makes a schedule that violates a property as simple as possible.
+//!
+//! It changes the schedule a little and runs the result. If the result also violates the property
+//! and is simpler, it is kept.
 
 mod cost;
 mod pass;
@@ -24,13 +26,13 @@ use pass::PASSES;
 pub struct Finding {
     /// The oracle.
     pub oracle: Arc<dyn Oracle>,
-    /// How many of the scenario's actors there were.
+    /// The number of the scenario's actors.
     pub actors: usize,
     /// The steps up to the violation.
     pub schedule: Schedule,
-    /// What the oracle saw.
+    /// The violation, as the oracle describes it.
     pub violation: Violation,
-    /// How simple the schedule is.
+    /// The cost of the schedule.
     pub cost: Cost,
 }
 
@@ -39,17 +41,18 @@ impl Finding {
         ScheduleSize::from(&self.cost)
     }
 
-    /// The shortest is first.
+    /// The shortest schedule comes first.
     pub(crate) fn rank(&self) -> impl Ord + '_ {
         (self.cost.steps, &self.cost)
     }
 }
 
-/// The same violation in the simplest schedule that can be reached, as [`Cost`] has it. What a schedule becomes is cut at the
-/// violation, and steps that became impossible are gone from it; it never becomes longer, not even for fewer faults. Where all
-/// actors run the same code, those that are not needed are gone too.
+/// Finds the simplest schedule, by [`Cost`], with a violation of this oracle. Returns `None` if the
+/// schedule does not violate the oracle.
 ///
-/// `None` if the schedule does not violate the oracle at all.
+/// The result ends at the violation and contains only possible steps. It is never longer than the
+/// given schedule, not even for fewer faults. If all actors run equal code, actors that are not
+/// needed are removed.
 pub fn shrink(
     runner: &mut Runner,
     scenario: &Scenario,
@@ -58,7 +61,7 @@ pub fn shrink(
 ) -> Option<Finding> {
     let mut best = attempt(runner, scenario, schedule.steps.clone(), oracle)?;
     let mut tried = BTreeSet::new();
-    // After every success from the first pass again: it may have become possible to leave out more.
+    // After every success the passes start again, because more steps may be needless now.
     while let Some(simpler) = PASSES.iter().find_map(|pass| {
         let candidates = pass(&best, scenario, runner);
         let mut untried = candidates.into_iter().filter(|steps| tried.insert(steps.clone()));
@@ -84,12 +87,12 @@ pub fn shrink(
 
 /// A schedule that violates the oracle.
 struct Failing {
-    /// Up to the violation.
+    /// The steps up to the violation.
     steps: Vec<Step>,
     cost: Cost,
     violation: Violation,
     history: History,
-    /// Where time could have moved by less, and by how much.
+    /// The shorter steps of time that were possible, each with its place.
     shorter: Vec<(usize, Step)>,
 }
 
@@ -112,7 +115,7 @@ fn attempt(
     })
 }
 
-/// Follows a schedule, and notes what else the clock could have done.
+/// Follows a schedule, and records which shorter steps of time were possible.
 struct Noting {
     replay: Replay,
     shorter: Vec<(usize, Step)>,

@@ -1,4 +1,4 @@
-//! What can be tried to make a schedule simpler.
+//! The ways to make a schedule simpler.
 
 use std::collections::BTreeSet;
 
@@ -12,10 +12,10 @@ use crate::schedule::{Schedule, Step};
 use crate::sim::Recording;
 use crate::trace::{HappensBefore, History};
 
-/// Gives the schedules that are worth an attempt.
+/// Returns the schedules to try.
 type Pass = fn(&Failing, &Scenario, &mut Runner) -> Vec<Vec<Step>>;
 
-/// From those that leave out much to those that leave out nothing.
+/// The passes, in the order in which they run. Passes that remove much come first.
 pub(super) const PASSES: &[Pass] = &[
     what_it_depends_on,
     without_faults,
@@ -28,10 +28,10 @@ pub(super) const PASSES: &[Pass] = &[
     moved,
 ];
 
-/// Most actors of which every order is tried.
+/// If there are more actors than this, not every order of their names is tried.
 const PERMUTED_MAX: usize = 4;
 
-/// Whom the steps concern, in the order of their names.
+/// The actors that the steps concern, in the order of their names.
 pub(super) fn actors(steps: &[Step]) -> BTreeSet<Actor> {
     steps.iter().filter_map(|&step| concerned(step)).collect()
 }
@@ -40,7 +40,7 @@ fn concerned(step: Step) -> Option<Actor> {
     step.fault().map_or(step.actor(), |fault| fault.target.actor())
 }
 
-/// The steps that happened before the violation, as far as they caused it.
+/// The causal past of the violation.
 fn what_it_depends_on(failing: &Failing, _: &Scenario, _: &mut Runner) -> Vec<Vec<Step>> {
     let Some(last) = failing.steps.len().checked_sub(1) else { return Vec::new() };
     let causal_past = HappensBefore::of(&failing.history).causal_past(last);
@@ -50,7 +50,7 @@ fn what_it_depends_on(failing: &Failing, _: &Scenario, _: &mut Runner) -> Vec<Ve
 fn without_faults(Failing { steps, .. }: &Failing, _: &Scenario, _: &mut Runner) -> Vec<Vec<Step>> {
     let faults: Vec<usize> = (0..steps.len()).filter(|&place| steps[place].is_fault()).collect();
     let pairs = faults.iter().flat_map(|&one| faults.iter().map(move |&other| [one, other]));
-    // A pair of one and the same is that one alone.
+    // A pair of equal places removes one fault.
     let mut dropped: Vec<[usize; 2]> = pairs.filter(|[one, other]| one <= other).collect();
     dropped.sort_by_key(|[one, other]| one == other);
     dropped.iter().flat_map(|dropped| without(steps, |place| dropped.contains(&place))).collect()
@@ -71,8 +71,8 @@ fn without_pairs(Failing { steps, .. }: &Failing, _: &Scenario, _: &mut Runner) 
     pairs.flat_map(|pair| without(steps, |place| pair.contains(&place))).collect()
 }
 
-/// The steps that are not left out. Time that is left out is over, or the next move of the time makes up for it: a key may have got
-/// its deadline before or after.
+/// The schedules without the dropped steps. Dropped time either disappears, or is added to the next
+/// step of time: a deadline may have been set before or after it.
 fn without(steps: &[Step], is_dropped: impl Fn(usize) -> bool) -> Vec<Vec<Step>> {
     let (mut relative, mut absolute) = (Vec::new(), Vec::new());
     let mut missing = std::time::Duration::ZERO;
@@ -107,7 +107,7 @@ fn with_shorter_jumps(
     replaced.collect()
 }
 
-/// Something else goes wrong instead, or somewhere else.
+/// Replaces a fault by another fault, at any place.
 fn with_another_fault(
     Failing { steps, .. }: &Failing,
     scenario: &Scenario,
@@ -129,7 +129,7 @@ fn with_another_fault(
     replaced.collect()
 }
 
-/// Follows a schedule, and lists what could have gone wrong after how many steps.
+/// Follows a schedule, and lists the faults that were possible, each with its place.
 struct Listing {
     replay: Replay,
     faults: Vec<(usize, Step)>,
@@ -143,7 +143,7 @@ impl Policy for Listing {
     }
 }
 
-/// Others with the same code take the parts: as far as possible they are called by the order in which they come.
+/// Exchanges actors with equal code. As far as possible, names follow the order of appearance.
 fn renamed(Failing { steps, .. }: &Failing, scenario: &Scenario, _: &mut Runner) -> Vec<Vec<Step>> {
     let mut by_appearance: Vec<Actor> = Vec::new();
     for actor in steps.iter().filter_map(|&step| concerned(step)) {
@@ -151,7 +151,7 @@ fn renamed(Failing { steps, .. }: &Failing, scenario: &Scenario, _: &mut Runner)
             by_appearance.push(actor);
         }
     }
-    // Of each code the first names.
+    // For each code, the first names.
     let mut free: Vec<Actor> = (0..scenario.actors.len()).map(Actor).collect();
     let names = by_appearance.iter().filter_map(|&actor| {
         let place = free.iter().position(|&name| scenario.do_the_same(name, actor))?;
@@ -194,7 +194,8 @@ fn permutations(names: &[Actor]) -> Vec<Vec<Actor>> {
     (0..names.len()).flat_map(first).collect()
 }
 
-/// What an actor does in a row comes at once, elsewhere: so that there are fewer switches, and independent steps have one order.
+/// Moves consecutive steps of one actor to other places. This reduces switches, and gives
+/// independent steps a fixed order.
 fn moved(Failing { steps, .. }: &Failing, _: &Scenario, _: &mut Runner) -> Vec<Vec<Step>> {
     let is_row = |piece: &[Step]| piece.iter().all(|step| step.actor() == piece[0].actor());
     let len = steps.len();

@@ -1,4 +1,5 @@
-//! Scripts that take long, at sockets: what other clients are told, and how they end them. The real server says the same.
+//! Long scripts at sockets: the replies that other clients get meanwhile, and how they end the
+//! script. The real server replies the same.
 
 use emulator::Emulator;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -7,7 +8,7 @@ use tokio::net::TcpStream;
 use crate::emulator::conformance::wire::{mask, parse};
 use crate::redis_server;
 
-/// How often a client asks until the script has begun: it does so within milliseconds.
+/// The most requests that a client sends until the script has begun.
 const ASKS_MAX: usize = 100_000;
 
 const ENDLESS: &str = r#"EVAL "while true do end" 0"#;
@@ -26,7 +27,7 @@ impl Client {
         self.stream.write_all(format!("{command}\r\n").as_bytes()).await.unwrap();
     }
 
-    /// The next reply, as its bytes; nothing if the connection is closed.
+    /// The bytes of the next reply; empty if the connection is closed.
     async fn reply(&mut self) -> String {
         loop {
             if let Some((_, rest)) = parse(&self.received) {
@@ -45,13 +46,13 @@ impl Client {
         self.reply().await
     }
 
-    /// The same, but the server may have said something before, and have closed.
+    /// As `ask`, but the server may already have sent a reply and closed the connection.
     async fn ask_or_hear(&mut self, command: &str) -> String {
         _ = self.stream.write_all(format!("{command}\r\n").as_bytes()).await;
         self.reply().await
     }
 
-    /// The replies to all of these, each behind what was asked.
+    /// The replies to all of these commands, each after its command.
     async fn ask_all(&mut self, commands: &[&str]) -> Vec<String> {
         let mut seen = Vec::new();
         for command in commands {
@@ -60,7 +61,7 @@ impl Client {
         seen
     }
 
-    /// Asks until the server is busy.
+    /// Sends `PING` until the server is busy.
     async fn ask_until_busy(&mut self) -> String {
         for _ in 0..ASKS_MAX {
             let reply = self.ask("PING").await;
@@ -72,7 +73,7 @@ impl Client {
     }
 }
 
-/// What clients see.
+/// The replies of one conversation.
 async fn converse(addr: &str) -> Vec<String> {
     let (mut runner, mut other) = (Client::connect(addr).await, Client::connect(addr).await);
     let mut seen = vec![other.ask("CONFIG SET busy-reply-threshold 10").await];
@@ -89,7 +90,7 @@ async fn converse(addr: &str) -> Vec<String> {
     seen.push(runner.reply().await);
     seen.push(newcomer.ask("PING").await);
 
-    // In a transaction, too; what was refused meanwhile does not run.
+    // Inside a transaction: a command that was refused while the script ran does not run.
     seen.push(other.ask("MULTI").await);
     runner.send(ENDLESS).await;
     seen.push(newcomer.ask_until_busy().await);
@@ -98,7 +99,7 @@ async fn converse(addr: &str) -> Vec<String> {
     seen.push(runner.reply().await);
     seen.push(other.ask("EXEC").await);
 
-    // `EXEC` is refused like any other command, and ends the transaction.
+    // While a script runs, `EXEC` is refused like other commands, and that ends the transaction.
     seen.extend([other.ask("WATCH k").await, other.ask("MULTI").await]);
     runner.send(ENDLESS).await;
     seen.push(newcomer.ask_until_busy().await);
@@ -126,7 +127,7 @@ async fn converse(addr: &str) -> Vec<String> {
     seen
 }
 
-/// What clients see of the commands that are allowed while a script runs.
+/// The replies to commands that are allowed while a script runs.
 async fn converse_meanwhile(addr: &str) -> Vec<String> {
     let (mut runner, mut other) = (Client::connect(addr).await, Client::connect(addr).await);
     let library =
@@ -155,13 +156,13 @@ async fn converse_meanwhile(addr: &str) -> Vec<String> {
     seen.push(other.ask_until_busy().await);
     for command in ["FUNCTION STATS", "HELLO 3", "FUNCTION STATS"] {
         let reply = other.ask(command).await;
-        // How long it has taken is all that differs.
+        // The replies differ only in the time that the script has run.
         seen.push(reply.lines().filter(|line| !line.starts_with(':')).collect());
     }
     seen.extend(other.ask_all(&["SCRIPT KILL", "FUNCTION KILL"]).await);
     seen.push(runner.reply().await);
 
-    // Somebody who has not given the password.
+    // A client that has not authenticated.
     seen.push(other.ask("CONFIG SET requirepass secret").await);
     let mut stranger = Client::connect(addr).await;
     runner.send(ENDLESS).await;
@@ -183,7 +184,7 @@ async fn converse_meanwhile(addr: &str) -> Vec<String> {
     seen
 }
 
-/// Clients that go while a script runs make room for others, who are told that the server is busy.
+/// If clients disconnect while a script runs, new clients take their places and get `-BUSY`.
 async fn go_and_come(addr: &str) -> Vec<String> {
     const CROWD: usize = 200;
     let (mut runner, mut other) = (Client::connect(addr).await, Client::connect(addr).await);
@@ -241,7 +242,7 @@ async fn clients_that_go_while_a_script_runs_make_room() {
     assert!(seen.iter().filter(|line| *line == BUSY).count() > 200, "{seen:#?}");
 }
 
-/// What clients see of the emulator, and of the real server, too.
+/// The replies of the emulator, which must equal those of the real server.
 async fn compare(converse: impl AsyncFn(&str) -> Vec<String>) -> Vec<String> {
     let emulator = Emulator::new();
     let server = emulator.listen("127.0.0.1:0").await.unwrap();

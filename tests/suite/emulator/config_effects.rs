@@ -1,4 +1,4 @@
-//! Settings that concern what a client leaves unread, how long it is idle, and what is logged, by a clock that stands still.
+//! Settings for unread output, idle clients and the log, under a clock that stands still.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::SocketAddr;
@@ -22,7 +22,8 @@ fn limit_subscribers(connection: &mut DirectConnection, limit: &str) {
     assert_eq!(connection.execute(&argv), Reply::OK);
 }
 
-/// How many kilobytes a subscriber that never reads gets, one message of so many every so often.
+/// How many kilobytes a subscriber that never reads gets until it is disconnected, with one message
+/// of a kilobyte per `every`.
 async fn until_disconnected(limit: &str, every: Duration) -> i64 {
     let clock = Clock::manual();
     let emulator = Emulator::with_clock(clock.clone());
@@ -50,7 +51,8 @@ async fn who_leaves_too_much_unread_is_disconnected_at_once_or_after_a_while() {
     assert_eq!(until_disconnected("0 0 0", second).await, 200);
 }
 
-/// What is written little by little counts for as long as it is not: also replies, and messages that the connection has taken.
+/// Output that the socket has not taken yet counts towards the limit. That includes replies, and
+/// messages that the connection has already taken.
 #[tokio::test]
 async fn who_leaves_replies_unread_at_a_socket_is_disconnected_after_a_while() {
     let clock = Clock::manual();
@@ -64,7 +66,7 @@ async fn who_leaves_replies_unread_at_a_socket_is_disconnected_after_a_while() {
     let mut reader = TcpStream::connect(server.addr()).await.unwrap();
     let mut subscriber = TcpStream::connect(server.addr()).await.unwrap();
     subscriber.write_all(b"SUBSCRIBE news\r\n").await.unwrap();
-    // More than a socket takes.
+    // More replies than a socket buffers.
     reader.write_all("GET k\r\n".repeat(32 * 1024).as_bytes()).await.unwrap();
     let clients = |control: &mut DirectConnection| match run(control, "CLIENT LIST") {
         Reply::Bulk(text) | Reply::Verbatim(_, text) => String::from_utf8_lossy(&text).matches("id=").count(),
@@ -111,7 +113,7 @@ async fn who_is_idle_is_disconnected_by_the_servers_clock() {
     clock.advance(Duration::from_secs(1));
     assert!(ping.query_async::<String>(&mut early).await.is_err());
     assert_eq!(ping.query_async::<String>(&mut late).await.unwrap(), "PONG");
-    // Nobody says anything, and the connection is closed all the same.
+    // The server closes an idle connection even if no other client sends anything.
     let mut silent = TcpStream::connect(server.addr()).await.unwrap();
     silent.write_all(b"PING\r\n").await.unwrap();
     let mut replies = vec![0; 7];
@@ -142,7 +144,7 @@ fn what_scripts_log_is_heard_from_a_level_on() {
     assert_eq!(*heard.lock().unwrap(), [warning("2.5"), verbose, warning("2.5"), warning("DEBUG LOG: here")]);
 }
 
-/// Not even what the hook holds: the listener ends with the last handle.
+/// A hook may hold a handle of the emulator: the listener ends when the last handle is dropped.
 #[test]
 fn a_hook_that_holds_the_emulator_does_not_keep_it() {
     let emulator = Emulator::with_clock(Clock::manual());
@@ -175,7 +177,8 @@ fn a_log_is_heard_by_the_latest_hook_until_that_is_dropped() {
     assert_eq!(*heard.lock().unwrap(), ["first", "second"]);
 }
 
-/// One worker, which is kept until both clients have come: it serves the second first.
+/// The runtime has one worker. It is blocked until both clients have connected, and then serves the
+/// second one first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_password_is_for_those_who_come_after_it() {
     let emulator = Emulator::new();
@@ -194,7 +197,8 @@ async fn a_password_is_for_those_who_come_after_it() {
     }
 }
 
-/// A client that has come before says nothing until another has set a password, and a third comes later.
+/// The early client connects first and sends nothing until another has set a password. A third
+/// client connects later.
 fn set_password(addr: SocketAddr, release: impl FnOnce()) -> Vec<String> {
     let connect = || std::net::TcpStream::connect(addr).unwrap();
     let send = |mut stream: &std::net::TcpStream, line: &str| write!(stream, "{line}\r\n").unwrap();

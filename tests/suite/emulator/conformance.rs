@@ -1,7 +1,8 @@
-//! The emulator against the real Redis 7.0: the same bytes in, the same bytes out.
+//! Compares the emulator with the real Redis 7.0: equal bytes in must give equal bytes out.
 //!
-//! Transcripts (`data/*.txt`) hold what the real server answered, so that they mean something without one; with one, both
-//! are asked again and compared byte by byte. `UPDATE_EXPECT=1` writes the real server's answers into the files.
+//! Transcripts (`data/*.txt`) hold the real server's replies, so that they test the emulator
+//! without it. If there is a real server, its replies are compared byte by byte, too.
+//! `UPDATE_EXPECT=1` writes its replies into the files.
 
 pub mod wire;
 mod transcript;

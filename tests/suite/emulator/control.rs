@@ -1,4 +1,4 @@
-//! The command `EMULATOR`, and the faults that it places.
+//! The command `EMULATOR` and the faults that it sets.
 
 use std::task::{Context, Waker};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use bytes::BytesMut;
 use emulator::{Clock, Connection, Effect, Emulator, Fault};
 use redis::AsyncCommands as _;
 
-/// A client that sends lines and shows what it gets.
+/// A client that sends commands and shows its replies.
 struct Peer(Connection);
 
 impl Peer {
@@ -21,7 +21,7 @@ impl Peer {
         show(&output)
     }
 
-    /// What came without being asked for, or late.
+    /// Returns messages and late replies.
     fn receive(&mut self) -> String {
         let mut output = BytesMut::new();
         _ = self.0.poll_messages(&mut Context::from_waker(Waker::noop()), &mut output);
@@ -33,7 +33,7 @@ fn show(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).trim_end().replace("\r\n", " ")
 }
 
-/// A server that allows control, and two of its clients.
+/// A server that allows control, and two clients of it.
 fn controlled() -> (Emulator, Peer, Peer) {
     let emulator = Emulator::with_clock(Clock::manual());
     emulator.allow_control();

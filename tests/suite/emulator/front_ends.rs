@@ -1,4 +1,4 @@
-//! The three doors of the emulator: each leads to the same engine, and each command is atomic behind it.
+//! The three front ends of the emulator lead to the same engine, and each command is atomic.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use redis::{AsyncCommands as _, RedisResult};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// The same conversation through any door.
+/// The conversation that must work through any front end.
 async fn converse(connection: &mut (impl ConnectionLike + Send + Sync)) -> RedisResult<()> {
     () = connection.set("k", "v").await?;
     assert_eq!(connection.get::<_, String>("k").await?, "v");
@@ -54,7 +54,7 @@ async fn tcp() {
     let server = emulator.listen("127.0.0.1:0").await.unwrap();
     let client = redis::Client::open(server.url()).unwrap();
     converse(&mut client.get_multiplexed_async_connection().await.unwrap()).await.unwrap();
-    // Data outlives the server.
+    // The data stays after the server is dropped.
     drop(server);
     assert_eq!(emulator.get("k").as_deref(), Some(&b"v"[..]));
 }
@@ -122,7 +122,7 @@ async fn commands_transactions_and_scripts_are_atomic_on_any_runtime() {
     let emulator = Emulator::new();
     let server = emulator.listen("127.0.0.1:0").await.unwrap();
     let client = redis::Client::open(server.url()).unwrap();
-    // Each of these adds two to one counter and nothing to another in between, if nobody comes between.
+    // If no other command runs in between, each adds two to the counter, so that it stays even.
     let script =
         "redis.call('INCR', KEYS[1]) redis.call('INCR', KEYS[1]) return redis.call('GET', KEYS[1]) % 2";
     let tasks: Vec<_> = (0..8)
@@ -160,7 +160,7 @@ async fn time_to_live_follows_tokios_clock() {
     () = redis::cmd("SET").arg(&["k", "v", "PX", "5000"]).query_async(&mut connection).await.unwrap();
     tokio::time::advance(Duration::from_millis(5_000)).await;
     assert!(connection.exists::<_, bool>("k").await.unwrap(), "at the deadline the key is still there");
-    // Auto-advance: the sleep takes no time.
+    // tokio advances its clock by itself, so the sleep takes no real time.
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert!(!connection.exists::<_, bool>("k").await.unwrap());
 }
@@ -212,7 +212,7 @@ fn a_clock_may_be_set_to_before_1970() {
     assert_eq!(ask("PTTL", "k"), Reply::Integer(i64::MAX));
     assert_eq!(ask("TTL", "k"), Reply::Integer(9_223_372_036_854_776));
     assert_eq!(ask("PEXPIRETIME", "old"), Reply::Integer(-1_400));
-    // As C rounds.
+    // Rounded as in C.
     assert_eq!(ask("EXPIRETIME", "old"), Reply::Integer(0));
     assert!(matches!(ask("INFO", "keyspace"), Reply::Bulk(_) | Reply::Verbatim { .. }));
     assert!(emulator.dump(0).contains("ms left"));
@@ -326,7 +326,7 @@ async fn one_client_too_many_at_the_direct_connection() {
     assert_eq!(converse(&mut emulator.connection()).await, Ok(()));
 }
 
-/// `TIME` in a script, a deadline that is left, and a command that is held back until its time comes.
+/// Checks `TIME` in a script, a key's remaining time to live, and commands that wait for the clock.
 async fn follow_the_clock(connection: &mut (impl ConnectionLike + Send + Sync)) {
     let time = redis::Script::new("local time = redis.call('TIME') return time[1] * 1000 + time[2] / 1000");
     let start: i64 = time.prepare_invoke().invoke_async(connection).await.unwrap();
@@ -335,7 +335,7 @@ async fn follow_the_clock(connection: &mut (impl ConnectionLike + Send + Sync)) 
     assert_eq!(time.prepare_invoke().invoke_async::<i64>(connection).await.unwrap() - start, 1_500);
     assert_eq!(pttl(connection, "k").await, 58_500);
 
-    // Nobody advances the clock here: it moves on by itself, because everybody waits.
+    // No code advances the clock here. tokio does it, because every task waits.
     () = redis::cmd("CLIENT").arg(&["PAUSE", "10000", "WRITE"]).query_async(connection).await.unwrap();
     () = connection.set("k", "w").await.unwrap();
     assert_eq!(time.prepare_invoke().invoke_async::<i64>(connection).await.unwrap() - start, 11_500);

@@ -1,4 +1,4 @@
-//! The emulator, and what a real server says beside it.
+//! The emulator, and its comparison with a real server.
 
 pub(crate) mod conformance;
 mod front_ends;

@@ -1,5 +1,6 @@
-//! Clients at sockets that send much before they read anything: none waits for ever, none makes others wait, and none is kept beyond
-//! the limits that it was given. The real server does the same.
+//! Clients at sockets that send many requests before they read a reply. Such a client must not wait
+//! for ever or delay other clients. If it exceeds its limits, the server disconnects it. The real
+//! server does the same.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream as Socket;
@@ -12,20 +13,21 @@ use tokio::task::spawn_blocking;
 
 use crate::redis_server;
 
-/// A hundred times what it takes: only a server that has stopped to read or to write takes longer.
+/// Far longer than a working server needs. Only a server that no longer reads or writes takes
+/// longer.
 const PROGRESS_MAX: Duration = Duration::from_secs(60);
 
-/// More requests than systems keep for a socket, in bytes.
+/// More bytes of requests than the system buffers for a socket.
 const REQUESTS_BYTES: usize = 16 * 1024 * 1024;
 
 const VALUE_BYTES: usize = 256;
 
-/// One request of many: they are long, so that fewer are needed.
+/// One of many requests. A long request means that fewer are needed.
 fn get() -> String {
     format!("GET {}\r\n", "k".repeat(100))
 }
 
-/// Writes all of the requests, and then reads all of the replies.
+/// Writes all requests, and then reads all replies.
 fn write_all_and_read_all(mut stream: impl Read + Write) {
     let set = format!("SET {} {}\r\n", "k".repeat(100), "v".repeat(VALUE_BYTES));
     stream.write_all(set.as_bytes()).unwrap();
@@ -99,27 +101,30 @@ fn all_is_written_before_anything_is_read_without_a_runtime() {
     write_all_and_read_all(connect(addr));
 }
 
-/// The server reads what follows the last request, and runs nothing of it: a client that first writes all gets its replies, too.
+/// The server reads what follows the last request and runs none of it. A client that first writes
+/// everything still gets its replies.
 #[tokio::test]
 async fn what_follows_quit_is_read_and_dropped() {
     let server = Emulator::new().listen("127.0.0.1:0").await.unwrap();
     let addr = server.addr();
     let client = move || {
         let mut stream = connect(addr);
-        // Replies that do not fit into the socket, so that it cannot be closed at once.
+        // The replies do not fit into the socket, so the server cannot close it at once.
         let echo = format!("ECHO {}\r\n", "v".repeat(60_000));
         stream.write_all(echo.repeat(REQUESTS_BYTES / echo.len()).as_bytes()).unwrap();
         stream.write_all(b"QUIT\r\n").unwrap();
         stream.write_all(echo.repeat(REQUESTS_BYTES / echo.len()).as_bytes()).unwrap();
         let mut received = Vec::new();
-        // Closed with requests unread or not: what came before is whole.
+        // The connection may be reset because requests stay unread. The replies before it must be
+        // complete.
         _ = stream.read_to_end(&mut received);
         received.len()
     };
     assert!(spawn_blocking(client).await.unwrap() > REQUESTS_BYTES / 2);
 }
 
-/// A client that never reads, under a limit for what the server keeps for it. Says how many bytes it still received.
+/// A client that never reads, with a limit for its output buffer. Returns how many bytes it still
+/// received.
 fn never_reads(mut control: Socket, mut stream: Socket) -> usize {
     let mut reply = [0; 5];
     control.write_all(b"CONFIG SET client-output-buffer-limit \"normal 1mb 0 0\"\r\n").unwrap();
@@ -132,7 +137,7 @@ fn never_reads(mut control: Socket, mut stream: Socket) -> usize {
     let written = stream.write_all("GET k\r\n".repeat(count).as_bytes());
     let mut received = Vec::new();
     let read = stream.read_to_end(&mut received);
-    // With what the client has sent and the server has not read, the connection is reset.
+    // If the server closes a connection with unread requests, the system resets it.
     for error in [written.err(), read.err()].into_iter().flatten() {
         let kind = error.kind();
         assert!(matches!(kind, ErrorKind::ConnectionReset | ErrorKind::BrokenPipe), "{error}");
@@ -156,11 +161,12 @@ async fn who_never_reads_is_disconnected_at_the_limit() {
     }
 }
 
-/// While one client sends requests without end, another has its turn after a few kilobytes of them.
+/// While one client sends requests without end, the server must serve another after a few kilobytes
+/// of them.
 #[tokio::test]
 async fn a_client_that_sends_without_end_does_not_keep_others_waiting() {
     const PINGS: usize = 100;
-    /// Most bytes of requests that run while another client sends one and hears the reply.
+    /// The most bytes of requests that may run between a `PING` of another client and its reply.
     const BYTES_PER_PING_MAX: usize = 8 * 16 * 1024;
     const INCR: &str = "INCR n\r\n";
 

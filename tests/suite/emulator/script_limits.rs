@@ -1,4 +1,5 @@
-//! What a script may take: every limit ends it with an error that says which, whatever it does to go on, and the server lives.
+//! Limits of scripts: each ends a script with an error that names the limit, whatever the script
+//! does to continue. The server stays usable.
 
 use emulator::{Clock, Emulator, Reply, ScriptBudget};
 
@@ -19,7 +20,7 @@ fn eval(emulator: &Emulator, script: &str) -> Reply {
     emulator.connection().execute(&[b"EVAL", script.as_bytes(), b"0"])
 }
 
-/// The error of a script, which has to be one, and a script behind it that has to run.
+/// The error of a script that must fail. A second script must still run afterwards.
 #[track_caller]
 fn error_of(emulator: &Emulator, script: &str) -> String {
     let reply = eval(emulator, script);
@@ -28,7 +29,7 @@ fn error_of(emulator: &Emulator, script: &str) -> String {
     String::from_utf8_lossy(error.as_bytes()).into_owned()
 }
 
-/// Everything of Lua that calls a function which it is given, calling `f`.
+/// Every way in Lua to call a given function, here `f`.
 const CALLERS: &[&str] = &[
     "f()",
     "return f()",
@@ -67,7 +68,7 @@ const CALLERS: &[&str] = &[
     "pcall(function() pcall(function() pcall(f) end) end)",
 ];
 
-/// What never ends by itself.
+/// Code that never ends by itself, with its error.
 const LOOPS: &[(&str, &str)] = &[
     ("while true do end", "it took more than 200000 instructions"),
     ("while true do pcall(redis.call, 'INCR', 'n') end", "it called more than 1000 commands"),
@@ -85,7 +86,7 @@ fn no_function_catches_the_end_of_a_script() {
         for caller in CALLERS {
             for script in [
                 format!("local f = function() {endless} end {caller}"),
-                // What has been caught once must not be caught for ever.
+                // A script that catches the error once must not catch it for ever.
                 format!(
                     "local f = function() {endless} end while true do local g = function() {caller} end g() end"
                 ),
@@ -157,7 +158,7 @@ fn memory_has_a_limit() {
         let error = error_of(&emulator, script);
         assert!(error.contains("not enough memory"), "{script}: {error}");
     }
-    // A script can live with it, but not for ever.
+    // A script may catch this error, but not for ever.
     let catches = "local ok, e = pcall(function() local s = 'x' while true do s = s .. s end end) return {tostring(ok), e}";
     assert_eq!(
         eval(&emulator, catches),
@@ -197,7 +198,8 @@ fn one_script_does_not_stop_the_collector_for_the_next() {
     }
 }
 
-/// What takes longer than an instruction, with `list`, `text`, `json` and `packed` of some thousand elements or bytes.
+/// Calls that take longer than one instruction. Each of `list`, `text`, `json` and `packed` has
+/// thousands of elements or bytes.
 const LONG_CALLS: &[&str] = &[
     "cmsgpack.pack(list)",
     "cmsgpack.pack(text, text)",
@@ -244,7 +246,7 @@ fn a_long_call_counts_as_many_instructions() {
         let error = error_of(&emulator, &script);
         assert!(error.contains("it took more than 1000000 instructions"), "{call}: {error}");
         let Reply::Integer(n) = eval(&emulator, "return tonumber(redis.call('GET', 'n'))") else { panic!() };
-        // An instruction for each would be some 50,000.
+        // If each call counted as one instruction, `n` would be far higher.
         assert!(n < 3000, "{call} ran {n} times");
     }
 }
@@ -264,7 +266,7 @@ fn a_slow_pattern_ends() {
         let error = error_of(&emulator, &format!("return {call}"));
         assert!(error.contains("it took more than 200000 instructions"), "{call}: {error}");
     }
-    // Long patterns are none of these: nothing overflows.
+    // A long pattern alone is no error: it does not overflow the stack.
     emulator.script_budget(ScriptBudget::default());
     assert_eq!(eval(&emulator, "return string.find(('a'):rep(5e4), ('a?'):rep(5e4))"), Reply::Integer(1));
 }

@@ -1,4 +1,5 @@
-//! What comes by itself: messages, replies to commands that waited, and what happens by the clock alone. At every door.
+//! Output without a request: messages, replies to blocked clients, and events of the clock. Each is
+//! tested at every front end.
 
 use std::time::Duration;
 
@@ -30,7 +31,8 @@ async fn messages_through_the_direct_connection() {
     assert_eq!(speaker.publish::<_, _, i64>("news", "hello").await.unwrap(), 0, "the listener is gone");
 }
 
-/// Who waits or listens hears of it, and so does nobody else; what had been sent before arrives first.
+/// Blocked and subscribed clients are disconnected, and no others. Messages that were sent before
+/// arrive first.
 #[tokio::test]
 async fn a_server_that_hangs_up() {
     let emulator = Emulator::with_clock(Clock::manual());
@@ -64,7 +66,7 @@ async fn a_server_that_hangs_up_over_tcp() {
     assert_eq!(waiter.read(&mut [0; 16]).await.unwrap(), 0);
 }
 
-/// On the wire they stand in the midst of the reply.
+/// On the wire, these messages stand inside the reply.
 #[tokio::test]
 async fn messages_about_what_a_direct_connection_does_itself() {
     let emulator = Emulator::with_clock(Clock::manual());
@@ -138,7 +140,7 @@ async fn a_pause_ends_with_tokios_clock_at_every_door() {
     let mut connection = emulator.connection();
     let pause = redis::cmd("CLIENT").arg(&["PAUSE", "1000"]).to_owned();
     () = pause.query_async(&mut connection).await.unwrap();
-    // Auto-advance: nothing else is runnable.
+    // tokio advances its clock by itself, because no other task can run.
     () = connection.set("k", "v").await.unwrap();
 
     () = pause.query_async(&mut connection).await.unwrap();
@@ -217,7 +219,7 @@ async fn a_list_that_is_waited_for_at_every_door() {
     assert_eq!(waiting.await.unwrap().unwrap(), ("l".to_string(), 3));
 }
 
-/// Returns once so many clients wait.
+/// Returns when this many clients are blocked.
 async fn until_blocked(connection: &mut emulator::DirectConnection, count: usize) {
     loop {
         let info: String = redis::cmd("INFO").arg("clients").query_async(connection).await.unwrap();

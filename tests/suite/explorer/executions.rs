@@ -1,5 +1,5 @@
-//! How an execution treats the code under test: timers are steps, tasks may be spawned, what is dropped was never sent, and
-//! nothing but the schedule decides.
+//! How an execution treats the code under test: timers are steps, clients may spawn tasks, and a
+//! dropped request was never sent. Only the schedule decides what happens.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -84,7 +84,7 @@ fn timers_fire_while_a_step_of_the_clock_lasts() {
     let timeout = Scenario::new("timeout").faults(Faults::none().stalls(1)).actors(1, |client| async move {
         let mut link = client.connection();
         () = redis::cmd("SET").arg(&["k", "v", "PX", "10000"]).query_async(&mut link).await?;
-        // Given up by the client while it waits at the gate: it was never sent.
+        // The client drops this request while it waits at the gate, so the server never gets it.
         let slow =
             tokio::time::timeout(Duration::from_millis(500), echo("slow").query_async::<()>(&mut link)).await;
         () = echo(if slow.is_err() { "gave up" } else { "in time" }).query_async(&mut link).await?;
@@ -128,7 +128,8 @@ fn actors_may_spawn_and_use_several_connections() {
         other.await??;
         Ok(())
     });
-    // Both requests come to the gate as the actor starts; which goes first is the schedule's to say.
+    // Both requests arrive at the gate when the actor starts. The schedule decides which goes
+    // first.
     check(
         &spawning,
         "A\nA.2\nA",
@@ -222,7 +223,7 @@ fn nothing_that_a_crashed_client_does_arrives() {
     );
 }
 
-/// A client that adds one twice, and says how it went.
+/// A client that runs `INCR` twice and records each answer.
 fn counting() -> Scenario {
     Scenario::new("counting").faults(Faults::none().lost(1)).actors(2, |client| async move {
         let mut link = client.connection();
@@ -337,7 +338,7 @@ fn what_is_behind_a_lost_request_is_lost_and_what_is_behind_a_lost_reply_runs() 
     );
 }
 
-/// An error that a fault explains is what code does, and no failure of the test.
+/// If a fault explains an error, the client gave up, and the test has not failed.
 #[test]
 fn who_gives_up_because_of_a_fault_has_not_failed() {
     let hoping = |actors| {
@@ -346,9 +347,10 @@ fn who_gives_up_because_of_a_fault_has_not_failed() {
             Ok(())
         })
     };
-    // It runs; its request is lost; its reply is; it is sent again.
+    // The request runs, is lost, runs with its reply lost, or runs and is sent again.
     assert_eq!(explore_all(&mut Runner::new(), &hoping(1)).unwrap().schedules, 4);
-    // Of two, the order does not matter, and at most one is hit: seven more.
+    // The order of two clients does not matter, and the fault strikes one of them at most. So there
+    // are seven more.
     assert_eq!(explore_all(&mut Runner::new(), &hoping(2)).unwrap().schedules, 4 + 7);
 }
 
@@ -392,7 +394,7 @@ fn who_waits_for_ever_is_stuck() {
     );
 }
 
-/// Where every command depends on every other, each order is a trace.
+/// Every command depends on every other, so each order is a trace.
 #[test]
 fn every_order_is_run_once() {
     let incr = |actors: usize, commands: usize| {
@@ -403,7 +405,7 @@ fn every_order_is_run_once() {
             }
             Ok(())
         });
-        // One actor alone is run first, then two, and so on.
+        // The explorer first runs one actor alone, then two, and so on.
         explore_all(&mut Runner::new(), &scenario).unwrap().schedules
     };
     assert_eq!(incr(1, 3), 1);
@@ -429,7 +431,8 @@ fn code_that_depends_on_anything_else_is_noticed() {
         let Problem::Nondeterminism { what, .. } = &report.problem else { panic!("{report}") };
         expected.assert_eq(what);
     };
-    // In the execution that is run again, and in one that has its first steps in common with another.
+    // The first case changes when the same execution runs again. The second changes in an execution
+    // that shares its first steps with another.
     check(
         |call| 1 + call % 3,
         &expect![[r#"
@@ -485,7 +488,7 @@ fn a_panic_of_an_actor_is_a_report() {
     expect_replay(&panicking, saved);
 }
 
-/// It shows what it was kept for.
+/// Expects that the saved schedule still shows the failure for which it was saved.
 #[track_caller]
 fn expect_replay(scenario: &Scenario, saved: &SavedSchedule) {
     let replayed = replay_saved(&mut Runner::new(), scenario, &saved.to_string().parse().unwrap()).unwrap();

@@ -1,5 +1,5 @@
-//! Each fault has a bug that it finds and others do not: which faults find a bug is stated for all of them, and the
-//! counterexamples are saved as text and replayed.
+//! Each fault has a bug that it finds and most others do not. Each test states all faults that find
+//! its bug, and replays the counterexamples from their text.
 
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ use redis::{Cmd, FromRedisValue, RedisResult, cmd};
 
 use crate::explorer::oracles::send;
 
-/// How long every lock here is granted.
+/// The lease of every lock in this file.
 const LEASE: Duration = Duration::from_secs(10);
-/// A little longer.
+/// One millisecond more than the lease.
 const MORE: Duration = Duration::from_millis(10_001);
 
-/// Every fault, each alone, but for those that need another.
+/// Every fault alone, or together with the fault that it needs.
 fn faults() -> Vec<(&'static str, Faults, Option<Duration>)> {
     let none = Faults::none();
     let faults = [
@@ -46,7 +46,8 @@ fn faults() -> Vec<(&'static str, Faults, Option<Duration>)> {
     faults.map(|(name, faults)| (name, faults, times_out(name))).into()
 }
 
-/// These faults find a bug, and no others; and the one that it is for shows it like this.
+/// Expects that exactly the faults `finders` find the bug. The counterexample of the fault `shown`
+/// must have the timeline `expected`.
 #[track_caller]
 fn check(scenario: &Scenario, shown: &str, finders: &[&str], expected: &Expect) {
     let mut found = Vec::new();
@@ -73,7 +74,8 @@ fn check(scenario: &Scenario, shown: &str, finders: &[&str], expected: &Expect) 
     assert_eq!(found, finders);
 }
 
-/// Takes a lock that nobody has. It has no lease: what is found here is not that a lease has run out.
+/// Takes a lock that nobody has. The lock has no lease, so no bug found here comes from a lease
+/// that ended.
 async fn take(link: &mut GatedConnection) -> RedisResult<bool> {
     send(link, &["SETNX", "lock", "1"]).await
 }
@@ -82,17 +84,18 @@ async fn release(link: &mut GatedConnection) -> RedisResult<()> {
     send(link, &["DEL", "lock"]).await
 }
 
-/// Whether it is because of a fault that there is no answer.
+/// Whether the answer is missing because of a fault.
 fn is_fault<T>(answer: &RedisResult<T>) -> bool {
     answer.as_ref().is_err_and(redis::RedisError::is_io_error)
 }
 
-/// What a client's own clock shows, since 1970.
+/// The time since 1970 on the client's own clock.
 fn clock(client: &Client) -> Duration {
     Duration::from_millis(client.env().now_ms().unsigned_abs())
 }
 
-/// Two clients, and a probe that takes the lock. Whoever hears of a fault and does nothing about it ends there.
+/// Two clients, and a probe that takes the lock. If a client gets an error from a fault and does
+/// not handle it, the client ends.
 fn locking<F>(name: &str, act: impl Fn(Client) -> F + Send + Sync + 'static) -> Scenario
 where
     F: Future<Output = RedisResult<()>> + Send + 'static,
@@ -108,7 +111,8 @@ where
         .probe(1, |client| async move { Ok(take(&mut client.connection()).await?) })
 }
 
-/// A release by the hash of a script that was loaded once, of which nobody looks at the answer.
+/// The release runs a script by its hash. The script was loaded once, and the client ignores the
+/// reply.
 #[test]
 fn a_server_has_lost_its_scripts() {
     const UNLOCK: &str = "return redis.call('DEL', KEYS[1])";
@@ -144,7 +148,8 @@ fn a_server_has_lost_its_scripts() {
     );
 }
 
-/// A release is the last that the server heard before it was restarted, and its disk had not heard it yet: the lock is back.
+/// The release is the last command before the server restarts. It was not yet on disk, so the lock
+/// comes back.
 #[test]
 fn a_server_has_lost_its_last_write() {
     let for_ever = locking("lock without lease", |client| async move {
@@ -175,8 +180,8 @@ fn a_server_has_lost_its_last_write() {
     );
 }
 
-/// While a server is away it takes no release: what was to be given back stays for its lease, and not longer. When all is over the
-/// server is there.
+/// A server that is away gets no release, so the lock stays until its lease ends, but no longer.
+/// The server is back before the probe runs.
 #[test]
 fn a_server_that_is_away_leaks_nothing() {
     let with_lease = locking("lock with lease", |client| async move {
@@ -190,8 +195,8 @@ fn a_server_that_is_away_leaks_nothing() {
     exhaustive(&with_lease.always(NoLeak).always(Recovers).faults(away)).unwrap();
 }
 
-/// A transaction is to go through if nobody else has taken the lock meanwhile. Whoever hears of a fault looks again, and does not
-/// watch again: over the new connection nothing is watched.
+/// The transaction must run only if nobody else took the lock after the `WATCH`. After a fault, the
+/// client repeats the failed command only. The new connection watches nothing.
 #[test]
 fn a_connection_is_no_longer_what_it_was() {
     let watching = locking("watch once", |client| async move {
@@ -232,7 +237,7 @@ fn a_connection_is_no_longer_what_it_was() {
     );
 }
 
-/// Sends a command again for as long as faults come in between.
+/// Sends a command again until the answer is not a fault.
 async fn until_answered<T: FromRedisValue>(link: &mut GatedConnection, cmd: &Cmd) -> RedisResult<T> {
     loop {
         let answer = cmd.query_async(link).await;
@@ -242,7 +247,7 @@ async fn until_answered<T: FromRedisValue>(link: &mut GatedConnection, cmd: &Cmd
     }
 }
 
-/// Whoever cancels a release does not know whether the lock is still his.
+/// If a client cancels a release, it does not know whether it still has the lock.
 #[test]
 fn a_release_is_cancelled() {
     let hasty = locking("cancelled release", |client| async move {
@@ -280,8 +285,8 @@ fn a_release_is_cancelled() {
     );
 }
 
-/// A client has given its release up, and takes the lock again, which is still its own. Then the release comes, by the token that
-/// is the same as before.
+/// A client gives up its release and takes the lock again, which is still its own. Then the late
+/// release arrives and frees the lock, because the token is the same.
 #[test]
 fn a_release_comes_late() {
     const TAKE_OR_HAVE: &str = "--obtain
@@ -292,7 +297,8 @@ if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) 
     let again = locking("one token for all", |client| async move {
         let token = client.name();
         for _ in 0..if token == "A" { 2 } else { 1 } {
-            // Connections of a pool: what is on its way on one does not hold up the next.
+            // One connection per round, as from a pool: a delayed request on one connection does
+            // not hold up the next.
             let mut link = client.connection();
             if !send(&mut link, &["EVAL", TAKE_OR_HAVE, "1", "lock", &token]).await? {
                 break;
@@ -332,7 +338,8 @@ if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) 
     );
 }
 
-/// A client that gives the lock back only as long as a lease lasts, by its own clock: nobody else ends that lease.
+/// A client that releases only while the lease lasts by its own clock. Nothing else ends that
+/// lease, because the key has no time to live.
 #[test]
 fn a_lease_is_measured_by_a_clock_that_can_be_set() {
     let measuring = locking("lease of the client's own", |client| async move {
@@ -363,7 +370,8 @@ fn a_lease_is_measured_by_a_clock_that_can_be_set() {
     );
 }
 
-/// Two clients that take a lock for a lease, and look whether it is still theirs while the lease lasts by their own clocks.
+/// Two clients that take a lock with a lease. Each then reads the lock and expects to be its holder
+/// while the lease lasts by its own clock.
 fn looking(name: &str, take: impl Fn(&Client, Duration) -> Cmd + Clone + Send + Sync + 'static) -> Scenario {
     locking(name, move |client| {
         let take = take.clone();
@@ -432,7 +440,8 @@ fn a_lease_is_a_time_of_day() {
     );
 }
 
-/// Whoever comes cleans up after those whose lease is over: after his own lease, and not after theirs.
+/// Each client first removes the grants that are over by its own lease, not by the lease of their
+/// holders.
 #[test]
 fn leases_differ() {
     const TAKE: &str = "--permit

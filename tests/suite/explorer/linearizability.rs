@@ -1,4 +1,5 @@
-//! Runs that no schedule orders: what clients were answered can be explained by one client at a time, or cannot.
+//! Checks whether one order of the calls explains all answers of clients that run concurrently,
+//! without a schedule.
 
 use std::sync::Arc;
 
@@ -59,7 +60,7 @@ fn what_nobody_heard_of_may_have_happened() {
     assert_eq!(linearize(&MUTEX, &never), Ok(vec![1]));
 }
 
-/// Every order of every choice of unheard operations, as the definition says.
+/// Tries every order of every choice of unanswered operations, as the definition says.
 fn is_linearizable_by_definition(model: &Permits, operations: &[Operation<LockCall, bool>]) -> bool {
     fn extend(
         model: &Permits,
@@ -92,7 +93,7 @@ fn is_linearizable_by_definition(model: &Permits, operations: &[Operation<LockCa
     extend(model, operations, &mut Vec::new(), &model.initial())
 }
 
-/// Three clients that call one after the other, each at times of its own.
+/// Three clients. Each calls one operation after the other, at random times.
 fn histories() -> impl Strategy<Value = Vec<Operation<LockCall, bool>>> {
     let call = (any::<bool>(), any::<bool>(), 0..3u64, 0..4u64, 0..8u8);
     prop::collection::vec(prop::collection::vec(call, 0..4), 3).prop_map(|clients| {
@@ -129,7 +130,7 @@ proptest! {
     }
 }
 
-/// Takes its turn before every command, so that others' come in between.
+/// Yields before every command, so that commands of other clients can run in between.
 #[derive(Clone)]
 struct Yielding(emulator::DirectConnection);
 
@@ -158,7 +159,7 @@ impl ConnectionLike for Yielding {
     }
 }
 
-/// Clients that all take and give back what they got, so many times each, as fast as they can.
+/// Clients that acquire and release `rounds` times each, without pauses.
 async fn contend(
     algorithm: &'static Algorithm,
     clients: usize,
@@ -221,7 +222,8 @@ async fn locks_that_hold_in_every_order_are_linearizable_on_a_real_server() {
         let grants =
             operations.iter().filter(|operation| operation.answer.is_some_and(|(granted, _)| granted));
         assert!(grants.count() >= 2, "{}: nobody was granted anything", algorithm.name);
-        // A majority may be out of reach while another fails to reach it, and a rank that is too high stands in the way.
+        // With several servers, two clients may each get a minority, so that both are refused. In a
+        // semaphore, an entry whose rank is too high can block others until its client removes it.
         let model =
             Permits { permits: 1, may_refuse: spec.kind == Kind::Semaphore || algorithm.servers() > 1 };
         linearize(&model, &operations).unwrap_or_else(|error| panic!("{}: {error}", algorithm.name));

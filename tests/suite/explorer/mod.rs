@@ -1,4 +1,4 @@
-//! Executions, explorations, and what is made of them: shrunk, saved and replayed schedules.
+//! Executions, explorations, and schedules that are shrunk, saved and replayed.
 
 pub(crate) mod executions;
 mod server_faults;

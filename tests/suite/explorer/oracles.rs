@@ -1,5 +1,5 @@
-//! Each oracle has a broken lock that it must catch, and a sound one that it must let pass: an oracle that cannot fail, or that
-//! fails for nothing, is worse than none.
+//! Each oracle must catch a broken lock and must pass a sound one. An oracle that cannot fail, or
+//! that fails without a reason, is worse than none.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use harness::{Client, Faults, SavedSchedule, Scenario, exhaustive, replay, repla
 use locks::{Lock as _, Record};
 use redis::RedisResult;
 
-/// How a lock takes and releases; the broken ones below differ from the sound one in a single place.
+/// How a lock is taken and released. Each broken recipe differs from `SOUND` in one place.
 #[derive(Clone, Copy)]
 struct Recipe {
     take: &'static [&'static str],
@@ -69,7 +69,8 @@ fn exclusive_fact() {
     let broken = Recipe { take: &["SET", "lock", "1", "PX", "10000"], ..SOUND };
     let slow = |recipe| scenario(recipe).faults(Faults::none().stalls(1)).always(ExclusiveFact::of("cs"));
     expect_violation(&slow(broken), "exclusive-fact", 2);
-    // That the sound one's lease may run out is no violation of this property, and with two clients no DEL hits a third.
+    // The lease of the sound lock may end, but that does not violate this property. With only two
+    // clients, a late `DEL` frees no third client's lock.
     exhaustive(&slow(SOUND)).unwrap();
 }
 
@@ -89,7 +90,7 @@ if redis.call('EXISTS', 'writer') == 1 or tonumber(redis.call('GET', 'readers') 
 redis.call('SET', 'writer', '1')
 return 1";
 
-/// So many readers by one recipe, and so many writers by another.
+/// Readers with one recipe and writers with another, each with their number.
 fn read_write(readers: (usize, Recipe), writers: (usize, Recipe)) -> Scenario {
     let scenario = Scenario::new("a read-write lock by recipe");
     [(readers, "reading"), (writers, "writing")].into_iter().fold(
@@ -110,20 +111,20 @@ fn read_write(readers: (usize, Recipe), writers: (usize, Recipe)) -> Scenario {
 #[test]
 fn writer_alone() {
     let alone = || WriterAlone::of("reading", "writing");
-    // Readers are counted, and whoever leaves counts down; or deletes the count.
+    // A reader that leaves decrements the count. The broken one deletes the count.
     let read = Recipe { take: &["EVAL", READ, "0"], release: Some(&["DECR", "readers"]) };
     let write = Recipe { take: &["EVAL", WRITE, "0"], release: Some(&["DEL", "writer"]) };
     let broken = Recipe { release: Some(&["DEL", "readers"]), ..read };
     expect_violation(&read_write((2, broken), (1, write)).always(alone()), "writer-alone", 4);
     exhaustive(&read_write((2, read), (1, write)).always(alone())).unwrap();
-    // A writer that does not look who reads or writes, and a reader that does not look who writes.
+    // A blind writer ignores readers and writers, and a blind reader ignores writers.
     let blind = Recipe { take: &["SET", "lock", "1", "PX", "10000"], ..SOUND };
     expect_violation(&read_write((1, SOUND), (1, blind)).always(alone()), "writer-alone", 2);
     expect_violation(&read_write((1, blind), (1, SOUND)).always(alone()), "writer-alone", 2);
     expect_violation(&read_write((0, SOUND), (2, blind)).always(alone()), "writer-alone", 2);
 }
 
-/// Whoever writes may read besides; it is still alone.
+/// A writer may also read while it writes; it is still alone.
 #[test]
 fn a_writer_may_read() {
     let both =
@@ -139,7 +140,8 @@ fn a_writer_may_read() {
     exhaustive(&both).unwrap();
 }
 
-/// An exclusive lock is a read-write lock, too: nobody is beside a writer unless a lease has ended.
+/// An exclusive lock is also a read-write lock: nobody is inside beside a writer unless a lease has
+/// ended.
 #[test]
 fn writer_alone_by_belief() {
     let slow = || read_write((1, SOUND), (1, SOUND)).faults(Faults::none().stalls(1));
@@ -172,12 +174,12 @@ fn recovers() {
 
 #[test]
 fn no_leak() {
-    // Whoever goes away without a release leaks the lock until its lease ends.
+    // A client that ends without a release leaks the lock until the lease ends.
     expect_violation(&scenario(Recipe { release: None, ..SOUND }).always(NoLeak), "no-leak", 1);
     exhaustive(&scenario(SOUND).always(NoLeak)).unwrap();
 }
 
-/// Two clients; who is refused tries again after a pause.
+/// Two clients. If a client is refused, it tries again after a pause.
 fn patient(pause_s: u64, faults: Faults) -> Scenario {
     let lease = Duration::from_secs(10);
     Scenario::new("patient").faults(faults).always(NoLostWakeUp::of("cs", lease)).actors(
@@ -194,15 +196,16 @@ fn patient(pause_s: u64, faults: Faults) -> Scenario {
 
 #[test]
 fn no_lost_wake_up() {
-    // A takes it, B is refused, A gives it back, and B sleeps for ten seconds.
+    // A takes the lock, B is refused, A releases it, and B sleeps for ten seconds.
     expect_violation(&patient(10, Faults::none()), "no-lost-wake-up", 4);
     exhaustive(&patient(9, Faults::none())).unwrap();
-    // What a stall takes, or who waits for a dead holder's lease to end, is something else.
+    // A pause because of a stall, or because a dead holder's lease must end, is no lost wake-up.
     exhaustive(&patient(5, Faults::none().stalls(1))).unwrap();
     exhaustive(&patient(5, Faults::none().crashes(1))).unwrap();
 }
 
-/// Two clients, so many rounds each; who is refused says that it waits, and tries again after a pause.
+/// Two clients that acquire `rounds` times each. If a client is refused, it enters the section
+/// `waiting` and tries again after a pause.
 fn queueing(rounds: u32) -> Scenario {
     let scenario = Scenario::new("queueing").always(NotOvertaken::of("waiting", "cs"));
     scenario.actors(2, move |client| async move {
@@ -222,12 +225,12 @@ fn queueing(rounds: u32) -> Scenario {
 
 #[test]
 fn not_overtaken() {
-    // A takes it, B is refused, A gives it back, and A takes it again.
+    // A takes the lock, B is refused, A releases it, and A takes it again.
     expect_violation(&queueing(2), "not-overtaken", 4);
     exhaustive(&queueing(1)).unwrap();
 }
 
-/// Two clients that ask, while they are inside, whether they still have the lock.
+/// Two clients that check inside the section whether they still have the lock.
 fn asking(ask: fn(&str) -> [&str; 2]) -> Scenario {
     let slow = Scenario::new("asking").faults(Faults::none().stalls(1)).always(Unbroken::of("cs"));
     slow.actors(2, move |client| async move {
@@ -245,7 +248,7 @@ fn asking(ask: fn(&str) -> [&str; 2]) -> Scenario {
 
 #[test]
 fn unbroken() {
-    // A takes it, its lease ends, B takes it, and A hears its own voice.
+    // A takes the lock, its lease ends, B takes it, and `ECHO` returns A's own name to A.
     expect_violation(&asking(|name| ["ECHO", name]), "unbroken", 4);
     exhaustive(&asking(|_| ["GET", "lock"])).unwrap();
 }
@@ -269,10 +272,10 @@ fn a_pass_that_saw_nothing_is_vacuous() {
     );
 }
 
-/// A client may send commands inside: they do not end the stay.
+/// Commands that a client sends inside a section do not end its stay.
 #[test]
 fn work_inside_a_section_is_inside() {
-    // Whoever finds the lock taken steals it while its holder works.
+    // If a client finds the lock taken and its holder at work, the client enters all the same.
     let stolen =
         Scenario::new("stolen").always(ExclusiveBelief::of("cs", 1)).actors(2, |client| async move {
             let mut link = client.connection();
@@ -287,7 +290,7 @@ fn work_inside_a_section_is_inside() {
             Ok(())
         });
     expect_violation(&stolen, "exclusive-belief", 4);
-    // Nor does what another task of the client sends while the release is under way.
+    // A command of another task during the release does not end the stay either.
     let renewing =
         Scenario::new("renewing").always(ExclusiveBelief::of("cs", 1)).actors(2, |client| async move {
             let (mut link, mut other) = (client.connection(), client.connection());
@@ -319,7 +322,7 @@ fn sections_may_be_nested() {
     exhaustive(&nested).unwrap();
 }
 
-/// What a client left to a spawned task can still be lost by a crash.
+/// A crash can still lose a release that the client left to a spawned task.
 #[test]
 fn a_detached_release_can_crash() {
     let detached = Scenario::new("detached")
@@ -336,7 +339,8 @@ fn a_detached_release_can_crash() {
     expect_violation(&detached, "recovers", 2);
 }
 
-/// A stall outlasts the client's own timers: a renewal that waits at the gate renews nothing.
+/// During a stall the client's own timers fire, but the renewal waits at the gate and renews
+/// nothing.
 #[test]
 fn a_stalled_client_does_not_renew() {
     let renewed = Scenario::new("renewed")
@@ -362,7 +366,7 @@ redis.call('SET', KEYS[1], ARGV[1])
 return 1";
 const ANY: &str = "redis.call('SET', KEYS[1], ARGV[1]) return 1";
 
-/// A lock that numbers its grants does not help where the resource does not look at the numbers.
+/// Fencing tokens do not help if the resource does not check them.
 #[test]
 fn fenced() {
     let guarded = |write: &'static str| {
@@ -384,7 +388,7 @@ fn fenced() {
     exhaustive(&guarded(NEWER_ALONE)).unwrap();
 }
 
-/// A key that runs out earlier than the scenario's lease is nobody's doing.
+/// If a key expires before the scenario's lease ends, no client is blamed.
 #[test]
 fn an_early_end_is_blamed_on_nobody() {
     let short = Scenario::new("short").faults(Faults::none().stalls(1)).always(OwnerSafe).actors(
@@ -418,13 +422,13 @@ fn an_oracle_without_anything_to_judge_makes_a_pass_vacuous() {
             format!("idle: vacuous: in 1 schedule {name} had nothing to judge, so the pass means nothing");
         assert_eq!(report, expected);
     }
-    // Nobody reads.
+    // There are no readers.
     let writers = read_write((0, SOUND), (2, SOUND)).always(WriterAlone::of("reading", "writing"));
     let report = exhaustive(&writers).unwrap_err().to_string();
     assert!(report.ends_with("writer-alone had nothing to judge, so the pass means nothing"), "{report}");
 }
 
-/// A client may be inside twice, by two of its tasks: when one stay is over, the other is not.
+/// A client may be inside twice, in two of its tasks. When one stay ends, the other continues.
 #[test]
 fn stays_of_one_client_are_told_apart() {
     let scenario = Scenario::new("two stays")

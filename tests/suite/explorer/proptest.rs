@@ -17,14 +17,14 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 
-/// Trials that failed once are run first from then on.
+/// The regression file: later runs begin with the trials that failed once.
 const KEPT: &str = "suite/data/properties.trials";
 
 fn config(cases: u32) -> Config {
     Config { cases, failure_persistence: Some(Box::new(RegressionFile::in_file(KEPT))), ..Config::default() }
 }
 
-/// Clients that each take one of the permits twice.
+/// Clients that each acquire one permit twice.
 fn scenario(name: &str, parameters: &Parameters) -> Scenario {
     let algorithm: &'static Algorithm =
         locks::registry::ALGORITHMS.iter().find(|algorithm| algorithm.name == name).unwrap();
@@ -55,13 +55,14 @@ fn scenario(name: &str, parameters: &Parameters) -> Scenario {
         })
 }
 
-/// What has to hold of any lock.
+/// The properties that every lock must have.
 fn sound(scenario: Scenario) -> Scenario {
     scenario.always(OwnerSafe).always(Recovers).always(NoLeak)
 }
 
 prop_compose! {
-    /// The clients last: how many of them it takes depends on how many permits there are.
+    /// The clients come last, because shrinking reduces the parameters in this order and the fewest
+    /// clients depend on the permits.
     fn parameters()(
         permits in 1u32..=3,
         lease_s in 1u64..=30,
@@ -99,13 +100,13 @@ fn all_faults() -> Parameters {
 proptest! {
     #![proptest_config(config(500))]
 
-    /// Over schedules: whatever happens, in whatever order, with all faults at once.
+    /// Random schedules, with all faults at once.
     #[test]
     fn mutex_is_exclusive_under_every_schedule(trial in trials(Just(all_faults()), mutex).regression_file(KEPT)) {
         trial.run()?;
     }
 
-    /// Over the parameters too.
+    /// Random schedules, and random parameters.
     #[test]
     fn semaphore_never_over_issues(trial in trials(parameters(), semaphore).regression_file(KEPT)) {
         trial.run()?;
@@ -125,7 +126,7 @@ fn unkept() -> Config {
     Config { cases: 2_000, failure_persistence: None, ..Config::default() }
 }
 
-/// What `proptest` makes of a failure.
+/// The minimal failing trial that `proptest` returns.
 fn shrunk(
     seed: u8,
     strategy: &impl Strategy<Value = Trial>,
@@ -137,8 +138,8 @@ fn shrunk(
     }
 }
 
-/// What is left of a failure is as small as it can be, whatever it was: the parameters, and the schedule that explorers show for
-/// them.
+/// A shrunk failure is as small as possible, whatever the first failure was. That holds for the
+/// parameters and for the schedule, which is the one that explorers show.
 #[track_caller]
 fn check_minimum(make: fn(&Parameters) -> Scenario, faults: Faults, shortest: &str) {
     let expected = Parameters { clients: 2, permits: 1, lease: Duration::from_secs(1), faults };
@@ -157,13 +158,13 @@ fn a_broken_semaphore_shrinks_to_the_minimum() {
     check_minimum(broken_semaphore, Faults::none(), &("A\n".repeat(6) + &"B\n".repeat(6)));
 }
 
-/// Nobody is inside for longer than the lease but who stalls.
+/// Without a stall, nobody is inside for longer than the lease.
 #[test]
 fn a_broken_lock_shrinks_to_the_minimum() {
     check_minimum(broken_lock, Faults::none().stalls(1), "A\ntime +1001ms\nB\n");
 }
 
-/// A test may have reasons of its own to fail, of which no oracle knows.
+/// A test may fail for reasons of its own that no oracle covers.
 #[test]
 fn whatever_fails_loses_the_steps_that_it_does_not_need() {
     let strategy = trials(Just(all_faults()), mutex);
@@ -173,7 +174,8 @@ fn whatever_fails_loses_the_steps_that_it_does_not_need() {
         crash.map_or(Ok(()), |step| Err(TestCaseError::fail(step.to_string())))
     });
     assert!(matches!(&trial.schedule.steps[..], [step] if kind(step) == Some(FaultKind::Crash)), "{trial:?}");
-    // It fails by an oracle as well, but only with many steps: whichever one leaves out, it passes.
+    // The trial also violates an oracle, but the test fails only if there are many steps. If any
+    // one step is removed, the test passes.
     let strategy = trials(Just(Parameters::default()), broken_semaphore);
     let test = |trial: &Trial| if trial.schedule.steps.len() >= 15 { passes(trial) } else { Ok(()) };
     let trial = shrunk(0, &strategy, test);
@@ -185,7 +187,8 @@ fn whatever_fails_loses_the_steps_that_it_does_not_need() {
     }
 }
 
-/// Parameters and steps, to be read and edited; they are the first that is tried afterwards, whatever else chance draws.
+/// A regression file holds parameters and steps as text, which people can read and edit. The next
+/// run tries these trials first, whatever the seed is.
 #[test]
 fn what_failed_is_kept_as_steps() {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("kept.trials");
@@ -196,7 +199,7 @@ fn what_failed_is_kept_as_steps() {
             Config { failure_persistence: Some(Box::new(RegressionFile::in_file(&path))), ..unkept() };
         let outcome = runner(seed, config).run(&strategy(), |(trial, _)| passes(&trial));
         assert!(matches!(outcome, Err(TestError::Fail(..))), "{outcome:?}");
-        // The second time it is the same, and nothing is added.
+        // The second run finds the same failure and adds nothing.
         expect![[r#"
             # Trials that failed once: the parameters of the scenario, and the schedule. Every run begins with them, as
             # long as `Trials::kept_in` names this file. Read and edit them as you like.
@@ -220,7 +223,7 @@ fn what_failed_is_kept_as_steps() {
         assert_eq!(first.schedule.to_string(), "A\n".repeat(6) + &"B\n".repeat(6));
         assert_eq!(first.parameters.to_string(), "clients 2, permits 1, lease 1000ms");
     }
-    // What begins like another is not the same.
+    // A trial that only begins like another one is a different trial.
     let kept = std::fs::read_to_string(&path).unwrap();
     std::fs::write(&path, format!("{kept}B\n")).unwrap();
     let config = Config { failure_persistence: Some(Box::new(RegressionFile::in_file(&path))), ..unkept() };
@@ -234,7 +237,7 @@ fn what_failed_is_kept_as_steps() {
     assert!(message.contains("kept.trials:3: line 1: \"skip B\" is no step"), "{message}");
 }
 
-/// Schedules of a scenario that there is: each is possible as it is, and they are not all the same.
+/// Draws schedules of one scenario. Each is possible without a change, and not all are equal.
 #[test]
 fn schedules_of_a_scenario() {
     let scenario = mutex(&all_faults());

@@ -1,4 +1,5 @@
-//! Counterexamples of the emulator, replayed on a real server: the same replies, the same violation.
+//! Replays counterexamples of the emulator on a real server, which must give the same replies and
+//! the same violation.
 
 use std::sync::{Arc, Mutex};
 
@@ -16,7 +17,8 @@ use locks::registry::{ALGORITHMS, Algorithm};
 use super::saved_schedules;
 use crate::redis_server;
 
-/// All that are kept, on as many databases as there are; but what happens to servers themselves cannot be had.
+/// Replays all saved schedules in parallel, one thread for each database. Schedules with server
+/// faults are left out, because a replay cannot cause them.
 #[test]
 fn every_counterexample_is_real() {
     let Some(server) = redis_server::borrow() else { return };
@@ -44,7 +46,7 @@ fn every_counterexample_is_real() {
     std::thread::scope(|scope| {
         urls.iter().for_each(|url| _ = scope.spawn(|| replay_next(url, &next)));
     });
-    // Several servers are several databases, where those are the tests' own.
+    // Several databases stand for several servers, if the databases belong to the tests.
     if urls.len() > 1 {
         assert!(together.iter().any(|(name, _)| name == "redlock.slow.exclusive-belief.txt"));
         replay_next(&urls[0], &Mutex::new(together.into_iter()));
@@ -53,14 +55,14 @@ fn every_counterexample_is_real() {
     assert!(different.is_empty(), "{}", different.join("\n"));
 }
 
-/// On how many servers the algorithm of a saved schedule keeps its grants.
+/// How many servers the algorithm of a saved schedule uses.
 fn servers(saved: &SavedSchedule) -> usize {
     let Subject::Algorithm { name, .. } = &saved.subject else { return 1 };
     let algorithm = ALGORITHMS.iter().find(|algorithm| algorithm.name == name);
     algorithm.map_or(1, Algorithm::servers)
 }
 
-/// One client that sends these words.
+/// One client that sends one command.
 fn sender(words: &'static [&'static str]) -> Scenario {
     Scenario::new("sender").always(ExclusiveFact::of("cs")).actors(1, move |client| async move {
         let send = redis::cmd(words[0]).arg(&words[1..]).to_owned();
@@ -68,7 +70,7 @@ fn sender(words: &'static [&'static str]) -> Scenario {
     })
 }
 
-/// A schedule of one client that passes.
+/// A saved schedule of one client that must pass.
 fn passing(steps: &str) -> SavedSchedule {
     let header = "lockstep schedule 1\nscenario sender\nclients 1\nlease 10000ms\nproperty exclusive-fact\nmust pass\n";
     format!("{header}{steps}").parse().unwrap()
@@ -102,7 +104,7 @@ fn a_database_that_holds_anything_is_left_alone() {
 #[test]
 fn what_is_different_is_named_with_its_step() {
     let Some(server) = redis_server::borrow() else { return };
-    // Code that does something else each time: what the server has is no longer what the emulator had.
+    // This code behaves differently each time, so the server's replies differ from the emulator's.
     let calls = Arc::new(AtomicU64::new(0));
     let fickle = |_| {
         let calls = calls.clone();
@@ -146,7 +148,8 @@ fn times_and_names_drawn_by_chance_may_differ() {
     assert_eq!((on_redis.comparison, on_redis.replies), (Comparison::Same(None), 5));
 }
 
-/// Who listens on a real server hears a message as soon as it is published, and then it waits for its step as on the emulator.
+/// A subscriber on a real server receives a message as soon as it is published. The message then
+/// waits for its step, as on the emulator.
 #[test]
 fn messages_of_a_real_server() {
     let Some(server) = redis_server::borrow() else { return };
@@ -173,7 +176,8 @@ fn messages_of_a_real_server() {
                 Ok(())
             })
     };
-    // In the second the connection breaks that listens, and nobody is told the second word.
+    // In the second case the subscriber's connection breaks, and nobody receives the second
+    // message.
     for (steps, replies) in [("A\nB\nB\nA.2\nA\nA.2\nA", 7), ("A\nB\ndrop-before A.2\nB", 3)] {
         let saved = SavedSchedule { clients: 2, ..passing(steps) };
         let on_redis = replay(server.url(), &saved, telling).unwrap();
@@ -204,13 +208,13 @@ fn what_no_real_server_can_be_asked() {
     assert_eq!(on_redis.to_string(), "lease 8000 ms: inconclusive in step 2: it takes 3600 s");
 }
 
-/// Whether the code of a client runs on a real server: the emulator's time begins in 2023.
+/// Whether the client's code runs on a real server. The emulator's time begins in 2023.
 async fn is_real(link: &mut harness::client::GatedConnection) -> bool {
     let (seconds, _): (i64, i64) = redis::cmd("TIME").query_async(link).await.unwrap();
     seconds > 1_750_000_000
 }
 
-/// A client that writes a key, and in the middle of it somebody else does something.
+/// A client that writes a key, and a `disturb` that runs before its next command.
 fn disturbed(disturb: impl Fn() + Clone + Send + Sync + 'static) -> Scenario {
     Scenario::new("sender").always(ExclusiveFact::of("cs")).actors(1, move |client| {
         let disturb = disturb.clone();
@@ -218,7 +222,7 @@ fn disturbed(disturb: impl Fn() + Clone + Send + Sync + 'static) -> Scenario {
             let mut link = client.connection();
             () = redis::cmd("SET").arg("key").arg("1").query_async(&mut link).await?;
             if is_real(&mut link).await {
-                // On a thread of its own: here a runtime is at work.
+                // A thread of its own, because a runtime already runs on this one.
                 std::thread::spawn(disturb).join().expect("nothing goes wrong there");
             }
             Ok(redis::cmd("DBSIZE").query_async::<()>(&mut link).await?)
@@ -237,7 +241,7 @@ fn of_two_replays_at_once_one_is_refused() {
         noted.lock().unwrap().push(error.to_string());
     };
     let on_redis = replay(url.clone(), &passing("A\nA\nA"), |_| disturbed(disturb.clone())).unwrap();
-    // Nothing of the claim is seen by who counts keys.
+    // `DBSIZE` does not count what marks the database as claimed.
     assert_eq!((on_redis.comparison, on_redis.replies), (Comparison::Same(None), 3));
     let database = url.rsplit('/').next().unwrap();
     let refused = format!(
@@ -270,7 +274,8 @@ fn what_somebody_else_has_written_meanwhile_is_not_lost() {
     assert_eq!(keys, ["dear"]);
 }
 
-/// Keys of scripts that do not say which, of the code before, of probes and of transactions.
+/// The replay deletes keys that scripts write without declaring them, and keys of setup code,
+/// probes and transactions.
 #[test]
 fn whatever_a_replay_writes_it_deletes() {
     let Some(server) = redis_server::borrow() else { return };

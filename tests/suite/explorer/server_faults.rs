@@ -1,4 +1,4 @@
-//! What happens to servers: clocks that jump, restarts, and who hears of them.
+//! Server faults: clocks that jump, restarts, and the clients that notice them.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use redis::RedisResult;
 use crate::explorer::executions::check;
 use crate::explorer::oracles::send;
 
-/// A scenario whose clients set a key on each of two servers, and look at them.
+/// A client that sets a key on each of two servers, and then reads both times to live.
 fn on_two_servers() -> Scenario {
     Scenario::new("two servers").servers(2).actors(1, |client| async move {
         let mut links = [client.connection_to(0), client.connection_to(1)];
@@ -68,7 +68,7 @@ fn a_restart_ends_what_waits_at_the_server() {
         send::<()>(&mut link, &["RPUSH", "list", "1"]).await?;
         Ok(send(&mut link, &["LPOP", "list"]).await?)
     });
-    // What comes back with the data is nobody's who waited before.
+    // Data that comes back after the restart does not go to a client that waited before it.
     check(
         &waits.clone().faults(Faults::none().reloads(1).unsynced(1)),
         "B\nB\nA\nreload 1 -1\nA",
@@ -91,7 +91,7 @@ fn a_restart_ends_what_waits_at_the_server() {
     );
 }
 
-/// Whether its own error is excused depends on that.
+/// A client's own error is excused only if the client noticed the restart before.
 #[test]
 fn that_a_task_hears_of_a_restart_is_its_clients_move() {
     let waits = Scenario::new("waits").faults(Faults::none().reloads(1)).actors(1, |client| async move {

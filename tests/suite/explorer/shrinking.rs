@@ -1,4 +1,5 @@
-//! What a schedule becomes when it is shrunk: the simplest there is, and the same for the same bug, whatever it was.
+//! A shrunk schedule is the simplest one for its bug. Different schedules that show one bug shrink
+//! to the same schedule.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +15,12 @@ use locks::registry::{ALGORITHMS, FaultClass, Property};
 use FaultClass::{Crash, Lost, Order, Server, Skew, Slow};
 use Property::{ExclusiveBelief, ExclusiveFact, OverIssue, OwnerSafe, Recovers};
 
-/// Of this many random schedules that fail, this many in a hundred have to become the simplest one.
+/// `SIMPLEST_PERCENT` of this many random failing schedules must shrink to the simplest one.
 const SCHEDULES: usize = 20;
 const SIMPLEST_PERCENT: usize = 99;
-/// How far brute force is asked.
+/// The most steps for which brute force is used.
 const BRUTE_FORCE_STEPS_MAX: usize = 6;
-/// As many as anybody asks for: `LOCKSTEP_SHRUNK=1000`.
+/// Replaces `SCHEDULES`, for example with `LOCKSTEP_SHRUNK=1000`.
 const SCHEDULES_VARIABLE: &str = "LOCKSTEP_SHRUNK";
 
 fn of(name: &str, class: FaultClass, clients: usize) -> Scenario {
@@ -27,7 +28,7 @@ fn of(name: &str, class: FaultClass, clients: usize) -> Scenario {
     scenario(algorithm, class, Participants { clients, permits: 1, readers: None })
 }
 
-/// The fewest steps that show it, as brute force finds them.
+/// The fewest steps that violate the oracle, found by brute force.
 fn fewest_steps(runner: &mut Runner, scenario: &Scenario, oracle: &dyn Oracle) -> usize {
     let is_violated_within = |&steps_max: &usize| {
         let mut depth_first = DepthFirst::default();
@@ -71,7 +72,8 @@ fn random_schedules_become_the_simplest() {
         let explored = explore_all(&mut runner, &scenario).unwrap();
         let simplest = explored.finding(property.name()).unwrap();
         let oracle = &simplest.oracle;
-        // Elsewhere brute force counts more steps: to start is one of its own where time may move.
+        // In other classes time may move. There a start is a step of its own, so brute force counts
+        // more steps.
         if simplest.cost.steps <= BRUTE_FORCE_STEPS_MAX && class == Order {
             assert_eq!(
                 fewest_steps(&mut runner, &scenario, &**oracle),
@@ -92,7 +94,8 @@ fn random_schedules_become_the_simplest() {
         let expected = (simplest.cost.clone(), simplest.schedule.to_string());
         let same = shrunk.get(&expected).copied().unwrap_or_default();
         println!("{name} {class} {property}: {same} of {schedules} as {:?}", expected.1);
-        // Whatever is simpler than what was found among all traces would be news.
+        // A schedule that is simpler than the simplest of all traces means that the explorer missed
+        // it.
         if same * 100 < schedules * SIMPLEST_PERCENT || shrunk.keys().any(|other| *other < expected) {
             let all: Vec<_> = shrunk.iter().map(|((_, text), n)| (n, text)).collect();
             wrong.push(format!("{name} {class} {property}: {:?}, and {all:?}", expected.1));
@@ -101,7 +104,7 @@ fn random_schedules_become_the_simplest() {
     assert_eq!(wrong, Vec::<String>::new());
 }
 
-/// Actors are called by the order in which they come, and time moves no further than it has to.
+/// Actors are renamed in the order of their first steps, and time moves no further than necessary.
 #[test]
 fn equal_bugs_look_equal() {
     let mut runner = Runner::new();

@@ -1,4 +1,4 @@
-//! Programs of which the number of traces is known: the explorer runs each trace once, and misses none.
+//! Programs with a known number of traces. The explorer must run each trace once and miss none.
 
 mod programs;
 
@@ -22,12 +22,12 @@ use programs::{call, each, of, random_program, rare_programs, rarities, sends, u
 const COMPARE_AND_DELETE: &str =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
 
-/// How many random programs are compared.
+/// The number of random programs that are compared.
 const PROGRAMS: u64 = 5_000;
-/// How many with each kind of what goes wrong more rarely.
+/// The number of random programs for each kind in `rarities`.
 const RARE_PROGRAMS: u64 = 100;
 
-/// How many traces there are and how many executions were cut short because others covered them.
+/// The number of traces, and the number of blocked executions.
 fn count(scenario: &Scenario) -> (usize, usize) {
     let (mut runner, mut dpor) = (Runner::new(), Dpor::default());
     let (mut traces, mut blocked) = (0, 0);
@@ -37,7 +37,8 @@ fn count(scenario: &Scenario) -> (usize, usize) {
     (traces, blocked)
 }
 
-/// The explorer does not ask servers what they said in the execution before: asked, they say the same.
+/// The explorer reads replies from the reply log of the last execution. A replay without that log
+/// must give the same history.
 fn expect_the_same_without_reply_log(runner: &mut Runner, scenario: &Scenario, history: &History) {
     let schedule = Schedule { steps: history.steps.clone() };
     let again = replay(runner, scenario, &schedule, Recording::Lean);
@@ -48,7 +49,8 @@ fn expect_the_same_without_reply_log(runner: &mut Runner, scenario: &Scenario, h
     assert_eq!(shown(history), shown(&again), "{scenario:?}");
 }
 
-/// The traces as brute force finds them and as the explorer does, which runs each once.
+/// Compares the traces of the explorer, which runs each once, with those of brute force. Returns
+/// their number.
 fn compare(scenario: &Scenario) -> usize {
     let mut runner = Runner::new();
     let mut reduced = BTreeMap::new();
@@ -86,13 +88,13 @@ fn readers(n: usize) -> Scenario {
 }
 
 fn cas_script(from: usize, to: usize) -> String {
-    // One word each: `call` splits at spaces.
+    // The script has no spaces, because `call` splits the command at spaces.
     format!(
         "EVAL if(redis.call('GET',KEYS[1])==ARGV[1])then\treturn(redis.call('SET',KEYS[1],ARGV[2]))end 1 k {from} {to}"
     )
 }
 
-/// Writers of `a[j] = a[j - 1] + 1`, and one who looks for the last zero.
+/// Writers of `a[j] = a[j - 1] + 1`, and a reader that searches for the last zero.
 fn last_zero(n: usize) -> Scenario {
     let scenario = Scenario::new("lastzero").actors(1, move |client| async move {
         let mut connection = client.connection();
@@ -116,7 +118,7 @@ fn last_zero(n: usize) -> Scenario {
     })
 }
 
-/// Threads that each put four messages into a hash table of 128 places.
+/// Threads that each put four messages into a hash table of 128 slots.
 fn indexer(n: usize) -> Scenario {
     (0..n).fold(Scenario::new("indexer"), |scenario, thread| {
         scenario.actors(1, move |client| async move {
@@ -137,8 +139,8 @@ fn indexer(n: usize) -> Scenario {
     })
 }
 
-/// With `LOCKSTEP_COUNTS=whole`, lastzero(15) is counted, too: four million of its executions are cut short, and it takes some ten
-/// minutes.
+/// `LOCKSTEP_COUNTS=whole` also counts lastzero(15), which takes long because most of its
+/// executions are blocked.
 #[test]
 fn counts_that_are_known() {
     let factorial = |n: usize| (1..=n).product::<usize>();
@@ -214,8 +216,8 @@ fn brute_force_finds_the_same_traces() {
     compare(&each(3, |_| of(&["SET k v NX"])).faults(Faults::none().lost(2).crashes(1)));
 }
 
-/// Who listens, who hears, and who tells: publications to nobody do not depend on each other, nor do those who only begin to
-/// listen.
+/// Subscriptions, received messages and publications are steps. Publications without subscribers do
+/// not depend on each other. Subscriptions do not depend on each other either.
 #[test]
 fn messages_are_steps() {
     let check = |programs: &[&[&str]], faults: Faults, expected: usize| {
@@ -235,7 +237,8 @@ fn messages_are_steps() {
     check(&[&["listen c", "hear 12ms", "hear 12ms"], &["PUBLISH c m"], &["PUBLISH c m"]], Faults::none(), 34);
 }
 
-/// The same through redis-rs's multiplexed connection, of which clients give up waiting for a reply, and clones share a queue.
+/// Compares traces through redis-rs's multiplexed connection. Its clients can time out, and its
+/// clones share a queue.
 #[test]
 fn brute_force_finds_the_same_traces_through_redis_rs() {
     let sends = |scenario: Scenario, commands: &'static [&'static str]| {
@@ -279,7 +282,8 @@ fn brute_force_finds_the_same_traces_where_rarer_things_go_wrong() {
     println!("{RARE_PROGRAMS} programs of each of {} kinds, {traces} traces", rarities().len());
 }
 
-/// Of a client that draws names by chance no two executions are alike.
+/// If clients draw their tokens by chance, no two executions are equal. The explorer must still
+/// find as many traces as with fixed tokens.
 #[test]
 fn names_drawn_by_chance() {
     static DRAWN: AtomicU64 = AtomicU64::new(0);
@@ -299,14 +303,14 @@ fn names_drawn_by_chance() {
     assert_eq!(compare(&by_chance), compare(&lock(Client::name)));
 }
 
-/// Commands that leave something else behind than data and scripts, or tell of something else: what follows does not depend on what
-/// the execution before was.
+/// These commands leave more behind than data and scripts, or their replies show more. The next
+/// execution must not depend on what the execution before it left.
 #[test]
 fn more_than_data_is_left_behind() {
     const COUNTER: &str = "#!lua name=counter
 local calls = 0
 redis.register_function('count', function(keys) calls = calls + 1 return redis.call('SET', keys[1] .. calls, '') end)";
-    // What a command in braces is answered stands where a later one has braces.
+    // The reply to a command in braces replaces the `{}` of a later command.
     let programs: [[&[&str]; 2]; 5] = [
         [&["INCR k", "INCR k", "{INFO commandstats}", "SET counted:{} 1"], &["INCR k", "INCR k"]],
         [
@@ -362,7 +366,8 @@ redis.register_function('count', function(keys) calls = calls + 1 return redis.c
     }
 }
 
-/// However many of the first choices are taken in every way, each trace is run once: what is independent in one order is so in all.
+/// If the first choices of an exploration become branches, each trace is still run once, for any
+/// number of choices. Steps that are independent in one order are independent in all.
 #[test]
 fn branches_have_all_traces_and_each_once() {
     let mut runner = Runner::new();
@@ -388,7 +393,7 @@ fn branches_have_all_traces_and_each_once() {
     }
 }
 
-/// A trace with its actors called by the names of others.
+/// The trace with its actors renamed.
 fn renamed(form: &[Vec<Step>], names: &[usize]) -> Vec<Vec<Step>> {
     let rename = |actor: Actor| Actor(names[actor.0]);
     let rename_step = |step: &Step| match *step {
@@ -405,8 +410,8 @@ fn renamed(form: &[Vec<Step>], names: &[usize]) -> Vec<Vec<Step>> {
     layers.collect()
 }
 
-/// Of actors that are interchangeable every trace is run, but for who is who; as brute force finds them that lets nobody be anybody
-/// else.
+/// With interchangeable actors the explorer runs every trace up to a renaming of the actors. The
+/// comparison runs all traces without that reduction.
 #[test]
 fn interchangeable_actors_change_places_in_no_trace() {
     const NAMES: &[&[usize]] = &[&[0, 1, 2], &[0, 2, 1], &[1, 0, 2], &[1, 2, 0], &[2, 0, 1], &[2, 1, 0]];
@@ -418,7 +423,8 @@ fn interchangeable_actors_change_places_in_no_trace() {
             let (mut dpor, mut forms) = (Dpor::default(), Vec::new());
             while let Some(history) = dpor.run_next(&mut runner, scenario) {
                 if !dpor.is_blocked() {
-                    // Who began before whom depends on no step: that is left out of the form.
+                    // The order in which clients start depends on no step, so the form does not
+                    // contain it.
                     let form = HappensBefore::of(&history).foata_normal_form(&history);
                     forms.push(NAMES.iter().map(|names| renamed(&form, names)).min());
                 }
@@ -433,7 +439,8 @@ fn interchangeable_actors_change_places_in_no_trace() {
     assert!(fewer > 5_000, "{fewer} fewer");
 }
 
-/// What every actor sent and was answered, and when it was inside, in its own order.
+/// Per actor, in its own order: its commands and replies, its faults and errors, and its stays in a
+/// section.
 fn seen_by_actors(history: &History) -> Vec<Vec<String>> {
     let mut reached = vec![Vec::new(); 3];
     for event in &history.events {
@@ -455,7 +462,7 @@ fn seen_by_actors(history: &History) -> Vec<Vec<String>> {
     reached
 }
 
-/// What every key held after its last change.
+/// The value of every key after its last change.
 fn left_behind(history: &History) -> BTreeMap<(usize, &str), &str> {
     let changes = history.events.iter().filter_map(|event| match &event.kind {
         EventKind::Command { server, changed, .. } => Some((server, changed)),
@@ -467,7 +474,8 @@ fn left_behind(history: &History) -> BTreeMap<(usize, &str), &str> {
         .collect()
 }
 
-/// Neighbours that are said not to depend on each other change places, and nobody sees a difference.
+/// If two neighbouring steps are independent, swapping them changes nothing that an actor or a
+/// server sees.
 #[test]
 fn independent_neighbours_may_change_places() {
     let mut runner = Runner::new();

@@ -1,4 +1,5 @@
-//! The code of every algorithm, unchanged, on the emulator and on a real server: what it promises a client that is alone.
+//! Runs the code of every algorithm, unchanged, on the emulator and on a real server. Checks what
+//! an algorithm guarantees when nobody else interferes.
 
 use std::time::Duration;
 
@@ -13,9 +14,9 @@ pub(crate) fn terms(permits: u32) -> Terms {
     Terms { key: "lock".into(), lease: Duration::from_secs(1), permits }
 }
 
-/// What a conversation needs from the server under it.
+/// The server, or the emulator, that `converse` runs against.
 struct Bench<'a> {
-    /// A connection to one of several servers.
+    /// A connection to one of several servers, by its index.
     connect: &'a dyn Fn(usize) -> AnyConnection,
     env: Env,
     /// Returns once the server's clock has moved on by more than a lease.
@@ -50,7 +51,7 @@ async fn converse(bench: &Bench<'_>, algorithm: &Algorithm) {
     assert!(bench.is_recorded(a.record()).await, "{name}: the server knows its holder");
     let is_exclusive = match algorithm.spec.kind {
         Kind::Mutex | Kind::Reentrant | Kind::Waiting | Kind::ReadWrite => true,
-        // One of them grants every attempt, and one ranks by names where clocks agree.
+        // One semaphore grants every attempt. Another ranks clients by name if their clocks agree.
         Kind::Semaphore => algorithm.spec.holds(Property::OverIssue, FaultClass::Order),
     };
     if is_exclusive {
@@ -71,7 +72,7 @@ async fn converse(bench: &Bench<'_>, algorithm: &Algorithm) {
     }
     assert!(b.try_acquire().await.unwrap(), "{name}: it is free again");
     if algorithm.spec.holds(Property::Recovers, FaultClass::Crash) {
-        // Its holder is gone without a word, and so is what might renew it.
+        // The holder ends without a release, and its renewal task ends with it.
         drop(b);
         (bench.pass_a_lease)();
         assert!(a.try_acquire().await.unwrap(), "{name}: a lease ends by itself");
@@ -111,7 +112,7 @@ async fn every_algorithm_on_the_emulator() {
     }
 }
 
-/// Where several servers are wanted, its databases are as many.
+/// If an algorithm needs several servers, each is a database of the one real server.
 #[test]
 fn every_algorithm_on_a_real_server() {
     let Some(server) = redis_server::borrow() else { return };
@@ -134,7 +135,8 @@ fn every_algorithm_on_a_real_server() {
     }
 }
 
-/// What a script has written stays if it fails: a lease that EXPIRE does not take leaves SETNX's key, without a time to live.
+/// If a script fails, its earlier writes stay. When `EXPIRE` refuses the lease, the key of `SETNX`
+/// stays without a time to live.
 #[tokio::test]
 async fn lua_setnx_expire_leaves_a_key_if_it_fails() {
     fail(AnyConnection::new(Emulator::new().connection())).await;
@@ -153,14 +155,15 @@ async fn fail(mut connection: AnyConnection) {
     assert_eq!(connection.pttl::<_, i64>("lock").await.unwrap(), -1);
 }
 
-/// Asks until a key with the same lease is gone: the server's clock decides, and nobody sleeps.
+/// Polls until a key with the same lease has expired. It does not sleep, because only the server's
+/// clock counts.
 fn wait_for_lease(client: &redis::Client) {
     let mut connection = client.get_connection().unwrap();
     () = redis::cmd("SET").arg(&["probe", "1", "PX", "1001"]).query(&mut connection).unwrap();
     while redis::cmd("EXISTS").arg("probe").query::<bool>(&mut connection).unwrap() {}
 }
 
-/// The time of an emulator as a client's clock, and names in the order in which they are asked for.
+/// The emulator's time as the client's clock, and names that are numbered in order.
 struct EmulatedTime {
     clock: Clock,
     names: std::sync::atomic::AtomicU64,

@@ -1,5 +1,5 @@
-//! Bugs that locks on Redis have or had in the field, one file each: the explorer finds each by itself, and the same code with
-//! the bug repaired passes within the same bounds.
+//! Bugs that locks on Redis have or had in the field, one file each. The explorer must find each
+//! bug. The repaired code must pass within the same bounds.
 
 mod clean_up_where_ok_only;
 mod deaf_after_reconnect;
@@ -29,29 +29,30 @@ use redis::RedisResult;
 
 use crate::explorer::oracles::send;
 
-/// One of each: a crash, a stall, and a message that is lost.
+/// One crash, one stall and one lost message.
 fn one_of_each() -> Faults {
     Faults::none().crashes(1).stalls(1).lost(1)
 }
 
-/// How long every lock here is granted.
+/// The lease of every lock in these files.
 const LEASE: Duration = Duration::from_secs(10);
 
-// A counterexample shows the first eight bytes of a script: they say what it is for.
+// A counterexample shows only the first eight bytes of a script, so each script starts with a
+// comment that names its purpose.
 
-/// Gives a lock back that is still the caller's.
+/// Releases the lock if the caller still has it.
 const UNLOCK: &str = "--unlock
 if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
 return 0";
 
-/// The same, and tells who listens.
+/// Releases the lock if the caller still has it, and notifies the subscribers.
 const UNLOCK_AND_TELL: &str = "--unlock
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 redis.call('DEL', KEYS[1])
 redis.call('PUBLISH', 'released', 'lock')
 return 1";
 
-/// Makes the lease of a lock that is still the caller's a whole one again.
+/// Renews the whole lease if the caller still has the lock.
 const EXTEND: &str = "--extend
 if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], 10000) end
 return 0";
@@ -61,7 +62,7 @@ async fn take(link: &mut GatedConnection, token: &str) -> RedisResult<bool> {
     send(link, &["SET", "lock", token, "NX", "PX", "10000"]).await
 }
 
-/// Runs a script on the lock for whoever has this token.
+/// Runs a script on the lock with this token.
 async fn run<T: redis::FromRedisValue>(
     link: &mut GatedConnection,
     script: &str,
@@ -70,12 +71,17 @@ async fn run<T: redis::FromRedisValue>(
     send(link, &["EVAL", script, "1", "lock", token]).await
 }
 
-/// How many schedules of two rounds are run.
+/// The number of random schedules of two rounds.
 const SAMPLES: u64 = 2_000;
 
-/// The explorer finds the bug, and shows it like this; with the bug repaired, it finds nothing in all that can happen. Nor does it
-/// in a sample of two rounds with all at once that the repaired code `endures`: what it does not is another known bug, or lasts
-/// longer than its leases. With `LOCKSTEP_KNOWN_BUGS=whole`, all at once in one round is explored whole, and so are two rounds with a crash.
+/// Expects that the explorer finds the bug and shows `expected`. The repaired code must pass every
+/// schedule.
+///
+/// The repaired code must also pass a sample of two rounds under the faults that it `endures`.
+/// Other faults would cause another known bug, or delays longer than its leases.
+///
+/// With `LOCKSTEP_KNOWN_BUGS=whole`, one round under the faults that it `endures` is explored
+/// whole. Two rounds with only its crashes are explored whole, too.
 #[track_caller]
 fn check(buggy: &Scenario, repaired: &Scenario, endures: Faults, expected: &Expect) {
     finds(buggy, expected);
@@ -92,7 +98,8 @@ fn check(buggy: &Scenario, repaired: &Scenario, endures: Faults, expected: &Expe
     }
 }
 
-/// The explorer finds the bug, and shows it like this: for a second bug beside the same repair.
+/// Expects that the explorer finds the bug and shows `expected`. For a second bug that has the same
+/// repair.
 #[track_caller]
 fn finds(buggy: &Scenario, expected: &Expect) {
     let report = exhaustive(buggy).expect_err("the bug is to be found");

@@ -1,4 +1,4 @@
-//! The locks of the `locks` crate, and bugs that others had.
+//! The locks of the `locks` crate, and known bugs of other locks.
 
 pub(crate) mod algorithms;
 mod renewals;

@@ -1,4 +1,6 @@
-//! What the renewals of published locks do, and what they leave undone, in time that is theirs alone.
+//! Tests how the renewals of published locks work and where they fail. Each test has virtual time
+//! of its own.
+//! its own.
 
 use std::time::Duration;
 
@@ -9,7 +11,7 @@ use locks::{Env, Lock as _};
 
 use crate::locks::algorithms::terms;
 
-/// So many leases and a tenth of one.
+/// Lets that many leases pass, and a tenth of one.
 async fn pass(leases: u32) {
     tokio::time::sleep(terms(1).lease * leases + terms(1).lease / 10).await;
 }
@@ -21,13 +23,13 @@ async fn renewed_hash_holds_as_long_as_its_timer_runs() {
     assert!(lock.try_acquire().await.unwrap());
     pass(20).await;
     assert!(emulator.exists("lock"));
-    // A holder that is gone without a word takes its timer along.
+    // A holder that ends without a release stops its renewal task.
     drop(lock);
     pass(1).await;
     assert!(!emulator.exists("lock"));
 }
 
-/// At once, and after one, two and three leases: each time at the last moment.
+/// The renewals come at once and after one, two and three leases: each at the last moment.
 #[tokio::test(start_paused = true)]
 async fn local_reentrant_renews_four_times() {
     let emulator = Emulator::with_clock(Clock::tokio());

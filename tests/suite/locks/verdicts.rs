@@ -1,4 +1,4 @@
-//! The verdicts of the harness against those of the literature.
+//! Compares the verdicts of the harness with those of the literature.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn algorithm(name: &str) -> &'static Algorithm {
     ALGORITHMS.iter().find(|algorithm| algorithm.name == name).unwrap()
 }
 
-/// The steps of the shortest counterexample to a property in a class.
+/// Checks the number of steps of the shortest counterexample to each property in a class.
 #[track_caller]
 fn check_steps(name: &str, class: FaultClass, expected: &[(Property, usize)]) {
     let verdicts = check(&mut Runner::new(), algorithm(name), class, 100, 0).unwrap();
@@ -32,16 +32,17 @@ fn check_steps(name: &str, class: FaultClass, expected: &[(Property, usize)]) {
     assert!(verdicts.iter().all(harness::check::Verdict::is_as_stated), "{name} in {class}");
 }
 
-/// What an oracle finds in these steps: how many it took, and what one sees.
+/// The step and the text of the violation that an oracle finds in this schedule.
 fn judge(scenario: &Scenario, schedule: &str, oracle: &dyn Oracle) -> Option<(usize, String)> {
     let history = replay(&mut Runner::new(), scenario, &schedule.parse().unwrap(), Recording::Lean);
     oracle.check(&history).map(|violation| (violation.step, violation.what))
 }
 
-/// The lengths that the published accounts give: c commands, t steps of the clock, f faults.
+/// The lengths of the published counterexamples: c commands, t steps of time, f faults.
 #[test]
 fn shortest_counterexamples() {
-    // A EXISTS, B EXISTS, and both SET (4c); then a DEL that frees the other's lock.
+    // A EXISTS, B EXISTS, and both SET (4c). For `OwnerSafe`, then a DEL that frees the other's
+    // lock.
     check_steps("exists_set", Order, &[(ExclusiveFact, 4), (ExclusiveBelief, 4), (OwnerSafe, 5)]);
     // SETNX, crash (1c 1f).
     check_steps("setnx", Crash, &[(Recovers, 2)]);
@@ -53,32 +54,34 @@ fn shortest_counterexamples() {
     check_steps("set_nx_px_cad", Slow, &[(ExclusiveBelief, 3)]);
     // SETNX, the lease ends, SETNX, GET, DEL, SETNX, DEL, SETNX.
     check_steps("del_setnx_takeover", Slow, &[(ExclusiveFact, 8), (ExclusiveBelief, 6), (OwnerSafe, 7)]);
-    // SETNX, EXPIRE, the lease ends, SETNX, EXPIRE, DEL, SETNX, EXPIRE. The leak: SETNX, the stamp passes, SETNX, GET, EXPIRE,
-    // DEL, GETSET.
+    // SETNX, EXPIRE, the lease ends, SETNX, EXPIRE, DEL, SETNX, EXPIRE. The leak: SETNX, the time
+    // in the key passes, SETNX, GET, EXPIRE, DEL, GETSET.
     let found = [(ExclusiveFact, 8), (ExclusiveBelief, 5), (OwnerSafe, 6), (NoLeak, 7)];
     check_steps("getset_takeover", Slow, &found);
-    // The same as set_nx_ex_del, and as set_nx_px_cad.
+    // As `set_nx_ex_del` and as `set_nx_px_cad`.
     check_steps("lua_setnx_expire", Slow, &[(ExclusiveFact, 5), (ExclusiveBelief, 3), (OwnerSafe, 4)]);
     check_steps("lua_token", Slow, &[(ExclusiveBelief, 3)]);
-    // Acquire, the lease ends, work, acquire, release, and another's acquire.
+    // Acquire, the lease ends, work, acquire, release, and another client's acquire.
     check_steps("reentrant_hash", Slow, &[(ExclusiveFact, 6), (ExclusiveBelief, 3)]);
-    // The same, and nobody who waits is forgotten unless the server has lost the lock: A acquires, works, acquires, releases, B
-    // tries, listens and tries again; then the server's clock jumps, A's release finds nothing, and B sleeps on.
+    // As `reentrant_hash`. A wake-up is lost only if the server lost the lock: A acquires, works,
+    // acquires again and releases once. B tries, subscribes and tries again. The server's clock
+    // jumps, A's last release finds no lock, and B sleeps on.
     check_steps("redisson", Order, &[]);
     check_steps("redisson", Slow, &[(ExclusiveFact, 6), (ExclusiveBelief, 3)]);
     check_steps("redisson", Lost, &[(ExclusiveFact, 6), (ExclusiveBelief, 6)]);
     check_steps("redisson", Server, &[(ExclusiveFact, 3), (ExclusiveBelief, 3), (NoLostWakeUp, 10)]);
-    // EXISTS, and the reply to SET is lost; and so it is to SETNX.
+    // EXISTS, and then the reply to SET is lost. For `setnx`, the reply to SETNX is lost.
     let broken_anyway = [(ExclusiveFact, 4), (ExclusiveBelief, 4), (OwnerSafe, 5)];
     check_steps("exists_set", Lost, &[&broken_anyway[..], &[(Recovers, 2)]].concat());
     // SETNX, DEL with its reply lost, SETNX, the DEL sent again, SETNX (5c).
     let freed = [(ExclusiveFact, 5), (ExclusiveBelief, 5), (OwnerSafe, 4)];
     check_steps("setnx", Lost, &[&freed[..], &[(Recovers, 1)]].concat());
     check_steps("set_nx_ex_del", Lost, &freed);
-    // The same with the GET before the DEL; and compare-and-delete does nothing the second time.
+    // As above, with a GET before the DEL. The second compare-and-delete does nothing.
     check_steps("set_nx_get_del", Lost, &freed.map(|(property, steps)| (property, steps + 1)));
     check_steps("set_nx_px_cad", Lost, &[]);
-    // Two acquires, work, the inner release with its reply lost and sent again, and another's acquire.
+    // Two acquires, work, the inner release that is sent again after its reply was lost, and
+    // another client's acquire.
     check_steps("reentrant_hash", Lost, &[(ExclusiveFact, 6), (ExclusiveBelief, 6)]);
     // A and B read, B's release ends A's grant, C writes (4c).
     for name in ["rw_two_keys", "rw_hash"] {
@@ -92,7 +95,7 @@ fn shortest_counterexamples() {
     check_steps("fair_semaphore_weighted", Order, &[(OverIssue, 12), (ExclusiveBelief, 12)]);
 }
 
-/// All verdicts of whatever is quickly explored; `lockstep check` does it for all.
+/// All verdicts of algorithms that are explored quickly. `lockstep check` explores all of them.
 #[test]
 fn verdicts_are_as_stated() {
     let mut runner = Runner::new();
@@ -120,7 +123,8 @@ fn verdicts_are_as_stated() {
     }
 }
 
-/// The bug in the comments needs no race at all: each client runs to its end of acquiring before the next one starts.
+/// The bug from the comments needs no race. Each client finishes its acquire before the next one
+/// starts.
 #[test]
 fn fair_semaphore_comment_is_broken_without_preemption() {
     let verdicts = check(&mut Runner::new(), algorithm("fair_semaphore_comment"), Order, 0, 0).unwrap();
@@ -128,7 +132,8 @@ fn fair_semaphore_comment_is_broken_without_preemption() {
     assert_eq!(finding.schedule.to_string(), "A\n".repeat(6) + &"B\n".repeat(6));
 }
 
-/// A client whose clock is behind ranks before a holder: with names that sort the other way, so that only the clock does it.
+/// A client whose clock is behind ranks before a holder. Its name sorts after the holder's, so only
+/// the clock causes that.
 #[test]
 fn zset_semaphore_is_broken_by_skew_alone() {
     let scenario =
@@ -141,8 +146,8 @@ fn zset_semaphore_is_broken_by_skew_alone() {
     assert_eq!(judge(&scenario, "A\nA\nA\nB\nB\nB", &over_issue), None);
 }
 
-/// The race for a dead holder's lock: A takes it and dies; B and C find its lease ended; B deletes and takes it; C deletes what is
-/// B's by now, and takes it too.
+/// A race for a dead holder's lock: A takes the lock and crashes, and B and C find its lease ended.
+/// B deletes and takes the lock. C then deletes B's lock and takes it too.
 #[test]
 fn del_setnx_takeover_is_broken_after_a_crash() {
     let scenario = scenario(
@@ -156,7 +161,8 @@ fn del_setnx_takeover_is_broken_after_a_crash() {
     assert_eq!(judge(&scenario, schedule, &oracle::ExclusiveFact::of("cs")), Some((11, what.into())));
 }
 
-/// A clock that is ahead by a lease is not enough: there is a second of margin. By more than that, it takes a lock that lives.
+/// A clock that is ahead by one lease breaks nothing, because the lock has a margin of one second.
+/// If it is ahead by more, the client takes a lock that is still held.
 #[test]
 fn getset_takeover_is_broken_by_skew_beyond_its_margin() {
     let size = Participants { clients: 2, permits: 1, readers: None };
@@ -170,7 +176,8 @@ fn getset_takeover_is_broken_by_skew_beyond_its_margin() {
     assert_eq!(schedule.to_string(), "skew A -11001ms\nA\nA\nB\nB\nB\nB\n");
 }
 
-/// What else breaks a read-write lock than two who read at once: among writers, and among writers and one reader.
+/// How a read-write lock breaks without two readers at once: with writers only, and with writers
+/// and one reader.
 #[test]
 fn read_write_locks_without_a_second_reader() {
     let freed = [("exclusive-belief", 5), ("owner-safe", 4), ("writer-alone", 5)];
@@ -179,15 +186,18 @@ fn read_write_locks_without_a_second_reader() {
         ("rw_two_keys", Order, &[][..]),
         ("rw_two_keys", Skew, &[]),
         ("rw_two_keys", Crash, &[]),
-        // A takes it, the lease ends, B takes it, A's DEL, C takes it (4c 1t): as `set_nx_ex_del`.
+        // A takes the lock, its lease ends, B takes it, A's DEL runs, and C takes it (4c 1t): as
+        // `set_nx_ex_del`.
         ("rw_two_keys", Slow, &[("exclusive-belief", 3), ("owner-safe", 4), ("writer-alone", 5)]),
-        // A takes it, DEL with its reply lost, B takes it, the DEL sent again, C takes it (5c).
+        // A takes the lock, the reply to its DEL is lost, B takes it, A's DEL is sent again, and C
+        // takes it (5c).
         ("rw_two_keys", Lost, &freed),
         ("rw_hash", Order, &[]),
         ("rw_hash", Skew, &[]),
         ("rw_hash", Crash, &[]),
         ("rw_hash", Slow, &[("exclusive-belief", 3)]),
-        // The same, where A and B took it in one millisecond: the time is no name.
+        // As `rw_two_keys`, if A and B took the lock in the same millisecond: the time does not
+        // identify the holder.
         ("rw_hash", Lost, &freed),
     ] {
         for readers in [0, 1] {
@@ -201,7 +211,8 @@ fn read_write_locks_without_a_second_reader() {
     }
 }
 
-/// Only the time of the last reader is there: its release, and no other, ends what all readers have.
+/// The record keeps only the time of the last reader. That reader's release ends the grants of all
+/// readers, and no other release does.
 #[test]
 fn rw_hash_knows_its_last_reader_alone() {
     let size = Participants { clients: 3, permits: 1, readers: Some(2) };
@@ -211,12 +222,13 @@ fn rw_hash_knows_its_last_reader_alone() {
     let what = "C writes beside A, each with a lease that still runs";
     assert_eq!(judge(&scenario, "skew A -1ms\nA\nB\nB\nC", &alone), Some((5, what.into())));
     assert_eq!(judge(&scenario, "skew A -1ms\nA\nB\nA\nC", &alone), None);
-    // In one millisecond both have the same time.
+    // In the same millisecond both readers have the same time.
     let what = "C writes beside B, each with a lease that still runs";
     assert_eq!(judge(&scenario, "A\nB\nA\nC", &alone), Some((4, what.into())));
 }
 
-/// Of two clocks that differ by a lease, none is taken for late; by more than that, a lock that lives is taken, whichever is wrong.
+/// If two clocks differ by one lease, no holder looks late. If they differ by more, a client takes
+/// a lock that is still held, whichever clock is wrong.
 #[test]
 fn rw_hash_is_broken_by_skew_beyond_a_lease() {
     for readers in [0, 1] {
@@ -238,23 +250,24 @@ fn rw_hash_is_broken_by_skew_beyond_a_lease() {
     }
 }
 
-/// Where a lease ends under a holder that acquires again: Redis would have said no, but nobody asks.
+/// A lease ends, and its holder acquires again. Redis would refuse, but the lock does not send a
+/// request.
 #[test]
 fn local_reentrant_says_yes_to_what_another_has() {
     let scenario =
         scenario(algorithm("local_reentrant"), Slow, Participants { clients: 2, permits: 1, readers: None });
-    // The renewal is A.2, and the work inside A.3.
+    // The renewal is A.2, and the work inside is A.3.
     let schedule = "A\ntime +10001ms\nB\nA.3";
     let what = "A and B hold the lock, each with a lease that still runs";
     assert_eq!(judge(&scenario, schedule, &oracle::ExclusiveFact::of("cs")), Some((4, what.into())));
-    // The one renewal came at once, and the next is late by a moment.
+    // The first renewal came at once, and the next one is a moment too late.
     let schedule = "A\nA.2\ntime +10001ms\nB";
     let what = "A and B are inside at once, where one may be";
     assert_eq!(judge(&scenario, schedule, &oracle::ExclusiveBelief::of("cs", 1)), Some((4, what.into())));
 }
 
-/// A restart that gives a vote away takes few steps to break Redlock; one that lasts longer than a lease gives none away, in any
-/// order.
+/// A restart that loses a grant breaks Redlock in a few steps. If the outage lasts longer than a
+/// lease, no grant is lost, in any order of steps.
 #[test]
 fn redlock_needs_restarts_to_be_delayed() {
     let size = Participants { clients: 2, permits: 1, readers: None };
@@ -273,7 +286,7 @@ fn redlock_needs_restarts_to_be_delayed() {
     );
 }
 
-/// What needs no time is quickly explored, also where a timer renews.
+/// Scenarios without time are explored quickly, even if a timer renews the lock.
 #[test]
 fn renewing_locks_are_as_stated_while_no_time_passes() {
     let mut runner = Runner::new();
@@ -286,7 +299,7 @@ fn renewing_locks_are_as_stated_while_no_time_passes() {
     }
 }
 
-/// What chance finds and the shrinker makes of it is as short as what brute force finds.
+/// A random counterexample, once shrunk, is as short as the shortest one that exploration finds.
 #[test]
 fn sampled_and_shrunk_counterexamples_are_the_shortest() {
     let mut runner = Runner::new();

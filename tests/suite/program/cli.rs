@@ -1,4 +1,4 @@
-//! The program `lockstep`, run as its users run it.
+//! Runs the program `lockstep` as its users do.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Output, Stdio};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::redis_server;
 
-/// Longest that a program may take that ends by itself.
+/// The most time until a program that ends by itself must have ended.
 const ENDS_WITHIN: Duration = Duration::from_secs(300);
 
 /// Runs the program until it ends.
@@ -193,7 +193,7 @@ fn explain_saves_what_replay_replays() {
     let (status, text) = replay_changed("must fail", "must pass");
     assert_eq!(status, Some(1));
     assert!(text.ends_with("\nrecovers is violated, and must hold.\n"), "{text}");
-    // One command later the key has a time to live.
+    // After one more command the key has a time to live.
     let (status, text) = replay_changed("crash A", "A 2 DEL lock\ncrash A");
     assert_eq!(status, Some(1));
     assert!(
@@ -216,7 +216,8 @@ fn explain_saves_what_replay_replays() {
     }
 }
 
-/// Of a read-write lock it is said who reads and who writes, in what is drawn and in what is saved.
+/// The text of an explanation and a saved schedule both name the readers and writers of a
+/// read-write lock.
 #[test]
 fn readers_and_writers_are_told_apart() {
     let path = concat!(env!("CARGO_TARGET_TMPDIR"), "/readers.txt");
@@ -276,7 +277,7 @@ fn readers_and_writers_are_told_apart() {
         |row: &&serde_json::Value| row["fault_class"] == "order" && row["property"] == "writer-alone";
     let found = json["verdicts"].as_array().unwrap().iter().find(is_found).unwrap();
     assert_eq!((&found["readers"], found["schedule"].as_array().unwrap().len()), (&2.into(), 4));
-    // With another who reads, nobody writes.
+    // With a third reader, there is no writer.
     std::fs::write(path, saved.replace("readers 2", "readers 3")).unwrap();
     let output = lockstep(&["replay", path]);
     assert_eq!(output.status.code(), Some(1));
@@ -303,7 +304,7 @@ fn replay_compares_with_a_real_server() {
     );
 }
 
-/// A server that is ended when the test is over.
+/// A server that is killed when the test ends.
 pub struct Serving(pub Child);
 
 impl Drop for Serving {

@@ -1,4 +1,4 @@
-//! As many clients as Redis takes, all at once, at `lockstep serve`.
+//! `lockstep serve` with as many clients at once as Redis allows by default.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -8,11 +8,12 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::program::cli::Serving;
 
-/// `maxclients`, unless told otherwise.
+/// The default of `maxclients`.
 const CLIENTS_MAX: usize = 10_000;
-/// How many come before one is answered: fewer than the server lets wait.
+/// How many clients connect before the first reply is read. The number is below the server's
+/// backlog of connections.
 const CLIENTS_AT_ONCE: usize = 100;
-/// What a process has open beside its connections.
+/// The files that a process has open beside its connections.
 const OTHER_FILES_MAX: u64 = 100;
 
 #[test]
@@ -28,7 +29,7 @@ fn ten_thousand_clients_are_served_and_no_more() {
     setrlimit(Resource::Nofile, Rlimit { current: limits.maximum, ..limits })
         .expect("the soft limit may be raised");
 
-    // It begins with too few.
+    // The soft limit starts below the number of clients.
     let child = Command::new("sh")
         .args(["-c", "ulimit -Sn 256; exec \"$0\" serve --addr 127.0.0.1:0", env!("CARGO_BIN_EXE_lockstep")])
         .stdout(Stdio::piped())
@@ -46,7 +47,8 @@ fn ten_thousand_clients_are_served_and_no_more() {
     while idle.len() < CLIENTS_MAX {
         let before = idle.len();
         idle.extend((0..CLIENTS_AT_ONCE).map(|_| connect()));
-        // Whoever has been answered is counted; in which order they are is left to the server's threads.
+        // A client that has a reply is counted. The server's threads decide the order of the
+        // replies.
         for client in &mut idle[before..] {
             let mut reply = [0; 7];
             client.write_all(b"PING\r\n").expect("the server reads");

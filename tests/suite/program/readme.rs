@@ -1,4 +1,4 @@
-//! What the READMEs say of the code, compared with the code.
+//! Compares what the READMEs say of the code with the code.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -9,11 +9,11 @@ use locks::registry::ALGORITHMS;
 use crate::emulator::conformance::wire::{Peer as _, Real, Wire, parse};
 use crate::redis_server;
 
-/// Compares the lines between two marks, which the README hides from its reader. With `UPDATE_EXPECT` set they are written
-/// anew.
+/// Compares the lines between two marks, which are HTML comments in the README. With
+/// `UPDATE_EXPECT` set, it writes the lines anew.
 #[track_caller]
 fn check(folder: &str, name: &str, expected: &str) {
-    // Several tests write into one file.
+    // Several tests write to the same file.
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let path = format!("{}/../{folder}README.md", env!("CARGO_MANIFEST_DIR"));
@@ -74,7 +74,7 @@ fn the_command_list_is_the_table() {
     check("emulator/", "commands", &list);
 }
 
-/// The commands of the real server that are not here.
+/// The commands of the real server that the emulator does not have.
 #[test]
 fn what_is_left_out() {
     let Some(server) = redis_server::borrow() else { return };
@@ -82,7 +82,7 @@ fn what_is_left_out() {
     let Some((Wire::Items(_, names), _)) = parse(&reply) else { panic!("not a list: {reply:?}") };
     let names = names.into_iter().map(|name| name.to_string().trim_matches('"').to_uppercase());
     let is_missing = |name: &String| match name.split_once('|') {
-        // That its subcommands are missing goes without saying.
+        // If the whole command is missing, its subcommands are not listed.
         Some((container, _)) => {
             let row = emulator::command::lookup(container.as_bytes()).map(|(row, _)| row);
             row.is_some_and(|row| row.subcommands.iter().all(|own| !own.name.eq_ignore_ascii_case(name)))
@@ -94,7 +94,7 @@ fn what_is_left_out() {
     check("emulator/", "left out", &format!("{}\n", missing.join(" · ")));
 }
 
-/// `.ci/clients` runs the files.
+/// `.ci/clients` runs these files.
 #[test]
 fn the_examples_in_other_languages_are_those_that_run() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/suite/clients");

@@ -1,4 +1,5 @@
-//! `lockstep serve`: who may connect, what is left behind, and what it takes while a script runs.
+//! `lockstep serve`: which clients may connect, what it leaves behind, and how it behaves while a
+//! script runs.
 
 use std::io::{BufReader, Read as _};
 use std::net::TcpListener;
@@ -8,7 +9,7 @@ use redis::Commands as _;
 
 use crate::program::cli::{Serving, lockstep};
 
-/// A server that has said where it listens.
+/// A server that has printed its address.
 struct Started {
     serving: Serving,
     stdout: BufReader<ChildStdout>,
@@ -38,7 +39,7 @@ impl Started {
         redis::Client::open(self.url.as_str()).unwrap().get_connection().unwrap()
     }
 
-    /// Ends it as an operator does, and gives what it said on standard error.
+    /// Ends the server with SIGTERM and returns its standard error.
     fn stop(mut self) -> String {
         let pid = self.serving.0.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
@@ -175,7 +176,7 @@ mod unix {
         let path = path("perm");
         let server = start_at(&path, &[]);
         assert_eq!(permissions(&path), 0o600);
-        // A script that never ends keeps nobody from ending the server.
+        // An endless script does not keep the server from ending.
         let (mut runner, mut other) = (server.connect(), server.connect());
         () = redis::cmd("CONFIG").arg(&["SET", "busy-reply-threshold", "1"]).query(&mut other).unwrap();
         let script = std::thread::spawn(move || {
@@ -208,7 +209,7 @@ mod unix {
             )
         );
         assert_eq!(ask(&mut first.connect(), "PING"), "PONG", "it has lost nothing");
-        // Killed, it leaves its socket behind, and that is replaced.
+        // A killed server leaves its socket behind, and the next server replaces it.
         first.serving.0.kill().unwrap();
         first.serving.0.wait().unwrap();
         assert!(path.exists());
@@ -222,12 +223,13 @@ mod unix {
     }
 }
 
-/// A client that goes while a script runs takes no thread along.
+/// If a client disconnects while a script runs, its thread must end as well.
 #[cfg(target_os = "linux")]
 #[test]
 fn clients_that_go_while_a_script_runs_leave_no_threads() {
     const CROWD: usize = 300;
-    /// The main thread, the signals', the runtime's, and those that take over while a script runs.
+    /// The main thread, the threads for signals and the runtime, and those that take over while a
+    /// script runs.
     const THREADS_MAX: usize = 8;
     let server = start(&["--port", "0"]);
     let mut control = server.connect();
@@ -250,7 +252,8 @@ fn clients_that_go_while_a_script_runs_leave_no_threads() {
     drop(crowd);
     let tasks = format!("/proc/{}/task", server.serving.0.id());
     let threads = || std::fs::read_dir(&tasks).unwrap().count();
-    // Each that has gone has made room for another, so there was time for a thread of each.
+    // Every disconnected client made room for a new one. So the server had the occasion to keep a
+    // thread for each.
     let newcomers: Vec<_> = (0..CROWD)
         .map(|_| {
             loop {

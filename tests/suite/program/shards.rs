@@ -1,4 +1,4 @@
-//! `lockstep check --shard` and `lockstep merge`: what is checked in parts is what is checked at once.
+//! `lockstep check --shard` and `lockstep merge`: the joined shards must equal the whole check.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use crate::program::cli::{lockstep, stdout};
 
 const SHARDS: usize = 3;
 
-/// A folder with what each shard of a check prints in JSON, `1.json` and so on.
+/// A folder with the JSON output of each shard: `1.json` and so on.
 struct Parts(PathBuf);
 
 impl Parts {
@@ -31,14 +31,14 @@ impl Parts {
         fs::write(self.0.join(file), text).unwrap();
     }
 
-    /// Writes another file that differs in this from `2.json`.
+    /// Writes a copy of `2.json` in which one text is replaced by another.
     fn write_changed(&self, file: &str, from: &str, to: &str) {
         let text = fs::read_to_string(self.0.join("2.json")).unwrap();
         assert!(text.contains(from), "{text}");
         self.write(file, &text.replacen(from, to, 1));
     }
 
-    /// The exit status of joining these files, separated by spaces, and what is printed.
+    /// Merges these files, separated by spaces. Returns the exit status and the output.
     fn merge(&self, files: &str, format: &str) -> (i32, String) {
         let paths: Vec<String> =
             files.split(' ').map(|file| self.0.join(file).to_str().unwrap().into()).collect();
@@ -51,7 +51,8 @@ impl Parts {
     }
 }
 
-/// Counterexamples with and without readers, samples, and classes in which a property is not asked.
+/// The algorithms have counterexamples with and without readers, samples, and classes that leave
+/// out a property.
 #[test]
 fn shards_joined_are_the_whole() {
     let check = ["check", "setnx", "rw_hash", "fair_semaphore_locked", "--samples", "10", "--seed", "3"];
@@ -61,13 +62,13 @@ fn shards_joined_are_the_whole() {
         for files in ["1.json 2.json 3.json", "3.json 1.json 2.json"] {
             assert_eq!(parts.merge(files, format), (0, whole.clone()), "{files}");
         }
-        // A table that was not divided is one shard.
+        // A whole table counts as one shard.
         if format == "json" {
             parts.write("whole.json", &whole);
             assert_eq!(parts.merge("whole.json", format), (0, whole));
         }
     }
-    // The exit status, too, is that of the whole.
+    // The exit status is also that of the whole check.
     parts.write_changed("2.json", r#""expected": "holds""#, r#""expected": "violated""#);
     let (status, text) = parts.merge("1.json 2.json 3.json", "text");
     assert_eq!((status, text.matches(" NO\n").count()), (1, 1), "{text}");

@@ -1,4 +1,4 @@
-//! What others have named reaches no terminal as it is: control characters, and passwords.
+//! Control characters and passwords in names from outside must not reach a terminal unchanged.
 
 use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader};
@@ -17,7 +17,8 @@ use locks::Subscribe as _;
 use crate::program::cli::Serving;
 use crate::redis_server;
 
-/// Colours, an overwritten line, a bell, another way to begin an escape, text from right to left, and a deletion.
+/// Colours, an overwritten line, a bell, a second form of escape, right-to-left text, and a
+/// deletion.
 const HOSTILE: &str = "\u{1b}[31m\rx\u{7}\u{9b}2J\u{202e}y\u{7f}";
 
 #[track_caller]
@@ -26,7 +27,7 @@ fn check(text: &str) {
     assert!(!text.contains(is_hidden), "{text:?}");
 }
 
-/// Everything that a program has said.
+/// Everything that the program wrote to standard output and standard error.
 #[track_caller]
 fn run(args: &[&OsStr]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_lockstep")).args(args).output().unwrap();
@@ -106,7 +107,7 @@ fn files() {
     assert!(said.ends_with("too_long.txt: a saved schedule has 1048576 bytes at most\n"), "{said}");
 }
 
-/// An oracle that finds something in whatever is said.
+/// An oracle that reports a violation in any history with an accepted write.
 #[derive(Debug)]
 struct Suspicious;
 
@@ -126,7 +127,7 @@ impl Oracle for Suspicious {
     }
 }
 
-/// A client that says it all, and what is to come of it.
+/// A client that uses the hostile text in every place it can, and then ends with `end`.
 fn saying<Fut>(end: fn(Client) -> Fut) -> Scenario
 where
     Fut: Future<Output = Result<(), harness::ActorError>> + Send + 'static,
@@ -162,7 +163,7 @@ fn what_clients_say() {
     ]
     .map(|scenario| exhaustive(&scenario).unwrap_err().to_string());
     reports.iter().for_each(|report| check(report));
-    // It is all there.
+    // The report still contains every kind of event.
     for said in ["PUBLISH", "HSET", "hears", "is inside", "accepts"] {
         assert!(reports[2].contains(said), "{said}: {}", reports[2]);
     }

@@ -1,4 +1,5 @@
-//! Connection commands: PING, HELLO, AUTH, SELECT, RESET, …; those under CLIENT have files of their own.
+//! Connection commands: PING, HELLO, AUTH, SELECT, RESET, …. The subcommands of CLIENT are in other
+//! files.
 
 mod client;
 mod tracking;
@@ -27,7 +28,7 @@ pub(super) const ROWS: &[Row] = &[
 
 /// `PING [message]`
 ///
-/// While a RESP2 client listens, an answer has the shape of a message.
+/// If a RESP2 client has subscriptions, the reply has the form of a message.
 fn ping(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     match argv {
         [_] | [_, _] if ctx.client.protocol == Protocol::Resp2 && ctx.client.is_subscriber() => {
@@ -101,7 +102,8 @@ fn quit(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
 
 /// `AUTH [username] password`
 ///
-/// The only user is `default`; it needs a password once `CONFIG SET requirepass` has given it one, and until then takes any.
+/// The only user is `default`. It needs a password if `CONFIG SET requirepass` has set one.
+/// Otherwise any password is accepted.
 fn auth(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     match argv {
         [_, _] if ctx.engine.password.is_empty() => Err(error::AUTH_WITHOUT_PASSWORD),
@@ -121,13 +123,14 @@ fn authenticate(ctx: &mut Ctx<'_>, user: &[u8], password: &[u8]) -> Result<(), E
     Ok(())
 }
 
-/// Takes as long for a guess that is nearly right as for any other. Digests are compared, so not even the length shows.
+/// Compares in the same time for every guess. It compares digests, so the time does not depend on
+/// the length either.
 fn is_same_secret(given: &[u8], expected: &[u8]) -> bool {
     let [given, expected] = [given, expected].map(|secret| Sha1::from(secret).digest().bytes());
     given.ct_eq(&expected).into()
 }
 
-/// `RESET`: the connection is as it was when it opened
+/// `RESET`: restores the initial state of the connection
 fn reset(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
     ctx.client.note_leaving(ctx.engine.keyspace.footprint_mut());
     ctx.engine.forget(ctx.client);

@@ -1,4 +1,4 @@
-//! Client-side caching: CLIENT TRACKING and what belongs to it.
+//! Client-side caching: CLIENT TRACKING and related commands.
 //! <https://redis.io/docs/latest/develop/reference/client-side-caching/>
 
 use bytes::Bytes;
@@ -10,7 +10,8 @@ use crate::engine::Engine;
 use crate::error::{self, Error};
 use crate::reply::Reply;
 
-/// After a command that only reads: its keys are what the client is told of when they change.
+/// Called after a command. If it only reads, the client gets a message when one of its keys
+/// changes.
 pub(in crate::command) fn remember(engine: &mut Engine, client: &Client, row: &Row, argv: &Argv<'_>) {
     let Some(tracking) = &client.tracking else { return };
     if !row.flags.contains(&Flag::ReadOnly)
@@ -75,7 +76,8 @@ pub(super) fn trackinginfo(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
     ]))
 }
 
-/// `CLIENT TRACKING <ON | OFF> [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]`
+/// `CLIENT TRACKING <ON | OFF> [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] [BCAST]
+/// [OPTIN] [OPTOUT] [NOLOOP]`
 pub(super) fn tracking(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let mut wanted = Tracking::default();
     let mut options = &argv[3..];
@@ -153,7 +155,7 @@ fn begin(ctx: &mut Ctx<'_>, mut wanted: Tracking) -> Result<(), Error> {
     Ok(())
 }
 
-/// No prefix of a client may begin with another.
+/// Checks that no prefix of a client begins with another one.
 fn check_prefixes(before: &[Bytes], new: &[Bytes]) -> Result<(), Error> {
     let overlap = |a: &[u8], b: &[u8]| a.starts_with(b) || b.starts_with(a);
     for (idx, prefix) in new.iter().enumerate() {

@@ -1,8 +1,10 @@
-//! Reads what a command takes out of its grammar line: `key [NX | XX] score member [score member ...]`.
+//! Parses the arguments of a command from its grammar line:
+//! `key [NX | XX] score member [score member ...]`.
 //!
-//! Words in capitals are tokens; a token before a name or a group belongs to it. `[ ]` is optional, `|` separates
-//! alternatives, `< >` groups, and `[x ...]` behind x says that x may be repeated. Most names say of what type they are; where
-//! one does not, its type follows it: `increment:double`.
+//! - Words in capitals are tokens. A token before a name or a group belongs to it.
+//! - `[ ]` is optional, `|` separates alternatives, `< >` groups.
+//! - `[x ...]` after x means that x may be repeated.
+//! - Most names determine their type. If one does not, its type follows it: `increment:double`.
 
 use std::iter::Peekable;
 use std::vec::IntoIter;
@@ -14,24 +16,24 @@ pub struct Argument {
     pub shape: Shape,
     pub is_optional: bool,
     pub is_multiple: bool,
-    /// Each repetition begins with the token again.
+    /// The token is repeated with each repetition.
     pub repeats_token: bool,
 }
 
-/// What an argument is.
+/// The form of an argument.
 #[derive(Debug, PartialEq)]
 pub enum Shape {
-    /// Nothing but its token.
+    /// Only its token.
     Token,
-    /// A value with its name and type.
+    /// A value with its name and its type.
     Value(&'static str, &'static str),
-    /// One of several.
+    /// One of several arguments.
     OneOf(Vec<Argument>),
-    /// All of several.
+    /// All of several arguments.
     Block(Vec<Argument>),
 }
 
-/// Types of values by their names; all others are strings.
+/// The types of values by their names. All other values are strings.
 const TYPES: &[(&str, &[&str])] = &[
     ("key", &["destination", "dst", "key", "key1", "key2", "newkey", "source", "src"]),
     (
@@ -76,7 +78,7 @@ impl Argument {
         Argument { token: None, shape, is_optional: false, is_multiple: false, repeats_token: false }
     }
 
-    /// The name of a value or token; of several, all their names.
+    /// The name of a value or a token. A group has the names of all its parts.
     pub fn name(&self) -> String {
         match &self.shape {
             Shape::Token => self.token.unwrap_or_default().to_ascii_lowercase(),
@@ -87,7 +89,7 @@ impl Argument {
         }
     }
 
-    /// Redis's word for what it is.
+    /// Redis's word for the type.
     pub fn type_name(&self) -> &'static str {
         match self.shape {
             Shape::Token => "pure-token",
@@ -98,7 +100,7 @@ impl Argument {
     }
 }
 
-/// What follows the name of the command.
+/// Parses the grammar after the name of the command.
 pub fn arguments(grammar: &'static str) -> Vec<Argument> {
     let words: Vec<&str> =
         grammar.split(' ').flat_map(split_brackets).filter(|word| !word.is_empty()).collect();
@@ -107,7 +109,7 @@ pub fn arguments(grammar: &'static str) -> Vec<Argument> {
 
 type Words = Peekable<IntoIter<&'static str>>;
 
-/// `[score` and `...]` have a bracket at one of their ends; `[[x]]` has several.
+/// Splits brackets from a word. `[score` and `...]` have one bracket, `[[x]]` has several.
 fn split_brackets(word: &'static str) -> Vec<&'static str> {
     let inner = word.trim_start_matches(['[', '<']);
     let (opening, rest) = word.split_at(word.len() - inner.len());
@@ -117,7 +119,7 @@ fn split_brackets(word: &'static str) -> Vec<&'static str> {
     each(opening).chain([inner]).chain(each(closing)).collect()
 }
 
-/// Arguments up to a bar or a closing bracket, and whether they end in dots.
+/// Parses arguments up to a bar or a closing bracket. Also returns whether they end in dots.
 fn sequence(words: &mut Words) -> (Vec<Argument>, bool) {
     let mut arguments = Vec::new();
     while let Some(word) = words.next_if(|word| !["|", "]", ">"].contains(word)) {
@@ -136,12 +138,12 @@ fn sequence(words: &mut Words) -> (Vec<Argument>, bool) {
 }
 
 enum Group {
-    /// What stands before it may come again.
+    /// The arguments before it may be repeated.
     Repeats(Vec<Argument>),
     Is(Argument),
 }
 
-/// What stands in brackets, the closing one included.
+/// Parses the rest of a bracket, including the closing one.
 fn alternatives(words: &mut Words) -> Group {
     let mut branches = Vec::new();
     loop {
@@ -162,7 +164,7 @@ fn group(words: &mut Words) -> Option<Argument> {
     if let Group::Is(argument) = alternatives(words) { Some(argument) } else { None }
 }
 
-/// Several in a row are a block, and a token before the first is the token of all.
+/// Joins several arguments into a block. A token before the first is the token of the block.
 fn join(mut branch: Vec<Argument>) -> Argument {
     if branch.len() == 1 {
         return branch.remove(0);
@@ -211,7 +213,7 @@ fn is_token(word: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// The arguments again as a line of text, each with its type and flags.
+    /// Writes the arguments as a line of text, each with its type and flags.
     fn render(arguments: &[Argument]) -> String {
         let each = arguments.iter().map(|argument| {
             let parts = match &argument.shape {

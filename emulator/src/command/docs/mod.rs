@@ -1,7 +1,9 @@
-//! What people read of commands: what they take, since when, what they do. `COMMAND DOCS` and every `HELP` come from here.
+//! The documentation of commands: their arguments, their version, their purpose. `COMMAND DOCS` and
+//! every `HELP` are made from it.
 //!
-//! `docs.txt` has an entry for each row of the table: its grammar line, and behind that, in a line of its own, the version that
-//! brought it, its complexity, a sentence, and what has replaced it. What a command takes is read out of its grammar line.
+//! `docs.txt` has an entry for each row of the table: its grammar line, and then a second line. The
+//! second line has the version that introduced the command, its complexity, a sentence, and what
+//! has replaced the command. The arguments of a command are parsed from its grammar line.
 
 mod grammar;
 
@@ -17,16 +19,16 @@ use grammar::{Argument, Shape};
 
 /// An entry of `docs.txt`.
 struct Doc {
-    /// What follows the name: `key [count]`.
+    /// The grammar after the name: `key [count]`.
     grammar: &'static str,
     since: &'static str,
     complexity: &'static str,
     summary: &'static str,
-    /// Since when there is something better, and what.
+    /// The version that deprecated it, and its replacement.
     deprecated: Option<(&'static str, &'static str)>,
 }
 
-/// By the names of rows.
+/// All entries, by the names of rows.
 static DOCS: LazyLock<IndexMap<String, Doc, Hasher>> = LazyLock::new(|| {
     let lines = include_str!("docs.txt").lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     let lines: Vec<&str> = lines.collect();
@@ -107,7 +109,7 @@ fn describe_argument(argument: &Argument) -> Reply {
     Reply::Map(fields)
 }
 
-/// `HELP` of any command that has subcommands: what they take and what they do.
+/// `HELP` of any command with subcommands: their arguments and their purpose.
 pub(super) fn help(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
     let container = ctx.row.name.split('|').next().unwrap_or_default();
     let Some((row, _)) = lookup(container.as_bytes()) else { return Ok(Reply::Array(Vec::new())) };
@@ -124,7 +126,7 @@ pub(super) fn help(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
     Ok(help_of(container, lines))
 }
 
-/// The lines of a `HELP`, below the line that is the same for all.
+/// The lines of a `HELP`, after the line that all have in common.
 pub(super) fn help_of(container: &str, lines: impl IntoIterator<Item = String>) -> Reply {
     let container = container.to_uppercase();
     let first = format!("{container} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");

@@ -1,24 +1,24 @@
-//! Time to live: EXPIRE, TTL, PERSIST and their kin.
+//! Commands on the time to live: EXPIRE, TTL, PERSIST and related ones.
 
 use super::super::{Argv, Ctx, Outcome, integer, is_word};
 use crate::error::{self, Error};
 use crate::reply::Reply;
 
-/// What a time is counted in.
+/// The unit of a time.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Unit {
     Seconds,
     Millis,
 }
 
-/// What a time is counted from.
+/// The start from which a time counts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum From {
     Now,
     Epoch,
 }
 
-/// The absolute deadline, in milliseconds, that `amount` names; `None` if it does not fit.
+/// Returns the absolute deadline, in milliseconds, for `amount`. `None` if it does not fit.
 pub(in super::super) fn deadline(ctx: &mut Ctx<'_>, amount: i64, unit: Unit, from: From) -> Option<i64> {
     let millis = match unit {
         Unit::Seconds => amount.checked_mul(1000)?,
@@ -50,7 +50,7 @@ pub(super) fn expire(ctx: &mut Ctx<'_>, argv: &Argv<'_>, unit: Unit, from: From)
     Ok(Reply::truth(holds))
 }
 
-/// When EXPIRE is to take effect.
+/// The conditions under which EXPIRE takes effect.
 #[derive(Default)]
 struct Condition {
     nx: bool,
@@ -81,7 +81,7 @@ impl Condition {
         Ok(condition)
     }
 
-    /// A key without a deadline counts as one that lives for ever.
+    /// Whether the condition holds. A key without a deadline counts as a key with an infinite one.
     fn holds(&self, current: Option<i64>, new: i64) -> bool {
         !(self.nx && current.is_some()
             || self.xx && current.is_none()
@@ -109,7 +109,7 @@ pub(super) fn ttl(ctx: &mut Ctx<'_>, argv: &Argv<'_>, unit: Unit, from: From) ->
         Some(Some(deadline)) => deadline.saturating_sub(ctx.engine.keyspace.now().millis()).max(0),
     };
     Ok(Reply::Integer(match unit {
-        // Rounded, without the overflow that the largest deadline would bring.
+        // Rounded in 128 bits, because the largest deadline would overflow.
         Unit::Seconds => ((i128::from(millis) + 500) / 1000) as i64,
         Unit::Millis => millis,
     }))

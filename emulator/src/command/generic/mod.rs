@@ -1,4 +1,5 @@
-//! Generic commands: those that work on keys of any kind. Their time to live, `OBJECT` and `SORT` have files of their own.
+//! Generic commands: commands on keys of any type. Time to live, `OBJECT` and `SORT` have their own
+//! files.
 
 pub(super) mod expire;
 mod object;
@@ -119,7 +120,8 @@ fn exists(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 
 /// `KEYS pattern`
 ///
-/// Redis promises no order. Here they are sorted, so that it makes no difference which of two clients made its key first.
+/// Redis promises no order. Here they are sorted, so that the order does not depend on which client
+/// made its key first.
 fn keys(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let mut db = ctx.db();
     let mut keys: Vec<&[u8]> =
@@ -161,7 +163,7 @@ fn renamenx(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     rename_if(ctx, argv, |is_free| is_free).map(Reply::truth)
 }
 
-/// Renames a key if the new name, which may be free or not, suits; and says whether it did.
+/// Renames a key if `suits` accepts whether the new name is free. Returns whether it did.
 fn rename_if(ctx: &mut Ctx<'_>, argv: &Argv<'_>, suits: fn(bool) -> bool) -> Result<bool, Error> {
     let mut db = ctx.db();
     db.lookup(argv[1]).ok_or(error::NO_SUCH_KEY)?;
@@ -180,11 +182,12 @@ fn rename_if(ctx: &mut Ctx<'_>, argv: &Argv<'_>, suits: fn(bool) -> bool) -> Res
 fn scan(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let cursor = scan::cursor(argv[1])?;
     let options = scan::Options::parse_for_keys(&argv[2..])?;
-    // Keys that it passes over are not looked for: nobody misses them.
+    // Not `reading()`: a key that the scan skips publishes no `keymiss` event.
     let mut db = ctx.engine.keyspace.db(ctx.client.db);
     let page = options.page(cursor, db.len());
     let mut keys = db.keys_at(page.places.clone());
-    // As those of KEYS: a page that has all keys is the same, whichever was made first.
+    // The keys are sorted as in KEYS: a page with all keys does not depend on the order in which
+    // they were made.
     keys.sort_unstable();
     let found = keys.into_iter().filter(|key| {
         options.matches(key)
@@ -207,7 +210,7 @@ fn type_(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     Ok(Reply::status(ctx.db().type_name(argv[1]).unwrap_or("none")))
 }
 
-/// `WAIT numreplicas timeout`: there are no replicas, so whoever wants some waits in vain
+/// `WAIT numreplicas timeout`: there are no replicas, so a wait for some ends at its timeout
 fn wait(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let wanted = integer(argv[1])?;
     let deadline = blocking::millis(ctx, argv[2])?;

@@ -1,4 +1,4 @@
-//! `OBJECT`: what Redis would say of how it keeps a value.
+//! `OBJECT`: how Redis would store a value.
 
 use super::super::Flag::ReadOnly;
 use super::super::{Argv, Ctx, KeySpec, Outcome, Row};
@@ -6,7 +6,7 @@ use crate::error;
 use crate::keyspace::Db;
 use crate::reply::Reply;
 
-/// What Redis says of the small integers that it keeps once for all.
+/// The reference count that Redis returns for the small integers that it shares.
 const SHARED_REFCOUNT: i64 = i32::MAX as i64;
 
 pub(super) const OBJECT: Row = Row::container(
@@ -26,7 +26,7 @@ const fn row(name: &'static str, run: fn(&mut Ctx<'_>, &Argv<'_>) -> Outcome) ->
         .tips(&["nondeterministic_output"])
 }
 
-/// The database, for a look that is neither an access to a key nor misses one.
+/// Returns the database for a read that counts neither as an access nor as a miss.
 fn db<'a>(ctx: &'a mut Ctx<'_>) -> Db<'a> {
     ctx.engine.keyspace.db(ctx.client.db)
 }
@@ -43,7 +43,8 @@ fn freq(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 
 /// `OBJECT IDLETIME key`
 ///
-/// That another command only looked at the key shows here, and nowhere else: in footprints such a look is a read.
+/// If another command reads the key, this reply changes, and no other reply does. In the footprint
+/// of that command it is only a read.
 fn idletime(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let Some(accessed) = db(ctx).accessed(argv[2]) else { return Ok(Reply::Nil) };
     let seconds = ctx.engine.keyspace.now().millis() / 1000 - accessed.millis() / 1000;

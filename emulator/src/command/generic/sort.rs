@@ -1,4 +1,4 @@
-//! `SORT`: the items of a list, set or sorted set in the order of themselves or of other keys.
+//! `SORT`: the items of a list, set or sorted set, sorted by themselves or by other keys.
 
 use std::cmp::Ordering;
 
@@ -24,7 +24,7 @@ const STORED: KeySpec = KeySpec::unknown(&["OW", "update"], store_position).note
 pub(super) const KEYS: &[KeySpec] = &[SORTED, PATTERNS, STORED];
 pub(super) const KEYS_READ: &[KeySpec] = &[SORTED, PATTERNS];
 
-/// Where the last `STORE` says that its key stands.
+/// The position of the key after the last `STORE`.
 fn store_position(argv: &Argv<'_>) -> Vec<usize> {
     let mut found = None;
     let mut idx = 2;
@@ -42,7 +42,8 @@ fn store_position(argv: &Argv<'_>) -> Vec<usize> {
     found.into_iter().collect()
 }
 
-/// `SORT key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA] [STORE destination]`
+/// `SORT key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA]
+/// [STORE destination]`
 pub(super) fn sort(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let (options, destination) = Options::parse(&argv[2..], Destination::Allowed)?;
     let items = sorted(ctx, argv[1], options, destination)?;
@@ -59,7 +60,8 @@ pub(super) fn sort(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     Ok(Reply::count(len))
 }
 
-/// `SORT_RO key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC] [ALPHA]`
+/// `SORT_RO key [BY pattern] [LIMIT offset count] [GET pattern [GET pattern ...]] [ASC | DESC]
+/// [ALPHA]`
 pub(super) fn sort_ro(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let (options, _) = Options::parse(&argv[2..], Destination::Refused)?;
     sorted(ctx, argv[1], options, None).map(reply)
@@ -110,7 +112,8 @@ impl<'a> Options<'a> {
                     rest
                 }
                 [pattern, rest @ ..] if is_word(option, "by") => {
-                    // Once told not to sort, Redis does not, whatever follows.
+                    // After a pattern that switches sorting off, Redis ignores every further
+                    // pattern.
                     if options.by.is_none_or(is_pattern) {
                         options.by = Some(pattern);
                     }
@@ -126,7 +129,7 @@ impl<'a> Options<'a> {
         Ok((options, destination))
     }
 
-    /// The places that `LIMIT` leaves of this many.
+    /// The places that `LIMIT` selects, of `len`.
     fn range(&self, len: usize) -> std::ops::Range<usize> {
         let Some((offset, count)) = self.limit else { return 0..len };
         let start = usize::try_from(offset).unwrap_or(0).min(len);
@@ -135,21 +138,21 @@ impl<'a> Options<'a> {
     }
 }
 
-/// Whether it leads to a key of each item. What does not says: do not sort.
+/// Whether the pattern leads to a key of each item. A pattern without a star switches sorting off.
 fn is_pattern(pattern: &[u8]) -> bool {
     pattern.contains(&b'*')
 }
 
 /// The order of the items.
 enum By<'a> {
-    /// That in which they are stored.
+    /// The order in which they are stored.
     None,
     Themselves,
-    /// What this leads to for each of them.
+    /// The order of the values to which this pattern leads.
     Pattern(&'a [u8]),
 }
 
-/// What is found, in order, with a gap where a pattern leads nowhere.
+/// Returns the result in order, with `None` where a pattern leads to nothing.
 fn sorted(
     ctx: &mut Ctx<'_>,
     key: &[u8],
@@ -169,14 +172,14 @@ fn sorted(
         Some(Value::Set(set)) => (set.iter().collect(), true),
         Some(Value::ZSet(zset)) => {
             let members = zset.range(0..zset.len()).map(|(member, _)| member.to_bytes()).collect();
-            // Redis walks along its skip list here, and makes one of what was compact.
+            // Redis needs the skip list here, and converts a compact encoding.
             db.set_encoding(key, Encoding::SkipList);
             (members, false)
         }
         Some(_) => return Err(error::WRONG_TYPE),
     };
     if is_set && is_for_good && matches!(by, By::None) {
-        // Sets have no order that could be stored, or that a script could rely on.
+        // Sets have no order that could be stored, or on which a script could rely.
         by = By::Themselves;
         options.is_alpha = true;
     }
@@ -202,7 +205,8 @@ fn sorted(
     Ok(found)
 }
 
-/// What a pattern leads to: `#` to the item itself, `weight_*` to a string, `object_*->field` to a field of a hash.
+/// Returns the value to which a pattern leads. `#` is the item itself, `weight_*` a string,
+/// `object_*->field` a field of a hash.
 fn follow(db: &mut Db<'_>, pattern: &[u8], item: &Bytes) -> Option<Bytes> {
     if pattern == b"#" {
         return Some(item.clone());
@@ -221,7 +225,7 @@ fn follow(db: &mut Db<'_>, pattern: &[u8], item: &Bytes) -> Option<Bytes> {
     }
 }
 
-/// Sorts by numbers, or by texts as they are. What has no weight counts as 0, and stands before all texts.
+/// Sorts by numbers or by texts. A missing weight is the number 0, or a text before all others.
 fn sort_by_weight(
     items: &mut Vec<Bytes>,
     options: &Options<'_>,

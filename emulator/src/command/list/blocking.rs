@@ -1,4 +1,4 @@
-//! The commands that take elements off and wait if there are none.
+//! Commands that pop elements, and wait if there are none.
 
 use super::super::blocking::{Serve, Wait, pop_or_wait, seconds, serve_or_wait};
 use super::super::multi_pop::multi_pop_or_wait;
@@ -35,7 +35,8 @@ pub(super) fn brpoplpush(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     move_or_wait(ctx, argv, |ctx, argv, _| move_element(ctx, argv, [End::Tail, End::Head]))
 }
 
-/// Where waiting is not possible the answer is another nil than that of the timeout.
+/// Moves an element or waits. If the client cannot wait, the reply is `Nil` and not the `NilArray`
+/// of a timeout.
 fn move_or_wait(ctx: &mut Ctx<'_>, argv: &Argv<'_>, serve: Serve) -> Outcome {
     let deadline = seconds(ctx, argv[argv.len() - 1])?;
     let on_timeout = if ctx.client.can_wait() { Reply::NilArray } else { Reply::Nil };

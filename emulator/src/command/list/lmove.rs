@@ -1,4 +1,4 @@
-//! Elements that go from one list to another.
+//! Commands that move elements from one list to another.
 
 use super::super::multi_pop::PopEnd as _;
 use super::super::{Argv, Ctx, Outcome};
@@ -18,12 +18,13 @@ pub(super) fn rpoplpush(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     Ok(move_element(ctx, argv, [End::Tail, End::Head])?.unwrap_or(Reply::Nil))
 }
 
-/// The ends that LMOVE names.
+/// Parses the two ends of LMOVE.
 pub(super) fn ends(argv: &Argv<'_>) -> Result<[End; 2], Error> {
     Ok([End::parse(argv[3])?, End::parse(argv[4])?])
 }
 
-/// From an end of the list at the first argument to one of that at the second, which may be the same; `None` without the first.
+/// Moves an element from an end of the first list to an end of the second, which may be the same
+/// list. `None` if the first does not exist.
 pub(super) fn move_element(
     ctx: &mut Ctx<'_>,
     argv: &Argv<'_>,
@@ -31,7 +32,7 @@ pub(super) fn move_element(
 ) -> Result<Option<Reply>, Error> {
     let element = ctx.db().lookup_as::<List>(argv[1])?.and_then(|list| from.peek(list)).cloned();
     let Some(element) = element else { return Ok(None) };
-    // It is put there before it is taken from here, which is also the order of Redis's events.
+    // The element is pushed before it is popped. This is also the order of Redis's events.
     push_all(ctx.db().edit_or_create::<List>(argv[2])?, &[&element], to);
     if let Some(source) = ctx.db().edit::<List>(argv[1])? {
         take(source, from, 1);

@@ -1,4 +1,4 @@
-//! Where an element stands.
+//! `LPOS`: the positions of an element.
 
 use super::super::{Argv, Ctx, Outcome, integer, integer_within, is_word};
 use crate::error::{self, Error};
@@ -18,11 +18,11 @@ pub(super) fn lpos(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 }
 
 struct Options {
-    /// The match to begin with; a negative one counts, and goes on, from the tail.
+    /// The match to begin with. If it is negative, matches are counted and searched from the tail.
     rank: i64,
-    /// How many matches are told: all of them if 0, the first alone and in no array if `None`.
+    /// How many matches are returned: 0 means all, `None` means one that is not in an array.
     count: Option<i64>,
-    /// How many elements are looked at: all of them if 0.
+    /// How many elements are compared: 0 means all.
     maxlen: usize,
 }
 
@@ -51,7 +51,8 @@ impl Options {
     fn find(&self, list: &List, wanted: &[u8]) -> Vec<usize> {
         let looked_at = if self.maxlen == 0 { list.len() } else { self.maxlen.min(list.len()) };
         let is_match = |idx: &usize| list[*idx] == wanted;
-        // The lowest rank has no positive counterpart. Redis then skips none and stops at none.
+        // The lowest rank has no positive counterpart. For it, Redis skips no match and has no
+        // limit.
         let limit = match self.count {
             None => 1,
             Some(0) => usize::MAX,

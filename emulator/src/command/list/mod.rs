@@ -1,4 +1,5 @@
-//! List commands: elements and ranges here; what looks for an element, takes some off, or waits for them in files of their own.
+//! List commands on elements and ranges. Searching, popping, moving and waiting have their own
+//! files.
 
 mod lpos;
 mod lmove;
@@ -52,7 +53,7 @@ pub(super) const ROWS: &[Row] = &[
     Row::new("rpushx", -3, &[Write, DenyOom, Fast], |ctx, argv| pushx(ctx, argv, End::Tail)).keys(INSERTED),
 ];
 
-/// An end of a list: what commands call left is its head.
+/// An end of a list. Commands call the head left.
 #[derive(Clone, Copy)]
 enum End {
     Head,
@@ -67,7 +68,7 @@ impl End {
         }
     }
 
-    /// Up to this many elements from here inwards.
+    /// Takes up to this many elements from this end.
     fn take(self, list: &mut List, count: usize) -> Vec<Bytes> {
         let count = count.min(list.len());
         match self {
@@ -83,7 +84,7 @@ impl End {
         }
     }
 
-    /// The event of elements that were put here.
+    /// The name of the event for pushed elements.
     fn pushed(self) -> &'static str {
         match self {
             End::Head => "lpush",
@@ -91,7 +92,7 @@ impl End {
         }
     }
 
-    /// The event of elements that were taken from here.
+    /// The name of the event for popped elements.
     fn popped(self) -> &'static str {
         match self {
             End::Head => "lpop",
@@ -107,7 +108,7 @@ fn push(ctx: &mut Ctx<'_>, argv: &Argv<'_>, end: End) -> Outcome {
     Ok(push_all(list, &argv[2..], end))
 }
 
-/// `LPUSHX key element [element ...]`, and RPUSHX: nothing without the list
+/// `LPUSHX key element [element ...]`, and RPUSHX: does nothing if the list does not exist
 fn pushx(ctx: &mut Ctx<'_>, argv: &Argv<'_>, end: End) -> Outcome {
     let Some(mut list) = ctx.db().edit::<List>(argv[1])? else { return Ok(Reply::Integer(0)) };
     list.answer();
@@ -132,7 +133,7 @@ fn lindex(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     Ok(Reply::bulk_or_nil(idx.map(|idx| list[idx].clone())))
 }
 
-/// `LINSERT key <BEFORE | AFTER> pivot element`: answers the new length, or -1 without the pivot
+/// `LINSERT key <BEFORE | AFTER> pivot element`: returns the new length, or -1 without the pivot
 fn linsert(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let distance = match () {
         () if is_word(argv[2], "before") => 0,
@@ -164,7 +165,8 @@ fn lrange(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     Ok(Reply::Array(elements.cloned().map(Reply::Bulk).collect()))
 }
 
-/// `LREM key count element`: the first ones, with a negative count the last ones, with 0 all of them
+/// `LREM key count element`: removes the first matches; with a negative count the last ones, with 0
+/// all
 fn lrem(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let count = integer(argv[2])?;
     let Some(mut edit) = ctx.db().edit::<List>(argv[1])? else { return Ok(Reply::Integer(0)) };
@@ -196,7 +198,7 @@ fn lset(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 fn ltrim(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let (start, stop) = (integer(argv[2])?, integer(argv[3])?);
     let Some(mut edit) = ctx.db().edit::<List>(argv[1])? else { return Ok(Reply::OK) };
-    // A write even where all elements stay: Redis tells those who watch the key, too.
+    // A write even if all elements stay: as in Redis, clients that watch the key notice it.
     let list = edit.write();
     let kept = index_range(start, stop, list.len());
     list.truncate(kept.end);
@@ -205,7 +207,7 @@ fn ltrim(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     Ok(Reply::OK)
 }
 
-/// The place of an index that may count from the tail: -1 is the last element.
+/// The place of an index. A negative index counts from the tail: -1 is the last element.
 fn locate(index: i64, len: usize) -> Option<usize> {
     let from_head = if index < 0 { index + len as i64 } else { index };
     usize::try_from(from_head).ok().filter(|&idx| idx < len)

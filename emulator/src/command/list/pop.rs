@@ -1,4 +1,4 @@
-//! Elements that are taken off.
+//! Commands that pop elements.
 
 use bytes::Bytes;
 
@@ -30,7 +30,7 @@ pub(super) fn lmpop(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     multi_pop::<End>(ctx, &argv[1..])
 }
 
-/// Takes up to this many elements off.
+/// Pops up to this many elements.
 pub(super) fn take(mut edit: Edit<'_, List>, end: End, count: usize) -> Vec<Bytes> {
     let taken = end.take(edit.write(), count);
     edit.answer();
@@ -38,7 +38,7 @@ pub(super) fn take(mut edit: Edit<'_, List>, end: End, count: usize) -> Vec<Byte
     taken
 }
 
-/// One element of a list, with the key; `None` without the list.
+/// Pops one element of a list. The reply has the key, too; `None` if the list does not exist.
 pub(super) fn pop_with_key(ctx: &mut Ctx<'_>, key: &[u8], end: End) -> Result<Option<Reply>, Error> {
     let list = ctx.db().edit::<List>(key)?;
     let element = list.and_then(|list| take(list, end, 1).pop());

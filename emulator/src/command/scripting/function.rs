@@ -1,4 +1,4 @@
-//! Libraries of functions: FUNCTION and FCALL.
+//! Commands on libraries of functions: FUNCTION and FCALL.
 
 use bytes::Bytes;
 
@@ -31,7 +31,7 @@ pub(super) const ROWS: &[Row] = &[
     ]),
 ];
 
-/// `FCALL function numkeys [key [key ...]] [arg [arg ...]]`, `FCALL_RO` the same
+/// `FCALL function numkeys [key [key ...]] [arg [arg ...]]`, and `FCALL_RO`
 pub(super) fn fcall(ctx: &mut Ctx<'_>, argv: &Argv<'_>, mode: Mode) -> Outcome {
     touch(ctx, Access::Read);
     let function = ctx.engine.functions.lookup(argv[1]).ok_or(error::FUNCTION_NOT_FOUND)?;

@@ -1,4 +1,4 @@
-//! Scripting commands: scripts here, functions in a file of their own.
+//! Scripting commands: scripts are here, functions have their own file.
 
 mod function;
 
@@ -69,14 +69,14 @@ pub(super) const ROWS: &[Row] = &[
     ),
 ];
 
-/// `EVAL script numkeys [key [key ...]] [arg [arg ...]]`, `EVAL_RO` the same
+/// `EVAL script numkeys [key [key ...]] [arg [arg ...]]`, and `EVAL_RO`
 fn eval(ctx: &mut Ctx<'_>, argv: &Argv<'_>, mode: Mode) -> Outcome {
     let (keys, args) = keys_and_args(argv, &error::NOT_AN_INTEGER)?;
     let sha = load(ctx, argv[1])?;
     Ok(invoke(ctx, &sha, mode, keys, args))
 }
 
-/// Adds the script to the cache, if it is not there.
+/// Adds the script to the cache if it is missing.
 fn load(ctx: &mut Ctx<'_>, source: &[u8]) -> Result<Sha, Error> {
     let sha = ctx.engine.scripts.sha(source);
     let known = ctx.engine.scripts.lookup(&sha).is_some();
@@ -85,7 +85,7 @@ fn load(ctx: &mut Ctx<'_>, source: &[u8]) -> Result<Sha, Error> {
     if known { Ok(sha) } else { ctx.engine.scripts.load(source) }
 }
 
-/// `EVALSHA sha1 numkeys [key [key ...]] [arg [arg ...]]`, `EVALSHA_RO` the same
+/// `EVALSHA sha1 numkeys [key [key ...]] [arg [arg ...]]`, and `EVALSHA_RO`
 fn evalsha(ctx: &mut Ctx<'_>, argv: &Argv<'_>, mode: Mode) -> Outcome {
     if argv[1].len() != size_of::<Sha>() {
         return Err(error::NO_SCRIPT);
@@ -96,7 +96,7 @@ fn evalsha(ctx: &mut Ctx<'_>, argv: &Argv<'_>, mode: Mode) -> Outcome {
     Ok(invoke(ctx, &sha, mode, keys, args))
 }
 
-/// What the script or the function that would be called says of itself, if it says anything.
+/// The flags that the called script or function declares. `None` if it declares none.
 pub(super) fn flags(engine: &Engine, row: &Row, argv: &Argv<'_>) -> Option<Vec<&'static str>> {
     match row.name {
         "eval" | "eval_ro" => script::flags(argv[1]),
@@ -131,8 +131,10 @@ fn invoke(ctx: &mut Ctx<'_>, sha: &Sha, mode: Mode, keys: &Argv<'_>, args: &Argv
     reply
 }
 
-/// Lends the engine and the client to a script. The script starts in the caller's database; where it goes from there is its
-/// own affair.
+/// Lends the engine and the client to a script.
+///
+/// The script starts in the caller's database. If it selects another, the caller's database does
+/// not change.
 fn lend(
     ctx: &mut Ctx<'_>,
     program: impl FnOnce() -> Program,
@@ -176,7 +178,7 @@ fn check_flush_mode(options: &Argv<'_>, error: &Error) -> Result<(), Error> {
     }
 }
 
-/// `SCRIPT DEBUG YES | SYNC | NO`: there is no debugger to switch on.
+/// `SCRIPT DEBUG YES | SYNC | NO`: there is no debugger
 fn script_debug(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     if ctx.client.context == CallContext::InTransaction {
         return Err(Error::from_static("ERR SCRIPT DEBUG must be called outside a pipeline"));

@@ -1,4 +1,4 @@
-//! `COMMAND`: what the command table says of itself.
+//! `COMMAND`: the contents of the command table.
 
 use super::super::Flag::{Admin, Blocking, Fast, Loading, ReadOnly, Stale, Write};
 use super::super::{
@@ -55,7 +55,7 @@ fn command_getkeysandflags(_: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     Ok(Reply::Array(keys.collect()))
 }
 
-/// What a command does with its key: for `SET`, the one whose flags depend on its arguments, it depends on `GET`.
+/// The flags of a key. Only those of `SET` depend on its arguments: on whether `GET` is one.
 fn effective_flags(spec: &KeySpec, called: &Argv<'_>) -> &'static [&'static str] {
     if !spec.flags.contains(&"variable_flags") {
         spec.flags
@@ -66,10 +66,10 @@ fn effective_flags(spec: &KeySpec, called: &Argv<'_>) -> &'static [&'static str]
     }
 }
 
-/// A key, and what is done with it.
+/// A key, and the flags that say what the command does with it.
 type Key<'a> = (&'a [u8], &'static [&'static str]);
 
-/// The keys in the arguments of a command.
+/// Returns the keys in the arguments of a command.
 fn keys_of<'a>(called: &'a Argv<'a>) -> Result<Vec<Key<'a>>, error::Error> {
     let (row, _) = lookup(called[0]).ok_or(error::INVALID_COMMAND)?;
     let row = called.get(1).and_then(|name| subcommand(row, name)).unwrap_or(row);
@@ -86,7 +86,7 @@ fn keys_of<'a>(called: &'a Argv<'a>) -> Result<Vec<Key<'a>>, error::Error> {
     }
 }
 
-/// `None` if one of the specs does not fit the arguments.
+/// Finds the keys by the key specs. Returns `None` if one of the specs does not fit the arguments.
 fn keys_by_specs<'a>(row: &'static Row, called: &'a Argv<'a>) -> Option<Vec<Key<'a>>> {
     let mut keys = Vec::new();
     for spec in row.keys {
@@ -99,7 +99,8 @@ fn keys_by_specs<'a>(row: &'static Row, called: &'a Argv<'a>) -> Option<Vec<Key<
     Some(keys)
 }
 
-/// What Redis does then for a command that counts its keys: those first, and what is done with them is not told.
+/// Finds the keys as Redis does if a spec of a command with `numkeys` does not fit: counted keys
+/// first, without flags.
 fn keys_by_count<'a>(row: &'static Row, called: &'a Argv<'a>) -> Option<Vec<Key<'a>>> {
     let (counted, others): (Vec<_>, Vec<_>) =
         row.keys.iter().partition(|spec| matches!(spec.find, FindKeys::Keynum));
@@ -140,7 +141,7 @@ fn command_list(_: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     Ok(Reply::Array(kept.map(|(row, _)| Reply::bulk(row.name)).collect()))
 }
 
-/// A row as `COMMAND INFO` shows it.
+/// Describes a row as `COMMAND INFO` does.
 fn describe(row: &Row, group: &Group) -> Reply {
     let words = |words: &[&'static str]| Reply::Set(words.iter().copied().map(Reply::status).collect());
     let flags = Reply::Set(row.flags.iter().map(|flag| Reply::status(flag.word())).collect());
@@ -160,8 +161,10 @@ fn describe(row: &Row, group: &Group) -> Reply {
     ])
 }
 
-/// First key, last key and step of the old-style description: of the ranges that follow one another from the front, as one;
-/// zeros where the keys move.
+/// Returns the first key, last key and step of the old-style description.
+///
+/// It joins the ranges that follow one another from the front. If the first keys are in no range,
+/// all three are 0.
 fn first_range(row: &Row) -> (i64, i64, i64) {
     let mut whole = (0, 0, 0);
     for spec in row.keys {
@@ -206,11 +209,11 @@ fn describe_keys(spec: &KeySpec, words: &dyn Fn(&[&'static str]) -> Reply) -> Re
     Reply::Map(notes.into_iter().chain(fields).collect())
 }
 
-/// The ACL categories that flags and group imply, and the row's own.
+/// Returns the ACL categories of a row: those that its flags and its group imply, and its own.
 fn categories(row: &Row, group: &Group) -> Vec<&'static str> {
     let has = |flag| row.flags.contains(&flag);
     let mut categories: Vec<&'static str> = Vec::new();
-    // A container is a name and no command: only its subcommands belong to the group.
+    // A container is no command: only its subcommands belong to the group.
     categories.extend(group.category.filter(|_| !row.is_container() && !row.is_outsider));
     categories.extend(row.categories);
     categories.extend(has(Write).then_some("write"));

@@ -1,4 +1,4 @@
-//! `CONFIG`: the parameters of the server, and what changes when they do.
+//! `CONFIG`: the parameters of the server.
 
 use super::super::Flag::{self, Admin, Loading, NoScript, Stale};
 use super::super::{Argv, Ctx, Outcome, Row};
@@ -24,7 +24,7 @@ pub(super) const CONFIG: Row = Row::container(
 
 /// `CONFIG GET parameter [parameter ...]`
 ///
-/// A name without wildcards comes back as it was spelled.
+/// A name without wildcards is returned as the client has spelled it.
 fn get(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     ctx.engine.keyspace.footprint_mut().settings(Access::Read);
     let config = &ctx.engine.config;

@@ -1,4 +1,4 @@
-//! `DEBUG`: what is of use to the tests of clients, out of what Redis has for its own.
+//! `DEBUG`: those of its subcommands that are useful to the tests of clients.
 
 use std::time::Duration;
 
@@ -12,12 +12,13 @@ use crate::log::LogLevel;
 use crate::reply::Reply;
 use crate::resp::Protocol;
 
-/// Most keys that `DEBUG POPULATE` makes at once.
+/// The largest number of keys that `DEBUG POPULATE` makes at once.
 const POPULATE_MAX: usize = 1_000_000;
-/// Longest values that it makes, in bytes.
+/// The longest value that it makes, in bytes.
 const POPULATE_BYTES_MAX: usize = 1 << 20;
 
-/// A subcommand: its name and arguments, how many these are at least and at most, what it does, and its function.
+/// A subcommand: its name and arguments, the smallest and the largest number of these, its purpose,
+/// and its function.
 struct Tool {
     grammar: &'static str,
     argc: (usize, usize),
@@ -128,13 +129,13 @@ fn populate(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     Ok(Reply::OK)
 }
 
-/// What `DEBUG PROTOCOL double` answers: no more digits of pi than these.
+/// The reply of `DEBUG PROTOCOL double`: exactly these digits of pi.
 #[expect(clippy::approx_constant, reason = "the number is Redis's")]
 const SOME_DOUBLE: f64 = 3.141;
 
 /// `DEBUG PROTOCOL type`
 ///
-/// Attributes are left out: what they belong to comes without them.
+/// Replies with attributes are sent without them.
 fn protocol(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let three = || (0..3).map(Reply::Integer);
     let replies: [(&str, Reply); 13] = [
@@ -176,8 +177,10 @@ fn set_active_expire(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 
 /// `DEBUG SLEEP seconds`
 ///
-/// Redis stops. Here the process goes on, and for its clients the server stands still: all commands are held back until the
-/// server's clock, whichever that is, has come so far.
+/// Redis stops. Here the process continues, and only the server appears to stop.
+///
+/// All commands are delayed until the server's clock, of whatever kind, has moved by so many
+/// seconds.
 fn sleep(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let seconds = std::str::from_utf8(argv[2]).ok().and_then(|digits| digits.parse::<f64>().ok());
     let span = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or_default();

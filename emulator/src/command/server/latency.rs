@@ -1,4 +1,4 @@
-//! `LATENCY`: what took long. The time stands still while a command runs, so nothing ever does.
+//! `LATENCY`: slow events. The time does not move while a command runs, so there are none.
 
 use super::super::Flag::{self, Admin, Loading, NoScript, Stale};
 use super::super::{Argv, Ctx, Outcome, Row, lookup_full};
@@ -50,7 +50,7 @@ fn reset(_: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
 
 /// `LATENCY HISTOGRAM [command [command ...]]`
 ///
-/// Every call took no time, which the first bucket holds: up to a microsecond.
+/// All calls took no time, so they are in the first bucket, which goes up to a microsecond.
 fn histogram(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let stats = &ctx.engine.stats;
     let describe = |(name, calls): (&str, &Calls)| {

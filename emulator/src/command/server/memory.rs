@@ -1,4 +1,5 @@
-//! `MEMORY`: what data takes. The numbers are estimates of the emulator's own memory, and none of Redis's.
+//! `MEMORY`: the memory that data takes. The numbers are estimates of the emulator's own memory,
+//! not of Redis's.
 
 use super::super::Flag::ReadOnly;
 use super::super::{Argv, Ctx, KeySpec, Outcome, Row, integer, is_word};
@@ -49,14 +50,14 @@ fn usage(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
         }
         _ => return Err(error::SYNTAX),
     }
-    // No access: nobody hears that there is no such key.
+    // Not `reading()`: a missing key publishes no `keymiss` event here.
     let mut db = ctx.engine.keyspace.db(ctx.client.db);
     Ok(db.memory(argv[2]).map_or(Reply::Nil, Reply::count))
 }
 
 /// `MEMORY STATS`
 ///
-/// What there is nothing of is zero.
+/// Values that do not exist here are 0.
 fn stats(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
     const ZERO: [&str; 8] = [
         "startup.allocated",

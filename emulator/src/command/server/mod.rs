@@ -1,4 +1,5 @@
-//! Server commands: what concerns a whole database or the server itself; those with much to tell have files of their own.
+//! Server commands: commands on a whole database or on the server itself. The larger ones have
+//! their own files.
 
 mod command;
 mod config;
@@ -14,7 +15,7 @@ use crate::client::CallContext;
 use crate::error::{self, Error};
 use crate::reply::Reply;
 
-/// The version of Redis that is emulated.
+/// The emulated version of Redis.
 pub(super) const VERSION: &str = "7.0.15";
 
 pub(super) const ROWS: &[Row] = &[
@@ -100,14 +101,14 @@ fn swapdb(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 
 /// `ROLE`
 ///
-/// Always a master that nobody replicates.
+/// The server is always a master without replicas.
 fn role(_: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
     Ok(Reply::Array(vec![Reply::bulk("master"), Reply::Integer(0), Reply::Array(Vec::new())]))
 }
 
 /// `LASTSAVE`
 ///
-/// Nothing is ever saved, so it is when the server began, as in Redis.
+/// Nothing is ever saved, so it is the time when the server began, as in Redis.
 fn lastsave(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
     Ok(Reply::Integer(ctx.engine.stats.began.millis() / 1000))
 }
@@ -126,7 +127,7 @@ fn monitor(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
 
 /// `LOLWUT [VERSION version]`
 ///
-/// The art of versions 5 and 6 is not emulated.
+/// The pictures of versions 5 and 6 are not emulated.
 fn lolwut(_: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     if let [_, word, version, ..] = argv
         && is_word(word, "version")

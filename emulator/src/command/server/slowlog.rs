@@ -1,5 +1,7 @@
-//! `SLOWLOG`: commands that took long. The time stands still while a command runs, so with the usual threshold none does; with
-//! `slowlog-log-slower-than 0` all of them do.
+//! `SLOWLOG`: slow commands.
+//!
+//! The time does not move while a command runs. So with the default threshold no command is slow,
+//! and with `slowlog-log-slower-than 0` all are.
 
 use super::super::Flag::{self, Admin, Loading, Stale};
 use super::super::{Argv, Ctx, Outcome, Row};
@@ -8,7 +10,7 @@ use crate::reply::Reply;
 use crate::stats::Slow;
 
 const FLAGS: &[Flag] = &[Admin, Loading, Stale];
-/// How many entries are shown to those who do not say.
+/// The number of entries that `SLOWLOG GET` returns without a count.
 const COUNT: usize = 10;
 
 pub(super) const SLOWLOG: Row = Row::container(

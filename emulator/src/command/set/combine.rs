@@ -1,4 +1,4 @@
-//! Combinations of sets, answered or stored under a key.
+//! Combinations of sets, which are returned or stored under a key.
 
 use smallvec::SmallVec;
 
@@ -8,7 +8,7 @@ use crate::error::{self, Error};
 use crate::keyspace::{Class, Expiry, Limits, Set};
 use crate::reply::Reply;
 
-/// What is made of sets; a missing key is an empty one.
+/// A combination of sets. A missing key is an empty set.
 type Combine = fn(&[Set], &Limits) -> Set;
 
 /// `SINTER key [key ...]`, SUNION and SDIFF
@@ -16,14 +16,15 @@ pub(super) fn combined(ctx: &mut Ctx<'_>, argv: &Argv<'_>, combine: Combine) -> 
     Ok(members(&combine(&lookup(ctx, &argv[1..])?, &Limits::default())))
 }
 
-/// `SINTERSTORE destination key [key ...]`, SUNIONSTORE and SDIFFSTORE: replaces whatever the destination held, its time to
-/// live included; an empty result removes it.
+/// `SINTERSTORE destination key [key ...]`, SUNIONSTORE and SDIFFSTORE: replaces the destination
+/// and its time to live; an empty result removes the destination
 pub(super) fn store(ctx: &mut Ctx<'_>, argv: &Argv<'_>, combine: Combine) -> Outcome {
     let inputs = lookup(ctx, &argv[2..])?;
     let result = combine(&inputs, &ctx.engine.keyspace.limits);
     let len = result.len();
     let event = ctx.row.name;
-    // Redis answers last only where nothing is left of an intersection because one of its sets is missing.
+    // Redis writes its reply before the event. Only if nothing is left of an intersection because a
+    // set is missing, the event comes first.
     let answers_last = event == "sinterstore" && inputs.iter().any(Set::is_empty);
     let mut db = ctx.db();
     if len > 0 {
@@ -39,7 +40,7 @@ pub(super) fn store(ctx: &mut Ctx<'_>, argv: &Argv<'_>, combine: Combine) -> Out
     Ok(Reply::count(len))
 }
 
-/// `SINTERCARD numkeys key [key ...] [LIMIT limit]`: a limit of 0 is none
+/// `SINTERCARD numkeys key [key ...] [LIMIT limit]`: a limit of 0 means no limit
 pub(super) fn sintercard(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let numkeys = integer_within(argv[1], 1..=i64::MAX, error::NUMKEYS_NOT_POSITIVE)?;
     let (keys, options) = argv[2..].split_at_checked(numkeys as usize).ok_or(error::NUMKEYS_TOO_MANY)?;
@@ -58,8 +59,10 @@ pub(super) fn sintercard(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     Ok(Reply::count(if limit == 0 { len } else { len.min(limit) }))
 }
 
-/// Every key is looked at, also where the result is known before: one of the wrong kind is an error. A missing one is an event
-/// also for those that store.
+/// Reads every key, even if the result is already known, because a key of the wrong type is an
+/// error.
+///
+/// A missing key is an event also for the commands that store.
 fn lookup(ctx: &mut Ctx<'_>, keys: &Argv<'_>) -> Result<SmallVec<[Set; 2]>, Error> {
     let mut db = ctx.db().reading();
     keys.iter().map(|key| Ok(db.lookup_as::<Set>(key)?.cloned().unwrap_or_default())).collect()
@@ -75,8 +78,11 @@ pub(super) fn union(inputs: &[Set], limits: &Limits) -> Set {
     Set::of(inputs.iter().flat_map(Set::iter), limits)
 }
 
-/// What is in the first and in none of the others. Redis has two ways, and the result's encoding tells which it took: the
-/// members of the first are added one by one unless another has them, or they are all added, and then removed.
+/// Returns the members of the first set that are in no other set.
+///
+/// Redis has two algorithms, and the encoding of the result shows which it used. One adds those
+/// members of the first set that no other set has. The other adds all of them, and then removes
+/// members.
 pub(super) fn difference(inputs: &[Set], limits: &Limits) -> Set {
     let Some((first, others)) = inputs.split_first() else { return Set::default() };
     let existing = inputs.iter().filter(|input| !input.is_empty());

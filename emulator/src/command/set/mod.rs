@@ -1,4 +1,4 @@
-//! Set commands: members here; combinations of sets, and what chance picks, in files of their own.
+//! Set commands on members. Combinations of sets and random members have their own files.
 
 mod combine;
 mod random;
@@ -48,7 +48,7 @@ pub(super) const ROWS: &[Row] = &[
     Row::new("sunionstore", -3, &[Write, DenyOom], |ctx, argv| store(ctx, argv, union)).keys(STORED),
 ];
 
-/// `SADD key member [member ...]`: answers how many are new
+/// `SADD key member [member ...]`: returns the number of new members
 fn sadd(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     Ok(Reply::count(add(ctx.db().edit_or_create::<Set>(argv[1])?, &argv[2..])))
 }
@@ -110,7 +110,7 @@ fn sscan(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     Ok(page.reply(found))
 }
 
-/// Adds members, and says how many are new.
+/// Adds members. Returns how many are new.
 fn add(mut set: Edit<'_, Set>, members: &Argv<'_>) -> usize {
     let mut added = 0;
     for member in members {
@@ -124,7 +124,7 @@ fn add(mut set: Edit<'_, Set>, members: &Argv<'_>) -> usize {
     added
 }
 
-/// Removes members, and says how many there were.
+/// Removes members. Returns how many existed.
 fn remove(mut set: Edit<'_, Set>, members: &Argv<'_>) -> usize {
     let mut removed = 0;
     for member in members {
@@ -138,7 +138,7 @@ fn remove(mut set: Edit<'_, Set>, members: &Argv<'_>) -> usize {
     removed
 }
 
-/// All members, as the reply of most commands.
+/// All members, as most commands return them.
 fn members(set: &Set) -> Reply {
     Reply::Set(set.iter().map(Reply::Bulk).collect())
 }

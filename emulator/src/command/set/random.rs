@@ -1,4 +1,4 @@
-//! Members that chance picks.
+//! Commands that pick random members.
 
 use super::super::{Argv, Ctx, Outcome, count, pick};
 use super::members;

@@ -1,4 +1,4 @@
-//! The commands that pop members and wait if there are none.
+//! Commands that pop members, and wait if there are none.
 
 use super::super::blocking::pop_or_wait;
 use super::super::multi_pop::multi_pop_or_wait;

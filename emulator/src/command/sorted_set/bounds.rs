@@ -1,4 +1,4 @@
-//! What the ends of a range say: ranks, scores, or the bytes of members that share one score.
+//! The bounds of ranges: ranks, scores, or the bytes of members with equal scores.
 
 use std::ops::{self, Bound};
 
@@ -22,7 +22,7 @@ pub(super) enum Direction {
 }
 
 pub(super) enum Range<'a> {
-    /// First and last rank; negative ones count from the end.
+    /// First and last rank. Negative ranks count from the end.
     Rank(i64, i64),
     Score(Bound<f64>, Bound<f64>),
     Lex(LexBound<'a>, LexBound<'a>),
@@ -43,7 +43,7 @@ impl<'a> Range<'a> {
         }
     }
 
-    /// From where to where one has to look to know what is in this range.
+    /// The part of the sorted set on which this range depends.
     pub(super) fn places(&self) -> (Place<'static>, Place<'static>) {
         let Range::Score(min, max) = self else { return (Place::FIRST, Place::LAST) };
         let score = |bound: &Bound<f64>| match bound {
@@ -53,7 +53,8 @@ impl<'a> Range<'a> {
         (score(min).map_or(Place::FIRST, Place::before), score(max).map_or(Place::LAST, Place::behind))
     }
 
-    /// The ranks, counted in ascending order, of the members in this range. A range by rank counts in its direction.
+    /// Returns the ranks of the members in this range, in ascending order. The ranks of a range by
+    /// rank count in its direction.
     pub(super) fn ranks(&self, zset: &ZSet, direction: Direction) -> ops::Range<usize> {
         let (start, end) = match self {
             Range::Rank(first, last) => return rank_range(*first, *last, zset.len(), direction),
@@ -73,8 +74,10 @@ impl<'a> Range<'a> {
     }
 }
 
-/// How Redis goes through a listpack: from the end where it begins to the first member in the range, and on while they are.
-/// Where all scores are the same that is the range; where they are not, clients see the walk.
+/// Walks through a listpack as Redis does, from the end at which the direction begins.
+///
+/// It skips members up to the first in the range, and takes members as long as they are in the
+/// range. If all scores are equal, this is the range. If not, clients can see that it is a walk.
 fn lex_walk(zset: &ZSet, min: &LexBound<'_>, max: &LexBound<'_>, direction: Direction) -> ops::Range<usize> {
     let len = zset.len();
     let members: Vec<&Text> = zset.range(0..len).map(|(member, _)| member).collect();
@@ -104,11 +107,11 @@ fn lex_walk(zset: &ZSet, min: &LexBound<'_>, max: &LexBound<'_>, direction: Dire
     }
 }
 
-/// A place in the order of members, between any two of them.
+/// A bound in the order of members.
 pub(super) enum LexBound<'a> {
-    /// `-`: in front of all.
+    /// `-`: before all members.
     Lowest,
-    /// `+`: behind all.
+    /// `+`: after all members.
     Highest,
     At(Bound<&'a [u8]>),
 }
@@ -124,7 +127,7 @@ impl<'a> LexBound<'a> {
         }
     }
 
-    /// Whether this, as a minimum, leaves a member out.
+    /// Whether this minimum excludes a member.
     fn is_behind(&self, member: &[u8]) -> bool {
         match self {
             LexBound::Lowest => false,
@@ -133,7 +136,7 @@ impl<'a> LexBound<'a> {
         }
     }
 
-    /// Whether this, as a maximum, leaves a member out.
+    /// Whether this maximum excludes a member.
     fn is_in_front_of(&self, member: &[u8]) -> bool {
         match self {
             LexBound::Lowest => true,

@@ -1,4 +1,5 @@
-//! Combinations of sorted sets, answered, counted or stored under a key. A set is an input, too: every score is 1.
+//! Combinations of sorted sets, which are returned, counted or stored under a key. In a set that is
+//! an input, every score is 1.
 
 use indexmap::IndexMap;
 use ordered_float::OrderedFloat;
@@ -10,11 +11,11 @@ use crate::error::{self, Error};
 use crate::keyspace::{Hasher, Limits, Text, Value, ZSet};
 use crate::reply::Reply;
 
-/// What is made of the inputs: members in any order.
+/// A combination of inputs. It returns the members in any order.
 type Combine = fn(&[Input], Aggregate) -> Vec<(Text, f64)>;
 
-/// `ZINTER numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>] [WITHSCORES]`, ZUNION, and ZDIFF
-/// with fewer options
+/// `ZINTER numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>]
+/// [WITHSCORES]`, ZUNION, and ZDIFF with fewer options
 pub(super) fn combined(
     ctx: &mut Ctx<'_>,
     argv: &Argv<'_>,
@@ -29,8 +30,8 @@ pub(super) fn combined(
     Ok(members(ctx, result.into_iter(), options.with_scores))
 }
 
-/// `ZINTERSTORE destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM | MIN | MAX>]`, ZUNIONSTORE, and
-/// ZDIFFSTORE without options
+/// `ZINTERSTORE destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM |
+/// MIN | MAX>]`, ZUNIONSTORE, and ZDIFFSTORE without options
 pub(super) fn combined_store(
     ctx: &mut Ctx<'_>,
     argv: &Argv<'_>,
@@ -43,7 +44,7 @@ pub(super) fn combined_store(
     Ok(store(ctx, argv[1], zset))
 }
 
-/// `ZINTERCARD numkeys key [key ...] [LIMIT limit]`: a limit of 0 is none
+/// `ZINTERCARD numkeys key [key ...] [LIMIT limit]`: a limit of 0 means no limit
 pub(super) fn zintercard(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let (inputs, options) = parse(ctx, &argv[1..], &["limit"])?;
     let len = intersection(&inputs, options.aggregate).len();
@@ -77,7 +78,7 @@ pub(super) fn union(inputs: &[Input], aggregate: Aggregate) -> Vec<(Text, f64)> 
     totals.into_iter().collect()
 }
 
-/// What is in the first and in none of the others.
+/// Returns the members of the first input that are in no other input.
 pub(super) fn difference(inputs: &[Input], _: Aggregate) -> Vec<(Text, f64)> {
     let Some((first, others)) = inputs.split_first() else { return Vec::new() };
     let is_only_there = |member: &Text| others.iter().all(|other| other.zset.score(member).is_none());
@@ -85,14 +86,14 @@ pub(super) fn difference(inputs: &[Input], _: Aggregate) -> Vec<(Text, f64)> {
     members.map(|(member, score)| (member.clone(), score)).collect()
 }
 
-/// As Redis goes through them: with infinities the order of a sum can be seen.
+/// Sorts the inputs as Redis does. With infinite scores, clients can see the order of a sum.
 fn smallest_first(inputs: &[Input]) -> SmallVec<[&Input; 2]> {
     let mut inputs: SmallVec<[&Input; 2]> = inputs.iter().collect();
     inputs.sort_by_key(|input| input.zset.len());
     inputs
 }
 
-/// A sorted set that is combined with others.
+/// A sorted set that is combined with others, and its weight.
 pub(super) struct Input {
     zset: ZSet,
     weight: f64,
@@ -104,7 +105,7 @@ impl Input {
     }
 }
 
-/// What becomes of the scores that a member has in several inputs.
+/// The function that combines the scores of a member in several inputs.
 #[derive(Clone, Copy)]
 pub(super) enum Aggregate {
     Sum,
@@ -122,7 +123,8 @@ impl Aggregate {
         }
     }
 
-    /// The comparisons are Redis's: a NaN on the right (infinity times 0) leaves the left as it is.
+    /// Combines two scores. The comparisons are Redis's: if the right score is NaN (infinity times
+    /// 0), the left one stays.
     fn apply(self, total: f64, score: f64) -> f64 {
         match self {
             Aggregate::Sum => zero_if_nan(total + score),
@@ -133,7 +135,7 @@ impl Aggregate {
     }
 }
 
-/// What Redis makes of `inf + -inf` and of `0 * inf`.
+/// Replaces NaN by 0, as Redis does for `inf + -inf` and `0 * inf`.
 fn zero_if_nan(score: f64) -> f64 {
     if score.is_nan() { 0.0 } else { score }
 }
@@ -144,7 +146,8 @@ struct Options {
     limit: usize,
 }
 
-/// `numkeys key [key ...]` and the options that these words begin. Redis looks at the keys before it looks at the options.
+/// Parses `numkeys key [key ...]` and the options in `words`. Redis reads the keys before it checks
+/// the options.
 fn parse(
     ctx: &mut Ctx<'_>,
     args: &Argv<'_>,

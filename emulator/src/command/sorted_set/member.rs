@@ -1,4 +1,4 @@
-//! Members and their scores.
+//! Commands on members and their scores.
 
 use smallvec::SmallVec;
 
@@ -9,10 +9,11 @@ use crate::footprint::Place;
 use crate::keyspace::{Text, ZSet};
 use crate::reply::{Reply, format_double};
 
-/// Largest score that a listpack has as an integer: 2^62.
+/// The largest score that a listpack stores as an integer: 2^62.
 const INTEGER_MAX: f64 = (1_i64 << 62) as f64;
 
-/// `ZADD key [NX | XX] [GT | LT] [CH] [INCR] score member [score member ...]`, and `ZINCRBY key increment member`
+/// `ZADD key [NX | XX] [GT | LT] [CH] [INCR] score member [score member ...]`, and
+/// `ZINCRBY key increment member`
 pub(super) fn add(ctx: &mut Ctx<'_>, argv: &Argv<'_>, options: AddOptions) -> Outcome {
     let (options, pairs) = options.parse(&argv[2..])?;
     let scores = pairs.iter().map(|[score, _]| score::parse(score).ok_or(error::NOT_A_FLOAT));
@@ -40,7 +41,7 @@ pub(super) fn add(ctx: &mut Ctx<'_>, argv: &Argv<'_>, options: AddOptions) -> Ou
     })
 }
 
-/// Scores as they were sent, each with its member.
+/// Pairs of a score, as it was sent, and a member.
 type Pairs<'a, 'b> = &'a [[&'b [u8]; 2]];
 
 #[derive(Clone, Copy, Default)]
@@ -57,7 +58,7 @@ impl AddOptions {
     pub(super) const INCR: AddOptions =
         AddOptions { nx: false, xx: false, gt: false, lt: false, ch: false, incr: true };
 
-    /// The options with those in front of `args`, and the pairs of score and member behind them.
+    /// Parses the options at the front of `args`, and the pairs of score and member after them.
     fn parse<'a, 'b>(mut self, mut args: &'a Argv<'b>) -> Result<(AddOptions, Pairs<'a, 'b>), Error> {
         while let Some((option, rest)) = args.split_first() {
             let flag = match () {
@@ -81,7 +82,8 @@ impl AddOptions {
         }
     }
 
-    /// The score that a member gets, which may be the one it has; `None` if it is to be left alone.
+    /// Returns the new score of a member, which may equal the old one. `None` if the member is not
+    /// to be changed.
     fn new_score(&self, current: Option<f64>, given: f64) -> Result<Option<f64>, Error> {
         let Some(current) = current else { return Ok((!self.xx).then_some(given)) };
         if self.nx {
@@ -120,7 +122,7 @@ pub(super) fn zrandmember(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
             zset.nth(len - 1 - idx).map_or(0, |(member, _)| member.len())
         })?,
     };
-    // Where all are wanted they come as Redis walks through them, from the last to the first.
+    // If all members are requested, Redis returns them from the last to the first.
     let ranks = picked.into_iter().map(|idx| len - 1 - idx);
     let picked: Vec<(Text, f64)> = ranks.filter_map(|rank| zset.get().nth(rank)).map(own).collect();
     drop(zset);
@@ -160,14 +162,15 @@ pub(super) fn zscan(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let options = scan::Options::parse(&argv[3..])?;
     let page = options.page_of(zset.encoding(), cursor, zset.len());
     let places = page.places.clone();
-    // A listpack is in order. What is not is gone through by places, which stay the same when a score changes.
+    // A listpack is scanned in order. Other encodings are scanned by places, which stay the same
+    // when a score changes.
     let (members, print): (Vec<_>, fn(f64) -> String) = if zset.encoding().is_compact() {
         (zset.range(places).collect(), format_compact)
     } else {
         (places.filter_map(|place| zset.at(place)).collect(), format_double)
     };
     let members = members.into_iter().filter(|(member, _)| options.matches(member));
-    // Scores are text here, also in RESP3.
+    // The scores are texts here, also in RESP3.
     let found = members.flat_map(|(member, score)| [Reply::bulk(member), Reply::bulk(print(score))]);
     Ok(page.reply(found.collect()))
 }
@@ -178,7 +181,7 @@ pub(super) fn zscore(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     Ok(score.map_or(Reply::Nil, Reply::Double))
 }
 
-/// A score as it stands in a listpack: an integer where it is one.
+/// Formats a score as a listpack stores it: as an integer if possible.
 fn format_compact(score: f64) -> String {
     let is_integer = score.fract() == 0.0 && score.abs() <= INTEGER_MAX;
     if is_integer { (score as i64).to_string() } else { format_double(score) }

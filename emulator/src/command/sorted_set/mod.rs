@@ -1,4 +1,5 @@
-//! Sorted set commands: members and their scores here; ranges, combinations, pops and what chance picks in files of their own.
+//! Sorted set commands on members and scores. Ranges, combinations, pops and random members have
+//! their own files.
 
 pub(super) mod score;
 mod bounds;
@@ -96,7 +97,7 @@ pub(super) const ROWS: &[Row] = &[
     .keys(COMBINED_STORE),
 ];
 
-/// Members as the answer of a command, with their scores if these are wanted.
+/// The reply for members, with their scores if requested.
 fn members(ctx: &Ctx<'_>, members: impl Iterator<Item = (Text, f64)>, with_scores: bool) -> Reply {
     if with_scores {
         let members = members.map(|(member, score)| (Reply::Bulk(member.into()), Reply::Double(score)));
@@ -106,8 +107,9 @@ fn members(ctx: &Ctx<'_>, members: impl Iterator<Item = (Text, f64)>, with_score
     }
 }
 
-/// Replaces whatever a key held, its time to live included; where there is nothing to store that removes it. The event has
-/// the name of the command.
+/// Replaces a key and its time to live, or removes the key if the sorted set is empty.
+///
+/// The event has the name of the command.
 fn store(ctx: &mut Ctx<'_>, key: &[u8], zset: ZSet) -> Reply {
     let (len, event) = (zset.len(), ctx.row.name);
     let mut db = ctx.db();

@@ -1,4 +1,4 @@
-//! Members that are taken off either end.
+//! Commands that pop members from either end.
 
 use super::super::multi_pop::{PopEnd, multi_pop};
 use super::super::{Argv, Ctx, Outcome, count, is_word, pairs};
@@ -42,7 +42,8 @@ pub(super) fn zmpop(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     multi_pop::<End>(ctx, &argv[1..])
 }
 
-/// One member of a sorted set, behind its key; `None` without the set.
+/// Pops one member of a sorted set. The reply begins with the key; `None` if the sorted set does
+/// not exist.
 pub(super) fn pop_one_from(ctx: &mut Ctx<'_>, key: &[u8], end: End) -> Result<Option<Reply>, Error> {
     let Some(zset) = ctx.db().edit::<ZSet>(key)? else { return Ok(None) };
     let taken = take(zset, end, 1, 2).into_iter().flat_map(<[Reply; 2]>::from);
@@ -69,7 +70,8 @@ impl PopEnd for End {
     }
 }
 
-/// Takes up to this many members off, each with its score. `parts` of the reply stand before them.
+/// Pops up to this many members, each with its score. `parts` is the number of parts of the reply
+/// before them.
 fn take(mut zset: Edit<'_, ZSet>, end: End, count: usize, parts: usize) -> Vec<(Reply, Reply)> {
     let len = zset.get().len();
     let count = count.min(len);

@@ -1,4 +1,4 @@
-//! Ranges of a sorted set: by rank, by score, by the bytes of members that share one score.
+//! Ranges of a sorted set: by rank, by score, or by the bytes of members with equal scores.
 
 use super::super::{Argv, Ctx, Outcome, integer, is_word};
 use super::bounds::{By, Direction, Range};
@@ -7,7 +7,7 @@ use crate::error::{self, Error};
 use crate::keyspace::{Text, ZSet};
 use crate::reply::Reply;
 
-/// What a command of the ZRANGE family leaves to its options (`None`), and what it does not.
+/// The settings that a command of the ZRANGE family fixes. `None` leaves a setting to the options.
 #[derive(Clone, Copy)]
 pub(super) struct Fixed {
     by: Option<By>,
@@ -33,7 +33,8 @@ pub(super) fn zrange(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     range(ctx, argv, Fixed::NOTHING)
 }
 
-/// `ZRANGEBYSCORE key min max [WITHSCORES] [LIMIT offset count]` and those like it; those in reverse take the maximum first
+/// `ZRANGEBYSCORE key min max [WITHSCORES] [LIMIT offset count]` and similar commands; those in
+/// reverse take the maximum first
 pub(super) fn range(ctx: &mut Ctx<'_>, argv: &Argv<'_>, fixed: Fixed) -> Outcome {
     let options = Options::parse(&argv[4..], fixed)?;
     let selected = options.select(ctx, &argv[1..])?;
@@ -44,7 +45,7 @@ pub(super) fn range(ctx: &mut Ctx<'_>, argv: &Argv<'_>, fixed: Fixed) -> Outcome
 pub(super) fn zrangestore(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let options = Options::parse(&argv[5..], Fixed { with_scores: Some(false), ..Fixed::NOTHING })?;
     let selected = options.select(ctx, &argv[2..])?;
-    // Redis knows how many there will be where it counts ranks.
+    // Redis knows the number of members in advance only if the range is one of ranks.
     let len = if matches!(options.by, By::Rank) { selected.len() } else { 0 };
     let mut zset = ZSet::for_len(len, &ctx.engine.keyspace.limits);
     for (member, score) in selected {
@@ -83,9 +84,9 @@ struct Options {
     by: By,
     direction: Direction,
     with_scores: bool,
-    /// Members to skip; a negative number skips them all.
+    /// The number of members to skip. A negative number skips all.
     offset: i64,
-    /// Members to take; a negative number takes them all.
+    /// The number of members to take. A negative number takes all.
     count: i64,
 }
 
@@ -116,7 +117,8 @@ impl Options {
         }
     }
 
-    /// What `key min max` names, or in reverse `key max min`, with its scores.
+    /// Returns the members and scores that `key min max` selects. In reverse the arguments are
+    /// `key max min`.
     fn select(&self, ctx: &mut Ctx<'_>, args: &Argv<'_>) -> Result<Vec<(Text, f64)>, Error> {
         let (min, max) = match (self.by, self.direction) {
             (By::Score | By::Lex, Direction::Reverse) => (args[2], args[1]),
@@ -134,7 +136,8 @@ impl Options {
     }
 
     fn limit<'a>(&self, members: impl Iterator<Item = (&'a Text, f64)>) -> Vec<(Text, f64)> {
-        // LIMIT with ranks got by the parser only as "take all": Redis ignores its offset, too.
+        // With ranks, the parser accepts LIMIT only if it takes all. Redis then ignores its offset,
+        // too.
         let offset = if matches!(self.by, By::Rank) { 0 } else { self.offset };
         let offset = usize::try_from(offset).unwrap_or(usize::MAX);
         let count = usize::try_from(self.count).unwrap_or(usize::MAX);

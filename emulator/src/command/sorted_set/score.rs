@@ -1,13 +1,15 @@
-//! Scores as arguments: C's `strtod`, with what Redis demands around it.
+//! Parses scores: C's `strtod`, with Redis's rules.
 
-/// A score, weight or increment: nothing around the number, and nothing that a double cannot hold.
+/// Parses a score, weight or increment. The text has only the number, and a double can hold it.
 pub(in crate::command) fn parse(text: &[u8]) -> Option<f64> {
     let (value, is_exact_range) = number(text)?;
     (is_exact_range && !value.is_nan()).then_some(value)
 }
 
-/// A bound of a range, which Redis reads less strictly: spaces may stand in front, nothing at all is 0, a number that is too
-/// large is infinite, and a NUL ends the text.
+/// Parses a bound of a range, for which Redis's rules are less strict.
+///
+/// Spaces may come first, an empty text is 0, a number that is too large is infinite, and a NUL
+/// ends the text.
 pub(super) fn parse_bound(text: &[u8]) -> Option<f64> {
     let text = text.split(|&byte| byte == 0).next().unwrap_or_default();
     if text.is_empty() {
@@ -17,7 +19,7 @@ pub(super) fn parse_bound(text: &[u8]) -> Option<f64> {
     (!value.is_nan()).then_some(value)
 }
 
-/// What `SORT` sorts by: spaces may stand in front, nothing at all is 0, and a NUL ends the text.
+/// Parses a weight of `SORT`. Spaces may come first, an empty text is 0, and a NUL ends the text.
 pub(in super::super) fn parse_weight(text: &[u8]) -> Option<f64> {
     let text = text.split(|&byte| byte == 0).next().unwrap_or_default();
     if text.is_empty() {
@@ -26,7 +28,8 @@ pub(in super::super) fn parse_weight(text: &[u8]) -> Option<f64> {
     parse(crate::trim_start(text))
 }
 
-/// The number that the whole text is, and whether it was in range: a number that was not has become infinite or 0.
+/// Parses the whole text as a number, and returns whether it was in range. A number out of range
+/// becomes infinite or 0.
 fn number(text: &[u8]) -> Option<(f64, bool)> {
     let text = std::str::from_utf8(text).ok()?;
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
@@ -41,7 +44,7 @@ fn number(text: &[u8]) -> Option<(f64, bool)> {
     Some((value, !is_lost && (value.is_infinite() == names_infinity)))
 }
 
-/// `1f.8p3`: hexadecimal digits, and a power of two in decimal ones.
+/// Parses `1f.8p3`: hexadecimal digits, and a decimal exponent of 2.
 fn hexadecimal(text: &str) -> Option<f64> {
     let (mantissa, exponent) = match text.split_once(['p', 'P']) {
         Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),

@@ -57,7 +57,7 @@ impl Options {
         if options.is_idx && options.is_len { Err(error::LCS_IDX_AND_LEN) } else { Ok(options) }
     }
 
-    /// What `IDX` answers: where the runs are, from the last one on.
+    /// Makes the reply of `IDX`: the positions of the runs, from the last run to the first.
     fn describe(&self, runs: &[Run], len: usize) -> Reply {
         let range =
             |start: usize, len: usize| Reply::Array(vec![Reply::count(start), Reply::count(start + len - 1)]);
@@ -74,7 +74,7 @@ impl Options {
     }
 }
 
-/// For every two beginnings of the texts, how long their longest common subsequence is.
+/// The length of the longest common subsequence, for every two prefixes of the texts.
 struct Table {
     lens: Vec<u32>,
     columns: usize,
@@ -106,7 +106,7 @@ impl Table {
         self.lens.last().map_or(0, |&len| len as usize)
     }
 
-    /// The positions that belong together, from the last pair to the first.
+    /// The pairs of matching positions, from the last to the first.
     fn matches(&self, a: &[u8], b: &[u8]) -> Vec<(usize, usize)> {
         let (mut i, mut j) = (a.len(), b.len());
         let mut matches = Vec::with_capacity(self.len());
@@ -124,7 +124,7 @@ impl Table {
     }
 }
 
-/// Positions that belong together, one after the other in both texts.
+/// A run of matching positions that are consecutive in both texts.
 struct Run {
     start: (usize, usize),
     len: usize,

@@ -1,4 +1,4 @@
-//! String commands: whole values here; options, numbers and parts of strings in files of their own.
+//! String commands on whole values. Options, numbers and parts of strings have their own files.
 
 mod lcs;
 mod number;
@@ -65,7 +65,7 @@ fn string(bytes: &[u8]) -> Value {
     Value::String(bytes.into())
 }
 
-/// Sets a key to a string, and tells those who listen.
+/// Sets a key to a string, and publishes the event.
 fn put(db: &mut Db<'_>, key: &[u8], bytes: &[u8], expiry: Expiry) {
     db.insert(key, string(bytes), expiry);
     db.notify(Class::String, "set", key);
@@ -90,7 +90,8 @@ fn getdel(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     Ok(reply)
 }
 
-/// `GETEX key [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | PERSIST]`
+/// `GETEX key [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds
+/// | PERSIST]`
 fn getex(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let mut expiry = None;
     let mut persist = false;
@@ -157,7 +158,7 @@ fn msetnx(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     Ok(Reply::truth(is_set))
 }
 
-/// Sets all keys or, unless `is_wanted`, none; and says which.
+/// If `is_wanted` returns true, sets all keys; otherwise none. Returns which.
 fn set_if(
     ctx: &mut Ctx<'_>,
     argv: &Argv<'_>,

@@ -1,4 +1,4 @@
-//! Strings that are numbers.
+//! Commands on strings that are numbers.
 
 use std::io::{Cursor, Write as _};
 
@@ -9,7 +9,7 @@ use crate::keyspace::{Class, Encoding, Expiry, Text};
 use crate::long_double::LongDouble;
 use crate::reply::Reply;
 
-/// Longest 64-bit integer, with its sign.
+/// The length of the longest 64-bit integer, with its sign.
 const DIGITS_MAX: usize = 20;
 
 /// `INCR key`, `DECR key`, `INCRBY key increment`: a missing key counts from 0
@@ -43,7 +43,7 @@ pub(super) fn incrbyfloat(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     }
     let digits = sum.to_string();
     db.insert(argv[1], string(digits.as_bytes()), Expiry::Keep);
-    // Redis makes a text of it and does not look whether that is an integer.
+    // Redis makes a text of the number, and does not check whether it is an integer.
     db.set_encoding(argv[1], Encoding::of_text(digits.as_bytes()));
     db.notify(Class::String, "incrbyfloat", argv[1]);
     Ok(Reply::bulk(digits))

@@ -1,4 +1,4 @@
-//! Strings that grow, and parts of strings.
+//! Commands that extend strings, and commands on parts of strings.
 
 use bytes::{Bytes, BytesMut};
 
@@ -9,7 +9,7 @@ use crate::error::{self, Error};
 use crate::keyspace::{Class, Expiry, Text};
 use crate::reply::Reply;
 
-/// Longest string that a command may make longer than an argument, in bytes.
+/// The longest string, in bytes, that a command may build beyond the length of its arguments.
 pub(super) const PROTO_MAX_BULK_LEN: Id = Id::of("proto-max-bulk-len");
 
 /// `APPEND key value`
@@ -38,7 +38,8 @@ pub(super) fn setrange(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     Ok(Reply::count(end))
 }
 
-/// Puts bytes into a string from `offset` on, after zeros if it is shorter, and says how long it is then.
+/// Writes bytes into a string from `offset` on, and pads a shorter string with zeros. Returns the
+/// new length.
 fn overwrite(ctx: &mut Ctx<'_>, key: &[u8], offset: usize, bytes: &[u8]) -> Result<usize, Error> {
     let end = offset.saturating_add(bytes.len());
     if end > ctx.engine.config.size(PROTO_MAX_BULK_LEN) {
@@ -53,7 +54,7 @@ fn overwrite(ctx: &mut Ctx<'_>, key: &[u8], offset: usize, bytes: &[u8]) -> Resu
     Ok(value.len())
 }
 
-/// `GETRANGE key start end`, and `SUBSTR`: its name of old
+/// `GETRANGE key start end`, and `SUBSTR`: the older name
 pub(super) fn getrange(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let (start, end) = (integer(argv[2])?, integer(argv[3])?);
     let mut db = ctx.db();

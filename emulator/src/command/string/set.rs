@@ -7,7 +7,8 @@ use crate::error::{self, Error};
 use crate::keyspace::Expiry;
 use crate::reply::Reply;
 
-/// `SET key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT unix-time-milliseconds | KEEPTTL]`
+/// `SET key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds | PXAT
+/// unix-time-milliseconds | KEEPTTL]`
 pub(super) fn set(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let options = SetOptions::parse(&argv[3..])?;
     let expiry = match options.expiry {
@@ -15,7 +16,8 @@ pub(super) fn set(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
         SetExpiry::Keep => Expiry::Keep,
         SetExpiry::At(amount, unit, from) => Expiry::At(positive_deadline(ctx, amount, unit, from)?),
     };
-    // GET answers the old value whether or not the new one is set; without it a SET that did nothing answers nil.
+    // With GET the reply is the old value, whether or not the new one is set. Without GET, a SET
+    // that did nothing returns nil.
     let (reply_if_set, reply_if_not) = if options.get {
         let old = get(ctx, argv)?;
         (old.clone(), old)
@@ -51,7 +53,7 @@ fn set_with_time(ctx: &mut Ctx<'_>, argv: &Argv<'_>, unit: Unit) -> Outcome {
 }
 
 struct SetOptions<'a> {
-    /// NX is `Some(false)`, XX is `Some(true)`.
+    /// `Some(false)` with NX, `Some(true)` with XX.
     condition: Option<bool>,
     get: bool,
     expiry: SetExpiry<'a>,
@@ -64,7 +66,8 @@ enum SetExpiry<'a> {
 }
 
 impl SetExpiry<'_> {
-    /// The same option may be repeated, and the last one counts; two different ones contradict each other.
+    /// Whether a further option may replace this one. An option may be repeated, and the last one
+    /// counts. Two different options contradict each other.
     fn may_become(&self, unit: Unit, from: From) -> bool {
         match self {
             SetExpiry::None => true,
@@ -99,7 +102,7 @@ impl<'a> SetOptions<'a> {
     }
 }
 
-/// EX, PX, EXAT and PXAT, which SET and GETEX share.
+/// The unit and start of EX, PX, EXAT or PXAT, which SET and GETEX share.
 pub(super) fn expiry_option(option: &[u8]) -> Option<(Unit, From)> {
     match option {
         ex if is_word(ex, "ex") => Some((Unit::Seconds, From::Now)),

@@ -1,11 +1,11 @@
-//! Attacks by the arguments of commands.
+//! Attacks through the arguments of commands.
 
 use redis::Value;
 
 use super::{Attack, Judge, argv, connect};
 use crate::client::{request, show};
 
-/// Commands as a user would type them; the reply to the last one must be Redis's.
+/// Commands as a user types them. The reply to the last one must equal Redis's.
 const LINES: &[&str] = &[
     "SADD s a|SRANDMEMBER s -9223372036854775808",
     "SADD s a|SRANDMEMBER s 9223372036854775807",

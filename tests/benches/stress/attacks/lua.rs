@@ -1,4 +1,4 @@
-//! Attacks by scripts.
+//! Attacks through scripts.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use redis::Value;
 use super::{Attack, Judge, argv, connect};
 use crate::client::show;
 
-/// Scripts may run this long before others are told.
+/// After this time in a script, the server replies `BUSY` to others.
 const BUSY_THRESHOLD_MS: &str = "50";
-/// How long a script may go on after it was killed.
+/// The most time that a script may run after it was killed.
 const END_MAX: Duration = Duration::from_secs(10);
 
-/// One script; the table shows it, too.
+/// One script, which the table shows as its text.
 fn script(judge: Judge, source: &str) -> Attack {
     named(judge, source, source)
 }
@@ -33,7 +33,7 @@ fn lives(sources: &[&str]) -> Vec<Attack> {
     sources.iter().map(|source| script(Judge::Lives, source)).collect()
 }
 
-/// What the libraries do with extremes.
+/// Calls of the libraries with extreme arguments.
 pub(super) fn libraries() -> Vec<Attack> {
     let mut attacks = kind(&[
         // CVE-2025-46817.
@@ -69,7 +69,7 @@ pub(super) fn libraries() -> Vec<Attack> {
         "table.insert({}, 2^31-1, 'x')",
         "return #('x'):rep(2^31)",
         "local t={} for i=1,10 do t[i]=('x'):rep(1e7) end return #table.concat(t)",
-        // The matcher calls itself.
+        // The pattern matcher is recursive.
         "return string.find(('a'):rep(5e4), ('a?'):rep(5e4))",
         "return string.match(('a'):rep(5e4), ('a?'):rep(5e4))",
         "return string.gsub(('a'):rep(5e4), ('a?'):rep(5e4), '')",
@@ -138,7 +138,7 @@ pub(super) fn libraries() -> Vec<Attack> {
     attacks
 }
 
-/// What is too deep, for the parser and for the stack.
+/// Input that is nested too deeply for the parser or for the stack.
 pub(super) fn parser() -> Vec<Attack> {
     let deep = |open: &str, times: usize| {
         let source = format!("return type((loadstring(('{open}'):rep({times}))))");
@@ -180,7 +180,7 @@ pub(super) fn parser() -> Vec<Attack> {
         "return type((loadstring('['..('='):rep(1e6)..'[')))",
         "return type((loadstring('--['..('='):rep(1e6)..'[ ]')))",
         "return type((loadstring('[=[x]'..('='):rep(1e6))))",
-        // CVE-2025-49844: the collector runs while a chunk is read.
+        // CVE-2025-49844: the garbage collector runs while a chunk is parsed.
         "collectgarbage('setpause', 0) for i=1,2e4 do loadstring('x='..i..'.5', ('n'):rep(99)..i) end return 1",
         "for i=1,2e3 do load(function() collectgarbage() return nil end, ('n'):rep(99)..i) end return 1",
         "local function f() return 1+f() end return f()",
@@ -201,7 +201,7 @@ pub(super) fn parser() -> Vec<Attack> {
         "error({err=1})",
         "error()",
     ]));
-    // What a script returns is turned into a reply.
+    // The server converts the result of a script to a reply.
     attacks.extend(same(&[
         "local t={} t[1]=t return t",
         "local t={} for i=1,1e5 do t={t} end return t",
@@ -218,7 +218,7 @@ pub(super) fn parser() -> Vec<Attack> {
     attacks
 }
 
-/// What is to be out of reach.
+/// Functions and data that a script must not reach.
 pub(super) fn sandbox() -> Vec<Attack> {
     let mut attacks = same(&[
         // CVE-2022-0543.
@@ -263,7 +263,7 @@ pub(super) fn sandbox() -> Vec<Attack> {
         "redis.set_repl(99)",
         "redis.breakpoint() return redis.debug(1)",
     ]);
-    // A chunk that is not text.
+    // A chunk of bytecode instead of text.
     attacks.push(script(Judge::Lives, "return type(loadstring(string.dump(function() return 1 end)))"));
     attacks.push(script(
         Judge::Lives,
@@ -283,7 +283,7 @@ pub(super) fn sandbox() -> Vec<Attack> {
             argv(["EVAL", "collectgarbage() return 1", "0"]),
         ],
     ));
-    // What one script does to the types of others.
+    // Changes that one script makes to types that other scripts use.
     for (sent, first) in [
         ("getmetatable('').__index=nil", "getmetatable('').__index=nil"),
         (
@@ -331,7 +331,7 @@ pub(super) fn sandbox() -> Vec<Attack> {
     attacks
 }
 
-/// What has no end, or takes all memory.
+/// Scripts that never end, or that use all memory.
 pub(super) fn endless() -> Vec<Attack> {
     let mut attacks: Vec<_> = [
         "while true do end",
@@ -377,7 +377,7 @@ pub(super) fn endless() -> Vec<Attack> {
         "local t={} for i=1,1e6 do t[i]=i end return t",
         "local s=('x'):rep(1e6) local t={s,s} for i=1,14 do t={t,t} end return #cmsgpack.pack(t)",
     ]));
-    // The memory that it takes is what is compared.
+    // This attack compares only the memory.
     attacks.push(Attack::new("collectgarbage('stop'), then 300 MiB of garbage", Judge::Kind, |server| {
         let mut client = connect(server)?;
         client.ask(&["EVAL", "collectgarbage('stop')", "0"])?;
@@ -389,7 +389,7 @@ pub(super) fn endless() -> Vec<Attack> {
     attacks
 }
 
-/// A script without an end, and the reply that it gets when another client kills it.
+/// An endless script, and the reply that it gets when another client kills it.
 fn killed(sent: &str, run: &[Vec<u8>], kill: &'static str, before: Vec<Vec<Vec<u8>>>) -> Attack {
     let run = run.to_vec();
     Attack::new(format!("{kill} KILL of {sent}"), Judge::Same, move |server| {

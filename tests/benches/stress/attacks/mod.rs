@@ -1,7 +1,8 @@
-//! Known attacks, each on a fresh `redis-server` and on a fresh `lockstep serve`, and what becomes of the two side by side.
+//! Runs known attacks, each on a fresh `redis-server` and on a fresh `lockstep serve`. It prints
+//! both outcomes side by side.
 //!
-//! A line is worse if lockstep ends, stops answering, answers what Redis does not, or takes far more memory; then the exit status
-//! is 1.
+//! A line counts as worse if lockstep ends, stops answering, replies differently from Redis, or
+//! uses far more memory. The exit status is then 1.
 
 mod data;
 mod lua;
@@ -18,29 +19,31 @@ use redis::Value;
 use crate::client::{Client, Lost, is_error, show};
 use crate::server::{Program, Server, wait_for};
 
-/// What a server's process may map: what takes more is refused, instead of taking the machine's.
+/// The address space of a server process. An allocation beyond it fails, so that an attack cannot
+/// use up the machine's memory.
 const ADDRESS_SPACE_BYTES_MAX: u64 = 2 << 30;
-/// How long an attack may take before its client counts as hanging.
+/// The most time for an attack. If it takes longer, its client counts as hanging.
 const ATTACK_MAX: Duration = Duration::from_secs(60);
-/// The same of an attack that does not end on Redis.
+/// The most time for an attack that never ends on Redis.
 const ENDLESS_ATTACK_MAX: Duration = Duration::from_secs(2);
-/// How long another client may wait, or be told that the server is busy, before it counts as lost.
+/// The most time in which another client may wait or get `BUSY`. After that, it counts as not
+/// served.
 const BUSY_MAX: Duration = Duration::from_secs(5);
-/// More resident memory than twice Redis's and this is worse.
+/// The memory is worse if it exceeds twice Redis's by more than this.
 const MEMORY_MORE_BYTES_MAX: u64 = 128 << 20;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Only the lines and the groups whose text contains this
+    /// Run only the lines and groups whose text contains this
     filter: Option<String>,
 }
 
-/// Sends it, and shows the reply.
+/// Sends an attack and returns its reply as text.
 type Run = dyn Fn(&Server) -> Result<String, Lost> + Sync;
 
-/// Something to send, and how the two servers' replies are compared.
+/// The bytes or commands of an attack, and how the replies of the two servers are compared.
 struct Attack {
-    /// What is sent, as the table shows it.
+    /// The attack as the table shows it.
     sent: String,
     run: Box<Run>,
     judge: Judge,
@@ -48,13 +51,13 @@ struct Attack {
 
 #[derive(Clone, Copy, PartialEq)]
 enum Judge {
-    /// The reply must be Redis's, word for word.
+    /// The reply must equal Redis's.
     Same,
-    /// An error where Redis answers an error; a value where it answers a value.
+    /// The reply must be an error if Redis replies with an error, and a value otherwise.
     Kind,
-    /// Any reply is right, as long as the server lives and serves others.
+    /// Any reply is correct if the server continues to serve other clients.
     Lives,
-    /// Only this reply is harmless, whatever Redis answers.
+    /// Only this reply is harmless, whatever Redis replies.
     Only(&'static str),
 }
 
@@ -67,12 +70,12 @@ impl Attack {
         Attack { sent: sent.into(), run: Box::new(run), judge }
     }
 
-    /// Commands of one client; the reply to the last one counts.
+    /// Commands of one client. The reply to the last one counts.
     fn commands(sent: impl Into<String>, judge: Judge, commands: Vec<Vec<Vec<u8>>>) -> Attack {
         Attack::patient(sent, judge, ATTACK_MAX, commands)
     }
 
-    /// Commands that Redis is known not to end in any time.
+    /// Commands that never end on Redis.
     fn endless(sent: impl Into<String>, commands: Vec<Vec<Vec<u8>>>) -> Attack {
         Attack::patient(sent, Judge::Lives, ENDLESS_ATTACK_MAX, commands)
     }
@@ -95,19 +98,19 @@ impl Attack {
     }
 }
 
-/// What has become of a server.
+/// The outcome of an attack on one server.
 struct Outcome {
     fate: Fate,
     resident_bytes_max: u64,
 }
 
-/// In order: each is worse than the one before.
+/// In order: each variant is worse than the one before.
 enum Fate {
-    /// It serves others, and answered this.
+    /// The server serves others, and sent this reply.
     Answers(String),
-    /// It serves others, but the attacker waits.
+    /// The server serves others, but the attacker still waits.
     Hangs,
-    /// It does not serve others.
+    /// The server does not serve others.
     Deaf(String),
     Ended(String),
 }
@@ -131,7 +134,7 @@ impl Outcome {
             Fate::Deaf(why) => format!("DEAF: {why}"),
             Fate::Ended(how) => format!("ENDED: {how}"),
         };
-        // The same in all errors of scripts.
+        // This text is the same in all script errors.
         let fate = fate.replace("user_script:1: ", "");
         match self.resident_bytes_max >> 20 {
             mib @ 100.. => format!("{mib} MiB, {fate}"),
@@ -187,7 +190,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(if worse == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Redis's outcome, and ours.
+/// The outcomes on Redis and on lockstep.
 fn attack_both(attack: &Attack) -> Result<[Outcome; 2]> {
     let start = |program| Server::start(program, Some(ADDRESS_SPACE_BYTES_MAX));
     let mut servers = [start(Program::RedisServer)?, start(Program::Lockstep)?];
@@ -200,13 +203,13 @@ fn attack_both(attack: &Attack) -> Result<[Outcome; 2]> {
 }
 
 fn attack_one(attack: &Attack, server: &mut Server) -> Result<Outcome> {
-    // Somebody who has nothing to do with it.
+    // Another client, which takes no part in the attack.
     let mut other = connect(server)?;
     other.be_patient(BUSY_MAX)?;
     let reply = (attack.run)(server);
     let is_served = is_served(&mut other);
     let resident_bytes_max = server.usage().map_or(0, |usage| usage.resident_bytes_max);
-    // Of a process that has closed its sockets, the end takes a moment.
+    // If a process has closed its sockets, it may need a moment to end.
     let patience = if is_served.is_ok() { Duration::ZERO } else { Duration::from_secs(10) };
     let fate = match (wait_for(patience, || server.exited()), is_served, reply) {
         (Some(status), ..) => Fate::Ended(status.to_string()),
@@ -232,7 +235,7 @@ fn is_served(other: &mut Client) -> Result<(), String> {
     pong.unwrap_or(Err(last))
 }
 
-/// How ours compares with theirs: greater is worse.
+/// Compares lockstep's outcome with Redis's: `Greater` is worse.
 fn judge(judge: Judge, theirs: &Outcome, ours: &Outcome) -> Ordering {
     let is_alive = !matches!(theirs.fate, Fate::Ended(_));
     if is_alive && ours.resident_bytes_max > 2 * theirs.resident_bytes_max + MEMORY_MORE_BYTES_MAX {
@@ -250,7 +253,7 @@ fn judge(judge: Judge, theirs: &Outcome, ours: &Outcome) -> Ordering {
     if is_right { Ordering::Equal } else { Ordering::Greater }
 }
 
-/// Whether it begins with the code of an error.
+/// Whether the reply begins with an error code.
 fn is_error_text(reply: &str) -> bool {
     let code = reply.split(' ').next().unwrap_or_default();
     code.len() > 2 && code.bytes().all(|byte| byte.is_ascii_uppercase())
@@ -262,7 +265,7 @@ fn connect(server: &Server) -> Result<Client, Lost> {
     Ok(client)
 }
 
-/// Without what differs from run to run: addresses.
+/// The reply without addresses, which differ from run to run.
 fn masked(reply: &str) -> String {
     let mut parts = reply.split("0x");
     let mut masked = parts.next().unwrap_or_default().to_owned();
@@ -273,9 +276,9 @@ fn masked(reply: &str) -> String {
     masked
 }
 
-/// How much of a reply is shown below the table.
+/// How many characters of a reply are shown below the table.
 const DETAIL_CHARS_MAX: usize = 300;
-/// 120 columns in all.
+/// The columns of the table: 120 characters in all.
 const WIDTHS: [usize; 4] = [57, 27, 27, 6];
 
 fn row(sent: &str, theirs: &str, ours: &str, judgement: &str) -> String {

@@ -1,4 +1,4 @@
-//! Attacks by bytes and by connections.
+//! Attacks through bytes and connections.
 
 use std::time::Duration;
 
@@ -8,21 +8,24 @@ use super::{Attack, Judge, argv, connect};
 use crate::client::{Client, Lost, request, show};
 use crate::server::Server;
 
-/// Requests of a pipeline that is written whole before the first reply is read: 10 MB.
+/// The number of requests in a pipeline that is written whole before the first reply is read: 10
+/// MB.
 const PIPELINED: usize = 400_000;
 const LEAVERS: usize = 1000;
-/// That many threads say nothing about how many clients there were.
+/// Up to this number, threads are shown as few, because their number does not depend on the number
+/// of clients.
 const THREADS_FEW: u64 = 64;
 const MAXCLIENTS: usize = 1000;
 const BEYOND_MAXCLIENTS: usize = 500;
 
-/// Bytes and what comes back, up to the last reply or the end of the connection: PING asks for the last reply.
+/// Bytes, and all replies up to the last one or the end of the connection. The bytes end with PING,
+/// which asks for the last reply.
 fn bytes(sent: &str, bytes: impl Into<Vec<u8>>) -> Attack {
     let bytes = bytes.into();
     Attack::new(sent, Judge::Same, move |server| replies_to(&mut connect(server)?, &bytes))
 }
 
-/// The same of a client that has not given the password.
+/// Bytes from a client that has not authenticated, and all replies.
 fn stranger(sent: &str, bytes: impl Into<Vec<u8>>) -> Attack {
     let bytes = bytes.into();
     Attack::new(format!("before AUTH: {sent}"), Judge::Same, move |server| {
@@ -34,10 +37,11 @@ fn stranger(sent: &str, bytes: impl Into<Vec<u8>>) -> Attack {
     })
 }
 
-/// All replies until the connection is closed, or until no more comes while another client is answered twice.
+/// All replies until the connection closes, until no reply comes for `QUIET`, or until there are
+/// more than twenty.
 fn replies_to(client: &mut Client, bytes: &[u8]) -> Result<String, Lost> {
     const QUIET: Duration = Duration::from_millis(300);
-    // A server may close before it has read all.
+    // The server may close the connection before it has read everything.
     _ = client.send_bytes(bytes);
     client.be_patient(QUIET)?;
     let mut seen = Vec::new();
@@ -111,7 +115,7 @@ pub(super) fn attacks() -> Vec<Attack> {
             let mut client = connect(server)?;
             client.ask(&["CONFIG", "SET", "client-output-buffer-limit", "normal 1048576 0 0"])?;
             client.ask(&["SET", "k", &"x".repeat(1024)])?;
-            // The server closes somewhere in between.
+            // The server closes the connection before it has sent everything.
             let sent = client.send_bytes(&request(&["GET", "k"]).repeat(PIPELINED));
             let mut is_closed = matches!(sent, Err(Lost::Closed));
             while !is_closed {
@@ -196,13 +200,14 @@ pub(super) fn attacks() -> Vec<Attack> {
     attacks
 }
 
-/// How soon others are answered after clients have left, and how many threads that takes.
+/// Tests whether others get replies after many clients disconnected, and how many threads the
+/// server then has.
 fn leave_while_busy(server: &Server) -> Result<String, Lost> {
     let mut runner = connect(server)?;
     let mut killer = connect(server)?;
     killer.ask(&["CONFIG", "SET", "busy-reply-threshold", "50"])?;
     let clients: Vec<_> = (0..LEAVERS).map(|_| connect(server)).collect::<Result<_, _>>()?;
-    // All have been accepted.
+    // The reply shows that the server has accepted all connections.
     killer.ask(&["PING"])?;
     runner.send(&["EVAL", "while true do end", "0"])?;
     killer.wait_until_busy()?;

@@ -1,34 +1,36 @@
-//! Which commands a client sends next. Every choice comes from the generator that it is handed.
+//! Draws the next commands of a client. Every choice comes from the random generator that is passed
+//! in.
 
 use rand::{Rng, RngExt as _};
 
 use super::model::Argv;
 use super::scripts::{self, Script};
 
-/// The life of keys that have an end: longer than a run takes between two commands on one key.
+/// The time to live of keys that expire. It is longer than the time between two commands on one
+/// key.
 pub(super) const TTL_MS: i64 = 3_600_000;
-/// Keys of one client.
+/// The number of keys of one client.
 const KEYS: usize = 10;
-/// Kinds of data. A key is mostly used for one of them, so that commands find something.
+/// The number of data types. Each key is mostly used for one type, so that commands find data.
 const KINDS: usize = 5;
 const BATCH_MAX: usize = 40;
 const BIG_BYTES: usize = 1024 * 1024;
 
-/// The key that all clients count up.
+/// The key that all clients increment.
 pub(super) const EVERYBODYS: &str = "shared:count";
 
-/// All keys of a client, the one it counts with last.
+/// All keys of a client; its counter is the last.
 pub(super) fn keys(client: &str) -> Argv {
     let numbered = (0..KEYS).map(|nth| format!("{client}:{nth}").into_bytes());
     numbered.chain([counter(client)]).collect()
 }
 
-/// The key with which a client counts what it adds to `EVERYBODYS`.
+/// The key that counts what a client adds to `EVERYBODYS`.
 pub(super) fn counter(client: &str) -> Vec<u8> {
     format!("{client}:count").into_bytes()
 }
 
-/// Commands to be sent at once, whole transactions.
+/// Commands that are sent at once. A transaction is never split.
 pub(super) fn batch(rng: &mut impl Rng, client: &str) -> Vec<Argv> {
     let draw = &mut Draw { rng, client };
     match draw.below(200) {
@@ -68,7 +70,7 @@ impl<R: Rng> Draw<'_, R> {
         self.rng.random_range(0..n)
     }
 
-    /// A key that is mostly used for this kind.
+    /// A key that is mostly used for this type.
     fn key(&mut self, kind: usize) -> Vec<u8> {
         let nth = match self.below(12) {
             0 => self.below(KEYS),
@@ -87,7 +89,7 @@ impl<R: Rng> Draw<'_, R> {
         }
     }
 
-    /// A field or a member of few.
+    /// One of a few fields or members.
     fn member(&mut self) -> Vec<u8> {
         format!("m{}", self.below(12)).into_bytes()
     }
@@ -116,7 +118,7 @@ impl<R: Rng> Draw<'_, R> {
         vec![argv([b"WATCH", &key[..]]), between, argv(["MULTI"]), self.command(), argv(["EXEC"])]
     }
 
-    /// Adds one to a key of this client and to everybody's.
+    /// Adds one to this client's counter and to the shared key.
     fn count(&mut self) -> Argv {
         let how = self.below(3);
         run_script(how, &scripts::INCREMENT_BOTH, &[&counter(self.client), EVERYBODYS.as_bytes()], &[])

@@ -1,4 +1,4 @@
-//! Which replies to a command are right.
+//! The correct replies to a command.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use redis::Value;
 #[derive(Clone, Debug)]
 pub(super) enum Expect {
     Is(Value),
-    /// These, in any order.
+    /// These elements, in any order.
     Members(Vec<Vec<u8>>),
-    /// These fields and values, field before value, in any order of fields.
+    /// These fields, each followed by its value, in any order of fields.
     Fields(BTreeMap<Vec<u8>, Vec<u8>>),
     Between(i64, i64),
-    /// One for each command of a transaction.
+    /// One reply for each command of a transaction.
     Each(Vec<Expect>),
 }
 

@@ -1,7 +1,9 @@
-//! Many clients at once, some of which are killed or leave in the middle of something: every reply is compared with a model, and
-//! what clients share must add up. After each round all have gone, and the server holds no more than after the first.
+//! Many clients at once. Some are killed, and some disconnect in the middle of a command. Every
+//! reply is compared with a model, and shared data must add up. After each round, when all clients
+//! have disconnected, the server may not use more than after the first.
 //!
-//! The seed decides what each client sends; how clients' commands interleave is left to the machine.
+//! The seed decides what each client sends. The machine decides how the clients' commands
+//! interleave.
 
 mod scripts;
 mod draw;
@@ -26,13 +28,14 @@ use self::world::{Counts, End, World, lock};
 use crate::client::{Client, bulk, show};
 use crate::server::{Program, Server, Usage, now, pause, since};
 
-/// After this many the verdict is made; how long each takes is `--seconds` divided by this.
+/// The number of rounds. Each lasts `--seconds` divided by this.
 const ROUNDS: u32 = 4;
-/// How long the server may take to end after SIGTERM.
+/// The most time until the server has ended after SIGTERM.
 const END_MAX: Duration = Duration::from_secs(10);
-/// Load before SIGTERM comes.
+/// How long clients run before SIGTERM.
 const LOAD_BEFORE_END: Duration = Duration::from_secs(1);
-/// How much more an empty server may hold after the last round than after the first: what its allocator keeps varies.
+/// The most by which the memory of an empty server may grow from the first to the last round. The
+/// memory that its allocator keeps varies.
 const MEMORY_GROWTH_BYTES_MAX: u64 = 8 * 1024 * 1024;
 const THREADS_GROWTH_MAX: u64 = 16;
 
@@ -49,19 +52,20 @@ pub(crate) struct Args {
     /// How long clients run, in all rounds together
     #[arg(long, default_value_t = 20)]
     seconds: u32,
-    /// How many clients have keys of their own; some twenty others share keys
+    /// How many clients have keys of their own; about twenty others share keys
     #[arg(long, default_value_t = 16)]
     clients: usize,
-    /// What each client sends is drawn from it
+    /// The seed from which each client's commands are drawn
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The server; redis-server judges the model
+    /// The server; `redis-server` checks the model
     #[arg(long, value_enum, default_value_t = Program::Lockstep)]
     against: Program,
-    /// Requests that a client writes before it reads the first reply; replies take thirty times as much
+    /// Bytes of requests that a client writes before it reads the first reply; the replies are
+    /// thirty times as large
     #[arg(long, default_value_t = 10 * 1024 * 1024)]
     pipeline_bytes: usize,
-    /// Clients that disconnect while a script runs without an end
+    /// Clients that disconnect while an endless script runs
     #[arg(long, default_value_t = 100)]
     leavers: usize,
 }
@@ -100,7 +104,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// One round; what went wrong in it.
+/// Runs one round, and returns its first failure.
 fn run_round(
     args: &Args,
     server: &Server,
@@ -121,10 +125,10 @@ fn run_round(
     Ok(world.failure())
 }
 
-/// What one client does until the world stops.
+/// The behaviour of one client until the world stops.
 type Part = fn(&World<'_>, &str, &mut Pcg64Mcg, &Args) -> Result<(), End>;
 
-/// Who takes part, how many of each, and what they do.
+/// The clients: their names, their numbers and their behaviour.
 fn cast(args: &Args) -> [(&'static str, usize, Part); 10] {
     [
         ("worker", args.clients, |world, name, rng, _| worker::run(world, name, rng)),
@@ -140,7 +144,7 @@ fn cast(args: &Args) -> [(&'static str, usize, Part); 10] {
     ]
 }
 
-/// Runs all clients, and this beside them, until they have ended.
+/// Runs all clients, and `beside` at the same time, until the clients end.
 fn with_clients<T>(args: &Args, world: &World<'_>, round: u32, beside: impl FnOnce() -> T) -> T {
     world.listeners.store(LISTENERS, Ordering::Relaxed);
     thread::scope(|scope| {
@@ -163,7 +167,7 @@ fn names(kind: &str, count: usize) -> Vec<String> {
     (0..count).map(|nth| format!("{kind}{nth}")).collect()
 }
 
-/// Loads what clients take for granted.
+/// Loads the settings and scripts that clients need.
 fn prepare(server: &Server) -> Result<()> {
     let mut client = server.connect()?;
     client.ask(&["CONFIG", "SET", "busy-reply-threshold", BUSY_THRESHOLD_MS])?;
@@ -176,14 +180,14 @@ fn prepare(server: &Server) -> Result<()> {
     Ok(())
 }
 
-/// All clients have added to the same key as often as to their own.
+/// All clients together must have added to the shared key as often as to their own keys.
 fn check_sum(world: &World<'_>) -> Result<(), End> {
     let mut member = world.join()?;
     let added = lock(&world.ledger).added.to_string();
     world.expect(&mut member.client, &["GET", draw::EVERYBODYS], &bulk(added))
 }
 
-/// Empties the server when nobody is left: what it holds then.
+/// Empties the server when all clients have disconnected. Returns its usage.
 fn settle(server: &Server, observer: &mut Client, at_start: Usage) -> Result<Usage> {
     for command in [&["FLUSHALL"][..], &["SCRIPT", "FLUSH"], &["FUNCTION", "FLUSH"]] {
         let reply = observer.ask(command)?;
@@ -203,7 +207,7 @@ fn judge(at_start: Usage, first: Usage, last: Usage) -> Result<()> {
     Ok(())
 }
 
-/// SIGTERM while all clients are at it.
+/// Sends SIGTERM while all clients are active.
 fn end_under_load(args: &Args, server: &mut Server, counts: &Counts) -> Result<()> {
     let world = World::new(server.addr, counts);
     prepare(server)?;

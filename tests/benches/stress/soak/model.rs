@@ -1,4 +1,5 @@
-//! What Redis answers to one client whose keys nobody else touches: an interpreter of the commands that `draw` draws.
+//! The replies of Redis to one client whose keys no other client changes. It is an interpreter of
+//! the commands that `draw` draws.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -13,7 +14,7 @@ pub(super) type Argv = Vec<Vec<u8>>;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Model {
     items: BTreeMap<Vec<u8>, Item>,
-    /// What stands between MULTI and EXEC; nothing outside.
+    /// The commands between MULTI and EXEC; `None` outside.
     queue: Option<Vec<Argv>>,
     /// A command was refused since MULTI.
     is_aborted: bool,
@@ -34,7 +35,7 @@ enum Data {
     List(VecDeque<Vec<u8>>),
     Hash(BTreeMap<Vec<u8>, Vec<u8>>),
     Set(BTreeSet<Vec<u8>>),
-    /// Scores are integers, so that they print without rules of their own.
+    /// Scores are integers, so that they print without special rules.
     Sorted(BTreeMap<Vec<u8>, i64>),
 }
 
@@ -44,10 +45,11 @@ type Refusal = String;
 const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
 const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
 const OVERFLOW: &str = "ERR increment or decrement would overflow";
-/// Drawn spans of life are far longer than a run of commands on one key.
+/// The drawn times to live are far longer than a sequence of commands on one key.
 const LEFT_MS_MIN: i64 = super::draw::TTL_MS / 2;
 
-/// What is at `$key`, or nothing; of another type it is a refusal.
+/// The data at `$key`, or `None`. If the key has another type, it returns an error from the
+/// function.
 macro_rules! at {
     ($model:expr, $key:expr, $kind:ident) => {
         match $model.items.get_mut($key).map(|item| &mut item.data) {
@@ -58,7 +60,7 @@ macro_rules! at {
     };
 }
 
-/// The same, made if it is not there.
+/// The data at `$key` as with `at`, created if it does not exist.
 macro_rules! made {
     ($model:expr, $key:expr, $kind:ident) => {{
         let new = || Item { data: Data::$kind(Default::default()), has_ttl: false };
@@ -70,7 +72,7 @@ macro_rules! made {
 }
 
 impl Model {
-    /// Runs a command, and says which replies are right.
+    /// Runs a command and returns the correct replies.
     pub(super) fn apply(&mut self, argv: &[Vec<u8>]) -> Expect {
         let name = name(argv);
         if let Some(queue) = &mut self.queue {
@@ -117,7 +119,7 @@ impl Model {
         }
     }
 
-    /// What ends with the connection: the transaction and what it watches.
+    /// Drops the transaction and the watched key, which end with the connection.
     pub(super) fn disconnect(&mut self) {
         (self.queue, self.is_aborted, self.watched, self.is_touched) = (None, false, None, false);
     }
@@ -130,7 +132,7 @@ impl Model {
         }
     }
 
-    /// What the script `DUMP` returns of these keys.
+    /// The result of the script `DUMP` for these keys.
     pub(super) fn dump(&self, keys: &[Vec<u8>]) -> Expect {
         let one = |key: &Vec<u8>| {
             let (kind, content) = match self.items.get(key).map(|item| &item.data) {
@@ -482,7 +484,7 @@ impl Model {
             }
             int(usize::from(is_equal))
         } else if is_script(&scripts::INCREMENT_BOTH) {
-            // The other key is everybody's.
+            // The other key is shared by all clients, so the model has no value for it.
             self.call(&[b"INCRBY".to_vec(), key.clone(), b"1".to_vec()])?
         } else if is_script(&scripts::DUMP) {
             self.dump(&args[2..])
@@ -516,7 +518,7 @@ fn array(items: Vec<Vec<u8>>) -> Value {
     Value::Array(items.into_iter().map(Value::BulkString).collect())
 }
 
-/// By score, and by name where scores are equal.
+/// Members by score. If scores are equal, they are ordered by name.
 fn ranked(sorted: &BTreeMap<Vec<u8>, i64>) -> Vec<(i64, Vec<u8>)> {
     let mut ranked: Vec<_> = sorted.iter().map(|(member, score)| (*score, member.clone())).collect();
     ranked.sort();
@@ -532,20 +534,21 @@ fn number(arg: &[u8]) -> i64 {
     integer(arg).expect("it is drawn as a number")
 }
 
-/// A number as Redis stores one: no sign, zeros or blanks too many.
+/// A number in the form in which Redis stores it: without extra signs, zeros or blanks.
 fn integer(text: &[u8]) -> Option<i64> {
     let number: i64 = str::from_utf8(text).ok()?.parse().ok()?;
     (number.to_string().as_bytes() == text).then_some(number)
 }
 
-/// Where an index leads that may count from the end.
+/// The position of an index. A negative index counts from the end.
 fn index(len: usize, arg: &[u8]) -> Option<usize> {
     let idx = number(arg);
     let idx = if idx < 0 { idx + len as i64 } else { idx };
     usize::try_from(idx).ok().filter(|idx| *idx < len)
 }
 
-/// The bytes from one index to another, both included: GETRANGE takes an end before the start of the text as its first byte.
+/// The bytes from one index to another, both included. If the end is before the start of the text,
+/// GETRANGE uses the first byte as the end.
 fn text_range(len: usize, first: &[u8], last: &[u8]) -> std::ops::Range<usize> {
     let (from, to) = (number(first), number(last));
     if from < 0 && to < 0 && from > to {

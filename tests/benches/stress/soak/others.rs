@@ -1,4 +1,5 @@
-//! Clients that work together: queues and channels whose contents add up, and clients that are a nuisance.
+//! Clients that work together: queues and channels whose contents add up, and clients that disturb
+//! others.
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -14,14 +15,14 @@ use crate::server::pause;
 
 const QUEUE: &str = "shared:queue";
 const CHANNEL: &str = "news";
-/// The message after which no other comes.
+/// The last message on the channel.
 const LAST: &str = "last";
-/// How long a consumer waits for an element before it looks whether it is to stop.
+/// How long a consumer waits for an element before it checks whether to stop.
 const WAIT_SECONDS: &str = "0.2";
-/// Scripts may run this long before others are told.
+/// After this time in a script, the server replies `BUSY` to others.
 pub(super) const BUSY_THRESHOLD_MS: &str = "20";
 
-/// Pushes elements, each with a name of its own.
+/// Pushes elements with unique names.
 pub(super) fn produce(world: &World<'_>, name: &str, rng: &mut impl Rng) -> Result<(), End> {
     let mut member = world.join_as_victim()?;
     let mut seq = 0;
@@ -44,14 +45,14 @@ pub(super) fn produce(world: &World<'_>, name: &str, rng: &mut impl Rng) -> Resu
                 member = world.join_as_victim()?;
             }
         }
-        // As many as there are consumers for: the queue is to be empty now and then.
+        // The pause lets consumers keep up, so that the queue is sometimes empty.
         pause(Duration::from_micros(rng.random_range(0..2000)));
     }
     world.leave(member.id);
     Ok(())
 }
 
-/// Moves elements to a list of its own, which tells what was moved even when the reply is lost.
+/// Moves elements to a list of its own. The list shows what was moved even if the reply is lost.
 pub(super) fn consume_by_move(world: &World<'_>, name: &str) -> Result<(), End> {
     let mut member = world.join_as_victim()?;
     let own = taken(name);
@@ -69,7 +70,7 @@ pub(super) fn consume_by_move(world: &World<'_>, name: &str) -> Result<(), End> 
     Ok(())
 }
 
-/// Pops elements, and is not killed: an element in a lost reply would be lost.
+/// Pops elements. This client is not killed, because an element in a lost reply would be lost.
 pub(super) fn consume_by_pop(world: &World<'_>, name: &str) -> Result<(), End> {
     let mut member = world.join()?;
     let mut popped = Vec::new();
@@ -93,7 +94,8 @@ fn taken(consumer: &str) -> String {
     format!("shared:taken:{consumer}")
 }
 
-/// Every element was taken by one consumer or is still there, and elements of one producer were taken in their order.
+/// Each element must have been taken by one consumer or still be in the queue. Elements of one
+/// producer must have been taken in order.
 pub(super) fn check_queue(world: &World<'_>, movers: &[String]) -> Result<(), End> {
     let mut member = world.join()?;
     let mut list = |key: &str| match world.ask(&mut member.client, &["LRANGE", key, "0", "-1"])? {
@@ -135,7 +137,7 @@ pub(super) fn check_queue(world: &World<'_>, movers: &[String]) -> Result<(), En
     }
 }
 
-/// Publishes numbers, and at last that there are no more.
+/// Publishes numbers, and finally a message that there are no more.
 pub(super) fn publish(world: &World<'_>, rng: &mut impl Rng) -> Result<(), End> {
     let mut member = world.join()?;
     while !world.is_heard.load(Ordering::Relaxed) && !world.is_stopping() {
@@ -151,7 +153,7 @@ pub(super) fn publish(world: &World<'_>, rng: &mut impl Rng) -> Result<(), End> 
         }
         pause(Duration::from_micros(rng.random_range(0..1000)));
     }
-    // Who was killed may subscribe once more.
+    // A killed listener may subscribe once more.
     while world.listeners.load(Ordering::Relaxed) > 0 {
         world.ask(&mut member.client, &["PUBLISH", CHANNEL, LAST])?;
         pause(Duration::from_millis(1));
@@ -159,14 +161,14 @@ pub(super) fn publish(world: &World<'_>, rng: &mut impl Rng) -> Result<(), End> 
     Ok(())
 }
 
-/// The first listener is never killed; whoever is may miss messages between two connections.
+/// The first listener is never killed. Other listeners may miss messages between two connections.
 pub(super) fn listen(world: &World<'_>, name: &str) -> Result<(), End> {
     let end = if name.ends_with('0') { listen_to_all(world) } else { listen_in_parts(world) };
     world.listeners.fetch_sub(1, Ordering::Relaxed);
     end
 }
 
-/// Who listens to the end hears every message.
+/// A listener that stays connected to the end must receive every message.
 fn listen_to_all(world: &World<'_>) -> Result<(), End> {
     let mut member = world.join()?;
     subscribe(world, &mut member)?;
@@ -182,7 +184,7 @@ fn listen_to_all(world: &World<'_>) -> Result<(), End> {
     }
 }
 
-/// Who is killed now and then misses no message within one connection.
+/// A listener that is killed at times must miss no message within one connection.
 fn listen_in_parts(world: &World<'_>) -> Result<(), End> {
     let mut before = 0;
     loop {
@@ -219,7 +221,7 @@ fn subscribe(world: &World<'_>, member: &mut Member) -> Result<(), End> {
     world.expect(&mut member.client, &["SUBSCRIBE", CHANNEL], &confirmation)
 }
 
-/// The number of a message; nothing of the last.
+/// The number of a message; `None` for the last message.
 fn message(reply: &Value) -> Result<Option<u64>, End> {
     if let Value::Array(items) = reply
         && let [kind, channel, Value::BulkString(payload)] = &items[..]
@@ -237,7 +239,7 @@ fn message(reply: &Value) -> Result<Option<u64>, End> {
     Err(End::Wrong(format!("not a message: {}", show(reply))))
 }
 
-/// Closes other clients' connections, and at times its own.
+/// Closes the connections of other clients, and at times its own.
 pub(super) fn kill(world: &World<'_>, rng: &mut impl Rng) -> Result<(), End> {
     let mut member = world.join()?;
     while !world.is_stopping() {
@@ -266,7 +268,7 @@ pub(super) fn kill(world: &World<'_>, rng: &mut impl Rng) -> Result<(), End> {
     Ok(())
 }
 
-/// Asks for a lot at once, reads slowly, and at times leaves half of it.
+/// Requests much data at once, reads it slowly, and at times leaves half of it unread.
 pub(super) fn read_slowly(world: &World<'_>, name: &str, rng: &mut impl Rng) -> Result<(), End> {
     const VALUE_BYTES: usize = 256 * 1024;
     const ASKED: usize = 32;
@@ -322,7 +324,7 @@ pub(super) fn read_late(world: &World<'_>, name: &str, pipeline_bytes: usize) ->
     Ok(())
 }
 
-/// Runs a script without an end, disconnects other clients meanwhile, and kills it.
+/// Runs an endless script, lets other clients disconnect meanwhile, and kills the script.
 pub(super) fn be_busy(world: &World<'_>, leavers: usize, rng: &mut impl Rng) -> Result<(), End> {
     let mut runner = Client::connect(world.addr)?;
     let mut killer = Client::connect(world.addr)?;

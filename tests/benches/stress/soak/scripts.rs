@@ -1,8 +1,8 @@
-//! The scripts that are drawn. Each is also a function of the library.
+//! The scripts that clients run. Each is also a function of the library.
 
 use std::sync::LazyLock;
 
-/// A script that a client sends by its text, by its hash or by its name.
+/// A script that a client sends as text, by its hash or by its function name.
 pub(super) struct Script {
     pub(super) source: &'static str,
     pub(super) function: &'static str,
@@ -25,7 +25,8 @@ macro_rules! script {
     };
 }
 
-// A key of another type is the caller's own error, without the place in the script.
+// If the key has another type, the script returns the error of `GET` itself, without its place in
+// the script.
 script!(
     COMPARE_AND_DELETE,
     "compare_and_delete",
@@ -70,7 +71,7 @@ pub(super) fn all() -> [&'static Script; 3] {
     [&COMPARE_AND_DELETE, &INCREMENT_BOTH, &DUMP]
 }
 
-/// All of them as functions.
+/// A library with all scripts as functions.
 pub(super) fn library() -> String {
     let function = |script: &Script| {
         format!(

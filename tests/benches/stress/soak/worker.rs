@@ -1,5 +1,5 @@
-//! A client with keys of its own: every reply is compared with the model. Its connection may be lost at any byte, and then the
-//! data must be what some number of the commands on their way have left.
+//! A client with its own keys: every reply is compared with the model. Its connection may be lost
+//! at any byte. The data must then be what a prefix of the pending commands left.
 
 use std::collections::VecDeque;
 use std::sync::PoisonError;
@@ -18,7 +18,7 @@ use crate::server::{now, pause, since, wait_for};
 
 /// How many commands before a wrong reply are shown.
 const SHOWN_MAX: usize = 20;
-/// How long the server may take to notice that a client has gone.
+/// The most time until the server notices that a client has disconnected.
 const GONE_MAX: Duration = Duration::from_secs(30);
 
 struct Worker<'a> {
@@ -39,7 +39,7 @@ pub(super) fn run(world: &World<'_>, name: &str, rng: &mut impl Rng) -> Result<(
         worker.step(rng)?;
         drop(calm);
     }
-    // What the connection has still to say is checked before the sum is.
+    // Checks the replies that are still on the connection before the sum is checked.
     worker.reconcile(&[])?;
     lock(&world.ledger).added += worker.model.number(&draw::counter(name));
     world.leave(worker.member.id);
@@ -55,7 +55,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Sends all at once, and checks reply after reply.
+    /// Sends all commands at once, and checks each reply.
     fn converse(&mut self, batch: &[Argv]) -> Result<(), End> {
         let bytes = batch.iter().flat_map(|argv| request(argv)).collect::<Vec<_>>();
         if let Err(lost) = self.member.client.send_bytes(&bytes) {
@@ -90,22 +90,22 @@ impl Worker<'_> {
         End::Wrong(format!("{what}; the last commands of client {}:{last}", self.member.id))
     }
 
-    /// Closes in the middle of a request or of its replies.
+    /// Closes the connection in the middle of a request or of its replies.
     fn cut(&mut self, rng: &mut impl Rng) -> Result<(), End> {
         let batch = batch(rng, &self.name);
         let bytes = batch.iter().flat_map(|argv| request(argv)).collect::<Vec<_>>();
         let len = rng.random_range(0..=bytes.len());
-        // If it was killed before, that is the same: some of it has run.
+        // If the client was killed before, the effect is the same: some of the commands have run.
         _ = self.member.client.send_bytes(&bytes[..len]);
         if rng.random_range(0..3) == 0 && len == bytes.len() {
-            // A reply that nobody reads makes the close a reset.
+            // If a reply is unread, closing the socket sends a reset.
             _ = self.member.client.wait_unread();
         }
         self.world.leave(self.member.id);
         self.rejoin(&batch)
     }
 
-    /// The connection was lost, with these commands on their way.
+    /// The connection was lost while these commands were pending.
     fn lost(&mut self, lost: Lost, pending: &[Argv]) -> Result<(), End> {
         self.world.mourn(&self.member, lost)?;
         self.rejoin(pending)
@@ -115,7 +115,8 @@ impl Worker<'_> {
         let old = std::mem::replace(&mut self.member, self.world.join_as_victim()?);
         let id = old.id.to_string();
         drop(old);
-        // While the server still serves the old connection, its commands may come after ours.
+        // While the server still serves the old connection, its commands may run after those of the
+        // new one.
         let world = self.world;
         let mut observer = world.join()?;
         let gone =
@@ -128,12 +129,12 @@ impl Worker<'_> {
         self.reconcile(pending)
     }
 
-    /// Asks what there is, and takes the model to where that is what the first of the pending commands have left.
+    /// Reads the data, and moves the model to the number of pending commands that explains it.
     fn reconcile(&mut self, pending: &[Argv]) -> Result<(), End> {
         let keys = draw::keys(&self.name);
         let refs: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
         let dump = draw::run_script(0, &scripts::DUMP, &refs, &[]);
-        // Nobody kills this one, so the answer comes.
+        // This connection is never killed, so its reply comes.
         let mut observer = self.world.join()?;
         let reply = self.world.ask(&mut observer.client, &dump)?;
         let mut model = self.model.clone();
@@ -156,7 +157,8 @@ impl Worker<'_> {
         )))
     }
 
-    /// A key whose life ends: it is there long before, and not after.
+    /// A key with a short time to live: it exists well before the end of that time, and not after
+    /// it.
     fn expire(&mut self, rng: &mut impl Rng) -> Result<(), End> {
         let key = format!("{}:brief", self.name);
         let span = Duration::from_millis(rng.random_range(1..20));
@@ -166,7 +168,8 @@ impl Worker<'_> {
         let key = key.as_str();
         world.expect(&mut observer.client, &argv(["SET", key, "v", "PX", &ms]), &Value::Okay)?;
         let start = now();
-        // The server may read its clock before we do, by the time that a reply takes; never after.
+        // The server may have read its clock earlier than the client, by the time of a reply. It
+        // never reads the clock later.
         while since(start) <= span + Duration::from_millis(1) {
             pause(Duration::from_millis(1));
         }

@@ -1,4 +1,5 @@
-//! What the clients of one round share: when to stop, who may be killed, what was counted, and the first thing that went wrong.
+//! The state that the clients of one round share: when to stop, which clients may be killed, the
+//! counts, and the first failure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -10,14 +11,14 @@ use redis::Value;
 use super::model::Argv;
 use crate::client::{Client, Lost, is_error, show};
 
-/// What clients have done, in all rounds.
+/// Totals of all clients in all rounds.
 #[derive(Default)]
 pub(super) struct Counts {
     /// Replies and messages that were checked.
     pub(super) checked: AtomicU64,
     /// Clients that CLIENT KILL closed.
     pub(super) killed: AtomicU64,
-    /// Connections that their clients closed in the middle of something.
+    /// Connections that their clients closed in the middle of a command.
     pub(super) cut: AtomicU64,
     pub(super) busy: AtomicU64,
 }
@@ -25,38 +26,39 @@ pub(super) struct Counts {
 pub(super) struct World<'a> {
     pub(super) addr: SocketAddr,
     pub(super) counts: &'a Counts,
-    /// Clients end when they are done with what they have begun.
+    /// When set, clients finish what they have begun and end.
     pub(super) is_stopping: AtomicBool,
-    /// The server has been told to end: a lost connection is no news.
+    /// The server has been told to end, so a lost connection is no failure.
     pub(super) is_ending: AtomicBool,
-    /// Who needs exact replies reads; who makes the server busy writes.
+    /// A client that needs exact replies holds it for reading. A client that makes the server busy
+    /// holds it for writing.
     pub(super) calm: RwLock<()>,
     pub(super) ledger: Mutex<Ledger>,
-    /// The listener that is to hear everything has subscribed.
+    /// The listener that must receive every message has subscribed.
     pub(super) is_heard: AtomicBool,
-    /// How many still listen to the channel.
+    /// How many clients are still subscribed to the channel.
     pub(super) listeners: AtomicUsize,
     victims: Mutex<BTreeSet<i64>>,
     killed: Mutex<BTreeSet<i64>>,
     failure: Mutex<Option<String>>,
 }
 
-/// What must add up when a round has ended.
+/// Data that must add up at the end of a round.
 #[derive(Default)]
 pub(super) struct Ledger {
-    /// What clients have added to the key that is everybody's.
+    /// The sum that clients have added to the shared key.
     pub(super) added: i64,
     /// Elements whose push was answered.
     pub(super) pushed: BTreeSet<String>,
-    /// Elements whose push was cut: they are there, or they are not.
+    /// Elements whose push was cut off. They may be in the queue or not.
     pub(super) perhaps_pushed: BTreeSet<String>,
     /// Elements in the order in which each consumer took them.
     pub(super) popped: BTreeMap<String, Vec<String>>,
 }
 
-/// How a client's part ends early.
+/// How the behaviour of a client ends early.
 pub(super) enum End {
-    /// The connection was lost; it is not yet known whether it may.
+    /// The connection was lost. It is not yet known whether that is a failure.
     Lost(Lost),
     Wrong(String),
 }
@@ -67,7 +69,7 @@ impl From<Lost> for End {
     }
 }
 
-/// A connection that knows its number.
+/// A connection and its client ID.
 pub(super) struct Member {
     pub(super) client: Client,
     pub(super) id: i64,
@@ -94,12 +96,12 @@ impl<'a> World<'a> {
         self.is_stopping.load(Ordering::Relaxed)
     }
 
-    /// The first thing that went wrong.
+    /// The first failure.
     pub(super) fn failure(&self) -> Option<String> {
         lock(&self.failure).clone()
     }
 
-    /// Runs a client's part, and notes what is wrong with its end.
+    /// Runs the behaviour of a client, and records a failure if it ends wrongly.
     pub(super) fn run(&self, name: &str, part: impl FnOnce() -> Result<(), End>) {
         let wrong = match part() {
             Ok(()) => return,
@@ -111,7 +113,7 @@ impl<'a> World<'a> {
         self.is_stopping.store(true, Ordering::Relaxed);
     }
 
-    /// A new connection that nobody kills.
+    /// A new connection that is never killed.
     pub(super) fn join(&self) -> Result<Member, End> {
         let mut client = Client::connect(self.addr)?;
         match self.ask(&mut client, &["CLIENT", "ID"])? {
@@ -127,7 +129,7 @@ impl<'a> World<'a> {
         Ok(member)
     }
 
-    /// The reply when the server is not busy; while it is, the command is sent again.
+    /// The reply of a server that is not busy. While the server is busy, the command is sent again.
     pub(super) fn ask<T: AsRef<[u8]>>(&self, client: &mut Client, argv: &[T]) -> Result<Value, Lost> {
         loop {
             let reply = client.ask(argv)?;
@@ -138,7 +140,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The reply must be this one.
+    /// Sends a command whose reply must equal this value.
     pub(super) fn expect<T: AsRef<[u8]>>(
         &self,
         client: &mut Client,
@@ -153,7 +155,7 @@ impl<'a> World<'a> {
         Err(End::Wrong(format!("{command}: {}, expected {}", show(&reply), show(expected))))
     }
 
-    /// One of those who may be killed. The caller does kill it.
+    /// A client that may be killed. The caller must kill it.
     pub(super) fn take_victim(&self, nth: usize) -> Option<i64> {
         let mut victims = lock(&self.victims);
         let id = *victims.iter().nth(nth.checked_rem(victims.len())?)?;
@@ -162,18 +164,18 @@ impl<'a> World<'a> {
         Some(id)
     }
 
-    /// It may be killed from now on.
+    /// The client may be killed from now on.
     pub(super) fn offer(&self, member: &Member) {
         lock(&self.victims).insert(member.id);
     }
 
-    /// The client closed it, so nobody else is to.
+    /// The client closed its connection, so it is no longer a victim.
     pub(super) fn leave(&self, id: i64) {
         lock(&self.victims).remove(&id);
         self.counts.cut.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A connection was lost: it was killed, or that is wrong.
+    /// The connection was lost. If the client was not killed, that is a failure.
     pub(super) fn mourn(&self, member: &Member, lost: Lost) -> Result<(), End> {
         lock(&self.victims).remove(&member.id);
         if matches!(lost, Lost::Closed) && lock(&self.killed).contains(&member.id) {
@@ -188,7 +190,7 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A command on one line, long arguments cut.
+/// A command on one line, with long arguments shortened.
 pub(super) fn show_command(argv: &Argv) -> String {
     const ARG_CHARS_MAX: usize = 60;
     let arg = |arg: &Vec<u8>| {

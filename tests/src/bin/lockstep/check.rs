@@ -13,13 +13,13 @@ use locks::registry::{ALGORITHMS, Algorithm, FaultClass};
 use crate::shard::Shard;
 use crate::table::{Format, Row, Table};
 
-/// Print the verdict table: for each algorithm, property and fault class, whether the property holds
+/// Print the verdict table: whether each property of each algorithm holds in each fault class
 ///
-/// Exit status: 0 if every verdict is the one that the algorithm states, 1 if one is not, 2 for wrong usage.
+/// Exit status: 0 if every verdict is as the algorithm states, 1 if one is not, 2 for wrong usage.
 #[derive(clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
-    /// Algorithms to check; all of them if none is named
+    /// Algorithms to check; all if none is named
     #[arg(value_name = "NAME")]
     names: Vec<String>,
     /// How to print the verdicts
@@ -27,16 +27,17 @@ pub(crate) struct Args {
     format: Format,
     #[command(flatten)]
     sampling: Sampling,
-    /// Check part I of N alone: every algorithm in every fault class is in exactly one. `lockstep merge` joins them
+    /// Check only part I of N; each algorithm in each fault class is in exactly one part.
+    /// `lockstep merge` joins the parts
     #[arg(long, value_name = "I/N", default_value_t = Shard::WHOLE)]
     shard: Shard,
 }
 
-/// What is done where there are too many schedules to run them all.
+/// The options for cases with too many schedules to run them all.
 #[derive(clap::Args)]
 #[group(skip)]
 pub(crate) struct Sampling {
-    /// What the sampled schedules are drawn from, where there are too many to run them all
+    /// The seed of the sampled schedules, for cases with too many schedules to run them all
     #[arg(long, default_value_t = 0)]
     pub(crate) seed: u64,
     /// How many schedules are sampled in each such case
@@ -61,9 +62,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Table::new(&algorithms, (seed, samples), args.shard, rows).print(args.format)
 }
 
-/// All of these cells, on all cores; in their order, whoever is done first.
+/// Checks all cells on all cores. The verdicts are in the order of the cells.
 fn check_all(cells: &[(&'static Algorithm, FaultClass)], samples: u64, seed: u64) -> Result<Vec<Verdict>> {
-    // Drawn on a terminal only: indicatif hides itself where standard error is none.
+    // If standard error is not a terminal, indicatif hides the bar.
     let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} {msg}").expect("a valid template");
     let progress = ProgressBar::new(cells.len() as u64).with_style(style);
     let next = AtomicUsize::new(0);

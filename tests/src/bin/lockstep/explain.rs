@@ -1,4 +1,4 @@
-//! `lockstep explain`: one counterexample, drawn.
+//! `lockstep explain`: the timeline of one counterexample.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,21 +11,22 @@ use locks::registry::{Algorithm, FaultClass, Property};
 
 use crate::check::Sampling;
 
-/// Draw the shortest counterexample of an algorithm: every step with its command, reply and time, and who believes what
+/// Draw the shortest counterexample of an algorithm: every step with its command, reply and time,
+/// and which clients believe that they hold
 #[derive(clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
     /// The algorithm
     name: String,
-    /// The property that is to break; the first that does, if none is named
+    /// The property to break; by default the first that breaks
     #[arg(long)]
     property: Option<String>,
-    /// What may go wrong; the first class in which it breaks, if none is named
+    /// The fault class; by default the first in which the property breaks
     #[arg(long)]
     class: Option<String>,
     #[command(flatten)]
     sampling: Sampling,
-    /// Save its schedule in this file, for `replay`
+    /// Save the schedule in this file, for `replay`
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
 }

@@ -16,7 +16,8 @@ use clap::{Parser, Subcommand};
 use harness::render::{format_url, printable};
 use locks::registry::{ALGORITHMS, Algorithm};
 
-/// Holds Redis locks to their word: every order of commands, clock and fault, on an emulator in this process.
+/// Tests the guarantees of Redis locks: every order of commands, clock errors and faults, on an
+/// emulator in this process.
 #[derive(Parser)]
 #[command(name = "lockstep", version, args_conflicts_with_subcommands = true)]
 struct Args {
@@ -56,7 +57,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// Writes to standard error, without the passwords of URLs on the command line.
+/// Writes to standard error. Passwords in URLs of the command line are removed.
 fn complain(text: &str) {
     let arguments = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned());
     let urls = arguments.filter(|argument| argument.contains("://"));
@@ -64,7 +65,7 @@ fn complain(text: &str) {
     _ = std::io::stderr().write_all(printable(&text).as_bytes());
 }
 
-/// An algorithm by its name.
+/// The algorithm of this name.
 fn find(name: &str) -> Result<&'static Algorithm> {
     match ALGORITHMS.iter().find(|algorithm| algorithm.name == name) {
         Some(algorithm) => Ok(algorithm),
@@ -75,7 +76,7 @@ fn find(name: &str) -> Result<&'static Algorithm> {
     }
 }
 
-/// Writes to standard output. A reader that has seen enough and closed the pipe is no error.
+/// Writes to standard output. If the reader has closed the pipe, that is not an error.
 fn print(text: &str) -> Result<()> {
     let mut stdout = std::io::stdout();
     match stdout.write_all(printable(text).as_bytes()).and_then(|()| stdout.flush()) {

@@ -1,4 +1,4 @@
-//! `lockstep merge`: the shards of a table, joined.
+//! `lockstep merge`: joins the shards of a table.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -10,13 +10,13 @@ use serde::Deserialize;
 use crate::shard::Shard;
 use crate::table::{Format, Row, Table};
 
-/// Join what `check --shard I/N --format json` has printed, and print what `check` prints of the whole
+/// Join the results of `check --shard I/N --format json`, and print the whole table as `check` does
 ///
-/// Exit status: as of `check`.
+/// Exit status: as for `check`.
 #[derive(clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
-    /// One file a shard, in any order
+    /// One file for each shard, in any order
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// How to print the verdicts
@@ -51,9 +51,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Table::new(&algorithms, (seed, samples), Shard::WHOLE, rows).print(args.format)
 }
 
-/// What a shard's check has printed: all of it, and nothing else.
+/// Reads the result of one shard, and checks that it is complete.
 fn read(path: &Path) -> Result<Table> {
-    /// What every version prints.
+    /// The part of the format that is equal in all versions.
     #[derive(Deserialize)]
     #[serde(expecting = "an object of ours")]
     struct Origin {
@@ -85,7 +85,7 @@ fn algorithms(table: &Table) -> Result<Vec<&'static Algorithm>> {
     table.algorithms.iter().map(|name| super::find(name)).collect()
 }
 
-/// Shards of one table have all been told the same.
+/// Checks that two shards come from checks with equal options.
 fn expect_same_run((path, table): (&Path, &Table), (other_path, other): (&Path, &Table)) -> Result<()> {
     let told = |table: &Table| {
         [
@@ -106,7 +106,7 @@ fn expect_same_run((path, table): (&Path, &Table), (other_path, other): (&Path, 
     Ok(())
 }
 
-/// What prints a shard of the same check.
+/// The command that prints a shard of this check.
 fn command(table: &Table, shard: Shard) -> String {
     let names = if table.algorithms.len() == ALGORITHMS.len() {
         String::new()

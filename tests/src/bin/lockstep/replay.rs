@@ -11,14 +11,14 @@ use harness::execution::Runner;
 use harness::replay::{Comparison, Subject, replay_on_redis};
 use harness::{SavedSchedule, replay_saved};
 
-/// Replay a saved schedule, draw it, and compare it with what it must show
+/// Replay a saved schedule, draw it, and compare it with its expectation
 ///
-/// Exit status: 0 if it shows what it must, and the same on a real server; 1 if it does not; 2 for wrong usage; 3 if the real
-/// server was too slow to compare with.
+/// Exit status: 0 if it meets its expectation, and is equal on a real server; 1 if not; 2 for wrong
+/// usage; 3 if the real server was too slow to compare.
 #[derive(clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
-    /// What `explain --save` has written
+    /// The file that `explain --save` has written
     file: PathBuf,
     /// Replay it on this server, too: `redis://host:6379/9`. The database must be empty
     #[arg(long, value_name = "URL")]
@@ -26,7 +26,8 @@ pub(crate) struct Args {
 }
 
 const INCONCLUSIVE: u8 = 3;
-/// Most bytes of a file: more than a thousand steps take, and no execution has more.
+/// The largest size of a file in bytes. It has room for more than a thousand steps, and no
+/// execution has more.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {

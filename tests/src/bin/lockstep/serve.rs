@@ -14,10 +14,10 @@ use tokio::sync::Notify;
 #[derive(clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
-    /// Where to listen: an address, or an address and a port
+    /// The address to listen on, with or without a port
     #[arg(long, default_value = "127.0.0.1", value_name = "HOST[:PORT]")]
     addr: String,
-    /// The port, if it does not stand in --addr; 0 takes a free one [default: 6379]
+    /// The port, if --addr has none; 0 takes a free one [default: 6379]
     #[arg(long)]
     port: Option<u16>,
     /// A Unix socket to listen on, too
@@ -28,34 +28,36 @@ pub(crate) struct Args {
     #[cfg(unix)]
     #[arg(long, value_name = "MODE", requires = "unix", default_value = "600", value_parser = permissions)]
     unix_perm: u32,
-    /// The password that clients must give
+    /// The password that clients must send
     #[arg(long, value_name = "PASSWORD", env = "LOCKSTEP_REQUIREPASS", hide_env_values = true)]
     requirepass: Option<String>,
-    /// Who may use the command DEBUG: nobody, clients on this machine, everybody
+    /// The clients that may use the command DEBUG: none, those on this machine, or all
     #[arg(long, value_name = "WHO", default_value = "no", value_parser = ["no", "local", "yes"])]
     enable_debug_command: String,
-    /// How many databases there are
+    /// The number of databases
     #[arg(long, default_value_t = DATABASES as u32, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     databases: u32,
-    /// Let clients move the clock and place faults by the command EMULATOR (EMULATOR HELP explains it)
+    /// Let clients move the clock and cause faults by the command EMULATOR (see EMULATOR HELP)
     #[arg(long)]
     control: bool,
 }
 
-/// As Redis has it.
+/// The default port of Redis.
 const PORT: u16 = 6379;
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let stop = Arc::new(Notify::new());
     let stopped = stop.clone();
-    // On a thread of its own: a signal is heard while a long script runs, too. There is nothing to be saved.
+    // The handler runs on its own thread, so that signals work during a long script, too. There is
+    // nothing to save.
     ctrlc::set_handler(move || stop.notify_one())?;
     #[cfg(unix)]
     raise_file_limit();
-    // One thread is quickest. When a script takes long on it, another takes over, tells clients so and hears `SCRIPT KILL`.
+    // One thread is fastest. If a script takes long, a second thread takes over: it replies `-BUSY`
+    // to clients, and reads `SCRIPT KILL`.
     let runtime = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let outcome = runtime.block_on(serve(args, &stopped));
-    // Nobody waits for a script that still runs.
+    // The runtime does not wait for a script that still runs.
     runtime.shutdown_background();
     outcome
 }
@@ -75,7 +77,7 @@ async fn serve(args: &Args, stopped: &Notify) -> Result<ExitCode> {
     emulator.start_with("requirepass", password)?;
     emulator.start_with("enable-debug-command", &args.enable_debug_command)?;
     let _log = emulator.on_log(|line| {
-        // Whoever does not read it does not want it.
+        // If standard error is closed, the log is not needed.
         _ = writeln!(std::io::stderr(), "{}", harness::render::printable(&line.to_string()));
     });
     if args.control {
@@ -99,7 +101,7 @@ async fn serve(args: &Args, stopped: &Notify) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// An address and a port, of which `addr` may have both.
+/// Joins an address and a port. `addr` may have both.
 fn endpoint(addr: &str, port: Option<u16>) -> Result<String> {
     let has_port = addr.parse::<SocketAddr>().is_ok()
         || addr.parse::<IpAddr>().is_err()
@@ -117,10 +119,10 @@ fn endpoint(addr: &str, port: Option<u16>) -> Result<String> {
     }
 }
 
-/// Warns if others than this machine can connect and need no password.
+/// Warns if other machines can connect without a password.
 ///
 /// # Errors
-/// They could control the server, too.
+/// With `--control`, they could also control the server.
 fn guard(endpoint: &str, has_control: bool) -> Result<()> {
     const REMEDY: &str = "set one with --requirepass or LOCKSTEP_REQUIREPASS, or listen on a loopback address such as 127.0.0.1";
     if has_control {
@@ -140,12 +142,13 @@ fn permissions(text: &str) -> Result<u32, String> {
     parsed.ok_or_else(|| "permissions are three octal digits, such as 600 or 770".to_owned())
 }
 
-/// Each client takes a file, and many systems begin a process with fewer than the 10,000 that `maxclients` allows.
+/// Raises the limit of open files. Each client uses one, and many systems start a process with
+/// fewer than the 10,000 of `maxclients`.
 #[cfg(unix)]
 fn raise_file_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
     let limits = getrlimit(Resource::Nofile);
-    // If it cannot be raised, there are fewer clients.
+    // If the limit cannot be raised, fewer clients can connect.
     _ = setrlimit(Resource::Nofile, Rlimit { current: limits.maximum, ..limits });
 }

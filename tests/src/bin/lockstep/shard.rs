@@ -1,4 +1,4 @@
-//! Which part of the table a run checks.
+//! The part of the table that a run checks.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,21 +7,23 @@ use harness::check::properties;
 use locks::registry::{Algorithm, FaultClass};
 use serde::{Deserialize, Serialize};
 
-/// Most shards: there are fewer cells than that.
+/// The largest number of shards. There are fewer cells than that.
 const SHARDS_MAX: usize = 1_000;
 
 /// The names of an algorithm, a fault class and a property.
 pub(crate) type Question<'a> = (&'a str, &'a str, &'a str);
 
-/// One of so many parts of the table, of which each cell, an algorithm in a fault class, belongs to exactly one. Written `2/3`.
+/// One part of the table, written `2/3`. Each cell, an algorithm in a fault class, belongs to
+/// exactly one shard.
 ///
-/// Cells are dealt out along the diagonals: of the cells of an algorithm, and of those of a class, no shard has more than one
-/// more than another. What is dear is an algorithm of many commands, or a class with many places for its fault, so it is spread
-/// both ways; and everybody who knows the names knows who has what, without asking how long anything takes.
+/// Cells are assigned along the diagonals. For each algorithm, and for each class, the shards'
+/// numbers of cells differ by at most one. An algorithm with many commands is expensive, and so is
+/// a class with many places for its fault. The diagonals spread both. The assignment depends only
+/// on the names, and not on running times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub(crate) struct Shard {
-    /// From 1.
+    /// The number of the shard, from 1.
     nth: usize,
     of: usize,
 }
@@ -29,17 +31,17 @@ pub(crate) struct Shard {
 impl Shard {
     pub(crate) const WHOLE: Shard = Shard { nth: 1, of: 1 };
 
-    /// As many as there are of this one's, in order.
+    /// All shards of this division, in order.
     pub(crate) fn all(self) -> impl Iterator<Item = Shard> {
         (1..=self.of).map(move |nth| Shard { nth, ..self })
     }
 
-    /// Whether the cell in this row and column is of this shard.
+    /// Whether the cell in this row and column belongs to this shard.
     pub(crate) fn has(self, row: usize, column: usize) -> bool {
         (row + column) % self.of == self.nth - 1
     }
 
-    /// Its cells of the table of these algorithms, row by row.
+    /// The cells of this shard in the table of these algorithms, row by row.
     pub(crate) fn cells(self, algorithms: &[&'static Algorithm]) -> Vec<(&'static Algorithm, FaultClass)> {
         let rows = algorithms.iter().enumerate();
         let all = rows.flat_map(|(row, &algorithm)| {
@@ -49,7 +51,7 @@ impl Shard {
         all.filter(|&((row, column), _)| self.has(row, column)).map(|(_, cell)| cell).collect()
     }
 
-    /// What is asked in its cells, by name: of an algorithm, in a class, a property.
+    /// The names of the algorithm, class and property of each verdict in its cells.
     pub(crate) fn questions(self, algorithms: &[&'static Algorithm]) -> Vec<Question<'static>> {
         let cells = self.cells(algorithms).into_iter();
         let asked = cells.flat_map(|(algorithm, class)| {

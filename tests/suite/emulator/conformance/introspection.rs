@@ -1,4 +1,5 @@
-//! What a server tells of itself: INFO, CONFIG GET, COMMAND DOCS and HELP. Values differ; names, order and shape may not.
+//! Compares what a server reports about itself: INFO, CONFIG GET, COMMAND DOCS and HELP. Values may
+//! differ; names, order and shape may not.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,11 +9,11 @@ use emulator::command::{GROUPS, Row};
 use super::wire::{Emulated, Peer, Real, Wire, parse};
 use crate::redis_server::{self, RedisServer};
 
-/// Parameters that do not have Redis's defaults, because of the way in which the real server is started, or because nothing is
-/// kept on disk and no port is listened on.
+/// Parameters without Redis's defaults. The real server is started with other values, or the
+/// emulator keeps nothing on disk and listens on no port.
 const OWN_DEFAULTS: &[&str] = &["bind", "daemonize", "dir", "logfile", "pidfile", "port"];
 
-/// Both servers, for tests that need the real one, which is theirs as long as they keep the last.
+/// Both servers. The real one is lent to the caller as long as it keeps the last value.
 fn both() -> Option<(Emulated, Real, RedisServer)> {
     let server = redis_server::borrow()?;
     let real = Real::over(server.connect());
@@ -38,7 +39,7 @@ fn items(wire: &Wire) -> &[Wire] {
     }
 }
 
-/// Names and values in turn.
+/// A map from a list of names and values in turn.
 fn fields(wire: &Wire) -> BTreeMap<String, &Wire> {
     items(wire).chunks(2).map(|field| (text(&field[0]), &field[1])).collect()
 }
@@ -60,7 +61,7 @@ fn config_get_knows_every_parameter_with_its_default() {
 #[test]
 fn info_has_every_field_in_order() {
     let Some((mut emulated, mut real, _server)) = both() else { return };
-    // What was called and which keys there are is told line by line.
+    // These lines depend on the commands that ran and on the keys.
     let varies = |name: &str| {
         ["cmdstat_", "errorstat_", "latency_percentiles_", "db"].iter().any(|own| name.starts_with(own))
     };
@@ -124,8 +125,8 @@ fn info_counts_calls_errors_hits_and_misses() {
     assert_eq!(emulated, real);
 }
 
-/// What a command takes: of groups only what is in them, since Redis's names for them cannot be guessed, and of a block with a
-/// single part that part.
+/// The arguments of a command. Nameless kinds of group show only their contents, because Redis
+/// chose their names freely. If a group has a single part, that part stands for it.
 fn shape(argument: &Wire) -> String {
     let mut fields = fields(argument);
     let mut flags: BTreeSet<String> = words(&fields, "flags");
@@ -157,7 +158,7 @@ fn command_docs_say_what_commands_take() {
         let argv = ["COMMAND", "DOCS", row.name];
         let (emulated, real) = (ask(&mut emulated, &argv), ask(&mut real, &argv));
         let [_, emulated] = items(&emulated) else { panic!("{} has no docs", row.name) };
-        // What came later.
+        // The real server does not know commands that came in later versions.
         let [_, real] = items(&real) else { continue };
         let (emulated, real) = (fields(emulated), fields(real));
         for name in ["since", "group", "deprecated_since"] {

@@ -1,12 +1,13 @@
-//! Limits that transcripts cannot show: what a client may send before it has given the password, how much at once, and how many
-//! clients there may be.
+//! Limits that transcripts cannot show. They are how much a client may send before it
+//! authenticates, how much at once, and how many clients may connect.
 
 use emulator::Emulator;
 
 use super::wire::{Emulated, Peer, Real, request};
 use crate::redis_server;
 
-/// What each of these connections, one after the other, is sent until it has said all, from a server with these settings.
+/// Opens these connections one after the other, on servers with these settings, and sends their
+/// bytes. Both servers must give the same first reply. The settings are then set `back`.
 #[track_caller]
 fn check(settings: &[&str], back: &[&str], connections: &[&[u8]]) {
     let emulator = Emulator::new();

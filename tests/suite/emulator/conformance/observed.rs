@@ -1,11 +1,12 @@
-//! What others see of commands: MONITOR and SLOWLOG. When and from where differs; everything else may not.
+//! Compares the output of MONITOR and SLOWLOG for commands of other clients. Only times and
+//! addresses may differ.
 
 use emulator::Emulator;
 
 use super::wire::{Emulated, Peer, Real, Wire, parse};
 use crate::redis_server;
 
-/// What is run while somebody looks on.
+/// The commands that run while another client observes.
 const COMMANDS: &[&[&[u8]]] = &[
     &[b"SET", b"k", b"v"],
     &[b"gEt", b"a\"b\\\r\n\t\x07\x08\x00\x7f\xff'"],

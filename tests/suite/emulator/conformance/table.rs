@@ -1,4 +1,5 @@
-//! Walks over the command table: what holds for every command is tested for every row, also for rows still to come.
+//! Walks the command table: what holds for every command is tested for every row, so new rows are
+//! covered as well.
 
 use emulator::Emulator;
 use emulator::command::{Flag, GROUPS, Row};
@@ -6,11 +7,13 @@ use emulator::command::{Flag, GROUPS, Row};
 use super::wire::{Emulated, Peer, Real, Wire, parse};
 use crate::redis_server;
 
-/// `CLIENT SETINFO` came with Redis 7.2. It is here because clients send it when they connect.
+/// `CLIENT SETINFO` came with Redis 7.2. The emulator has it because clients send it when they
+/// connect.
 const NOT_IN_7_0: &[&str] = &["client|setinfo"];
 
-/// Answers that depend on the time, on chance, on the number of the connection, on memory, on what ran before, or on which
-/// commands there are; and texts of our own: docs and what doctors say.
+/// Commands whose replies are not compared. Their replies depend on the time, chance, the
+/// connection's number, memory, earlier commands or the set of commands. Others are texts of the
+/// emulator itself: docs and doctors' reports.
 const ANSWERS_OF_ITS_OWN: &[&str] = &[
     "client|id",
     "client|info",
@@ -38,7 +41,7 @@ const ANSWERS_OF_ITS_OWN: &[&str] = &[
     "time",
 ];
 
-/// Fills a database with a key of every kind, named after it.
+/// Commands that create one key of every kind, named after its kind.
 const ONE_OF_EACH_KIND: &[&[&str]] = &[
     &["SET", "string", "1"],
     &["LPUSH", "list", "1"],
@@ -47,14 +50,14 @@ const ONE_OF_EACH_KIND: &[&[&str]] = &[
     &["ZADD", "zset", "1", "1"],
 ];
 
-/// Every command, and every subcommand.
+/// Every command and every subcommand.
 fn rows() -> impl Iterator<Item = &'static Row> {
     let rows = GROUPS.iter().flat_map(|group| group.rows);
     rows.flat_map(|row| std::iter::once(row).chain(row.subcommands))
         .filter(|row| !NOT_IN_7_0.contains(&row.name))
 }
 
-/// A row's name, and as many arguments behind it as make `argc`.
+/// A row's name, followed by as many arguments as make `argc`.
 fn call(row: &Row, argc: usize, arg: &'static str) -> Vec<&'static str> {
     let mut argv: Vec<&str> = row.name.split('|').collect();
     argv.resize(argc.max(argv.len()), arg);
@@ -65,12 +68,13 @@ fn arity(row: &Row) -> usize {
     row.arity.unsigned_abs() as usize
 }
 
-/// Every count of arguments that a row takes, up to a few more than it needs.
+/// Every number of arguments that a row accepts, up to two more than it needs.
 fn argcs(row: &Row) -> impl Iterator<Item = usize> {
     arity(row)..=if row.arity < 0 { arity(row) + 2 } else { arity(row) }
 }
 
-/// Sends each script of commands to both, each over new connections and with one key of each kind, and compares all replies.
+/// Sends each list of commands to both servers and compares all replies. Each list gets new
+/// connections and one key of each kind.
 #[track_caller]
 fn check(scripts: impl IntoIterator<Item = Vec<Vec<&'static str>>>) {
     let Some(server) = redis_server::borrow() else { return };
@@ -113,10 +117,10 @@ fn keys_of_every_kind() {
     let kinds = ["string", "list", "set", "hash", "zset", "missing"];
     let with_keys = rows().filter(|row| !row.keys.is_empty() && row.name != "memory|usage");
     check(with_keys.flat_map(|row| argcs(row).map(move |argc| (row, argc))).flat_map(move |(row, argc)| {
-        // A command that waits would do so here.
+        // A blocking command would wait here.
         let waits = |kind: &str| kind == "missing" && row.flags.contains(&Flag::Blocking);
         kinds.into_iter().filter(move |kind| !waits(kind)).map(move |kind| {
-            // Of 1, the time could be over before one looks.
+            // With 1, the key could expire before the next command reads it.
             let is_time = row.name.ends_with("expire") || row.name.ends_with("setex");
             let mut argv = call(row, argc, if is_time { "100000" } else { "1" });
             let positions = row.keys.iter().flat_map(|spec| spec.positions(&bytes(&argv)));
@@ -149,7 +153,8 @@ fn bytes<'a>(argv: &[&'a str]) -> Vec<&'a [u8]> {
     argv.iter().map(|arg| arg.as_bytes()).collect()
 }
 
-/// What `COMMAND INFO` says of each row; of subcommands, of those that are here.
+/// Compares the reply of `COMMAND INFO` for each row. Only the subcommands that the emulator has
+/// are compared.
 #[test]
 fn command_info() {
     let Some(server) = redis_server::borrow() else { return };
@@ -165,7 +170,7 @@ fn command_info() {
     }
 }
 
-/// All but the subcommands, with what is a set in some order.
+/// The reply without its subcommands. Fields that are sets are sorted.
 fn describe(reply: &[u8]) -> String {
     let Some((Wire::Items(_, infos), _)) = parse(reply) else { panic!("not a list: {reply:?}") };
     let Some(Wire::Items(_, fields)) = infos.into_iter().next() else { return "unknown".into() };
@@ -176,7 +181,7 @@ fn describe(reply: &[u8]) -> String {
     if let Wire::Items(_, specs) = &mut fields[8] {
         for spec in specs {
             if let Wire::Items(_, parts) = spec {
-                // Names and values in turn: of the values, the flags are a set.
+                // Names and values alternate. The value of `flags` is a set.
                 parts.chunks_mut(2).for_each(|field| {
                     if let [Wire::Bulk(name), flags] = field
                         && name == b"flags"

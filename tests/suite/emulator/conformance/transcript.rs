@@ -1,19 +1,19 @@
-//! Transcripts: text files with commands and the replies that the real server gave.
+//! Transcripts: text files with commands and the real server's replies.
 //!
 //! ```text
-//! ## a title: what follows starts with empty databases, new connections
+//! ## a title: a section that starts with empty databases and new connections
 //! > SET k v PX 5            a command, quoted as in redis-cli
 //! OK                        its reply, printed as by redis-cli
-//! advance 6ms               time: at once on the emulator, really passing on a real server
-//! b> GET k                  the same from another connection
+//! advance 6ms               moves the emulator's clock; on a real server, waits that long
+//! b> GET k                  a command from another connection
 //! (nil)
-//! sorted> SMEMBERS k        from a connection of that name, and the order of the reply does not matter
-//! c?> BLPOP k 0             a command that is not answered yet,
-//! c<                        and what the connection is sent next: a late reply, or a message
-//! c<<                       everything that it has been sent meanwhile
-//! raw> "PING\r\n"           bytes as they are; all replies follow, and (closed) if the connection was closed
+//! sorted> SMEMBERS k        from the connection `sorted`: the reply is compared in any order
+//! c?> BLPOP k 0             a command that is not answered yet
+//! c<                        the next output to that connection: a late reply or a message
+//! c<<                       all output to that connection so far
+//! raw> "PING\r\n"           raw bytes, all replies, and (closed) if the server closed
 //! PONG
-//! emulator> CLIENT ID       not on the real server: a documented exception
+//! emulator> CLIENT ID       not run on the real server: a documented exception
 //! # a comment
 //! ```
 
@@ -26,8 +26,9 @@ use emulator::{Clock, Emulator, resp::Decoder};
 use super::wire::{Emulated, NOTHING, Peer, Real, Wire, mask, parse, request};
 use crate::redis_server::RedisServer;
 
-/// Follows raw bytes, so that one knows when their replies have all come: an unknown command, which is told so in every state in
-/// which anything is answered, even before the password.
+/// This command follows raw bytes, so that the end of their replies is known. It is unknown to the
+/// server, which answers it with an error in every state in which it answers anything, even without
+/// the password.
 const SENTINEL: &str = "that was all";
 
 pub struct Transcript {
@@ -35,7 +36,7 @@ pub struct Transcript {
 }
 
 struct Step {
-    /// As in the file, numbered from 1.
+    /// The line number in the file, from 1.
     line_number: usize,
     line: String,
     action: Action,
@@ -52,12 +53,13 @@ enum Action {
     ReceiveAll { client: String },
 }
 
-/// What one step was answered: several replies to raw bytes, none if there was nothing to answer or if it did not run.
+/// The replies to one step. Raw bytes may have several. There are none if the step needs no reply
+/// or did not run.
 pub type Answer = Vec<Vec<u8>>;
 
 impl Transcript {
     /// # Panics
-    /// At a line that is none of a transcript.
+    /// If a line does not belong to a transcript.
     pub fn parse(text: &str) -> Transcript {
         let mut steps: Vec<Step> = Vec::new();
         for (idx, line) in text.lines().enumerate() {
@@ -79,7 +81,7 @@ impl Transcript {
         Transcript { steps }
     }
 
-    /// Whether it touches more of a server than one database, in a script perhaps.
+    /// Whether it changes more of a server than one database, possibly in a script.
     pub fn needs_whole_server(&self) -> bool {
         self.steps.iter().any(|step| {
             let line = step.line.to_ascii_lowercase();
@@ -137,7 +139,7 @@ impl Transcript {
                 Action::Advance(span) => wait(&mut connect(), *span),
                 Action::Send { client, argv } => {
                     clients.entry(client).or_insert_with(connect).send(&request(argv));
-                    // Once another connection is answered, this command has been read, too.
+                    // When the server answers another connection, it has read this command, too.
                     connect().call(&["PING"]);
                 }
                 Action::Receive { client } => given = next(clients.get_mut(client.as_str())),
@@ -152,7 +154,7 @@ impl Transcript {
         answers
     }
 
-    /// The lines where the answers differ, as text for people.
+    /// The lines in which the replies differ, as readable text.
     pub fn differences(&self, real: &[Answer], emulated: &[Answer]) -> Vec<String> {
         let pairs = self.steps.iter().zip(real.iter().zip(emulated));
         let differing = pairs.filter(|(step, (real, emulated))| !step.is_exception() && real != emulated);
@@ -170,7 +172,7 @@ impl Transcript {
             .collect()
     }
 
-    /// The lines where the emulator does not answer what the file says.
+    /// The lines in which the emulator's reply is not the one in the file.
     pub fn surprises(&self, answers: &[Answer]) -> Vec<String> {
         let unlike = self.steps.iter().zip(answers).filter(|(step, answer)| step.expected != print(answer));
         unlike
@@ -183,7 +185,7 @@ impl Transcript {
             .collect()
     }
 
-    /// The file with these answers; what is an exception keeps what the emulator says.
+    /// The file with these replies. An exception keeps the emulator's reply.
     pub fn render(&self, real: &[Answer], emulated: &[Answer]) -> String {
         let mut text = String::new();
         for (step, (real, emulated)) in self.steps.iter().zip(real.iter().zip(emulated)) {
@@ -202,7 +204,7 @@ impl Step {
     }
 }
 
-/// What a line does; `None` for a line of a reply.
+/// The action of a line; `None` if the line belongs to a reply.
 fn action(line: &str) -> Option<Action> {
     if line.starts_with("## ") {
         return Some(Action::Section);
@@ -227,7 +229,7 @@ fn action(line: &str) -> Option<Action> {
     }
     let (client, command) = line.split_once("> ")?;
     let (client, is_late) = client.strip_suffix('?').map_or((client, false), |client| (client, true));
-    // `1> "message"` is the first line of a push.
+    // `1> "message"` is the first line of a push, not a command.
     if !client.bytes().all(|byte| byte.is_ascii_alphabetic()) {
         return None;
     }
@@ -238,7 +240,7 @@ fn action(line: &str) -> Option<Action> {
     Some(if is_late { Action::Send { client, argv } } else { Action::Command { client, argv } })
 }
 
-/// Runs one command. A connection that was closed is replaced by a new one.
+/// Runs one command. If the server closed the connection, a new one replaces it.
 fn answer<P: Peer>(peer: &mut P, client: &str, argv: &[Vec<u8>], reconnect: impl Fn() -> P) -> Answer {
     if client == "raw" {
         peer.send(&[argv.concat(), request(&[SENTINEL])].concat());
@@ -267,7 +269,7 @@ fn is_sentinel(reply: &[u8]) -> bool {
     reply.windows(SENTINEL.len()).any(|window| window == SENTINEL.as_bytes())
 }
 
-/// An array with its items in the order of their bytes.
+/// An array with its items sorted by their bytes.
 fn sort(reply: &[u8]) -> Vec<u8> {
     let Some((Wire::Items(_, items), _)) = parse(reply) else { return reply.to_vec() };
     let header = reply.split_inclusive(|&byte| byte == b'\n').next().unwrap_or_default();
@@ -283,13 +285,13 @@ fn sort(reply: &[u8]) -> Vec<u8> {
     [header, &parts.concat()].concat()
 }
 
-/// What a connection is sent next.
+/// The next reply of a connection.
 fn next(peer: Option<&mut impl Peer>) -> Answer {
     let peer = peer.expect("a connection has sent something before it receives");
     vec![peer.receive().map_or_else(|| b"+(closed)\r\n".into(), |message| mask(&message))]
 }
 
-/// What a connection has been sent before it is answered once more.
+/// All replies of a connection up to the reply to one more command.
 fn all(peer: Option<&mut impl Peer>) -> Answer {
     let peer = peer.expect("a connection has sent something before it receives");
     peer.send(&request(&["PING", SENTINEL]));
@@ -302,7 +304,7 @@ fn print(answer: &Answer) -> Vec<String> {
     wires.flat_map(|wire: Wire| wire.to_string().lines().map(ToOwned::to_owned).collect::<Vec<_>>()).collect()
 }
 
-/// Returns once the server's own clock has moved on by more than `span`.
+/// Returns when the server's own clock has moved on by more than `span`.
 fn wait(peer: &mut Real, span: Duration) {
     let mut now = || match parse(&peer.call(&["TIME"])) {
         Some((Wire::Items(_, parts), _)) => {

@@ -1,4 +1,5 @@
-//! Replies as bytes: where one ends, how `redis-cli` shows it, and the two ends that send them.
+//! Replies as bytes: where a reply ends, how `redis-cli` shows it, and the connections to both
+//! servers.
 
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
@@ -7,17 +8,17 @@ use std::task::{Context, Waker};
 use bytes::{Buf as _, BytesMut};
 use emulator::{Connection, Emulator};
 
-/// Stands for a reply where none comes.
+/// Stands for a reply if none comes.
 pub const NOTHING: &[u8] = b"+(nothing)\r\n";
 
-/// A connection that takes requests and gives replies, all as bytes.
+/// A connection that sends requests and receives replies as bytes.
 pub trait Peer {
     /// Sends bytes.
     fn send(&mut self, bytes: &[u8]);
-    /// The next reply, or `None` once the other end has closed.
+    /// The next reply, or `None` if the other end has closed.
     fn receive(&mut self) -> Option<Vec<u8>>;
 
-    /// Sends one command and gives its reply; nothing if the connection closes instead.
+    /// Sends one command and returns its reply; empty if the connection closes instead.
     fn call<T: AsRef<[u8]>>(&mut self, argv: &[T]) -> Vec<u8>
     where
         Self: Sized,
@@ -27,7 +28,7 @@ pub trait Peer {
     }
 }
 
-/// To the emulator.
+/// A connection to the emulator.
 pub struct Emulated {
     connection: Connection,
     replies: BytesMut,
@@ -39,7 +40,7 @@ impl Emulated {
         Emulated { connection: Connection::open(emulator), replies: BytesMut::new() }
     }
 
-    /// Takes what the server says by itself, and says whether it said anything.
+    /// Receives messages that the server sends without a request. Returns whether there were any.
     pub fn hear(&mut self) -> bool {
         let before = self.replies.len();
         self.connection.receive(b"", &mut self.replies);
@@ -51,17 +52,17 @@ impl Emulated {
         !self.replies.is_empty()
     }
 
-    /// The next reply of those that are there.
+    /// The next reply that has already arrived.
     pub fn receive_at_once(&mut self) -> Option<Vec<u8>> {
         if self.has_replies() { self.receive() } else { None }
     }
 
-    /// Whether the server has closed, or is about to.
+    /// Whether the server has closed the connection, or is about to.
     pub fn is_closing(&self) -> bool {
         self.connection.is_closing()
     }
 
-    /// Sends one command, and says whether anything comes back: nothing does from a client that waits.
+    /// Sends one command and returns whether a reply comes. A blocked client gets none.
     pub fn answers(&mut self, argv: &[&str]) -> bool {
         self.send(&request(argv));
         self.has_replies()
@@ -87,30 +88,31 @@ impl Peer for Emulated {
     }
 }
 
-/// To the real server.
+/// A connection to the real server.
 pub struct Real {
     stream: TcpStream,
     replies: BytesMut,
 }
 
 impl Real {
-    /// Over this socket.
+    /// A connection over this socket.
     pub fn over(stream: TcpStream) -> Real {
         Real { stream, replies: BytesMut::new() }
     }
 
-    /// The next reply, or `None` if the server has closed or answers others but not this client.
+    /// The next reply. `None` if the server has closed, or if it answers others but not this
+    /// client.
     pub fn receive_while_alive(&mut self, other: &mut Real) -> Option<Vec<u8>> {
         self.receive_before(other).ok().flatten()
     }
 
-    /// Whether the server has closed, without a word before.
+    /// Whether the server has closed without a reply before.
     pub fn is_closed(&mut self, other: &mut Real) -> bool {
         self.replies.is_empty() && matches!(self.receive_before(other), Ok(None))
     }
 
-    /// What comes before the second answer of the other has arrived: then the server has had its time. For a socket whose reads end
-    /// soon.
+    /// The next reply that comes before the server has answered `other` twice. After that the
+    /// server has had enough time. The socket needs a short read timeout.
     fn receive_before(&mut self, other: &mut Real) -> io::Result<Option<Vec<u8>>> {
         for _ in 0..2 {
             match self.try_receive() {
@@ -121,7 +123,7 @@ impl Real {
         self.try_receive()
     }
 
-    /// The next reply, or `None` once the server has closed.
+    /// The next reply, or `None` if the server has closed.
     fn try_receive(&mut self) -> io::Result<Option<Vec<u8>>> {
         let mut buffer = [0; 16 * 1024];
         loop {
@@ -143,7 +145,7 @@ impl Real {
 
 impl Peer for Real {
     fn send(&mut self, bytes: &[u8]) {
-        // A server that has closed says so when the reply is awaited.
+        // If the server has closed, that shows when the reply is received.
         _ = self.stream.write_all(bytes);
     }
 
@@ -158,7 +160,7 @@ impl Peer for Real {
     }
 }
 
-/// A request as clients send one.
+/// A request in the form that clients send.
 pub fn request<T: AsRef<[u8]>>(argv: &[T]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", argv.len()).into_bytes();
     for arg in argv {
@@ -169,7 +171,7 @@ pub fn request<T: AsRef<[u8]>>(argv: &[T]) -> Vec<u8> {
     bytes
 }
 
-/// Hides the number of the connection, which HELLO tells and which depends on what ran before.
+/// Hides the connection's number in the reply to `HELLO`, because it depends on what ran before.
 pub fn mask(reply: &[u8]) -> Vec<u8> {
     const ID: &[u8] = b"$2\r\nid\r\n:";
     let Some(at) = reply.windows(ID.len()).position(|window| window == ID) else { return reply.to_vec() };
@@ -178,20 +180,20 @@ pub fn mask(reply: &[u8]) -> Vec<u8> {
     [before, b"1", &mask(&after[digits..])].concat()
 }
 
-/// A reply, taken apart.
+/// A parsed reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wire {
-    /// Whatever is one line: the marker, the text.
+    /// A reply of one line: its marker and its text.
     Line(u8, Vec<u8>),
     /// A bulk string.
     Bulk(Vec<u8>),
     /// An array, a set, or a map with keys and values in turn.
     Items(u8, Vec<Wire>),
-    /// Any of the nulls.
+    /// Any null reply.
     Nil,
 }
 
-/// The first reply in `bytes`, and what follows it; `None` if it is not whole.
+/// The first reply in `bytes`, and the rest; `None` if the reply is not complete.
 pub fn parse(bytes: &[u8]) -> Option<(Wire, &[u8])> {
     let end = bytes.windows(2).position(|pair| pair == b"\r\n")?;
     let (marker, text, mut rest) = (bytes[0], &bytes[1..end], &bytes[end + 2..]);
@@ -219,7 +221,7 @@ pub fn parse(bytes: &[u8]) -> Option<(Wire, &[u8])> {
     Some((wire, rest))
 }
 
-/// A reply as `redis-cli` shows it.
+/// Shows a reply as `redis-cli` does.
 impl std::fmt::Display for Wire {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.lines().join("\n"))

@@ -1,4 +1,4 @@
-//! Programs of a few commands, written down or drawn by chance.
+//! Programs of a few commands, either fixed or random.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use rand_pcg::Pcg64Mcg;
 use redis::aio::ConnectionLike;
 use redis::{RedisResult, Value, cmd};
 
-/// Sends one command, of words between spaces.
+/// Sends one command, whose words are separated by spaces.
 pub async fn call<C: ConnectionLike>(connection: &mut C, command: &str) -> RedisResult<Value> {
     let mut words = command.split(' ');
     let mut cmd = cmd(words.next().unwrap());
@@ -17,16 +17,24 @@ pub async fn call<C: ConnectionLike>(connection: &mut C, command: &str) -> Redis
     cmd.query_async(connection).await
 }
 
-/// An actor that sends these commands, until an answer is an error, and whatever a fault does: `2:` to the second server, `within
-/// 5ms:` and no longer, `after 5ms:` by a task of its own, `cancellably:` with `;` between several, `{now}` for what its clock
-/// shows, `hold:` first, and then it is inside a section until it has sent one more. It may `sleep 5ms`, too; and `listen c`, from
-/// when on it may `hear 5ms`: wait so long for a message, and do one thing if it has heard one, another if it has not, and a third
-/// if the connection breaks that listens.
+/// An actor that sends these commands until a reply is an error. An error from a fault does not end
+/// it. A command can have these forms:
+///
+/// - `2:SET …` goes to the second server;
+/// - `within 5ms: …` gives up after that time;
+/// - `after 5ms: …` runs later in a task of its own;
+/// - `cancellably: …; …` runs several commands that a cancel may end;
+/// - `{now}` is what the client's clock shows;
+/// - `hold: …` enters a section after the command and leaves it after one more;
+/// - `sleep 5ms` sleeps;
+/// - `listen c` subscribes to a channel;
+/// - `hear 5ms` waits that long for a message. It then sends one of three commands: for a message,
+///   for none, or for a broken subscription.
 pub fn sends(scenario: Scenario, commands: Vec<String>) -> Scenario {
     sends_alike(scenario, 1, commands)
 }
 
-/// So many of them.
+/// Several actors that send the same commands.
 pub fn sends_alike(scenario: Scenario, actors: usize, commands: Vec<String>) -> Scenario {
     scenario.actors(actors, move |client| {
         let commands = commands.clone();
@@ -109,7 +117,7 @@ pub fn sends_alike(scenario: Scenario, actors: usize, commands: Vec<String>) -> 
     })
 }
 
-/// What a fault did is no error of the server's.
+/// An error from a fault is not an error of the server.
 fn go_on(answer: RedisResult<()>) -> RedisResult<()> {
     answer.or_else(|error| if error.is_io_error() { Ok(()) } else { Err(error) })
 }
@@ -118,7 +126,7 @@ fn millis(text: &str) -> Duration {
     Duration::from_millis(text.strip_suffix("ms").and_then(|n| n.parse().ok()).expect("milliseconds"))
 }
 
-/// `n` actors that send what is made of their number.
+/// `n` actors; the number of each decides its commands.
 pub fn each(n: usize, commands: impl Fn(usize) -> Vec<String>) -> Scenario {
     (0..n).fold(Scenario::new("program").servers(2), |scenario, nth| sends(scenario, commands(nth)))
 }
@@ -127,7 +135,7 @@ pub fn of(commands: &[&str]) -> Vec<String> {
     commands.iter().map(|&command| command.to_owned()).collect()
 }
 
-/// What their actors send: two keys, of which either may expire, and the time.
+/// Commands on two keys, either of which may expire, and on the time.
 const COMMANDS: &[&str] = &[
     "GET a",
     "GET b",
@@ -174,7 +182,7 @@ const COMMANDS: &[&str] = &[
     "SCRIPT FLUSH",
 ];
 
-/// What the actors of every fourth program send: a sorted set, of which parts are touched.
+/// Commands of every fourth random program: they touch parts of a sorted set.
 const COMMANDS_ON_MEMBERS: &[&str] = &[
     "ZADD z 1 x",
     "ZADD z 2 x",
@@ -208,7 +216,8 @@ const COMMANDS_ON_MEMBERS: &[&str] = &[
     "sleep 12ms",
 ];
 
-/// What may go wrong in programs of its own: two actors, each of which sends up to so many of these commands.
+/// A kind of program for rarer faults: two actors, each of which sends at most `commands_max` of
+/// these commands.
 pub struct Rare {
     faults: Faults,
     commands: &'static [&'static str],
@@ -216,7 +225,7 @@ pub struct Rare {
     response_timeout: Option<Duration>,
 }
 
-/// What connections keep.
+/// Commands that depend on the state of a connection.
 const SESSIONS: &[&str] = &[
     "WATCH a",
     "MULTI",
@@ -232,7 +241,7 @@ const SESSIONS: &[&str] = &[
     "hear 5ms",
     "PUBLISH c m",
 ];
-/// `LPUSH a 1` fails once there is an `a` that is no list.
+/// `LPUSH a 1` fails if `a` is not a list.
 const WAITERS: &[&str] = &[
     "BLPOP l 0.01",
     "after 5ms: BLPOP l 0.01",
@@ -269,7 +278,7 @@ const CLOCKS: &[&str] = &[
     "BLPOP l 0.01",
 ];
 
-/// Each kind of them.
+/// All kinds of programs with rarer faults.
 pub fn rarities() -> Vec<Rare> {
     let (none, five) = (Faults::none(), Duration::from_millis(5));
     let of = |faults, commands, commands_max| Rare { faults, commands, commands_max, response_timeout: None };
@@ -306,7 +315,7 @@ pub fn rarities() -> Vec<Rare> {
     ]
 }
 
-/// Programs in which rarer things go wrong: so many with each of these.
+/// `of_each` random programs of every kind in `rarities`.
 pub fn rare_programs(of_each: u64) -> impl Iterator<Item = Scenario> {
     (0..).zip(rarities()).flat_map(move |(nth, rare)| {
         (0..of_each).map(move |seed| {
@@ -321,7 +330,7 @@ pub fn rare_programs(of_each: u64) -> impl Iterator<Item = Scenario> {
     })
 }
 
-/// A program of two actors, or of three that do little, with what may go wrong.
+/// A program of two actors, or of three with fewer commands each, and random faults.
 pub fn random_program(seed: u64) -> Scenario {
     let mut rng = Pcg64Mcg::seed_from_u64(seed);
     let known = if seed.is_multiple_of(4) { COMMANDS_ON_MEMBERS } else { COMMANDS };
@@ -341,7 +350,7 @@ pub fn random_program(seed: u64) -> Scenario {
     program(seed, faults, programs)
 }
 
-/// Three actors that send the same.
+/// Three actors that send the same commands.
 pub fn uniform_program(seed: u64) -> Scenario {
     let mut rng = Pcg64Mcg::seed_from_u64(seed);
     let [commands] = &commands(&mut rng, COMMANDS, 1, 2)[..] else { unreachable!("one program") };
@@ -356,7 +365,7 @@ pub fn uniform_program(seed: u64) -> Scenario {
     sends_alike(Scenario::new(name).servers(2).faults(faults), 3, commands.clone())
 }
 
-/// What so many actors send, each at most so many of these commands.
+/// Random commands for each actor, at most `commands_max` each.
 fn commands(rng: &mut Pcg64Mcg, of: &[&str], actors: usize, commands_max: usize) -> Vec<Vec<String>> {
     let program = |_| {
         let commands = rng.random_range(1..=commands_max);

@@ -1,7 +1,8 @@
-//! *Clean-up where OK only.* A lock on three servers is given back on those that said yes. On one of them the acquire ran and its
-//! reply was lost; sent again, it was refused because of itself. So there the lock stays for its whole lease.
+//! *Clean-up where OK only.* A client releases a lock on three servers only where the acquire
+//! succeeded. On one server the acquire ran and its reply was lost. The retry was refused because
+//! of the client's own key, so the lock stays there for its whole lease.
 //!
-//! The description of Redlock asks to give it back everywhere. Repaired, that is done.
+//! The description of Redlock says to release on every server. Repair: the client does that.
 //!
 //! Bounds: 2 clients, 3 servers, 1 lost message.
 
@@ -12,7 +13,7 @@ use harness::{Faults, Scenario};
 
 use super::{UNLOCK, check, one_of_each, run, send, take};
 
-/// Where a lock is given back.
+/// The servers on which a lock is released.
 #[derive(Clone, Copy, PartialEq)]
 enum Where {
     Granted,

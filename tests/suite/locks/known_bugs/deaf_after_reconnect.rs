@@ -1,7 +1,9 @@
-//! *Deaf after a reconnect.* Whoever finds the lock taken listens for its release, and listens anew when that connection breaks. The
-//! message that was on its way then is gone: the client sleeps for a whole lease beside a free lock.
+//! *Deaf after a reconnect.* If a client finds the lock taken, it subscribes to releases, and
+//! subscribes again when that connection breaks. A message that was under way at that moment is
+//! lost. The client sleeps for a whole lease although the lock is free.
 //!
-//! Repaired: who listens anew tries again before it sleeps, as who listens for the first time does.
+//! Repair: after every subscription, also after a reconnect, the client tries again before it
+//! sleeps.
 //!
 //! Bounds: 3 clients, 1 connection that breaks.
 
@@ -16,14 +18,14 @@ use redis::{FromRedisValue, RedisResult};
 use super::lost_reply_on_acquire::TAKE_OR_HAVE;
 use super::{LEASE, UNLOCK_AND_TELL, check, run};
 
-/// What a client does that listens anew.
+/// The next act of a client that has subscribed again.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Then {
     Sleep,
     TryAgain,
 }
 
-/// Runs a script, and runs it again if the connection breaks meanwhile.
+/// Runs a script, and runs it once more if the connection breaks.
 async fn insist<T: FromRedisValue>(link: &mut GatedConnection, script: &str, token: &str) -> RedisResult<T> {
     match run(link, script, token).await {
         Err(error) if error.is_io_error() => run(link, script, token).await,

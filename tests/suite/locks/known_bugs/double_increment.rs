@@ -1,7 +1,9 @@
-//! *Double increment.* A re-entrant lock counts how often its holder has acquired it. The reply to an acquire is lost, the
-//! library sends it again, and the lock is two deep for one acquire: however often the holder releases, the lock stays.
+//! *Double increment.* A re-entrant lock counts the acquires of its holder. The reply to an acquire
+//! is lost, and the library sends the acquire again. The count is then one too high, so the lock
+//! stays after the holder's last release.
 //!
-//! Redisson's issue 7367. Repaired, an acquire has a name, and the lock keeps the names instead of a count.
+//! Redisson's issue 7367. Repair: every acquire has a name, and the lock keeps these names instead
+//! of a count.
 //!
 //! Bounds: 3 clients that acquire twice each, 1 lost message, 1 crash.
 
@@ -14,7 +16,7 @@ use redis::RedisResult;
 
 use super::{check, one_of_each, send};
 
-/// How a client acquires, and how it releases: for the client `ARGV[1]`, and by the name `ARGV[2]`.
+/// How a client acquires and releases: `ARGV[1]` is the client, `ARGV[2]` the name of the acquire.
 #[derive(Clone, Copy)]
 struct Scripts {
     acquire: &'static str,

@@ -1,9 +1,10 @@
-//! *Extend resurrects.* A holder asks for a longer lease. Its lock has run out meanwhile; somebody else has taken it, has changed
-//! what it guards, and has given it back. Nobody has it now, so the extension takes it anew and says that all is well, and the
-//! holder goes on with what it read before.
+//! *Extend resurrects.* A holder extends its lease after the lock has expired. Meanwhile another
+//! client has taken the lock, changed the guarded data, and released. Nobody has the lock now, so
+//! the extension takes it anew and reports success. The holder continues with stale data.
 //!
-//! The option `SetNXOnExtend` of redsync does this, for servers that lose their data; so did redis-semaphore for Node.js, until
-//! its pull request 177. Repaired, an extension never creates.
+//! redsync's option `SetNXOnExtend` does this on purpose, for servers that lose their data.
+//! redis-semaphore for Node.js did it until its pull request 177. Repair: an extension never
+//! creates the lock.
 //!
 //! Bounds: 3 clients, 1 crash, 1 stall.
 

@@ -1,8 +1,10 @@
-//! *Hold and wait.* Whoever needs two locks takes one and waits for the other. Two clients take them in two orders, each gets its
-//! first, and both wait for ever: with leases, until one ends.
+//! *Hold and wait.* A client that needs two locks takes one and waits for the other. If two clients
+//! take them in different orders, each gets its first lock, and both wait for ever. If the locks
+//! have leases, both wait until one lease ends.
 //!
-//! It is as old as locks (E. G. Coffman and others, "System Deadlocks", 1971), and lists as locks, which are waited for by
-//! `BLPOP`, have it in its purest form. Repaired, everybody takes them in one order.
+//! This deadlock is as old as locks (E. G. Coffman and others, "System Deadlocks", 1971). Locks
+//! made of lists show it most simply, because clients wait for them with `BLPOP`. Repair: all
+//! clients take the locks in one order.
 //!
 //! Bounds: 3 clients, and 2 rounds of 2 clients.
 
@@ -15,7 +17,7 @@ use super::{check, send};
 
 type Order = fn(&Client) -> [&'static str; 2];
 
-/// B needs the locks for something else, and comes to them the other way round.
+/// B needs the locks for another purpose and takes them in the opposite order.
 fn as_they_come(client: &Client) -> [&'static str; 2] {
     if client.name() == "B" { ["second", "first"] } else { ["first", "second"] }
 }
@@ -59,7 +61,7 @@ fn scenario(order: Order, clients: usize, rounds: u32) -> Scenario {
 #[test]
 fn hold_and_wait() {
     exhaustive(&scenario(sorted, 2, 2)).unwrap();
-    // The second BLPOP of each is never answered, and has no line.
+    // The server never answers the second BLPOP of either client, so that BLPOP has no line.
     check(
         &scenario(as_they_come, 3, 1),
         &scenario(sorted, 3, 1),

@@ -1,7 +1,9 @@
-//! *Lost reply on acquire.* `SET … NX` has run, and its reply is lost. The client, or its library, sends it again, and is told that
-//! somebody has the lock: it is the client itself, which now waits for its own lease to end.
+//! *Lost reply on acquire.* `SET … NX` has run, and its reply is lost. The client or its library
+//! sends the command again and is refused. The holder is the client itself, which now waits for its
+//! own lease to end.
 //!
-//! Repaired, an acquire says yes to whoever has the lock already, by its token: sent twice, it is the same as sent once.
+//! Repair: an acquire succeeds if the client's own token already has the lock. Sending it twice has
+//! the same effect as once.
 //!
 //! Bounds: 3 clients, 1 lost message.
 
@@ -34,7 +36,7 @@ fn scenario(take: &'static str) -> Scenario {
         .always(ExclusiveFact::of("section"))
         .actors(3, move |client| async move {
             let (mut link, token) = (client.connection(), client.env().unique());
-            // After an error it tries again at once.
+            // After an error, the client retries at once.
             loop {
                 match run(&mut link, take, &token).await {
                     Ok(true) => break,

@@ -1,8 +1,10 @@
-//! *No validity check.* A lock on three servers is won when two of them say yes. The second yes comes later than the lease of the
-//! first lasts; the client counts its lease from then, and another one wins beside it.
+//! *No validity check.* A client has a lock on three servers when two of them grant it. The second
+//! grant comes after the lease of the first has ended. The client counts its lease from the second
+//! grant, and another client gets the lock as well.
 //!
-//! The description of Redlock has a step for this. Repaired, the lease counts from before the first request was sent, and a
-//! majority that took longer than that is none.
+//! The description of Redlock has a step for this. Repair: the lease counts from before the first
+//! request was sent. If getting a majority took longer than the lease, the client does not have the
+//! lock.
 //!
 //! Bounds: 2 clients, 3 servers, 1 stall, 1 crash.
 
@@ -15,7 +17,8 @@ use harness::{Faults, Scenario};
 
 use super::{LEASE, UNLOCK, check, finds, one_of_each, run, take};
 
-/// From when a lease counts that was asked for at the first of these times and granted at the second; `None` if it is over.
+/// The start of a lease that was requested at the first time and granted at the second; `None` if
+/// it is over.
 type Validity = fn(Duration, Duration) -> Option<Duration>;
 
 fn scenario(validity: Validity) -> Scenario {
@@ -47,7 +50,7 @@ fn scenario(validity: Validity) -> Scenario {
         })
 }
 
-/// Repaired.
+/// The repaired validity.
 fn checked(asked_at: Duration, granted_at: Duration) -> Option<Duration> {
     (granted_at - asked_at < LEASE).then_some(asked_at)
 }
@@ -81,7 +84,8 @@ fn no_validity_check() {
     );
 }
 
-/// Half repaired: the lease counts from the request, and nobody looks whether it is over.
+/// Half a repair: the lease counts from the request, but the client does not check whether it is
+/// over.
 #[test]
 fn lease_that_is_over() {
     let from_the_request: Validity = |asked_at, _| Some(asked_at);

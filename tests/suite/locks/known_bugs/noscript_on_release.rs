@@ -1,10 +1,10 @@
-//! *NOSCRIPT on release.* A client loads its script once, and releases by its hash. Between acquire and release somebody flushes
-//! the scripts, or another server takes over: the release is refused, nobody looks at the error of a release, and the lock stays
-//! for its whole lease.
+//! *NOSCRIPT on release.* A client loads its script once, and releases by its hash. Between acquire
+//! and release, the scripts are flushed, or another server takes over. The release is refused, the
+//! client ignores the error, and the lock stays for its whole lease.
 //!
-//! Redis says that its cache of scripts may be gone at any time. Repaired, whoever is told NOSCRIPT sends the whole script. To
-//! load it and send the hash again, as the `Script` of redis-rs does, leaves a gap between the two: the explorer finds the second
-//! flush in it.
+//! Redis documents that its script cache may be cleared at any time. Repair: after `NOSCRIPT`, the
+//! client sends the whole script. The `Script` of redis-rs instead loads the script and sends the
+//! hash again. That leaves a gap between the two, in which the explorer finds a second flush.
 //!
 //! Bounds: 3 clients, 2 flushes.
 
@@ -17,7 +17,7 @@ use redis::RedisResult;
 
 use super::{UNLOCK, check, finds, one_of_each, run, send, take};
 
-/// What a client does when its hash is not known.
+/// The reaction of a client if the server does not have its script.
 #[derive(Clone, Copy)]
 enum Answer {
     Nothing,

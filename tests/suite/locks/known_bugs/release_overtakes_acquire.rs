@@ -1,8 +1,8 @@
-//! *Release overtakes acquire.* A lock on three servers is asked for on all of them at once, and won as soon as two say yes. Its
-//! holder is quick: its release, on other connections, gets to the third server before the acquire does. Then the acquire sets a
-//! key there that nobody will remove.
+//! *Release overtakes acquire.* A client requests a lock on three servers at once, and has it as
+//! soon as two of them grant it. Its release uses other connections and reaches the third server
+//! before the acquire does. The acquire then sets a key there that nobody removes.
 //!
-//! Repaired, a release waits until all that was asked has been answered.
+//! Repair: a release waits until every acquire request is answered.
 //!
 //! Bounds: 2 clients, 3 servers.
 
@@ -17,7 +17,7 @@ use super::{UNLOCK, check, one_of_each, run, take};
 const SERVERS: usize = 3;
 const MAJORITY: usize = 2;
 
-/// What a release waits for.
+/// The answers that a release waits for.
 #[derive(Clone, Copy, PartialEq)]
 enum After {
     Majority,

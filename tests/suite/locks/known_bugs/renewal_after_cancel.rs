@@ -1,7 +1,9 @@
-//! *Renewal after cancel.* A client acquires with a time-out. Its time is over while the request is under way, and it goes away;
-//! the request arrives all the same, and whatever deals with the reply begins to renew a lease that nobody knows of.
+//! *Renewal after cancel.* A client acquires with a time-out, and stops waiting while the request
+//! is under way. The request still runs. The code that receives the reply then starts to renew a
+//! lease that no caller uses.
 //!
-//! Redisson's issue 2714. Repaired, a grant that nobody waits for any more is given back, and is not renewed.
+//! Redisson's issue 2714. Repair: if no caller waits for a grant any more, the lock is released and
+//! not renewed.
 //!
 //! Bounds: 1 client with a time-out, 1 client that waits for it, 1 stall, 1 crash.
 
@@ -16,7 +18,7 @@ use tokio::sync::oneshot;
 use super::renewal_outlives_release::{renewal, wait_for_the_lease};
 use super::{UNLOCK, check, run, take};
 
-/// What becomes of a grant that comes too late.
+/// How the client treats a grant that comes too late.
 #[derive(Clone, Copy, PartialEq)]
 enum Late {
     IsRenewed,

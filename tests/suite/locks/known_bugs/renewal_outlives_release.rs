@@ -1,9 +1,9 @@
-//! *Renewal outlives release.* A task of the holder renews its lease; it is stopped once the release has been answered. The
-//! release is lost or slow, the holder hears an error and goes away, and the renewal lives on: it renews for somebody who has
-//! long left, and nobody else ever gets the lock.
+//! *Renewal outlives release.* A task of the holder renews its lease, and stops when the release is
+//! answered. The release is lost or slow, and the holder ends after an error. The renewal continues
+//! for a holder that has left, and no other client ever gets the lock.
 //!
-//! Redisson's issue 7272 has another way into it. Repaired, the renewal is stopped before the release is sent, and the lease is
-//! there for the case that it is lost.
+//! Redisson's issue 7272 reaches this state in another way. Repair: the renewal stops before the
+//! release is sent. If the release is lost, the lease ends by itself.
 //!
 //! Bounds: 1 holder, 1 client that waits for it, 1 lost message, 1 crash.
 
@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 use super::lost_reply_on_acquire::TAKE_OR_HAVE;
 use super::{EXTEND, LEASE, UNLOCK, check, run, take};
 
-/// Renews for the token, as long as it has the lock.
+/// Renews the lease as long as this token has the lock.
 pub(super) fn renewal(client: &Client, token: String) -> JoinHandle<()> {
     let mut link = client.connection();
     tokio::spawn(async move {
@@ -30,7 +30,7 @@ pub(super) fn renewal(client: &Client, token: String) -> JoinHandle<()> {
     })
 }
 
-/// Comes back once the lease must have ended, however that came about.
+/// Tries again after a time in which the lease must have ended, whatever happened before.
 pub(super) async fn wait_for_the_lease(client: Client) -> Result<(), harness::ActorError> {
     let (mut link, token) = (client.connection(), client.env().unique());
     if !run(&mut link, TAKE_OR_HAVE, &token).await? {
@@ -42,7 +42,7 @@ pub(super) async fn wait_for_the_lease(client: Client) -> Result<(), harness::Ac
     Ok(client.hold("section").until(run(&mut link, UNLOCK, &token)).await?)
 }
 
-/// When the renewal is stopped.
+/// When the renewal stops.
 #[derive(Clone, Copy, PartialEq)]
 enum Stop {
     OnceReleaseIsAnswered,

@@ -1,11 +1,11 @@
-//! *Shared token.* The tasks of a process share one lock object, which keeps the token of whoever acquired it last. One task
-//! overruns its lease, another acquires; when the first one is done, it gives the lock back by the token in the object, which is
-//! the other's.
+//! *Shared token.* The tasks of a process share one lock object, which keeps the token of the last
+//! acquire. One task overruns its lease, and another task acquires. When the first task releases,
+//! it uses the other task's token, because the object holds that one.
 //!
-//! redis-py keeps the token of its `Lock` in thread-local storage for this reason, unless told otherwise. Repaired, the token
-//! belongs to what an acquire returns.
+//! For this reason, redis-py by default keeps the token of its `Lock` in thread-local storage.
+//! Repair: the acquire returns the token to its caller.
 //!
-//! The first task is in a section of its own: what is judged is whether the second is alone.
+//! The first task has a section of its own. The oracle judges whether the second task is alone.
 //!
 //! Bounds: 1 process with 2 tasks, 2 other clients, 1 stall.
 
@@ -20,7 +20,7 @@ use redis::RedisResult;
 
 use super::{UNLOCK, check, one_of_each, run, send, take};
 
-/// What a task gives its lock back by.
+/// The token with which a task releases its lock.
 #[derive(Clone, Copy)]
 enum By {
     TokenOfTheObject,

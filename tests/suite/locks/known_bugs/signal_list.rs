@@ -1,9 +1,11 @@
-//! *Signal list.* Whoever finds the lock taken waits with `BLPOP` for a signal, which the release pushes. The signal lives for a
-//! second, lest it stay behind where nobody waits. It is gone when a client that tried before the release comes to its `BLPOP`
-//! after that second: it sleeps for a whole lease beside a free lock.
+//! *Signal list.* If a client finds the lock taken, it waits with `BLPOP` for a signal that the
+//! release pushes. The signal expires after a second, so that it does not stay if nobody waits. A
+//! client that tried before the release may send its `BLPOP` after that second. The client then
+//! sleeps for a whole lease although the lock is free.
 //!
-//! In python-redis-lock 3.3 the signal lives until the next command of whoever has pushed it, which is the same. Repaired, it has
-//! no time to live, and there is one at most; and a holder that finds its lease over leaves one, too.
+//! In python-redis-lock 3.3 the signal lasts until the next command of the client that pushed it,
+//! which has the same effect. Repair: the signal has no time to live, and there is at most one. A
+//! holder whose lease is over also leaves a signal.
 //!
 //! Bounds: 3 clients, 1 stall.
 
@@ -78,7 +80,8 @@ fn signal_list() {
     );
 }
 
-/// Half repaired: the lease ends between the failed try and the `BLPOP`, and the release of what has ended signals nothing.
+/// Half a repair: the lease ends between the failed try and the `BLPOP`, and the release of the
+/// expired lock pushes no signal.
 #[test]
 fn signal_of_holders_alone() {
     finds(

@@ -1,7 +1,8 @@
-//! *Token list.* A semaphore is a list of permits. `BLPOP` takes one, and the next command writes down who has it until when, so
-//! that whoever comes later can take it back from the dead. A client that dies between the two takes its permit along for ever.
+//! *Token list.* A semaphore is a list of permits. `BLPOP` takes one, and the next command records
+//! its holder and its end, so that others can free the permits of dead holders. If a client crashes
+//! between the two commands, its permit is lost for ever.
 //!
-//! redis-semaphore for Ruby, issue 64. Repaired, one script takes the permit and writes it down.
+//! redis-semaphore for Ruby, issue 64. Repair: one script takes the permit and records it.
 //!
 //! Bounds: 3 clients, 1 permit, 1 crash.
 
@@ -14,7 +15,7 @@ use redis::RedisResult;
 
 use super::{check, send};
 
-/// `ARGV[1]` is the time: permits whose holder's lease was over by then are free again.
+/// Frees the permits whose lease was over at the time `ARGV[1]`.
 const REAP: &str = "--revive
 for _, permit in ipairs(redis.call('ZRANGEBYSCORE', 'taken', '-inf', ARGV[1])) do
   redis.call('ZREM', 'taken', permit)
@@ -27,11 +28,11 @@ local permit = redis.call('LPOP', 'free')
 if permit then redis.call('ZADD', 'taken', ARGV[1], permit) end
 return permit";
 
-/// Gives the permit `ARGV[1]` back.
+/// Releases the permit `ARGV[1]`.
 const RELEASE: &str = "--unlock
 if redis.call('ZREM', 'taken', ARGV[1]) == 1 then redis.call('RPUSH', 'free', ARGV[1]) end";
 
-/// In how many commands a permit is taken.
+/// How many commands take a permit.
 #[derive(Clone, Copy)]
 enum Takes {
     TwoCommands,

@@ -1,7 +1,8 @@
-//! *Try, then subscribe.* Whoever finds the lock taken listens for its release, and sleeps until it hears of it. A release that
-//! comes between the try and the subscription tells nobody: the client sleeps for a whole lease beside a free lock.
+//! *Try, then subscribe.* If a client finds the lock taken, it subscribes to releases and sleeps
+//! until a message comes. A release between the try and the subscription notifies nobody. The
+//! client sleeps for a whole lease although the lock is free.
 //!
-//! Repaired as Redisson does it: who has begun to listen tries again before it sleeps.
+//! Repair, as in Redisson: after subscribing, a client tries again before it sleeps.
 //!
 //! Bounds: 3 clients.
 
@@ -13,7 +14,7 @@ use locks::Subscribe as _;
 
 use super::{LEASE, UNLOCK_AND_TELL, check, run, take};
 
-/// What a client does that has begun to listen.
+/// The next act of a client that has subscribed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Then {
     Sleep,

@@ -1,9 +1,9 @@
-//! *Writer starvation.* Readers are let in beside each other, and a writer when nobody reads. As long as each reader comes before
-//! the last one has left, no writer ever gets in.
+//! *Writer starvation.* Readers are admitted beside each other, and a writer only if nobody reads.
+//! If each reader comes before the last one has left, a writer never gets the lock.
 //!
-//! It is as old as read-write locks (P. J. Courtois and others, "Concurrent Control with 'Readers' and 'Writers'", 1971).
-//! Repaired, a writer that is refused leaves word that it waits, which lives a little longer than its pause, and no more readers
-//! are let in.
+//! This problem is as old as read-write locks (P. J. Courtois and others, "Concurrent Control with
+//! 'Readers' and 'Writers'", 1971). Repair: a refused writer leaves a mark that it waits, and no
+//! more readers are admitted. The mark lasts a little longer than the writer's pause.
 //!
 //! Bounds: 2 readers of 2 rounds, 1 writer, 1 crash.
 

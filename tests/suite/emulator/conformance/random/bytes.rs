@@ -1,13 +1,17 @@
-//! Random bytes, well formed or not, to both servers over sockets: what comes back until the end is the same.
+//! Sends random bytes, well formed or not, to both servers over sockets. All bytes that come back
+//! until the server closes must be equal.
 //!
-//! Each stream has a connection of its own to each server. All of it is sent, then the sending side is closed, and all is read
-//! until the server closes, too: nobody has to guess when a reply has come. A [`MARKER`] behind the stream tells whether the server
-//! was still listening there.
+//! Each stream has its own connection to each server. The test sends the whole stream, closes its
+//! sending side, and reads until the server closes. So it never has to guess whether a reply is
+//! complete. A [`MARKER`] after the stream shows whether the server still read requests there.
 //!
-//! What a client that sends no more has not been sent with the first 64 KiB of a batch is lost in Redis: no stream asks for so
-//! much. And Redis refuses a line without an end as soon as it has read more than 64 KiB of it, but takes a longer one that it
-//! reads whole: how the network cuts it decides. So no line with an end is longer here, and a longer one has no end, nor anything
-//! behind it.
+//! The streams avoid two effects of Redis that differ from run to run:
+//!
+//! - After a client has closed its sending side, Redis may drop replies beyond the first 64 KiB of
+//!   a batch. No stream asks for that much.
+//! - Redis refuses a line without an end after it has read more than 64 KiB of the line. If one
+//!   read contains a longer line whole, Redis accepts it: the network's cuts decide. So no line
+//!   with an end is longer here. A longer line has no end, and nothing follows it.
 
 use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -22,20 +26,22 @@ use tokio::runtime::Runtime;
 use super::super::wire::{Emulated, Peer as _, Real, Wire, mask, parse, request};
 use crate::redis_server::OwnServer;
 
-/// The longest line whose end both always find.
+/// The longest line whose end both servers always find.
 const LINE_BYTES_MAX: usize = 64 * 1024;
-/// A long argument, or a long line in the middle: with all that a mutation may join to it, it stays below [`LINE_BYTES_MAX`].
+/// The length of a long argument or a long line in the middle. It stays below [`LINE_BYTES_MAX`]
+/// with everything that a mutation may join to it.
 const LONG_BYTES_MAX: usize = 48 * 1024;
-/// Most bytes that one mutation takes or doubles.
+/// The most bytes that one mutation removes or doubles.
 const MUTATED_BYTES_MAX: usize = 48;
-/// What a server reads at once if it comes in one piece.
+/// The most that a server reads at once.
 const READ_BYTES: usize = 16 * 1024;
-/// How long an answer may take: only a hanging server takes longer.
+/// The most time for a reply: only a server that hangs takes longer.
 const REPLY_MAX: Duration = Duration::from_secs(10);
 const PASSWORD: &str = "secret";
 const MARKER: &[u8] = b"\r\n*2\r\n$4\r\nECHO\r\n$12\r\nstill there?\r\n";
 
-/// Commands as they are typed: what may change how later bytes are read or answered, and some data. None whose reply has no order.
+/// Commands that change how later bytes are parsed or answered, and commands on some data. The
+/// order of each reply is fixed.
 const COMMANDS: &[&str] = &[
     "PING",
     "ECHO x",
@@ -82,7 +88,7 @@ const COMMANDS: &[&str] = &[
     "",
 ];
 
-/// Words of an inline command, as they are written.
+/// Words of an inline command, as they are written on the line.
 const INLINE_WORDS: &[&str] = &[
     "a",
     "\"b c\"",
@@ -104,7 +110,7 @@ const INLINE_WORDS: &[&str] = &[
     "ü",
 ];
 
-/// Fragments that are wrong, or at the limit of what is right.
+/// Fragments that are wrong, or at the limit of a valid one.
 const FRAGMENTS: &[&str] = &[
     "\r\n",
     "\n",
@@ -149,7 +155,7 @@ const FRAGMENTS: &[&str] = &[
     "\x7f",
 ];
 
-/// What a connection gets, in these pieces.
+/// The bytes of one connection, in the pieces in which they are sent.
 #[derive(Clone)]
 struct Stream(Vec<Vec<u8>>);
 
@@ -163,7 +169,8 @@ impl std::fmt::Debug for Stream {
 pub struct Peers {
     server: OwnServer,
     observer: Real,
-    /// The real server's commands that the emulator has not: chance makes one of another, as `XADD` of `ZADD`.
+    /// The real server's commands that the emulator does not have. A mutation can make one from
+    /// another command, for example `XADD` from `ZADD`.
     left_out: BTreeSet<String>,
     emulator: Emulator,
     listening: Server,
@@ -185,7 +192,8 @@ impl Peers {
         Peers { server, observer, left_out, emulator, listening, _runtime: runtime }
     }
 
-    /// Plays the streams of one seed, every second time with a password, and reports the first failure.
+    /// Plays the streams of one seed and reports the first failure. Every second seed sets a
+    /// password.
     pub fn play(&mut self, seed: u64, per_seed: u64) -> Option<(String, String)> {
         let password = if seed % 2 == 1 { PASSWORD } else { "" };
         let set_password = ["config", "set", "requirepass", password];
@@ -209,7 +217,8 @@ impl Peers {
         Some((about, format!("LOCKSTEP_SEED={seed} LOCKSTEP_SEQUENCES=1\n{stream:?}\n{reason}\n")))
     }
 
-    /// Whether the emulator does not know a command, in whatever case it was sent, because it is left out.
+    /// Whether the emulator's reply names an unknown command that it leaves out. The command may be
+    /// in any case.
     fn is_about_left_out(&self, emulated: &[u8]) -> bool {
         let replies = String::from_utf8_lossy(emulated).to_ascii_lowercase();
         let mut unknown =
@@ -218,7 +227,8 @@ impl Peers {
     }
 }
 
-/// All that a server says to one who sends this and then nothing more.
+/// All bytes that a server sends to a client that sends this stream and then closes its sending
+/// side.
 fn talk(addr: SocketAddr, stream: &Stream) -> Vec<u8> {
     let mut socket = TcpStream::connect(addr).expect("the server listens");
     socket.set_nodelay(true).expect("a socket takes this option");
@@ -228,7 +238,7 @@ fn talk(addr: SocketAddr, stream: &Stream) -> Vec<u8> {
             break;
         }
     }
-    // It may have closed already.
+    // The server may have closed the connection already.
     _ = socket.shutdown(Shutdown::Write);
     let mut replies = Vec::new();
     if let Err(error) = socket.read_to_end(&mut replies) {
@@ -263,14 +273,14 @@ fn streams() -> impl Strategy<Value = Stream> {
     })
 }
 
-/// Whether there is a word that ends the connection at once: the replies that have not been written yet are lost then, and which
-/// those are depends on what was read together.
+/// Whether there is a word at which the server closes the connection at once. Replies that are not
+/// yet written are then lost, and which ones depends on what the server read together.
 fn has_http_words(bytes: &[u8]) -> bool {
     let words = bytes.windows(5).map(<[u8]>::to_ascii_lowercase);
     words.into_iter().any(|word| word.starts_with(b"post") || word == b"host:")
 }
 
-/// Something that a client may send.
+/// Bytes that a client may send.
 fn part() -> impl Strategy<Value = Vec<u8>> {
     let command = || select(COMMANDS);
     let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
@@ -288,7 +298,7 @@ fn part() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// Seldom, something that does not fit into one read.
+/// Rarely, an argument or a line that does not fit into one read.
 fn long_part() -> impl Strategy<Value = Option<Vec<u8>>> {
     let long = (select(&[16 * 1024, 32 * 1024, LONG_BYTES_MAX][..]), 0..3_usize)
         .prop_map(|(len, less)| "x".repeat(len - less));
@@ -299,7 +309,7 @@ fn long_part() -> impl Strategy<Value = Option<Vec<u8>>> {
     ]
 }
 
-/// Seldom, a line in front that is as long as a line may be.
+/// Rarely, a first line with the greatest length that is allowed.
 fn first_line() -> impl Strategy<Value = Vec<u8>> {
     let line = |(start, less): (&str, usize)| {
         let header_bytes = start.rfind('\n').map_or(0, |newline| newline + 1);
@@ -314,7 +324,7 @@ fn first_line() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// The marker or, seldom, a line that does not end, about as long as one may be.
+/// The marker or, rarely, a line without an end, about as long as the limit.
 fn last_line() -> impl Strategy<Value = Vec<u8>> {
     let line = |(start, more): (&str, usize)| {
         let header_bytes = start.rfind('\n').map_or(0, |newline| newline + 1);
@@ -357,7 +367,7 @@ fn cut(bytes: &[u8], cuts: &[Index]) -> Vec<Vec<u8>> {
     ends.windows(2).map(|ends| bytes[ends[0]..ends[1]].to_vec()).collect()
 }
 
-/// Bytes as text: of many equal ones, the number.
+/// Bytes as text. A long run of equal bytes is shown as a count.
 fn shown(bytes: &[u8]) -> String {
     const EQUAL_MAX: usize = 40;
     let runs = bytes.chunk_by(|a, b| a == b).map(|run| match run.len() {

@@ -12,19 +12,20 @@ use super::forms::{self, Forms, GROUPS, SHARED};
 use super::grammar::{Argv, form, one_of};
 use super::script;
 
-/// Which client sends a command: mostly the first, so that what it sends stays together.
+/// The client that sends a command. The first one is drawn most often, so that its commands stay
+/// together.
 const CLIENTS: &[usize] = &[0, 0, 0, 0, 1, 1, 2];
-/// How many clients there are.
+/// The number of clients.
 pub const CLIENTS_MAX: usize = 3;
-/// Most commands in a sequence.
+/// The most commands in a sequence.
 const COMMANDS_MAX: usize = 40;
 
-/// How long a wait is: [`forms::TIMED`] has deadlines in the middle between two.
+/// The length of a wait. The deadlines of [`forms::TIMED`] lie halfway between two waits.
 const WAIT: Duration = Duration::from_millis(200);
-/// Most stretches of commands with waits between them.
+/// The most runs of commands with waits between them.
 const SEGMENTS_MAX: usize = 3;
 
-/// What happens in a sequence.
+/// One step of a sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A client sends a command.
@@ -33,8 +34,8 @@ pub enum Step {
     Advance(Duration),
 }
 
-/// Sequences: each is about one group mostly, so that commands meet keys of their own kind, and about all a little. Some begin
-/// with every client on RESP3.
+/// Random sequences. Each is mostly about one group, so that commands find keys of their own kind,
+/// and a little about all groups. In some, every client first switches to RESP3.
 pub fn sequences() -> BoxedStrategy<Vec<Step>> {
     let groups: Vec<BoxedStrategy<Argv>> = GROUPS.iter().filter_map(of_group).collect();
     let rows = one_of(rows().map(of_row).collect());
@@ -51,7 +52,7 @@ pub fn sequences() -> BoxedStrategy<Vec<Step>> {
     (greetings, one_of(focused.collect())).prop_map(|(greetings, steps)| [greetings, steps].concat()).boxed()
 }
 
-/// Sequences in which time passes: what is to expire does so in the middle between two waits.
+/// Sequences with waits. Keys expire halfway between two waits.
 pub fn timed_sequences() -> BoxedStrategy<Vec<Step>> {
     let own = of_group(&forms::TIMED).expect("the emulator has commands of time");
     let any = one_of(GROUPS.iter().filter_map(of_group).collect());
@@ -61,14 +62,15 @@ pub fn timed_sequences() -> BoxedStrategy<Vec<Step>> {
     segments.prop_map(|segments| segments.join(&Step::Advance(WAIT))).boxed()
 }
 
-/// Only the last client waits: whose next command runs first when two have waited is a matter of their sockets.
+/// Only the last client sends commands that block. If two blocked clients continued, their sockets
+/// would decide whose next command runs first.
 fn call((client, argv): (usize, Argv)) -> Step {
     let row = command::lookup(argv[0].as_bytes());
     let waits = row.is_some_and(|(row, _)| row.flags.contains(&Flag::Blocking));
     Step::Call(if waits { CLIENTS_MAX - 1 } else { client }, argv)
 }
 
-/// Commands that a script may call and whose effect is the same each time.
+/// Commands that a script may call and that always have the same effect.
 fn calls() -> BoxedStrategy<Argv> {
     let groups = GROUPS.iter().filter_map(of_group);
     let is_for_scripts = |argv: &Argv| {
@@ -80,9 +82,9 @@ fn calls() -> BoxedStrategy<Argv> {
     one_of(groups.collect()).prop_filter("commands that scripts may call", is_for_scripts).boxed()
 }
 
-/// The commands of a group that the emulator has; `None` if it has none.
+/// The commands of a group that the emulator has; `None` if it has none of them.
 fn of_group(group: &Forms) -> Option<BoxedStrategy<Argv>> {
-    // Own keys four times, so that commands mostly meet what they work on.
+    // The group's own keys count four times, so that commands mostly find values of their kind.
     let keys = [group.keys, group.keys, group.keys, group.keys, SHARED].concat();
     let keys: &'static [&'static str] = keys.leak();
     let lines = group.forms.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -99,22 +101,23 @@ fn is_known(form: &str) -> bool {
     second.starts_with(['[', '(']) || row.subcommands.iter().any(|sub| sub.name == name)
 }
 
-/// Whether a form has none of the words that the environment does without.
+/// Whether the form contains none of the words in `LOCKSTEP_WITHOUT`.
 pub fn is_wanted(form: &str) -> bool {
     let without = std::env::var("LOCKSTEP_WITHOUT").unwrap_or_default();
     !without.split(',').any(|word| !word.is_empty() && form.contains(word))
 }
 
-/// The rows for which any arguments will do.
+/// The rows that are called with any arguments.
 fn rows() -> impl Iterator<Item = &'static Row> {
     let rows = command::GROUPS.iter().flat_map(|group| group.rows);
-    // A timeout of any length would be a race.
+    // With a random timeout, a blocking command would be a race.
     let rows = rows.filter(|row| !row.flags.contains(&Flag::Blocking));
     let rows = rows.filter(|row| !forms::NEVER.contains(&row.name) && row.subcommands.is_empty());
     rows.filter(|row| is_wanted(row.name))
 }
 
-/// A row with one argument too few, up to two more than it needs, and keys where it expects them.
+/// Calls of a row with one argument too few up to two more than it needs. Keys stand where the row
+/// expects them.
 fn of_row(row: &'static Row) -> BoxedStrategy<Argv> {
     let keys: &'static [&'static str] =
         [GROUPS[0].keys, GROUPS[1].keys, GROUPS[2].keys, SHARED].concat().leak();

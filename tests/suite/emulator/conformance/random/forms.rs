@@ -1,30 +1,36 @@
-//! What commands look like: the forms of each group, and the words that stand in them.
+//! The forms of the commands in each group, and the words that stand in them.
 //!
-//! A form is a command in the notation of Redis's own documentation: `[…]` may be missing, `(…)` is there, `(…)+` is there up to
-//! three times, `|` separates alternatives, and a word of capital letters stands for one of its [`pool`]. Words are few, so
-//! that commands meet at the same keys, fields and members. What a form cannot say is left to the rows' arity: see
-//! [`super::command`].
+//! A form is a command in the notation of Redis's documentation:
+//!
+//! - `[…]` is optional;
+//! - `(…)` occurs once, and `(…)+` up to three times;
+//! - `|` separates alternatives;
+//! - a word of capital letters stands for a word of its [`pool`].
+//!
+//! The pools are small, so that commands use the same keys, fields and members. Calls that no form
+//! covers come from the rows' arity: see [`super::command`].
 
 /// The forms of one group of commands.
 pub struct Forms {
-    /// Keys that mostly hold what this group works on; beside them, all groups share [`SHARED`].
+    /// Keys that mostly hold the group's own kind of value. All groups also use [`SHARED`].
     pub keys: &'static [&'static str],
-    /// One line for each form.
+    /// One form per line.
     pub forms: &'static str,
 }
 
-/// Keys at which all groups meet.
+/// Keys that all groups use.
 pub const SHARED: &[&str] = &["a", "b"];
 
 /// Every group: with its own keys first.
 pub const GROUPS: &[Forms] =
     &[STRING, HASH, LIST, SET, SORTED_SET, GENERIC, TRANSACTIONS, SCRIPTING, PUBSUB, CONNECTION, SERVER];
 
-/// A value that neither a listpack nor an embedded string takes.
+/// A value that is too long for a listpack or an embedded string.
 pub const LONG: &str =
     "a value that is too long for every kind of encoding which is meant to be small, hence this text";
 
-/// Commands whose effect is chance, or which end the test; and what only exists so that the emulator can be asked.
+/// Commands with random effects, commands that would end the test, and commands that exist only to
+/// control the emulator.
 pub const NEVER: &[&str] = &[
     "spop",
     "time",
@@ -358,7 +364,7 @@ const SERVER: Forms = Forms {
     ",
 };
 
-/// What is about time: not one of [`GROUPS`], because it means something only between waits.
+/// Commands about time. They are not in [`GROUPS`], because they are useful only between waits.
 pub const TIMED: Forms = Forms {
     keys: &["s", "l"],
     forms: "
@@ -390,7 +396,8 @@ pub const TIMED: Forms = Forms {
     ",
 };
 
-/// The words that a word of capital letters stands for; not of `K`, which each group has its own of.
+/// The pool of a word of capital letters. `K` has no pool here, because each group has its own
+/// keys.
 pub fn pool(name: &str) -> &'static [&'static str] {
     match name {
         "V" => &[
@@ -407,7 +414,8 @@ pub fn pool(name: &str) -> &'static [&'static str] {
         "LONG" => &[LONG],
         "EV" => &["KEA", "Kg", "E$", "Ez", "KElsh", "Kn", "", "q"],
         "N" => &["1", "2", "0", "3", "-1", "10", "9223372036854775807", "-9223372036854775808", "x"],
-        // Chance gives less than is asked for only where that is all there is.
+        // A command with a random reply returns fewer elements than its count only if the value has
+        // no more.
         "M" => &["100", "1", "2", "-2", "0"],
         "X" => &["0", "1", "-1", "2", "-2", "100", "-100", "x"],
         "F" => &["f", "g", "h", "1", ""],

@@ -1,4 +1,4 @@
-//! The notation of [`super::forms`] as proptest strategies.
+//! Turns the notation of [`super::forms`] into proptest strategies.
 
 use std::borrow::Cow;
 
@@ -12,14 +12,15 @@ use super::forms;
 
 /// A word of a command.
 pub type Word = Cow<'static, str>;
-/// A command.
+/// A command with its arguments.
 pub type Argv = Vec<Word>;
 
-/// Commands of this form. They shrink towards fewer arguments, and towards the first of each pool.
+/// Commands of this form. They shrink towards fewer arguments and towards the first word of each
+/// pool.
 pub fn form(text: &'static str, keys: &'static [&'static str]) -> BoxedStrategy<Argv> {
     let spaced = text.replace('[', " [ ").replace(']', " ] ").replace('(', " ( ").replace(")+", " )+ ");
     let spaced = spaced.replace(')', " ) ").replace(") +", ")+").replace('|', " | ");
-    // Forms are few and live as long as the test.
+    // There are few forms, and each is needed as long as the test runs.
     let tokens: Vec<&'static str> = spaced.leak().split_whitespace().collect();
     let mut parser = Parser { tokens: &tokens, keys };
     let commands = parser.alternatives();
@@ -27,13 +28,13 @@ pub fn form(text: &'static str, keys: &'static [&'static str]) -> BoxedStrategy<
     commands
 }
 
-/// One of many, none of which is simpler than another.
+/// One of many choices, none of which is simpler than another.
 pub fn one_of<T: std::fmt::Debug + 'static>(choices: Vec<BoxedStrategy<T>>) -> BoxedStrategy<T> {
     assert!(!choices.is_empty(), "there is nothing to choose from");
     (0..choices.len()).prop_ind_flat_map(move |idx| choices[idx].clone()).boxed()
 }
 
-/// Reads a form from left to right.
+/// Parses a form from left to right.
 struct Parser<'a> {
     tokens: &'a [&'static str],
     keys: &'static [&'static str],
@@ -69,7 +70,7 @@ impl Parser<'_> {
         items.prop_map(|parts: Vec<Argv>| parts.concat()).boxed()
     }
 
-    /// What stands between brackets, as often as they say.
+    /// The contents of brackets, repeated as the closing bracket says.
     fn group(&mut self) -> BoxedStrategy<Argv> {
         let inner = self.alternatives();
         match self.next() {

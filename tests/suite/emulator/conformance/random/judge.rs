@@ -1,22 +1,22 @@
-//! Whether two replies are the same, as far as Redis promises.
+//! Whether two replies are equal, as far as Redis guarantees.
 
 use super::super::wire::{Wire, mask, parse};
 use super::grammar::Argv;
 
-/// How much of a reply is promised.
+/// How much of a reply Redis guarantees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Promise {
     /// Every byte.
     Exact,
     /// Every byte, in some order.
     Unordered,
-    /// Numbers that count time may be a little off.
+    /// Numbers that are times may differ a little.
     Near,
-    /// Chance decides what, but not how much.
+    /// The values are random, but not their number.
     Shape,
 }
 
-/// What a command promises unless it is quoted here.
+/// The guarantees of commands. A command that is not listed guarantees every byte.
 const PROMISES: &[(&str, Promise)] = &[
     ("keys", Promise::Unordered),
     ("scan", Promise::Unordered),
@@ -31,7 +31,7 @@ const PROMISES: &[(&str, Promise)] = &[
     ("pubsub", Promise::Unordered),
     ("config", Promise::Unordered),
     ("function", Promise::Unordered),
-    // Members of equal weight have no order.
+    // Members of equal weight have no fixed order.
     ("sort", Promise::Unordered),
     ("ttl", Promise::Near),
     ("pttl", Promise::Near),
@@ -44,12 +44,13 @@ const PROMISES: &[(&str, Promise)] = &[
     ("dump", Promise::Shape),
 ];
 
-/// What a hash promises once it is large.
+/// Commands on hashes whose reply has no fixed order once the hash is large.
 const OF_HASHES: &[&str] = &["hgetall", "hkeys", "hvals"];
 
 impl Promise {
-    /// What the reply to the last of these commands promises: they are all that one client has sent, so that a transaction is
-    /// as good as the worst in it. Whoever sends [`super::forms::LONG`] has hashes without an order.
+    /// The guarantee for the reply to the last of these commands, which are all that one client has
+    /// sent. A transaction has the weakest guarantee of its commands. If a client sends
+    /// [`super::forms::LONG`], its hashes have no fixed order.
     pub fn of<'a>(sent: impl IntoIterator<Item = &'a Argv>, has_long: bool) -> Promise {
         let words = sent.into_iter().flat_map(|argv| {
             let script = argv.get(1).filter(|_| argv[0].starts_with("eval"));
@@ -65,7 +66,7 @@ impl Promise {
         words.map(of_word).max().unwrap_or(Promise::Exact)
     }
 
-    /// Whether both replies keep it; `tolerance_ms` is how far off a time may be.
+    /// Whether both replies keep the guarantee. Times may differ by `tolerance_ms`.
     pub fn holds(self, real: &[u8], emulated: &[u8], tolerance_ms: i64) -> bool {
         let (real, emulated) = (&mask(real)[..], &mask(emulated)[..]);
         if real == emulated {
@@ -81,8 +82,9 @@ impl Promise {
     }
 }
 
-/// Whether all these replies say the same in some order: messages to several patterns of one client, or the topics of which
-/// it takes leave all at once, each with a count that falls.
+/// Whether all these replies are equal in some order. That applies to messages for several patterns
+/// of one client. It also applies to the topics of a client that unsubscribes from all of them,
+/// each with a falling count.
 pub fn say_the_same(real: &[Vec<u8>], emulated: &[Vec<u8>]) -> bool {
     let parts = |replies: &[Vec<u8>]| {
         let wires = replies.iter().filter_map(|reply| Some(parse(&mask(reply))?.0));
@@ -93,9 +95,11 @@ pub fn say_the_same(real: &[Vec<u8>], emulated: &[Vec<u8>]) -> bool {
     parts(real) == parts(emulated)
 }
 
-/// Whether a difference between these replies says nothing: the real server's SORT takes numbers for unfit although they are not.
-/// It asks C whether they were out of range, and C says so since any number before was, until something clears the answer. What
-/// is sorted then depends on whatever that is: on another connection, on a FLUSHALL.
+/// Whether a difference between these replies does not count. The real server's `SORT` may refuse
+/// valid numbers, because it reads `errno`, the error number of C.
+///
+/// That number stays set after an earlier number was out of range, until something else clears it.
+/// So the reply depends on unrelated events, for example on another connection or a `FLUSHALL`.
 pub fn is_about_old_error<'a>(
     real: &[u8],
     emulated: &[u8],
@@ -108,7 +112,8 @@ pub fn is_about_old_error<'a>(
         && sent.into_iter().flatten().any(|word| names_number_out_of_range(word))
 }
 
-/// Whether there is a number in the text that is too large for an integer, or too large or too small for a float.
+/// Whether the text contains a number out of range: for an integer too large, for a float too large
+/// or too small.
 fn names_number_out_of_range(text: &str) -> bool {
     let numbers = text.split(|char: char| !char.is_ascii_digit() && !"eE+-.".contains(char));
     numbers.filter_map(|number| Some((number, number.parse::<f64>().ok()?))).any(|(number, value)| {
@@ -125,7 +130,7 @@ fn leaves(wire: Wire) -> Vec<String> {
     }
 }
 
-/// With every array in the order of its text.
+/// The reply with every array sorted by the text of its items.
 fn sorted(wire: Wire) -> Wire {
     match wire {
         Wire::Items(marker, items) => {
@@ -142,7 +147,7 @@ fn near(real: &Wire, emulated: &Wire, tolerance_ms: i64) -> bool {
     match (real, emulated) {
         (Wire::Line(b':', real), Wire::Line(b':', emulated)) => {
             let (Some(real), Some(emulated)) = (integer(real), integer(emulated)) else { return false };
-            // -1 and -2 are no times.
+            // -1 and -2 are not times.
             real == emulated
                 || real >= 0 && emulated >= 0 && real.abs_diff(emulated) <= tolerance_ms.unsigned_abs()
         }

@@ -1,7 +1,8 @@
 //! Plays a sequence on both servers and finds the first reply in which they differ.
 //!
-//! The emulator goes first: it tells at once how many replies there are, to whom, and who waits. What one client sends in a row
-//! goes to the real server in one piece. A reply that does not come is missing once the server has answered others since.
+//! The emulator goes first. It shows at once how many replies there are, which client gets them,
+//! and which clients block. Consecutive commands of one client go to the real server in one piece.
+//! If the server has answered others since, a reply that did not come counts as missing.
 
 use std::time::Duration;
 
@@ -14,18 +15,20 @@ use super::grammar::{Argv, Word};
 use super::judge::{Promise, is_about_old_error, say_the_same};
 use crate::redis_server::OwnServer;
 
-/// How far off a time may be where the servers' clocks differ a little.
+/// How far apart two times may be, because the servers' clocks differ slightly.
 const TOLERANCE_MS: i64 = 150;
-/// How long the commands between two waits may take: else nobody can tell what has expired.
+/// The most time for the commands between two waits. If they take longer, the test cannot tell
+/// which keys have expired.
 const SEGMENT_MS_MAX: u64 = 80;
-/// A difference shows so often, and no try agrees. One that does not was the real server's: a millisecond passed between two commands,
-/// so that a key was gone, or `GT` true of equal spans. Where much else runs on the machine, that happens more often than not.
+/// A difference counts if this many tries show one and no try agrees. If one try agrees, timing on
+/// the real server caused the difference. For example, a millisecond passed between two commands,
+/// so that a key expired, or `GT` was true of equal spans.
 const DIFFERENCES: usize = 10;
-/// So many tries at most, with those that took too long.
+/// The most tries, including those that took too long.
 const TRIES_MAX: usize = 5 * DIFFERENCES;
-/// Databases whose keys are compared in the end: those that commands select or name.
+/// The databases whose keys are compared at the end: those that commands select or name.
 const DATABASES: &[&str] = &["0", "1", "15"];
-/// What is asked of every key in the end. Wrong types are answers, too.
+/// The commands that read every key at the end. A wrong-type error is compared like any reply.
 const LOOKS: &[&[&str]] = &[
     &["type", "K"],
     &["pexpiretime", "K"],
@@ -36,11 +39,11 @@ const LOOKS: &[&[&str]] = &[
     &["zrange", "K", "0", "-1", "withscores"],
     &["object", "encoding", "K"],
 ];
-/// How long a reply may take before the server is asked whether it still lives.
+/// The time to wait for a reply before the test checks whether the server still runs.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// What brings a server's settings back.
+/// Settings that are restored after a sequence.
 const SETTINGS: &[(&str, &str)] = &[("notify-keyspace-events", "")];
-/// Commands about topics, in whose order messages have none.
+/// Commands whose messages about several topics come in no fixed order.
 const TOPICS: &[&str] = &["psubscribe", "unsubscribe", "punsubscribe", "sunsubscribe", "reset"];
 const LAST: &str = "that was all";
 
@@ -48,31 +51,32 @@ const LAST: &str = "that was all";
 pub struct Pair {
     server: OwnServer,
     clients: [Real; CLIENTS_MAX],
-    /// Sees everything and takes part in nothing.
+    /// Reads the state of the server and sends none of the sequence's commands.
     observer: Real,
     emulator: Emulator,
     clock: Clock,
-    /// A difference says nothing: the commands between two waits took too long, or the real server has read an old error number.
+    /// The last difference does not count. Either the commands between two waits took too long, or
+    /// the real server read a stale error number.
     is_void: bool,
 }
 
-/// Where the two differ first.
+/// The first difference between the two servers.
 #[derive(Debug)]
 pub struct Difference {
-    /// How many steps had been taken.
+    /// The number of steps before the difference.
     pub steps: usize,
-    /// What was asked last, if it was not a step: a look at what there is in the end.
+    /// The command that showed the difference, if it was one of [`LOOKS`] at the end.
     pub look: Option<String>,
-    /// What the real server answered from there on; nothing if no reply came.
+    /// The real server's replies from there on; empty if no reply came.
     pub real: Vec<Vec<u8>>,
-    /// What the emulator answered.
+    /// The emulator's replies from there on.
     pub emulated: Vec<Vec<u8>>,
 }
 
-/// How much is sent at once.
+/// How many commands are sent at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
-    /// All that one client sends in a row.
+    /// All consecutive commands of one client.
     InRows,
     /// One command.
     OneByOne,
@@ -85,10 +89,11 @@ impl Pair {
         Pair { server, clients, observer, emulator: Emulator::new(), clock: Clock::manual(), is_void: false }
     }
 
-    /// Plays a sequence from empty servers on, and again where they differ, to see whether they always do.
+    /// Plays a sequence from empty servers. If they differ, plays it again to find out whether they
+    /// always differ.
     ///
     /// # Errors
-    /// Where the two differ.
+    /// Returns the difference if the servers differ in every try that counts.
     pub fn play(&mut self, steps: &[Step], pace: Pace) -> Result<(), Difference> {
         let mut differences = 0;
         for _ in 0..TRIES_MAX {
@@ -102,10 +107,10 @@ impl Pair {
         Ok(())
     }
 
-    /// The same once; `None` if it took too long to tell anything.
+    /// Plays the sequence once. Returns `None` if the result does not count.
     fn play_once(&mut self, steps: &[Step], pace: Pace) -> Option<Result<(), Difference>> {
         let now = self.server_time().unwrap_or_else(|| {
-            // It crashed, and that was a difference.
+            // The server crashed, and that counted as a difference.
             self.server.restart();
             self.clients = std::array::from_fn(|_| connect(&self.server));
             self.observer = observer(&self.server);
@@ -156,24 +161,25 @@ impl Pair {
         Ok(())
     }
 
-    /// Lets time pass on both: really on the one, until it is at least as late there as on the other.
+    /// Moves both clocks. The real server's time really passes, until it is as late as the
+    /// emulator's.
     fn wait(&mut self, span: Duration) {
         self.notice_lateness();
         self.clock.advance(span);
         self.emulator.tick();
         while self.server_time().is_some_and(|now| now < self.clock.now()) {
-            // Waits without asking again and again.
+            // The blocking command waits without polling all the time.
             self.observer.call(&["blpop", "a key that is never there", "0.005"]);
         }
     }
 
-    /// Looks whether the commands since the last wait took too long.
+    /// Records whether the commands since the last wait took too long.
     fn notice_lateness(&mut self) {
         let now = self.server_time().unwrap_or_default();
         self.is_void |= now.since(self.clock.now()) > Duration::from_millis(SEGMENT_MS_MAX);
     }
 
-    /// What the real server's clock says; `None` if there is no server any more.
+    /// The real server's time; `None` if the server no longer runs.
     fn server_time(&mut self) -> Option<Timestamp> {
         let reply = self.observer.call(&["time"]);
         let (Wire::Items(_, parts), _) = parse(&reply)? else { return None };
@@ -183,8 +189,8 @@ impl Pair {
         Some(Timestamp::default() + since_epoch)
     }
 
-    /// Compares all that there is to read after these steps, of which so many are new, first by the client that has sent
-    /// something.
+    /// Compares all replies after these steps, the last `n_new` of which are new. The replies of
+    /// the client that sent these come first.
     fn compare(
         &mut self,
         sender: usize,
@@ -192,7 +198,7 @@ impl Pair {
         n_new: usize,
         emulated: &mut [Emulated; CLIENTS_MAX],
     ) -> Result<(), Difference> {
-        // Who is woken may wake others.
+        // A woken client may wake others.
         while emulated.iter_mut().map(Emulated::hear).fold(false, |heard, hears| heard | hears) {}
         if !emulated[sender].has_replies() {
             self.observer.call(&["ping"]);
@@ -214,7 +220,8 @@ impl Pair {
             let is_end = emulated[client].is_closing();
             let topics_have_no_order = || is_about(steps, TOPICS) && say_the_same(&theirs, &ours);
             let first = (0..ours.len()).find(|&idx| !keeps(idx)).filter(|_| !topics_have_no_order());
-            // A client that wants no replies is closed by Redis once it has sent one.
+            // Redis closes a connection after it has written a reply. If the client has turned off
+            // replies, the connection stays open until then.
             let mut stays_open =
                 || !is_about(steps, &["client"]) && !self.clients[client].is_closed(&mut self.observer);
             if first.is_some() || is_end && stays_open() {
@@ -239,7 +246,7 @@ impl Pair {
         (0..count).map_while(|_| self.clients[client].receive_while_alive(&mut self.observer)).collect()
     }
 
-    /// Compares what there is in the end.
+    /// Compares the keys of both servers at the end.
     fn look(&mut self, steps: usize) -> Result<(), Difference> {
         let mut emulated = Emulated::open(&self.emulator);
         for db in DATABASES {
@@ -262,7 +269,7 @@ impl Pair {
         Ok(())
     }
 
-    /// Asks both and compares; gives the emulator's answers.
+    /// Sends commands to both servers and compares the replies. Returns the emulator's.
     fn ask(
         &mut self,
         emulated: &mut Emulated,
@@ -284,7 +291,8 @@ impl Pair {
         Ok(replies.into_iter().map(|(emulated, _)| emulated).collect())
     }
 
-    /// Makes the real server empty and its clients new. A reply that nobody has asked for is a difference.
+    /// Empties the real server and renews its clients. A reply without a request counts as a
+    /// difference.
     fn reset(&mut self, steps: &[Step], emulated: &mut [Emulated; CLIENTS_MAX]) -> Result<(), Difference> {
         let mut result = Ok(());
         for (client, emulated) in emulated.iter_mut().enumerate() {
@@ -322,7 +330,7 @@ impl Pair {
     }
 }
 
-/// Whether there is a command whose name begins with one of these.
+/// Whether the steps contain a command whose name begins with one of these.
 fn is_about(steps: &[Step], names: &[&str]) -> bool {
     let mut calls = (0..CLIENTS_MAX).flat_map(|client| calls_of(client, steps));
     calls.any(|argv| names.iter().any(|name| argv[0].starts_with(name)))
@@ -332,7 +340,7 @@ fn has_long(steps: &[Step]) -> bool {
     (0..CLIENTS_MAX).any(|client| calls_of(client, steps).flatten().any(|word| word.contains(LONG)))
 }
 
-/// A connection whose replies are not waited for long.
+/// A connection that waits only briefly for a reply.
 fn connect(server: &OwnServer) -> Real {
     let stream = server.connect();
     stream.set_read_timeout(Some(PATIENCE)).expect("a socket takes this option");
@@ -341,7 +349,7 @@ fn connect(server: &OwnServer) -> Real {
 
 fn observer(server: &OwnServer) -> Real {
     let mut observer = Real::over(server.connect());
-    // What has expired is there until somebody looks: not until chance finds it.
+    // Without active expiry, a key that has expired stays until a command reads it.
     observer.call(&["debug", "set-active-expire", "0"]);
     observer
 }

@@ -1,7 +1,7 @@
-//! Random Lua: a few calls of random commands, and something that is computed of their replies.
+//! Random Lua scripts: a few calls of random commands, and a computation on their replies.
 //!
-//! Scripts have forms of their own, in which `$` stands for an expression and `@` for a call. What Lua leaves open (the order
-//! of a table's keys, the address of a table) has no form.
+//! Scripts have forms of their own, in which `$` stands for an expression and `@` for a call. No
+//! form uses what Lua leaves open, such as the order of a table's keys or its address.
 
 use emulator::Emulator;
 use proptest::collection::vec;
@@ -92,7 +92,7 @@ const EXPRESSIONS: &[&str] = &[
     "bit.tobit($)",
 ];
 
-/// An error that is a table without a text crashes Redis 7.0.15.
+/// No statement raises a table without a text as its error, because that crashes Redis 7.0.15.
 const STATEMENTS: &[&str] = &[
     "@",
     "@",
@@ -106,7 +106,7 @@ const STATEMENTS: &[&str] = &[
     "x = $",
 ];
 
-/// `EVAL` and `EVAL_RO` of random scripts, which call these commands.
+/// `EVAL` and `EVAL_RO` of random scripts that call these commands.
 pub fn evals(calls: BoxedStrategy<Argv>) -> BoxedStrategy<Argv> {
     let names = ["eval", "eval", "eval", "eval_ro"].into_iter();
     let names: Vec<_> = names.filter(|name| emulator::command::lookup(name.as_bytes()).is_some()).collect();
@@ -151,7 +151,8 @@ fn expressions() -> BoxedStrategy<String> {
     atoms.prop_recursive(3, 8, 2, larger).boxed()
 }
 
-/// A call, some of whose arguments are expressions. Its reply is the new `v1`, the one before is `v2`.
+/// A call, some of whose arguments are expressions. Its reply becomes `v1`, and the reply before
+/// becomes `v2`.
 fn call(calls: BoxedStrategy<Argv>) -> BoxedStrategy<String> {
     let replacements = vec(option::weighted(0.1, select(ATOMS)), 12);
     (select(&["pcall", "call", "call"][..]), calls, replacements)
@@ -165,7 +166,7 @@ fn call(calls: BoxedStrategy<Argv>) -> BoxedStrategy<String> {
         .boxed()
 }
 
-/// A form of Lua, filled in.
+/// A Lua form with its placeholders filled in.
 fn form(
     text: &'static str,
     expressions: &BoxedStrategy<String>,
@@ -182,7 +183,7 @@ fn form(
     parts.collect::<Vec<_>>().prop_map(|parts| parts.concat()).boxed()
 }
 
-/// A word as Lua writes it.
+/// A word as a Lua string.
 fn quote(word: &str) -> String {
     let escaped = word.replace('\\', "\\\\").replace('\'', "\\'").replace('\n', "\\n").replace('\r', "\\r");
     format!("'{escaped}'")
