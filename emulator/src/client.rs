@@ -1,4 +1,4 @@
-//! What the server remembers about each connection, and all connections together.
+//! The state that the server keeps for each connection, and the table of all connections.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
@@ -10,130 +10,131 @@ use slab::Slab;
 use crate::clock::Timestamp;
 use crate::error::Error;
 use crate::footprint::Footprint;
-use crate::pubsub::Topic;
 use crate::reply::Reply;
 use crate::resp::Protocol;
+use crate::topic::Topic;
 
-/// Identifies a connection to clients, counted from 1 as `CLIENT ID` does.
+/// The number of a connection, as `CLIENT ID` returns it. Numbers count from 1.
 pub type ClientId = u64;
 
-/// The number of a connection that has been refused.
+/// The number of every connection that has been refused.
 const REFUSED: ClientId = 0;
 
-/// Identifies an open connection to the server. A slot is used again after its connection has closed.
+/// The index of an open connection. It is used again after the connection has closed.
 pub type Slot = usize;
 
 /// The state of one connection.
 #[derive(Debug, Default)]
 pub struct Client {
-    /// Where it is kept.
+    /// The index in [`Clients`].
     pub slot: Slot,
-    /// What `CLIENT ID` answers.
+    /// The number that `CLIENT ID` returns.
     pub id: ClientId,
     /// The selected database.
     pub db: usize,
-    /// Set by `HELLO`; in a script, by that.
+    /// The protocol that `HELLO` has set, or that the running script has set.
     pub protocol: Protocol,
-    /// What the connection speaks while a script may have set `protocol` otherwise.
+    /// While a script runs, the protocol of the connection: the script may change `protocol`.
     pub protocol_outside: Option<Protocol>,
     /// Set by `CLIENT SETNAME` and `HELLO … SETNAME`.
     pub name: Bytes,
     /// Set by `CLIENT SETINFO`: the name and the version of the client's library.
     pub library: [Bytes; 2],
-    /// From where it connected, and to where: `127.0.0.1:50000`; empty inside the process.
+    /// The client's address and the server's, such as `127.0.0.1:50000`. Empty inside the process.
     pub addresses: [String; 2],
-    /// When the connection was opened, and when its last command began.
+    /// When the connection was opened.
     pub opened_at: Timestamp,
-    /// See there.
+    /// When its last command began.
     pub active_at: Timestamp,
     /// The name of its last command.
     pub last_command: &'static str,
-    /// It came when there was no password, or has given the password of its time.
+    /// It has given the password, or there was no password when it connected.
     pub is_authenticated: bool,
     /// Set by `CLIENT NO-EVICT`.
     pub is_no_evict: bool,
     /// The commands queued since `MULTI`, and whether one of them was refused.
     pub transaction: Option<Transaction>,
-    /// Its scripts may take as long as they like: others are told that the server is busy, and can kill them.
+    /// Its scripts may run for any time: other clients get `-BUSY` and can kill them.
     pub is_patient: bool,
-    /// Whose commands are running: decides whether one may wait.
+    /// From where its commands come. This decides whether a command may wait.
     pub context: CallContext,
-    /// It waits, and its next command with it.
+    /// It waits for a reply, and its next requests wait for that.
     pub is_blocked: bool,
-    /// It has said `MONITOR`.
+    /// It has called `MONITOR`.
     pub is_monitor: bool,
-    /// What it listens to. Redis keeps names in an order that differs from run to run.
+    /// Its subscriptions, for each [`Topic`]. They are sorted, because Redis's order differs from
+    /// run to run.
     pub subscriptions: [BTreeSet<Bytes>; 3],
     /// Set by `CLIENT REPLY`.
     pub replies: Replies,
-    /// What it wants to be told of keys that it has read.
+    /// Which invalidation messages it gets. `None` without `CLIENT TRACKING`.
     pub tracking: Option<Tracking>,
-    /// Nothing reaches it any more, though its connection is open: a fault.
+    /// A fault: nothing reaches it any more, but its connection stays open.
     pub is_cut_off: bool,
     /// Whether the connection is to be closed.
     pub closing: Closing,
-    /// The server closed it of its own, and it may still take what it had been sent.
+    /// The server has closed the connection. The client may still take the messages sent before.
     pub is_hung_up: bool,
     messages: VecDeque<Reply>,
     unread_bytes: usize,
-    /// Bytes that were handed to its connection, which has not written them yet.
+    /// Bytes that its connection has received from the engine and not written yet.
     pub unwritten_bytes: usize,
-    /// When it will have left more than the soft limit of `client-output-buffer-limit` for too long.
+    /// When it will have exceeded the soft limit of `client-output-buffer-limit` for too long.
     pub soft_limit_at: Option<Timestamp>,
     waker: Option<Waker>,
 }
 
-/// Who calls commands for a client.
+/// From where the commands of a client come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CallContext {
-    /// The client itself, and it can wait for a reply.
+    /// From the client, which can wait for a reply.
     #[default]
     Directly,
-    /// The client itself, through a door at which nobody waits.
+    /// From the client, through a front end that cannot wait.
     WithoutWaiting,
-    /// `EXEC`.
+    /// From `EXEC`.
     InTransaction,
-    /// A script.
+    /// From a script.
     InScript,
 }
 
-/// Which invalidations a client wants: `CLIENT TRACKING`.
+/// Which invalidation messages a client gets: `CLIENT TRACKING`.
 #[derive(Clone, Debug, Default)]
 pub struct Tracking {
-    /// Who gets them instead, on RESP2: a subscriber of `__redis__:invalidate`.
+    /// The client that gets them instead, on RESP2: a subscriber of `__redis__:invalidate`.
     pub redirect: Option<ClientId>,
-    /// Of every key with one of these prefixes, read or not; empty: of keys that it has read.
+    /// With `BCAST`: it gets messages for every key with one of these prefixes, read or not.
     pub prefixes: Vec<Bytes>,
-    /// Of prefixes, and not of keys that it has read.
+    /// `BCAST`: the prefixes count, and not the keys that it has read.
     pub is_broadcast: bool,
-    /// Only of keys read right after `CLIENT CACHING YES`.
+    /// `OPTIN`: only keys count that it reads right after `CLIENT CACHING YES`.
     pub opt_in: bool,
-    /// Not of keys read right after `CLIENT CACHING NO`.
+    /// `OPTOUT`: keys do not count that it reads right after `CLIENT CACHING NO`.
     pub opt_out: bool,
-    /// Not of changes by itself.
+    /// `NOLOOP`: changes made by itself do not count.
     pub no_loop: bool,
-    /// `CLIENT CACHING` spoke of the next command.
+    /// `CLIENT CACHING` was called, and holds for the next command.
     pub is_caching: bool,
 }
 
 /// Which replies a client does not get: `CLIENT REPLY`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Replies {
-    /// None at all.
+    /// All replies are suppressed.
     pub is_off: bool,
-    /// None to the command that runs.
+    /// The reply to the running command is suppressed.
     pub skips_this: bool,
-    /// None to the command behind it.
+    /// The reply to the next command is suppressed.
     pub skips_next: bool,
 }
 
 impl Replies {
-    /// Whether a reply that arises now goes out.
+    /// Whether a reply made now is sent.
     pub fn are_wanted(self) -> bool {
         !self.is_off && !self.skips_this
     }
 
-    /// What holds for the command behind one.
+    /// The state for the next command.
     pub fn next(self) -> Replies {
         Replies { is_off: self.is_off, skips_this: self.skips_next, skips_next: false }
     }
@@ -145,9 +146,9 @@ pub enum Closing {
     /// It stays open.
     #[default]
     No,
-    /// Once what there is to say is written: `QUIT`.
+    /// It is closed after the waiting output is written: `QUIT`.
     WhenWritten,
-    /// At once: `CLIENT KILL`, or it does not read.
+    /// It is closed at once: `CLIENT KILL`, or its output exceeds the limit.
     Now,
 }
 
@@ -161,33 +162,34 @@ pub struct Transaction {
 }
 
 impl Client {
-    /// Who acts when no client does.
+    /// A placeholder, for executions that no client has started.
     pub fn nobody() -> Client {
         Client { slot: Slot::MAX, ..Client::default() }
     }
 
-    /// Whether a command may leave it without a reply for now.
+    /// Whether a command may return without a reply and wait.
     pub fn can_wait(&self) -> bool {
         self.context == CallContext::Directly
     }
 
-    /// Whether it connected from this machine: over a loopback address, a Unix socket, or inside the process.
+    /// Whether it connected from this machine: over a loopback address, over a Unix socket, or
+    /// inside the process.
     pub fn is_local(&self) -> bool {
         self.addresses[0].parse::<SocketAddr>().map_or(true, |addr| addr.ip().is_loopback())
     }
 
-    /// Whether it listens to anything; on RESP2 it may then do little else.
+    /// Whether it has any subscription. On RESP2, a subscriber may call only few commands.
     pub fn is_subscriber(&self) -> bool {
         self.subscriptions.iter().any(|topics| !topics.is_empty())
     }
 
-    /// What it listens to.
+    /// Its subscriptions.
     pub fn listens_to(&self) -> impl Iterator<Item = (Topic, &Bytes)> {
         let topics = Topic::ALL.into_iter().zip(&self.subscriptions);
         topics.flat_map(|(topic, names)| names.iter().map(move |name| (topic, name)))
     }
 
-    /// Whether it has said nothing of itself, waits for nothing and is sent nothing but replies.
+    /// Whether its connection is as it was when it opened: nothing set, no wait, no messages.
     pub fn has_no_state(&self) -> bool {
         self.db == 0
             && self.protocol == Protocol::default()
@@ -204,22 +206,22 @@ impl Client {
             && self.messages.is_empty()
     }
 
-    /// It ends to listen, and that is touched.
+    /// Records in the footprint that its subscriptions end.
     pub fn note_leaving(&self, footprint: &mut Footprint) {
         self.listens_to().for_each(|(topic, name)| footprint.listening(topic, name));
     }
 
-    /// A reply that arises now, without what the client does not want of it.
+    /// The part of a reply made now that the client wants: see [`Replies`].
     pub fn wanted(&self, reply: Reply) -> Reply {
         if self.replies.are_wanted() { reply } else { reply.only_pushes() }
     }
 
-    /// The protocol of what is sent to it.
+    /// The protocol of messages sent to it.
     pub fn speaks(&self) -> Protocol {
         self.protocol_outside.unwrap_or(self.protocol)
     }
 
-    /// Ends a request: what was said about one command has been kept.
+    /// Ends a request: a setting for one command has expired.
     pub fn end_request(&mut self) {
         self.replies = self.replies.next();
         if let Some(tracking) = &mut self.tracking
@@ -229,12 +231,13 @@ impl Client {
         }
     }
 
-    /// Whether what is sent to it can arrive.
+    /// Whether a message sent to it can arrive.
     pub fn is_reachable(&self) -> bool {
         !self.is_cut_off && self.closing != Closing::Now
     }
 
-    /// Leaves a message to be taken, and wakes whoever waits for one. A connection that is about to close takes none.
+    /// Queues a message and wakes the task that waits for one. A connection that is about to close
+    /// gets no message.
     pub fn send(&mut self, message: Reply) {
         if !self.is_reachable() || self.closing != Closing::No {
             return;
@@ -244,7 +247,7 @@ impl Client {
         self.wake();
     }
 
-    /// The oldest message that nobody has taken.
+    /// Takes the oldest message.
     pub fn take_message(&mut self) -> Option<Reply> {
         let message = self.messages.pop_front();
         if message.is_none() {
@@ -256,7 +259,7 @@ impl Client {
         message
     }
 
-    /// The oldest message that is an answer, and not one that answers nothing. What stands in its midst stays.
+    /// Takes the oldest message that is a reply. Messages inside the reply stay in the queue.
     pub fn take_answer(&mut self) -> Option<Reply> {
         let idx = self.messages.iter().position(|message| !matches!(message, Reply::Push(_)))?;
         let (answer, within) = self.messages.remove(idx)?.split_messages();
@@ -266,22 +269,22 @@ impl Client {
         Some(answer)
     }
 
-    /// Whether there is a message that nobody has taken.
+    /// Whether messages wait to be taken.
     pub fn has_messages(&self) -> bool {
         !self.messages.is_empty()
     }
 
-    /// How many messages nobody has taken.
+    /// The number of messages that wait to be taken.
     pub fn unread_len(&self) -> usize {
         self.messages.len()
     }
 
-    /// About how many bytes wait for it: messages that nobody has taken, and what is not written yet.
+    /// About how many bytes wait for it: messages not taken yet, and bytes not written yet.
     pub fn output_bytes(&self) -> usize {
         self.unread_bytes + self.unwritten_bytes
     }
 
-    /// Has the connection closed.
+    /// Marks the connection to be closed.
     pub fn close(&mut self, closing: Closing) {
         self.closing = closing;
         if closing == Closing::Now {
@@ -290,7 +293,7 @@ impl Client {
         self.wake();
     }
 
-    /// Closes the connection, once it has taken what had been sent to it before.
+    /// Closes the connection, after the client has taken the messages sent before.
     pub fn hang_up(&mut self) {
         let messages = std::mem::take(&mut self.messages);
         self.is_hung_up = true;
@@ -298,7 +301,7 @@ impl Client {
         self.messages = messages;
     }
 
-    /// Who is to be woken by the next message.
+    /// Sets the task that the next message wakes.
     pub fn set_waker(&mut self, waker: &Waker) {
         match &mut self.waker {
             Some(own) => own.clone_from(waker),
@@ -313,25 +316,25 @@ impl Client {
     }
 }
 
-/// The connections that are open.
+/// The open connections.
 #[derive(Debug, Default)]
 pub struct Clients {
-    /// A client whose command runs is not at its place.
+    /// A slot is empty while the command of its client runs.
     slots: Slab<Option<Box<Client>>>,
     opened: ClientId,
-    /// How many of them have been refused: they have no number, and go once they have been told.
+    /// How many of them have been refused. They have no number, and close after the error is sent.
     refused: usize,
 }
 
 impl Clients {
-    /// A new connection's state.
+    /// Creates the state of a new connection.
     pub fn open(&mut self, now: Timestamp) -> &mut Client {
         self.opened += 1;
         let id = self.opened;
         self.insert(Client { id, opened_at: now, active_at: now, ..Client::default() })
     }
 
-    /// A connection that is to be closed once it has been told why.
+    /// Creates the state of a connection that gets this error and is then closed.
     pub fn refuse(&mut self, now: Timestamp, why: Error) -> &mut Client {
         self.refused += 1;
         let client = self.insert(Client { opened_at: now, active_at: now, ..Client::default() });
@@ -346,53 +349,53 @@ impl Clients {
         entry.insert(Some(Box::new(client))).as_mut().expect("just put there")
     }
 
-    /// The connection is gone.
+    /// Removes a connection that has ended.
     pub fn close(&mut self, slot: Slot) {
         if self.slots.remove(slot).is_some_and(|client| client.id == REFUSED) {
             self.refused -= 1;
         }
     }
 
-    /// The next connection is number 1 again.
+    /// Restarts the numbers: the next connection gets number 1.
     pub fn count_anew(&mut self) {
         self.opened = 0;
     }
 
-    /// How many there are, the one whose command runs included.
+    /// The number of connections, the one whose command runs included, refused ones excluded.
     pub fn len(&self) -> usize {
         self.slots.len() - self.refused
     }
 
-    /// Takes a client out while its command runs.
+    /// Takes a client out of the table while its command runs.
     ///
     /// # Panics
-    /// Its command runs already, or the connection is gone.
+    /// If its command runs already, or the connection has ended.
     pub fn take(&mut self, slot: Slot) -> Box<Client> {
         self.slots[slot].take().expect("one command of a client runs at a time")
     }
 
-    /// Puts a client back.
+    /// Puts a client back into the table.
     pub fn put_back(&mut self, client: Box<Client>) {
         let slot = client.slot;
         self.slots[slot] = Some(client);
     }
 
-    /// An open connection; not the one whose command runs.
+    /// Returns an open connection, unless its command runs.
     pub fn get(&mut self, slot: Slot) -> Option<&mut Client> {
         self.slots.get_mut(slot)?.as_deref_mut()
     }
 
-    /// The open connection with this number; not the one whose command runs.
+    /// Returns the slot of the open connection with this number, unless its command runs.
     pub fn by_id(&self, id: ClientId) -> Option<Slot> {
         self.present().find(|client| client.id == id).map(|client| client.slot)
     }
 
-    /// Whether all of them are [plain](Client::is_plain).
+    /// Whether none of them [has a state](Client::has_no_state).
     pub fn have_no_state(&self) -> bool {
         self.slots.iter().filter_map(|(_, client)| client.as_deref()).all(Client::has_no_state)
     }
 
-    /// Every open connection but the one whose command runs, the oldest first.
+    /// Returns every open connection but the one whose command runs, the oldest first.
     pub fn others(&self) -> Vec<&Client> {
         let mut clients: Vec<&Client> = self.present().collect();
         clients.sort_by_key(|client| client.id);

@@ -1,4 +1,5 @@
-//! The shortest door: redis-rs's connection traits over the engine itself, without bytes and without a task.
+//! The shortest front end: redis-rs's connection traits on the engine itself, without bytes and
+//! without a task.
 
 use std::future::poll_fn;
 use std::io;
@@ -15,20 +16,23 @@ use crate::command;
 use crate::connection::Connection;
 use crate::error::Error;
 use crate::footprint::{Access, Footprint};
-use crate::pubsub::Topic;
 use crate::reply::Reply;
 use crate::resp::{self, Protocol};
 use crate::shared::Shared;
+use crate::topic::Topic;
 
-/// A client connection that runs each command where it is awaited. Implements [`redis::aio::ConnectionLike`] and
-/// [`redis::ConnectionLike`].
+/// A client connection that runs each command where it is awaited. Implements
+/// [`redis::aio::ConnectionLike`] and [`redis::ConnectionLike`].
 ///
-/// A command runs when its future is first polled: one that is dropped before was never sent. One that waits (`BLPOP`, `WAIT`, …)
-/// is withdrawn when its future is dropped. Through the sync trait nothing can wait: there it answers at once, as inside `MULTI`.
+/// A command runs when its future is first polled. If the future is dropped before, the command was
+/// never sent. If a future is dropped while its command waits (`BLPOP`, `WAIT`, …), the command is
+/// withdrawn.
+///
+/// Through the sync trait no command can wait: it replies at once, as inside `MULTI`.
 pub struct DirectConnection {
     shared: Arc<Shared>,
     slot: Slot,
-    /// The sync trait hands over bytes, so that side has a connection of its own, made when first used.
+    /// The connection of the sync trait, which passes bytes. It is opened at the first use.
     bytes: Option<Box<Connection>>,
 }
 
@@ -42,12 +46,13 @@ impl DirectConnection {
         DirectConnection { shared, slot, bytes: None }
     }
 
-    /// Runs one command now. What would wait answers at once, as inside `MULTI`.
+    /// Runs one command now. A command that would wait replies at once, as inside `MULTI`.
     pub fn execute(&mut self, argv: &[&[u8]]) -> Reply {
         self.call(argv, CallContext::WithoutWaiting)
     }
 
-    /// Runs one command, and waits for its reply if it has to wait: for a key, for the end of a pause, for a time.
+    /// Runs one command and waits for its reply. A command may wait for a key, for the end of a
+    /// pause, or for a time.
     pub async fn execute_and_wait(&self, argv: &[&[u8]]) -> Reply {
         let reply = self.call(argv, CallContext::Directly);
         if self.client(|client| !client.is_blocked && !client.is_cut_off) {
@@ -60,21 +65,23 @@ impl DirectConnection {
             }
         }
         let _withdraw = Withdraw(&self.shared, self.slot);
-        // Few commands wait, and what it takes to wait is large.
+        // Boxed because few commands wait, and the state of a wait is large.
         Box::pin(self.until(Client::take_answer)).await
     }
 
-    /// The next message that answers nothing, such as one of a channel that the connection has subscribed to.
+    /// Returns the next message that is not a reply, such as one of a subscribed channel.
     pub async fn message(&mut self) -> Reply {
         self.until(Client::take_message).await
     }
 
-    /// The same for whoever polls, and sees to it that time passes on the server.
+    /// Polls for the next message that is not a reply. The caller must make time pass on the
+    /// server.
     pub fn poll_message(&self, cx: &mut Context<'_>) -> Poll<Reply> {
         self.poll(cx, Client::take_message)
     }
 
-    /// What looking for a message touches: the channels that the connection has subscribed to, and that it lasts.
+    /// Returns the footprint of a poll for messages: the subscribed channels, and that the
+    /// connection is open.
     pub fn looking(&self) -> Footprint {
         let mut footprint = Footprint::default();
         footprint.connections(Access::Read);
@@ -87,7 +94,8 @@ impl DirectConnection {
         footprint
     }
 
-    /// What closing the connection touches: who listens to those channels, if the server has not hung up before.
+    /// Returns the footprint of closing the connection: its subscriptions end, unless the server
+    /// has hung up before.
     pub fn closing(&self) -> Footprint {
         let mut footprint = Footprint::default();
         self.client(|client| {
@@ -104,8 +112,8 @@ impl DirectConnection {
         self.client(|client| client.is_hung_up)
     }
 
-    /// What the server has for the client, once it has it, or nothing once the connection is closed. Meanwhile lets happen what
-    /// happens by the clock.
+    /// Waits for what `take` takes from the client, or for the end of the connection, which gives
+    /// [`Reply::NOTHING`]. Meanwhile it runs what is due by the clock.
     async fn until(&self, take: fn(&mut Client) -> Option<Reply>) -> Reply {
         tokio::select! {
             biased;
@@ -128,7 +136,7 @@ impl DirectConnection {
         let mut engine = self.shared.engine();
         let client = engine.client(self.slot);
         if client.closing != Closing::No {
-            // What it has been told before, if it has been refused.
+            // If the connection was refused, the reason was sent to it before.
             let answer = client.take_answer().unwrap_or(Reply::NOTHING);
             let footprint = engine.keyspace.footprint_mut();
             footprint.clear();
@@ -146,18 +154,19 @@ impl DirectConnection {
         look(self.shared.engine().client(self.slot))
     }
 
-    /// Runs one command of redis-rs, and waits for its reply if it has to wait.
+    /// Runs one command of redis-rs and waits for its reply, if the command has to wait.
     ///
     /// # Errors
-    /// The server's error reply; or the connection is closed.
+    /// The server's error reply, or a broken pipe if the connection is closed.
     pub async fn request(&self, cmd: &Cmd) -> RedisResult<Value> {
         self.exchange(cmd).await?.extract_error()
     }
 
-    /// The same, but what the server calls an error is a value, as it is on the wire.
+    /// Like [`request`](DirectConnection::request), but a server error is a value, as it is on the
+    /// wire.
     ///
     /// # Errors
-    /// The connection is closed.
+    /// A broken pipe, if the connection is closed.
     pub async fn exchange(&self, cmd: &Cmd) -> RedisResult<Value> {
         let reply = self.execute_and_wait(&argv(cmd)?).await;
         let (protocol, closing) = self.client(|client| (client.protocol, client.closing));
@@ -167,10 +176,11 @@ impl DirectConnection {
         Ok(to_value(reply, protocol))
     }
 
-    /// Runs a pipeline: in one piece, as if its bytes had arrived together, unless one of its commands has to wait.
+    /// Runs a pipeline in one piece, as if its bytes had arrived together, unless one of its
+    /// commands has to wait.
     ///
     /// # Errors
-    /// None of the server's: those stand in the values. The connection is closed.
+    /// A broken pipe, if the connection is closed. Server errors are values in the result.
     pub async fn request_all(
         &self,
         pipeline: &Pipeline,
@@ -193,7 +203,8 @@ impl DirectConnection {
     }
 }
 
-/// A clone is a connection of its own, without what this one has selected, named or subscribed to.
+/// A clone is a new connection, without the selected database, the name and the subscriptions of
+/// this one.
 impl Clone for DirectConnection {
     fn clone(&self) -> DirectConnection {
         DirectConnection::over(self.shared.clone())
@@ -259,7 +270,7 @@ impl redis::ConnectionLike for DirectConnection {
     }
 }
 
-/// The arguments of a command of redis-rs.
+/// Returns the arguments of a command of redis-rs.
 fn argv(cmd: &Cmd) -> RedisResult<SmallVec<[&[u8]; 8]>> {
     let args = cmd.args_iter().map(|arg| match arg {
         Arg::Simple(bytes) => bytes,
@@ -273,7 +284,7 @@ fn argv(cmd: &Cmd) -> RedisResult<SmallVec<[&[u8]; 8]>> {
     Ok(argv)
 }
 
-/// A reply as redis-rs's parser would have made it from bytes in this protocol.
+/// Converts a reply to the value that redis-rs's parser makes of its bytes in this protocol.
 fn to_value(reply: Reply, protocol: Protocol) -> Value {
     let is_resp3 = protocol == Protocol::Resp3;
     let to_value = |reply| to_value(reply, protocol);
@@ -308,7 +319,7 @@ fn to_value(reply: Reply, protocol: Protocol) -> Value {
         ),
         Reply::Double(value) if is_resp3 => Value::Double(value),
         Reply::Double(value) => bytes(crate::reply::format_double(value).into()),
-        // redis-rs has no public way to make its error kinds but to parse them, and it parses text alone.
+        // redis-rs makes its error kinds only by parsing, and it parses only UTF-8.
         Reply::Error(error) => {
             let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
             let mut wire = BytesMut::new();

@@ -1,26 +1,30 @@
-//! What one command, transaction or script really touched: the fact base of schedule exploration.
+//! The footprint of one command, transaction or script: what it really touched. Schedule
+//! exploration is built on it.
 //!
-//! A footprint is recorded where the keyspace is touched and nowhere else. It says what was *read* and what was *changed*,
-//! not what a command might do: `SET k v NX` that found the key is a read of `k`. The deadlines it looked at or set are
-//! part of it, because a step of the clock across a deadline does not commute with the command that looked.
+//! A footprint is recorded where the keyspace is touched and nowhere else. It says what was *read*
+//! and what was *changed*, not what a command might do. For example, if `SET k v NX` finds the key,
+//! it is a read of `k`.
+//!
+//! The deadlines that a command read or set are part of its footprint. A step of the clock across
+//! such a deadline does not commute with the command.
 
 use std::fmt;
 
+use foldhash::fast::FixedState as Hasher;
 use indexmap::IndexSet;
 
-use crate::keyspace::Hasher;
-use crate::pubsub::Topic;
+use crate::topic::Topic;
 
-/// From how many entries on duplicates are looked for.
+/// From this many entries on, a footprint is checked for duplicates.
 const LONG: usize = 1024;
-/// How much memory is kept for the next execution, in entries and in bytes of names.
+/// How much memory is kept for the next execution: entries, and bytes of names.
 const KEPT_ENTRIES_MAX: usize = 4 * LONG;
 const KEPT_NAMES_BYTES_MAX: usize = 256 * 1024;
 
-/// Whether a resource was only looked at or really changed.
+/// Whether a resource was only read or really changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Access {
-    /// Looked at; also looked for and not found.
+    /// Read. This includes a lookup that found nothing.
     Read,
     /// Changed.
     Write,
@@ -35,10 +39,10 @@ pub enum Resource<'a> {
         db: usize,
         /// The key.
         key: &'a [u8],
-        /// What of it.
+        /// Which part of the key.
         part: Part<'a>,
     },
-    /// Who waits for a key of a database, first come first served: `BLPOP` that finds nothing.
+    /// The clients that wait for a key of a database, in order: `BLPOP` that finds nothing.
     Waiting {
         /// Index of the database.
         db: usize,
@@ -47,37 +51,42 @@ pub enum Resource<'a> {
     },
     /// A whole database: `KEYS`, `DBSIZE`, `FLUSHDB`.
     Database(usize),
-    /// The time, computed with or reported.
+    /// The time: a command has computed with it or returned it.
     Clock,
-    /// A script of the cache, by its SHA1 in lower case: whether it is there.
+    /// Whether the script cache has a script, by its SHA1 in lower case.
     Script(&'a [u8]),
     /// The whole script cache, and functions: `SCRIPT FLUSH`, `FUNCTION LOAD`.
     Scripts,
     /// The generator of random choices.
     Random,
-    /// What is published on a channel of pub/sub.
+    /// The messages published on a channel.
     Channel(&'a [u8]),
-    /// That one client listens to a channel: no other's listening depends on that.
+    /// One client's subscription to a channel. The subscriptions of different clients are
+    /// independent.
     Listening(&'a [u8]),
-    /// Who listens to a channel, and how many.
+    /// The subscribers of a channel, and their number.
     Listeners(&'a [u8]),
     /// All channels: `PSUBSCRIBE`, `PUBSUB CHANNELS`.
     Channels,
-    /// The connections of those who listen to channels or wait for anything: they last until the server hangs up.
+    /// The connections of subscribed and blocked clients. They last until the server hangs up.
     Connections,
-    /// The settings: `CONFIG SET`; and what clients do with each other's connections: `CLIENT KILL`, `PAUSE`, `TRACKING`, `LIST`.
-    /// Any command may depend on one of them, so whoever changes one concerns all.
+    /// The settings, and what clients do with each other's connections.
+    ///
+    /// Examples are `CONFIG SET`, `CLIENT KILL`, `PAUSE`, `TRACKING` and `LIST`. Any command may
+    /// depend on a setting, so a change conflicts with every footprint.
     Settings,
 }
 
-/// What of a key.
+/// A part of a key.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Part<'a> {
-    /// The key, and all that it holds.
+    /// The key, and everything that it holds.
     Whole,
-    /// A member of a sorted set: whether it is there, and its score. That there is no such key is that no member is there.
+    /// A member of a sorted set: whether it exists, and its score. If the key does not exist, no
+    /// member exists.
     Member(&'a [u8]),
-    /// What stands in the order of a sorted set from one place to another, both included: a rank depends on all that stands before.
+    /// The members of a sorted set between two places, both included. A rank depends on all members
+    /// before it.
     Places(Place<'a>, Place<'a>),
 }
 
@@ -86,27 +95,27 @@ pub enum Part<'a> {
 pub struct Place<'a> {
     /// The score; never NaN.
     pub score: f64,
-    /// Where this member would stand; `None` is behind all that have the score.
+    /// The member; `None` is behind all members with the score.
     pub member: Option<&'a [u8]>,
 }
 
 impl<'a> Place<'a> {
-    /// In front of all.
+    /// In front of all members.
     pub const FIRST: Place<'static> = Place::before(f64::NEG_INFINITY);
-    /// Behind all.
+    /// Behind all members.
     pub const LAST: Place<'static> = Place::behind(f64::INFINITY);
 
-    /// In front of all that have this score.
+    /// In front of all members with this score.
     pub const fn before(score: f64) -> Place<'static> {
         Place { score, member: Some(b"") }
     }
 
-    /// Behind all that have this score.
+    /// Behind all members with this score.
     pub const fn behind(score: f64) -> Place<'static> {
         Place { score, member: None }
     }
 
-    /// Where this member stands with this score.
+    /// The place of this member with this score.
     pub const fn of(score: f64, member: &'a [u8]) -> Place<'a> {
         Place { score, member: Some(member) }
     }
@@ -120,17 +129,18 @@ impl<'a> Place<'a> {
     }
 }
 
-/// The record of one execution, in the order in which things were touched.
+/// The record of one execution, in the order of its accesses.
 #[derive(Clone, Default, PartialEq)]
 pub struct Footprint {
     entries: Vec<Entry>,
-    /// The names of all entries, one after the other: recording a key costs a copy and no allocation.
+    /// The names of all entries, one after the other, so that recording a key costs a copy and no
+    /// allocation.
     names: Vec<u8>,
     /// The places of entries, from and to.
     places: Vec<[NotedPlace; 2]>,
-    /// How many entries there were when duplicates were dropped the last time.
+    /// The number of entries after duplicates were dropped the last time.
     n_distinct: usize,
-    /// Nothing is to be recorded.
+    /// Recording is off.
     is_off: bool,
 }
 
@@ -161,21 +171,22 @@ enum What {
 #[derive(Clone, Copy, PartialEq)]
 enum NotedPart {
     Whole,
-    /// Its name stands behind the key's, up to here.
+    /// The member's name follows the key's name, and ends at this index of `names`.
     Member(usize),
-    /// At this index.
+    /// The index in `places`.
     Places(usize),
 }
 
 #[derive(Clone, Copy, PartialEq)]
 struct NotedPlace {
     score: f64,
-    /// From where to where among the names.
+    /// Start and end in `names`.
     member: Option<(usize, usize)>,
 }
 
 impl Footprint {
-    /// What was touched, how, and the deadline (milliseconds since the Unix epoch) that was seen or left there.
+    /// Iterates over what was touched, how, and the deadline that was seen or left there, in
+    /// milliseconds since the Unix epoch.
     pub fn iter(&self) -> impl Iterator<Item = (Resource<'_>, Access, Option<i64>)> {
         self.entries.iter().map(|entry| (self.resource(entry), entry.access, entry.deadline))
     }
@@ -185,12 +196,13 @@ impl Footprint {
         self.entries.is_empty()
     }
 
-    /// How much was touched.
+    /// The number of entries.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether the order of the two executions can matter: one changed what the other touched.
+    /// Whether the order of the two executions can matter: one has changed what the other has
+    /// touched.
     pub fn conflicts_with(&self, other: &Footprint) -> bool {
         if self.changes_settings() || other.changes_settings() {
             return true;
@@ -202,11 +214,11 @@ impl Footprint {
         })
     }
 
-    /// Whether anything was computed from the time, or looked at or set when a key expires.
+    /// Whether anything was computed from the time, or the deadline of a key was read or set.
     pub fn depends_on_time(&self) -> bool {
         self.entries.iter().any(|entry| match entry.what {
             What::Clock => true,
-            // Any key of it may have had a deadline.
+            // Any of its keys may have had a deadline.
             What::Database(_) => entry.access == Access::Write,
             _ => entry.deadline.is_some(),
         })
@@ -216,7 +228,7 @@ impl Footprint {
         self.entries.iter().any(|entry| matches!(entry.what, What::Settings) && entry.access == Access::Write)
     }
 
-    /// Forgets everything, and keeps the memory if that is not much.
+    /// Removes all entries, and keeps a limited amount of memory.
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
         self.names.clear();
@@ -227,17 +239,17 @@ impl Footprint {
         self.names.shrink_to(KEPT_NAMES_BYTES_MAX);
     }
 
-    /// Whether anything is recorded from now on.
+    /// Switches recording on or off.
     pub(crate) fn set_recording(&mut self, is_recording: bool) {
         self.is_off = !is_recording;
     }
 
-    /// Whether it has become so long that dropping duplicates may be worth its time.
+    /// Whether it is so long that dropping duplicates may be worth the time.
     pub(crate) fn is_long(&self) -> bool {
         self.entries.len() >= LONG.max(2 * self.n_distinct)
     }
 
-    /// Keeps the first of equal entries.
+    /// Removes duplicates: of equal entries only the first is kept.
     pub(crate) fn drop_duplicates(&mut self) {
         let long = std::mem::take(self);
         let mut seen: IndexSet<String, Hasher> = IndexSet::default();
@@ -274,7 +286,7 @@ impl Footprint {
         self.record(Entry { what, access, deadline });
     }
 
-    /// Of a key without a deadline.
+    /// Records an access to a part of a key that has no deadline.
     pub(crate) fn part(&mut self, access: Access, db: usize, key: &[u8], part: Part<'_>) {
         if self.is_off {
             return;
@@ -327,7 +339,7 @@ impl Footprint {
         self.push(access, What::Channel { start, end });
     }
 
-    /// A client begins to listen to this, or ends.
+    /// Records that a client starts or ends a subscription.
     pub(crate) fn listening(&mut self, topic: Topic, name: &[u8]) {
         match topic {
             Topic::Pattern => self.channels(Access::Write),
@@ -355,7 +367,7 @@ impl Footprint {
         self.push(access, What::Settings);
     }
 
-    /// Of what has no deadline.
+    /// Records an entry without a deadline.
     fn push(&mut self, access: Access, what: What) {
         self.record(Entry { what, access, deadline: None });
     }
@@ -434,7 +446,7 @@ impl Part<'_> {
             (Part::Places(from, to), Part::Places(other_from, other_to)) => {
                 !from.is_past(other_to) && !other_from.is_past(to)
             }
-            // Who changes a member changes its place, too.
+            // A command that changes a member records its place, too.
             (Part::Member(_), Part::Places(..)) | (Part::Places(..), Part::Member(_)) => false,
         }
     }
@@ -460,7 +472,7 @@ impl fmt::Display for Place<'_> {
     }
 }
 
-/// One entry a line: `read 0 lock:a until 1700000010000`.
+/// Writes one entry per line: `read 0 lock:a until 1700000010000`.
 impl fmt::Display for Footprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (resource, access, deadline) in self.iter() {

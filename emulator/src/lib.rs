@@ -59,6 +59,7 @@
 //! | `glob` | patterns of `KEYS` and `PSUBSCRIBE` |
 //! | `log` | log lines, and who receives them |
 //! | `long_double` | the floating point of `INCRBYFLOAT` |
+//! | `topic` | channels, patterns and shard channels |
 //! | `footprint` | what an execution read and changed, and which footprints conflict |
 //! | `keyspace` | databases, values, deadlines; knows no client and reads no clock |
 //! | `config` | the parameters of `CONFIG` |
@@ -91,6 +92,7 @@ mod clock;
 mod glob;
 mod log;
 mod long_double;
+mod topic;
 mod footprint;
 mod keyspace;
 mod config;

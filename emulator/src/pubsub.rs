@@ -1,4 +1,4 @@
-//! Who listens to what. <https://redis.io/docs/latest/develop/pubsub/>
+//! The subscriptions of all clients. <https://redis.io/docs/latest/develop/pubsub/>
 
 use std::collections::BTreeMap;
 
@@ -9,24 +9,9 @@ use crate::client::Slot;
 use crate::glob;
 use crate::keyspace::Hasher;
 use crate::reply::Reply;
+use crate::topic::Topic;
 
-/// What a subscription names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Topic {
-    /// `SUBSCRIBE`
-    Channel,
-    /// `PSUBSCRIBE`
-    Pattern,
-    /// `SSUBSCRIBE`
-    ShardChannel,
-}
-
-impl Topic {
-    /// In the order in which clients keep them.
-    pub const ALL: [Topic; 3] = [Topic::Channel, Topic::Pattern, Topic::ShardChannel];
-}
-
-/// Who listens, by name: first those who began first.
+/// The subscribers of each name, in the order in which they subscribed.
 pub type Listeners = BTreeMap<Bytes, IndexSet<Slot, Hasher>>;
 
 /// All subscriptions.
@@ -34,17 +19,18 @@ pub type Listeners = BTreeMap<Bytes, IndexSet<Slot, Hasher>>;
 pub struct PubSub([Listeners; 3]);
 
 impl PubSub {
-    /// Who listens. Redis keeps names in an order that differs from run to run.
+    /// The subscribers of each name. The names are sorted, because Redis's order differs from run
+    /// to run.
     pub fn listeners(&self, topic: Topic) -> &Listeners {
         &self.0[topic as usize]
     }
 
-    /// Adds a listener.
+    /// Adds a subscriber.
     pub fn subscribe(&mut self, topic: Topic, name: &Bytes, slot: Slot) {
         self.0[topic as usize].entry(name.clone()).or_default().insert(slot);
     }
 
-    /// Removes a listener.
+    /// Removes a subscriber.
     pub fn unsubscribe(&mut self, topic: Topic, name: &[u8], slot: Slot) {
         let listeners = &mut self.0[topic as usize];
         let Some(slots) = listeners.get_mut(name) else { return };
@@ -54,8 +40,8 @@ impl PubSub {
         }
     }
 
-    /// The messages that publishing makes, in the order of delivery: those who named the channel first, then those with a
-    /// pattern.
+    /// Returns the messages of a publication, in the order of delivery: first to subscribers of the
+    /// channel, then to those of patterns.
     pub fn publish(&self, topic: Topic, channel: &Bytes, payload: &Bytes) -> Vec<(Slot, Reply)> {
         let message = |word: &str, names: &[&Bytes]| {
             let names = names.iter().map(|name| Reply::Bulk(Bytes::clone(name)));

@@ -1,4 +1,5 @@
-//! What the server counts, for `INFO`, `LATENCY HISTOGRAM` and `SLOWLOG`. Knows no command but by its name.
+//! The counters of the server, for `INFO`, `LATENCY HISTOGRAM` and `SLOWLOG`. Commands are known
+//! only by their names.
 
 use std::collections::VecDeque;
 
@@ -9,84 +10,86 @@ use crate::clock::Timestamp;
 use crate::error::Error;
 use crate::keyspace::Hasher;
 
-/// Most kinds of errors that are told apart. Scripts can make up as many as they like.
+/// The number of error codes that are counted separately. It is limited because scripts can make
+/// any number of codes.
 const ERRORS_LEN_MAX: usize = 128;
 
-/// What has been counted since the server began, or since `CONFIG RESETSTAT`.
+/// The counters since the server began, or since `CONFIG RESETSTAT`.
 #[derive(Debug, Default)]
 pub struct Stats {
     /// When the server began.
     pub began: Timestamp,
     /// Connections opened.
     pub connections: u64,
-    /// Connections refused: there were as many as there may be.
+    /// Connections refused because of `maxclients`.
     pub rejected_connections: u64,
-    /// Somebody was told something of this, or of what clients do.
-    pub were_told: bool,
-    /// What came from connections and went to them, where it was bytes.
+    /// A client has read these counters, or the state of other clients.
+    pub were_read: bool,
+    /// The bytes received from connections and sent to them, if a connection has bytes.
     pub net: Traffic,
-    /// Commands that ran, those of scripts and transactions included.
+    /// Commands that ran, including those of scripts and transactions.
     pub calls: u64,
-    /// Errors answered.
+    /// Errors returned.
     pub failures: u64,
-    /// Those among them that others had while a script ran.
+    /// Errors that other clients got while a script ran. They are part of `failures`.
     failures_of_others: u64,
-    /// The last commands that took long, the latest first.
+    /// The last slow commands, the latest first.
     pub slow_log: VecDeque<Slow>,
     slow_logged: i64,
-    /// By the address of the name, which is quicker to find than the name: that of a row of the command table is always the same.
+    /// The key is the address of the name, which is faster to find than the name. The name of a row
+    /// always has the same address.
     commands: IndexMap<usize, (&'static str, Calls), Hasher>,
     errors: IndexMap<Bytes, u64, Hasher>,
 }
 
-/// Bytes, and in how many pieces.
+/// Bytes, and the number of reads and writes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Traffic {
-    /// Bytes that came.
+    /// Bytes received.
     pub input_bytes: u64,
-    /// Bytes that went.
+    /// Bytes sent.
     pub output_bytes: u64,
-    /// How often some came.
+    /// How often bytes were received.
     pub reads: u64,
-    /// How often some went.
+    /// How often bytes were sent.
     pub writes: u64,
 }
 
-/// What became of the calls of one command.
+/// The calls of one command, by their result.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Calls {
-    /// It ran.
+    /// Calls that ran.
     pub calls: u64,
-    /// It was refused before it ran.
+    /// Calls that were refused before they ran.
     pub rejected: u64,
-    /// It ran, and answered with an error.
+    /// Calls that ran and returned an error.
     pub failed: u64,
 }
 
-/// A command that took long.
+/// A command that ran for long.
 #[derive(Clone, Debug)]
 pub struct Slow {
-    /// Counted from 0.
+    /// The number of the entry, from 0.
     pub id: i64,
     /// When it began.
     pub began: Timestamp,
     /// How long it took, in microseconds.
     pub micros: i64,
-    /// Its arguments, cut where they are long.
+    /// Its arguments. Long ones are cut.
     pub argv: Vec<Bytes>,
-    /// Of the client.
+    /// The address of the client.
     pub address: String,
-    /// Of the client.
+    /// The name of the client.
     pub client_name: Bytes,
 }
 
 impl Stats {
-    /// Of a server that begins now.
+    /// Creates the counters of a server that begins now.
     pub fn new(began: Timestamp) -> Stats {
         Stats { began, ..Stats::default() }
     }
 
-    /// Counts anew. The slow log stays.
+    /// Sets the counters to zero. The slow log stays.
     pub fn reset(&mut self) {
         (self.connections, self.rejected_connections, self.calls) = (0, 0, 0);
         (self.failures, self.failures_of_others) = (0, 0);
@@ -95,7 +98,7 @@ impl Stats {
         self.errors.clear();
     }
 
-    /// A connection has taken and given so many bytes.
+    /// Counts the bytes that a connection has received and sent.
     pub fn count_traffic(&mut self, input_bytes: usize, output_bytes: usize) {
         self.net.input_bytes += input_bytes as u64;
         self.net.output_bytes += output_bytes as u64;
@@ -103,18 +106,21 @@ impl Stats {
         self.net.writes += u64::from(output_bytes > 0);
     }
 
-    /// How many errors there have been, without those of others while a script ran.
+    /// The number of errors, without those of other clients while a script ran.
     pub fn own_failures(&self) -> u64 {
         self.failures - self.failures_of_others
     }
 
-    /// Something ran for another client while a script did, since when there have been more errors than these.
+    /// Notes that a job of another client has run during a script. `failures_before` is the number
+    /// of errors before the job.
     pub fn served_another(&mut self, failures_before: u64) {
         self.failures_of_others += self.failures.saturating_sub(failures_before);
     }
 
-    /// A command ran. An error of a command that it called itself is counted already, so the number of its own errors before is
-    /// asked for.
+    /// Counts a call that ran.
+    ///
+    /// If the command called others, their errors are counted already. So it takes
+    /// `failures_before`, the value of `own_failures` before the call.
     pub fn called(&mut self, name: &'static str, error: Option<&Error>, failures_before: u64) {
         self.calls += 1;
         let calls = self.calls_of(name);
@@ -125,7 +131,7 @@ impl Stats {
         }
     }
 
-    /// A command was refused; without a name if there is no such command.
+    /// Counts a refused call. The name is `None` if there is no such command.
     pub fn rejected(&mut self, name: Option<&'static str>, error: &Error) {
         if let Some(name) = name {
             self.calls_of(name).rejected += 1;
@@ -147,24 +153,24 @@ impl Stats {
         }
     }
 
-    /// Every command that was called, in the order of the first calls.
+    /// Iterates over every called command, in the order of the first calls.
     pub fn commands(&self) -> impl Iterator<Item = (&'static str, &Calls)> {
         self.commands.values().map(|(name, calls)| (*name, calls))
     }
 
-    /// One command, if it was called.
+    /// Returns the calls of one command, if it was called.
     pub fn command(&self, name: &str) -> Option<&Calls> {
         self.commands().find(|(own, _)| *own == name).map(|(_, calls)| calls)
     }
 
-    /// Every error by its code, in order.
+    /// Returns the number of each error code, sorted by code.
     pub fn errors(&self) -> Vec<(&Bytes, u64)> {
         let mut errors: Vec<_> = self.errors.iter().map(|(code, &count)| (code, count)).collect();
         errors.sort_unstable();
         errors
     }
 
-    /// Adds to the slow log, which keeps so many.
+    /// Adds an entry to the slow log, which keeps at most `len_max`.
     pub fn log_slow(&mut self, slow: Slow, len_max: usize) {
         let id = self.slow_logged;
         self.slow_logged += 1;
@@ -174,7 +180,7 @@ impl Stats {
 }
 
 impl Slow {
-    /// A command that took no time, as the log keeps it.
+    /// An entry for a command that took no time.
     pub fn new(began: Timestamp, argv: &[&[u8]], address: String, client_name: Bytes) -> Slow {
         const ARGS_LEN_MAX: usize = 32;
         const ARG_BYTES_MAX: usize = 128;

@@ -1,4 +1,5 @@
-//! The one source of time: TTLs, `TIME`, waiting and time inside scripts all ask a [`Clock`], and nothing else does.
+//! The one source of time: TTLs, `TIME`, waits and time inside scripts read a [`Clock`], and
+//! nothing else.
 
 mod view;
 
@@ -12,15 +13,15 @@ use tokio::sync::Notify;
 pub use view::DRIFT_PPM;
 use view::View;
 
-/// A point in time: microseconds since the Unix epoch, as `TIME` tells it.
+/// A point in time, in microseconds since the Unix epoch, as `TIME` returns it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// Where every clock that is not the system's starts: 2023-11-14T22:13:20Z.
+    /// The start of every clock but the system's: 2023-11-14T22:13:20Z.
     pub const EPOCH: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 
-    /// From milliseconds since the Unix epoch.
+    /// Converts milliseconds since the Unix epoch.
     pub const fn from_millis(millis: i64) -> Timestamp {
         Timestamp(millis.saturating_mul(1000))
     }
@@ -35,7 +36,7 @@ impl Timestamp {
         self.0
     }
 
-    /// How long after `earlier` this is; zero if it is not.
+    /// Returns how long after `earlier` this is; zero if it is before.
     pub fn since(self, earlier: Timestamp) -> Duration {
         Duration::from_micros(self.0.saturating_sub(earlier.0).max(0) as u64)
     }
@@ -48,8 +49,9 @@ impl std::ops::Add<Duration> for Timestamp {
     }
 }
 
-/// A clock that a server reads: one view of a timeline, which may be ahead, behind, too fast, too slow or frozen. Clones are the
-/// same view.
+/// A clock that a server reads: one view of a timeline.
+///
+/// A view may be ahead, behind, too fast, too slow or frozen. Clones share their view.
 ///
 /// ```
 /// use std::time::Duration;
@@ -66,6 +68,13 @@ pub struct Clock {
     shared: Arc<Shared>,
 }
 
+/// The clock of the machine.
+impl Default for Clock {
+    fn default() -> Clock {
+        Clock::system()
+    }
+}
+
 #[derive(Clone, Debug)]
 enum Timeline {
     System,
@@ -79,7 +88,7 @@ struct Manual {
     moved: Notify,
 }
 
-/// What clones share.
+/// The state that clones share.
 #[derive(Debug, Default)]
 struct Shared {
     view: Mutex<View>,
@@ -92,14 +101,16 @@ impl Clock {
         Clock::of(Timeline::System)
     }
 
-    /// A clock that stands at [`Timestamp::EPOCH`] and moves only when told.
+    /// A clock that starts at [`Timestamp::EPOCH`] and moves only when a caller moves it.
     pub fn manual() -> Clock {
         let micros = AtomicI64::new(Timestamp::EPOCH.micros());
         Clock::of(Timeline::Manual(Arc::new(Manual { micros, moved: Notify::new() })))
     }
 
-    /// Follows tokio's clock from [`Timestamp::EPOCH`] on: under `#[tokio::test(start_paused = true)]` it moves by
-    /// `tokio::time::advance` and by auto-advance alone.
+    /// A clock that follows tokio's clock, from [`Timestamp::EPOCH`] on.
+    ///
+    /// Under `#[tokio::test(start_paused = true)]` it moves only by `tokio::time::advance` and by
+    /// auto-advance.
     #[expect(clippy::disallowed_methods, reason = "this is the place where tokio's time comes in")]
     pub fn tokio() -> Clock {
         Clock::of(Timeline::Tokio(tokio::time::Instant::now()))
@@ -109,55 +120,63 @@ impl Clock {
         Clock { timeline, shared: Arc::default() }
     }
 
-    /// Another view of the same timeline, for now with the same time. What is done to one view does not show in the other.
+    /// Creates another view of the same timeline, which starts with the time of this one. A change
+    /// of one view does not change the other.
     pub fn view(&self) -> Clock {
         let clock = Clock::of(self.timeline.clone());
         clock.follow(self);
         clock
     }
 
-    /// Another view that is ahead of this one by so many milliseconds, or behind if they are negative.
+    /// Creates another view that is ahead of this one by `offset_ms`, or behind if that is
+    /// negative.
     pub fn skewed(&self, offset_ms: i64) -> Clock {
         let clock = self.view();
         clock.jump(offset_ms);
         clock
     }
 
-    /// Another view that runs too fast by so many millionths, or too slow if they are negative.
+    /// Creates another view that runs too fast by `ppm` millionths, or too slow if that is
+    /// negative.
     pub fn drifting(&self, ppm: i64) -> Clock {
         let clock = self.view();
         clock.drift(ppm);
         clock
     }
 
-    /// Another view that is ahead of this one and behind it in turn, by `amplitude` at most, and right twice in each `period`.
+    /// Creates another view that is ahead of this one and behind it in turn, by at most
+    /// `amplitude`. It is right twice in each `period`.
     pub fn wobbling(&self, amplitude: Duration, period: Duration) -> Clock {
         let clock = self.view();
         clock.wobble(amplitude, period);
         clock
     }
 
-    /// The time.
+    /// Returns the time.
     pub fn now(&self) -> Timestamp {
         let now = self.timeline.now();
         self.lock().at(now)
     }
 
-    /// Whether it goes on by itself, as the machine's does, and only then: not while a test moves it.
+    /// Whether this is the machine's clock, which moves by itself and which no test moves.
     pub(crate) fn is_machines(&self) -> bool {
         matches!(self.timeline, Timeline::System)
     }
 
-    /// How long it is until the clock shows this time, if nothing is done to it, or a little less if it wobbles; `None` if it
-    /// stands.
+    /// Returns how long it takes until the clock shows this time, if the clock is not changed.
+    /// `None` if the clock is frozen.
+    ///
+    /// If the clock wobbles, the result may be a little too short.
     pub fn shows_in(&self, time: Timestamp) -> Option<Duration> {
         let now = self.timeline.now();
         let view = self.current();
         if view.at(now) >= time { Some(Duration::ZERO) } else { Some(view.may_show(time, now)?.since(now)) }
     }
 
-    /// Waits until the time has come, however the clock is moved meanwhile. The system's clock and tokio's need a tokio runtime
-    /// with time for that; a manual clock needs somebody to move it, a frozen one somebody to let it run.
+    /// Waits until the clock shows this time, however the clock is moved meanwhile.
+    ///
+    /// The system's clock and tokio's need a tokio runtime with time for this. On a manual clock
+    /// the wait ends only if a caller moves it, and on a frozen clock only if a caller lets it run.
     pub async fn sleep_until(&self, time: Timestamp) {
         loop {
             let mut changed = pin!(self.shared.changed.notified());
@@ -183,7 +202,8 @@ impl Clock {
     /// Moves a manual timeline forward, for all its views.
     ///
     /// # Panics
-    /// The system's clock and tokio's do not move by our hand; [`Clock::jump`] moves one view of them.
+    /// If the timeline is the system's or tokio's, which cannot be moved. [`Clock::jump`] moves one
+    /// view of them.
     pub fn advance(&self, span: Duration) {
         match &self.timeline {
             Timeline::Manual(manual) => {
@@ -201,38 +221,39 @@ impl Clock {
         }
     }
 
-    /// Sets this view to a time; backwards too, as an administrator might.
+    /// Sets this view to a time, which may be earlier: an administrator may do so, too.
     pub fn set(&self, time: Timestamp) {
         self.change(|view, now| view.jump(time.micros().saturating_sub(view.at(now).micros())));
     }
 
-    /// Moves this view by so many milliseconds, forwards or backwards.
+    /// Moves this view by so many milliseconds, which may be negative.
     pub fn jump(&self, by_ms: i64) {
         self.change(|view, _| view.jump(by_ms.saturating_mul(1000)));
     }
 
-    /// Has this view run too fast by so many millionths from now on, or too slow if they are negative; what is not within
-    /// [`DRIFT_PPM`] is brought there.
+    /// Lets this view run too fast by `ppm` millionths from now on, or too slow if that is
+    /// negative. The value is clamped to [`DRIFT_PPM`].
     pub fn drift(&self, ppm: i64) {
         self.change(|view, now| view.drift(ppm, now));
     }
 
-    /// Has this view be ahead and behind in turn from now on, by `amplitude` at most, and right twice in each `period`.
+    /// Lets this view be ahead and behind in turn from now on, by at most `amplitude`. It is right
+    /// twice in each `period`.
     pub fn wobble(&self, amplitude: Duration, period: Duration) {
         self.change(|view, now| view.wobble(amplitude, period, now));
     }
 
-    /// Has this view stand until it is told to [`run`](Clock::run). [`Clock::set`] and [`Clock::jump`] still move it.
+    /// Stops this view until [`run`](Clock::run). [`Clock::set`] and [`Clock::jump`] still move it.
     pub fn freeze(&self) {
         self.change(View::freeze);
     }
 
-    /// Lets this view go on from where it stands.
+    /// Lets a frozen view continue from the time that it shows.
     pub fn run(&self) {
         self.change(View::run);
     }
 
-    /// Has this view show what another view of the same timeline shows.
+    /// Lets this view show what another view of the same timeline shows.
     pub(crate) fn follow(&self, other: &Clock) {
         let other = other.current();
         self.change(|view, _| *view = other);
@@ -265,7 +286,7 @@ impl Timeline {
         }
     }
 
-    /// Waits until the instant has come, or a little less: the machine's clock may be set while we sleep.
+    /// Waits until the instant, or a little less: the machine's clock may be set during the wait.
     async fn sleep_until(&self, instant: Timestamp) {
         match self {
             Timeline::Manual(manual) => loop {

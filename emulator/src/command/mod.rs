@@ -1,8 +1,10 @@
 //! The command table, and the one path that every command takes.
 //!
-//! A command is a row and a function, side by side in the file of its group. What can be derived from the row is: arity
-//! errors, queueing under `MULTI`, refusal in scripts, keys, `COMMAND`'s output and the list in the README. A function
-//! finds its arguments counted and checks no more than what the row cannot say.
+//! A command is a row and a function, next to each other in the file of its group.
+//!
+//! Everything that follows from the row is derived from it. Examples are arity errors, queueing
+//! under `MULTI`, refusal in scripts, keys, `COMMAND`'s output and the list in the README. A
+//! function finds its arguments counted, and checks only what the row cannot express.
 
 mod key_spec;
 mod row;
@@ -52,10 +54,10 @@ use crate::script::Rules;
 /// The arguments of a command, its name first.
 pub type Argv<'a> = [&'a [u8]];
 
-/// What a command function returns: most errors leave by `?`.
+/// The result of a command function. Most errors are returned by `?`.
 pub type Outcome = Result<Reply, Error>;
 
-/// What a command works with.
+/// The context in which a command runs.
 pub struct Ctx<'a> {
     /// The server.
     pub engine: &'a mut Box<Engine>,
@@ -72,7 +74,7 @@ impl Ctx<'_> {
         if self.row.flags.contains(&Flag::ReadOnly) { db.reading() } else { db }
     }
 
-    /// An argument that is the index of a database.
+    /// Parses an argument that is the index of a database.
     pub(crate) fn database(&self, arg: &[u8]) -> Result<usize, Error> {
         let index = i32::try_from(integer(arg)?).map_err(|_| error::DB_NOT_AN_INT)?;
         let index = usize::try_from(index).ok().filter(|&index| index < self.engine.keyspace.databases());
@@ -80,9 +82,9 @@ impl Ctx<'_> {
     }
 }
 
-/// A group of commands, in Redis's words, with the ACL category that it implies.
+/// A group of commands, as Redis groups them, with the ACL category that it implies.
 pub struct Group {
-    /// As on <https://redis.io/docs/latest/commands/>.
+    /// The name, as on <https://redis.io/docs/latest/commands/>.
     pub name: &'static str,
     /// The ACL category of all its commands.
     pub category: Option<&'static str>,
@@ -106,16 +108,17 @@ pub const GROUPS: &[Group] = &[
     Group { name: "transactions", category: Some("transaction"), rows: transactions::ROWS },
 ];
 
-/// Commands that write nothing, but that replicas must hear of: to a read-only script they are writes.
+/// Commands that write nothing but are sent to replicas. In a read-only script they count as
+/// writes.
 const REPLICATED_READS: &[&str] = &["publish", "spublish"];
 
-/// Longest command name: longer ones are unknown without a look into the table.
+/// The length of the longest command name. A longer name is unknown without a lookup.
 const NAME_BYTES_MAX: usize = 32;
 
 static TABLE: LazyLock<IndexMap<&'static [u8], (&'static Row, &'static Group), Hasher>> =
     LazyLock::new(|| rows().map(|(row, group)| (row.name.as_bytes(), (row, group))).collect());
 
-/// The row of a command by its name, in any case.
+/// Returns the row of a command by its name, in any case.
 pub fn lookup(name: &[u8]) -> Option<(&'static Row, &'static Group)> {
     let mut buffer = [0; NAME_BYTES_MAX];
     let lower = buffer.get_mut(..name.len())?;
@@ -124,7 +127,7 @@ pub fn lookup(name: &[u8]) -> Option<(&'static Row, &'static Group)> {
     TABLE.get(&*lower).copied()
 }
 
-/// The row of a command or, as `client|id`, of a subcommand.
+/// Returns the row of a command or of a subcommand such as `client|id`.
 fn lookup_full(name: &[u8]) -> Option<(&'static Row, &'static Group)> {
     let Some(bar) = name.iter().position(|&byte| byte == b'|') else { return lookup(name) };
     let (row, group) = lookup(&name[..bar])?;
@@ -136,10 +139,10 @@ fn rows() -> impl Iterator<Item = (&'static Row, &'static Group)> {
     GROUPS.iter().flat_map(|group| group.rows.iter().map(move |row| (row, group)))
 }
 
-/// The row that `argv` calls: the command's, or its subcommand's.
+/// Returns the row that `argv` calls: that of the command or of its subcommand.
 ///
 /// # Errors
-/// Unknown command or subcommand, wrong number of arguments: Redis's texts.
+/// Redis's texts, for an unknown command or subcommand and for a wrong number of arguments.
 pub fn resolve(argv: &Argv<'_>) -> Result<&'static Row, Error> {
     let (row, _) = lookup(argv[0]).ok_or_else(|| error::unknown_command(argv))?;
     resolve_under(row, argv)
@@ -155,58 +158,59 @@ fn resolve_under(row: &'static Row, argv: &Argv<'_>) -> Result<&'static Row, Err
     if row.accepts(argv.len()) { Ok(row) } else { Err(error::wrong_arity(row.name)) }
 }
 
-/// The name of the command that `argv` calls, rightly or not.
+/// The name of the command that `argv` calls, even if the number of its arguments is wrong.
 fn named(argv: &Argv<'_>) -> Option<&'static str> {
     let (row, _) = lookup(argv[0])?;
     let sub = argv.get(1).and_then(|name| subcommand(row, name));
     if row.is_container() { sub.map(|sub| sub.name) } else { Some(sub.unwrap_or(row).name) }
 }
 
-/// A subcommand by its own name, in any case. `COMMAND` alone has both a function and subcommands.
+/// Returns a subcommand by its own name, in any case. Only `COMMAND` has both a function and
+/// subcommands.
 pub(crate) fn subcommand(row: &'static Row, name: &[u8]) -> Option<&'static Row> {
     let own_name = |sub: &'static Row| &sub.name.as_bytes()[row.name.len() + 1..];
     row.subcommands.iter().find(|sub| own_name(sub).eq_ignore_ascii_case(name))
 }
 
-/// Runs one command from a client: the only way in. The caller holds the engine, so nothing comes between. Gives the reply;
-/// [`Reply::NOTHING`] if the client now waits for one, which will come as a message. What it is sent before the reply is among
-/// its messages.
+/// Runs one command of a client and returns the reply. No other path runs one.
+///
+/// The caller holds the engine, so no other command can come between. If the client now waits for
+/// its reply, this returns [`Reply::NOTHING`], and the reply comes later as a message. Messages
+/// that come before the reply are in the client's queue.
 pub fn call(engine: &mut Box<Engine>, slot: Slot, argv: &Argv<'_>) -> Reply {
     if engine.is_amid_script {
         return busy::call(engine, slot, argv);
     }
-    engine.begin();
-    let mut client = engine.clients.take(slot);
-    if client.closing == Closing::Now {
-        // It was idle for too long.
+    engine.execution(Some(slot), |engine| {
+        let mut client = engine.clients.take(slot);
+        if client.closing == Closing::Now {
+            // It was disconnected because it was idle for too long.
+            engine.clients.put_back(client);
+            return Reply::NOTHING;
+        }
+        client.active_at = engine.keyspace.instant();
+        if client.is_subscriber() {
+            engine.keyspace.footprint_mut().connections(Access::Read);
+        }
+        let reply = match engine.faults.is_empty() {
+            true => perform(engine, &mut client, argv),
+            false => fault::perform_under_faults(engine, &mut client, argv),
+        };
+        let reply = engine.post(&mut client, reply);
         engine.clients.put_back(client);
-        return Reply::NOTHING;
-    }
-    client.active_at = engine.keyspace.instant();
-    if client.is_subscriber() {
-        engine.keyspace.footprint_mut().connections(Access::Read);
-    }
-    let reply = match engine.faults.is_empty() {
-        true => perform(engine, &mut client, argv),
-        false => fault::perform_under_faults(engine, &mut client, argv),
-    };
-    let reply = engine.post(&mut client, reply);
-    engine.clients.put_back(client);
-    engine.end();
-    engine.broadcast();
-    let reply = engine.post_late(slot, reply);
-    engine.deliver();
-    reply
+        reply
+    })
 }
 
-/// Whether there is such a command, and such a subcommand of it if there is an argument that could be one.
+/// Whether the command exists and, if it has subcommands and an argument follows, whether that
+/// subcommand exists.
 pub(crate) fn is_known(argv: &Argv<'_>) -> bool {
     lookup(argv[0]).is_some_and(|(row, _)| {
         row.subcommands.is_empty() || argv.get(1).is_none_or(|name| subcommand(row, name).is_some())
     })
 }
 
-/// One command on its way: refused, held back, queued or run.
+/// Refuses, delays, queues or runs one command.
 fn perform(engine: &mut Box<Engine>, client: &mut Box<Client>, argv: &Argv<'_>) -> Reply {
     let row = match admit(engine, client, argv) {
         Ok(row) => row,
@@ -229,11 +233,12 @@ fn perform(engine: &mut Box<Engine>, client: &mut Box<Client>, argv: &Argv<'_>) 
     run(engine, client, row, argv)
 }
 
-/// With these, which are no commands, begin lines of an HTTP request. Redis ends such a connection without a word, so that no web
-/// page gives it commands.
+/// Words at the beginning of lines of an HTTP request, which are no commands.
+///
+/// Redis closes such a connection without a reply, so that no web page can send it commands.
 const HTTP_WORDS: [&str; 2] = ["post", "host:"];
 
-/// Whether a command may be called at all, in the order in which Redis asks.
+/// Checks whether a command may be called at all, in Redis's order.
 fn admit(engine: &mut Engine, client: &Client, argv: &Argv<'_>) -> Result<&'static Row, Error> {
     let row = if is_control(engine, argv) { resolve_under(&emulator::ROW, argv) } else { resolve(argv) }?;
     if row.is_protected && !engine.allows_debug(client) {
@@ -261,7 +266,7 @@ fn admit(engine: &mut Engine, client: &Client, argv: &Argv<'_>) -> Result<&'stat
     Ok(row)
 }
 
-/// Whether it is `EMULATOR`, where control is allowed.
+/// Whether the command is `EMULATOR`, and that is allowed.
 fn is_control(engine: &Engine, argv: &Argv<'_>) -> bool {
     engine.control.is_some() && is_word(argv[0], emulator::ROW.name)
 }
@@ -309,11 +314,11 @@ pub(crate) fn run(
     argv: &Argv<'_>,
 ) -> Reply {
     client.last_command = row.name;
-    engine.stats.were_told |= row.tells_counts;
+    engine.stats.were_read |= row.reads_counters;
     let failures = engine.stats.own_failures();
     let is_script = row.flags.contains(&Flag::SkipMonitor);
     if is_script {
-        // In front of the commands that it calls.
+        // A script is shown before the commands that it calls.
         monitor::feed_monitors(engine, client, row, argv);
     }
     let reply = (row.run)(&mut Ctx { engine, client, row }, argv).into();
@@ -323,7 +328,7 @@ pub(crate) fn run(
     engine.invalidate(client);
     engine.trim_footprint();
     connection::remember(engine, client, row, argv);
-    // A script's reply comes when all has happened.
+    // The events of a script are published before its reply is sent.
     engine.publish_events((client.context != CallContext::InScript).then_some(client.slot));
     let error = if let Reply::Error(error) = &reply { Some(error) } else { None };
     engine.stats.called(row.name, error, failures);
@@ -341,23 +346,23 @@ pub fn borrow(argv: &[Bytes]) -> SmallVec<[&[u8]; 8]> {
     argv.iter().map(AsRef::as_ref).collect()
 }
 
-/// An argument that must be a 64-bit integer.
+/// Parses an argument that is a 64-bit integer.
 pub(crate) fn integer(arg: &[u8]) -> Result<i64, Error> {
     crate::parse_integer(arg).ok_or(error::NOT_AN_INTEGER)
 }
 
-/// An argument that must be an integer within these bounds; if not, this is the error.
+/// Parses an argument that is an integer within these bounds. Otherwise it returns this error.
 pub(crate) fn integer_within(arg: &[u8], bounds: RangeInclusive<i64>, error: Error) -> Result<i64, Error> {
     crate::parse_integer(arg).filter(|integer| bounds.contains(integer)).ok_or(error)
 }
 
-/// An argument that says how many are wanted: 0 or more.
+/// Parses an argument that is a count: 0 or more.
 pub(crate) fn count(arg: &[u8]) -> Result<usize, Error> {
     integer_within(arg, 0..=i64::MAX, error::NOT_POSITIVE).map(|count| count as usize)
 }
 
-/// The places from `first` to `last`, both included, that there are in something of this length; a negative one counts from
-/// the end.
+/// Returns the part of the places from `first` to `last`, both included, that exists in a value of
+/// this length. A negative place counts from the end.
 pub(crate) fn index_range(first: i64, last: i64, len: usize) -> Range<usize> {
     let len = len as i64;
     let from_front = |index: i64| if index < 0 { index + len } else { index };
@@ -365,7 +370,7 @@ pub(crate) fn index_range(first: i64, last: i64, len: usize) -> Range<usize> {
     if first > last { 0..0 } else { first as usize..last as usize + 1 }
 }
 
-/// Pairs, one part after the other; in RESP3 each for itself.
+/// A reply of pairs: a flat array in RESP2, an array of arrays in RESP3.
 pub(crate) fn pairs(protocol: Protocol, pairs: impl Iterator<Item = (Reply, Reply)>) -> Reply {
     Reply::Array(match protocol {
         Protocol::Resp2 => pairs.flat_map(<[Reply; 2]>::from).collect(),
@@ -373,7 +378,7 @@ pub(crate) fn pairs(protocol: Protocol, pairs: impl Iterator<Item = (Reply, Repl
     })
 }
 
-/// An argument that is one of these words, in any case.
+/// Whether an argument is this word, in any case.
 pub(crate) fn is_word(arg: &[u8], word: &str) -> bool {
     arg.eq_ignore_ascii_case(word.as_bytes())
 }

@@ -1,4 +1,5 @@
-//! What others are shown of the commands that run: lines for `MONITOR`, entries for `SLOWLOG`. Passwords are shown to nobody.
+//! The records of running commands: lines for `MONITOR`, entries for `SLOWLOG`. Neither has
+//! passwords.
 
 use bytes::Bytes;
 use smallvec::SmallVec;
@@ -12,7 +13,8 @@ use crate::stats::Slow;
 
 const REDACTED: &[u8] = b"(redacted)";
 
-/// Sends a line to those who have said `MONITOR`. Not of what administrators do.
+/// Sends a line to all clients that have called `MONITOR`. Commands with the flag `Admin` are left
+/// out.
 pub(super) fn feed_monitors(engine: &mut Engine, client: &Client, row: &Row, argv: &Argv<'_>) {
     if engine.monitors.is_empty() || row.flags.contains(&Flag::Admin) {
         return;
@@ -27,13 +29,13 @@ pub(super) fn feed_monitors(engine: &mut Engine, client: &Client, row: &Row, arg
     let line = Reply::Status(line.into());
     for &slot in &engine.monitors {
         match slot == client.slot {
-            true => engine.postscripts.push(line.clone()),
-            false => engine.mail.push((slot, line.clone())),
+            true => engine.outbox.send_after_reply(line.clone()),
+            false => engine.outbox.send(slot, line.clone()),
         }
     }
 }
 
-/// From where a command came.
+/// The address from which a command came.
 fn source(client: &Client) -> String {
     let address = &client.addresses[0];
     match address.strip_suffix(":0") {
@@ -44,7 +46,7 @@ fn source(client: &Client) -> String {
     }
 }
 
-/// As `redis-cli` shows strings.
+/// Appends a text in quotes, as `redis-cli` shows strings.
 fn quote(text: &[u8], line: &mut String) {
     line.push('"');
     for &byte in text {
@@ -62,7 +64,8 @@ fn quote(text: &[u8], line: &mut String) {
     line.push('"');
 }
 
-/// Logs a call for `SLOWLOG`. The time stands still while a command runs: it takes none, so all are logged or none is.
+/// Logs a call for `SLOWLOG`. The time does not move while a command runs, so either all commands
+/// are logged or none.
 pub(super) fn log_slow(engine: &mut Engine, client: &Client, row: &Row, argv: &Argv<'_>) {
     const SLOWLOG_LOG_SLOWER_THAN: Id = Id::of("slowlog-log-slower-than");
     const SLOWLOG_MAX_LEN: Id = Id::of("slowlog-max-len");
@@ -78,11 +81,11 @@ pub(super) fn log_slow(engine: &mut Engine, client: &Client, row: &Row, argv: &A
     engine.stats.log_slow(slow, engine.config.size(SLOWLOG_MAX_LEN));
 }
 
-/// The arguments without passwords.
+/// The arguments, with passwords replaced.
 fn redacted<'a>(row: &Row, argv: &Argv<'a>) -> SmallVec<[&'a [u8]; 8]> {
     let mut shown: SmallVec<[&[u8]; 8]> = argv.into();
     match row.name {
-        // Too many arguments are an error before one of them is a password.
+        // A call with too many arguments is an error, so none of them is a password.
         "auth" if argv.len() <= 3 => shown[1..].fill(REDACTED),
         "hello" => {
             let mut idx = 2;

@@ -10,8 +10,8 @@ use crate::client::CallContext;
 use crate::error;
 use crate::footprint::Access;
 use crate::glob;
-use crate::pubsub::Topic;
 use crate::reply::Reply;
+use crate::topic::Topic;
 
 const LISTENING: &[super::Flag] = &[Pubsub, NoScript, Loading, Stale];
 const SHARD_CHANNELS: &[KeySpec] = &[KeySpec::every(1, &["not_key"])];
@@ -51,20 +51,20 @@ pub(super) const ROWS: &[Row] = &[
     Row::new("unsubscribe", -1, LISTENING, |ctx, argv| unsubscribe(ctx, argv, Topic::Channel)),
 ];
 
-/// What a RESP2 client that listens may still call.
+/// Whether a RESP2 client with subscriptions may call this command.
 pub(super) fn is_allowed(row: &Row) -> bool {
     matches!(row.name, "ping" | "quit" | "reset") || row.name.ends_with("subscribe")
 }
 
-/// `PUBLISH channel message` and `SPUBLISH shardchannel message`: answers how many were sent it
+/// `PUBLISH channel message` and `SPUBLISH shardchannel message`: returns the number of receivers
 fn publish(ctx: &mut Ctx<'_>, argv: &Argv<'_>, topic: Topic) -> Outcome {
     let [channel, message] = [argv[1], argv[2]].map(Bytes::copy_from_slice);
     Ok(Reply::count(ctx.engine.publish(topic, &channel, &message)))
 }
 
-/// `SUBSCRIBE channel [channel ...]`, PSUBSCRIBE and SSUBSCRIBE: a reply for each
+/// `SUBSCRIBE channel [channel ...]`, PSUBSCRIBE and SSUBSCRIBE: one reply for each name
 fn subscribe(ctx: &mut Ctx<'_>, argv: &Argv<'_>, topic: Topic) -> Outcome {
-    // Redis makes an exception for the other two: clients of old did this.
+    // Redis allows the other two, because old clients call them inside transactions.
     if topic == Topic::ShardChannel && ctx.client.context == CallContext::InTransaction {
         return Err(error::SSUBSCRIBE_IN_MULTI);
     }
@@ -79,7 +79,8 @@ fn subscribe(ctx: &mut Ctx<'_>, argv: &Argv<'_>, topic: Topic) -> Outcome {
     Ok(Reply::Several(replies.collect()))
 }
 
-/// `UNSUBSCRIBE [channel [channel ...]]`, PUNSUBSCRIBE and SUNSUBSCRIBE: a reply for each; without names, from all
+/// `UNSUBSCRIBE [channel [channel ...]]`, PUNSUBSCRIBE and SUNSUBSCRIBE: one reply for each name;
+/// without names, for all
 fn unsubscribe(ctx: &mut Ctx<'_>, argv: &Argv<'_>, topic: Topic) -> Outcome {
     let names: Vec<Bytes> = match &argv[1..] {
         [] => ctx.client.subscriptions[topic as usize].iter().cloned().collect(),
@@ -97,7 +98,8 @@ fn unsubscribe(ctx: &mut Ctx<'_>, argv: &Argv<'_>, topic: Topic) -> Outcome {
     Ok(Reply::Several(replies.collect()))
 }
 
-/// The name of the command, of the channel, and how many the client listens to now.
+/// The reply for one name: the command's name, the channel, and the client's number of
+/// subscriptions.
 fn confirm(ctx: &Ctx<'_>, topic: Topic, name: Reply) -> Reply {
     let [channels, patterns, shard_channels] = ctx.client.subscriptions.each_ref().map(BTreeSet::len);
     let count = if topic == Topic::ShardChannel { shard_channels } else { channels + patterns };
@@ -128,7 +130,8 @@ fn numpat(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
     Ok(Reply::count(ctx.engine.pubsub.listeners(Topic::Pattern).len()))
 }
 
-/// `PUBSUB NUMSUB [channel [channel ...]]` and `PUBSUB SHARDNUMSUB [shardchannel [shardchannel ...]]`
+/// `PUBSUB NUMSUB [channel [channel ...]]` and
+/// `PUBSUB SHARDNUMSUB [shardchannel [shardchannel ...]]`
 fn numsub(ctx: &mut Ctx<'_>, argv: &Argv<'_>, topic: Topic) -> Outcome {
     let counts = argv[2..].iter().flat_map(|name| {
         ctx.engine.keyspace.footprint_mut().listeners(name);

@@ -1,36 +1,36 @@
-//! What the table says of a command.
+//! The description of a command in the table.
 
 use super::{Argv, Ctx, KeySpec, Outcome, docs};
 use crate::error;
 
 /// A row of the command table.
 pub struct Row {
-    /// Lower case; a subcommand is `client|id`.
+    /// The name in lower case. A subcommand is `client|id`.
     pub name: &'static str,
     /// The number of arguments, the name included; `-n` means n or more.
     pub arity: i32,
-    /// What the command does and where it may be called.
+    /// The behaviour of the command, and where it may be called.
     pub flags: &'static [Flag],
-    /// Where its keys stand.
+    /// The positions of its keys.
     pub keys: &'static [KeySpec],
-    /// ACL categories beyond those that group and flags imply.
+    /// ACL categories that its group and its flags do not imply.
     pub categories: &'static [&'static str],
-    /// Redis does not count it into the ACL category of its group.
+    /// It is not in the ACL category of its group.
     pub is_outsider: bool,
-    /// Hints for clients, in Redis's words.
+    /// Hints for clients, as Redis writes them.
     pub tips: &'static [&'static str],
-    /// It tells what the server counts, or what its clients do.
-    pub tells_counts: bool,
-    /// A setting says who may call it (Redis: `CMD_PROTECTED`).
+    /// It returns the server's counters, or the state of clients.
+    pub reads_counters: bool,
+    /// A setting decides which clients may call it (Redis: `CMD_PROTECTED`).
     pub is_protected: bool,
-    /// Commands under this one.
+    /// Its subcommands.
     pub subcommands: &'static [Row],
-    /// The function.
+    /// The function that runs it.
     pub run: fn(&mut Ctx<'_>, &Argv<'_>) -> Outcome,
 }
 
 impl Row {
-    /// A command without keys.
+    /// Creates a command without keys.
     pub const fn new(
         name: &'static str,
         arity: i32,
@@ -46,13 +46,13 @@ impl Row {
             categories: &[],
             is_outsider: false,
             tips: &[],
-            tells_counts: false,
+            reads_counters: false,
             is_protected: false,
             subcommands: &[],
         }
     }
 
-    /// A command that is nothing but its subcommands.
+    /// Creates a command that has only subcommands.
     pub const fn container(name: &'static str, subcommands: &'static [Row]) -> Row {
         let mut row =
             Row::new(name, -2, &[], |ctx, argv| Err(error::unknown_subcommand(ctx.row.name, argv[1])));
@@ -60,49 +60,49 @@ impl Row {
         row
     }
 
-    /// The subcommand that lists the others: `client|help`.
+    /// Creates the subcommand that lists the others: `client|help`.
     pub const fn help(name: &'static str) -> Row {
         Row::new(name, 2, &[Flag::Loading, Flag::Stale], docs::help)
     }
 
-    /// With keys.
+    /// Adds keys.
     pub const fn keys(mut self, keys: &'static [KeySpec]) -> Row {
         self.keys = keys;
         self
     }
 
-    /// With ACL categories of its own.
+    /// Adds ACL categories of its own.
     pub const fn categories(mut self, categories: &'static [&'static str]) -> Row {
         self.categories = categories;
         self
     }
 
-    /// With ACL categories of its own in place of its group's.
+    /// Sets its own ACL categories, which replace that of its group.
     pub const fn outside(mut self, categories: &'static [&'static str]) -> Row {
         self.categories = categories;
         self.is_outsider = true;
         self
     }
 
-    /// With hints for clients.
+    /// Adds hints for clients.
     pub const fn tips(mut self, tips: &'static [&'static str]) -> Row {
         self.tips = tips;
         self
     }
 
-    /// One that tells what the server counts, or what its clients do.
+    /// Marks a command that returns the server's counters, or the state of clients.
     pub const fn telling_counts(mut self) -> Row {
-        self.tells_counts = true;
+        self.reads_counters = true;
         self
     }
 
-    /// One that not everybody may call.
+    /// Marks a command that not every client may call.
     pub const fn protected(mut self) -> Row {
         self.is_protected = true;
         self
     }
 
-    /// Whether it is a name for its subcommands, and no command.
+    /// Whether it is only a container of subcommands.
     pub fn is_container(&self) -> bool {
         self.flags.is_empty() && !self.subcommands.is_empty()
     }
@@ -113,7 +113,7 @@ impl Row {
     }
 }
 
-/// What a command does, and where it may be called. Redis's words.
+/// The behaviour of a command, and where it may be called. The words are Redis's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(
     missing_docs,
@@ -140,7 +140,7 @@ pub enum Flag {
 }
 
 impl Flag {
-    /// The word in `COMMAND INFO`.
+    /// The word that `COMMAND INFO` returns.
     pub fn word(self) -> &'static str {
         match self {
             Flag::Write => "write",

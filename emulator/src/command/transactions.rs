@@ -1,5 +1,5 @@
-//! Transactions: MULTI queues commands, EXEC runs them as one execution, WATCH makes EXEC conditional.
-//! <https://redis.io/docs/latest/develop/using-commands/transactions/>
+//! Transactions: MULTI queues commands, EXEC runs them as one execution, WATCH makes EXEC
+//! conditional. <https://redis.io/docs/latest/develop/using-commands/transactions/>
 
 use bytes::Bytes;
 
@@ -19,12 +19,12 @@ pub(super) const ROWS: &[Row] = &[
     Row::new("unwatch", 1, &[NoScript, Loading, Stale, Fast, AllowBusy], unwatch),
 ];
 
-/// The commands that MULTI does not queue.
+/// Whether MULTI does not queue this command.
 pub(super) fn runs_at_once(row: &Row) -> bool {
     matches!(row.name, "multi" | "exec" | "discard" | "watch" | "quit" | "reset")
 }
 
-/// Keeps a command for EXEC.
+/// Queues a command for EXEC.
 pub(super) fn queue(client: &mut Box<Client>, row: &Row, argv: &Argv<'_>) -> Reply {
     debug_assert!(!runs_at_once(row));
     let transaction = client.transaction.get_or_insert_default();
@@ -32,8 +32,9 @@ pub(super) fn queue(client: &mut Box<Client>, row: &Row, argv: &Argv<'_>) -> Rep
     Reply::status("QUEUED")
 }
 
-/// What is answered to a command that cannot run. Under MULTI it also spoils the transaction; EXEC ends it, even if called in a
-/// wrong way.
+/// Returns the error for a command that cannot run. Under MULTI, it also makes EXEC abort.
+///
+/// EXEC ends the transaction, even if EXEC itself is called in a wrong way.
 pub(super) fn refuse(
     engine: &mut Box<Engine>,
     client: &mut Box<Client>,
@@ -79,18 +80,11 @@ fn exec(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
         let argv = borrow(argv);
         let reply = match resolve(&argv) {
             Ok(row) => {
-                let first = ctx.engine.mail.len();
+                let mark = ctx.engine.outbox.mark();
                 let reply = run(ctx.engine, ctx.client, row, &argv);
-                let mut own = ctx.engine.take_mail(ctx.client.slot, first);
-                let (reply, behind) = ctx.engine.settle(reply);
-                if own.is_empty() && behind.is_empty() {
-                    reply
-                } else {
-                    // Messages to itself stand where they arise, in the middle of the array, though nobody counts them.
-                    own.push(reply);
-                    own.extend(behind);
-                    Reply::Several(own)
-                }
+                // Messages to the client itself stand in the middle of the array, where they arise.
+                // The length of the array does not count them.
+                ctx.engine.outbox.surround(ctx.client.slot, mark, reply)
             }
             Err(error) => Reply::Error(error),
         };
@@ -103,7 +97,7 @@ fn exec(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
     if !has_changed {
         return Ok(Reply::Array(replies.into_iter().map(|(_, reply)| reply).collect()));
     }
-    // Redis writes each reply at once, and the count before all of them.
+    // Redis writes each reply at once, and the length of the array before all of them.
     let settle = |((protocol, is_wanted), reply): ((Protocol, bool), Reply)| {
         let reply = if is_wanted { reply } else { reply.only_pushes() };
         Reply::Settled(protocol, Box::new(reply))

@@ -6,7 +6,8 @@ use std::sync::{Mutex, PoisonError};
 use super::Engine;
 use crate::client::{Client, Closing, Slot};
 use crate::footprint::Access;
-use crate::pubsub::Topic;
+use crate::reply::Reply;
+use crate::topic::Topic;
 
 /// The clients whose connections closed while the engine was in use elsewhere.
 #[derive(Default)]
@@ -102,17 +103,16 @@ impl Engine {
 
     /// Closes the connections of all clients that are subscribed or blocked, as one execution.
     pub fn hang_up(self: &mut Box<Self>) {
-        self.begin();
-        self.invalidate(&Client::nobody());
-        let footprint = self.keyspace.footprint_mut();
-        footprint.connections(Access::Write);
-        let mut others = self.clients.others();
-        others.retain(|client| client.is_blocked || client.is_subscriber());
-        others.iter().for_each(|client| client.note_leaving(footprint));
-        let slots: Vec<Slot> = others.into_iter().map(|client| client.slot).collect();
-        slots.into_iter().for_each(|slot| self.end_service(slot, Client::hang_up));
-        self.end();
-        self.broadcast();
-        self.deliver();
+        self.execution(None, |engine| {
+            engine.invalidate(&Client::nobody());
+            let footprint = engine.keyspace.footprint_mut();
+            footprint.connections(Access::Write);
+            let mut others = engine.clients.others();
+            others.retain(|client| client.is_blocked || client.is_subscriber());
+            others.iter().for_each(|client| client.note_leaving(footprint));
+            let slots: Vec<Slot> = others.into_iter().map(|client| client.slot).collect();
+            slots.into_iter().for_each(|slot| engine.end_service(slot, Client::hang_up));
+            Reply::NOTHING
+        });
     }
 }

@@ -3,7 +3,7 @@
 
 mod connections;
 mod loan;
-mod mail;
+mod outbox;
 mod settings;
 mod tracking;
 mod waiting;
@@ -23,15 +23,17 @@ use crate::fault::Faults;
 use crate::footprint::{Access, Footprint};
 use crate::keyspace::{Event, Keyspace};
 use crate::log::Hook;
-use crate::pubsub::{PubSub, Topic};
+use crate::pubsub::PubSub;
 use crate::reply::Reply;
 use crate::script::{Functions, Known, Libraries, Scripts};
 use crate::stats::Stats;
+use crate::topic::Topic;
 use crate::tracking::Tracker;
 
 pub use connections::Departed;
 pub use loan::Commands;
 use loan::ScriptHost;
+pub use outbox::Outbox;
 pub use settings::OutputLimit;
 pub use waiting::{Attempt, Blocked, Until, Waiting};
 pub use watch::Watches;
@@ -95,14 +97,9 @@ pub struct Engine {
     pub faults: Faults,
     /// If the command `EMULATOR` is allowed: the clock at the time of the permission.
     pub control: Option<Clock>,
-    /// The messages to be sent to clients when the execution is over, in order.
-    pub mail: Vec<(Slot, Reply)>,
-    /// The messages to the client whose command runs, to be sent inside its reply or right after
-    /// it. The number is the count of parts of the reply before the message ([`Event::place`]).
-    pub asides: Vec<(usize, Reply)>,
-    /// The messages to the client whose command runs, to be sent after the reply.
-    pub postscripts: Vec<Reply>,
-    clock: Option<Clock>,
+    /// The messages to clients. They are delivered when the execution is over.
+    pub outbox: Outbox,
+    clock: Clock,
     /// The clock reading that serves all requests which run in sequence now. It is not set if the
     /// clock may be moved between them.
     requests_at: Option<Timestamp>,
@@ -137,8 +134,7 @@ impl Engine {
         let stats = Stats::new(clock.now());
         let keyspace = Keyspace::new(databases);
         let started_with = config.clone();
-        let mut engine =
-            Engine { keyspace, config, started_with, stats, clock: Some(clock), ..Engine::default() };
+        let mut engine = Engine { keyspace, config, started_with, stats, clock, ..Engine::default() };
         engine.apply_settings();
         engine
     }
@@ -156,7 +152,7 @@ impl Engine {
         self.stats = Stats::new(clock.now());
         self.scripts.flush();
         self.functions.flush();
-        self.clock = Some(clock);
+        self.clock = clock;
         self.watches = Watches::default();
         self.pause = None;
         self.faults.clear();
@@ -199,7 +195,7 @@ impl Engine {
         self.clients.have_no_state()
             && self.pause.is_none()
             && self.watches.is_empty()
-            && !self.stats.were_told
+            && !self.stats.were_read
             && self.config.is_same(&self.started_with)
             && self.scripts.has_default_settings()
             && self.functions.libraries().is_empty()
@@ -220,16 +216,15 @@ impl Engine {
 
     /// Restores the data of a snapshot, as one execution.
     pub fn restore_data(self: &mut Box<Self>, snapshot: &Snapshot) {
-        self.begin();
-        self.keyspace.replace(&snapshot.keyspace);
-        for db in 0..self.keyspace.databases() {
-            let awaited = self.waiting.keys(db).cloned().map(|key| (db, key));
-            self.keyspace.events.appeared.extend(awaited);
-        }
-        self.watches.notice_all();
-        self.end();
-        self.broadcast();
-        self.deliver();
+        self.execution(None, |engine| {
+            engine.keyspace.replace(&snapshot.keyspace);
+            for db in 0..engine.keyspace.databases() {
+                let awaited = engine.waiting.keys(db).cloned().map(|key| (db, key));
+                engine.keyspace.events.appeared.extend(awaited);
+            }
+            engine.watches.notice_all();
+            Reply::NOTHING
+        });
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -250,12 +245,31 @@ impl Engine {
     }
 
     pub(crate) fn clock(&self) -> &Clock {
-        self.clock.as_ref().expect("an engine in use was made with a clock")
+        &self.clock
     }
 
     /// The time of the next wake-up, and the notification that it moved to an earlier time.
     pub(crate) fn next_wake_up(&self) -> (Option<Timestamp>, Arc<Notify>) {
         (self.next_wake_up, self.wake_up_moved.clone())
+    }
+
+    /// Runs one execution. `slot` is the client whose command it is; its output is returned. All
+    /// other messages are delivered.
+    pub(crate) fn execution(
+        self: &mut Box<Self>,
+        slot: Option<Slot>,
+        act: impl FnOnce(&mut Box<Self>) -> Reply,
+    ) -> Reply {
+        self.begin();
+        let posted = act(self);
+        self.end();
+        self.broadcast();
+        let output = match slot {
+            Some(slot) => self.post_late(slot, posted),
+            None => posted,
+        };
+        self.deliver();
+        output
     }
 
     /// Starts one execution: reads the clock once, clears the previous footprint, and runs what is
@@ -273,11 +287,10 @@ impl Engine {
 
     /// Runs what is due, without a command.
     pub fn tick(self: &mut Box<Self>) {
-        self.begin();
-        self.invalidate(&Client::nobody());
-        self.end();
-        self.broadcast();
-        self.deliver();
+        self.execution(None, |engine| {
+            engine.invalidate(&Client::nobody());
+            Reply::NOTHING
+        });
     }
 
     /// Ends one execution. Blocked clients get the keys that they wait for, watches record the
@@ -322,7 +335,7 @@ impl Engine {
         if count > 0 {
             footprint.channel(Access::Write, channel);
         }
-        self.mail.extend(messages);
+        messages.into_iter().for_each(|(slot, message)| self.outbox.send(slot, message));
         count
     }
 
@@ -337,7 +350,7 @@ impl Engine {
         }
         let wanted = self.keyspace.events.wanted;
         for Event { name, db, key, place, .. } in std::mem::take(&mut self.keyspace.events.happened) {
-            let first = self.mail.len();
+            let mark = self.outbox.mark();
             if wanted.by_key() {
                 let channel = [format!("__keyspace@{db}__:").as_bytes(), &key].concat();
                 self.publish(Topic::Channel, &channel.into(), &Bytes::from_static(name.as_bytes()));
@@ -348,8 +361,7 @@ impl Engine {
             if place > 0
                 && let Some(slot) = slot
             {
-                let own = self.take_mail(slot, first);
-                self.asides.extend(own.into_iter().map(|message| (place, message)));
+                self.outbox.move_into_reply(slot, mark, place);
             }
         }
     }
@@ -416,7 +428,7 @@ impl Engine {
 
     fn give_up(&mut self, slot: Slot) {
         if let Some(blocked) = self.unblock(slot) {
-            self.mail.push((slot, blocked.on_timeout));
+            self.outbox.send(slot, blocked.on_timeout);
         }
     }
 
@@ -440,20 +452,16 @@ impl Engine {
     fn attempt(self: &mut Box<Self>, slot: Slot, key: &[u8]) {
         let Some(attempt) = self.waiting.get(slot).map(|blocked| blocked.attempt.clone()) else { return };
         let mut client = self.clients.take(slot);
-        let postscripts_of_others = std::mem::take(&mut self.postscripts);
+        let outer = self.outbox.begin_inner();
         let outcome = attempt(self, &mut client, key);
         self.invalidate(&client);
         self.clients.put_back(client);
         self.publish_events(Some(slot));
         let reply = outcome.unwrap_or_else(|error| Some(Reply::Error(error)));
-        let is_served = reply.is_some();
-        let (reply, behind) = self.settle(reply.unwrap_or(Reply::NOTHING));
-        if is_served {
+        if reply.is_some() {
             self.unblock(slot);
-            self.mail.push((slot, reply));
         }
-        let postscripts = std::mem::replace(&mut self.postscripts, postscripts_of_others);
-        self.mail.extend(behind.into_iter().chain(postscripts).map(|message| (slot, message)));
+        self.outbox.end_inner(slot, reply, outer);
     }
 
     fn set_next_wake_up(&mut self) {

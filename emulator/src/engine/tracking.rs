@@ -128,9 +128,9 @@ impl Engine {
             return;
         }
         if slot == current.slot {
-            self.postscripts.push(message);
+            self.outbox.send_after_reply(message);
         } else {
-            self.mail.push((slot, message));
+            self.outbox.send(slot, message);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What stands under CLIENT, but for tracking.
+//! The subcommands of CLIENT, except tracking.
 
 use std::collections::BTreeSet;
 
@@ -36,12 +36,12 @@ pub(super) const ROWS: &[Row] = &[
     Row::new("client|unpause", 2, ADMIN, unpause),
 ];
 
-/// What another client does depends on this command, or this command on what another client has done.
+/// Records that this command and other clients' commands may depend on each other.
 pub(super) fn concerns_all(ctx: &mut Ctx<'_>) {
     ctx.engine.keyspace.footprint_mut().settings(Access::Write);
 }
 
-/// Which clients are meant.
+/// Selects clients.
 type Filter = Box<dyn Fn(&Client) -> bool>;
 
 /// `CLIENT GETNAME`
@@ -86,7 +86,7 @@ fn list(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     Ok(Reply::Verbatim(*b"txt", lines.concat().into()))
 }
 
-/// The kinds of clients; nobody here is a replica or its master.
+/// The kinds of clients. No client here is a replica or a master.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Normal,
@@ -111,7 +111,8 @@ impl Kind {
     }
 }
 
-/// A client in one line. What an emulator does not have, such as buffers of its own, is 0.
+/// Describes a client in one line. Values that an emulator does not have, such as buffers of its
+/// own, are 0.
 fn describe(ctx: &Ctx<'_>, client: &Client) -> String {
     let now = ctx.engine.keyspace.instant();
     let [channels, patterns, shard_channels] = client.subscriptions.each_ref().map(BTreeSet::len);
@@ -157,8 +158,8 @@ fn flags(client: &Client) -> String {
     if set.is_empty() { "N".into() } else { set }
 }
 
-/// `CLIENT KILL <ip:port | [ID client-id] [TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [USER username] [ADDR ip:port]
-/// [LADDR ip:port] [SKIPME <YES | NO>]>`
+/// `CLIENT KILL <ip:port | [ID client-id] [TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [USER
+/// username] [ADDR ip:port] [LADDR ip:port] [SKIPME <YES | NO>]>`
 fn kill(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let mut filters: Vec<Filter> = Vec::new();
     let (mut is_me_spared, is_old_form) = (true, argv.len() == 3);
@@ -218,7 +219,7 @@ fn kill(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     }
 }
 
-/// `CLIENT NO-EVICT <ON | OFF>`: nothing is ever evicted here
+/// `CLIENT NO-EVICT <ON | OFF>`: the emulator never evicts a client
 fn no_evict(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     ctx.client.is_no_evict = match argv[2] {
         word if is_word(word, "on") => true,
@@ -240,7 +241,7 @@ fn pause(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     concerns_all(ctx);
     let now = ctx.engine.keyspace.now();
     let until = blocking::millis(ctx, argv[2])?.unwrap_or(now);
-    // A longer or stricter pause that is under way is not cut short.
+    // A longer or stricter pause that is active is not shortened.
     let (before, mode_before) = ctx.engine.pause.unwrap_or((until, mode));
     let mode = if mode_before == PauseMode::All { PauseMode::All } else { mode };
     ctx.engine.pause = Some((until.max(before), mode));
@@ -271,7 +272,7 @@ fn reply(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 
 /// `CLIENT SETINFO <LIB-NAME libname | LIB-VER libver>`
 ///
-/// Came with Redis 7.2, and is accepted because clients send it when they connect.
+/// It came with Redis 7.2. It is accepted because clients send it when they connect.
 fn setinfo(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let option = String::from_utf8_lossy(argv[2]).to_lowercase();
     let Some(idx) = ["lib-name", "lib-ver"].iter().position(|own| *own == option) else {
@@ -293,7 +294,7 @@ fn setname(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     Ok(Reply::OK)
 }
 
-/// `CLIENT UNBLOCK client-id [TIMEOUT | ERROR]`: answers whether it was blocked
+/// `CLIENT UNBLOCK client-id [TIMEOUT | ERROR]`: returns whether the client was blocked
 fn unblock(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let is_error = match &argv[3..] {
         [] => false,
@@ -310,6 +311,6 @@ fn unblock(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     };
     let blocked = ctx.engine.unblock(slot).map(|blocked| blocked.on_timeout);
     let reply = if is_error { Some(Reply::Error(error::UNBLOCKED)) } else { blocked };
-    ctx.engine.mail.extend(reply.map(|reply| (slot, reply)));
+    reply.into_iter().for_each(|reply| ctx.engine.outbox.send(slot, reply));
     Ok(Reply::Integer(1))
 }

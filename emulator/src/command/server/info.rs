@@ -1,18 +1,21 @@
-//! `INFO`: how the server is. Each section is a function that writes its lines, in Redis's order; what there is nothing of
-//! here, like files and replicas, is zero as in a Redis that has just begun.
+//! `INFO`: the state of the server.
+//!
+//! Each section is a function that writes its lines, in Redis's order. Values that do not exist
+//! here, such as files and replicas, are 0 as in a Redis that has just begun.
 
 use std::fmt::{self, Write as _};
 
 use super::super::{Argv, Ctx, Outcome, is_word};
 use crate::config::Id;
 use crate::engine::Engine;
-use crate::pubsub::Topic;
 use crate::reply::Reply;
 use crate::script::sha1_hex;
+use crate::topic::Topic;
 
 use super::VERSION;
 
-/// A section: its name, whether it is shown to those who ask for none, and its lines.
+/// A section: its name, whether `INFO` shows it without arguments, and the function that writes its
+/// lines.
 struct Section(&'static str, Shown, fn(&mut Ctx<'_>, &mut String) -> fmt::Result);
 
 #[derive(PartialEq, Eq)]
@@ -46,7 +49,7 @@ pub(super) fn info(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     for Section(name, shown, lines) in SECTIONS {
         if is_all || is_default && *shown == Shown::Always || asked(name) {
             text += if text.is_empty() { "" } else { "\r\n" };
-            // Writing into a string does not fail.
+            // Writing to a `String` cannot fail.
             _ = write!(text, "# {name}\r\n").and_then(|()| lines(ctx, &mut text));
         }
     }
@@ -57,12 +60,12 @@ fn lines(text: &mut String, fields: &[(&str, &dyn fmt::Display)]) -> fmt::Result
     fields.iter().try_for_each(|(name, value)| write!(text, "{name}:{value}\r\n"))
 }
 
-/// Numbers that are zero.
+/// Writes fields that are 0.
 fn zeros(text: &mut String, names: &str) -> fmt::Result {
     names.split_whitespace().try_for_each(|name| write!(text, "{name}:0\r\n"))
 }
 
-/// Bytes for people: `1.50K`.
+/// Formats a number of bytes for people: `1.50K`.
 fn human(bytes: usize) -> String {
     const UNITS: [&str; 6] = ["B", "K", "M", "G", "T", "P"];
     let mut value = bytes as f64;
@@ -74,7 +77,7 @@ fn human(bytes: usize) -> String {
     if unit == 0 { format!("{bytes}B") } else { format!("{value:.2}{}", UNITS[unit]) }
 }
 
-/// Forty digits that tell this server from one that began at another time.
+/// Forty hexadecimal digits that distinguish this server from one that began at another time.
 fn identity(ctx: &Ctx<'_>, what: &str) -> String {
     let seed = format!("{what} {}", ctx.engine.stats.began.micros());
     String::from_utf8_lossy(&sha1_hex(seed.as_bytes())).into_owned()
