@@ -1,4 +1,5 @@
-//! Holds an algorithm of the `locks` crate to its word: the scenario of each fault class, and the verdict on each property.
+//! Checks an algorithm of the `locks` crate: the scenario of each fault class, and the verdict on
+//! each property.
 
 use std::fmt;
 use std::time::Duration;
@@ -25,31 +26,34 @@ use crate::trace::Reached;
 pub const LEASE: Duration = Duration::from_secs(10);
 /// The section that the clients of a scenario enter.
 const SECTION: &str = "cs";
-/// The sections that they enter where some read and some write.
+/// The sections of a read-write lock.
 const READING: &str = "reading";
 const WRITING: &str = "writing";
-/// Most clients in a scenario: a race of three shows what a race of two cannot, and so far no race of four showed more.
+/// The largest number of clients in a scenario. Three clients show races that two cannot. No race
+/// has been found yet that needs four.
 const CLIENTS_MAX: usize = 3;
-/// Most schedules, by a rough count beforehand, of a scenario that is explored whole; of a hundred of them one or fewer are run.
+/// The largest estimated number of schedules of a scenario that is explored completely. The
+/// exploration runs far fewer, because it runs one schedule for each trace.
 const SCHEDULES_MAX: u64 = 100_000_000;
 
-/// The same of a lock that waits: whoever waits wakes up once more for each that comes before it, so that of a hundred more than
-/// one is.
+/// The limit for a lock whose clients wait. A waiting client wakes once more for each client before
+/// it, so a larger part of the estimated schedules must run.
 const WAITING_SCHEDULES_MAX: u64 = 20_000_000;
 
-/// How many clients and permits a scenario has. `Display` is `Clients: 3; permits: 1`.
+/// The numbers of clients and permits of a scenario. `Display` prints `Clients: 3; permits: 1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Participants {
-    /// Clients that each acquire once, and release if they were granted.
+    /// The number of clients. Each acquires once, and releases if it was granted.
     pub clients: usize,
-    /// Permits of a semaphore; a lock has one.
+    /// Permits of a semaphore; 1 for a lock.
     pub permits: u32,
-    /// Of a read-write lock, how many of the clients read, the first ones; the others write.
+    /// For a read-write lock, how many of the clients read. The first clients read, and the others
+    /// write.
     pub readers: Option<usize>,
 }
 
 impl Participants {
-    /// Without all clients but the first so many.
+    /// Keeps only the first so many clients.
     fn first(self, clients: usize) -> Participants {
         Participants { clients, readers: self.readers.map(|readers| readers.min(clients)), ..self }
     }
@@ -74,31 +78,33 @@ pub struct Verdict {
     pub algorithm: &'static Algorithm,
     /// The property.
     pub property: Property,
-    /// What could go wrong.
+    /// The faults that could happen.
     pub class: FaultClass,
-    /// What was found.
+    /// The result.
     pub outcome: Outcome,
     /// How many schedules were run.
     pub schedules: u64,
-    /// How many more were begun, and cut because others cover all that could still have happened.
+    /// How many more executions ended early because other executions cover all that could follow.
     pub blocked: u64,
-    /// Three clients were too many: of their schedules a sample was run, of two clients' every one.
+    /// Whether there were too many schedules of three clients. If so, a sample of them was run, and
+    /// all schedules of two clients.
     pub is_sampled: bool,
 }
 
-/// What was found.
+/// The result of a check.
 #[derive(Clone, Debug)]
 pub enum Outcome {
     /// No schedule violates the property.
     Holds,
-    /// This one does, and no exhausted scenario has a shorter one; with the size of the scenario of its actors.
+    /// The shortest violation that was found, with the size of its scenario. No completely explored
+    /// scenario has a shorter one.
     Violated(Finding, Participants),
-    /// No schedule violates it, and none could have: this never happened.
+    /// No schedule violates the property, and none could: this event never happened.
     Vacuous(&'static str),
 }
 
 impl Verdict {
-    /// Whether the algorithm's `SPEC` says that the property holds.
+    /// Whether the algorithm's `SPEC` states that the property holds.
     pub fn is_expected_to_hold(&self) -> bool {
         self.algorithm.spec.holds(self.property, self.class)
     }
@@ -113,10 +119,10 @@ impl Verdict {
     }
 }
 
-/// The verdicts on all properties of an algorithm in a fault class.
+/// Returns the verdicts on all properties of an algorithm in a fault class.
 ///
-/// Every schedule is run for as many clients, up to three, as can be explored whole. Where that is fewer than three, `samples`
-/// schedules of three clients are drawn from the seed besides.
+/// It runs every schedule for as many clients as possible, up to three. If that is fewer than
+/// three, it also draws `samples` schedules of three clients from the seed.
 ///
 /// # Errors
 /// The algorithm's code fails.
@@ -158,10 +164,12 @@ pub fn check(
     Ok(properties(algorithm.spec.kind, class).iter().map(verdict).collect())
 }
 
-/// The sizes that are explored whole: as many clients as can be, and as many permits; of clients of which some read and some write,
-/// fewer too, which is what [`explore_all`] does by itself where all do the same.
+/// The sizes that are explored completely: as many clients as possible, and as many permits. If
+/// some clients read and some write, smaller numbers are included, too. If all run equal code,
+/// [`explore_all`] does that itself.
 fn sizes(runner: &mut Runner, algorithm: &'static Algorithm, class: FaultClass) -> Vec<Participants> {
-    // What one client does alone tells how many orders there are of several; where a server has lost its scripts, it is more.
+    // The number of orders follows from the number of commands of one client alone. That number is
+    // largest after a server has lost its scripts.
     let alone = scenario(algorithm, class, Participants { clients: 1, permits: 1, readers: None });
     let start = Schedule {
         steps: vec![Step::Fault(Fault::new(FaultKind::Restart, Target::Server(0))), Step::Run(Actor(0), 0)],
@@ -172,14 +180,15 @@ fn sizes(runner: &mut Runner, algorithm: &'static Algorithm, class: FaultClass) 
         let places = clients as u64 * steps;
         let faults = match class {
             FaultClass::Order => 1,
-            // Nobody's clock is wrong, or somebody's is, ahead or behind.
+            // No clock is wrong, or the clock of one client is ahead or behind.
             FaultClass::Skew => 1 + 2 * clients as u64,
             FaultClass::Crash => 1 + places,
-            // To the next instant, or past it.
+            // Time moves to the next instant, or past it.
             FaultClass::Slow => 1 + 2 * places,
-            // The request, the reply, or the reply with the request sent again.
+            // The request is lost, the reply is lost, or the request is sent again after a lost
+            // reply.
             FaultClass::Lost => 1 + 3 * places,
-            // A jump or a restart of one of the servers.
+            // One of the servers jumps or restarts.
             FaultClass::Server => 1 + 2 * algorithm.servers() as u64 * places,
         };
         orders(steps, clients).saturating_mul(faults)
@@ -191,7 +200,7 @@ fn sizes(runner: &mut Runner, algorithm: &'static Algorithm, class: FaultClass) 
     let clients = (2..=CLIENTS_MAX).rev().find(|&clients| schedules(clients) <= schedules_max).unwrap_or(2);
     let permits_max = match algorithm.spec.kind {
         Kind::Mutex | Kind::Reentrant | Kind::Waiting | Kind::ReadWrite => 1,
-        // With as many permits as clients nobody ever contends.
+        // With as many permits as clients, there is never contention.
         Kind::Semaphore => clients as u32 - 1,
     };
     let affordable =
@@ -202,7 +211,8 @@ fn sizes(runner: &mut Runner, algorithm: &'static Algorithm, class: FaultClass) 
     sizes.filter(|size| size.clients == clients || size.is_mixed()).collect()
 }
 
-/// The sizes of a scenario of so many clients, any number of which may read a lock that knows readers.
+/// The sizes of a scenario of `clients` clients. For a read-write lock, any number of them may
+/// read.
 fn mixes(kind: Kind, clients: usize, permits: u32) -> impl Iterator<Item = Participants> {
     let readers_max = (kind == Kind::ReadWrite).then_some(clients);
     (0..=readers_max.unwrap_or(0)).map(move |readers| Participants {
@@ -212,7 +222,8 @@ fn mixes(kind: Kind, clients: usize, permits: u32) -> impl Iterator<Item = Parti
     })
 }
 
-/// In how many orders `clients` can take `steps` each: (n s)! / (s!)^n, as a product of binomial coefficients.
+/// In how many orders `clients` clients can take `steps` steps each: (n s)! / (s!)^n, as a product
+/// of binomial coefficients.
 fn orders(steps: u64, clients: usize) -> u64 {
     (2..=clients as u64).map(|n| binomial(n * steps, steps)).fold(1, u64::saturating_mul)
 }
@@ -221,13 +232,15 @@ fn binomial(n: u64, k: u64) -> u64 {
     (1..=k).fold(1u64, |product, i| product.saturating_mul(n - k + i) / i)
 }
 
-/// The scenario of an algorithm in a fault class: each client acquires once and releases if it was granted; at the end fresh
-/// clients try to get every permit, of a read-write lock to write.
+/// The scenario of an algorithm in a fault class.
+///
+/// Each client acquires once, and releases if it was granted. At the end, fresh clients try to get
+/// every permit. For a read-write lock, a fresh client tries to write.
 pub fn scenario(algorithm: &'static Algorithm, class: FaultClass, size: Participants) -> Scenario {
     scenario_of_lease(algorithm, class, size, LEASE)
 }
 
-/// The same with another lease, which is also by how much a clock is wrong.
+/// The scenario of [`scenario`] with another lease. Clocks are wrong by that lease, too.
 pub fn scenario_of_lease(
     algorithm: &'static Algorithm,
     class: FaultClass,
@@ -237,7 +250,7 @@ pub fn scenario_of_lease(
     let terms = Terms { key: "lock".into(), lease, permits: size.permits };
     let servers = algorithm.servers();
     let open = move |client: &Client| {
-        let connect = |server| AnyConnection::listening(client.connection_to(server));
+        let connect = |server| AnyConnection::subscribing(client.connection_to(server));
         algorithm.open((0..servers).map(connect).collect(), client.env(), &terms)
     };
     let open_probe = open.clone();
@@ -268,7 +281,8 @@ pub fn scenario_of_lease(
             let mut lock = open_probe(&client);
             async move { Ok(lock.try_acquire().await?) }
         });
-    // Semaphores that rank their holders rank them by name, too, where all else is the same.
+    // Some semaphores rank holders by name if their scores are equal. Their clients are not
+    // interchangeable.
     let scenario = if kind == Kind::Semaphore { scenario } else { scenario.interchangeable() };
     let asked = properties(kind, class);
     asked.iter().fold(scenario, |scenario, property| match property {
@@ -286,10 +300,13 @@ pub fn scenario_of_lease(
     })
 }
 
-/// What a client of a scenario does: it acquires once, to read if that is the section, and releases if it was granted; where it
-/// can wait for its turn, it does. Of a reentrant lock, it works for a moment first, acquires again, and releases twice.
+/// The code of a client in a scenario.
 ///
-/// What a renewal adds to a lease is not counted: leases are those that an acquire was granted.
+/// It acquires once, to read if the section is that of readers, and releases if it was granted. If
+/// the lock can wait, the client waits. If the lock is reentrant, the client works, acquires again,
+/// and releases twice.
+///
+/// The lease of a hold is that of its acquires. Renewals do not extend it.
 async fn take_part(
     kind: Kind,
     section: &'static str,
@@ -306,7 +323,7 @@ async fn take_part(
         return Ok(());
     }
     let hold = client.hold(section).record(lock.record());
-    // Of one that waited, the lease counts from its last attempt, which is its last request.
+    // If the client waited, the lease counts from its last attempt, which is its last request.
     let hold = if kind == Kind::Waiting { hold } else { hold.since(since) };
     let hold = hold.enter();
     if kind.is_reentrant() {
@@ -321,7 +338,7 @@ async fn take_part(
     Ok(())
 }
 
-/// The counterexample of a verdict, to be kept; `None` if it has none.
+/// The counterexample of a verdict as a saved schedule; `None` if the verdict has none.
 pub fn save(runner: &mut Runner, verdict: &Verdict) -> Option<SavedSchedule> {
     let Outcome::Violated(finding, size) = &verdict.outcome else { return None };
     let scenario = scenario(verdict.algorithm, verdict.class, *size);
@@ -341,8 +358,8 @@ pub fn save(runner: &mut Runner, verdict: &Verdict) -> Option<SavedSchedule> {
     })
 }
 
-/// The scenario that a saved schedule of an algorithm is one of, for the lease that it was saved with or another; `None` if there
-/// is no such algorithm.
+/// The scenario of a saved schedule of an algorithm, with the given lease; `None` if there is no
+/// such algorithm.
 pub fn scenario_of(saved: &SavedSchedule, lease: Duration) -> Option<Scenario> {
     let Subject::Algorithm { name, class, permits, readers } = &saved.subject else { return None };
     let algorithm = ALGORITHMS.iter().find(|algorithm| algorithm.name == name)?;
@@ -350,8 +367,8 @@ pub fn scenario_of(saved: &SavedSchedule, lease: Duration) -> Option<Scenario> {
     Some(scenario_of_lease(algorithm, *class, size, lease))
 }
 
-/// The properties that can be asked of a kind of lock in a fault class: where nobody crashes and nothing is lost, nothing has to
-/// recover.
+/// The properties that are checked for a kind of lock in a fault class. Without crashes and lost
+/// messages, there is nothing to recover from.
 pub fn properties(kind: Kind, class: FaultClass) -> &'static [Property] {
     use Property::{
         ExclusiveBelief, ExclusiveFact, NoLeak, NoLostWakeUp, OverIssue, OwnerSafe, Recovers, WriterAlone,

@@ -1,4 +1,4 @@
-//! What is to be tested: actors, what may go wrong, what must hold.
+//! A test as a scenario: actors, fault budgets, and oracles.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,24 +11,24 @@ use crate::actor::{ACTORS_MAX, Actor};
 use crate::client::Client;
 use crate::fault::Faults;
 use crate::oracle::Oracle;
-use crate::trace::{Reached, TimerCache};
+use crate::trace::Reached;
 
-/// How long redis-rs's multiplexed connections wait for a reply, unless told otherwise.
+/// How long redis-rs's multiplexed connections wait for a reply by default.
 pub const RESPONSE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// What an actor may end with: anything that `?` can turn into an error.
+/// The error type of an actor: anything that `?` can turn into an error.
 pub type ActorError = Box<dyn std::error::Error + Send + Sync>;
 
 /// An actor's code.
 pub(crate) type Act<R> =
     Arc<dyn Fn(Client) -> Pin<Box<dyn Future<Output = Result<R, ActorError>> + Send>> + Send + Sync>;
 
-/// A test: who does what, what may go wrong, and what must hold.
+/// A test: its actors, the faults that may happen, and the oracles that must hold.
 #[derive(Clone)]
 pub struct Scenario {
     pub(crate) name: String,
     pub(crate) actors: Vec<Act<()>>,
-    /// Of those whose lease is not that of the scenario, by their numbers.
+    /// The leases that differ from the scenario's lease, by the number of the actor.
     leases: BTreeMap<usize, Duration>,
     pub(crate) before: Option<Act<()>>,
     pub(crate) probe: Option<(u32, Act<bool>)>,
@@ -39,11 +39,10 @@ pub struct Scenario {
     pub(crate) oracles: Vec<Arc<dyn Oracle>>,
     pub(crate) must_reach: Reached,
     pub(crate) is_interchangeable: bool,
-    pub(crate) timers: TimerCache,
 }
 
 impl Scenario {
-    /// A scenario without actors. The name is for people.
+    /// A scenario without actors. The name appears in reports.
     pub fn new(name: impl Into<String>) -> Scenario {
         Scenario {
             name: name.into(),
@@ -58,14 +57,13 @@ impl Scenario {
             oracles: Vec::new(),
             must_reach: Reached::default(),
             is_interchangeable: false,
-            timers: TimerCache::default(),
         }
     }
 
-    /// Adds `count` actors that all run this code. An actor that ends with an error fails the test.
+    /// Adds `count` actors that all run this code. If an actor ends with an error, the test fails.
     ///
     /// # Panics
-    /// More than 26 actors: each has a letter for its name.
+    /// There are more than 26 actors: the name of each is a letter.
     pub fn actors<F, Fut>(mut self, count: usize, act: F) -> Scenario
     where
         F: Fn(Client) -> Fut + Send + Sync + 'static,
@@ -73,12 +71,12 @@ impl Scenario {
     {
         let act = boxed(act);
         self.actors.extend(std::iter::repeat_n(act, count));
-        self.timers = TimerCache::default();
         assert!(self.actors.len() <= ACTORS_MAX, "a scenario has at most {ACTORS_MAX} actors");
         self
     }
 
-    /// The same of actors whose grants last for so long, whatever those of others do: [`Client::lease`] tells their code.
+    /// Adds `count` actors whose grants last for `lease`, instead of the scenario's lease. Their
+    /// code reads it by [`Client::lease`].
     pub fn actors_with_lease<F, Fut>(mut self, count: usize, lease: Duration, act: F) -> Scenario
     where
         F: Fn(Client) -> Fut + Send + Sync + 'static,
@@ -89,11 +87,11 @@ impl Scenario {
         self.actors(count, act)
     }
 
-    /// Has all actors so far do what they do so many times, one after the other.
+    /// Makes all actors so far repeat their code this many times.
     pub fn rounds(mut self, rounds: usize) -> Scenario {
         let mut repeated: Vec<(Act<()>, Act<()>)> = Vec::new();
         for act in &mut self.actors {
-            // Who ran the same code still does.
+            // Actors that shared their code still share it.
             let known =
                 repeated.iter().find(|(once, _)| Arc::ptr_eq(once, act)).map(|(_, again)| again.clone());
             let again = known.unwrap_or_else(|| {
@@ -110,12 +108,13 @@ impl Scenario {
             });
             repeated.push((std::mem::replace(act, again.clone()), again));
         }
-        self.timers = TimerCache::default();
         self
     }
 
-    /// Runs first, alone and outside of all steps: data that must be there, scripts to be loaded. It runs once, and every
-    /// execution finds the server as it left it; it must not wait for time to pass.
+    /// Code that runs before all steps, alone, for example to write data or to load scripts.
+    ///
+    /// It runs once, and every execution starts from the servers as it left them. It must not wait
+    /// for time to pass.
     pub fn before<F, Fut>(mut self, act: F) -> Scenario
     where
         F: Fn(Client) -> Fut + Send + Sync + 'static,
@@ -125,8 +124,9 @@ impl Scenario {
         self
     }
 
-    /// When all is over, this many fresh clients try to get everything that there is to get; each says whether it was granted.
-    /// [`crate::oracle::NoLeak`] and [`crate::oracle::Recovers`] judge by it.
+    /// Adds fresh clients that try to get everything after all actors have ended. Each returns
+    /// whether it was granted. [`crate::oracle::NoLeak`] and [`crate::oracle::Recovers`] use the
+    /// results.
     pub fn probe<F, Fut>(mut self, count: u32, act: F) -> Scenario
     where
         F: Fn(Client) -> Fut + Send + Sync + 'static,
@@ -136,42 +136,47 @@ impl Scenario {
         self
     }
 
-    /// How many independent servers there are; one unless told otherwise. [`Client::connection_to`] connects to each.
+    /// The number of independent servers; one by default. [`Client::connection_to`] connects to
+    /// each.
     pub fn servers(self, servers: usize) -> Scenario {
         Scenario { servers, ..self }
     }
 
-    /// How long a grant lasts; ten seconds unless told otherwise.
+    /// How long a grant lasts; ten seconds by default.
     pub fn lease(self, lease: Duration) -> Scenario {
-        Scenario { lease, timers: TimerCache::default(), ..self }
+        Scenario { lease, ..self }
     }
 
-    /// Clients give a request up that has not been answered for so long, and hear that it timed out: redis-rs's multiplexed
-    /// connections do after [`RESPONSE_TIMEOUT`] unless told otherwise, those of a scenario only if told so. The request is still
-    /// on its way, as one that is delayed ([`Faults::delays`]). Time passes while a request waits where there are stalls
+    /// Sets how long clients wait for a reply before they get a timeout error. By default,
+    /// redis-rs's multiplexed connections wait for [`RESPONSE_TIMEOUT`], and those of a scenario
+    /// have no timeout.
+    ///
+    /// After the error, the request is still on its way, like a delayed request
+    /// ([`Faults::delays`]). Time passes while a request waits only if there are stalls
     /// ([`Faults::stalls`]).
     pub fn response_timeout(self, response_timeout: Duration) -> Scenario {
         Scenario { response_timeout: Some(response_timeout), ..self }
     }
 
-    /// What may go wrong.
+    /// The fault budgets.
     pub fn faults(self, faults: Faults) -> Scenario {
         Scenario { faults, ..self }
     }
 
-    /// Something that must hold in every execution.
+    /// Adds an oracle that must hold in every execution.
     pub fn always(mut self, oracle: impl Oracle + 'static) -> Scenario {
         self.oracles.push(Arc::new(oracle));
         self
     }
 
-    /// What must have happened in some execution, or a pass means nothing.
+    /// The events that must happen in some execution. Otherwise a pass means nothing.
     pub fn must_reach(self, must_reach: Reached) -> Scenario {
         Scenario { must_reach, ..self }
     }
 
-    /// Actors that run the same code are interchangeable: nothing that they or the servers do depends on how their names sort, or
-    /// on who they are. [`crate::exhaustive`] then runs one of all traces that differ in who is who.
+    /// Declares that actors with equal code are interchangeable: neither they nor the servers
+    /// depend on the actors' names or their order. [`crate::exhaustive`] then counts executions
+    /// that only swap such actors as one trace.
     pub fn interchangeable(self) -> Scenario {
         Scenario { is_interchangeable: true, ..self }
     }
@@ -181,17 +186,18 @@ impl Scenario {
         self.leases.get(&actor).copied().unwrap_or(self.lease)
     }
 
-    /// How long a grant lasts at most.
+    /// The longest lease of all actors.
     pub(crate) fn lease_max(&self) -> Duration {
         self.leases.values().copied().max().unwrap_or_default().max(self.lease)
     }
 
-    /// What must hold in every execution.
+    /// The oracles that must hold in every execution.
     pub fn oracles(&self) -> impl Iterator<Item = &Arc<dyn Oracle>> {
         self.oracles.iter()
     }
 
-    /// Of each actor the one before whom it need not begin: the last one before it that it is interchangeable with.
+    /// For each actor, the last earlier actor that it is interchangeable with. No trace is lost if
+    /// an actor never starts before that one.
     pub(crate) fn predecessors(&self) -> Vec<Option<Actor>> {
         let is_alike = |one: usize, other: usize| {
             Arc::ptr_eq(&self.actors[one], &self.actors[other]) && self.lease_of(one) == self.lease_of(other)
@@ -200,17 +206,17 @@ impl Scenario {
         (0..self.actors.len()).map(|nth| predecessor(nth).filter(|_| self.is_interchangeable)).collect()
     }
 
-    /// All actors run the same code, so that fewer of them are a scenario too.
+    /// Whether all actors run equal code. If they do, any number of them is a scenario, too.
     pub(crate) fn is_uniform(&self) -> bool {
         self.actors.windows(2).all(|pair| Arc::ptr_eq(&pair[0], &pair[1]))
     }
 
-    /// Whether two actors run the same code.
+    /// Whether two actors run equal code.
     pub(crate) fn do_the_same(&self, one: Actor, other: Actor) -> bool {
         Arc::ptr_eq(&self.actors[one.0], &self.actors[other.0])
     }
 
-    /// The same with only the first `count` actors.
+    /// The scenario with only the first `count` actors.
     pub(crate) fn with_actors(&self, count: usize) -> Scenario {
         let mut fewer = self.clone();
         fewer.actors.truncate(count);

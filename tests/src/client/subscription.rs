@@ -52,7 +52,10 @@ impl Messages for Listening {
                     link.sim.state().lose_connection(link.actor);
                 }
                 link.sim.observes(link.actor, || "the end".into());
-                link.sim.record(EventKind::Deafened { actor: link.actor, channel: self.channel.clone() });
+                link.sim.record(EventKind::SubscriptionEnded {
+                    actor: link.actor,
+                    channel: self.channel.clone(),
+                });
                 self.link = None;
                 return None;
             };

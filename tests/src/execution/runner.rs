@@ -1,4 +1,5 @@
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use emulator::{Clock, Emulator, Snapshot};
 use tokio::runtime::{Builder, Runtime};
@@ -6,12 +7,40 @@ use tokio::task::AbortHandle;
 
 use super::{Execution, Policy};
 use crate::scenario::{Act, Scenario};
-use crate::sim::{Quiescence, Recording, ReplyLog, Server, Simulation, SimulationConfig};
+use crate::sim::{
+    Quiescence, Recording, ReplyLog, ScenarioTimers, Server, Simulation, SimulationConfig, TimerCache,
+};
 use crate::trace::History;
 
 /// Most times that the runtime parks in one execution: each time a timer fires, or clients do what
 /// they can. Code that polls every millisecond ends here, however far a schedule moves the time.
 const PARKS_MAX: u64 = 1_000_000;
+
+/// The timers that are known, of clients of any scenario. Clones share them.
+#[derive(Clone, Default)]
+pub(crate) struct Timers {
+    cache: TimerCache,
+    /// Codes of clients with their leases; the place of a code is its number.
+    codes: Arc<Mutex<Vec<(Act<()>, Duration)>>>,
+}
+
+impl Timers {
+    /// The timers of the clients of a scenario.
+    pub(crate) fn of(&self, scenario: &Scenario) -> ScenarioTimers {
+        let mut codes = self.codes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut number = |actor: usize| {
+            let (act, lease) = (&scenario.actors[actor], scenario.lease_of(actor));
+            let is_same =
+                |(other, of_other): &(Act<()>, Duration)| Arc::ptr_eq(other, act) && *of_other == lease;
+            codes.iter().position(is_same).unwrap_or_else(|| {
+                codes.push((act.clone(), lease));
+                codes.len() - 1
+            })
+        };
+        let codes = (0..scenario.actors.len()).map(&mut number).collect();
+        ScenarioTimers { cache: self.cache.clone(), codes }
+    }
+}
 
 /// Runs executions, one after the other, and keeps between them what is expensive to make.
 pub struct Runner {
@@ -20,6 +49,7 @@ pub struct Runner {
     emulators: Vec<Emulator>,
     /// The state of the emulators after the code before the actors.
     prepared: Option<(Act<()>, Vec<Snapshot>)>,
+    pub(crate) timers: Timers,
 }
 
 impl Default for Runner {
@@ -31,12 +61,18 @@ impl Default for Runner {
 impl Runner {
     /// A runner with emulators of its own.
     pub fn new() -> Runner {
+        Runner::with_timers(Timers::default())
+    }
+
+    /// A runner with emulators of its own, that shares what is known of timers.
+    pub(crate) fn with_timers(timers: Timers) -> Runner {
         let quiescence = Arc::new(Quiescence::default());
         Runner {
             runtime: build_runtime(quiescence.clone()),
             quiescence,
             emulators: Vec::new(),
             prepared: None,
+            timers,
         }
     }
 
@@ -92,7 +128,7 @@ impl Runner {
     ) -> (History, ReplyLog) {
         let mut tasks = vec![None; scenario.actors.len()];
         let told = self.runtime.block_on(async {
-            let timers = (scenario.faults.stalls > 0).then(|| scenario.timers.clone());
+            let timers = (scenario.faults.stalls > 0).then(|| self.timers.of(scenario));
             let quiescence = self.quiescence.clone();
             let leases = (0..scenario.actors.len()).map(|actor| scenario.lease_of(actor)).collect();
             let Scenario { lease, faults, response_timeout, .. } = *scenario;

@@ -10,18 +10,21 @@ use crate::scenario::Scenario;
 use crate::schedule::Schedule;
 use crate::shrink::{ScheduleSize, shrink};
 
-/// So many schedules are run before they are taken for many, and divided.
+/// If a scenario has more schedules than this, they are divided among branches.
 const FEW: u64 = 1_000;
-/// Into so many branches at least, whatever number of cores there is, so that what is found is the same on every machine.
+/// The least number of branches. It does not depend on the number of cores, so that every machine
+/// finds the same.
 const BRANCHES_MIN: usize = 100;
 
-/// Runs every trace, as [`super::exhaustive`] does, and gives what was found as it is. Where all actors run the same code, it does
-/// so with one of them, then with two, and so on up to all. Where there are many, they are divided among all cores.
+/// Runs every trace, as [`super::exhaustive`] does, and returns the findings as they are.
 ///
-/// What is found is cut down to the steps that the violation depends on, and shrunk.
+/// If all actors run the same code, it explores one actor first, then two, up to all. If there are
+/// many schedules, it divides them among all cores. Each violation is reduced to the steps that it
+/// depends on, and shrunk.
 ///
 /// # Errors
-/// The code of an actor fails without a fault that could excuse it, waits for ever, or does not do the same again.
+/// The code of an actor fails without a fault that explains it, waits for ever, or is
+/// nondeterministic.
 pub fn explore_all(runner: &mut Runner, scenario: &Scenario) -> Result<Exploration, Box<Report>> {
     let mut exploration = Exploration::default();
     let all = scenario.actors.len();
@@ -43,20 +46,20 @@ pub fn explore_all(runner: &mut Runner, scenario: &Scenario) -> Result<Explorati
     Ok(exploration)
 }
 
-/// What was seen of the traces of a scenario.
+/// The results of all traces of a scenario.
 struct TraceSummary {
     exploration: Exploration,
-    /// Of each oracle the violation that depends on the least.
+    /// For each oracle, the smallest violation by [`Candidate::least`].
     violations: Vec<Option<Candidate>>,
 }
 
 #[derive(Clone)]
 struct Candidate {
-    /// What it takes at least.
+    /// The least size that the shrunk schedule can have.
     least: ScheduleSize,
-    /// The steps that it depends on.
+    /// The steps that the violation depends on.
     causal_past: Schedule,
-    /// All steps up to it.
+    /// All steps up to the violation.
     whole: Schedule,
 }
 
@@ -65,7 +68,8 @@ impl TraceSummary {
         TraceSummary { exploration: Exploration::default(), violations: vec![None; scenario.oracles.len()] }
     }
 
-    /// Runs what is left, but no more than so many schedules; says whether that was all.
+    /// Runs the remaining schedules, but no more than `schedules_max`. Returns whether all were
+    /// run.
     fn run(
         &mut self,
         runner: &mut Runner,
@@ -81,7 +85,8 @@ impl TraceSummary {
         Ok(false)
     }
 
-    /// Runs the next schedule, or hands over the branch that it is the beginning of; says whether there was one.
+    /// Runs the next schedule. If it ended at the limit of the trunk, passes its branch to
+    /// `branch`. Returns whether there was a schedule.
     fn run_next(
         &mut self,
         runner: &mut Runner,
@@ -132,10 +137,11 @@ impl TraceSummary {
     }
 }
 
-/// What is left to be explored, until somebody does.
+/// A part of the exploration, until a worker takes it.
 type Branch = Mutex<Option<Dpor>>;
 
-/// Takes as many choices as it takes for enough branches: what was seen of traces that end before, and the branches.
+/// Adds choices to the trunk until there are enough branches. Returns the traces that ended within
+/// the trunk, and the branches.
 fn branch(runner: &mut Runner, scenario: &Scenario) -> Result<(TraceSummary, Vec<Branch>), Box<Report>> {
     let mut choices = 1;
     loop {
@@ -153,14 +159,14 @@ fn branch(runner: &mut Runner, scenario: &Scenario) -> Result<(TraceSummary, Vec
 /// Runs every trace, branch by branch, on all cores.
 fn divide(runner: &mut Runner, scenario: &Scenario) -> Result<TraceSummary, Box<Report>> {
     let (mut traces, branches) = branch(runner, scenario)?;
-    let next = AtomicUsize::new(0);
+    let (next, timers) = (AtomicUsize::new(0), runner.timers.clone());
     let take = || {
         let nth = next.fetch_add(1, Ordering::Relaxed);
         let branch = branches.get(nth)?.lock().unwrap_or_else(PoisonError::into_inner).take();
         Some((nth, branch?))
     };
     let work = || {
-        let (mut runner, mut done) = (Runner::new(), Vec::new());
+        let (mut runner, mut done) = (Runner::with_timers(timers.clone()), Vec::new());
         while let Some((nth, branch)) = take() {
             let mut traces = TraceSummary::of(scenario);
             let result = traces.run(&mut runner, scenario, branch, u64::MAX);

@@ -6,23 +6,27 @@ use crate::schedule::{Schedule, Step};
 use crate::sim::Recording;
 use crate::trace::History;
 
-/// Finds out whether those actors have timers of which the execution did not know it: each is brought to where it was, and left
-/// alone for as long as it takes. Says whether there were any; the same schedule tells more when it is run again.
+/// Finds out whether clients have timers, if the timer cache did not have it. Returns whether any
+/// were unknown.
+///
+/// For each such client, it replays the steps up to the unknown state, and then lets time pass. If
+/// the result is `true`, the same schedule must run again, because the timer cache holds more now.
 pub fn probe_timers(runner: &mut Runner, scenario: &Scenario, history: &History) -> bool {
     for &(steps, actor, local_state) in &history.unknown {
-        if scenario.timers.get(actor, local_state).is_none() {
+        let timers = runner.timers.of(scenario);
+        if timers.get(actor, local_state).is_none() {
             let schedule = Schedule { steps: history.steps[..steps].to_vec() };
             let mut probe = TimerProbe { replay: Replay::new(&schedule), actor };
             let history = runner.run(scenario, &mut probe, Recording::Lean);
             let waited = history.steps.last() == Some(&Step::Wait);
             let has_timer = !waited || history.footprints.last().is_some_and(|touch| touch.fires_timer);
-            scenario.timers.insert(actor, local_state, has_timer);
+            timers.insert(actor, local_state, has_timer);
         }
     }
     !history.unknown.is_empty()
 }
 
-/// Follows a schedule, and then leaves an actor alone.
+/// Follows a schedule, and then lets time pass for one actor alone.
 struct TimerProbe {
     replay: Replay,
     actor: Actor,

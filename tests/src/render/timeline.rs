@@ -1,4 +1,5 @@
-//! A history as text for people: one line a step, one lane a client, and a sentence where something is decided.
+//! A history as text for people: one line for each step, one column for each client, and a sentence
+//! at each important event.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use crate::oracle::{Violation, list};
 use crate::render::printable;
 use crate::trace::{Event, EventKind, History};
 
-/// What a lane shows between the events of its client.
+/// The state of a client's column between its events.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Column {
     NotYet,
@@ -18,9 +19,10 @@ enum Column {
     Gone,
 }
 
-/// Draws the history up to the violation.
+/// Renders the history up to the violation.
 ///
-/// A lane is `·` before its client starts, `│` while it runs, `┃` while it is inside, and `●` where it acts.
+/// A column shows `·` before its client starts, `│` while it runs, `┃` while it is inside, and `●`
+/// when it acts.
 pub fn render(history: &History, actors: usize, violation: Option<&Violation>) -> String {
     let last_step = violation.map_or(usize::MAX, |violation| violation.step);
     let mut timeline = Timeline::new(history, actors);
@@ -31,7 +33,8 @@ pub fn render(history: &History, actors: usize, violation: Option<&Violation>) -
     timeline.text
 }
 
-/// Draws what two executions of one schedule have in common, and the step in which they part; `None` if they do not.
+/// Renders the common part of two executions of one schedule, and the step in which they differ;
+/// `None` if they do not differ.
 pub fn render_difference(one: &History, other: &History, actors: usize) -> Option<String> {
     let alike = |(one, other): &(&Event, &Event)| format!("{one:?}") == format!("{other:?}");
     let common = one.events.iter().zip(&other.events).take_while(alike).count();
@@ -45,7 +48,7 @@ pub fn render_difference(one: &History, other: &History, actors: usize) -> Optio
         let before = std::mem::take(&mut timeline.text);
         let Some(first) = after.first() else { return (before, "nothing more happened\n".into()) };
         timeline.events(after.iter().take_while(|event| event.step == first.step));
-        // What is not drawn differs, too.
+        // The timeline may not show the event that differs.
         if timeline.text.is_empty() {
             timeline.text = format!("{:?}\n", first.kind);
         }
@@ -59,14 +62,14 @@ struct Timeline {
     columns: Vec<Column>,
     text: String,
     step: usize,
-    /// Who is about to send the first command of its release.
+    /// The client that is about to send the first command of its release.
     leaving: Option<Actor>,
-    /// There are several, so that it matters in which one a client is.
+    /// Whether the history has several sections. Then the timeline names the section of a client.
     has_sections: bool,
 }
 
 impl Timeline {
-    /// Nothing but its head.
+    /// A timeline with only its head.
     fn new(history: &History, actors: usize) -> Timeline {
         let names: Vec<String> = (0..actors).map(|n| Actor(n).to_string()).collect();
         Timeline {
@@ -91,7 +94,7 @@ impl Timeline {
                 self.left(*actor);
             }
             EventKind::Message { actor, text, .. } => {
-                self.line(event, Some(*actor), &format!("{actor} hears {text}"));
+                self.line(event, Some(*actor), &format!("{actor} receives {text}"));
             }
             EventKind::Fault { fault, request } => self.fault(event, *fault, request),
             EventKind::Accepted { actor, resource, token } => {
@@ -126,7 +129,7 @@ impl Timeline {
                 let until = format_time(*until);
                 self.say(&format!("{actor} is granted it once more, and counts on that until {until}."));
             }
-            // The history notes this right before the command with which the release begins.
+            // The history records this event just before the first command of the release.
             EventKind::Leave { actor, .. } => {
                 self.set(*actor, Column::Running);
                 self.leaving = Some(*actor);
@@ -148,8 +151,8 @@ impl Timeline {
                 self.say(&format!("{when} Fresh clients try: {granted} of {wanted} are granted."));
             }
             EventKind::Failed { actor, error } => self.say(&format!("{actor} failed: {error}")),
-            EventKind::Deafened { actor, channel } => {
-                self.say(&format!("{actor} hears no more of {channel}: the connection has broken."));
+            EventKind::SubscriptionEnded { actor, channel } => {
+                self.say(&format!("{actor} receives no more of {channel}: the connection has broken."));
             }
             EventKind::GaveUp { actor, error } => self.say(&format!("{actor} gives up: {error}")),
             EventKind::Stuck { actor } => self.say(&format!("{actor} waits for something that never comes.")),
@@ -173,7 +176,7 @@ impl Timeline {
         }
     }
 
-    /// Its release has begun, if this was the first command of one.
+    /// If this was the first command of the actor's release, notes the release.
     fn left(&mut self, actor: Actor) {
         if self.leaving.take_if(|leaving| *leaving == actor).is_some() {
             self.say(&format!("{actor} gives the lock back, and no longer counts as a holder."));
@@ -186,9 +189,10 @@ impl Timeline {
         }
     }
 
-    /// A line of a step: its number and time, the lanes with a mark where the actor acts, and what it does.
+    /// Writes the line of a step: its number and time, the columns with a mark for the acting
+    /// client, and the action.
     fn line(&mut self, event: &Event, actor: Option<Actor>, what: &str) {
-        // A probe has no lane and takes no step.
+        // A probe has no column and takes no step.
         if actor.is_some_and(|actor| actor.0 >= self.columns.len()) {
             return self.note(what);
         }
@@ -204,13 +208,13 @@ impl Timeline {
         _ = writeln!(self.text, "{number:>4} {:>11}  {columns}  {what}", format_time(event.at));
     }
 
-    /// Something that belongs to the line above.
+    /// Writes a detail of the line above.
     fn note(&mut self, what: &str) {
         let columns = self.draw(None);
         _ = writeln!(self.text, "{:16}  {columns}      {}", "", printable(what));
     }
 
-    /// A decisive moment. What code says when it fails may have several lines.
+    /// Writes a sentence on an important event. An error text may have several lines.
     fn say(&mut self, sentence: &str) {
         let columns = self.draw(None);
         for (nth, line) in sentence.lines().enumerate() {

@@ -4,6 +4,7 @@ mod server;
 mod quiescence;
 mod real_time;
 mod reply_log;
+mod timer_cache;
 mod operations;
 mod gate;
 mod holds;
@@ -19,7 +20,7 @@ use tokio::time::Instant;
 use crate::actor::Actor;
 use crate::fault::{Fault, Faults, RequestFault, RequestOutcome};
 use crate::schedule::SPAN_MAX;
-use crate::trace::{EventKind, HoldId, TimerCache};
+use crate::trace::{EventKind, HoldId};
 
 pub(crate) use gate::{ActorState, Gate, GateState, Late, State, Traffic};
 pub(crate) use operations::OperationId;
@@ -28,6 +29,7 @@ pub(crate) use real_time::RealTime;
 pub(crate) use reply_log::{Logged, ReplyLog};
 pub use server::Server;
 pub(crate) use server::no_answer;
+pub(crate) use timer_cache::{ScenarioTimers, TimerCache};
 
 /// How much a history records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +62,7 @@ pub(crate) struct Simulation {
     /// Real time, if the server is real.
     pub(crate) real_time: OnceLock<RealTime>,
     /// The timers that are known. `None` if time cannot move while a client has a request to send.
-    pub(crate) timers: Option<TimerCache>,
+    pub(crate) timers: Option<ScenarioTimers>,
     reply_log: Mutex<ReplyLog>,
     origin: Instant,
     /// The time in nanoseconds while it stands still, or [`MOVES`].
@@ -76,7 +78,7 @@ impl Simulation {
         quiescence: Arc<Quiescence>,
         config: SimulationConfig,
         recording: Recording,
-        timers: Option<TimerCache>,
+        timers: Option<ScenarioTimers>,
         reply_log: ReplyLog,
     ) -> Arc<Simulation> {
         let clocks: Vec<Clock> = servers.iter().map(|_| Clock::tokio()).collect();
@@ -203,8 +205,8 @@ impl Simulation {
         }
     }
 
-    /// Records which actors that ran in the last step may have timers. What these did depends on
-    /// the time.
+    /// Records which actors that ran in the last step may have timers. Their actions depend
+    /// on the time.
     pub(crate) fn record_timers(&self) {
         let mut state = self.state();
         if !state.recorder.is_in_step() {

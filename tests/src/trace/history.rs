@@ -223,7 +223,7 @@ pub enum EventKind {
         error: String,
     },
     /// The server closed the connection of a subscription, and the client has received the end.
-    Deafened {
+    SubscriptionEnded {
         /// The client.
         actor: Actor,
         /// The channel.
@@ -275,7 +275,7 @@ impl EventKind {
             | EventKind::Failed { .. }
             | EventKind::GaveUp { .. }
             | EventKind::Stuck { .. }
-            | EventKind::Deafened { .. }
+            | EventKind::SubscriptionEnded { .. }
             | EventKind::Probed { .. } => false,
         }
     }

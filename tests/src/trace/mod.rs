@@ -11,5 +11,5 @@ pub use footprint::StepFootprint;
 pub(crate) use footprint::changes;
 pub use happens_before::{HappensBefore, Process};
 pub use history::{Event, EventKind, History, HoldId, Reached};
-pub(crate) use local_state::{LocalState, TimerCache};
+pub(crate) use local_state::LocalState;
 pub(crate) use recorder::Recorder;

@@ -1,0 +1,43 @@
+//! Which clients have timers. tokio does not list its timers, so a probe finds out once for each
+//! local state of a client's code, and the answer is kept here.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::actor::Actor;
+use crate::trace::LocalState;
+
+/// Identifies the code and the lease of a client. Clients with equal numbers run the same code.
+pub(crate) type CodeId = usize;
+
+/// Which clients have timers in which local states, as far as it is known. Clones share it.
+#[derive(Clone, Default)]
+pub(crate) struct TimerCache(Arc<Mutex<BTreeMap<(CodeId, Actor, LocalState), bool>>>);
+
+/// The timer cache, as the clients of one scenario use it.
+#[derive(Clone)]
+pub(crate) struct ScenarioTimers {
+    pub(crate) cache: TimerCache,
+    /// The code of each actor.
+    pub(crate) codes: Vec<CodeId>,
+}
+
+impl ScenarioTimers {
+    /// Whether the actor has a timer in this state. `None` if that is not known.
+    pub(crate) fn get(&self, actor: Actor, local_state: LocalState) -> Option<bool> {
+        self.cache.known().get(&(*self.codes.get(actor.0)?, actor, local_state)).copied()
+    }
+
+    /// Records whether the actor has a timer in this state.
+    pub(crate) fn insert(&self, actor: Actor, local_state: LocalState, has_timer: bool) {
+        if let Some(&code) = self.codes.get(actor.0) {
+            self.cache.known().insert((code, actor, local_state), has_timer);
+        }
+    }
+}
+
+impl TimerCache {
+    fn known(&self) -> MutexGuard<'_, BTreeMap<(CodeId, Actor, LocalState), bool>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
