@@ -1,6 +1,7 @@
-//! One client at a socket, in whatever pieces the network takes its bytes: it hears what a client without a socket hears, and then the
-//! connection closes. And one while a script or a function runs that does not end: it hears whole replies, and the server lives on once
-//! that is killed.
+//! Sends bytes of one client to a socket, cut at any place. The client must receive what a client
+//! without a socket receives, and the connection must then close. While an endless script or
+//! function runs, a client must receive complete replies. The server must continue after that
+//! script is killed.
 
 use std::cell::OnceCell;
 use std::io;
@@ -15,12 +16,12 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::replies;
 
-/// How often the server may do something between two pieces.
+/// How often the server's tasks may run between two pieces.
 const TURNS: usize = 4;
-/// How much the client reads at once, in bytes.
+/// How many bytes the client reads at once.
 const READ_BYTES: usize = 1000;
 
-/// How often somebody asks until the script has begun, or has ended.
+/// The most requests until the script has begun or has ended.
 const ASKS_MAX: usize = 100_000;
 const ENDLESS: [(&[u8], &[u8]); 2] = [
     (b"EVAL \"while true do pcall(function() while true do end end) end\" 0\r\n", b"SCRIPT KILL\r\n"),
@@ -29,16 +30,16 @@ const ENDLESS: [(&[u8], &[u8]); 2] = [
 const LIBRARY: &[u8] = b"#!lua name=l\nredis.register_function('f', function() while true do end end)";
 const PASSWORD: &[u8] = b"secret";
 
-/// Where a client connects to.
+/// The socket to which a client connects.
 #[derive(Clone, Copy)]
-pub enum Door {
+pub enum FrontEnd {
     Unix,
     Tcp,
-    /// Another runtime, of a single thread.
+    /// A TCP socket on another runtime, which has a single thread.
     Url,
 }
 
-/// A server that listens, and the runtime in which it does.
+/// A server and its runtime.
 struct Site {
     runtime: Runtime,
     emulator: Emulator,
@@ -56,7 +57,7 @@ impl Site {
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         let emulator = Emulator::with_clock(Clock::manual());
         let path = std::env::temp_dir().join(format!("lockstep-fuzz-{}.sock", std::process::id()));
-        // A server that was killed has left one behind.
+        // A killed process may have left a socket behind.
         _ = std::fs::remove_file(&path);
         drop(UnixListener::bind(&path)?);
         let unix = runtime.block_on(emulator.listen_unix(&path, 0o600))?;
@@ -68,14 +69,14 @@ impl Site {
 
     async fn visit<'a>(
         &self,
-        door: Door,
+        front_end: FrontEnd,
         pieces: impl Iterator<Item = &'a [u8]>,
         expected: &[u8],
     ) -> io::Result<()> {
-        match door {
-            Door::Unix => exchange(UnixStream::connect(&self.path).await?, pieces, expected).await,
-            Door::Tcp => exchange(TcpStream::connect(self.tcp.addr()).await?, pieces, expected).await,
-            Door::Url => {
+        match front_end {
+            FrontEnd::Unix => exchange(UnixStream::connect(&self.path).await?, pieces, expected).await,
+            FrontEnd::Tcp => exchange(TcpStream::connect(self.tcp.addr()).await?, pieces, expected).await,
+            FrontEnd::Url => {
                 let url = self.emulator.url();
                 let addr = url.trim_start_matches("redis://").trim_end_matches('/');
                 exchange(TcpStream::connect(addr).await?, pieces, expected).await
@@ -92,14 +93,14 @@ impl Site {
         let (endless, kill) = ENDLESS[what];
         let mut runner = UnixStream::connect(&self.path).await?;
         let mut judge = UnixStream::connect(&self.path).await?;
-        // Both are let in before there is a password.
+        // Both connect before there is a password.
         ask(&mut runner, b"PING\r\n", |reply| reply == b"+PONG\r\n").await?;
         ask(&mut judge, b"PING\r\n", |reply| reply == b"+PONG\r\n").await?;
         if has_password {
             self.emulator.connection().execute(&[b"CONFIG", b"SET", b"requirepass", PASSWORD]);
         }
         let mut client = UnixStream::connect(&self.path).await?;
-        // What the client says first may come before the script.
+        // The client's first piece may run before the script.
         _ = client.write_all(pieces.next().unwrap_or_default()).await;
         runner.write_all(endless).await?;
         ask(&mut judge, b"PING\r\n", |reply| reply.starts_with(b"-BUSY")).await?;
@@ -107,7 +108,7 @@ impl Site {
             _ = client.write_all(piece).await;
             tokio::task::yield_now().await;
         }
-        // The client may have killed it.
+        // The client may already have killed the script.
         ask(&mut judge, kill, |reply| reply.starts_with(b"-NOTBUSY")).await?;
         ask(&mut judge, b"PING\r\n", |reply| reply == b"+PONG\r\n").await?;
         ask(&mut runner, b"", |reply| reply.starts_with(b"-ERR Script killed")).await?;
@@ -119,7 +120,7 @@ impl Site {
     }
 }
 
-/// What a client says in pieces, and hears as a whole.
+/// Sends the pieces, and compares all bytes that come back with `expected`.
 async fn exchange<'a>(
     mut client: impl AsyncRead + AsyncWrite + Unpin,
     pieces: impl Iterator<Item = &'a [u8]>,
@@ -147,7 +148,7 @@ async fn exchange<'a>(
     Ok(())
 }
 
-/// Asks until the reply, which is one line, is as wanted.
+/// Repeats a request until its reply of one line is the wanted one.
 async fn ask(client: &mut UnixStream, question: &[u8], is_wanted: impl Fn(&[u8]) -> bool) -> io::Result<()> {
     for _ in 0..ASKS_MAX {
         client.write_all(question).await?;
@@ -162,7 +163,8 @@ async fn ask(client: &mut UnixStream, question: &[u8], is_wanted: impl Fn(&[u8])
     panic!("{} is never answered as it should be", question.escape_ascii());
 }
 
-/// Plays the pieces while a script runs, or a function; `variant` says which, and whether there is a password.
+/// Sends the pieces while a script or a function runs. `variant` decides which, and whether there
+/// is a password.
 pub fn check_busy<'a>(variant: usize, pieces: impl Iterator<Item = &'a [u8]>) {
     SITE.with(|site| {
         let site = site.get_or_init(|| Site::open().expect("a socket in the folder for temporary files"));
@@ -175,16 +177,16 @@ pub fn check_busy<'a>(variant: usize, pieces: impl Iterator<Item = &'a [u8]>) {
     });
 }
 
-/// Plays the stream without a socket, then at one.
-pub fn check<'a>(door: Door, stream: &[u8], pieces: impl Iterator<Item = &'a [u8]>) {
+/// Sends the stream without a socket and then at one.
+pub fn check<'a>(front_end: FrontEnd, stream: &[u8], pieces: impl Iterator<Item = &'a [u8]>) {
     SITE.with(|site| {
         let site = site.get_or_init(|| Site::open().expect("a socket in the folder for temporary files"));
         site.emulator.reset(Clock::manual());
         let mut expected = BytesMut::new();
         Connection::open(&site.emulator).receive(stream, &mut expected);
         site.emulator.reset(Clock::manual());
-        match site.runtime.block_on(site.visit(door, pieces, &expected)) {
-            // The server may close a connection whose bytes it has not read.
+        match site.runtime.block_on(site.visit(front_end, pieces, &expected)) {
+            // If a server closes a connection with unread bytes, the system resets it.
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {}
             outcome => outcome.expect("a socket in the same process works"),
         }

@@ -70,11 +70,11 @@ impl Clone for Box<dyn Connection> {
 impl AnyConnection {
     /// Wraps a connection that cannot subscribe: a subscription returns an error.
     pub fn new(connection: impl ConnectionLike + Clone + Send + Sync + 'static) -> AnyConnection {
-        AnyConnection::listening(Deaf(connection))
+        AnyConnection::subscribing(CommandsOnly(connection))
     }
 
     /// Wraps a connection that can subscribe.
-    pub fn listening(connection: impl Subscribe + Clone + Send + Sync + 'static) -> AnyConnection {
+    pub fn subscribing(connection: impl Subscribe + Clone + Send + Sync + 'static) -> AnyConnection {
         AnyConnection(Box::new(connection))
     }
 }
@@ -112,15 +112,15 @@ impl ConnectionLike for AnyConnection {
 
 /// A connection without subscriptions.
 #[derive(Clone)]
-struct Deaf<C>(C);
+struct CommandsOnly<C>(C);
 
-impl<C: ConnectionLike> Subscribe for Deaf<C> {
+impl<C: ConnectionLike> Subscribe for CommandsOnly<C> {
     fn subscribe<'a>(&'a self, _: &'a str) -> RedisFuture<'a, Subscription> {
         Box::pin(std::future::ready(Err((ErrorKind::Client, "this connection cannot subscribe").into())))
     }
 }
 
-impl<C: ConnectionLike> ConnectionLike for Deaf<C> {
+impl<C: ConnectionLike> ConnectionLike for CommandsOnly<C> {
     fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
         self.0.req_packed_command(cmd)
     }

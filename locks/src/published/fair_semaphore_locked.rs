@@ -32,7 +32,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
         kind: Kind::Semaphore,
         guarantees: "never more than N holders in any order of commands, and permits that come back by themselves",
         assumes: "clocks that agree to within a lease, and that no holder outlives its lease",
-        objection: "whoever's clock is ahead by a lease removes live holders",
+        objection: "a client whose clock is ahead by a lease removes live holders",
         breaks: &[
             (Property::OverIssue, FaultClass::Skew),
             (Property::ExclusiveBelief, FaultClass::Skew),

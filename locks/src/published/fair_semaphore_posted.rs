@@ -24,7 +24,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
     name: "fair_semaphore_posted",
     spec: &Spec {
         kind: Kind::Semaphore,
-        guarantees: "that whoever came first gets the permit, says the article",
+        guarantees: "that the client that came first gets the permit, says the article",
         assumes: "that nobody comes between INCR and ZRANK, and that nobody crashes",
         objection: "ZINTERSTORE writes to the wrong set; drawing the number and taking the rank are two steps",
         breaks: &[

@@ -21,7 +21,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
     name: "fair_semaphore_weighted",
     spec: &Spec {
         kind: Kind::Semaphore,
-        guarantees: "that permits come back by themselves, and go to whoever came first",
+        guarantees: "that permits come back by themselves, and go to the client that came first",
         assumes: "that nobody comes between INCR and ZRANK",
         objection: "drawing the number and taking the rank are two steps",
         breaks: &[

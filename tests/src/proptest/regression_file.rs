@@ -13,10 +13,11 @@ use crate::schedule::Schedule;
 pub(super) const PARAMETERS: &str = "parameters";
 
 const HEADER: &str = "# Trials that failed once: the parameters of the scenario, and the schedule. Every run begins with them, as\n\
-    # long as `Trials::kept_in` names this file. Read and edit them as you like.\n";
+    # long as `Trials::regression_file` names this file. Read and edit them as you like.\n";
 
-/// Keeps trials that failed, shrunk, as text in a file: parameters and steps, which mean the same when strategies and random
-/// numbers have changed. To be put into `Config::failure_persistence`; [`super::Trials::regression_file`] has them run again.
+/// Stores failed trials as text in a file, after shrinking. It stores parameters and steps, which
+/// keep their meaning if strategies or random numbers change. Use it as
+/// `Config::failure_persistence`. [`super::Trials::regression_file`] runs the stored trials again.
 ///
 /// ```text
 /// parameters clients 2, permits 1, lease 1000ms, stalls 1
@@ -30,7 +31,8 @@ pub struct RegressionFile {
 }
 
 impl RegressionFile {
-    /// In this file, which is made when something fails. A test runs in the folder of its crate.
+    /// Stores trials in this file, which is created by the first failure. The path is relative to
+    /// the folder of the test's crate.
     pub fn in_file(path: impl Into<PathBuf>) -> RegressionFile {
         RegressionFile { path: path.into() }
     }
@@ -48,7 +50,7 @@ impl RegressionFile {
 }
 
 impl FailurePersistence for RegressionFile {
-    /// None: there are no seeds.
+    /// Returns nothing, because no seeds are stored.
     fn load_persisted_failures2(&self, _: Option<&'static str>) -> Vec<PersistedSeed> {
         Vec::new()
     }
@@ -59,7 +61,7 @@ impl FailurePersistence for RegressionFile {
         _: PersistedSeed,
         shrunken_value: &dyn Debug,
     ) {
-        // Among whatever else the test was given.
+        // The trial may stand among other arguments of the test.
         let text = format!("{shrunken_value:?}");
         let begin = text.lines().skip_while(|line| parameters(line).is_none());
         let mut lines = begin.map(|line| format!("{line}\n"));
@@ -87,7 +89,7 @@ impl FailurePersistence for RegressionFile {
     }
 }
 
-/// What a file says; nothing if there is none.
+/// Reads the trials of a file; none if the file does not exist.
 pub(super) fn read(path: &Path) -> Result<Vec<(Parameters, Schedule)>, String> {
     let text = match std::fs::read_to_string(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -113,7 +115,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<(Parameters, Schedule)>, String> {
     Ok(trials)
 }
 
-/// What stands behind the word.
+/// The text after the first word, if that word is `parameters`.
 fn parameters(line: &str) -> Option<&str> {
     line.strip_prefix(PARAMETERS).filter(|rest| rest.is_empty() || rest.starts_with(' '))
 }

@@ -1,4 +1,5 @@
-//! Fidelity: redis-rs's multiplexed connection under the gate does what a link does, and what only it does besides.
+//! redis-rs's multiplexed connection at the gate gives the same results as a `GatedConnection`. The
+//! tests also cover what only the multiplexed connection does.
 
 use std::time::Duration;
 
@@ -18,26 +19,26 @@ const LEASE: Duration = Duration::from_secs(10);
 
 /// How the clients of a scenario connect.
 #[derive(Clone, Copy)]
-enum Door {
+enum FrontEnd {
     GatedConnection,
     Multiplexed,
-    /// One that waits for a reply for as long as it takes.
+    /// A multiplexed connection without a response timeout.
     Patient,
 }
 
-impl Door {
+impl FrontEnd {
     async fn open(self, client: &Client) -> RedisResult<AnyConnection> {
         let patient = AsyncConnectionConfig::new().set_response_timeout(None);
         Ok(match self {
-            Door::GatedConnection => AnyConnection::new(client.connection()),
-            Door::Multiplexed => AnyConnection::new(client.multiplexed().await?),
-            Door::Patient => AnyConnection::new(client.multiplexed_with_config(patient).await?),
+            FrontEnd::GatedConnection => AnyConnection::new(client.connection()),
+            FrontEnd::Multiplexed => AnyConnection::new(client.multiplexed().await?),
+            FrontEnd::Patient => AnyConnection::new(client.multiplexed_with_config(patient).await?),
         })
     }
 }
 
-/// Clients that each acquire once, and release what they got.
-fn lock(name: &str, door: Door, clients: usize, faults: Faults) -> Scenario {
+/// Clients that acquire once each, and release what they got.
+fn lock(name: &str, front_end: FrontEnd, clients: usize, faults: Faults) -> Scenario {
     let algorithm = ALGORITHMS.iter().find(|algorithm| algorithm.name == name).unwrap();
     let terms = Terms { key: "lock".into(), lease: LEASE, permits: 1 };
     Scenario::new(name)
@@ -60,7 +61,7 @@ fn lock(name: &str, door: Door, clients: usize, faults: Faults) -> Scenario {
         .actors(clients, move |client| {
             let terms = terms.clone();
             async move {
-                let connection = door.open(&client).await?;
+                let connection = front_end.open(&client).await?;
                 let mut lock = algorithm.open(vec![connection], client.env(), &terms);
                 let since = client.now();
                 if lock.try_acquire().await? {
@@ -75,7 +76,7 @@ fn lock(name: &str, door: Door, clients: usize, faults: Faults) -> Scenario {
         })
 }
 
-/// What was found, and in how many steps.
+/// The name of each violated property, and the number of steps to its violation.
 fn found(exploration: &Exploration) -> Vec<(&'static str, usize)> {
     exploration.findings.iter().map(|found| (found.oracle.name(), found.violation.step)).collect()
 }
@@ -92,8 +93,8 @@ fn the_same_traces_as_those_of_a_link() {
         ("set_nx_px_cad", 2, Faults::none().crashes(1)),
     ] {
         let [link, multiplexed, patient] =
-            [Door::GatedConnection, Door::Multiplexed, Door::Patient].map(|door| {
-                explore_all(&mut runner, &lock(name, door, clients, faults))
+            [FrontEnd::GatedConnection, FrontEnd::Multiplexed, FrontEnd::Patient].map(|front_end| {
+                explore_all(&mut runner, &lock(name, front_end, clients, faults))
                     .unwrap_or_else(|e| panic!("{name} {faults:?}: {e}"))
             });
         for other in [&multiplexed, &patient] {
@@ -102,39 +103,44 @@ fn the_same_traces_as_those_of_a_link() {
     }
 }
 
-/// A connection that breaks is found out as a reply that does not come is; and of a stall a client hears only if it has patience.
+/// A broken connection looks like a missing reply. A client notices a stall only if it has a
+/// response timeout.
 #[test]
 fn the_same_verdicts_as_those_of_a_link() {
     let mut runner = Runner::new();
-    let mut explore = |name, door, faults| {
-        let exploration = explore_all(&mut runner, &lock(name, door, 2, faults));
+    let mut explore = |name, front_end, faults| {
+        let exploration = explore_all(&mut runner, &lock(name, front_end, 2, faults));
         found(&exploration.unwrap_or_else(|report| panic!("{name} {faults:?}: {report}")))
     };
     let (stalls, lost) = (Faults::none().stalls(1), Faults::none().lost(1));
     for name in ["set_nx_px_cad", "set_nx_ex_del"] {
         assert_eq!(
-            explore(name, Door::Patient, stalls),
-            explore(name, Door::GatedConnection, stalls),
+            explore(name, FrontEnd::Patient, stalls),
+            explore(name, FrontEnd::GatedConnection, stalls),
             "{name}"
         );
     }
     for name in ["set_nx_px_cad", "exists_set"] {
-        for door in [Door::Multiplexed, Door::Patient] {
-            assert_eq!(explore(name, door, lost), explore(name, Door::GatedConnection, lost), "{name}");
+        for front_end in [FrontEnd::Multiplexed, FrontEnd::Patient] {
+            assert_eq!(
+                explore(name, front_end, lost),
+                explore(name, FrontEnd::GatedConnection, lost),
+                "{name}"
+            );
         }
     }
-    // The client gives up, its SET runs all the same, and nobody releases it.
-    assert_eq!(explore("set_nx_px_cad", Door::Multiplexed, stalls), [("no-leak", 3)]);
+    // The client times out, but its `SET` still runs, and nobody releases the lock.
+    assert_eq!(explore("set_nx_px_cad", FrontEnd::Multiplexed, stalls), [("no-leak", 3)]);
 }
 
 async fn send<C: ConnectionLike>(connection: &mut C, words: &[&str]) -> RedisResult<redis::Value> {
     redis::cmd(words[0]).arg(&words[1..]).query_async(connection).await
 }
 
-/// A client whose patience is over hears of it, and its request runs all the same.
-fn impatient(door: Door) -> Scenario {
+/// If the response timeout passes, the client gets an error, but its request still runs.
+fn impatient(front_end: FrontEnd) -> Scenario {
     Scenario::new("impatient").faults(Faults::none().stalls(1)).actors(1, move |client| async move {
-        let mut connection = door.open(&client).await?;
+        let mut connection = front_end.open(&client).await?;
         send(&mut connection, &["SET", "lock", "1"]).await?;
         Ok(())
     })
@@ -156,7 +162,7 @@ fn check(scenario: &Scenario, schedule: &str, expected: &Expect) {
 #[test]
 fn half_a_second_is_the_patience_of_redis_rs() {
     check(
-        &impatient(Door::Multiplexed),
+        &impatient(FrontEnd::Multiplexed),
         "start A\nwait\nA",
         &expect![[r#"
         A gives up: timed out
@@ -165,7 +171,7 @@ fn half_a_second_is_the_patience_of_redis_rs() {
     "#]],
     );
     check(
-        &impatient(Door::Patient),
+        &impatient(FrontEnd::Patient),
         "start A\nwait\nA",
         &expect![[r#"
         +86400000 ms
@@ -174,7 +180,8 @@ fn half_a_second_is_the_patience_of_redis_rs() {
     );
 }
 
-/// Requests of one connection run in the order in which they were sent, whoever sent them, and of other connections between them.
+/// Requests on one connection run in the order in which they were sent, whichever clone sent them.
+/// Requests on other connections can run between them.
 #[test]
 fn clones_share_a_connection() {
     let scenario = Scenario::new("clones")

@@ -1,4 +1,5 @@
-//! Schedules drawn by chance: the same from the same seed, and every way of drawing them finds the bugs that it is for.
+//! Random schedules: equal seeds give equal schedules, and every sampling method finds the bugs
+//! that it is for.
 
 use harness::Scenario;
 use harness::check::{Participants, scenario};
@@ -23,7 +24,7 @@ fn of_three(name: &str, class: FaultClass) -> Scenario {
     scenario(algorithm, class, Participants { clients: 3, permits: 1, readers: None })
 }
 
-/// How many schedules it takes to the first that violates the property, at most `MAX`.
+/// The number of schedules up to the first that violates the property, at most `MAX`.
 fn schedules_to(runner: &mut Runner, scenario: &Scenario, property: Property, sampler: &mut Sampler) -> u64 {
     let is_violated = |runner: &mut Runner, sampler: &mut Sampler| {
         let history = sampler.run(runner, scenario);
@@ -35,8 +36,9 @@ fn schedules_to(runner: &mut Runner, scenario: &Scenario, property: Property, sa
 const MAX: u64 = 2_000;
 const SEEDS: u64 = 5;
 
-/// The median over some seeds of how many schedules each way takes to find each bug, in the order of `METHODS`, and what it must
-/// not be above. Few changes do not make a client stall, let others run, and have it go on.
+/// The number of schedules that each method needs to find each bug, as the median over `SEEDS`
+/// seeds. The upper bounds are in the order of `METHODS`. A method that seldom switches between
+/// clients rarely stalls a client, runs others, and then resumes it.
 #[test]
 fn schedules_to_the_known_bugs() {
     let mut runner = Runner::new();
@@ -70,7 +72,7 @@ fn schedules_to_the_known_bugs() {
 }
 
 /// The steps of 200 schedules.
-fn render_finding(methods: &'static [Method], seed: u64) -> Vec<Vec<harness::schedule::Step>> {
+fn sampled_steps(methods: &'static [Method], seed: u64) -> Vec<Vec<harness::schedule::Step>> {
     let (mut runner, scenario) = (Runner::new(), of_three("zset_semaphore", Slow));
     let mut sampler = Sampler::new(methods, seed);
     (0..200).map(|_| sampler.run(&mut runner, &scenario).steps).collect()
@@ -79,12 +81,12 @@ fn render_finding(methods: &'static [Method], seed: u64) -> Vec<Vec<harness::sch
 #[test]
 fn the_same_seed_gives_the_same_schedules() {
     for methods in METHODS {
-        assert_eq!(render_finding(methods, 7), render_finding(methods, 7), "{methods:?}");
-        assert_ne!(render_finding(methods, 7), render_finding(methods, 8), "{methods:?}");
+        assert_eq!(sampled_steps(methods, 7), sampled_steps(methods, 7), "{methods:?}");
+        assert_ne!(sampled_steps(methods, 7), sampled_steps(methods, 8), "{methods:?}");
     }
 }
 
-/// What may go wrong is drawn too: now nothing does, now all that may.
+/// The sampler also draws the number of faults, from none to the whole budget.
 #[test]
 fn faults_are_drawn_within_the_budgets() {
     let scenario = of_three("set_nx_ex_del", Slow).faults(harness::Faults::none().crashes(2).stalls(1));
@@ -101,7 +103,7 @@ fn faults_are_drawn_within_the_budgets() {
     assert!(crashes.iter().all(|&schedules| schedules > 20), "{crashes:?}");
 }
 
-/// A sample of what is small sees all of it: there the curve ends flat.
+/// A sample of a small scenario sees all of its traces, so the curve ends flat.
 #[test]
 fn coverage_is_the_number_of_different_traces() {
     let mut runner = Runner::new();

@@ -1,5 +1,5 @@
-//! Saved schedules: their text, and what a replay makes of them when the code has changed. And the counterexamples of all
-//! algorithms, kept in `data/schedules`.
+//! Saved schedules: their text, and their replay after the code has changed. Also checks the
+//! counterexamples of all algorithms in `data/schedules`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,13 +19,13 @@ use locks::registry::{ALGORITHMS, Algorithm, FaultClass};
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/suite/data/schedules");
 
-/// Every counterexample that is kept, with the name of its file.
+/// Every saved counterexample by the name of its file.
 pub fn kept() -> BTreeMap<String, SavedSchedule> {
     let _turn = turn();
     read()
 }
 
-/// With `UPDATE_EXPECT` several tests write the files that others read.
+/// With `UPDATE_EXPECT`, several tests write files that other tests read.
 fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
@@ -46,7 +46,8 @@ fn file_name(algorithm: &Algorithm, class: FaultClass, property: locks::registry
     format!("{}.{class}.{property}.txt", algorithm.name)
 }
 
-/// With `UPDATE_EXPECT` set, what is missing or no longer true is looked for; for any other, delete its file first.
+/// With `UPDATE_EXPECT`, the test explores to replace every counterexample that is missing or that
+/// no longer replays as stated. To get a new one for an algorithm, delete its file first.
 #[test]
 fn every_counterexample_is_kept() {
     let _turn = turn();
@@ -67,7 +68,7 @@ fn cells() -> impl Iterator<Item = (&'static Algorithm, FaultClass)> {
     ALGORITHMS.iter().flat_map(|algorithm| FaultClass::ALL.iter().map(move |&class| (algorithm, class)))
 }
 
-/// The files of the counterexamples that an algorithm says there are.
+/// The files of all counterexamples that the algorithm's spec claims.
 fn stated(algorithm: &'static Algorithm, class: FaultClass) -> Vec<String> {
     let asked = properties(algorithm.spec.kind, class).iter();
     let broken = asked.filter(|&&property| !algorithm.spec.holds(property, class));
@@ -78,13 +79,14 @@ fn replay_kept(saved: &SavedSchedule) -> Result<Replayed, MismatchError> {
     replay_saved(&mut Runner::new(), &scenario_of(saved, saved.lease).unwrap(), saved)
 }
 
-/// It shows what it must, in its last step, by the commands that it names.
+/// Whether the replay is as stated, without divergences, and violates the property in its last
+/// step.
 fn is_whole(replayed: &Replayed) -> bool {
     let step = replayed.violation.as_ref().map(|violation| violation.step);
     replayed.is_as_stated() && replayed.divergences.is_empty() && step == Some(replayed.saved.steps.len())
 }
 
-/// Of whatever is quickly explored.
+/// Only algorithms that are explored quickly.
 #[test]
 fn what_is_kept_is_what_is_found() {
     let mut runner = Runner::new();
@@ -135,7 +137,7 @@ fn look_for_what_is_missing() {
     });
 }
 
-/// Two clients that take the lock and give it back, with whatever commands.
+/// Two clients that take and release the lock with these commands.
 fn lock(take: &'static [&'static str], release: &'static [&'static str]) -> Scenario {
     let send = |words: &'static [&'static str]| redis::cmd(words[0]).arg(&words[1..]).to_owned();
     Scenario::new("a lock")
@@ -170,7 +172,7 @@ fn check_replay(scenario: &Scenario, must: &str, steps: &str, expected: &Expect)
     expected.assert_eq(&replay(scenario, must, steps).to_string());
 }
 
-/// Nobody crashed, so that nothing could recover.
+/// No client crashes in this schedule, so `recovers` has nothing to judge.
 #[test]
 fn a_schedule_that_tests_nothing_does_not_pass() {
     let saved = HEADER.replace("exclusive-fact", "recovers") + "must pass\n\nA 1 SET lock\nA 2 DEL lock\n";
@@ -234,7 +236,8 @@ fn a_schedule_passes_or_fails() {
     assert!(replay(&broken, "fail", steps).is_as_stated());
 }
 
-/// Time moves by as much as is written, an actor need not be started, and the names of commands may be left out.
+/// In a schedule that a person writes, any span of time is allowed, and `start` steps and command
+/// names are optional.
 #[test]
 fn a_schedule_may_be_written_by_hand() {
     let replayed = replay(&sound(), "pass", "A\ntime +4321ms\ncrash A\ntime +5680ms\nB\n");
@@ -282,16 +285,16 @@ fn where_the_code_goes_another_way() {
 
 #[test]
 fn a_schedule_of_something_else() {
-    let misfit = |from: &str, to: &str| {
+    let mismatch = |from: &str, to: &str| {
         let saved = format!("{HEADER}must fail\n\nA\n").replace(from, to).parse().unwrap();
         replay_saved(&mut Runner::new(), &sound(), &saved).unwrap_err().to_string()
     };
     assert_eq!(
-        misfit("clients 2", "clients 3"),
+        mismatch("clients 2", "clients 3"),
         r#"the schedule has 3 clients, and the scenario "a lock" only 2: change `clients`"#
     );
     assert_eq!(
-        misfit("exclusive-fact", "speed"),
+        mismatch("exclusive-fact", "speed"),
         r#"the scenario "a lock" has no property "speed"; it has exclusive-fact, recovers"#
     );
 }
@@ -341,7 +344,8 @@ fn mistakes_are_named_with_their_line() {
     "#]].assert_eq(&(errors.join("\n") + "\n"));
 }
 
-/// Every number that a schedule can hold, at its ends and beyond: either it is refused, or the replay ends and the text says it again.
+/// Tries every number of a schedule at its limits and beyond. Either the parser refuses the number,
+/// or the replay ends and its text parses to the same schedule.
 #[test]
 fn no_number_makes_a_replay_endless() {
     const NUMBERS: [&str; 24] = [
@@ -445,7 +449,7 @@ fn what_is_too_much_is_named_with_the_most() {
     .assert_eq(&(errors.join("\n") + "\n"));
 }
 
-/// A client that looks around every millisecond, in ten years.
+/// Two clients that wake every millisecond during a step of ten years.
 #[test]
 fn time_stands_when_too_much_has_happened_in_it() {
     let restless = Scenario::new("restless").always(ExclusiveFact::of("cs")).actors(2, |_| async {
@@ -458,7 +462,8 @@ fn time_stands_when_too_much_has_happened_in_it() {
     assert_eq!(replayed.failure.as_deref(), Some("A waits for something that never comes"));
 }
 
-/// The end of a key's time to live may be further away than a step of time leads, and than a schedule can say.
+/// A key's time to live may end later than one step of time reaches, and later than a schedule can
+/// express.
 #[test]
 fn whatever_can_happen_can_be_said() {
     let set = |ttl_ms: u64| {
@@ -478,7 +483,8 @@ fn whatever_can_happen_can_be_said() {
     }
 }
 
-/// Whatever can happen can be said in a schedule; of that the last does, which is a step of time where there is one.
+/// Checks that every enabled step can be written in a schedule. It takes the last step, which is a
+/// step of time if one is enabled.
 struct Sayable;
 
 impl Policy for Sayable {

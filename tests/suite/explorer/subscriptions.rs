@@ -1,4 +1,5 @@
-//! Subscriptions: those of the harness, where every message is a step, and those over redis-rs's own connections.
+//! Subscriptions: those of the harness, where every message is a step, and those of redis-rs's own
+//! connections.
 
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use redis::aio::ConnectionLike;
 use crate::explorer::oracles::send;
 use crate::redis_server;
 
-/// B tells; A listens, and waits for a minute, and then for another.
+/// B publishes once. A subscribes and waits a minute for the message, at most twice.
 fn news() -> Scenario {
     Scenario::new("news")
         .faults(Faults::none().stalls(2).drops(1).restarts(1))
@@ -46,7 +47,9 @@ fn check(schedule: &str, expected: &Expect) {
         EventKind::Fault { fault, request } => {
             Some(format!("{}: {} {request}\n", fault.target, fault.kind.word()))
         }
-        EventKind::Deafened { actor, channel } => Some(format!("{actor} hears no more of {channel}\n")),
+        EventKind::SubscriptionEnded { actor, channel } => {
+            Some(format!("{actor} hears no more of {channel}\n"))
+        }
         EventKind::GaveUp { actor, error } => Some(format!("{actor} gives up: {error}\n")),
         EventKind::Advanced { by } => Some(format!("+{} ms\n", by.as_millis())),
         _ => None,
@@ -69,7 +72,7 @@ fn a_message_is_heard_in_a_step_of_its_own() {
     );
 }
 
-/// The client that no longer waits for it finds it the next time.
+/// If a client stops waiting for a message, the client receives that message when it waits again.
 #[test]
 fn a_message_that_comes_too_late_is_still_to_come() {
     check(
@@ -155,7 +158,8 @@ fn who_listens_to_a_server_that_restarts_hears_what_was_on_its_way_and_no_more()
     );
 }
 
-/// A client of redis-rs, and whatever it takes to be told of a release within a minute's lease.
+/// A client that waits for the lock wakes when another releases it, long before the lease of a
+/// minute ends.
 async fn woken_by_redisson(client: &redis::Client) {
     let terms = Terms { key: "lock".into(), lease: Duration::from_secs(60), permits: 1 };
     let connection = PubSubConnection::open(client).await.unwrap();
@@ -175,7 +179,7 @@ async fn woken_by_redisson(client: &redis::Client) {
     until_listened_to(&mut observer, "lock:channel", 0).await;
 }
 
-/// A subscription hears everything, in order, until its connection is closed.
+/// A subscription receives every message in order until its connection is closed.
 async fn hears(client: &redis::Client) {
     let mut connection = PubSubConnection::open(client).await.unwrap();
     let mut subscription = connection.subscribe("news").await.unwrap();
@@ -218,7 +222,8 @@ async fn over_redis_rs_to_a_real_server() {
     woken_by_redisson(&client).await;
 }
 
-/// So many that the test would take minutes if each looked at all others.
+/// There are so many channels that the test would be very slow if the end of one subscription
+/// visited all others.
 #[test]
 fn any_number_of_subscriptions_end_at_once() {
     const CHANNELS: usize = 200_000;
@@ -227,7 +232,7 @@ fn any_number_of_subscriptions_end_at_once() {
     let mut subscribe = vec![&b"SUBSCRIBE"[..]];
     subscribe.extend(names.iter().map(String::as_bytes));
     let [mut early, mut late, mut other] = [(); 3].map(|()| emulator.connection());
-    // Nobody reads the confirmations.
+    // Nobody reads the confirmations, so the output buffers must have no limit.
     other.execute(&[b"CONFIG", b"SET", b"client-output-buffer-limit", b"pubsub 0 0 0"]);
     let mut listeners = |channel: &[u8]| other.execute(&[b"PUBLISH", channel, b"text"]);
     for connection in [&mut early, &mut late] {

@@ -1,4 +1,4 @@
-//! The program `lockstep`, and what is written about it.
+//! The program `lockstep` and its documentation.
 
 pub(crate) mod cli;
 mod terminal;
@@ -7,3 +7,4 @@ mod serve;
 #[cfg(unix)]
 mod many_clients;
 mod readme;
+mod tidy;

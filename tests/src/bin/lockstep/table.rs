@@ -1,4 +1,4 @@
-//! The verdict table: what `check` has found, printed as text or as JSON, and read from the JSON again.
+//! The verdict table: the result of `check`, printed as text or as JSON, and parsed from JSON.
 
 use std::process::ExitCode;
 
@@ -16,7 +16,7 @@ pub(crate) enum Format {
     Json,
 }
 
-/// The verdicts of a run, and what it was told to do.
+/// The verdicts of a run, and its options.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Table {
     /// The version of the program.
@@ -24,12 +24,12 @@ pub(crate) struct Table {
     pub(crate) seed: u64,
     pub(crate) samples: u64,
     pub(crate) shard: Shard,
-    /// Those of the whole table, not of this shard alone.
+    /// The algorithms of the whole table, not only of this shard.
     pub(crate) algorithms: Vec<String>,
-    /// How many were run, in all cells.
+    /// The number of schedules that were run, in all cells.
     #[serde(skip_deserializing)]
     schedules: u64,
-    /// How many more were begun, and cut because others cover all that could still have happened.
+    /// How many more executions ended early because other executions cover all that could follow.
     #[serde(skip_deserializing)]
     blocked: u64,
     pub(crate) verdicts: Vec<Row>,
@@ -41,20 +41,21 @@ pub(crate) struct Row {
     algorithm: String,
     property: String,
     fault_class: String,
-    /// What the algorithm states.
-    expected: ExpectedCommand,
+    /// The statement of the algorithm.
+    expected: Stated,
     #[serde(flatten)]
     found: Found,
-    /// Of the cell, as `blocked` and `sampled` are.
+    /// The number for the whole cell, as for `blocked` and `sampled`.
     schedules: u64,
     blocked: u64,
-    /// Three clients were too many: of their schedules a sample was run, of two clients' every one.
+    /// Whether there were too many schedules of three clients. If so, a sample of them was run, and
+    /// all schedules of two clients.
     sampled: bool,
 }
 
 #[derive(Clone, Copy, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum ExpectedCommand {
+enum Stated {
     Holds,
     Violated,
 }
@@ -64,11 +65,11 @@ enum ExpectedCommand {
 enum Found {
     Holds,
     Violated {
-        /// Of the shortest counterexample.
+        /// The number of steps of the shortest counterexample.
         steps: usize,
-        /// The shortest counterexample, one step each.
+        /// The shortest counterexample, one string for each step.
         schedule: Vec<String>,
-        /// Of a read-write lock, how many of its clients read, the first ones.
+        /// For a read-write lock, how many of its clients read. The first clients read.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         readers: Option<usize>,
     },
@@ -103,7 +104,8 @@ impl Table {
         }
     }
 
-    /// Prints it; the exit status says whether every verdict is the one that the algorithm states.
+    /// Prints the table. The exit status is 0 if every verdict is as the algorithm states, and 1 if
+    /// not.
     pub(crate) fn print(&self, format: Format) -> Result<ExitCode> {
         let text = match format {
             Format::Text => self.render(),
@@ -113,7 +115,7 @@ impl Table {
         Ok(ExitCode::from(u8::from(!self.verdicts.iter().all(Row::is_as_stated))))
     }
 
-    /// One line an algorithm and property, one column a fault class.
+    /// Renders one line for each algorithm and property, with one column for each fault class.
     fn render(&self) -> String {
         let mut grid = Grid::new();
         grid.load_preset(presets::NOTHING);
@@ -186,11 +188,7 @@ impl Row {
             algorithm: verdict.algorithm.name.into(),
             property: verdict.property.name().into(),
             fault_class: verdict.class.name().into(),
-            expected: if verdict.is_expected_to_hold() {
-                ExpectedCommand::Holds
-            } else {
-                ExpectedCommand::Violated
-            },
+            expected: if verdict.is_expected_to_hold() { Stated::Holds } else { Stated::Violated },
             found,
             schedules: verdict.schedules,
             blocked: verdict.blocked,
@@ -204,8 +202,8 @@ impl Row {
 
     fn is_as_stated(&self) -> bool {
         match self.found {
-            Found::Holds => matches!(self.expected, ExpectedCommand::Holds),
-            Found::Violated { .. } => matches!(self.expected, ExpectedCommand::Violated),
+            Found::Holds => matches!(self.expected, Stated::Holds),
+            Found::Violated { .. } => matches!(self.expected, Stated::Violated),
             Found::Vacuous => false,
         }
     }
@@ -220,7 +218,7 @@ impl Row {
     }
 }
 
-/// `1,234,567`
+/// Groups digits: `1,234,567`.
 fn grouped(n: u64) -> String {
     let digits = n.to_string();
     let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();

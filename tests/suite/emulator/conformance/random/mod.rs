@@ -1,21 +1,28 @@
-//! Random commands from three clients, on the emulator and on the real server: every reply and the final state are the same.
+//! Sends random commands of three clients to the emulator and to the real server. Every reply and
+//! the final state must be equal.
 //!
-//! What is random stands in [`forms`] (commands) and [`script`] (Lua), what is promised of a reply in [`judge`], and [`play`]
-//! asks both. The reference is the real server: it has no model, its state cannot be cloned, and every command is legal in every
-//! state. So a plain `vec` of commands does all that `proptest-state-machine` would, without transitions that no precondition
-//! rejects and without a model that would be a third opinion; and it shrinks best, because any command can be left out.
+//! [`forms`] has the random commands and [`script`] the random Lua. [`judge`] has what Redis
+//! guarantees of a reply, and [`play`] sends the commands to both.
 //!
-//! [`bytes`] asks both below the level of commands: bytes in, bytes out.
+//! The reference is the real server. It has no model, its state cannot be cloned, and every command
+//! is allowed in every state. So a plain `vec` of commands does all that `proptest-state-machine`
+//! would do. It needs no preconditions and no model, which would be a third opinion. It also
+//! shrinks best, because any command can be left out.
 //!
-//! `cargo test` plays the same sequences each time. `LOCKSTEP_SEQUENCES` says how many, `LOCKSTEP_SEED` where they begin:
+//! [`bytes`] compares both servers below the level of commands: bytes in, bytes out.
+//!
+//! `cargo test` plays the same sequences each time. `LOCKSTEP_SEQUENCES` is their number, and
+//! `LOCKSTEP_SEED` is the first seed:
 //!
 //! ```sh
 //! LOCKSTEP_SEQUENCES=1000000 LOCKSTEP_SEED=1000 cargo test --release -p lockstep-harness --test suite random_
 //! ```
 //!
-//! One difference hides others: `LOCKSTEP_WITHOUT=zunion,cjson` leaves out whatever form has one of these words.
+//! One difference hides others. `LOCKSTEP_WITHOUT=zunion,cjson` leaves out every form that contains
+//! one of these words.
 //!
-//! A failure is printed as a transcript. It belongs into `data/differences.txt`, and `UPDATE_EXPECT=1` writes the replies.
+//! A failure is printed as a transcript. Append it to `data/differences.txt`; `UPDATE_EXPECT=1`
+//! then writes the replies.
 
 mod forms;
 mod grammar;
@@ -40,21 +47,22 @@ use play::{Difference, Pace, Pair};
 use super::wire::parse;
 use crate::redis_server::{self, OwnServer};
 
-/// Sequences played by `cargo test`.
+/// The number of sequences in `cargo test`.
 const SEQUENCES: u64 = 20_000;
-/// Streams of bytes.
+/// The number of byte streams in `cargo test`.
 const STREAMS: u64 = 8_000;
-/// Sequences of one seed, or streams.
+/// The number of sequences, or of streams, per seed.
 const SEQUENCES_PER_SEED: u64 = 250;
-/// One sequence with waits for so many without, but not more than so many.
+/// One sequence with waits is played for this many without.
 const SEQUENCES_PER_TIMED: u64 = 400;
-/// See there.
+/// The most sequences with waits.
 const TIMED_SEEDS_MAX: u64 = 1_000;
-/// How many play at the same time, each with a server of its own: while one waits for its server, another plays.
-const LANES: usize = 4;
-/// A lane ends after so many failures. Those about the same command are shown once.
-const REPORTS_PER_LANE_MAX: usize = 16;
-/// How often a failure is played again to shrink it.
+/// How many sequences are played at once, each on a server of its own. While one thread waits for
+/// its server, another runs.
+const WORKERS: usize = 4;
+/// A thread stops after this many failures. Failures about the same command are shown once.
+const REPORTS_PER_WORKER_MAX: usize = 16;
+/// The most replays to shrink a failure.
 const SHRINKS_MAX: u32 = 4096;
 
 #[test]
@@ -73,7 +81,7 @@ fn time_passes_alike() {
 #[test]
 fn random_bytes_have_the_same_replies() {
     let (seed, streams) = (variable("LOCKSTEP_SEED", 0), variable("LOCKSTEP_SEQUENCES", STREAMS));
-    in_lanes(seed..seed + streams.div_ceil(SEQUENCES_PER_SEED), |server| {
+    in_workers(seed..seed + streams.div_ceil(SEQUENCES_PER_SEED), |server| {
         let mut peers = bytes::Peers::new(server);
         move |seed| peers.play(seed, SEQUENCES_PER_SEED)
     });
@@ -81,30 +89,30 @@ fn random_bytes_have_the_same_replies() {
 
 /// Plays the sequences of these seeds, and fails with a report if there is a difference.
 fn check(sequences: fn() -> BoxedStrategy<Vec<Step>>, seeds: Range<u64>, per_seed: u64) {
-    in_lanes(seeds, |server| {
+    in_workers(seeds, |server| {
         let (pair, sequences) = (RefCell::new(Pair::new(server)), sequences());
         move |seed| play(&pair, &sequences, seed, per_seed)
     });
 }
 
-/// Has each lane, once it has begun with a server of its own, play one seed after the other, and fails if any of them reports
-/// something: what it is about, and all of it.
-fn in_lanes<F: FnMut(u64) -> Option<(String, String)>>(
+/// Starts several threads, each with a server of its own, that play one seed after the other. Fails
+/// if any of them returns a report. A report is a subject and the whole text.
+fn in_workers<F: FnMut(u64) -> Option<(String, String)>>(
     seeds: Range<u64>,
     begin: impl Fn(OwnServer) -> F + Sync,
 ) {
-    let servers = redis_server::start_own(LANES);
+    let servers = redis_server::start_own(WORKERS);
     let next = AtomicU64::new(seeds.start);
-    let lane = |server| {
+    let worker = |server| {
         std::iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)))
             .take_while(|&seed| seed < seeds.end)
             .filter_map(begin(server))
-            .take(REPORTS_PER_LANE_MAX)
+            .take(REPORTS_PER_WORKER_MAX)
             .collect::<Vec<_>>()
     };
     let reports: BTreeMap<String, String> = std::thread::scope(|scope| {
-        let lanes: Vec<_> = servers.into_iter().map(|server| scope.spawn(|| lane(server))).collect();
-        lanes.into_iter().flat_map(|lane| lane.join().expect("a lane reports what fails")).collect()
+        let workers: Vec<_> = servers.into_iter().map(|server| scope.spawn(|| worker(server))).collect();
+        workers.into_iter().flat_map(|worker| worker.join().expect("a lane reports what fails")).collect()
     });
     assert!(reports.is_empty(), "{}", reports.into_values().collect::<String>());
 }
@@ -114,7 +122,7 @@ fn variable(name: &str, default: u64) -> u64 {
     text.map_or(default, |text| text.parse().unwrap_or_else(|error| panic!("{name} is a number: {error}")))
 }
 
-/// Plays the sequences of one seed, and reports the first failure: what it is about, and all of it.
+/// Plays the sequences of one seed. Reports the first failure: its subject and the whole text.
 fn play(
     pair: &RefCell<Pair>,
     sequences: &BoxedStrategy<Vec<Step>>,
@@ -136,7 +144,7 @@ fn play(
     Some((about, format!("LOCKSTEP_SEED={seed} LOCKSTEP_SEQUENCES=1\n{text}\n")))
 }
 
-/// Makes the same cases of a seed each time.
+/// A runner that makes the same cases each time for a seed.
 fn runner(seed: u64, cases: u64) -> TestRunner {
     TestRunner::new(ProptestConfig {
         cases: cases as u32,
@@ -147,7 +155,7 @@ fn runner(seed: u64, cases: u64) -> TestRunner {
     })
 }
 
-/// Why it failed and with what, if it did.
+/// The reason of the failure and its case, if it failed.
 fn failure<T: std::fmt::Debug>(result: Result<(), TestError<T>>) -> Option<(String, T)> {
     match result {
         Ok(()) => None,
@@ -156,7 +164,7 @@ fn failure<T: std::fmt::Debug>(result: Result<(), TestError<T>>) -> Option<(Stri
     }
 }
 
-/// A transcript up to the first difference, and what each answered there.
+/// A transcript up to the first difference, and both servers' replies there.
 fn report(steps: &[Step], difference: &Difference) -> String {
     let mut text = String::from("\n## what differs\n");
     for step in &steps[..difference.steps.min(steps.len())] {
@@ -185,7 +193,7 @@ fn report(steps: &[Step], difference: &Difference) -> String {
     text
 }
 
-/// A word as `redis-cli` takes it.
+/// A word in the syntax of `redis-cli`.
 fn quote(word: &str) -> String {
     let is_plain =
         !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"'\\".contains(&byte));

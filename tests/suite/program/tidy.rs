@@ -1,0 +1,327 @@
+//! The rules of `.github/CONTRIBUTING.md` that a program can check. Each rule has a canary, a text
+//! that must break it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The sources that the rules hold for.
+const ROOTS: [&str; 6] =
+    ["emulator/src", "locks/src", "tests/src", "tests/suite", "tests/benches", "fuzz/src"];
+/// Longest line of a comment, and most lines of a file and of a function.
+const COMMENT_COLUMNS_MAX: usize = 100;
+const FILE_LINES_MAX: usize = 500;
+const FUNCTION_LINES_MAX: usize = 70;
+/// Most words of a sentence.
+const WORDS_MAX: usize = 25;
+/// No sentence of a comment begins with these.
+const OPENINGS: [&str; 6] = ["Of ", "Who ", "Whoever ", "What ", "The same", "See there"];
+/// Words for which `.github/GLOSSARY.md` has others.
+const PRIVATE_WORDS: [&str; 8] =
+    ["mishap", "misfit", "whoever", "rouse", "befall", "postscript", "untaped", "surprise"];
+/// A number before one of these is a measurement, which belongs into a commit.
+const MEASURES: [&str; 4] = ["µs", "ns", "instructions", "% of the time"];
+
+/// Files and functions that are too long, and tables of tests. Nothing may be added here.
+const LONG_FILES: [&str; 8] = [
+    "emulator/src/footprint.rs",
+    "emulator/src/lib.rs",
+    "emulator/src/resp.rs",
+    "fuzz/src/model/op.rs",
+    "fuzz/src/targets/connection.rs",
+    "tests/benches/stress/soak/model.rs",
+    "tests/suite/explorer/executions.rs",
+    "tests/suite/explorer/traces.rs",
+];
+const LONG_FUNCTIONS: [&str; 11] = [
+    "fuzz/src/model/mod.rs: answer",
+    "fuzz/src/model/op.rs: argv",
+    "tests/benches/stress/attacks/data.rs: attacks",
+    "tests/benches/stress/attacks/lua.rs: libraries",
+    "tests/benches/stress/attacks/lua.rs: parser",
+    "tests/benches/stress/attacks/lua.rs: sandbox",
+    "tests/benches/stress/attacks/sockets.rs: attacks",
+    "tests/suite/explorer/traces/programs.rs: sends_alike",
+    "tests/suite/program/shards.rs: what_cannot_be_joined_is_explained",
+    "emulator/src/connection.rs: proceed",
+    "tests/src/render/timeline.rs: event",
+];
+
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+fn sources() -> Vec<(String, String)> {
+    fn visit(folder: &Path, found: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                visit(&path, found);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                found.push(path);
+            }
+        }
+    }
+    let workspace = workspace();
+    let mut paths = Vec::new();
+    ROOTS.iter().for_each(|root| visit(&workspace.join(root), &mut paths));
+    paths.sort();
+    let name = |path: &Path| path.strip_prefix(&workspace).unwrap().to_str().unwrap().to_owned();
+    paths.iter().map(|path| (name(path), fs::read_to_string(path).unwrap())).collect()
+}
+
+/// Checks a rule on all sources. `breaks` returns the places of one source that break it.
+#[track_caller]
+fn check(rule: &str, breaks: impl Fn(&str, &str) -> Vec<String>) {
+    let broken: Vec<String> = sources().iter().flat_map(|(name, text)| breaks(name, text)).collect();
+    assert!(broken.is_empty(), "{rule}:\n{}", broken.join("\n"));
+}
+
+/// The comments of a source, with their lines counted from 1. Examples in fences are code.
+fn comments(text: &str) -> Vec<(usize, &str)> {
+    let mut is_fenced = false;
+    let mut comments = Vec::new();
+    for (idx, line) in text.lines().enumerate() {
+        let Some(comment) = line.trim_start().strip_prefix("//") else {
+            is_fenced = false;
+            continue;
+        };
+        let comment = comment.trim_start_matches(['/', '!']).trim();
+        if comment.starts_with("```") {
+            is_fenced = !is_fenced;
+        } else if !is_fenced {
+            comments.push((idx + 1, comment));
+        }
+    }
+    comments
+}
+
+/// The sentences of the comments of a source, each with the line in which its paragraph begins.
+fn sentences(text: &str) -> Vec<(usize, String)> {
+    let mut paragraphs: Vec<(usize, usize, String)> = Vec::new();
+    for (line, comment) in comments(text) {
+        let is_item =
+            comment.starts_with(['|', '#', '-', '*']) || comment.starts_with(|c: char| c.is_ascii_digit());
+        let text = comment.trim_start_matches(['#', '-', '*', ' ']);
+        match paragraphs.last_mut() {
+            Some((_, last, paragraph))
+                if *last + 1 == line && !is_item && !comment.is_empty() && !paragraph.is_empty() =>
+            {
+                *last = line;
+                *paragraph += " ";
+                *paragraph += text;
+            }
+            _ if comment.starts_with('|') => {}
+            _ => paragraphs.push((line, line, text.to_owned())),
+        }
+    }
+    let split = |(line, _, paragraph): (usize, usize, String)| {
+        let mut sentences = vec![String::new()];
+        for word in paragraph.split_whitespace() {
+            let last = sentences.last_mut().unwrap();
+            if !last.is_empty() {
+                last.push(' ');
+            }
+            *last += word;
+            if word.ends_with(['.', '!', '?', ':', ';']) {
+                sentences.push(String::new());
+            }
+        }
+        sentences.retain(|sentence| !sentence.is_empty());
+        sentences.into_iter().map(move |sentence| (line, sentence))
+    };
+    paragraphs.into_iter().flat_map(split).collect()
+}
+
+fn wide_comments(name: &str, text: &str) -> Vec<String> {
+    let lines: Vec<&str> = text.lines().collect();
+    // A link or a row of a table cannot be broken.
+    let can_be_broken = |comment: &str| !comment.contains("http") && !comment.starts_with('|');
+    let wide = comments(text).into_iter().filter(|&(line, comment)| {
+        can_be_broken(comment) && lines[line - 1].chars().count() > COMMENT_COLUMNS_MAX
+    });
+    wide.map(|(line, _)| format!("{name}:{line}")).collect()
+}
+
+fn long_file(name: &str, text: &str) -> Option<String> {
+    (text.lines().count() > FILE_LINES_MAX).then(|| name.to_owned())
+}
+
+/// The functions of a source that are too long, each behind the name of its file.
+fn long_functions(name: &str, text: &str) -> Vec<String> {
+    let lines: Vec<&str> = text.lines().collect();
+    let function = |line: &str| {
+        let (before, rest) = line.split_once("fn ")?;
+        let is_declared = before
+            .split_whitespace()
+            .all(|word| word.starts_with("pub") || ["async", "const"].contains(&word));
+        let name = rest.split(['(', '<']).next()?;
+        (is_declared && !line.trim_end().ends_with([';', '}'])).then(|| name.to_owned())
+    };
+    let mut long = Vec::new();
+    for (idx, line) in lines.iter().enumerate() {
+        let Some(function) = function(line) else { continue };
+        let end = format!("{}}}", &line[..line.len() - line.trim_start().len()]);
+        let end = lines[idx..].iter().position(|line| **line == end);
+        if end.unwrap_or(0) + 1 > FUNCTION_LINES_MAX {
+            long.push(format!("{name}: {function}"));
+        }
+    }
+    long
+}
+
+/// Checks that exactly the listed ones are too long: the list only gets shorter.
+#[track_caller]
+fn check_long(listed: &[&str], found: impl Iterator<Item = String>) {
+    let found: BTreeSet<String> = found.collect();
+    let listed: BTreeSet<String> = listed.iter().map(|&name| name.to_owned()).collect();
+    assert_eq!(found, listed, "found to be too long, and listed");
+}
+
+fn banned_openings(name: &str, text: &str) -> Vec<String> {
+    let opens = |sentence: &str| OPENINGS.iter().any(|opening| sentence.starts_with(opening));
+    let banned = sentences(text).into_iter().filter(|(_, sentence)| opens(sentence));
+    banned.map(|(line, sentence)| format!("{name}:{line}: {sentence}")).collect()
+}
+
+fn long_sentences(name: &str, text: &str) -> Vec<String> {
+    let long = sentences(text).into_iter().filter(|(_, sentence)| {
+        // Code counts as one word.
+        let pieces = sentence.split('`').enumerate();
+        let words: usize =
+            pieces.map(|(nth, piece)| if nth % 2 == 0 { piece.split_whitespace().count() } else { 1 }).sum();
+        words > WORDS_MAX + 2
+    });
+    long.map(|(line, sentence)| format!("{name}:{line}: {sentence}")).collect()
+}
+
+fn private_words(name: &str, text: &str) -> Vec<String> {
+    let words = |line: &str| {
+        let words: BTreeSet<String> =
+            line.split(|c: char| !c.is_alphanumeric()).map(str::to_lowercase).collect();
+        PRIVATE_WORDS.into_iter().find(|word| words.contains(*word))
+    };
+    // This file has to name them.
+    let lines = text.lines().enumerate().filter(|_| !name.ends_with("tidy.rs"));
+    let found = lines.filter_map(|(idx, line)| words(line).map(|word| (idx + 1, word)));
+    found.map(|(line, word)| format!("{name}:{line}: {word}")).collect()
+}
+
+fn measurements(name: &str, text: &str) -> Vec<String> {
+    let is_measured = |comment: &str| {
+        MEASURES.iter().any(|measure| {
+            comment.match_indices(measure).any(|(at, _)| {
+                comment[..at].trim_end().ends_with(|c: char| c.is_ascii_digit())
+                    && !comment[at + measure.len()..].starts_with(char::is_alphanumeric)
+            })
+        })
+    };
+    let measured = comments(text).into_iter().filter(|(_, comment)| is_measured(comment));
+    measured.map(|(line, comment)| format!("{name}:{line}: {comment}")).collect()
+}
+
+/// The modules of a crate, in the order of their declarations.
+fn modules(lib: &str) -> Vec<&str> {
+    let lines = lib.lines().map(|line| line.strip_prefix("pub ").unwrap_or(line));
+    lines.filter_map(|line| line.strip_prefix("mod ")?.strip_suffix(';')).collect()
+}
+
+/// The imports of a module of a crate from modules that are declared after it.
+fn imports_from_later(modules: &[&str], own: &str, text: &str) -> Vec<String> {
+    let Some(place) = modules.iter().position(|module| *module == own) else { return Vec::new() };
+    let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+    let code: String =
+        code.lines().map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n");
+    let named = |module: &&&str| {
+        let path = format!("crate::{module}");
+        code.match_indices(&path)
+            .any(|(at, _)| !code[at + path.len()..].starts_with(|c: char| c.is_alphanumeric() || c == '_'))
+    };
+    modules[place + 1..].iter().filter(named).map(|module| format!("{own} imports {module}")).collect()
+}
+
+#[test]
+fn comments_are_narrow() {
+    check("a comment is too wide", wide_comments);
+    assert!(!wide_comments("canary", &format!("    // {}", "word ".repeat(30))).is_empty());
+}
+
+#[test]
+fn files_are_short() {
+    check_long(&LONG_FILES, sources().iter().filter_map(|(name, text)| long_file(name, text)));
+    assert!(long_file("canary", &"\n".repeat(501)).is_some());
+}
+
+#[test]
+fn functions_are_short() {
+    check_long(&LONG_FUNCTIONS, sources().iter().flat_map(|(name, text)| long_functions(name, text)));
+    let canary = format!("    pub(crate) fn long() {{\n{}    }}\n", "        f()?;\n".repeat(70));
+    assert_eq!(long_functions("canary", &canary), ["canary: long"]);
+}
+
+#[test]
+fn no_sentence_opens_with_what_is_banned() {
+    check("a sentence has a banned opening", banned_openings);
+    for opening in OPENINGS {
+        assert!(!banned_openings("canary", &format!("/// It is. {opening} x.")).is_empty(), "{opening}");
+    }
+}
+
+#[test]
+fn sentences_are_short() {
+    check("a sentence has too many words", long_sentences);
+    assert!(!long_sentences("canary", &format!("// {}end.", "word ".repeat(30))).is_empty());
+}
+
+#[test]
+fn words_are_those_of_the_glossary() {
+    check("a word is not in the glossary", private_words);
+    assert!(!private_words("canary", "fn mishap() {}").is_empty());
+}
+
+#[test]
+fn no_comment_has_a_measurement() {
+    check("a comment has a measurement", measurements);
+    assert!(!measurements("canary", "// It takes 158 ns.").is_empty());
+}
+
+#[test]
+fn modules_import_from_earlier_ones_only() {
+    let mut broken = Vec::new();
+    for root in ["emulator/src", "locks/src", "tests/src"] {
+        let lib = fs::read_to_string(workspace().join(root).join("lib.rs")).unwrap();
+        let modules = modules(&lib);
+        assert!(modules.len() > 5, "{root}: {modules:?}");
+        for (name, text) in sources() {
+            let Some(path) = name.strip_prefix(root).and_then(|path| path.strip_prefix('/')) else {
+                continue;
+            };
+            let own = path.split('/').next().unwrap_or_default().trim_end_matches(".rs");
+            broken.extend(
+                imports_from_later(&modules, own, &text).iter().map(|what| format!("{name}: {what}")),
+            );
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+    assert!(!imports_from_later(&["first", "second"], "first", "use crate::second::Name;").is_empty());
+    assert!(imports_from_later(&["first", "second"], "second", "use crate::first::Name;").is_empty());
+}
+
+#[test]
+fn every_oracle_is_in_the_table_and_has_a_lock_that_it_catches() {
+    let page = fs::read_to_string(workspace().join("tests/README.md")).unwrap();
+    let suite = fs::read_to_string(workspace().join("tests/suite/explorer/oracles.rs")).unwrap();
+    let mut oracles = Vec::new();
+    for entry in fs::read_dir(workspace().join("tests/src/oracle")).unwrap() {
+        let text = fs::read_to_string(entry.unwrap().path()).unwrap();
+        let names = text.lines().filter_map(|line| line.strip_prefix("impl Oracle for "));
+        oracles.extend(names.filter_map(|name| name.split(' ').next()).map(str::to_owned));
+    }
+    // Every scenario has this one by itself.
+    oracles.retain(|oracle| oracle != "Success");
+    assert!(oracles.len() > 8, "{oracles:?}");
+    for oracle in oracles {
+        assert!(page.contains(&format!("`{oracle}`")), "tests/README.md does not list {oracle}");
+        assert!(suite.contains(&oracle), "suite/explorer/oracles.rs has no lock that {oracle} catches");
+    }
+}
