@@ -19,7 +19,7 @@ use crate::cuts::Cuts;
 use crate::lua::BUDGET;
 use crate::served::Served;
 use crate::session::{CLIENTS, Seen, Session, Step, argv_of, lines, same, steps};
-use crate::sockets::Door;
+use crate::sockets::FrontEnd;
 use crate::{replies, sockets};
 
 /// How long a command of a direct connection may wait, in milliseconds.
@@ -50,7 +50,7 @@ pub fn check(data: &[u8]) {
             0 => check_bytes(emulator, data, &cuts),
             8 => check_served(emulator, &lines(data), &cuts),
             1 if is_busy => check_while_busy(data, &cuts),
-            1 => check_at_socket(door(*mode), data, &cuts),
+            1 => check_at_socket(front_end(*mode), data, &cuts),
             9 => {
                 let command = Command { name: "", flags: &[], bytes: data.to_vec() };
                 check_served(emulator, &[Step::Command { client: 0, command }], &cuts);
@@ -60,14 +60,14 @@ pub fn check(data: &[u8]) {
                 if is_busy {
                     check_while_busy(&stream, &cuts);
                 } else {
-                    check_at_socket(door(*mode), &stream, &cuts);
+                    check_at_socket(front_end(*mode), &stream, &cuts);
                 }
             }
             10 => check_served(emulator, &steps(data), &cuts),
             3 => check_stream(emulator, &steps(data), &cuts),
             11 => check_direct(emulator, &steps(data)),
             // The number of cuts decides which command goes to which front end.
-            12 => check_doors(emulator, &lines(data), cuts.lengths().len()),
+            12 => check_front_ends(emulator, &lines(data), cuts.lengths().len()),
             _ => check_commands(emulator, &steps(data), &cuts),
         }
     });
@@ -105,16 +105,16 @@ fn check_bytes(emulator: &Emulator, stream: &[u8], cuts: &Cuts<'_>) {
     }
 }
 
-fn door(mode: u8) -> Door {
+fn front_end(mode: u8) -> FrontEnd {
     match mode / 32 % 4 {
-        1 => Door::Tcp,
-        2 => Door::Url,
-        _ => Door::Unix,
+        1 => FrontEnd::Tcp,
+        2 => FrontEnd::Url,
+        _ => FrontEnd::Unix,
     }
 }
 
 /// Any bytes at a socket.
-fn check_at_socket(door: Door, stream: &[u8], cuts: &Cuts<'_>) {
+fn check_at_socket(front_end: FrontEnd, stream: &[u8], cuts: &Cuts<'_>) {
     // The replies of these commands depend on addresses, on cuts, or on other connections, which
     // the server closes at an unknown time. Loops are left out, because a script has no budget at a
     // socket.
@@ -133,7 +133,7 @@ fn check_at_socket(door: Door, stream: &[u8], cuts: &Cuts<'_>) {
         b"load",
     ];
     if !TELLING.iter().any(|word| says(stream, word)) {
-        sockets::check(door, stream, cuts.pieces(stream));
+        sockets::check(front_end, stream, cuts.pieces(stream));
     }
 }
 
@@ -221,7 +221,7 @@ fn check_served(emulator: &Emulator, steps: &[Step], cuts: &Cuts<'_>) {
 
 /// All front ends without bytes, and the emulator's own methods. They must not panic, and must
 /// agree with the replies of commands. A snapshot must restore exactly what was copied.
-fn check_doors(emulator: &Emulator, steps: &[Step], first_door: usize) {
+fn check_front_ends(emulator: &Emulator, steps: &[Step], first_front_end: usize) {
     let mut session = Session::open_with_data(emulator);
     let _hook =
         emulator.on_log(|line| assert!(line.to_string().ends_with(&*String::from_utf8_lossy(&line.text))));
@@ -238,7 +238,7 @@ fn check_doors(emulator: &Emulator, steps: &[Step], first_door: usize) {
         let direct = &mut direct[client];
         let mut cmd = redis::Cmd::new();
         argv.iter().for_each(|arg| _ = cmd.arg(&arg[..]));
-        match (idx + first_door) % 5 {
+        match (idx + first_front_end) % 5 {
             0 => {
                 let argv: Vec<&[u8]> = argv.iter().map(|arg| &arg[..]).collect();
                 direct.execute(&argv);

@@ -21,8 +21,11 @@ const PARKS_MAX: u64 = 1_000_000;
 pub(crate) struct Timers {
     cache: TimerCache,
     /// Codes of clients with their leases; the place of a code is its number.
-    codes: Arc<Mutex<Vec<(Act<()>, Duration)>>>,
+    codes: Arc<Mutex<Vec<Code>>>,
 }
+
+/// The code of a client, and its lease.
+type Code = (Act<()>, Duration);
 
 impl Timers {
     /// The timers of the clients of a scenario.

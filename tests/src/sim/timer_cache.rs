@@ -10,9 +10,12 @@ use crate::trace::LocalState;
 /// Identifies the code and the lease of a client. Clients with equal numbers run the same code.
 pub(crate) type CodeId = usize;
 
+/// Whether a client has a timer, by its code, its name and its local state.
+type Known = BTreeMap<(CodeId, Actor, LocalState), bool>;
+
 /// Which clients have timers in which local states, as far as it is known. Clones share it.
 #[derive(Clone, Default)]
-pub(crate) struct TimerCache(Arc<Mutex<BTreeMap<(CodeId, Actor, LocalState), bool>>>);
+pub(crate) struct TimerCache(Arc<Mutex<Known>>);
 
 /// The timer cache, as the clients of one scenario use it.
 #[derive(Clone)]
@@ -37,7 +40,7 @@ impl ScenarioTimers {
 }
 
 impl TimerCache {
-    fn known(&self) -> MutexGuard<'_, BTreeMap<(CodeId, Actor, LocalState), bool>> {
+    fn known(&self) -> MutexGuard<'_, Known> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
