@@ -202,7 +202,7 @@ fn what_failed_is_kept_as_steps() {
         // The second run finds the same failure and adds nothing.
         expect![[r#"
             # Trials that failed once: the parameters of the scenario, and the schedule. Every run begins with them, as
-            # long as `Trials::kept_in` names this file. Read and edit them as you like.
+            # long as `Trials::regression_file` names this file. Read and edit them as you like.
 
             parameters clients 2, permits 1, lease 1000ms
             A

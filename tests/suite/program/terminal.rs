@@ -164,7 +164,7 @@ fn what_clients_say() {
     .map(|scenario| exhaustive(&scenario).unwrap_err().to_string());
     reports.iter().for_each(|report| check(report));
     // The report still contains every kind of event.
-    for said in ["PUBLISH", "HSET", "hears", "is inside", "accepts"] {
+    for said in ["PUBLISH", "HSET", "receives", "is inside", "accepts"] {
         assert!(reports[2].contains(said), "{said}: {}", reports[2]);
     }
     let kept = reports[2].split_once("replay_saved:\n\n").unwrap().1;
