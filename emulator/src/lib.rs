@@ -31,22 +31,26 @@
 //!
 //! The way of a request, file by file:
 //!
-//! 1. `server` accepts sockets and moves bytes; `stream` does the same in memory. `connection` does
-//!    no I/O: it takes bytes, asks [`resp`] for the arguments of the next request, and gives back
-//!    the bytes of replies. `direct` gets the arguments from redis-rs.
+//! 1. `server` reads bytes from sockets; `stream` does the same in memory. `direct` gets the
+//!    arguments from redis-rs, without bytes.
 //! 2. `shared` hands the engine to one caller at a time. While a long script has it, others get
 //!    their turn between two steps of the script, or `-BUSY` (`busy`).
-//! 3. `command` finds the row of the command in the table of its group and checks, in one fixed
-//!    order: arity, authentication, pub/sub mode, `MULTI`, `command/admission.rs` (memory,
-//!    replicas), `CLIENT PAUSE`. Then it runs the function of the row.
-//! 4. The function reads and changes the `keyspace`, which records the `footprint` of whatever it
+//! 3. `connection` does no I/O. It decodes each request with [`resp`] and passes the arguments to
+//!    `command::call`, which runs one execution (`Engine::execution` in `engine/mod.rs`).
+//! 4. `command` strikes with a fault if a test placed one (`command/fault.rs`). It finds the row of
+//!    the command in the table of its group and checks, in one fixed order: name and arity,
+//!    `DEBUG` protection, authentication, `MULTI`, `command/admission.rs` (memory, replicas),
+//!    pub/sub mode, `MONITOR`, busy scripts, `CLIENT PAUSE`. It queues the command after `MULTI`,
+//!    or runs the function of the row, such as that of `SET` in `command/string/set.rs`.
+//! 5. The function reads and changes the `keyspace`, which records the `footprint` of whatever it
 //!    touches, and returns a [`Reply`].
-//! 5. `engine` ends the execution: it publishes keyspace events, serves blocked clients, notices
-//!    watched and tracked keys, and hands the outbox to the clients.
-//! 6. `resp` encodes the reply.
+//! 6. `engine` ends the execution: it serves blocked clients, notices watched keys, and hands the
+//!    outbox (`engine/outbox.rs`) to the clients.
+//! 7. `resp` encodes the reply.
 //!
-//! A script takes the same way from step 3 on: `redis.call` in `script/redis.rs` calls `command`
-//! with the engine that was lent to the script (`engine/loan.rs`).
+//! `redis.call` of a script (`script/redis.rs`) reaches `command::call_from_script` with the engine
+//! that was lent to the script (`engine/loan.rs`). It checks the rules of scripts in place of those
+//! in step 4; step 6 comes once, after the script.
 //!
 //! The modules, in the order in which they may import each other, a later one from an earlier one:
 //!
@@ -80,8 +84,8 @@
 //! - No command records by hand which keys it touched: the keyspace does. Scripts, channels,
 //!   settings and clients are outside of the keyspace; the engine records where it reads or changes
 //!   them.
-//! - One execution sees one instant: the clock is read when it begins.
-//! - `connection` does no I/O, and only `server` knows sockets.
+//! - One execution sees one instant. Requests that arrive together may share it.
+//! - `connection` does no I/O, and only `server` and `background` know sockets.
 //! - `unsafe` code is forbidden. Lua's C code is in the process all the same; `.github/SECURITY.md`
 //!   says what that means.
 

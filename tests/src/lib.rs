@@ -9,30 +9,32 @@
 //!
 //! The way of a schedule, file by file:
 //!
-//! 1. `explore` decides which schedule is next: `dpor` (one of every trace), `brute_force` (all of
-//!    them), or a `sampler`. Each is a [`Policy`](execution::Policy): given the possible steps, it
-//!    chooses one.
-//! 2. `execution/runner.rs` begins an execution: a paused tokio runtime with a task for each actor,
-//!    and emptied emulators.
+//! 1. [`exhaustive`] calls `explore/parallel.rs`. That runs `explore/dpor.rs` with one actor, two,
+//!    and so on, if all run the same code, and divides large explorations among the cores.
+//!    [`sample`] calls `explore/sampler.rs` instead.
+//! 2. `execution/runner.rs` runs one execution on a paused tokio runtime, with emptied emulators. A
+//!    [`Policy`](execution::Policy) chooses its steps: `dpor`, or one of the ways to draw them.
 //! 3. When no task can run (`sim/quiescence.rs`), `execution/enabled.rs` lists the steps that are
 //!    possible, and the policy chooses.
-//! 4. `execution/mod.rs` takes the step. A request that waits at a gate (`sim/gate.rs`) is let
-//!    through, time moves, or a fault strikes (`fault`).
-//! 5. The request reaches its server by `client/connection.rs`, unless the reply log
-//!    (`sim/reply_log.rs`) has the reply from the execution before. The step's footprint and the
-//!    events go into the history (`trace`).
-//! 6. `execution/heal.rs` ends the execution without faults, and probes.
-//! 7. The oracles judge the history. `trace/happens_before.rs` finds the races in it, from which
-//!    `dpor` plans other orders.
-//! 8. `shrink` makes a violation as simple as it gets. `explore/report.rs` and `render/timeline.rs`
-//!    make text of it.
+//! 4. `execution/mod.rs` takes the step. An actor starts, a request that waits at a gate
+//!    (`sim/gate.rs`) passes, time moves, or a fault strikes (`fault`).
+//! 5. `client/connection.rs` runs the request. `client/request.rs` takes its reply from the reply
+//!    log (`sim/reply_log.rs`) if the execution before sent the same; otherwise
+//!    `client/session.rs` asks the server. `trace/recorder.rs` writes events and footprints.
+//! 6. `execution/heal.rs` lets every client run to its end without further faults, and then probes.
+//! 7. `explore/parallel.rs` gives each history to the oracles. `trace/happens_before.rs` finds the
+//!    races, from which `dpor` plans other orders.
+//! 8. `shrink` makes a violation as simple as it gets. `explore/mod.rs` replays it in full and makes
+//!    the [`Report`] (`explore/report.rs`) with its timeline (`render/timeline.rs`).
+//!
+//! Tests use `explore/brute_force.rs`, which runs every schedule, to judge `dpor`.
 //!
 //! The modules, in the order in which they may import each other, a later one from an earlier one:
 //!
 //! | module | what it has |
 //! | --- | --- |
 //! | `actor` | the names of clients |
-//! | `fault` | what may go wrong: one file and one row each, and the budgets |
+//! | `fault` | what may go wrong: one row each, and the budgets |
 //! | `schedule` | steps, and schedules as text |
 //! | [`trace`] | what happened in an execution: history, step footprints, happens-before |
 //! | [`oracle`] | what must hold; sees a history and nothing else |
@@ -51,8 +53,9 @@
 //! # Invariants
 //!
 //! - Equal schedules give equal executions: nothing but the policy decides. One execution of 64
-//!   runs again to make sure.
-//! - No execution is continued from a copy of another: clients run from their start each time.
+//!   is replayed twice to make sure.
+//! - Clients run from their start each time. Only servers are restored, from a snapshot at the place
+//!   where two executions begin to differ.
 //! - Brute force and the reduction share the execution, but not the choice of schedules; brute
 //!   force judges the reduction.
 //! - On a real server no footprint is known, so schedules are only replayed there, never explored.
