@@ -24,8 +24,8 @@
 //! 6. `execution/heal.rs` lets every client run to its end without further faults, and then probes.
 //! 7. `explore/parallel.rs` gives each history to the oracles. `trace/happens_before.rs` finds the
 //!    races, from which `dpor` plans other orders.
-//! 8. `shrink` makes a violation as simple as it gets. `explore/mod.rs` replays it in full and makes
-//!    the [`Report`] (`explore/report.rs`) with its timeline (`render/timeline.rs`).
+//! 8. `shrink` makes a violation as simple as it gets. `explore/mod.rs` replays it in full and
+//!    makes the [`Report`] (`explore/report.rs`) with its timeline (`render/timeline.rs`).
 //!
 //! Tests use `explore/brute_force.rs`, which runs every schedule, to judge `dpor`.
 //!
@@ -54,8 +54,8 @@
 //!
 //! - Equal schedules give equal executions: nothing but the policy decides. One execution of 64
 //!   is replayed twice to make sure.
-//! - Clients run from their start each time. Only servers are restored, from a snapshot at the place
-//!   where two executions begin to differ.
+//! - Clients run from their start each time. Only servers are restored, from a snapshot at the
+//!   place where two executions begin to differ.
 //! - Brute force and the reduction share the execution, but not the choice of schedules; brute
 //!   force judges the reduction.
 //! - On a real server no footprint is known, so schedules are only replayed there, never explored.
