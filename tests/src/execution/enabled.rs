@@ -15,10 +15,9 @@ impl Execution<'_> {
         let faults = &self.scenario.faults;
         let last_step = state.last_step();
         // A clock is wrong from the start or not at all, unless it jumps.
-        let (setup, later): (Vec<_>, Vec<_>) =
-            self.enabled_kinds(&state).partition(|kind| kind.row().budget.is_none());
         if last_step.is_none() {
-            setup.into_iter().for_each(|kind| self.enabled_faults(kind, &state, enabled));
+            let setup = FaultKind::ALL.iter().filter(|kind| kind.row().budget.is_none());
+            setup.for_each(|&kind| self.enabled_faults(kind, &state, enabled));
         }
         let goes_first = enabled.len();
         let last_actor = match last_step {
@@ -50,7 +49,8 @@ impl Execution<'_> {
         if faults.stalls > 0 || faults.cancels > 0 || !faults.client_jump.is_zero() {
             enabled.extend(unstarted().map(Step::Start));
         }
-        later.into_iter().for_each(|kind| self.enabled_faults(kind, &state, enabled));
+        let later = FaultKind::ALL.iter().filter(|kind| kind.row().budget.is_some());
+        later.for_each(|&kind| self.enabled_faults(kind, &state, enabled));
         if state.spent(Budget::STALLS) < faults.stalls {
             let may_wake = state.actors.iter().any(|other| other.may_wake);
             drop(state);
@@ -72,19 +72,15 @@ impl Execution<'_> {
         }
     }
 
-    /// The fault kinds whose budget is not used up.
-    fn enabled_kinds(&self, state: &State) -> impl Iterator<Item = FaultKind> {
-        let faults = &self.scenario.faults;
-        FaultKind::ALL.iter().copied().filter(|kind| {
-            let limit = (kind.row().limit)(faults);
-            limit > 0 && kind.row().budget.is_none_or(|budget| state.spent(budget) < limit)
-        })
-    }
-
-    /// Adds the steps of a fault kind, for each target that it can strike now. A request fault can
-    /// strike the first request of an actor that has not started, unless it needs an operation.
+    /// Adds the steps of a fault kind, for each target that it can strike now, unless its budget is
+    /// used up. A request fault can strike the first request of an actor that has not started,
+    /// unless it needs an operation.
     fn enabled_faults(&self, kind: FaultKind, state: &State, enabled: &mut Vec<Step>) {
         let row = kind.row();
+        let limit = (row.limit)(&self.scenario.faults);
+        if limit == 0 || row.budget.is_some_and(|budget| state.spent(budget) >= limit) {
+            return;
+        }
         let amounts = (row.amounts)(&self.scenario.faults);
         let mut strike = |target| {
             enabled.extend(amounts.iter().map(|&amount| Step::Fault(Fault { target, kind, amount })));

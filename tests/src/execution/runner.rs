@@ -33,8 +33,7 @@ impl Timers {
         let mut codes = self.codes.lock().unwrap_or_else(PoisonError::into_inner);
         let mut number = |actor: usize| {
             let (act, lease) = (&scenario.actors[actor], scenario.lease_of(actor));
-            let is_same =
-                |(other, of_other): &(Act<()>, Duration)| Arc::ptr_eq(other, act) && *of_other == lease;
+            let is_same = |(other, of_other): &Code| Arc::ptr_eq(other, act) && *of_other == lease;
             codes.iter().position(is_same).unwrap_or_else(|| {
                 codes.push((act.clone(), lease));
                 codes.len() - 1

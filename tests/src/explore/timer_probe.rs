@@ -12,8 +12,11 @@ use crate::trace::History;
 /// For each such client, it replays the steps up to the unknown state, and then lets time pass. If
 /// the result is `true`, the same schedule must run again, because the timer cache holds more now.
 pub fn probe_timers(runner: &mut Runner, scenario: &Scenario, history: &History) -> bool {
+    if history.unknown.is_empty() {
+        return false;
+    }
+    let timers = runner.timers.of(scenario);
     for &(steps, actor, local_state) in &history.unknown {
-        let timers = runner.timers.of(scenario);
         if timers.get(actor, local_state).is_none() {
             let schedule = Schedule { steps: history.steps[..steps].to_vec() };
             let mut probe = TimerProbe { replay: Replay::new(&schedule), actor };
@@ -23,7 +26,7 @@ pub fn probe_timers(runner: &mut Runner, scenario: &Scenario, history: &History)
             timers.insert(actor, local_state, has_timer);
         }
     }
-    !history.unknown.is_empty()
+    true
 }
 
 /// Follows a schedule, and then lets time pass for one actor alone.
