@@ -1,5 +1,6 @@
 //! Runs the program `lockstep` as its users do.
 
+use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc;
@@ -12,7 +13,7 @@ const ENDS_WITHIN: Duration = Duration::from_secs(300);
 
 /// Runs the program until it ends.
 #[track_caller]
-pub(crate) fn lockstep(args: &[&str]) -> Output {
+pub(crate) fn lockstep(args: &[impl AsRef<OsStr>]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lockstep"));
     let child = command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let pid = child.id().to_string();
@@ -21,7 +22,7 @@ pub(crate) fn lockstep(args: &[&str]) -> Output {
     let Ok(output) = receive.recv_timeout(ENDS_WITHIN) else {
         _ = Command::new("kill").args(["-KILL", &pid]).status();
         // The last argument may be a URL with a password.
-        panic!("lockstep {} has not ended after {ENDS_WITHIN:?}", args[0]);
+        panic!("lockstep {:?} has not ended after {ENDS_WITHIN:?}", args[0].as_ref());
     };
     output.unwrap()
 }

@@ -7,6 +7,7 @@ use harness::fault::FaultKind;
 use locks::registry::ALGORITHMS;
 
 use crate::emulator::conformance::wire::{Peer as _, Real, Wire, parse};
+use crate::program::cli::stdout;
 use crate::redis_server;
 
 /// Compares the lines between two marks, which are HTML comments in the README. With
@@ -106,11 +107,7 @@ fn the_examples_in_other_languages_are_those_that_run() {
 
 #[test]
 fn the_counterexample_is_what_explain_prints() {
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_lockstep"))
-        .args(["explain", "fair_semaphore_comment"])
-        .output()
-        .unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
+    let text = stdout(&["explain", "fair_semaphore_comment"]);
     check("", "counterexample", &format!("```text\n$ lockstep explain fair_semaphore_comment\n{text}```\n"));
 }
 

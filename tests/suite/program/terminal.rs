@@ -14,7 +14,7 @@ use harness::trace::{EventKind, History};
 use harness::{Client, Faults, SavedSchedule, Scenario, exhaustive, replay_saved};
 use locks::Subscribe as _;
 
-use crate::program::cli::Serving;
+use crate::program::cli::{Serving, lockstep};
 use crate::redis_server;
 
 /// Colours, an overwritten line, a bell, a second form of escape, right-to-left text, and a
@@ -30,7 +30,7 @@ fn check(text: &str) {
 /// Everything that the program wrote to standard output and standard error.
 #[track_caller]
 fn run(args: &[&OsStr]) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_lockstep")).args(args).output().unwrap();
+    let output = lockstep(args);
     let said = [output.stdout, output.stderr].concat();
     String::from_utf8(said).unwrap_or_else(|error| panic!("{args:?}: {error}"))
 }
