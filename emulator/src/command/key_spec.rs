@@ -34,43 +34,46 @@ pub enum FindKeys {
 
 impl KeySpec {
     /// One key: the first argument.
-    pub const fn one(flags: &'static [&'static str]) -> KeySpec {
+    pub(crate) const fn one(flags: &'static [&'static str]) -> KeySpec {
         KeySpec::at(1, flags)
     }
 
     /// One key: the argument at `begin`.
-    pub const fn at(begin: usize, flags: &'static [&'static str]) -> KeySpec {
+    pub(crate) const fn at(begin: usize, flags: &'static [&'static str]) -> KeySpec {
         KeySpec { flags, begin, find: FindKeys::Range { last: 0, step: 1 }, notes: "" }
     }
 
     /// Every `step`th argument is a key.
-    pub const fn every(step: usize, flags: &'static [&'static str]) -> KeySpec {
+    pub(crate) const fn every(step: usize, flags: &'static [&'static str]) -> KeySpec {
         KeySpec { flags, begin: 1, find: FindKeys::Range { last: -1, step }, notes: "" }
     }
 
     /// Every argument but the last is a key.
-    pub const fn all_but_last(flags: &'static [&'static str]) -> KeySpec {
+    pub(crate) const fn all_but_last(flags: &'static [&'static str]) -> KeySpec {
         KeySpec { flags, begin: 1, find: FindKeys::Range { last: -2, step: 1 }, notes: "" }
     }
 
     /// The argument at `begin` is the number of the keys that follow.
-    pub const fn numkeys(begin: usize, flags: &'static [&'static str]) -> KeySpec {
+    pub(crate) const fn numkeys(begin: usize, flags: &'static [&'static str]) -> KeySpec {
         KeySpec { flags, begin, find: FindKeys::Keynum, notes: "" }
     }
 
     /// Keys whose positions the rules cannot describe.
-    pub const fn unknown(flags: &'static [&'static str], find: fn(&Argv<'_>) -> Vec<usize>) -> KeySpec {
+    pub(crate) const fn unknown(
+        flags: &'static [&'static str],
+        find: fn(&Argv<'_>) -> Vec<usize>,
+    ) -> KeySpec {
         KeySpec { flags, begin: 0, find: FindKeys::Unknown(find), notes: "" }
     }
 
     /// Changes the index at which the keys begin.
-    pub const fn from(mut self, begin: usize) -> KeySpec {
+    pub(crate) const fn from(mut self, begin: usize) -> KeySpec {
         self.begin = begin;
         self
     }
 
     /// Adds a remark for `COMMAND INFO`.
-    pub const fn notes(mut self, notes: &'static str) -> KeySpec {
+    pub(crate) const fn notes(mut self, notes: &'static str) -> KeySpec {
         self.notes = notes;
         self
     }
@@ -102,7 +105,7 @@ impl KeySpec {
     }
 
     /// Like [`positions`](KeySpec::positions), but reads the count as C's `atoi` does: `1e3` is 1.
-    pub fn lenient_positions(&self, argv: &Argv<'_>) -> Vec<usize> {
+    pub(crate) fn lenient_positions(&self, argv: &Argv<'_>) -> Vec<usize> {
         self.counted(argv, argv.get(self.begin).map_or(0, |text| leading_integer(text)))
     }
 

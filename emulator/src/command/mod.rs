@@ -12,25 +12,25 @@ mod scan;
 mod pick;
 
 mod docs;
-pub mod blocking;
+mod blocking;
 mod multi_pop;
 mod busy;
-pub mod cluster;
-pub mod connection;
+mod cluster;
+mod connection;
 mod emulator;
 mod fault;
 mod admission;
 mod monitor;
-pub mod generic;
-pub mod hash;
-pub mod list;
-pub mod pubsub;
-pub mod scripting;
-pub mod server;
-pub mod set;
-pub mod sorted_set;
-pub mod string;
-pub mod transactions;
+mod generic;
+mod hash;
+mod list;
+mod pubsub;
+mod scripting;
+mod server;
+mod set;
+mod sorted_set;
+mod string;
+mod transactions;
 
 pub use key_spec::{FindKeys, KeySpec};
 pub use row::{Flag, Row};
@@ -55,10 +55,10 @@ use crate::script::Rules;
 pub type Argv<'a> = [&'a [u8]];
 
 /// The result of a command function. Most errors are returned by `?`.
-pub type Outcome = Result<Reply, Error>;
+pub(crate) type Outcome = Result<Reply, Error>;
 
 /// The context in which a command runs.
-pub struct Ctx<'a> {
+pub(crate) struct Ctx<'a> {
     /// The server.
     pub engine: &'a mut Box<Engine>,
     /// The client that called.
@@ -143,7 +143,7 @@ fn rows() -> impl Iterator<Item = (&'static Row, &'static Group)> {
 ///
 /// # Errors
 /// Redis's texts, for an unknown command or subcommand and for a wrong number of arguments.
-pub fn resolve(argv: &Argv<'_>) -> Result<&'static Row, Error> {
+pub(crate) fn resolve(argv: &Argv<'_>) -> Result<&'static Row, Error> {
     let (row, _) = lookup(argv[0]).ok_or_else(|| error::unknown_command(argv))?;
     resolve_under(row, argv)
 }
@@ -177,7 +177,7 @@ pub(crate) fn subcommand(row: &'static Row, name: &[u8]) -> Option<&'static Row>
 /// The caller holds the engine, so no other command can come between. If the client now waits for
 /// its reply, this returns [`Reply::NOTHING`], and the reply comes later as a message. Messages
 /// that come before the reply are in the client's queue.
-pub fn call(engine: &mut Box<Engine>, slot: Slot, argv: &Argv<'_>) -> Reply {
+pub(crate) fn call(engine: &mut Box<Engine>, slot: Slot, argv: &Argv<'_>) -> Reply {
     if engine.is_amid_script {
         return busy::call(engine, slot, argv);
     }
@@ -342,7 +342,7 @@ pub(crate) fn run(
 }
 
 /// Borrows owned arguments as [`Argv`].
-pub fn borrow(argv: &[Bytes]) -> SmallVec<[&[u8]; 8]> {
+pub(crate) fn borrow(argv: &[Bytes]) -> SmallVec<[&[u8]; 8]> {
     argv.iter().map(AsRef::as_ref).collect()
 }
 

@@ -26,12 +26,12 @@ pub struct Row {
     /// Its subcommands.
     pub subcommands: &'static [Row],
     /// The function that runs it.
-    pub run: fn(&mut Ctx<'_>, &Argv<'_>) -> Outcome,
+    pub(crate) run: fn(&mut Ctx<'_>, &Argv<'_>) -> Outcome,
 }
 
 impl Row {
     /// Creates a command without keys.
-    pub const fn new(
+    pub(crate) const fn new(
         name: &'static str,
         arity: i32,
         flags: &'static [Flag],
@@ -53,7 +53,7 @@ impl Row {
     }
 
     /// Creates a command that has only subcommands.
-    pub const fn container(name: &'static str, subcommands: &'static [Row]) -> Row {
+    pub(crate) const fn container(name: &'static str, subcommands: &'static [Row]) -> Row {
         let mut row =
             Row::new(name, -2, &[], |ctx, argv| Err(error::unknown_subcommand(ctx.row.name, argv[1])));
         row.subcommands = subcommands;
@@ -61,49 +61,49 @@ impl Row {
     }
 
     /// Creates the subcommand that lists the others: `client|help`.
-    pub const fn help(name: &'static str) -> Row {
+    pub(crate) const fn help(name: &'static str) -> Row {
         Row::new(name, 2, &[Flag::Loading, Flag::Stale], docs::help)
     }
 
     /// Adds keys.
-    pub const fn keys(mut self, keys: &'static [KeySpec]) -> Row {
+    pub(crate) const fn keys(mut self, keys: &'static [KeySpec]) -> Row {
         self.keys = keys;
         self
     }
 
     /// Adds ACL categories of its own.
-    pub const fn categories(mut self, categories: &'static [&'static str]) -> Row {
+    pub(crate) const fn categories(mut self, categories: &'static [&'static str]) -> Row {
         self.categories = categories;
         self
     }
 
     /// Sets its own ACL categories, which replace that of its group.
-    pub const fn outside(mut self, categories: &'static [&'static str]) -> Row {
+    pub(crate) const fn outside(mut self, categories: &'static [&'static str]) -> Row {
         self.categories = categories;
         self.is_outsider = true;
         self
     }
 
     /// Adds hints for clients.
-    pub const fn tips(mut self, tips: &'static [&'static str]) -> Row {
+    pub(crate) const fn tips(mut self, tips: &'static [&'static str]) -> Row {
         self.tips = tips;
         self
     }
 
     /// Marks a command that returns the server's counters, or the state of clients.
-    pub const fn telling_counts(mut self) -> Row {
+    pub(crate) const fn telling_counts(mut self) -> Row {
         self.reads_counters = true;
         self
     }
 
     /// Marks a command that not every client may call.
-    pub const fn protected(mut self) -> Row {
+    pub(crate) const fn protected(mut self) -> Row {
         self.is_protected = true;
         self
     }
 
     /// Whether it is only a container of subcommands.
-    pub fn is_container(&self) -> bool {
+    pub(crate) fn is_container(&self) -> bool {
         self.flags.is_empty() && !self.subcommands.is_empty()
     }
 
@@ -141,7 +141,7 @@ pub enum Flag {
 
 impl Flag {
     /// The word that `COMMAND INFO` returns.
-    pub fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Flag::Write => "write",
             Flag::ReadOnly => "readonly",

@@ -97,11 +97,6 @@ impl Watches {
         has_expired
     }
 
-    /// How many keys a client watches.
-    pub fn count(&self, slot: Slot) -> usize {
-        self.watched.values().filter(|watchers| watchers.contains_key(&slot)).count()
-    }
-
     /// Stops all watches of a client, and returns whether a watched key had changed.
     pub fn unwatch(&mut self, slot: Slot) -> bool {
         if !self.watched.is_empty() {

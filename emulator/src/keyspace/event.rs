@@ -23,8 +23,6 @@ pub enum Class {
 /// One event of one key.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// Its class.
-    pub class: Class,
     /// Redis's name for it: `set`, `lpush`, `expired`, …
     pub name: &'static str,
     /// The index of the database.
@@ -172,7 +170,7 @@ impl Events {
         }
         if self.wanted.wants(class) {
             let key = Bytes::copy_from_slice(key);
-            self.happened.push(Event { class, name, db, key, place: self.answered });
+            self.happened.push(Event { name, db, key, place: self.answered });
         }
     }
 
