@@ -138,9 +138,8 @@ impl DirectConnection {
         if client.closing != Closing::No {
             // If the connection was refused, the reason was sent to it before.
             let answer = client.take_answer().unwrap_or(Reply::NOTHING);
-            let footprint = engine.keyspace.footprint_mut();
-            footprint.clear();
-            footprint.connections(Access::Read);
+            engine.keyspace.footprint_mut().clear();
+            engine.use_connection();
             return answer;
         }
         client.context = runs;

@@ -81,9 +81,8 @@
 //!
 //! # Invariants
 //!
-//! - No command records by hand which keys it touched: the keyspace does. Scripts, channels,
-//!   settings and clients are outside of the keyspace; the engine records where it reads or changes
-//!   them.
+//! - No command records by hand what it touched. The keyspace records keys. `engine/access.rs`
+//!   records scripts, functions, channels and settings, and is the only way to them.
 //! - One execution sees one instant. Requests that arrive together may share it.
 //! - `connection` does no I/O, and only `server` and `background` know sockets.
 //! - `unsafe` code is forbidden. Lua's C code is in the process all the same; `.github/SECURITY.md`
@@ -253,8 +252,8 @@ impl Emulator {
     /// socket is replaced.
     ///
     /// # Errors
-    /// If a server listens at the path, if the path has a file that is not a socket, or if a socket
-    /// cannot be made.
+    /// If a server listens at the path, if the file there is not a socket, or if a socket cannot be
+    /// made.
     #[cfg(unix)]
     pub async fn listen_unix(
         &self,
@@ -382,9 +381,7 @@ impl Emulator {
     /// assert!(format!("{reply:?}").contains("it called more than 100 commands"));
     /// ```
     pub fn script_budget(&self, budget: ScriptBudget) {
-        let mut engine = self.shared.engine();
-        engine.scripts.set_budget(budget);
-        engine.functions.set_budget(budget);
+        self.shared.engine().set_script_budget(budget);
     }
 
     /// Calls the hook with every line that scripts log with `redis.log` and that `loglevel` lets

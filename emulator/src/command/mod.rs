@@ -45,7 +45,6 @@ use smallvec::SmallVec;
 use crate::client::{CallContext, Client, Closing, Slot};
 use crate::engine::Engine;
 use crate::error::{self, Error};
-use crate::footprint::Access;
 use crate::keyspace::{Db, Hasher};
 use crate::reply::Reply;
 use crate::resp::Protocol;
@@ -190,7 +189,7 @@ pub(crate) fn call(engine: &mut Box<Engine>, slot: Slot, argv: &Argv<'_>) -> Rep
         }
         client.active_at = engine.keyspace.instant();
         if client.is_subscriber() {
-            engine.keyspace.footprint_mut().connections(Access::Read);
+            engine.use_connection();
         }
         let reply = match engine.faults.is_empty() {
             true => perform(engine, &mut client, argv),

@@ -8,7 +8,6 @@ use super::Flag::{Fast, Loading, NoScript, Pubsub, Stale};
 use super::{Argv, Ctx, KeySpec, Outcome, Row};
 use crate::client::CallContext;
 use crate::error;
-use crate::footprint::Access;
 use crate::glob;
 use crate::reply::Reply;
 use crate::topic::Topic;
@@ -68,12 +67,10 @@ fn subscribe(ctx: &mut Ctx<'_>, argv: &Argv<'_>, topic: Topic) -> Outcome {
     if topic == Topic::ShardChannel && ctx.client.context == CallContext::InTransaction {
         return Err(error::SSUBSCRIBE_IN_MULTI);
     }
-    ctx.engine.keyspace.footprint_mut().connections(Access::Read);
+    ctx.engine.use_connection();
     let replies = argv[1..].iter().map(|name| {
         let name = Bytes::copy_from_slice(name);
-        ctx.engine.keyspace.footprint_mut().listening(topic, &name);
-        ctx.client.subscriptions[topic as usize].insert(name.clone());
-        ctx.engine.pubsub.subscribe(topic, &name, ctx.client.slot);
+        ctx.engine.subscribe(ctx.client, topic, &name);
         confirm(ctx, topic, Reply::Bulk(name))
     });
     Ok(Reply::Several(replies.collect()))
@@ -90,9 +87,7 @@ fn unsubscribe(ctx: &mut Ctx<'_>, argv: &Argv<'_>, topic: Topic) -> Outcome {
         return Ok(confirm(ctx, topic, Reply::Nil));
     }
     let replies = names.into_iter().map(|name| {
-        ctx.engine.keyspace.footprint_mut().listening(topic, &name);
-        ctx.client.subscriptions[topic as usize].remove(&name);
-        ctx.engine.pubsub.unsubscribe(topic, &name, ctx.client.slot);
+        ctx.engine.unsubscribe(ctx.client, topic, &name);
         confirm(ctx, topic, Reply::Bulk(name))
     });
     Ok(Reply::Several(replies.collect()))
@@ -113,8 +108,7 @@ fn channels(ctx: &mut Ctx<'_>, argv: &Argv<'_>, topic: Topic) -> Outcome {
         [pattern] => Some(*pattern),
         _ => return Err(error::unknown_subcommand_or_arity("PUBSUB", argv[1])),
     };
-    ctx.engine.keyspace.footprint_mut().channels(Access::Read);
-    let names = ctx.engine.pubsub.listeners(topic).keys();
+    let names = ctx.engine.subscribers(topic).keys();
     Ok(Reply::Array(
         names
             .filter(|name| pattern.is_none_or(|pattern| glob::matches(pattern, name)))
@@ -126,17 +120,14 @@ fn channels(ctx: &mut Ctx<'_>, argv: &Argv<'_>, topic: Topic) -> Outcome {
 
 /// `PUBSUB NUMPAT`
 fn numpat(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
-    ctx.engine.keyspace.footprint_mut().channels(Access::Read);
-    Ok(Reply::count(ctx.engine.pubsub.listeners(Topic::Pattern).len()))
+    Ok(Reply::count(ctx.engine.subscribers(Topic::Pattern).len()))
 }
 
 /// `PUBSUB NUMSUB [channel [channel ...]]` and
 /// `PUBSUB SHARDNUMSUB [shardchannel [shardchannel ...]]`
 fn numsub(ctx: &mut Ctx<'_>, argv: &Argv<'_>, topic: Topic) -> Outcome {
-    let counts = argv[2..].iter().flat_map(|name| {
-        ctx.engine.keyspace.footprint_mut().listeners(name);
-        let count = ctx.engine.pubsub.listeners(topic).get(*name).map_or(0, indexmap::IndexSet::len);
-        [Reply::bulk(name), Reply::count(count)]
-    });
+    let counts = argv[2..]
+        .iter()
+        .flat_map(|name| [Reply::bulk(name), Reply::count(ctx.engine.count_subscribers(topic, name))]);
     Ok(Reply::Array(counts.collect()))
 }

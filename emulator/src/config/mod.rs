@@ -180,8 +180,8 @@ impl Config {
     /// changed.
     ///
     /// # Errors
-    /// Redis's texts, for an unknown or repeated name, for a parameter that may not be set, and for
-    /// a value that it does not take.
+    /// Redis's texts, for an unknown or repeated name, a parameter that may not be set, and a value
+    /// that it does not take.
     pub fn set(&mut self, pairs: &[(&[u8], &[u8])]) -> Result<bool, Error> {
         let mut found: Vec<(Id, &'static str)> = Vec::with_capacity(pairs.len());
         for (name, _) in pairs {

@@ -7,7 +7,6 @@ use super::Engine;
 use crate::client::{Client, Closing, Slot};
 use crate::footprint::Access;
 use crate::reply::Reply;
-use crate::topic::Topic;
 
 /// The clients whose connections closed while the engine was in use elsewhere.
 #[derive(Default)]
@@ -80,11 +79,7 @@ impl Engine {
         if client.tracking.take().is_some() {
             self.tracker.forget(client.slot);
         }
-        for (topic, names) in Topic::ALL.into_iter().zip(&mut client.subscriptions) {
-            for name in std::mem::take(names) {
-                self.pubsub.unsubscribe(topic, &name, client.slot);
-            }
-        }
+        self.unsubscribe_all(client);
     }
 
     /// Closes the connection of another client.
@@ -105,11 +100,9 @@ impl Engine {
     pub fn hang_up(self: &mut Box<Self>) {
         self.execution(None, |engine| {
             engine.invalidate(&Client::nobody());
-            let footprint = engine.keyspace.footprint_mut();
-            footprint.connections(Access::Write);
+            engine.keyspace.footprint_mut().connections(Access::Write);
             let mut others = engine.clients.others();
             others.retain(|client| client.is_blocked || client.is_subscriber());
-            others.iter().for_each(|client| client.note_leaving(footprint));
             let slots: Vec<Slot> = others.into_iter().map(|client| client.slot).collect();
             slots.into_iter().for_each(|slot| engine.end_service(slot, Client::hang_up));
             Reply::NOTHING

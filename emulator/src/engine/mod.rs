@@ -1,6 +1,7 @@
 //! The state that all commands share: the data, the scripts, the clock, and the clients with their
 //! watches, blocked commands and subscriptions.
 
+mod access;
 mod connections;
 mod loan;
 mod outbox;
@@ -20,12 +21,12 @@ use crate::clock::{Clock, Timestamp};
 use crate::config::Config;
 use crate::error::Error;
 use crate::fault::Faults;
-use crate::footprint::{Access, Footprint};
+use crate::footprint::Footprint;
 use crate::keyspace::{Event, Keyspace};
 use crate::log::Hook;
 use crate::pubsub::PubSub;
 use crate::reply::Reply;
-use crate::script::{Functions, Known, Libraries, Scripts};
+use crate::script::{Functions, Known, Libraries, ScriptBudget, Scripts};
 use crate::stats::Stats;
 use crate::topic::Topic;
 use crate::tracking::Tracker;
@@ -53,9 +54,9 @@ pub struct Engine {
     /// The counters of the server.
     pub stats: Stats,
     /// The script cache.
-    pub scripts: Scripts,
+    scripts: Scripts,
     /// The libraries of functions.
-    pub functions: Functions,
+    functions: Functions,
     /// The host of the last script. It is used again, because it is too large to be made for each
     /// script.
     host: Option<Box<ScriptHost>>,
@@ -69,7 +70,7 @@ pub struct Engine {
     /// The clients whose connections have closed, but which the engine has not closed yet.
     pub departed: Arc<Departed>,
     /// The subscribers of channels and patterns.
-    pub pubsub: PubSub,
+    pubsub: PubSub,
     /// The watched keys and the clients that watch them.
     pub watches: Watches,
     /// The blocked commands.
@@ -231,6 +232,12 @@ impl Engine {
         self.requests_at.unwrap_or_else(|| self.clock().now())
     }
 
+    /// Sets the budget of each script and each function from now on.
+    pub fn set_script_budget(&mut self, budget: ScriptBudget) {
+        self.scripts.set_budget(budget);
+        self.functions.set_budget(budget);
+    }
+
     /// Starts a batch of requests that arrived together and run in sequence.
     ///
     /// One reading of the machine's clock serves all of them, until a request has run that may take
@@ -327,18 +334,6 @@ impl Engine {
         self.keyspace.footprint()
     }
 
-    /// Sends a message to all subscribers of a channel, and returns their number.
-    pub(crate) fn publish(&mut self, topic: Topic, channel: &Bytes, payload: &Bytes) -> usize {
-        let messages = self.pubsub.publish(topic, channel, payload);
-        let (count, footprint) = (messages.len(), self.keyspace.footprint_mut());
-        footprint.listeners(channel);
-        if count > 0 {
-            footprint.channel(Access::Write, channel);
-        }
-        messages.into_iter().for_each(|(slot, message)| self.outbox.send(slot, message));
-        count
-    }
-
     /// Publishes the key events since the last call.
     ///
     /// The client at `slot` is the one whose command caused them. Its own messages that belong
@@ -369,7 +364,7 @@ impl Engine {
     /// Blocks the command of a client.
     pub(crate) fn block(&mut self, client: &mut Client, blocked: Blocked) {
         client.is_blocked = true;
-        self.keyspace.footprint_mut().connections(Access::Read);
+        self.use_connection();
         if let Until::Key { db, keys, .. } = &blocked.until {
             let deadline = blocked.deadline.map(Timestamp::millis);
             keys.iter().for_each(|key| self.keyspace.footprint_mut().waiting(*db, key, deadline));

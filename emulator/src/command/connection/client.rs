@@ -10,7 +10,6 @@ use super::{is_printable, tracking, valid_name};
 use crate::client::{Client, Closing, Slot};
 use crate::engine::PauseMode;
 use crate::error::{self, Error};
-use crate::footprint::Access;
 use crate::reply::Reply;
 
 const ANYBODY: &[Flag] = &[NoScript, Loading, Stale];
@@ -35,11 +34,6 @@ pub(super) const ROWS: &[Row] = &[
     Row::new("client|unblock", -3, ADMIN, unblock),
     Row::new("client|unpause", 2, ADMIN, unpause),
 ];
-
-/// Records that this command and other clients' commands may depend on each other.
-pub(super) fn concerns_all(ctx: &mut Ctx<'_>) {
-    ctx.engine.keyspace.footprint_mut().settings(Access::Write);
-}
 
 /// Selects clients.
 type Filter = Box<dyn Fn(&Client) -> bool>;
@@ -75,7 +69,7 @@ fn list(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
         }
         _ => return Err(error::SYNTAX),
     };
-    concerns_all(ctx);
+    ctx.engine.concern_all();
     let mut lines = Vec::new();
     let mut clients = ctx.engine.clients.others();
     clients.push(ctx.client);
@@ -199,7 +193,7 @@ fn kill(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
             }
         }
     }
-    concerns_all(ctx);
+    ctx.engine.concern_all();
     let is_meant = |client: &Client| filters.iter().all(|filter| filter(client));
     let others = ctx.engine.clients.others();
     let slots: Vec<Slot> =
@@ -238,7 +232,7 @@ fn pause(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
         [_] => return Err(error::PAUSE_MODE),
         _ => return Err(error::unknown_subcommand_or_arity("CLIENT", argv[1])),
     };
-    concerns_all(ctx);
+    ctx.engine.concern_all();
     let now = ctx.engine.keyspace.now();
     let until = blocking::millis(ctx, argv[2])?.unwrap_or(now);
     // A longer or stricter pause that is active is not shortened.
@@ -250,7 +244,7 @@ fn pause(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 
 /// `CLIENT UNPAUSE`
 fn unpause(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
-    concerns_all(ctx);
+    ctx.engine.concern_all();
     ctx.engine.unpause();
     Ok(Reply::OK)
 }
@@ -304,7 +298,7 @@ fn unblock(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
         _ => return Err(error::unknown_subcommand_or_arity("CLIENT", argv[1])),
     };
     let id = integer(argv[2])?;
-    concerns_all(ctx);
+    ctx.engine.concern_all();
     let slot = u64::try_from(id).ok().and_then(|id| ctx.engine.clients.by_id(id));
     let Some(slot) = slot.filter(|&slot| ctx.engine.waiting.can_be_unblocked(slot)) else {
         return Ok(Reply::Integer(0));

@@ -132,7 +132,6 @@ fn is_same_secret(given: &[u8], expected: &[u8]) -> bool {
 
 /// `RESET`: restores the initial state of the connection
 fn reset(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
-    ctx.client.note_leaving(ctx.engine.keyspace.footprint_mut());
     ctx.engine.forget(ctx.client);
     let client = &mut *ctx.client;
     client.transaction = None;

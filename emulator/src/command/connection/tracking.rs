@@ -4,7 +4,6 @@
 use bytes::Bytes;
 
 use super::super::{Argv, Ctx, Flag, Outcome, Row, integer, is_word};
-use super::client;
 use crate::client::{Client, Tracking};
 use crate::engine::Engine;
 use crate::error::{self, Error};
@@ -106,7 +105,7 @@ pub(super) fn tracking(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
             _ => return Err(error::SYNTAX),
         }
     }
-    client::concerns_all(ctx);
+    ctx.engine.concern_all();
     match argv[2] {
         word if is_word(word, "on") => begin(ctx, wanted)?,
         word if is_word(word, "off") => {

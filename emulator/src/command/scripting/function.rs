@@ -33,16 +33,15 @@ pub(super) const ROWS: &[Row] = &[
 
 /// `FCALL function numkeys [key [key ...]] [arg [arg ...]]`, and `FCALL_RO`
 pub(super) fn fcall(ctx: &mut Ctx<'_>, argv: &Argv<'_>, mode: Mode) -> Outcome {
-    touch(ctx, Access::Read);
-    let function = ctx.engine.functions.lookup(argv[1]).ok_or(error::FUNCTION_NOT_FOUND)?;
+    let function = ctx.engine.functions(Access::Read).lookup(argv[1]).ok_or(error::FUNCTION_NOT_FOUND)?;
     let (keys, args) = keys_and_args(argv, &error::FUNCTION_NUMKEYS)?;
-    let ready = ctx.engine.functions.take(&function, mode)?;
+    let ready = ctx.engine.functions(Access::Read).take(&function, mode)?;
     let program = || Program::Function {
         name: function.1.clone(),
         argv: argv.iter().map(|arg| Bytes::copy_from_slice(arg)).collect(),
     };
     let reply = lend(ctx, program, |host| ready.run(keys, args, host));
-    ctx.engine.functions.put_back(ready);
+    ctx.engine.functions(Access::Read).put_back(ready);
     Ok(reply)
 }
 
@@ -54,14 +53,12 @@ fn load(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
             return Err(with_argument("ERR Unknown option given: ", option));
         }
     }
-    touch(ctx, Access::Write);
-    ctx.engine.functions.load(code, !options.is_empty()).map(Reply::Bulk)
+    ctx.engine.functions(Access::Write).load(code, !options.is_empty()).map(Reply::Bulk)
 }
 
 /// `FUNCTION DELETE library`
 fn delete(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    touch(ctx, Access::Write);
-    ctx.engine.functions.delete(argv[2])?;
+    ctx.engine.functions(Access::Write).delete(argv[2])?;
     Ok(Reply::OK)
 }
 
@@ -69,8 +66,7 @@ fn delete(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 fn flush(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     check_argc(argv, 3)?;
     check_flush_mode(&argv[2..], &error::FUNCTION_FLUSH_MODE)?;
-    touch(ctx, Access::Write);
-    ctx.engine.functions.flush();
+    ctx.engine.functions(Access::Write).flush();
     Ok(Reply::OK)
 }
 
@@ -88,8 +84,7 @@ fn list(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
             return Err(with_argument("ERR Unknown argument ", option));
         }
     }
-    touch(ctx, Access::Read);
-    let libraries = ctx.engine.functions.libraries().iter();
+    let libraries = ctx.engine.functions(Access::Read).libraries().iter();
     let pattern = pattern.map(<[u8]>::to_ascii_lowercase);
     let listed = libraries.filter(|(name, _)| {
         pattern.as_ref().is_none_or(|pattern| glob::matches(pattern, &name.to_ascii_lowercase()))
@@ -116,7 +111,6 @@ fn list(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 
 /// `FUNCTION STATS`
 fn stats(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
-    touch(ctx, Access::Read);
     let running = match ctx.engine.busy.function()? {
         Some((Program::Function { name, argv }, span)) => fields([
             ("name", Reply::Bulk(name)),
@@ -125,7 +119,7 @@ fn stats(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
         ]),
         Some((Program::Script, _)) | None => Reply::Nil,
     };
-    let libraries = ctx.engine.functions.libraries();
+    let libraries = ctx.engine.functions(Access::Read).libraries();
     let n_functions = libraries.values().map(|library| library.functions.len()).sum();
     let engine = fields([
         ("libraries_count", Reply::count(libraries.len())),
@@ -136,8 +130,7 @@ fn stats(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
 
 /// `FUNCTION DUMP`
 fn dump(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
-    touch(ctx, Access::Read);
-    Ok(Reply::bulk(script::dump(ctx.engine.functions.libraries())))
+    Ok(Reply::bulk(script::dump(ctx.engine.functions(Access::Read).libraries())))
 }
 
 /// `FUNCTION RESTORE payload [FLUSH | APPEND | REPLACE]`
@@ -152,17 +145,12 @@ fn restore(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
         None => Policy::Append,
         Some(word) => POLICIES.iter().find(|(name, _)| is_word(word, name)).ok_or(WRONG_POLICY)?.1,
     };
-    touch(ctx, Access::Write);
-    ctx.engine.functions.restore(&script::restore(argv[2])?, policy)?;
+    ctx.engine.functions(Access::Write).restore(&script::restore(argv[2])?, policy)?;
     Ok(Reply::OK)
 }
 
 fn check_argc(argv: &Argv<'_>, max: usize) -> Result<(), Error> {
     if argv.len() <= max { Ok(()) } else { Err(error::unknown_subcommand_or_arity("function", argv[1])) }
-}
-
-fn touch(ctx: &mut Ctx<'_>, access: Access) {
-    ctx.engine.keyspace.footprint_mut().scripts(access);
 }
 
 fn fields(fields: impl IntoIterator<Item = (&'static str, Reply)>) -> Reply {

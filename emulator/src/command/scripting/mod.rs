@@ -8,7 +8,6 @@ use crate::busy::{Kind, Program};
 use crate::client::CallContext;
 use crate::engine::{Commands, Engine};
 use crate::error::{self, Error};
-use crate::footprint::Access;
 use crate::reply::Reply;
 use crate::script::{self, Host, Mode, Sha};
 
@@ -72,17 +71,8 @@ pub(super) const ROWS: &[Row] = &[
 /// `EVAL script numkeys [key [key ...]] [arg [arg ...]]`, and `EVAL_RO`
 fn eval(ctx: &mut Ctx<'_>, argv: &Argv<'_>, mode: Mode) -> Outcome {
     let (keys, args) = keys_and_args(argv, &error::NOT_AN_INTEGER)?;
-    let sha = load(ctx, argv[1])?;
+    let sha = ctx.engine.load_script(argv[1])?;
     Ok(invoke(ctx, &sha, mode, keys, args))
-}
-
-/// Adds the script to the cache if it is missing.
-fn load(ctx: &mut Ctx<'_>, source: &[u8]) -> Result<Sha, Error> {
-    let sha = ctx.engine.scripts.sha(source);
-    let known = ctx.engine.scripts.lookup(&sha).is_some();
-    let access = if known { Access::Read } else { Access::Write };
-    ctx.engine.keyspace.footprint_mut().script(access, &sha);
-    if known { Ok(sha) } else { ctx.engine.scripts.load(source) }
 }
 
 /// `EVALSHA sha1 numkeys [key [key ...]] [arg [arg ...]]`, and `EVALSHA_RO`
@@ -91,22 +81,19 @@ fn evalsha(ctx: &mut Ctx<'_>, argv: &Argv<'_>, mode: Mode) -> Outcome {
         return Err(error::NO_SCRIPT);
     }
     let (keys, args) = keys_and_args(argv, &error::NOT_AN_INTEGER)?;
-    ctx.engine.keyspace.footprint_mut().script(Access::Read, argv[1]);
-    let sha = ctx.engine.scripts.lookup(argv[1]).ok_or(error::NO_SCRIPT)?;
+    let sha = ctx.engine.lookup_script(argv[1]).ok_or(error::NO_SCRIPT)?;
     Ok(invoke(ctx, &sha, mode, keys, args))
 }
 
 /// The flags that the called script or function declares. `None` if it declares none.
 pub(super) fn flags(engine: &Engine, row: &Row, argv: &Argv<'_>) -> Option<Vec<&'static str>> {
+    let (scripts, functions) = engine.peek_programs();
     match row.name {
         "eval" | "eval_ro" => script::flags(argv[1]),
-        "evalsha" | "evalsha_ro" => {
-            let sha = engine.scripts.lookup(argv[1])?;
-            script::flags(engine.scripts.known().get(&sha)?)
-        }
+        "evalsha" | "evalsha_ro" => script::flags(scripts.known().get(&scripts.lookup(argv[1])?)?),
         "fcall" | "fcall_ro" => {
-            let (library, name) = engine.functions.lookup(argv[1])?;
-            Some(engine.functions.libraries().get(&library)?.functions.get(&name)?.flags.clone())
+            let (library, name) = functions.lookup(argv[1])?;
+            Some(functions.libraries().get(&library)?.functions.get(&name)?.flags.clone())
         }
         _ => None,
     }
@@ -125,9 +112,9 @@ fn keys_and_args<'a, 'b>(
 }
 
 fn invoke(ctx: &mut Ctx<'_>, sha: &Sha, mode: Mode, keys: &Argv<'_>, args: &Argv<'_>) -> Reply {
-    let mut scripts = std::mem::take(&mut ctx.engine.scripts);
+    let mut scripts = ctx.engine.take_scripts();
     let reply = lend(ctx, || Program::Script, |host| scripts.run(sha, mode, keys, args, host));
-    ctx.engine.scripts = scripts;
+    ctx.engine.put_back_scripts(scripts);
     reply
 }
 
@@ -152,21 +139,19 @@ fn lend(
 
 /// `SCRIPT LOAD script`
 fn script_load(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    Ok(Reply::bulk(load(ctx, argv[2])?))
+    Ok(Reply::bulk(ctx.engine.load_script(argv[2])?))
 }
 
 /// `SCRIPT EXISTS sha1 [sha1 ...]`
 fn script_exists(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    argv[2..].iter().for_each(|sha| ctx.engine.keyspace.footprint_mut().script(Access::Read, sha));
-    let known = argv[2..].iter().map(|sha| Reply::truth(ctx.engine.scripts.lookup(sha).is_some()));
+    let known = argv[2..].iter().map(|sha| Reply::truth(ctx.engine.lookup_script(sha).is_some()));
     Ok(Reply::Array(known.collect()))
 }
 
 /// `SCRIPT FLUSH [ASYNC | SYNC]`
 fn script_flush(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     check_flush_mode(&argv[2..], &error::SCRIPT_FLUSH_MODE)?;
-    ctx.engine.keyspace.footprint_mut().scripts(Access::Write);
-    ctx.engine.scripts.flush();
+    ctx.engine.flush_scripts();
     Ok(Reply::OK)
 }
 

@@ -4,7 +4,6 @@ use super::super::Flag::{self, Admin, Loading, NoScript, Stale};
 use super::super::{Argv, Ctx, Outcome, Row};
 use crate::config::{Id, PARAMETERS};
 use crate::error::{self, Error};
-use crate::footprint::Access;
 use crate::glob;
 use crate::reply::Reply;
 
@@ -26,8 +25,7 @@ pub(super) const CONFIG: Row = Row::container(
 ///
 /// A name without wildcards is returned as the client has spelled it.
 fn get(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    ctx.engine.keyspace.footprint_mut().settings(Access::Read);
-    let config = &ctx.engine.config;
+    let config = ctx.engine.parameters();
     let mut found: Vec<(&'static str, Reply, Reply)> = Vec::new();
     for pattern in &argv[2..] {
         let lower = pattern.to_ascii_lowercase();
@@ -57,11 +55,7 @@ fn set(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
         return Err(error::SYNTAX);
     }
     let pairs: Vec<(&[u8], &[u8])> = argv[2..].chunks(2).map(|pair| (pair[0], pair[1])).collect();
-    ctx.engine.keyspace.footprint_mut().settings(Access::Read);
-    if ctx.engine.config.set(&pairs)? {
-        ctx.engine.keyspace.footprint_mut().settings(Access::Write);
-        ctx.engine.apply_settings();
-    }
+    ctx.engine.set_parameters(&pairs)?;
     Ok(Reply::OK)
 }
 

@@ -144,10 +144,11 @@ fn memory(ctx: &mut Ctx<'_>, text: &mut String) -> fmt::Result {
     const MAXMEMORY_POLICY: Id = Id::of("maxmemory-policy");
     let (bytes, data_bytes) = ctx.engine.memory();
     let used = human(bytes);
-    let scripts = ctx.engine.scripts.known();
+    let (scripts, functions) = ctx.engine.peek_programs();
+    let scripts = scripts.known();
     let scripts_bytes: usize = scripts.values().map(bytes::Bytes::len).sum();
     let all_scripts_bytes = ctx.engine.scripts_memory();
-    let libraries = ctx.engine.functions.libraries();
+    let libraries = functions.libraries();
     let functions: usize = libraries.values().map(|library| library.functions.len()).sum();
     let maxmemory = ctx.engine.config.number(MAXMEMORY);
     lines(
@@ -239,9 +240,9 @@ fn persistence(ctx: &mut Ctx<'_>, text: &mut String) -> fmt::Result {
 }
 
 fn stats(ctx: &mut Ctx<'_>, text: &mut String) -> fmt::Result {
+    let listened = Topic::ALL.map(|topic| ctx.engine.subscribers(topic).len());
     let stats = &ctx.engine.stats;
     let counts = ctx.engine.keyspace.events.counts;
-    let listened = Topic::ALL.map(|topic| ctx.engine.pubsub.listeners(topic).len());
     let (tracked, prefixes) = ctx.engine.tracker.counts();
     lines(
         text,
