@@ -26,7 +26,7 @@ const TASK_RUNS_WITHIN: Duration = Duration::from_millis(1);
 
 /// The kind of program, as the errors distinguish what could end it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ProgramKind {
     /// `EVAL` and its variants.
     Script,
     /// `FCALL` and its variants.
@@ -130,7 +130,7 @@ impl<J> Busy<J> {
 
     /// Called by the script from time to time, before it runs the jobs. If the script has become
     /// long, it hands over the runtime's thread.
-    pub fn look_up(&self) {
+    pub fn yield_to_clients(&self) {
         if self.becomes_long() {
             self.hand_over();
         }
@@ -207,7 +207,7 @@ impl<J> Busy<J> {
     pub fn function(&self) -> Result<Option<(Program, Duration)>, Error> {
         match &*self.running() {
             None => Ok(None),
-            Some(running) if running.kind() == Kind::Script => Err(running.refusal()),
+            Some(running) if running.kind() == ProgramKind::Script => Err(running.refusal()),
             Some(running) => Ok(Some((running.program.clone(), now().duration_since(running.began)))),
         }
     }
@@ -216,7 +216,7 @@ impl<J> Busy<J> {
     ///
     /// # Errors
     /// If nothing runs, if it is of the other kind, or if it has written.
-    pub fn kill(&self, kind: Kind) -> Result<(), Error> {
+    pub fn kill(&self, kind: ProgramKind) -> Result<(), Error> {
         match &mut *self.running() {
             None => Err(error::NOT_BUSY),
             Some(running) if running.has_written => Err(error::UNKILLABLE),
@@ -234,17 +234,17 @@ impl<J> Busy<J> {
 }
 
 impl<J> Running<J> {
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> ProgramKind {
         match self.program {
-            Program::Script => Kind::Script,
-            Program::Function { .. } => Kind::Function,
+            Program::Script => ProgramKind::Script,
+            Program::Function { .. } => ProgramKind::Function,
         }
     }
 
     fn refusal(&self) -> Error {
         match self.kind() {
-            Kind::Script => error::BUSY_SCRIPT,
-            Kind::Function => error::BUSY_FUNCTION,
+            ProgramKind::Script => error::BUSY_SCRIPT,
+            ProgramKind::Function => error::BUSY_FUNCTION,
         }
     }
 }
@@ -268,7 +268,7 @@ mod tests {
             let script = tokio::spawn(async {
                 let busy = Busy::<()>::default();
                 busy.begin(Program::Script, Duration::ZERO);
-                busy.look_up();
+                busy.yield_to_clients();
                 let (ran, has_run) = mpsc::channel();
                 tokio::spawn(async move { ran.send(()) });
                 has_run.recv_timeout(Duration::from_secs(10))
@@ -283,12 +283,12 @@ mod tests {
         assert_eq!(busy.refusal(), None);
         busy.begin(Program::Script, Duration::ZERO);
         assert_eq!(busy.refusal(), None, "it has not looked up yet");
-        busy.look_up();
+        busy.yield_to_clients();
         busy.check().unwrap();
         assert_eq!(busy.refusal(), Some(error::BUSY_SCRIPT));
         busy.write().unwrap();
-        assert_eq!(busy.kill(Kind::Script), Err(error::UNKILLABLE));
-        assert_eq!(busy.kill(Kind::Function), Err(error::UNKILLABLE));
+        assert_eq!(busy.kill(ProgramKind::Script), Err(error::UNKILLABLE));
+        assert_eq!(busy.kill(ProgramKind::Function), Err(error::UNKILLABLE));
         assert!(busy.end());
         assert_eq!(busy.refusal(), None);
     }
@@ -299,7 +299,7 @@ mod tests {
         assert_eq!(busy.submit("nothing runs"), Err("nothing runs"));
         busy.begin(Program::Script, Duration::ZERO);
         assert_eq!(busy.submit("not yet"), Err("not yet"));
-        busy.look_up();
+        busy.yield_to_clients();
         assert_eq!([busy.submit("a"), busy.submit("b")], [Ok(()), Ok(())]);
         assert!(!busy.end());
         assert_eq!(busy.take_jobs(), ["a", "b"]);
@@ -312,8 +312,8 @@ mod tests {
         let (name, argv) = (Bytes::from("f"), Vec::new());
         busy.begin(Program::Function { name, argv }, Duration::ZERO);
         assert!(matches!(busy.function(), Ok(Some((Program::Function { .. }, _)))));
-        assert_eq!(busy.kill(Kind::Script), Err(error::BUSY_FUNCTION));
-        assert_eq!(busy.kill(Kind::Function), Ok(()));
+        assert_eq!(busy.kill(ProgramKind::Script), Err(error::BUSY_FUNCTION));
+        assert_eq!(busy.kill(ProgramKind::Function), Ok(()));
         assert_eq!(busy.write(), Err(error::KILLED));
         assert_eq!(busy.check(), Err(error::KILLED));
     }

@@ -55,7 +55,7 @@ pub struct Client {
     /// The commands queued since `MULTI`, and whether one of them was refused.
     pub transaction: Option<Transaction>,
     /// Its scripts may run for any time: other clients get `-BUSY` and can kill them.
-    pub is_patient: bool,
+    pub may_be_busy: bool,
     /// From where its commands come. This decides whether a command may wait.
     pub context: CallContext,
     /// It waits for a reply, and its next requests wait for that.

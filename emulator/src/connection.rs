@@ -44,7 +44,7 @@ pub(crate) struct Origin {
     /// The client's address and the server's, as `CLIENT LIST` shows them.
     pub addresses: [String; 2],
     /// Whether its scripts may run for any time: see [`Client`](crate::client::Client).
-    pub is_patient: bool,
+    pub may_be_busy: bool,
 }
 
 impl Connection {
@@ -60,7 +60,7 @@ impl Connection {
     /// Opens a connection of a client elsewhere, for a caller that holds the engine.
     pub(crate) fn from_afar(shared: Arc<Shared>, engine: &mut Box<Engine>, origin: Origin) -> Connection {
         let client = engine.open_client();
-        (client.addresses, client.is_patient) = (origin.addresses, origin.is_patient);
+        (client.addresses, client.may_be_busy) = (origin.addresses, origin.may_be_busy);
         Connection {
             shared,
             slot: client.slot,

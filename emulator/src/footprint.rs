@@ -137,7 +137,7 @@ pub struct Footprint {
     /// allocation.
     names: Vec<u8>,
     /// The places of entries, from and to.
-    places: Vec<[NotedPlace; 2]>,
+    places: Vec<[StoredPlace; 2]>,
     /// The number of entries after duplicates were dropped the last time.
     n_distinct: usize,
     /// Recording is off.
@@ -146,14 +146,14 @@ pub struct Footprint {
 
 #[derive(Clone, Copy, PartialEq)]
 struct Entry {
-    what: What,
+    what: StoredResource,
     access: Access,
     deadline: Option<i64>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum What {
-    Key { db: usize, start: usize, end: usize, part: NotedPart },
+enum StoredResource {
+    Key { db: usize, start: usize, end: usize, part: StoredPart },
     Waiting { db: usize, start: usize, end: usize },
     Database(usize),
     Clock,
@@ -169,7 +169,7 @@ enum What {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum NotedPart {
+enum StoredPart {
     Whole,
     /// The member's name follows the key's name, and ends at this index of `names`.
     Member(usize),
@@ -178,7 +178,7 @@ enum NotedPart {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-struct NotedPlace {
+struct StoredPlace {
     score: f64,
     /// Start and end in `names`.
     member: Option<(usize, usize)>,
@@ -217,15 +217,17 @@ impl Footprint {
     /// Whether anything was computed from the time, or the deadline of a key was read or set.
     pub fn depends_on_time(&self) -> bool {
         self.entries.iter().any(|entry| match entry.what {
-            What::Clock => true,
+            StoredResource::Clock => true,
             // Any of its keys may have had a deadline.
-            What::Database(_) => entry.access == Access::Write,
+            StoredResource::Database(_) => entry.access == Access::Write,
             _ => entry.deadline.is_some(),
         })
     }
 
     fn changes_settings(&self) -> bool {
-        self.entries.iter().any(|entry| matches!(entry.what, What::Settings) && entry.access == Access::Write)
+        self.entries
+            .iter()
+            .any(|entry| matches!(entry.what, StoredResource::Settings) && entry.access == Access::Write)
     }
 
     /// Removes all entries, and keeps a limited amount of memory.
@@ -282,7 +284,7 @@ impl Footprint {
 
     pub(crate) fn key(&mut self, access: Access, db: usize, key: &[u8], deadline: Option<i64>) {
         let (start, end) = self.name(key);
-        let what = What::Key { db, start, end, part: NotedPart::Whole };
+        let what = StoredResource::Key { db, start, end, part: StoredPart::Whole };
         self.record(Entry { what, access, deadline });
     }
 
@@ -293,50 +295,54 @@ impl Footprint {
         }
         let (start, end) = self.name(key);
         let part = match part {
-            Part::Whole => NotedPart::Whole,
-            Part::Member(member) => NotedPart::Member(self.name(member).1),
+            Part::Whole => StoredPart::Whole,
+            Part::Member(member) => StoredPart::Member(self.name(member).1),
             Part::Places(from, to) => {
                 let places = [from, to].map(|Place { score, member }| {
                     let member = member.map(|member| self.name(member));
-                    NotedPlace { score, member }
+                    StoredPlace { score, member }
                 });
                 self.places.push(places);
-                NotedPart::Places(self.places.len() - 1)
+                StoredPart::Places(self.places.len() - 1)
             }
         };
-        self.push(access, What::Key { db, start, end, part });
+        self.push(access, StoredResource::Key { db, start, end, part });
     }
 
     pub(crate) fn waiting(&mut self, db: usize, key: &[u8], deadline: Option<i64>) {
         let (start, end) = self.name(key);
-        self.record(Entry { what: What::Waiting { db, start, end }, access: Access::Write, deadline });
+        self.record(Entry {
+            what: StoredResource::Waiting { db, start, end },
+            access: Access::Write,
+            deadline,
+        });
     }
 
     pub(crate) fn database(&mut self, access: Access, db: usize) {
-        self.push(access, What::Database(db));
+        self.push(access, StoredResource::Database(db));
     }
 
     pub(crate) fn clock(&mut self) {
-        self.push(Access::Read, What::Clock);
+        self.push(Access::Read, StoredResource::Clock);
     }
 
     pub(crate) fn script(&mut self, access: Access, sha: &[u8]) {
         let (start, end) = self.name(sha);
         self.names[start..end].make_ascii_lowercase();
-        self.push(access, What::Script { start, end });
+        self.push(access, StoredResource::Script { start, end });
     }
 
     pub(crate) fn scripts(&mut self, access: Access) {
-        self.push(access, What::Scripts);
+        self.push(access, StoredResource::Scripts);
     }
 
     pub(crate) fn random(&mut self) {
-        self.push(Access::Write, What::Random);
+        self.push(Access::Write, StoredResource::Random);
     }
 
     pub(crate) fn channel(&mut self, access: Access, name: &[u8]) {
         let (start, end) = self.name(name);
-        self.push(access, What::Channel { start, end });
+        self.push(access, StoredResource::Channel { start, end });
     }
 
     /// Records that a client starts or ends a subscription.
@@ -345,30 +351,30 @@ impl Footprint {
             Topic::Pattern => self.channels(Access::Write),
             Topic::Channel | Topic::ShardChannel => {
                 let (start, end) = self.name(name);
-                self.push(Access::Write, What::Listening { start, end });
+                self.push(Access::Write, StoredResource::Listening { start, end });
             }
         }
     }
 
     pub(crate) fn listeners(&mut self, channel: &[u8]) {
         let (start, end) = self.name(channel);
-        self.push(Access::Read, What::Listeners { start, end });
+        self.push(Access::Read, StoredResource::Listeners { start, end });
     }
 
     pub(crate) fn channels(&mut self, access: Access) {
-        self.push(access, What::Channels);
+        self.push(access, StoredResource::Channels);
     }
 
     pub(crate) fn connections(&mut self, access: Access) {
-        self.push(access, What::Connections);
+        self.push(access, StoredResource::Connections);
     }
 
     pub(crate) fn settings(&mut self, access: Access) {
-        self.push(access, What::Settings);
+        self.push(access, StoredResource::Settings);
     }
 
     /// Records an entry without a deadline.
-    fn push(&mut self, access: Access, what: What) {
+    fn push(&mut self, access: Access, what: StoredResource) {
         self.record(Entry { what, access, deadline: None });
     }
 
@@ -389,12 +395,12 @@ impl Footprint {
 
     fn resource(&self, entry: &Entry) -> Resource<'_> {
         match entry.what {
-            What::Key { db, start, end, part } => {
+            StoredResource::Key { db, start, end, part } => {
                 let part = match part {
-                    NotedPart::Whole => Part::Whole,
-                    NotedPart::Member(member_end) => Part::Member(&self.names[end..member_end]),
-                    NotedPart::Places(idx) => {
-                        let [from, to] = self.places[idx].map(|NotedPlace { score, member }| {
+                    StoredPart::Whole => Part::Whole,
+                    StoredPart::Member(member_end) => Part::Member(&self.names[end..member_end]),
+                    StoredPart::Places(idx) => {
+                        let [from, to] = self.places[idx].map(|StoredPlace { score, member }| {
                             let member = member.map(|(start, end)| &self.names[start..end]);
                             Place { score, member }
                         });
@@ -403,18 +409,20 @@ impl Footprint {
                 };
                 Resource::Key { db, key: &self.names[start..end], part }
             }
-            What::Waiting { db, start, end } => Resource::Waiting { db, key: &self.names[start..end] },
-            What::Database(db) => Resource::Database(db),
-            What::Clock => Resource::Clock,
-            What::Script { start, end } => Resource::Script(&self.names[start..end]),
-            What::Scripts => Resource::Scripts,
-            What::Random => Resource::Random,
-            What::Channel { start, end } => Resource::Channel(&self.names[start..end]),
-            What::Listening { start, end } => Resource::Listening(&self.names[start..end]),
-            What::Listeners { start, end } => Resource::Listeners(&self.names[start..end]),
-            What::Channels => Resource::Channels,
-            What::Connections => Resource::Connections,
-            What::Settings => Resource::Settings,
+            StoredResource::Waiting { db, start, end } => {
+                Resource::Waiting { db, key: &self.names[start..end] }
+            }
+            StoredResource::Database(db) => Resource::Database(db),
+            StoredResource::Clock => Resource::Clock,
+            StoredResource::Script { start, end } => Resource::Script(&self.names[start..end]),
+            StoredResource::Scripts => Resource::Scripts,
+            StoredResource::Random => Resource::Random,
+            StoredResource::Channel { start, end } => Resource::Channel(&self.names[start..end]),
+            StoredResource::Listening { start, end } => Resource::Listening(&self.names[start..end]),
+            StoredResource::Listeners { start, end } => Resource::Listeners(&self.names[start..end]),
+            StoredResource::Channels => Resource::Channels,
+            StoredResource::Connections => Resource::Connections,
+            StoredResource::Settings => Resource::Settings,
         }
     }
 }

@@ -188,7 +188,7 @@ async fn accept<S>(
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     // On a single-threaded runtime no other client could get `-BUSY` or kill the script.
-    let is_patient = Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
+    let may_be_busy = Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
     let mut connections = JoinSet::new();
     let mut driving = pin!(shared.clone().drive());
     loop {
@@ -197,7 +197,7 @@ async fn accept<S>(
                 Ok((socket, addresses)) => {
                     // Connections are opened in the order in which they came: a password set by one
                     // client does not concern older connections.
-                    let origin = Origin { addresses, is_patient };
+                    let origin = Origin { addresses, may_be_busy };
                     let own = shared.clone();
                     let open = |engine: &mut Box<Engine>| Connection::from_afar(own, engine, origin);
                     let opened = submit(&shared, open).await;

@@ -16,7 +16,7 @@ use crate::client::Client;
 use crate::clock::Timestamp;
 use crate::engine::{Blocked, Engine, PauseMode, Until};
 use crate::error::{self, Error};
-use crate::keyspace::{Kind, Value};
+use crate::keyspace::{Value, ValueType};
 use crate::long_double::LongDouble;
 use crate::reply::Reply;
 
@@ -32,7 +32,7 @@ pub(super) struct Wait {
 }
 
 /// Tries each key in turn. If no key has anything, waits until one does.
-pub(super) fn serve_or_wait<T: Kind>(
+pub(super) fn serve_or_wait<T: ValueType>(
     ctx: &mut Ctx<'_>,
     argv: &Argv<'_>,
     keys: &Argv<'_>,
@@ -61,7 +61,7 @@ pub(super) fn serve_or_wait<T: Kind>(
 
 /// Like [`serve_or_wait`], for the keys between the command's name and its last argument, the
 /// timeout.
-pub(super) fn pop_or_wait<T: Kind>(ctx: &mut Ctx<'_>, argv: &Argv<'_>, serve: Serve) -> Outcome {
+pub(super) fn pop_or_wait<T: ValueType>(ctx: &mut Ctx<'_>, argv: &Argv<'_>, serve: Serve) -> Outcome {
     let last = argv.len() - 1;
     let wait = Wait { deadline: seconds(ctx, argv[last])?, on_timeout: Reply::NilArray };
     serve_or_wait::<T>(ctx, argv, &argv[1..last], wait, serve)

@@ -243,7 +243,7 @@ fn admit(engine: &mut Engine, client: &Client, argv: &Argv<'_>) -> Result<&'stat
     if row.is_protected && !engine.allows_debug(client) {
         return Err(error::DEBUG_NOT_ALLOWED);
     }
-    if engine.is_stranger(client) && !row.flags.contains(&Flag::NoAuth) {
+    if engine.must_authenticate(client) && !row.flags.contains(&Flag::NoAuth) {
         return Err(error::NO_AUTH);
     }
     if client.transaction.is_some() && row.flags.contains(&Flag::NoMulti) {
@@ -297,7 +297,7 @@ pub(crate) fn call_from_script(
     if let Err(error) = admission::check_in_script(engine, row) {
         return Reply::Error(error);
     }
-    if client.is_patient
+    if client.may_be_busy
         && row.flags.contains(&Flag::Write)
         && let Err(error) = engine.busy.write()
     {

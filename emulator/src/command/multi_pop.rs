@@ -4,12 +4,12 @@
 use super::blocking::{Wait, seconds, serve_or_wait};
 use super::{Argv, Ctx, Outcome, integer_within, is_word};
 use crate::error::{self, Error};
-use crate::keyspace::Kind;
+use crate::keyspace::ValueType;
 use crate::reply::Reply;
 
 /// An end of a value from which a command pops.
 pub(super) trait PopEnd: Copy {
-    type Value: Kind;
+    type Value: ValueType;
 
     /// Parses the name of an end, in any case.
     fn parse(word: &[u8]) -> Result<Self, Error>;

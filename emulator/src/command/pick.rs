@@ -3,7 +3,7 @@
 
 use super::{Argv, integer, is_word};
 use crate::error::{self, Error};
-use crate::keyspace::{Edit, Kind};
+use crate::keyspace::{Edit, ValueType};
 use crate::reply::Reply;
 
 /// The limits on picks with repetitions: their number, and their bytes. Redis continues until it is
@@ -47,7 +47,7 @@ pub(super) fn nothing(wanted: Option<i64>) -> Reply {
 }
 
 /// Picks one of `len` places. If there is only one, no random number is drawn.
-pub(super) fn one<T: Kind>(edit: &mut Edit<'_, T>, len: usize) -> usize {
+pub(super) fn one<T: ValueType>(edit: &mut Edit<'_, T>, len: usize) -> usize {
     match len {
         1 => 0,
         len => edit.random().index(len),
@@ -59,7 +59,7 @@ pub(super) fn one<T: Kind>(edit: &mut Edit<'_, T>, len: usize) -> usize {
 ///
 /// With repetitions a small count could make a reply of any size. So there `bytes_of` gives the
 /// size of each picked item, and the sum is limited.
-pub(super) fn some<T: Kind>(
+pub(super) fn some<T: ValueType>(
     edit: &mut Edit<'_, T>,
     len: usize,
     wanted: i64,

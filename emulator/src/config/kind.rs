@@ -8,7 +8,7 @@ use crate::keyspace::Classes;
 
 /// The kind of values that a parameter takes.
 #[derive(Clone, Copy, Debug)]
-pub enum Kind {
+pub enum ParameterKind {
     /// Any text.
     Text,
     /// `yes` or `no`.
@@ -49,7 +49,7 @@ pub struct Parsed {
     pub number: i64,
 }
 
-impl Kind {
+impl ParameterKind {
     /// Parses a value of `CONFIG SET`.
     ///
     /// # Errors
@@ -57,8 +57,8 @@ impl Kind {
     pub fn parse(self, value: &[u8], before: &str) -> Result<Parsed, Cow<'static, str>> {
         let word = String::from_utf8_lossy(value);
         let text = match self {
-            Kind::Text => return Ok(Parsed { text: Bytes::copy_from_slice(value), number: 0 }),
-            Kind::YesNo => {
+            ParameterKind::Text => return Ok(Parsed { text: Bytes::copy_from_slice(value), number: 0 }),
+            ParameterKind::YesNo => {
                 let word = ["no", "yes"].iter().position(|own| word.eq_ignore_ascii_case(own));
                 let is_on = word.ok_or("argument must be 'yes' or 'no'")?;
                 return Ok(Parsed {
@@ -66,24 +66,24 @@ impl Kind {
                     number: is_on as i64,
                 });
             }
-            Kind::Integer { min, max } => {
+            ParameterKind::Integer { min, max } => {
                 let number =
                     crate::parse_integer(value).ok_or("argument couldn't be parsed into an integer")?;
                 return within(number.into(), min, max);
             }
-            Kind::Memory { min, max } => {
+            ParameterKind::Memory { min, max } => {
                 let bytes = parse_memory(&word).ok_or("argument must be a memory value")?;
                 return within(bytes.into(), min, max);
             }
-            Kind::MemoryOrPercent => return memory_or_percent(&word),
-            Kind::Events => {
+            ParameterKind::MemoryOrPercent => return memory_or_percent(&word),
+            ParameterKind::Events => {
                 let classes = Classes::parse(value);
                 let classes = classes.ok_or("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.")?;
                 return Ok(Parsed { text: Bytes::from(classes.to_string()), number: classes.bits().into() });
             }
-            Kind::OneOf(words) => one_of(&word, words)?.to_owned(),
-            Kind::Flags(words) => flags(&word, words)?,
-            Kind::Special(check) => check(&word, before)?,
+            ParameterKind::OneOf(words) => one_of(&word, words)?.to_owned(),
+            ParameterKind::Flags(words) => flags(&word, words)?,
+            ParameterKind::Special(check) => check(&word, before)?,
         };
         Ok(Parsed { number: text.parse().unwrap_or_default(), text: Bytes::from(text) })
     }
@@ -246,7 +246,7 @@ pub fn title_template(value: &str, _: &str) -> Result<String, Cow<'static, str>>
 
 /// `activedefrag`: cannot be switched on, as in a Redis without the modified jemalloc.
 pub fn no_defragmentation(value: &str, before: &str) -> Result<String, Cow<'static, str>> {
-    let parsed = Kind::YesNo.parse(value.as_bytes(), before)?;
+    let parsed = ParameterKind::YesNo.parse(value.as_bytes(), before)?;
     if parsed.number != 0 {
         return Err("Active defragmentation cannot be enabled: it requires a Redis server compiled with a \
                     modified Jemalloc like the one shipped by default with the Redis source distribution"
@@ -257,7 +257,7 @@ pub fn no_defragmentation(value: &str, before: &str) -> Result<String, Cow<'stat
 
 /// `tls-port`: only 0, because there are no certificates.
 pub fn no_tls(value: &str, before: &str) -> Result<String, Cow<'static, str>> {
-    let parsed = Kind::Integer { min: 0, max: 65535 }.parse(value.as_bytes(), before)?;
+    let parsed = ParameterKind::Integer { min: 0, max: 65535 }.parse(value.as_bytes(), before)?;
     if parsed.number != 0 {
         return Err("Unable to update TLS configuration. Check server logs.".into());
     }
@@ -266,7 +266,7 @@ pub fn no_tls(value: &str, before: &str) -> Result<String, Cow<'static, str>> {
 
 /// `hz`: a value out of range is clamped.
 pub fn frequency(value: &str, before: &str) -> Result<String, Cow<'static, str>> {
-    let parsed = Kind::Integer { min: 0, max: i32::MAX.into() }.parse(value.as_bytes(), before)?;
+    let parsed = ParameterKind::Integer { min: 0, max: i32::MAX.into() }.parse(value.as_bytes(), before)?;
     Ok(parsed.number.clamp(1, 500).to_string())
 }
 

@@ -15,7 +15,7 @@ use indexmap::IndexMap;
 use crate::error::{self, Error};
 use crate::keyspace::Hasher;
 
-use kind::Kind;
+use kind::ParameterKind;
 pub use table::PARAMETERS;
 
 /// One parameter.
@@ -26,22 +26,22 @@ pub struct Parameter {
     /// The older name.
     pub alias: Option<&'static str>,
     default: &'static str,
-    kind: Kind,
-    access: Access,
+    kind: ParameterKind,
+    access: Mutability,
     /// Its values are not shown in logs: it is a password, for example.
     is_secret: bool,
 }
 
 /// Whether `CONFIG SET` may change a parameter.
 #[derive(Clone, Copy, Debug)]
-enum Access {
+enum Mutability {
     Mutable,
     Refused(&'static str),
 }
 
 impl Parameter {
-    const fn new(name: &'static str, default: &'static str, kind: Kind) -> Parameter {
-        Parameter { name, alias: None, default, kind, access: Access::Mutable, is_secret: false }
+    const fn new(name: &'static str, default: &'static str, kind: ParameterKind) -> Parameter {
+        Parameter { name, alias: None, default, kind, access: Mutability::Mutable, is_secret: false }
     }
 
     const fn alias(mut self, alias: &'static str) -> Parameter {
@@ -50,7 +50,7 @@ impl Parameter {
     }
 
     const fn immutable(mut self) -> Parameter {
-        self.access = Access::Refused("can't set immutable config");
+        self.access = Mutability::Refused("can't set immutable config");
         self
     }
 
@@ -60,7 +60,7 @@ impl Parameter {
     }
 
     const fn protected(mut self) -> Parameter {
-        self.access = Access::Refused("can't set protected config");
+        self.access = Mutability::Refused("can't set protected config");
         self
     }
 
@@ -186,7 +186,7 @@ impl Config {
         let mut found: Vec<(Id, &'static str)> = Vec::with_capacity(pairs.len());
         for (name, _) in pairs {
             let (id, canonical) = Id::lookup(name).ok_or_else(|| error::unknown_option(name))?;
-            if let Access::Refused(reason) = PARAMETERS[id.0].access {
+            if let Mutability::Refused(reason) = PARAMETERS[id.0].access {
                 return Err(error::config_set(name, reason));
             }
             if found.iter().any(|(_, other)| *other == canonical) {

@@ -7,7 +7,7 @@
 //!   starts with `no`.
 
 use super::Parameter;
-use super::kind::{self, Kind};
+use super::kind::{self, ParameterKind};
 
 const INT_MAX: i128 = i32::MAX as i128;
 const UINT_MAX: i128 = u32::MAX as i128;
@@ -127,7 +127,7 @@ pub const PARAMETERS: &[Parameter] = &[
     integer("min-replicas-max-lag", "10", 0, INT_MAX).alias("min-slaves-max-lag"),
     integer("min-replicas-to-write", "0", 0, INT_MAX).alias("min-slaves-to-write"),
     yes_no("no-appendfsync-on-rewrite", "no"),
-    Parameter::new("notify-keyspace-events", "", Kind::Events),
+    Parameter::new("notify-keyspace-events", "", ParameterKind::Events),
     one_of("oom-score-adj", "no", &["no", "yes", "relative", "absolute"]),
     special("oom-score-adj-values", "0 200 800", kind::oom_scores),
     text("pidfile", "").immutable(),
@@ -209,33 +209,33 @@ pub const PARAMETERS: &[Parameter] = &[
 ];
 
 const fn text(name: &'static str, default: &'static str) -> Parameter {
-    Parameter::new(name, default, Kind::Text)
+    Parameter::new(name, default, ParameterKind::Text)
 }
 
 const fn yes_no(name: &'static str, default: &'static str) -> Parameter {
-    Parameter::new(name, default, Kind::YesNo)
+    Parameter::new(name, default, ParameterKind::YesNo)
 }
 
 const fn integer(name: &'static str, default: &'static str, min: i128, max: i128) -> Parameter {
-    Parameter::new(name, default, Kind::Integer { min, max })
+    Parameter::new(name, default, ParameterKind::Integer { min, max })
 }
 
 const fn memory(name: &'static str, default: &'static str, min: i128, max: i128) -> Parameter {
-    Parameter::new(name, default, Kind::Memory { min, max })
+    Parameter::new(name, default, ParameterKind::Memory { min, max })
 }
 
 const fn memory_or_percent(name: &'static str, default: &'static str) -> Parameter {
-    Parameter::new(name, default, Kind::MemoryOrPercent)
+    Parameter::new(name, default, ParameterKind::MemoryOrPercent)
 }
 
 const fn one_of(name: &'static str, default: &'static str, words: &'static [&'static str]) -> Parameter {
-    Parameter::new(name, default, Kind::OneOf(words))
+    Parameter::new(name, default, ParameterKind::OneOf(words))
 }
 
 const fn flags(name: &'static str, default: &'static str, words: &'static [&'static str]) -> Parameter {
-    Parameter::new(name, default, Kind::Flags(words))
+    Parameter::new(name, default, ParameterKind::Flags(words))
 }
 
 const fn special(name: &'static str, default: &'static str, check: kind::Check) -> Parameter {
-    Parameter::new(name, default, Kind::Special(check))
+    Parameter::new(name, default, ParameterKind::Special(check))
 }

@@ -41,7 +41,7 @@ impl Engine {
         program: impl FnOnce() -> Program,
         run: impl FnOnce(Box<dyn Host>) -> (Box<dyn Host>, Reply),
     ) -> Reply {
-        let busy = client.is_patient.then(|| self.busy.clone());
+        let busy = client.may_be_busy.then(|| self.busy.clone());
         if let Some(busy) = &busy {
             let threshold_ms = self.config.number(BUSY_REPLY_THRESHOLD);
             busy.begin(program(), Duration::from_millis(threshold_ms as u64));
@@ -77,21 +77,21 @@ impl Engine {
 const BUSY_REPLY_THRESHOLD: Id = Id::of("busy-reply-threshold");
 
 impl Host for ScriptHost {
-    fn is_patient(&self) -> bool {
-        self.client.is_patient
+    fn may_be_busy(&self) -> bool {
+        self.client.may_be_busy
     }
 
-    fn look_up(&mut self) -> Result<(), Error> {
-        if !self.client.is_patient {
+    fn yield_to_clients(&mut self) -> Result<(), Error> {
+        if !self.client.may_be_busy {
             return Ok(());
         }
         let busy = self.engine.busy.clone();
-        busy.look_up();
+        busy.yield_to_clients();
         self.engine.do_jobs(&busy);
         busy.check()
     }
 
-    fn has_touched_more_than(&mut self, entries_max: usize) -> bool {
+    fn has_footprint_over(&mut self, entries_max: usize) -> bool {
         if self.engine.footprint().len() > entries_max {
             self.engine.drop_duplicates();
         }

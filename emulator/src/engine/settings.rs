@@ -91,7 +91,7 @@ impl Engine {
     ///
     /// If the server has no password, no client must. If a client did not give an earlier password,
     /// it must give the next one.
-    pub(crate) fn is_stranger(&self, client: &Client) -> bool {
+    pub(crate) fn must_authenticate(&self, client: &Client) -> bool {
         !client.is_authenticated && !self.password.is_empty()
     }
 

@@ -4,8 +4,8 @@ use bytes::Bytes;
 
 use super::expires::Expires;
 use super::{
-    Class, Content, Dict, Edit, Encoding, Entry, Events, Kind, Limits, Members, NEVER, Random, Text, Value,
-    ZSet,
+    Class, Content, Dict, Edit, Encoding, Entry, Events, Limits, Members, NEVER, Random, Text, Value,
+    ValueType, ZSet,
 };
 use crate::clock::Timestamp;
 use crate::error::{self, Error};
@@ -67,7 +67,7 @@ impl<'a> Db<'a> {
     ///
     /// # Errors
     /// `WRONGTYPE` if the key holds another type.
-    pub fn lookup_as<T: Kind>(&mut self, key: &[u8]) -> Result<Option<&T>, Error> {
+    pub fn lookup_as<T: ValueType>(&mut self, key: &[u8]) -> Result<Option<&T>, Error> {
         self.lookup(key).map(|value| T::of(value).ok_or(error::WRONG_TYPE)).transpose()
     }
 
@@ -112,7 +112,7 @@ impl<'a> Db<'a> {
     ///
     /// # Errors
     /// `WRONGTYPE` if the key holds another type.
-    pub fn edit<T: Kind>(self, key: &[u8]) -> Result<Option<Edit<'a, T>>, Error> {
+    pub fn edit<T: ValueType>(self, key: &[u8]) -> Result<Option<Edit<'a, T>>, Error> {
         self.edit_with(key, None)
     }
 
@@ -121,12 +121,12 @@ impl<'a> Db<'a> {
     ///
     /// # Errors
     /// `WRONGTYPE` if the key holds another type.
-    pub fn edit_or_create<T: Kind>(self, key: &[u8]) -> Result<Edit<'a, T>, Error> {
+    pub fn edit_or_create<T: ValueType>(self, key: &[u8]) -> Result<Edit<'a, T>, Error> {
         let edit = self.edit_with(key, Some(|| T::default().into()))?;
         Ok(edit.expect("what is missing was created"))
     }
 
-    fn edit_with<T: Kind>(
+    fn edit_with<T: ValueType>(
         mut self,
         key: &[u8],
         create: Option<fn() -> Value>,
@@ -156,7 +156,7 @@ impl<'a> Db<'a> {
         self.count(key, idx);
         if let Some(idx) = idx {
             self.dict[idx].accessed = self.now;
-            <ZSet as Kind>::of(&self.dict[idx].value).ok_or(error::WRONG_TYPE)?;
+            <ZSet as ValueType>::of(&self.dict[idx].value).ok_or(error::WRONG_TYPE)?;
         }
         Ok(Members::at(self, key, idx, is_whole))
     }

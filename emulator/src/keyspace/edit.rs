@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use super::{Class, Db, Encoding, Kind, Random};
+use super::{Class, Db, Encoding, Random, ValueType};
 use crate::footprint::Access;
 
 /// A value that may be changed in place.
@@ -10,14 +10,14 @@ use crate::footprint::Access;
 /// [`Edit::get`] reads the value. [`Edit::write`] makes the execution a writer, so call it only if
 /// something will change. If the value becomes empty, its key is removed, and subscribers get the
 /// event `del`.
-pub struct Edit<'a, T: Kind> {
+pub struct Edit<'a, T: ValueType> {
     db: Db<'a>,
     idx: usize,
     has_written: bool,
     kind: PhantomData<T>,
 }
 
-impl<'a, T: Kind> Edit<'a, T> {
+impl<'a, T: ValueType> Edit<'a, T> {
     /// The value at this index. It must be of the type `T`.
     pub(super) fn at(db: Db<'a>, idx: usize) -> Edit<'a, T> {
         Edit { db, idx, has_written: false, kind: PhantomData }
@@ -60,7 +60,7 @@ impl<'a, T: Kind> Edit<'a, T> {
     }
 }
 
-impl<T: Kind> Drop for Edit<'_, T> {
+impl<T: ValueType> Drop for Edit<'_, T> {
     fn drop(&mut self) {
         if self.get().is_empty() {
             self.db.discard(self.idx);

@@ -1,6 +1,6 @@
 //! Access to a sorted set member by member: commands on different members are independent.
 
-use super::{Class, Db, Encoding, Entry, Kind, ZSet};
+use super::{Class, Db, Encoding, Entry, ValueType, ZSet};
 use crate::footprint::{Access, Part, Place};
 
 /// A sorted set, or an empty one if the key is missing.
@@ -26,7 +26,7 @@ impl<'a, 'k> Members<'a, 'k> {
 
     /// Whether the parts of a key can be recorded: it is a small sorted set without a deadline.
     pub(super) fn are_apart(entry: &Entry) -> bool {
-        let zset = <ZSet as Kind>::of(&entry.value);
+        let zset = <ZSet as ValueType>::of(&entry.value);
         entry.deadline().is_none() && zset.is_some_and(|zset| zset.encoding() == Encoding::ListPack)
     }
 
@@ -90,12 +90,13 @@ impl<'a, 'k> Members<'a, 'k> {
 
     fn zset(&self) -> Option<&ZSet> {
         let value = &self.db.dict[self.idx?].value;
-        Some(<ZSet as Kind>::of(value).expect("the kind was checked in the beginning"))
+        Some(<ZSet as ValueType>::of(value).expect("the kind was checked in the beginning"))
     }
 
     fn change<R>(&mut self, idx: usize, change: impl FnOnce(&mut ZSet) -> R) -> R {
         let entry = &mut self.db.dict[idx];
-        let zset = <ZSet as Kind>::of_mut(&mut entry.value).expect("the kind was checked in the beginning");
+        let zset =
+            <ZSet as ValueType>::of_mut(&mut entry.value).expect("the kind was checked in the beginning");
         zset.limit(self.db.limits);
         let outcome = change(zset);
         self.is_whole |= !Members::are_apart(entry);

@@ -29,7 +29,7 @@ pub use members::Members;
 pub use random::Random;
 pub use set::Set;
 pub use text::Text;
-pub use value::{Kind, List, Value};
+pub use value::{List, Value, ValueType};
 pub use zset::ZSet;
 
 use indexmap::IndexMap;

@@ -40,7 +40,7 @@ impl Value {
 }
 
 /// A Rust type that holds one type of value.
-pub trait Kind: Default + Into<Value> {
+pub trait ValueType: Default + Into<Value> {
     /// The value, if it is of this type.
     fn of(value: &Value) -> Option<&Self>;
     /// The value, if it is of this type.
@@ -60,7 +60,7 @@ macro_rules! kind {
             }
         }
 
-        impl Kind for $type {
+        impl ValueType for $type {
             fn of(value: &Value) -> Option<&Self> {
                 if let Value::$variant(inner) = value { Some(inner) } else { None }
             }

@@ -81,13 +81,13 @@ pub(super) fn spend(lua: &Lua, instructions: u64) -> mlua::Result<()> {
     running.instructions = running.instructions.saturating_add(instructions);
     running.instructions_unchecked = running.instructions_unchecked.saturating_add(instructions);
     let limit = running.budget.instructions_max;
-    let is_over = running.instructions > limit && !running.is_patient();
+    let is_over = running.instructions > limit && !running.may_be_busy();
     if !is_over && running.instructions_unchecked < INSTRUCTIONS_PER_CHECK {
         return Ok(());
     }
     running.instructions_unchecked = 0;
     if let Some(host) = &mut running.host {
-        host.look_up().or_else(|error| end(lua, &mut running.fatal, error))?;
+        host.yield_to_clients().or_else(|error| end(lua, &mut running.fatal, error))?;
     }
     if is_over { end(lua, &mut running.fatal, too_much("took", limit, "instructions")) } else { Ok(()) }
 }
@@ -155,13 +155,13 @@ pub(super) fn limit_memory(lua: &Lua, bytes_max: usize) {
 /// There are too many commands or footprint entries: the script must end.
 pub(super) fn spend_command(lua: &Lua, running: &mut Running) -> mlua::Result<()> {
     running.commands += 1;
-    if running.is_patient() {
+    if running.may_be_busy() {
         return Ok(());
     }
     let ScriptBudget { commands_max, footprint_entries_max, .. } = running.budget;
     let error = if running.commands > commands_max {
         too_much("called", commands_max, "commands")
-    } else if running.host.as_mut().is_some_and(|host| host.has_touched_more_than(footprint_entries_max)) {
+    } else if running.host.as_mut().is_some_and(|host| host.has_footprint_over(footprint_entries_max)) {
         too_much("left", footprint_entries_max as u64, "footprint entries")
     } else {
         return Ok(());

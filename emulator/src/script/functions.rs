@@ -35,7 +35,7 @@ pub struct Description {
 
 /// The treatment of existing libraries when others are restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Policy {
+pub enum RestorePolicy {
     /// They are removed.
     Flush,
     /// They stay. If a restored library has the same name, the restore fails.
@@ -123,14 +123,14 @@ impl Functions {
     ///
     /// # Errors
     /// The error of one of the libraries.
-    pub fn restore(&mut self, codes: &[Bytes], policy: Policy) -> Result<(), Error> {
+    pub fn restore(&mut self, codes: &[Bytes], policy: RestorePolicy) -> Result<(), Error> {
         let before = self.libraries.clone();
-        if policy == Policy::Flush {
+        if policy == RestorePolicy::Flush {
             self.libraries.clear();
         }
         let outcome = codes.iter().try_for_each(|code| {
             let Metadata { name, .. } = Metadata::parse(code)?;
-            if policy == Policy::Append && self.libraries.contains_key(&name) {
+            if policy == RestorePolicy::Append && self.libraries.contains_key(&name) {
                 return Err(Error::new([b"ERR Library ", &name[..], b" already exists"].concat()));
             }
             self.load(code, true).map(|_| ())

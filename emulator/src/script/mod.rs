@@ -31,7 +31,7 @@ use crate::reply::Reply;
 use crate::resp::Protocol;
 
 pub use budget::ScriptBudget;
-pub use functions::{Functions, Libraries, Policy};
+pub use functions::{Functions, Libraries, RestorePolicy};
 pub(crate) use payload::{dump, restore};
 use shebang::{NO_WRITES, Shebang};
 use vm::{Callable, Sandbox, Vm};
@@ -43,16 +43,16 @@ pub trait Host: Any + Send {
     fn call(&mut self, argv: &[&[u8]], rules: Rules) -> Reply;
 
     /// Whether a script has no limit of time.
-    fn is_patient(&self) -> bool;
+    fn may_be_busy(&self) -> bool;
 
     /// Called regularly while a script runs: runs the jobs that other clients left.
     ///
     /// # Errors
     /// The script must end now.
-    fn look_up(&mut self) -> Result<(), Error>;
+    fn yield_to_clients(&mut self) -> Result<(), Error>;
 
     /// Whether the commands so far have left more than so many entries in the footprint.
-    fn has_touched_more_than(&mut self, entries_max: usize) -> bool;
+    fn has_footprint_over(&mut self, entries_max: usize) -> bool;
 
     /// Logs a line.
     fn log(&self, level: LogLevel, text: Vec<u8>);

@@ -39,7 +39,7 @@ pub(super) fn natives(lua: &Lua, json: &JsonConfig) -> mlua::Result<Table> {
     native.set("random", lua.create_function(|lua, bounds| random(lua, &bounds))?)?;
     native.set("randomseed", lua.create_function(|lua, args| randomseed(lua, &args))?)?;
     for (name, access) in [
-        ("relay", (|_, _| Ok(())) as Access),
+        ("relay", (|_, _| Ok(())) as TableAccess),
         ("relay_read", |contents, args| {
             if let Some(table) = args.front_mut()
                 && let seen @ Value::Table(_) = contents.raw_get(&*table)?
@@ -73,7 +73,7 @@ pub(super) fn natives(lua: &Lua, json: &JsonConfig) -> mlua::Result<Table> {
 }
 
 /// The treatment of the first argument of a function, if that is a read-only table.
-type Access = fn(&Table, &mut MultiValue) -> mlua::Result<()>;
+type TableAccess = fn(&Table, &mut MultiValue) -> mlua::Result<()>;
 
 /// Calls a function of Lua or the sandbox as if the script had called it directly. Its errors
 /// contain the line of the script.
@@ -81,7 +81,7 @@ fn relay(
     lua: &Lua,
     function: &Function,
     contents: &Table,
-    access: Access,
+    access: TableAccess,
     mut args: MultiValue,
 ) -> mlua::Result<MultiValue> {
     access(contents, &mut args)?;

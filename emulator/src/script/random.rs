@@ -9,17 +9,17 @@ use super::vm::running;
 ///
 /// Every script starts with the state that the first script of a server has. So no script can find
 /// out which scripts ran before.
-pub(super) struct Random(u64);
+pub(super) struct Lrand48(u64);
 
-impl Default for Random {
-    fn default() -> Random {
-        Random(0x1234_ABCD_330E)
+impl Default for Lrand48 {
+    fn default() -> Lrand48 {
+        Lrand48(0x1234_ABCD_330E)
     }
 }
 
-impl Random {
-    fn from_seed(seed: u32) -> Random {
-        Random(u64::from(seed) << 16 | 0x330E)
+impl Lrand48 {
+    fn from_seed(seed: u32) -> Lrand48 {
+        Lrand48(u64::from(seed) << 16 | 0x330E)
     }
 
     /// The next number from 0 up to, but not including, 1.
@@ -50,6 +50,6 @@ pub(super) fn random(lua: &Lua, bounds: &MultiValue) -> mlua::Result<f64> {
 /// `math.randomseed(seed)`
 pub(super) fn randomseed(lua: &Lua, args: &MultiValue) -> mlua::Result<()> {
     let seed = Args::new(lua, args).int(1)?;
-    running(lua).random = Random::from_seed(seed as u32);
+    running(lua).random = Lrand48::from_seed(seed as u32);
     Ok(())
 }

@@ -11,7 +11,7 @@ use super::budget::{Fatal, INSTRUCTIONS_PER_CHECK, NO_MEMORY, Place, limit_memor
 use super::convert::to_reply;
 use super::library::JsonConfig;
 use super::native::natives;
-use super::random::Random;
+use super::random::Lrand48;
 use super::{Host, Rules, ScriptBudget};
 use crate::error::Error;
 use crate::keyspace::Hasher;
@@ -66,7 +66,7 @@ pub(super) struct Callable<'a> {
 pub(super) struct Running {
     pub host: Option<Box<dyn Host>>,
     pub rules: Rules,
-    pub random: Random,
+    pub random: Lrand48,
     pub budget: ScriptBudget,
     /// The part of the budget that has been used.
     pub instructions: u64,
@@ -90,7 +90,7 @@ impl Running {
         Running {
             host,
             rules,
-            random: Random::default(),
+            random: Lrand48::default(),
             budget,
             instructions: 0,
             instructions_unchecked: 0,
@@ -101,8 +101,8 @@ impl Running {
     }
 
     /// Whether the script has no limit of time.
-    pub fn is_patient(&self) -> bool {
-        self.host.as_ref().is_some_and(|host| host.is_patient())
+    pub fn may_be_busy(&self) -> bool {
+        self.host.as_ref().is_some_and(|host| host.may_be_busy())
     }
 }
 

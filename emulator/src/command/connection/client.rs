@@ -59,8 +59,8 @@ fn list(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let keep: Filter = match &argv[2..] {
         [] => Box::new(|_| true),
         [word, kind] if is_word(word, "type") => {
-            let kind = Kind::parse(kind)?;
-            Box::new(move |client| Kind::of(client) == kind)
+            let kind = ClientType::parse(kind)?;
+            Box::new(move |client| ClientType::of(client) == kind)
         }
         [word, ids @ ..] if is_word(word, "id") && !ids.is_empty() => {
             let ids = ids.iter().map(|id| crate::parse_integer(id).ok_or(error::INVALID_CLIENT_ID));
@@ -82,26 +82,26 @@ fn list(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 
 /// The kinds of clients. No client here is a replica or a master.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ClientType {
     Normal,
     Pubsub,
     Replication,
 }
 
-impl Kind {
-    fn parse(word: &[u8]) -> Result<Kind, Error> {
+impl ClientType {
+    fn parse(word: &[u8]) -> Result<ClientType, Error> {
         match word {
-            word if is_word(word, "normal") => Ok(Kind::Normal),
-            word if is_word(word, "pubsub") => Ok(Kind::Pubsub),
+            word if is_word(word, "normal") => Ok(ClientType::Normal),
+            word if is_word(word, "pubsub") => Ok(ClientType::Pubsub),
             word if ["master", "replica", "slave"].iter().any(|own| is_word(word, own)) => {
-                Ok(Kind::Replication)
+                Ok(ClientType::Replication)
             }
             _ => Err(Error::new([b"ERR Unknown client type '", word, b"'"].concat())),
         }
     }
 
-    fn of(client: &Client) -> Kind {
-        if client.is_subscriber() { Kind::Pubsub } else { Kind::Normal }
+    fn of(client: &Client) -> ClientType {
+        if client.is_subscriber() { ClientType::Pubsub } else { ClientType::Normal }
     }
 }
 
@@ -173,8 +173,8 @@ fn kill(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
                     filters.push(Box::new(move |client| client.id as i64 == id));
                 }
                 word if is_word(word, "type") => {
-                    let kind = Kind::parse(value)?;
-                    filters.push(Box::new(move |client| Kind::of(client) == kind));
+                    let kind = ClientType::parse(value)?;
+                    filters.push(Box::new(move |client| ClientType::of(client) == kind));
                 }
                 word if is_word(word, "addr") => {
                     filters.push(Box::new(move |client| client.addresses[0] == text));

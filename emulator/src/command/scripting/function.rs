@@ -4,13 +4,13 @@ use bytes::Bytes;
 
 use super::super::Flag::{AllowBusy, DenyOom, NoScript, Write};
 use super::{check_flush_mode, keys_and_args, kill, lend};
-use crate::busy::{Kind, Program};
+use crate::busy::{Program, ProgramKind};
 use crate::command::{Argv, Ctx, Outcome, Row, is_word};
 use crate::error::{self, Error};
 use crate::footprint::Access;
 use crate::glob;
 use crate::reply::Reply;
-use crate::script::{self, Mode, Policy};
+use crate::script::{self, Mode, RestorePolicy};
 
 const EVERYWHERE: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];
 
@@ -19,7 +19,7 @@ pub(super) const ROWS: &[Row] = &[
     Row::new("function|dump", 2, &[NoScript], dump),
     Row::new("function|flush", -2, &[NoScript, Write], flush).tips(EVERYWHERE),
     Row::help("function|help"),
-    Row::new("function|kill", 2, &[NoScript, AllowBusy], |ctx, _| kill(ctx, Kind::Function))
+    Row::new("function|kill", 2, &[NoScript, AllowBusy], |ctx, _| kill(ctx, ProgramKind::Function))
         .tips(&["request_policy:all_shards", "response_policy:one_succeeded"]),
     Row::new("function|list", -2, &[NoScript], list).tips(&["nondeterministic_output_order"]),
     Row::new("function|load", -3, &[NoScript, Write, DenyOom], load).tips(EVERYWHERE),
@@ -135,14 +135,17 @@ fn dump(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
 
 /// `FUNCTION RESTORE payload [FLUSH | APPEND | REPLACE]`
 fn restore(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    const POLICIES: &[(&str, Policy)] =
-        &[("append", Policy::Append), ("replace", Policy::Replace), ("flush", Policy::Flush)];
+    const POLICIES: &[(&str, RestorePolicy)] = &[
+        ("append", RestorePolicy::Append),
+        ("replace", RestorePolicy::Replace),
+        ("flush", RestorePolicy::Flush),
+    ];
     const WRONG_POLICY: Error = Error::from_static(
         "ERR Wrong restore policy given, value should be either FLUSH, APPEND or REPLACE.",
     );
     check_argc(argv, 4)?;
     let policy = match argv.get(3) {
-        None => Policy::Append,
+        None => RestorePolicy::Append,
         Some(word) => POLICIES.iter().find(|(name, _)| is_word(word, name)).ok_or(WRONG_POLICY)?.1,
     };
     ctx.engine.functions(Access::Write).restore(&script::restore(argv[2])?, policy)?;

@@ -4,7 +4,7 @@ mod function;
 
 use super::Flag::{AllowBusy, MovableKeys, NoMandatoryKeys, NoScript, ReadOnly, SkipMonitor, Stale};
 use super::{Argv, Ctx, KeySpec, Outcome, Row, call_from_script, integer, is_known, is_word};
-use crate::busy::{Kind, Program};
+use crate::busy::{Program, ProgramKind};
 use crate::client::CallContext;
 use crate::engine::{Commands, Engine};
 use crate::error::{self, Error};
@@ -60,7 +60,7 @@ pub(super) const ROWS: &[Row] = &[
             Row::new("script|flush", -2, &[NoScript], script_flush)
                 .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]),
             Row::help("script|help"),
-            Row::new("script|kill", 2, &[NoScript, AllowBusy], |ctx, _| kill(ctx, Kind::Script))
+            Row::new("script|kill", 2, &[NoScript, AllowBusy], |ctx, _| kill(ctx, ProgramKind::Script))
                 .tips(&["request_policy:all_shards", "response_policy:one_succeeded"]),
             Row::new("script|load", 3, &[NoScript, Stale], script_load)
                 .tips(&["request_policy:all_nodes", "response_policy:all_succeeded"]),
@@ -173,7 +173,7 @@ fn script_debug(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 }
 
 /// `SCRIPT KILL`, `FUNCTION KILL`
-fn kill(ctx: &mut Ctx<'_>, kind: Kind) -> Outcome {
+fn kill(ctx: &mut Ctx<'_>, kind: ProgramKind) -> Outcome {
     ctx.engine.busy.kill(kind)?;
     Ok(Reply::OK)
 }
