@@ -208,7 +208,7 @@ impl Client {
 
     /// Records in the footprint that its subscriptions end.
     pub fn note_leaving(&self, footprint: &mut Footprint) {
-        self.listens_to().for_each(|(topic, name)| footprint.listening(topic, name));
+        self.listens_to().for_each(|(topic, name)| footprint.subscription(topic, name));
     }
 
     /// The part of a reply made now that the client wants: see [`Replies`].

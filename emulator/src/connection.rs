@@ -178,13 +178,38 @@ impl Connection {
             return;
         }
         let (received, before) = (bytes.len(), output.len());
+        let requests_bytes_max = engine.config.size(CLIENT_QUERY_BUFFER_LIMIT);
+        if !self.input.is_empty() {
+            self.input.extend_from_slice(std::mem::take(&mut bytes));
+        }
+        engine.begin_requests();
+        self.run_requests(engine, bytes, output, replies_bytes_max);
+        engine.end_requests();
+        if self.input.len() > requests_bytes_max {
+            engine.kill(slot);
+        }
+        self.closing = engine.client(slot).closing;
+        if self.input.is_empty() || self.closing != Closing::No {
+            // The memory of one big request is not kept. Bytes after the last request of a closing
+            // connection are ignored.
+            self.input = BytesMut::new();
+        }
+        engine.stats.count_traffic(received, output.len().saturating_sub(before));
+    }
+
+    /// Runs requests until one is incomplete or must wait, and keeps the bytes that remain. The bytes
+    /// kept before are run first, and `bytes` must then be empty.
+    fn run_requests(
+        &mut self,
+        engine: &mut Box<Engine>,
+        mut bytes: &[u8],
+        output: &mut BytesMut,
+        replies_bytes_max: usize,
+    ) {
+        let (slot, before) = (self.slot, output.len());
         let bulk_bytes_max = engine.config.size(PROTO_MAX_BULK_LEN);
         let requests_bytes_max = engine.config.size(CLIENT_QUERY_BUFFER_LIMIT);
         let Connection { decoder, input, has_news, .. } = self;
-        if !input.is_empty() {
-            input.extend_from_slice(std::mem::take(&mut bytes));
-        }
-        engine.begin_requests();
         loop {
             let client = engine.client(slot);
             while let Some(message) = client.take_message() {
@@ -230,18 +255,7 @@ impl Connection {
                 }
             }
         }
-        engine.end_requests();
         input.extend_from_slice(bytes);
-        if input.len() > requests_bytes_max {
-            engine.kill(slot);
-        }
-        self.closing = engine.client(slot).closing;
-        if input.is_empty() || self.closing != Closing::No {
-            // The memory of one big request is not kept. Bytes after the last request of a closing
-            // connection are ignored.
-            *input = BytesMut::new();
-        }
-        engine.stats.count_traffic(received, output.len().saturating_sub(before));
     }
 }
 

@@ -56,6 +56,7 @@
 //!
 //! | module | what it has |
 //! | --- | --- |
+//! | `parse` | spaces and integers, as strictly as Redis reads them |
 //! | `error` | Redis's error texts, byte for byte |
 //! | `reply` | what a command answers, before it is bytes |
 //! | [`resp`] | requests from bytes, replies to bytes; knows no command |
@@ -78,6 +79,7 @@
 //! | [`command`] | the table of commands, and the one path through it |
 //! | `shared` | the engine behind its lock |
 //! | `connection`, `direct`, `stream`, `server`, `background` | the front ends |
+//! | `inspect` | what tests read of the data |
 //!
 //! # Invariants
 //!
@@ -88,6 +90,7 @@
 //! - `unsafe` code is forbidden. Lua's C code is in the process all the same; `.github/SECURITY.md`
 //!   says what that means.
 
+mod parse;
 mod error;
 mod reply;
 pub mod resp;
@@ -114,12 +117,11 @@ mod direct;
 mod stream;
 mod server;
 mod background;
+mod inspect;
 
 use std::io;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
-use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::ToSocketAddrs;
 
@@ -140,7 +142,6 @@ pub use stream::Stream;
 
 use background::Background;
 use engine::Engine;
-use keyspace::{Text, Value};
 use shared::Shared;
 
 /// The number of databases of an emulator unless [`Emulator::with_databases`] sets another: the
@@ -417,99 +418,10 @@ impl Emulator {
     pub fn next_deadline(&self, after: Timestamp) -> Option<Timestamp> {
         self.shared.engine().keyspace.next_deadline(after.millis()).map(Timestamp::from_millis)
     }
-
-    /// Returns the string at a key of database 0. This read leaves no footprint and expires no key.
-    pub fn get(&self, key: &str) -> Option<Bytes> {
-        self.peek(key, |value| if let Value::String(bytes) = value { Some(bytes.to_bytes()) } else { None })
-            .flatten()
-    }
-
-    /// Whether database 0 has this key.
-    pub fn exists(&self, key: &str) -> bool {
-        self.peek(key, |_| ()).is_some()
-    }
-
-    /// Returns the time that is left to a key of database 0, by this server's clock. `None` if the
-    /// key does not exist or has no deadline.
-    pub fn ttl(&self, key: &str) -> Option<Duration> {
-        let engine = self.shared.engine();
-        let now = engine.now();
-        let deadline = engine.keyspace.peek_deadline(0, key.as_bytes(), now)?;
-        // In milliseconds, as Redis counts: a deadline may be later than any instant in
-        // microseconds.
-        let left_ms = deadline.saturating_sub(now.millis());
-        Some(Duration::from_millis(left_ms.try_into().unwrap_or_default()))
-    }
-
-    /// Returns the keys of database 0 that match a pattern of `KEYS`, in order.
-    pub fn keys(&self, pattern: &str) -> Vec<Bytes> {
-        let engine = self.shared.engine();
-        let keys = engine.keyspace.peek_keys(0, engine.now());
-        let matching = keys.filter(|key| glob::selects(pattern.as_bytes(), key));
-        let mut keys: Vec<Bytes> = matching.map(Text::to_bytes).collect();
-        keys.sort_unstable();
-        keys
-    }
-
-    /// Returns the score of a member of the sorted set at a key of database 0.
-    pub fn score(&self, key: &str, member: &str) -> Option<f64> {
-        self.peek(
-            key,
-            |value| if let Value::ZSet(zset) = value { zset.score(member.as_bytes()) } else { None },
-        )
-        .flatten()
-    }
-
-    /// Returns the value of a field of the hash at a key of database 0.
-    pub fn field(&self, key: &str, field: &str) -> Option<Bytes> {
-        self.peek(key, |value| {
-            if let Value::Hash(hash) = value { hash.get(field.as_bytes()).map(Text::to_bytes) } else { None }
-        })
-        .flatten()
-    }
-
-    /// Describes a key of a database as one line of readable text: `lock = "A1" (10000 ms left)`.
-    pub fn describe(&self, db: usize, key: &[u8]) -> Option<String> {
-        let engine = self.shared.engine();
-        engine.keyspace.describe(db, key, engine.now())
-    }
-
-    /// Describes a database as readable text: one line for each key, sorted by key.
-    pub fn dump(&self, db: usize) -> String {
-        let engine = self.shared.engine();
-        engine.keyspace.dump(db, engine.now())
-    }
-
-    fn peek<R>(&self, key: &str, look: impl FnOnce(&Value) -> R) -> Option<R> {
-        let engine = self.shared.engine();
-        engine.keyspace.peek(0, key.as_bytes(), engine.now()).map(look)
-    }
 }
 
 impl std::fmt::Debug for Emulator {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Emulator").finish_non_exhaustive()
     }
-}
-
-/// Whether C's `isspace` accepts this byte. It includes `\v`.
-pub(crate) fn is_space(byte: u8) -> bool {
-    byte.is_ascii_whitespace() || byte == 0x0b
-}
-
-/// The text without the spaces at its beginning.
-pub(crate) fn trim_start(text: &[u8]) -> &[u8] {
-    let spaces = text.iter().take_while(|&&byte| is_space(byte)).count();
-    &text[spaces..]
-}
-
-/// Parses a 64-bit integer as strictly as Redis: no sign but `-`, no leading zeros, no spaces.
-pub(crate) fn parse_integer(digits: &[u8]) -> Option<i64> {
-    let unsigned = digits.strip_prefix(b"-").unwrap_or(digits);
-    let is_canonical = match unsigned {
-        [b'0'] => digits.len() == 1,
-        [b'1'..=b'9', rest @ ..] => rest.iter().all(u8::is_ascii_digit),
-        _ => false,
-    };
-    if is_canonical { std::str::from_utf8(digits).ok()?.parse().ok() } else { None }
 }

@@ -12,16 +12,16 @@ use crate::reply::Reply;
 use crate::topic::Topic;
 
 /// The subscribers of each name, in the order in which they subscribed.
-pub type Listeners = BTreeMap<Bytes, IndexSet<Slot, Hasher>>;
+pub type Subscribers = BTreeMap<Bytes, IndexSet<Slot, Hasher>>;
 
 /// All subscriptions.
 #[derive(Debug, Default)]
-pub struct PubSub([Listeners; 3]);
+pub struct PubSub([Subscribers; 3]);
 
 impl PubSub {
     /// The subscribers of each name. The names are sorted, because Redis's order differs from run
     /// to run.
-    pub fn listeners(&self, topic: Topic) -> &Listeners {
+    pub fn subscribers(&self, topic: Topic) -> &Subscribers {
         &self.0[topic as usize]
     }
 
@@ -32,11 +32,11 @@ impl PubSub {
 
     /// Removes a subscriber.
     pub fn unsubscribe(&mut self, topic: Topic, name: &[u8], slot: Slot) {
-        let listeners = &mut self.0[topic as usize];
-        let Some(slots) = listeners.get_mut(name) else { return };
+        let subscribers = &mut self.0[topic as usize];
+        let Some(slots) = subscribers.get_mut(name) else { return };
         slots.shift_remove(&slot);
         if slots.is_empty() {
-            listeners.remove(name);
+            subscribers.remove(name);
         }
     }
 
@@ -48,10 +48,10 @@ impl PubSub {
             Reply::Push(std::iter::once(Reply::bulk(word)).chain(names).collect())
         };
         let word = if topic == Topic::ShardChannel { "smessage" } else { "message" };
-        let by_name = self.listeners(topic).get(channel).into_iter().flatten();
+        let by_name = self.subscribers(topic).get(channel).into_iter().flatten();
         let mut messages: Vec<_> = by_name.map(|&slot| (slot, message(word, &[channel, payload]))).collect();
         if topic == Topic::Channel {
-            for (pattern, slots) in self.listeners(Topic::Pattern) {
+            for (pattern, slots) in self.subscribers(Topic::Pattern) {
                 if glob::matches(pattern, channel) {
                     let message = message("pmessage", &[pattern, channel, payload]);
                     messages.extend(slots.iter().map(|&slot| (slot, message.clone())));

@@ -138,7 +138,7 @@ pub(super) fn seconds(ctx: &mut Ctx<'_>, arg: &[u8]) -> Result<Option<Timestamp>
 
 /// Parses a timeout in whole milliseconds. 0 is for ever.
 pub(super) fn millis(ctx: &mut Ctx<'_>, arg: &[u8]) -> Result<Option<Timestamp>, Error> {
-    let millis = crate::parse_integer(arg).ok_or(error::TIMEOUT_NOT_AN_INTEGER)?;
+    let millis = crate::parse::parse_integer(arg).ok_or(error::TIMEOUT_NOT_AN_INTEGER)?;
     if millis < 0 {
         return Err(error::TIMEOUT_NEGATIVE);
     }

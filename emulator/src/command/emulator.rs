@@ -217,7 +217,7 @@ fn reset(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
 }
 
 fn number(arg: &[u8], bounds: RangeInclusive<i64>, what: &str) -> Result<i64, Error> {
-    let parsed = crate::parse_integer(arg).filter(|number| bounds.contains(number));
+    let parsed = crate::parse::parse_integer(arg).filter(|number| bounds.contains(number));
     parsed.ok_or_else(|| {
         let (arg, first, last) = (String::from_utf8_lossy(arg), bounds.start(), bounds.end());
         Error::new(format!("ERR {what} is an integer from {first} to {last}, and not '{arg}'"))

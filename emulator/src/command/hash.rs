@@ -74,7 +74,7 @@ fn hincrby(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let increment = integer(argv[3])?;
     let mut hash = ctx.db().edit_or_create::<Hash>(argv[1])?;
     let current = match hash.get().get(argv[2]) {
-        Some(digits) => crate::parse_integer(digits).ok_or(error::HASH_NOT_AN_INTEGER)?,
+        Some(digits) => crate::parse::parse_integer(digits).ok_or(error::HASH_NOT_AN_INTEGER)?,
         None => 0,
     };
     let sum = current.checked_add(increment).ok_or(error::OVERFLOW)?;

@@ -96,7 +96,7 @@ impl KeySpec {
                     .collect()
             }
             FindKeys::Keynum => {
-                let count = argv.get(self.begin).and_then(|digits| crate::parse_integer(digits));
+                let count = argv.get(self.begin).and_then(|digits| crate::parse::parse_integer(digits));
                 let count = count.filter(|&count| count > 0).map_or(0, |count| count as i32);
                 self.counted(argv, count)
             }
@@ -120,7 +120,7 @@ impl KeySpec {
 ///
 /// A number that does not fit becomes the nearest `long`. The result is its last 32 bits.
 fn leading_integer(text: &[u8]) -> i32 {
-    let (sign, digits) = match crate::trim_start(text) {
+    let (sign, digits) = match crate::parse::trim_start(text) {
         [b'-', digits @ ..] => (-1, digits),
         [b'+', digits @ ..] | digits => (1, digits),
     };

@@ -347,12 +347,12 @@ pub(crate) fn borrow(argv: &[Bytes]) -> SmallVec<[&[u8]; 8]> {
 
 /// Parses an argument that is a 64-bit integer.
 pub(crate) fn integer(arg: &[u8]) -> Result<i64, Error> {
-    crate::parse_integer(arg).ok_or(error::NOT_AN_INTEGER)
+    crate::parse::parse_integer(arg).ok_or(error::NOT_AN_INTEGER)
 }
 
 /// Parses an argument that is an integer within these bounds. Otherwise it returns this error.
 pub(crate) fn integer_within(arg: &[u8], bounds: RangeInclusive<i64>, error: Error) -> Result<i64, Error> {
-    crate::parse_integer(arg).filter(|integer| bounds.contains(integer)).ok_or(error)
+    crate::parse::parse_integer(arg).filter(|integer| bounds.contains(integer)).ok_or(error)
 }
 
 /// Parses an argument that is a count: 0 or more.

@@ -67,8 +67,8 @@ impl ParameterKind {
                 });
             }
             ParameterKind::Integer { min, max } => {
-                let number =
-                    crate::parse_integer(value).ok_or("argument couldn't be parsed into an integer")?;
+                let number = crate::parse::parse_integer(value)
+                    .ok_or("argument couldn't be parsed into an integer")?;
                 return within(number.into(), min, max);
             }
             ParameterKind::Memory { min, max } => {
@@ -121,7 +121,8 @@ fn memory_or_percent(value: &str) -> Result<Parsed, Cow<'static, str>> {
     let Some(digits) = value.strip_suffix('%') else {
         return within(parse_memory(value).ok_or(REASON)?.into(), 0, u64::MAX.into());
     };
-    let percent = crate::parse_integer(digits.as_bytes()).filter(|&percent| percent >= 0).ok_or(REASON)?;
+    let percent =
+        crate::parse::parse_integer(digits.as_bytes()).filter(|&percent| percent >= 0).ok_or(REASON)?;
     if percent > 100 {
         return Err("percentage argument must be less or equal to 100".into());
     }

@@ -8,7 +8,7 @@ use crate::client::Client;
 use crate::config::Config;
 use crate::error::Error;
 use crate::footprint::Access;
-use crate::pubsub::Listeners;
+use crate::pubsub::Subscribers;
 use crate::script::{Functions, Scripts, Sha};
 use crate::topic::Topic;
 
@@ -66,14 +66,14 @@ impl Engine {
 
     /// Adds a subscription of a client.
     pub(crate) fn subscribe(&mut self, client: &mut Client, topic: Topic, name: &Bytes) {
-        self.keyspace.footprint_mut().listening(topic, name);
+        self.keyspace.footprint_mut().subscription(topic, name);
         client.subscriptions[topic as usize].insert(name.clone());
         self.pubsub.subscribe(topic, name, client.slot);
     }
 
     /// Ends a subscription of a client.
     pub(crate) fn unsubscribe(&mut self, client: &mut Client, topic: Topic, name: &Bytes) {
-        self.keyspace.footprint_mut().listening(topic, name);
+        self.keyspace.footprint_mut().subscription(topic, name);
         client.subscriptions[topic as usize].remove(name);
         self.pubsub.unsubscribe(topic, name, client.slot);
     }
@@ -91,7 +91,7 @@ impl Engine {
     pub(crate) fn publish(&mut self, topic: Topic, channel: &Bytes, payload: &Bytes) -> usize {
         let messages = self.pubsub.publish(topic, channel, payload);
         let (count, footprint) = (messages.len(), self.keyspace.footprint_mut());
-        footprint.listeners(channel);
+        footprint.subscribers(channel);
         if count > 0 {
             footprint.channel(Access::Write, channel);
         }
@@ -101,14 +101,14 @@ impl Engine {
 
     /// The number of subscribers of one name.
     pub(crate) fn count_subscribers(&mut self, topic: Topic, name: &[u8]) -> usize {
-        self.keyspace.footprint_mut().listeners(name);
-        self.pubsub.listeners(topic).get(name).map_or(0, indexmap::IndexSet::len)
+        self.keyspace.footprint_mut().subscribers(name);
+        self.pubsub.subscribers(topic).get(name).map_or(0, indexmap::IndexSet::len)
     }
 
     /// All names that have subscribers, with these.
-    pub(crate) fn subscribers(&mut self, topic: Topic) -> &Listeners {
+    pub(crate) fn subscribers(&mut self, topic: Topic) -> &Subscribers {
         self.keyspace.footprint_mut().channels(Access::Read);
-        self.pubsub.listeners(topic)
+        self.pubsub.subscribers(topic)
     }
 
     /// All parameters.

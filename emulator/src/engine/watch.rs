@@ -68,8 +68,8 @@ impl Watches {
                 | Resource::Scripts
                 | Resource::Random
                 | Resource::Channel(_)
-                | Resource::Listening(_)
-                | Resource::Listeners(_)
+                | Resource::Subscription(_)
+                | Resource::Subscribers(_)
                 | Resource::Channels
                 | Resource::Connections
                 | Resource::Settings => {}

@@ -77,7 +77,7 @@ impl Encoding {
     /// Whether a value is one of the integers that every Redis server creates when it starts.
     pub(super) fn is_shared(value: &Value) -> bool {
         let Value::String(digits) = value else { return false };
-        crate::parse_integer(digits).is_some_and(|integer| (0..SHARED_INTEGERS).contains(&integer))
+        crate::parse::parse_integer(digits).is_some_and(|integer| (0..SHARED_INTEGERS).contains(&integer))
     }
 
     /// The encoding of a string that Redis does not parse as a number.
@@ -112,5 +112,5 @@ impl Encoding {
 }
 
 fn is_integer(text: &[u8]) -> bool {
-    text.len() <= INTEGER_BYTES_MAX && crate::parse_integer(text).is_some()
+    text.len() <= INTEGER_BYTES_MAX && crate::parse::parse_integer(text).is_some()
 }

@@ -136,7 +136,7 @@ impl Default for Set {
 /// The index of an integer, or the index for its insertion with its value. `None` if `member` is
 /// not an integer.
 fn position(integers: &[i64], member: &[u8]) -> Option<Result<usize, (usize, i64)>> {
-    let integer = crate::parse_integer(member)?;
+    let integer = crate::parse::parse_integer(member)?;
     Some(integers.binary_search(&integer).map_err(|idx| (idx, integer)))
 }
 

@@ -55,7 +55,7 @@ pub fn render_difference(one: &History, other: &History, actors: usize) -> Optio
         (before, timeline.text)
     };
     let ((before, once), (_, again)) = (draw(one), draw(other));
-    Some(format!("{before}\nAnd then:\n{once}\nBut when it ran again:\n{again}"))
+    Some(format!("{before}\nNext, in the first execution:\n{once}\nNext, in the second execution:\n{again}"))
 }
 
 struct Timeline {
@@ -100,7 +100,7 @@ impl Timeline {
             EventKind::Accepted { actor, resource, token } => {
                 self.say(&format!("{resource} accepts {actor}'s write with token {token}."));
             }
-            EventKind::Late { actor } => self.say(&format!("That comes late: {actor} has given it up.")),
+            EventKind::Late { actor } => self.say(&format!("This request comes late: {actor} has given it up.")),
             EventKind::Started { actor } => {
                 self.line(
                     event,
@@ -109,25 +109,10 @@ impl Timeline {
                 );
             }
             EventKind::Advanced { by } => self.line(event, None, &format!("{} ms pass", by.as_millis())),
-            EventKind::Enter { actor, section, until, .. } => {
-                self.set(*actor, Column::Inside);
-                let is_inside = |&(_, column): &(usize, &Column)| *column == Column::Inside;
-                let inside: Vec<Actor> =
-                    self.columns.iter().enumerate().filter(is_inside).map(|(n, _)| Actor(n)).collect();
-                let now = if inside.len() > 1 {
-                    format!(" Now {} are inside.", list(&inside))
-                } else {
-                    String::new()
-                };
-                let section = if self.has_sections { format!(" ({section})") } else { String::new() };
-                self.say(&format!(
-                    "{actor} is inside{section}, and counts on its grant until {}.{now}",
-                    format_time(*until)
-                ));
-            }
+            EventKind::Enter { actor, section, until, .. } => self.entered(*actor, section, *until),
             EventKind::Extended { actor, until, .. } => {
                 let until = format_time(*until);
-                self.say(&format!("{actor} is granted it once more, and counts on that until {until}."));
+                self.say(&format!("{actor} is granted the section once more. Its lease runs until {until}."));
             }
             // The history records this event just before the first command of the release.
             EventKind::Leave { actor, .. } => {
@@ -144,19 +129,36 @@ impl Timeline {
             }
             EventKind::Probed { granted, wanted, after_lease } => {
                 let when = if *after_lease {
-                    "All is over, and a lease and some grace have passed."
+                    "All clients have ended, and more than a lease has passed."
                 } else {
-                    "All is over, nobody crashed, and no message was lost."
+                    "All clients have ended, none crashed, and no message was lost."
                 };
                 self.say(&format!("{when} Fresh clients try: {granted} of {wanted} are granted."));
             }
             EventKind::Failed { actor, error } => self.say(&format!("{actor} failed: {error}")),
             EventKind::SubscriptionEnded { actor, channel } => {
-                self.say(&format!("{actor} receives no more of {channel}: the connection has broken."));
+                self.say(&format!("{actor} receives no more messages of {channel}: the connection has broken."));
             }
             EventKind::GaveUp { actor, error } => self.say(&format!("{actor} gives up: {error}")),
             EventKind::Stuck { actor } => self.say(&format!("{actor} waits for something that never comes.")),
         }
+    }
+
+    fn entered(&mut self, actor: Actor, section: &str, until: Duration) {
+        self.set(actor, Column::Inside);
+        let is_inside = |&(_, column): &(usize, &Column)| *column == Column::Inside;
+        let inside: Vec<Actor> =
+            self.columns.iter().enumerate().filter(is_inside).map(|(n, _)| Actor(n)).collect();
+        let now = if inside.len() > 1 {
+            format!(" Now {} are inside.", list(&inside))
+        } else {
+            String::new()
+        };
+        let section = if self.has_sections { format!(" ({section})") } else { String::new() };
+        self.say(&format!(
+            "{actor} is inside{section}. Its lease runs until {}.{now}",
+            format_time(until)
+        ));
     }
 
     fn fault(&mut self, event: &Event, fault: Fault, request: &str) {
@@ -179,7 +181,7 @@ impl Timeline {
     /// If this was the first command of the actor's release, notes the release.
     fn left(&mut self, actor: Actor) {
         if self.leaving.take_if(|leaving| *leaving == actor).is_some() {
-            self.say(&format!("{actor} gives the lock back, and no longer counts as a holder."));
+            self.say(&format!("{actor} releases the lock, and no longer counts as a holder."));
         }
     }
 

@@ -234,13 +234,13 @@ fn footprints_say_what_was_read_and_what_was_changed() {
     check("ZADD z 1 a", "read 0 z member a\nwrite 0 z member a\nwrite 0 z places 1 a to 1 a\n");
     check("ZADD z 1 a", "read 0 z member a\n");
     check("ZRANK z a", "read 0 z member a\nread 0 z places before -inf to 1 a\n");
-    check("ZREMRANGEBYSCORE z -inf (1", "read 0 z places before -inf to behind 1\n");
+    check("ZREMRANGEBYSCORE z -inf (1", "read 0 z places before -inf to after 1\n");
     check("ZPOPMAX z", "read 0 z\nwrite 0 z\n");
     check("HDEL h f", "read 0 h\n");
     check("KEYS *", "read 0\n");
     check("TIME", "read clock\n");
-    check("SUBSCRIBE c", "read connections\nwrite listening to c\n");
-    check("RESET", "read connections\nwrite listening to c\n");
+    check("SUBSCRIBE c", "read connections\nwrite subscription to c\n");
+    check("RESET", "read connections\nwrite subscription to c\n");
     check("CLIENT ID", "");
     for line in
         ["CLIENT TRACKING ON", "CLIENT UNBLOCK 9", "CLIENT KILL ID 9", "CLIENT LIST", "CLIENT UNPAUSE"]

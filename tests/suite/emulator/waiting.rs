@@ -46,7 +46,7 @@ async fn a_server_that_hangs_up() {
     });
     tokio::task::yield_now().await;
     emulator.hang_up();
-    assert_eq!(emulator.footprint().to_string(), "write connections\nwrite listening to news\n");
+    assert_eq!(emulator.footprint().to_string(), "write connections\nwrite subscription to news\n");
     assert_eq!(waiting.await.unwrap(), (Reply::NOTHING, true));
     assert_eq!(words(&listener.message().await), ["message", "news", "last"]);
     assert_eq!((listener.message().await, listener.is_hung_up()), (Reply::NOTHING, true));

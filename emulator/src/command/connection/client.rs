@@ -63,7 +63,7 @@ fn list(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
             Box::new(move |client| ClientType::of(client) == kind)
         }
         [word, ids @ ..] if is_word(word, "id") && !ids.is_empty() => {
-            let ids = ids.iter().map(|id| crate::parse_integer(id).ok_or(error::INVALID_CLIENT_ID));
+            let ids = ids.iter().map(|id| crate::parse::parse_integer(id).ok_or(error::INVALID_CLIENT_ID));
             let ids: Vec<i64> = ids.collect::<Result<_, _>>()?;
             Box::new(move |client| ids.contains(&(client.id as i64)))
         }
@@ -167,7 +167,7 @@ fn kill(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
             let text = String::from_utf8_lossy(value).into_owned();
             match option {
                 word if is_word(word, "id") => {
-                    let id = crate::parse_integer(value)
+                    let id = crate::parse::parse_integer(value)
                         .filter(|&id| id > 0)
                         .ok_or(error::CLIENT_ID_NOT_POSITIVE)?;
                     filters.push(Box::new(move |client| client.id as i64 == id));

@@ -56,7 +56,7 @@ fn select(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 fn hello(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let mut protocol = ctx.client.protocol;
     if let Some(version) = argv.get(1) {
-        let version = crate::parse_integer(version)
+        let version = crate::parse::parse_integer(version)
             .ok_or(Error::from_static("ERR Protocol version is not an integer or out of range"))?;
         protocol = match version {
             2 => Protocol::Resp2,

@@ -170,7 +170,7 @@ fn protocol(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 
 /// `DEBUG SET-ACTIVE-EXPIRE <0 | 1>`
 fn set_active_expire(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
-    let is_active = crate::parse_integer(argv[2]).is_some_and(|number| number != 0);
+    let is_active = crate::parse::parse_integer(argv[2]).is_some_and(|number| number != 0);
     ctx.engine.keyspace.set_active_expiry(is_active);
     Ok(Reply::OK)
 }

@@ -85,7 +85,7 @@ fn time(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
 /// `SWAPDB index1 index2`
 fn swapdb(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let index = |arg: &[u8], error: &'static str| {
-        let index = crate::parse_integer(arg).and_then(|index| i32::try_from(index).ok());
+        let index = crate::parse::parse_integer(arg).and_then(|index| i32::try_from(index).ok());
         index.ok_or(Error::from_static(error))
     };
     let first = index(argv[1], "ERR invalid first DB index")?;

@@ -32,7 +32,7 @@ pub(super) const SLOWLOG: Row = Row::container(
 fn get(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let count = match &argv[2..] {
         [] => COUNT,
-        [count] => match crate::parse_integer(count) {
+        [count] => match crate::parse::parse_integer(count) {
             Some(-1) => usize::MAX,
             Some(count) if count >= 0 => count as usize,
             _ => return Err(Error::from_static("ERR count should be greater than or equal to -1")),

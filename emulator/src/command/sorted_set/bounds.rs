@@ -50,7 +50,7 @@ impl<'a> Range<'a> {
             Bound::Included(score) | Bound::Excluded(score) => Some(*score),
             Bound::Unbounded => None,
         };
-        (score(min).map_or(Place::FIRST, Place::before), score(max).map_or(Place::LAST, Place::behind))
+        (score(min).map_or(Place::FIRST, Place::before), score(max).map_or(Place::LAST, Place::after))
     }
 
     /// Returns the ranks of the members in this range, in ascending order. The ranks of a range by

@@ -15,7 +15,7 @@ pub(super) fn parse_bound(text: &[u8]) -> Option<f64> {
     if text.is_empty() {
         return Some(0.0);
     }
-    let (value, _) = number(crate::trim_start(text))?;
+    let (value, _) = number(crate::parse::trim_start(text))?;
     (!value.is_nan()).then_some(value)
 }
 
@@ -25,7 +25,7 @@ pub(in super::super) fn parse_weight(text: &[u8]) -> Option<f64> {
     if text.is_empty() {
         return Some(0.0);
     }
-    parse(crate::trim_start(text))
+    parse(crate::parse::trim_start(text))
 }
 
 /// Parses the whole text as a number, and returns whether it was in range. A number out of range

@@ -8,10 +8,14 @@
 //! The deadlines that a command read or set are part of its footprint. A step of the clock across
 //! such a deadline does not commute with the command.
 
+mod resource;
+
 use std::fmt;
 
 use foldhash::fast::FixedState as Hasher;
 use indexmap::IndexSet;
+
+pub use resource::{Access, Part, Place, Resource};
 
 use crate::topic::Topic;
 
@@ -20,114 +24,6 @@ const LONG: usize = 1024;
 /// How much memory is kept for the next execution: entries, and bytes of names.
 const KEPT_ENTRIES_MAX: usize = 4 * LONG;
 const KEPT_NAMES_BYTES_MAX: usize = 256 * 1024;
-
-/// Whether a resource was only read or really changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Access {
-    /// Read. This includes a lookup that found nothing.
-    Read,
-    /// Changed.
-    Write,
-}
-
-/// Something that two commands can both touch.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Resource<'a> {
-    /// A key of a database.
-    Key {
-        /// Index of the database.
-        db: usize,
-        /// The key.
-        key: &'a [u8],
-        /// Which part of the key.
-        part: Part<'a>,
-    },
-    /// The clients that wait for a key of a database, in order: `BLPOP` that finds nothing.
-    Waiting {
-        /// Index of the database.
-        db: usize,
-        /// The key.
-        key: &'a [u8],
-    },
-    /// A whole database: `KEYS`, `DBSIZE`, `FLUSHDB`.
-    Database(usize),
-    /// The time: a command has computed with it or returned it.
-    Clock,
-    /// Whether the script cache has a script, by its SHA1 in lower case.
-    Script(&'a [u8]),
-    /// The whole script cache, and functions: `SCRIPT FLUSH`, `FUNCTION LOAD`.
-    Scripts,
-    /// The generator of random choices.
-    Random,
-    /// The messages published on a channel.
-    Channel(&'a [u8]),
-    /// One client's subscription to a channel. The subscriptions of different clients are
-    /// independent.
-    Listening(&'a [u8]),
-    /// The subscribers of a channel, and their number.
-    Listeners(&'a [u8]),
-    /// All channels: `PSUBSCRIBE`, `PUBSUB CHANNELS`.
-    Channels,
-    /// The connections of subscribed and blocked clients. They last until the server hangs up.
-    Connections,
-    /// The settings, and what clients do with each other's connections.
-    ///
-    /// Examples are `CONFIG SET`, `CLIENT KILL`, `PAUSE`, `TRACKING` and `LIST`. Any command may
-    /// depend on a setting, so a change conflicts with every footprint.
-    Settings,
-}
-
-/// A part of a key.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Part<'a> {
-    /// The key, and everything that it holds.
-    Whole,
-    /// A member of a sorted set: whether it exists, and its score. If the key does not exist, no
-    /// member exists.
-    Member(&'a [u8]),
-    /// The members of a sorted set between two places, both included. A rank depends on all members
-    /// before it.
-    Places(Place<'a>, Place<'a>),
-}
-
-/// A place in the order of a sorted set: by score, then by member.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Place<'a> {
-    /// The score; never NaN.
-    pub score: f64,
-    /// The member; `None` is behind all members with the score.
-    pub member: Option<&'a [u8]>,
-}
-
-impl<'a> Place<'a> {
-    /// In front of all members.
-    pub const FIRST: Place<'static> = Place::before(f64::NEG_INFINITY);
-    /// Behind all members.
-    pub const LAST: Place<'static> = Place::behind(f64::INFINITY);
-
-    /// In front of all members with this score.
-    pub const fn before(score: f64) -> Place<'static> {
-        Place { score, member: Some(b"") }
-    }
-
-    /// Behind all members with this score.
-    pub const fn behind(score: f64) -> Place<'static> {
-        Place { score, member: None }
-    }
-
-    /// The place of this member with this score.
-    pub const fn of(score: f64, member: &'a [u8]) -> Place<'a> {
-        Place { score, member: Some(member) }
-    }
-
-    fn is_past(self, other: Place<'_>) -> bool {
-        let is_past_member = || match (self.member, other.member) {
-            (Some(mine), Some(theirs)) => mine > theirs,
-            (mine, theirs) => mine.is_none() && theirs.is_some(),
-        };
-        self.score > other.score || self.score == other.score && is_past_member()
-    }
-}
 
 /// The record of one execution, in the order of its accesses.
 #[derive(Clone, Default, PartialEq)]
@@ -161,8 +57,8 @@ enum StoredResource {
     Scripts,
     Random,
     Channel { start: usize, end: usize },
-    Listening { start: usize, end: usize },
-    Listeners { start: usize, end: usize },
+    Subscription { start: usize, end: usize },
+    Subscribers { start: usize, end: usize },
     Channels,
     Connections,
     Settings,
@@ -209,7 +105,7 @@ impl Footprint {
         }
         self.iter().any(|(mine, my_access, _)| {
             other.iter().any(|(theirs, their_access, _)| {
-                (my_access == Access::Write || their_access == Access::Write) && overlap(mine, theirs)
+                (my_access == Access::Write || their_access == Access::Write) && mine.overlaps(theirs)
             })
         })
     }
@@ -274,8 +170,8 @@ impl Footprint {
             Resource::Scripts => self.scripts(access),
             Resource::Random => self.random(),
             Resource::Channel(name) => self.channel(access, name),
-            Resource::Listening(name) => self.listening(Topic::Channel, name),
-            Resource::Listeners(name) => self.listeners(name),
+            Resource::Subscription(name) => self.subscription(Topic::Channel, name),
+            Resource::Subscribers(name) => self.subscribers(name),
             Resource::Channels => self.channels(access),
             Resource::Connections => self.connections(access),
             Resource::Settings => self.settings(access),
@@ -346,19 +242,19 @@ impl Footprint {
     }
 
     /// Records that a client starts or ends a subscription.
-    pub(crate) fn listening(&mut self, topic: Topic, name: &[u8]) {
+    pub(crate) fn subscription(&mut self, topic: Topic, name: &[u8]) {
         match topic {
             Topic::Pattern => self.channels(Access::Write),
             Topic::Channel | Topic::ShardChannel => {
                 let (start, end) = self.name(name);
-                self.push(Access::Write, StoredResource::Listening { start, end });
+                self.push(Access::Write, StoredResource::Subscription { start, end });
             }
         }
     }
 
-    pub(crate) fn listeners(&mut self, channel: &[u8]) {
+    pub(crate) fn subscribers(&mut self, channel: &[u8]) {
         let (start, end) = self.name(channel);
-        self.push(Access::Read, StoredResource::Listeners { start, end });
+        self.push(Access::Read, StoredResource::Subscribers { start, end });
     }
 
     pub(crate) fn channels(&mut self, access: Access) {
@@ -418,64 +314,11 @@ impl Footprint {
             StoredResource::Scripts => Resource::Scripts,
             StoredResource::Random => Resource::Random,
             StoredResource::Channel { start, end } => Resource::Channel(&self.names[start..end]),
-            StoredResource::Listening { start, end } => Resource::Listening(&self.names[start..end]),
-            StoredResource::Listeners { start, end } => Resource::Listeners(&self.names[start..end]),
+            StoredResource::Subscription { start, end } => Resource::Subscription(&self.names[start..end]),
+            StoredResource::Subscribers { start, end } => Resource::Subscribers(&self.names[start..end]),
             StoredResource::Channels => Resource::Channels,
             StoredResource::Connections => Resource::Connections,
             StoredResource::Settings => Resource::Settings,
-        }
-    }
-}
-
-fn overlap(a: Resource<'_>, b: Resource<'_>) -> bool {
-    match (a, b) {
-        (
-            Resource::Key { db, key, part },
-            Resource::Key { db: other_db, key: other_key, part: other_part },
-        ) => db == other_db && key == other_key && part.overlaps(other_part),
-        (Resource::Key { db, .. }, Resource::Database(whole))
-        | (Resource::Database(whole), Resource::Key { db, .. }) => db == whole,
-        (Resource::Listening(channel), Resource::Listeners(other))
-        | (Resource::Listeners(other), Resource::Listening(channel)) => channel == other,
-        (Resource::Listening(_), Resource::Listening(_)) => false,
-        (Resource::Channel(_) | Resource::Listening(_) | Resource::Listeners(_), Resource::Channels)
-        | (Resource::Channels, Resource::Channel(_) | Resource::Listening(_) | Resource::Listeners(_))
-        | (Resource::Script(_), Resource::Scripts)
-        | (Resource::Scripts, Resource::Script(_)) => true,
-        _ => a == b,
-    }
-}
-
-impl Part<'_> {
-    fn overlaps(self, other: Part<'_>) -> bool {
-        match (self, other) {
-            (Part::Whole, _) | (_, Part::Whole) => true,
-            (Part::Member(mine), Part::Member(theirs)) => mine == theirs,
-            (Part::Places(from, to), Part::Places(other_from, other_to)) => {
-                !from.is_past(other_to) && !other_from.is_past(to)
-            }
-            // A command that changes a member records its place, too.
-            (Part::Member(_), Part::Places(..)) | (Part::Places(..), Part::Member(_)) => false,
-        }
-    }
-}
-
-impl fmt::Display for Part<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Part::Whole => Ok(()),
-            Part::Member(member) => write!(f, " member {}", member.escape_ascii()),
-            Part::Places(from, to) => write!(f, " places {from} to {to}"),
-        }
-    }
-}
-
-impl fmt::Display for Place<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.member {
-            Some(b"") => write!(f, "before {}", self.score),
-            Some(member) => write!(f, "{} {}", self.score, member.escape_ascii()),
-            None => write!(f, "behind {}", self.score),
         }
     }
 }
@@ -485,21 +328,7 @@ impl fmt::Display for Footprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (resource, access, deadline) in self.iter() {
             let access = if access == Access::Read { "read" } else { "write" };
-            match resource {
-                Resource::Key { db, key, part } => write!(f, "{access} {db} {}{part}", key.escape_ascii())?,
-                Resource::Waiting { db, key } => write!(f, "{access} waiting {db} {}", key.escape_ascii())?,
-                Resource::Database(db) => write!(f, "{access} {db}")?,
-                Resource::Clock => write!(f, "{access} clock")?,
-                Resource::Script(sha) => write!(f, "{access} script {}", sha.escape_ascii())?,
-                Resource::Scripts => write!(f, "{access} scripts")?,
-                Resource::Random => write!(f, "{access} random")?,
-                Resource::Channel(name) => write!(f, "{access} channel {}", name.escape_ascii())?,
-                Resource::Listening(name) => write!(f, "{access} listening to {}", name.escape_ascii())?,
-                Resource::Listeners(name) => write!(f, "{access} listeners of {}", name.escape_ascii())?,
-                Resource::Channels => write!(f, "{access} channels")?,
-                Resource::Connections => write!(f, "{access} connections")?,
-                Resource::Settings => write!(f, "{access} settings")?,
-            }
+            write!(f, "{access} {resource}")?;
             match deadline {
                 Some(deadline) => writeln!(f, " until {deadline}")?,
                 None => writeln!(f)?,

@@ -1,15 +1,11 @@
-//! The Redis serialization protocol. It decodes requests (arrays of bulk strings, and inline
-//! commands) and encodes replies (RESP2 and RESP3).
-//!
-//! It knows no command. <https://redis.io/docs/latest/develop/reference/protocol-spec/>
+//! Decodes requests: arrays of bulk strings, and inline commands.
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use smallvec::SmallVec;
 
+use super::words::split_words;
 use crate::error::{self, Error};
-pub use crate::reply::Protocol;
-use crate::reply::{Reply, format_double};
-use crate::{is_space, trim_start};
+use crate::parse::parse_integer;
 
 /// The bytes of an inline command or a header that may be kept until its end arrives (Redis:
 /// `PROTO_INLINE_MAX_SIZE`).
@@ -32,9 +28,9 @@ pub struct Limits {
 
 impl Limits {
     /// The largest number of arguments before authentication.
-    const STRANGER_ARGS_MAX: i64 = 10;
+    const UNAUTHENTICATED_ARGS_MAX: i64 = 10;
     /// The longest bulk string before authentication, in bytes.
-    const STRANGER_BULK_BYTES_MAX: usize = 16 * 1024;
+    const UNAUTHENTICATED_BULK_BYTES_MAX: usize = 16 * 1024;
 }
 
 impl Default for Limits {
@@ -125,10 +121,10 @@ impl Decoder {
                         else {
                             return Ok(None);
                         };
-                        let count = parse_length(&line[1..])
+                        let count = parse_integer(&line[1..])
                             .filter(|&n| n <= ARGS_MAX)
                             .ok_or(error::PROTOCOL_MULTIBULK_LENGTH)?;
-                        if !self.limits.is_authenticated && count > Limits::STRANGER_ARGS_MAX {
+                        if !self.limits.is_authenticated && count > Limits::UNAUTHENTICATED_ARGS_MAX {
                             return Err(error::PROTOCOL_MULTIBULK_UNAUTHENTICATED);
                         }
                         if count <= 0 {
@@ -156,11 +152,11 @@ impl Decoder {
                     if marker != b'$' {
                         return Err(error::expected_dollar(marker));
                     }
-                    let len = parse_length(&line[1..])
+                    let len = parse_integer(&line[1..])
                         .and_then(|len| usize::try_from(len).ok())
                         .filter(|&len| len <= self.limits.bulk_bytes_max)
                         .ok_or(error::PROTOCOL_BULK_LENGTH)?;
-                    if !self.limits.is_authenticated && len > Limits::STRANGER_BULK_BYTES_MAX {
+                    if !self.limits.is_authenticated && len > Limits::UNAUTHENTICATED_BULK_BYTES_MAX {
                         return Err(error::PROTOCOL_BULK_UNAUTHENTICATED);
                     }
                     *self.bulk_len.insert(len)
@@ -218,180 +214,6 @@ impl Line {
         let found = stop.map(|_| self.searched).filter(|&idx| input[idx] == end);
         if found.is_none() && input.len() > LINE_BYTES_MAX { Err(too_long.clone()) } else { Ok(found) }
     }
-}
-
-fn parse_length(digits: &[u8]) -> Option<i64> {
-    crate::parse_integer(digits)
-}
-
-/// Splits a line into words, as an inline command into its arguments: `"…"` has escapes, `'…'` has
-/// none.
-///
-/// Unusual spaces such as `\v` are skipped before a word, but do not end a word. Returns `None` for
-/// unbalanced quotes.
-pub(crate) fn split_words(line: &[u8]) -> Option<Vec<Bytes>> {
-    let mut rest = trim_start(line);
-    let mut argv = Vec::new();
-    while !rest.is_empty() {
-        let mut arg = Vec::new();
-        while let Some((&byte, tail)) = rest.split_first() {
-            rest = match byte {
-                b'"' => unquote_double(tail, &mut arg)?,
-                b'\'' => unquote_single(tail, &mut arg)?,
-                b' ' | b'\n' | b'\r' | b'\t' | 0 => break,
-                b => {
-                    arg.push(b);
-                    tail
-                }
-            };
-            // A closing quote ends the argument, and must be followed by a space or by nothing.
-            if matches!(byte, b'"' | b'\'') {
-                if rest.first().is_some_and(|&next| !is_space(next)) {
-                    return None;
-                }
-                break;
-            }
-        }
-        argv.push(Bytes::from(arg));
-        rest = trim_start(rest.strip_prefix(b"\0").unwrap_or(rest));
-    }
-    Some(argv)
-}
-
-fn unquote_double<'a>(mut rest: &'a [u8], arg: &mut Vec<u8>) -> Option<&'a [u8]> {
-    loop {
-        rest = match rest {
-            [b'"', tail @ ..] => return Some(tail),
-            [b'\\', b'x', high, low, tail @ ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
-                let digit = |d: &u8| (*d as char).to_digit(16).expect("checked to be a hex digit") as u8;
-                arg.push(digit(high) * 16 + digit(low));
-                tail
-            }
-            [b'\\', escaped, tail @ ..] => {
-                arg.push(match escaped {
-                    b'n' => b'\n',
-                    b'r' => b'\r',
-                    b't' => b'\t',
-                    b'b' => 0x08,
-                    b'a' => 0x07,
-                    other => *other,
-                });
-                tail
-            }
-            [byte, tail @ ..] => {
-                arg.push(*byte);
-                tail
-            }
-            [] => return None,
-        };
-    }
-}
-
-fn unquote_single<'a>(mut rest: &'a [u8], arg: &mut Vec<u8>) -> Option<&'a [u8]> {
-    loop {
-        rest = match rest {
-            [b'\'', tail @ ..] => return Some(tail),
-            [b'\\', b'\'', tail @ ..] => {
-                arg.push(b'\'');
-                tail
-            }
-            [byte, tail @ ..] => {
-                arg.push(*byte);
-                tail
-            }
-            [] => return None,
-        };
-    }
-}
-
-/// Appends `reply` to `out` in the client's protocol.
-pub fn encode(reply: &Reply, protocol: Protocol, out: &mut BytesMut) {
-    let resp3 = protocol == Protocol::Resp3;
-    match reply {
-        Reply::Status(text) => line(out, b'+', text),
-        Reply::Error(error) => line(out, b'-', error.as_bytes()),
-        Reply::Integer(n) => header(out, b':', *n),
-        Reply::Bulk(bytes) => bulk(out, bytes),
-        Reply::Nil | Reply::NilArray if resp3 => out.extend_from_slice(b"_\r\n"),
-        Reply::Nil => out.extend_from_slice(b"$-1\r\n"),
-        Reply::NilArray => out.extend_from_slice(b"*-1\r\n"),
-        Reply::Array(items) => sequence(out, b'*', items, protocol),
-        Reply::Push(items) => sequence(out, if resp3 { b'>' } else { b'*' }, items, protocol),
-        Reply::Set(items) => sequence(out, if resp3 { b'~' } else { b'*' }, items, protocol),
-        Reply::Map(pairs) => {
-            let (marker, len) = if resp3 { (b'%', pairs.len()) } else { (b'*', pairs.len() * 2) };
-            header(out, marker, len as i64);
-            for (key, value) in pairs {
-                encode(key, protocol, out);
-                encode(value, protocol, out);
-            }
-        }
-        Reply::Boolean(yes) if resp3 => line(out, b'#', if *yes { b"t" } else { b"f" }),
-        Reply::Boolean(yes) => header(out, b':', i64::from(*yes)),
-        Reply::Double(value) if resp3 => line(out, b',', format_double(*value).as_bytes()),
-        Reply::Double(value) => bulk(out, format_double(*value).as_bytes()),
-        Reply::BigNumber(digits) if resp3 => line(out, b'(', digits),
-        Reply::BigNumber(digits) => bulk(out, digits),
-        Reply::Verbatim(format, text) if resp3 => {
-            header(out, b'=', text.len() as i64 + 4);
-            out.extend_from_slice(format);
-            out.extend_from_slice(b":");
-            out.extend_from_slice(text);
-            out.extend_from_slice(b"\r\n");
-        }
-        Reply::Verbatim(_, text) => bulk(out, text),
-        Reply::Several(replies) => replies.iter().for_each(|reply| encode(reply, protocol, out)),
-        Reply::Settled(protocol, reply) => encode(reply, *protocol, out),
-    }
-}
-
-fn sequence(out: &mut BytesMut, marker: u8, items: &[Reply], protocol: Protocol) {
-    header(out, marker, items.len() as i64);
-    for item in items {
-        encode(item, protocol, out);
-    }
-}
-
-/// Writes a line. Line breaks in the text become spaces, as in Redis: they would end the reply
-/// early.
-fn line(out: &mut BytesMut, marker: u8, text: &[u8]) {
-    out.extend_from_slice(&[marker]);
-    let start = out.len();
-    out.extend_from_slice(text);
-    for byte in &mut out[start..] {
-        if matches!(byte, b'\r' | b'\n') {
-            *byte = b' ';
-        }
-    }
-    out.extend_from_slice(b"\r\n");
-}
-
-fn bulk(out: &mut BytesMut, bytes: &[u8]) {
-    header(out, b'$', bytes.len() as i64);
-    out.extend_from_slice(bytes);
-    out.extend_from_slice(b"\r\n");
-}
-
-fn header(out: &mut BytesMut, marker: u8, n: i64) {
-    let mut buffer = [0u8; 24];
-    let mut start = buffer.len() - 2;
-    buffer[start..].copy_from_slice(b"\r\n");
-    let mut rest = n.unsigned_abs();
-    loop {
-        start -= 1;
-        buffer[start] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    if n < 0 {
-        start -= 1;
-        buffer[start] = b'-';
-    }
-    start -= 1;
-    buffer[start] = marker;
-    out.extend_from_slice(&buffer[start..]);
 }
 
 #[cfg(test)]
@@ -458,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn who_gives_no_password_is_not_listened_to_for_long() {
+    fn limits_are_stricter_before_authentication() {
         for (bytes, refusal) in [
             ("*10\r\n$16384\r\n", None),
             ("*11\r\n", Some(error::PROTOCOL_MULTIBULK_UNAUTHENTICATED)),
@@ -501,15 +323,6 @@ mod tests {
                 proptest::prop_assert_eq!(&bytes.as_bytes()[end..], &rest[..]);
             }
         }
-
-        #[test]
-        fn integers_are_written_in_full(n in proptest::prelude::any::<i64>()) {
-            for n in [n, 0, i64::MIN] {
-                let mut out = BytesMut::new();
-                encode(&Reply::Integer(n), Protocol::Resp2, &mut out);
-                proptest::prop_assert_eq!(out, format!(":{n}\r\n"));
-            }
-        }
     }
 
     #[test]
@@ -536,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn no_line_ends_behind_a_nul() {
+    fn no_line_ends_after_a_nul() {
         check(b"PING\r\nECHO a\0b\r\nPING\r\n", &[r#"[b"PING"]"#]);
         check(b"*1\0\r\n$4\r\nPING\r\n", &[]);
         check(b"*1\r\n$4\0\r\nPING\r\n", &[]);
