@@ -1,3 +1,6 @@
+//! A gated connection: each request waits at a gate, runs on its server or meets a fault, and is
+//! recorded. The schedule decides when a request passes; this file does not.
+
 use std::borrow::Cow;
 use std::future::poll_fn;
 use std::io;
@@ -313,7 +316,7 @@ async fn run_recorded<R: Request>(
     }
     if let Session::Redis(_) = session {
         let named = request.commands().flat_map(written_keys).map(|key| (server, key));
-        sim.state().recorder.keys_named(named);
+        sim.state().named_keys.extend(named);
     }
     let mut running = pin!(request.run(session));
     let (mut is_sent, mut blocked) = (false, None);

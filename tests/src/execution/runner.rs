@@ -1,3 +1,7 @@
+//! The surroundings of executions: a paused runtime, emulators, and the timers of clients that are
+//! already known. A runner does not know which schedules are worth running.
+
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -8,7 +12,7 @@ use tokio::task::AbortHandle;
 use super::{Execution, Policy};
 use crate::scenario::{Act, Scenario};
 use crate::sim::{
-    Quiescence, Recording, ReplyLog, ScenarioTimers, Server, Simulation, SimulationConfig, TimerCache,
+    Quiescence, Recording, ReplyLog, ScenarioTimers, Server, Simulation, SimulationConfig, TimerCache, UnknownTimer,
 };
 use crate::trace::History;
 
@@ -52,6 +56,10 @@ pub struct Runner {
     /// The state of the emulators after the code before the actors.
     prepared: Option<(Act<()>, Vec<Snapshot>)>,
     pub(crate) timers: Timers,
+    /// Of the last execution: clients for which it is not known whether they have a timer.
+    pub(crate) unknown_timers: Vec<UnknownTimer>,
+    /// Of the last execution: the keys that commands to real servers named and may have written.
+    pub(crate) named_keys: BTreeSet<(usize, Vec<u8>)>,
 }
 
 impl Default for Runner {
@@ -75,6 +83,8 @@ impl Runner {
             emulators: Vec::new(),
             prepared: None,
             timers,
+            unknown_timers: Vec::new(),
+            named_keys: BTreeSet::new(),
         }
     }
 
@@ -129,7 +139,7 @@ impl Runner {
         reply_log: ReplyLog,
     ) -> (History, ReplyLog) {
         let mut tasks = vec![None; scenario.actors.len()];
-        let told = self.runtime.block_on(async {
+        let outcome = self.runtime.block_on(async {
             let timers = (scenario.faults.stalls > 0).then(|| self.timers.of(scenario));
             let quiescence = self.quiescence.clone();
             let leases = (0..scenario.actors.len()).map(|actor| scenario.lease_of(actor)).collect();
@@ -141,6 +151,8 @@ impl Runner {
             let mut execution = Execution { scenario, policy, sim, tasks, prepared, parks_max };
             execution.run().await;
             let (mut state, mut reply_log) = (execution.sim.state(), execution.sim.reply_log());
+            self.unknown_timers = std::mem::take(&mut state.unknown_timers);
+            self.named_keys = std::mem::take(&mut state.named_keys);
             (state.recorder.take(), std::mem::take(&mut *reply_log))
         });
         // Tasks of one execution must not run in the next.
@@ -151,7 +163,7 @@ impl Runner {
         if self.runtime.metrics().num_alive_tasks() > 0 {
             self.runtime = build_runtime(self.quiescence.clone());
         }
-        told
+        outcome
     }
 }
 

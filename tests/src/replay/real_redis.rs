@@ -76,14 +76,14 @@ pub enum OnRedisError {
     #[error(transparent)]
     Claim(#[from] ClaimError),
     /// The schedule has server faults, which a replay cannot cause on a real server.
-    #[error("{what}: only what clients do is replayed on a real server")]
+    #[error("{what}: a replay on a real server cannot cause server faults")]
     Servers {
         /// The step or the setting that asks for them.
         what: String,
     },
     /// A command may block. The gate lets the next command through only after the previous reply.
     #[error(
-        "step {step}: {command} may wait for another client, and only commands that answer at once are replayed on a real server"
+        "step {step}: {command} may block, and a replay on a real server runs only commands that reply at once"
     )]
     Waits {
         /// The step.
@@ -114,7 +114,7 @@ pub fn replay_on_redis(
     let (as_saved, oracle) = match_scenario(&scenario(saved.lease), saved)?;
     let fault = saved.steps.iter().find(|saved| saved.step.server().is_some());
     if let Some(fault) = fault {
-        return Err(OnRedisError::Servers { what: format!("there is the step `{}`", fault.step) });
+        return Err(OnRedisError::Servers { what: format!("the schedule has the step `{}`", fault.step) });
     }
     let mut survey = Rescale::survey(runner.emulators(as_saved.servers), saved.schedule().steps);
     let history = runner.run(&as_saved, &mut survey, Recording::Full);
@@ -125,12 +125,13 @@ pub fn replay_on_redis(
     }
     let (mut claim, databases) = Claim::of(client, as_saved.servers)?;
     let (violation, named) = (oracle.check(&history), BTreeSet::new());
-    let mut trial = Trial { runner, databases, oracle: &*oracle, violation, survey: &survey, named };
+    let mut redis_replay =
+        RedisReplay { runner, databases, oracle: &*oracle, violation, survey: &survey, named };
     let mut last = None;
     for lease in LEASES {
         let (scenario, _) = match_scenario(&scenario(lease), saved)?;
-        let on_redis = trial.run(&scenario, (saved.lease, lease));
-        claim.empty(&trial.named)?;
+        let on_redis = redis_replay.run(&scenario, (saved.lease, lease));
+        claim.empty(&redis_replay.named)?;
         let is_conclusive = !matches!(on_redis.comparison, Comparison::Inconclusive { .. });
         last = Some(on_redis);
         if is_conclusive {
@@ -148,7 +149,7 @@ fn waiting(brief: &str) -> Option<String> {
 }
 
 /// The values that stay equal for all leases.
-struct Trial<'a> {
+struct RedisReplay<'a> {
     runner: &'a mut Runner,
     databases: Vec<Client>,
     oracle: &'a dyn Oracle,
@@ -159,7 +160,7 @@ struct Trial<'a> {
     named: BTreeSet<(usize, Vec<u8>)>,
 }
 
-impl Trial<'_> {
+impl RedisReplay<'_> {
     fn run(&mut self, scenario: &Scenario, leases: (Duration, Duration)) -> OnRedis {
         let (lease, slack) = (leases.1, leases.1 / SLACK_DIVISOR);
         let (replies, comparison) = match self.emulate(scenario, leases, slack) {
@@ -185,14 +186,14 @@ impl Trial<'_> {
         let Some((stretch, emulated)) = rescaled else {
             let step = self.violation.as_ref().map_or(0, |violation| violation.step);
             let what = format!(
-                "on the emulator there is not {} with this lease and {} ms before and after the end of each time to live",
-                sentence(self.violation.as_ref()),
-                slack.as_millis()
+                "with this lease, and {} ms before and after the end of each time to live, the emulator no longer shows {}",
+                slack.as_millis(),
+                sentence(self.violation.as_ref())
             );
             return Err(Comparison::Inconclusive { step, what });
         };
         if let Some(event) = emulated.events.iter().find(|event| event.at > EXECUTION_MAX) {
-            let what = format!("it takes {} s", event.at.as_secs());
+            let what = format!("the execution takes {} s, and a replay waits for at most {} s", event.at.as_secs(), EXECUTION_MAX.as_secs());
             return Err(Comparison::Inconclusive { step: event.step, what });
         }
         Ok((stretch, emulated))
@@ -210,7 +211,7 @@ impl Trial<'_> {
         let mut follow = Follow::new(stretch.steps().to_vec());
         let real = self.runner.run_on(servers, scenario, &mut follow, Recording::Full);
         // A script may write keys that its command does not name.
-        self.named.extend(written(emulated).chain(real.named.iter().cloned()));
+        self.named.extend(written(emulated).chain(std::mem::take(&mut self.runner.named_keys)));
         let comparison = self.difference(emulated, &real, slack);
         let parting = match comparison {
             Comparison::Different { step, .. } => step,
@@ -239,8 +240,8 @@ impl Trial<'_> {
                     }
                     (here.step.min(there.step), format!("{here} on the emulator, {there} on the server"))
                 }
-                (Some(here), None) => (here.step, format!("{here} on the emulator alone")),
-                (None, Some(there)) => (there.step, format!("{there} on the server alone")),
+                (Some(here), None) => (here.step, format!("{here} only on the emulator")),
+                (None, Some(there)) => (there.step, format!("{there} only on the server")),
             };
             return Comparison::Different { step, what };
         }
@@ -333,7 +334,7 @@ impl fmt::Display for OnRedis {
         write!(f, "lease {} ms: ", self.lease.as_millis())?;
         match &self.comparison {
             Comparison::Same(violation) => {
-                let seen = if violation.is_some() { "same violation" } else { "no violation, too" };
+                let seen = if violation.is_some() { "same violation" } else { "no violation on both servers" };
                 write!(f, "{seen}; {} replies are the same", self.replies)
             }
             Comparison::Different { step, what } => {

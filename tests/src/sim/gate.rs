@@ -1,7 +1,7 @@
 //! The state of an execution: how far each client is, which requests wait at their gates, and which
 //! grants clients hold.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::pin::Pin;
 use std::task::Waker;
 use std::time::Duration;
@@ -10,6 +10,7 @@ use emulator::Snapshot;
 
 use super::holds::Grant;
 use super::operations::{Operation, OperationId};
+use super::timer_cache::UnknownTimer;
 use crate::actor::Actor;
 use crate::fault::{Budget, Fault};
 use crate::schedule::Step;
@@ -20,6 +21,10 @@ pub(crate) struct State {
     pub(crate) actors: Vec<ActorState>,
     pub(crate) gates: Vec<Gate>,
     pub(crate) recorder: Recorder,
+    /// Clients for which it is not known whether they have a timer.
+    pub(crate) unknown_timers: Vec<UnknownTimer>,
+    /// The keys that commands to real servers named and may have written, each with its server.
+    pub(crate) named_keys: BTreeSet<(usize, Vec<u8>)>,
     pub(super) grants: Vec<Grant>,
     /// Operations that can be cancelled, in the order in which they began.
     pub(super) operations: Vec<Operation>,

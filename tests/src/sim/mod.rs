@@ -29,7 +29,7 @@ pub(crate) use real_time::RealTime;
 pub(crate) use reply_log::{Logged, ReplyLog};
 pub use server::Server;
 pub(crate) use server::no_answer;
-pub(crate) use timer_cache::{ScenarioTimers, TimerCache};
+pub(crate) use timer_cache::{ScenarioTimers, TimerCache, UnknownTimer};
 
 /// How much a history records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -230,7 +230,8 @@ impl Simulation {
                 None => Some(false),
             };
             if known.is_none() {
-                state.recorder.timer_unknown(actor, local_state);
+                let steps = state.history().steps.len();
+                state.unknown_timers.push(UnknownTimer { steps, actor, local_state });
             }
             let may_wake = known.unwrap_or(true);
             if could_wake || may_wake {

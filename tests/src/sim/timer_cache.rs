@@ -1,5 +1,5 @@
 //! Which clients have timers. tokio does not list its timers, so a probe finds out once for each
-//! local state of a client's code, and the answer is kept here.
+//! local state of a client's code. The answers are kept here.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,6 +9,15 @@ use crate::trace::LocalState;
 
 /// Identifies the code and the lease of a client. Clients with equal numbers run the same code.
 pub(crate) type CodeId = usize;
+
+/// A client for which it was not known whether it has a timer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UnknownTimer {
+    /// The number of steps before.
+    pub(crate) steps: usize,
+    pub(crate) actor: Actor,
+    pub(crate) local_state: LocalState,
+}
 
 /// Whether a client has a timer, by its code, its name and its local state.
 type Known = BTreeMap<(CodeId, Actor, LocalState), bool>;

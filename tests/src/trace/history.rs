@@ -1,11 +1,10 @@
 //! The events of one execution, in order. Oracles see this and nothing else.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use emulator::Timestamp;
 
-use super::{LocalState, StepFootprint};
+use super::StepFootprint;
 use crate::actor::Actor;
 use crate::fault::Fault;
 use crate::schedule::Step;
@@ -19,13 +18,8 @@ pub struct History {
     pub steps: Vec<Step>,
     /// The footprint of each step.
     pub footprints: Vec<StepFootprint>,
-    /// Clients for which it is not known whether they have a timer: the number of steps before, and
-    /// the local state.
-    pub(crate) unknown: Vec<(usize, Actor, LocalState)>,
     /// The things that happened at least once.
     pub reached: Reached,
-    /// On real servers: the keys that commands named and may have written, each with its server.
-    pub(crate) named: BTreeSet<(usize, Vec<u8>)>,
     /// The time of a real server's clock at the start. `None` on the emulator, whose clock always
     /// starts at the same time.
     pub started_at: Option<Timestamp>,
@@ -82,13 +76,13 @@ impl Reached {
     /// The first thing that is wanted and has not happened, in words. `None` if nothing is missing.
     pub fn missing(self, wanted: Reached) -> Option<&'static str> {
         let goals = [
-            (wanted.contention && !self.contention, "nobody ever contended"),
-            (wanted.overrun && !self.overrun, "no lease ever ran out under its holder"),
-            (wanted.crash && !self.crash, "nobody ever crashed"),
+            (wanted.contention && !self.contention, "no two clients ever contended"),
+            (wanted.overrun && !self.overrun, "no lease ever ended while its holder was inside"),
+            (wanted.crash && !self.crash, "no client ever crashed"),
             (wanted.lost && !self.lost, "no message was ever lost"),
-            (wanted.cancel && !self.cancel, "nothing was ever cancelled"),
+            (wanted.cancel && !self.cancel, "no operation was ever cancelled"),
             (wanted.skew && !self.skew, "no client with a wrong clock ever sent a command"),
-            (wanted.server && !self.server, "nothing ever happened to a server while a client was inside"),
+            (wanted.server && !self.server, "no fault ever struck a server while a client was inside"),
         ];
         goals.into_iter().find_map(|(is_missing, words)| is_missing.then_some(words))
     }

@@ -48,9 +48,9 @@ impl Recorder {
 
     /// Forgets the code that ran before the actors, unless it failed.
     pub(crate) fn forget_preparation(&mut self) {
-        let History { mut events, named, .. } = self.take();
+        let History { mut events, .. } = self.take();
         events.retain(|event| matches!(event.kind, EventKind::Failed { .. }));
-        self.history = History { events, named, ..History::default() };
+        self.history = History { events, ..History::default() };
     }
 
     /// The clock of a real server showed this when the execution began.
@@ -90,16 +90,6 @@ impl Recorder {
     /// The things that happened at least once, to be extended.
     pub(crate) fn reached(&mut self) -> &mut Reached {
         &mut self.history.reached
-    }
-
-    /// On a real server: these keys may have been written.
-    pub(crate) fn keys_named(&mut self, keys: impl Iterator<Item = (usize, Vec<u8>)>) {
-        self.history.named.extend(keys);
-    }
-
-    /// It is not known whether the client has a timer.
-    pub(crate) fn timer_unknown(&mut self, actor: Actor, state: super::LocalState) {
-        self.history.unknown.push((self.history.steps.len(), actor, state));
     }
 
     /// The code of a client ran.
