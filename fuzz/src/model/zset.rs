@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::op::{Aggregate, Bound, Combination, Flags, LexBound, Range};
+use super::arguments::{Aggregate, Bound, Combination, Flags, LexBound, Range};
 
 #[derive(Clone, Default)]
 pub struct ZSet(BTreeMap<Vec<u8>, f64>);

@@ -7,7 +7,8 @@ use arbitrary::{Arbitrary as _, Unstructured};
 use emulator::{Clock, DirectConnection, Emulator, Reply, Timestamp};
 
 use crate::model::Model;
-use crate::model::op::{Key, Number, Op, Range, Start, Unit};
+use crate::model::arguments::{Key, Number, Range, Start, Unit};
+use crate::model::op::Op;
 
 /// The number is large enough for commands to use the same keys.
 const OPS_MAX: usize = 64;

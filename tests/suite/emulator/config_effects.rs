@@ -41,7 +41,7 @@ async fn until_disconnected(limit: &str, every: Duration) -> i64 {
 }
 
 #[tokio::test]
-async fn who_leaves_too_much_unread_is_disconnected_at_once_or_after_a_while() {
+async fn a_client_with_too_much_unread_is_disconnected_at_once_or_after_a_while() {
     let second = Duration::from_secs(1);
     let at_once = until_disconnected("100kb 0 0", Duration::ZERO).await;
     assert!((100..=116).contains(&at_once), "{at_once} kB");
@@ -54,7 +54,7 @@ async fn who_leaves_too_much_unread_is_disconnected_at_once_or_after_a_while() {
 /// Output that the socket has not taken yet counts towards the limit. That includes replies, and
 /// messages that the connection has already taken.
 #[tokio::test]
-async fn who_leaves_replies_unread_at_a_socket_is_disconnected_after_a_while() {
+async fn a_client_with_unread_replies_at_a_socket_is_disconnected_after_a_while() {
     let clock = Clock::manual();
     let emulator = Emulator::with_clock(clock.clone());
     let server = emulator.listen("127.0.0.1:0").await.unwrap();
@@ -98,7 +98,7 @@ async fn who_leaves_replies_unread_at_a_socket_is_disconnected_after_a_while() {
 }
 
 #[tokio::test]
-async fn who_is_idle_is_disconnected_by_the_servers_clock() {
+async fn an_idle_client_is_disconnected_by_the_servers_clock() {
     let clock = Clock::manual();
     let emulator = Emulator::with_clock(clock.clone());
     let server = emulator.listen("127.0.0.1:0").await.unwrap();
@@ -127,7 +127,7 @@ async fn who_is_idle_is_disconnected_by_the_servers_clock() {
 }
 
 #[test]
-fn what_scripts_log_is_heard_from_a_level_on() {
+fn log_lines_of_scripts_pass_from_a_level_on() {
     let emulator = Emulator::with_clock(Clock::manual());
     let mut connection = emulator.connection();
     let script = "redis.log(redis.LOG_VERBOSE, 'a', 1, {}, 'b') redis.log(redis.LOG_WARNING, 2.5)";

@@ -91,7 +91,7 @@ fn the_clock_drifts_wobbles_stands_and_goes_on() {
 }
 
 #[tokio::test]
-async fn who_waits_on_a_frozen_system_clock_is_woken() {
+async fn a_client_that_waits_on_a_frozen_system_clock_is_woken() {
     let emulator = Emulator::new();
     emulator.allow_control();
     let server = emulator.listen("127.0.0.1:0").await.unwrap();
@@ -228,35 +228,41 @@ fn errors_say_what_was_wrong_and_what_to_do() {
         ("EMULATOR NOSUCH", "ERR unknown subcommand 'NOSUCH'. Try EMULATOR HELP."),
         (
             "EMULATOR CLOCK STOP",
-            "ERR EMULATOR CLOCK takes one of NOW, SET, ADVANCE, JUMP, DRIFT, WOBBLE, FREEZE, RUN, and not 'STOP'. Try EMULATOR HELP.",
+            "ERR EMULATOR CLOCK takes one of NOW, SET, ADVANCE, JUMP, DRIFT, WOBBLE, FREEZE, RUN, not 'STOP'. Try EMULATOR HELP.",
         ),
-        ("EMULATOR CLOCK ADVANCE", "ERR it is written EMULATOR CLOCK ADVANCE milliseconds"),
-        ("EMULATOR CLOCK FREEZE now", "ERR it is written EMULATOR CLOCK FREEZE"),
+        (
+            "EMULATOR CLOCK ADVANCE",
+            "ERR wrong number of arguments: write EMULATOR CLOCK ADVANCE milliseconds",
+        ),
+        ("EMULATOR CLOCK FREEZE now", "ERR wrong number of arguments: write EMULATOR CLOCK FREEZE"),
         (
             "EMULATOR CLOCK ADVANCE -1",
-            "ERR EMULATOR CLOCK ADVANCE: milliseconds is an integer from 0 to 253402300799999, and not '-1'",
+            "ERR EMULATOR CLOCK ADVANCE: milliseconds must be an integer from 0 to 253402300799999, not '-1'",
         ),
         (
             "EMULATOR CLOCK DRIFT -1000000",
-            "ERR EMULATOR CLOCK DRIFT: ppm is an integer from -999999 to 999000000, and not '-1000000'",
+            "ERR EMULATOR CLOCK DRIFT: ppm must be an integer from -999999 to 999000000, not '-1000000'",
         ),
         (
             "EMULATOR FAULT EXPLODE",
-            "ERR EMULATOR FAULT takes one of DROP-BEFORE, DROP-AFTER, LOSE-REPLY, DELAY, TWICE, ERROR, LIST, CLEAR, and not 'EXPLODE'. Try EMULATOR HELP.",
+            "ERR EMULATOR FAULT takes one of DROP-BEFORE, DROP-AFTER, LOSE-REPLY, DELAY, TWICE, ERROR, LIST, CLEAR, not 'EXPLODE'. Try EMULATOR HELP.",
         ),
-        ("EMULATOR FAULT DELAY", "ERR it is written EMULATOR FAULT DELAY milliseconds"),
+        ("EMULATOR FAULT DELAY", "ERR wrong number of arguments: write EMULATOR FAULT DELAY milliseconds"),
         (
             "EMULATOR FAULT ERROR \"\"",
-            "ERR it is written EMULATOR FAULT ERROR text, and the text is not empty",
+            "ERR the text of the error is missing: write EMULATOR FAULT ERROR text",
         ),
-        ("EMULATOR FAULT LIST all", "ERR EMULATOR FAULT LIST and EMULATOR FAULT CLEAR take nothing more"),
+        (
+            "EMULATOR FAULT LIST all",
+            "ERR EMULATOR FAULT LIST and EMULATOR FAULT CLEAR take no more arguments",
+        ),
         (
             "EMULATOR FAULT TWICE COUNT",
-            "ERR EMULATOR FAULT … with takes one of COUNT n, COMMAND name, CLIENT name, and not 'COUNT'. Try EMULATOR HELP.",
+            "ERR EMULATOR FAULT … takes one of COUNT n, COMMAND name, CLIENT name, not 'COUNT'. Try EMULATOR HELP.",
         ),
         (
             "EMULATOR FAULT TWICE COMMAND nosuch",
-            "ERR there is no command 'nosuch' that could fail; COMMAND LIST names those that there are, and one under another is written client|id",
+            "ERR there is no command 'nosuch'. COMMAND LIST lists all; write a subcommand as client|id",
         ),
     ] {
         assert_eq!(client.call(line), format!("-{error}"), "{line}");

@@ -104,7 +104,7 @@ fn all_is_written_before_anything_is_read_without_a_runtime() {
 /// The server reads what follows the last request and runs none of it. A client that first writes
 /// everything still gets its replies.
 #[tokio::test]
-async fn what_follows_quit_is_read_and_dropped() {
+async fn requests_after_quit_are_read_and_dropped() {
     let server = Emulator::new().listen("127.0.0.1:0").await.unwrap();
     let addr = server.addr();
     let client = move || {
@@ -148,7 +148,7 @@ fn never_reads(mut control: Socket, mut stream: Socket) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_never_reads_is_disconnected_at_the_limit() {
+async fn a_client_that_never_reads_is_disconnected_at_the_limit() {
     let emulator = Emulator::new();
     let server = emulator.listen("127.0.0.1:0").await.unwrap();
     let addr = server.addr();

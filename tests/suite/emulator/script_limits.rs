@@ -121,7 +121,7 @@ fn the_code_of_a_library_and_its_functions_have_the_budget_too() {
 }
 
 #[test]
-fn what_is_touched_again_is_no_new_entry() {
+fn a_second_access_adds_no_entry() {
     let emulator = emulator();
     emulator.script_budget(ScriptBudget { commands_max: 1_000_000, ..LIMIT });
     assert_eq!(

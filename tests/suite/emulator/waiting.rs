@@ -273,7 +273,7 @@ async fn timeouts_come_with_tokios_clock_at_every_door() {
 }
 
 #[tokio::test]
-async fn what_expires_is_told_without_any_command() {
+async fn an_expiry_notifies_without_any_command() {
     let clock = Clock::manual();
     let emulator = Emulator::with_clock(clock.clone());
     let mut connection = emulator.connection();

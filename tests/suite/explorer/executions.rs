@@ -1,18 +1,14 @@
 //! How an execution treats the code under test: timers are steps, clients may spawn tasks, and a
 //! dropped request was never sent. Only the schedule decides what happens.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use expect_test::{Expect, expect};
-use harness::actor::Actor;
 use harness::execution::Runner;
-use harness::explore::{Problem, explore_all};
-use harness::oracle::OwnerSafe;
+use harness::explore::explore_all;
 use harness::sim::Recording;
 use harness::trace::EventKind;
-use harness::{Faults, SavedSchedule, Scenario, Schedule, exhaustive, replay, replay_saved};
+use harness::{Faults, Scenario, Schedule, replay};
 
 /// Replays a schedule and compares what the clients did, one line each.
 #[track_caller]
@@ -37,7 +33,7 @@ pub fn check(scenario: &Scenario, schedule: &str, expected: &Expect) {
     expected.assert_eq(&lines.collect::<String>());
 }
 
-fn echo(word: &'static str) -> redis::Cmd {
+pub(super) fn echo(word: &'static str) -> redis::Cmd {
     redis::cmd("ECHO").arg(word).to_owned()
 }
 
@@ -182,7 +178,7 @@ fn an_instant_comes_in_two_steps_at_it_and_past_it() {
 }
 
 #[test]
-fn what_runs_before_is_there_in_every_execution() {
+fn the_state_after_before_is_there_in_every_execution() {
     let prepared = Scenario::new("prepared")
         .before(|client| async move {
             () = redis::cmd("SET").arg(&["n", "41"]).query_async(&mut client.connection()).await?;
@@ -223,137 +219,6 @@ fn nothing_that_a_crashed_client_does_arrives() {
     );
 }
 
-/// A client that runs `INCR` twice and records each answer.
-fn counting() -> Scenario {
-    Scenario::new("counting").faults(Faults::none().lost(1)).actors(2, |client| async move {
-        let mut link = client.connection();
-        for _ in 0..2 {
-            let n = redis::cmd("INCR").arg("n").query_async::<i64>(&mut link).await;
-            let heard = n.map_or_else(|error| error.to_string(), |n| n.to_string());
-            () = redis::cmd("ECHO").arg(heard).query_async(&mut link).await?;
-        }
-        Ok(())
-    })
-}
-
-#[test]
-fn a_lost_request_never_runs() {
-    check(
-        &counting(),
-        "lose-request A\nA\nB\nlose-request A\nA\nA",
-        &expect![[r#"
-        +0 lose-request A: INCR n
-        +0 A: ECHO timed out → "timed out"
-        +0 B: INCR n → 1
-        +0 A: INCR n → 2
-        +0 A: ECHO 2 → "2"
-        +0 B: ECHO 1 → "1"
-        +0 B: INCR n → 3
-        +0 B: ECHO 3 → "3"
-    "#]],
-    );
-}
-
-#[test]
-fn a_lost_reply_is_never_heard() {
-    check(
-        &counting(),
-        "A\nA\nlose-reply A\nB\nA",
-        &expect![[r#"
-        +0 A: INCR n → 1
-        +0 A: ECHO 1 → "1"
-        +0 A: INCR n → 2
-        +0 lose-reply A: INCR n
-        +0 B: INCR n → 3
-        +0 A: ECHO timed out → "timed out"
-        +0 B: ECHO 3 → "3"
-        +0 B: INCR n → 4
-        +0 B: ECHO 4 → "4"
-    "#]],
-    );
-}
-
-#[test]
-fn between_a_command_and_the_same_sent_again_others_run() {
-    check(
-        &counting(),
-        "resend A\nB\nA\nA",
-        &expect![[r#"
-        +0 A: INCR n → 1
-        +0 resend A: INCR n
-        +0 B: INCR n → 2
-        +0 A: INCR n → 3
-        +0 A: ECHO 3 → "3"
-        +0 A: INCR n → 4
-        +0 B: ECHO 2 → "2"
-        +0 A: ECHO 4 → "4"
-        +0 B: INCR n → 5
-        +0 B: ECHO 5 → "5"
-    "#]],
-    );
-}
-
-#[test]
-fn what_is_behind_a_lost_request_is_lost_and_what_is_behind_a_lost_reply_runs() {
-    let piping = Scenario::new("piping").faults(Faults::none().lost(1)).actors(1, |client| async move {
-        let mut pipeline = redis::pipe();
-        (1..=3).for_each(|n| _ = pipeline.cmd("RPUSH").arg("list").arg(n));
-        let _: Vec<i64> = pipeline.query_async(&mut client.connection()).await?;
-        Ok(())
-    });
-    check(
-        &piping,
-        "A\nlose-request A\nA",
-        &expect![[r#"
-        +0 A: RPUSH list 1 → 1
-        +0 lose-request A: RPUSH list 2
-        +0 A gives up: timed out
-    "#]],
-    );
-    check(
-        &piping,
-        "A\nlose-reply A\nA",
-        &expect![[r#"
-        +0 A: RPUSH list 1 → 1
-        +0 A: RPUSH list 2 → 2
-        +0 lose-reply A: RPUSH list 2
-        +0 A: RPUSH list 3 → 3
-        +0 A gives up: timed out
-    "#]],
-    );
-    let atomic = Scenario::new("atomic").faults(Faults::none().lost(1)).actors(1, |client| async move {
-        let mut pipeline = redis::pipe();
-        pipeline.atomic().cmd("INCR").arg("n").cmd("INCR").arg("n");
-        let _: Vec<i64> = pipeline.query_async(&mut client.connection()).await?;
-        Ok(())
-    });
-    check(
-        &atomic,
-        "resend A\nA",
-        &expect![[r#"
-        +0 A: MULTI; INCR n; INCR n; EXEC → [[1, 2]]
-        +0 resend A: MULTI; INCR n; INCR n; EXEC
-        +0 A: MULTI; INCR n; INCR n; EXEC → [[3, 4]]
-    "#]],
-    );
-}
-
-/// If a fault explains an error, the client gave up, and the test has not failed.
-#[test]
-fn who_gives_up_because_of_a_fault_has_not_failed() {
-    let hoping = |actors| {
-        Scenario::new("hoping").faults(Faults::none().lost(1)).actors(actors, |client| async move {
-            () = echo("hello").query_async(&mut client.connection()).await?;
-            Ok(())
-        })
-    };
-    // The request runs, is lost, runs with its reply lost, or runs and is sent again.
-    assert_eq!(explore_all(&mut Runner::new(), &hoping(1)).unwrap().schedules, 4);
-    // The order of two clients does not matter, and the fault strikes one of them at most. So there
-    // are seven more.
-    assert_eq!(explore_all(&mut Runner::new(), &hoping(2)).unwrap().schedules, 4 + 7);
-}
-
 #[test]
 fn each_command_of_a_pipeline_is_a_step_and_a_transaction_is_one() {
     let piping = Scenario::new("piping").actors(2, |client| async move {
@@ -377,7 +242,7 @@ fn each_command_of_a_pipeline_is_a_step_and_a_transaction_is_one() {
 }
 
 #[test]
-fn who_waits_for_ever_is_stuck() {
+fn a_client_that_waits_for_ever_is_stuck() {
     let stuck = Scenario::new("stuck").actors(1, |client| async move {
         () = echo("hello").query_async(&mut client.connection()).await?;
         std::future::pending().await
@@ -411,98 +276,4 @@ fn every_order_is_run_once() {
     assert_eq!(incr(1, 3), 1);
     assert_eq!(incr(2, 3), 1 + 20);
     assert_eq!(incr(3, 2), 1 + 6 + 90);
-}
-
-#[test]
-fn code_that_depends_on_anything_else_is_noticed() {
-    let check = |commands: fn(u64) -> u64, expected: &Expect| {
-        let calls = Arc::new(AtomicU64::new(0));
-        let fickle = Scenario::new("fickle").always(OwnerSafe).actors(2, move |client| {
-            let commands = commands(calls.fetch_add(1, Ordering::Relaxed));
-            async move {
-                let mut link = client.connection();
-                for _ in 0..commands {
-                    () = redis::cmd("INCR").arg("n").query_async(&mut link).await?;
-                }
-                Ok(())
-            }
-        });
-        let report = exhaustive(&fickle).unwrap_err();
-        let Problem::Nondeterminism { what, .. } = &report.problem else { panic!("{report}") };
-        expected.assert_eq(what);
-    };
-    // The first case changes when the same execution runs again. The second changes in an execution
-    // that shares its first steps with another.
-    check(
-        |call| 1 + call % 3,
-        &expect![[r#"
-        step        time  A
-           1       +0 ms  ●  A: INCR n → 1
-                          │      now n = "1"
-           2       +0 ms  ●  A: INCR n → 2
-                          │      now n = "2"
-
-        And then:
-        nothing more happened
-
-        But when it ran again:
-           3       +0 ms  ●  A: INCR n → 3
-                          │      now n = "3"
-    "#]],
-    );
-    check(
-        |call| 1 + u64::from(call < 9),
-        &expect![[r#"
-            What could come after these steps was A and B, and when they ran again, B.
-        "#]],
-    );
-}
-
-#[test]
-fn an_error_of_an_actor_is_a_report() {
-    let failing = Scenario::new("failing").actors(1, |client| async move {
-        () = echo("hello").query_async(&mut client.connection()).await?;
-        () = redis::cmd("NOSUCH").query_async(&mut client.connection()).await?;
-        Ok(())
-    });
-    let report = exhaustive(&failing).unwrap_err();
-    let Problem::Failed { actor: Actor(0), what, schedule, saved, .. } = &report.problem else {
-        panic!("{report}")
-    };
-    assert!(what.starts_with("failed: ResponseError: unknown command"), "{what}");
-    assert_eq!(schedule.to_string(), "A\nA\n");
-    expect_replay(&failing, saved);
-}
-
-#[test]
-fn a_panic_of_an_actor_is_a_report() {
-    let panicking = Scenario::new("panicking").actors(1, |client| async move {
-        let answer: String = echo("hello").query_async(&mut client.connection()).await?;
-        assert_eq!(answer, "good bye", "nobody says");
-        Ok(())
-    });
-    let report = exhaustive(&panicking).unwrap_err();
-    let Problem::Failed { what, saved, .. } = &report.problem else { panic!("{report}") };
-    let expected = "failed: its code panicked: assertion `left == right` failed: nobody says\n  left: \"hello\"\n right: \"good bye\"";
-    assert_eq!(what, expected);
-    expect_replay(&panicking, saved);
-}
-
-/// Expects that the saved schedule still shows the failure for which it was saved.
-#[track_caller]
-fn expect_replay(scenario: &Scenario, saved: &SavedSchedule) {
-    let replayed = replay_saved(&mut Runner::new(), scenario, &saved.to_string().parse().unwrap()).unwrap();
-    assert!(replayed.is_as_stated() && replayed.divergences.is_empty(), "{replayed}");
-}
-
-#[test]
-fn who_waits_for_ever_is_a_report() {
-    let stuck = Scenario::new("stuck").actors(1, |client| async move {
-        () = echo("hello").query_async(&mut client.connection()).await?;
-        std::future::pending().await
-    });
-    let report = exhaustive(&stuck).unwrap_err();
-    let Problem::Failed { what, saved, .. } = &report.problem else { panic!("{report}") };
-    assert_eq!(what, "waits for something that never comes");
-    expect_replay(&stuck, saved);
 }

@@ -137,13 +137,13 @@ fn a_server_has_lost_its_scripts() {
                1       +0 ms  ·  server 1 forgets its scripts
                2       +0 ms  ●  A: SETNX lock 1 → 1
                               │      now lock = "1"
-                              ┃    ▸ A is inside, and counts on its grant until +10000 ms.
+                              ┃    ▸ A is inside. Its lease runs until +10000 ms.
                3       +0 ms  ●  A: EVALSHA b0d697da… 1 lock → NOSCRIPT No matching script. Please use EVAL.
-                              │    ▸ A gives the lock back, and no longer counts as a holder.
+                              │    ▸ A releases the lock, and no longer counts as a holder.
                               │      probe1: SETNX lock 1 → 0
-                              │    ▸ All is over, nobody crashed, and no message was lost. Fresh clients try: 0 of 1 are granted.
+                              │    ▸ All clients have ended, none crashed, and no message was lost. Fresh clients try: 0 of 1 are granted.
 
-            ✗ nobody crashed and no message was lost, yet fresh clients got 0 of 1.
+            ✗ no client crashed and no message was lost, but only 0 of 1 fresh clients got a grant.
         "#]],
     );
 }
@@ -167,15 +167,15 @@ fn a_server_has_lost_its_last_write() {
             step        time  A
                1       +0 ms  ●  A: SETNX lock 1 → 1
                               │      now lock = "1"
-                              ┃    ▸ A is inside, and counts on its grant until +10000 ms.
+                              ┃    ▸ A is inside. Its lease runs until +10000 ms.
                2       +0 ms  ●  A: DEL lock → 1
                               │      now lock is gone
-                              │    ▸ A gives the lock back, and no longer counts as a holder.
+                              │    ▸ A releases the lock, and no longer counts as a holder.
                3       +0 ms  │  server 1 restarts, without scripts and without what the last write changed
                               │      probe1: SETNX lock 1 → 0
-                              │    ▸ All is over, nobody crashed, and no message was lost. Fresh clients try: 0 of 1 are granted.
+                              │    ▸ All clients have ended, none crashed, and no message was lost. Fresh clients try: 0 of 1 are granted.
 
-            ✗ nobody crashed and no message was lost, yet fresh clients got 0 of 1.
+            ✗ no client crashed and no message was lost, but only 0 of 1 fresh clients got a grant.
         "#]],
     );
 }
@@ -227,10 +227,10 @@ fn a_connection_is_no_longer_what_it_was() {
                5       +0 ms  │ ●  B: EXISTS lock → 0
                6       +0 ms  │ ●  B: MULTI; SET lock 1; EXEC → [[OK]]
                               │ │      now lock = "1"
-                              │ ┃    ▸ B is inside, and counts on its grant until +10000 ms.
+                              │ ┃    ▸ B is inside. Its lease runs until +10000 ms.
                7       +0 ms  ● ┃  A: MULTI; SET lock 1; EXEC → [[OK]]
                               │ ┃      now lock = "1"
-                              ┃ ┃    ▸ A is inside, and counts on its grant until +10000 ms. Now A and B are inside.
+                              ┃ ┃    ▸ A is inside. Its lease runs until +10000 ms. Now A and B are inside.
 
             ✗ B and A hold the lock, each with a lease that still runs.
         "#]],
@@ -270,15 +270,15 @@ fn a_release_is_cancelled() {
             step        time  A B
                1       +0 ms  ● ·  A: SETNX lock 1 → 1
                               │ ·      now lock = "1"
-                              ┃ ·    ▸ A is inside, and counts on its grant until +10000 ms.
+                              ┃ ·    ▸ A is inside. Its lease runs until +10000 ms.
                2       +0 ms  ● ·  A: DEL lock → 1
                               │ ·      now lock is gone
-                              │ ·    ▸ A gives the lock back, and no longer counts as a holder.
-                              │ ·    ▸ A cancels what it does before it gets the reply.
-                              ┃ ·    ▸ A is inside, and counts on its grant until +10000 ms.
+                              │ ·    ▸ A releases the lock, and no longer counts as a holder.
+                              │ ·    ▸ A cancels its operation before the reply arrives.
+                              ┃ ·    ▸ A is inside. Its lease runs until +10000 ms.
                3       +0 ms  ┃ ●  B: SETNX lock 1 → 1
                               ┃ │      now lock = "1"
-                              ┃ ┃    ▸ B is inside, and counts on its grant until +10000 ms. Now A and B are inside.
+                              ┃ ┃    ▸ B is inside. Its lease runs until +10000 ms. Now A and B are inside.
 
             ✗ A and B hold the lock, each with a lease that still runs.
         "#]],
@@ -320,18 +320,18 @@ if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) 
             step        time  A B
                1       +0 ms  ● ·  A: EVAL --obtain… 1 lock A → 1
                               │ ·      now lock = "A"
-                              ┃ ·    ▸ A is inside, and counts on its grant until +10000 ms.
+                              ┃ ·    ▸ A is inside. Its lease runs until +10000 ms.
                2     +500 ms  ● ·  A: EVAL --unlock… 1 lock A is still on its way, and A gives up waiting
-                              │ ·    ▸ A gives the lock back, and no longer counts as a holder.
+                              │ ·    ▸ A releases the lock, and no longer counts as a holder.
                      +500 ms  │ ·  500 ms pass
                3     +500 ms  ● ·  A: EVAL --obtain… 1 lock A → 1
-                              ┃ ·    ▸ A is inside, and counts on its grant until +10500 ms.
+                              ┃ ·    ▸ A is inside. Its lease runs until +10500 ms.
                4     +500 ms  ● ·  A: EVAL --unlock… 1 lock A → 1
                               ┃ ·      now lock is gone
-                              ┃ ·    ▸ That comes late: A has given it up.
+                              ┃ ·    ▸ This request comes late: A has given it up.
                5     +500 ms  ┃ ●  B: EVAL --obtain… 1 lock B → 1
                               ┃ │      now lock = "B"
-                              ┃ ┃    ▸ B is inside, and counts on its grant until +10500 ms. Now A and B are inside.
+                              ┃ ┃    ▸ B is inside. Its lease runs until +10500 ms. Now A and B are inside.
 
             ✗ A and B hold the lock, each with a lease that still runs.
         "#]],
@@ -363,9 +363,9 @@ fn a_lease_is_measured_by_a_clock_that_can_be_set() {
                2       +0 ms  │  the clock of A jumps by 10001 ms
                3       +0 ms  ●  A: PING → PONG
                               │      probe1: SETNX lock 1 → 0
-                              │    ▸ All is over, nobody crashed, and no message was lost. Fresh clients try: 0 of 1 are granted.
+                              │    ▸ All clients have ended, none crashed, and no message was lost. Fresh clients try: 0 of 1 are granted.
 
-            ✗ nobody crashed and no message was lost, yet fresh clients got 0 of 1.
+            ✗ no client crashed and no message was lost, but only 0 of 1 fresh clients got a grant.
         "#]],
     );
 }
@@ -402,7 +402,7 @@ fn a_lease_is_measured_by_clocks_that_drift() {
         &["jump", "restart", "unsynced reload", "drift", "server drift"],
         &expect![[r#"
             step        time  A
-               1       +0 ms  ·  the clock of A runs 500000 millionths too slow
+               1       +0 ms  ·  the clock of A runs 500000 ppm too slow
                2       +0 ms  ●  A: SET lock A NX PX 10000 → OK
                               │      now lock = "A" (10000 ms left)
                3   +10001 ms  │  10001 ms pass
@@ -410,7 +410,7 @@ fn a_lease_is_measured_by_clocks_that_drift() {
                               │    ▸ A failed: the lock is gone before its lease is over - Client
                               │      probe1: SETNX lock 1 → 1
                               │      now lock = "1"
-                              │    ▸ All is over, nobody crashed, and no message was lost. Fresh clients try: 1 of 1 are granted.
+                              │    ▸ All clients have ended, none crashed, and no message was lost. Fresh clients try: 1 of 1 are granted.
         "#]],
     );
 }
@@ -435,7 +435,7 @@ fn a_lease_is_a_time_of_day() {
                               │    ▸ A failed: the lock is gone before its lease is over - Client
                               │      probe1: SETNX lock 1 → 1
                               │      now lock = "1"
-                              │    ▸ All is over, nobody crashed, and no message was lost. Fresh clients try: 1 of 1 are granted.
+                              │    ▸ All clients have ended, none crashed, and no message was lost. Fresh clients try: 1 of 1 are granted.
         "#]],
     );
 }
@@ -479,13 +479,14 @@ return redis.call('ZADD', KEYS[1], ARGV[1], ARGV[3])";
         step        time  A B
            1       +0 ms  ● ·  A: EVAL --permit… 1 permits 0 10000 A → 1
                           │ ·      now permits = [A 0]
-                          ┃ ·    ▸ A is inside, and counts on its grant until +10000 ms.
+                          ┃ ·    ▸ A is inside. Its lease runs until +10000 ms.
            2       +0 ms  ┃ ●  B starts, reads its clock, and stalls before its first command
            3    +2000 ms  ┃ │  2000 ms pass
            4    +2000 ms  ┃ ●  B: EVAL --permit… 1 permits 2000 1000 B → 1
                           ┃ │      now permits = [B 2000]
-                          ┃ ┃    ▸ B is inside, and counts on its grant until +3000 ms. Now A and B are inside.
+                          ┃ ┃    ▸ B is inside. Its lease runs until +3000 ms. Now A and B are inside.
 
         ✗ A and B hold the lock, each with a lease that still runs.
-    "#]].assert_eq(&timeline);
+    "#]]
+    .assert_eq(&timeline);
 }

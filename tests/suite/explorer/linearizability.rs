@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use emulator::{Clock, Emulator};
 use harness::linearizability::{LockCall, Log, Model, Operation, Permits, linearize};
-use locks::registry::{ALGORITHMS, Algorithm, AnyConnection, FaultClass, Kind, Property};
+use locks::registry::{ALGORITHMS, Algorithm, AlgorithmKind, AnyConnection, FaultClass, Property};
 use locks::{Env, Release};
 use proptest::prelude::*;
 use redis::aio::ConnectionLike;
@@ -28,7 +28,7 @@ fn operation(
 }
 
 #[test]
-fn what_overlaps_may_come_in_any_order() {
+fn operations_that_overlap_may_come_in_any_order() {
     let in_turns = [operation(0, Take, 1, Some((true, 2))), operation(1, Take, 3, Some((false, 4)))];
     assert_eq!(linearize(&MUTEX, &in_turns), Ok(vec![0, 1]));
     let at_once = [operation(0, Take, 1, Some((false, 4))), operation(1, Take, 2, Some((true, 3)))];
@@ -42,13 +42,13 @@ fn two_grants_at_once_are_explained_by_nothing() {
     assert_eq!((error.explained.len(), error.stuck.len()), (1, 1));
     assert_eq!(
         error.to_string(),
-        "no order explains these answers. Up to here one does: [0]. None of these can come next: [1]"
+        "no order of the operations explains their answers. The longest explained order is [0]; none of [1] can come next"
     );
     assert!(linearize(&Permits { permits: 2, may_refuse: false }, &both).is_ok());
 }
 
 #[test]
-fn what_nobody_heard_of_may_have_happened() {
+fn an_operation_without_a_reply_may_have_happened() {
     let lost = [
         operation(0, Take, 1, None),
         operation(1, Take, 2, Some((false, 3))),
@@ -202,9 +202,9 @@ async fn locks_that_hold_in_every_order_are_linearizable_on_a_real_server() {
     for algorithm in ALGORITHMS {
         let spec = algorithm.spec;
         let property = match spec.kind {
-            Kind::Mutex => Property::ExclusiveFact,
-            Kind::Semaphore => Property::OverIssue,
-            Kind::Reentrant | Kind::ReadWrite | Kind::Waiting => continue,
+            AlgorithmKind::Mutex => Property::ExclusiveFact,
+            AlgorithmKind::Semaphore => Property::OverIssue,
+            AlgorithmKind::Reentrant | AlgorithmKind::ReadWrite | AlgorithmKind::Waiting => continue,
         };
         if !spec.holds(property, FaultClass::Order) {
             continue;
@@ -224,8 +224,10 @@ async fn locks_that_hold_in_every_order_are_linearizable_on_a_real_server() {
         assert!(grants.count() >= 2, "{}: nobody was granted anything", algorithm.name);
         // With several servers, two clients may each get a minority, so that both are refused. In a
         // semaphore, an entry whose rank is too high can block others until its client removes it.
-        let model =
-            Permits { permits: 1, may_refuse: spec.kind == Kind::Semaphore || algorithm.servers() > 1 };
+        let model = Permits {
+            permits: 1,
+            may_refuse: spec.kind == AlgorithmKind::Semaphore || algorithm.servers() > 1,
+        };
         linearize(&model, &operations).unwrap_or_else(|error| panic!("{}: {error}", algorithm.name));
     }
 }

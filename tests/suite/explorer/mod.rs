@@ -1,6 +1,8 @@
 //! Executions, explorations, and schedules that are shrunk, saved and replayed.
 
 pub(crate) mod executions;
+mod failures;
+mod lost_messages;
 mod server_faults;
 mod subscriptions;
 mod multiplexed;

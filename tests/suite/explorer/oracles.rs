@@ -268,7 +268,7 @@ fn a_pass_that_saw_nothing_is_vacuous() {
     let report = exhaustive(&alone).unwrap_err();
     assert_eq!(
         report.to_string(),
-        "alone: vacuous: in 1 schedule nobody ever contended, so the pass means nothing"
+        "alone: vacuous: in 1 schedule no two clients ever contended, so the pass means nothing"
     );
 }
 

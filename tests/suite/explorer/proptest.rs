@@ -190,7 +190,7 @@ fn whatever_fails_loses_the_steps_that_it_does_not_need() {
 /// A regression file holds parameters and steps as text, which people can read and edit. The next
 /// run tries these trials first, whatever the seed is.
 #[test]
-fn what_failed_is_kept_as_steps() {
+fn a_failure_is_kept_as_steps() {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("kept.trials");
     _ = std::fs::remove_file(&path);
     let strategy = || (trials(parameters(), broken_semaphore).regression_file(&path), 0..3);
@@ -234,7 +234,7 @@ fn what_failed_is_kept_as_steps() {
     std::fs::write(&path, "parameters clients 2\nA\nskip B\n").unwrap();
     let wrong = std::panic::catch_unwind(|| drop(strategy())).unwrap_err();
     let message = wrong.downcast::<String>().unwrap();
-    assert!(message.contains("kept.trials:3: line 1: \"skip B\" is no step"), "{message}");
+    assert!(message.contains("kept.trials:3: line 1: \"skip B\" is not a step"), "{message}");
 }
 
 /// Draws schedules of one scenario. Each is possible without a change, and not all are equal.

@@ -92,17 +92,17 @@ fn a_database_that_holds_anything_is_left_alone() {
     let error = replay(server.url(), &passing("A"), |_| sender(&["SET", "lock", "1"])).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the database holds 1 keys, and a replay empties it: name an empty one, as in redis://host:6379/9"
+        "the database holds 1 keys, and a replay needs an empty one: name another, for example redis://host:6379/9"
     );
     assert_eq!(redis::cmd("GET").arg("dear").query::<i64>(&mut connection).unwrap(), 1);
     () = redis::cmd("DEL").arg("dear").query(&mut connection).unwrap();
     let on_redis = replay(server.url(), &passing("A"), |_| sender(&["SET", "lock", "1"])).unwrap();
-    assert_eq!(on_redis.to_string(), "lease 1000 ms: no violation, too; 1 replies are the same");
+    assert_eq!(on_redis.to_string(), "lease 1000 ms: no violation on both servers; 1 replies are the same");
     assert_eq!(redis::cmd("DBSIZE").query::<i64>(&mut connection).unwrap(), 0);
 }
 
 #[test]
-fn what_is_different_is_named_with_its_step() {
+fn a_difference_is_reported_with_its_step() {
     let Some(server) = redis_server::borrow() else { return };
     // This code behaves differently each time, so the server's replies differ from the emulator's.
     let calls = Arc::new(AtomicU64::new(0));
@@ -186,17 +186,17 @@ fn messages_of_a_real_server() {
 }
 
 #[test]
-fn what_no_real_server_can_be_asked() {
+fn some_schedules_cannot_run_on_a_real_server() {
     let Some(server) = redis_server::borrow() else { return };
     let error = replay(server.url(), &passing("A"), |_| sender(&["BLPOP", "queue", "1"])).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "step 2: BLPOP may wait for another client, and only commands that answer at once are replayed on a real server"
+        "step 2: BLPOP may block, and a replay on a real server runs only commands that reply at once"
     );
     let error = replay(server.url(), &passing("restart 1\nA"), |_| sender(&["PING"])).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "there is the step `restart 1`: only what clients do is replayed on a real server"
+        "the schedule has the step `restart 1`: a replay on a real server cannot cause server faults"
     );
     let sleepy = |_| {
         Scenario::new("sender").always(ExclusiveFact::of("cs")).actors(1, |client| async move {
@@ -205,7 +205,10 @@ fn what_no_real_server_can_be_asked() {
         })
     };
     let on_redis = replay(server.url(), &passing("A\nA"), sleepy).unwrap();
-    assert_eq!(on_redis.to_string(), "lease 8000 ms: inconclusive in step 2: it takes 3600 s");
+    assert_eq!(
+        on_redis.to_string(),
+        "lease 8000 ms: inconclusive in step 2: the execution takes 3600 s, and a replay waits for at most 60 s"
+    );
 }
 
 /// Whether the client's code runs on a real server. The emulator's time begins in 2023.
@@ -253,7 +256,7 @@ fn of_two_replays_at_once_one_is_refused() {
 }
 
 #[test]
-fn what_somebody_else_has_written_meanwhile_is_not_lost() {
+fn keys_of_another_client_are_not_lost() {
     let Some(server) = redis_server::borrow() else { return };
     let url = server.url();
     let client = redis::Client::open(url.as_str()).unwrap();
@@ -266,8 +269,8 @@ fn what_somebody_else_has_written_meanwhile_is_not_lost() {
     assert_eq!(
         error.to_string(),
         format!(
-            "database {database} holds 1 keys that this replay has not written, and has not deleted, \"dear\" among them: name a \
-             database that nobody else uses"
+            "database {database} holds 1 keys that this replay did not write and does not delete, for example \"dear\": \
+             name a database without other clients"
         )
     );
     let keys: Vec<String> = redis::cmd("KEYS").arg("*").query(&mut client.get_connection().unwrap()).unwrap();

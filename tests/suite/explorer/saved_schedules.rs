@@ -88,7 +88,7 @@ fn is_whole(replayed: &Replayed) -> bool {
 
 /// Only algorithms that are explored quickly.
 #[test]
-fn what_is_kept_is_what_is_found() {
+fn a_saved_schedule_is_the_finding() {
     let mut runner = Runner::new();
     for name in ["setnx_expire", "set_nx_ex_del", "set_nx_get_del", "set_nx_px_cad", "mutex"] {
         let algorithm = ALGORITHMS.iter().find(|algorithm| algorithm.name == name).unwrap();
@@ -179,7 +179,7 @@ fn a_schedule_that_tests_nothing_does_not_pass() {
     let replayed = replay_saved(&mut Runner::new(), &sound(), &saved.parse().unwrap()).unwrap();
     assert!(!replayed.is_as_stated());
     assert!(
-        replayed.to_string().ends_with("\nrecovers had nothing to judge, and must hold.\n"),
+        replayed.to_string().ends_with("\nrecovers had nothing to judge, but must hold.\n"),
         "{replayed}"
     );
 }
@@ -196,17 +196,17 @@ fn a_schedule_passes_or_fails() {
                1       +0 ms  ● ·  A starts, reads its clock, and stalls before its first command
                2       +0 ms  ● ·  A: SET lock 1 NX PX 10000 → OK
                               │ ·      now lock = "1" (10000 ms left)
-                              ┃ ·    ▸ A is inside, and counts on its grant until +10000 ms.
+                              ┃ ·    ▸ A is inside. Its lease runs until +10000 ms.
                3       +0 ms  ┃ ●  B starts, reads its clock, and stalls before its first command
                4       +0 ms  ┃ ●  B: SET lock 1 NX PX 10000 → (nil)
                5       +0 ms  ● │  A: DEL lock → 1
                               │ │      now lock is gone
-                              │ │    ▸ A gives the lock back, and no longer counts as a holder.
+                              │ │    ▸ A releases the lock, and no longer counts as a holder.
                               │ │      probe1: SET lock 1 NX PX 10000 → OK
                               │ │      now lock = "1" (10000 ms left)
-                              │ │    ▸ All is over, nobody crashed, and no message was lost. Fresh clients try: 1 of 1 are granted.
+                              │ │    ▸ All clients have ended, none crashed, and no message was lost. Fresh clients try: 1 of 1 are granted.
 
-            exclusive-fact holds, as it must.
+            exclusive-fact holds, as expected.
         "#]],
     );
     let broken = lock(&["SET", "lock", "1", "PX", "10000"], &["DEL", "lock"]);
@@ -219,15 +219,15 @@ fn a_schedule_passes_or_fails() {
            1       +0 ms  ● ·  A starts, reads its clock, and stalls before its first command
            2       +0 ms  ● ·  A: SET lock 1 PX 10000 → OK
                           │ ·      now lock = "1" (10000 ms left)
-                          ┃ ·    ▸ A is inside, and counts on its grant until +10000 ms.
+                          ┃ ·    ▸ A is inside. Its lease runs until +10000 ms.
            3       +0 ms  ┃ ●  B starts, reads its clock, and stalls before its first command
            4       +0 ms  ┃ ●  B: SET lock 1 PX 10000 → OK
                           ┃ │      now lock = "1" (10000 ms left)
-                          ┃ ┃    ▸ B is inside, and counts on its grant until +10000 ms. Now A and B are inside.
+                          ┃ ┃    ▸ B is inside. Its lease runs until +10000 ms. Now A and B are inside.
 
         ✗ A and B hold the lock, each with a lease that still runs.
 
-        exclusive-fact is violated, and must hold.
+        exclusive-fact is violated, but must hold.
     "#]],
     );
     assert!(replay(&sound(), "pass", steps).is_as_stated());
@@ -246,22 +246,22 @@ fn a_schedule_may_be_written_by_hand() {
         step        time  A B
            1       +0 ms  ● ·  A: SET lock 1 NX PX 10000 → OK
                           │ ·      now lock = "1" (10000 ms left)
-                          ┃ ·    ▸ A is inside, and counts on its grant until +10000 ms.
+                          ┃ ·    ▸ A is inside. Its lease runs until +10000 ms.
            2    +4321 ms  ┃ ·  4321 ms pass
            3    +4321 ms  ● ·  A crashes
            4   +10001 ms    ·  5680 ms pass
            5   +10001 ms    ●  B: SET lock 1 NX PX 10000 → OK
                             │      now lock = "1" (10000 ms left)
-                            ┃    ▸ B is inside, and counts on its grant until +20001 ms.
+                            ┃    ▸ B is inside. Its lease runs until +20001 ms.
            6   +10001 ms    ●  B: DEL lock → 1
                             │      now lock is gone
-                            │    ▸ B gives the lock back, and no longer counts as a holder.
+                            │    ▸ B releases the lock, and no longer counts as a holder.
                +22001 ms    │  12000 ms pass
                             │      probe1: SET lock 1 NX PX 10000 → OK
                             │      now lock = "1" (10000 ms left)
-                            │    ▸ All is over, and a lease and some grace have passed. Fresh clients try: 1 of 1 are granted.
+                            │    ▸ All clients have ended, and more than a lease has passed. Fresh clients try: 1 of 1 are granted.
 
-        exclusive-fact holds, as it must.
+        exclusive-fact holds, as expected.
     "#]].assert_eq(&replayed.to_string());
 }
 
@@ -291,7 +291,7 @@ fn a_schedule_of_something_else() {
     };
     assert_eq!(
         mismatch("clients 2", "clients 3"),
-        r#"the schedule has 3 clients, and the scenario "a lock" only 2: change `clients`"#
+        r#"the schedule has 3 clients, and the scenario "a lock" has only 2: change `clients`"#
     );
     assert_eq!(
         mismatch("exclusive-fact", "speed"),
@@ -325,21 +325,21 @@ fn mistakes_are_named_with_their_line() {
     ];
     expect![[r#"
         line 1: a saved schedule begins with `lockstep schedule 1`
-        line 1: the format's version is 2, and only 1 is known
-        line 7: there is no `clients` before this: write `clients 2`
-        line 3: `clients two` says nothing: write 26 at most, for example `clients 2`
-        line 3: `clients 27` says nothing: write 26 at most, for example `clients 2`
-        line 4: `lease 10s` says nothing: write 315360000000ms at most, for example `lease 10000ms`
-        line 4: `lease 0ms` says nothing: write 315360000000ms at most, for example `lease 10000ms`
-        line 6: `must break` says nothing: write `must fail` or `must pass`
-        line 4: `class oder` says nothing: write one of order, skew, crash, slow, lost, server
-        line 3: `permits 4294967295` says nothing: write 26 at most, for example `permits 1`
-        line 2: it has an algorithm already: leave one of them out
-        line 4: `clients` has been said before: leave one of them out
-        line 5: `readers 3` says nothing: write how many of the clients read, for example `readers 1`
-        line 8: "SET" is no number of a command: write `A 1 SET lock` for A's first, or `A` alone
-        line 8: "0" is no number of a command: write `A 1 SET lock` for A's first, or `A` alone
-        line 8: "stop A" is no step: write `A 1 SET lock`, `start A`, `skew A +5ms`, `drift A +200ppm`, `skew 1 +5ms`, `drift 1 +200ppm`, `lose-request A`, `lose-reply A`, `resend A`, `drop-before A`, `drop-after A`, `delay A`, `cancel-after A`, `cancel A`, `crash A`, `jump A +5ms`, `jump 1 +5ms`, `restart 1`, `reload 1 -1`, `flush 1`, `time +5ms` or `wait`
+        line 1: the file has format version 2, and this program reads only version 1
+        line 7: `clients` is missing before this line: write for example `clients 2`
+        line 3: `clients two` is not valid: write a number up to 26, for example `clients 2`
+        line 3: `clients 27` is not valid: write a number up to 26, for example `clients 2`
+        line 4: `lease 10s` is not valid: write a time up to 315360000000ms, for example `lease 10000ms`
+        line 4: `lease 0ms` is not valid: write a time up to 315360000000ms, for example `lease 10000ms`
+        line 6: `must break` is not valid: write `must fail` or `must pass`
+        line 4: `class oder` is not valid: write one of order, skew, crash, slow, lost, server
+        line 3: `permits 4294967295` is not valid: write a number up to 26, for example `permits 1`
+        line 2: there is an `algorithm` already: remove one of the lines
+        line 4: `clients` is there twice: remove one of the lines
+        line 5: `readers 3` is not valid: write the number of clients that read, for example `readers 1`
+        line 8: "SET" is not the number of a command: write `A 1 SET lock` for A's first command, or only `A`
+        line 8: "0" is not the number of a command: write `A 1 SET lock` for A's first command, or only `A`
+        line 8: "stop A" is not a step: write `A 1 SET lock`, `start A`, `skew A +5ms`, `drift A +200ppm`, `skew 1 +5ms`, `drift 1 +200ppm`, `lose-request A`, `lose-reply A`, `resend A`, `drop-before A`, `drop-after A`, `delay A`, `cancel-after A`, `cancel A`, `crash A`, `jump A +5ms`, `jump 1 +5ms`, `restart 1`, `reload 1 -1`, `flush 1`, `time +5ms` or `wait`
         line 9: `lease` belongs before the first step
     "#]].assert_eq(&(errors.join("\n") + "\n"));
 }
@@ -419,7 +419,7 @@ fn no_number_makes_a_replay_endless() {
 }
 
 #[test]
-fn what_is_too_much_is_named_with_the_most() {
+fn a_value_over_a_limit_is_an_error_with_the_limit() {
     let error = |from: &str, to: &str| {
         let text = format!("{HEADER}must fail\n\nA 1 SET lock\n").replace(from, to);
         text.parse::<SavedSchedule>().unwrap_err().to_string()
@@ -436,15 +436,15 @@ fn what_is_too_much_is_named_with_the_most() {
         error("A 1 SET lock", "A 99999999999999999999999"),
     ];
     expect![[r#"
-        line 4: `lease 315360000001ms` says nothing: write 315360000000ms at most, for example `lease 10000ms`
-        line 4: `lease 99999999999999999999999ms` says nothing: write 315360000000ms at most, for example `lease 10000ms`
-        line 3: `clients 1000000` says nothing: write 26 at most, for example `clients 2`
-        line 3: `permits 4000000000` says nothing: write 26 at most, for example `permits 1`
-        line 8: "time +4000000000000000000ms" is too long: write 315360000000ms at most, ten years
-        line 8: "time +99999999999999999999999ms" is too long: write 315360000000ms at most, ten years
-        line 8: "skew A -315360000001ms" is too long: write 315360000000ms at most, ten years
-        line 8: "jump 1 +9223372036854775807ms" is too long: write 315360000000ms at most, ten years
-        line 8: "99999999999999999999999" is no number of a command: write `A 1 SET lock` for A's first, or `A` alone
+        line 4: `lease 315360000001ms` is not valid: write a time up to 315360000000ms, for example `lease 10000ms`
+        line 4: `lease 99999999999999999999999ms` is not valid: write a time up to 315360000000ms, for example `lease 10000ms`
+        line 3: `clients 1000000` is not valid: write a number up to 26, for example `clients 2`
+        line 3: `permits 4000000000` is not valid: write a number up to 26, for example `permits 1`
+        line 8: the time in "time +4000000000000000000ms" is too long: write at most 315360000000ms (ten years)
+        line 8: the time in "time +99999999999999999999999ms" is too long: write at most 315360000000ms (ten years)
+        line 8: the time in "skew A -315360000001ms" is too long: write at most 315360000000ms (ten years)
+        line 8: the time in "jump 1 +9223372036854775807ms" is too long: write at most 315360000000ms (ten years)
+        line 8: "99999999999999999999999" is not the number of a command: write `A 1 SET lock` for A's first command, or only `A`
     "#]]
     .assert_eq(&(errors.join("\n") + "\n"));
 }

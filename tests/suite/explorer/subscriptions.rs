@@ -90,7 +90,7 @@ fn a_message_that_comes_too_late_is_still_to_come() {
 }
 
 #[test]
-fn what_was_published_before_is_never_heard() {
+fn a_message_published_before_the_subscription_is_never_received() {
     check(
         "B\nA\nwait\nA\nwait\nA",
         &expect![[r#"
@@ -120,7 +120,7 @@ fn a_connection_that_breaks_while_a_message_is_on_its_way_hears_no_more() {
 }
 
 #[test]
-fn who_listens_to_a_server_that_restarts_hears_what_was_on_its_way_and_no_more() {
+fn a_subscriber_of_a_server_that_restarts_receives_only_messages_under_way() {
     check(
         "A\nB\nrestart 1\nA.2\nA",
         &expect![[r#"

@@ -1,41 +1,29 @@
-//! Programs with a known number of traces. The explorer must run each trace once and miss none.
+//! The explorer must run each trace of a program once and miss none. Brute force finds the same
+//! traces.
 
+mod commands;
 mod programs;
+mod known_counts;
+mod exchanges;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use harness::actor::Actor;
 use harness::check::{Participants, scenario};
 use harness::execution::Runner;
-use harness::explore::{DepthFirst, Dpor, RandomWalk, probe_timers};
-use harness::fault::Fault;
-use harness::schedule::Step;
+use harness::explore::{DepthFirst, Dpor, probe_timers};
 use harness::sim::Recording;
-use harness::trace::{EventKind, HappensBefore, History, Process};
+use harness::trace::{HappensBefore, History};
 use harness::{Client, Faults, Scenario, Schedule, replay};
 use locks::registry::{ALGORITHMS, FaultClass};
 use redis::cmd;
 
-use programs::{call, each, of, random_program, rare_programs, rarities, sends, uniform_program};
+use commands::{call, each, of, sends};
+use known_counts::{count, last_zero, readers};
+use programs::{PROGRAMS, RARE_PROGRAMS, random_program, rare_programs, rarities};
 
 const COMPARE_AND_DELETE: &str =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
-
-/// The number of random programs that are compared.
-const PROGRAMS: u64 = 5_000;
-/// The number of random programs for each kind in `rarities`.
-const RARE_PROGRAMS: u64 = 100;
-
-/// The number of traces, and the number of blocked executions.
-fn count(scenario: &Scenario) -> (usize, usize) {
-    let (mut runner, mut dpor) = (Runner::new(), Dpor::default());
-    let (mut traces, mut blocked) = (0, 0);
-    while dpor.run_next(&mut runner, scenario).is_some() {
-        if dpor.is_blocked() { blocked += 1 } else { traces += 1 }
-    }
-    (traces, blocked)
-}
 
 /// The explorer reads replies from the reply log of the last execution. A replay without that log
 /// must give the same history.
@@ -81,123 +69,6 @@ fn compare(scenario: &Scenario) -> usize {
         "{scenario:?}:\nmissed {missed:?}\ninvented {invented:?}"
     );
     brute.len()
-}
-
-fn readers(n: usize) -> Scenario {
-    each(n + 1, |nth| of(&[if nth == 0 { "SET k v" } else { "GET k" }]))
-}
-
-fn cas_script(from: usize, to: usize) -> String {
-    // The script has no spaces, because `call` splits the command at spaces.
-    format!(
-        "EVAL if(redis.call('GET',KEYS[1])==ARGV[1])then\treturn(redis.call('SET',KEYS[1],ARGV[2]))end 1 k {from} {to}"
-    )
-}
-
-/// Writers of `a[j] = a[j - 1] + 1`, and a reader that searches for the last zero.
-fn last_zero(n: usize) -> Scenario {
-    let scenario = Scenario::new("lastzero").actors(1, move |client| async move {
-        let mut connection = client.connection();
-        for place in (0..=n).rev() {
-            let value: Option<i64> = cmd("GET").arg(format!("a{place}")).query_async(&mut connection).await?;
-            if value.unwrap_or(0) == 0 {
-                break;
-            }
-        }
-        Ok(())
-    });
-    (1..=n).fold(scenario, |scenario, place| {
-        scenario.actors(1, move |client| async move {
-            let mut connection = client.connection();
-            let left = format!("a{}", place - 1);
-            let value: Option<i64> = cmd("GET").arg(left).query_async(&mut connection).await?;
-            let own = format!("a{place}");
-            () = cmd("SET").arg(own).arg(value.unwrap_or(0) + 1).query_async(&mut connection).await?;
-            Ok(())
-        })
-    })
-}
-
-/// Threads that each put four messages into a hash table of 128 slots.
-fn indexer(n: usize) -> Scenario {
-    (0..n).fold(Scenario::new("indexer"), |scenario, thread| {
-        scenario.actors(1, move |client| async move {
-            let mut connection = client.connection();
-            for message in 1..=4 {
-                let word = message * 11 + thread;
-                let mut hash = (word * 7) % 128;
-                loop {
-                    let is_free: bool = cmd("SETNX").arg(hash).arg(word).query_async(&mut connection).await?;
-                    if is_free {
-                        break;
-                    }
-                    hash = (hash + 1) % 128;
-                }
-            }
-            Ok(())
-        })
-    })
-}
-
-/// `LOCKSTEP_COUNTS=whole` also counts lastzero(15), which takes long because most of its
-/// executions are blocked.
-#[test]
-fn counts_that_are_known() {
-    let factorial = |n: usize| (1..=n).product::<usize>();
-    let mut wrong = Vec::new();
-    let mut check = |name: &str, n: usize, scenario: &Scenario, expected: usize| {
-        let (traces, blocked) = count(scenario);
-        println!("{name}({n}): {traces} traces, {blocked} blocked");
-        if traces != expected {
-            wrong.push(format!("{name}({n}): {traces} instead of {expected}"));
-        }
-    };
-    for n in [2, 3, 4, 5, 6, 7, 8, 13] {
-        check("readers", n, &readers(n), 1 << n);
-    }
-    for n in 2..=5 {
-        check("ainc", n, &each(n, |_| of(&["INCR a"])), factorial(n));
-    }
-    for n in 2..=4 {
-        check("binc", n, &each(n, |_| of(&["INCR a", "INCR b"])), factorial(n).pow(2));
-        check("lostupd", n, &each(n, |_| of(&["GET a", "SET a 1"])), factorial(n).pow(2));
-    }
-    for n in 2..=8 {
-        check("cas", n, &each(n, |_| of(&["SET k v NX"])), n);
-    }
-    for (n, expected) in [(2, 5), (3, 13), (4, 33), (5, 81), (6, 193)] {
-        let program = each(n + 1, |nth| vec![if nth == 0 { "SET k 1".into() } else { cas_script(1, 2) }]);
-        let program = program.before(|client: Client| async move {
-            call(&mut client.connection(), &cas_script(0, 0)).await?;
-            Ok(())
-        });
-        check("wcas", n, &program, expected);
-    }
-    for (n, expected) in [(2, 2), (3, 5), (4, 14), (5, 43), (6, 144), (7, 523), (8, 2048), (9, 8597)] {
-        let program = each(n, |nth| vec![cas_script(nth, nth + 1)]).before(|client: Client| async move {
-            call(&mut client.connection(), "SET k 0").await?;
-            call(&mut client.connection(), &cas_script(9, 9)).await?;
-            Ok(())
-        });
-        check("casrot", n, &program, expected);
-    }
-    for (n, expected) in [(2, 6), (3, 66), (4, 1200), (5, 32_880)] {
-        let program = each(n, |nth| vec![cas_script(0, nth + 1), format!("SET k {}", nth + 1)]).before(
-            |client: Client| async move {
-                call(&mut client.connection(), "SET k 0").await?;
-                call(&mut client.connection(), &cas_script(9, 9)).await?;
-                Ok(())
-            },
-        );
-        check("casw", n, &program, expected);
-    }
-    let is_whole = std::env::var("LOCKSTEP_COUNTS").is_ok_and(|counts| counts == "whole");
-    for (n, expected) in [(3, 12), (5, 64), (10, 3328)].into_iter().chain(is_whole.then_some((15, 147_456))) {
-        check("lastzero", n, &last_zero(n), expected);
-    }
-    check("indexer", 12, &indexer(12), 8);
-    check("indexer", 15, &indexer(15), 4096);
-    assert_eq!(wrong, Vec::<String>::new());
 }
 
 #[test]
@@ -391,115 +262,4 @@ fn branches_have_all_traces_and_each_once() {
             assert_eq!(traces, all, "{name} ({class}), {choices} choices");
         }
     }
-}
-
-/// The trace with its actors renamed.
-fn renamed(form: &[Vec<Step>], names: &[usize]) -> Vec<Vec<Step>> {
-    let rename = |actor: Actor| Actor(names[actor.0]);
-    let rename_step = |step: &Step| match *step {
-        Step::Run(actor, nth) => Step::Run(rename(actor), nth),
-        Step::Start(actor) => Step::Start(rename(actor)),
-        Step::Fault(fault) => Step::Fault(Fault { target: fault.target.renamed(rename), ..fault }),
-        step => step,
-    };
-    let layers = form.iter().map(|layer| {
-        let mut layer: Vec<Step> = layer.iter().map(rename_step).collect();
-        layer.sort_unstable();
-        layer
-    });
-    layers.collect()
-}
-
-/// With interchangeable actors the explorer runs every trace up to a renaming of the actors. The
-/// comparison runs all traces without that reduction.
-#[test]
-fn interchangeable_actors_change_places_in_no_trace() {
-    const NAMES: &[&[usize]] = &[&[0, 1, 2], &[0, 2, 1], &[1, 0, 2], &[1, 2, 0], &[2, 0, 1], &[2, 1, 0]];
-    let mut runner = Runner::new();
-    let mut fewer = 0;
-    for seed in 0..400 {
-        let scenario = uniform_program(seed);
-        let mut forms = |scenario: &Scenario| {
-            let (mut dpor, mut forms) = (Dpor::default(), Vec::new());
-            while let Some(history) = dpor.run_next(&mut runner, scenario) {
-                if !dpor.is_blocked() {
-                    // The order in which clients start depends on no step, so the form does not
-                    // contain it.
-                    let form = HappensBefore::of(&history).foata_normal_form(&history);
-                    forms.push(NAMES.iter().map(|names| renamed(&form, names)).min());
-                }
-            }
-            forms
-        };
-        let (all, some) = (forms(&scenario), forms(&scenario.clone().interchangeable()));
-        fewer += all.len() - some.len();
-        let [all, some] = [all, some].map(|forms| forms.into_iter().collect::<BTreeSet<_>>());
-        assert_eq!(some, all, "{scenario:?}");
-    }
-    assert!(fewer > 5_000, "{fewer} fewer");
-}
-
-/// Per actor, in its own order: its commands and replies, its faults and errors, and its stays in a
-/// section.
-fn seen_by_actors(history: &History) -> Vec<Vec<String>> {
-    let mut reached = vec![Vec::new(); 3];
-    for event in &history.events {
-        match &event.kind {
-            EventKind::Command { actor, text, reply, .. } => {
-                reached[actor.0].push(format!("{text} -> {reply}"));
-            }
-            EventKind::Fault { fault, request } => {
-                let actor = fault.target.actor().into_iter();
-                actor.for_each(|actor| reached[actor.0].push(format!("{:?} {request}", fault.kind)));
-            }
-            EventKind::Enter { actor, until, .. } => reached[actor.0].push(format!("inside until {until:?}")),
-            EventKind::Leave { actor, .. } => reached[actor.0].push(format!("outside at {:?}", event.at)),
-            EventKind::Failed { actor, error } => reached[actor.0].push(format!("fails: {error}")),
-            EventKind::GaveUp { actor, error } => reached[actor.0].push(format!("gives up: {error}")),
-            _ => {}
-        }
-    }
-    reached
-}
-
-/// The value of every key after its last change.
-fn left_behind(history: &History) -> BTreeMap<(usize, &str), &str> {
-    let changes = history.events.iter().filter_map(|event| match &event.kind {
-        EventKind::Command { server, changed, .. } => Some((server, changed)),
-        _ => None,
-    });
-    let lines = changes.flat_map(|(&server, changed)| changed.iter().map(move |line| (server, line)));
-    lines
-        .map(|(server, line)| ((server, line.split(' ').next().unwrap_or_default()), line.as_str()))
-        .collect()
-}
-
-/// If two neighbouring steps are independent, swapping them changes nothing that an actor or a
-/// server sees.
-#[test]
-fn independent_neighbours_may_change_places() {
-    let mut runner = Runner::new();
-    let mut swaps = 0;
-    for (seed, scenario) in (0..).zip((0..PROGRAMS).map(random_program).chain(rare_programs(RARE_PROGRAMS))) {
-        let history = runner.run(&scenario, &mut RandomWalk::new(seed, 0), Recording::Full);
-        probe_timers(&mut runner, &scenario, &history);
-        let history = replay(&mut runner, &scenario, &Schedule { steps: history.steps }, Recording::Full);
-        for place in 1..history.steps.len() {
-            let processes = [place - 1, place].map(|place| Process::of(history.steps[place]));
-            if processes[0] == processes[1]
-                || processes[0] == Process::Setup
-                || history.footprints[place - 1].conflicts_with(&history.footprints[place])
-            {
-                continue;
-            }
-            let mut steps = history.steps.clone();
-            steps.swap(place - 1, place);
-            let swapped = replay(&mut runner, &scenario, &Schedule { steps: steps.clone() }, Recording::Full);
-            assert_eq!(swapped.steps, steps, "{scenario:?}: a step was no longer possible");
-            assert_eq!(seen_by_actors(&swapped), seen_by_actors(&history), "{scenario:?}: {steps:?}");
-            assert_eq!(left_behind(&swapped), left_behind(&history), "{scenario:?}: {steps:?}");
-            swaps += 1;
-        }
-    }
-    assert!(swaps > 1_000, "{swaps}");
 }

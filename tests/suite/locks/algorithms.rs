@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use emulator::{Clock, Emulator};
-use locks::registry::{ALGORITHMS, Algorithm, AnyConnection, DynLock, FaultClass, Kind, Property};
+use locks::registry::{ALGORITHMS, Algorithm, AlgorithmKind, AnyConnection, DynLock, FaultClass, Property};
 use locks::{Env, Record, Release, Terms};
 use redis::AsyncCommands as _;
 
@@ -50,9 +50,12 @@ async fn converse(bench: &Bench<'_>, algorithm: &Algorithm) {
     assert!(a.try_acquire().await.unwrap(), "{name}: it is free");
     assert!(bench.is_recorded(a.record()).await, "{name}: the server knows its holder");
     let is_exclusive = match algorithm.spec.kind {
-        Kind::Mutex | Kind::Reentrant | Kind::Waiting | Kind::ReadWrite => true,
+        AlgorithmKind::Mutex
+        | AlgorithmKind::Reentrant
+        | AlgorithmKind::Waiting
+        | AlgorithmKind::ReadWrite => true,
         // One semaphore grants every attempt. Another ranks clients by name if their clocks agree.
-        Kind::Semaphore => algorithm.spec.holds(Property::OverIssue, FaultClass::Order),
+        AlgorithmKind::Semaphore => algorithm.spec.holds(Property::OverIssue, FaultClass::Order),
     };
     if is_exclusive {
         assert!(!b.try_acquire().await.unwrap(), "{name}: it is taken");
@@ -62,12 +65,12 @@ async fn converse(bench: &Bench<'_>, algorithm: &Algorithm) {
         assert_eq!(a.release().await.unwrap(), Release::Inner, "{name}");
         assert!(!b.try_acquire().await.unwrap(), "{name}: it is taken still");
     }
-    if algorithm.spec.kind == Kind::ReadWrite {
+    if algorithm.spec.kind == AlgorithmKind::ReadWrite {
         assert!(!b.try_read().await.unwrap(), "{name}: a writer is alone");
     }
     assert_eq!(a.release().await.unwrap(), Release::Released, "{name}");
     assert!(!bench.is_recorded(a.record()).await, "{name}: the server has forgotten its holder");
-    if algorithm.spec.kind == Kind::ReadWrite {
+    if algorithm.spec.kind == AlgorithmKind::ReadWrite {
         converse_reading(bench, algorithm).await;
     }
     assert!(b.try_acquire().await.unwrap(), "{name}: it is free again");

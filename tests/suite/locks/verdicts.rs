@@ -219,11 +219,11 @@ fn rw_hash_knows_its_last_reader_alone() {
     let faults = Faults::none().skew(Duration::from_millis(1));
     let scenario = scenario(algorithm("rw_hash"), Skew, size).faults(faults);
     let alone = oracle::WriterAlone::of("reading", "writing");
-    let what = "C writes beside A, each with a lease that still runs";
+    let what = "writer C is inside together with A, each with a lease that still runs";
     assert_eq!(judge(&scenario, "skew A -1ms\nA\nB\nB\nC", &alone), Some((5, what.into())));
     assert_eq!(judge(&scenario, "skew A -1ms\nA\nB\nA\nC", &alone), None);
     // In the same millisecond both readers have the same time.
-    let what = "C writes beside B, each with a lease that still runs";
+    let what = "writer C is inside together with B, each with a lease that still runs";
     assert_eq!(judge(&scenario, "A\nB\nA\nC", &alone), Some((4, what.into())));
 }
 
@@ -241,7 +241,7 @@ fn rw_hash_is_broken_by_skew_beyond_a_lease() {
         let found = explore_all(&mut Runner::new(), &skewed(10_001)).unwrap();
         assert_eq!(found.finding("writer-alone").unwrap().violation.step, 3);
         let alone = oracle::WriterAlone::of("reading", "writing");
-        let what = "B writes beside A, each with a lease that still runs";
+        let what = "writer B is inside together with A, each with a lease that still runs";
         for skew in ["skew A -10001ms", "skew B +10001ms"] {
             let steps = format!("{skew}\nA\nB");
             assert_eq!(judge(&skewed(10_001), &steps, &alone), Some((3, what.into())), "{readers} {skew}");
@@ -262,7 +262,7 @@ fn local_reentrant_says_yes_to_what_another_has() {
     assert_eq!(judge(&scenario, schedule, &oracle::ExclusiveFact::of("cs")), Some((4, what.into())));
     // The first renewal came at once, and the next one is a moment too late.
     let schedule = "A\nA.2\ntime +10001ms\nB";
-    let what = "A and B are inside at once, where one may be";
+    let what = "A and B are inside at once, but only one may be";
     assert_eq!(judge(&scenario, schedule, &oracle::ExclusiveBelief::of("cs", 1)), Some((4, what.into())));
 }
 

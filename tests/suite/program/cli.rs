@@ -52,11 +52,11 @@ fn check_prints_the_table() {
                     no-leak             ✓ 7  ✓ 41   ✓ 14  ✓ 619  ✓ 101  ✓ ~5,052        yes
 
         ✓ n   holds in all n schedules of up to three clients
-        ✓ ~n  holds in n: all of two clients, and a sample of three
+        ✓ ~n  holds in n schedules: all of two clients, and a sample of three clients
         ✗ n   violated; the shortest counterexample has n steps
 
-        52 of 52 verdicts are as stated. See one with: lockstep explain NAME
-        6,545 schedules explored; 13 more blocked: begun, and cut because others cover them
+        52 of 52 verdicts are as stated. For a counterexample: lockstep explain NAME
+        6,545 schedules explored; 13 more blocked: they ended early, because others cover them
     "#]]
     .assert_eq(&table);
 }
@@ -133,7 +133,7 @@ fn wrong_usage_is_explained() {
         (&["merge"], "the following required arguments were not provided:\n  <FILE>..."),
         (
             &["explain", "mutex", "--class", "server", "--property", "recovers"],
-            "recovers is not asked of mutex in the class server: leave out --class",
+            "recovers is not checked for mutex in the class server: leave out --class",
         ),
         (
             &["serve", "--addr", "nowhere"],
@@ -151,7 +151,7 @@ fn wrong_usage_is_explained() {
 #[test]
 fn explain_says_what_holds() {
     let text = stdout(&["explain", "mutex", "--property", "owner-safe"]);
-    let holds = "owner-safe holds in order, skew, crash, slow, lost, server, in 5834 schedules: there is no counterexample.\n\
+    let holds = "owner-safe holds in order, skew, crash, slow, lost, server: none of 5834 schedules is a counterexample.\n\
                  In server, schedules of three clients were only sampled.\n";
     assert!(text.contains(holds), "{text}");
 }
@@ -176,7 +176,7 @@ fn explain_saves_what_replay_replays() {
     "#]]
     .assert_eq(&saved);
     let replayed = stdout(&["replay", path]);
-    assert!(replayed.ends_with("\nrecovers is violated, as it must.\n"), "{replayed}");
+    assert!(replayed.ends_with("\nrecovers is violated, as expected.\n"), "{replayed}");
     let timeline = |text: &str| {
         let lines = text.lines().skip_while(|line| !line.starts_with("step ")).map(str::to_owned);
         lines.take_while(|line| !line.starts_with("recovers")).collect::<Vec<_>>().join("\n")
@@ -193,7 +193,7 @@ fn explain_saves_what_replay_replays() {
     };
     let (status, text) = replay_changed("must fail", "must pass");
     assert_eq!(status, Some(1));
-    assert!(text.ends_with("\nrecovers is violated, and must hold.\n"), "{text}");
+    assert!(text.ends_with("\nrecovers is violated, but must hold.\n"), "{text}");
     // After one more command the key has a time to live.
     let (status, text) = replay_changed("crash A", "A 2 DEL lock\ncrash A");
     assert_eq!(status, Some(1));
@@ -201,15 +201,15 @@ fn explain_saves_what_replay_replays() {
         text.contains("\nstep 2: expected A's command 2 \"DEL lock\", client sent \"EXPIRE lock\"\n"),
         "{text}"
     );
-    assert!(text.ends_with("\nrecovers holds, and must be violated.\n"), "{text}");
+    assert!(text.ends_with("\nrecovers holds, but must be violated.\n"), "{text}");
     for (from, to, message) in [
         ("setnx_expire", "setnx_expires", "there is no algorithm named \"setnx_expires\""),
-        ("crash A", "crash Alice", "line 11: \"crash Alice\" is no step: write `A 1 SET lock`"),
+        ("crash A", "crash Alice", "line 11: \"crash Alice\" is not a step: write `A 1 SET lock`"),
         ("recovers", "speed", "has no property \"speed\"; it has exclusive-fact, "),
         (
             "algorithm setnx_expire",
             "scenario mine",
-            "is a schedule of the scenario \"mine\", which only its test knows",
+            "is a schedule of the scenario \"mine\", which is part of a test",
         ),
     ] {
         let (status, text) = replay_changed(from, to);
@@ -225,28 +225,28 @@ fn readers_and_writers_are_told_apart() {
     let drawn = stdout(&["explain", "rw_hash", "--save", path]);
     expect_test::expect![[r#"
         rw_hash
-          guarantees  a writer alone, as long as no two read at once
-          assumes     one reader at a time, no two clients in one millisecond, clocks that agree to within a lease, and nobody slower than that
-          objection   the readers share one field, which the last that came has written and removes under all others
+          guarantees  a writer is alone, as long as no two clients read at once
+          assumes     one reader at a time, no two clients in one millisecond, clocks that agree to within a lease, and no client slower than a lease
+          objection   the readers share one field, and the reader that acquired last removes it for all of them
 
-        writer-alone breaks in the class order. Clients: 3; readers: 2; permits: 1; lease: 10000 ms.
+        writer-alone is violated in the class order. Clients: 3; readers: 2; permits: 1; lease: 10000 ms.
 
         step        time  A B C
            1       +0 ms  ● · ·  A: EVALSHA 47dd40bc… 1 lock 1700000000000 10000 → 1
                           │ · ·      now lock = {read: 1700000000000} (10000 ms left)
-                          ┃ · ·    ▸ A is inside (reading), and counts on its grant until +10000 ms.
+                          ┃ · ·    ▸ A is inside (reading). Its lease runs until +10000 ms.
            2       +0 ms  ┃ ● ·  B: EVALSHA 47dd40bc… 1 lock 1700000000000 10000 → 1
                           ┃ │ ·      now lock = {read: 1700000000000} (10000 ms left)
-                          ┃ ┃ ·    ▸ B is inside (reading), and counts on its grant until +10000 ms. Now A and B are inside.
+                          ┃ ┃ ·    ▸ B is inside (reading). Its lease runs until +10000 ms. Now A and B are inside.
            3       +0 ms  ┃ ● ·  B: EVALSHA 42bd1df4… 1 lock read 1700000000000 → 1
                           ┃ │ ·      now lock is gone
-                          ┃ │ ·    ▸ B gives the lock back, and no longer counts as a holder.
+                          ┃ │ ·    ▸ B releases the lock, and no longer counts as a holder.
                           ┃ │ ·    ▸ With this, B has ended the grant of A, whose lease still runs.
            4       +0 ms  ┃ │ ●  C: EVALSHA 73ee9382… 1 lock 1700000000000 10000 → 1
                           ┃ │ │      now lock = {write: 1700000000000} (10000 ms left)
-                          ┃ │ ┃    ▸ C is inside (writing), and counts on its grant until +10000 ms. Now A and C are inside.
+                          ┃ │ ┃    ▸ C is inside (writing). Its lease runs until +10000 ms. Now A and C are inside.
 
-        ✗ C writes beside A, each with a lease that still runs.
+        ✗ writer C is inside together with A, each with a lease that still runs.
     "#]].assert_eq(&drawn);
     let saved = std::fs::read_to_string(path).unwrap();
     expect_test::expect![[r#"
@@ -271,7 +271,7 @@ fn readers_and_writers_are_told_apart() {
         replayed.starts_with("rw_hash (order). Clients: 3; readers: 2; permits: 1; lease: 10000 ms.\n"),
         "{replayed}"
     );
-    assert!(replayed.ends_with("\nwriter-alone is violated, as it must.\n"), "{replayed}");
+    assert!(replayed.ends_with("\nwriter-alone is violated, as expected.\n"), "{replayed}");
     let json: serde_json::Value =
         serde_json::from_str(&stdout(&["check", "rw_hash", "--format", "json"])).unwrap();
     let is_found =
@@ -283,7 +283,7 @@ fn readers_and_writers_are_told_apart() {
     let output = lockstep(&["replay", path]);
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.ends_with("\nwriter-alone had nothing to judge, and must be violated.\n"), "{text}");
+    assert!(text.ends_with("\nwriter-alone had nothing to judge, but must be violated.\n"), "{text}");
 }
 
 #[test]

@@ -77,7 +77,7 @@ fn the_command_list_is_the_table() {
 
 /// The commands of the real server that the emulator does not have.
 #[test]
-fn what_is_left_out() {
+fn commands_left_out() {
     let Some(server) = redis_server::borrow() else { return };
     let reply = Real::over(server.connect()).call(&["COMMAND", "LIST"]);
     let Some((Wire::Items(_, names), _)) = parse(&reply) else { panic!("not a list: {reply:?}") };

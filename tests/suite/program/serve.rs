@@ -140,9 +140,14 @@ fn everybody_who_can_connect_needs_a_password_or_is_warned_of() {
     let output = lockstep(&["serve", "--addr", "0.0.0.0:0", "--control"]);
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2));
-    assert!(stderr.contains("without a password: set one with --requirepass"), "{stderr}");
+    assert!(stderr.contains("place faults: set one with --requirepass"), "{stderr}");
     let stderr = start(&["--addr", "0.0.0.0:0"]).stop();
-    assert!(stderr.contains("warning: everybody who can connect to 0.0.0.0:0"), "{stderr}");
+    assert!(
+        stderr.contains(
+            "warning: other machines can connect to 0.0.0.0:0 without a password: set one with --requirepass"
+        ),
+        "{stderr}"
+    );
     for args in
         [&["--addr", "0.0.0.0:0", "--requirepass", "x", "--control"][..], &["--port", "0", "--control"]]
     {

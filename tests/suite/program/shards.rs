@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::program::cli::{lockstep, stdout};
 
 const SHARDS: usize = 3;
+const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// A folder with the JSON output of each shard: `1.json` and so on.
 struct Parts(PathBuf);
@@ -90,12 +91,12 @@ fn a_shard_says_which_it_is_and_leaves_the_rest_blank() {
                     no-leak             ✓ 7               ✓ 619                      yes
 
         ✓ n   holds in all n schedules of up to three clients
-        ✓ ~n  holds in n: all of two clients, and a sample of three
+        ✓ ~n  holds in n schedules: all of two clients, and a sample of three clients
         ✗ n   violated; the shortest counterexample has n steps
 
-        Shard 2/3 alone: what is left blank is for the others.
-        17 of 17 verdicts are as stated. See one with: lockstep explain NAME
-        760 schedules explored; 3 more blocked: begun, and cut because others cover them
+        Shard 2/3 alone: other shards have the verdicts of blank cells.
+        17 of 17 verdicts are as stated. For a counterexample: lockstep explain NAME
+        760 schedules explored; 3 more blocked: they ended early, because others cover them
     "#]]
     .assert_eq(&text);
     let text = stdout(&["check", "setnx", "--shard", "1000/1000"]);
@@ -117,26 +118,8 @@ fn the_totals_are_those_of_all_shards() {
 }
 
 #[test]
-fn what_cannot_be_joined_is_explained() {
-    let parts = Parts::of("not_joined", &["check", "setnx", "mutex"]);
-    let print = |file, args: &[&str]| parts.write(file, &stdout(&[args, &["--format", "json"]].concat()));
-    print("whole.json", &["check", "setnx", "mutex"]);
-    print("names.json", &["check", "mutex", "--shard", "2/3"]);
-    let own = env!("CARGO_PKG_VERSION");
-    for (file, from, to) in [
-        ("seed.json", r#""seed": 0"#, r#""seed": 5"#),
-        ("samples.json", r#""samples": 5000"#, r#""samples": 9"#),
-        ("version.json", &format!(r#""lockstep": "{own}""#), r#""lockstep": "0.0.1""#),
-        ("shard.json", "2/3", "4/3"),
-        ("nth.json", "2/3", "3/3"),
-        ("algorithm.json", r#""setnx""#, r#""setnex""#),
-        ("word.json", r#""verdict": "holds""#, r#""verdict": "wobbles""#),
-    ] {
-        parts.write_changed(file, from, to);
-    }
-    parts.write("text.json", &stdout(&["check", "setnx"]));
-    parts.write("list.json", "[]");
-    parts.write("empty.json", "");
+fn shards_that_cannot_be_joined_are_an_error() {
+    let parts = parts_that_do_not_fit();
     let mut said = String::new();
     for files in [
         "1.json 3.json",
@@ -157,7 +140,7 @@ fn what_cannot_be_joined_is_explained() {
     ] {
         let (status, text) = parts.merge(files, "text");
         assert_eq!(status, 2, "{files}: {text}");
-        said += &format!("$ lockstep merge {files}\n{}", text.replace(own, "OWN"));
+        said += &format!("$ lockstep merge {files}\n{}", text.replace(OWN_VERSION, "OWN"));
     }
     expect_test::expect![[r#"
         $ lockstep merge 1.json 3.json
@@ -167,25 +150,25 @@ fn what_cannot_be_joined_is_explained() {
         $ lockstep merge 1.json 2.json 2.json
         lockstep: 2.json and 2.json are both shard 2/3: leave one out
         $ lockstep merge 1.json whole.json
-        lockstep: 1.json is of a check with --shard I/3, and whole.json of one with --shard I/1: only shards of one check can be joined
+        lockstep: 1.json comes from a check with --shard I/3, and whole.json from one with --shard I/1: merge only shards of one check
         $ lockstep merge 1.json names.json
-        lockstep: 1.json is of a check with the names setnx mutex, and names.json of one with the names mutex: only shards of one check can be joined
+        lockstep: 1.json comes from a check with the names setnx mutex, and names.json from one with the names mutex: merge only shards of one check
         $ lockstep merge 1.json seed.json
-        lockstep: 1.json is of a check with --seed 0, and seed.json of one with --seed 5: only shards of one check can be joined
+        lockstep: 1.json comes from a check with --seed 0, and seed.json from one with --seed 5: merge only shards of one check
         $ lockstep merge 1.json samples.json
-        lockstep: 1.json is of a check with --samples 5000, and samples.json of one with --samples 9: only shards of one check can be joined
+        lockstep: 1.json comes from a check with --samples 5000, and samples.json from one with --samples 9: merge only shards of one check
         $ lockstep merge 1.json version.json
-        lockstep: version.json was printed by lockstep 0.0.1, and this is OWN: let one version check and merge
+        lockstep: version.json was printed by lockstep 0.0.1, and this is OWN: check and merge with one version
         $ lockstep merge 1.json shard.json
         lockstep: shard.json is not what `lockstep check --shard I/N --format json` prints; run that again: write I/N for part I of N, as in 2/3: I from 1 to N, and N at most 1000 at line 5 column 16
         $ lockstep merge 1.json nth.json
-        lockstep: nth.json has not the verdicts of shard 3/3: run `lockstep check setnx mutex --seed 0 --samples 5000 --shard 3/3 --format json` again
+        lockstep: nth.json does not have the verdicts of shard 3/3: run `lockstep check setnx mutex --seed 0 --samples 5000 --shard 3/3 --format json` again
         $ lockstep merge 1.json word.json
         lockstep: word.json is not what `lockstep check --shard I/N --format json` prints; run that again: unknown variant `wobbles`, expected one of `holds`, `violated`, `vacuous` at line 22 column 5
         $ lockstep merge text.json
         lockstep: text.json is not what `lockstep check --shard I/N --format json` prints; run that again: expected value at line 1 column 2
         $ lockstep merge list.json
-        lockstep: list.json is not what `lockstep check --shard I/N --format json` prints; run that again: invalid length 0, expected an object of ours at line 1 column 2
+        lockstep: list.json is not what `lockstep check --shard I/N --format json` prints; run that again: invalid length 0, expected the output of lockstep check at line 1 column 2
         $ lockstep merge empty.json
         lockstep: empty.json is not what `lockstep check --shard I/N --format json` prints; run that again: EOF while parsing a value at line 1 column 0
         $ lockstep merge nowhere.json
@@ -194,4 +177,28 @@ fn what_cannot_be_joined_is_explained() {
     let (status, text) = parts.merge("algorithm.json", "text");
     let message = "lockstep: algorithm.json: there is no algorithm named \"setnex\"; the known ones are ";
     assert!(status == 2 && text.starts_with(message), "{text}");
+}
+
+/// Three shards, and files that cannot be joined with them: shards of other checks, changed shards,
+/// and other texts.
+fn parts_that_do_not_fit() -> Parts {
+    let parts = Parts::of("not_joined", &["check", "setnx", "mutex"]);
+    let print = |file, args: &[&str]| parts.write(file, &stdout(&[args, &["--format", "json"]].concat()));
+    print("whole.json", &["check", "setnx", "mutex"]);
+    print("names.json", &["check", "mutex", "--shard", "2/3"]);
+    for (file, from, to) in [
+        ("seed.json", r#""seed": 0"#, r#""seed": 5"#),
+        ("samples.json", r#""samples": 5000"#, r#""samples": 9"#),
+        ("version.json", &format!(r#""lockstep": "{OWN_VERSION}""#), r#""lockstep": "0.0.1""#),
+        ("shard.json", "2/3", "4/3"),
+        ("nth.json", "2/3", "3/3"),
+        ("algorithm.json", r#""setnx""#, r#""setnex""#),
+        ("word.json", r#""verdict": "holds""#, r#""verdict": "wobbles""#),
+    ] {
+        parts.write_changed(file, from, to);
+    }
+    parts.write("text.json", &stdout(&["check", "setnx"]));
+    parts.write("list.json", "[]");
+    parts.write("empty.json", "");
+    parts
 }

@@ -101,7 +101,7 @@ fn files() {
     let path = file(OsStr::new(HOSTILE), scenario.as_bytes());
     let said = run(&["replay".as_ref(), path.as_ref()]);
     check(&said);
-    assert!(said.contains(r"line 2: leave the character '\u{1b}' out of"), "{said}");
+    assert!(said.contains(r"line 2: remove the character '\u{1b}' from"), "{said}");
     let too_long = file(OsStr::new("too_long.txt"), SAVED.repeat(10_000).as_bytes());
     let said = run(&["replay".as_ref(), too_long.as_ref()]);
     assert!(said.ends_with("too_long.txt: a saved schedule has 1048576 bytes at most\n"), "{said}");
@@ -153,7 +153,7 @@ where
 }
 
 #[test]
-fn what_clients_say() {
+fn texts_of_clients_are_escaped() {
     let reports = [
         saying(|_| async { Err(HOSTILE.into()) }),
         saying(|_| async { panic!("{HOSTILE}") }),
@@ -172,7 +172,7 @@ fn what_clients_say() {
 }
 
 #[test]
-fn what_a_replay_says() {
+fn texts_of_a_replay_are_escaped() {
     let scenario = saying(|_| async { Err(HOSTILE.into()) }).always(Suspicious);
     let text = "lockstep schedule 1\nscenario s\nclients 1\nlease 10000ms\nproperty exclusive-fact\nmust fail\n\nA 1 GET\nA 2 GET\n";
     let mut saved: SavedSchedule = text.parse().unwrap();
@@ -189,7 +189,7 @@ fn what_a_replay_says() {
 }
 
 #[test]
-fn what_scripts_log() {
+fn log_lines_of_scripts_are_escaped() {
     let child = Command::new(env!("CARGO_BIN_EXE_lockstep"))
         .args(["serve", "--addr", "127.0.0.1:0"])
         .stdout(Stdio::piped())

@@ -100,101 +100,118 @@ const LINES: &[&str] = &[
 ];
 
 pub(super) fn attacks() -> Vec<Attack> {
-    let mut attacks: Vec<_> = LINES
-        .iter()
-        .map(|line| {
-            let commands = line.split('|').map(words).collect();
-            Attack::commands(*line, Judge::Same, commands)
-        })
-        .collect();
+    let line = |line: &&str| Attack::commands(*line, Judge::Same, line.split('|').map(words).collect());
+    let mut attacks: Vec<_> = LINES.iter().map(line).collect();
     attacks.extend(
         ["SRANDMEMBER s -4611686018427387904", "SRANDMEMBER s -4611686018427387905"]
             .map(|line| Attack::endless(line, vec![argv(["SADD", "s", "a"]), words(line)])),
     );
+    attacks.extend(long_comparisons());
+    attacks.extend(large_commands());
+    attacks.extend(many_commands());
+    attacks
+}
+
+/// Patterns and values that take long to compare.
+fn long_comparisons() -> Vec<Attack> {
     let stars = format!("{}b", "a*".repeat(30));
     let name = "a".repeat(5000);
-    attacks.push(Attack::commands(
-        "KEYS a*a*…b, of a key of 5000 a",
-        Judge::Same,
-        vec![argv(["SET", &name, "v"]), argv(["KEYS", &stars])],
-    ));
-    attacks.push(Attack::commands(
-        "PUBLISH to 5000 a, PSUBSCRIBE a*a*…b",
-        Judge::Same,
-        vec![argv(["PSUBSCRIBE", &stars]), argv(["RESET"]), argv(["PUBLISH", &name, "v"])],
-    ));
-    attacks.push(Attack::commands(
-        "CONFIG GET *a*a*…b",
-        Judge::Same,
-        vec![argv(["CONFIG", "GET", &format!("*{stars}")])],
-    ));
-    attacks.push(Attack::commands(
-        "SCAN with a pattern of 1 MB",
-        Judge::Same,
-        vec![argv(["SET", &name, "v"]), argv(["SCAN", "0", "MATCH", &"[^".repeat(500_000)])],
-    ));
     let long = "ab".repeat(10_000);
-    attacks.push(Attack::commands(
-        "LCS of two values of 20 KB",
-        Judge::Same,
-        vec![argv(["MSET", "a", &long, "b", &long]), argv(["LCS", "a", "b"])],
-    ));
-    attacks.push(Attack::new("APPEND up to 512 MB and beyond", Judge::Same, |server| {
-        let mut client = connect(server)?;
-        let append = request(&[b"APPEND", &b"k"[..], &vec![b'x'; 64 << 20]]);
-        let mut last = Value::Nil;
-        for _ in 0..9 {
-            client.send_bytes(&append)?;
-            last = client.receive()?;
-        }
-        Ok(show(&last))
-    }));
-    attacks.push(Attack::new("DEL of 1000000 keys", Judge::Same, |server| {
-        let keys: Vec<String> = (0..1_000_000).map(|nth| format!("k{nth}")).collect();
-        let argv: Vec<&str> = ["DEL"].into_iter().chain(keys.iter().map(String::as_str)).collect();
-        Ok(show(&connect(server)?.ask(&argv)?))
-    }));
-    attacks.push(Attack::new("SUBSCRIBE to 100000 channels", Judge::Same, |server| {
-        let channels: Vec<String> = (0..100_000).map(|nth| format!("c{nth}")).collect();
-        let argv: Vec<&str> = ["SUBSCRIBE"].into_iter().chain(channels.iter().map(String::as_str)).collect();
-        let mut client = connect(server)?;
-        client.send(&argv)?;
-        let mut last = Value::Nil;
-        for _ in &channels {
-            last = client.receive()?;
-        }
-        Ok(show(&last))
-    }));
-    attacks.push(Attack::new("WATCH of 20000 keys, then a disconnect", Judge::Same, |server| {
-        let keys: Vec<String> = (0..20_000).map(|nth| format!("k{nth}")).collect();
-        let argv: Vec<&str> = ["WATCH"].into_iter().chain(keys.iter().map(String::as_str)).collect();
-        Ok(show(&connect(server)?.ask(&argv)?))
-    }));
-    attacks.push(Attack::new("100000 commands in MULTI, then a disconnect", Judge::Same, |server| {
-        let mut client = connect(server)?;
-        client.ask(&["MULTI"])?;
-        let mut last = Value::Nil;
-        for _ in 0..100 {
-            client.send_bytes(&request(&["SET", "k", "v"]).repeat(1000))?;
-            for _ in 0..1000 {
+    vec![
+        Attack::commands(
+            "KEYS a*a*…b, of a key of 5000 a",
+            Judge::Same,
+            vec![argv(["SET", &name, "v"]), argv(["KEYS", &stars])],
+        ),
+        Attack::commands(
+            "PUBLISH to 5000 a, PSUBSCRIBE a*a*…b",
+            Judge::Same,
+            vec![argv(["PSUBSCRIBE", &stars]), argv(["RESET"]), argv(["PUBLISH", &name, "v"])],
+        ),
+        Attack::commands(
+            "CONFIG GET *a*a*…b",
+            Judge::Same,
+            vec![argv(["CONFIG", "GET", &format!("*{stars}")])],
+        ),
+        Attack::commands(
+            "SCAN with a pattern of 1 MB",
+            Judge::Same,
+            vec![argv(["SET", &name, "v"]), argv(["SCAN", "0", "MATCH", &"[^".repeat(500_000)])],
+        ),
+        Attack::commands(
+            "LCS of two values of 20 KB",
+            Judge::Same,
+            vec![argv(["MSET", "a", &long, "b", &long]), argv(["LCS", "a", "b"])],
+        ),
+    ]
+}
+
+/// Commands with large values, or with many keys or channels.
+fn large_commands() -> Vec<Attack> {
+    vec![
+        Attack::new("APPEND up to 512 MB and beyond", Judge::Same, |server| {
+            let mut client = connect(server)?;
+            let append = request(&[b"APPEND", &b"k"[..], &vec![b'x'; 64 << 20]]);
+            let mut last = Value::Nil;
+            for _ in 0..9 {
+                client.send_bytes(&append)?;
                 last = client.receive()?;
             }
-        }
-        Ok(show(&last))
-    }));
-    attacks.push(Attack::new("20000 scripts, each another", Judge::Same, |server| {
-        let mut client = connect(server)?;
-        for hundred in 0..200 {
-            let scripts =
-                (0..100).flat_map(|nth| request(&["EVAL", &format!("return {hundred}*100+{nth}"), "0"]));
-            client.send_bytes(&scripts.collect::<Vec<u8>>())?;
-            for _ in 0..100 {
-                client.receive()?;
+            Ok(show(&last))
+        }),
+        Attack::new("DEL of 1000000 keys", Judge::Same, |server| {
+            let keys: Vec<String> = (0..1_000_000).map(|nth| format!("k{nth}")).collect();
+            let argv: Vec<&str> = ["DEL"].into_iter().chain(keys.iter().map(String::as_str)).collect();
+            Ok(show(&connect(server)?.ask(&argv)?))
+        }),
+        Attack::new("SUBSCRIBE to 100000 channels", Judge::Same, |server| {
+            let channels: Vec<String> = (0..100_000).map(|nth| format!("c{nth}")).collect();
+            let argv: Vec<&str> =
+                ["SUBSCRIBE"].into_iter().chain(channels.iter().map(String::as_str)).collect();
+            let mut client = connect(server)?;
+            client.send(&argv)?;
+            let mut last = Value::Nil;
+            for _ in &channels {
+                last = client.receive()?;
             }
-        }
-        Ok(show(&connect(server)?.ask(&["PING"])?))
-    }));
-    attacks
+            Ok(show(&last))
+        }),
+        Attack::new("WATCH of 20000 keys, then a disconnect", Judge::Same, |server| {
+            let keys: Vec<String> = (0..20_000).map(|nth| format!("k{nth}")).collect();
+            let argv: Vec<&str> = ["WATCH"].into_iter().chain(keys.iter().map(String::as_str)).collect();
+            Ok(show(&connect(server)?.ask(&argv)?))
+        }),
+    ]
+}
+
+/// Many commands of one client.
+fn many_commands() -> Vec<Attack> {
+    vec![
+        Attack::new("100000 commands in MULTI, then a disconnect", Judge::Same, |server| {
+            let mut client = connect(server)?;
+            client.ask(&["MULTI"])?;
+            let mut last = Value::Nil;
+            for _ in 0..100 {
+                client.send_bytes(&request(&["SET", "k", "v"]).repeat(1000))?;
+                for _ in 0..1000 {
+                    last = client.receive()?;
+                }
+            }
+            Ok(show(&last))
+        }),
+        Attack::new("20000 scripts, each another", Judge::Same, |server| {
+            let mut client = connect(server)?;
+            for hundred in 0..200 {
+                let scripts =
+                    (0..100).flat_map(|nth| request(&["EVAL", &format!("return {hundred}*100+{nth}"), "0"]));
+                client.send_bytes(&scripts.collect::<Vec<u8>>())?;
+                for _ in 0..100 {
+                    client.receive()?;
+                }
+            }
+            Ok(show(&connect(server)?.ask(&["PING"])?))
+        }),
+    ]
 }
 
 fn words(line: &str) -> Vec<Vec<u8>> {

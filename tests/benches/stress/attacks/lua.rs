@@ -35,241 +35,267 @@ fn lives(sources: &[&str]) -> Vec<Attack> {
 
 /// Calls of the libraries with extreme arguments.
 pub(super) fn libraries() -> Vec<Attack> {
-    let mut attacks = kind(&[
-        // CVE-2025-46817.
-        "return {unpack({}, 0, 2^31-1)}",
-        "return {unpack({}, -2^31, 2^31-1)}",
-        "return {unpack({}, 2^31-2, 2^31-1)}",
-        "return {unpack({}, 1, 8000)}",
-        "return select('#', unpack({}, 1, 1e7))",
-        "return {pcall(unpack, {}, 0, 2^31-1)}",
-        "return select(-2^31, 1)",
-        "return table.concat({}, 'x', 1, 2^31-1)",
-        "return table.concat({}, 'x', -2^31, -2^31+1)",
-        "return table.remove({}, -2^31)",
-        "return table.getn(setmetatable({}, {__index=error}))",
-        "return next({}, 'x')",
-        "local t={} for i=1,500 do t[i]=i%7 end table.sort(t, function() return true end)",
-        "table.sort({3,2,1}, function() error('x') end)",
-        "table.sort({3,2,1}, coroutine.yield)",
-        "local t={3,2,1} table.sort(t, function() t[1]=nil t[2]=nil return true end)",
-        "return ('x'):rep(-1)",
-        "return string.byte(('x'):rep(1e6), 1, -1)",
-        "return string.sub('x', -2^63, 2^63)",
-        "return string.char(-1)",
-        "return ('%99999d'):format(1)",
-        "return ('%.99999f'):format(1)",
-        "return ('%99.99f'):format(-1e308)",
-        "return ('%'..('0'):rep(1e5)..'d'):format(1)",
-        "return ('%s'):rep(1e4):format(1)",
-        "return #('%q'):format(('\\0'):rep(1e6))",
-        "return ('%d'):format(2^63)",
-    ]);
-    attacks.extend(lives(&[
-        "table.insert({}, 2^31-1, 'x')",
-        "return #('x'):rep(2^31)",
-        "local t={} for i=1,10 do t[i]=('x'):rep(1e7) end return #table.concat(t)",
-        // The pattern matcher is recursive.
-        "return string.find(('a'):rep(5e4), ('a?'):rep(5e4))",
-        "return string.match(('a'):rep(5e4), ('a?'):rep(5e4))",
-        "return string.gsub(('a'):rep(5e4), ('a?'):rep(5e4), '')",
-        "for _ in string.gmatch(('a'):rep(5e4), ('a?'):rep(5e4)) do end",
-        "return string.find(('a'):rep(3e5), ('a?'):rep(3e5))",
-        "return string.find(('a'):rep(3e5), ('a-'):rep(3e5)..'b')",
-        "return string.find(('a'):rep(3e5), ('(a)'):rep(32))",
-    ]));
-    attacks.extend(
-        ["return string.find(('a'):rep(5e4), ('a?'):rep(5e4)..'b')", "table.insert({}, -2^31, 'x')"]
-            .map(|source| Attack::endless(source, vec![argv(["EVAL", source, "0"])])),
-    );
-    attacks.extend(kind(&[
-        "return string.find('x', ('('):rep(33))",
-        "return string.find('x', '%')",
-        "return string.find('x', '[^')",
-        "return string.find('x', '%b')",
-        "return string.find('x', '%1')",
-        "return string.find('x', '%f')",
-        "return string.gsub('x', 'x', '%9')",
-        "return string.find(('('):rep(2e4), '%b()')",
-        "return string.find(('a'):rep(200), ('.-'):rep(3)..'b')",
-        "local function f() return (string.gsub('x', 'x', f)) end return f()",
-    ]));
-    attacks.extend(same(&[
-        // CVE-2024-31449.
-        "return bit.tohex(65535, -2147483648)",
-        "return bit.tohex(1, 2^31-1)",
-        "return {bit.lshift(1, 2^31), bit.rol(1, -2^31), bit.tobit(2^63), bit.arshift(-1, 99)}",
-        "return cjson.decode(('['):rep(1e5))",
-        "return cjson.decode('[1e999999,-1e999999]')[1]",
-        "return cjson.decode('['..('9'):rep(1e5)..']')[1]",
-        "return cjson.decode('\"\\\\ud800\"')",
-        "return cjson.decode('nul')",
-        "return cjson.encode({[2^31]=1})",
-        "local t={} t[1]=t return cjson.encode(t)",
-        "return cjson.encode_number_precision(99)",
-        "return cmsgpack.unpack('\\221\\255\\255\\255\\255')",
-        "return cmsgpack.unpack('\\223\\255\\255\\255\\255')",
-        "return cmsgpack.unpack('\\219\\255\\255\\255\\255')",
-        "return cmsgpack.unpack('\\201\\255\\255\\255\\255')",
-        "return cmsgpack.unpack_limit('\\1', -1, 0)",
-        "return cmsgpack.unpack_one('\\1', 2^31-1)",
-        "local t={} t[1]=t return #cmsgpack.pack(t)",
-        "return cmsgpack.pack()",
-        "return struct.unpack('s4', 'abc')",
-        "return struct.unpack('c2147483647', 'x')",
-        "return struct.unpack('!2147483647', 'x')",
-        "return struct.unpack('i99', 'x')",
-        "return struct.pack('i99', 1)",
-        "return struct.pack('c2147483647', 'x')",
-        "return struct.unpack('c0', 'x')",
-        "return struct.unpack('B', 'abc', -1)",
-        "return struct.unpack('B', 'abc', 2^31-1)",
-        "return struct.unpack('i4', 'abc', 2^31-4)",
-        "return struct.unpack('Bc0', '\\255')",
-        "return struct.size('!3i')",
-        "return #{struct.unpack(('B'):rep(1e5), ('x'):rep(1e5))}",
-    ]));
-    attacks.extend(lives(&[
-        "cjson.decode_max_depth(1e9) return cjson.decode(('['):rep(1e6))",
-        "cjson.encode_max_depth(1e9) local t={} for i=1,1e6 do t={t} end return cjson.encode(t)",
-        "return cmsgpack.unpack(('\\145'):rep(1e6))",
-        "local t={} for i=1,1e6 do t={t} end return #cmsgpack.pack(t)",
-    ]));
+    let endless = ENDLESS_CALLS.map(|source| Attack::endless(source, vec![argv(["EVAL", source, "0"])]));
+    let mut attacks = kind(CALLS);
+    attacks.extend(lives(LARGE_CALLS));
+    attacks.extend(endless);
+    attacks.extend(kind(PATTERNS));
+    attacks.extend(same(BUNDLED));
+    attacks.extend(lives(DEEP_VALUES));
     attacks
 }
 
+/// Calls of Lua's own libraries.
+const CALLS: &[&str] = &[
+    // CVE-2025-46817.
+    "return {unpack({}, 0, 2^31-1)}",
+    "return {unpack({}, -2^31, 2^31-1)}",
+    "return {unpack({}, 2^31-2, 2^31-1)}",
+    "return {unpack({}, 1, 8000)}",
+    "return select('#', unpack({}, 1, 1e7))",
+    "return {pcall(unpack, {}, 0, 2^31-1)}",
+    "return select(-2^31, 1)",
+    "return table.concat({}, 'x', 1, 2^31-1)",
+    "return table.concat({}, 'x', -2^31, -2^31+1)",
+    "return table.remove({}, -2^31)",
+    "return table.getn(setmetatable({}, {__index=error}))",
+    "return next({}, 'x')",
+    "local t={} for i=1,500 do t[i]=i%7 end table.sort(t, function() return true end)",
+    "table.sort({3,2,1}, function() error('x') end)",
+    "table.sort({3,2,1}, coroutine.yield)",
+    "local t={3,2,1} table.sort(t, function() t[1]=nil t[2]=nil return true end)",
+    "return ('x'):rep(-1)",
+    "return string.byte(('x'):rep(1e6), 1, -1)",
+    "return string.sub('x', -2^63, 2^63)",
+    "return string.char(-1)",
+    "return ('%99999d'):format(1)",
+    "return ('%.99999f'):format(1)",
+    "return ('%99.99f'):format(-1e308)",
+    "return ('%'..('0'):rep(1e5)..'d'):format(1)",
+    "return ('%s'):rep(1e4):format(1)",
+    "return #('%q'):format(('\\0'):rep(1e6))",
+    "return ('%d'):format(2^63)",
+];
+/// These calls may need more memory or stack than there is.
+const LARGE_CALLS: &[&str] = &[
+    "table.insert({}, 2^31-1, 'x')",
+    "return #('x'):rep(2^31)",
+    "local t={} for i=1,10 do t[i]=('x'):rep(1e7) end return #table.concat(t)",
+    // The pattern matcher is recursive.
+    "return string.find(('a'):rep(5e4), ('a?'):rep(5e4))",
+    "return string.match(('a'):rep(5e4), ('a?'):rep(5e4))",
+    "return string.gsub(('a'):rep(5e4), ('a?'):rep(5e4), '')",
+    "for _ in string.gmatch(('a'):rep(5e4), ('a?'):rep(5e4)) do end",
+    "return string.find(('a'):rep(3e5), ('a?'):rep(3e5))",
+    "return string.find(('a'):rep(3e5), ('a-'):rep(3e5)..'b')",
+    "return string.find(('a'):rep(3e5), ('(a)'):rep(32))",
+];
+/// On Redis, these calls never end.
+const ENDLESS_CALLS: [&str; 2] =
+    ["return string.find(('a'):rep(5e4), ('a?'):rep(5e4)..'b')", "table.insert({}, -2^31, 'x')"];
+/// Patterns that are incomplete, deep or slow.
+const PATTERNS: &[&str] = &[
+    "return string.find('x', ('('):rep(33))",
+    "return string.find('x', '%')",
+    "return string.find('x', '[^')",
+    "return string.find('x', '%b')",
+    "return string.find('x', '%1')",
+    "return string.find('x', '%f')",
+    "return string.gsub('x', 'x', '%9')",
+    "return string.find(('('):rep(2e4), '%b()')",
+    "return string.find(('a'):rep(200), ('.-'):rep(3)..'b')",
+    "local function f() return (string.gsub('x', 'x', f)) end return f()",
+];
+/// Calls of the libraries that Redis adds to Lua.
+const BUNDLED: &[&str] = &[
+    // CVE-2024-31449.
+    "return bit.tohex(65535, -2147483648)",
+    "return bit.tohex(1, 2^31-1)",
+    "return {bit.lshift(1, 2^31), bit.rol(1, -2^31), bit.tobit(2^63), bit.arshift(-1, 99)}",
+    "return cjson.decode(('['):rep(1e5))",
+    "return cjson.decode('[1e999999,-1e999999]')[1]",
+    "return cjson.decode('['..('9'):rep(1e5)..']')[1]",
+    "return cjson.decode('\"\\\\ud800\"')",
+    "return cjson.decode('nul')",
+    "return cjson.encode({[2^31]=1})",
+    "local t={} t[1]=t return cjson.encode(t)",
+    "return cjson.encode_number_precision(99)",
+    "return cmsgpack.unpack('\\221\\255\\255\\255\\255')",
+    "return cmsgpack.unpack('\\223\\255\\255\\255\\255')",
+    "return cmsgpack.unpack('\\219\\255\\255\\255\\255')",
+    "return cmsgpack.unpack('\\201\\255\\255\\255\\255')",
+    "return cmsgpack.unpack_limit('\\1', -1, 0)",
+    "return cmsgpack.unpack_one('\\1', 2^31-1)",
+    "local t={} t[1]=t return #cmsgpack.pack(t)",
+    "return cmsgpack.pack()",
+    "return struct.unpack('s4', 'abc')",
+    "return struct.unpack('c2147483647', 'x')",
+    "return struct.unpack('!2147483647', 'x')",
+    "return struct.unpack('i99', 'x')",
+    "return struct.pack('i99', 1)",
+    "return struct.pack('c2147483647', 'x')",
+    "return struct.unpack('c0', 'x')",
+    "return struct.unpack('B', 'abc', -1)",
+    "return struct.unpack('B', 'abc', 2^31-1)",
+    "return struct.unpack('i4', 'abc', 2^31-4)",
+    "return struct.unpack('Bc0', '\\255')",
+    "return struct.size('!3i')",
+    "return #{struct.unpack(('B'):rep(1e5), ('x'):rep(1e5))}",
+];
+/// Values that are nested deeply, for the same libraries.
+const DEEP_VALUES: &[&str] = &[
+    "cjson.decode_max_depth(1e9) return cjson.decode(('['):rep(1e6))",
+    "cjson.encode_max_depth(1e9) local t={} for i=1,1e6 do t={t} end return cjson.encode(t)",
+    "return cmsgpack.unpack(('\\145'):rep(1e6))",
+    "local t={} for i=1,1e6 do t={t} end return #cmsgpack.pack(t)",
+];
+
 /// Input that is nested too deeply for the parser or for the stack.
 pub(super) fn parser() -> Vec<Attack> {
-    let deep = |open: &str, times: usize| {
-        let source = format!("return type((loadstring(('{open}'):rep({times}))))");
+    let deep = |open: &&str| {
+        let source = format!("return type((loadstring(('{open}'):rep(100000))))");
         script(Judge::Kind, &source)
     };
-    let opened = [
-        "return (",
-        "return {",
-        "return -",
-        "return not ",
-        "x=a..",
-        "x=a^",
-        "x=f(",
-        "x=a[",
-        "do ",
-        "if x then ",
-        "while x do ",
-        "repeat ",
-        "for i=1,2 do ",
-        "x=function() ",
-        "function f() ",
-        "a.",
-        "a=",
-        "x={{{",
-        "else",
-        "local a;",
-    ];
-    let mut attacks: Vec<_> = opened.iter().map(|open| deep(open, 100_000)).collect();
+    let mut attacks: Vec<_> = OPENINGS.iter().map(deep).collect();
     for open in ["(", "{", "a.."] {
         let source = format!("return {}", open.repeat(100_000));
         attacks.push(named(Judge::Kind, &format!("EVAL of 'return ' and 100000 times {open}"), &source));
     }
-    attacks.extend(kind(&[
-        "return type((loadstring('x={'..('1,'):rep(1e6)..'}')))",
-        "local t={} for i=1,3e5 do t[i]='x='..i..'.5' end return type((loadstring(table.concat(t,' '))))",
-        "local t={} for i=1,300 do t[i]='local a'..i end return type((loadstring(table.concat(t,' '))))",
-        "return type((loadstring('if a then '..('elseif a then '):rep(1e4)..'end')))",
-        // CVE-2025-46819.
-        "return type((loadstring('['..('='):rep(1e6)..'[')))",
-        "return type((loadstring('--['..('='):rep(1e6)..'[ ]')))",
-        "return type((loadstring('[=[x]'..('='):rep(1e6))))",
-        // CVE-2025-49844: the garbage collector runs while a chunk is parsed.
-        "collectgarbage('setpause', 0) for i=1,2e4 do loadstring('x='..i..'.5', ('n'):rep(99)..i) end return 1",
-        "for i=1,2e3 do load(function() collectgarbage() return nil end, ('n'):rep(99)..i) end return 1",
-        "local function f() return 1+f() end return f()",
-        "local function f() return pcall(f) end return type(f())",
-        "local function f() return f() end return pcall(string.rep)",
-        "local function f() return xpcall(f, f) end return type(f())",
-        "local function f() coroutine.wrap(f)() end return f()",
-        "local function f() return coroutine.resume(coroutine.create(f)) end return type(f())",
-        "local function h() error({}) end return {xpcall(h, h)}",
-        "return tostring(setmetatable({}, {__tostring=function() return 1 end}))",
-        "return tostring(setmetatable({}, {__tostring=function(t) return tostring(t) end}))",
-        "local a,b={},{} setmetatable(a,{__index=b}) setmetatable(b,{__index=a}) return a.x",
-        "local t=setmetatable({}, {}) getmetatable(t).__index=function(t,k) return t[k] end return t.x",
-        "local t=setmetatable({}, {}) getmetatable(t).__call=t return t()",
-        "local m={} m.__eq=function(a,b) return a==b end return setmetatable({},m)==setmetatable({},m)",
-        "local m={} m.__concat=function(a,b) return a..b end return setmetatable({},m)..'x'",
-        "error(setmetatable({}, {__tostring=function() error('x') end}))",
-        "error({err=1})",
-        "error()",
-    ]));
-    // The server converts the result of a script to a reply.
-    attacks.extend(same(&[
-        "local t={} t[1]=t return t",
-        "local t={} for i=1,1e5 do t={t} end return t",
-        "return {err='a\\r\\n$1\\r\\nb'}",
-        "return {ok='a\\r\\n+b'}",
-        "return redis.error_reply('x\\r\\n+y')",
-        "return redis.status_reply('x\\r\\n+y')",
-        "return {double=0/0}",
-        "return {map={a=1}}",
-        "return 2^63",
-        "return -2^1000",
-        "return 0/0",
-    ]));
+    attacks.extend(kind(CHUNKS));
+    attacks.extend(same(RESULTS));
     attacks
 }
 
+/// Text that opens one more level when it is repeated.
+const OPENINGS: &[&str] = &[
+    "return (",
+    "return {",
+    "return -",
+    "return not ",
+    "x=a..",
+    "x=a^",
+    "x=f(",
+    "x=a[",
+    "do ",
+    "if x then ",
+    "while x do ",
+    "repeat ",
+    "for i=1,2 do ",
+    "x=function() ",
+    "function f() ",
+    "a.",
+    "a=",
+    "x={{{",
+    "else",
+    "local a;",
+];
+/// Large chunks, and functions that call each other without an end.
+const CHUNKS: &[&str] = &[
+    "return type((loadstring('x={'..('1,'):rep(1e6)..'}')))",
+    "local t={} for i=1,3e5 do t[i]='x='..i..'.5' end return type((loadstring(table.concat(t,' '))))",
+    "local t={} for i=1,300 do t[i]='local a'..i end return type((loadstring(table.concat(t,' '))))",
+    "return type((loadstring('if a then '..('elseif a then '):rep(1e4)..'end')))",
+    // CVE-2025-46819.
+    "return type((loadstring('['..('='):rep(1e6)..'[')))",
+    "return type((loadstring('--['..('='):rep(1e6)..'[ ]')))",
+    "return type((loadstring('[=[x]'..('='):rep(1e6))))",
+    // CVE-2025-49844: the garbage collector runs while a chunk is parsed.
+    "collectgarbage('setpause', 0) for i=1,2e4 do loadstring('x='..i..'.5', ('n'):rep(99)..i) end return 1",
+    "for i=1,2e3 do load(function() collectgarbage() return nil end, ('n'):rep(99)..i) end return 1",
+    "local function f() return 1+f() end return f()",
+    "local function f() return pcall(f) end return type(f())",
+    "local function f() return f() end return pcall(string.rep)",
+    "local function f() return xpcall(f, f) end return type(f())",
+    "local function f() coroutine.wrap(f)() end return f()",
+    "local function f() return coroutine.resume(coroutine.create(f)) end return type(f())",
+    "local function h() error({}) end return {xpcall(h, h)}",
+    "return tostring(setmetatable({}, {__tostring=function() return 1 end}))",
+    "return tostring(setmetatable({}, {__tostring=function(t) return tostring(t) end}))",
+    "local a,b={},{} setmetatable(a,{__index=b}) setmetatable(b,{__index=a}) return a.x",
+    "local t=setmetatable({}, {}) getmetatable(t).__index=function(t,k) return t[k] end return t.x",
+    "local t=setmetatable({}, {}) getmetatable(t).__call=t return t()",
+    "local m={} m.__eq=function(a,b) return a==b end return setmetatable({},m)==setmetatable({},m)",
+    "local m={} m.__concat=function(a,b) return a..b end return setmetatable({},m)..'x'",
+    "error(setmetatable({}, {__tostring=function() error('x') end}))",
+    "error({err=1})",
+    "error()",
+];
+/// The server converts the result of a script to a reply.
+const RESULTS: &[&str] = &[
+    "local t={} t[1]=t return t",
+    "local t={} for i=1,1e5 do t={t} end return t",
+    "return {err='a\\r\\n$1\\r\\nb'}",
+    "return {ok='a\\r\\n+b'}",
+    "return redis.error_reply('x\\r\\n+y')",
+    "return redis.status_reply('x\\r\\n+y')",
+    "return {double=0/0}",
+    "return {map={a=1}}",
+    "return 2^63",
+    "return -2^1000",
+    "return 0/0",
+];
+
 /// Functions and data that a script must not reach.
 pub(super) fn sandbox() -> Vec<Attack> {
-    let mut attacks = same(&[
-        // CVE-2022-0543.
-        "return package.loadlib",
-        "return rawget(_G, 'package')",
-        "local names='' for _,n in ipairs{'io','os','require','dofile','loadfile','debug','module','print','newproxy','setfenv','getfenv','collectgarbage','string','load'} do names=names..type(rawget(_G,n))..' ' end return names",
-        "return type(os.execute)",
-        "return getfenv(0)==_G",
-        "x=1",
-        "_G.x=1",
-        "rawset(_G, 'x', 1)",
-        "setmetatable(_G, nil)",
-        "getmetatable(_G).__index=nil",
-        "redis.call=nil",
-        "rawset(redis, 'call', nil)",
-        "setmetatable(redis, {})",
-        "string.rep=nil",
-        "table.insert(table, 1)",
-        "math.random=nil",
-        "KEYS=nil return type(KEYS)",
-        "return type(setfenv(1, {}))",
-        "local t=load(function() return redis.call('nosuch') end) return t",
-        "return select(2, load(function() return redis.call('nosuch') end))",
-        "return tostring(select(2, load(function() return {} end)))",
-        "return {pcall(redis.call, 'nosuch')}",
-        "return redis.pcall('nosuch')",
-        "redis.call()",
-        "redis.call({})",
-        "redis.call('set', 'k', {})",
-        "redis.call('eval', 'return 1', 0)",
-        "redis.call('subscribe', 'x')",
-        "redis.call('multi')",
-        "redis.call('debug', 'segfault')",
-        "redis.call('config', 'set', 'requirepass', 'x')",
-        "redis.call('blpop', 'x', 0)",
-        "redis.call(('x'):rep(1e5))",
-        "local t={} for i=1,7000 do t[i]='x' end return redis.call('del', unpack(t))",
-        "redis.log(99999, 'x')",
-        "redis.setresp(99)",
-        "return redis.sha1hex()",
-        "return #redis.sha1hex(('x'):rep(1e7))",
-        "redis.set_repl(99)",
-        "redis.breakpoint() return redis.debug(1)",
-    ]);
-    // A chunk of bytecode instead of text.
-    attacks.push(script(Judge::Lives, "return type(loadstring(string.dump(function() return 1 end)))"));
-    attacks.push(script(
-        Judge::Lives,
+    let mut attacks = same(GLOBALS);
+    attacks.extend(bytecode_and_finalizers());
+    attacks.extend(CHANGES.iter().map(change));
+    attacks.extend(functions());
+    attacks
+}
+
+/// Globals, and calls that a script may not make.
+const GLOBALS: &[&str] = &[
+    // CVE-2022-0543.
+    "return package.loadlib",
+    "return rawget(_G, 'package')",
+    "local names='' for _,n in ipairs{'io','os','require','dofile','loadfile','debug','module','print','newproxy','setfenv','getfenv','collectgarbage','string','load'} do names=names..type(rawget(_G,n))..' ' end return names",
+    "return type(os.execute)",
+    "return getfenv(0)==_G",
+    "x=1",
+    "_G.x=1",
+    "rawset(_G, 'x', 1)",
+    "setmetatable(_G, nil)",
+    "getmetatable(_G).__index=nil",
+    "redis.call=nil",
+    "rawset(redis, 'call', nil)",
+    "setmetatable(redis, {})",
+    "string.rep=nil",
+    "table.insert(table, 1)",
+    "math.random=nil",
+    "KEYS=nil return type(KEYS)",
+    "return type(setfenv(1, {}))",
+    "local t=load(function() return redis.call('nosuch') end) return t",
+    "return select(2, load(function() return redis.call('nosuch') end))",
+    "return tostring(select(2, load(function() return {} end)))",
+    "return {pcall(redis.call, 'nosuch')}",
+    "return redis.pcall('nosuch')",
+    "redis.call()",
+    "redis.call({})",
+    "redis.call('set', 'k', {})",
+    "redis.call('eval', 'return 1', 0)",
+    "redis.call('subscribe', 'x')",
+    "redis.call('multi')",
+    "redis.call('debug', 'segfault')",
+    "redis.call('config', 'set', 'requirepass', 'x')",
+    "redis.call('blpop', 'x', 0)",
+    "redis.call(('x'):rep(1e5))",
+    "local t={} for i=1,7000 do t[i]='x' end return redis.call('del', unpack(t))",
+    "redis.log(99999, 'x')",
+    "redis.setresp(99)",
+    "return redis.sha1hex()",
+    "return #redis.sha1hex(('x'):rep(1e7))",
+    "redis.set_repl(99)",
+    "redis.breakpoint() return redis.debug(1)",
+];
+
+/// Chunks of bytecode instead of text, and functions that the garbage collector calls.
+fn bytecode_and_finalizers() -> Vec<Attack> {
+    let mut attacks = lives(&[
+        "return type(loadstring(string.dump(function() return 1 end)))",
         "local d=string.dump(function() return 1 end) for i=6,#d do local f=loadstring(d:sub(1,i-1)..'\\255'..d:sub(i+1)) if f then pcall(f) end end",
-    ));
-    attacks.push(script(Judge::Lives, "local p=newproxy(true) getmetatable(p).__gc=function() redis.call('set','x','y') end p=nil collectgarbage() return 1"));
+        "local p=newproxy(true) getmetatable(p).__gc=function() redis.call('set','x','y') end p=nil collectgarbage() return 1",
+    ]);
     attacks.push(Attack::commands(
         "CVE-2024-46981: __gc, then SCRIPT FLUSH",
         Judge::Lives,
@@ -283,46 +309,49 @@ pub(super) fn sandbox() -> Vec<Attack> {
             argv(["EVAL", "collectgarbage() return 1", "0"]),
         ],
     ));
-    // Changes that one script makes to types that other scripts use.
-    for (sent, first) in [
-        ("getmetatable('').__index=nil", "getmetatable('').__index=nil"),
-        (
-            "getmetatable('').__index=function() …",
-            "getmetatable('').__index=function() return function() return 'stolen' end end",
-        ),
-        (
-            "getmetatable('').__index.rep=function() …",
-            "getmetatable('').__index.rep=function() return 'stolen' end",
-        ),
-        ("rawset(string, 'rep', function() …", "rawset(string, 'rep', function() return 'stolen' end)"),
-        (
-            "setmetatable(string, {}) …",
-            "setmetatable(string, {__index=function() return 'stolen' end}) string.rep=nil",
-        ),
-        ("string.rep=function() …", "string.rep=function() return 'stolen' end"),
-        ("collectgarbage('stop')", "collectgarbage('stop')"),
-    ] {
-        attacks.push(Attack::commands(
-            format!("{sent}, then another's ('x'):rep(2)"),
-            Judge::Only("\"xx\""),
-            vec![argv(["EVAL", first, "0"]), argv(["EVAL", "return ('x'):rep(2)", "0"])],
-        ));
-    }
+    attacks
+}
+
+/// A change that one script makes to types that other scripts use.
+fn change((sent, first): &(&str, &str)) -> Attack {
+    Attack::commands(
+        format!("{sent}, then another's ('x'):rep(2)"),
+        Judge::Only("\"xx\""),
+        vec![argv(["EVAL", first, "0"]), argv(["EVAL", "return ('x'):rep(2)", "0"])],
+    )
+}
+
+/// The changes as the table shows them, and as they are sent.
+const CHANGES: &[(&str, &str)] = &[
+    ("getmetatable('').__index=nil", "getmetatable('').__index=nil"),
+    (
+        "getmetatable('').__index=function() …",
+        "getmetatable('').__index=function() return function() return 'stolen' end end",
+    ),
+    (
+        "getmetatable('').__index.rep=function() …",
+        "getmetatable('').__index.rep=function() return 'stolen' end",
+    ),
+    ("rawset(string, 'rep', function() …", "rawset(string, 'rep', function() return 'stolen' end)"),
+    (
+        "setmetatable(string, {}) …",
+        "setmetatable(string, {__index=function() return 'stolen' end}) string.rep=nil",
+    ),
+    ("string.rep=function() …", "string.rep=function() return 'stolen' end"),
+    ("collectgarbage('stop')", "collectgarbage('stop')"),
+];
+
+/// Functions that a library registers, and libraries that may not be loaded.
+fn functions() -> Vec<Attack> {
     let library = "#!lua name=l\nredis.register_function('f', function() return {unpack({}, 0, 2^31-1)} end)";
-    attacks.push(Attack::commands(
+    let mut attacks = vec![Attack::commands(
         "FCALL: unpack({}, 0, 2^31-1)",
         Judge::Kind,
         vec![argv(["FUNCTION", "LOAD", library]), argv(["FCALL", "f", "0"])],
-    ));
-    for (sent, library) in [
-        ("FUNCTION LOAD: while true do end", "#!lua name=l\nwhile true do end"),
-        ("FUNCTION LOAD: redis.call", "#!lua name=l\nredis.call('set', 'x', 1)"),
-        ("FUNCTION LOAD: unpack({}, 0, 2^31-1)", "#!lua name=l\nlocal t={unpack({}, 0, 2^31-1)}"),
-        ("FUNCTION LOAD: string.rep=nil", "#!lua name=l\nstring.rep=nil"),
-        ("FUNCTION LOAD: no function", "#!lua name=l\n"),
-    ] {
-        attacks.push(Attack::commands(sent, Judge::Kind, vec![argv(["FUNCTION", "LOAD", library])]));
-    }
+    )];
+    attacks.extend(LIBRARIES.iter().map(|(sent, library)| {
+        Attack::commands(*sent, Judge::Kind, vec![argv(["FUNCTION", "LOAD", library])])
+    }));
     attacks.push(Attack::commands(
         "FUNCTION RESTORE of zeros",
         Judge::Same,
@@ -330,6 +359,15 @@ pub(super) fn sandbox() -> Vec<Attack> {
     ));
     attacks
 }
+
+/// Libraries as the table shows them, and as they are sent.
+const LIBRARIES: &[(&str, &str)] = &[
+    ("FUNCTION LOAD: while true do end", "#!lua name=l\nwhile true do end"),
+    ("FUNCTION LOAD: redis.call", "#!lua name=l\nredis.call('set', 'x', 1)"),
+    ("FUNCTION LOAD: unpack({}, 0, 2^31-1)", "#!lua name=l\nlocal t={unpack({}, 0, 2^31-1)}"),
+    ("FUNCTION LOAD: string.rep=nil", "#!lua name=l\nstring.rep=nil"),
+    ("FUNCTION LOAD: no function", "#!lua name=l\n"),
+];
 
 /// Scripts that never end, or that use all memory.
 pub(super) fn endless() -> Vec<Attack> {

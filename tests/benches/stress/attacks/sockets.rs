@@ -58,7 +58,25 @@ fn replies_to(client: &mut Client, bytes: &[u8]) -> Result<String, Lost> {
 }
 
 pub(super) fn attacks() -> Vec<Attack> {
-    let mut attacks = vec![
+    let mut attacks = requests();
+    attacks.extend(requests_before_auth());
+    attacks.extend(closed_and_unread());
+    attacks.extend(many_at_once());
+    attacks.push(Attack::commands(
+        "AUTH with 1 MB",
+        Judge::Same,
+        vec![
+            argv(["CONFIG", "SET", "requirepass", "x"]),
+            argv(["AUTH", &"y".repeat(1 << 20)]),
+            argv(["CONFIG", "SET", "requirepass", ""]),
+        ],
+    ));
+    attacks
+}
+
+/// Requests that break the protocol, or that are never complete.
+fn requests() -> Vec<Attack> {
+    vec![
         bytes("*1000000000", "*1000000000\r\n"),
         bytes("*2147483647", "*2147483647\r\n"),
         bytes("*2147483648", "*2147483648\r\n"),
@@ -80,6 +98,11 @@ pub(super) fn attacks() -> Vec<Attack> {
         bytes("half a command", "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$100\r\nabc"),
         bytes("QUIT, then PING", "QUIT\r\nPING\r\n"),
         bytes("CLIENT REPLY OFF, then an error", "CLIENT REPLY OFF\r\nNOSUCH\r\nPING\r\n"),
+    ]
+}
+
+fn requests_before_auth() -> Vec<Attack> {
+    vec![
         stranger("*11", "*11\r\n"),
         stranger("*10, then half", "*10\r\n$3\r\nSET\r\n"),
         stranger("*1, $16385", "*1\r\n$16385\r\n"),
@@ -88,16 +111,18 @@ pub(super) fn attacks() -> Vec<Attack> {
         stranger("an inline command of 70 KB", "x".repeat(70_000)),
         stranger("GET, PING, HELLO 3", "GET k\r\nPING\r\nHELLO 3\r\n"),
         stranger("CONFIG, DEBUG, EMULATOR", "CONFIG GET *\r\nDEBUG SEGFAULT\r\nEVAL x 0\r\n"),
-    ];
-    attacks.push(Attack::new("CLIENT KILL of itself", Judge::Same, |server| {
-        let mut client = connect(server)?;
-        let Value::Int(id) = client.ask(&["CLIENT", "ID"])? else { return Ok("no number".into()) };
-        replies_to(&mut client, &request(&["CLIENT", "KILL", "ID", &id.to_string(), "SKIPME", "no"]))
-    }));
-    attacks.push(Attack::new(
-        format!("{PIPELINED} GETs of 1 KB, then the replies are read"),
-        Judge::Same,
-        |server| {
+    ]
+}
+
+/// Clients that the server disconnects, or that read their replies late.
+fn closed_and_unread() -> Vec<Attack> {
+    vec![
+        Attack::new("CLIENT KILL of itself", Judge::Same, |server| {
+            let mut client = connect(server)?;
+            let Value::Int(id) = client.ask(&["CLIENT", "ID"])? else { return Ok("no number".into()) };
+            replies_to(&mut client, &request(&["CLIENT", "KILL", "ID", &id.to_string(), "SKIPME", "no"]))
+        }),
+        Attack::new(format!("{PIPELINED} GETs of 1 KB, then the replies are read"), Judge::Same, |server| {
             let mut client = connect(server)?;
             client.ask(&["SET", "k", &"x".repeat(1024)])?;
             client.send_bytes(&request(&["GET", "k"]).repeat(PIPELINED))?;
@@ -106,12 +131,8 @@ pub(super) fn attacks() -> Vec<Attack> {
                 read += 1;
             }
             Ok(format!("{read} replies"))
-        },
-    ));
-    attacks.push(Attack::new(
-        "client-output-buffer-limit normal 1 MB, replies unread",
-        Judge::Same,
-        |server| {
+        }),
+        Attack::new("client-output-buffer-limit normal 1 MB, replies unread", Judge::Same, |server| {
             let mut client = connect(server)?;
             client.ask(&["CONFIG", "SET", "client-output-buffer-limit", "normal 1048576 0 0"])?;
             client.ask(&["SET", "k", &"x".repeat(1024)])?;
@@ -126,40 +147,42 @@ pub(super) fn attacks() -> Vec<Attack> {
                 };
             }
             Ok("closed".into())
-        },
-    ));
-    attacks.push(Attack::new("a subscriber that does not read 128 MB", Judge::Same, |server| {
-        let mut subscriber = connect(server)?;
-        subscriber.ask(&["SUBSCRIBE", "c"])?;
-        let mut publisher = connect(server)?;
-        let publish = request(&[b"PUBLISH", &b"c"[..], &vec![b'x'; 1 << 20]]);
-        let mut last = Value::Nil;
-        for _ in 0..128 {
-            publisher.send_bytes(&publish)?;
-            last = publisher.receive()?;
-        }
-        Ok(format!("the last message reached {}", show(&last)))
-    }));
-    attacks.push(Attack::new(
-        format!("{LEAVERS} clients leave during an endless script"),
-        Judge::Same,
-        leave_while_busy,
-    ));
-    attacks.push(Attack::new("1000 half commands of 1 MB, never finished", Judge::Same, |server| {
-        let mut half = b"*2\r\n$4\r\nECHO\r\n$1048576\r\n".to_vec();
-        half.resize(half.len() + 1000, b'x');
-        let mut clients = Vec::new();
-        for _ in 0..1000 {
-            let mut client = connect(server)?;
-            client.send_bytes(&half)?;
-            clients.push(client);
-        }
-        Ok(show(&connect(server)?.ask(&["PING"])?))
-    }));
-    attacks.push(Attack::new(
-        format!("{BEYOND_MAXCLIENTS} more clients than maxclients"),
-        Judge::Same,
-        |server| {
+        }),
+        Attack::new("a subscriber that does not read 128 MB", Judge::Same, |server| {
+            let mut subscriber = connect(server)?;
+            subscriber.ask(&["SUBSCRIBE", "c"])?;
+            let mut publisher = connect(server)?;
+            let publish = request(&[b"PUBLISH", &b"c"[..], &vec![b'x'; 1 << 20]]);
+            let mut last = Value::Nil;
+            for _ in 0..128 {
+                publisher.send_bytes(&publish)?;
+                last = publisher.receive()?;
+            }
+            Ok(format!("the last message reached {}", show(&last)))
+        }),
+    ]
+}
+
+/// Many clients at once, or one that sees the commands of others.
+fn many_at_once() -> Vec<Attack> {
+    vec![
+        Attack::new(
+            format!("{LEAVERS} clients leave during an endless script"),
+            Judge::Same,
+            leave_while_busy,
+        ),
+        Attack::new("1000 half commands of 1 MB, never finished", Judge::Same, |server| {
+            let mut half = b"*2\r\n$4\r\nECHO\r\n$1048576\r\n".to_vec();
+            half.resize(half.len() + 1000, b'x');
+            let mut clients = Vec::new();
+            for _ in 0..1000 {
+                let mut client = connect(server)?;
+                client.send_bytes(&half)?;
+                clients.push(client);
+            }
+            Ok(show(&connect(server)?.ask(&["PING"])?))
+        }),
+        Attack::new(format!("{BEYOND_MAXCLIENTS} more clients than maxclients"), Judge::Same, |server| {
             let mut admin = connect(server)?;
             admin.ask(&["CONFIG", "SET", "maxclients", &MAXCLIENTS.to_string()])?;
             let mut clients = Vec::new();
@@ -172,32 +195,22 @@ pub(super) fn attacks() -> Vec<Attack> {
                 }
             }
             Ok(format!("{} served, {refused} refused, {}", clients.len(), show(&admin.ask(&["PING"])?)))
-        },
-    ));
-    attacks.push(Attack::new("MONITOR that is not read, 20000 commands", Judge::Same, |server| {
-        let mut monitor = connect(server)?;
-        monitor.ask(&["MONITOR"])?;
-        let mut client = connect(server)?;
-        let big = request(&["SET", "k", &"x".repeat(1000)]);
-        let mut last = Value::Nil;
-        for _ in 0..20 {
-            client.send_bytes(&big.repeat(1000))?;
-            for _ in 0..1000 {
-                last = client.receive()?;
+        }),
+        Attack::new("MONITOR that is not read, 20000 commands", Judge::Same, |server| {
+            let mut monitor = connect(server)?;
+            monitor.ask(&["MONITOR"])?;
+            let mut client = connect(server)?;
+            let big = request(&["SET", "k", &"x".repeat(1000)]);
+            let mut last = Value::Nil;
+            for _ in 0..20 {
+                client.send_bytes(&big.repeat(1000))?;
+                for _ in 0..1000 {
+                    last = client.receive()?;
+                }
             }
-        }
-        Ok(show(&last))
-    }));
-    attacks.push(Attack::commands(
-        "AUTH with 1 MB",
-        Judge::Same,
-        vec![
-            argv(["CONFIG", "SET", "requirepass", "x"]),
-            argv(["AUTH", &"y".repeat(1 << 20)]),
-            argv(["CONFIG", "SET", "requirepass", ""]),
-        ],
-    ));
-    attacks
+            Ok(show(&last))
+        }),
+    ]
 }
 
 /// Tests whether others get replies after many clients disconnected, and how many threads the

@@ -3,7 +3,7 @@
 
 use rand::{Rng, RngExt as _};
 
-use super::model::Argv;
+use super::arguments::Argv;
 use super::scripts::{self, Script};
 
 /// The time to live of keys that expire. It is longer than the time between two commands on one

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use redis::Value;
 
+use crate::client::bulk;
+
 #[derive(Clone, Debug)]
 pub(super) enum Expect {
     Is(Value),
@@ -46,4 +48,24 @@ impl Expect {
 
 fn bytes(reply: &Value) -> Option<&[u8]> {
     if let Value::BulkString(bytes) = reply { Some(bytes) } else { None }
+}
+
+pub(super) fn is(reply: Value) -> Expect {
+    Expect::Is(reply)
+}
+
+pub(super) fn ok() -> Expect {
+    is(Value::Okay)
+}
+
+pub(super) fn int(number: usize) -> Expect {
+    is(Value::Int(number as i64))
+}
+
+pub(super) fn optional(bytes: Option<&mut Vec<u8>>) -> Expect {
+    is(bytes.map_or(Value::Nil, bulk))
+}
+
+pub(super) fn array(items: Vec<Vec<u8>>) -> Value {
+    Value::Array(items.into_iter().map(Value::BulkString).collect())
 }

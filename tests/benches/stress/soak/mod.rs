@@ -5,11 +5,13 @@
 //! The seed decides what each client sends. The machine decides how the clients' commands
 //! interleave.
 
+mod arguments;
 mod scripts;
 mod draw;
 mod expect;
+mod keyspace;
 mod model;
-mod world;
+mod state;
 mod worker;
 mod others;
 
@@ -24,7 +26,7 @@ use rand_pcg::Pcg64Mcg;
 use redis::Value;
 
 use self::others::BUSY_THRESHOLD_MS;
-use self::world::{Counts, End, World, lock};
+use self::state::{Counts, End, Soak, lock};
 use crate::client::{Client, bulk, show};
 use crate::server::{Program, Server, Usage, now, pause, since};
 
@@ -112,41 +114,41 @@ fn run_round(
     round: u32,
     span: Duration,
 ) -> Result<Option<String>> {
-    let world = World::new(server.addr, counts);
+    let soak = Soak::new(server.addr, counts);
     prepare(server)?;
     let start = now();
-    with_clients(args, &world, round, || {
-        while since(start) < span && !world.is_stopping() {
+    with_clients(args, &soak, round, || {
+        while since(start) < span && !soak.is_stopping() {
             pause(Duration::from_millis(20));
         }
     });
-    world.run("the sum", || check_sum(&world));
-    world.run("the queue", || others::check_queue(&world, &names(MOVER, MOVERS)));
-    Ok(world.failure())
+    soak.run("the sum", || check_sum(&soak));
+    soak.run("the queue", || others::check_queue(&soak, &names(MOVER, MOVERS)));
+    Ok(soak.failure())
 }
 
 /// The behaviour of one client until the world stops.
-type Part = fn(&World<'_>, &str, &mut Pcg64Mcg, &Args) -> Result<(), End>;
+type Part = fn(&Soak<'_>, &str, &mut Pcg64Mcg, &Args) -> Result<(), End>;
 
 /// The clients: their names, their numbers and their behaviour.
 fn cast(args: &Args) -> [(&'static str, usize, Part); 10] {
     [
-        ("worker", args.clients, |world, name, rng, _| worker::run(world, name, rng)),
-        ("producer", PRODUCERS, |world, name, rng, _| others::produce(world, name, rng)),
-        (MOVER, MOVERS, |world, name, _, _| others::consume_by_move(world, name)),
-        ("popper", POPPERS, |world, name, _, _| others::consume_by_pop(world, name)),
-        ("publisher", 1, |world, _, rng, _| others::publish(world, rng)),
-        ("listener", LISTENERS, |world, name, _, _| others::listen(world, name)),
-        ("killer", KILLERS, |world, _, rng, _| others::kill(world, rng)),
-        ("slow-reader", SLOW_READERS, |world, name, rng, _| others::read_slowly(world, name, rng)),
-        ("late-reader", 1, |world, name, _, args| others::read_late(world, name, args.pipeline_bytes)),
-        ("busy", 1, |world, _, rng, args| others::be_busy(world, args.leavers, rng)),
+        ("worker", args.clients, |soak, name, rng, _| worker::run(soak, name, rng)),
+        ("producer", PRODUCERS, |soak, name, rng, _| others::produce(soak, name, rng)),
+        (MOVER, MOVERS, |soak, name, _, _| others::consume_by_move(soak, name)),
+        ("popper", POPPERS, |soak, name, _, _| others::consume_by_pop(soak, name)),
+        ("publisher", 1, |soak, _, rng, _| others::publish(soak, rng)),
+        ("listener", LISTENERS, |soak, name, _, _| others::listen(soak, name)),
+        ("killer", KILLERS, |soak, _, rng, _| others::kill(soak, rng)),
+        ("slow-reader", SLOW_READERS, |soak, name, rng, _| others::read_slowly(soak, name, rng)),
+        ("late-reader", 1, |soak, name, _, args| others::read_late(soak, name, args.pipeline_bytes)),
+        ("busy", 1, |soak, _, rng, args| others::be_busy(soak, args.leavers, rng)),
     ]
 }
 
 /// Runs all clients, and `beside` at the same time, until the clients end.
-fn with_clients<T>(args: &Args, world: &World<'_>, round: u32, beside: impl FnOnce() -> T) -> T {
-    world.listeners.store(LISTENERS, Ordering::Relaxed);
+fn with_clients<T>(args: &Args, soak: &Soak<'_>, round: u32, beside: impl FnOnce() -> T) -> T {
+    soak.listeners.store(LISTENERS, Ordering::Relaxed);
     thread::scope(|scope| {
         let mut nth_client = 0;
         for (kind, count, part) in cast(args) {
@@ -154,11 +156,11 @@ fn with_clients<T>(args: &Args, world: &World<'_>, round: u32, beside: impl FnOn
                 nth_client += 1;
                 let stream = u64::from(round) << 32 | nth_client;
                 let mut rng = Pcg64Mcg::seed_from_u64(args.seed ^ stream.wrapping_mul(0x9E37_79B9_7F4A_7C15));
-                scope.spawn(move || world.run(&name, || part(world, &name, &mut rng, args)));
+                scope.spawn(move || soak.run(&name, || part(soak, &name, &mut rng, args)));
             }
         }
         let out = beside();
-        world.is_stopping.store(true, Ordering::Relaxed);
+        soak.is_stopping.store(true, Ordering::Relaxed);
         out
     })
 }
@@ -181,10 +183,10 @@ fn prepare(server: &Server) -> Result<()> {
 }
 
 /// All clients together must have added to the shared key as often as to their own keys.
-fn check_sum(world: &World<'_>) -> Result<(), End> {
-    let mut member = world.join()?;
-    let added = lock(&world.ledger).added.to_string();
-    world.expect(&mut member.client, &["GET", draw::EVERYBODYS], &bulk(added))
+fn check_sum(soak: &Soak<'_>) -> Result<(), End> {
+    let mut member = soak.join()?;
+    let added = lock(&soak.ledger).added.to_string();
+    soak.expect(&mut member.client, &["GET", draw::EVERYBODYS], &bulk(added))
 }
 
 /// Empties the server when all clients have disconnected. Returns its usage.
@@ -209,17 +211,17 @@ fn judge(at_start: Usage, first: Usage, last: Usage) -> Result<()> {
 
 /// Sends SIGTERM while all clients are active.
 fn end_under_load(args: &Args, server: &mut Server, counts: &Counts) -> Result<()> {
-    let world = World::new(server.addr, counts);
+    let soak = Soak::new(server.addr, counts);
     prepare(server)?;
     let start = now();
-    let ended = with_clients(args, &world, ROUNDS + 1, || {
-        while since(start) < LOAD_BEFORE_END && !world.is_stopping() {
+    let ended = with_clients(args, &soak, ROUNDS + 1, || {
+        while since(start) < LOAD_BEFORE_END && !soak.is_stopping() {
             pause(Duration::from_millis(20));
         }
-        world.is_ending.store(true, Ordering::Relaxed);
+        soak.is_ending.store(true, Ordering::Relaxed);
         server.terminate(END_MAX)
     })?;
-    if let Some(failure) = world.failure() {
+    if let Some(failure) = soak.failure() {
         bail!("{failure}\nFAILED before SIGTERM; the seed is {}", args.seed);
     }
     let status = ended.with_context(|| format!("FAILED: {END_MAX:?} after SIGTERM it still runs"))?;

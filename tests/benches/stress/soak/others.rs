@@ -9,7 +9,7 @@ use rand::{Rng, RngExt as _};
 use redis::Value;
 
 use super::draw::argv;
-use super::world::{End, Member, World, lock};
+use super::state::{End, Member, Soak, lock};
 use crate::client::{Client, Lost, bulk, is_error, request, show};
 use crate::server::pause;
 
@@ -23,10 +23,10 @@ const WAIT_SECONDS: &str = "0.2";
 pub(super) const BUSY_THRESHOLD_MS: &str = "20";
 
 /// Pushes elements with unique names.
-pub(super) fn produce(world: &World<'_>, name: &str, rng: &mut impl Rng) -> Result<(), End> {
-    let mut member = world.join_as_victim()?;
+pub(super) fn produce(soak: &Soak<'_>, name: &str, rng: &mut impl Rng) -> Result<(), End> {
+    let mut member = soak.join_as_victim()?;
     let mut seq = 0;
-    while !world.is_stopping() {
+    while !soak.is_stopping() {
         let elements: Vec<String> = (0..rng.random_range(1..4))
             .map(|_| {
                 seq += 1;
@@ -34,48 +34,48 @@ pub(super) fn produce(world: &World<'_>, name: &str, rng: &mut impl Rng) -> Resu
             })
             .collect();
         let push = ["RPUSH", QUEUE].into_iter().chain(elements.iter().map(String::as_str));
-        match world.ask(&mut member.client, &argv(push)) {
+        match soak.ask(&mut member.client, &argv(push)) {
             Ok(Value::Int(len)) if len >= elements.len() as i64 => {
-                lock(&world.ledger).pushed.extend(elements);
+                lock(&soak.ledger).pushed.extend(elements);
             }
             Ok(reply) => return Err(End::Wrong(format!("RPUSH of {elements:?}: {}", show(&reply)))),
             Err(lost) => {
-                lock(&world.ledger).perhaps_pushed.extend(elements);
-                world.mourn(&member, lost)?;
-                member = world.join_as_victim()?;
+                lock(&soak.ledger).perhaps_pushed.extend(elements);
+                soak.mourn(&member, lost)?;
+                member = soak.join_as_victim()?;
             }
         }
         // The pause lets consumers keep up, so that the queue is sometimes empty.
         pause(Duration::from_micros(rng.random_range(0..2000)));
     }
-    world.leave(member.id);
+    soak.leave(member.id);
     Ok(())
 }
 
 /// Moves elements to a list of its own. The list shows what was moved even if the reply is lost.
-pub(super) fn consume_by_move(world: &World<'_>, name: &str) -> Result<(), End> {
-    let mut member = world.join_as_victim()?;
+pub(super) fn consume_by_move(soak: &Soak<'_>, name: &str) -> Result<(), End> {
+    let mut member = soak.join_as_victim()?;
     let own = taken(name);
-    while !world.is_stopping() {
-        match world.ask(&mut member.client, &["BLMOVE", QUEUE, &own, "LEFT", "RIGHT", WAIT_SECONDS]) {
+    while !soak.is_stopping() {
+        match soak.ask(&mut member.client, &["BLMOVE", QUEUE, &own, "LEFT", "RIGHT", WAIT_SECONDS]) {
             Ok(Value::Nil | Value::BulkString(_)) => {}
             Ok(reply) => return Err(End::Wrong(format!("BLMOVE: {}", show(&reply)))),
             Err(lost) => {
-                world.mourn(&member, lost)?;
-                member = world.join_as_victim()?;
+                soak.mourn(&member, lost)?;
+                member = soak.join_as_victim()?;
             }
         }
     }
-    world.leave(member.id);
+    soak.leave(member.id);
     Ok(())
 }
 
 /// Pops elements. This client is not killed, because an element in a lost reply would be lost.
-pub(super) fn consume_by_pop(world: &World<'_>, name: &str) -> Result<(), End> {
-    let mut member = world.join()?;
+pub(super) fn consume_by_pop(soak: &Soak<'_>, name: &str) -> Result<(), End> {
+    let mut member = soak.join()?;
     let mut popped = Vec::new();
-    while !world.is_stopping() {
-        match world.ask(&mut member.client, &["BLPOP", "shared:no-queue", QUEUE, WAIT_SECONDS])? {
+    while !soak.is_stopping() {
+        match soak.ask(&mut member.client, &["BLPOP", "shared:no-queue", QUEUE, WAIT_SECONDS])? {
             Value::Nil => {}
             Value::Array(items) => match &items[..] {
                 [queue, Value::BulkString(element)] if *queue == bulk(QUEUE) => {
@@ -86,7 +86,7 @@ pub(super) fn consume_by_pop(world: &World<'_>, name: &str) -> Result<(), End> {
             reply => return Err(End::Wrong(format!("BLPOP: {}", show(&reply)))),
         }
     }
-    lock(&world.ledger).popped.insert(name.into(), popped);
+    lock(&soak.ledger).popped.insert(name.into(), popped);
     Ok(())
 }
 
@@ -96,9 +96,9 @@ fn taken(consumer: &str) -> String {
 
 /// Each element must have been taken by one consumer or still be in the queue. Elements of one
 /// producer must have been taken in order.
-pub(super) fn check_queue(world: &World<'_>, movers: &[String]) -> Result<(), End> {
-    let mut member = world.join()?;
-    let mut list = |key: &str| match world.ask(&mut member.client, &["LRANGE", key, "0", "-1"])? {
+pub(super) fn check_queue(soak: &Soak<'_>, movers: &[String]) -> Result<(), End> {
+    let mut member = soak.join()?;
+    let mut list = |key: &str| match soak.ask(&mut member.client, &["LRANGE", key, "0", "-1"])? {
         Value::Array(items) => {
             let texts = items.iter().filter_map(|item| match item {
                 Value::BulkString(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
@@ -108,7 +108,7 @@ pub(super) fn check_queue(world: &World<'_>, movers: &[String]) -> Result<(), En
         }
         other => Err(End::Wrong(format!("LRANGE {key}: {}", show(&other)))),
     };
-    let mut ledger = lock(&world.ledger);
+    let mut ledger = lock(&soak.ledger);
     for mover in movers {
         let moved = list(&taken(mover))?;
         ledger.popped.insert(mover.clone(), moved);
@@ -138,41 +138,41 @@ pub(super) fn check_queue(world: &World<'_>, movers: &[String]) -> Result<(), En
 }
 
 /// Publishes numbers, and finally a message that there are no more.
-pub(super) fn publish(world: &World<'_>, rng: &mut impl Rng) -> Result<(), End> {
-    let mut member = world.join()?;
-    while !world.is_heard.load(Ordering::Relaxed) && !world.is_stopping() {
+pub(super) fn publish(soak: &Soak<'_>, rng: &mut impl Rng) -> Result<(), End> {
+    let mut member = soak.join()?;
+    while !soak.is_heard.load(Ordering::Relaxed) && !soak.is_stopping() {
         pause(Duration::from_millis(1));
     }
     for seq in 1.. {
-        if world.is_stopping() {
+        if soak.is_stopping() {
             break;
         }
-        match world.ask(&mut member.client, &["PUBLISH", CHANNEL, &seq.to_string()])? {
+        match soak.ask(&mut member.client, &["PUBLISH", CHANNEL, &seq.to_string()])? {
             Value::Int(1..) => {}
             reply => return Err(End::Wrong(format!("PUBLISH {seq}: {}", show(&reply)))),
         }
         pause(Duration::from_micros(rng.random_range(0..1000)));
     }
     // A killed listener may subscribe once more.
-    while world.listeners.load(Ordering::Relaxed) > 0 {
-        world.ask(&mut member.client, &["PUBLISH", CHANNEL, LAST])?;
+    while soak.listeners.load(Ordering::Relaxed) > 0 {
+        soak.ask(&mut member.client, &["PUBLISH", CHANNEL, LAST])?;
         pause(Duration::from_millis(1));
     }
     Ok(())
 }
 
 /// The first listener is never killed. Other listeners may miss messages between two connections.
-pub(super) fn listen(world: &World<'_>, name: &str) -> Result<(), End> {
-    let end = if name.ends_with('0') { listen_to_all(world) } else { listen_in_parts(world) };
-    world.listeners.fetch_sub(1, Ordering::Relaxed);
+pub(super) fn listen(soak: &Soak<'_>, name: &str) -> Result<(), End> {
+    let end = if name.ends_with('0') { listen_to_all(soak) } else { listen_in_parts(soak) };
+    soak.listeners.fetch_sub(1, Ordering::Relaxed);
     end
 }
 
 /// A listener that stays connected to the end must receive every message.
-fn listen_to_all(world: &World<'_>) -> Result<(), End> {
-    let mut member = world.join()?;
-    subscribe(world, &mut member)?;
-    world.is_heard.store(true, Ordering::Relaxed);
+fn listen_to_all(soak: &Soak<'_>) -> Result<(), End> {
+    let mut member = soak.join()?;
+    subscribe(soak, &mut member)?;
+    soak.is_heard.store(true, Ordering::Relaxed);
     let mut next = 1;
     loop {
         match message(&member.client.receive()?)? {
@@ -180,17 +180,17 @@ fn listen_to_all(world: &World<'_>) -> Result<(), End> {
             Some(seq) => return Err(End::Wrong(format!("message {seq} came in place of {next}"))),
             None => return Ok(()),
         }
-        world.counts.checked.fetch_add(1, Ordering::Relaxed);
+        soak.counts.checked.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 /// A listener that is killed at times must miss no message within one connection.
-fn listen_in_parts(world: &World<'_>) -> Result<(), End> {
+fn listen_in_parts(soak: &Soak<'_>) -> Result<(), End> {
     let mut before = 0;
     loop {
-        let mut member = world.join()?;
-        subscribe(world, &mut member)?;
-        world.offer(&member);
+        let mut member = soak.join()?;
+        subscribe(soak, &mut member)?;
+        soak.offer(&member);
         let mut next = None;
         let lost = loop {
             match member.client.receive() {
@@ -205,20 +205,20 @@ fn listen_in_parts(world: &World<'_>) -> Result<(), End> {
                         )));
                     }
                     None => {
-                        world.leave(member.id);
+                        soak.leave(member.id);
                         return Ok(());
                     }
                 },
             }
-            world.counts.checked.fetch_add(1, Ordering::Relaxed);
+            soak.counts.checked.fetch_add(1, Ordering::Relaxed);
         };
-        world.mourn(&member, lost)?;
+        soak.mourn(&member, lost)?;
     }
 }
 
-fn subscribe(world: &World<'_>, member: &mut Member) -> Result<(), End> {
+fn subscribe(soak: &Soak<'_>, member: &mut Member) -> Result<(), End> {
     let confirmation = Value::Array(vec![bulk("subscribe"), bulk(CHANNEL), Value::Int(1)]);
-    world.expect(&mut member.client, &["SUBSCRIBE", CHANNEL], &confirmation)
+    soak.expect(&mut member.client, &["SUBSCRIBE", CHANNEL], &confirmation)
 }
 
 /// The number of a message; `None` for the last message.
@@ -240,26 +240,22 @@ fn message(reply: &Value) -> Result<Option<u64>, End> {
 }
 
 /// Closes the connections of other clients, and at times its own.
-pub(super) fn kill(world: &World<'_>, rng: &mut impl Rng) -> Result<(), End> {
-    let mut member = world.join()?;
-    while !world.is_stopping() {
+pub(super) fn kill(soak: &Soak<'_>, rng: &mut impl Rng) -> Result<(), End> {
+    let mut member = soak.join()?;
+    while !soak.is_stopping() {
         if rng.random_range(0..20) == 0 {
             let own = member.id.to_string();
-            world.expect(
-                &mut member.client,
-                &["CLIENT", "KILL", "ID", &own, "SKIPME", "no"],
-                &Value::Int(1),
-            )?;
+            soak.expect(&mut member.client, &["CLIENT", "KILL", "ID", &own, "SKIPME", "no"], &Value::Int(1))?;
             match member.client.receive() {
                 Err(Lost::Closed) => {}
                 other => return Err(End::Wrong(format!("a client that killed itself receives {other:?}"))),
             }
-            world.counts.killed.fetch_add(1, Ordering::Relaxed);
-            member = world.join()?;
+            soak.counts.killed.fetch_add(1, Ordering::Relaxed);
+            member = soak.join()?;
         }
-        if let Some(id) = world.take_victim(rng.random_range(0..1000)) {
-            match world.ask(&mut member.client, &["CLIENT", "KILL", "ID", &id.to_string()])? {
-                Value::Int(n @ 0..=1) => world.counts.killed.fetch_add(n as u64, Ordering::Relaxed),
+        if let Some(id) = soak.take_victim(rng.random_range(0..1000)) {
+            match soak.ask(&mut member.client, &["CLIENT", "KILL", "ID", &id.to_string()])? {
+                Value::Int(n @ 0..=1) => soak.counts.killed.fetch_add(n as u64, Ordering::Relaxed),
                 reply => return Err(End::Wrong(format!("CLIENT KILL ID {id}: {}", show(&reply)))),
             };
         }
@@ -269,16 +265,16 @@ pub(super) fn kill(world: &World<'_>, rng: &mut impl Rng) -> Result<(), End> {
 }
 
 /// Requests much data at once, reads it slowly, and at times leaves half of it unread.
-pub(super) fn read_slowly(world: &World<'_>, name: &str, rng: &mut impl Rng) -> Result<(), End> {
+pub(super) fn read_slowly(soak: &Soak<'_>, name: &str, rng: &mut impl Rng) -> Result<(), End> {
     const VALUE_BYTES: usize = 256 * 1024;
     const ASKED: usize = 32;
     let key = format!("shared:big:{name}");
     let value = vec![b'.'; VALUE_BYTES];
-    let mut owner = world.join()?;
-    world.expect(&mut owner.client, &[b"SET", key.as_bytes(), &value], &Value::Okay)?;
+    let mut owner = soak.join()?;
+    soak.expect(&mut owner.client, &[b"SET", key.as_bytes(), &value], &Value::Okay)?;
     let value = bulk(value);
-    while !world.is_stopping() {
-        let mut client = Client::connect(world.addr)?;
+    while !soak.is_stopping() {
+        let mut client = Client::connect(soak.addr)?;
         client.send_bytes(&request(&["GET", &key]).repeat(ASKED))?;
         let read = if rng.random_range(0..3) == 0 { rng.random_range(0..ASKED) } else { ASKED };
         for _ in 0..read {
@@ -288,27 +284,27 @@ pub(super) fn read_slowly(world: &World<'_>, name: &str, rng: &mut impl Rng) -> 
                     "GET {key} has another reply in a pipeline that is read slowly"
                 )));
             }
-            world.counts.checked.fetch_add(1, Ordering::Relaxed);
+            soak.counts.checked.fetch_add(1, Ordering::Relaxed);
             pause(Duration::from_millis(rng.random_range(0..3)));
         }
         if read < ASKED {
-            world.counts.cut.fetch_add(1, Ordering::Relaxed);
+            soak.counts.cut.fetch_add(1, Ordering::Relaxed);
         }
     }
     Ok(())
 }
 
 /// Writes all its requests before it reads the first reply.
-pub(super) fn read_late(world: &World<'_>, name: &str, pipeline_bytes: usize) -> Result<(), End> {
+pub(super) fn read_late(soak: &Soak<'_>, name: &str, pipeline_bytes: usize) -> Result<(), End> {
     const VALUE_BYTES: usize = 1024;
     let key = format!("shared:late:{name}");
     let value = vec![b'.'; VALUE_BYTES];
-    let mut owner = world.join()?;
-    world.expect(&mut owner.client, &[b"SET", key.as_bytes(), &value], &Value::Okay)?;
+    let mut owner = soak.join()?;
+    soak.expect(&mut owner.client, &[b"SET", key.as_bytes(), &value], &Value::Okay)?;
     let (request, value) = (request(&["GET", &key]), bulk(value));
     let asked = pipeline_bytes / request.len();
-    while !world.is_stopping() {
-        let mut client = Client::connect(world.addr)?;
+    while !soak.is_stopping() {
+        let mut client = Client::connect(soak.addr)?;
         client.send_bytes(&request.repeat(asked))?;
         for _ in 0..asked {
             let reply = client.receive()?;
@@ -319,22 +315,22 @@ pub(super) fn read_late(world: &World<'_>, name: &str, pipeline_bytes: usize) ->
                 )));
             }
         }
-        world.counts.checked.fetch_add(asked as u64, Ordering::Relaxed);
+        soak.counts.checked.fetch_add(asked as u64, Ordering::Relaxed);
     }
     Ok(())
 }
 
 /// Runs an endless script, lets other clients disconnect meanwhile, and kills the script.
-pub(super) fn be_busy(world: &World<'_>, leavers: usize, rng: &mut impl Rng) -> Result<(), End> {
-    let mut runner = Client::connect(world.addr)?;
-    let mut killer = Client::connect(world.addr)?;
+pub(super) fn be_busy(soak: &Soak<'_>, leavers: usize, rng: &mut impl Rng) -> Result<(), End> {
+    let mut runner = Client::connect(soak.addr)?;
+    let mut killer = Client::connect(soak.addr)?;
     let script = "while true do pcall(function() while true do end end) end";
-    while !world.is_stopping() {
-        let turn = world.calm.write().unwrap_or_else(PoisonError::into_inner);
+    while !soak.is_stopping() {
+        let turn = soak.calm.write().unwrap_or_else(PoisonError::into_inner);
         runner.send(&["EVAL", script, "0"])?;
         killer.wait_until_busy()?;
         for nth in 0..leavers {
-            let mut leaver = Client::connect(world.addr)?;
+            let mut leaver = Client::connect(soak.addr)?;
             leaver.send(&["GET", "shared:nothing"])?;
             if nth % 2 == 0 {
                 let reply = leaver.receive()?;
@@ -343,7 +339,7 @@ pub(super) fn be_busy(world: &World<'_>, leavers: usize, rng: &mut impl Rng) -> 
                 }
             }
         }
-        world.counts.cut.fetch_add(leavers as u64, Ordering::Relaxed);
+        soak.counts.cut.fetch_add(leavers as u64, Ordering::Relaxed);
         let reply = killer.ask(&["SCRIPT", "KILL"])?;
         if reply != Value::Okay {
             return Err(End::Wrong(format!("SCRIPT KILL: {}", show(&reply))));
@@ -352,7 +348,7 @@ pub(super) fn be_busy(world: &World<'_>, leavers: usize, rng: &mut impl Rng) -> 
         if !show(&reply).contains("Script killed by user with SCRIPT KILL") {
             return Err(End::Wrong(format!("a script was killed, and its client receives {}", show(&reply))));
         }
-        world.counts.busy.fetch_add(1, Ordering::Relaxed);
+        soak.counts.busy.fetch_add(1, Ordering::Relaxed);
         drop(turn);
         pause(Duration::from_millis(rng.random_range(200..600)));
     }

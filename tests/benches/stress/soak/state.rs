@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
 use redis::Value;
 
-use super::model::Argv;
+use super::arguments::Argv;
 use crate::client::{Client, Lost, is_error, show};
 
 /// Totals of all clients in all rounds.
@@ -23,7 +23,7 @@ pub(super) struct Counts {
     pub(super) busy: AtomicU64,
 }
 
-pub(super) struct World<'a> {
+pub(super) struct Soak<'a> {
     pub(super) addr: SocketAddr,
     pub(super) counts: &'a Counts,
     /// When set, clients finish what they have begun and end.
@@ -75,9 +75,9 @@ pub(super) struct Member {
     pub(super) id: i64,
 }
 
-impl<'a> World<'a> {
-    pub(super) fn new(addr: SocketAddr, counts: &'a Counts) -> World<'a> {
-        World {
+impl<'a> Soak<'a> {
+    pub(super) fn new(addr: SocketAddr, counts: &'a Counts) -> Soak<'a> {
+        Soak {
             addr,
             counts,
             is_stopping: AtomicBool::new(false),

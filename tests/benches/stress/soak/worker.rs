@@ -9,10 +9,11 @@ use std::time::Duration;
 use rand::{Rng, RngExt as _};
 use redis::Value;
 
+use super::arguments::Argv;
 use super::draw::{self, argv, batch};
-use super::model::{Argv, Model};
+use super::model::Model;
 use super::scripts;
-use super::world::{End, Member, World, lock, show_command};
+use super::state::{End, Member, Soak, lock, show_command};
 use crate::client::{Lost, bulk, request, show};
 use crate::server::{now, pause, since, wait_for};
 
@@ -22,7 +23,7 @@ const SHOWN_MAX: usize = 20;
 const GONE_MAX: Duration = Duration::from_secs(30);
 
 struct Worker<'a> {
-    world: &'a World<'a>,
+    soak: &'a Soak<'a>,
     name: String,
     model: Model,
     member: Member,
@@ -30,19 +31,19 @@ struct Worker<'a> {
     last: VecDeque<String>,
 }
 
-pub(super) fn run(world: &World<'_>, name: &str, rng: &mut impl Rng) -> Result<(), End> {
-    let member = world.join_as_victim()?;
+pub(super) fn run(soak: &Soak<'_>, name: &str, rng: &mut impl Rng) -> Result<(), End> {
+    let member = soak.join_as_victim()?;
     let mut worker =
-        Worker { world, name: name.into(), model: Model::default(), member, last: VecDeque::new() };
-    while !world.is_stopping() {
-        let calm = world.calm.read().unwrap_or_else(PoisonError::into_inner);
+        Worker { soak, name: name.into(), model: Model::default(), member, last: VecDeque::new() };
+    while !soak.is_stopping() {
+        let calm = soak.calm.read().unwrap_or_else(PoisonError::into_inner);
         worker.step(rng)?;
         drop(calm);
     }
     // Checks the replies that are still on the connection before the sum is checked.
     worker.reconcile(&[])?;
-    lock(&world.ledger).added += worker.model.number(&draw::counter(name));
-    world.leave(worker.member.id);
+    lock(&soak.ledger).added += worker.model.keyspace.number(&draw::counter(name));
+    soak.leave(worker.member.id);
     Ok(())
 }
 
@@ -72,7 +73,7 @@ impl Worker<'_> {
 
     fn check(&mut self, argv: &Argv, reply: &Value) -> Result<(), End> {
         let expect = self.model.apply(argv);
-        self.world.counts.checked.fetch_add(1, Ordering::Relaxed);
+        self.soak.counts.checked.fetch_add(1, Ordering::Relaxed);
         let mut shown = show(reply);
         if shown.len() > 200 {
             shown = format!("{}… ({} characters)", shown.chars().take(200).collect::<String>(), shown.len());
@@ -101,26 +102,26 @@ impl Worker<'_> {
             // If a reply is unread, closing the socket sends a reset.
             _ = self.member.client.wait_unread();
         }
-        self.world.leave(self.member.id);
+        self.soak.leave(self.member.id);
         self.rejoin(&batch)
     }
 
     /// The connection was lost while these commands were pending.
     fn lost(&mut self, lost: Lost, pending: &[Argv]) -> Result<(), End> {
-        self.world.mourn(&self.member, lost)?;
+        self.soak.mourn(&self.member, lost)?;
         self.rejoin(pending)
     }
 
     fn rejoin(&mut self, pending: &[Argv]) -> Result<(), End> {
-        let old = std::mem::replace(&mut self.member, self.world.join_as_victim()?);
+        let old = std::mem::replace(&mut self.member, self.soak.join_as_victim()?);
         let id = old.id.to_string();
         drop(old);
         // While the server still serves the old connection, its commands may run after those of the
         // new one.
-        let world = self.world;
-        let mut observer = world.join()?;
+        let soak = self.soak;
+        let mut observer = soak.join()?;
         let gone =
-            wait_for(GONE_MAX, || match world.ask(&mut observer.client, &["CLIENT", "LIST", "ID", &id]) {
+            wait_for(GONE_MAX, || match soak.ask(&mut observer.client, &["CLIENT", "LIST", "ID", &id]) {
                 Ok(list) if list == bulk("") => Some(Ok(())),
                 Ok(_) => None,
                 Err(lost) => Some(Err(lost)),
@@ -135,13 +136,13 @@ impl Worker<'_> {
         let refs: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
         let dump = draw::run_script(0, &scripts::DUMP, &refs, &[]);
         // This connection is never killed, so its reply comes.
-        let mut observer = self.world.join()?;
-        let reply = self.world.ask(&mut observer.client, &dump)?;
+        let mut observer = self.soak.join()?;
+        let reply = self.soak.ask(&mut observer.client, &dump)?;
         let mut model = self.model.clone();
         for n_run in 0..=pending.len() {
             let mut candidate = model.clone();
             candidate.disconnect();
-            if candidate.dump(&keys).allows(&reply) {
+            if candidate.keyspace.dump(&keys).allows(&reply) {
                 self.model = candidate;
                 self.last.push_back(format!("(a new connection; {n_run} of {} had run)", pending.len()));
                 return Ok(());
@@ -162,18 +163,18 @@ impl Worker<'_> {
     fn expire(&mut self, rng: &mut impl Rng) -> Result<(), End> {
         let key = format!("{}:brief", self.name);
         let span = Duration::from_millis(rng.random_range(1..20));
-        let world = self.world;
-        let mut observer = world.join()?;
+        let soak = self.soak;
+        let mut observer = soak.join()?;
         let ms = span.as_millis().to_string();
         let key = key.as_str();
-        world.expect(&mut observer.client, &argv(["SET", key, "v", "PX", &ms]), &Value::Okay)?;
+        soak.expect(&mut observer.client, &argv(["SET", key, "v", "PX", &ms]), &Value::Okay)?;
         let start = now();
         // The server may have read its clock earlier than the client, by the time of a reply. It
         // never reads the clock later.
         while since(start) <= span + Duration::from_millis(1) {
             pause(Duration::from_millis(1));
         }
-        world.expect(&mut observer.client, &["GET", key], &Value::Nil)?;
-        world.expect(&mut observer.client, &["PTTL", key], &Value::Int(-2))
+        soak.expect(&mut observer.client, &["GET", key], &Value::Nil)?;
+        soak.expect(&mut observer.client, &["PTTL", key], &Value::Int(-2))
     }
 }

@@ -31,7 +31,7 @@ fn check(settings: &[&str], back: &[&str], connections: &[&[u8]]) {
 }
 
 #[test]
-fn who_has_not_given_the_password_may_send_little() {
+fn before_authentication_a_client_may_send_little() {
     let ten = request(&["PING", "2", "3", "4", "5", "6", "7", "8", "9", "10"]);
     let long = request(&["PING".to_owned(), "x".repeat(16 * 1024)]);
     let connections = [&ten[..], b"*11\r\n", &long, b"*2\r\n$4\r\nPING\r\n$16385\r\n"];
@@ -39,7 +39,7 @@ fn who_has_not_given_the_password_may_send_little() {
 }
 
 #[test]
-fn who_sends_too_much_at_once_is_disconnected() {
+fn a_client_that_sends_too_much_at_once_is_disconnected() {
     let of_len = |len: usize| request(&["PING".to_owned(), "x".repeat(len)]);
     let limit = 1 << 20;
     let connections = [limit - 2, limit - 1, limit, 2 * limit].map(of_len);

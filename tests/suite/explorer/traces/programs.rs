@@ -1,139 +1,17 @@
-//! Programs of a few commands, either fixed or random.
+//! Random programs of a few commands, for each kind of fault.
 
 use std::time::Duration;
 
 use harness::{Faults, Scenario};
-use locks::Subscribe as _;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
-use redis::aio::ConnectionLike;
-use redis::{RedisResult, Value, cmd};
 
-/// Sends one command, whose words are separated by spaces.
-pub async fn call<C: ConnectionLike>(connection: &mut C, command: &str) -> RedisResult<Value> {
-    let mut words = command.split(' ');
-    let mut cmd = cmd(words.next().unwrap());
-    words.for_each(|word| _ = cmd.arg(word));
-    cmd.query_async(connection).await
-}
+use super::commands::{millis, sends, sends_alike};
 
-/// An actor that sends these commands until a reply is an error. An error from a fault does not end
-/// it. A command can have these forms:
-///
-/// - `2:SET …` goes to the second server;
-/// - `within 5ms: …` gives up after that time;
-/// - `after 5ms: …` runs later in a task of its own;
-/// - `cancellably: …; …` runs several commands that a cancel may end;
-/// - `{now}` is what the client's clock shows;
-/// - `hold: …` enters a section after the command and leaves it after one more;
-/// - `sleep 5ms` sleeps;
-/// - `listen c` subscribes to a channel;
-/// - `hear 5ms` waits that long for a message. It then sends one of three commands: for a message,
-///   for none, or for a broken subscription.
-pub fn sends(scenario: Scenario, commands: Vec<String>) -> Scenario {
-    sends_alike(scenario, 1, commands)
-}
-
-/// Several actors that send the same commands.
-pub fn sends_alike(scenario: Scenario, actors: usize, commands: Vec<String>) -> Scenario {
-    scenario.actors(actors, move |client| {
-        let commands = commands.clone();
-        async move {
-            let mut connections = [client.connection_to(0), client.connection_to(1)];
-            let mut subscription = None;
-            for command in &commands {
-                if let Some(channel) = command.strip_prefix("listen ") {
-                    match connections[0].subscribe(channel).await {
-                        Ok(listening) => subscription = Some(listening),
-                        Err(error) => go_on(Err(error))?,
-                    }
-                    continue;
-                }
-                if let Some(span) = command.strip_prefix("hear ") {
-                    let Some(subscription) = &mut subscription else { continue };
-                    let heard = tokio::time::timeout(millis(span), subscription.message()).await;
-                    let next = match heard {
-                        Ok(Ok(_)) => "INCR heard",
-                        Ok(Err(_)) => "INCR a",
-                        Err(_) => "GET a",
-                    };
-                    go_on(call(&mut connections[0], next).await.map(|_| ()))?;
-                    continue;
-                }
-                let now = || client.env().now_ms().to_string();
-                let command = &if command.contains("{now}") {
-                    command.replace("{now}", &now())
-                } else {
-                    command.clone()
-                };
-                if let Some(span) = command.strip_prefix("sleep ") {
-                    tokio::time::sleep(millis(span)).await;
-                    continue;
-                }
-                if let Some((delay, command)) =
-                    command.strip_prefix("after ").and_then(|rest| rest.split_once(": "))
-                {
-                    let (delay, command) = (millis(delay), command.to_owned());
-                    let mut connection = client.connection();
-                    tokio::spawn(async move {
-                        tokio::time::sleep(delay).await;
-                        _ = call(&mut connection, &command).await;
-                    });
-                    continue;
-                }
-                if let Some(command) = command.strip_prefix("hold: ") {
-                    go_on(call(&mut connections[0], command).await.map(|_| ()))?;
-                    go_on(client.hold("cs").until(call(&mut connections[0], "GET b")).await.map(|_| ()))?;
-                    continue;
-                }
-                if let Some(commands) = command.strip_prefix("cancellably: ") {
-                    let connection = &mut connections[0];
-                    let operation = async {
-                        for command in commands.split("; ") {
-                            match command.strip_prefix("sleep ") {
-                                Some(span) => tokio::time::sleep(millis(span)).await,
-                                None => _ = call(connection, command).await?,
-                            }
-                        }
-                        Ok(())
-                    };
-                    go_on(client.cancellable(operation).await.unwrap_or(Ok(())))?;
-                    continue;
-                }
-                let (limit, command) =
-                    match command.strip_prefix("within ").and_then(|rest| rest.split_once(": ")) {
-                        Some((limit, command)) => (millis(limit), command),
-                        None => (Duration::MAX, command.as_str()),
-                    };
-                let second = command.strip_prefix("2:");
-                let connection = &mut connections[usize::from(second.is_some())];
-                let call = call(connection, second.unwrap_or(command));
-                if let Ok(answer) = tokio::time::timeout(limit, call).await {
-                    go_on(answer.map(|_| ()))?;
-                }
-            }
-            Ok(())
-        }
-    })
-}
-
-/// An error from a fault is not an error of the server.
-fn go_on(answer: RedisResult<()>) -> RedisResult<()> {
-    answer.or_else(|error| if error.is_io_error() { Ok(()) } else { Err(error) })
-}
-
-fn millis(text: &str) -> Duration {
-    Duration::from_millis(text.strip_suffix("ms").and_then(|n| n.parse().ok()).expect("milliseconds"))
-}
-
-/// `n` actors; the number of each decides its commands.
-pub fn each(n: usize, commands: impl Fn(usize) -> Vec<String>) -> Scenario {
-    (0..n).fold(Scenario::new("program").servers(2), |scenario, nth| sends(scenario, commands(nth)))
-}
-
-pub fn of(commands: &[&str]) -> Vec<String> {
-    commands.iter().map(|&command| command.to_owned()).collect()
-}
+/// The number of random programs that are compared.
+pub const PROGRAMS: u64 = 5_000;
+/// The number of random programs for each kind in `rarities`.
+pub const RARE_PROGRAMS: u64 = 100;
 
 /// Commands on two keys, either of which may expire, and on the time.
 const COMMANDS: &[&str] = &[

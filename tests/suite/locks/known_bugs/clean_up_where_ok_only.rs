@@ -76,10 +76,10 @@ fn clean_up_where_ok_only() {
                               │      now lock = "A1" (10000 ms left)
                               │    ▸ The reply is lost, and the request is sent again.
                4       +0 ms  ●  A to 3: SET lock A1 NX PX 10000 → (nil)
-                              ┃    ▸ A is inside, and counts on its grant until +10000 ms.
+                              ┃    ▸ A is inside. Its lease runs until +10000 ms.
                5       +0 ms  ●  A: EVAL --unlock… 1 lock A1 → 1
                               │      now lock is gone
-                              │    ▸ A gives the lock back, and no longer counts as a holder.
+                              │    ▸ A releases the lock, and no longer counts as a holder.
                6       +0 ms  ●  A to 2: EVAL --unlock… 1 lock A1 → 1
                               │      now lock is gone
                7       +0 ms  ●  A to 3: GET lock → "A1"

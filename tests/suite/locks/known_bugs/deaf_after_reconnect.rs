@@ -76,17 +76,17 @@ fn deaf_after_reconnect() {
                1       +0 ms  ● ·  A: SUBSCRIBE released → ["subscribe", "released", 1]
                2       +0 ms  ● ·  A: EVAL --obtain… 1 lock A1 → 1
                               │ ·      now lock = "A1" (10000 ms left)
-                              ┃ ·    ▸ A is inside, and counts on its grant until +10000 ms.
+                              ┃ ·    ▸ A is inside. Its lease runs until +10000 ms.
                3       +0 ms  ┃ ●  B: SUBSCRIBE released → ["subscribe", "released", 1]
                4       +0 ms  ┃ ●  B: EVAL --obtain… 1 lock B1 → 0
                5       +0 ms  ● │  A: EVAL --unlock… 1 lock A1 → 1
                               │ │      now lock is gone
-                              │ │    ▸ A gives the lock back, and no longer counts as a holder.
+                              │ │    ▸ A releases the lock, and no longer counts as a holder.
                6       +0 ms  │ ●  B: released: "lock" never arrives: the connection has broken
                7       +0 ms  │ ●  B: SUBSCRIBE released → ["subscribe", "released", 1]
                8   +10000 ms  │ │  10000 ms pass
 
-            ✗ nobody has been inside for 10000 ms, and clients wait.
+            ✗ no client has been inside for 10000 ms, although clients wait.
         "#]],
     );
 }

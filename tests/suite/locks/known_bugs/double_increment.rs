@@ -89,7 +89,7 @@ fn double_increment() {
             step        time  A
                1       +0 ms  ●  A: EVAL --obtain… 1 lock A A1 → 1
                               │      now lock = {A: 1} (10000 ms left)
-                              ┃    ▸ A is inside, and counts on its grant until +10000 ms.
+                              ┃    ▸ A is inside. Its lease runs until +10000 ms.
                2       +0 ms  ●  A: EVAL --obtain… 1 lock A A2 → 1
                               ┃      now lock = {A: 2} (10000 ms left)
                               ┃    ▸ The reply is lost, and the request is sent again.
@@ -99,7 +99,7 @@ fn double_increment() {
                               ┃      now lock = {A: 2} (10000 ms left)
                5       +0 ms  ●  A: EVAL --unlock… 1 lock A A1 → 1
                               │      now lock = {A: 1} (10000 ms left)
-                              │    ▸ A gives the lock back, and no longer counts as a holder.
+                              │    ▸ A releases the lock, and no longer counts as a holder.
                               │    ▸ A failed: it has released all that it acquired, and is 1 deep
         "#]],
     );

@@ -57,25 +57,25 @@ fn extend_resurrects() {
             step        time  A B
                1       +0 ms  ● ·  A: SET lock A1 NX PX 10000 → OK
                               │ ·      now lock = "A1" (10000 ms left)
-                              ┃ ·    ▸ A is inside, and counts on its grant until +10000 ms.
+                              ┃ ·    ▸ A is inside. Its lease runs until +10000 ms.
                2       +0 ms  ● ·  A: PING work → "work"
                3   +10001 ms  ┃ ·  10001 ms pass
                               ┃ ·    ▸ The lease of A is over, and A is still inside.
                4   +10001 ms  ┃ ●  B: SET lock B1 NX PX 10000 → OK
                               ┃ │      now lock = "B1" (10000 ms left)
-                              ┃ ┃    ▸ B is inside, and counts on its grant until +20001 ms. Now A and B are inside.
+                              ┃ ┃    ▸ B is inside. Its lease runs until +20001 ms. Now A and B are inside.
                5   +10001 ms  ┃ ●  B: PING work → "work"
                6   +10001 ms  ┃ ●  B: EVAL --extend… 1 lock B1 → 1
                               ┃ ┃      now lock = "B1" (10000 ms left)
-                              ┃ ┃    ▸ B is granted it once more, and counts on that until +20001 ms.
+                              ┃ ┃    ▸ B is granted the section once more. Its lease runs until +20001 ms.
                7   +10001 ms  ┃ ●  B: EVAL --unlock… 1 lock B1 → 1
                               ┃ │      now lock is gone
-                              ┃ │    ▸ B gives the lock back, and no longer counts as a holder.
+                              ┃ │    ▸ B releases the lock, and no longer counts as a holder.
                8   +10001 ms  ● │  A: EVAL --extend… 1 lock A1 → 1
                               ┃ │      now lock = "A1" (10000 ms left)
-                              ┃ │    ▸ A is granted it once more, and counts on that until +10000 ms.
+                              ┃ │    ▸ A is granted the section once more. Its lease runs until +10000 ms.
 
-            ✗ A is told that it still holds what B held meanwhile.
+            ✗ A is granted the section once more, although B held it meanwhile.
         "#]],
     );
 }

@@ -68,7 +68,7 @@ fn lost_reply_on_acquire() {
            4    +5000 ms  ●  A: EVAL --obtain… 1 lock A1 → 0
            5   +10000 ms  │  5000 ms pass
 
-        ✗ nobody has been inside for 10000 ms, and clients wait.
+        ✗ no client has been inside for 10000 ms, although clients wait.
     "#]],
     );
 }

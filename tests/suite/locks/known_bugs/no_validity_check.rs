@@ -73,11 +73,11 @@ fn no_validity_check() {
                               │ │      now lock = "B1" (10000 ms left)
                4   +10001 ms  │ ●  B to 2: SET lock B1 NX PX 10000 → OK
                               │ │      now lock = "B1" (10000 ms left)
-                              │ ┃    ▸ B is inside, and counts on its grant until +20001 ms.
+                              │ ┃    ▸ B is inside. Its lease runs until +20001 ms.
                5   +10001 ms  ● ┃  A to 2: SET lock A1 NX PX 10000 → (nil)
                6   +10001 ms  ● ┃  A to 3: SET lock A1 NX PX 10000 → OK
                               │ ┃      now lock = "A1" (10000 ms left)
-                              ┃ ┃    ▸ A is inside, and counts on its grant until +20001 ms. Now A and B are inside.
+                              ┃ ┃    ▸ A is inside. Its lease runs until +20001 ms. Now A and B are inside.
 
             ✗ B and A hold the lock, each with a lease that still runs.
         "#]],

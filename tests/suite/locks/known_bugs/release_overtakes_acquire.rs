@@ -80,9 +80,9 @@ fn release_overtakes_acquire() {
                               │      now lock = "A1" (10000 ms left)
                3       +0 ms  ●  A to 3: SET lock A1 NX PX 10000 → OK
                               │      now lock = "A1" (10000 ms left)
-                              ┃    ▸ A is inside, and counts on its grant until +10000 ms.
+                              ┃    ▸ A is inside. Its lease runs until +10000 ms.
                4       +0 ms  ●  A: EVAL --unlock… 1 lock A1 → 0
-                              │    ▸ A gives the lock back, and no longer counts as a holder.
+                              │    ▸ A releases the lock, and no longer counts as a holder.
                5       +0 ms  ●  A: SET lock A1 NX PX 10000 → OK
                               │      now lock = "A1" (10000 ms left)
                6       +0 ms  ●  A to 2: EVAL --unlock… 1 lock A1 → 1
@@ -94,9 +94,9 @@ fn release_overtakes_acquire() {
                               │      now lock = "probe" (10000 ms left)
                               │      probe1 to 3: SET lock probe NX PX 10000 → OK
                               │      now lock = "probe" (10000 ms left)
-                              │    ▸ All is over, nobody crashed, and no message was lost. Fresh clients try: 0 of 1 are granted.
+                              │    ▸ All clients have ended, none crashed, and no message was lost. Fresh clients try: 0 of 1 are granted.
 
-            ✗ nobody crashed and no message was lost, yet fresh clients got 0 of 1.
+            ✗ no client crashed and no message was lost, but only 0 of 1 fresh clients got a grant.
         "#]],
     );
 }

@@ -82,10 +82,10 @@ fn renewal_outlives_release() {
             step        time  A B
                1       +0 ms  ● ·  A: SET lock A1 NX PX 10000 → OK
                               │ ·      now lock = "A1" (10000 ms left)
-                              ┃ ·    ▸ A is inside, and counts on its grant until +10000 ms.
+                              ┃ ·    ▸ A is inside. Its lease runs until +10000 ms.
                2       +0 ms  ┃ ●  B: EVAL --obtain… 1 lock B1 → 0
                3       +0 ms  ● │  A: EVAL --unlock… 1 lock A1 is lost on its way, and A gives up waiting
-                              │ │    ▸ A gives the lock back, and no longer counts as a holder.
+                              │ │    ▸ A releases the lock, and no longer counts as a holder.
                               │ │    ▸ A gives up: timed out
                     +6000 ms  │ │  6000 ms pass
                4    +6000 ms  ● │  A: EVAL --extend… 1 lock A1 → 1

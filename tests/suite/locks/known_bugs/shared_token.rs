@@ -75,19 +75,19 @@ fn shared_token() {
             step        time  A B C
                1       +0 ms  ● · ·  A: SET lock A1 NX PX 10000 → OK
                               │ · ·      now lock = "A1" (10000 ms left)
-                              ┃ · ·    ▸ A is inside (first), and counts on its grant until +10000 ms.
+                              ┃ · ·    ▸ A is inside (first). Its lease runs until +10000 ms.
                2   +10001 ms  ┃ · ·  10001 ms pass
                               ┃ · ·    ▸ The lease of A is over, and A is still inside.
                3   +10001 ms  ● · ·  A: SET lock A2 NX PX 10000 → OK
                               ┃ · ·      now lock = "A2" (10000 ms left)
-                              ┃ · ·    ▸ A is inside (section), and counts on its grant until +11000 ms.
+                              ┃ · ·    ▸ A is inside (section). Its lease runs until +11000 ms.
                4   +10001 ms  ● · ·  A: PING work → "work"
                5   +10001 ms  ● · ·  A: EVAL --unlock… 1 lock A2 → 1
                               │ · ·      now lock is gone
-                              │ · ·    ▸ A gives the lock back, and no longer counts as a holder.
+                              │ · ·    ▸ A releases the lock, and no longer counts as a holder.
                6   +10001 ms  │ ● ·  B: SET lock B1 NX PX 10000 → OK
                               │ │ ·      now lock = "B1" (10000 ms left)
-                              │ ┃ ·    ▸ B is inside (section), and counts on its grant until +20001 ms.
+                              │ ┃ ·    ▸ B is inside (section). Its lease runs until +20001 ms.
 
             ✗ A and B hold the lock, each with a lease that still runs.
         "#]],

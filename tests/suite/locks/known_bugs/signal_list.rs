@@ -65,17 +65,17 @@ fn signal_list() {
         step        time  A B
            1       +0 ms  ● ·  A: SET lock A1 NX PX 10000 → OK
                           │ ·      now lock = "A1" (10000 ms left)
-                          ┃ ·    ▸ A is inside, and counts on its grant until +10000 ms.
+                          ┃ ·    ▸ A is inside. Its lease runs until +10000 ms.
            2       +0 ms  ┃ ●  B: SET lock B1 NX PX 10000 → (nil)
            3       +0 ms  ● │  A: EVAL --unlock… 1 lock A1 → 1
                           │ │      now lock is gone
                           │ │      now signal = [1] (1000 ms left)
-                          │ │    ▸ A gives the lock back, and no longer counts as a holder.
+                          │ │    ▸ A releases the lock, and no longer counts as a holder.
            4    +1001 ms  │ │  1001 ms pass
            6   +11001 ms  │ ●  B: BLPOP signal 10 → (nil)
                +11001 ms  │ │  10000 ms pass
 
-        ✗ nobody has been inside for 10000 ms, and clients wait.
+        ✗ no client has been inside for 10000 ms, although clients wait.
     "#]],
     );
 }
@@ -92,16 +92,16 @@ fn signal_of_holders_alone() {
         step        time  A B
            1       +0 ms  ● ·  A: SET lock A1 NX PX 10000 → OK
                           │ ·      now lock = "A1" (10000 ms left)
-                          ┃ ·    ▸ A is inside, and counts on its grant until +10000 ms.
+                          ┃ ·    ▸ A is inside. Its lease runs until +10000 ms.
            2       +0 ms  ┃ ●  B: SET lock B1 NX PX 10000 → (nil)
            3   +10001 ms  ┃ │  10001 ms pass
                           ┃ │    ▸ The lease of A is over, and A is still inside.
            4   +10001 ms  ● │  A: EVAL --unlock… 1 lock A1 → 0
-                          │ │    ▸ A gives the lock back, and no longer counts as a holder.
+                          │ │    ▸ A releases the lock, and no longer counts as a holder.
            6   +20001 ms  │ ●  B: BLPOP signal 10 → (nil)
                +20001 ms  │ │  10000 ms pass
 
-        ✗ nobody has been inside for 10000 ms, and clients wait.
+        ✗ no client has been inside for 10000 ms, although clients wait.
     "#]],
     );
 }

@@ -93,9 +93,9 @@ fn token_list() {
                                  probe1: EVAL --revive… 0 1700000012000 → (nil)
                                  probe1: BLPOP free 1 → (nil)
                +13000 ms     1000 ms pass
-                               ▸ All is over, and a lease and some grace have passed. Fresh clients try: 0 of 1 are granted.
+                               ▸ All clients have ended, and more than a lease has passed. Fresh clients try: 0 of 1 are granted.
 
-        ✗ a lease and some grace later, fresh clients still got 0 of 1.
+        ✗ more than a lease after the end, only 0 of 1 fresh clients got a grant.
     "#]],
     );
 }

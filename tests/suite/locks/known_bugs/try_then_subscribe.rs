@@ -54,15 +54,15 @@ fn try_then_subscribe() {
         step        time  A B
            1       +0 ms  ● ·  A: SET lock A1 NX PX 10000 → OK
                           │ ·      now lock = "A1" (10000 ms left)
-                          ┃ ·    ▸ A is inside, and counts on its grant until +10000 ms.
+                          ┃ ·    ▸ A is inside. Its lease runs until +10000 ms.
            2       +0 ms  ┃ ●  B: SET lock B1 NX PX 10000 → (nil)
            3       +0 ms  ● │  A: EVAL --unlock… 1 lock A1 → 1
                           │ │      now lock is gone
-                          │ │    ▸ A gives the lock back, and no longer counts as a holder.
+                          │ │    ▸ A releases the lock, and no longer counts as a holder.
            4       +0 ms  │ ●  B: SUBSCRIBE released → ["subscribe", "released", 1]
            5   +10000 ms  │ │  10000 ms pass
 
-        ✗ nobody has been inside for 10000 ms, and clients wait.
+        ✗ no client has been inside for 10000 ms, although clients wait.
     "#]],
     );
 }

@@ -81,14 +81,14 @@ fn writer_starvation() {
         step        time  A B C
            1       +0 ms  ● · ·  A: EVAL --reader… 0 → 1
                           │ · ·      now readers = "1" (10000 ms left)
-                          ┃ · ·    ▸ A is inside (reading), and counts on its grant until +10000 ms.
+                          ┃ · ·    ▸ A is inside (reading). Its lease runs until +10000 ms.
            2       +0 ms  ┃ · ●  C: EVAL --writer… 0 → 0
-                          ┃ · ┃    ▸ C is inside (waiting), and counts on its grant until +10000 ms. Now A and C are inside.
+                          ┃ · ┃    ▸ C is inside (waiting). Its lease runs until +10000 ms. Now A and C are inside.
            3       +0 ms  ┃ ● ┃  B: EVAL --reader… 0 → 1
                           ┃ │ ┃      now readers = "2" (10000 ms left)
-                          ┃ ┃ ┃    ▸ B is inside (reading), and counts on its grant until +10000 ms. Now A, B and C are inside.
+                          ┃ ┃ ┃    ▸ B is inside (reading). Its lease runs until +10000 ms. Now A, B and C are inside.
 
-        ✗ B is let in before C, who came first.
+        ✗ B enters before C, who waited first.
     "#]],
     );
 }
