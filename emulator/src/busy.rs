@@ -262,7 +262,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn what_a_long_script_wakes_runs_on_another_thread() {
+    async fn tasks_that_a_long_script_wakes_run_on_another_thread() {
         const TURNS: usize = 2_000;
         for _ in 0..TURNS {
             let script = tokio::spawn(async {

@@ -54,7 +54,7 @@ texts! {
     NOT_A_FLOAT = "ERR value is not a valid float";
     NAN_OR_INFINITY = "ERR value is NaN or Infinity";
     OUT_OF_RANGE = "ERR value is out of range";
-    PICKED_TOO_MANY = "ERR too many picks with repetitions: the emulator answers 1048576 of them at most, in 512 MB";
+    PICKED_TOO_MANY = "ERR count is too large: with repetitions, the emulator returns at most 1048576 elements, and at most 512 MB";
     NOT_POSITIVE = "ERR value is out of range, must be positive";
     COUNT_NOT_POSITIVE = "ERR count should be greater than 0";
     COUNT_NEGATIVE = "ERR COUNT can't be negative";

@@ -234,7 +234,8 @@ impl Emulator {
     /// # Panics
     /// If the machine has no free port or no free thread.
     pub fn url(&self) -> String {
-        let start = || Background::start(self.shared.clone()).expect("a port and a thread can be had");
+        let start =
+            || Background::start(self.shared.clone()).expect("the emulator needs a free port and a thread");
         self.background.get_or_init(start).url().to_owned()
     }
 
@@ -243,7 +244,7 @@ impl Emulator {
     /// # Panics
     /// If the machine has no free port or no free thread.
     pub fn client(&self) -> redis::Client {
-        redis::Client::open(self.url()).expect("the URL of a listener is one")
+        redis::Client::open(self.url()).expect("a listener has a valid URL")
     }
 
     /// Listens on a Unix socket at this path. Must run inside a tokio runtime with I/O and time.

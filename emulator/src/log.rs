@@ -40,7 +40,7 @@ pub(crate) type Hook = dyn Fn(&LogLine) + Send + Sync;
 
 /// Receives what the server logs until it is dropped. The server does not keep it alive, because it
 /// may hold a handle to the server.
-#[must_use = "nobody hears the log once this is dropped"]
+#[must_use = "the hook receives no more lines once this is dropped"]
 pub struct LogHook {
     pub(crate) _alive: Arc<Hook>,
 }

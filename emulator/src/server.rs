@@ -54,8 +54,7 @@ impl Server {
                 Err(error) => failed = Some(error),
             }
         }
-        Err(failed
-            .unwrap_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "it is the address of nothing")))
+        Err(failed.unwrap_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the name has no address")))
     }
 
     pub(crate) fn over(shared: Arc<Shared>, listener: TcpListener) -> io::Result<Server> {

@@ -17,7 +17,7 @@ use redis::{RedisResult, Script};
 use crate::env::Env;
 use crate::lock::{Lock, Record, Release, Terms};
 use crate::script::{COMPARE_AND_DELETE, compare_and_delete};
-use crate::spec::{Algorithm, FaultClass, Kind, Open, Property, Spec};
+use crate::spec::{Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
 
 const ACQUIRE: &str = "\
 local holder = redis.call('GET', KEYS[1])
@@ -33,7 +33,7 @@ static ACQUIRE_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(ACQUIRE))
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "mutex",
     spec: &Spec {
-        kind: Kind::Mutex,
+        kind: AlgorithmKind::Mutex,
         guarantees: "one unexpired grant at a time, ended by its holder or by its lease",
         assumes: "one server that keeps its data and whose clock does not jump",
         objection: "a holder that outlives its lease does not know it: only a fencing token keeps it out",

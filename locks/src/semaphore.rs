@@ -21,7 +21,7 @@ use redis::{RedisResult, Script};
 
 use crate::env::Env;
 use crate::lock::{Lock, Record, Release, Terms};
-use crate::spec::{Algorithm, FaultClass, Kind, Open, Property, Spec};
+use crate::spec::{Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
 
 /// Scores are whole milliseconds, which a double represents exactly.
 ///
@@ -55,8 +55,8 @@ static RELEASE_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(RELEASE))
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "semaphore",
     spec: &Spec {
-        kind: Kind::Semaphore,
-        guarantees: "never more than N unexpired grants, and all N again one lease after any crash",
+        kind: AlgorithmKind::Semaphore,
+        guarantees: "never more than N unexpired grants, and all N permits are available again one lease after any crash",
         assumes: "one server that keeps its data and whose clock does not jump",
         objection: "a holder that outlives its lease does not know it",
         breaks: &[

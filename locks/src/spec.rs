@@ -116,7 +116,11 @@ struct CommandsOnly<C>(C);
 
 impl<C: ConnectionLike> Subscribe for CommandsOnly<C> {
     fn subscribe<'a>(&'a self, _: &'a str) -> RedisFuture<'a, Subscription> {
-        Box::pin(std::future::ready(Err((ErrorKind::Client, "this connection cannot subscribe").into())))
+        Box::pin(std::future::ready(Err((
+            ErrorKind::Client,
+            "this connection cannot subscribe: make it with AnyConnection::subscribing",
+        )
+            .into())))
     }
 }
 
@@ -169,7 +173,7 @@ impl Algorithm {
         assert_eq!(
             connections.len(),
             self.servers(),
-            "{} wants a connection to each of its servers",
+            "{} needs one connection to each of its servers",
             self.name
         );
         match self.open {
@@ -195,7 +199,7 @@ pub enum Open {
 #[derive(Debug)]
 pub struct Spec {
     /// The purpose of the algorithm.
-    pub kind: Kind,
+    pub kind: AlgorithmKind,
     /// The guarantee, in a sentence.
     pub guarantees: &'static str,
     /// The assumptions of the guarantee.
@@ -220,7 +224,7 @@ impl Spec {
 
 /// The purpose of an algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum AlgorithmKind {
     /// One holder at a time.
     Mutex,
     /// Up to `permits` holders at a time.
@@ -235,10 +239,10 @@ pub enum Kind {
     ReadWrite,
 }
 
-impl Kind {
+impl AlgorithmKind {
     /// Whether a holder may acquire again.
     pub fn is_reentrant(self) -> bool {
-        matches!(self, Kind::Reentrant | Kind::Waiting)
+        matches!(self, AlgorithmKind::Reentrant | AlgorithmKind::Waiting)
     }
 }
 

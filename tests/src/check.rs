@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use locks::Terms;
-use locks::registry::{ALGORITHMS, Algorithm, AnyConnection, DynLock, FaultClass, Kind, Property};
+use locks::registry::{ALGORITHMS, Algorithm, AlgorithmKind, AnyConnection, DynLock, FaultClass, Property};
 
 use crate::actor::Actor;
 use crate::client::Client;
@@ -194,14 +194,20 @@ fn sizes(runner: &mut Runner, algorithm: &'static Algorithm, class: FaultClass) 
         orders(steps, clients).saturating_mul(faults)
     };
     let schedules_max = match algorithm.spec.kind {
-        Kind::Waiting => WAITING_SCHEDULES_MAX,
-        Kind::Mutex | Kind::Reentrant | Kind::ReadWrite | Kind::Semaphore => SCHEDULES_MAX,
+        AlgorithmKind::Waiting => WAITING_SCHEDULES_MAX,
+        AlgorithmKind::Mutex
+        | AlgorithmKind::Reentrant
+        | AlgorithmKind::ReadWrite
+        | AlgorithmKind::Semaphore => SCHEDULES_MAX,
     };
     let clients = (2..=CLIENTS_MAX).rev().find(|&clients| schedules(clients) <= schedules_max).unwrap_or(2);
     let permits_max = match algorithm.spec.kind {
-        Kind::Mutex | Kind::Reentrant | Kind::Waiting | Kind::ReadWrite => 1,
+        AlgorithmKind::Mutex
+        | AlgorithmKind::Reentrant
+        | AlgorithmKind::Waiting
+        | AlgorithmKind::ReadWrite => 1,
         // With as many permits as clients, there is never contention.
-        Kind::Semaphore => clients as u32 - 1,
+        AlgorithmKind::Semaphore => clients as u32 - 1,
     };
     let affordable =
         (1..=permits_max).take_while(|&n| n == 1 || u64::from(n) * schedules(clients) <= schedules_max);
@@ -213,8 +219,8 @@ fn sizes(runner: &mut Runner, algorithm: &'static Algorithm, class: FaultClass) 
 
 /// The sizes of a scenario of `clients` clients. For a read-write lock, any number of them may
 /// read.
-fn mixes(kind: Kind, clients: usize, permits: u32) -> impl Iterator<Item = Participants> {
-    let readers_max = (kind == Kind::ReadWrite).then_some(clients);
+fn mixes(kind: AlgorithmKind, clients: usize, permits: u32) -> impl Iterator<Item = Participants> {
+    let readers_max = (kind == AlgorithmKind::ReadWrite).then_some(clients);
     (0..=readers_max.unwrap_or(0)).map(move |readers| Participants {
         clients,
         permits,
@@ -260,7 +266,7 @@ pub fn scenario_of_lease(
         move |client: Client| take_part(kind, section, open(&client), client)
     };
     let readers = size.readers.map_or(0, |readers| readers.min(size.clients));
-    let section = if kind == Kind::ReadWrite { WRITING } else { SECTION };
+    let section = if kind == AlgorithmKind::ReadWrite { WRITING } else { SECTION };
     let scenario = Scenario::new(format!("{} ({class})", algorithm.name))
         .servers(servers)
         .lease(lease)
@@ -283,13 +289,13 @@ pub fn scenario_of_lease(
         });
     // Some semaphores rank holders by name if their scores are equal. Their clients are not
     // interchangeable.
-    let scenario = if kind == Kind::Semaphore { scenario } else { scenario.interchangeable() };
+    let scenario = if kind == AlgorithmKind::Semaphore { scenario } else { scenario.interchangeable() };
     let asked = properties(kind, class);
     asked.iter().fold(scenario, |scenario, property| match property {
         Property::ExclusiveFact => scenario.always(ExclusiveFact::of(SECTION)),
         Property::OverIssue => scenario.always(OverIssue::of(SECTION, size.permits)),
         Property::WriterAlone => scenario.always(WriterAlone::of(READING, WRITING)),
-        Property::ExclusiveBelief if kind == Kind::ReadWrite => {
+        Property::ExclusiveBelief if kind == AlgorithmKind::ReadWrite => {
             scenario.always(WriterAlone::believed(READING, WRITING))
         }
         Property::ExclusiveBelief => scenario.always(ExclusiveBelief::of(SECTION, size.permits)),
@@ -308,14 +314,14 @@ pub fn scenario_of_lease(
 ///
 /// The lease of a hold is that of its acquires. Renewals do not extend it.
 async fn take_part(
-    kind: Kind,
+    kind: AlgorithmKind,
     section: &'static str,
     mut lock: Box<dyn DynLock>,
     client: Client,
 ) -> Result<(), ActorError> {
     let since = client.now();
     let is_granted = match kind {
-        Kind::Waiting => lock.acquire().await?,
+        AlgorithmKind::Waiting => lock.acquire().await?,
         _ if section == READING => lock.try_read().await?,
         _ => lock.try_acquire().await?,
     };
@@ -324,7 +330,7 @@ async fn take_part(
     }
     let hold = client.hold(section).record(lock.record());
     // If the client waited, the lease counts from its last attempt, which is its last request.
-    let hold = if kind == Kind::Waiting { hold } else { hold.since(since) };
+    let hold = if kind == AlgorithmKind::Waiting { hold } else { hold.since(since) };
     let hold = hold.enter();
     if kind.is_reentrant() {
         () = redis::cmd("PING").query_async(&mut client.connection()).await?;
@@ -369,24 +375,27 @@ pub fn scenario_of(saved: &SavedSchedule, lease: Duration) -> Option<Scenario> {
 
 /// The properties that are checked for a kind of lock in a fault class. Without crashes and lost
 /// messages, there is nothing to recover from.
-pub fn properties(kind: Kind, class: FaultClass) -> &'static [Property] {
+pub fn properties(kind: AlgorithmKind, class: FaultClass) -> &'static [Property] {
     use Property::{
         ExclusiveBelief, ExclusiveFact, NoLeak, NoLostWakeUp, OverIssue, OwnerSafe, Recovers, WriterAlone,
     };
     match (kind, class) {
-        (Kind::Mutex | Kind::Reentrant | Kind::Waiting, FaultClass::Crash | FaultClass::Lost) => {
-            &[ExclusiveFact, ExclusiveBelief, OwnerSafe, Recovers, NoLeak]
+        (
+            AlgorithmKind::Mutex | AlgorithmKind::Reentrant | AlgorithmKind::Waiting,
+            FaultClass::Crash | FaultClass::Lost,
+        ) => &[ExclusiveFact, ExclusiveBelief, OwnerSafe, Recovers, NoLeak],
+        (AlgorithmKind::Mutex | AlgorithmKind::Reentrant, _) => {
+            &[ExclusiveFact, ExclusiveBelief, OwnerSafe, NoLeak]
         }
-        (Kind::Mutex | Kind::Reentrant, _) => &[ExclusiveFact, ExclusiveBelief, OwnerSafe, NoLeak],
-        (Kind::Waiting, _) => &[ExclusiveFact, ExclusiveBelief, OwnerSafe, NoLeak, NoLostWakeUp],
-        (Kind::Semaphore, FaultClass::Crash | FaultClass::Lost) => {
+        (AlgorithmKind::Waiting, _) => &[ExclusiveFact, ExclusiveBelief, OwnerSafe, NoLeak, NoLostWakeUp],
+        (AlgorithmKind::Semaphore, FaultClass::Crash | FaultClass::Lost) => {
             &[OverIssue, ExclusiveBelief, OwnerSafe, Recovers, NoLeak]
         }
-        (Kind::Semaphore, _) => &[OverIssue, ExclusiveBelief, OwnerSafe, NoLeak],
-        (Kind::ReadWrite, FaultClass::Crash | FaultClass::Lost) => {
+        (AlgorithmKind::Semaphore, _) => &[OverIssue, ExclusiveBelief, OwnerSafe, NoLeak],
+        (AlgorithmKind::ReadWrite, FaultClass::Crash | FaultClass::Lost) => {
             &[WriterAlone, ExclusiveBelief, OwnerSafe, Recovers, NoLeak]
         }
-        (Kind::ReadWrite, _) => &[WriterAlone, ExclusiveBelief, OwnerSafe, NoLeak],
+        (AlgorithmKind::ReadWrite, _) => &[WriterAlone, ExclusiveBelief, OwnerSafe, NoLeak],
     }
 }
 

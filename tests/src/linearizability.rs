@@ -95,7 +95,7 @@ impl<C, A: Clone> Default for Log<C, A> {
 /// No order of the calls explains the answers.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "no order explains these answers. Up to here one does: {explained:?}. None of these can come next: {stuck:?}"
+    "no order of the operations explains their answers. The longest explained order is {explained:?}; none of {stuck:?} can come next"
 )]
 pub struct NotLinearizable {
     /// The indices of the longest sequence of operations that was explained, in that order.

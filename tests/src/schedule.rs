@@ -143,11 +143,12 @@ impl FromStr for Schedule {
 /// of the simplest step.
 pub(crate) fn parse_step(code: &str, line: &str, plainest: &str) -> Result<Step, String> {
     match read_step(code) {
-        Some(step) if step.span() > SPAN_MAX => {
-            Err(format!("{line:?} is too long: write {}ms at most, ten years", SPAN_MAX.as_millis()))
-        }
+        Some(step) if step.span() > SPAN_MAX => Err(format!(
+            "the time in {line:?} is too long: write at most {}ms (ten years)",
+            SPAN_MAX.as_millis()
+        )),
         Some(step) => Ok(step),
-        None => Err(format!("{line:?} is no step: write {plainest}, {}", examples())),
+        None => Err(format!("{line:?} is not a step: write {plainest}, {}", examples())),
     }
 }
 
@@ -196,7 +197,7 @@ mod tests {
         let error = "A\nskip B".parse::<Schedule>().unwrap_err();
         assert_eq!(
             error.to_string(),
-            "line 2: \"skip B\" is no step: write `A`, `start A`, `skew A +5ms`, `drift A +200ppm`, `skew 1 +5ms`, \
+            "line 2: \"skip B\" is not a step: write `A`, `start A`, `skew A +5ms`, `drift A +200ppm`, `skew 1 +5ms`, \
              `drift 1 +200ppm`, `lose-request A`, `lose-reply A`, `resend A`, `drop-before A`, `drop-after A`, `delay A`, \
              `cancel-after A`, `cancel A`, `crash A`, `jump A +5ms`, `jump 1 +5ms`, `restart 1`, `reload 1 -1`, `flush 1`, \
              `time +5ms` or `wait`"

@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_sleeps_wakes_when_the_view_changes() {
+    async fn a_sleeping_task_wakes_when_the_view_changes() {
         let clock = Clock::tokio();
         clock.freeze();
         let (sleeper, time) = (clock.clone(), clock.now() + Duration::from_secs(3_600));

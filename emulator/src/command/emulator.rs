@@ -29,37 +29,38 @@ pub(super) static ROW: Row = Row::container(
 const HELP: &[&str] = &[
     "EMULATOR <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     "CLOCK NOW",
-    "    The server's time in milliseconds since the Unix epoch; so answers all of CLOCK.",
+    "    Return the server's time, in milliseconds since the Unix epoch. All CLOCK subcommands return it.",
     "CLOCK SET <unix-time-milliseconds>",
     "    Set the clock.",
     "CLOCK ADVANCE <milliseconds>",
-    "    Let time pass: keys expire, and who has waited long enough is told so.",
+    "    Let time pass: keys expire, and the timeouts of blocked clients end.",
     "CLOCK JUMP <milliseconds>",
-    "    Set the clock forwards or backwards by so much.",
+    "    Set the clock forwards or backwards by this time.",
     "CLOCK DRIFT <ppm>",
-    "    Run too fast by so many millionths, or too slow.",
+    "    Make the clock too fast by this many millionths, or too slow if the number is negative.",
     "CLOCK WOBBLE <amplitude-milliseconds> <period-milliseconds>",
-    "    Be ahead and behind in turn.",
+    "    Make the clock ahead and behind in turn.",
     "CLOCK FREEZE",
-    "    Stand until RUN; SET, ADVANCE and JUMP still move the clock.",
+    "    Stop the clock until RUN. SET, ADVANCE and JUMP still move it.",
     "CLOCK RUN",
-    "    Go on.",
+    "    Let the clock run again.",
     "FAULT <effect> [COUNT <count>] [COMMAND <name>] [CLIENT <name>]",
-    "    Strike the next command, or the next <count> (0: all until CLEAR), of any client, or of those named so",
-    "    by CLIENT SETNAME. Effects are:",
+    "    Place a fault on the next command, or on the next <count> commands (0: on all until CLEAR).",
+    "    COMMAND limits it to one command, and CLIENT to clients with this name (see CLIENT SETNAME).",
+    "    Effects are:",
     "    DROP-BEFORE            close the connection, do not run the command",
     "    DROP-AFTER             run the command, close the connection without a reply",
     "    LOSE-REPLY             run the command, and send nothing on this connection from now on",
-    "    DELAY <milliseconds>   run the command when so much time has passed by the server's clock",
+    "    DELAY <milliseconds>   run the command when this time has passed on the server's clock",
     "    TWICE                  run the command twice, send the second reply",
-    "    ERROR <text>           do not run the command, answer this; LOADING, OOM, READONLY, BUSY, MASTERDOWN,",
-    "                           NOREPLICAS, CLUSTERDOWN or TRYAGAIN stand for what Redis says then",
+    "    ERROR <text>           do not run the command, reply with this error; LOADING, OOM, READONLY, BUSY,",
+    "                           MASTERDOWN, NOREPLICAS, CLUSTERDOWN or TRYAGAIN alone is Redis's error",
     "FAULT LIST",
-    "    The faults that are still to strike.",
+    "    List the faults that can still strike.",
     "FAULT CLEAR",
-    "    Forget them.",
+    "    Remove all faults.",
     "RESET",
-    "    An empty server, no faults, the clock as it was at first, and the settings that the server started with.",
+    "    Remove all data and faults. Restore the clock and the settings with which the server started.",
     "    Connections stay open.",
     "HELP",
     "    Print this help.",
@@ -114,7 +115,7 @@ fn clock(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     })?;
     let usage = || known.takes.iter().fold(known.word.to_owned(), |line, (name, _)| format!("{line} {name}"));
     if argv.len() - 3 != known.takes.len() {
-        return Err(Error::new(format!("ERR it is written EMULATOR CLOCK {}", usage())));
+        return Err(Error::new(format!("ERR wrong number of arguments: write EMULATOR CLOCK {}", usage())));
     }
     let parse = |((name, bounds), arg): (&(&str, RangeInclusive<i64>), &&[u8])| {
         number(arg, bounds.clone(), &format!("EMULATOR CLOCK {}: {name}", known.word))
@@ -152,16 +153,18 @@ fn fault(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
             (Effect::error(text.to_vec()), options)
         }
         [word, ..] if is_word(word, "delay") => {
-            return Err(Error::from_static("ERR it is written EMULATOR FAULT DELAY milliseconds"));
+            return Err(Error::from_static(
+                "ERR wrong number of arguments: write EMULATOR FAULT DELAY milliseconds",
+            ));
         }
         [word, ..] if is_word(word, "error") => {
             return Err(Error::from_static(
-                "ERR it is written EMULATOR FAULT ERROR text, and the text is not empty",
+                "ERR the text of the error is missing: write EMULATOR FAULT ERROR text",
             ));
         }
         [word, ..] if ["list", "clear"].iter().any(|known| is_word(word, known)) => {
             return Err(Error::from_static(
-                "ERR EMULATOR FAULT LIST and EMULATOR FAULT CLEAR take nothing more",
+                "ERR EMULATOR FAULT LIST and EMULATOR FAULT CLEAR take no more arguments",
             ));
         }
         words => return Err(unknown("EMULATOR FAULT", words[0], EFFECTS)),
@@ -179,7 +182,7 @@ fn fault(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
             [word, name] if is_word(word, "client") => fault.client(name.to_vec()),
             _ => {
                 return Err(unknown(
-                    "EMULATOR FAULT … with",
+                    "EMULATOR FAULT …",
                     option[0],
                     &["COUNT n", "COMMAND name", "CLIENT name"],
                 ));
@@ -197,7 +200,7 @@ fn command_name(name: &[u8]) -> Result<String, Error> {
         return Ok(text.into_owned());
     }
     Err(Error::new(format!(
-        "ERR there is no command '{text}' that could fail; COMMAND LIST names those that there are, and one under another is written client|id"
+        "ERR there is no command '{text}'. COMMAND LIST lists all; write a subcommand as client|id"
     )))
 }
 
@@ -220,13 +223,13 @@ fn number(arg: &[u8], bounds: RangeInclusive<i64>, what: &str) -> Result<i64, Er
     let parsed = crate::parse::parse_integer(arg).filter(|number| bounds.contains(number));
     parsed.ok_or_else(|| {
         let (arg, first, last) = (String::from_utf8_lossy(arg), bounds.start(), bounds.end());
-        Error::new(format!("ERR {what} is an integer from {first} to {last}, and not '{arg}'"))
+        Error::new(format!("ERR {what} must be an integer from {first} to {last}, not '{arg}'"))
     })
 }
 
 fn unknown(place: &str, word: &[u8], known: &[&str]) -> Error {
     let (word, known) = (String::from_utf8_lossy(word), known.join(", "));
-    Error::new(format!("ERR {place} takes one of {known}, and not '{word}'. Try EMULATOR HELP."))
+    Error::new(format!("ERR {place} takes one of {known}, not '{word}'. Try EMULATOR HELP."))
 }
 
 fn millis(millis: i64) -> Duration {

@@ -130,7 +130,7 @@ impl Engine {
         if databases != crate::DATABASES {
             config
                 .start_with("databases", &databases.to_string())
-                .expect("so many would not fit into memory");
+                .expect("the number of databases is too large");
         }
         let stats = Stats::new(clock.now());
         let keyspace = Keyspace::new(databases);

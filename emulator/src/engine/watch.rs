@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_execution_has_changed_before_is_not_noticed() {
+    fn earlier_changes_of_an_execution_are_not_noticed() {
         let (mut watches, mut keyspace) = (Watches::default(), Keyspace::new(1));
         for (slot, key) in [(1, "early"), (2, "late")] {
             keyspace.footprint_mut().key(Access::Write, 0, b"early", None);

@@ -1,4 +1,4 @@
-//! What an execution can touch, and which of these overlap.
+//! The resources that an execution can touch, and which of them overlap.
 
 use std::fmt;
 

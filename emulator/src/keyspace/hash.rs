@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_outgrew_a_listpack_never_is_one_again() {
+    fn a_hash_never_becomes_a_listpack_again() {
         let mut hash = Hash::default();
         assert!((0..512).all(|n| hash.insert(n.to_string().as_bytes(), b"")));
         assert_eq!(hash.encoding(), Encoding::ListPack);

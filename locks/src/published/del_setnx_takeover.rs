@@ -23,16 +23,16 @@ use redis::aio::ConnectionLike;
 
 use crate::env::Env;
 use crate::lock::{Lock, Record, Release, Terms};
-use crate::spec::{Algorithm, FaultClass, Kind, Open, Property, Spec};
+use crate::spec::{Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
 
 /// The row of this algorithm in the registry.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "del_setnx_takeover",
     spec: &Spec {
-        kind: Kind::Mutex,
+        kind: AlgorithmKind::Mutex,
         guarantees: "one holder at a time while no lease ends, and a free lock one lease after a crash",
-        assumes: "clocks that agree, and that no two clients find the same lease ended",
-        objection: "what is deleted need not be what was found expired; anybody's DEL frees the lock",
+        assumes: "clocks that agree, and that no two clients find the same expired lock at once",
+        objection: "DEL may delete a newer lock than the expired one; any client's DEL frees the lock",
         breaks: &[
             (Property::ExclusiveFact, FaultClass::Slow),
             (Property::ExclusiveBelief, FaultClass::Slow),

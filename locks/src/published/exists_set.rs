@@ -15,16 +15,16 @@ use redis::RedisResult;
 use redis::aio::ConnectionLike;
 
 use crate::lock::{Lock, Record, Release, Terms};
-use crate::spec::{Algorithm, FaultClass, Kind, Open, Property, Spec};
+use crate::spec::{Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
 
 /// The row of this algorithm in the registry.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "exists_set",
     spec: &Spec {
-        kind: Kind::Mutex,
+        kind: AlgorithmKind::Mutex,
         guarantees: "nothing",
-        assumes: "that nobody else calls at the same time",
-        objection: "looking and taking are two commands, and anybody can come between",
+        assumes: "that no other client acquires at the same time",
+        objection: "EXISTS and SET are two commands, and another client can run between them",
         breaks: &[
             (Property::ExclusiveFact, FaultClass::Order),
             (Property::ExclusiveBelief, FaultClass::Order),

@@ -14,16 +14,16 @@
 use redis::Cmd;
 
 use super::fair_semaphore::{FairSemaphore, Keys};
-use crate::spec::{Algorithm, FaultClass, Kind, Open, Property, Spec};
+use crate::spec::{Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
 
 /// The row of this algorithm in the registry.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "fair_semaphore_comment",
     spec: &Spec {
-        kind: Kind::Semaphore,
-        guarantees: "nothing: every attempt wins",
+        kind: AlgorithmKind::Semaphore,
+        guarantees: "nothing: every attempt is granted",
         assumes: "that ZINTERSTORE keeps the scores of the set that it cleans",
-        objection: "the default AGGREGATE SUM puts every old owner behind every newcomer",
+        objection: "with the default AGGREGATE SUM, every new client ranks before every holder",
         breaks: &[
             (Property::OverIssue, FaultClass::Order),
             (Property::ExclusiveBelief, FaultClass::Order),

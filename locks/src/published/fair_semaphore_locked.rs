@@ -23,13 +23,13 @@ use super::set_nx_px_cad::set_nx_px;
 use crate::env::Env;
 use crate::lock::{Lock, Record, Release, Terms};
 use crate::script::{COMPARE_AND_DELETE, compare_and_delete};
-use crate::spec::{Algorithm, FaultClass, Kind, Open, Property, Spec};
+use crate::spec::{Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
 
 /// The row of this algorithm in the registry.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "fair_semaphore_locked",
     spec: &Spec {
-        kind: Kind::Semaphore,
+        kind: AlgorithmKind::Semaphore,
         guarantees: "never more than N holders in any order of commands, and permits that come back by themselves",
         assumes: "clocks that agree to within a lease, and that no holder outlives its lease",
         objection: "a client whose clock is ahead by a lease removes live holders",

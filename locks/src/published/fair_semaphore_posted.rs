@@ -17,15 +17,15 @@
 use redis::Cmd;
 
 use super::fair_semaphore::{FairSemaphore, Keys};
-use crate::spec::{Algorithm, FaultClass, Kind, Open, Property, Spec};
+use crate::spec::{Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
 
 /// The row of this algorithm in the registry.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "fair_semaphore_posted",
     spec: &Spec {
-        kind: Kind::Semaphore,
-        guarantees: "that the client that came first gets the permit, says the article",
-        assumes: "that nobody comes between INCR and ZRANK, and that nobody crashes",
+        kind: AlgorithmKind::Semaphore,
+        guarantees: "that the client that came first gets the permit, as the article says",
+        assumes: "that no other client runs between INCR and ZRANK, and that no client crashes",
         objection: "ZINTERSTORE writes to the wrong set; drawing the number and taking the rank are two steps",
         breaks: &[
             (Property::OverIssue, FaultClass::Order),

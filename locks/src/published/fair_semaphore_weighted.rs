@@ -14,15 +14,15 @@
 use redis::Cmd;
 
 use super::fair_semaphore::{FairSemaphore, Keys};
-use crate::spec::{Algorithm, FaultClass, Kind, Open, Property, Spec};
+use crate::spec::{Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
 
 /// The row of this algorithm in the registry.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "fair_semaphore_weighted",
     spec: &Spec {
-        kind: Kind::Semaphore,
+        kind: AlgorithmKind::Semaphore,
         guarantees: "that permits come back by themselves, and go to the client that came first",
-        assumes: "that nobody comes between INCR and ZRANK",
+        assumes: "that no other client runs between INCR and ZRANK",
         objection: "drawing the number and taking the rank are two steps",
         breaks: &[
             (Property::OverIssue, FaultClass::Order),

@@ -26,16 +26,16 @@ use redis::aio::ConnectionLike;
 
 use crate::env::Env;
 use crate::lock::{Lock, Record, Release, Terms};
-use crate::spec::{Algorithm, FaultClass, Kind, Open, Property, Spec};
+use crate::spec::{Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
 
 /// The row of this algorithm in the registry.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "getset_takeover",
     spec: &Spec {
-        kind: Kind::Mutex,
+        kind: AlgorithmKind::Mutex,
         guarantees: "one holder at a time while no lease ends, and a free lock soon after a crash",
-        assumes: "clocks that differ by less than a lease and a second, and that no holder outlives its lease",
-        objection: "GETSET writes even when it loses, so a loser can lock what is free; anybody's DEL frees it",
+        assumes: "clocks that differ by less than a lease plus a second, and that no holder outlives its lease",
+        objection: "GETSET writes even if the attempt fails, so a failed attempt can lock a free lock; any client's DEL frees it",
         breaks: &[
             (Property::ExclusiveFact, FaultClass::Slow),
             (Property::ExclusiveBelief, FaultClass::Slow),

@@ -29,7 +29,7 @@ use tokio::task::JoinSet;
 use crate::env::Env;
 use crate::lock::{Lock, Record, Release, Terms};
 use crate::script::{COMPARE_AND_DELETE, compare_and_delete};
-use crate::spec::{Algorithm, FaultClass, Kind, Open, Property, Spec};
+use crate::spec::{Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
 
 const COMPARE_AND_EXPIRE: &str = "\
 if redis.call('GET', KEYS[1]) == ARGV[1] then
@@ -43,10 +43,10 @@ static COMPARE_AND_EXPIRE_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::ne
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "local_reentrant",
     spec: &Spec {
-        kind: Kind::Reentrant,
+        kind: AlgorithmKind::Reentrant,
         guarantees: "one holder at a time, which may acquire again, while no lease ends",
         assumes: "that every holder is done before its lease ends",
-        objection: "who holds is never asked again, and the renewal comes when the lease has just ended",
+        objection: "a nested acquire does not ask the server, and the renewal runs when the lease has just ended",
         breaks: &[
             (Property::ExclusiveFact, FaultClass::Slow),
             (Property::ExclusiveBelief, FaultClass::Slow),

@@ -21,7 +21,7 @@ use redis::aio::ConnectionLike;
 use redis::{RedisResult, Script};
 
 use crate::lock::{Lock, Record, Release, Terms};
-use crate::spec::{Algorithm, FaultClass, Kind, Open, Property, Spec};
+use crate::spec::{Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
 
 /// If `KEYS[1]` does not exist, sets it to `ARGV[1]` for `ARGV[2]` seconds. Returns whether it did
 /// so.
@@ -38,10 +38,10 @@ pub(super) static SETNX_EXPIRE_SCRIPT: LazyLock<Script> = LazyLock::new(|| Scrip
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "lua_setnx_expire",
     spec: &Spec {
-        kind: Kind::Mutex,
+        kind: AlgorithmKind::Mutex,
         guarantees: "one holder at a time, and a free lock one lease after a crash",
         assumes: "that no holder outlives its lease, and that the lease is a whole number of seconds",
-        objection: "anybody's DEL frees it",
+        objection: "any client's DEL frees the lock",
         breaks: &[
             (Property::ExclusiveFact, FaultClass::Slow),
             (Property::ExclusiveBelief, FaultClass::Slow),

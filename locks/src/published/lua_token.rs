@@ -20,16 +20,16 @@ use super::lua_setnx_expire::{SETNX_EXPIRE, SETNX_EXPIRE_SCRIPT};
 use crate::env::Env;
 use crate::lock::{Lock, Record, Release, Terms};
 use crate::script::{COMPARE_AND_DELETE, compare_and_delete};
-use crate::spec::{Algorithm, FaultClass, Kind, Open, Property, Spec};
+use crate::spec::{Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
 
 /// The row of this algorithm in the registry.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "lua_token",
     spec: &Spec {
-        kind: Kind::Mutex,
+        kind: AlgorithmKind::Mutex,
         guarantees: "one unexpired grant at a time, ended by its holder or by its lease",
         assumes: "one server that keeps its data, and a lease of whole seconds",
-        objection: "a holder that outlives its lease does not know it; and who asks for n attempts gets n - 1",
+        objection: "a holder that outlives its lease does not know it; a client that asks for n attempts gets n - 1",
         breaks: &[
             (Property::ExclusiveBelief, FaultClass::Slow),
             (Property::ExclusiveFact, FaultClass::Server),

@@ -30,7 +30,7 @@ use super::set_nx_px_cad::set_nx_px;
 use crate::env::Env;
 use crate::lock::{Lock, Record, Release, Terms};
 use crate::script::{COMPARE_AND_DELETE, compare_and_delete};
-use crate::spec::{Algorithm, FaultClass, Kind, Open, Property, Spec};
+use crate::spec::{Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
 
 /// The row of the registry for five servers.
 pub const ALGORITHM: Algorithm = Algorithm {
@@ -48,9 +48,9 @@ pub const ALGORITHM_OF_THREE: Algorithm = Algorithm {
 };
 
 const SPEC: &Spec = &Spec {
-    kind: Kind::Mutex,
+    kind: AlgorithmKind::Mutex,
     guarantees: "one unexpired grant at a time, as long as most servers answer",
-    assumes: "servers that keep their data, or stay away for a lease when they have lost it, and whose clocks never jump",
+    assumes: "servers whose clocks never jump, and which either keep their data or stay down for a lease after losing it",
     objection: "clocks and restarts of servers decide whether it is safe, and a holder that outlives its lease is not fenced off",
     breaks: &[
         (Property::ExclusiveBelief, FaultClass::Slow),

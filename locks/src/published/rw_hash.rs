@@ -30,7 +30,7 @@ use redis::{RedisResult, Script};
 
 use crate::env::Env;
 use crate::lock::{Lock, Record, Release, Terms};
-use crate::spec::{Algorithm, FaultClass, Kind, Open, Property, Spec};
+use crate::spec::{Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
 
 const READ: &str = "\
 local write = redis.call('HGET', KEYS[1], 'write')
@@ -66,11 +66,11 @@ static RELEASE_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(RELEASE))
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "rw_hash",
     spec: &Spec {
-        kind: Kind::ReadWrite,
-        guarantees: "a writer alone, as long as no two read at once",
-        assumes: "one reader at a time, no two clients in one millisecond, clocks that agree to within a lease, and nobody slower than \
-                  that",
-        objection: "the readers share one field, which the last that came has written and removes under all others",
+        kind: AlgorithmKind::ReadWrite,
+        guarantees: "a writer is alone, as long as no two clients read at once",
+        assumes: "one reader at a time, no two clients in one millisecond, clocks that agree to within a lease, and no client \
+                  slower than a lease",
+        objection: "the readers share one field, and the reader that acquired last removes it for all of them",
         breaks: &[
             (Property::WriterAlone, FaultClass::Order),
             (Property::ExclusiveBelief, FaultClass::Order),

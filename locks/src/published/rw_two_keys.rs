@@ -21,7 +21,7 @@ use redis::aio::ConnectionLike;
 use redis::{RedisResult, Script};
 
 use crate::lock::{Lock, Record, Release, Terms};
-use crate::spec::{Algorithm, FaultClass, Kind, Open, Property, Spec};
+use crate::spec::{Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
 
 /// `KEYS[1]` is the readers' key, and `KEYS[2]` is the writers' key.
 const READ: &str = "\
@@ -44,10 +44,10 @@ static WRITE_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(WRITE));
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "rw_two_keys",
     spec: &Spec {
-        kind: Kind::ReadWrite,
-        guarantees: "a writer alone, as long as no two read at once",
-        assumes: "one reader at a time, that nobody outlives its lease, and that no release is sent twice",
-        objection: "the readers share one key, which the first that leaves deletes under all others",
+        kind: AlgorithmKind::ReadWrite,
+        guarantees: "a writer is alone, as long as no two clients read at once",
+        assumes: "one reader at a time, that no holder outlives its lease, and that no release is sent twice",
+        objection: "the readers share one key, and the first release deletes it for all of them",
         breaks: &[
             (Property::WriterAlone, FaultClass::Order),
             (Property::ExclusiveBelief, FaultClass::Order),

@@ -16,16 +16,16 @@ use redis::RedisResult;
 use redis::aio::ConnectionLike;
 
 use crate::lock::{Lock, Record, Release, Terms};
-use crate::spec::{Algorithm, FaultClass, Kind, Open, Property, Spec};
+use crate::spec::{Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
 
 /// The row of this algorithm in the registry.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "set_nx_ex_del",
     spec: &Spec {
-        kind: Kind::Mutex,
+        kind: AlgorithmKind::Mutex,
         guarantees: "one holder at a time, and a free lock one lease after a crash",
         assumes: "that no holder outlives its lease",
-        objection: "the value says nothing about the holder, so anybody's DEL frees the lock",
+        objection: "the value does not name the holder, so any client's DEL frees the lock",
         breaks: &[
             (Property::ExclusiveFact, FaultClass::Slow),
             (Property::ExclusiveBelief, FaultClass::Slow),

@@ -16,16 +16,16 @@ use redis::aio::ConnectionLike;
 
 use crate::env::Env;
 use crate::lock::{Lock, Record, Release, Terms};
-use crate::spec::{Algorithm, FaultClass, Kind, Open, Property, Spec};
+use crate::spec::{Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
 
 /// The row of this algorithm in the registry.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "set_nx_get_del",
     spec: &Spec {
-        kind: Kind::Mutex,
+        kind: AlgorithmKind::Mutex,
         guarantees: "one holder at a time, and a free lock one lease after a crash",
         assumes: "that the lease does not end between comparing the token and deleting the key",
-        objection: "comparing and deleting are two commands, and a lease can end between",
+        objection: "comparing and deleting are two commands, and the lease can end between them",
         breaks: &[
             (Property::ExclusiveFact, FaultClass::Slow),
             (Property::ExclusiveBelief, FaultClass::Slow),

@@ -16,13 +16,13 @@ use redis::aio::ConnectionLike;
 use crate::env::Env;
 use crate::lock::{Lock, Record, Release, Terms};
 use crate::script::{COMPARE_AND_DELETE, compare_and_delete};
-use crate::spec::{Algorithm, FaultClass, Kind, Open, Property, Spec};
+use crate::spec::{Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
 
 /// The row of this algorithm in the registry.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "set_nx_px_cad",
     spec: &Spec {
-        kind: Kind::Mutex,
+        kind: AlgorithmKind::Mutex,
         guarantees: "one unexpired grant at a time, ended by its holder or by its lease",
         assumes: "one server that keeps its data",
         objection: "a holder that outlives its lease does not know it, and nothing fences it off",

@@ -18,16 +18,16 @@ use redis::RedisResult;
 use redis::aio::ConnectionLike;
 
 use crate::lock::{Lock, Record, Release, Terms};
-use crate::spec::{Algorithm, FaultClass, Kind, Open, Property, Spec};
+use crate::spec::{Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
 
 /// The row of this algorithm in the registry.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "setnx_expire",
     spec: &Spec {
-        kind: Kind::Mutex,
+        kind: AlgorithmKind::Mutex,
         guarantees: "one holder at a time",
         assumes: "that nobody crashes between the two commands, and that no holder outlives its lease",
-        objection: "taking the lock and limiting its life are two commands; anybody's DEL frees it",
+        objection: "SETNX and EXPIRE are two commands; any client's DEL frees the lock",
         breaks: &[
             (Property::ExclusiveFact, FaultClass::Slow),
             (Property::ExclusiveBelief, FaultClass::Slow),

@@ -25,15 +25,15 @@ use redis::aio::ConnectionLike;
 
 use crate::env::Env;
 use crate::lock::{Lock, Record, Release, Terms};
-use crate::spec::{Algorithm, FaultClass, Kind, Open, Property, Spec};
+use crate::spec::{Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
 
 /// The row of this algorithm in the registry.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "zset_semaphore",
     spec: &Spec {
-        kind: Kind::Semaphore,
+        kind: AlgorithmKind::Semaphore,
         guarantees: "that permits come back by themselves",
-        assumes: "clocks that agree, no two clients in one millisecond, and nobody slow",
+        assumes: "clocks that agree, no two clients in one millisecond, and no slow client",
         objection: "the rank is by the client's clock, so a later client can rank before a holder",
         breaks: &[
             (Property::OverIssue, FaultClass::Order),

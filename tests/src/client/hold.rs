@@ -1,3 +1,6 @@
+//! Holds, by which a client's code marks when it is inside a section. This file does not check
+//! whether the client was really granted anything.
+
 use std::future::poll_fn;
 use std::pin::pin;
 use std::time::Duration;
@@ -8,7 +11,7 @@ use super::Client;
 use crate::trace::HoldId;
 
 /// A client inside a section.
-#[must_use = "a client is inside only while `until` is awaited"]
+#[must_use = "a client is inside only after `enter`, or while `during` or `until` is awaited"]
 pub struct Hold<'a> {
     pub(super) client: &'a Client,
     pub(super) section: &'static str,
@@ -38,7 +41,7 @@ impl Hold<'_> {
     /// Stays inside while `work` runs, and returns its output. Use it for sections in which
     /// commands are sent.
     pub async fn during<F: Future>(self, work: F) -> F::Output {
-        let _stay = self.enter();
+        let _guard = self.enter();
         work.await
     }
 
@@ -51,7 +54,7 @@ impl Hold<'_> {
 }
 
 /// A client inside a section. If it is dropped, the client has left.
-#[must_use = "a client is inside only while its stay is not dropped"]
+#[must_use = "the client leaves the section when the guard is dropped"]
 pub struct HoldGuard {
     client: Client,
     id: HoldId,

@@ -97,7 +97,7 @@ fn encode(value: &Value, out: &mut Vec<u8>) {
             let details = error.details().map(|details| format!(" {details}"));
             out.extend(format!("-{}{}\r\n", error.code(), details.unwrap_or_default()).into_bytes());
         }
-        _ => out.extend(b"-ERR only RESP3 has this reply, and the connection speaks RESP2\r\n"),
+        _ => out.extend(b"-ERR this reply needs RESP3, and the connection uses RESP2\r\n"),
     }
 }
 

@@ -1,3 +1,6 @@
+//! The steps that can happen next in an execution, within the fault budgets of its scenario. This
+//! file does not choose among them; the policy does.
+
 use std::time::Duration;
 
 use super::{Execution, GRACE};
@@ -8,7 +11,9 @@ use crate::sim::{Gate, State, Traffic};
 
 impl Execution<'_> {
     /// Lists the steps that can happen now: first the actor that ran last, then the other actors,
-    /// then faults, and time last.
+    /// late requests, faults, and time last.
+    ///
+    /// Clocks are set before all else. If every client sleeps, time comes before the actors.
     pub(super) fn enabled_steps(&self, enabled: &mut Vec<Step>) {
         enabled.clear();
         let state = self.sim.state();
@@ -36,7 +41,7 @@ impl Execution<'_> {
         }
         // If a client waits for something that never comes, it does not wait for time.
         let in_vain = last_step == Some(Step::Wait)
-            && state.history().footprints.last().is_some_and(|touch| !touch.fires_timer);
+            && state.history().footprints.last().is_some_and(|footprint| !footprint.fires_timer);
         let all_sleep = !state.gates.iter().any(Gate::waits)
             && !in_vain
             && state.actors.iter().any(|other| state.can_act(other.actor));

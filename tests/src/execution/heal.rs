@@ -1,3 +1,6 @@
+//! The end of an execution: no more faults strike, every client must come to its end, and fresh
+//! clients probe. No policy chooses these steps, and oracles judge them later.
+
 use super::{Execution, GRACE, STEPS_MAX, TIMER_MAX};
 use crate::actor::{ACTORS_MAX, Actor};
 use crate::scenario::Act;
@@ -7,8 +10,8 @@ use crate::trace::EventKind;
 
 impl Execution<'_> {
     /// Ends an execution without further faults. Every client runs to its end, in turns. If a
-    /// client crashed or a message was lost, a lease passes. Then fresh clients must get
-    /// everything.
+    /// client crashed, a message was lost or an operation was cancelled, a lease passes. Then fresh
+    /// clients must get everything.
     pub(super) async fn heal(&mut self) {
         for round in 0.. {
             let active = self.active();
@@ -37,7 +40,7 @@ impl Execution<'_> {
         if let Some(away) = self.sim.outage() {
             self.advance(away).await;
         }
-        // No client can release what a lost message left behind.
+        // No client can release what a crash, a lost message or a cancellation left.
         let seen = self.sim.state().history().reached;
         let after_lease = seen.crash || seen.lost || seen.cancel;
         if after_lease {

@@ -111,7 +111,7 @@ impl Execution<'_> {
     /// Runs the code before the actors, and removes its actor.
     async fn run_before(&self, before: &Act<()>) {
         self.run_alone(ACTORS_MAX, before).await;
-        assert!(self.sim.now().is_zero(), "the code that a scenario runs before its actors must not wait");
+        assert!(self.sim.now().is_zero(), "the code of `Scenario::before` must not wait for time to pass");
         let mut state = self.sim.state();
         state.recorder.forget_preparation();
         state.actors.pop();
@@ -182,7 +182,7 @@ impl Execution<'_> {
         let own = state.actors.iter().filter(runs).count();
         let spawned = tokio::runtime::Handle::current().metrics().num_alive_tasks().saturating_sub(own);
         let known = std::mem::replace(&mut state.spawned, spawned);
-        let moved = state.history().footprints.last().map_or(0, |touch| touch.actors);
+        let moved = state.history().footprints.last().map_or(0, |footprint| footprint.actors);
         for (nth, actor) in state.actors.iter_mut().enumerate() {
             let may_be_its = moved == 0 || moved >> nth & 1 == 1;
             if spawned == 0 {
@@ -244,7 +244,7 @@ impl Execution<'_> {
                 Err(panic) => {
                     let text = panic.downcast_ref::<String>().map(String::as_str);
                     let text = text.or(panic.downcast_ref::<&str>().copied());
-                    let text = text.unwrap_or("something that is no text");
+                    let text = text.unwrap_or("(the panic has no text)");
                     sim.record(EventKind::Failed { actor, error: format!("its code panicked: {text}") });
                 }
             }

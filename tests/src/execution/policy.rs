@@ -1,3 +1,6 @@
+//! The interface through which a policy chooses the steps of an execution. A policy sees the
+//! possible steps and the history, and nothing of the simulation.
+
 use std::time::Duration;
 
 use crate::actor::Actor;

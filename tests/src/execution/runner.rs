@@ -12,7 +12,8 @@ use tokio::task::AbortHandle;
 use super::{Execution, Policy};
 use crate::scenario::{Act, Scenario};
 use crate::sim::{
-    Quiescence, Recording, ReplyLog, ScenarioTimers, Server, Simulation, SimulationConfig, TimerCache, UnknownTimer,
+    Quiescence, Recording, ReplyLog, ScenarioTimers, Server, Simulation, SimulationConfig, TimerCache,
+    UnknownTimer,
 };
 use crate::trace::History;
 
@@ -56,9 +57,9 @@ pub struct Runner {
     /// The state of the emulators after the code before the actors.
     prepared: Option<(Act<()>, Vec<Snapshot>)>,
     pub(crate) timers: Timers,
-    /// Of the last execution: clients for which it is not known whether they have a timer.
+    /// The clients of the last execution for which it is not known whether they have a timer.
     pub(crate) unknown_timers: Vec<UnknownTimer>,
-    /// Of the last execution: the keys that commands to real servers named and may have written.
+    /// The keys that commands of the last execution named on real servers and may have written.
     pub(crate) named_keys: BTreeSet<(usize, Vec<u8>)>,
 }
 

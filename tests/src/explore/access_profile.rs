@@ -1,3 +1,6 @@
+//! The memory of a sample, from which its policies estimate the steps to come. If an estimate is
+//! wrong, other schedules are drawn, but no result is wrong.
+
 use crate::actor::Actor;
 use crate::fault::{Fault, FaultKind, Target};
 use crate::schedule::Step;
@@ -17,7 +20,7 @@ impl AccessProfile {
     pub fn learn(&mut self, history: &History) {
         self.steps_max = self.steps_max.max(history.steps.len());
         let mut taken = vec![0; self.touched.len()];
-        for (step, touch) in history.steps.iter().zip(&history.footprints) {
+        for (step, footprint) in history.steps.iter().zip(&history.footprints) {
             let Some(Actor(actor)) = step.actor() else { continue };
             if actor >= taken.len() {
                 taken.resize(actor + 1, 0);
@@ -25,8 +28,8 @@ impl AccessProfile {
             }
             let (of_actor, nth) = (&mut self.touched[actor], taken[actor]);
             match of_actor.get_mut(nth) {
-                Some(known) => known.clone_from(touch),
-                None => of_actor.push(touch.clone()),
+                Some(known) => known.clone_from(footprint),
+                None => of_actor.push(footprint.clone()),
             }
             taken[actor] += 1;
         }
@@ -48,12 +51,12 @@ impl AccessProfile {
     /// The footprint of the next step is the one from when it was last seen. A step that was never
     /// seen counts as one that races with every step.
     pub fn races(&self, step: Step, last: &StepFootprint, history: &History) -> bool {
-        let guessed = |touch| last.conflicts_with(&touch);
+        let guessed = |footprint| last.conflicts_with(&footprint);
         let budget = step.budget();
         match step {
             Step::Run(actor, _) | Step::Start(actor) => {
                 let seen = self.touched.get(actor.0).and_then(|touched| touched.get(taken(actor, history)));
-                seen.is_none_or(|touch| last.conflicts_with(touch))
+                seen.is_none_or(|footprint| last.conflicts_with(footprint))
             }
             Step::Advance(_) | Step::Wait => {
                 guessed(StepFootprint { moves_time: true, budget, ..StepFootprint::default() })

@@ -1,3 +1,5 @@
+//! A depth-first search over all schedules, without any knowledge of which steps are dependent.
+
 use super::single;
 use crate::execution::{Choice, Policy};
 use crate::schedule::Step;
@@ -5,7 +7,8 @@ use crate::trace::History;
 
 /// Brute force: tries every choice at every step, depth first.
 ///
-/// It leaves nothing out, so every other explorer is checked against it.
+/// It leaves no order out, so every other explorer is checked against it. A step that is two steps
+/// in one is not tried, because those two are.
 #[derive(Debug, Default)]
 pub struct DepthFirst {
     /// The choices of the current schedule. Each entry holds the index of the chosen step, the
@@ -48,7 +51,7 @@ impl Policy for DepthFirst {
         let taken = *taken;
         assert!(
             *was_enabled == enabled.len() && *step.get_or_insert(enabled[taken]) == enabled[taken],
-            "the same steps led to another choice ({enabled:?}): something besides the schedule decides what this code does"
+            "when the steps ran again, other steps were possible: {enabled:?}. Something besides the schedule decides what the code does"
         );
         self.depth += 1;
         let idx = all_enabled.iter().position(|step| *step == enabled[taken]);

@@ -1,3 +1,6 @@
+//! Measures how much of a scenario a sample has covered. A sample does not know how many traces
+//! there are.
+
 use std::collections::BTreeSet;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};

@@ -1,3 +1,6 @@
+//! Two checks for every scenario: no actor fails or waits for ever, and equal schedules give equal
+//! executions.
+
 use std::sync::Arc;
 
 use crate::execution::Runner;
@@ -15,7 +18,7 @@ use crate::trace::History;
 pub const EVERY: u64 = 64;
 
 /// Checks that every actor ended without an error. If one did not, the execution tested nothing,
-/// and the test itself is wrong.
+/// and the test itself is wrong. After a fault, the client may end with the error that it caused.
 ///
 /// # Errors
 /// The code of an actor failed, or never ended.
@@ -67,6 +70,6 @@ fn touched_otherwise(one: &History, other: &History) -> Option<String> {
     });
     let (nth, step) = (place + 1, one.steps[place]);
     Some(format!(
-        "What the servers did in step {nth}, {step}, was\n{first}and when the steps ran again\n{again}"
+        "In step {nth}, {step}, the servers read and changed:\n{first}When the steps ran again:\n{again}"
     ))
 }

@@ -1,3 +1,6 @@
+//! The policy of an exhaustive exploration. It plans schedules from races, and does not know the
+//! oracles.
+
 use std::sync::Arc;
 
 use super::{probe_timers, single};

@@ -1,4 +1,5 @@
-//! Runs many schedules of a scenario and judges them. Each strategy is a policy in its own file.
+//! Runs many schedules of a scenario and judges them. Each strategy is a policy in its own file;
+//! the other files serve them all.
 
 mod report;
 mod determinism;

@@ -1,3 +1,6 @@
+//! Organizes an exhaustive exploration: the number of actors, the branches, the cores, and the
+//! violations that are found. `dpor.rs` chooses the schedules.
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::{available_parallelism, scope};
@@ -19,8 +22,8 @@ const BRANCHES_MIN: usize = 100;
 /// Runs every trace, as [`super::exhaustive`] does, and returns the findings as they are.
 ///
 /// If all actors run the same code, it explores one actor first, then two, up to all. If there are
-/// many schedules, it divides them among all cores. Each violation is reduced to the steps that it
-/// depends on, and shrunk.
+/// many schedules, it divides them among all cores. For each oracle it
+/// shrinks the smallest violation that it found, reduced to the steps that it depends on.
 ///
 /// # Errors
 /// The code of an actor fails without a fault that explains it, waits for ever, or is
@@ -97,8 +100,9 @@ impl TraceSummary {
         let Some(history) = dpor.run_next(runner, scenario) else { return Ok(false) };
         if let Some((expected, enabled)) = dpor.nondeterminism() {
             let [once, again] = [expected, enabled].map(|steps| list(steps));
-            let what =
-                format!("What could come after these steps was {once}, and when they ran again, {again}.\n");
+            let what = format!(
+                "After these steps, the possible next steps were {once}. When they ran again: {again}.\n"
+            );
             let problem = Problem::Nondeterminism { what, schedule: Schedule { steps: history.steps } };
             return Err(self.exploration.report(scenario, problem));
         }

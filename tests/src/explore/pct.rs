@@ -1,3 +1,5 @@
+//! A policy of samples for bugs that need a few events in one order.
+
 use rand::RngExt as _;
 use rand::seq::IndexedRandom as _;
 use rand_pcg::Pcg64Mcg;

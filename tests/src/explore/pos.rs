@@ -1,3 +1,5 @@
+//! A policy of samples that draws the orders of racing steps.
+
 use std::mem::discriminant;
 
 use rand::RngExt as _;

@@ -1,3 +1,6 @@
+//! The simplest policy of samples, and the random numbers for all of them. It knows nothing of
+//! earlier schedules.
+
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
 

@@ -91,20 +91,20 @@ impl Report {
                 format!("{scenario}: vacuous: in {schedules} {what}, so the pass means nothing")
             }
             Problem::Nondeterminism { what, schedule } => format!(
-                "{scenario}: the same schedule went another way when it ran again. Something besides the schedule decides what this code \
-                 does: its own random numbers, the machine's clock, the order of a HashMap, `select!` without `biased`.\n\n\
+                "{scenario}: the schedule led to two different executions. Something besides the schedule decides what the code does: \
+                 its own random numbers, the machine's clock, the order of a HashMap, or `select!` without `biased`.\n\n\
                  {what}\nschedule:\n{schedule}"
             ),
             Problem::Failed { actor, what, timeline, saved, .. } => {
                 let what = what.lines().next().unwrap_or_default();
                 format!(
-                    "{scenario}: actor {actor} {what} (found in {schedules})\n\n\
-                     {timeline}\nTo keep for harness::replay_saved:\n\n{saved}"
+                    "{scenario}: actor {actor} {what} (found after {schedules})\n\n\
+                     {timeline}\nSave this schedule, and replay it with harness::replay_saved:\n\n{saved}"
                 )
             }
             Problem::Violated { property, timeline, saved, .. } => format!(
-                "{scenario}: {property} is violated (found in {schedules})\n\n\
-                 {timeline}\nTo keep for harness::replay_saved:\n\n{saved}"
+                "{scenario}: {property} is violated (found after {schedules})\n\n\
+                 {timeline}\nSave this schedule, and replay it with harness::replay_saved:\n\n{saved}"
             ),
         }
     }

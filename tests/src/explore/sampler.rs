@@ -1,3 +1,5 @@
+//! Draws and runs the schedules of a sample. A sampler does not judge their histories.
+
 use rand::RngExt as _;
 
 use super::access_profile::AccessProfile;
@@ -54,7 +56,7 @@ impl Sampler {
     /// # Panics
     /// There are no methods.
     pub fn new(methods: &'static [Method], seed: u64) -> Sampler {
-        assert!(!methods.is_empty(), "a sample is drawn by at least one method");
+        assert!(!methods.is_empty(), "a sampler needs at least one method");
         Sampler { methods, seed, nth: 0, profile: AccessProfile::default() }
     }
 

@@ -8,8 +8,8 @@ use crate::schedule::{Schedule, Step};
 use crate::sim::{Recording, UnknownTimer};
 use crate::trace::History;
 
-/// Finds out whether clients have timers, if the timer cache did not have it. `history` is that of the
-/// runner's last execution. Returns whether any were unknown.
+/// Finds out whether clients have timers, if the timer cache did not have it. `history` is that of
+/// the runner's last execution. Returns whether any were unknown.
 ///
 /// For each such client, it replays the steps up to the unknown state, and then lets time pass. If
 /// the result is `true`, the same schedule must run again, because the timer cache holds more now.
@@ -25,7 +25,8 @@ pub fn probe_timers(runner: &mut Runner, scenario: &Scenario, history: &History)
             let mut probe = TimerProbe { replay: Replay::new(&schedule), actor };
             let history = runner.run(scenario, &mut probe, Recording::Lean);
             let waited = history.steps.last() == Some(&Step::Wait);
-            let has_timer = !waited || history.footprints.last().is_some_and(|touch| touch.fires_timer);
+            let has_timer =
+                !waited || history.footprints.last().is_some_and(|footprint| footprint.fires_timer);
             timers.insert(actor, local_state, has_timer);
         }
     }

@@ -1,3 +1,5 @@
+//! A policy of samples for scenarios in which some actors take many more steps than others.
+
 use rand::RngExt as _;
 use rand::seq::IndexedRandom as _;
 use rand_pcg::Pcg64Mcg;

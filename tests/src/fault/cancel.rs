@@ -19,7 +19,7 @@ pub(super) const CANCEL: Row = Row {
         fault
     }),
     describe: |fault, _| {
-        Description::OfClient(format!("{} cancels what it does, where it waits", fault.client()))
+        Description::OfClient(format!("{} cancels the operation that it waits for", fault.client()))
     },
 };
 
@@ -33,7 +33,7 @@ pub(super) const CANCEL_AFTER: Row = Row {
         strikes_messages: false,
     }),
     describe: |fault, _| {
-        Description::Remark(format!("{} cancels what it does before it gets the reply.", fault.client()))
+        Description::Remark(format!("{} cancels its operation before the reply arrives.", fault.client()))
     },
     ..CANCEL
 };

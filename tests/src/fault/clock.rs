@@ -90,11 +90,7 @@ fn describe_skew(fault: Fault, _: &str) -> Description {
 
 fn describe_drift(fault: Fault, _: &str) -> Description {
     let speed = if fault.amount > 0 { "fast" } else { "slow" };
-    Description::Outside(format!(
-        "{} runs {} millionths too {speed}",
-        fault.target.clock(),
-        fault.amount.abs()
-    ))
+    Description::Outside(format!("{} runs {} ppm too {speed}", fault.target.clock(), fault.amount.abs()))
 }
 
 fn describe_jump(fault: Fault, _: &str) -> Description {

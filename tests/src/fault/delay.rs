@@ -7,7 +7,7 @@ use super::{
 
 pub(super) const DELAY: Row = Row {
     word: "delay",
-    summary: "a client gives a request up, which runs later (`late A`)",
+    summary: "a client gives up a request, and the request runs later (`late A`)",
     target: TargetKind::Connection,
     needs_operation: false,
     unit: Unit::None,

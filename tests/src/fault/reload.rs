@@ -4,7 +4,7 @@ use super::{Budget, Description, Effect, Fault, Row, TargetKind, Unit};
 
 pub(super) const RELOAD: Row = Row {
     word: "reload",
-    summary: "a server restarts with its data, but for so many last writes, and without scripts",
+    summary: "a server restarts without scripts and without the given number of last writes",
     target: TargetKind::Server,
     needs_operation: false,
     unit: Unit::Writes,

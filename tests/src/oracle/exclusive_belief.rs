@@ -1,3 +1,5 @@
+//! The oracle for mutual exclusion as the clients see it.
+
 use super::{Oracle, Violation, crowded, is_entered, list};
 use crate::trace::History;
 
@@ -31,7 +33,7 @@ impl Oracle for ExclusiveBelief {
     fn check(&self, history: &History) -> Option<Violation> {
         let (step, inside) = crowded(history, self.section, self.permits as usize, |_, _| true)?;
         let rule = if self.permits == 1 { "one".into() } else { self.permits.to_string() };
-        let what = format!("{} are inside at once, where {rule} may be", list(&inside));
+        let what = format!("{} are inside at once, but only {rule} may be", list(&inside));
         Some(Violation { step, what })
     }
 }

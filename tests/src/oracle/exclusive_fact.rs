@@ -1,3 +1,5 @@
+//! The oracle for mutual exclusion among leases that still run.
+
 use super::{Oracle, Violation, crowded, is_entered, list};
 use crate::trace::History;
 

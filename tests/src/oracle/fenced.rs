@@ -1,3 +1,5 @@
+//! The oracle for resources that check fencing tokens.
+
 use super::{Oracle, Violation};
 use crate::trace::{EventKind, History};
 

@@ -1,8 +1,11 @@
+//! The oracle for grants that stay although their clients have released them.
+
 use super::{Oracle, Violation};
 use crate::trace::{EventKind, History};
 
-/// If all clients have released, nobody crashed and no message was lost, everything is free at
-/// once, before the lease ends. It needs fresh clients that try: `Scenario::probe`.
+/// If all clients have released, and no crash, lost message or cancellation prevented that,
+/// everything is free at once, before the lease ends. It needs fresh clients that try:
+/// `Scenario::probe`.
 ///
 /// A violation: all clients have ended, and a fresh client is refused.
 #[derive(Clone, Debug)]
@@ -23,7 +26,7 @@ impl Oracle for NoLeak {
                 Some(Violation {
                     step: event.step,
                     what: format!(
-                        "nobody crashed and no message was lost, yet fresh clients got {granted} of {wanted}"
+                        "no client crashed and no message was lost, but only {granted} of {wanted} fresh clients got a grant"
                     ),
                 })
             }

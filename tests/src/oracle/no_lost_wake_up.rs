@@ -1,3 +1,5 @@
+//! The oracle for clients that wait although the section is empty.
+
 use std::time::Duration;
 
 use super::{Oracle, Violation, is_entered};
@@ -50,8 +52,10 @@ impl Oracle for NoLostWakeUp {
                 _ => {}
             }
             if empty_for >= self.within {
-                let what =
-                    format!("nobody has been inside for {} ms, and clients wait", empty_for.as_millis());
+                let what = format!(
+                    "no client has been inside for {} ms, although clients wait",
+                    empty_for.as_millis()
+                );
                 return Some(Violation { step: event.step, what });
             }
         }
@@ -61,6 +65,6 @@ impl Oracle for NoLostWakeUp {
 
 /// Whether time moved in this step because no client had a request to send.
 fn passed_by_itself(history: &History, step: usize) -> bool {
-    let touch = step.checked_sub(1).and_then(|idx| history.footprints.get(idx));
-    touch.is_some_and(|touch| touch.waits && touch.budget.is_none())
+    let footprint = step.checked_sub(1).and_then(|idx| history.footprints.get(idx));
+    footprint.is_some_and(|footprint| footprint.waits && footprint.budget.is_none())
 }

@@ -1,3 +1,5 @@
+//! The oracle for fairness towards waiting clients.
+
 use super::{Oracle, Violation, is_entered, list};
 use crate::actor::Actor;
 use crate::trace::{EventKind, History};
@@ -44,7 +46,7 @@ impl Oracle for NotOvertaken {
                     let others: Vec<Actor> =
                         waiting.iter().copied().filter(|&other| other != actor).collect();
                     if !others.is_empty() {
-                        let what = format!("{actor} is let in before {}, who came first", list(&others));
+                        let what = format!("{actor} enters before {}, who waited first", list(&others));
                         return Some(Violation { step: event.step, what });
                     }
                 }

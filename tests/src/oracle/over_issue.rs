@@ -1,3 +1,5 @@
+//! The oracle for semaphores that grant too many permits at once.
+
 use super::{Oracle, Violation, crowded, is_entered, list};
 use crate::trace::History;
 

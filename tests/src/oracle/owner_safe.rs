@@ -1,3 +1,5 @@
+//! The oracle for grants that the wrong client ends.
+
 use super::{Oracle, Violation};
 use crate::trace::{EventKind, History};
 

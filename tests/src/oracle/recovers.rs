@@ -1,3 +1,5 @@
+//! The oracle for locks that stay held after a fault.
+
 use super::{Oracle, Violation};
 use crate::trace::{EventKind, History};
 
@@ -21,7 +23,9 @@ impl Oracle for Recovers {
         history.events.iter().find_map(|event| match event.kind {
             EventKind::Probed { granted, wanted, after_lease: true } if granted < wanted => Some(Violation {
                 step: event.step,
-                what: format!("a lease and some grace later, fresh clients still got {granted} of {wanted}"),
+                what: format!(
+                    "more than a lease after the end, only {granted} of {wanted} fresh clients got a grant"
+                ),
             }),
             _ => None,
         })

@@ -1,8 +1,10 @@
+//! The oracle for code that fails or never ends.
+
 use super::{Oracle, Violation};
 use crate::trace::History;
 
-/// The code of every client ends without an error. Every exploration checks this for every
-/// scenario.
+/// The code of every client ends, and without an error unless a fault gave it one. Every
+/// exploration checks this for every scenario.
 ///
 /// A violation: a command gets an error that the client does not expect, or a client waits for a
 /// message that nobody sends.

@@ -1,3 +1,5 @@
+//! The oracle for renewals of a grant that was lost meanwhile.
+
 use super::{Oracle, Violation, list};
 use crate::actor::Actor;
 use crate::trace::{EventKind, History, HoldId};
@@ -42,8 +44,9 @@ impl Oracle for Unbroken {
                     let (_, others) = inside.iter_mut().find(|(other, _)| *other == hold)?;
                     if !others.is_empty() {
                         let others = list(others);
-                        let what =
-                            format!("{actor} is told that it still holds what {others} held meanwhile");
+                        let what = format!(
+                            "{actor} is granted the section once more, although {others} held it meanwhile"
+                        );
                         return Some(Violation { step: event.step, what });
                     }
                 }

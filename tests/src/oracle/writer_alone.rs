@@ -1,3 +1,5 @@
+//! The oracle for mutual exclusion in a read-write lock.
+
 use super::{Oracle, Violation, entries, is_entered, list};
 use crate::actor::Actor;
 use crate::trace::History;
@@ -49,6 +51,9 @@ impl Oracle for WriterAlone {
         };
         let (step, writer, others) = entries(history, &sections, counts).find_map(crowd)?;
         let lease = if self.counts_leases { ", each with a lease that still runs" } else { "" };
-        Some(Violation { step, what: format!("{writer} writes beside {}{lease}", list(&others)) })
+        Some(Violation {
+            step,
+            what: format!("writer {writer} is inside together with {}{lease}", list(&others)),
+        })
     }
 }

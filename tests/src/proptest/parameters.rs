@@ -1,3 +1,5 @@
+//! The parameters of a scenario, as values and as text. They do not say which code the clients run.
+
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -131,13 +133,13 @@ impl FromStr for Parameters {
             });
             let Some((field, number)) = known.filter(|(_, number)| !number.is_empty()) else {
                 return Err(ParametersError(format!(
-                    "{part:?} says nothing: write for example `clients 2, permits 1, lease 10000ms, stalls 1`"
+                    "{part:?} is not a parameter: write for example `clients 2, permits 1, lease 10000ms, stalls 1`"
                 )));
             };
             let set = number.parse().ok().and_then(|number| field.set(&mut parameters, number));
             set.ok_or_else(|| {
                 ParametersError(format!(
-                    "{part:?} is too much: write {}{} at most",
+                    "{part:?} is too large: write at most {}{}",
                     field.max(),
                     field.unit()
                 ))
@@ -192,15 +194,15 @@ mod tests {
         let error = "clients 2, leases 3ms".parse::<Parameters>().unwrap_err();
         assert_eq!(
             error.to_string(),
-            r#""leases 3ms" says nothing: write for example `clients 2, permits 1, lease 10000ms, stalls 1`"#
+            r#""leases 3ms" is not a parameter: write for example `clients 2, permits 1, lease 10000ms, stalls 1`"#
         );
         assert!("lease 3s".parse::<Parameters>().is_err());
         let most = |text: &str| text.parse::<Parameters>().unwrap_err().to_string();
-        assert_eq!(most("unsynced 4294967295"), r#""unsynced 4294967295" is too much: write 1000 at most"#);
-        assert_eq!(most("clients 27"), r#""clients 27" is too much: write 26 at most"#);
+        assert_eq!(most("unsynced 4294967295"), r#""unsynced 4294967295" is too large: write at most 1000"#);
+        assert_eq!(most("clients 27"), r#""clients 27" is too large: write at most 26"#);
         assert_eq!(
             most("outage 99999999999999999999ms"),
-            r#""outage 99999999999999999999ms" is too much: write 315360000000ms at most"#
+            r#""outage 99999999999999999999ms" is too large: write at most 315360000000ms"#
         );
     }
 }

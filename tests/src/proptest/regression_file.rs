@@ -1,3 +1,5 @@
+//! Keeps failures of `proptest` as text, in place of the seeds that it stores by itself.
+
 use std::any::Any;
 use std::fmt::Debug;
 use std::io;
@@ -107,7 +109,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<(Parameters, Schedule)>, String> {
                 match last {
                     Some((_, schedule)) => schedule.steps.extend(steps),
                     None if steps.is_empty() => {}
-                    None => return Err(wrong(&"there are no `parameters` before this")),
+                    None => return Err(wrong(&"write a line with `parameters` before the first step")),
                 }
             }
         }

@@ -1,3 +1,6 @@
+//! Shrinks the trials of `proptest`. If an oracle is violated, `crate::shrink` simplifies the
+//! schedule, and this file only the parameters.
+
 use std::sync::Arc;
 
 use ::proptest::strategy::ValueTree;

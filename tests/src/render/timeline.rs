@@ -100,7 +100,9 @@ impl Timeline {
             EventKind::Accepted { actor, resource, token } => {
                 self.say(&format!("{resource} accepts {actor}'s write with token {token}."));
             }
-            EventKind::Late { actor } => self.say(&format!("This request comes late: {actor} has given it up.")),
+            EventKind::Late { actor } => {
+                self.say(&format!("This request comes late: {actor} has given it up."))
+            }
             EventKind::Started { actor } => {
                 self.line(
                     event,
@@ -137,7 +139,9 @@ impl Timeline {
             }
             EventKind::Failed { actor, error } => self.say(&format!("{actor} failed: {error}")),
             EventKind::SubscriptionEnded { actor, channel } => {
-                self.say(&format!("{actor} receives no more messages of {channel}: the connection has broken."));
+                self.say(&format!(
+                    "{actor} receives no more messages of {channel}: the connection has broken."
+                ));
             }
             EventKind::GaveUp { actor, error } => self.say(&format!("{actor} gives up: {error}")),
             EventKind::Stuck { actor } => self.say(&format!("{actor} waits for something that never comes.")),
@@ -149,16 +153,10 @@ impl Timeline {
         let is_inside = |&(_, column): &(usize, &Column)| *column == Column::Inside;
         let inside: Vec<Actor> =
             self.columns.iter().enumerate().filter(is_inside).map(|(n, _)| Actor(n)).collect();
-        let now = if inside.len() > 1 {
-            format!(" Now {} are inside.", list(&inside))
-        } else {
-            String::new()
-        };
+        let now =
+            if inside.len() > 1 { format!(" Now {} are inside.", list(&inside)) } else { String::new() };
         let section = if self.has_sections { format!(" ({section})") } else { String::new() };
-        self.say(&format!(
-            "{actor} is inside{section}. Its lease runs until {}.{now}",
-            format_time(until)
-        ));
+        self.say(&format!("{actor} is inside{section}. Its lease runs until {}.{now}", format_time(until)));
     }
 
     fn fault(&mut self, event: &Event, fault: Fault, request: &str) {

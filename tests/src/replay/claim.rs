@@ -16,7 +16,7 @@ use crate::render::printable;
 pub enum ClaimError {
     /// The database is not empty.
     #[error(
-        "the database holds {keys} keys, and a replay empties it: name an empty one, as in redis://host:6379/9"
+        "the database holds {keys} keys, and a replay needs an empty one: name another, for example redis://host:6379/9"
     )]
     NotEmpty {
         /// The number of its keys.
@@ -32,8 +32,8 @@ pub enum ClaimError {
     },
     /// Another client has written keys meanwhile, so the replay means nothing.
     #[error(
-        "database {database} holds {keys} keys that this replay has not written, and has not deleted, \"{example}\" among them: name a \
-         database that nobody else uses"
+        "database {database} holds {keys} keys that this replay did not write and does not delete, for example \"{example}\": \
+         name a database without other clients"
     )]
     Foreign {
         /// The number of the database.

@@ -193,7 +193,11 @@ impl RedisReplay<'_> {
             return Err(Comparison::Inconclusive { step, what });
         };
         if let Some(event) = emulated.events.iter().find(|event| event.at > EXECUTION_MAX) {
-            let what = format!("the execution takes {} s, and a replay waits for at most {} s", event.at.as_secs(), EXECUTION_MAX.as_secs());
+            let what = format!(
+                "the execution takes {} s, and a replay waits for at most {} s",
+                event.at.as_secs(),
+                EXECUTION_MAX.as_secs()
+            );
             return Err(Comparison::Inconclusive { step: event.step, what });
         }
         Ok((stretch, emulated))
@@ -257,7 +261,7 @@ impl RedisReplay<'_> {
 
 /// The keys that an execution on emulators has written.
 fn written(history: &History) -> impl Iterator<Item = (usize, Vec<u8>)> {
-    let footprints = history.footprints.iter().flat_map(|touch| &touch.servers);
+    let footprints = history.footprints.iter().flat_map(|footprint| &footprint.servers);
     footprints.flat_map(|(server, footprint)| {
         footprint.iter().filter_map(|(what, access, _)| match what {
             Resource::Key { key, .. } if access == Access::Write => Some((*server, key.to_vec())),
@@ -334,7 +338,8 @@ impl fmt::Display for OnRedis {
         write!(f, "lease {} ms: ", self.lease.as_millis())?;
         match &self.comparison {
             Comparison::Same(violation) => {
-                let seen = if violation.is_some() { "same violation" } else { "no violation on both servers" };
+                let seen =
+                    if violation.is_some() { "same violation" } else { "no violation on both servers" };
                 write!(f, "{seen}; {} replies are the same", self.replies)
             }
             Comparison::Different { step, what } => {
@@ -376,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_too_late() {
+    fn a_late_reply_is_found() {
         let late = |late, next_end: [Option<Duration>; 2]| {
             first_late(&history(late), |step| next_end[usize::from(step == 3)], ms(200))
         };

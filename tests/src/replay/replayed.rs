@@ -70,7 +70,9 @@ pub fn replay_saved(
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MismatchError {
     /// The schedule has too many actors.
-    #[error("the schedule has {wanted} clients, and the scenario {name:?} only {actors}: change `clients`")]
+    #[error(
+        "the schedule has {wanted} clients, and the scenario {name:?} has only {actors}: change `clients`"
+    )]
     Clients {
         /// The scenario's name.
         name: String,
@@ -127,9 +129,9 @@ impl fmt::Display for Replayed {
         };
         let property = printable(&saved.property);
         match (self.is_as_stated(), saved.expectation) {
-            (true, _) => writeln!(f, "{property} {seen}, as it must."),
-            (false, Expectation::Pass) => writeln!(f, "{property} {seen}, and must hold."),
-            (false, Expectation::Fail) => writeln!(f, "{property} {seen}, and must be violated."),
+            (true, _) => writeln!(f, "{property} {seen}, as expected."),
+            (false, Expectation::Pass) => writeln!(f, "{property} {seen}, but must hold."),
+            (false, Expectation::Fail) => writeln!(f, "{property} {seen}, but must be violated."),
         }
     }
 }

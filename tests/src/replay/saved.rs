@@ -256,8 +256,9 @@ impl FromStr for SavedSchedule {
         match first.text.strip_prefix("lockstep schedule ").map(|version| version.trim().parse()) {
             Some(Ok(VERSION)) => {}
             Some(Ok(version)) => {
-                return first
-                    .wrong(format!("the format's version is {version}, and only {VERSION} is known"));
+                return first.wrong(format!(
+                    "the file has format version {version}, and this program reads only version {VERSION}"
+                ));
             }
             _ => return first.wrong(format!("a saved schedule begins with `lockstep schedule {VERSION}`")),
         }
@@ -265,7 +266,10 @@ impl FromStr for SavedSchedule {
         let mut last = first;
         for line in lines {
             if let Some(hidden) = line.text.chars().find(|&c| !is_printable(c)) {
-                return line.wrong(format!("leave the character {hidden:?} out of {:?}", line.text));
+                return line.wrong(format!(
+                    "remove the character {hidden:?} from {:?}: a terminal cannot show it",
+                    line.text
+                ));
             }
             let (word, value) = line.text.split_once(char::is_whitespace).unwrap_or((line.text, ""));
             match FIELDS.iter().position(|field| field.name == word) {
@@ -273,7 +277,7 @@ impl FromStr for SavedSchedule {
                     return line.wrong(format!("`{word}` belongs before the first step"));
                 }
                 Some(field) if header.0[field].is_some() => {
-                    return line.wrong(format!("`{word}` has been said before: leave one of them out"));
+                    return line.wrong(format!("`{word}` is there twice: remove one of the lines"));
                 }
                 Some(field) => header.0[field] = Some(Line { number: line.number, text: value.trim() }),
                 None => steps.push(parse_saved_step(line)?),
@@ -335,7 +339,7 @@ impl Header<'_> {
         let clients = || self.get("clients", last, |n| n.parse().ok().filter(|&n| n <= ACTORS_MAX));
         let subject = match (self.0[0], self.0[1]) {
             (Some(_), Some(scenario)) => {
-                return scenario.wrong("it has an algorithm already: leave one of them out");
+                return scenario.wrong("there is an `algorithm` already: remove one of the lines");
             }
             (None, Some(scenario)) => Subject::Scenario(scenario.text.into()),
             (_, None) => Subject::Algorithm {
@@ -379,7 +383,8 @@ impl Header<'_> {
     ) -> Result<T, SavedError> {
         let example = FIELDS[index(name)].example;
         let Some(line) = self.line(name) else {
-            return last.wrong(format!("there is no `{name}` before this: write `{example}`"));
+            return last
+                .wrong(format!("`{name}` is missing before this line: write for example `{example}`"));
         };
         let parsed = Some(line.text).filter(|text| !text.is_empty()).and_then(parse);
         let write = match name {
@@ -388,12 +393,12 @@ impl Header<'_> {
                 format!("one of {}", names.join(", "))
             }
             "must" => "`must fail` or `must pass`".into(),
-            "clients" | "permits" => format!("{ACTORS_MAX} at most, for example `{example}`"),
-            "lease" => format!("{}ms at most, for example `{example}`", SPAN_MAX.as_millis()),
-            "readers" => format!("how many of the clients read, for example `{example}`"),
+            "clients" | "permits" => format!("a number up to {ACTORS_MAX}, for example `{example}`"),
+            "lease" => format!("a time up to {}ms, for example `{example}`", SPAN_MAX.as_millis()),
+            "readers" => format!("the number of clients that read, for example `{example}`"),
             _ => format!("for example `{example}`"),
         };
-        parsed.map_or_else(|| line.wrong(format!("`{name} {}` says nothing: write {write}", line.text)), Ok)
+        parsed.map_or_else(|| line.wrong(format!("`{name} {}` is not valid: write {write}", line.text)), Ok)
     }
 
     fn line(&self, name: &str) -> Option<Line<'_>> {
@@ -413,7 +418,7 @@ fn parse_saved_step(line: Line<'_>) -> Result<SavedStep, SavedError> {
     if let (Some(step @ Step::Run(actor, _)), Some(nth)) = (read_step(step), nth) {
         let Some(nth) = nth.parse().ok().filter(|&nth| nth > 0) else {
             return line.wrong(format!(
-                "{nth:?} is no number of a command: write `{step} 1 SET lock` for {actor}'s first, or `{step}` alone"
+                "{nth:?} is not the number of a command: write `{step} 1 SET lock` for {actor}'s first command, or only `{step}`"
             ));
         };
         let brief = brief.unwrap_or_default().trim().to_owned();

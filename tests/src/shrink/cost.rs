@@ -1,3 +1,6 @@
+//! Compares schedules by how simple they are, and changes none. The passes in `pass.rs` change
+//! them.
+
 use std::time::Duration;
 
 use super::pass::actors;
@@ -8,8 +11,7 @@ use crate::trace::{EventKind, History};
 /// The measures by which schedules are compared, in order of importance.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cost {
-    /// The number of faults: crashes, lost messages, wrong clocks, and steps of time that stall a
-    /// client.
+    /// The number of faults of all kinds, and of the steps of time that stall a client.
     pub faults: usize,
     /// The number of actors that take steps.
     pub actors: usize,
@@ -123,7 +125,7 @@ mod tests {
 
     /// The priorities: fewer faults before fewer actors, then steps, then switches, and time last.
     #[test]
-    fn what_is_simpler() {
+    fn costs_are_ordered() {
         let simpler_first = [
             "A\nA\nB\nB",
             "A\nB\nA\nB",

@@ -17,7 +17,7 @@ type Pass = fn(&Failing, &Scenario, &mut Runner) -> Vec<Vec<Step>>;
 
 /// The passes, in the order in which they run. Passes that remove much come first.
 pub(super) const PASSES: &[Pass] = &[
-    what_it_depends_on,
+    causal_past_alone,
     without_faults,
     without_an_actor,
     without_pieces,
@@ -41,7 +41,7 @@ fn concerned(step: Step) -> Option<Actor> {
 }
 
 /// The causal past of the violation.
-fn what_it_depends_on(failing: &Failing, _: &Scenario, _: &mut Runner) -> Vec<Vec<Step>> {
+fn causal_past_alone(failing: &Failing, _: &Scenario, _: &mut Runner) -> Vec<Vec<Step>> {
     let Some(last) = failing.steps.len().checked_sub(1) else { return Vec::new() };
     let causal_past = HappensBefore::of(&failing.history).causal_past(last);
     vec![causal_past.into_iter().map(|place| failing.steps[place]).collect()]

@@ -171,7 +171,7 @@ impl State {
 
     /// How often a fault took from this budget.
     pub(crate) fn spent(&self, budget: Budget) -> u32 {
-        self.history().footprints.iter().map(|touch| u32::from(touch.budget == Some(budget))).sum()
+        self.history().footprints.iter().map(|footprint| u32::from(footprint.budget == Some(budget))).sum()
     }
 
     pub(crate) fn last_step(&self) -> Option<Step> {

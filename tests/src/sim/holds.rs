@@ -143,7 +143,7 @@ impl Simulation {
         // changed. If one server keeps it, the footprint of the command says enough.
         let last = state.history().footprints.last();
         let is_changed = |record: &&Record| {
-            last.is_some_and(|touch| touch.servers.iter().any(|(_, print)| changes(print, record)))
+            last.is_some_and(|footprint| footprint.servers.iter().any(|(_, print)| changes(print, record)))
         };
         let others =
             state.grants.iter().filter(|grant| grant.actor != by).filter_map(|grant| grant.record.as_ref());

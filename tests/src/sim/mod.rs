@@ -212,8 +212,8 @@ impl Simulation {
         if !state.recorder.is_in_step() {
             return;
         }
-        let Some(touch) = state.history().footprints.last() else { return };
-        let moved = touch.actors;
+        let Some(footprint) = state.history().footprints.last() else { return };
+        let moved = footprint.actors;
         for nth in (0..state.actors.len()).filter(|nth| moved >> nth & 1 == 1) {
             let actor = Actor(nth);
             let (can_act, has_request) = (state.can_act(actor), state.has_request(actor));

@@ -49,11 +49,11 @@ pub struct Reached {
     pub overrun: bool,
     /// A client crashed.
     pub crash: bool,
-    /// A message was lost, or arrived too late.
+    /// A message was lost or came too late, a connection broke, or a server refused a request.
     pub lost: bool,
     /// A client's operation was cancelled.
     pub cancel: bool,
-    /// A client with a wrong clock sent a command.
+    /// A client with a wrong clock sent a command, or a server has a wrong clock.
     pub skew: bool,
     /// A fault struck a server while a client was inside.
     pub server: bool,
@@ -81,7 +81,7 @@ impl Reached {
             (wanted.crash && !self.crash, "no client ever crashed"),
             (wanted.lost && !self.lost, "no message was ever lost"),
             (wanted.cancel && !self.cancel, "no operation was ever cancelled"),
-            (wanted.skew && !self.skew, "no client with a wrong clock ever sent a command"),
+            (wanted.skew && !self.skew, "no clock was ever wrong when a command was sent"),
             (wanted.server && !self.server, "no fault ever struck a server while a client was inside"),
         ];
         goals.into_iter().find_map(|(is_missing, words)| is_missing.then_some(words))
@@ -139,7 +139,8 @@ pub enum EventKind {
         actor: Actor,
         /// The section.
         section: &'static str,
-        /// When the lease ends, counted from before the client's first request was sent.
+        /// When the lease ends, counted from the instant that the client gave. Without one it
+        /// counts from before the latest request was sent.
         until: Duration,
         /// It is known where the server keeps the grant.
         is_recorded: bool,

@@ -27,14 +27,24 @@ struct Tool {
 }
 
 const TOOLS: &[Tool] = &[
-    Tool { grammar: "CHANGE-REPL-ID", argc: (0, 0), summary: "Accepted; nobody replicates.", run: nothing },
+    Tool {
+        grammar: "CHANGE-REPL-ID",
+        argc: (0, 0),
+        summary: "Does nothing, because this server does not replicate.",
+        run: nothing,
+    },
     Tool { grammar: "ERROR message", argc: (1, 1), summary: "Answers with this error.", run: debug_error },
     Tool { grammar: "LOG message", argc: (1, 1), summary: "Logs this as a warning.", run: debug_log },
-    Tool { grammar: "OBJECT key", argc: (1, 1), summary: "How a value is kept, in one line.", run: object },
+    Tool {
+        grammar: "OBJECT key",
+        argc: (1, 1),
+        summary: "Describes in one line how a value is stored.",
+        run: object,
+    },
     Tool {
         grammar: "POPULATE count [prefix [size]]",
         argc: (1, 3),
-        summary: "Makes so many keys that are not there yet.",
+        summary: "Creates this many keys. Existing keys stay.",
         run: populate,
     },
     Tool {
@@ -46,13 +56,13 @@ const TOOLS: &[Tool] = &[
     Tool {
         grammar: "SET-ACTIVE-EXPIRE <0 | 1>",
         argc: (1, 1),
-        summary: "Whether expired keys go away before something looks at them.",
+        summary: "Sets whether expired keys are removed before a command reads them.",
         run: set_active_expire,
     },
     Tool {
         grammar: "SLEEP seconds",
         argc: (1, 1),
-        summary: "Serves nobody for so long, by the server's clock.",
+        summary: "Serves no client for this time, by the server's clock.",
         run: sleep,
     },
 ];
@@ -111,7 +121,7 @@ fn populate(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let size = argv.get(4).map(|size| count(size)).transpose()?;
     if keys > POPULATE_MAX || size.is_some_and(|size| size > POPULATE_BYTES_MAX) {
         return Err(Error::new(format!(
-            "ERR at most {POPULATE_MAX} keys with values of at most {POPULATE_BYTES_MAX} bytes"
+            "ERR DEBUG POPULATE creates at most {POPULATE_MAX} keys, with values of at most {POPULATE_BYTES_MAX} bytes"
         )));
     }
     let prefix = argv.get(3).map_or("key".into(), |prefix| String::from_utf8_lossy(prefix));

@@ -25,7 +25,7 @@ pub(super) const LATENCY: Row = Row::container(
 
 /// `LATENCY DOCTOR`
 fn doctor(_: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
-    Ok(Reply::Verbatim(*b"txt", "No time passes while a command runs, so nothing has taken long.\n".into()))
+    Ok(Reply::Verbatim(*b"txt", "No time passes while a command runs, so no command was slow.\n".into()))
 }
 
 /// `LATENCY GRAPH event`

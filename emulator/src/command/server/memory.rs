@@ -23,10 +23,7 @@ const TIPS: &[&str] = &["nondeterministic_output", "request_policy:all_shards", 
 
 /// `MEMORY DOCTOR`
 fn doctor(_: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
-    Ok(Reply::Verbatim(
-        *b"txt",
-        "Memory is the affair of the process that this server is a part of.\n".into(),
-    ))
+    Ok(Reply::Verbatim(*b"txt", "This server is part of another process, which manages the memory.\n".into()))
 }
 
 /// `MEMORY MALLOC-STATS`

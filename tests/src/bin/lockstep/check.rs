@@ -40,7 +40,7 @@ pub(crate) struct Sampling {
     /// The seed of the sampled schedules, for cases with too many schedules to run them all
     #[arg(long, default_value_t = 0)]
     pub(crate) seed: u64,
-    /// How many schedules are sampled in each such case
+    /// How many schedules are sampled in each case with too many schedules to run them all
     #[arg(long, default_value_t = 5_000)]
     pub(crate) samples: u64,
 }

@@ -11,17 +11,17 @@ use locks::registry::{Algorithm, FaultClass, Property};
 
 use crate::check::Sampling;
 
-/// Draw the shortest counterexample of an algorithm: every step with its command, reply and time,
-/// and which clients believe that they hold
+/// Print the shortest counterexample of an algorithm: each step with its command, reply and time,
+/// and which clients are inside
 #[derive(clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
     /// The algorithm
     name: String,
-    /// The property to break; by default the first that breaks
+    /// The property to violate; by default the first that is violated
     #[arg(long)]
     property: Option<String>,
-    /// The fault class; by default the first in which the property breaks
+    /// The fault class; by default the first in which the property is violated
     #[arg(long)]
     class: Option<String>,
     #[command(flatten)]
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     };
     let classes: Vec<FaultClass> = FaultClass::ALL.iter().copied().filter(is_meant).collect();
     if let (Some(property), Some(class), []) = (wanted, class, &classes[..]) {
-        bail!("{property} is not asked of {} in the class {class}: leave out --class", algorithm.name);
+        bail!("{property} is not checked for {} in the class {class}: leave out --class", algorithm.name);
     }
     let is_wanted = |verdict: &&Verdict| wanted.is_none_or(|property| verdict.property == property);
     let mut runner = Runner::new();
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         if let Some((verdict, finding, size)) = found {
             let drawn = render_finding(&mut runner, &scenario(algorithm, class, *size), finding);
             text += &format!(
-                "{} breaks in the class {class}. {size}; lease: {} ms.\n\n{drawn}",
+                "{} is violated in the class {class}. {size}; lease: {} ms.\n\n{drawn}",
                 verdict.property,
                 LEASE.as_millis(),
             );
@@ -78,14 +78,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     if !vacuous.is_empty() {
         bail!(
-            "what was run in {} tests nothing, so it cannot be said whether the property holds",
+            "the schedules in {} do not test the property, so its verdict is unknown: run more with --samples",
             vacuous.join(", ")
         );
     }
     let what = wanted.map_or("every property", Property::name);
     let classes: Vec<_> = classes.iter().map(|class| class.name()).collect();
     text += &format!(
-        "{what} holds in {}, in {schedules} schedules: there is no counterexample.\n",
+        "{what} holds in {}: none of {schedules} schedules is a counterexample.\n",
         classes.join(", ")
     );
     if !sampled.is_empty() {

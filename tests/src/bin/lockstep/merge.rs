@@ -55,7 +55,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 fn read(path: &Path) -> Result<Table> {
     /// The part of the format that is equal in all versions.
     #[derive(Deserialize)]
-    #[serde(expecting = "an object of ours")]
+    #[serde(expecting = "the output of lockstep check")]
     struct Origin {
         lockstep: String,
     }
@@ -68,13 +68,13 @@ fn read(path: &Path) -> Result<Table> {
     let own = env!("CARGO_PKG_VERSION");
     ensure!(
         lockstep == own,
-        "{file} was printed by lockstep {lockstep}, and this is {own}: let one version check and merge"
+        "{file} was printed by lockstep {lockstep}, and this is {own}: check and merge with one version"
     );
     let table: Table = serde_json::from_str(&text).with_context(foreign)?;
     let questions = table.shard.questions(&algorithms(&table).with_context(|| file.to_string())?);
     ensure!(
         table.verdicts.iter().map(Row::question).eq(questions),
-        "{file} has not the verdicts of shard {}: run `{}` again",
+        "{file} does not have the verdicts of shard {}: run `{}` again",
         table.shard,
         command(&table, table.shard)
     );
@@ -98,7 +98,7 @@ fn expect_same_run((path, table): (&Path, &Table), (other_path, other): (&Path, 
     let differing = told(table).into_iter().zip(told(other)).find(|(told, other)| told != other);
     if let Some((told, other_told)) = differing {
         bail!(
-            "{} is of a check with {told}, and {} of one with {other_told}: only shards of one check can be joined",
+            "{} comes from a check with {told}, and {} from one with {other_told}: merge only shards of one check",
             path.display(),
             other_path.display(),
         );

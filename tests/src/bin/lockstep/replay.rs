@@ -11,7 +11,7 @@ use harness::execution::Runner;
 use harness::replay::{Comparison, Subject, replay_on_redis};
 use harness::{SavedSchedule, replay_saved};
 
-/// Replay a saved schedule, draw it, and compare it with its expectation
+/// Replay a saved schedule, print its timeline, and compare the outcome with its expectation
 ///
 /// Exit status: 0 if it meets its expectation, and is equal on a real server; 1 if not; 2 for wrong
 /// usage; 3 if the real server was too slow to compare.
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
         Subject::Scenario(name) => {
             bail!(
-                "{file} is a schedule of the scenario {name:?}, which only its test knows: see harness::replay_saved"
+                "{file} is a schedule of the scenario {name:?}, which is part of a test: replay it there with harness::replay_saved"
             )
         }
     }
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let mut status = u8::from(!replayed.is_as_stated());
     if let Some(url) = &args.redis {
         let client = redis::Client::open(url.as_str())
-            .context("what --redis names is no URL of a server: write redis://host:6379/9")?;
+            .context("--redis is not the URL of a server: write for example redis://host:6379/9")?;
         let on_redis =
             replay_on_redis(&mut runner, &client, &saved, scenario).context("cannot replay on the server")?;
         super::print(&format!("On the server: {on_redis}.\n"))?;

@@ -124,15 +124,13 @@ fn endpoint(addr: &str, port: Option<u16>) -> Result<String> {
 /// # Errors
 /// With `--control`, they could also control the server.
 fn guard(endpoint: &str, has_control: bool) -> Result<()> {
-    const REMEDY: &str = "set one with --requirepass or LOCKSTEP_REQUIREPASS, or listen on a loopback address such as 127.0.0.1";
+    const REMEDY: &str = "set one with --requirepass or LOCKSTEP_REQUIREPASS, or listen on 127.0.0.1";
     if has_control {
         bail!(
-            "--control on {endpoint} would let everybody who can connect move the clock and place faults, without a password: {REMEDY}"
+            "--control on {endpoint} needs a password, because it lets clients move the clock and place faults: {REMEDY}"
         );
     }
-    eprintln!(
-        "lockstep: warning: everybody who can connect to {endpoint} may use this server, without a password: {REMEDY}"
-    );
+    eprintln!("lockstep: warning: other machines can connect to {endpoint} without a password: {REMEDY}");
     Ok(())
 }
 

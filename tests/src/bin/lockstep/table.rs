@@ -156,14 +156,14 @@ impl Table {
         let shard = if self.shard == Shard::WHOLE {
             String::new()
         } else {
-            format!("Shard {} alone: what is left blank is for the others.\n", self.shard)
+            format!("Shard {} alone: other shards have the verdicts of blank cells.\n", self.shard)
         };
         format!(
             "{}\n\n✓ n   holds in all n schedules of up to three clients\n\
-             ✓ ~n  holds in n: all of two clients, and a sample of three\n\
+             ✓ ~n  holds in n schedules: all of two clients, and a sample of three clients\n\
              ✗ n   violated; the shortest counterexample has n steps\n\n\
-             {shard}{} of {} verdicts are as stated. See one with: lockstep explain NAME\n\
-             {} schedules explored; {} more blocked: begun, and cut because others cover them",
+             {shard}{} of {} verdicts are as stated. For a counterexample: lockstep explain NAME\n\
+             {} schedules explored; {} more blocked: they ended early, because others cover them",
             lines.join("\n"),
             self.verdicts.iter().filter(|row| row.is_as_stated()).count(),
             self.verdicts.len(),
