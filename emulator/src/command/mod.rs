@@ -314,6 +314,10 @@ pub(crate) fn run(
 ) -> Reply {
     client.last_command = row.name;
     engine.stats.were_read |= row.reads_counters;
+    // Every command changes the counters, and `DEBUG` may read or change anything.
+    if row.reads_counters || row.is_protected {
+        engine.concern_all();
+    }
     let failures = engine.stats.own_failures();
     let is_script = row.flags.contains(&Flag::SkipMonitor);
     if is_script {

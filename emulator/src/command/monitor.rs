@@ -27,6 +27,8 @@ pub(super) fn feed_monitors(engine: &mut Engine, client: &Client, row: &Row, arg
         quote(arg, &mut line);
     }
     let line = Reply::Status(line.into());
+    // A monitor receives the commands in their order.
+    engine.concern_all();
     for &slot in &engine.monitors {
         match slot == client.slot {
             true => engine.outbox.send_after_reply(line.clone()),

@@ -42,14 +42,19 @@ impl Engine {
         std::mem::take(&mut self.scripts)
     }
 
-    /// Puts the scripts back.
-    pub(crate) fn put_back_scripts(&mut self, scripts: Scripts) {
+    /// Puts the scripts back. A script may have changed what it shares with the next scripts in Lua:
+    /// the settings of `cjson`.
+    pub(crate) fn put_back_scripts(&mut self, scripts: Scripts, has_changed_settings: bool) {
         self.scripts = scripts;
+        if has_changed_settings {
+            self.keyspace.footprint_mut().scripts(Access::Write);
+        }
     }
 
-    /// The libraries of functions, to be read or changed.
+    /// The libraries of functions, to be read or changed. A call of a function may change what the
+    /// library keeps in Lua, so it is a change.
     pub(crate) fn functions(&mut self, access: Access) -> &mut Functions {
-        self.keyspace.footprint_mut().scripts(access);
+        self.keyspace.footprint_mut().functions(access);
         &mut self.functions
     }
 

@@ -66,6 +66,7 @@ impl Watches {
                 | Resource::Waiting { .. }
                 | Resource::Script(_)
                 | Resource::Scripts
+                | Resource::Functions
                 | Resource::Random
                 | Resource::Channel(_)
                 | Resource::Subscription(_)

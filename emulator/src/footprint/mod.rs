@@ -55,6 +55,7 @@ enum StoredResource {
     Clock,
     Script { start: usize, end: usize },
     Scripts,
+    Functions,
     Random,
     Channel { start: usize, end: usize },
     Subscription { start: usize, end: usize },
@@ -137,6 +138,11 @@ impl Footprint {
         self.names.shrink_to(KEPT_NAMES_BYTES_MAX);
     }
 
+    /// Whether recording is on.
+    pub(crate) fn is_recording(&self) -> bool {
+        !self.is_off
+    }
+
     /// Switches recording on or off.
     pub(crate) fn set_recording(&mut self, is_recording: bool) {
         self.is_off = !is_recording;
@@ -168,6 +174,7 @@ impl Footprint {
             Resource::Clock => self.clock(),
             Resource::Script(sha) => self.script(access, sha),
             Resource::Scripts => self.scripts(access),
+            Resource::Functions => self.functions(access),
             Resource::Random => self.random(),
             Resource::Channel(name) => self.channel(access, name),
             Resource::Subscription(name) => self.subscription(Topic::Channel, name),
@@ -230,6 +237,10 @@ impl Footprint {
 
     pub(crate) fn scripts(&mut self, access: Access) {
         self.push(access, StoredResource::Scripts);
+    }
+
+    pub(crate) fn functions(&mut self, access: Access) {
+        self.push(access, StoredResource::Functions);
     }
 
     pub(crate) fn random(&mut self) {
@@ -312,6 +323,7 @@ impl Footprint {
             StoredResource::Clock => Resource::Clock,
             StoredResource::Script { start, end } => Resource::Script(&self.names[start..end]),
             StoredResource::Scripts => Resource::Scripts,
+            StoredResource::Functions => Resource::Functions,
             StoredResource::Random => Resource::Random,
             StoredResource::Channel { start, end } => Resource::Channel(&self.names[start..end]),
             StoredResource::Subscription { start, end } => Resource::Subscription(&self.names[start..end]),

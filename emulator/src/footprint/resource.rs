@@ -36,8 +36,11 @@ pub enum Resource<'a> {
     Clock,
     /// Whether the script cache has a script, by its SHA1 in lower case.
     Script(&'a [u8]),
-    /// The whole script cache, and functions: `SCRIPT FLUSH`, `FUNCTION LOAD`.
+    /// The whole script cache, and what scripts keep in Lua: `SCRIPT FLUSH`, the settings of `cjson`.
     Scripts,
+    /// The libraries of functions, and what functions keep in Lua between calls: `FUNCTION LOAD`,
+    /// `FCALL`.
+    Functions,
     /// The generator of random choices.
     Random,
     /// The messages published on a channel.
@@ -181,6 +184,7 @@ impl fmt::Display for Resource<'_> {
             Resource::Clock => f.write_str("clock"),
             Resource::Script(sha) => write!(f, "script {}", sha.escape_ascii()),
             Resource::Scripts => f.write_str("scripts"),
+            Resource::Functions => f.write_str("functions"),
             Resource::Random => f.write_str("random"),
             Resource::Channel(name) => write!(f, "channel {}", name.escape_ascii()),
             Resource::Subscription(name) => write!(f, "subscription to {}", name.escape_ascii()),

@@ -288,12 +288,20 @@ impl<'a> Db<'a> {
     }
 
     /// A random live key.
+    ///
+    /// If footprints are recorded, the order in which keys came does not matter. Otherwise the order
+    /// of two commands on different keys would.
     pub fn random_key(&mut self) -> Option<Bytes> {
         self.footprint.database(Access::Read, self.index);
         while !self.dict.is_empty() {
             let len = self.dict.len();
-            let idx = self.random().index(len);
-            let key = self.dict.get_index(idx).map(|(key, _)| key.to_bytes())?;
+            let nth = self.random().index(len);
+            let key = if self.footprint.is_recording() {
+                let mut keys: Vec<&Text> = self.dict.keys().collect();
+                keys.select_nth_unstable(nth).1.to_bytes()
+            } else {
+                self.dict.get_index(nth).map(|(key, _)| key.to_bytes())?
+            };
             if self.find(&key).is_some() {
                 return Some(key);
             }

@@ -32,6 +32,7 @@ use crate::resp::Protocol;
 
 pub use budget::ScriptBudget;
 pub use functions::{Functions, Libraries, RestorePolicy};
+use library::JsonSettings;
 pub(crate) use payload::{dump, restore};
 use shebang::{NO_WRITES, Shebang};
 use vm::{Callable, Sandbox, Vm};
@@ -155,6 +156,11 @@ impl Scripts {
     /// Whether scripts have left no state except data: the settings of `cjson` are the defaults.
     pub fn has_default_settings(&self) -> bool {
         self.vm.as_ref().is_none_or(|vm| vm.json.is_default())
+    }
+
+    /// The settings of `cjson`, which scripts share with later scripts.
+    pub fn settings(&self) -> JsonSettings {
+        self.vm.as_ref().map_or_else(JsonSettings::default, |vm| vm.json.get())
     }
 
     /// Removes every script. Compiled code stays in the Lua state, where clients cannot see it.

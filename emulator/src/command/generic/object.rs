@@ -43,9 +43,10 @@ fn freq(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 
 /// `OBJECT IDLETIME key`
 ///
-/// If another command reads the key, this reply changes, and no other reply does. In the footprint
-/// of that command it is only a read.
+/// If another command reads the key, this reply changes, and no other reply does. That command
+/// records only a read, so this one concerns all.
 fn idletime(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    ctx.engine.concern_all();
     let Some(accessed) = db(ctx).accessed(argv[2]) else { return Ok(Reply::Nil) };
     let seconds = ctx.engine.keyspace.now().millis() / 1000 - accessed.millis() / 1000;
     Ok(Reply::Integer(seconds.max(0)))

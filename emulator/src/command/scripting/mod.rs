@@ -113,8 +113,10 @@ fn keys_and_args<'a, 'b>(
 
 fn invoke(ctx: &mut Ctx<'_>, sha: &Sha, mode: Mode, keys: &Argv<'_>, args: &Argv<'_>) -> Reply {
     let mut scripts = ctx.engine.take_scripts();
+    let before = scripts.settings();
     let reply = lend(ctx, || Program::Script, |host| scripts.run(sha, mode, keys, args, host));
-    ctx.engine.put_back_scripts(scripts);
+    let has_changed_settings = scripts.settings() != before;
+    ctx.engine.put_back_scripts(scripts, has_changed_settings);
     reply
 }
 

@@ -21,8 +21,9 @@ const OFF_ON_NULL: &[&str] = &["off", "on", "null"];
 #[derive(Clone, Default)]
 pub struct Config(Arc<Mutex<Settings>>);
 
+/// The values of the settings.
 #[derive(Clone, Copy, PartialEq)]
-struct Settings {
+pub struct Settings {
     sparse_convert: usize,
     sparse_ratio: i32,
     sparse_safe: i32,
@@ -61,7 +62,8 @@ impl Config {
         *self.lock() == Settings::default()
     }
 
-    fn get(&self) -> Settings {
+    /// The values now.
+    pub fn get(&self) -> Settings {
         *self.lock()
     }
 
