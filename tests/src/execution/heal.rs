@@ -35,8 +35,6 @@ impl Execution<'_> {
             }
         }
         let Some((wanted, probe)) = &self.scenario.probe else { return };
-        // From here on, time moves outside of steps.
-        self.sim.state().recorder.end_steps();
         if let Some(away) = self.sim.outage() {
             self.advance(away).await;
         }

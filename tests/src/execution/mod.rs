@@ -149,6 +149,7 @@ impl Execution<'_> {
         }
         self.count_tasks();
         self.sim.record_timers();
+        self.sim.state().recorder.end_step();
     }
 
     /// Lets a fault strike.

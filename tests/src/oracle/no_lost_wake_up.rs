@@ -46,9 +46,7 @@ impl Oracle for NoLostWakeUp {
                 }
                 EventKind::Leave { section, .. } if section == self.section => inside -= 1,
                 EventKind::Fault { fault, .. } if fault.kind == FaultKind::Crash => return None,
-                EventKind::Advanced { by } if inside == 0 && passed_by_itself(history, event.step) => {
-                    empty_for += by;
-                }
+                EventKind::Advanced { by, is_wait: true } if inside == 0 => empty_for += by,
                 _ => {}
             }
             if empty_for >= self.within {
@@ -61,10 +59,4 @@ impl Oracle for NoLostWakeUp {
         }
         None
     }
-}
-
-/// Whether time moved in this step because no client had a request to send.
-fn passed_by_itself(history: &History, step: usize) -> bool {
-    let footprint = step.checked_sub(1).and_then(|idx| history.footprints.get(idx));
-    footprint.is_some_and(|footprint| footprint.waits && footprint.budget.is_none())
 }

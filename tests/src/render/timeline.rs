@@ -110,7 +110,7 @@ impl Timeline {
                     &format!("{actor} starts, reads its clock, and stalls before its first command"),
                 );
             }
-            EventKind::Advanced { by } => self.line(event, None, &format!("{} ms pass", by.as_millis())),
+            EventKind::Advanced { by, .. } => self.line(event, None, &format!("{} ms pass", by.as_millis())),
             EventKind::Enter { actor, section, until, .. } => self.entered(*actor, section, *until),
             EventKind::Extended { actor, until, .. } => {
                 let until = format_time(*until);

@@ -90,7 +90,7 @@ fn clock(history: &History, count: usize) -> Duration {
     let mut last = 0;
     // Time that passes after the steps is not counted.
     let moved = history.events.iter().filter_map(|event| match event.kind {
-        EventKind::Advanced { by } if last < event.step && event.step <= count => {
+        EventKind::Advanced { by, .. } if last < event.step && event.step <= count => {
             last = event.step;
             let is_of_time = matches!(history.steps[event.step - 1], Step::Advance(_) | Step::Wait);
             is_of_time.then_some(by)
@@ -115,9 +115,11 @@ mod tests {
             .map(|step| StepFootprint { budget: step.budget(), ..StepFootprint::default() })
             .collect();
         let events = steps.iter().enumerate().filter_map(|(place, step)| match *step {
-            Step::Advance(by) => {
-                Some(Event { step: place + 1, at: Duration::ZERO, kind: EventKind::Advanced { by } })
-            }
+            Step::Advance(by) => Some(Event {
+                step: place + 1,
+                at: Duration::ZERO,
+                kind: EventKind::Advanced { by, is_wait: false },
+            }),
             _ => None,
         });
         History { events: events.collect(), steps, footprints, ..History::default() }

@@ -131,6 +131,16 @@ impl Simulation {
             return;
         }
         let at = self.now();
+        // If most servers keep a grant, who ends it depends on which of them each client has changed,
+        // its holder included. If one server keeps it, the footprint of the command says enough.
+        let last = state.history().footprints.last();
+        let is_changed = |record: &&Record| {
+            last.is_some_and(|footprint| footprint.servers.iter().any(|(_, print)| changes(print, record)))
+        };
+        let records = state.grants.iter().filter_map(|grant| grant.record.as_ref());
+        let shared = records.filter(|record| matches!(record, Record::Majority(..)));
+        let looked_at: Vec<Record> = shared.filter(is_changed).cloned().collect();
+        state.recorder.grants_checked(looked_at);
         let running = state.grants.iter_mut().filter(|grant| at < grant.until);
         let lost =
             running.filter_map(|grant| grant.record.take_if(|record| !self.has(record)).map(|_| grant.actor));
@@ -139,17 +149,6 @@ impl Simulation {
         for holder in ended {
             state.record(at, EventKind::Ended { holder, by });
         }
-        // If most servers keep a grant, who ends it depends on which of them other clients have
-        // changed. If one server keeps it, the footprint of the command says enough.
-        let last = state.history().footprints.last();
-        let is_changed = |record: &&Record| {
-            last.is_some_and(|footprint| footprint.servers.iter().any(|(_, print)| changes(print, record)))
-        };
-        let others =
-            state.grants.iter().filter(|grant| grant.actor != by).filter_map(|grant| grant.record.as_ref());
-        let shared = others.filter(|record| matches!(record, Record::Majority(..)));
-        let looked_at: Vec<Record> = shared.filter(is_changed).cloned().collect();
-        state.recorder.grants_checked(looked_at);
     }
 
     /// Runs code that belongs to this release, if it is one.

@@ -269,7 +269,7 @@ impl Simulation {
             real_time.wait_until(at);
         }
         let mut state = self.state();
-        state.record(at, EventKind::Advanced { by });
+        state.recorder.advanced(at, by);
         let overrun: Vec<Actor> =
             state.grants.iter().filter(|g| at >= g.until && at - by < g.until).map(|g| g.actor).collect();
         for actor in overrun {

@@ -20,8 +20,9 @@ const STEPS_EXPECTED: usize = 24;
 #[derive(Debug)]
 pub(crate) struct Recorder {
     history: History,
-    /// The steps are over. Probes come after them, and no step depends on a probe.
-    is_over: bool,
+    /// A step is being taken. Records at other times belong to no step: while an execution heals, and
+    /// when fresh clients probe.
+    is_in_step: bool,
 }
 
 impl Default for Recorder {
@@ -32,7 +33,7 @@ impl Default for Recorder {
             footprints: Vec::with_capacity(STEPS_EXPECTED),
             ..History::default()
         };
-        Recorder { history, is_over: false }
+        Recorder { history, is_in_step: false }
     }
 }
 
@@ -61,6 +62,7 @@ impl Recorder {
     /// Begins a step that takes from this budget.
     pub(crate) fn begin_step(&mut self, step: Step, budget: Option<Budget>) {
         let is_server_fault = Process::of(step) == Process::Servers;
+        self.is_in_step = true;
         self.history.steps.push(step);
         self.history.footprints.push(StepFootprint {
             waits: step == Step::Wait,
@@ -70,14 +72,21 @@ impl Recorder {
         });
     }
 
-    /// Ends the steps: nothing that follows belongs to one.
-    pub(crate) fn end_steps(&mut self) {
-        self.is_over = true;
+    /// Ends the step.
+    pub(crate) fn end_step(&mut self) {
+        self.is_in_step = false;
     }
 
-    /// Whether there is a step that a record belongs to.
+    /// Whether a step is being taken.
     pub(crate) fn is_in_step(&self) -> bool {
-        !self.is_over && !self.history.footprints.is_empty()
+        self.is_in_step
+    }
+
+    /// Records that so much time has passed.
+    pub(crate) fn advanced(&mut self, at: Duration, by: Duration) {
+        let footprint = self.history.footprints.last().filter(|_| self.is_in_step);
+        let is_wait = footprint.is_some_and(|footprint| footprint.waits && footprint.budget.is_none());
+        self.event(at, EventKind::Advanced { by, is_wait });
     }
 
     pub(crate) fn event(&mut self, at: Duration, kind: EventKind) {
@@ -151,7 +160,7 @@ impl Recorder {
 
     /// Changes what the current step touches, if there is one.
     fn touch(&mut self, change: impl FnOnce(&mut StepFootprint)) {
-        if !self.is_over
+        if self.is_in_step
             && let Some(footprint) = self.history.footprints.last_mut()
         {
             change(footprint);

@@ -9,6 +9,7 @@ mod multiplexed;
 mod fault_matrix;
 pub(crate) mod oracles;
 mod traces;
+mod outcomes;
 mod sampling;
 mod shrinking;
 mod proptest;

@@ -151,7 +151,7 @@ fn check(scenario: &Scenario, schedule: &str, expected: &Expect) {
     let history = replay(&mut Runner::new(), scenario, &schedule.parse().unwrap(), Recording::Full);
     let lines = history.events.iter().filter_map(|event| match &event.kind {
         EventKind::Command { actor, text, reply, .. } => Some(format!("{actor}: {text} → {reply}\n")),
-        EventKind::Advanced { by } => Some(format!("+{} ms\n", by.as_millis())),
+        EventKind::Advanced { by, .. } => Some(format!("+{} ms\n", by.as_millis())),
         EventKind::GaveUp { actor, error } => Some(format!("{actor} gives up: {error}\n")),
         EventKind::Failed { actor, error } => Some(format!("{actor} failed: {error}\n")),
         _ => None,

@@ -51,7 +51,7 @@ fn check(schedule: &str, expected: &Expect) {
             Some(format!("{actor} hears no more of {channel}\n"))
         }
         EventKind::GaveUp { actor, error } => Some(format!("{actor} gives up: {error}\n")),
-        EventKind::Advanced { by } => Some(format!("+{} ms\n", by.as_millis())),
+        EventKind::Advanced { by, .. } => Some(format!("+{} ms\n", by.as_millis())),
         _ => None,
     });
     let steps: Vec<_> = history.steps.iter().map(ToString::to_string).collect();

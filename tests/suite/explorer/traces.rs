@@ -1,8 +1,8 @@
 //! The explorer must run each trace of a program once and miss none. Brute force finds the same
 //! traces.
 
-mod commands;
-mod programs;
+pub mod commands;
+pub mod programs;
 mod known_counts;
 mod exchanges;
 

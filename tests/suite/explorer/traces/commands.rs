@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use harness::client::GatedConnection;
+use harness::client::{GatedConnection, HoldGuard};
 use harness::{Client, Scenario};
-use locks::{Subscribe as _, Subscription};
+use locks::{Record, Subscribe as _, Subscription};
 use redis::aio::ConnectionLike;
 use redis::{RedisResult, Value, cmd};
 
@@ -19,7 +19,7 @@ pub async fn call<C: ConnectionLike>(connection: &mut C, command: &str) -> Redis
 /// An actor that sends these commands until a reply is an error. An error from a fault does not end
 /// it. A command can have these forms:
 ///
-/// - `2:SET …` goes to the second server;
+/// - `2:SET …` goes to the second server, `3:SET …` to the third;
 /// - `within 5ms: …` gives up after that time;
 /// - `after 5ms: …` runs later in a task of its own;
 /// - `cancellably: …; …` runs several commands that a cancel may end;
@@ -28,7 +28,17 @@ pub async fn call<C: ConnectionLike>(connection: &mut C, command: &str) -> Redis
 /// - `sleep 5ms` sleeps;
 /// - `listen c` subscribes to a channel;
 /// - `hear 5ms` waits that long for a message. It then sends one of three commands: for a message,
-///   for none, or for a broken subscription.
+///   for none, or for a broken subscription;
+/// - `lock k` sets `k` to the client's name for 10 ms if it is free. Then the client is inside until
+///   `unlock k`, which deletes the key, or `release k`, which deletes it only if it has the name;
+/// - `extend k` gives the key 12 ms more, and the client is inside for a lease more;
+/// - `majority k` locks `k` on three servers; the client is inside if it got two of them;
+/// - `accept` draws a number, and a resource accepts a write with it;
+/// - `feed: … -> …` puts the reply to one command in place of `{}` in another;
+/// - `both: … | …` sends two commands at once, to two servers;
+/// - `either: … | …` does so, too, and drops the slower one;
+/// - `every 4ms: …` runs a command twice, in an interval;
+/// - `pass: …` goes on whatever the reply is.
 pub fn sends(scenario: Scenario, commands: Vec<String>) -> Scenario {
     sends_alike(scenario, 1, commands)
 }
@@ -38,8 +48,8 @@ pub fn sends_alike(scenario: Scenario, actors: usize, commands: Vec<String>) -> 
     scenario.actors(actors, move |client| {
         let commands = commands.clone();
         async move {
-            let connections = [client.connection_to(0), client.connection_to(1)];
-            let mut sender = Sender { subscription: None, connections, client };
+            let connections = vec![client.connection_to(0), client.connection_to(1)];
+            let mut sender = Sender { subscription: None, guard: None, connections, client };
             for command in &commands {
                 sender.send(command).await?;
             }
@@ -48,10 +58,11 @@ pub fn sends_alike(scenario: Scenario, actors: usize, commands: Vec<String>) -> 
     })
 }
 
-/// A client, its connections to both servers, and its last subscription.
+/// A client, its connections to the servers, its last subscription, and its stay inside.
 struct Sender {
     subscription: Option<Subscription>,
-    connections: [GatedConnection; 2],
+    guard: Option<HoldGuard>,
+    connections: Vec<GatedConnection>,
     client: Client,
 }
 
@@ -76,6 +87,25 @@ impl Sender {
             }
             "hold:" => self.hold_after(rest).await,
             "cancellably:" => self.send_cancellably(rest).await,
+            "lock" => self.lock(rest).await,
+            "unlock" => self.unlock(&format!("DEL {rest}")).await,
+            "release" => {
+                let script = format!(
+                    "return(redis.call('GET','{rest}')=='{}'and(redis.call('DEL','{rest}')))",
+                    self.client.name()
+                );
+                self.unlock(&format!("EVAL {script} 0")).await
+            }
+            "extend" => self.extend(rest).await,
+            "majority" => self.majority(rest).await,
+            "accept" => self.accept().await,
+            "feed:" => self.feed(rest).await,
+            "both:" | "either:" => self.send_two(form == "both:", rest).await,
+            "every" => self.send_every(rest).await,
+            "pass:" => {
+                let outcome = Box::pin(self.send(rest)).await;
+                outcome.or(Ok(()))
+            }
             "within" => {
                 let (limit, command) = rest.split_once(": ").expect("a command after the limit");
                 self.send_within(millis(limit), command).await
@@ -134,13 +164,117 @@ impl Sender {
     }
 
     async fn send_within(&mut self, limit: Duration, command: &str) -> RedisResult<()> {
-        let second = command.strip_prefix("2:");
-        let connection = &mut self.connections[usize::from(second.is_some())];
-        let call = call(connection, second.unwrap_or(command));
+        let (server, command) = match command.split_once(':') {
+            Some(("2", command)) => (1, command),
+            Some(("3", command)) => (2, command),
+            _ => (0, command),
+        };
+        let call = call(self.connection(server), command);
         match tokio::time::timeout(limit, call).await {
             Ok(answer) => go_on(answer.map(|_| ())),
             Err(_) => Ok(()),
         }
+    }
+}
+
+impl Sender {
+    fn connection(&mut self, server: usize) -> &mut GatedConnection {
+        while self.connections.len() <= server {
+            self.connections.push(self.client.connection_to(self.connections.len()));
+        }
+        &mut self.connections[server]
+    }
+
+    async fn set_if_free(&mut self, server: usize, key: &str) -> RedisResult<bool> {
+        let set = format!("SET {key} {} NX PX 10", self.client.name());
+        match call(self.connection(server), &set).await {
+            Ok(reply) => Ok(reply == Value::Okay),
+            Err(error) => go_on(Err(error)).map(|()| false),
+        }
+    }
+
+    async fn lock(&mut self, key: &str) -> RedisResult<()> {
+        if self.set_if_free(0, key).await? {
+            let record = Record::Value(key.to_owned(), self.client.name());
+            self.guard = Some(self.client.hold("cs").record(record).enter());
+        }
+        Ok(())
+    }
+
+    async fn unlock(&mut self, command: &str) -> RedisResult<()> {
+        let Some(guard) = self.guard.take() else { return Ok(()) };
+        let released = guard.until(call(&mut self.connections[0], command)).await;
+        go_on(released.map(|_| ()))
+    }
+
+    async fn extend(&mut self, key: &str) -> RedisResult<()> {
+        let since = self.client.now();
+        let extended = call(&mut self.connections[0], &format!("PEXPIRE {key} 12")).await;
+        if let (Ok(Value::Int(1)), Some(guard)) = (&extended, &self.guard) {
+            guard.extend(since, Record::Value(key.to_owned(), self.client.name()));
+        }
+        go_on(extended.map(|_| ()))
+    }
+
+    async fn majority(&mut self, key: &str) -> RedisResult<()> {
+        let (since, mut n_granted) = (self.client.now(), 0);
+        for server in 0..3 {
+            n_granted += u32::from(self.set_if_free(server, key).await?);
+        }
+        if n_granted >= 2 {
+            let record = Record::Majority(key.to_owned(), self.client.name());
+            self.guard = Some(self.client.hold("cs").since(since).record(record).enter());
+        }
+        Ok(())
+    }
+
+    async fn accept(&mut self) -> RedisResult<()> {
+        match call(&mut self.connections[0], "INCR token").await {
+            Ok(Value::Int(token)) => {
+                self.client.accepted("resource", token);
+                Ok(())
+            }
+            reply => go_on(reply.map(|_| ())),
+        }
+    }
+
+    async fn feed(&mut self, commands: &str) -> RedisResult<()> {
+        let (first, second) = commands.split_once(" -> ").expect("two commands");
+        match call(&mut self.connections[0], first).await {
+            Ok(reply) => {
+                let text: Option<String> = redis::from_redis_value(reply)?;
+                let second = second.replace("{}", text.as_deref().unwrap_or("nil"));
+                go_on(call(&mut self.connections[0], &second).await.map(|_| ()))
+            }
+            Err(error) => go_on(Err(error)),
+        }
+    }
+
+    async fn send_two(&mut self, both: bool, commands: &str) -> RedisResult<()> {
+        let (one, other) = commands.split_once(" | ").expect("two commands");
+        let [first, second, ..] = &mut self.connections[..] else { unreachable!("there are two") };
+        let (one, other) = (call(first, one), call(second, other));
+        if both {
+            let (one, other) = tokio::join!(one, other);
+            go_on(one.map(|_| ()))?;
+            return go_on(other.map(|_| ()));
+        }
+        let faster = tokio::select! {
+            biased;
+            reply = one => reply,
+            reply = other => reply,
+        };
+        go_on(faster.map(|_| ()))
+    }
+
+    async fn send_every(&mut self, command: &str) -> RedisResult<()> {
+        let (period, command) = command.split_once(": ").expect("a command after the period");
+        let mut interval = tokio::time::interval(millis(period));
+        for _ in 0..2 {
+            interval.tick().await;
+            go_on(call(&mut self.connections[0], command).await.map(|_| ()))?;
+        }
+        Ok(())
     }
 }
 

@@ -94,13 +94,14 @@ const COMMANDS_ON_MEMBERS: &[&str] = &[
     "sleep 12ms",
 ];
 
-/// A kind of program for rarer faults: two actors, each of which sends at most `commands_max` of
-/// these commands.
+/// A kind of program for rarer faults: actors, each of which sends at most `commands_max` of these
+/// commands.
 pub struct Rare {
-    faults: Faults,
-    commands: &'static [&'static str],
-    commands_max: usize,
-    response_timeout: Option<Duration>,
+    pub faults: Faults,
+    pub actors: usize,
+    pub commands: &'static [&'static str],
+    pub commands_max: usize,
+    pub response_timeout: Option<Duration>,
 }
 
 /// Commands that depend on the state of a connection.
@@ -159,7 +160,13 @@ const CLOCKS: &[&str] = &[
 /// All kinds of programs with rarer faults.
 pub fn rarities() -> Vec<Rare> {
     let (none, five) = (Faults::none(), Duration::from_millis(5));
-    let of = |faults, commands, commands_max| Rare { faults, commands, commands_max, response_timeout: None };
+    let of = |faults, commands, commands_max| Rare {
+        faults,
+        actors: 2,
+        commands,
+        commands_max,
+        response_timeout: None,
+    };
     let times_out = |rare| Rare { response_timeout: Some(five), ..rare };
     vec![
         of(none.flushes(1), COMMANDS, 3),
@@ -195,17 +202,22 @@ pub fn rarities() -> Vec<Rare> {
 
 /// `of_each` random programs of every kind in `rarities`.
 pub fn rare_programs(of_each: u64) -> impl Iterator<Item = Scenario> {
-    (0..).zip(rarities()).flat_map(move |(nth, rare)| {
-        (0..of_each).map(move |seed| {
-            let seed = seed + 1_000_000 * (nth + 1);
-            let mut rng = Pcg64Mcg::seed_from_u64(seed);
-            let program = program(seed, rare.faults, commands(&mut rng, rare.commands, 2, rare.commands_max));
-            match rare.response_timeout {
-                Some(response_timeout) => program.response_timeout(response_timeout),
-                None => program,
-            }
-        })
-    })
+    (0..)
+        .zip(rarities())
+        .flat_map(move |(nth, rare)| (0..of_each).map(move |seed| rare.program(seed + 1_000_000 * (nth + 1))))
+}
+
+impl Rare {
+    /// A random program of this kind.
+    pub fn program(&self, seed: u64) -> Scenario {
+        let mut rng = Pcg64Mcg::seed_from_u64(seed);
+        let commands = commands(&mut rng, self.commands, self.actors, self.commands_max);
+        let program = program(seed, self.faults, commands);
+        match self.response_timeout {
+            Some(response_timeout) => program.response_timeout(response_timeout),
+            None => program,
+        }
+    }
 }
 
 /// A program of two actors, or of three with fewer commands each, and random faults.

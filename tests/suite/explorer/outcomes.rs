@@ -1,0 +1,350 @@
+//! The outcomes of a reduced exploration equal those of brute force. An outcome is everything that
+//! clients, servers and oracles see. This judge does not use the dependency relation of the
+//! explorer, so it notices a dependency that the relation lacks.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use harness::execution::Runner;
+use harness::explore::{DepthFirst, Dpor, probe_timers};
+use harness::oracle::{
+    ExclusiveBelief, ExclusiveFact, Fenced, NoLeak, NoLostWakeUp, OwnerSafe, Recovers, Unbroken,
+};
+use harness::schedule::Step;
+use harness::sim::Recording;
+use harness::trace::{EventKind, History};
+use harness::{Faults, Scenario, Schedule, replay};
+
+use super::traces::commands::{of, sends};
+use super::traces::programs::Rare;
+
+/// The number of random programs of each kind. `LOCKSTEP_OUTCOMES` sets another one.
+const PROGRAMS: u64 = 40;
+/// If brute force needs more schedules than this, the program is left out. A test counts them.
+const SCHEDULES_MAX: usize = 20_000;
+
+/// Commands on all data types, some of which read before they write.
+const TYPES: &[&str] = &[
+    "HSET h f 1",
+    "HINCRBY h f 1",
+    "HGETALL h",
+    "HDEL h f",
+    "LPUSH l 1",
+    "RPOPLPUSH l m",
+    "LLEN l",
+    "SADD s 1",
+    "SREM s 1",
+    "SCARD s",
+    "ZADD z 1 x",
+    "ZRANK z x",
+    "ZREMRANGEBYSCORE z 0 1",
+    "ZINTERSTORE y 1 z",
+    "APPEND a x",
+    "GETSET a 1",
+    "GETDEL a",
+    "feed: GET a -> SET b {}",
+    "feed: TIME -> SET b {}",
+    "feed: INCR n -> SET b {}",
+    "feed: PTTL a -> SET b {}",
+    "EVAL if(redis.call('GET','a'))then\nredis.call('SET','b','1')\nend 0",
+    "EVAL return(redis.call('INCR','n')+redis.call('SCARD','s')) 0",
+    "SET a 1 PX 10",
+    "OBJECT ENCODING a",
+    "TYPE a",
+];
+/// Commands whose effect depends on the connection or on tasks of the client.
+const TASKS: &[&str] = &[
+    "both: SET a 1 | 2:GET a",
+    "both: INCR a | GET a",
+    "either: GET a | SET a 2",
+    "either: BLPOP l 0.01 | GET b",
+    "every 4ms: INCR a",
+    "after 5ms: SET a 1",
+    "within 5ms: BLPOP l 0.02",
+    "RPUSH l 1",
+    "GET a",
+    "SET b 1",
+    "WATCH a",
+    "MULTI",
+    "EXEC",
+    "2:INCR a",
+];
+/// Commands on the state that a server keeps beside its keys.
+const STATE: &[&str] = &[
+    "FCALL count 1 n",
+    "FCALL peek 0",
+    "EVAL cjson.encode_number_precision(3) 0",
+    "feed: EVAL return(cjson.encode(1/3)) 0 -> SET b {}",
+    "SCRIPT LOAD return(1)",
+    "pass: EVALSHA 930269f31393d0be681588b6ab08dccee7d6bb67 0",
+    "SCRIPT FLUSH",
+    "feed: OBJECT IDLETIME a -> SET b {}",
+    "GET a",
+    "SET a 1",
+    "INCR n",
+    "CONFIG SET notify-keyspace-events KEA",
+    "DBSIZE",
+    "RANDOMKEY",
+];
+/// Locks, and clients that end grants.
+const LOCKS: &[&str] = &[
+    "lock k",
+    "lock k",
+    "unlock k",
+    "release k",
+    "extend k",
+    "DEL k",
+    "SET k x",
+    "PEXPIRE k 3",
+    "accept",
+    "GET b",
+    "sleep 5ms",
+    "hold: GET a",
+];
+/// A lock on three servers.
+const MAJORITY: &[&str] = &["majority k", "DEL k", "2:DEL k", "3:DEL k"];
+
+fn kinds() -> Vec<(&'static str, Rare)> {
+    let none = Faults::none();
+    let of = |name, faults, actors, commands, commands_max| {
+        (name, Rare { faults, actors, commands, commands_max, response_timeout: None })
+    };
+    vec![
+        of("types", none, 3, TYPES, 2),
+        of("types and stalls", none.stalls(1), 2, TYPES, 2),
+        of("types and crashes", none.crashes(1), 3, TYPES, 2),
+        of("tasks", none, 2, TASKS, 3),
+        of("tasks and lost messages", none.lost(1), 2, TASKS, 2),
+        of("state", none, 3, STATE, 2),
+        of("state and restarts", none.restarts(1), 2, STATE, 2),
+        of("locks", none, 2, LOCKS, 4),
+        of("three clients with locks", none, 3, LOCKS, 3),
+        of("locks and stalls", none.stalls(1), 2, LOCKS, 3),
+        of("locks and crashes", none.crashes(1), 2, LOCKS, 3),
+        of("locks, crashes and lost messages", none.crashes(1).lost(1), 2, LOCKS, 2),
+        of("locks and lost writes", none.reloads(1).unsynced(1), 2, LOCKS, 3),
+        of("majority", none, 2, MAJORITY, 2),
+        of("majority and crashes", none.crashes(1), 2, MAJORITY, 2),
+    ]
+}
+
+const LIBRARY: &str = "#!lua name=counter
+local calls = 0
+redis.register_function('count', function(keys) calls = calls + 1 return redis.call('SET', keys[1], calls) end)
+redis.register_function('peek', function() return redis.call('SET', 'peeked', calls) end)";
+
+/// Adds servers, a library, probes, and every oracle.
+fn judged(scenario: Scenario) -> Scenario {
+    let ms = Duration::from_millis;
+    scenario
+        .servers(3)
+        .before(|client| async move {
+            let load = redis::cmd("FUNCTION").arg("LOAD").arg(LIBRARY).to_owned();
+            Ok(load.exec_async(&mut client.connection()).await?)
+        })
+        .probe(1, |client| async move {
+            let set = redis::cmd("SET").arg(&["k", "probe", "NX"]).to_owned();
+            Ok(set.query_async(&mut client.connection()).await?)
+        })
+        .always(ExclusiveFact::of("cs"))
+        .always(ExclusiveBelief::of("cs", 1))
+        .always(OwnerSafe)
+        .always(Unbroken::of("cs"))
+        .always(Fenced::of("resource"))
+        .always(NoLostWakeUp::of("cs", ms(4)))
+        .always(NoLeak)
+        .always(Recovers)
+}
+
+/// Everything that clients, servers and oracles see of an execution, as text. The time of a command
+/// is no part of it: if the command does not depend on the time, nobody sees when it ran.
+fn outcome(scenario: &Scenario, history: &History) -> String {
+    let (mut of_actors, mut marks) = (BTreeMap::<String, String>::new(), String::new());
+    let mut keys = BTreeMap::new();
+    for event in &history.events {
+        let at = event.at.as_millis();
+        match &event.kind {
+            EventKind::Command { actor, server, text, reply, changed, .. } => {
+                let own = of_actors.entry(actor.to_string()).or_default();
+                _ = writeln!(own, "  server {server}: {text} -> {reply}");
+                for line in changed {
+                    let key = line.split(' ').next().unwrap_or_default().to_owned();
+                    keys.insert((*server, key), line.clone());
+                }
+            }
+            EventKind::Message { actor, text, .. } => {
+                _ = writeln!(of_actors.entry(actor.to_string()).or_default(), "  {text}");
+            }
+            EventKind::Enter { .. }
+            | EventKind::Extended { .. }
+            | EventKind::Leave { .. }
+            | EventKind::Ended { .. }
+            | EventKind::Accepted { .. }
+            | EventKind::Overrun { .. }
+            | EventKind::Probed { .. } => _ = writeln!(marks, "  {at} ms: {:?}", event.kind),
+            EventKind::Failed { actor, error } | EventKind::GaveUp { actor, error } => {
+                _ = writeln!(of_actors.entry(actor.to_string()).or_default(), "  {error}");
+            }
+            EventKind::Stuck { actor } => {
+                of_actors.entry(actor.to_string()).or_default().push_str("  stuck\n");
+            }
+            EventKind::Fault { .. }
+            | EventKind::Advanced { .. }
+            | EventKind::Late { .. }
+            | EventKind::Started { .. }
+            | EventKind::SubscriptionEnded { .. } => {}
+        }
+    }
+    let mut text = String::new();
+    of_actors.iter().for_each(|(actor, own)| _ = write!(text, "{actor}:\n{own}"));
+    _ = write!(text, "marks:\n{marks}keys:\n");
+    keys.iter().for_each(|((server, _), line)| _ = writeln!(text, "  server {server}: {line}"));
+    for oracle in scenario.oracles() {
+        if oracle.check(history).is_some() {
+            _ = writeln!(text, "violated: {}", oracle.name());
+        }
+    }
+    text
+}
+
+/// The outcomes with a schedule for each, and the number of schedules.
+type Outcomes = BTreeMap<String, Vec<Step>>;
+
+fn outcome_of(runner: &mut Runner, scenario: &Scenario, steps: &[Step], outcomes: &mut Outcomes) {
+    let schedule = Schedule { steps: steps.to_vec() };
+    let history = replay(runner, scenario, &schedule, Recording::Full);
+    outcomes.entry(outcome(scenario, &history)).or_insert(schedule.steps);
+}
+
+/// The outcomes of all orders. `None` if there are too many.
+fn brute_force(runner: &mut Runner, scenario: &Scenario) -> Option<(Outcomes, usize)> {
+    let (mut outcomes, mut schedules) = (Outcomes::new(), 0);
+    let mut depth_first = DepthFirst::default();
+    while depth_first.next_schedule(usize::MAX) {
+        schedules += 1;
+        if schedules > SCHEDULES_MAX {
+            return None;
+        }
+        let history = runner.run(scenario, &mut depth_first, Recording::Full);
+        if probe_timers(runner, scenario, &history) {
+            outcome_of(runner, scenario, &history.steps, &mut outcomes);
+        } else {
+            outcomes.entry(outcome(scenario, &history)).or_insert(history.steps);
+        }
+    }
+    Some((outcomes, schedules))
+}
+
+/// Compares the outcomes of the reduction with those of brute force. Returns how many outcomes and
+/// schedules there are. `None` if there are too many schedules.
+fn compare_outcomes(scenario: &Scenario) -> Option<(usize, usize)> {
+    let mut runner = Runner::new();
+    let (mut reduced, mut dpor) = (Outcomes::new(), Dpor::default());
+    while let Some(history) = dpor.run_next(&mut runner, scenario) {
+        if !dpor.is_blocked() {
+            outcome_of(&mut runner, scenario, &history.steps, &mut reduced);
+        }
+    }
+    // The reduction has found out which clients have timers.
+    let (all, schedules) = brute_force(&mut runner, scenario)?;
+    let only = |one: &Outcomes, other: &Outcomes| {
+        let only: Vec<_> = one.iter().filter(|(outcome, _)| !other.contains_key(*outcome)).collect();
+        only.first().map(|(outcome, steps)| format!("{} of them, {steps:?}\n{outcome}", only.len()))
+    };
+    let (missed, invented) = (only(&all, &reduced), only(&reduced, &all));
+    assert!(
+        missed.is_none() && invented.is_none(),
+        "{scenario:?}\nmissed {}\ninvented {}",
+        missed.unwrap_or_default(),
+        invented.unwrap_or_default()
+    );
+    Some((all.len(), schedules))
+}
+
+/// Programs that draw from everything that a client can do.
+#[test]
+fn brute_force_finds_the_same_outcomes_of_random_programs() {
+    let programs = std::env::var("LOCKSTEP_OUTCOMES").ok().and_then(|count| count.parse().ok());
+    let programs = programs.unwrap_or(PROGRAMS);
+    for (nth, (name, kind)) in (0..).zip(kinds()) {
+        let (mut outcomes, mut schedules, mut left_out) = (0, 0, 0);
+        for seed in 0..programs {
+            match compare_outcomes(&judged(kind.program(seed + 10_000_000 * (nth + 1)))) {
+                Some((own_outcomes, own_schedules)) => {
+                    outcomes += own_outcomes;
+                    schedules += own_schedules;
+                }
+                None => left_out += 1,
+            }
+        }
+        println!(
+            "{name}: {programs} programs, {left_out} left out, {schedules} schedules, {outcomes} outcomes"
+        );
+        assert!(2 * left_out < programs, "{name}: most programs are too large: {left_out} of {programs}");
+    }
+}
+
+fn program(programs: &[&[&str]], faults: Faults) -> Scenario {
+    let scenario =
+        Scenario::new(format!("{programs:?} {faults:?}")).lease(Duration::from_millis(8)).faults(faults);
+    judged(programs.iter().fold(scenario, |scenario, program| sends(scenario, of(program))))
+}
+
+/// A holder deletes its grant on one server, and another client on another. The first of them ends
+/// the grant.
+#[test]
+fn a_grant_of_a_majority_is_ended_by_the_first_client() {
+    let holder: &[&str] = &["majority k", "3:DEL k", "DEL k"];
+    let scenario = program(&[holder, &["2:DEL k"]], Faults::none());
+    let (outcomes, _) = compare_outcomes(&scenario).unwrap();
+    assert_eq!(outcomes, 3);
+}
+
+/// Orders of independent steps have one verdict, whatever happens after the last step.
+#[test]
+fn the_end_of_an_execution_changes_no_verdict() {
+    let waits: &[&str] = &["listen c", "hear 12ms"];
+    let works: &[&str] = &["lock k", "unlock k", "PUBLISH c m"];
+    for faults in [Faults::none().lost(1), Faults::none()] {
+        compare_outcomes(&program(&[waits, works], faults)).unwrap();
+    }
+}
+
+/// State that a server keeps beside its keys orders the commands that read and change it.
+#[test]
+fn state_beside_the_keys_is_in_the_footprint() {
+    let programs: &[&[&[&str]]] = &[
+        &[&["FCALL count 1 n"], &["FCALL count 1 m"]],
+        &[&["FCALL count 1 n"], &["FCALL peek 0"]],
+        &[
+            &["EVAL cjson.encode_number_precision(3) 0"],
+            &["feed: EVAL return(cjson.encode(1/3)) 0 -> SET b {}"],
+        ],
+        &[&["INFO commandstats"], &["GET a"]],
+        &[&["INFO keyspace"], &["SET a 1"]],
+        &[&["GET a", "feed: OBJECT IDLETIME a -> SET b {}"], &["SET a 1", "sleep 1200ms", "GET a"]],
+        &[&["CLIENT PAUSE 5 WRITE"], &["SET a 1"], &["GET a"]],
+        &[&["DEBUG SLEEP 0.005"], &["PEXPIRE a 4"], &["GET a"]],
+    ];
+    for programs in programs {
+        for faults in [Faults::none(), Faults::none().stalls(1)] {
+            compare_outcomes(&program(programs, faults)).unwrap();
+        }
+    }
+}
+
+/// The number of different outcomes of each program is what a reader can count by hand.
+#[test]
+fn outcomes_that_are_known() {
+    let check = |programs: &[&[&str]], expected: usize| {
+        let (outcomes, _) = compare_outcomes(&program(programs, Faults::none())).unwrap();
+        assert_eq!(outcomes, expected, "{programs:?}");
+    };
+    check(&[&["INCR a"], &["INCR a"]], 2);
+    check(&[&["GET a"], &["GET a"]], 1);
+    check(&[&["GET a"], &["SET a 1"]], 2);
+    check(&[&["INCR a"], &["INCR b"], &["INCR b"]], 2);
+    let unequal: BTreeSet<_> = ["SET a 1", "SET a 2", "SET a 3"].into();
+    check(&unequal.iter().map(std::slice::from_ref).collect::<Vec<_>>(), 3);
+}
