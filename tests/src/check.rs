@@ -10,7 +10,7 @@ use locks::registry::{ALGORITHMS, Algorithm, AlgorithmKind, AnyConnection, DynLo
 use crate::actor::Actor;
 use crate::client::Client;
 use crate::execution::Runner;
-use crate::explore::{Exploration, Report, explore_all, explore_random};
+use crate::explore::{Exploration, Report, explore_all, explore_few, explore_random};
 use crate::fault::{Fault, FaultKind, Faults, Target};
 use crate::oracle::{
     ExclusiveBelief, ExclusiveFact, NoLeak, NoLostWakeUp, OverIssue, OwnerSafe, Recovers, WriterAlone,
@@ -32,6 +32,11 @@ const WRITING: &str = "writing";
 /// The largest number of clients in a scenario. Three clients show races that two cannot. No race
 /// has been found yet that needs four.
 const CLIENTS_MAX: usize = 3;
+/// The number of clients whose replies can be late.
+const CLIENTS_LATE: usize = 2;
+/// The largest number of schedules of these clients that is explored completely. If there are more, a
+/// sample of them is run.
+const LATE_SCHEDULES_MAX: u64 = 10_000;
 /// The largest estimated number of schedules of a scenario that is explored completely. The
 /// exploration runs far fewer, because it runs one schedule for each trace.
 const SCHEDULES_MAX: u64 = 100_000_000;
@@ -124,6 +129,9 @@ impl Verdict {
 /// It runs every schedule for as many clients as possible, up to three. If that is fewer than
 /// three, it also draws `samples` schedules of three clients from the seed.
 ///
+/// If clients stall, these replies arrive at once. Schedules of two clients whose replies can be late
+/// are run in addition: all of them, or `samples` if there are too many.
+///
 /// # Errors
 /// The algorithm's code fails.
 pub fn check(
@@ -136,11 +144,20 @@ pub fn check(
     let sizes = sizes(runner, algorithm, class);
     let mut explorations: Vec<(Participants, Exploration)> = Vec::new();
     for &size in &sizes {
-        explorations.push((size, explore_all(runner, &scenario(algorithm, class, size))?));
+        explorations.push((size, explore_all(runner, &scenario(algorithm, class, size).prompt_replies())?));
+    }
+    // Late replies make explorations much larger, so they are left to two clients.
+    for size in mixes(algorithm.spec.kind, CLIENTS_LATE, 1).filter(|_| class == FaultClass::Slow) {
+        let scenario = scenario(algorithm, class, size);
+        let late = match explore_few(runner, &scenario, LATE_SCHEDULES_MAX)? {
+            Some(all) => all,
+            None => explore_random(runner, &scenario, samples, seed)?,
+        };
+        explorations.push((size, late));
     }
     let is_sampled = sizes.iter().all(|size| size.clients < CLIENTS_MAX);
     for size in mixes(algorithm.spec.kind, CLIENTS_MAX, 1).filter(|_| is_sampled) {
-        let scenario = scenario(algorithm, class, size);
+        let scenario = scenario(algorithm, class, size).prompt_replies();
         let sampled = explore_random(runner, &scenario, samples, seed)?;
         explorations.push((size, sampled));
     }

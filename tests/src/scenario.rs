@@ -39,6 +39,7 @@ pub struct Scenario {
     pub(crate) oracles: Vec<Arc<dyn Oracle>>,
     pub(crate) must_reach: Reached,
     pub(crate) is_interchangeable: bool,
+    pub(crate) has_prompt_replies: bool,
 }
 
 impl Scenario {
@@ -57,6 +58,7 @@ impl Scenario {
             oracles: Vec::new(),
             must_reach: Reached::default(),
             is_interchangeable: false,
+            has_prompt_replies: false,
         }
     }
 
@@ -172,6 +174,14 @@ impl Scenario {
     /// The events that must happen in some execution. Otherwise a pass means nothing.
     pub fn must_reach(self, must_reach: Reached) -> Scenario {
         Scenario { must_reach, ..self }
+    }
+
+    /// Leaves out late replies: no time passes between a reply and its arrival.
+    ///
+    /// With stalls, a command and the arrival of its reply are two steps, so explorations become
+    /// larger. This bounds them, and leaves out bugs such as a lease that counts from the reply.
+    pub fn prompt_replies(self) -> Scenario {
+        Scenario { has_prompt_replies: true, ..self }
     }
 
     /// Declares that actors with equal code are interchangeable: neither they nor the servers

@@ -19,6 +19,10 @@ pub enum Step {
     /// delivered. On a subscribed connection, the next message is delivered. `A`, or `A.2` for its
     /// second connection.
     Run(Actor, usize),
+    /// The actor's next command runs, and its reply is on the way. `send A`, or `send A.2`
+    Send(Actor, usize),
+    /// The reply that is on the way arrives. `receive A`, or `receive A.2`
+    Receive(Actor, usize),
     /// The actor starts and stalls before its first command. `start A`
     Start(Actor),
     /// Time moves by this span. If timers make clients send requests, these requests wait to be
@@ -37,7 +41,11 @@ impl Step {
     /// The client that takes the step; `None` if no client does.
     pub fn actor(self) -> Option<Actor> {
         match self {
-            Step::Run(actor, _) | Step::Start(actor) | Step::Late(actor, _) => Some(actor),
+            Step::Run(actor, _)
+            | Step::Send(actor, _)
+            | Step::Receive(actor, _)
+            | Step::Start(actor)
+            | Step::Late(actor, _) => Some(actor),
             Step::Fault(fault) => fault.target.actor().filter(|_| !fault.is_setup()),
             Step::Advance(_) | Step::Wait => None,
         }
@@ -47,7 +55,7 @@ impl Step {
     /// is a fault only if a client has a command to send.
     pub fn budget(self) -> Option<Budget> {
         match self {
-            Step::Run(..) | Step::Start(_) | Step::Late(..) => None,
+            Step::Run(..) | Step::Send(..) | Step::Receive(..) | Step::Start(_) | Step::Late(..) => None,
             Step::Advance(_) | Step::Wait => Some(Budget::STALLS),
             Step::Fault(fault) => fault.kind.row().budget,
         }
@@ -89,6 +97,10 @@ impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Step::Run(actor, connection) => write!(f, "{}", Target::Connection(*actor, *connection)),
+            Step::Send(actor, connection) => write!(f, "send {}", Target::Connection(*actor, *connection)),
+            Step::Receive(actor, connection) => {
+                write!(f, "receive {}", Target::Connection(*actor, *connection))
+            }
             Step::Start(actor) => write!(f, "start {actor}"),
             Step::Advance(span) => write!(f, "time +{}ms", span.as_millis()),
             Step::Wait => f.write_str("wait"),
@@ -117,7 +129,8 @@ pub struct ParseError {
 /// Examples of all kinds of steps except the simplest.
 fn examples() -> String {
     let faults = FaultKind::ALL.iter().map(|kind| kind.documentation().0);
-    let all = ["start A".to_owned()].into_iter().chain(faults).chain(["time +5ms".into()]);
+    let of_clients = ["start A", "send A", "receive A"].map(str::to_owned);
+    let all = of_clients.into_iter().chain(faults).chain(["time +5ms".into()]);
     format!("{} or `wait`", all.map(|step| format!("`{step}`")).collect::<Vec<_>>().join(", "))
 }
 
@@ -164,9 +177,13 @@ pub(crate) fn read_step(code: &str) -> Option<Step> {
     let mut words = code.split_whitespace();
     Some(match words.next()? {
         "start" => Step::Start(Actor::parse(words.next()?)?),
-        "late" => {
+        word @ ("late" | "send" | "receive") => {
             let (actor, connection) = connection(words.next()?)?;
-            Step::Late(actor, connection)
+            match word {
+                "late" => Step::Late(actor, connection),
+                "send" => Step::Send(actor, connection),
+                _ => Step::Receive(actor, connection),
+            }
         }
         "wait" => Step::Wait,
         "time" => Step::Advance(Duration::from_millis(u64::try_from(parse_millis(words.next()?)?).ok()?)),
@@ -185,7 +202,7 @@ mod tests {
     fn text_and_back() {
         let text = "A\nB.2\nstart C\ntime +10001ms\nwait\ncrash A\nskew B -10000ms\nskew B +5ms\nskew 2 -5ms\ndrift A +200ppm\ndrift 1 -200ppm\njump A -5ms\nlose-request A\n\
             lose-reply B.2\nresend A\njump 1 +5ms\nrestart 2\nreload 1\nreload 2 -3\nflush 1\n\
-            drop-before A\ndrop-after A.2\ndelay A\nlate A.2\ncancel-after A\ncancel B\n";
+            drop-before A\ndrop-after A.2\ndelay A\nlate A.2\nsend A\nreceive A.2\ncancel-after A\ncancel B\ncrash-after A\n";
         let schedule: Schedule = text.parse().unwrap();
         assert_eq!(schedule.to_string(), text);
     }
@@ -197,9 +214,9 @@ mod tests {
         let error = "A\nskip B".parse::<Schedule>().unwrap_err();
         assert_eq!(
             error.to_string(),
-            "line 2: \"skip B\" is not a step: write `A`, `start A`, `skew A +5ms`, `drift A +200ppm`, `skew 1 +5ms`, \
+            "line 2: \"skip B\" is not a step: write `A`, `start A`, `send A`, `receive A`, `skew A +5ms`, `drift A +200ppm`, `skew 1 +5ms`, \
              `drift 1 +200ppm`, `lose-request A`, `lose-reply A`, `resend A`, `drop-before A`, `drop-after A`, `delay A`, \
-             `cancel-after A`, `cancel A`, `crash A`, `jump A +5ms`, `jump 1 +5ms`, `restart 1`, `reload 1 -1`, `flush 1`, \
+             `cancel-after A`, `cancel A`, `crash A`, `crash-after A`, `jump A +5ms`, `jump 1 +5ms`, `restart 1`, `reload 1 -1`, `flush 1`, \
              `time +5ms` or `wait`"
         );
     }

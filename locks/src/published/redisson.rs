@@ -78,6 +78,8 @@ pub const ALGORITHM: Algorithm = Algorithm {
         breaks: &[
             (Property::ExclusiveFact, FaultClass::Slow),
             (Property::ExclusiveBelief, FaultClass::Slow),
+            // The reply to a refused attempt says how long to wait, and can be late itself.
+            (Property::NoLostWakeUp, FaultClass::Slow),
             (Property::ExclusiveFact, FaultClass::Lost),
             (Property::ExclusiveBelief, FaultClass::Lost),
             (Property::ExclusiveFact, FaultClass::Server),

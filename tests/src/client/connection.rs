@@ -16,7 +16,7 @@ use redis::{Cmd, Pipeline, RedisError, RedisFuture, RedisResult, Value};
 use crate::actor::Actor;
 use crate::fault::{Delivery, Fault, FaultKind, RequestFault, RequestOutcome, Target};
 use crate::render::{Format, format_error, written_keys};
-use crate::sim::{GateState, Recording, Server, Simulation, Traffic};
+use crate::sim::{ActorState, GateState, Passage, Recording, Server, Simulation, Traffic};
 use crate::trace::EventKind;
 
 use super::request::{Request, Transaction, log_reply, replay_reply};
@@ -60,10 +60,25 @@ impl From<Loss> for RedisError {
 }
 
 impl GatedConnection {
-    /// Waits at the gate with a request that was made then, or with a message. Returns the fault
-    /// that strikes it. If the future is dropped, the request was never sent, and the message is
-    /// still to come.
-    pub(super) async fn gate_state(&self, request: Option<Duration>) -> Option<Fault> {
+    /// Waits at the gate with a request that was made then, or with a message. Returns how it passes.
+    /// If the future is dropped, the request was never sent, and the message is still to come.
+    pub(super) async fn pass_gate(&self, request: Option<Duration>) -> Passage {
+        let sent_at = request;
+        self.wait_at_gate(GateState::Waiting, |actor| actor.sent_at = sent_at.unwrap_or(actor.sent_at)).await
+    }
+
+    /// Waits until the reply arrives.
+    async fn receive_reply(&self) {
+        self.wait_at_gate(GateState::Replied, |_| {}).await;
+    }
+
+    /// Waits at the gate, in this state, until the schedule opens the gate. `arrive` is called when
+    /// the client gets there.
+    async fn wait_at_gate(
+        &self,
+        waiting: fn(Waker) -> GateState,
+        arrive: impl Fn(&mut ActorState) + Send + Sync,
+    ) -> Passage {
         struct Withdraw<'a>(&'a GatedConnection);
         impl Drop for Withdraw<'_> {
             fn drop(&mut self) {
@@ -71,7 +86,7 @@ impl GatedConnection {
                     &mut self.0.sim.state().gates[self.0.gate].gate_state,
                     GateState::Empty,
                 );
-                if matches!(gate_state, GateState::Waiting(_)) {
+                if matches!(gate_state, GateState::Waiting(_) | GateState::Replied(_)) {
                     self.0.sim.quiescence.note_activity();
                 }
             }
@@ -87,18 +102,18 @@ impl GatedConnection {
                 // The task of a crashed client may still be polled. Nothing that it sends arrives.
                 return Poll::Pending;
             }
-            if let GateState::Open(fault) = *gate_state {
-                return Poll::Ready(fault);
+            if let GateState::Open(passage) = *gate_state {
+                return Poll::Ready(passage);
             }
             if matches!(gate_state, GateState::Empty) {
-                actor.sent_at = request.unwrap_or(actor.sent_at);
+                arrive(actor);
                 *operation = actor.operation;
                 self.sim.quiescence.note_activity();
                 if actor.is_alone {
-                    return Poll::Ready(None);
+                    return Poll::Ready(Passage::default());
                 }
             }
-            *gate_state = GateState::Waiting(cx.waker().clone());
+            *gate_state = waiting(cx.waker().clone());
             state.recorder.client_ran(self.actor);
             Poll::Pending
         })
@@ -123,23 +138,28 @@ impl GatedConnection {
         poll_fn(|cx| sim.releasing(actor, release, || step.as_mut().poll(cx))).await?
     }
 
-    /// Waits for the turn of a request, but no longer than for a reply. Returns the fault that
-    /// strikes it.
-    async fn request_fault(&self, sent: Duration) -> Option<Fault> {
-        let gate_state = self.gate_state(Some(sent));
+    /// Waits for the turn of a request, but no longer than for a reply. Returns how it passes.
+    async fn pass_in_time(&self, sent: Duration) -> Passage {
+        let in_time = self.in_time(sent, self.pass_gate(Some(sent))).await;
+        in_time.unwrap_or_else(|| Passage { fault: Some(self.fault(FaultKind::Delay)), ..Passage::default() })
+    }
+
+    /// Waits, but no longer than the client waits for the reply to a request that it made at `sent`.
+    /// `None` if the client gave up.
+    async fn in_time<T>(&self, sent: Duration, waiting: impl Future<Output = T>) -> Option<T> {
         // The client at the other end of a stream has a timeout of its own.
         match self.sim.config.response_timeout {
             Some(limit) if self.traffic() != Traffic::Bytes => {
-                tokio::time::timeout(limit, gate_state).await.unwrap_or_else(|_| Some(self.delay_fault()))
+                tokio::time::timeout_at(self.sim.instant(sent + limit), waiting).await.ok()
             }
-            _ => gate_state.await,
+            _ => Some(waiting.await),
         }
     }
 
-    /// The fault of a request that its client gives up before it is sent.
-    fn delay_fault(&self) -> Fault {
+    /// A fault of this connection.
+    fn fault(&self, kind: FaultKind) -> Fault {
         let nth = self.sim.state().gates[self.gate].nth;
-        Fault::new(FaultKind::Delay, Target::Connection(self.actor, nth))
+        Fault::new(kind, Target::Connection(self.actor, nth))
     }
 
     /// Runs a request as one step, or as two if it is sent again. An error reply of a command is a
@@ -147,7 +167,7 @@ impl GatedConnection {
     pub(super) async fn step<R: Request>(&mut self, request: &R) -> Result<RedisResult<R::Reply>, Loss> {
         let sent = self.sim.request_time();
         loop {
-            let fault = self.request_fault(sent).await;
+            let Passage { fault, is_reply_late } = self.pass_in_time(sent).await;
             let outcome = fault.and_then(Fault::of_request).map(|fault| fault.outcome);
             self.send(fault, request)?;
             let result = {
@@ -155,9 +175,9 @@ impl GatedConnection {
                 let running = pin!(run_recorded(&self.sim, actor_and_server, request, &self.session));
                 match outcome {
                     // The server no longer runs a command that has to wait.
-                    Some(RequestOutcome::Disconnected | RequestOutcome::Cancelled) => {
-                        at_once(running).await.unwrap_or_else(|| Err(Loss::Connection.into()))
-                    }
+                    Some(
+                        RequestOutcome::Disconnected | RequestOutcome::Cancelled | RequestOutcome::Crashed,
+                    ) => at_once(running).await.unwrap_or_else(|| Err(Loss::Connection.into())),
                     _ => running.await,
                 }
             };
@@ -165,6 +185,14 @@ impl GatedConnection {
             if result.is_err() && self.session.is_hung_up() {
                 self.sim.state().lose_connection(self.actor);
                 self.reopen();
+            }
+            if is_reply_late && self.in_time(sent, self.receive_reply()).await.is_none() {
+                let fault = self.fault(FaultKind::LoseReply);
+                self.sim.record_request_fault(self.actor, fault, || request.text().0);
+                return Err(Loss::Reply);
+            }
+            if is_reply_late && self.sim.recording == Recording::Full {
+                self.sim.record(EventKind::Received { actor: self.actor });
             }
             let (Some(fault), Some(outcome)) = (fault, outcome) else { return Ok(result) };
             self.sim.record_request_fault(self.actor, fault, || request.text().0);
@@ -175,6 +203,7 @@ impl GatedConnection {
                     self.sim.cancel_request(self.gate);
                     return std::future::pending().await;
                 }
+                RequestOutcome::Crashed => return std::future::pending().await,
                 RequestOutcome::Disconnected => {
                     self.reopen();
                     return Err(Loss::Connection);

@@ -120,9 +120,14 @@ impl Client {
         .await
     }
 
-    /// Records that a resource accepted a write of this client with this fencing token.
+    /// Records that a resource accepted a write of this client with this fencing token. The write was
+    /// the client's last command, whose reply may have been late.
     pub fn accepted(&self, resource: &'static str, token: i64) {
-        self.sim.record(EventKind::Accepted { actor: self.actor, resource, token });
+        let nth = {
+            let state = self.sim.state();
+            state.actors[state.idx(self.actor)].last_run
+        };
+        self.sim.record(EventKind::Accepted { actor: self.actor, resource, token, nth });
     }
 
     /// Marks that the client was granted `section` and is inside.

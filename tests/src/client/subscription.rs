@@ -60,7 +60,7 @@ impl Messages for Listening {
                 return None;
             };
             let text = || format!("{}: \"{}\"", self.channel, message.escape_ascii());
-            if let Some(fault) = link.gate_state(None).await {
+            if let Some(fault) = link.pass_gate(None).await.fault {
                 link.sim.record_request_fault(link.actor, fault, text);
                 self.link = None;
                 return None;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Execution, GRACE};
 use crate::actor::Actor;
-use crate::fault::{Budget, Effect, Fault, FaultKind, Target, TargetKind};
+use crate::fault::{Budget, Effect, Fault, FaultKind, Faults, Target, TargetKind};
 use crate::schedule::{SPAN_MAX, Step};
 use crate::sim::{Gate, State, Traffic};
 
@@ -28,21 +28,33 @@ impl Execution<'_> {
         let last_actor = match last_step {
             Some(
                 Step::Run(actor, _)
+                | Step::Send(actor, _)
+                | Step::Receive(actor, _)
                 | Step::Start(actor)
                 | Step::Fault(Fault { target: Target::Connection(actor, _), .. }),
             ) => Some(actor),
             _ => None,
         };
         // A request behind one that is still on its way has to wait for that one.
-        let waiting = || state.gates.iter().filter(|gate| gate.waits() && gate.late.is_empty());
-        for gate in waiting() {
+        // A reply can be late if time can pass before it arrives. Whether that budget is spent already
+        // must not count: an earlier stall would then change which steps of an independent client are
+        // possible.
+        let can_reply_late = faults.stalls > 0 && !self.scenario.has_prompt_replies;
+        for gate in state.gates.iter().filter(|gate| gate.is_busy() && gate.late.is_empty()) {
             let place = if Some(gate.actor) == last_actor { goes_first } else { enabled.len() };
+            if gate.awaits_reply() {
+                enabled.insert(place, Step::Receive(gate.actor, gate.nth));
+                continue;
+            }
             enabled.insert(place, Step::Run(gate.actor, gate.nth));
+            if can_reply_late && gate.traffic != Traffic::Messages {
+                enabled.insert(place, Step::Send(gate.actor, gate.nth));
+            }
         }
         // If a client waits for something that never comes, it does not wait for time.
         let in_vain = last_step == Some(Step::Wait)
             && state.history().footprints.last().is_some_and(|footprint| !footprint.fires_timer);
-        let all_sleep = !state.gates.iter().any(Gate::waits)
+        let all_sleep = !state.gates.iter().any(Gate::is_busy)
             && !in_vain
             && state.actors.iter().any(|other| state.can_act(other.actor));
         let on_their_way = state.gates.iter().filter(|gate| !gate.late.is_empty());
@@ -82,8 +94,7 @@ impl Execution<'_> {
     /// unless it needs an operation.
     fn enabled_faults(&self, kind: FaultKind, state: &State, enabled: &mut Vec<Step>) {
         let row = kind.row();
-        let limit = (row.limit)(&self.scenario.faults);
-        if limit == 0 || row.budget.is_some_and(|budget| state.spent(budget) >= limit) {
+        if !has_budget(kind, &self.scenario.faults, state) {
             return;
         }
         let amounts = (row.amounts)(&self.scenario.faults);
@@ -115,4 +126,11 @@ impl Execution<'_> {
             (TargetKind::Server, _) => (0..self.sim.servers.len()).map(Target::Server).for_each(strike),
         }
     }
+}
+
+/// Whether a fault of this kind can still strike.
+fn has_budget(kind: FaultKind, faults: &Faults, state: &State) -> bool {
+    let row = kind.row();
+    let limit = (row.limit)(faults);
+    limit > 0 && row.budget.is_none_or(|budget| state.spent(budget) < limit)
 }

@@ -5,7 +5,7 @@ use super::{Execution, GRACE, STEPS_MAX, TIMER_MAX};
 use crate::actor::{ACTORS_MAX, Actor};
 use crate::scenario::Act;
 use crate::schedule::Step;
-use crate::sim::ActorState;
+use crate::sim::{ActorState, Gate};
 use crate::trace::EventKind;
 
 impl Execution<'_> {
@@ -24,6 +24,10 @@ impl Execution<'_> {
                 break;
             }
             for &actor in &active {
+                for connection in self.connections(actor, Gate::awaits_reply) {
+                    self.take(Step::Receive(actor, connection)).await;
+                    has_moved = true;
+                }
                 for connection in self.waiting_connections(actor) {
                     self.take(Step::Run(actor, connection)).await;
                     has_moved = true;

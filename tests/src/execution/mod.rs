@@ -21,10 +21,10 @@ pub use runner::Runner;
 
 use crate::actor::{ACTORS_MAX, Actor};
 use crate::client::Client;
-use crate::fault::{Effect, Effects, Fault, Target};
+use crate::fault::{Effect, Effects, Fault, RequestOutcome, Target};
 use crate::scenario::{Act, Scenario};
 use crate::schedule::{SPAN_MAX, Step};
-use crate::sim::{ActorState, Gate, RealTime, Server, Simulation, no_answer};
+use crate::sim::{ActorState, Gate, Passage, RealTime, Server, Simulation, no_answer};
 use crate::trace::EventKind;
 
 /// Most steps in one execution. Code that retries for ever ends here.
@@ -125,10 +125,17 @@ impl Execution<'_> {
                 self.start(actor).await;
                 // If several requests wait, the next step chooses one.
                 if let [connection] = self.waiting_connections(actor)[..] {
-                    self.let_through(actor, connection, None).await;
+                    self.let_through(actor, connection, Passage::default()).await;
                 }
             }
-            Step::Run(actor, connection) => self.let_through(actor, connection, None).await,
+            Step::Run(actor, connection) => self.let_through(actor, connection, Passage::default()).await,
+            Step::Send(actor, connection) => {
+                let passage = Passage { is_reply_late: true, ..Passage::default() };
+                self.let_through(actor, connection, passage).await;
+            }
+            Step::Receive(actor, connection) => {
+                self.open_gate(actor, connection, Gate::awaits_reply, Passage::default()).await;
+            }
             Step::Wait => _ = self.advance_until_a_timer(TIMER_MAX).await,
             Step::Start(actor) => {
                 self.start(actor).await;
@@ -155,7 +162,7 @@ impl Execution<'_> {
     /// Lets a fault strike.
     async fn strike(&mut self, fault: Fault) {
         match (fault.kind.row().effect, fault.target) {
-            (Effect::Request(_), Target::Connection(actor, connection)) => {
+            (Effect::Request(request), Target::Connection(actor, connection)) => {
                 let mut connection = Some(connection);
                 if !self.sim.state().actors[actor.0].is_started {
                     self.start(actor).await;
@@ -163,7 +170,13 @@ impl Execution<'_> {
                 }
                 if let Some(connection) = connection {
                     let fault = Fault { target: Target::Connection(actor, connection), ..fault };
-                    self.let_through(actor, connection, Some(fault)).await;
+                    self.let_through(actor, connection, Passage { fault: Some(fault), ..Passage::default() })
+                        .await;
+                    if request.outcome == RequestOutcome::Crashed {
+                        Effects::crash(self, actor);
+                        self.sim.record_fault(fault);
+                        self.sim.quiescence.wait().await;
+                    }
                 }
             }
             (Effect::Request(_), Target::Client(_) | Target::Server(_)) => {}
@@ -254,12 +267,24 @@ impl Execution<'_> {
     }
 
     /// Lets one request pass, and waits until the client has handled the reply or the fault.
-    async fn let_through(&mut self, actor: Actor, connection: usize, fault: Option<Fault>) {
+    async fn let_through(&mut self, actor: Actor, connection: usize, passage: Passage) {
+        self.open_gate(actor, connection, Gate::waits, passage).await;
+    }
+
+    /// Opens the gate of a connection if it is in this state, and waits until the client has handled
+    /// that.
+    async fn open_gate(
+        &mut self,
+        actor: Actor,
+        connection: usize,
+        is_due: fn(&Gate) -> bool,
+        passage: Passage,
+    ) {
         {
             let mut state = self.sim.state();
-            let waits = |gate: &Gate| gate.actor == actor && gate.nth == connection && gate.waits();
-            let Some(gate) = state.gates.iter().position(waits) else { return };
-            state.open_gate(gate, fault);
+            let is_meant = |gate: &Gate| gate.actor == actor && gate.nth == connection && is_due(gate);
+            let Some(gate) = state.gates.iter().position(is_meant) else { return };
+            state.open_gate(gate, passage);
         }
         self.sim.quiescence.wait().await;
     }
@@ -324,9 +349,14 @@ impl Execution<'_> {
 
     /// The connections of an actor on which a request waits.
     fn waiting_connections(&self, actor: Actor) -> Vec<usize> {
+        self.connections(actor, Gate::waits)
+    }
+
+    /// The connections of an actor whose gates are in this state.
+    fn connections(&self, actor: Actor, is_meant: fn(&Gate) -> bool) -> Vec<usize> {
         let state = self.sim.state();
-        let waits = |gate: &&Gate| gate.actor == actor && gate.waits();
-        state.gates.iter().filter(waits).map(|gate| gate.nth).collect()
+        let own = state.gates.iter().filter(|gate| gate.actor == actor && is_meant(gate));
+        own.map(|gate| gate.nth).collect()
     }
 }
 

@@ -54,7 +54,7 @@ impl AccessProfile {
         let guessed = |footprint| last.conflicts_with(&footprint);
         let budget = step.budget();
         match step {
-            Step::Run(actor, _) | Step::Start(actor) => {
+            Step::Run(actor, _) | Step::Send(actor, _) | Step::Receive(actor, _) | Step::Start(actor) => {
                 let seen = self.touched.get(actor.0).and_then(|touched| touched.get(taken(actor, history)));
                 seen.is_none_or(|footprint| last.conflicts_with(footprint))
             }

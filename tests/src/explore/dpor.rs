@@ -87,7 +87,11 @@ impl Node {
         // A fleeting step is one that any other step makes impossible. It is tried first, before
         // other steps of this node are in the sleep set. A step of an actor comes after it.
         let has_begun = |actor| history.steps.iter().any(|step| step.actor() == Some(actor));
-        let is_turn = |step: &Step| matches!(*step, Step::Run(actor, _) if has_begun(actor));
+        let is_turn = |step: &Step| match *step {
+            Step::Run(actor, _) => has_begun(actor),
+            Step::Send(..) | Step::Receive(..) => true,
+            _ => false,
+        };
         let can_wait = node.enabled.contains(&Step::Wait) && !node.enabled.iter().any(is_turn);
         let is_fleeting =
             |step: &Step| Process::of(*step) == Process::Setup || can_wait && *step == Step::Wait;

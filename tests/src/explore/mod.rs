@@ -22,6 +22,7 @@ pub use brute_force::DepthFirst;
 pub use coverage::Coverage;
 pub use dpor::Dpor;
 pub use parallel::explore_all;
+pub(crate) use parallel::explore_few;
 pub use pct::Pct;
 pub use pos::Pos;
 pub use random_walk::RandomWalk;
@@ -200,13 +201,15 @@ pub fn explore_random(
 }
 
 /// The steps that are not two steps in one. If an actor can start by a step of its own, its start
-/// together with its first command is left out.
+/// together with its first command is left out. If a reply can be late, a command together with the
+/// arrival of its reply is left out.
 fn single(enabled: &[Step]) -> impl Iterator<Item = Step> {
     let starting = enabled.iter().fold(0, |actors, step| match step {
         Step::Start(actor) => actors | 1 << actor.0,
         _ => actors,
     });
     let is_single = move |step: &Step| match step {
+        Step::Run(actor, connection) if enabled.contains(&Step::Send(*actor, *connection)) => false,
         Step::Run(actor, _) | Step::Fault(Fault { target: Target::Connection(actor, _), .. }) => {
             starting >> actor.0 & 1 == 0
         }

@@ -22,20 +22,45 @@ const BRANCHES_MIN: usize = 100;
 /// Runs every trace, as [`super::exhaustive`] does, and returns the findings as they are.
 ///
 /// If all actors run the same code, it explores one actor first, then two, up to all. If there are
-/// many schedules, it divides them among all cores. For each oracle it
-/// shrinks the smallest violation that it found, reduced to the steps that it depends on.
+/// many schedules, it divides them among all cores. For each oracle it shrinks the smallest violation
+/// that it found, reduced to the steps that it depends on.
 ///
 /// # Errors
 /// The code of an actor fails without a fault that explains it, waits for ever, or is
 /// nondeterministic.
 pub fn explore_all(runner: &mut Runner, scenario: &Scenario) -> Result<Exploration, Box<Report>> {
+    let exploration = explore(runner, scenario, FEW, |runner, scenario| divide(runner, scenario).map(Some))?;
+    Ok(exploration.expect("all schedules were run"))
+}
+
+/// Runs every trace, as [`explore_all`] does, if no number of actors has more than `schedules_max`.
+/// `None` if one has.
+///
+/// # Errors
+/// See [`explore_all`].
+pub(crate) fn explore_few(
+    runner: &mut Runner,
+    scenario: &Scenario,
+    schedules_max: u64,
+) -> Result<Option<Exploration>, Box<Report>> {
+    explore(runner, scenario, schedules_max, |_, _| Ok(None))
+}
+
+/// Runs every trace. If there are more than `few` schedules for a number of actors, `rest` decides.
+fn explore(
+    runner: &mut Runner,
+    scenario: &Scenario,
+    few: u64,
+    rest: fn(&mut Runner, &Scenario) -> Result<Option<TraceSummary>, Box<Report>>,
+) -> Result<Option<Exploration>, Box<Report>> {
     let mut exploration = Exploration::default();
     let all = scenario.actors.len();
     for actors in if scenario.is_uniform() { 1..=all } else { all..=all } {
         let scenario = scenario.with_actors(actors);
         let mut traces = TraceSummary::of(&scenario);
-        if !traces.run(runner, &scenario, Dpor::default(), FEW)? {
-            traces = divide(runner, &scenario)?;
+        if !traces.run(runner, &scenario, Dpor::default(), few)? {
+            let Some(all) = rest(runner, &scenario)? else { return Ok(None) };
+            traces = all;
         }
         exploration.add(&traces.exploration);
         for (oracle, violation) in scenario.oracles.iter().zip(traces.violations) {
@@ -46,7 +71,7 @@ pub fn explore_all(runner: &mut Runner, scenario: &Scenario) -> Result<Explorati
             }
         }
     }
-    Ok(exploration)
+    Ok(Some(exploration))
 }
 
 /// The results of all traces of a scenario.

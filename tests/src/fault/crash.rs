@@ -1,6 +1,9 @@
-//! Clients that end between any two of their steps. Their grants stay on the servers.
+//! Clients that end between any two of their steps, or before the reply to a command arrives. Their
+//! grants stay on the servers.
 
-use super::{Budget, Description, Effect, Row, TargetKind, Unit, no_amount};
+use super::{
+    Budget, Delivery, Description, Effect, RequestFault, RequestOutcome, Row, TargetKind, Unit, no_amount,
+};
 
 pub(super) const CRASH: Row = Row {
     word: "crash",
@@ -17,4 +20,19 @@ pub(super) const CRASH: Row = Row {
         fault
     }),
     describe: |fault, _| Description::EndOfClient(format!("{} crashes", fault.target)),
+};
+
+pub(super) const CRASH_AFTER: Row = Row {
+    word: "crash-after",
+    summary: "a client ends when its request has run and the reply has not arrived",
+    target: TargetKind::Connection,
+    effect: Effect::Request(RequestFault {
+        delivery: Delivery::Now,
+        outcome: RequestOutcome::Crashed,
+        strikes_messages: false,
+    }),
+    describe: |fault, _| {
+        Description::EndOfClient(format!("{} crashes before the reply arrives", fault.client()))
+    },
+    ..CRASH
 };

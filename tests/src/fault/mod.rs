@@ -69,6 +69,7 @@ faults! {
     CancelAfter = cancel::CANCEL_AFTER,
     Cancel = cancel::CANCEL,
     Crash = crash::CRASH,
+    CrashAfter = crash::CRASH_AFTER,
     Jump = clock::JUMP,
     ServerJump = clock::SERVER_JUMP,
     Restart = restart::RESTART,
@@ -153,6 +154,8 @@ pub(crate) enum RequestOutcome {
     /// Nothing: the operation of the request is cancelled. A command that waits on the server stops
     /// waiting.
     Cancelled,
+    /// Nothing: the client has crashed. A command that waits on the server stops waiting.
+    Crashed,
 }
 
 /// The effects of faults on an execution.
@@ -193,6 +196,11 @@ impl Fault {
     /// A fault without a number.
     pub fn new(kind: FaultKind, target: Target) -> Fault {
         Fault { target, kind, amount: 0 }
+    }
+
+    /// Whether the fault ends a client.
+    pub(crate) fn is_crash(self) -> bool {
+        matches!(self.kind, FaultKind::Crash | FaultKind::CrashAfter)
     }
 
     /// Whether the fault is a wrong clock from the start.

@@ -1,6 +1,7 @@
 //! The oracle for resources that check fencing tokens.
 
 use super::{Oracle, Violation};
+use crate::actor::Actor;
 use crate::trace::{EventKind, History};
 
 /// A guarded resource never accepts a write with a smaller fencing token than that of a write it
@@ -36,18 +37,21 @@ impl Oracle for Fenced {
     }
 
     fn check(&self, history: &History) -> Option<Violation> {
-        let mut newest = None;
+        // The writes so far, in the order in which they ran. A reply may be late.
+        let mut writes: Vec<(u64, Actor, i64)> = Vec::new();
         history.events.iter().find_map(|event| match event.kind {
-            EventKind::Accepted { actor, resource, token } if resource == self.resource => {
-                let (writer, known) = *newest.get_or_insert((actor, token));
-                if token < known {
-                    let what = format!(
-                        "{resource} accepts {actor}'s write with token {token} after {writer}'s with token {known}"
-                    );
-                    return Some(Violation { step: event.step, what });
-                }
-                newest = Some((actor, token));
-                None
+            EventKind::Accepted { actor, resource, token, nth } if resource == self.resource => {
+                let place = writes.partition_point(|&(other, ..)| other < nth);
+                writes.insert(place, (nth, actor, token));
+                let falls = |pair: &&[(u64, Actor, i64)]| pair[1].2 < pair[0].2;
+                let pair = writes.windows(2).find(falls)?;
+                let [(_, before, known), (_, after, token)] = [pair[0], pair[1]];
+                Some(Violation {
+                    step: event.step,
+                    what: format!(
+                        "{resource} accepts {after}'s write with token {token} after {before}'s with token {known}"
+                    ),
+                })
             }
             _ => None,
         })

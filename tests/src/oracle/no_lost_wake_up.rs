@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::{Oracle, Violation, is_entered};
-use crate::fault::FaultKind;
 use crate::trace::{EventKind, History};
 
 /// A client never waits in vain: while all clients wait, the section never stays empty for `within`
@@ -45,7 +44,7 @@ impl Oracle for NoLostWakeUp {
                     empty_for = Duration::ZERO;
                 }
                 EventKind::Leave { section, .. } if section == self.section => inside -= 1,
-                EventKind::Fault { fault, .. } if fault.kind == FaultKind::Crash => return None,
+                EventKind::Fault { fault, .. } if fault.is_crash() => return None,
                 EventKind::Advanced { by, is_wait: true } if inside == 0 => empty_for += by,
                 _ => {}
             }

@@ -40,7 +40,10 @@ impl Oracle for Unbroken {
                     inside.iter_mut().for_each(|(_, others)| others.push(actor));
                     inside.push((hold, Vec::new()));
                 }
-                EventKind::Extended { hold, actor, section, .. } if section == self.section => {
+                // A grant whose lease is over when it arrives is none.
+                EventKind::Extended { hold, actor, section, until }
+                    if section == self.section && event.at < until =>
+                {
                     let (_, others) = inside.iter_mut().find(|(other, _)| *other == hold)?;
                     if !others.is_empty() {
                         let others = list(others);

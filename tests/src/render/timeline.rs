@@ -96,8 +96,11 @@ impl Timeline {
             EventKind::Message { actor, text, .. } => {
                 self.line(event, Some(*actor), &format!("{actor} receives {text}"));
             }
+            EventKind::Received { actor } => {
+                self.line(event, Some(*actor), &format!("{actor} receives the reply"));
+            }
             EventKind::Fault { fault, request } => self.fault(event, *fault, request),
-            EventKind::Accepted { actor, resource, token } => {
+            EventKind::Accepted { actor, resource, token, .. } => {
                 self.say(&format!("{resource} accepts {actor}'s write with token {token}."));
             }
             EventKind::Late { actor } => {

@@ -49,16 +49,21 @@ pub(crate) struct ScheduleSize {
 }
 
 impl ScheduleSize {
-    /// The least size to which these steps of an execution can shrink by leaving out needless
-    /// starts. A start is needless if the actor's first command can follow at once.
+    /// The least size to which these steps of an execution can shrink by leaving out needless starts
+    /// and arrivals. A start is needless if the actor's first command can follow at once. An arrival
+    /// is needless if the command and its reply can be one step.
     pub(crate) fn least(history: &History, places: &[usize]) -> ScheduleSize {
         let is_needless = |(nth, &place): (usize, &usize)| {
-            let Step::Start(actor) = history.steps[place] else { return false };
+            let actor = match history.steps[place] {
+                Step::Start(actor) => actor,
+                Step::Receive(..) => return true,
+                _ => return false,
+            };
             let later = places[nth + 1..].iter().map(|&place| history.steps[place]);
             let begins = |step| match step {
-                Step::Run(other, _) | Step::Fault(Fault { target: Target::Connection(other, _), .. }) => {
-                    other == actor
-                }
+                Step::Run(other, _)
+                | Step::Send(other, _)
+                | Step::Fault(Fault { target: Target::Connection(other, _), .. }) => other == actor,
                 _ => false,
             };
             later.take_while(|step| !matches!(step, Step::Advance(_) | Step::Wait)).any(begins)

@@ -18,6 +18,7 @@ type Pass = fn(&Failing, &Scenario, &mut Runner) -> Vec<Vec<Step>>;
 /// The passes, in the order in which they run. Passes that remove much come first.
 pub(super) const PASSES: &[Pass] = &[
     causal_past_alone,
+    with_prompt_replies,
     without_faults,
     without_an_actor,
     without_pieces,
@@ -45,6 +46,32 @@ fn causal_past_alone(failing: &Failing, _: &Scenario, _: &mut Runner) -> Vec<Vec
     let Some(last) = failing.steps.len().checked_sub(1) else { return Vec::new() };
     let causal_past = HappensBefore::of(&failing.history).causal_past(last);
     vec![causal_past.into_iter().map(|place| failing.steps[place]).collect()]
+}
+
+/// Makes a command and the arrival of its reply one step, for all commands and for each.
+fn with_prompt_replies(Failing { steps, .. }: &Failing, _: &Scenario, _: &mut Runner) -> Vec<Vec<Step>> {
+    let prompt = |is_meant: &dyn Fn(usize) -> bool| {
+        let mut received: Vec<usize> = Vec::new();
+        let mut merged: Vec<Option<Step>> = steps.iter().copied().map(Some).collect();
+        for (place, &step) in steps.iter().enumerate().filter(|&(place, _)| is_meant(place)) {
+            let Step::Send(actor, connection) = step else { continue };
+            let arrival = Step::Receive(actor, connection);
+            merged[place] = Some(Step::Run(actor, connection));
+            let arrivals = (place + 1..steps.len()).filter(|&later| steps[later] == arrival);
+            if let Some(later) = arrivals.into_iter().find(|later| !received.contains(later)) {
+                received.push(later);
+                merged[later] = None;
+            }
+        }
+        merged.into_iter().flatten().collect::<Vec<Step>>()
+    };
+    let sends: Vec<usize> =
+        (0..steps.len()).filter(|&place| matches!(steps[place], Step::Send(..))).collect();
+    if sends.is_empty() {
+        return Vec::new();
+    }
+    let each = sends.iter().map(|&send| prompt(&|place| place == send));
+    [prompt(&|_| true)].into_iter().chain(each).collect()
 }
 
 fn without_faults(Failing { steps, .. }: &Failing, _: &Scenario, _: &mut Runner) -> Vec<Vec<Step>> {
@@ -174,6 +201,8 @@ fn renamed(Failing { steps, .. }: &Failing, scenario: &Scenario, _: &mut Runner)
 fn with_actor(step: Step, name: impl Fn(Actor) -> Actor) -> Step {
     match step {
         Step::Run(actor, connection) => Step::Run(name(actor), connection),
+        Step::Send(actor, connection) => Step::Send(name(actor), connection),
+        Step::Receive(actor, connection) => Step::Receive(name(actor), connection),
         Step::Start(actor) => Step::Start(name(actor)),
         Step::Fault(fault) => Step::Fault(Fault { target: fault.target.renamed(name), ..fault }),
         Step::Late(actor, connection) => Step::Late(name(actor), connection),

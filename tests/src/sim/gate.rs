@@ -29,6 +29,8 @@ pub(crate) struct State {
     /// Operations that can be cancelled, in the order in which they began.
     pub(super) operations: Vec<Operation>,
     pub(super) begun: OperationId,
+    /// The number of commands that have run.
+    pub(super) n_run: u64,
     pub(super) holds: HoldId,
     /// Servers that refuse requests, and until when.
     pub(super) outages: Vec<(usize, Duration)>,
@@ -59,6 +61,8 @@ pub(crate) struct ActorState {
     pub(crate) is_alone: bool,
     /// The number of unique names that it has drawn.
     pub(crate) names: u32,
+    /// Its last command that ran was the one of this number among those of all clients.
+    pub(crate) last_run: u64,
     /// When its last request came to a gate.
     pub(crate) sent_at: Duration,
     /// The release that is being polled. A command that runs now belongs to it.
@@ -99,6 +103,16 @@ impl Gate {
     pub(crate) fn waits(&self) -> bool {
         matches!(self.gate_state, GateState::Waiting(_))
     }
+
+    /// Whether a reply is on the way.
+    pub(crate) fn awaits_reply(&self) -> bool {
+        matches!(self.gate_state, GateState::Replied(_))
+    }
+
+    /// Whether the client is amid a request, so that it does not sleep.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.waits() || self.awaits_reply()
+    }
 }
 
 /// The traffic that passes a gate.
@@ -121,8 +135,19 @@ pub(crate) enum GateState {
     Empty,
     /// A request waits.
     Waiting(Waker),
-    /// The request may pass, and this fault strikes it.
-    Open(Option<Fault>),
+    /// The request may pass.
+    Open(Passage),
+    /// The server has replied, and the reply is on the way.
+    Replied(Waker),
+}
+
+/// How a request passes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Passage {
+    /// This fault strikes it.
+    pub(crate) fault: Option<Fault>,
+    /// Its reply arrives in a step of its own.
+    pub(crate) is_reply_late: bool,
 }
 
 impl State {
@@ -145,9 +170,9 @@ impl State {
     /// Begins a step.
     pub(crate) fn begin(&mut self, step: Step) {
         let waits = step == Step::Wait;
-        let budget = step.budget().filter(|_| !waits || self.gates.iter().any(Gate::waits));
+        let budget = step.budget().filter(|_| !waits || self.gates.iter().any(Gate::is_busy));
         if budget == Some(Budget::STALLS) {
-            let impatient = self.gates.iter().filter(|gate| gate.traffic == Traffic::Bytes && gate.waits());
+            let impatient = self.gates.iter().filter(|gate| gate.traffic == Traffic::Bytes && gate.is_busy());
             for actor in impatient.map(|gate| gate.actor.0) {
                 self.actors[actor].got_fault_error = true;
             }
@@ -155,10 +180,11 @@ impl State {
         self.recorder.begin_step(step, budget);
     }
 
-    /// Lets the next request at this gate pass.
-    pub(crate) fn open_gate(&mut self, gate: usize, fault: Option<Fault>) {
-        if let GateState::Waiting(waker) =
-            std::mem::replace(&mut self.gates[gate].gate_state, GateState::Open(fault))
+    /// Lets the next request or reply at this gate pass.
+    pub(crate) fn open_gate(&mut self, gate: usize, passage: Passage) {
+        let open = GateState::Open(passage);
+        if let GateState::Waiting(waker) | GateState::Replied(waker) =
+            std::mem::replace(&mut self.gates[gate].gate_state, open)
         {
             waker.wake();
         }
@@ -187,6 +213,13 @@ impl State {
         self.recorder.reached().lost = true;
     }
 
+    /// A command of the actor has run on a server.
+    pub(super) fn note_run(&mut self, actor: Actor) {
+        self.n_run += 1;
+        let idx = self.idx(actor);
+        self.actors[idx].last_run = self.n_run;
+    }
+
     /// Whether a fault gave the client an error in place of a reply.
     pub(crate) fn got_fault_error(&self, actor: Actor) -> bool {
         self.actors[self.idx(actor)].got_fault_error
@@ -198,9 +231,9 @@ impl State {
         state.is_started && !state.is_crashed && (!state.is_finished || self.has_request(actor))
     }
 
-    /// Whether a request of the actor waits.
+    /// Whether a request of the actor waits, or the reply to one is on the way.
     pub(crate) fn has_request(&self, actor: Actor) -> bool {
-        self.gates.iter().any(|gate| gate.actor == actor && gate.waits())
+        self.gates.iter().any(|gate| gate.actor == actor && gate.is_busy())
     }
 }
 
@@ -221,6 +254,7 @@ impl ActorState {
             drift_ppm: 0,
             is_alone: false,
             names: 0,
+            last_run: 0,
             sent_at: Duration::ZERO,
             releasing: None,
             release_to_come: None,

@@ -127,6 +127,7 @@ impl Simulation {
     /// it.
     pub(crate) fn after_command(&self, by: Actor) {
         let mut state = self.state();
+        state.note_run(by);
         if state.grants.is_empty() {
             return;
         }

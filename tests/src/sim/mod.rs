@@ -18,11 +18,11 @@ use emulator::{Clock, Emulator, Footprint, Timestamp};
 use tokio::time::Instant;
 
 use crate::actor::Actor;
-use crate::fault::{Fault, Faults, RequestFault, RequestOutcome};
+use crate::fault::{Fault, FaultKind, Faults, RequestFault, RequestOutcome};
 use crate::schedule::SPAN_MAX;
 use crate::trace::{EventKind, HoldId};
 
-pub(crate) use gate::{ActorState, Gate, GateState, Late, State, Traffic};
+pub(crate) use gate::{ActorState, Gate, GateState, Late, Passage, State, Traffic};
 pub(crate) use operations::OperationId;
 pub(crate) use quiescence::Quiescence;
 pub(crate) use real_time::RealTime;
@@ -254,6 +254,8 @@ impl Simulation {
         inside.into_iter().for_each(|id| state.leave(id, at));
         state.recorder.reached().crash = true;
         state.recorder.client_ran(actor);
+        // Oracles may leave out the time that passes after a crash.
+        state.recorder.time_read();
         let idx = state.idx(actor);
         state.actors[idx].is_crashed = true;
         state
@@ -358,6 +360,10 @@ impl Simulation {
 
     /// Records a fault that struck a request or a message of this actor.
     pub(crate) fn record_request_fault(&self, actor: Actor, fault: Fault, request: impl FnOnce() -> String) {
+        if fault.kind == FaultKind::CrashAfter {
+            // The client observes nothing, and its end is recorded when it has crashed.
+            return;
+        }
         self.observes(actor, || fault.kind.word().into());
         if self.recording == Recording::Full {
             self.record(EventKind::Fault { fault, request: request() });

@@ -159,7 +159,7 @@ impl HappensBefore {
                     && leave.is_none_or(|leave| late != leave && !self.precedes(leave, late))
             };
             let of_others = (0..self.len())
-                .filter(|&step| matches!(history.steps[step], Step::Run(actor, _) if actor != holder));
+                .filter(|&step| matches!(history.steps[step], Step::Run(actor, _) | Step::Send(actor, _) if actor != holder));
             of_others.into_iter().any(|step| could_run_inside(&step))
         })
     }

@@ -180,6 +180,8 @@ pub enum EventKind {
         resource: &'static str,
         /// The fencing token that came with it.
         token: i64,
+        /// The write was the command of this number among those of all clients.
+        nth: u64,
     },
     /// A step of time passed the end of the lease of a client that is inside.
     Overrun {
@@ -194,6 +196,11 @@ pub enum EventKind {
         /// For a request fault the command as one would type it, or the channel and the message.
         /// Empty for other faults.
         request: String,
+    },
+    /// A reply arrived that had been late. It is recorded only in a full recording.
+    Received {
+        /// The client.
+        actor: Actor,
     },
     /// Time moved.
     Advanced {
@@ -265,6 +272,7 @@ impl EventKind {
             // end one client, or come after the steps.
             EventKind::Command { .. }
             | EventKind::Message { .. }
+            | EventKind::Received { .. }
             | EventKind::Late { .. }
             | EventKind::Fault { .. }
             | EventKind::Advanced { .. }

@@ -94,11 +94,7 @@ fn faults_are_drawn_within_the_budgets() {
     let mut crashes = [0; 3];
     for _ in 0..300 {
         let history = sampler.run(&mut runner, &scenario);
-        crashes[history
-            .steps
-            .iter()
-            .filter(|step| step.fault().is_some_and(|fault| fault.kind == harness::fault::FaultKind::Crash))
-            .count()] += 1;
+        crashes[history.steps.iter().filter(|step| step.to_string().starts_with("crash")).count()] += 1;
     }
     assert!(crashes.iter().all(|&schedules| schedules > 20), "{crashes:?}");
 }

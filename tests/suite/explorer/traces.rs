@@ -101,10 +101,10 @@ fn messages_are_steps() {
     check(&[&["listen c"], &["PUBLISH c m"]], Faults::none(), 2);
     check(&[&["listen c", "hear 12ms"], &["PUBLISH c m"]], Faults::none(), 4);
     check(&[&["listen c", "hear 12ms"], &["listen c", "hear 12ms"], &["PUBLISH c m"]], Faults::none(), 23);
-    check(&[&["listen c", "hear 12ms"], &["PUBLISH c m"]], Faults::none().stalls(1), 51);
-    check(&[&["listen c", "hear 12ms"], &["PUBLISH c m"]], Faults::none().crashes(1), 11);
+    check(&[&["listen c", "hear 12ms"], &["PUBLISH c m"]], Faults::none().stalls(1), 79);
+    check(&[&["listen c", "hear 12ms"], &["PUBLISH c m"]], Faults::none().crashes(1), 33);
     check(&[&["listen c", "hear 12ms"], &["PUBLISH c m"]], Faults::none().drops(1), 21);
-    check(&[&["listen c", "hear 12ms"], &["PUBLISH c m"]], Faults::none().drops(1).stalls(1), 265);
+    check(&[&["listen c", "hear 12ms"], &["PUBLISH c m"]], Faults::none().drops(1).stalls(1), 361);
     check(&[&["listen c", "hear 12ms", "hear 12ms"], &["PUBLISH c m"], &["PUBLISH c m"]], Faults::none(), 34);
 }
 
@@ -132,8 +132,8 @@ fn brute_force_finds_the_same_traces_through_redis_rs() {
     for (count, faults, expected) in [
         (3, Faults::none(), 10),
         (3, Faults::none().lost(1), 152),
-        (2, Faults::none().crashes(1), 8),
-        (2, Faults::none().stalls(1), 93),
+        (2, Faults::none().crashes(1), 20),
+        (2, Faults::none().stalls(1), 209),
     ] {
         let scenario = Scenario::new(format!("through redis-rs: {faults:?}")).faults(faults);
         let scenario = programs[..count].iter().copied().fold(scenario, sends);

@@ -69,7 +69,6 @@ fn list(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
         }
         _ => return Err(error::SYNTAX),
     };
-    ctx.engine.concern_all();
     let mut lines = Vec::new();
     let mut clients = ctx.engine.clients.others();
     clients.push(ctx.client);

@@ -18,6 +18,8 @@ fn renamed(form: &[Vec<Step>], names: &[usize]) -> Vec<Vec<Step>> {
     let rename = |actor: Actor| Actor(names[actor.0]);
     let rename_step = |step: &Step| match *step {
         Step::Run(actor, nth) => Step::Run(rename(actor), nth),
+        Step::Send(actor, nth) => Step::Send(rename(actor), nth),
+        Step::Receive(actor, nth) => Step::Receive(rename(actor), nth),
         Step::Start(actor) => Step::Start(rename(actor)),
         Step::Fault(fault) => Step::Fault(Fault { target: fault.target.renamed(rename), ..fault }),
         step => step,

@@ -68,15 +68,15 @@ fn no_validity_check() {
             step        time  A B
                1       +0 ms  ● ·  A: SET lock A1 NX PX 10000 → OK
                               │ ·      now lock = "A1" (10000 ms left)
-               2   +10001 ms  │ ·  10001 ms pass
-               3   +10001 ms  │ ●  B: SET lock B1 NX PX 10000 → OK
+               2       +0 ms  ● ·  A to 2: SET lock A1 NX PX 10000 → OK
+                              │ ·      now lock = "A1" (10000 ms left)
+               3   +10001 ms  │ ·  10001 ms pass
+               4   +10001 ms  │ ●  B: SET lock B1 NX PX 10000 → OK
                               │ │      now lock = "B1" (10000 ms left)
-               4   +10001 ms  │ ●  B to 2: SET lock B1 NX PX 10000 → OK
+               5   +10001 ms  │ ●  B to 2: SET lock B1 NX PX 10000 → OK
                               │ │      now lock = "B1" (10000 ms left)
                               │ ┃    ▸ B is inside. Its lease runs until +20001 ms.
-               5   +10001 ms  ● ┃  A to 2: SET lock A1 NX PX 10000 → (nil)
-               6   +10001 ms  ● ┃  A to 3: SET lock A1 NX PX 10000 → OK
-                              │ ┃      now lock = "A1" (10000 ms left)
+               6   +10001 ms  ● ┃  A receives the reply
                               ┃ ┃    ▸ A is inside. Its lease runs until +20001 ms. Now A and B are inside.
 
             ✗ B and A hold the lock, each with a lease that still runs.

@@ -65,15 +65,16 @@ fn renewal_after_cancel() {
 
             step        time  A B
                1       +0 ms  ● ·  A starts, reads its clock, and stalls before its first command
-               2    +1000 ms  │ ·  1000 ms pass
-               3    +1000 ms  ● ·  A: SET lock A1 NX PX 10000 → OK
+               2       +0 ms  ● ·  A: SET lock A1 NX PX 10000 → OK
                               │ ·      now lock = "A1" (10000 ms left)
-               4    +1000 ms  │ ●  B: EVAL --obtain… 1 lock B1 → 0
+               3       +0 ms  │ ●  B: EVAL --obtain… 1 lock B1 → 0
+               4    +1000 ms  │ │  1000 ms pass
+               5    +1000 ms  ● │  A receives the reply
                     +7000 ms  │ │  6000 ms pass
-               5    +7000 ms  ● │  A: EVAL --extend… 1 lock A1 → 1
+               6    +7000 ms  ● │  A: EVAL --extend… 1 lock A1 → 1
                               │ │      now lock = "A1" (10000 ms left)
-                   +12000 ms  │ │  5000 ms pass
-               6   +12000 ms  │ ●  B: EVAL --obtain… 1 lock B1 → 0
+                   +11000 ms  │ │  4000 ms pass
+               7   +11000 ms  │ ●  B: EVAL --obtain… 1 lock B1 → 0
                               │ │    ▸ B failed: the lock is still taken, more than a lease after its holder went away
         "#]],
     );
