@@ -29,7 +29,8 @@ const BRANCHES_MIN: usize = 100;
 /// The code of an actor fails without a fault that explains it, waits for ever, or is
 /// nondeterministic.
 pub fn explore_all(runner: &mut Runner, scenario: &Scenario) -> Result<Exploration, Box<Report>> {
-    let exploration = explore(runner, scenario, FEW, |runner, scenario| divide(runner, scenario).map(Some))?;
+    let exploration =
+        explore(runner, scenario, FEW, |runner, scenario| divide(runner, scenario).map(Rest::All))?;
     Ok(exploration.expect("all schedules were run"))
 }
 
@@ -43,7 +44,7 @@ pub(crate) fn explore_few(
     scenario: &Scenario,
     schedules_max: u64,
 ) -> Result<Option<Exploration>, Box<Report>> {
-    explore(runner, scenario, schedules_max, |_, _| Ok(None))
+    explore(runner, scenario, schedules_max, |_, _| Ok(Rest::LeftOut))
 }
 
 /// Runs every trace. If there are more than `few` schedules for a number of actors, `rest` decides.
@@ -51,7 +52,7 @@ fn explore(
     runner: &mut Runner,
     scenario: &Scenario,
     few: u64,
-    rest: fn(&mut Runner, &Scenario) -> Result<Option<TraceSummary>, Box<Report>>,
+    rest: fn(&mut Runner, &Scenario) -> Result<Rest, Box<Report>>,
 ) -> Result<Option<Exploration>, Box<Report>> {
     let mut exploration = Exploration::default();
     let all = scenario.actors.len();
@@ -59,7 +60,7 @@ fn explore(
         let scenario = scenario.with_actors(actors);
         let mut traces = TraceSummary::of(&scenario);
         if !traces.run(runner, &scenario, Dpor::default(), few)? {
-            let Some(all) = rest(runner, &scenario)? else { return Ok(None) };
+            let Rest::All(all) = rest(runner, &scenario)? else { return Ok(None) };
             traces = all;
         }
         exploration.add(&traces.exploration);
@@ -72,6 +73,12 @@ fn explore(
         }
     }
     Ok(Some(exploration))
+}
+
+/// The results if there are more than a few schedules.
+enum Rest {
+    All(TraceSummary),
+    LeftOut,
 }
 
 /// The results of all traces of a scenario.

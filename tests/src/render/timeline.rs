@@ -104,7 +104,7 @@ impl Timeline {
                 self.say(&format!("{resource} accepts {actor}'s write with token {token}."));
             }
             EventKind::Late { actor } => {
-                self.say(&format!("This request comes late: {actor} has given it up."))
+                self.say(&format!("This request comes late: {actor} has given it up."));
             }
             EventKind::Started { actor } => {
                 self.line(

@@ -37,7 +37,12 @@ fn every_counterexample_is_real() {
                 Err(OnRedisError::Servers { .. }) => continue,
                 on_redis => on_redis.unwrap(),
             };
-            if !matches!(on_redis.comparison, Comparison::Same(Some(_))) {
+            let is_as_expected = match on_redis.comparison {
+                Comparison::Inconclusive { .. } => name == TOO_EXACT,
+                Comparison::Same(Some(_)) => true,
+                _ => false,
+            };
+            if !is_as_expected {
                 different.lock().unwrap().push(format!("{name}: {on_redis}"));
             }
         }
@@ -54,6 +59,10 @@ fn every_counterexample_is_real() {
     let different = different.into_inner().unwrap();
     assert!(different.is_empty(), "{}", different.join("\n"));
 }
+
+/// In this counterexample a client waits for exactly a lease. On a real server some of that time has
+/// passed when the client learns how long to wait, so nobody can tell.
+const TOO_EXACT: &str = "redisson.slow.no-lost-wake-up.txt";
 
 /// How many servers the algorithm of a saved schedule uses.
 fn servers(saved: &SavedSchedule) -> usize {

@@ -74,12 +74,7 @@ fn shortest_counterexamples() {
     // jumps, A's last release finds no lock, and B sleeps on.
     check_steps("redisson", Order, &[]);
     // B is refused and told how long to wait. That reply is late, and B waits although A is gone.
-    check_steps_in(
-        5_000,
-        "redisson",
-        Slow,
-        &[(ExclusiveFact, 6), (ExclusiveBelief, 3), (NoLostWakeUp, 11)],
-    );
+    check_steps_in(5_000, "redisson", Slow, &[(ExclusiveFact, 6), (ExclusiveBelief, 3), (NoLostWakeUp, 11)]);
     check_steps("redisson", Lost, &[(ExclusiveFact, 6), (ExclusiveBelief, 6)]);
     check_steps("redisson", Server, &[(ExclusiveFact, 3), (ExclusiveBelief, 3), (NoLostWakeUp, 10)]);
     // EXISTS, and then the reply to SET is lost. For `setnx`, the reply to SETNX is lost.
