@@ -197,8 +197,8 @@ impl Connection {
         engine.stats.count_traffic(received, output.len().saturating_sub(before));
     }
 
-    /// Runs requests until one is incomplete or must wait, and keeps the bytes that remain. If bytes
-    /// are kept from before, `bytes` must be empty.
+    /// Runs requests until one is incomplete or must wait, and keeps the bytes that remain. If
+    /// bytes are kept from before, `bytes` must be empty.
     fn run_requests(
         &mut self,
         engine: &mut Box<Engine>,

@@ -34,8 +34,8 @@ const WRITING: &str = "writing";
 const CLIENTS_MAX: usize = 3;
 /// The number of clients whose replies can be late.
 const CLIENTS_LATE: usize = 2;
-/// The largest number of schedules of these clients that is explored completely. If there are more, a
-/// sample of them is run.
+/// The largest number of schedules of these clients that is explored completely. If there are more,
+/// a sample of them is run.
 const LATE_SCHEDULES_MAX: u64 = 10_000;
 /// The largest estimated number of schedules of a scenario that is explored completely. The
 /// exploration runs far fewer, because it runs one schedule for each trace.
@@ -129,8 +129,8 @@ impl Verdict {
 /// It runs every schedule for as many clients as possible, up to three. If that is fewer than
 /// three, it also draws `samples` schedules of three clients from the seed.
 ///
-/// If clients stall, these replies arrive at once. Schedules of two clients whose replies can be late
-/// are run in addition: all of them, or `samples` if there are too many.
+/// If clients stall, these replies arrive at once. Schedules of two clients whose replies can be
+/// late are run in addition: all of them, or `samples` if there are too many.
 ///
 /// # Errors
 /// The algorithm's code fails.

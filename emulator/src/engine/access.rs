@@ -42,8 +42,8 @@ impl Engine {
         std::mem::take(&mut self.scripts)
     }
 
-    /// Puts the scripts back. A script may have changed what it shares with the next scripts in Lua:
-    /// the settings of `cjson`.
+    /// Puts the scripts back. A script may have changed what it shares with the next scripts in
+    /// Lua: the settings of `cjson`.
     pub(crate) fn put_back_scripts(&mut self, scripts: Scripts, has_changed_settings: bool) {
         self.scripts = scripts;
         if has_changed_settings {

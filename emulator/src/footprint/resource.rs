@@ -36,7 +36,8 @@ pub enum Resource<'a> {
     Clock,
     /// Whether the script cache has a script, by its SHA1 in lower case.
     Script(&'a [u8]),
-    /// The whole script cache, and what scripts keep in Lua: `SCRIPT FLUSH`, the settings of `cjson`.
+    /// The whole script cache, and what scripts keep in Lua: `SCRIPT FLUSH`, the settings of
+    /// `cjson`.
     Scripts,
     /// The libraries of functions, and what functions keep in Lua between calls: `FUNCTION LOAD`,
     /// `FCALL`.

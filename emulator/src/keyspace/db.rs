@@ -289,8 +289,8 @@ impl<'a> Db<'a> {
 
     /// A random live key.
     ///
-    /// If footprints are recorded, the order in which keys came does not matter. Otherwise the order
-    /// of two commands on different keys would.
+    /// If footprints are recorded, the order in which keys came does not matter. Otherwise the
+    /// order of two commands on different keys would.
     pub fn random_key(&mut self) -> Option<Bytes> {
         self.footprint.database(Access::Read, self.index);
         while !self.dict.is_empty() {

@@ -60,8 +60,9 @@ impl From<Loss> for RedisError {
 }
 
 impl GatedConnection {
-    /// Waits at the gate with a request that was made then, or with a message. Returns how it passes.
-    /// If the future is dropped, the request was never sent, and the message is still to come.
+    /// Waits at the gate with a request that was made then, or with a message. Returns how it
+    /// passes. If the future is dropped, the request was never sent, and the message is still to
+    /// come.
     pub(super) async fn pass_gate(&self, request: Option<Duration>) -> Passage {
         let sent_at = request;
         self.wait_at_gate(GateState::Waiting, |actor| actor.sent_at = sent_at.unwrap_or(actor.sent_at)).await
@@ -144,8 +145,8 @@ impl GatedConnection {
         in_time.unwrap_or_else(|| Passage { fault: Some(self.fault(FaultKind::Delay)), ..Passage::default() })
     }
 
-    /// Waits, but no longer than the client waits for the reply to a request that it made at `sent`.
-    /// `None` if the client gave up.
+    /// Waits, but no longer than the client waits for the reply to a request that it made at
+    /// `sent`. `None` if the client gave up.
     async fn in_time<T>(&self, sent: Duration, waiting: impl Future<Output = T>) -> Option<T> {
         // The client at the other end of a stream has a timeout of its own.
         match self.sim.config.response_timeout {

@@ -120,8 +120,8 @@ impl Client {
         .await
     }
 
-    /// Records that a resource accepted a write of this client with this fencing token. The write was
-    /// the client's last command, whose reply may have been late.
+    /// Records that a resource accepted a write of this client with this fencing token. The write
+    /// was the client's last command, whose reply may have been late.
     pub fn accepted(&self, resource: &'static str, token: i64) {
         let nth = {
             let state = self.sim.state();

@@ -35,22 +35,7 @@ impl Execution<'_> {
             ) => Some(actor),
             _ => None,
         };
-        // A request behind one that is still on its way has to wait for that one.
-        // A reply can be late if time can pass before it arrives. Whether that budget is spent already
-        // must not count: an earlier stall would then change which steps of an independent client are
-        // possible.
-        let can_reply_late = faults.stalls > 0 && !self.scenario.has_prompt_replies;
-        for gate in state.gates.iter().filter(|gate| gate.is_busy() && gate.late.is_empty()) {
-            let place = if Some(gate.actor) == last_actor { goes_first } else { enabled.len() };
-            if gate.awaits_reply() {
-                enabled.insert(place, Step::Receive(gate.actor, gate.nth));
-                continue;
-            }
-            enabled.insert(place, Step::Run(gate.actor, gate.nth));
-            if can_reply_late && gate.traffic != Traffic::Messages {
-                enabled.insert(place, Step::Send(gate.actor, gate.nth));
-            }
-        }
+        self.enabled_messages(&state, last_actor, enabled);
         // If a client waits for something that never comes, it does not wait for time.
         let in_vain = last_step == Some(Step::Wait)
             && state.history().footprints.last().is_some_and(|footprint| !footprint.fires_timer);
@@ -86,6 +71,27 @@ impl Execution<'_> {
         }
         if all_sleep {
             enabled.insert(goes_first, Step::Wait);
+        }
+    }
+
+    /// Adds the steps of requests, replies and messages that wait, those of `first` before all
+    /// others.
+    fn enabled_messages(&self, state: &State, first: Option<Actor>, enabled: &mut Vec<Step>) {
+        let goes_first = enabled.len();
+        // Whether the budget of stalls is spent already must not count: an earlier stall would then
+        // change which steps of an independent client are possible.
+        let can_reply_late = self.scenario.faults.stalls > 0 && !self.scenario.has_prompt_replies;
+        // A request behind one that is still on its way has to wait for that one.
+        for gate in state.gates.iter().filter(|gate| gate.is_busy() && gate.late.is_empty()) {
+            let place = if Some(gate.actor) == first { goes_first } else { enabled.len() };
+            if gate.awaits_reply() {
+                enabled.insert(place, Step::Receive(gate.actor, gate.nth));
+                continue;
+            }
+            enabled.insert(place, Step::Run(gate.actor, gate.nth));
+            if can_reply_late && gate.traffic != Traffic::Messages {
+                enabled.insert(place, Step::Send(gate.actor, gate.nth));
+            }
         }
     }
 

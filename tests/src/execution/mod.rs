@@ -271,8 +271,8 @@ impl Execution<'_> {
         self.open_gate(actor, connection, Gate::waits, passage).await;
     }
 
-    /// Opens the gate of a connection if it is in this state, and waits until the client has handled
-    /// that.
+    /// Opens the gate of a connection if it is in this state, and waits until the client has
+    /// handled that.
     async fn open_gate(
         &mut self,
         actor: Actor,

@@ -22,8 +22,8 @@ const BRANCHES_MIN: usize = 100;
 /// Runs every trace, as [`super::exhaustive`] does, and returns the findings as they are.
 ///
 /// If all actors run the same code, it explores one actor first, then two, up to all. If there are
-/// many schedules, it divides them among all cores. For each oracle it shrinks the smallest violation
-/// that it found, reduced to the steps that it depends on.
+/// many schedules, it divides them among all cores. For each oracle it shrinks the smallest
+/// violation that it found, reduced to the steps that it depends on.
 ///
 /// # Errors
 /// The code of an actor fails without a fault that explains it, waits for ever, or is

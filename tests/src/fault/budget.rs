@@ -51,14 +51,15 @@ const SAMPLED: bool = true;
 const FIXED: bool = false;
 
 budgets! {
-    /// How many clients may crash, each at any time between its steps, or after a command has run and
-    /// before the reply arrives.
+    /// How many clients may crash, each at any time between its steps, or after a command has run
+    /// and before the reply arrives.
     crashes(crashes: u32 as Count, SAMPLED);
     /// How many stalls there may be. A stall is a step of time while clients wait to send a
-    /// command. It may also come between reading the clock and the first command of a client, and
-    /// between a reply and its arrival, unless [`crate::Scenario::prompt_replies`] is set. Time
-    /// moves to an instant that matters, or just past it, or until a timer of a client fires. If
-    /// nothing is about to expire, it moves by a millisecond, or by a lease and some grace.
+    /// command. It may also come between reading the clock and the first command of a client. If
+    /// [`crate::Scenario::prompt_replies`] is not set, it may also come between a reply and its
+    /// arrival. Time moves to an instant that matters, or just past it, or until a timer of a
+    /// client fires. If nothing is about to expire, it moves by a millisecond, or by a lease and
+    /// some grace.
     stalls(stalls: u32 as Count, SAMPLED);
     /// How many messages may be lost. There are three cases: a request never arrives; the client
     /// never gets a reply; or its library repeats a request without a reply.

@@ -36,11 +36,12 @@ impl Oracle for Unbroken {
         let mut inside: Vec<(HoldId, Vec<Actor>)> = Vec::new();
         for event in &history.events {
             match event.kind {
-                EventKind::Enter { hold, actor, section, .. } if section == self.section => {
-                    inside.iter_mut().for_each(|(_, others)| others.push(actor));
+                EventKind::Enter { hold, actor, section, until, .. } if section == self.section => {
+                    // A grant whose lease is over when it arrives is none.
+                    let others = inside.iter_mut().filter(|_| event.at < until);
+                    others.for_each(|(_, others)| others.push(actor));
                     inside.push((hold, Vec::new()));
                 }
-                // A grant whose lease is over when it arrives is none.
                 EventKind::Extended { hold, actor, section, until }
                     if section == self.section && event.at < until =>
                 {

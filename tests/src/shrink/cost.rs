@@ -49,9 +49,9 @@ pub(crate) struct ScheduleSize {
 }
 
 impl ScheduleSize {
-    /// The least size to which these steps of an execution can shrink by leaving out needless starts
-    /// and arrivals. A start is needless if the actor's first command can follow at once. An arrival
-    /// is needless if the command and its reply can be one step.
+    /// The least size to which these steps of an execution can shrink by leaving out needless
+    /// starts and arrivals. A start is needless if the actor's first command can follow at once. An
+    /// arrival is needless if the command and its reply can be one step.
     pub(crate) fn least(history: &History, places: &[usize]) -> ScheduleSize {
         let is_needless = |(nth, &place): (usize, &usize)| {
             let actor = match history.steps[place] {

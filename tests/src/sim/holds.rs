@@ -132,8 +132,9 @@ impl Simulation {
             return;
         }
         let at = self.now();
-        // If most servers keep a grant, who ends it depends on which of them each client has changed,
-        // its holder included. If one server keeps it, the footprint of the command says enough.
+        // If most servers keep a grant, who ends it depends on which of them each client has
+        // changed, its holder included. If one server keeps it, the footprint of the command says
+        // enough.
         let last = state.history().footprints.last();
         let is_changed = |record: &&Record| {
             last.is_some_and(|footprint| footprint.servers.iter().any(|(_, print)| changes(print, record)))

@@ -20,8 +20,8 @@ const STEPS_EXPECTED: usize = 24;
 #[derive(Debug)]
 pub(crate) struct Recorder {
     history: History,
-    /// A step is being taken. Records at other times belong to no step: while an execution heals, and
-    /// when fresh clients probe.
+    /// A step is being taken. Records at other times belong to no step: while an execution heals,
+    /// and when fresh clients probe.
     is_in_step: bool,
 }
 

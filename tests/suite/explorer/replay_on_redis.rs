@@ -60,8 +60,8 @@ fn every_counterexample_is_real() {
     assert!(different.is_empty(), "{}", different.join("\n"));
 }
 
-/// In this counterexample a client waits for exactly a lease. On a real server some of that time has
-/// passed when the client learns how long to wait, so nobody can tell.
+/// In this counterexample a client waits for exactly a lease. On a real server some of that time
+/// has passed when the client learns how long to wait, so nobody can tell.
 const TOO_EXACT: &str = "redisson.slow.no-lost-wake-up.txt";
 
 /// How many servers the algorithm of a saved schedule uses.

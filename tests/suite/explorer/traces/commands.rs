@@ -29,8 +29,9 @@ pub async fn call<C: ConnectionLike>(connection: &mut C, command: &str) -> Redis
 /// - `listen c` subscribes to a channel;
 /// - `hear 5ms` waits that long for a message. It then sends one of three commands: for a message,
 ///   for none, or for a broken subscription;
-/// - `lock k` sets `k` to the client's name for 10 ms if it is free. Then the client is inside until
-///   `unlock k`, which deletes the key, or `release k`, which deletes it only if it has the name;
+/// - `lock k` sets `k` to the client's name for 10 ms if it is free. Then the client is inside
+///   until `unlock k`, which deletes the key, or `release k`, which deletes it only if it has the
+///   name;
 /// - `extend k` gives the key 12 ms more, and the client is inside for a lease more;
 /// - `majority k` locks `k` on three servers; the client is inside if it got two of them;
 /// - `accept` draws a number, and a resource accepts a write with it;
