@@ -203,7 +203,7 @@ fn explain_saves_what_replay_replays() {
     assert!(text.ends_with("\nrecovers holds, but must be violated.\n"), "{text}");
     for (from, to, message) in [
         ("setnx_expire", "setnx_expires", "there is no algorithm named \"setnx_expires\""),
-        ("crash A", "crash Alice", "line 11: \"crash Alice\" is not a step: write `A 1 SET lock`"),
+        ("crash-after A", "crash Alice", "line 10: \"crash Alice\" is not a step: write `A 1 SET lock`"),
         ("recovers", "speed", "has no property \"speed\"; it has exclusive-fact, "),
         (
             "algorithm setnx_expire",

@@ -58,16 +58,22 @@ fn extend_resurrects() {
                1       +0 ms  ● ·  A: SET lock A1 NX PX 10000 → OK
                               │ ·      now lock = "A1" (10000 ms left)
                               ┃ ·    ▸ A is inside. Its lease runs until +10000 ms.
-               2       +0 ms  ● ·  A: PING work → "work"
-               3       +0 ms  ● ·  A: EVAL --extend… 1 lock A1 → 1
-                              ┃ ·      now lock = "A1" (10000 ms left)
-               4   +10001 ms  ┃ ·  10001 ms pass
+               2   +10001 ms  ┃ ·  10001 ms pass
                               ┃ ·    ▸ The lease of A is over, and A is still inside.
-               5   +10001 ms  ┃ ●  B: SET lock B1 NX PX 10000 → OK
+               3   +10001 ms  ┃ ●  B: SET lock B1 NX PX 10000 → OK
                               ┃ │      now lock = "B1" (10000 ms left)
                               ┃ ┃    ▸ B is inside. Its lease runs until +20001 ms. Now A and B are inside.
-               6   +10001 ms  ● ┃  A receives the reply
-                              ┃ ┃    ▸ A is granted the section once more. Its lease runs until +10000 ms.
+               4   +10001 ms  ┃ ●  B: PING work → "work"
+               5   +10001 ms  ┃ ●  B: EVAL --extend… 1 lock B1 → 1
+                              ┃ ┃      now lock = "B1" (10000 ms left)
+                              ┃ ┃    ▸ B is granted the section once more. Its lease runs until +20001 ms.
+               6   +10001 ms  ┃ ●  B: EVAL --unlock… 1 lock B1 → 1
+                              ┃ │      now lock is gone
+                              ┃ │    ▸ B releases the lock, and no longer counts as a holder.
+               7   +10001 ms  ● │  A: PING work → "work"
+               8   +10001 ms  ● │  A: EVAL --extend… 1 lock A1 → 1
+                              ┃ │      now lock = "A1" (10000 ms left)
+                              ┃ │    ▸ A is granted the section once more. Its lease runs until +20001 ms.
 
             ✗ A is granted the section once more, although B held it meanwhile.
         "#]],
