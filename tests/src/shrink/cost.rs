@@ -51,12 +51,17 @@ pub(crate) struct ScheduleSize {
 impl ScheduleSize {
     /// The least size to which these steps of an execution can shrink by leaving out needless
     /// starts and arrivals. A start is needless if the actor's first command can follow at once. An
-    /// arrival is needless if the command and its reply can be one step.
+    /// arrival is needless if it can follow its command at once.
     pub(crate) fn least(history: &History, places: &[usize]) -> ScheduleSize {
+        let is_time = |step| matches!(step, Step::Advance(_) | Step::Wait);
         let is_needless = |(nth, &place): (usize, &usize)| {
             let actor = match history.steps[place] {
                 Step::Start(actor) => actor,
-                Step::Receive(..) => return true,
+                Step::Receive(actor, connection) => {
+                    let earlier = places[..nth].iter().rev().map(|&place| history.steps[place]);
+                    let mut since = earlier.take_while(|step| *step != Step::Send(actor, connection));
+                    return !since.any(is_time);
+                }
                 _ => return false,
             };
             let later = places[nth + 1..].iter().map(|&place| history.steps[place]);
@@ -66,7 +71,7 @@ impl ScheduleSize {
                 | Step::Fault(Fault { target: Target::Connection(other, _), .. }) => other == actor,
                 _ => false,
             };
-            later.take_while(|step| !matches!(step, Step::Advance(_) | Step::Wait)).any(begins)
+            later.take_while(|&step| !is_time(step)).any(begins)
         };
         let needless = places.iter().enumerate().filter(|&step| is_needless(step)).count();
         let steps: Vec<Step> = places.iter().map(|&place| history.steps[place]).collect();

@@ -180,9 +180,11 @@ fn outcome(scenario: &Scenario, history: &History) -> String {
             | EventKind::Extended { .. }
             | EventKind::Leave { .. }
             | EventKind::Ended { .. }
-            | EventKind::Accepted { .. }
             | EventKind::Overrun { .. }
             | EventKind::Probed { .. } => _ = writeln!(marks, "  {at} ms: {:?}", event.kind),
+            EventKind::Accepted { actor, resource, token, .. } => {
+                _ = writeln!(marks, "  {at} ms: {resource} accepts {token} of {actor}");
+            }
             EventKind::Failed { actor, error } | EventKind::GaveUp { actor, error } => {
                 _ = writeln!(of_actors.entry(actor.to_string()).or_default(), "  {error}");
             }

@@ -6,6 +6,7 @@ mod deaf_after_reconnect;
 mod double_increment;
 mod extend_resurrects;
 mod hold_and_wait;
+mod lease_from_reply;
 mod lost_reply_on_acquire;
 mod no_validity_check;
 mod noscript_on_release;

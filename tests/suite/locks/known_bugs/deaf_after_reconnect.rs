@@ -47,8 +47,8 @@ fn scenario(then: Then) -> Scenario {
         .must_reach(Reached { contention: true, lost: true, ..Reached::default() })
         .always(NoLostWakeUp::of("section", LEASE))
         .always(ExclusiveFact::of("section"))
-        // If the reply to a refused attempt is late, the repaired client waits in vain, too: it waits
-        // for a message that was published before. That is another bug.
+        // If the reply to a refused attempt is late, the repaired client waits in vain, too: it
+        // waits for a message that was published before. That is another bug.
         .prompt_replies()
         .actors(3, move |client| async move {
             let (mut link, token) = (client.connection(), client.env().unique());

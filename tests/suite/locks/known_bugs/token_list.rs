@@ -82,20 +82,20 @@ fn token_list() {
         &scenario(Takes::OneScript),
         Faults::none().crashes(1),
         &expect![[r#"
-        recovers
+            recovers
 
-        step        time  A
-           1       +0 ms  ●  A: EVAL --revive… 0 1700000000000 → (nil)
-           2       +0 ms  ●  A: BLPOP free 1 → ["free", "1"]
-                          │      now free is gone
-           3       +0 ms  ●  A crashes
-               +12000 ms     12000 ms pass
-                                 probe1: EVAL --revive… 0 1700000012000 → (nil)
-                                 probe1: BLPOP free 1 → (nil)
-               +13000 ms     1000 ms pass
-                               ▸ All clients have ended, and more than a lease has passed. Fresh clients try: 0 of 1 are granted.
+            step        time  A
+               1       +0 ms  ●  A: EVAL --revive… 0 1700000000000 → (nil)
+               2       +0 ms  ●  A: BLPOP free 1 → ["free", "1"]
+                              │      now free is gone
+                       +0 ms  ●  A crashes before the reply arrives
+                   +12000 ms     12000 ms pass
+                                     probe1: EVAL --revive… 0 1700000012000 → (nil)
+                                     probe1: BLPOP free 1 → (nil)
+                   +13000 ms     1000 ms pass
+                                   ▸ All clients have ended, and more than a lease has passed. Fresh clients try: 0 of 1 are granted.
 
-        ✗ more than a lease after the end, only 0 of 1 fresh clients got a grant.
-    "#]],
+            ✗ more than a lease after the end, only 0 of 1 fresh clients got a grant.
+        "#]],
     );
 }

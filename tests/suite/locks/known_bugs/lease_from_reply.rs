@@ -1,0 +1,63 @@
+//! *Lease from the reply.* A client counts its lease from the moment at which it reads the reply.
+//! The reply was on its way for longer than the lease, so another client has the lock already.
+//!
+//! Repair: the lease counts from before the request was sent. If it is over when the reply arrives,
+//! the client does not have the lock.
+//!
+//! Bounds: 2 clients, 1 stall.
+
+use std::time::Duration;
+
+use expect_test::expect;
+use harness::oracle::ExclusiveFact;
+use harness::trace::Reached;
+use harness::{Faults, Scenario};
+
+use super::{LEASE, UNLOCK, check, run, take};
+
+/// The start of a lease that was requested at the first time, and whose reply arrived at the
+/// second; `None` if it is over.
+type Since = fn(Duration, Duration) -> Option<Duration>;
+
+fn scenario(since: Since) -> Scenario {
+    Scenario::new("lease from the reply")
+        .interchangeable()
+        .faults(Faults::none().stalls(1))
+        .must_reach(Reached { contention: true, ..Reached::default() })
+        .always(ExclusiveFact::of("section"))
+        .actors(2, move |client| async move {
+            let (mut link, token) = (client.connection(), client.env().unique());
+            let asked_at = client.now();
+            if take(&mut link, &token).await?
+                && let Some(since) = since(asked_at, client.now())
+            {
+                client.hold("section").since(since).until(run::<()>(&mut link, UNLOCK, &token)).await?;
+            }
+            Ok(())
+        })
+}
+
+#[test]
+fn lease_from_reply() {
+    check(
+        &scenario(|_, answered_at| Some(answered_at)),
+        &scenario(|asked_at, answered_at| (answered_at - asked_at < LEASE).then_some(asked_at)),
+        Faults::none().stalls(1).crashes(1).lost(1),
+        &expect![[r#"
+            exclusive-fact
+
+            step        time  A B
+               1       +0 ms  ● ·  A starts, reads its clock, and stalls before its first command
+               2       +0 ms  ● ·  A: SET lock A1 NX PX 10000 → OK
+                              │ ·      now lock = "A1" (10000 ms left)
+               3   +10001 ms  │ ·  10001 ms pass
+               4   +10001 ms  │ ●  B: SET lock B1 NX PX 10000 → OK
+                              │ │      now lock = "B1" (10000 ms left)
+                              │ ┃    ▸ B is inside. Its lease runs until +20001 ms.
+               5   +10001 ms  ● ┃  A receives the reply
+                              ┃ ┃    ▸ A is inside. Its lease runs until +20001 ms. Now A and B are inside.
+
+            ✗ B and A hold the lock, each with a lease that still runs.
+        "#]],
+    );
+}
