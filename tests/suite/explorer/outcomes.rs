@@ -20,7 +20,7 @@ use super::traces::commands::{of, sends};
 use super::traces::programs::Rare;
 
 /// The number of random programs of each kind. `LOCKSTEP_OUTCOMES` sets another one.
-const PROGRAMS: u64 = 40;
+const PROGRAMS: u64 = 25;
 /// If brute force needs more schedules than this, the program is left out. A test counts them.
 const SCHEDULES_MAX: usize = 20_000;
 
