@@ -9,7 +9,7 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::footprint::Access;
 use crate::pubsub::Subscribers;
-use crate::script::{Functions, Scripts, Sha};
+use crate::script::{Functions, Ready, Scripts, Sha};
 use crate::topic::Topic;
 
 impl Engine {
@@ -56,6 +56,11 @@ impl Engine {
     pub(crate) fn functions(&mut self, access: Access) -> &mut Functions {
         self.keyspace.footprint_mut().functions(access);
         &mut self.functions
+    }
+
+    /// Puts back the Lua state of a function that was taken out of [`Engine::functions`].
+    pub(crate) fn put_back_function(&mut self, ready: Ready) {
+        self.functions.put_back(ready);
     }
 
     /// The scripts and functions, without a record. Only a command that records them itself, or

@@ -16,7 +16,7 @@ use redis::{Cmd, Pipeline, RedisError, RedisFuture, RedisResult, Value};
 use crate::actor::Actor;
 use crate::fault::{Delivery, Fault, FaultKind, RequestFault, RequestOutcome, Target};
 use crate::render::{Format, format_error, written_keys};
-use crate::sim::{ActorState, GateState, Passage, Recording, Server, Simulation, Traffic};
+use crate::sim::{GateState, Passage, Recording, Server, Simulation, Traffic};
 use crate::trace::EventKind;
 
 use super::request::{Request, Transaction, log_reply, replay_reply};
@@ -63,23 +63,18 @@ impl GatedConnection {
     /// Waits at the gate with a request that was made then, or with a message. Returns how it
     /// passes. If the future is dropped, the request was never sent, and the message is still to
     /// come.
-    pub(super) async fn pass_gate(&self, request: Option<Duration>) -> Passage {
-        let sent_at = request;
-        self.wait_at_gate(GateState::Waiting, |actor| actor.sent_at = sent_at.unwrap_or(actor.sent_at)).await
+    pub(super) async fn pass_gate(&self, sent_at: Option<Duration>) -> Passage {
+        self.wait_at_gate(GateState::Waiting, sent_at).await
     }
 
     /// Waits until the reply arrives.
     async fn receive_reply(&self) {
-        self.wait_at_gate(GateState::Replied, |_| {}).await;
+        self.wait_at_gate(GateState::Replied, None).await;
     }
 
-    /// Waits at the gate, in this state, until the schedule opens the gate. `arrive` is called when
-    /// the client gets there.
-    async fn wait_at_gate(
-        &self,
-        waiting: fn(Waker) -> GateState,
-        arrive: impl Fn(&mut ActorState) + Send + Sync,
-    ) -> Passage {
+    /// Waits at the gate, in this state, until the schedule opens the gate. `sent_at` is when the
+    /// request was made, if one is.
+    async fn wait_at_gate(&self, waiting: fn(Waker) -> GateState, sent_at: Option<Duration>) -> Passage {
         struct Withdraw<'a>(&'a GatedConnection);
         impl Drop for Withdraw<'_> {
             fn drop(&mut self) {
@@ -107,7 +102,7 @@ impl GatedConnection {
                 return Poll::Ready(passage);
             }
             if matches!(gate_state, GateState::Empty) {
-                arrive(actor);
+                actor.sent_at = sent_at.unwrap_or(actor.sent_at);
                 *operation = actor.operation;
                 self.sim.quiescence.note_activity();
                 if actor.is_alone {
@@ -196,7 +191,10 @@ impl GatedConnection {
                 self.sim.record(EventKind::Received { actor: self.actor });
             }
             let (Some(fault), Some(outcome)) = (fault, outcome) else { return Ok(result) };
-            self.sim.record_request_fault(self.actor, fault, || request.text().0);
+            // A client that has crashed observes nothing more. The step records its end.
+            if outcome != RequestOutcome::Crashed {
+                self.sim.record_request_fault(self.actor, fault, || request.text().0);
+            }
             match outcome {
                 RequestOutcome::Resent => {}
                 RequestOutcome::TimedOut => return Err(Loss::Reply),

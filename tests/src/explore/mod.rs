@@ -208,8 +208,11 @@ fn single(enabled: &[Step]) -> impl Iterator<Item = Step> {
         Step::Start(actor) => actors | 1 << actor.0,
         _ => actors,
     });
+    let can_send = enabled.iter().any(|step| matches!(step, Step::Send(..)));
     let is_single = move |step: &Step| match step {
-        Step::Run(actor, connection) if enabled.contains(&Step::Send(*actor, *connection)) => false,
+        Step::Run(actor, connection) if can_send && enabled.contains(&Step::Send(*actor, *connection)) => {
+            false
+        }
         Step::Run(actor, _) | Step::Fault(Fault { target: Target::Connection(actor, _), .. }) => {
             starting >> actor.0 & 1 == 0
         }

@@ -29,9 +29,8 @@ const BRANCHES_MIN: usize = 100;
 /// The code of an actor fails without a fault that explains it, waits for ever, or is
 /// nondeterministic.
 pub fn explore_all(runner: &mut Runner, scenario: &Scenario) -> Result<Exploration, Box<Report>> {
-    let exploration =
-        explore(runner, scenario, FEW, |runner, scenario| divide(runner, scenario).map(Rest::All))?;
-    Ok(exploration.expect("all schedules were run"))
+    let exploration = explore(runner, scenario, None)?;
+    Ok(exploration.expect("there is no limit"))
 }
 
 /// Runs every trace, as [`explore_all`] does, if no number of actors has more than `schedules_max`.
@@ -44,24 +43,25 @@ pub(crate) fn explore_few(
     scenario: &Scenario,
     schedules_max: u64,
 ) -> Result<Option<Exploration>, Box<Report>> {
-    explore(runner, scenario, schedules_max, |_, _| Ok(Rest::LeftOut))
+    explore(runner, scenario, Some(schedules_max))
 }
 
-/// Runs every trace. If there are more than `few` schedules for a number of actors, `rest` decides.
+/// Runs every trace; `None` if a number of actors has more schedules than the limit.
 fn explore(
     runner: &mut Runner,
     scenario: &Scenario,
-    few: u64,
-    rest: fn(&mut Runner, &Scenario) -> Result<Rest, Box<Report>>,
+    schedules_max: Option<u64>,
 ) -> Result<Option<Exploration>, Box<Report>> {
     let mut exploration = Exploration::default();
     let all = scenario.actors.len();
     for actors in if scenario.is_uniform() { 1..=all } else { all..=all } {
         let scenario = scenario.with_actors(actors);
         let mut traces = TraceSummary::of(&scenario);
-        if !traces.run(runner, &scenario, Dpor::default(), few)? {
-            let Rest::All(all) = rest(runner, &scenario)? else { return Ok(None) };
-            traces = all;
+        if !traces.run(runner, &scenario, Dpor::default(), schedules_max.unwrap_or(FEW))? {
+            if schedules_max.is_some() {
+                return Ok(None);
+            }
+            traces = divide(runner, &scenario)?;
         }
         exploration.add(&traces.exploration);
         for (oracle, violation) in scenario.oracles.iter().zip(traces.violations) {
@@ -73,12 +73,6 @@ fn explore(
         }
     }
     Ok(Some(exploration))
-}
-
-/// The results if there are more than a few schedules.
-enum Rest {
-    All(TraceSummary),
-    LeftOut,
 }
 
 /// The results of all traces of a scenario.

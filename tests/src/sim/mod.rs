@@ -18,7 +18,7 @@ use emulator::{Clock, Emulator, Footprint, Timestamp};
 use tokio::time::Instant;
 
 use crate::actor::Actor;
-use crate::fault::{Fault, FaultKind, Faults, RequestFault, RequestOutcome};
+use crate::fault::{Fault, Faults, RequestFault, RequestOutcome};
 use crate::schedule::SPAN_MAX;
 use crate::trace::{EventKind, HoldId};
 
@@ -360,10 +360,6 @@ impl Simulation {
 
     /// Records a fault that struck a request or a message of this actor.
     pub(crate) fn record_request_fault(&self, actor: Actor, fault: Fault, request: impl FnOnce() -> String) {
-        if fault.kind == FaultKind::CrashAfter {
-            // The client observes nothing, and its end is recorded when it has crashed.
-            return;
-        }
         self.observes(actor, || fault.kind.word().into());
         if self.recording == Recording::Full {
             self.record(EventKind::Fault { fault, request: request() });

@@ -33,15 +33,16 @@ pub(super) const ROWS: &[Row] = &[
 
 /// `FCALL function numkeys [key [key ...]] [arg [arg ...]]`, and `FCALL_RO`
 pub(super) fn fcall(ctx: &mut Ctx<'_>, argv: &Argv<'_>, mode: Mode) -> Outcome {
-    let function = ctx.engine.functions(Access::Write).lookup(argv[1]).ok_or(error::FUNCTION_NOT_FOUND)?;
+    let functions = ctx.engine.functions(Access::Write);
+    let function = functions.lookup(argv[1]).ok_or(error::FUNCTION_NOT_FOUND)?;
     let (keys, args) = keys_and_args(argv, &error::FUNCTION_NUMKEYS)?;
-    let ready = ctx.engine.functions(Access::Write).take(&function, mode)?;
+    let ready = functions.take(&function, mode)?;
     let program = || Program::Function {
         name: function.1.clone(),
         argv: argv.iter().map(|arg| Bytes::copy_from_slice(arg)).collect(),
     };
     let reply = lend(ctx, program, |host| ready.run(keys, args, host));
-    ctx.engine.functions(Access::Write).put_back(ready);
+    ctx.engine.put_back_function(ready);
     Ok(reply)
 }
 
