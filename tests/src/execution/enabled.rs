@@ -1,12 +1,10 @@
 //! The steps that can happen next in an execution, within the fault budgets of its scenario. This
 //! file does not choose among them; the policy does.
 
-use std::time::Duration;
-
-use super::{Execution, GRACE};
+use super::Execution;
 use crate::actor::Actor;
 use crate::fault::{Budget, Effect, Fault, FaultKind, Faults, Target, TargetKind};
-use crate::schedule::{SPAN_MAX, Step};
+use crate::schedule::Step;
 use crate::sim::{Gate, State, Traffic};
 
 impl Execution<'_> {
@@ -57,14 +55,7 @@ impl Execution<'_> {
             let may_wake = state.actors.iter().any(|other| other.may_wake);
             drop(state);
             let now = self.sim.now();
-            let instants = self.sim.instants();
-            if instants.is_empty() {
-                // Nothing expires on the servers. But the client's last reading of the clock grows
-                // old, and so do deadlines that clients wrote as values.
-                let spans = [Duration::from_millis(1), (self.scenario.lease_max() + GRACE).min(SPAN_MAX)];
-                enabled.extend(spans.map(Step::Advance));
-            }
-            enabled.extend(instants.into_iter().map(|at| Step::Advance(at - now)));
+            enabled.extend(self.sim.instants().into_iter().map(|at| Step::Advance(at - now)));
             if may_wake && !all_sleep {
                 enabled.push(Step::Wait);
             }

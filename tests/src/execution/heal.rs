@@ -1,11 +1,11 @@
 //! The end of an execution: no more faults strike, every client must come to its end, and fresh
 //! clients probe. No policy chooses these steps, and oracles judge them later.
 
-use super::{Execution, GRACE, STEPS_MAX, TIMER_MAX};
+use super::{Execution, STEPS_MAX, TIMER_MAX};
 use crate::actor::{ACTORS_MAX, Actor};
 use crate::scenario::Act;
 use crate::schedule::Step;
-use crate::sim::{ActorState, Gate};
+use crate::sim::{ActorState, GRACE, Gate};
 use crate::trace::EventKind;
 
 impl Execution<'_> {

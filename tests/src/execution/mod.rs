@@ -4,10 +4,11 @@
 mod policy;
 mod runner;
 mod enabled;
+mod thresholds;
+mod panics;
 mod heal;
 
 use std::future::poll_fn;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -25,13 +26,11 @@ use crate::fault::{Effect, Effects, Fault, RequestOutcome, Target};
 use crate::scenario::{Act, Scenario};
 use crate::schedule::{SPAN_MAX, Step};
 use crate::sim::{ActorState, Gate, Passage, RealTime, Server, Simulation, no_answer};
-use crate::trace::EventKind;
+use crate::trace::{Event, EventKind};
 
 /// Most steps in one execution. Code that retries for ever ends here.
 pub const STEPS_MAX: usize = 1_000;
-/// The time after the last lease before fresh clients try. It is longer than the second that
-/// careful algorithms add. The second constant is the longest wait for a timer of an actor.
-const GRACE: Duration = Duration::from_secs(2);
+/// The longest wait for a timer of an actor.
 const TIMER_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 struct Execution<'a> {
@@ -40,9 +39,18 @@ struct Execution<'a> {
     sim: Arc<Simulation>,
     /// The tasks of the actors, in order.
     tasks: &'a mut Vec<Option<AbortHandle>>,
-    prepared: &'a mut Option<(Act<()>, Vec<Snapshot>)>,
+    prepared: &'a mut Option<Prepared>,
     /// The runtime may park this often, counted from its start.
     parks_max: u64,
+}
+
+/// The results of the code before the actors.
+struct Prepared {
+    act: Act<()>,
+    /// The servers.
+    snapshots: Vec<Snapshot>,
+    /// The failures of the code. They belong to every execution that starts from it.
+    failures: Vec<Event>,
 }
 
 impl Execution<'_> {
@@ -53,10 +61,15 @@ impl Execution<'_> {
             let real_time = real_time.unwrap_or_else(|error| panic!("{}", no_answer(client, &error)));
             self.sim.real_time.get_or_init(|| real_time);
         }
-        if let Some(before) = &self.scenario.before
-            && !self.sim.reply_log().skips_start()
-        {
-            self.prepare(before).await;
+        if let Some(before) = &self.scenario.before {
+            if !self.sim.reply_log().skips_start() {
+                self.prepare(before).await;
+            }
+            if self.sim.emulators().next().is_some()
+                && let Some(prepared) = &self.prepared
+            {
+                self.sim.state().recorder.start_with(&prepared.failures);
+            }
         }
         self.sim.reply_log().begin();
         self.sim.begin_logs();
@@ -89,6 +102,7 @@ impl Execution<'_> {
         }
         self.sim.reply_log().end();
         self.heal().await;
+        self.note_panics();
     }
 
     /// Brings the servers to the state in which every execution of the scenario begins. On
@@ -98,12 +112,14 @@ impl Execution<'_> {
         if emulators.is_empty() {
             return self.run_before(before).await;
         }
-        if !matches!(self.prepared, Some((act, _)) if Arc::ptr_eq(act, before)) {
+        if !self.prepared.as_ref().is_some_and(|prepared| Arc::ptr_eq(&prepared.act, before)) {
             self.run_before(before).await;
-            *self.prepared = Some((before.clone(), emulators.iter().map(Emulator::snapshot).collect()));
+            let failures = self.sim.state().history().events.clone();
+            let snapshots = emulators.iter().map(Emulator::snapshot).collect();
+            *self.prepared = Some(Prepared { act: before.clone(), snapshots, failures });
             self.sim.reset();
         }
-        if let Some((_, snapshots)) = self.prepared {
+        if let Some(Prepared { snapshots, .. }) = self.prepared {
             emulators.iter().zip(snapshots).for_each(|(emulator, snapshot)| emulator.restore(snapshot));
         }
     }
@@ -111,6 +127,7 @@ impl Execution<'_> {
     /// Runs the code before the actors, and removes its actor.
     async fn run_before(&self, before: &Act<()>) {
         self.run_alone(ACTORS_MAX, before).await;
+        self.note_panics();
         assert!(self.sim.now().is_zero(), "the code of `Scenario::before` must not wait for time to pass");
         let mut state = self.sim.state();
         state.recorder.forget_preparation();
@@ -119,7 +136,8 @@ impl Execution<'_> {
     }
 
     async fn take(&mut self, step: Step) {
-        self.sim.state().begin(step);
+        let at = self.sim.now();
+        self.sim.state().begin(at, step);
         match step {
             Step::Run(actor, _) if !self.sim.state().actors[actor.0].is_started => {
                 self.start(actor).await;
@@ -154,6 +172,7 @@ impl Execution<'_> {
         if let Some(actor) = step.actor() {
             self.sim.state().recorder.client_ran(actor);
         }
+        self.note_panics();
         self.count_tasks();
         self.sim.record_timers();
         self.sim.state().recorder.end_step();
@@ -185,6 +204,21 @@ impl Execution<'_> {
                 self.sim.record_fault(fault);
                 self.sim.quiescence.wait().await;
             }
+        }
+    }
+
+    /// Records the panics of tasks that actors spawned. If it is not clear whose task it was, an
+    /// actor is named that has tasks.
+    fn note_panics(&self) {
+        for text in panics::take() {
+            let mut state = self.sim.state();
+            let moved = state.history().footprints.last().map_or(0, |footprint| footprint.actors);
+            let ran = |actor: &&ActorState| moved >> actor.actor.0 & 1 == 1;
+            let actors = || state.actors.iter().filter(|actor| actor.is_started);
+            let owner = actors().find(ran).or_else(|| actors().max_by_key(|actor| actor.spawned));
+            let actor = owner.map_or(Actor(0), |owner| owner.actor);
+            let error = format!("a task that it spawned panicked: {text}");
+            state.record(self.sim.now(), EventKind::Failed { actor, error });
         }
     }
 
@@ -241,7 +275,7 @@ impl Execution<'_> {
             let running = poll_fn(|cx| {
                 sim.state().recorder.client_ran(actor);
                 sim.observes(actor, String::new);
-                let poll = catch_unwind(AssertUnwindSafe(|| running.as_mut().poll(cx)));
+                let poll = panics::within(|| running.as_mut().poll(cx));
                 poll.map_or_else(|panic| Poll::Ready(Err(panic)), |poll| poll.map(Ok))
             });
             match running.await {
@@ -256,10 +290,7 @@ impl Execution<'_> {
                     });
                 }
                 Err(panic) => {
-                    let text = panic.downcast_ref::<String>().map(String::as_str);
-                    let text = text.or(panic.downcast_ref::<&str>().copied());
-                    let text = text.unwrap_or("(the panic has no text)");
-                    sim.record(EventKind::Failed { actor, error: format!("its code panicked: {text}") });
+                    sim.record(EventKind::Failed { actor, error: format!("its code panicked: {panic}") });
                 }
             }
         })

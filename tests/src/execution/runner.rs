@@ -5,15 +5,16 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use emulator::{Clock, Emulator, Snapshot};
+use emulator::{Clock, Emulator};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::AbortHandle;
 
-use super::{Execution, Policy};
+use super::panics::Collecting;
+use super::{Execution, Policy, Prepared};
 use crate::scenario::{Act, Scenario};
 use crate::sim::{
-    Quiescence, Recording, ReplyLog, ScenarioTimers, Server, Simulation, SimulationConfig, TimerCache,
-    UnknownTimer,
+    CodeId, Quiescence, Recording, ReplyLog, ScenarioTimers, Server, Simulation, SimulationConfig,
+    Thresholds, TimerCache, UnknownTimer,
 };
 use crate::trace::History;
 
@@ -21,10 +22,11 @@ use crate::trace::History;
 /// they can. Code that polls every millisecond ends here, however far a schedule moves the time.
 const PARKS_MAX: u64 = 1_000_000;
 
-/// The timers that are known, of clients of any scenario. Clones share them.
+/// The timers and thresholds that are known, of clients of any scenario. Clones share them.
 #[derive(Clone, Default)]
 pub(crate) struct Timers {
     cache: TimerCache,
+    pub(super) thresholds: Thresholds,
     /// Codes of clients with their leases; the place of a code is its number.
     codes: Arc<Mutex<Vec<Code>>>,
 }
@@ -44,8 +46,9 @@ impl Timers {
                 codes.len() - 1
             })
         };
-        let codes = (0..scenario.actors.len()).map(&mut number).collect();
-        ScenarioTimers { cache: self.cache.clone(), codes }
+        let codes: Vec<CodeId> = (0..scenario.actors.len()).map(&mut number).collect();
+        let thresholds = self.thresholds.get(&codes).unwrap_or_default();
+        ScenarioTimers { cache: self.cache.clone(), codes, thresholds }
     }
 }
 
@@ -55,7 +58,7 @@ pub struct Runner {
     quiescence: Arc<Quiescence>,
     emulators: Vec<Emulator>,
     /// The state of the emulators after the code before the actors.
-    prepared: Option<(Act<()>, Vec<Snapshot>)>,
+    prepared: Option<Prepared>,
     pub(crate) timers: Timers,
     /// The clients of the last execution for which it is not known whether they have a timer.
     pub(crate) unknown_timers: Vec<UnknownTimer>,
@@ -140,6 +143,7 @@ impl Runner {
         reply_log: ReplyLog,
     ) -> (History, ReplyLog) {
         let mut tasks = vec![None; scenario.actors.len()];
+        let _collecting = Collecting::begin();
         let outcome = self.runtime.block_on(async {
             let timers = (scenario.faults.stalls > 0).then(|| self.timers.of(scenario));
             let quiescence = self.quiescence.clone();

@@ -100,14 +100,19 @@ impl Exploration {
     }
 
     /// Keeps a violation if its schedule is the shortest so far.
-    fn keep(&mut self, finding: Option<Finding>) {
-        let Some(finding) = finding else { return };
+    fn keep(&mut self, finding: Finding) {
         let is_same = |known: &&mut Finding| Arc::ptr_eq(&known.oracle, &finding.oracle);
         match self.findings.iter_mut().find(is_same) {
             Some(known) if known.rank() <= finding.rank() => {}
             Some(known) => *known = finding,
             None => self.findings.push(finding),
         }
+    }
+
+    /// A violation that did not happen again when its schedule ran again.
+    fn vanished(&self, scenario: &Scenario, oracle: &Arc<dyn Oracle>, schedule: Schedule) -> Box<Report> {
+        let what = format!("It violated {}. When it ran again, it did not.\n", oracle.name());
+        self.report(scenario, Problem::Nondeterminism { what, schedule })
     }
 
     fn report(&self, scenario: &Scenario, problem: Problem) -> Box<Report> {
@@ -162,6 +167,10 @@ pub fn run(
     let history = runner.run(scenario, policy, Recording::Full);
     determinism::expect_success(runner, scenario, &history, 1)?;
     let violated = scenario.oracles.iter().find_map(|oracle| Some((oracle, oracle.check(&history)?)));
+    if let Some(missing) = without_oracle(scenario) {
+        let problem = Problem::Vacuous(missing);
+        return Err(Box::new(Report { scenario: scenario.name.clone(), problem, schedules: 1 }));
+    }
     match violated {
         Some((oracle, violation)) => {
             let problem = Problem::violated(scenario, &**oracle, violation, &history);
@@ -181,6 +190,7 @@ pub fn explore_random(
     schedules: u64,
     seed: u64,
 ) -> Result<Exploration, Box<Report>> {
+    runner.learn_thresholds(scenario);
     let mut exploration = Exploration::default();
     let mut sampler = Sampler::new(Method::PORTFOLIO, seed);
     for _ in 0..schedules {
@@ -192,8 +202,9 @@ pub fn explore_random(
             let Some(violation) = oracle.check(&history) else { continue };
             let causal_past = happens_before.causal_past(violation.step - 1);
             if exploration.lacks(oracle, ScheduleSize::least(&history, &causal_past)) {
-                let steps = history.steps[..violation.step].to_vec();
-                exploration.keep(shrink(runner, scenario, &Schedule { steps }, oracle));
+                let whole = Schedule { steps: history.steps[..violation.step].to_vec() };
+                let found = shrink(runner, scenario, &whole, oracle);
+                exploration.keep(found.ok_or_else(|| exploration.vanished(scenario, oracle, whole))?);
             }
         }
     }
@@ -221,6 +232,14 @@ fn single(enabled: &[Step]) -> impl Iterator<Item = Step> {
     enabled.iter().copied().filter(is_single)
 }
 
+/// The text of a pass that means nothing, if the scenario has no oracle.
+fn without_oracle(scenario: &Scenario) -> Option<String> {
+    scenario.oracles.is_empty().then(|| {
+        "no oracle judged anything. Add one by `Scenario::always`; `Success` asks only that every client ends without an error"
+            .into()
+    })
+}
+
 fn judge(
     runner: &mut Runner,
     scenario: &Scenario,
@@ -236,6 +255,7 @@ fn judge(
     let unjudged =
         scenario.oracles.iter().map(|oracle| oracle.name()).find(|name| !exploration.judged.contains(name));
     let missing = exploration.reached.missing(scenario.must_reach).map(str::to_owned);
+    let missing = missing.or(without_oracle(scenario));
     match missing.or(unjudged.map(|name| format!("{name} had nothing to judge"))) {
         Some(missing) => Err(exploration.report(scenario, Problem::Vacuous(missing))),
         None => Ok(exploration),

@@ -52,6 +52,7 @@ fn explore(
     scenario: &Scenario,
     schedules_max: Option<u64>,
 ) -> Result<Option<Exploration>, Box<Report>> {
+    runner.learn_thresholds(scenario);
     let mut exploration = Exploration::default();
     let all = scenario.actors.len();
     for actors in if scenario.is_uniform() { 1..=all } else { all..=all } {
@@ -68,7 +69,8 @@ fn explore(
             let Some(Candidate { least, causal_past, whole }) = violation else { continue };
             if exploration.lacks(oracle, least) {
                 let found = shrink(runner, &scenario, &causal_past, oracle);
-                exploration.keep(found.or_else(|| shrink(runner, &scenario, &whole, oracle)));
+                let found = found.or_else(|| shrink(runner, &scenario, &whole, oracle));
+                exploration.keep(found.ok_or_else(|| exploration.vanished(&scenario, oracle, whole))?);
             }
         }
     }

@@ -88,5 +88,6 @@ pub fn replay(
     schedule: &Schedule,
     recording: Recording,
 ) -> History {
+    runner.learn_thresholds(scenario);
     runner.run(scenario, &mut Replay::new(schedule), recording)
 }

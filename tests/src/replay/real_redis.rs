@@ -11,7 +11,7 @@ use std::fmt;
 use std::time::Duration;
 
 use emulator::command::{Flag, lookup};
-use emulator::{Access, Resource, Timestamp};
+use emulator::{Access, Resource};
 use redis::Client;
 
 use crate::actor::Actor;
@@ -22,7 +22,7 @@ use crate::replay::{Claim, ClaimError};
 use crate::replay::{Edge, Follow, MismatchError, ReplyComparison, Rescale, SavedSchedule, match_scenario};
 use crate::scenario::Scenario;
 use crate::schedule::Step;
-use crate::sim::{Recording, Server};
+use crate::sim::{Recording, START, Server};
 use crate::trace::{EventKind, History};
 
 /// The leases to try, one after the other. They are whole seconds, because some algorithms count in
@@ -228,7 +228,7 @@ impl RedisReplay<'_> {
     }
 
     fn difference(&self, emulated: &History, real: &History, slack: Duration) -> Comparison {
-        let starts = (Timestamp::EPOCH, real.started_at.unwrap_or(Timestamp::EPOCH));
+        let starts = (START, real.started_at.unwrap_or(START));
         let mut replies_of_both = ReplyComparison::new(starts, slack);
         let (mut here, mut there) = (conversation(emulated), conversation(real));
         loop {

@@ -4,12 +4,13 @@
 
 use std::time::Duration;
 
-use emulator::{Emulator, Timestamp};
+use emulator::Emulator;
 
 use crate::execution::{Choice, Policy};
 use crate::fault::Fault;
 use crate::replay::Follow;
 use crate::schedule::Step;
+use crate::sim::START;
 use crate::trace::{EventKind, History};
 
 /// The largest number of keys whose ends are considered.
@@ -160,9 +161,9 @@ impl Moment {
         let mut ends = Vec::new();
         for emulator in emulators {
             // A key whose end is this very millisecond has passed only in the next one.
-            let mut after = Timestamp::EPOCH + now.saturating_sub(MILLI);
+            let mut after = START + now.saturating_sub(MILLI);
             while let Some(end) = emulator.next_deadline(after).filter(|_| ends.len() < KEYS_MAX) {
-                ends.push(End { at: end.since(Timestamp::EPOCH), is_of_key: true });
+                ends.push(End { at: end.since(START), is_of_key: true });
                 after = end;
             }
         }

@@ -44,6 +44,8 @@ pub(crate) struct State {
     pub(crate) listeners: Vec<Waker>,
     /// When the servers were last checked for the grants.
     pub(super) looked_at: Duration,
+    /// The times at which steps were taken, in order.
+    pub(super) times: Vec<Duration>,
 }
 
 #[derive(Clone, Debug)]
@@ -168,7 +170,7 @@ impl State {
     }
 
     /// Begins a step.
-    pub(crate) fn begin(&mut self, step: Step) {
+    pub(crate) fn begin(&mut self, at: Duration, step: Step) {
         let waits = step == Step::Wait;
         let budget = step.budget().filter(|_| !waits || self.gates.iter().any(Gate::is_busy));
         if budget == Some(Budget::STALLS) {
@@ -176,6 +178,9 @@ impl State {
             for actor in impatient.map(|gate| gate.actor.0) {
                 self.actors[actor].got_fault_error = true;
             }
+        }
+        if self.times.last() != Some(&at) {
+            self.times.push(at);
         }
         self.recorder.begin_step(step, budget);
     }

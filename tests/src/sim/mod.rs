@@ -29,7 +29,16 @@ pub(crate) use real_time::RealTime;
 pub(crate) use reply_log::{Logged, ReplyLog};
 pub use server::Server;
 pub(crate) use server::no_answer;
-pub(crate) use timer_cache::{ScenarioTimers, TimerCache, UnknownTimer};
+pub(crate) use timer_cache::{CodeId, ScenarioTimers, Thresholds, TimerCache, UnknownTimer};
+
+/// When every execution on emulators begins. It is no whole second, so that code which rounds to
+/// seconds shows what that does.
+pub(crate) const START: Timestamp = Timestamp::from_millis(Timestamp::EPOCH.millis() + AFTER_EPOCH_MS);
+const AFTER_EPOCH_MS: i64 = 500;
+
+/// The time after the last lease before fresh clients try. It is longer than the second that
+/// careful algorithms add.
+pub(crate) const GRACE: Duration = Duration::from_secs(2);
 
 /// How much a history records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +90,7 @@ impl Simulation {
         timers: Option<ScenarioTimers>,
         reply_log: ReplyLog,
     ) -> Arc<Simulation> {
-        let clocks: Vec<Clock> = servers.iter().map(|_| Clock::tokio()).collect();
+        let clocks: Vec<Clock> = servers.iter().map(|_| Clock::tokio().skewed(AFTER_EPOCH_MS)).collect();
         let actors = (0..config.leases.len()).map(|n| ActorState::new(Actor(n))).collect();
         let state = State { actors, ..State::default() };
         #[expect(clippy::disallowed_methods, reason = "the paused clock of this execution's own runtime")]
@@ -176,7 +185,7 @@ impl Simulation {
 
     /// The true time of day.
     pub(crate) fn wall_time(&self) -> Timestamp {
-        self.real_time.get().map_or(Timestamp::EPOCH, |real_time| real_time.started_at) + self.now()
+        self.real_time.get().map_or(START, |real_time| real_time.started_at) + self.now()
     }
 
     pub(crate) fn instant(&self, at: Duration) -> Instant {
@@ -378,7 +387,7 @@ impl Simulation {
     }
 
     /// The instants after now that a step can lead to: the ends of leases, of outages and of keys'
-    /// times to live, and the millisecond after each of them.
+    /// times to live, what the code distinguishes, and the millisecond before or after each.
     pub(crate) fn instants(&self) -> Vec<Duration> {
         self.logged_or(|| self.find_instants())
     }
@@ -390,6 +399,9 @@ impl Simulation {
         let grants = state.grants.iter().map(|grant| grant.until);
         let ends = grants.chain(state.outages.iter().map(|&(_, until)| until));
         let mut overs: Vec<Duration> = ends.map(|end| end + JUST_PAST).collect();
+        let thresholds = self.timers.iter().flat_map(|timers| timers.thresholds.iter());
+        let since = |&threshold: &Duration| state.times.iter().map(move |&at| at + threshold);
+        let distinguished: Vec<Duration> = thresholds.flat_map(since).collect();
         drop(state);
         for (server, clock) in self.servers.iter().zip(&self.clocks) {
             let Server::Emulator(emulator) = server else { continue };
@@ -405,9 +417,16 @@ impl Simulation {
                 after = deadline;
             }
         }
-        let mut instants: Vec<Duration> =
-            overs.into_iter().flat_map(|over| [over.saturating_sub(JUST_PAST), over]).collect();
-        instants.retain(|&instant| instant > now && instant - now <= SPAN_MAX);
+        let is_due = |instant: &Duration| *instant > now && *instant - now <= SPAN_MAX;
+        let around = |over: Duration| [over.saturating_sub(JUST_PAST), over];
+        let mut instants: Vec<Duration> = overs.into_iter().flat_map(around).filter(is_due).collect();
+        if instants.is_empty() {
+            // Nothing expires on the servers. But the client's last reading of the clock grows old,
+            // and so do deadlines that clients wrote as values.
+            let lease = self.config.leases.iter().copied().max().unwrap_or_default().max(self.config.lease);
+            instants.extend([now + JUST_PAST, now + (lease + GRACE).min(SPAN_MAX)]);
+        }
+        instants.extend(distinguished.into_iter().flat_map(around).filter(is_due));
         instants.sort_unstable();
         instants.dedup();
         instants

@@ -1,8 +1,10 @@
-//! Which clients have timers. tokio does not list its timers, so a probe finds out once for each
-//! local state of a client's code. The answers are kept here.
+//! The results of probes of the code of clients, which no server knows. tokio does not list its
+//! timers, so a probe finds them once for each local state of a client's code. Other probes find
+//! the spans of time that the code distinguishes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use crate::actor::Actor;
 use crate::trace::LocalState;
@@ -26,12 +28,21 @@ type Known = BTreeMap<(CodeId, Actor, LocalState), bool>;
 #[derive(Clone, Default)]
 pub(crate) struct TimerCache(Arc<Mutex<Known>>);
 
+/// The spans of time that code distinguishes, by the codes of the actors of a scenario.
+type KnownThresholds = BTreeMap<BTreeSet<CodeId>, Arc<[Duration]>>;
+
+/// The thresholds of scenarios, as far as they are known. Clones share them.
+#[derive(Clone, Default)]
+pub(crate) struct Thresholds(Arc<Mutex<KnownThresholds>>);
+
 /// The timer cache, as the clients of one scenario use it.
 #[derive(Clone)]
 pub(crate) struct ScenarioTimers {
     pub(crate) cache: TimerCache,
     /// The code of each actor.
     pub(crate) codes: Vec<CodeId>,
+    /// The spans of time that the code distinguishes, as far as they are known.
+    pub(crate) thresholds: Arc<[Duration]>,
 }
 
 impl ScenarioTimers {
@@ -45,6 +56,22 @@ impl ScenarioTimers {
         if let Some(&code) = self.codes.get(actor.0) {
             self.cache.known().insert((code, actor, local_state), has_timer);
         }
+    }
+}
+
+impl Thresholds {
+    /// The thresholds of the code of these actors; `None` if nobody has searched for them.
+    pub(crate) fn get(&self, codes: &[CodeId]) -> Option<Arc<[Duration]>> {
+        self.known().get(&codes.iter().copied().collect()).cloned()
+    }
+
+    /// Records the thresholds of the code of these actors.
+    pub(crate) fn insert(&self, codes: &[CodeId], thresholds: Vec<Duration>) {
+        self.known().insert(codes.iter().copied().collect(), thresholds.into());
+    }
+
+    fn known(&self) -> MutexGuard<'_, KnownThresholds> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

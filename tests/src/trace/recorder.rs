@@ -54,6 +54,11 @@ impl Recorder {
         self.history = History { events, ..History::default() };
     }
 
+    /// Begins with these events, in place of those so far.
+    pub(crate) fn start_with(&mut self, events: &[Event]) {
+        self.history.events = events.to_vec();
+    }
+
     /// The clock of a real server showed this when the execution began.
     pub(crate) fn started_at(&mut self, at: Option<Timestamp>) {
         self.history.started_at = at;

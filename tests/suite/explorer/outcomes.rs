@@ -243,6 +243,7 @@ fn brute_force(runner: &mut Runner, scenario: &Scenario) -> Option<(Outcomes, us
 /// schedules there are. `None` if there are too many schedules.
 fn compare_outcomes(scenario: &Scenario) -> Option<(usize, usize)> {
     let mut runner = Runner::new();
+    runner.learn_thresholds(scenario);
     let (mut reduced, mut dpor) = (Outcomes::new(), Dpor::default());
     while let Some(history) = dpor.run_next(&mut runner, scenario) {
         if !dpor.is_blocked() {

@@ -41,6 +41,7 @@ fn expect_the_same_without_reply_log(runner: &mut Runner, scenario: &Scenario, h
 /// their number.
 fn compare(scenario: &Scenario) -> usize {
     let mut runner = Runner::new();
+    runner.learn_thresholds(scenario);
     let mut reduced = BTreeMap::new();
     let mut dpor = Dpor::default();
     while let Some(history) = dpor.run_next(&mut runner, scenario) {

@@ -85,12 +85,12 @@ fn token_list() {
             recovers
 
             step        time  A
-               1       +0 ms  ●  A: EVAL --revive… 0 1700000000000 → (nil)
+               1       +0 ms  ●  A: EVAL --revive… 0 1700000000500 → (nil)
                2       +0 ms  ●  A: BLPOP free 1 → ["free", "1"]
                               │      now free is gone
                        +0 ms  ●  A crashes before the reply arrives
                    +12000 ms     12000 ms pass
-                                     probe1: EVAL --revive… 0 1700000012000 → (nil)
+                                     probe1: EVAL --revive… 0 1700000012500 → (nil)
                                      probe1: BLPOP free 1 → (nil)
                    +13000 ms     1000 ms pass
                                    ▸ All clients have ended, and more than a lease has passed. Fresh clients try: 0 of 1 are granted.

@@ -1,0 +1,62 @@
+//! Panics of tasks that the code of an actor spawned. tokio catches them, and reports them only to
+//! code that awaits the task. A test must not pass then.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
+use std::sync::Once;
+
+thread_local! {
+    /// The texts of the panics on this thread that nobody has taken yet. `None` while no execution
+    /// runs here.
+    static PANICS: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
+}
+
+/// Collects the panics on this thread until it is dropped.
+pub(super) struct Collecting;
+
+impl Collecting {
+    /// Begins. The process's panic hook is called first, as before.
+    pub(super) fn begin() -> Collecting {
+        static HOOK: Once = Once::new();
+        HOOK.call_once(|| {
+            let before = std::panic::take_hook();
+            std::panic::set_hook(Box::new(move |info| {
+                before(info);
+                note(info);
+            }));
+        });
+        PANICS.set(Some(Vec::new()));
+        Collecting
+    }
+}
+
+impl Drop for Collecting {
+    fn drop(&mut self) {
+        PANICS.set(None);
+    }
+}
+
+/// Runs code of an actor that is no spawned task, and returns the text if it panicked. The panics
+/// that the code catches itself do not count.
+pub(super) fn within<R>(act: impl FnOnce() -> R) -> Result<R, String> {
+    let before = PANICS.with_borrow(|panics| panics.as_ref().map_or(0, Vec::len));
+    let result = catch_unwind(AssertUnwindSafe(act)).map_err(|panic| text(&*panic));
+    PANICS.with_borrow_mut(|panics| panics.iter_mut().for_each(|panics| panics.truncate(before)));
+    result
+}
+
+/// The panics since this was last called.
+pub(super) fn take() -> Vec<String> {
+    PANICS.with_borrow_mut(|panics| panics.as_mut().map(std::mem::take).unwrap_or_default())
+}
+
+fn note(info: &PanicHookInfo<'_>) {
+    PANICS.with_borrow_mut(|panics| panics.iter_mut().for_each(|panics| panics.push(text(info.payload()))));
+}
+
+/// The text of a panic.
+fn text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("(the panic has no text)").into()
+}

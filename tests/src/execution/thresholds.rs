@@ -1,0 +1,296 @@
+//! Finds the spans of time that the code of clients and scripts distinguishes by itself, such as
+//! "older than 8 seconds". No server knows them: no key expires then.
+
+use std::time::Duration;
+
+use super::{Choice, Policy, Runner};
+use crate::actor::Actor;
+use crate::fault::Faults;
+use crate::scenario::Scenario;
+use crate::schedule::Step;
+use crate::sim::{GRACE, Recording};
+use crate::trace::{EventKind, History};
+
+/// The unit of all instants.
+const TICK: Duration = Duration::from_millis(1);
+/// Most steps of a client before time moves.
+const STEPS_BEFORE_MAX: usize = 12;
+/// Most steps after time has moved. A client that polls for ever ends here.
+const STEPS_AFTER_MAX: usize = 60;
+/// Each span between two known instants is divided into so many parts. Two thresholds in it that
+/// cancel each other out are found by this, too.
+const PARTS: u32 = 4;
+/// Most thresholds of a scenario.
+pub(crate) const THRESHOLDS_MAX: usize = 8;
+
+/// A place in an execution: `first` takes some steps, then `second` does. Then time moves, `second`
+/// runs to its end, and then `first` does.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    first: (Actor, usize),
+    second: (Actor, usize),
+}
+
+/// The acts of clients after time had moved.
+#[derive(PartialEq, Eq)]
+struct Behaviour {
+    /// Commands, changes and marks, without numbers.
+    acts: Vec<String>,
+    /// The timers that fired while time moved: the clients that ran, a bit each, and the number of
+    /// events.
+    timers: (u32, usize),
+}
+
+impl Runner {
+    /// Finds the thresholds of a scenario in which time can move, unless they are known.
+    ///
+    /// It lets one client take some steps, and then another. It moves time by different spans, and
+    /// lets both run on. If two spans make them do different things, it bisects. A number alone is
+    /// no difference, since most numbers depend on the time. Only two clients take part, and time
+    /// moves once.
+    pub fn learn_thresholds(&mut self, scenario: &Scenario) {
+        let timers = self.timers.of(scenario);
+        let is_known = self.timers.thresholds.get(&timers.codes).is_some();
+        if scenario.faults.stalls == 0 || scenario.actors.is_empty() || is_known {
+            return;
+        }
+        let scenario = scenario.clone().faults(Faults::none().stalls(1));
+        let mut known = Vec::new();
+        for (first, second) in pairs(&timers.codes) {
+            for steps in 0..=STEPS_BEFORE_MAX {
+                // A pair of equal clients stands for a client alone, too.
+                let mut is_possible = false;
+                for more in 0..=STEPS_BEFORE_MAX {
+                    let place = Place { first: (first, steps), second: (second, more) };
+                    let Some(instants) = self.instants_at(&scenario, place) else { break };
+                    is_possible = true;
+                    self.learn_at(&scenario, place, &instants, &mut known);
+                }
+                if !is_possible {
+                    break;
+                }
+            }
+        }
+        known.sort_unstable();
+        self.timers.thresholds.insert(&timers.codes, known);
+    }
+
+    /// The spans to the known instants at this place. `None` if the place cannot be reached.
+    fn instants_at(&mut self, scenario: &Scenario, place: Place) -> Option<Vec<Duration>> {
+        let mut probe = Probe::new(place, None);
+        self.run(scenario, &mut probe, Recording::Lean);
+        probe.instants
+    }
+
+    /// Adds the thresholds at this place to those that are known.
+    fn learn_at(
+        &mut self,
+        scenario: &Scenario,
+        place: Place,
+        instants: &[Duration],
+        known: &mut Vec<Duration>,
+    ) {
+        let horizon = 2 * scenario.lease_max() + GRACE;
+        let mut edges: Vec<Duration> =
+            instants.iter().copied().chain([TICK, horizon]).filter(|edge| *edge <= horizon).collect();
+        edges.sort_unstable();
+        edges.dedup();
+        for gap in edges.windows(2) {
+            if gap[1] - gap[0] <= TICK {
+                continue;
+            }
+            let part = (gap[1] - gap[0]) / PARTS;
+            let cut = |n: u32| if n == PARTS { gap[1] } else { gap[0] + floor(part * n) };
+            let mut low = (gap[0], self.behaviour(scenario, place, gap[0]));
+            for n in 1..=PARTS {
+                let high = (cut(n), self.behaviour(scenario, place, cut(n)));
+                self.bisect(scenario, place, &low, &high, known);
+                low = high;
+            }
+        }
+    }
+
+    /// Adds the thresholds between two spans. Each is the first span of a new behaviour.
+    fn bisect(
+        &mut self,
+        scenario: &Scenario,
+        place: Place,
+        low: &(Duration, Behaviour),
+        high: &(Duration, Behaviour),
+        known: &mut Vec<Duration>,
+    ) {
+        if low.1 == high.1 || known.len() >= THRESHOLDS_MAX {
+            return;
+        }
+        if high.0 - low.0 <= TICK {
+            // A timer that fires needs no threshold: `Wait` leads to it.
+            if low.1.timers == high.1.timers {
+                known.push(high.0);
+            }
+            return;
+        }
+        // Most places show a threshold that is known already.
+        let within = known.iter().copied().find(|&at| low.0 < at && at <= high.0);
+        let cuts = match within {
+            Some(at) => vec![at - TICK, at],
+            None => vec![low.0 + floor((high.0 - low.0) / 2)],
+        };
+        let mut parts = Vec::new();
+        for cut in cuts {
+            if low.0 < cut && cut < high.0 {
+                parts.push((cut, self.behaviour(scenario, place, cut)));
+            }
+        }
+        let is_known = |at: Duration| Some(at) == within;
+        let mut low = low;
+        for high in parts.iter().chain([high]) {
+            if !(is_known(high.0) && high.0 - low.0 <= TICK) {
+                self.bisect(scenario, place, low, high, known);
+            }
+            low = high;
+        }
+    }
+
+    fn behaviour(&mut self, scenario: &Scenario, place: Place, span: Duration) -> Behaviour {
+        let mut probe = Probe::new(place, Some(span));
+        let history = self.run(scenario, &mut probe, Recording::Full);
+        Behaviour::after(&history, probe.steps)
+    }
+}
+
+/// Rounds down to whole ticks.
+fn floor(span: Duration) -> Duration {
+    Duration::from_millis(span.as_millis() as u64)
+}
+
+/// One pair of clients for each pair of codes. A client without another of its code is a pair with
+/// itself.
+fn pairs(codes: &[usize]) -> Vec<(Actor, Actor)> {
+    let mut seen = Vec::new();
+    let mut pairs = Vec::new();
+    for one in 0..codes.len() {
+        for other in 0..codes.len() {
+            let pair = (codes[one], codes[other]);
+            let is_lone = one == other && codes.iter().filter(|code| **code == codes[one]).count() == 1;
+            if (one != other || is_lone) && !seen.contains(&pair) {
+                seen.push(pair);
+                pairs.push((Actor(one), Actor(other)));
+            }
+        }
+    }
+    pairs
+}
+
+impl Behaviour {
+    /// The behaviour after so many steps, the last of which moved time.
+    fn after(history: &History, steps: usize) -> Behaviour {
+        let after = history.events.iter().filter(|event| event.step > steps);
+        let acts = after.filter_map(|event| match &event.kind {
+            EventKind::Command { actor, text, changed, .. } => {
+                Some(format!("{actor} {text} {}", changed.join(" ")))
+            }
+            EventKind::Enter { actor, section, .. } => Some(format!("{actor} enters {section}")),
+            EventKind::Extended { actor, section, .. } => Some(format!("{actor} extends {section}")),
+            EventKind::Leave { actor, section, .. } => Some(format!("{actor} leaves {section}")),
+            EventKind::Ended { holder, by } => Some(format!("{by} ends {holder}")),
+            EventKind::Accepted { actor, resource, .. } => Some(format!("{resource} accepts {actor}")),
+            EventKind::Failed { actor, error } | EventKind::GaveUp { actor, error } => {
+                Some(format!("{actor} fails {error}"))
+            }
+            _ => None,
+        });
+        let moving = steps.checked_sub(1).and_then(|step| history.footprints.get(step));
+        let meanwhile = history.events.iter().filter(|event| event.step == steps).count();
+        Behaviour {
+            acts: acts.map(|act| without_numbers(&act)).collect(),
+            timers: (moving.map_or(0, |footprint| footprint.actors), meanwhile),
+        }
+    }
+}
+
+/// Puts one `#` for each number, and keeps its sign.
+fn without_numbers(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for char in text.chars() {
+        match char {
+            '0'..='9' if out.ends_with('#') => {}
+            '0'..='9' => out.push('#'),
+            _ => out.push(char),
+        }
+    }
+    out
+}
+
+/// Takes the steps of one place, moves time, and lets both clients run on.
+struct Probe {
+    place: Place,
+    /// `None` to see the known instants.
+    span: Option<Duration>,
+    instants: Option<Vec<Duration>>,
+    /// The number of steps up to the one that moves time; zero before it.
+    steps: usize,
+}
+
+impl Probe {
+    fn new(place: Place, span: Option<Duration>) -> Probe {
+        Probe { place, span, instants: None, steps: 0 }
+    }
+}
+
+impl Policy for Probe {
+    fn choose(&mut self, enabled: &[Step], history: &History) -> Choice {
+        let of = |actor: Actor| {
+            let starts = enabled.iter().position(|step| *step == Step::Start(actor));
+            let is_turn = |step: &Step| match *step {
+                Step::Run(other, _) | Step::Receive(other, _) | Step::Late(other, _) => other == actor,
+                _ => false,
+            };
+            starts.or_else(|| enabled.iter().position(is_turn))
+        };
+        let Place { first, second } = &mut self.place;
+        for (actor, left) in [&mut *first, &mut *second] {
+            if *left > 0 {
+                *left -= 1;
+                return of(*actor).map_or(Choice::Abort, Choice::Take);
+            }
+        }
+        if self.steps == 0 {
+            let spans = enabled.iter().filter_map(|step| match step {
+                Step::Advance(span) => Some(*span),
+                _ => None,
+            });
+            self.instants = Some(spans.collect());
+            self.steps = history.steps.len() + 1;
+            return self.span.map_or(Choice::Abort, Choice::Advance);
+        }
+        if history.steps.len() > self.steps + STEPS_AFTER_MAX {
+            return Choice::Abort;
+        }
+        of(second.0).or_else(|| of(first.0)).map_or(Choice::Abort, Choice::Take)
+    }
+
+    /// If a place is behind a wait, it is not reached.
+    fn lets_time_pass(&mut self, _: &History) -> bool {
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_pair_for_each_pair_of_codes() {
+        let pair = |one, other| (Actor(one), Actor(other));
+        assert_eq!(pairs(&[7]), [pair(0, 0)]);
+        assert_eq!(pairs(&[7, 7, 7]), [pair(0, 1)]);
+        assert_eq!(pairs(&[7, 8]), [pair(0, 0), pair(0, 1), pair(1, 0), pair(1, 1)]);
+        assert_eq!(pairs(&[7, 7, 8]), [pair(0, 1), pair(0, 2), pair(2, 0), pair(2, 2)]);
+    }
+
+    #[test]
+    fn numbers_are_no_difference_but_their_signs_are() {
+        assert_eq!(without_numbers("SET lock A1 PX 10000"), "SET lock A# PX #");
+        assert_eq!(without_numbers("PEXPIRE lock -15"), "PEXPIRE lock -#");
+    }
+}
