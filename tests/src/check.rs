@@ -103,7 +103,7 @@ pub enum Outcome {
     Holds,
     /// The shortest violation that was found, with the size of its scenario. No completely explored
     /// scenario has a shorter one.
-    Violated(Finding, Participants),
+    Violated(Box<Finding>, Participants),
     /// No schedule violates the property, and none could: this event never happened.
     Vacuous(&'static str),
 }
@@ -143,8 +143,10 @@ pub fn check(
 ) -> Result<Vec<Verdict>, Box<Report>> {
     let sizes = sizes(runner, algorithm, class);
     let mut explorations: Vec<(Participants, Exploration)> = Vec::new();
-    for &size in &sizes {
-        explorations.push((size, explore_all(runner, &scenario(algorithm, class, size).prompt_replies())?));
+    let variants = variants(class, LEASE);
+    for (&size, &faults) in sizes.iter().flat_map(|size| variants.iter().map(move |faults| (size, faults))) {
+        let scenario = scenario(algorithm, class, size).prompt_replies().faults(faults);
+        explorations.push((size, explore_all(runner, &scenario)?));
     }
     // Late replies make explorations much larger, so they are left to two clients.
     for size in mixes(algorithm.spec.kind, CLIENTS_LATE, 1).filter(|_| class == FaultClass::Slow) {
@@ -157,9 +159,10 @@ pub fn check(
     }
     let is_sampled = sizes.iter().all(|size| size.clients < CLIENTS_MAX);
     for size in mixes(algorithm.spec.kind, CLIENTS_MAX, 1).filter(|_| is_sampled) {
-        let scenario = scenario(algorithm, class, size).prompt_replies();
-        let sampled = explore_random(runner, &scenario, samples, seed)?;
-        explorations.push((size, sampled));
+        for &faults in &variants {
+            let scenario = scenario(algorithm, class, size).prompt_replies().faults(faults);
+            explorations.push((size, explore_random(runner, &scenario, samples, seed)?));
+        }
     }
     let schedules = explorations.iter().map(|(_, exploration)| exploration.schedules).sum();
     let blocked = explorations.iter().map(|(_, exploration)| exploration.blocked).sum();
@@ -172,7 +175,9 @@ pub fn check(
         let found = explorations.iter().filter_map(|(size, e)| Some((e.finding(property.name())?, *size)));
         let shortest = found.min_by_key(|(finding, _)| (finding.violation.step, finding.actors));
         let outcome = match (shortest, missing.or(unjudged)) {
-            (Some((finding, size)), _) => Outcome::Violated(finding.clone(), size.first(finding.actors)),
+            (Some((finding, size)), _) => {
+                Outcome::Violated(Box::new(finding.clone()), size.first(finding.actors))
+            }
             (None, Some(missing)) => Outcome::Vacuous(missing),
             (None, None) => Outcome::Holds,
         };
@@ -263,7 +268,8 @@ pub fn scenario(algorithm: &'static Algorithm, class: FaultClass, size: Particip
     scenario_of_lease(algorithm, class, size, LEASE)
 }
 
-/// The scenario of [`scenario`] with another lease. Clocks are wrong by that lease, too.
+/// The scenario of [`scenario`] with another lease. Clocks are wrong by that lease, too. The faults
+/// are the first of [`variants`].
 pub fn scenario_of_lease(
     algorithm: &'static Algorithm,
     class: FaultClass,
@@ -287,7 +293,7 @@ pub fn scenario_of_lease(
     let scenario = Scenario::new(format!("{} ({class})", algorithm.name))
         .servers(servers)
         .lease(lease)
-        .faults(faults(class, lease))
+        .faults(variants(class, lease)[0])
         .must_reach(must_reach(class))
         .before(move |client| async move {
             for server in 0..servers {
@@ -364,7 +370,7 @@ async fn take_part(
 /// The counterexample of a verdict as a saved schedule; `None` if the verdict has none.
 pub fn save(runner: &mut Runner, verdict: &Verdict) -> Option<SavedSchedule> {
     let Outcome::Violated(finding, size) = &verdict.outcome else { return None };
-    let scenario = scenario(verdict.algorithm, verdict.class, *size);
+    let scenario = scenario(verdict.algorithm, verdict.class, *size).faults(finding.faults);
     let history = replay(runner, &scenario, &finding.schedule, Recording::Full);
     Some(SavedSchedule {
         subject: Subject::Algorithm {
@@ -387,7 +393,9 @@ pub fn scenario_of(saved: &SavedSchedule, lease: Duration) -> Option<Scenario> {
     let Subject::Algorithm { name, class, permits, readers } = &saved.subject else { return None };
     let algorithm = ALGORITHMS.iter().find(|algorithm| algorithm.name == name)?;
     let size = Participants { clients: saved.clients, permits: *permits, readers: *readers };
-    Some(scenario_of_lease(algorithm, *class, size, lease))
+    // Steps name their faults, so a scenario with all of them replays every schedule of the class.
+    let faults = variants(*class, lease).into_iter().fold(Faults::none(), Faults::or);
+    Some(scenario_of_lease(algorithm, *class, size, lease).faults(faults))
 }
 
 /// The properties that are checked for a kind of lock in a fault class. Without crashes and lost
@@ -416,14 +424,17 @@ pub fn properties(kind: AlgorithmKind, class: FaultClass) -> &'static [Property]
     }
 }
 
-fn faults(class: FaultClass, lease: Duration) -> Faults {
+/// The fault budgets of a class. Each is explored by itself, so faults of two of them never meet in
+/// one execution.
+pub fn variants(class: FaultClass, lease: Duration) -> Vec<Faults> {
+    let none = Faults::none();
     match class {
-        FaultClass::Order => Faults::none(),
-        FaultClass::Skew => Faults::none().skew(lease),
-        FaultClass::Crash => Faults::none().crashes(1),
-        FaultClass::Slow => Faults::none().stalls(1),
-        FaultClass::Lost => Faults::none().lost(1),
-        FaultClass::Server => Faults::none().jump(lease + Duration::from_millis(1)).restarts(1),
+        FaultClass::Order => vec![none],
+        FaultClass::Skew => vec![none.skew(lease), none.skew(2 * lease)],
+        FaultClass::Crash => vec![none.crashes(1)],
+        FaultClass::Slow => vec![none.stalls(1)],
+        FaultClass::Lost => vec![none.lost(1)],
+        FaultClass::Server => vec![none.jump(lease + Duration::from_millis(1)).restarts(1)],
     }
 }
 

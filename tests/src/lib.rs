@@ -81,7 +81,7 @@ pub use client::Client;
 pub use explore::{Exploration, Report, exhaustive, sample};
 pub use fault::Faults;
 pub use replay::{SavedSchedule, replay, replay_saved};
-pub use scenario::{ActorError, Scenario};
+pub use scenario::{ActorError, Limits, Scenario};
 pub use schedule::Schedule;
 
 /// The examples of the READMEs are tests.

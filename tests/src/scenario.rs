@@ -16,6 +16,26 @@ use crate::trace::Reached;
 /// How long redis-rs's multiplexed connections wait for a reply by default.
 pub const RESPONSE_TIMEOUT: Duration = Duration::from_millis(500);
 
+/// The limits of one execution. Code that reaches one of them is reported as code that does not
+/// come to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The number of steps; 1,000 by default.
+    pub steps: usize,
+    /// How often the code of one actor is polled in one step; 100,000 by default. Code that calls
+    /// `yield_now` for ever reaches it.
+    pub polls: u64,
+    /// The real time that one execution takes; 30 seconds by default. If the code of an actor loops
+    /// without an `await`, nothing can stop it. The process then exits five seconds later.
+    pub wall_time: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { steps: 1_000, polls: 100_000, wall_time: Duration::from_secs(30) }
+    }
+}
+
 /// The error type of an actor: anything that `?` can turn into an error.
 pub type ActorError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -40,6 +60,7 @@ pub struct Scenario {
     pub(crate) must_reach: Reached,
     pub(crate) is_interchangeable: bool,
     pub(crate) has_prompt_replies: bool,
+    pub(crate) limits: Limits,
 }
 
 impl Scenario {
@@ -59,6 +80,7 @@ impl Scenario {
             must_reach: Reached::default(),
             is_interchangeable: false,
             has_prompt_replies: false,
+            limits: Limits::default(),
         }
     }
 
@@ -176,12 +198,18 @@ impl Scenario {
         Scenario { must_reach, ..self }
     }
 
-    /// Leaves out late replies: no time passes between a reply and its arrival.
+    /// Leaves out late replies and processes that stand still: no time passes between a reply and
+    /// its arrival, and clients notice every timer in time.
     ///
     /// With stalls, a command and the arrival of its reply are two steps, so explorations become
     /// larger. This bounds them, and leaves out bugs such as a lease that counts from the reply.
     pub fn prompt_replies(self) -> Scenario {
         Scenario { has_prompt_replies: true, ..self }
+    }
+
+    /// The limits of one execution.
+    pub fn limits(self, limits: Limits) -> Scenario {
+        Scenario { limits, ..self }
     }
 
     /// Declares that actors with equal code are interchangeable: neither they nor the servers

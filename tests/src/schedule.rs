@@ -71,6 +71,29 @@ impl Step {
         if let Step::Fault(fault) = self { Some(fault) } else { None }
     }
 
+    /// The span by which the step moves time; `None` if it moves none, or until a timer fires.
+    pub fn time_moved(self) -> Option<Duration> {
+        match self {
+            Step::Advance(span) => Some(span),
+            Step::Fault(fault) if fault.moves_time() => {
+                Some(Duration::from_millis(fault.amount.unsigned_abs()))
+            }
+            _ => None,
+        }
+    }
+
+    /// The step with another span, if it moves time by one.
+    pub(crate) fn with_time_moved(self, span: Duration) -> Step {
+        match self {
+            Step::Advance(_) => Step::Advance(span),
+            Step::Fault(fault) if fault.moves_time() => {
+                let amount = i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
+                Step::Fault(Fault { amount, ..fault })
+            }
+            _ => self,
+        }
+    }
+
     /// The time span in the step.
     fn span(self) -> Duration {
         match self {

@@ -34,6 +34,10 @@ pub const ALGORITHM: Algorithm = Algorithm {
         assumes: "clocks that agree, and that no two clients find the same expired lock at once",
         objection: "DEL may delete a newer lock than the expired one; any client's DEL frees the lock",
         breaks: &[
+            // By two leases: the end of a lease that has just begun looks past.
+            (Property::ExclusiveFact, FaultClass::Skew),
+            (Property::ExclusiveBelief, FaultClass::Skew),
+            (Property::OwnerSafe, FaultClass::Skew),
             (Property::ExclusiveFact, FaultClass::Slow),
             (Property::ExclusiveBelief, FaultClass::Slow),
             (Property::OwnerSafe, FaultClass::Slow),

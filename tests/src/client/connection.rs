@@ -162,6 +162,8 @@ impl GatedConnection {
     /// value.
     pub(super) async fn step<R: Request>(&mut self, request: &R) -> Result<RedisResult<R::Reply>, Loss> {
         let sent = self.sim.request_time();
+        let brief = request.hash_brief(self.server);
+        self.announce(sent, brief);
         loop {
             let Passage { fault, is_reply_late } = self.pass_in_time(sent).await;
             let outcome = fault.and_then(Fault::of_request).map(|fault| fault.outcome);
@@ -178,6 +180,9 @@ impl GatedConnection {
                 }
             };
             record_result(&self.sim, (self.actor, self.server), request, &result);
+            if let Ok(reply) = &result {
+                self.sim.state().note_exchange(self.actor, brief, R::hash_reply(reply));
+            }
             if result.is_err() && self.session.is_hung_up() {
                 self.sim.state().lose_connection(self.actor);
                 self.reopen();
@@ -209,6 +214,13 @@ impl GatedConnection {
                 }
             }
         }
+    }
+
+    /// A request is about to wait at the gate.
+    fn announce(&self, at: Duration, brief: u64) {
+        let mut state = self.sim.state();
+        state.note_request(at, self.actor, brief);
+        state.gates[self.gate].request = brief;
     }
 
     /// The request is sent, and arrives unless a fault prevents that.

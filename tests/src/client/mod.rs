@@ -70,7 +70,18 @@ impl Client {
             let nth = state.gates.iter().filter(own).count();
             let (actor, gate_state, late) = (self.actor, GateState::Empty, VecDeque::new());
             let (traffic, operation, is_open) = (Traffic::Requests, None, false);
-            state.gates.push(Gate { actor, nth, server, gate_state, traffic, operation, late, is_open });
+            let request = 0;
+            state.gates.push(Gate {
+                actor,
+                nth,
+                server,
+                gate_state,
+                traffic,
+                request,
+                operation,
+                late,
+                is_open,
+            });
             state.gates.len() - 1
         });
         (state.gates[gate].is_open, state.gates[gate].traffic) = (true, Traffic::Requests);

@@ -5,6 +5,9 @@
 //! A gated connection is faster, and runs a transaction as one step. Here each request of a
 //! transaction is a step, as on the wire, and only `EXEC` touches anything.
 
+use std::future::poll_fn;
+use std::task::Poll;
+
 use bytes::BytesMut;
 use emulator::resp::Decoder;
 use redis::aio::MultiplexedConnection;
@@ -12,7 +15,7 @@ use redis::{AsyncConnectionConfig, Cmd, RedisConnectionInfo, RedisResult, Value}
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 
 use super::{Client, GatedConnection};
-use crate::sim::Traffic;
+use crate::sim::{Part, Traffic};
 
 /// Most bytes on their way in one direction. A writer of more has to wait.
 const BYTES_MAX: usize = 64 * 1024;
@@ -46,7 +49,13 @@ impl Client {
         // request.
         let info = RedisConnectionInfo::default().set_skip_set_lib_name();
         let (connection, driver) = MultiplexedConnection::new_with_config(&info, near, config).await?;
-        tokio::spawn(driver);
+        let (sim, actor, mut driver) = (self.sim.clone(), self.actor, Box::pin(driver));
+        tokio::spawn(poll_fn(move |cx| {
+            if sim.stands_still(actor, Part::Driver, cx.waker()) {
+                return Poll::Pending;
+            }
+            driver.as_mut().poll(cx)
+        }));
         Ok(connection)
     }
 }

@@ -24,6 +24,13 @@ pub(super) trait Request: Sync {
     /// The request as one would type it; and its name with its first key.
     fn text(&self) -> (String, String);
     fn owned(&self) -> Self::Owned;
+    /// A hash of the reply.
+    fn hash_reply(reply: &Self::Reply) -> u64;
+
+    /// A hash of the server, the name and the first key.
+    fn hash_brief(&self, server: usize) -> u64 {
+        FixedState::default().hash_one((server, self.text().1))
+    }
 }
 
 impl Request for Cmd {
@@ -44,6 +51,20 @@ impl Request for Cmd {
 
     fn owned(&self) -> Cmd {
         self.clone()
+    }
+
+    fn hash_reply(reply: &Value) -> u64 {
+        let mut hasher = FixedState::default().build_hasher();
+        hash_value(reply, &mut hasher);
+        hasher.finish()
+    }
+
+    fn hash_brief(&self, server: usize) -> u64 {
+        // The second word is the script, if the command runs one.
+        let words = self.args_iter().skip(1).take(1).filter(|_| first_key(self).is_none());
+        let word =
+            words.into_iter().find_map(|arg| if let Arg::Simple(word) = arg { Some(word) } else { None });
+        FixedState::default().hash_one((server, brief_command(self), word))
     }
 }
 
@@ -74,6 +95,12 @@ impl Request for Transaction<'_> {
     fn owned(&self) -> Transaction<'static> {
         let Transaction { offset, count, .. } = *self;
         Transaction { pipeline: Cow::Owned(self.pipeline.clone().into_owned()), offset, count }
+    }
+
+    fn hash_reply(replies: &Vec<Value>) -> u64 {
+        let mut hasher = FixedState::default().build_hasher();
+        replies.iter().for_each(|reply| hash_value(reply, &mut hasher));
+        hasher.finish()
     }
 }
 
@@ -123,4 +150,19 @@ fn hash(server: usize, request: &impl Request) -> u64 {
         hasher.write_u8(0);
     }
     hasher.finish()
+}
+
+fn hash_value(value: &Value, hasher: &mut impl std::hash::Hasher) {
+    std::mem::discriminant(value).hash(hasher);
+    match value {
+        Value::Int(number) => number.hash(hasher),
+        Value::BulkString(bytes) => bytes.hash(hasher),
+        Value::Array(values) => {
+            values.len().hash(hasher);
+            values.iter().for_each(|value| hash_value(value, hasher));
+        }
+        Value::SimpleString(text) => text.hash(hasher),
+        Value::Nil | Value::Okay => {}
+        _ => format!("{value:?}").hash(hasher),
+    }
 }

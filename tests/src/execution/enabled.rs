@@ -1,11 +1,13 @@
 //! The steps that can happen next in an execution, within the fault budgets of its scenario. This
 //! file does not choose among them; the policy does.
 
+use std::time::Duration;
+
 use super::Execution;
 use crate::actor::Actor;
 use crate::fault::{Budget, Effect, Fault, FaultKind, Faults, Target, TargetKind};
 use crate::schedule::Step;
-use crate::sim::{Gate, State, Traffic};
+use crate::sim::{ActorState, Gate, State, Traffic};
 
 impl Execution<'_> {
     /// Lists the steps that can happen now: first the actor that ran last, then the other actors,
@@ -14,6 +16,9 @@ impl Execution<'_> {
     /// Clocks are set before all else. If every client sleeps, time comes before the actors.
     pub(super) fn enabled_steps(&self, enabled: &mut Vec<Step>) {
         enabled.clear();
+        let retrying = self.sim.state().retrying();
+        retrying.iter().for_each(|&actor| self.sim.state().note_retry(actor));
+        let change = if retrying.is_empty() { None } else { self.sim.next_change(&retrying) };
         let state = self.sim.state();
         let faults = &self.scenario.faults;
         let last_step = state.last_step();
@@ -33,13 +38,17 @@ impl Execution<'_> {
             ) => Some(actor),
             _ => None,
         };
-        self.enabled_messages(&state, last_actor, enabled);
+        self.enabled_messages(&state, last_actor, &retrying, enabled);
         // If a client waits for something that never comes, it does not wait for time.
         let in_vain = last_step == Some(Step::Wait)
             && state.history().footprints.last().is_some_and(|footprint| !footprint.fires_timer);
-        let all_sleep = !state.gates.iter().any(Gate::is_busy)
+        let sleeps = |other: &&ActorState| state.can_act(other.actor) && !retrying.contains(&other.actor);
+        let is_awake = |gate: &Gate| gate.is_busy() && !retrying.contains(&gate.actor);
+        let all_sleep = !state.gates.iter().any(is_awake)
             && !in_vain
-            && state.actors.iter().any(|other| state.can_act(other.actor));
+            && (change.is_some() || state.actors.iter().any(|other| sleeps(&other)));
+        let waiting = state.gates.iter().filter(|gate| gate.waits() && retrying.contains(&gate.actor));
+        let again: Vec<Step> = waiting.map(|gate| Step::Run(gate.actor, gate.nth)).collect();
         let on_their_way = state.gates.iter().filter(|gate| !gate.late.is_empty());
         enabled.extend(on_their_way.map(|gate| Step::Late(gate.actor, gate.nth)));
         let unstarted = || state.actors.iter().filter(|state| !state.is_started).map(|state| state.actor);
@@ -51,29 +60,59 @@ impl Execution<'_> {
         }
         let later = FaultKind::ALL.iter().filter(|kind| kind.row().budget.is_some());
         later.for_each(|&kind| self.enabled_faults(kind, &state, enabled));
-        if state.spent(Budget::STALLS) < faults.stalls {
-            let may_wake = state.actors.iter().any(|other| other.may_wake);
-            drop(state);
-            let now = self.sim.now();
-            enabled.extend(self.sim.instants().into_iter().map(|at| Step::Advance(at - now)));
-            if may_wake && !all_sleep {
-                enabled.push(Step::Wait);
-            }
-        }
+        drop(state);
+        self.enabled_stalls(all_sleep, enabled);
         if all_sleep {
             enabled.insert(goes_first, Step::Wait);
+        }
+        if self.policy.tries_in_vain() || !all_sleep && enabled.iter().all(|step| step.is_fault()) {
+            // If nothing else can happen, the tries may still have an end.
+            enabled.splice(goes_first..goes_first, again);
+        }
+    }
+
+    /// Adds the steps in which time moves while clients have requests to send, within the budget.
+    fn enabled_stalls(&self, all_sleep: bool, enabled: &mut Vec<Step>) {
+        let state = self.sim.state();
+        if state.spent(Budget::STALLS) >= self.scenario.faults.stalls {
+            return;
+        }
+        // A client without a timer notices nothing while time moves.
+        let with_timers: Vec<Actor> =
+            state.actors.iter().filter(|other| other.may_wake).map(|other| other.actor).collect();
+        drop(state);
+        let (now, instants) = (self.sim.now(), self.sim.instants());
+        enabled.extend(instants.iter().map(|&at| Step::Advance(at - now)));
+        for &actor in with_timers.iter().filter(|_| !self.scenario.has_prompt_replies) {
+            let pause = |&at: &Duration| {
+                let amount = (at - now).as_millis() as i64;
+                Step::Fault(Fault { target: Target::Client(actor), kind: FaultKind::Pause, amount })
+            };
+            enabled.extend(instants.iter().map(pause));
+        }
+        if !with_timers.is_empty() && !all_sleep {
+            enabled.push(Step::Wait);
         }
     }
 
     /// Adds the steps of requests, replies and messages that wait, those of `first` before all
     /// others.
-    fn enabled_messages(&self, state: &State, first: Option<Actor>, enabled: &mut Vec<Step>) {
+    fn enabled_messages(
+        &self,
+        state: &State,
+        first: Option<Actor>,
+        retrying: &[Actor],
+        enabled: &mut Vec<Step>,
+    ) {
         let goes_first = enabled.len();
         // Whether the budget of stalls is spent already must not count: an earlier stall would then
         // change which steps of an independent client are possible.
         let can_reply_late = self.scenario.faults.stalls > 0 && !self.scenario.has_prompt_replies;
         // A request behind one that is still on its way has to wait for that one.
-        for gate in state.gates.iter().filter(|gate| gate.is_busy() && gate.late.is_empty()) {
+        // A client that tried in vain waits for a change.
+        let is_ready =
+            |gate: &&Gate| gate.is_busy() && gate.late.is_empty() && !retrying.contains(&gate.actor);
+        for gate in state.gates.iter().filter(is_ready) {
             let place = if Some(gate.actor) == first { goes_first } else { enabled.len() };
             if gate.awaits_reply() {
                 enabled.insert(place, Step::Receive(gate.actor, gate.nth));
@@ -111,7 +150,7 @@ impl Execution<'_> {
                 let unstarted = state.actors.iter().filter(|actor| !actor.is_started && !row.needs_operation);
                 unstarted.for_each(|actor| strike(Target::Connection(actor.actor, 0)));
             }
-            (TargetKind::Connection, Effect::Act(_)) => {}
+            (TargetKind::Connection, Effect::Act(_) | Effect::Pause) => {}
             (TargetKind::Client, _) => {
                 let can_strike = |actor: Actor| {
                     (row.budget.is_none() || state.can_act(actor))

@@ -1,7 +1,7 @@
 //! The end of an execution: no more faults strike, every client must come to its end, and fresh
 //! clients probe. No policy chooses these steps, and oracles judge them later.
 
-use super::{Execution, STEPS_MAX, TIMER_MAX};
+use super::{Execution, TIMER_MAX};
 use crate::actor::{ACTORS_MAX, Actor};
 use crate::scenario::Act;
 use crate::schedule::Step;
@@ -13,7 +13,8 @@ impl Execution<'_> {
     /// client crashed, a message was lost or an operation was cancelled, a lease passes. Then fresh
     /// clients must get everything.
     pub(super) async fn heal(&mut self) {
-        for round in 0.. {
+        self.resume_all().await;
+        loop {
             let active = self.active();
             let mut has_moved = false;
             while let Some((actor, connection)) = self.late() {
@@ -28,12 +29,14 @@ impl Execution<'_> {
                     self.take(Step::Receive(actor, connection)).await;
                     has_moved = true;
                 }
-                for connection in self.waiting_connections(actor) {
-                    self.take(Step::Run(actor, connection)).await;
-                    has_moved = true;
+                if !self.sim.state().retries(actor) {
+                    has_moved |= self.run_requests(actor).await;
                 }
             }
-            if round == STEPS_MAX || !has_moved && !self.advance_until_a_timer(TIMER_MAX).await {
+            if self.is_endless() {
+                return;
+            }
+            if !has_moved && !self.wait_or_retry(&active).await {
                 active.into_iter().for_each(|actor| self.sim.record(EventKind::Stuck { actor }));
                 return;
             }
@@ -58,6 +61,33 @@ impl Execution<'_> {
         self.sim.record(EventKind::Probed { granted, wanted: *wanted, after_lease });
     }
 
+    /// Runs the requests of an actor that wait. Returns whether there were any.
+    async fn run_requests(&mut self, actor: Actor) -> bool {
+        let waiting = self.waiting_connections(actor);
+        for &connection in &waiting {
+            self.take(Step::Run(actor, connection)).await;
+        }
+        !waiting.is_empty()
+    }
+
+    /// Nothing is to be done but to let time pass, or to try once more what has not changed.
+    /// Returns whether something happened.
+    async fn wait_or_retry(&mut self, active: &[Actor]) -> bool {
+        let retrying = self.sim.state().retrying();
+        let change = if retrying.is_empty() { None } else { self.sim.next_change(&retrying) };
+        if let Some(change) = change {
+            self.advance_until_a_timer(change).await;
+            return true;
+        }
+        if retrying.len() < active.len() && self.advance_until_a_timer(TIMER_MAX).await {
+            return true;
+        }
+        for &actor in &retrying {
+            self.run_requests(actor).await;
+        }
+        !retrying.is_empty()
+    }
+
     /// Runs an actor to its end while nothing else moves. `None` if it failed or never ended.
     pub(super) async fn run_alone<R: Send + 'static>(&self, number: usize, act: &Act<R>) -> Option<R> {
         let actor = Actor(number);
@@ -68,7 +98,7 @@ impl Execution<'_> {
         let task = self.spawn(actor, act, |result| _ = send.send(result));
         self.sim.quiescence.wait().await;
         // The actor may sleep, and then go on by itself.
-        for _ in 0..STEPS_MAX {
+        for _ in 0..self.scenario.limits.steps {
             if !self.sim.state().can_act(actor) || !self.advance_until_a_timer(TIMER_MAX).await {
                 break;
             }

@@ -6,12 +6,11 @@ mod runner;
 mod enabled;
 mod thresholds;
 mod panics;
+mod tasks;
+mod watchdog;
 mod heal;
 
-use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use emulator::{Emulator, Snapshot};
@@ -21,15 +20,12 @@ pub use policy::{Choice, Policy};
 pub use runner::Runner;
 
 use crate::actor::{ACTORS_MAX, Actor};
-use crate::client::Client;
 use crate::fault::{Effect, Effects, Fault, RequestOutcome, Target};
-use crate::scenario::{Act, Scenario};
+use crate::scenario::{Act, Limits, Scenario};
 use crate::schedule::{SPAN_MAX, Step};
-use crate::sim::{ActorState, Gate, Passage, RealTime, Server, Simulation, no_answer};
+use crate::sim::{Gate, Passage, RealTime, Server, Simulation, no_answer};
 use crate::trace::{Event, EventKind};
 
-/// Most steps in one execution. Code that retries for ever ends here.
-pub const STEPS_MAX: usize = 1_000;
 /// The longest wait for a timer of an actor.
 const TIMER_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -76,8 +72,8 @@ impl Execution<'_> {
         let started_at = self.sim.real_time.get().map(|real_time| real_time.started_at);
         self.sim.state().recorder.started_at(started_at);
         let mut enabled = Vec::new();
-        for _ in 0..STEPS_MAX {
-            if !self.sim.checkpoint() {
+        loop {
+            if !self.sim.checkpoint() || self.is_endless() {
                 return;
             }
             self.enabled_steps(&mut enabled);
@@ -94,7 +90,7 @@ impl Execution<'_> {
             let choice = self.policy.choose(&enabled, self.sim.state().history());
             match choice {
                 Choice::Take(idx) => self.take(enabled[idx]).await,
-                Choice::Advance(span) => self.take(Step::Advance(span)).await,
+                Choice::Move(step) => self.take(step).await,
                 Choice::ProbeTimer(actor) => return self.probe_timer(actor).await,
                 Choice::Finish => break,
                 Choice::Abort => return,
@@ -103,6 +99,25 @@ impl Execution<'_> {
         self.sim.reply_log().end();
         self.heal().await;
         self.note_panics();
+    }
+
+    /// Whether a client does not come to its end. If this is new, records it.
+    fn is_endless(&self) -> bool {
+        let Limits { steps, wall_time, .. } = self.scenario.limits;
+        let mut state = self.sim.state();
+        if state.is_endless {
+            return true;
+        }
+        let limit = if self.sim.quiescence.is_expired() {
+            format!("the execution took {} seconds of real time", wall_time.as_secs_f64())
+        } else if state.history().steps.len() >= steps {
+            format!("the execution has {steps} steps")
+        } else {
+            return false;
+        };
+        let actor = state.busiest();
+        state.end(self.sim.now(), actor, limit);
+        true
     }
 
     /// Brings the servers to the state in which every execution of the scenario begins. On
@@ -154,7 +169,12 @@ impl Execution<'_> {
             Step::Receive(actor, connection) => {
                 self.open_gate(actor, connection, Gate::awaits_reply, Passage::default()).await;
             }
-            Step::Wait => _ = self.advance_until_a_timer(TIMER_MAX).await,
+            Step::Wait => {
+                self.resume_all().await;
+                let retrying = self.sim.state().retrying();
+                let change = if retrying.is_empty() { None } else { self.sim.next_change(&retrying) };
+                self.advance_until_a_timer(change.unwrap_or(TIMER_MAX)).await;
+            }
             Step::Start(actor) => {
                 self.start(actor).await;
                 self.sim.record(EventKind::Started { actor });
@@ -171,6 +191,9 @@ impl Execution<'_> {
         }
         if let Some(actor) = step.actor() {
             self.sim.state().recorder.client_ran(actor);
+            if !step.fault().is_some_and(Fault::moves_time) {
+                self.resume(actor).await;
+            }
         }
         self.note_panics();
         self.count_tasks();
@@ -199,6 +222,16 @@ impl Execution<'_> {
                 }
             }
             (Effect::Request(_), Target::Client(_) | Target::Server(_)) => {}
+            (Effect::Pause, target) => {
+                target.actor().into_iter().for_each(|actor| self.sim.pause(actor));
+                self.advance(Duration::from_millis(fault.amount.unsigned_abs())).await;
+                self.sim.record_fault(fault);
+                // A client that waits for a server notices the reply first, and its timers then.
+                let sleeps = |actor: &Actor| !self.sim.state().has_request(*actor);
+                if let Some(actor) = target.actor().filter(sleeps) {
+                    self.resume(actor).await;
+                }
+            }
             (Effect::Act(act), _) => {
                 let fault = act(self, fault);
                 self.sim.record_fault(fault);
@@ -207,37 +240,16 @@ impl Execution<'_> {
         }
     }
 
-    /// Records the panics of tasks that actors spawned. If it is not clear whose task it was, an
-    /// actor is named that has tasks.
-    fn note_panics(&self) {
-        for text in panics::take() {
-            let mut state = self.sim.state();
-            let moved = state.history().footprints.last().map_or(0, |footprint| footprint.actors);
-            let ran = |actor: &&ActorState| moved >> actor.actor.0 & 1 == 1;
-            let actors = || state.actors.iter().filter(|actor| actor.is_started);
-            let owner = actors().find(ran).or_else(|| actors().max_by_key(|actor| actor.spawned));
-            let actor = owner.map_or(Actor(0), |owner| owner.actor);
-            let error = format!("a task that it spawned panicked: {text}");
-            state.record(self.sim.now(), EventKind::Failed { actor, error });
+    /// Lets the process of an actor go on, if it stood still.
+    async fn resume(&self, actor: Actor) {
+        if self.sim.resume(actor) {
+            self.sim.quiescence.wait().await;
         }
     }
 
-    /// Counts the tasks of the actors besides their own. If it is not clear whose task came, any
-    /// actor may own it. If it is not clear whose task went, no actor lost one.
-    fn count_tasks(&self) {
-        let mut state = self.sim.state();
-        let runs = |actor: &&ActorState| actor.is_started && !actor.is_finished && !actor.is_crashed;
-        let own = state.actors.iter().filter(runs).count();
-        let spawned = tokio::runtime::Handle::current().metrics().num_alive_tasks().saturating_sub(own);
-        let known = std::mem::replace(&mut state.spawned, spawned);
-        let moved = state.history().footprints.last().map_or(0, |footprint| footprint.actors);
-        for (nth, actor) in state.actors.iter_mut().enumerate() {
-            let may_be_its = moved == 0 || moved >> nth & 1 == 1;
-            if spawned == 0 {
-                actor.spawned = 0;
-            } else if moved == 1 << nth || spawned > known && may_be_its {
-                actor.spawned = (actor.spawned + spawned).saturating_sub(known);
-            }
+    async fn resume_all(&self) {
+        for actor in (0..self.scenario.actors.len()).map(Actor) {
+            self.resume(actor).await;
         }
     }
 
@@ -249,52 +261,6 @@ impl Execution<'_> {
             self.sim.quiescence.wait().await;
         }
         self.take(Step::Wait).await;
-    }
-
-    /// Starts an actor, and waits until its requests are at their gates.
-    async fn start(&mut self, actor: Actor) {
-        self.sim.state().actors[actor.0].is_started = true;
-        let task = self.spawn(actor, &self.scenario.actors[actor.0], |_| {});
-        self.tasks[actor.0] = Some(task);
-        self.sim.quiescence.wait().await;
-    }
-
-    fn spawn<R: 'static>(
-        &self,
-        actor: Actor,
-        act: &Act<R>,
-        done: impl FnOnce(R) + Send + 'static,
-    ) -> AbortHandle {
-        let client = Client::new(self.sim.clone(), actor);
-        let finish = Finish { sim: self.sim.clone(), actor };
-        let (act, sim) = (act.clone(), self.sim.clone());
-        tokio::spawn(async move {
-            // This is dropped last, and also when the task is aborted.
-            let _finish = finish;
-            let mut running = pin!(async { act(client).await });
-            let running = poll_fn(|cx| {
-                sim.state().recorder.client_ran(actor);
-                sim.observes(actor, String::new);
-                let poll = panics::within(|| running.as_mut().poll(cx));
-                poll.map_or_else(|panic| Poll::Ready(Err(panic)), |poll| poll.map(Ok))
-            });
-            match running.await {
-                Ok(Ok(result)) => done(result),
-                Ok(Err(error)) => {
-                    let error = error.to_string();
-                    let got_fault_error = sim.state().got_fault_error(actor);
-                    sim.record(if got_fault_error {
-                        EventKind::GaveUp { actor, error }
-                    } else {
-                        EventKind::Failed { actor, error }
-                    });
-                }
-                Err(panic) => {
-                    sim.record(EventKind::Failed { actor, error: format!("its code panicked: {panic}") });
-                }
-            }
-        })
-        .abort_handle()
     }
 
     /// Lets one request pass, and waits until the client has handled the reply or the fault.
@@ -433,20 +399,5 @@ impl Effects for Execution<'_> {
 
     fn begin_log(&mut self, server: usize) {
         self.sim.begin_log(server);
-    }
-}
-
-/// Records that an actor has ended, for whatever reason.
-struct Finish {
-    sim: Arc<Simulation>,
-    actor: Actor,
-}
-
-impl Drop for Finish {
-    fn drop(&mut self) {
-        let mut state = self.sim.state();
-        let idx = state.idx(self.actor);
-        state.actors[idx].is_finished = true;
-        self.sim.quiescence.note_activity();
     }
 }

@@ -1,8 +1,6 @@
 //! The interface through which a policy chooses the steps of an execution. A policy sees the
 //! possible steps and the history, and nothing of the simulation.
 
-use std::time::Duration;
-
 use crate::actor::Actor;
 use crate::schedule::Step;
 use crate::trace::History;
@@ -11,6 +9,12 @@ use crate::trace::History;
 pub trait Policy {
     /// Chooses one of the steps that are possible now, given the history. There is at least one.
     fn choose(&mut self, enabled: &[Step], history: &History) -> Choice;
+
+    /// Whether a client that tries in vain may try once more although others can move. An
+    /// exploration leaves that out, but a schedule may contain it.
+    fn tries_in_vain(&self) -> bool {
+        false
+    }
 
     /// All clients wait for time, and nothing else can happen. If this returns `false`, the rest
     /// does not matter.
@@ -24,8 +28,9 @@ pub trait Policy {
 pub enum Choice {
     /// The step at this index.
     Take(usize),
-    /// A step of time of any length, whether it is among the possible steps or not.
-    Advance(Duration),
+    /// A step that need not be among the possible ones: one that moves time by any span, or one
+    /// more try of a client that tried in vain. If it is impossible, nothing happens in it.
+    Move(Step),
     /// All other actors are gone, and time passes until this actor acts. Then the execution ends.
     ProbeTimer(Actor),
     /// No further step: continue with the end of the execution.

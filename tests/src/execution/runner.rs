@@ -10,11 +10,13 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::AbortHandle;
 
 use super::panics::Collecting;
+use super::watchdog::Watch;
 use super::{Execution, Policy, Prepared};
+use crate::actor::Actor;
 use crate::scenario::{Act, Scenario};
 use crate::sim::{
-    CodeId, Quiescence, Recording, ReplyLog, ScenarioTimers, Server, Simulation, SimulationConfig,
-    Thresholds, TimerCache, UnknownTimer,
+    ActorState, CodeId, Quiescence, Recording, ReplyLog, Retry, ScenarioTimers, Server, Simulation,
+    SimulationConfig, Thresholds, TimerCache, UnknownTimer,
 };
 use crate::trace::History;
 
@@ -22,11 +24,14 @@ use crate::trace::History;
 /// they can. Code that polls every millisecond ends here, however far a schedule moves the time.
 const PARKS_MAX: u64 = 1_000_000;
 
-/// The timers and thresholds that are known, of clients of any scenario. Clones share them.
+/// The timers, thresholds and ends of tries that are known, of clients of any scenario. Clones
+/// share them.
 #[derive(Clone, Default)]
 pub(crate) struct Timers {
     cache: TimerCache,
     pub(super) thresholds: Thresholds,
+    /// The codes of clients that repeat commands in vain, but give up by themselves.
+    giving_up: Arc<Mutex<Vec<Act<()>>>>,
     /// Codes of clients with their leases; the place of a code is its number.
     codes: Arc<Mutex<Vec<Code>>>,
 }
@@ -35,6 +40,20 @@ pub(crate) struct Timers {
 type Code = (Act<()>, Duration);
 
 impl Timers {
+    /// The code of this actor repeats commands in vain, but gives up by itself.
+    pub(crate) fn gives_up(&self, scenario: &Scenario, actor: Actor) {
+        let mut giving_up = self.giving_up.lock().unwrap_or_else(PoisonError::into_inner);
+        giving_up.push(scenario.actors[actor.0].clone());
+    }
+
+    /// Notes which actors run such code.
+    fn note_giving_up(&self, scenario: &Scenario, actors: &mut [ActorState]) {
+        let giving_up = self.giving_up.lock().unwrap_or_else(PoisonError::into_inner);
+        for (act, actor) in scenario.actors.iter().zip(actors).filter(|_| !giving_up.is_empty()) {
+            actor.gives_up = giving_up.iter().any(|other| Arc::ptr_eq(other, act));
+        }
+    }
+
     /// The timers of the clients of a scenario.
     pub(crate) fn of(&self, scenario: &Scenario) -> ScenarioTimers {
         let mut codes = self.codes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -56,12 +75,15 @@ impl Timers {
 pub struct Runner {
     runtime: Runtime,
     quiescence: Arc<Quiescence>,
+    watch: Arc<Watch>,
     emulators: Vec<Emulator>,
     /// The state of the emulators after the code before the actors.
     prepared: Option<Prepared>,
     pub(crate) timers: Timers,
     /// The clients of the last execution for which it is not known whether they have a timer.
     pub(crate) unknown_timers: Vec<UnknownTimer>,
+    /// The clients of the last execution that tried in vain.
+    pub(crate) retries: Vec<Retry>,
     /// The keys that commands of the last execution named on real servers and may have written.
     pub(crate) named_keys: BTreeSet<(usize, Vec<u8>)>,
 }
@@ -83,11 +105,13 @@ impl Runner {
         let quiescence = Arc::new(Quiescence::default());
         Runner {
             runtime: build_runtime(quiescence.clone()),
+            watch: Watch::new(quiescence.clone()),
             quiescence,
             emulators: Vec::new(),
             prepared: None,
             timers,
             unknown_timers: Vec::new(),
+            retries: Vec::new(),
             named_keys: BTreeSet::new(),
         }
     }
@@ -144,6 +168,8 @@ impl Runner {
     ) -> (History, ReplyLog) {
         let mut tasks = vec![None; scenario.actors.len()];
         let _collecting = Collecting::begin();
+        let watch = self.watch.clone();
+        let _watching = watch.begin(&scenario.name, scenario.limits.wall_time);
         let outcome = self.runtime.block_on(async {
             let timers = (scenario.faults.stalls > 0).then(|| self.timers.of(scenario));
             let quiescence = self.quiescence.clone();
@@ -151,12 +177,14 @@ impl Runner {
             let Scenario { lease, faults, response_timeout, .. } = *scenario;
             let config = SimulationConfig { lease, leases, faults, response_timeout };
             let sim = Simulation::new(servers, quiescence, config, recording, timers, reply_log);
+            self.timers.note_giving_up(scenario, &mut sim.state().actors);
             let parks_max = self.quiescence.parks() + PARKS_MAX;
             let (tasks, prepared) = (&mut tasks, &mut self.prepared);
             let mut execution = Execution { scenario, policy, sim, tasks, prepared, parks_max };
             execution.run().await;
             let (mut state, mut reply_log) = (execution.sim.state(), execution.sim.reply_log());
             self.unknown_timers = std::mem::take(&mut state.unknown_timers);
+            self.retries = std::mem::take(&mut state.retries);
             self.named_keys = std::mem::take(&mut state.named_keys);
             (state.recorder.take(), std::mem::take(&mut *reply_log))
         });

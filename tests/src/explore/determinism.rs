@@ -2,20 +2,23 @@
 //! executions.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::execution::Runner;
 use crate::explore::{Problem, Report};
 use crate::oracle::{Oracle, Success};
-use crate::render::timeline;
+use crate::render::{timeline, without_numbers};
 use crate::replay::replay;
-use crate::scenario::Scenario;
+use crate::scenario::{Limits, Scenario};
 use crate::schedule::Schedule;
 use crate::shrink::shrink;
 use crate::sim::Recording;
-use crate::trace::History;
+use crate::trace::{EventKind, History};
 
 /// One in this many executions runs again, to check that it is deterministic.
 pub const EVERY: u64 = 64;
+/// Most real time for finding out what code without an end repeats.
+const REPLAY_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// Checks that every actor ended without an error. If one did not, the execution tested nothing,
 /// and the test itself is wrong. After a fault, the client may end with the error that it caused.
@@ -28,7 +31,11 @@ pub fn expect_success(
     history: &History,
     schedules: u64,
 ) -> Result<(), Box<Report>> {
+    let report = |problem| Err(Box::new(Report { scenario: scenario.name.clone(), problem, schedules }));
     let Some((actor, what, step)) = history.failure() else { return Ok(()) };
+    if let Some(problem) = endless(runner, scenario, history) {
+        return report(problem);
+    }
     let schedule = Schedule { steps: history.steps[..step].to_vec() };
     let success: Arc<dyn Oracle> = Arc::new(Success);
     let schedule = shrink(runner, scenario, &schedule, &success).map_or(schedule, |finding| finding.schedule);
@@ -36,8 +43,41 @@ pub fn expect_success(
     let (actor, what, step) = history.failure().unwrap_or((actor, what, step));
     let timeline = timeline::render(&history, scenario.actors.len(), None);
     let saved = scenario.saved(&Success, &history, step);
-    let problem = Problem::Failed { actor, what, schedule, timeline, saved };
-    Err(Box::new(Report { scenario: scenario.name.clone(), problem, schedules }))
+    report(Problem::Failed { actor, what, schedule, timeline, saved })
+}
+
+/// The report of an execution that reached a limit. It is not shrunk: a shorter schedule would say
+/// no more, and each attempt would reach the limit again.
+fn endless(runner: &mut Runner, scenario: &Scenario, history: &History) -> Option<Problem> {
+    let (actor, limit) = history.events.iter().find_map(|event| match &event.kind {
+        EventKind::Endless { actor, limit } => Some((*actor, limit.clone())),
+        _ => None,
+    })?;
+    // Commands are recorded only in full, and a limit of real time would take as long again.
+    let limits = Limits { wall_time: scenario.limits.wall_time.min(REPLAY_TIME_MAX), ..scenario.limits };
+    let schedule = Schedule { steps: history.steps.clone() };
+    let full = replay(runner, &scenario.clone().limits(limits), &schedule, Recording::Full);
+    let commands = full.events.iter().filter_map(|event| match &event.kind {
+        EventKind::Command { actor: sender, text, reply, .. } if *sender == actor => {
+            Some(format!("{text} → {reply}"))
+        }
+        _ => None,
+    });
+    Some(Problem::Endless { actor, limit, commands: repeated(&commands.collect::<Vec<_>>()) })
+}
+
+/// The commands at the end that come again and again, or the last ones. Numbers are no difference.
+fn repeated(commands: &[String]) -> Vec<String> {
+    const TIMES: usize = 3;
+    const PERIOD_MAX: usize = 32;
+    const SHOWN_WITHOUT: usize = 5;
+    let alike: Vec<String> = commands.iter().map(|command| without_numbers(command)).collect();
+    let repeats = |period: &usize| {
+        let tail = alike.len().checked_sub(TIMES * period).map(|start| &alike[start..]);
+        tail.is_some_and(|tail| tail[*period..] == tail[..tail.len() - period])
+    };
+    let shown = (1..=PERIOD_MAX).find(repeats).unwrap_or(SHOWN_WITHOUT.min(commands.len()));
+    commands[commands.len() - shown..].to_vec()
 }
 
 /// Runs the schedule of an execution twice more, without a reply log, and compares the executions.

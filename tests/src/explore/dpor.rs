@@ -207,7 +207,8 @@ impl Dpor {
             if self.nondeterminism.is_some() {
                 return Some(history);
             }
-            if !probe_timers(runner, scenario, &history) {
+            // An execution that reached a limit is a report, whatever timers there are.
+            if history.is_endless() || !probe_timers(runner, scenario, &history) {
                 self.learn(&history);
                 return Some(history);
             }

@@ -5,6 +5,7 @@ mod report;
 mod determinism;
 mod access_profile;
 mod timer_probe;
+mod retry_probe;
 mod coverage;
 mod brute_force;
 mod dpor;
@@ -15,6 +16,7 @@ mod uniform_walk;
 mod sampler;
 mod parallel;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 pub use access_profile::AccessProfile;
@@ -31,6 +33,7 @@ pub use sampler::{Method, Sampler};
 pub use timer_probe::probe_timers;
 pub use uniform_walk::UniformWalk;
 
+use crate::actor::Actor;
 use crate::execution::{Policy, Runner};
 use crate::fault::{Fault, Target};
 use crate::oracle::Oracle;
@@ -55,6 +58,8 @@ pub struct Exploration {
     pub findings: Vec<Finding>,
     /// Everything that happened in at least one execution.
     pub reached: Reached,
+    /// The actors that tried in vain in an execution, and do so for ever.
+    retrying: BTreeSet<Actor>,
     /// The names of the oracles that had something to judge in at least one execution.
     pub judged: Vec<&'static str>,
 }
@@ -74,6 +79,13 @@ impl Exploration {
         history: &History,
     ) -> Result<(), Box<Report>> {
         self.schedules += 1;
+        // The probe is as good for one execution as for another, unless the code differs.
+        for retry in std::mem::take(&mut runner.retries) {
+            let is_new = self.retrying.insert(retry.actor);
+            if is_new && retry_probe::gives_up(runner, scenario, history, retry) {
+                return Err(self.report(scenario, Problem::GivesUp(retry.actor)));
+            }
+        }
         determinism::expect_success(runner, scenario, history, self.schedules)?;
         if self.schedules % determinism::EVERY == 1 {
             determinism::expect_the_same_again(runner, scenario, history, self.schedules)?;
@@ -191,6 +203,32 @@ pub fn explore_random(
     seed: u64,
 ) -> Result<Exploration, Box<Report>> {
     runner.learn_thresholds(scenario);
+    with_all_tries(runner, scenario, |runner| draw_and_run(runner, scenario, schedules, seed))
+}
+
+/// Explores a scenario. If some code gives up after equal tries, explores again with all of its
+/// tries.
+fn with_all_tries<R>(
+    runner: &mut Runner,
+    scenario: &Scenario,
+    mut explore: impl FnMut(&mut Runner) -> Result<R, Box<Report>>,
+) -> Result<R, Box<Report>> {
+    loop {
+        match explore(runner) {
+            Err(report) if let Problem::GivesUp(actor) = report.problem => {
+                runner.timers.gives_up(scenario, actor);
+            }
+            result => return result,
+        }
+    }
+}
+
+fn draw_and_run(
+    runner: &mut Runner,
+    scenario: &Scenario,
+    schedules: u64,
+    seed: u64,
+) -> Result<Exploration, Box<Report>> {
     let mut exploration = Exploration::default();
     let mut sampler = Sampler::new(Method::PORTFOLIO, seed);
     for _ in 0..schedules {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::{available_parallelism, scope};
 
-use super::{Dpor, Exploration};
+use super::{Dpor, Exploration, with_all_tries};
 use crate::execution::Runner;
 use crate::explore::{Problem, Report};
 use crate::oracle::list;
@@ -53,6 +53,15 @@ fn explore(
     schedules_max: Option<u64>,
 ) -> Result<Option<Exploration>, Box<Report>> {
     runner.learn_thresholds(scenario);
+    with_all_tries(runner, scenario, |runner| explore_sizes(runner, scenario, schedules_max))
+}
+
+/// Runs every trace of each number of actors.
+fn explore_sizes(
+    runner: &mut Runner,
+    scenario: &Scenario,
+    schedules_max: Option<u64>,
+) -> Result<Option<Exploration>, Box<Report>> {
     let mut exploration = Exploration::default();
     let all = scenario.actors.len();
     for actors in if scenario.is_uniform() { 1..=all } else { all..=all } {

@@ -55,6 +55,19 @@ pub enum Problem {
         /// The schedule in a form to store and replay.
         saved: SavedSchedule,
     },
+    /// The code of an actor still ran when the execution reached a limit.
+    Endless {
+        /// The actor.
+        actor: Actor,
+        /// The limit in words.
+        limit: String,
+        /// The commands that the actor repeats, or its last ones, each with its reply.
+        commands: Vec<String>,
+    },
+    /// The code of an actor repeats commands in vain, but gives up by itself. Explorations handle
+    /// this: they begin again, and explore all of its tries.
+    #[doc(hidden)]
+    GivesUp(Actor),
     /// One schedule led to two different executions. Something besides the schedule decides what
     /// the code does.
     Nondeterminism {
@@ -95,6 +108,18 @@ impl Report {
                  its own random numbers, the machine's clock, the order of a HashMap, or `select!` without `biased`.\n\n\
                  {what}\nschedule:\n{schedule}"
             ),
+            Problem::GivesUp(actor) => format!("{scenario}: actor {actor} gives up after some equal tries"),
+            Problem::Endless { actor, limit, commands } => {
+                let commands = if commands.is_empty() {
+                    "It sends no commands.".into()
+                } else {
+                    format!("It repeats:\n  {}", commands.join("\n  "))
+                };
+                format!(
+                    "{scenario}: actor {actor} does not come to its end: {limit} (found after {schedules})\n\n{commands}\n\n\
+                     If the code needs more, raise the limit by `Scenario::limits`."
+                )
+            }
             Problem::Failed { actor, what, timeline, saved, .. } => {
                 let what = what.lines().next().unwrap_or_default();
                 format!(
@@ -128,8 +153,9 @@ impl Problem {
     }
 }
 
-/// Renders the timeline of a finding.
+/// Renders the timeline of a finding. The fault budgets are those of the finding.
 pub fn render_finding(runner: &mut Runner, scenario: &Scenario, finding: &Finding) -> String {
-    let history = replay(runner, &scenario.with_actors(finding.actors), &finding.schedule, Recording::Full);
+    let scenario = scenario.with_actors(finding.actors).faults(finding.faults);
+    let history = replay(runner, &scenario, &finding.schedule, Recording::Full);
     timeline::render(&history, finding.actors, Some(&finding.violation))
 }

@@ -76,7 +76,7 @@ impl Sampler {
             let history = runner.run(&scenario, &mut *policy, Recording::Lean);
             // If new timers are known now, the schedule runs again. Then no client waits for a
             // timer that does not exist.
-            if !probe_timers(runner, &scenario, &history) {
+            if history.is_endless() || !probe_timers(runner, &scenario, &history) {
                 break history;
             }
         };

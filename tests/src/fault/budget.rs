@@ -57,9 +57,11 @@ budgets! {
     /// How many stalls there may be. A stall is a step of time while clients wait to send a
     /// command. It may also come between reading the clock and the first command of a client. If
     /// [`crate::Scenario::prompt_replies`] is not set, it may also come between a reply and its
-    /// arrival. Time moves to an instant that matters, or just past it, or until a timer of a
-    /// client fires. If nothing is about to expire, it moves by a millisecond, or by a lease and
-    /// some grace.
+    /// arrival. If a client may have a timer, its whole process may stand still meanwhile, so that
+    /// it notices the timer late. Time moves to an instant that matters, or just past it, or until
+    /// a timer of a client fires. Instants that matter are the ends of leases and of times to live.
+    /// Others follow from the spans that the code distinguishes, as far as probes find them. If
+    /// nothing is about to expire, time moves by a millisecond, or by a lease and some grace.
     stalls(stalls: u32 as Count, SAMPLED);
     /// How many messages may be lost. There are three cases: a request never arrives; the client
     /// never gets a reply; or its library repeats a request without a reply.
@@ -110,6 +112,17 @@ budgets! {
 }
 
 impl Faults {
+    /// For each budget the larger one of the two.
+    pub(crate) fn or(mut self, mut other: Faults) -> Faults {
+        for field in FIELDS {
+            match field.value {
+                Value::Count(of) | Value::Ppm(of) => *of(&mut self) = (*of(&mut self)).max(*of(&mut other)),
+                Value::Span(of) => *of(&mut self) = (*of(&mut self)).max(*of(&mut other)),
+            }
+        }
+        self
+    }
+
     /// Draws smaller budgets: `draw` returns a number from zero to its argument. Sizes stay as they
     /// are, for example how far a clock is wrong.
     pub(crate) fn sampled(mut self, mut draw: impl FnMut(u32) -> u32) -> Faults {

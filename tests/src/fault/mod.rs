@@ -9,6 +9,7 @@ mod drop;
 mod delay;
 mod cancel;
 mod crash;
+mod pause;
 mod restart;
 mod reload;
 mod flush;
@@ -70,6 +71,7 @@ faults! {
     Cancel = cancel::CANCEL,
     Crash = crash::CRASH,
     CrashAfter = crash::CRASH_AFTER,
+    Pause = pause::PAUSE,
     Jump = clock::JUMP,
     ServerJump = clock::SERVER_JUMP,
     Restart = restart::RESTART,
@@ -123,6 +125,8 @@ pub(crate) enum Effect {
     Request(RequestFault),
     /// The fault changes the execution. The function returns the fault as it happened.
     Act(fn(&mut dyn Effects, Fault) -> Fault),
+    /// Time moves, and the client stands still.
+    Pause,
 }
 
 /// How a request is handled instead of the normal run and reply.
@@ -203,6 +207,11 @@ impl Fault {
         matches!(self.kind, FaultKind::Crash | FaultKind::CrashAfter)
     }
 
+    /// Whether the fault moves time.
+    pub(crate) fn moves_time(self) -> bool {
+        self.kind == FaultKind::Pause
+    }
+
     /// Whether the fault is a wrong clock from the start.
     pub(crate) fn is_setup(self) -> bool {
         self.kind.row().budget.is_none()
@@ -213,7 +222,7 @@ impl Fault {
     pub(crate) fn of_request(self) -> Option<RequestFault> {
         match self.kind.row().effect {
             Effect::Request(fault) => Some(fault),
-            Effect::Act(_) => None,
+            Effect::Act(_) | Effect::Pause => None,
         }
     }
 

@@ -41,7 +41,7 @@ impl Oracle for Fenced {
         let mut writes: Vec<(u64, Actor, i64)> = Vec::new();
         history.events.iter().find_map(|event| match event.kind {
             EventKind::Accepted { actor, resource, token, nth } if resource == self.resource => {
-                let place = writes.partition_point(|&(other, ..)| other < nth);
+                let place = writes.partition_point(|&(other, ..)| other <= nth);
                 writes.insert(place, (nth, actor, token));
                 let falls = |pair: &&[(u64, Actor, i64)]| pair[1].2 < pair[0].2;
                 let pair = writes.windows(2).find(falls)?;

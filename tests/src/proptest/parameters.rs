@@ -7,8 +7,8 @@ use std::time::Duration;
 use emulator::DRIFT_PPM;
 
 use crate::actor::ACTORS_MAX;
-use crate::execution::STEPS_MAX;
 use crate::fault::{self, Faults};
+use crate::scenario::Limits;
 use crate::schedule::SPAN_MAX;
 
 /// The usual parameters of a scenario. As text: `clients 2, permits 1, lease 10000ms, stalls 1`.
@@ -82,7 +82,7 @@ impl Field {
     fn max(&self) -> u64 {
         match self.value {
             Value::Actors => ACTORS_MAX as u64,
-            Value::Permits | Value::Fault(fault::Value::Count(_)) => STEPS_MAX as u64,
+            Value::Permits | Value::Fault(fault::Value::Count(_)) => Limits::default().steps as u64,
             Value::Fault(fault::Value::Ppm(_)) => DRIFT_PPM.end().unsigned_abs(),
             Value::Lease | Value::Fault(fault::Value::Span(_)) => SPAN_MAX.as_millis() as u64,
         }

@@ -152,7 +152,10 @@ fn shrink_by(runner: &mut Runner, scenario: &Scenario, schedule: &Schedule, name
 /// The schedule for a scenario with another lease and other clock errors.
 fn translated(schedule: &Schedule, from: &Scenario, to: &Scenario) -> Schedule {
     let step = |step: &Step| match *step {
-        Step::Advance(span) if span >= from.lease => Step::Advance(span - from.lease + to.lease),
+        step if step.time_moved().is_some_and(|span| span >= from.lease) => {
+            let span = step.time_moved().unwrap_or_default();
+            step.with_time_moved(span - from.lease + to.lease)
+        }
         Step::Fault(fault) => {
             let amounts = |scenario: &Scenario| (fault.kind.row().amounts)(&scenario.faults);
             let nth = amounts(from).iter().position(|&amount| amount == fault.amount);

@@ -139,6 +139,19 @@ pub(crate) fn format_command(cmd: &Cmd) -> String {
     line
 }
 
+/// Puts one `#` for each number, and keeps its sign.
+pub(crate) fn without_numbers(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for char in text.chars() {
+        match char {
+            '0'..='9' if out.ends_with('#') => {}
+            '0'..='9' => out.push('#'),
+            _ => out.push(char),
+        }
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -190,5 +203,11 @@ mod tests {
         ] {
             assert_eq!(format_url(url), shown, "{url}");
         }
+    }
+
+    #[test]
+    fn numbers_are_no_difference_but_their_signs_are() {
+        assert_eq!(without_numbers("SET lock A1 PX 10000"), "SET lock A# PX #");
+        assert_eq!(without_numbers("PEXPIRE lock -15"), "PEXPIRE lock -#");
     }
 }

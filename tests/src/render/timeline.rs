@@ -100,12 +100,6 @@ impl Timeline {
                 self.line(event, Some(*actor), &format!("{actor} receives the reply"));
             }
             EventKind::Fault { fault, request } => self.fault(event, *fault, request),
-            EventKind::Accepted { actor, resource, token, .. } => {
-                self.say(&format!("{resource} accepts {actor}'s write with token {token}."));
-            }
-            EventKind::Late { actor } => {
-                self.say(&format!("This request comes late: {actor} has given it up."));
-            }
             EventKind::Started { actor } => {
                 self.line(
                     event,
@@ -124,30 +118,7 @@ impl Timeline {
                 self.set(*actor, Column::Running);
                 self.leaving = Some(*actor);
             }
-            EventKind::Ended { holder, by } => {
-                self.say(&format!(
-                    "With this, {by} has ended the grant of {holder}, whose lease still runs."
-                ));
-            }
-            EventKind::Overrun { actor } => {
-                self.say(&format!("The lease of {actor} is over, and {actor} is still inside."));
-            }
-            EventKind::Probed { granted, wanted, after_lease } => {
-                let when = if *after_lease {
-                    "All clients have ended, and more than a lease has passed."
-                } else {
-                    "All clients have ended, none crashed, and no message was lost."
-                };
-                self.say(&format!("{when} Fresh clients try: {granted} of {wanted} are granted."));
-            }
-            EventKind::Failed { actor, error } => self.say(&format!("{actor} failed: {error}")),
-            EventKind::SubscriptionEnded { actor, channel } => {
-                self.say(&format!(
-                    "{actor} receives no more messages of {channel}: the connection has broken."
-                ));
-            }
-            EventKind::GaveUp { actor, error } => self.say(&format!("{actor} gives up: {error}")),
-            EventKind::Stuck { actor } => self.say(&format!("{actor} waits for something that never comes.")),
+            kind => self.say(&sentence(kind).unwrap_or_default()),
         }
     }
 
@@ -236,6 +207,47 @@ impl Timeline {
         };
         self.columns.iter().enumerate().map(draw).collect::<Vec<_>>().join(" ")
     }
+}
+
+/// The sentence on an event that has no line of its own.
+fn sentence(kind: &EventKind) -> Option<String> {
+    Some(match kind {
+        EventKind::Accepted { actor, resource, token, .. } => {
+            format!("{resource} accepts {actor}'s write with token {token}.")
+        }
+        EventKind::Late { actor } => format!("This request comes late: {actor} has given it up."),
+        EventKind::Ended { holder, by } => {
+            format!("With this, {by} has ended the grant of {holder}, whose lease still runs.")
+        }
+        EventKind::Overrun { actor } => {
+            format!("The lease of {actor} is over, and {actor} is still inside.")
+        }
+        EventKind::Probed { granted, wanted, after_lease } => {
+            let when = if *after_lease {
+                "All clients have ended, and more than a lease has passed."
+            } else {
+                "All clients have ended, none crashed, and no message was lost."
+            };
+            format!("{when} Fresh clients try: {granted} of {wanted} are granted.")
+        }
+        EventKind::Failed { actor, error } => format!("{actor} failed: {error}"),
+        EventKind::SubscriptionEnded { actor, channel } => {
+            format!("{actor} receives no more messages of {channel}: the connection has broken.")
+        }
+        EventKind::GaveUp { actor, error } => format!("{actor} gives up: {error}"),
+        EventKind::Endless { actor, limit } => format!("{actor} does not come to its end: {limit}."),
+        EventKind::Stuck { actor } => format!("{actor} waits for something that never comes."),
+        EventKind::Command { .. }
+        | EventKind::Message { .. }
+        | EventKind::Received { .. }
+        | EventKind::Fault { .. }
+        | EventKind::Started { .. }
+        | EventKind::Advanced { .. }
+        | EventKind::Enter { .. }
+        | EventKind::Extended { .. }
+        | EventKind::Leave { .. }
+        | EventKind::RetriesEnded { .. } => return None,
+    })
 }
 
 fn has_sections(history: &History) -> bool {

@@ -1,7 +1,5 @@
 //! Runs one schedule as it is written.
 
-use std::time::Duration;
-
 use crate::execution::{Choice, Policy, Runner};
 use crate::scenario::Scenario;
 use crate::schedule::{Schedule, Step};
@@ -27,11 +25,15 @@ impl Policy for Replay {
         let next = self.steps.find_map(|step| enabled.iter().position(|other| *other == step));
         next.map_or(Choice::Finish, Choice::Take)
     }
+
+    fn tries_in_vain(&self) -> bool {
+        true
+    }
 }
 
 /// Follows a schedule that a person may have written. Time moves exactly as the schedule says, even
-/// past other instants that matter. Impossible steps are skipped. After the last step, no other
-/// actor starts.
+/// past other instants that matter, and clocks are as wrong as it says. Impossible steps are
+/// skipped. After the last step, no other actor starts.
 #[derive(Debug)]
 pub struct Follow {
     steps: Vec<Step>,
@@ -50,13 +52,10 @@ impl Follow {
         &self.steps
     }
 
-    /// The span of the next step of time, and the index of that step.
-    pub(crate) fn next_span(&mut self) -> Option<(usize, &mut Duration)> {
+    /// The next step that moves time by a span, and its index.
+    pub(crate) fn next_of_time(&mut self) -> Option<(usize, &mut Step)> {
         let coming = self.steps.iter_mut().enumerate().skip(self.taken.len());
-        coming.into_iter().find_map(|(idx, step)| match step {
-            Step::Advance(span) => Some((idx, span)),
-            _ => None,
-        })
+        coming.into_iter().find(|(_, step)| step.time_moved().is_some())
     }
 
     /// For each step so far, its number in the execution, from 1; `None` if it was skipped.
@@ -69,7 +68,16 @@ impl Policy for Follow {
     fn choose(&mut self, enabled: &[Step], history: &History) -> Choice {
         while let Some(&step) = self.steps.get(self.taken.len()) {
             let choice = match step {
-                Step::Advance(span) => Some(Choice::Advance(span)),
+                Step::Advance(_) => Some(Choice::Move(step)),
+                // A fault of clocks and of time is possible by any amount, if it is by one.
+                Step::Fault(fault) => {
+                    let is_like = |other: &Step| {
+                        other
+                            .fault()
+                            .is_some_and(|other| (other.kind, other.target) == (fault.kind, fault.target))
+                    };
+                    enabled.iter().any(is_like).then_some(Choice::Move(step))
+                }
                 _ => enabled.iter().position(|&other| other == step).map(Choice::Take),
             };
             self.taken.push(choice.map(|_| history.steps.len() + 1));
@@ -78,6 +86,10 @@ impl Policy for Follow {
             }
         }
         Choice::Finish
+    }
+
+    fn tries_in_vain(&self) -> bool {
+        true
     }
 }
 

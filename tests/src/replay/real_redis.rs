@@ -317,7 +317,7 @@ fn first_late(
 ) -> Option<(usize, String)> {
     // The time for the client to receive the reply and to answer.
     let margin = slack / 4;
-    let is_wait = |step: &Step| matches!(step, Step::Advance(_));
+    let is_wait = |step: &Step| step.time_moved().is_some();
     let last_wait = real.steps.iter().rposition(is_wait).map_or(0, |idx| idx + 1);
     conversation(real).find_map(|Said { step, at, late, .. }| {
         let room = next_end(step).and_then(|end| end.checked_sub(at)).filter(|room| !room.is_zero());

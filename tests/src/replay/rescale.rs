@@ -108,7 +108,7 @@ impl Rescale {
     }
 
     fn aim(&self, step: Step, place: usize) -> Option<Aim> {
-        let Step::Advance(span) = step else { return None };
+        let span = step.time_moved()?;
         let moment = self.moments.iter().find(|moment| moment.steps + 1 == place)?;
         let then = moment.now + span;
         let over = moment.ends.iter().filter(|end| end.at < then).count();
@@ -120,13 +120,17 @@ impl Policy for Rescale {
     fn choose(&mut self, enabled: &[Step], history: &History) -> Choice {
         let moment = Moment::of(&self.emulators, history);
         if let Some(plan) = &self.plan
-            && let Some((idx, span)) = self.follow.next_span()
+            && let Some((idx, step)) = self.follow.next_of_time()
             && let Some(Some(aim)) = plan.aims.get(idx)
         {
-            *span = plan.span(*aim, &moment);
+            *step = step.with_time_moved(plan.span(*aim, &moment));
         }
         self.moments.push(moment);
         self.follow.choose(enabled, history)
+    }
+
+    fn tries_in_vain(&self) -> bool {
+        true
     }
 }
 

@@ -29,11 +29,13 @@ impl Cost {
     /// The cost of the first `count` steps of an execution.
     pub fn of(history: &History, count: usize) -> Cost {
         let steps = &history.steps[..count];
+        // A step of time is no client's turn, even if a client stands still in it.
+        let turn = |step: Step| step.actor().filter(|_| step.time_moved().is_none());
         Cost {
             faults: (0..count).filter(|&place| is_fault(history, place)).count(),
             actors: actors(steps).len(),
             steps: count,
-            switches: steps.windows(2).filter(|pair| pair[0].actor() != pair[1].actor()).count(),
+            switches: steps.windows(2).filter(|pair| turn(pair[0]) != turn(pair[1])).count(),
             clock: clock(history, count),
             order: steps.to_vec(),
         }
@@ -53,7 +55,7 @@ impl ScheduleSize {
     /// starts and arrivals. A start is needless if the actor's first command can follow at once. An
     /// arrival is needless if it can follow its command at once.
     pub(crate) fn least(history: &History, places: &[usize]) -> ScheduleSize {
-        let is_time = |step| matches!(step, Step::Advance(_) | Step::Wait);
+        let is_time = |step: Step| step == Step::Wait || step.time_moved().is_some();
         let is_needless = |(nth, &place): (usize, &usize)| {
             let actor = match history.steps[place] {
                 Step::Start(actor) => actor,

@@ -7,12 +7,16 @@ mod cost;
 mod pass;
 
 use std::collections::BTreeSet;
+use std::hash::BuildHasher as _;
 use std::sync::Arc;
+
+use foldhash::quality::FixedState;
 
 pub use cost::Cost;
 pub(crate) use cost::ScheduleSize;
 
 use crate::execution::{Choice, Policy, Runner};
+use crate::fault::Faults;
 use crate::oracle::{Oracle, Violation};
 use crate::replay::{Replay, replay};
 use crate::scenario::Scenario;
@@ -28,6 +32,8 @@ pub struct Finding {
     pub oracle: Arc<dyn Oracle>,
     /// The number of the scenario's actors.
     pub actors: usize,
+    /// The fault budgets of the scenario.
+    pub faults: Faults,
     /// The steps up to the violation.
     pub schedule: Schedule,
     /// The violation, as the oracle describes it.
@@ -60,11 +66,12 @@ pub fn shrink(
     oracle: &Arc<dyn Oracle>,
 ) -> Option<Finding> {
     let mut best = attempt(runner, scenario, schedule.steps.clone(), oracle)?;
+    // Hashes of the schedules that were tried: a long schedule has very many shorter ones.
     let mut tried = BTreeSet::new();
     // After every success the passes start again, because more steps may be needless now.
     while let Some(simpler) = PASSES.iter().find_map(|pass| {
         let candidates = pass(&best, scenario, runner);
-        let mut untried = candidates.into_iter().filter(|steps| tried.insert(steps.clone()));
+        let mut untried = candidates.filter(|steps| tried.insert(FixedState::default().hash_one(steps)));
         untried.find_map(|steps| {
             let simpler = attempt(runner, scenario, steps, oracle)?;
             let is_simpler = simpler.cost < best.cost && simpler.cost.steps <= best.cost.steps;
@@ -82,7 +89,8 @@ pub fn shrink(
             actors = needed;
         }
     }
-    Some(Finding { oracle: oracle.clone(), actors, schedule, violation: best.violation, cost: best.cost })
+    let (oracle, faults) = (oracle.clone(), scenario.faults);
+    Some(Finding { oracle, actors, faults, schedule, violation: best.violation, cost: best.cost })
 }
 
 /// A schedule that violates the oracle.
@@ -125,16 +133,21 @@ impl Policy for Noting {
     fn choose(&mut self, enabled: &[Step], history: &History) -> Choice {
         let choice = self.replay.choose(enabled, history);
         if let Choice::Take(idx) = choice
-            && let taken @ (Step::Advance(_) | Step::Wait) = enabled[idx]
+            && let taken = enabled[idx]
+            && (taken == Step::Wait || taken.time_moved().is_some())
         {
-            let is_shorter = |step: &Step| match (*step, taken) {
-                (Step::Advance(other), Step::Advance(span)) => other < span,
-                (Step::Advance(_), _) => true,
-                _ => false,
+            let is_shorter = |step: &Step| match (step.time_moved(), taken.time_moved()) {
+                (Some(other), Some(span)) => other < span || other == span && *step < taken,
+                (Some(_), None) => true,
+                (None, _) => false,
             };
             let place = history.steps.len();
             self.shorter.extend(enabled.iter().copied().filter(is_shorter).map(|step| (place, step)));
         }
         choice
+    }
+
+    fn tries_in_vain(&self) -> bool {
+        true
     }
 }

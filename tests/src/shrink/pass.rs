@@ -12,20 +12,30 @@ use crate::schedule::{Schedule, Step};
 use crate::sim::Recording;
 use crate::trace::{HappensBefore, History};
 
-/// Returns the schedules to try.
-type Pass = fn(&Failing, &Scenario, &mut Runner) -> Vec<Vec<Step>>;
+/// Returns the schedules to try. A long schedule has very many, so they are made one by one.
+type Pass = for<'a> fn(&'a Failing, &'a Scenario, &mut Runner) -> Candidates<'a>;
+
+/// Schedules to try.
+type Candidates<'a> = Box<dyn Iterator<Item = Vec<Step>> + 'a>;
+
+/// A pass with so few candidates that it makes all of them at once.
+macro_rules! few {
+    ($pass:ident) => {
+        |failing, scenario, runner| Box::new($pass(failing, scenario, runner).into_iter())
+    };
+}
 
 /// The passes, in the order in which they run. Passes that remove much come first.
 pub(super) const PASSES: &[Pass] = &[
-    causal_past_alone,
-    with_prompt_replies,
-    without_faults,
-    without_an_actor,
+    few!(causal_past_alone),
+    few!(with_prompt_replies),
+    few!(without_faults),
+    few!(without_an_actor),
     without_pieces,
     without_pairs,
-    with_shorter_jumps,
-    with_another_fault,
-    renamed,
+    few!(with_shorter_jumps),
+    few!(with_another_fault),
+    few!(renamed),
     moved,
 ];
 
@@ -88,14 +98,14 @@ fn without_an_actor(Failing { steps, .. }: &Failing, _: &Scenario, _: &mut Runne
     actors(steps).into_iter().flat_map(|actor| without(steps, of(actor))).collect()
 }
 
-fn without_pieces(Failing { steps, .. }: &Failing, _: &Scenario, _: &mut Runner) -> Vec<Vec<Step>> {
+fn without_pieces<'a>(Failing { steps, .. }: &'a Failing, _: &'a Scenario, _: &mut Runner) -> Candidates<'a> {
     let pieces = (1..=steps.len()).rev().flat_map(|len| (0..=steps.len() - len).map(move |at| at..at + len));
-    pieces.flat_map(|piece| without(steps, |place| piece.contains(&place))).collect()
+    Box::new(pieces.flat_map(|piece| without(steps, |place| piece.contains(&place))))
 }
 
-fn without_pairs(Failing { steps, .. }: &Failing, _: &Scenario, _: &mut Runner) -> Vec<Vec<Step>> {
+fn without_pairs<'a>(Failing { steps, .. }: &'a Failing, _: &'a Scenario, _: &mut Runner) -> Candidates<'a> {
     let pairs = (0..steps.len()).flat_map(|one| (one + 2..steps.len()).map(move |other| [one, other]));
-    pairs.flat_map(|pair| without(steps, |place| pair.contains(&place))).collect()
+    Box::new(pairs.flat_map(|pair| without(steps, |place| pair.contains(&place))))
 }
 
 /// The schedules without the dropped steps. Dropped time either disappears, or is added to the next
@@ -168,6 +178,10 @@ impl Policy for Listing {
         self.faults.extend(faults.map(|step| (history.steps.len(), step)));
         self.replay.choose(enabled, history)
     }
+
+    fn tries_in_vain(&self) -> bool {
+        true
+    }
 }
 
 /// Exchanges actors with equal code. As far as possible, names follow the order of appearance.
@@ -225,12 +239,12 @@ fn permutations(names: &[Actor]) -> Vec<Vec<Actor>> {
 
 /// Moves consecutive steps of one actor to other places. This reduces switches, and gives
 /// independent steps a fixed order.
-fn moved(Failing { steps, .. }: &Failing, _: &Scenario, _: &mut Runner) -> Vec<Vec<Step>> {
+fn moved<'a>(Failing { steps, .. }: &'a Failing, _: &'a Scenario, _: &mut Runner) -> Candidates<'a> {
     let is_row = |piece: &[Step]| piece.iter().all(|step| step.actor() == piece[0].actor());
     let len = steps.len();
-    let pieces = (0..len).flat_map(|start| (start + 1..=len).map(move |end| start..end));
-    let pieces = pieces.filter(|piece| is_row(&steps[piece.clone()]));
-    let moved = pieces.flat_map(|piece| {
+    let pieces = (0..len).flat_map(move |start| (start + 1..=len).map(move |end| start..end));
+    let pieces = pieces.filter(move |piece| is_row(&steps[piece.clone()]));
+    Box::new(pieces.flat_map(|piece| {
         let mut rest = steps.clone();
         let row: Vec<Step> = rest.drain(piece.clone()).collect();
         (0..=rest.len()).filter(move |&place| place != piece.start).map(move |place| {
@@ -238,6 +252,5 @@ fn moved(Failing { steps, .. }: &Failing, _: &Scenario, _: &mut Runner) -> Vec<V
             moved.splice(place..place, row.iter().copied());
             moved
         })
-    });
-    moved.collect()
+    }))
 }

@@ -10,6 +10,8 @@ use emulator::Snapshot;
 
 use super::holds::Grant;
 use super::operations::{Operation, OperationId};
+use super::pause::Pause;
+use super::retries::{Exchange, Retry};
 use super::timer_cache::UnknownTimer;
 use crate::actor::Actor;
 use crate::fault::{Budget, Fault};
@@ -44,6 +46,10 @@ pub(crate) struct State {
     pub(crate) listeners: Vec<Waker>,
     /// When the servers were last checked for the grants.
     pub(super) looked_at: Duration,
+    /// The clients that tried in vain.
+    pub(crate) retries: Vec<Retry>,
+    /// A client reached a limit, and the execution ends.
+    pub(crate) is_endless: bool,
     /// The times at which steps were taken, in order.
     pub(super) times: Vec<Duration>,
 }
@@ -61,6 +67,8 @@ pub(crate) struct ActorState {
     pub(crate) drift_ppm: i64,
     /// No other client moves, so its requests need not wait at a gate.
     pub(crate) is_alone: bool,
+    /// How often its code was polled in this step.
+    pub(crate) polls: u64,
     /// The number of unique names that it has drawn.
     pub(crate) names: u32,
     /// Its last command that ran was the one of this number among those of all clients.
@@ -74,13 +82,20 @@ pub(crate) struct ActorState {
     /// The operation that is being polled and can be cancelled. A request that is made now belongs
     /// to it.
     pub(crate) operation: Option<OperationId>,
+    /// Its process stands still.
+    pub(crate) pause: Option<Pause>,
     /// A hash of what its code has received.
     pub(crate) local_state: LocalState,
     /// The number of its tasks besides its own.
     pub(crate) spawned: usize,
-    /// After the last step: whether it may have a timer, and whether it had a request to send.
+    /// After the last step: whether it may have a timer, and whether it had a request to send that
+    /// was no vain retry.
     pub(crate) may_wake: bool,
-    pub(crate) had_request: bool,
+    pub(crate) was_ready: bool,
+    /// Its equal tries come to an end by themselves, so they are not explored as a wait.
+    pub(crate) gives_up: bool,
+    /// Its commands and their replies since it last entered or left a section.
+    pub(crate) exchanges: Vec<Exchange>,
 }
 
 /// One connection of an actor, as it waits.
@@ -92,6 +107,8 @@ pub(crate) struct Gate {
     pub(crate) gate_state: GateState,
     /// The traffic that waits at this gate.
     pub(crate) traffic: Traffic,
+    /// A hash of the request that waits: its server, name and first key.
+    pub(crate) request: u64,
     /// The operation of the request that waits, if the operation can be cancelled.
     pub(crate) operation: Option<OperationId>,
     /// Requests that the client has given up and that are still on their way, the oldest first.
@@ -162,6 +179,14 @@ impl State {
     }
 
     pub(crate) fn record(&mut self, at: Duration, kind: EventKind) {
+        // A client that enters or leaves makes progress.
+        if let EventKind::Enter { actor, .. }
+        | EventKind::Extended { actor, .. }
+        | EventKind::Leave { actor, .. } = kind
+        {
+            let idx = self.idx(actor);
+            self.actors[idx].exchanges.clear();
+        }
         self.recorder.event(at, kind);
     }
 
@@ -179,6 +204,7 @@ impl State {
                 self.actors[actor].got_fault_error = true;
             }
         }
+        self.actors.iter_mut().for_each(|actor| actor.polls = 0);
         if self.times.last() != Some(&at) {
             self.times.push(at);
         }
@@ -193,6 +219,33 @@ impl State {
         {
             waker.wake();
         }
+    }
+
+    /// The code of an actor is polled. Returns `false` if that happened too often in this step. The
+    /// execution then ends.
+    pub(crate) fn may_poll(&mut self, at: Duration, actor: Actor, polls_max: u64) -> bool {
+        let idx = self.idx(actor);
+        self.actors[idx].polls += 1;
+        let is_over = self.actors[idx].polls > polls_max;
+        if is_over && !self.is_endless {
+            self.end(at, actor, format!("in one step, it was polled {polls_max} times"));
+        }
+        !is_over
+    }
+
+    /// An actor reached this limit, and the execution ends.
+    pub(crate) fn end(&mut self, at: Duration, actor: Actor, limit: String) {
+        self.is_endless = true;
+        self.record(at, EventKind::Endless { actor, limit });
+    }
+
+    /// The actor that took most of the latest steps.
+    pub(crate) fn busiest(&self) -> Actor {
+        const LATEST: usize = 100;
+        let latest = self.history().steps.iter().rev().take(LATEST).filter_map(|step| step.actor());
+        let mut taken = vec![0; self.actors.len()];
+        latest.for_each(|actor| taken[actor.0] += 1);
+        Actor((0..taken.len()).max_by_key(|&actor| taken[actor]).unwrap_or(0))
     }
 
     /// Takes the oldest request that its client has given up.
@@ -258,16 +311,20 @@ impl ActorState {
             skew_ms: 0,
             drift_ppm: 0,
             is_alone: false,
+            polls: 0,
             names: 0,
             last_run: 0,
             sent_at: Duration::ZERO,
             releasing: None,
             release_to_come: None,
             operation: None,
+            pause: None,
             local_state: LocalState::default(),
             spawned: 0,
             may_wake: false,
-            had_request: false,
+            was_ready: false,
+            gives_up: false,
+            exchanges: Vec::new(),
         }
     }
 }

@@ -6,6 +6,8 @@ mod real_time;
 mod reply_log;
 mod timer_cache;
 mod operations;
+mod pause;
+mod retries;
 mod gate;
 mod holds;
 mod server_faults;
@@ -24,9 +26,11 @@ use crate::trace::{EventKind, HoldId};
 
 pub(crate) use gate::{ActorState, Gate, GateState, Late, Passage, State, Traffic};
 pub(crate) use operations::OperationId;
+pub(crate) use pause::Part;
 pub(crate) use quiescence::Quiescence;
 pub(crate) use real_time::RealTime;
 pub(crate) use reply_log::{Logged, ReplyLog};
+pub(crate) use retries::Retry;
 pub use server::Server;
 pub(crate) use server::no_answer;
 pub(crate) use timer_cache::{CodeId, ScenarioTimers, Thresholds, TimerCache, UnknownTimer};
@@ -226,8 +230,8 @@ impl Simulation {
         for nth in (0..state.actors.len()).filter(|nth| moved >> nth & 1 == 1) {
             let actor = Actor(nth);
             let (can_act, has_request) = (state.can_act(actor), state.has_request(actor));
-            let ActorState { local_state, spawned, may_wake: could_wake, had_request, .. } =
-                state.actors[nth];
+            let is_ready = has_request && !state.retries(actor);
+            let ActorState { local_state, spawned, may_wake: could_wake, was_ready, .. } = state.actors[nth];
             // If a client waits for something other than a reply, or has tasks that may, it may
             // wait for time.
             let known = match &self.timers {
@@ -246,13 +250,13 @@ impl Simulation {
             if could_wake || may_wake {
                 state.recorder.time_read();
             }
-            if had_request != has_request {
+            if was_ready != is_ready {
                 state.recorder.readiness_changed();
             }
             if may_wake && !has_request {
                 state.recorder.timer_awaited();
             }
-            (state.actors[nth].may_wake, state.actors[nth].had_request) = (may_wake, has_request);
+            (state.actors[nth].may_wake, state.actors[nth].was_ready) = (may_wake, is_ready);
         }
     }
 

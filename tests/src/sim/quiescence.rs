@@ -4,9 +4,11 @@
 //! park, and its paused clock stands still. If the hook does not, the clock moves to the next
 //! timer.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
+
+use crate::actor::Actor;
 
 /// Wakes the driver at quiescence.
 #[derive(Default)]
@@ -16,6 +18,10 @@ pub(crate) struct Quiescence {
     activity: AtomicU64,
     /// Counts how often the runtime parked.
     parks: AtomicU64,
+    /// The execution has taken too much real time. Nobody waits for quiescence any more.
+    is_expired: AtomicBool,
+    /// The number of the actor whose code runs now, plus one; zero if none does.
+    running: AtomicUsize,
 }
 
 struct Waiting {
@@ -66,6 +72,36 @@ impl Quiescence {
         self.parks.load(Ordering::Relaxed)
     }
 
+    /// An execution begins.
+    pub(crate) fn begin(&self) {
+        self.is_expired.store(false, Ordering::Relaxed);
+    }
+
+    /// The execution has taken too much real time. Another thread calls this.
+    pub(crate) fn expire(&self) {
+        self.is_expired.store(true, Ordering::SeqCst);
+        if let Some(waiting) = self.waiting().take() {
+            waiting.waker.wake();
+        }
+    }
+
+    pub(crate) fn is_expired(&self) -> bool {
+        self.is_expired.load(Ordering::SeqCst)
+    }
+
+    /// Runs code of an actor.
+    pub(crate) fn running<R>(&self, actor: Actor, act: impl FnOnce() -> R) -> R {
+        self.running.store(actor.0 + 1, Ordering::Relaxed);
+        let result = act();
+        self.running.store(0, Ordering::Relaxed);
+        result
+    }
+
+    /// The actor whose code runs now. `None` if none does, or a task that an actor spawned.
+    pub(crate) fn runs_now(&self) -> Option<Actor> {
+        self.running.load(Ordering::Relaxed).checked_sub(1).map(Actor)
+    }
+
     /// Resolves at quiescence.
     pub(crate) async fn wait(&self) {
         self.wait_until(Until::Nothing).await;
@@ -86,7 +122,7 @@ impl Quiescence {
         let mut is_registered = false;
         std::future::poll_fn(|cx| {
             let mut waiting = self.waiting();
-            if is_registered && waiting.is_none() {
+            if is_registered && waiting.is_none() || self.is_expired() {
                 return Poll::Ready(());
             }
             is_registered = true;

@@ -26,11 +26,19 @@ pub struct History {
 }
 
 impl History {
+    /// Whether the code of a client still ran when the execution reached a limit.
+    pub fn is_endless(&self) -> bool {
+        self.events.iter().any(|event| matches!(event.kind, EventKind::Endless { .. }))
+    }
+
     /// The first client whose code ended with an error or never: the client, a text, and the number
     /// of steps before.
     pub fn failure(&self) -> Option<(Actor, String, usize)> {
         self.events.iter().find_map(|event| match &event.kind {
             EventKind::Failed { actor, error } => Some((*actor, format!("failed: {error}"), event.step)),
+            EventKind::Endless { actor, limit } => {
+                Some((*actor, format!("does not come to its end: {limit}"), event.step))
+            }
             EventKind::Stuck { actor } => {
                 Some((*actor, "waits for something that never comes".into(), event.step))
             }
@@ -240,6 +248,18 @@ pub enum EventKind {
         /// The text of the error.
         error: String,
     },
+    /// The client's code reached a limit, and still runs.
+    Endless {
+        /// The client.
+        actor: Actor,
+        /// The limit in words.
+        limit: String,
+    },
+    /// The client tried the same several times, and nothing had changed. Then it went on by itself.
+    RetriesEnded {
+        /// The client.
+        actor: Actor,
+    },
     /// Nothing can happen any more, and the client still waits.
     Stuck {
         /// The client.
@@ -279,6 +299,8 @@ impl EventKind {
             | EventKind::Started { .. }
             | EventKind::Failed { .. }
             | EventKind::GaveUp { .. }
+            | EventKind::Endless { .. }
+            | EventKind::RetriesEnded { .. }
             | EventKind::Stuck { .. }
             | EventKind::SubscriptionEnded { .. }
             | EventKind::Probed { .. } => false,

@@ -50,7 +50,7 @@ impl Recorder {
     /// Forgets the code that ran before the actors, unless it failed.
     pub(crate) fn forget_preparation(&mut self) {
         let History { mut events, .. } = self.take();
-        events.retain(|event| matches!(event.kind, EventKind::Failed { .. }));
+        events.retain(|event| matches!(event.kind, EventKind::Failed { .. } | EventKind::Endless { .. }));
         self.history = History { events, ..History::default() };
     }
 

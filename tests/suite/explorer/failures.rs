@@ -9,9 +9,9 @@ use expect_test::{Expect, expect};
 use harness::actor::Actor;
 use harness::execution::Runner;
 use harness::explore::Problem;
-use harness::oracle::{Oracle, OwnerSafe, Success, Violation};
-use harness::trace::History;
-use harness::{Faults, SavedSchedule, Scenario, exhaustive, replay_saved, sample};
+use harness::oracle::{ExclusiveFact, NoLeak, Oracle, OwnerSafe, Success, Violation};
+use harness::trace::{History, Reached};
+use harness::{Faults, Limits, SavedSchedule, Scenario, exhaustive, replay_saved, sample};
 
 use crate::explorer::executions::echo;
 
@@ -208,5 +208,179 @@ fn a_violation_that_does_not_happen_again_is_a_report() {
     };
     for report in [exhaustive(&scenario()).unwrap_err(), sample(&scenario(), 1, 0).unwrap_err()] {
         assert!(report.to_string().contains("It violated once. When it ran again, it did not."), "{report}");
+    }
+}
+
+/// Expects that the actor is reported as one that does not come to its end. Returns the whole
+/// report.
+#[track_caller]
+fn expect_endless(scenario: &Scenario) -> String {
+    let report = exhaustive(scenario).unwrap_err();
+    let Problem::Endless { actor: Actor(0), .. } = &report.problem else { panic!("{report}") };
+    report.to_string()
+}
+
+#[test]
+fn code_that_polls_a_key_that_nobody_writes_is_a_report() {
+    let polling = |faults| {
+        Scenario::new("polling").always(Success).faults(faults).actors(1, |client| async move {
+            let mut link = client.connection();
+            while redis::cmd("GET").arg("k").query_async::<Option<i64>>(&mut link).await?.is_none() {}
+            Ok(())
+        })
+    };
+    expect![[r#"
+        polling: actor A does not come to its end: the execution has 1000 steps (found after 1 schedule)
+
+        It repeats:
+          GET k → (nil)
+
+        If the code needs more, raise the limit by `Scenario::limits`."#]]
+    .assert_eq(&expect_endless(&polling(Faults::none())));
+    expect_endless(&polling(Faults::none().stalls(1)));
+    expect_endless(&polling(Faults::none().crashes(1)));
+}
+
+/// The two commands change something each time, so the client does not wait for a change.
+#[test]
+fn code_that_writes_for_ever_is_a_report() {
+    let limits = Limits { steps: 100, ..Limits::default() };
+    let writing = Scenario::new("writing").always(Success).limits(limits).actors(2, |client| async move {
+        let mut link = client.connection();
+        loop {
+            () = redis::cmd("INCR").arg("n").query_async(&mut link).await?;
+            () = redis::cmd("SET").arg("k").arg(client.name()).query_async(&mut link).await?;
+        }
+    });
+    expect![[r#"
+        writing: actor A does not come to its end: the execution has 100 steps (found after 1 schedule)
+
+        It repeats:
+          INCR n → 50
+          SET k A → OK
+
+        If the code needs more, raise the limit by `Scenario::limits`."#]]
+    .assert_eq(&expect_endless(&writing));
+}
+
+#[test]
+fn code_that_yields_for_ever_is_a_report() {
+    let yielding = Scenario::new("yielding").always(Success).actors(2, |client| async move {
+        () = echo("hello").query_async(&mut client.connection()).await?;
+        loop {
+            tokio::task::yield_now().await;
+        }
+    });
+    let report = expect_endless(&yielding);
+    assert!(report.contains("in one step, it was polled 100000 times"), "{report}");
+}
+
+#[test]
+fn a_task_that_yields_for_ever_is_a_report() {
+    let limits = Limits { wall_time: Duration::from_millis(300), ..Limits::default() };
+    let yielding = Scenario::new("yielding").always(Success).limits(limits).actors(1, |client| async move {
+        tokio::spawn(async {
+            loop {
+                tokio::task::yield_now().await;
+            }
+        });
+        () = echo("hello").query_async(&mut client.connection()).await?;
+        Ok(())
+    });
+    let report = expect_endless(&yielding);
+    assert!(report.contains("the execution took 0.3 seconds of real time"), "{report}");
+}
+
+/// Nothing can stop a loop without an `await`, so the process of the test exits. That process is
+/// this test again, in a process of its own.
+#[test]
+fn a_loop_without_an_await_ends_the_process() {
+    const IS_CHILD: &str = "LOCKSTEP_LOOP_WITHOUT_AN_AWAIT";
+    if std::env::var_os(IS_CHILD).is_some() {
+        let limits = Limits { wall_time: Duration::from_millis(100), ..Limits::default() };
+        let looping =
+            Scenario::new("looping").always(Success).limits(limits).actors(1, |client| async move {
+                () = echo("hello").query_async(&mut client.connection()).await?;
+                loop {
+                    std::hint::spin_loop();
+                }
+            });
+        exhaustive(&looping).unwrap();
+    }
+    let name = "explorer::failures::a_loop_without_an_await_ends_the_process";
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+    let output = child.args(["--exact", name, "--nocapture"]).env(IS_CHILD, "1").output().unwrap();
+    assert_eq!(output.status.code(), Some(101), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("looping: actor A does not come to its end: its code has run for"), "{said}");
+}
+
+/// A lock that is tried again and again without a pause. A client waits like that until the holder
+/// releases the lock, or until its time to live ends.
+fn spin_lock(clients: usize, lease: &'static [&'static str]) -> Scenario {
+    Scenario::new("spin lock")
+        .interchangeable()
+        .always(ExclusiveFact::of("section"))
+        .always(NoLeak)
+        .must_reach(Reached { contention: true, ..Reached::default() })
+        .actors(clients, move |client| async move {
+            let mut link = client.connection();
+            loop {
+                // Each try has a token of its own.
+                let mut take = redis::cmd("SET");
+                take.arg("lock").arg(client.env().unique()).arg("NX").arg(lease);
+                if take.query_async(&mut link).await? {
+                    break;
+                }
+            }
+            let mut release = redis::cmd("DEL");
+            release.arg("lock");
+            client.hold("section").until(release.query_async::<()>(&mut link)).await?;
+            Ok(())
+        })
+        .probe(1, |client| async move {
+            Ok(!redis::cmd("EXISTS").arg("lock").query_async::<bool>(&mut client.connection()).await?)
+        })
+}
+
+#[test]
+fn a_spin_lock_is_explored_as_one_that_waits() {
+    let two = exhaustive(&spin_lock(2, &[])).unwrap();
+    let three = exhaustive(&spin_lock(3, &[])).unwrap();
+    expect!["5 schedules with up to two clients, 70 with up to three"].assert_eq(&format!(
+        "{} schedules with up to two clients, {} with up to three",
+        two.schedules, three.schedules
+    ));
+    // If a holder crashes, others wait until the time to live ends.
+    exhaustive(&spin_lock(2, &["PX", "10000"]).faults(Faults::none().crashes(1))).unwrap();
+    // Without a time to live they wait for ever.
+    let report = exhaustive(&spin_lock(2, &[]).faults(Faults::none().crashes(1))).unwrap_err();
+    assert!(matches!(report.problem, Problem::Endless { .. }), "{report}");
+}
+
+/// A client that gives up after some tries is no client that waits for a change. All of its tries
+/// are explored.
+#[test]
+fn all_tries_of_a_client_that_gives_up_are_explored() {
+    let trying = |tries: usize| {
+        Scenario::new("trying")
+            .always(Success)
+            .actors(1, |client| async move {
+                () = redis::cmd("SET").arg("lock").arg("1").query_async(&mut client.connection()).await?;
+                Ok(())
+            })
+            .actors(1, move |client| async move {
+                let mut link = client.connection();
+                for _ in 0..tries {
+                    if redis::cmd("EXISTS").arg("lock").query_async(&mut link).await? {
+                        return Ok(());
+                    }
+                }
+                () = redis::cmd("SET").arg("gave up").arg("1").query_async(&mut link).await?;
+                Ok(())
+            })
+    };
+    for tries in 1..=6 {
+        assert_eq!(exhaustive(&trying(tries)).unwrap().schedules, tries as u64 + 1);
     }
 }

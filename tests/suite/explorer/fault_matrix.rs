@@ -355,7 +355,7 @@ fn a_lease_is_measured_by_a_clock_that_can_be_set() {
     check(
         &measuring.always(NoLeak),
         "client jump",
-        &["stall", "unsynced reload", "client jump", "drift", "server drift"],
+        &["stall", "unsynced reload", "response timeout", "client jump", "drift", "server drift"],
         &expect![[r#"
             step        time  A
                1       +0 ms  ●  A: SETNX lock 1 → 1

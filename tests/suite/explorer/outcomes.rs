@@ -188,10 +188,11 @@ fn outcome(scenario: &Scenario, history: &History) -> String {
             EventKind::Failed { actor, error } | EventKind::GaveUp { actor, error } => {
                 _ = writeln!(of_actors.entry(actor.to_string()).or_default(), "  {error}");
             }
-            EventKind::Stuck { actor } => {
+            EventKind::Stuck { actor } | EventKind::Endless { actor, .. } => {
                 of_actors.entry(actor.to_string()).or_default().push_str("  stuck\n");
             }
             EventKind::Fault { .. }
+            | EventKind::RetriesEnded { .. }
             | EventKind::Advanced { .. }
             | EventKind::Late { .. }
             | EventKind::Received { .. }

@@ -88,6 +88,28 @@ fn brute_force_finds_the_same_traces() {
     compare(&each(3, |_| of(&["SET k v NX"])).faults(Faults::none().lost(2).crashes(1)));
 }
 
+/// A client that tries again at once, and for ever, is explored as one that waits for a change.
+#[test]
+fn clients_that_try_again_and_again() {
+    let spinning = |clients, options: &'static [&'static str], faults| {
+        let scenario = Scenario::new(format!("spinning {options:?} {faults:?}")).faults(faults);
+        scenario.actors(clients, move |client| async move {
+            let mut connection = client.connection();
+            while !cmd("SET").arg("k").arg(1).arg("NX").arg(options).query_async(&mut connection).await? {}
+            () = cmd("DEL").arg("k").query_async(&mut connection).await?;
+            Ok(())
+        })
+    };
+    // One client takes the key first. The other tries up to three times before it is free.
+    assert_eq!(compare(&spinning(2, &[], Faults::none())), 2 * 4);
+    // With three clients, the second tries up to three times. The third tries m times while the
+    // first has the key, and n times while the second has it: m from 0 to 3, and n up to 3, 2, 1
+    // and 1.
+    assert_eq!(compare(&spinning(3, &[], Faults::none())), 6 * 4 * (4 + 3 + 2 + 2));
+    compare(&spinning(2, &["PX", "5"], Faults::none().crashes(1)));
+    compare(&spinning(2, &["PX", "5"], Faults::none().stalls(1)));
+}
+
 /// Subscriptions, received messages and publications are steps. Publications without subscribers do
 /// not depend on each other. Subscriptions do not depend on each other either.
 #[test]
@@ -102,10 +124,10 @@ fn messages_are_steps() {
     check(&[&["listen c"], &["PUBLISH c m"]], Faults::none(), 2);
     check(&[&["listen c", "hear 12ms"], &["PUBLISH c m"]], Faults::none(), 4);
     check(&[&["listen c", "hear 12ms"], &["listen c", "hear 12ms"], &["PUBLISH c m"]], Faults::none(), 23);
-    check(&[&["listen c", "hear 12ms"], &["PUBLISH c m"]], Faults::none().stalls(1), 79);
+    check(&[&["listen c", "hear 12ms"], &["PUBLISH c m"]], Faults::none().stalls(1), 96);
     check(&[&["listen c", "hear 12ms"], &["PUBLISH c m"]], Faults::none().crashes(1), 21);
     check(&[&["listen c", "hear 12ms"], &["PUBLISH c m"]], Faults::none().drops(1), 21);
-    check(&[&["listen c", "hear 12ms"], &["PUBLISH c m"]], Faults::none().drops(1).stalls(1), 361);
+    check(&[&["listen c", "hear 12ms"], &["PUBLISH c m"]], Faults::none().drops(1).stalls(1), 434);
     check(&[&["listen c", "hear 12ms", "hear 12ms"], &["PUBLISH c m"], &["PUBLISH c m"]], Faults::none(), 34);
 }
 
@@ -134,7 +156,7 @@ fn brute_force_finds_the_same_traces_through_redis_rs() {
         (3, Faults::none(), 10),
         (3, Faults::none().lost(1), 152),
         (2, Faults::none().crashes(1), 20),
-        (2, Faults::none().stalls(1), 209),
+        (2, Faults::none().stalls(1), 413),
     ] {
         let scenario = Scenario::new(format!("through redis-rs: {faults:?}")).faults(faults);
         let scenario = programs[..count].iter().copied().fold(scenario, sends);

@@ -5,6 +5,7 @@ mod clean_up_where_ok_only;
 mod deaf_after_reconnect;
 mod double_increment;
 mod extend_resurrects;
+mod guarded_by_timeout;
 mod hold_and_wait;
 mod lease_from_reply;
 mod lease_in_seconds;

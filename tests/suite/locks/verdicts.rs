@@ -64,6 +64,12 @@ fn shortest_counterexamples() {
     // in the key passes, SETNX, GET, EXPIRE, DEL, GETSET.
     let found = [(ExclusiveFact, 8), (ExclusiveBelief, 5), (OwnerSafe, 6), (NoLeak, 7)];
     check_steps("getset_takeover", Slow, &found);
+    // A's clock is two leases behind (1f), so its lock looks ended. B takes it over: SETNX, GET, DEL,
+    // SETNX after A's SETNX (5c), or SETNX, GET, GETSET, EXPIRE after A's SETNX and EXPIRE (6c).
+    let found = [(ExclusiveFact, 6), (ExclusiveBelief, 6), (OwnerSafe, 5)];
+    check_steps("del_setnx_takeover", Skew, &found);
+    let found = [(ExclusiveFact, 7), (ExclusiveBelief, 7), (OwnerSafe, 8), (NoLeak, 7)];
+    check_steps("getset_takeover", Skew, &found);
     // As `set_nx_ex_del` and as `set_nx_px_cad`.
     check_steps("lua_setnx_expire", Slow, &[(ExclusiveFact, 5), (ExclusiveBelief, 3), (OwnerSafe, 4)]);
     check_steps("lua_token", Slow, &[(ExclusiveBelief, 3)]);
@@ -280,7 +286,7 @@ fn redlock_needs_restarts_to_be_delayed() {
     let size = Participants { clients: 2, permits: 1, readers: None };
     let restarts = Faults::none().restarts(1).stalls(1);
     let explore = |faults| {
-        let scenario = scenario(algorithm("redlock_3"), Server, size).faults(faults);
+        let scenario = scenario(algorithm("redlock_3"), Server, size).faults(faults).prompt_replies();
         explore_all(&mut Runner::new(), &scenario).unwrap()
     };
     let at_once = explore(restarts);

@@ -13,7 +13,7 @@ use harness::oracle::ExclusiveFact;
 use harness::trace::Reached;
 use harness::{Faults, Scenario};
 
-use super::{LEASE, UNLOCK, check, run, take};
+use super::{LEASE, UNLOCK, check, finds, run, take};
 
 /// The start of a lease that was requested at the first time, and whose reply arrived at the
 /// second; `None` if it is over.
@@ -59,5 +59,47 @@ fn lease_from_reply() {
 
             ✗ B and A hold the lock, each with a lease that still runs.
         "#]],
+    );
+}
+
+/// Over redis-rs's multiplexed connection, a reply that is later than half a second is an error.
+/// But if the whole process stands still, the reply is there when the process goes on.
+#[test]
+fn lease_from_reply_over_a_multiplexed_connection() {
+    let scenario = Scenario::new("lease from the reply, multiplexed")
+        .interchangeable()
+        .faults(Faults::none().stalls(1))
+        .always(ExclusiveFact::of("section"))
+        .actors(2, |client| async move {
+            let (mut connection, token) = (client.multiplexed().await?, client.env().unique());
+            let mut set = redis::cmd("SET");
+            set.arg("lock").arg(&token).arg("NX").arg("PX").arg(LEASE.as_millis() as u64);
+            if set.query_async(&mut connection).await? {
+                let mut unlock = redis::cmd("EVAL");
+                unlock.arg(UNLOCK).arg(1).arg("lock").arg(&token);
+                let release = unlock.query_async::<()>(&mut connection);
+                client.hold("section").since(client.now()).until(release).await?;
+            }
+            Ok(())
+        });
+    finds(
+        &scenario,
+        &expect![[r#"
+        exclusive-fact
+
+        step        time  A B
+           1       +0 ms  ● ·  A starts, reads its clock, and stalls before its first command
+           2       +0 ms  ● ·  A: SET lock A1 NX PX 10000 → OK
+                          │ ·      now lock = "A1" (10000 ms left)
+           3   +10001 ms  │ ·  10001 ms pass
+                          │ ·    ▸ The process of A stood still meanwhile.
+           4   +10001 ms  │ ●  B: SET lock B1 NX PX 10000 → OK
+                          │ │      now lock = "B1" (10000 ms left)
+                          │ ┃    ▸ B is inside. Its lease runs until +20001 ms.
+           5   +10001 ms  ● ┃  A receives the reply
+                          ┃ ┃    ▸ A is inside. Its lease runs until +20001 ms. Now A and B are inside.
+
+        ✗ B and A hold the lock, each with a lease that still runs.
+    "#]],
     );
 }

@@ -1,0 +1,20 @@
+//! A whole process that stands still: while time moves it notices no reply and no timer.
+
+use super::{Budget, Description, Effect, Row, TargetKind, Unit};
+
+pub(super) const PAUSE: Row = Row {
+    word: "pause",
+    summary: "time moves, and a client notices nothing meanwhile, not even its own timers",
+    target: TargetKind::Client,
+    needs_operation: false,
+    unit: Unit::Millis,
+    set_by: &["stalls"],
+    budget: Some(Budget::STALLS),
+    limit: |faults| faults.stalls,
+    // The spans depend on the execution, as those of all steps of time do.
+    amounts: |_| Vec::new(),
+    effect: Effect::Pause,
+    describe: |fault, _| {
+        Description::Remark(format!("The process of {} stood still meanwhile.", fault.target))
+    },
+};
