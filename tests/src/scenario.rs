@@ -25,8 +25,9 @@ pub struct Limits {
     /// How often the code of one actor is polled in one step; 100,000 by default. Code that calls
     /// `yield_now` for ever reaches it.
     pub polls: u64,
-    /// The real time that one execution takes; 30 seconds by default. If the code of an actor loops
-    /// without an `await`, nothing can stop it. The process then exits five seconds later.
+    /// The real time that one execution takes on emulators; 30 seconds by default. If the code of
+    /// an actor loops without an `await`, nothing can stop it. The process then exits five seconds
+    /// later.
     pub wall_time: Duration,
 }
 

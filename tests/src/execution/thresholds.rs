@@ -22,7 +22,7 @@ const STEPS_AFTER_MAX: usize = 60;
 /// cancel each other out are found by this, too.
 const PARTS: u32 = 4;
 /// Most thresholds of a scenario.
-pub(crate) const THRESHOLDS_MAX: usize = 8;
+const THRESHOLDS_MAX: usize = 8;
 
 /// A place in an execution: `first` takes some steps, then `second` does. Then time moves, `second`
 /// runs to its end, and then `first` does.
@@ -71,6 +71,12 @@ impl Runner {
                     break;
                 }
             }
+        }
+        if known.len() >= THRESHOLDS_MAX {
+            eprintln!(
+                "{}: the code distinguishes {THRESHOLDS_MAX} spans of time or more; time moves to no others",
+                scenario.name
+            );
         }
         known.sort_unstable();
         self.timers.thresholds.insert(&timers.codes, known);

@@ -57,7 +57,7 @@ impl Watch {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(Watched { scenario, limit, since }) = &*running else { return };
         let taken = now().duration_since(*since);
-        if taken > *limit + GRACE {
+        if taken > limit.saturating_add(GRACE) {
             let actor = self.quiescence.runs_now();
             let who = actor.map_or("a task that an actor spawned".into(), |actor| format!("actor {actor}"));
             eprintln!(

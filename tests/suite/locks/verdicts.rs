@@ -64,8 +64,9 @@ fn shortest_counterexamples() {
     // in the key passes, SETNX, GET, EXPIRE, DEL, GETSET.
     let found = [(ExclusiveFact, 8), (ExclusiveBelief, 5), (OwnerSafe, 6), (NoLeak, 7)];
     check_steps("getset_takeover", Slow, &found);
-    // A's clock is two leases behind (1f), so its lock looks ended. B takes it over: SETNX, GET, DEL,
-    // SETNX after A's SETNX (5c), or SETNX, GET, GETSET, EXPIRE after A's SETNX and EXPIRE (6c).
+    // A's clock is two leases behind (1f), so its lock looks ended. B takes it over: SETNX, GET,
+    // DEL, SETNX after A's SETNX (5c), or SETNX, GET, GETSET, EXPIRE after A's SETNX and EXPIRE
+    // (6c).
     let found = [(ExclusiveFact, 6), (ExclusiveBelief, 6), (OwnerSafe, 5)];
     check_steps("del_setnx_takeover", Skew, &found);
     let found = [(ExclusiveFact, 7), (ExclusiveBelief, 7), (OwnerSafe, 8), (NoLeak, 7)];

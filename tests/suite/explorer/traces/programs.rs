@@ -9,9 +9,9 @@ use rand_pcg::Pcg64Mcg;
 use super::commands::{millis, sends, sends_alike};
 
 /// The number of random programs that are compared.
-pub const PROGRAMS: u64 = 5_000;
+pub const PROGRAMS: u64 = 3_000;
 /// The number of random programs for each kind in `rarities`.
-pub const RARE_PROGRAMS: u64 = 60;
+pub const RARE_PROGRAMS: u64 = 40;
 
 /// Commands on two keys, either of which may expire, and on the time.
 const COMMANDS: &[&str] = &[

@@ -11,7 +11,7 @@ use std::time::Duration;
 use expect_test::expect;
 use harness::oracle::ExclusiveFact;
 use harness::trace::Reached;
-use harness::{Faults, Scenario};
+use harness::{Faults, Scenario, exhaustive};
 
 use super::{LEASE, UNLOCK, check, finds, run, take};
 
@@ -39,9 +39,12 @@ fn scenario(since: Since) -> Scenario {
 
 #[test]
 fn lease_from_reply() {
+    let repaired = scenario(|asked_at, answered_at| (answered_at - asked_at < LEASE).then_some(asked_at));
+    // Its bug needs a late reply, so all schedules with late replies are run here.
+    exhaustive(&repaired).unwrap();
     check(
         &scenario(|_, answered_at| Some(answered_at)),
-        &scenario(|asked_at, answered_at| (answered_at - asked_at < LEASE).then_some(asked_at)),
+        &repaired,
         Faults::none().stalls(1).crashes(1).lost(1),
         &expect![[r#"
             exclusive-fact

@@ -46,7 +46,8 @@ fn scenario(then: Then) -> Scenario {
 fn try_then_subscribe() {
     check(
         &scenario(Then::Sleep),
-        // If the reply to the second try is late, the client sleeps on an old reply, as in Redisson.
+        // If the reply to the second try is late, the client sleeps on an old reply, as in
+        // Redisson.
         &scenario(Then::TryAgain).prompt_replies(),
         Faults::none().crashes(1).stalls(1),
         &expect![[r#"
