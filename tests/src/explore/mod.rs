@@ -214,12 +214,11 @@ fn with_all_tries<R>(
     mut explore: impl FnMut(&mut Runner) -> Result<R, Box<Report>>,
 ) -> Result<R, Box<Report>> {
     loop {
-        match explore(runner) {
-            Err(report) if let Problem::GivesUp(actor) = report.problem => {
-                runner.timers.gives_up(scenario, actor);
-            }
-            result => return result,
-        }
+        let result = explore(runner);
+        let Err(Problem::GivesUp(actor)) = result.as_ref().map_err(|report| &report.problem) else {
+            return result;
+        };
+        runner.timers.gives_up(scenario, *actor);
     }
 }
 
