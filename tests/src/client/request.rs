@@ -28,9 +28,7 @@ pub(super) trait Request: Sync {
     fn hash_reply(reply: &Self::Reply) -> u64;
 
     /// A hash of the server, the name and the first key.
-    fn hash_brief(&self, server: usize) -> u64 {
-        FixedState::default().hash_one((server, self.text().1))
-    }
+    fn hash_brief(&self, server: usize) -> u64;
 }
 
 impl Request for Cmd {
@@ -54,17 +52,15 @@ impl Request for Cmd {
     }
 
     fn hash_reply(reply: &Value) -> u64 {
-        let mut hasher = FixedState::default().build_hasher();
-        hash_value(reply, &mut hasher);
-        hasher.finish()
+        hash_values(std::slice::from_ref(reply))
     }
 
     fn hash_brief(&self, server: usize) -> u64 {
-        // The second word is the script, if the command runs one.
-        let words = self.args_iter().skip(1).take(1).filter(|_| first_key(self).is_none());
-        let word =
-            words.into_iter().find_map(|arg| if let Arg::Simple(word) = arg { Some(word) } else { None });
-        FixedState::default().hash_one((server, brief_command(self), word))
+        let mut words = self.args_iter().map(|arg| if let Arg::Simple(word) = arg { word } else { &[] });
+        let (name, second, key) = (words.next(), words.next(), first_key(self));
+        // Without a key, the second word tells commands apart: it is the script, if they run one.
+        let second = second.filter(|_| key.is_none());
+        FixedState::default().hash_one((server, name, key, second))
     }
 }
 
@@ -98,9 +94,11 @@ impl Request for Transaction<'_> {
     }
 
     fn hash_reply(replies: &Vec<Value>) -> u64 {
-        let mut hasher = FixedState::default().build_hasher();
-        replies.iter().for_each(|reply| hash_value(reply, &mut hasher));
-        hasher.finish()
+        hash_values(replies)
+    }
+
+    fn hash_brief(&self, server: usize) -> u64 {
+        FixedState::default().hash_one((server, self.text().1))
     }
 }
 
@@ -149,6 +147,12 @@ fn hash(server: usize, request: &impl Request) -> u64 {
         }
         hasher.write_u8(0);
     }
+    hasher.finish()
+}
+
+fn hash_values(values: &[Value]) -> u64 {
+    let mut hasher = FixedState::default().build_hasher();
+    values.iter().for_each(|value| hash_value(value, &mut hasher));
     hasher.finish()
 }
 

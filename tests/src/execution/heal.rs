@@ -74,8 +74,7 @@ impl Execution<'_> {
     /// Returns whether something happened.
     async fn wait_or_retry(&mut self, active: &[Actor]) -> bool {
         let retrying = self.sim.state().retrying();
-        let change = if retrying.is_empty() { None } else { self.sim.next_change(&retrying) };
-        if let Some(change) = change {
+        if let Some(change) = self.sim.next_change(&retrying) {
             self.advance_until_a_timer(change).await;
             return true;
         }

@@ -172,7 +172,7 @@ impl Execution<'_> {
             Step::Wait => {
                 self.resume_all().await;
                 let retrying = self.sim.state().retrying();
-                let change = if retrying.is_empty() { None } else { self.sim.next_change(&retrying) };
+                let change = self.sim.next_change(&retrying);
                 self.advance_until_a_timer(change.unwrap_or(TIMER_MAX)).await;
             }
             Step::Start(actor) => {

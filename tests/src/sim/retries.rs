@@ -126,8 +126,11 @@ impl State {
 impl Simulation {
     /// How long it takes until something changes by itself that the clients in question may read: a
     /// key's time to live ends, or an outage, or much time has passed by their clocks. `None` if
-    /// nothing does.
+    /// nothing does, or if there are no such clients.
     pub(crate) fn next_change(&self, retrying: &[Actor]) -> Option<Duration> {
+        if retrying.is_empty() {
+            return None;
+        }
         self.logged_or(|| self.find_next_change(retrying).into_iter().collect::<Vec<_>>()).first().copied()
     }
 
