@@ -20,7 +20,7 @@ pub const RESPONSE_TIMEOUT: Duration = Duration::from_millis(500);
 /// come to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The number of steps; 1,000 by default.
+    /// The number of steps; 5,000 by default.
     pub steps: usize,
     /// How often the code of one actor is polled in one step; 100,000 by default. Code that calls
     /// `yield_now` for ever reaches it.
@@ -33,7 +33,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { steps: 1_000, polls: 100_000, wall_time: Duration::from_secs(30) }
+        Limits { steps: 5_000, polls: 100_000, wall_time: Duration::from_secs(30) }
     }
 }
 

@@ -181,7 +181,7 @@ impl GatedConnection {
             };
             record_result(&self.sim, (self.actor, self.server), request, &result);
             if let Ok(reply) = &result {
-                self.sim.state().note_exchange(self.actor, brief, R::hash_reply(reply));
+                self.sim.note_exchange(self.actor, brief, R::hash_reply(reply));
             }
             if result.is_err() && self.session.is_hung_up() {
                 self.sim.state().lose_connection(self.actor);
@@ -221,6 +221,9 @@ impl GatedConnection {
         let mut state = self.sim.state();
         state.note_request(at, self.actor, brief);
         state.gates[self.gate].request = brief;
+        if state.gates[self.gate].traffic == Traffic::Bytes && state.recorder.is_in_stall() {
+            state.may_time_out(self.actor);
+        }
     }
 
     /// The request is sent, and arrives unless a fault prevents that.

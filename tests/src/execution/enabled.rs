@@ -18,6 +18,7 @@ impl Execution<'_> {
         enabled.clear();
         let retrying = self.sim.state().retrying();
         retrying.iter().for_each(|&actor| self.sim.state().note_retry(actor));
+        self.sim.state().note_livelock();
         let change = self.sim.next_change(&retrying);
         let state = self.sim.state();
         let faults = &self.scenario.faults;

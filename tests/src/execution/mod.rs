@@ -73,12 +73,15 @@ impl Execution<'_> {
         self.sim.state().recorder.started_at(started_at);
         let mut enabled = Vec::new();
         loop {
-            if !self.sim.checkpoint() || self.is_endless() {
+            if !self.sim.checkpoint() {
                 return;
             }
             self.enabled_steps(&mut enabled);
             if enabled.is_empty() {
                 break;
+            }
+            if self.is_endless() {
+                return;
             }
             if enabled == [Step::Wait] {
                 if !self.policy.lets_time_pass(self.sim.state().history()) {
@@ -97,6 +100,9 @@ impl Execution<'_> {
             }
         }
         self.sim.reply_log().end();
+        if self.sim.state().is_endless {
+            return;
+        }
         self.heal().await;
         self.note_panics();
     }

@@ -15,7 +15,7 @@ use super::{Execution, Policy, Prepared};
 use crate::actor::Actor;
 use crate::scenario::{Act, Scenario};
 use crate::sim::{
-    ActorState, CodeId, Quiescence, Recording, ReplyLog, Retry, ScenarioTimers, Server, Simulation,
+    ActorState, CodeId, Livelock, Quiescence, Recording, ReplyLog, Retry, ScenarioTimers, Server, Simulation,
     SimulationConfig, Thresholds, TimerCache, UnknownTimer,
 };
 use crate::trace::History;
@@ -84,6 +84,8 @@ pub struct Runner {
     pub(crate) unknown_timers: Vec<UnknownTimer>,
     /// The clients of the last execution that tried in vain.
     pub(crate) retries: Vec<Retry>,
+    /// The clients of the last execution kept each other from getting on, as it seems.
+    pub(crate) livelock: Option<Livelock>,
     /// The keys that commands of the last execution named on real servers and may have written.
     pub(crate) named_keys: BTreeSet<(usize, Vec<u8>)>,
 }
@@ -112,6 +114,7 @@ impl Runner {
             timers,
             unknown_timers: Vec::new(),
             retries: Vec::new(),
+            livelock: None,
             named_keys: BTreeSet::new(),
         }
     }
@@ -188,6 +191,7 @@ impl Runner {
             let (mut state, mut reply_log) = (execution.sim.state(), execution.sim.reply_log());
             self.unknown_timers = std::mem::take(&mut state.unknown_timers);
             self.retries = std::mem::take(&mut state.retries);
+            self.livelock = state.livelock.take();
             self.named_keys = std::mem::take(&mut state.named_keys);
             (state.recorder.take(), std::mem::take(&mut *reply_log))
         });

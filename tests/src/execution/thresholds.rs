@@ -200,6 +200,7 @@ impl Behaviour {
             EventKind::Extended { actor, section, .. } => Some(format!("{actor} extends {section}")),
             EventKind::Leave { actor, section, .. } => Some(format!("{actor} leaves {section}")),
             EventKind::Ended { holder, by } => Some(format!("{by} ends {holder}")),
+            EventKind::Shortened { holder, by } => Some(format!("{by} shortens {holder}")),
             EventKind::Accepted { actor, resource, .. } => Some(format!("{resource} accepts {actor}")),
             EventKind::Failed { actor, error } | EventKind::GaveUp { actor, error } => {
                 Some(format!("{actor} fails {error}"))

@@ -44,6 +44,9 @@ use crate::shrink::{Finding, ScheduleSize, shrink};
 use crate::sim::Recording;
 use crate::trace::{HappensBefore, History, Reached};
 
+/// A sample shrinks further violations of an oracle until so many in a row were no smaller ones.
+const SHRUNK_MAX: u32 = 1;
+
 /// The result of an exploration.
 #[derive(Clone, Debug, Default)]
 pub struct Exploration {
@@ -60,6 +63,8 @@ pub struct Exploration {
     pub reached: Reached,
     /// The actors that tried in vain in an execution, and do so for ever.
     retrying: BTreeSet<Actor>,
+    /// A seeming livelock was examined, and came to an end.
+    is_livelock_known: bool,
     /// The names of the oracles that had something to judge in at least one execution.
     pub judged: Vec<&'static str>,
 }
@@ -84,6 +89,14 @@ impl Exploration {
             let is_new = self.retrying.insert(retry.actor);
             if is_new && retry_probe::gives_up(runner, scenario, history, retry) {
                 return Err(self.report(scenario, Problem::GivesUp(retry.actor)));
+            }
+        }
+        if let Some(livelock) = runner.livelock.take()
+            && !self.is_livelock_known
+        {
+            self.is_livelock_known = true;
+            if retry_probe::never_ends(runner, scenario, history, &livelock) {
+                return Err(self.report(scenario, Problem::livelock(runner, scenario, history, &livelock)));
             }
         }
         determinism::expect_success(runner, scenario, history, self.schedules)?;
@@ -111,14 +124,15 @@ impl Exploration {
         }
     }
 
-    /// Keeps a violation if its schedule is the shortest so far.
-    fn keep(&mut self, finding: Finding) {
+    /// Keeps a violation if its schedule is the shortest so far. Returns whether it is.
+    fn keep(&mut self, finding: Finding) -> bool {
         let is_same = |known: &&mut Finding| Arc::ptr_eq(&known.oracle, &finding.oracle);
         match self.findings.iter_mut().find(is_same) {
-            Some(known) if known.rank() <= finding.rank() => {}
+            Some(known) if known.rank() <= finding.rank() => return false,
             Some(known) => *known = finding,
             None => self.findings.push(finding),
         }
+        true
     }
 
     /// A violation that did not happen again when its schedule ran again.
@@ -230,18 +244,22 @@ fn draw_and_run(
 ) -> Result<Exploration, Box<Report>> {
     let mut exploration = Exploration::default();
     let mut sampler = Sampler::new(Method::PORTFOLIO, seed);
+    let mut shrunk = vec![0; scenario.oracles.len()];
     for _ in 0..schedules {
         let history = sampler.run(runner, scenario);
         exploration.count(runner, scenario, &history)?;
         let happens_before = HappensBefore::of(&history);
         exploration.coverage.add(&history, &happens_before);
-        for oracle in &scenario.oracles {
-            let Some(violation) = oracle.check(&history) else { continue };
+        for (oracle, shrunk) in scenario.oracles.iter().zip(&mut shrunk) {
+            let violation = oracle.check(&history).filter(|_| *shrunk < SHRUNK_MAX);
+            let Some(violation) = violation else { continue };
             let causal_past = happens_before.causal_past(violation.step - 1);
             if exploration.lacks(oracle, ScheduleSize::least(&history, &causal_past)) {
                 let whole = Schedule { steps: history.steps[..violation.step].to_vec() };
                 let found = shrink(runner, scenario, &whole, oracle);
-                exploration.keep(found.ok_or_else(|| exploration.vanished(scenario, oracle, whole))?);
+                let is_smaller =
+                    exploration.keep(found.ok_or_else(|| exploration.vanished(scenario, oracle, whole))?);
+                *shrunk = if is_smaller { 0 } else { *shrunk + 1 };
             }
         }
     }

@@ -4,13 +4,13 @@ use std::fmt;
 
 use crate::actor::Actor;
 use crate::execution::Runner;
-use crate::oracle::{Oracle, Violation};
+use crate::oracle::{Oracle, Violation, list};
 use crate::render::{printable, timeline};
 use crate::replay::{SavedSchedule, replay};
 use crate::scenario::Scenario;
 use crate::schedule::Schedule;
 use crate::shrink::Finding;
-use crate::sim::Recording;
+use crate::sim::{Livelock, Recording};
 use crate::trace::History;
 
 /// Why a scenario does not pass.
@@ -64,6 +64,18 @@ pub enum Problem {
         /// The commands that the actor repeats, or its last ones, each with its reply.
         commands: Vec<String>,
     },
+    /// Actors try again and again, and keep each other from getting on: a livelock. Equal steps
+    /// come again and again until the execution reaches its limit of steps.
+    Livelock {
+        /// The actors. All others have ended.
+        actors: Vec<Actor>,
+        /// A schedule that leads there. Its last steps are two equal rounds.
+        schedule: Schedule,
+        /// The number of steps of one round.
+        round: usize,
+        /// The timeline of that schedule.
+        timeline: String,
+    },
     /// The code of an actor repeats commands in vain, but gives up by itself. Explorations handle
     /// this: they begin again, and explore all of its tries.
     #[doc(hidden)]
@@ -108,6 +120,11 @@ impl Report {
                  its own random numbers, the machine's clock, the order of a HashMap, or `select!` without `biased`.\n\n\
                  {what}\nschedule:\n{schedule}"
             ),
+            Problem::Livelock { actors, round, timeline, .. } => format!(
+                "{scenario}: livelock: {} try again and again, and none of them gets on (found after {schedules})\n\n\
+                 {timeline}\nThe last {round} steps come again and again.",
+                list(actors)
+            ),
             Problem::GivesUp(actor) => format!("{scenario}: actor {actor} gives up after some equal tries"),
             Problem::Endless { actor, limit, commands } => {
                 let commands = if commands.is_empty() {
@@ -136,6 +153,21 @@ impl Report {
 }
 
 impl Problem {
+    /// The clients keep each other from getting on for ever.
+    pub(super) fn livelock(
+        runner: &mut Runner,
+        scenario: &Scenario,
+        history: &History,
+        livelock: &Livelock,
+    ) -> Problem {
+        let schedule = Schedule { steps: history.steps[..livelock.steps].to_vec() };
+        let mut shown = replay(runner, scenario, &schedule, Recording::Full);
+        // Later events are not part of it.
+        shown.events.retain(|event| event.step <= livelock.steps);
+        let timeline = timeline::render(&shown, scenario.actors.len(), None);
+        Problem::Livelock { actors: livelock.actors.clone(), schedule, round: livelock.round, timeline }
+    }
+
     /// A violation, with the execution that shows it.
     pub(crate) fn violated(
         scenario: &Scenario,

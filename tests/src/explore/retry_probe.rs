@@ -1,11 +1,12 @@
-//! Finds out whether a client that repeats its commands in vain does so for ever. Such a client is
-//! explored as one that waits for a change, which leaves out that it gives up.
+//! Finds out whether clients that repeat their commands in vain do so for ever. One such client is
+//! explored as one that waits for a change, which leaves out that it gives up. Several that keep
+//! each other from getting on are a livelock.
 
 use crate::execution::{Choice, Policy, Runner};
 use crate::replay::Replay;
 use crate::scenario::Scenario;
 use crate::schedule::{Schedule, Step};
-use crate::sim::{Recording, Retry};
+use crate::sim::{Livelock, Recording, Retry};
 use crate::trace::{EventKind, History};
 
 /// Most further commands that are tried. Code with more equal tries counts as code that tries for
@@ -34,13 +35,48 @@ impl Policy for RetryProbe {
             None => return self.replay.choose(enabled, history),
             Some(tried) => tried,
         };
-        // A client that sleeps or waits sends nothing.
-        let is_silent = tried > 0 && history.footprints.last().is_some_and(|last| last.servers.is_empty());
         let is_other = |kind: &EventKind| matches!(kind, EventKind::RetriesEnded { .. });
-        self.has_ended = is_silent || history.events.iter().any(|event| is_other(&event.kind));
-        if self.has_ended || tried >= COMMANDS_MAX {
-            return Choice::Abort;
-        }
-        Choice::Move(Step::Run(self.retry.actor, self.retry.connection))
+        let is_its = |step: &Step| matches!(*step, Step::Run(actor, _) if actor == self.retry.actor);
+        // A client that sleeps or waits sends nothing.
+        let next = enabled.iter().position(is_its);
+        self.has_ended = next.is_none() || history.events.iter().any(|event| is_other(&event.kind));
+        next.filter(|_| !self.has_ended && tried < COMMANDS_MAX).map_or(Choice::Abort, Choice::Take)
+    }
+
+    fn tries_in_vain(&self) -> bool {
+        true
+    }
+}
+
+/// Whether the clients repeat their rounds until the execution reaches its limit of steps.
+pub(super) fn never_ends(
+    runner: &mut Runner,
+    scenario: &Scenario,
+    history: &History,
+    livelock: &Livelock,
+) -> bool {
+    let mut probe = RoundProbe { steps: &history.steps[..livelock.steps], round: livelock.round };
+    let again = runner.run(scenario, &mut probe, Recording::Lean);
+    let later = again.events.iter().filter(|event| event.step > livelock.steps);
+    let gets_on = |kind: &EventKind| matches!(kind, EventKind::Enter { .. } | EventKind::Failed { .. });
+    again.is_endless() && !later.into_iter().any(|event| gets_on(&event.kind))
+}
+
+/// Follows a schedule, and then repeats its last steps for as long as they are possible.
+struct RoundProbe<'a> {
+    steps: &'a [Step],
+    round: usize,
+}
+
+impl Policy for RoundProbe<'_> {
+    fn choose(&mut self, enabled: &[Step], history: &History) -> Choice {
+        let rounds = self.steps.iter().chain(self.steps[self.steps.len() - self.round..].iter().cycle());
+        let next = rounds.copied().nth(history.steps.len());
+        let place = enabled.iter().position(|step| Some(*step) == next);
+        place.map_or(Choice::Abort, Choice::Take)
+    }
+
+    fn tries_in_vain(&self) -> bool {
+        true
     }
 }

@@ -9,7 +9,7 @@ use crate::trace::{EventKind, History};
 /// or longer.
 ///
 /// Only time that passes because all clients wait counts, not the time of a stall. After a crash
-/// nothing counts, because the lost grant is not free before its lease ends.
+/// the span is twice as long, because the lost grant is not free before its lease ends.
 ///
 /// A violation: A releases the lock before B subscribes to the notification. B then waits for a
 /// whole lease, until its timeout.
@@ -36,19 +36,29 @@ impl Oracle for NoLostWakeUp {
     }
 
     fn check(&self, history: &History) -> Option<Violation> {
-        let (mut inside, mut empty_for) = (0_u32, Duration::ZERO);
+        let (mut inside, mut empty_since, mut empty_for) = (0_u32, Duration::ZERO, Duration::ZERO);
+        let mut within = self.within;
         for event in &history.events {
             match event.kind {
                 EventKind::Enter { section, .. } if section == self.section => {
                     inside += 1;
                     empty_for = Duration::ZERO;
                 }
-                EventKind::Leave { section, .. } if section == self.section => inside -= 1,
-                EventKind::Fault { fault, .. } if fault.is_crash() => return None,
-                EventKind::Advanced { by, is_wait: true } if inside == 0 => empty_for += by,
+                EventKind::Leave { section, .. } if section == self.section => {
+                    inside -= 1;
+                    empty_since = event.at;
+                }
+                EventKind::Fault { fault, .. } if fault.is_crash() => {
+                    // A key exists until just past the end of its lease.
+                    (empty_for, within) = (Duration::ZERO, 2 * self.within + Duration::from_millis(1));
+                }
+                // A timer may have ended a hold amid the wait.
+                EventKind::Advanced { by, is_wait: true } if inside == 0 => {
+                    empty_for += by.min(event.at - empty_since);
+                }
                 _ => {}
             }
-            if empty_for >= self.within {
+            if empty_for >= within {
                 let what = format!(
                     "no client has been inside for {} ms, although clients wait",
                     empty_for.as_millis()

@@ -2,10 +2,10 @@
 
 use super::{Oracle, Violation, is_entered, list};
 use crate::actor::Actor;
-use crate::trace::{EventKind, History};
+use crate::trace::{EventKind, History, HoldId};
 
 /// A waiting client is not overtaken: while it is in the section `waiting`, no other client is
-/// granted `section`.
+/// granted `section` that began to wait later, or did not wait.
 ///
 /// Starvation means that a client is overtaken for ever, which no finite execution can show. This
 /// oracle finds the first step of it.
@@ -18,8 +18,8 @@ pub struct NotOvertaken {
 }
 
 impl NotOvertaken {
-    /// The oracle for two sections: clients wait in `waiting`, and meanwhile no other client may be
-    /// granted `section`.
+    /// The oracle for two sections: clients wait in `waiting`, and may be granted `section` in the
+    /// order in which they began to wait.
     pub fn of(waiting: &'static str, section: &'static str) -> NotOvertaken {
         NotOvertaken { waiting, section }
     }
@@ -35,18 +35,19 @@ impl Oracle for NotOvertaken {
     }
 
     fn check(&self, history: &History) -> Option<Violation> {
-        let mut waiting: Vec<Actor> = Vec::new();
+        // In the order in which the clients began to wait.
+        let mut waiting: Vec<(HoldId, Actor)> = Vec::new();
         history.events.iter().find_map(|event| {
             match event.kind {
-                EventKind::Enter { actor, section, .. } if section == self.waiting => waiting.push(actor),
-                EventKind::Leave { actor, section, .. } if section == self.waiting => {
-                    waiting.retain(|&other| other != actor);
+                EventKind::Enter { hold, actor, section, .. } if section == self.waiting => {
+                    waiting.push((hold, actor));
                 }
+                EventKind::Leave { hold, .. } => waiting.retain(|&(other, _)| other != hold),
                 EventKind::Enter { actor, section, .. } if section == self.section => {
-                    let others: Vec<Actor> =
-                        waiting.iter().copied().filter(|&other| other != actor).collect();
-                    if !others.is_empty() {
-                        let what = format!("{actor} enters before {}, who waited first", list(&others));
+                    let before = waiting.iter().map(|&(_, other)| other).take_while(|&other| other != actor);
+                    let before: Vec<Actor> = before.collect();
+                    if !before.is_empty() {
+                        let what = format!("{actor} enters before {}, who waited first", list(&before));
                         return Some(Violation { step: event.step, what });
                     }
                 }

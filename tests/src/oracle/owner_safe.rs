@@ -3,7 +3,8 @@
 use super::{Oracle, Violation};
 use crate::trace::{EventKind, History};
 
-/// No client's release, renewal or takeover ends the unexpired grant of another client.
+/// No client's release, renewal or takeover ends the unexpired grant of another client, or shortens
+/// its time to live.
 ///
 /// The test must pass the place where the server keeps a grant: `client.hold(…).record(…)`.
 ///
@@ -25,6 +26,10 @@ impl Oracle for OwnerSafe {
             EventKind::Ended { holder, by } => Some(Violation {
                 step: event.step,
                 what: format!("{by} ended the grant of {holder}, whose lease still runs"),
+            }),
+            EventKind::Shortened { holder, by } => Some(Violation {
+                step: event.step,
+                what: format!("{by} shortened the grant of {holder}: it ends before the lease"),
             }),
             _ => None,
         })

@@ -219,6 +219,9 @@ fn sentence(kind: &EventKind) -> Option<String> {
         EventKind::Ended { holder, by } => {
             format!("With this, {by} has ended the grant of {holder}, whose lease still runs.")
         }
+        EventKind::Shortened { holder, by } => {
+            format!("With this, {by} has shortened the grant of {holder}: it ends before the lease.")
+        }
         EventKind::Overrun { actor } => {
             format!("The lease of {actor} is over, and {actor} is still inside.")
         }

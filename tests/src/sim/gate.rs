@@ -11,7 +11,7 @@ use emulator::Snapshot;
 use super::holds::Grant;
 use super::operations::{Operation, OperationId};
 use super::pause::Pause;
-use super::retries::{Exchange, Retry};
+use super::retries::{Exchange, Livelock, Retry};
 use super::timer_cache::UnknownTimer;
 use crate::actor::Actor;
 use crate::fault::{Budget, Fault};
@@ -48,6 +48,8 @@ pub(crate) struct State {
     pub(super) looked_at: Duration,
     /// The clients that tried in vain.
     pub(crate) retries: Vec<Retry>,
+    /// The clients keep each other from getting on, as it seems.
+    pub(crate) livelock: Option<Livelock>,
     /// A client reached a limit, and the execution ends.
     pub(crate) is_endless: bool,
     /// The times at which steps were taken, in order.
@@ -200,15 +202,22 @@ impl State {
         let budget = step.budget().filter(|_| !waits || self.gates.iter().any(Gate::is_busy));
         if budget == Some(Budget::STALLS) {
             let impatient = self.gates.iter().filter(|gate| gate.traffic == Traffic::Bytes && gate.is_busy());
-            for actor in impatient.map(|gate| gate.actor.0) {
-                self.actors[actor].got_fault_error = true;
-            }
+            let impatient: Vec<Actor> = impatient.map(|gate| gate.actor).collect();
+            impatient.into_iter().for_each(|actor| self.may_time_out(actor));
         }
         self.actors.iter_mut().for_each(|actor| actor.polls = 0);
         if self.times.last() != Some(&at) {
             self.times.push(at);
         }
         self.recorder.begin_step(step, budget);
+    }
+
+    /// Time passes while a request of a multiplexed connection is on its way, so its client may
+    /// give up. If the request is a release, it may come too late.
+    pub(crate) fn may_time_out(&mut self, actor: Actor) {
+        let idx = self.idx(actor);
+        self.actors[idx].got_fault_error = true;
+        self.recorder.reached().lost = true;
     }
 
     /// Lets the next request or reply at this gate pass.

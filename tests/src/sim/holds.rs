@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use locks::Record;
 
-use super::{Simulation, State};
+use super::{Server, Simulation, State};
 use crate::actor::Actor;
 use crate::trace::{EventKind, HoldId, changes};
 
@@ -16,6 +16,8 @@ pub(super) struct Grant {
     pub(super) until: Duration,
     /// Where the server keeps the grant. `None` if that is not known, or if the grant was ended.
     pub(super) record: Option<Record>,
+    /// The record stays on the server until the lease ends, if nobody changes it.
+    pub(super) lasts: bool,
 }
 
 impl Simulation {
@@ -41,7 +43,8 @@ impl Simulation {
             // If the record is gone already, nobody ends it later on.
             state.recorder.grants_checked(record.clone());
             let record = record.filter(|record| self.has(record));
-            state.grants.push(Grant { id, actor, section, until, record });
+            let lasts = record.as_ref().is_some_and(|record| self.lasts(record, until));
+            state.grants.push(Grant { id, actor, section, until, record, lasts });
         }
         id
     }
@@ -54,6 +57,7 @@ impl Simulation {
         let until = since + self.lease_of(grant.actor);
         grant.until = until;
         grant.record = self.has(&record).then(|| record.clone());
+        grant.lasts = grant.record.is_some() && self.lasts(&record, until);
         let (actor, section) = (grant.actor, grant.section);
         state.recorder.grants_checked([record]);
         state.record(at, EventKind::Extended { hold: id, actor, section, until });
@@ -77,11 +81,23 @@ impl Simulation {
         self.drop_lost_records(&mut state.grants);
     }
 
-    /// Forgets the records that no server has any more.
+    /// Forgets the records that no server has any more, and looks how long the others last.
     fn drop_lost_records(&self, grants: &mut [Grant]) {
         for grant in grants {
             grant.record.take_if(|record| !self.has(record));
+            grant.lasts &= grant.record.as_ref().is_some_and(|record| self.lasts(record, grant.until));
         }
+    }
+
+    /// Whether a record that exists stays there until then, if nobody changes it. This is not known
+    /// of records on several servers, nor of those on real ones.
+    fn lasts(&self, record: &Record, until: Duration) -> bool {
+        let (Server::Emulator(emulator), false) = (&self.servers[0], matches!(record, Record::Majority(..)))
+        else {
+            return true;
+        };
+        let left = until.saturating_sub(self.now());
+        self.logged_or(|| emulator.ttl(record.key()).is_none_or(|ttl| ttl >= left))
     }
 
     /// Whether the servers still have this grant: most of them for a majority record, or else the
@@ -142,14 +158,26 @@ impl Simulation {
         let records = state.grants.iter().filter_map(|grant| grant.record.as_ref());
         let shared = records.filter(|record| matches!(record, Record::Majority(..)));
         let looked_at: Vec<Record> = shared.filter(is_changed).cloned().collect();
+        let is_written = |grant: &Grant| grant.record.as_ref().is_some_and(|record| is_changed(&record));
+        let written: Vec<bool> = state.grants.iter().map(is_written).collect();
         state.recorder.grants_checked(looked_at);
-        let running = state.grants.iter_mut().filter(|grant| at < grant.until);
-        let lost =
-            running.filter_map(|grant| grant.record.take_if(|record| !self.has(record)).map(|_| grant.actor));
+        let mut events = Vec::new();
+        for (grant, is_written) in state.grants.iter_mut().zip(written).filter(|(grant, _)| at < grant.until)
+        {
+            let (holder, Some(record)) = (grant.actor, &grant.record) else { continue };
+            if !self.has(record) {
+                grant.record = None;
+                events.push((holder, EventKind::Ended { holder, by }));
+            } else if is_written {
+                let lasted = std::mem::replace(&mut grant.lasts, self.lasts(record, grant.until));
+                if lasted && !grant.lasts {
+                    events.push((holder, EventKind::Shortened { holder, by }));
+                }
+            }
+        }
         // If a client ends its own grant while it stays inside, no other client ends that later on.
-        let ended: Vec<Actor> = lost.filter(|&holder| holder != by).collect();
-        for holder in ended {
-            state.record(at, EventKind::Ended { holder, by });
+        for (_, event) in events.into_iter().filter(|&(holder, _)| holder != by) {
+            state.record(at, event);
         }
     }
 

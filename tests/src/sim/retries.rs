@@ -4,18 +4,22 @@
 //! The idea is that of awaits in explorations of spin loops: Kokologiannakis, Ren and Vafeiadis,
 //! "Dynamic Partial Order Reductions for Spinloops" (2021).
 
+use std::hash::BuildHasher as _;
 use std::time::Duration;
 
-use emulator::{Access, Timestamp};
+use emulator::{Access, DATABASES, Timestamp};
+use foldhash::quality::FixedState;
 
-use super::{GRACE, Server, Simulation, State};
+use super::{ActorState, GRACE, Server, Simulation, State};
 use crate::actor::Actor;
 use crate::trace::{EventKind, History};
 
 /// A client waits for a change after so many equal tries.
 const TRIES: usize = 3;
 /// Most commands of one try.
-const COMMANDS_MAX: usize = 8;
+const COMMANDS_MAX: usize = 16;
+/// Most steps of one round of a livelock.
+const ROUND_MAX: usize = 64;
 
 /// A command and its reply.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +30,8 @@ pub(crate) struct Exchange {
     reply: u64,
     /// The number of the step in which the command ran, from 1. Zero if it ran outside of steps.
     step: usize,
+    /// A hash of what the servers hold after it, if the command ends equal tries.
+    data: Option<u64>,
 }
 
 /// The first time at which a client was about to try once more what it had tried in vain.
@@ -34,17 +40,50 @@ pub(crate) struct Retry {
     /// The number of steps before.
     pub(crate) steps: usize,
     pub(crate) actor: Actor,
-    pub(crate) connection: usize,
+}
+
+/// All clients try again and again, each in the same way, and none of them gets on. The last steps
+/// are one round of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Livelock {
+    /// The number of steps so far.
+    pub(crate) steps: usize,
+    /// The number of steps of the round.
+    pub(crate) round: usize,
+    pub(crate) actors: Vec<Actor>,
 }
 
 impl State {
+    /// Notes a livelock, if this is the first one and no client is in vain for good.
+    pub(crate) fn note_livelock(&mut self) {
+        if self.livelock.is_none() {
+            self.livelock = self.find_livelock();
+        }
+    }
+
+    /// All clients have ended equal tries in turns. Only more rounds show whether they go on.
+    fn find_livelock(&self) -> Option<Livelock> {
+        let actors = self.actors.iter().filter(|actor| !actor.is_finished && !actor.is_crashed);
+        let tries = |actor: &&ActorState| len_of_tries(&actor.exchanges, TRIES).is_some();
+        if !actors.clone().all(|actor| tries(&actor)) {
+            return None;
+        }
+        let actors: Vec<Actor> = actors.map(|actor| actor.actor).collect();
+        let steps = &self.history().steps;
+        let is_round = |&len: &usize| {
+            let Some(start) = steps.len().checked_sub(2 * len) else { return false };
+            let (before, latest) = steps[start..].split_at(len);
+            let moves = |actor| latest.iter().any(|step| step.actor() == Some(actor));
+            before == latest && actors.iter().all(|&actor| moves(actor))
+        };
+        let round = (1..=ROUND_MAX).find(is_round).filter(|_| actors.len() > 1)?;
+        Some(Livelock { steps: steps.len(), round, actors })
+    }
+
     /// This client tries in vain. Only the first time of each client is kept.
     pub(crate) fn note_retry(&mut self, actor: Actor) {
-        let gate = self.gates.iter().find(|gate| gate.actor == actor && gate.waits());
-        if let Some(connection) = gate.map(|gate| gate.nth)
-            && !self.retries.iter().any(|known| known.actor == actor)
-        {
-            self.retries.push(Retry { steps: self.history().steps.len(), actor, connection });
+        if !self.retries.iter().any(|known| known.actor == actor) {
+            self.retries.push(Retry { steps: self.history().steps.len(), actor });
         }
     }
 
@@ -55,13 +94,6 @@ impl State {
         }
     }
 
-    /// A command of a client has run.
-    pub(crate) fn note_exchange(&mut self, actor: Actor, request: u64, reply: u64) {
-        let step = if self.recorder.is_in_step() { self.history().steps.len() } else { 0 };
-        let idx = self.idx(actor);
-        self.actors[idx].exchanges.push(Exchange { request, reply, step });
-    }
-
     /// The code of a client has ended.
     pub(crate) fn note_end(&mut self, at: Duration, actor: Actor) {
         if self.equal_tries(actor, TRIES + 1).is_some() {
@@ -69,19 +101,14 @@ impl State {
         }
     }
 
-    /// The latest try of a client. `None` if its last `count` tries were not equal, or wrote, or if
-    /// something has changed since that the latest one read. Otherwise the next try would be equal,
-    /// too. If time moved, tries are not equal: the client may count how long it has waited.
+    /// The latest try of a client. `None` if its last `count` tries were not equal, or changed what
+    /// the servers hold. Also `None` if something has changed since that the latest one read.
+    /// Otherwise the next try would be equal, too. If time moved, tries are not equal: the client
+    /// may count how long it has waited.
     fn equal_tries(&self, actor: Actor, count: usize) -> Option<&[Exchange]> {
         let exchanges = &self.actors[self.idx(actor)].exchanges;
-        let is_equal = |len: usize| {
-            let tries = exchanges.len().checked_sub(count * len).map(|start| &exchanges[start..]);
-            let is_same =
-                |(one, next): (&Exchange, &Exchange)| (one.request, one.reply) == (next.request, next.reply);
-            tries.is_some_and(|tries| tries.iter().zip(&tries[len..]).all(is_same))
-        };
-        let len = (1..=COMMANDS_MAX).find(|&len| is_equal(len))?;
-        let latest = &exchanges[exchanges.len() - len..];
+        let len = len_of_tries(exchanges, count)?;
+        let (before, latest) = exchanges.split_at(exchanges.len() - len);
         let History { steps, footprints, .. } = self.history();
         let of = |exchange: &Exchange| &footprints[exchange.step - 1];
         let tries = &exchanges[exchanges.len() - count * len..];
@@ -101,7 +128,9 @@ impl State {
             steps[place].actor() != Some(actor)
                 && latest.iter().any(|exchange| of(exchange).conflicts_with(&footprints[place]))
         };
-        (only_reads && !(latest[0].step..steps.len()).any(has_changed)).then_some(latest)
+        let data = |tries: &[Exchange]| tries.last().and_then(|last| last.data);
+        let changes_nothing = only_reads || data(latest).is_some() && data(latest) == data(before);
+        (changes_nothing && !(latest[0].step..steps.len()).any(has_changed)).then_some(latest)
     }
 
     /// Whether the client is about to try once more what it has tried in vain.
@@ -123,7 +152,39 @@ impl State {
     }
 }
 
+/// The number of commands of one try, if the last `count` tries got equal replies to equal
+/// requests.
+fn len_of_tries(exchanges: &[Exchange], count: usize) -> Option<usize> {
+    let is_equal = |&len: &usize| {
+        let tries = exchanges.len().checked_sub(count * len).map(|start| &exchanges[start..]);
+        let is_same =
+            |(one, next): (&Exchange, &Exchange)| (one.request, one.reply) == (next.request, next.reply);
+        tries.is_some_and(|tries| tries.iter().zip(&tries[len..]).all(is_same))
+    };
+    (1..=COMMANDS_MAX).find(is_equal)
+}
+
 impl Simulation {
+    /// A command of a client has run.
+    pub(crate) fn note_exchange(&self, actor: Actor, request: u64, reply: u64) {
+        let mut state = self.state();
+        let step = if state.recorder.is_in_step() { state.history().steps.len() } else { 0 };
+        let idx = state.idx(actor);
+        let exchanges = &mut state.actors[idx].exchanges;
+        exchanges.push(Exchange { request, reply, step, data: None });
+        if len_of_tries(exchanges, 2).is_some() {
+            let data = self.logged_or(|| self.hash_data());
+            exchanges.last_mut().expect("one was added").data = Some(data);
+        }
+    }
+
+    /// A hash of what the emulators hold.
+    fn hash_data(&self) -> u64 {
+        let data: Vec<String> =
+            self.emulators().flat_map(|emulator| (0..DATABASES).map(|db| emulator.dump(db))).collect();
+        FixedState::default().hash_one(data)
+    }
+
     /// How long it takes until something changes by itself that the clients in question may read: a
     /// key's time to live ends, or an outage, or much time has passed by their clocks. `None` if
     /// nothing does, or if there are no such clients.

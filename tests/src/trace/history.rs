@@ -161,7 +161,7 @@ pub enum EventKind {
         actor: Actor,
         /// The section.
         section: &'static str,
-        /// When the lease ends now, counted from before the client's latest request was sent.
+        /// When the lease ends now, counted from the instant that the client gave.
         until: Duration,
     },
     /// The client is no longer inside: the first command of its release ran, or it crashed.
@@ -178,6 +178,14 @@ pub enum EventKind {
         /// The client whose grant it was.
         holder: Actor,
         /// The client that ended it.
+        by: Actor,
+    },
+    /// Another client shortened the time to live of the server's record of an unexpired grant: the
+    /// record would end before the lease.
+    Shortened {
+        /// The client whose grant it was.
+        holder: Actor,
+        /// The client that shortened it.
         by: Actor,
     },
     /// A resource that a lock guards accepted a write.
@@ -286,6 +294,7 @@ impl EventKind {
             | EventKind::Extended { .. }
             | EventKind::Leave { .. }
             | EventKind::Ended { .. }
+            | EventKind::Shortened { .. }
             | EventKind::Accepted { .. }
             | EventKind::Overrun { .. } => true,
             // Some are texts for people. Faults and time have footprints of their own. The others

@@ -230,7 +230,7 @@ fn code_that_polls_a_key_that_nobody_writes_is_a_report() {
         })
     };
     expect![[r#"
-        polling: actor A does not come to its end: the execution has 1000 steps (found after 1 schedule)
+        polling: actor A does not come to its end: the execution has 5000 steps (found after 1 schedule)
 
         It repeats:
           GET k → (nil)

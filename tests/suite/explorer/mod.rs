@@ -8,6 +8,7 @@ mod subscriptions;
 mod multiplexed;
 mod fault_matrix;
 pub(crate) mod oracles;
+mod oracle_boundaries;
 mod traces;
 mod outcomes;
 mod sampling;

@@ -7,7 +7,7 @@ use harness::execution::Runner;
 use harness::explore::Problem;
 use harness::oracle::{
     ExclusiveBelief, ExclusiveFact, Fenced, NoLeak, NoLostWakeUp, NotOvertaken, Oracle as _, OverIssue,
-    OwnerSafe, Recovers, Unbroken, WriterAlone,
+    OwnerSafe, Progress, Recovers, Unbroken, WriterAlone,
 };
 use harness::sim::Recording;
 use harness::trace::Reached;
@@ -17,12 +17,12 @@ use redis::RedisResult;
 
 /// How a lock is taken and released. Each broken recipe differs from `SOUND` in one place.
 #[derive(Clone, Copy)]
-struct Recipe {
-    take: &'static [&'static str],
+pub(crate) struct Recipe {
+    pub(crate) take: &'static [&'static str],
     release: Option<&'static [&'static str]>,
 }
 
-const SOUND: Recipe =
+pub(crate) const SOUND: Recipe =
     Recipe { take: &["SET", "lock", "1", "NX", "PX", "10000"], release: Some(&["DEL", "lock"]) };
 
 pub(crate) async fn send<T: redis::FromRedisValue>(
@@ -51,7 +51,7 @@ fn scenario(recipe: Recipe) -> Scenario {
 }
 
 #[track_caller]
-fn expect_violation(scenario: &Scenario, property: &str, steps: usize) {
+pub(crate) fn expect_violation(scenario: &Scenario, property: &str, steps: usize) {
     match exhaustive(scenario).expect_err("the lock is broken").problem {
         Problem::Violated { property: found, schedule, saved, .. } => {
             assert_eq!(saved.to_string().parse::<SavedSchedule>().as_ref(), Ok(&saved));
@@ -202,6 +202,9 @@ fn no_lost_wake_up() {
     // A pause because of a stall, or because a dead holder's lease must end, is no lost wake-up.
     exhaustive(&patient(5, Faults::none().stalls(1))).unwrap();
     exhaustive(&patient(5, Faults::none().crashes(1))).unwrap();
+    // A waiter that sleeps for more than two leases misses the end of the dead holder's.
+    let report = exhaustive(&patient(21, Faults::none().crashes(1))).unwrap_err();
+    assert!(report.to_string().contains("no-lost-wake-up"), "{report}");
 }
 
 /// Two clients that acquire `rounds` times each. If a client is refused, it enters the section
@@ -228,6 +231,37 @@ fn not_overtaken() {
     // A takes the lock, B is refused, A releases it, and A takes it again.
     expect_violation(&queueing(2), "not-overtaken", 4);
     exhaustive(&queueing(1)).unwrap();
+}
+
+/// Each of so many clients asks two servers, in this order.
+fn majority(orders: &'static [[usize; 2]]) -> Scenario {
+    let scenario = Scenario::new("two of two").servers(2).always(Progress::of(&["cs"]));
+    let scenario = orders.iter().fold(scenario, |scenario, order| {
+        scenario.actors(1, move |client| async move {
+            let mut granted = Vec::new();
+            for &server in order {
+                let mut link = client.connection_to(server);
+                if send(&mut link, SOUND.take).await? {
+                    granted.push(link);
+                }
+            }
+            let hold = (granted.len() == 2).then(|| client.hold("cs").enter());
+            for mut link in granted {
+                send::<()>(&mut link, &["DEL", "lock"]).await?;
+            }
+            drop(hold);
+            Ok(())
+        })
+    });
+    scenario.probe(1, |client| async move { Ok(send(&mut client.connection(), SOUND.take).await?) })
+}
+
+#[test]
+fn progress() {
+    // A gets the first server, B the second, and both are refused by the other.
+    let report = exhaustive(&majority(&[[0, 1], [1, 0]])).unwrap_err();
+    assert!(report.to_string().contains("none of them was granted anything"), "{report}");
+    exhaustive(&majority(&[[0, 1]])).unwrap();
 }
 
 /// Two clients that check inside the section whether they still have the lock.
@@ -259,8 +293,8 @@ fn a_pass_that_saw_nothing_is_vacuous() {
     let must_reach = Reached { contention: true, ..Reached::default() };
     let alone =
         Scenario::new("alone").must_reach(must_reach).always(OwnerSafe).actors(1, |client| async move {
-            let mut mutex =
-                locks::Mutex::new(client.connection(), client.env(), &crate::locks::algorithms::terms(1));
+            let terms = locks::Terms { key: "lock".into(), lease: Duration::from_secs(10), permits: 1 };
+            let mut mutex = locks::Mutex::new(client.connection(), client.env(), &terms);
             if mutex.try_acquire().await? {
                 client.hold("cs").until(mutex.release()).await?;
             }

@@ -180,6 +180,7 @@ fn outcome(scenario: &Scenario, history: &History) -> String {
             | EventKind::Extended { .. }
             | EventKind::Leave { .. }
             | EventKind::Ended { .. }
+            | EventKind::Shortened { .. }
             | EventKind::Overrun { .. }
             | EventKind::Probed { .. } => _ = writeln!(marks, "  {at} ms: {:?}", event.kind),
             EventKind::Accepted { actor, resource, token, .. } => {

@@ -4,9 +4,11 @@
 mod clean_up_where_ok_only;
 mod deaf_after_reconnect;
 mod double_increment;
+mod even_quorum;
 mod extend_resurrects;
 mod guarded_by_timeout;
 mod hold_and_wait;
+mod leader_renewal;
 mod lease_from_reply;
 mod lease_in_seconds;
 mod lost_reply_on_acquire;
@@ -21,6 +23,7 @@ mod takeover_by_age;
 mod token_list;
 mod try_then_subscribe;
 mod writer_starvation;
+mod zombie_refresh;
 
 use std::time::Duration;
 
@@ -111,6 +114,7 @@ fn finds(buggy: &Scenario, expected: &Expect) {
     let found = match report.problem {
         Problem::Violated { property, timeline, .. } => format!("{property}\n\n{timeline}"),
         Problem::Failed { actor, what, timeline, .. } => format!("{actor} {what}\n\n{timeline}"),
+        Problem::Livelock { round, timeline, .. } => format!("a livelock of {round} steps\n\n{timeline}"),
         other => panic!("{other:?}"),
     };
     expected.assert_eq(&found);

@@ -14,7 +14,7 @@ use harness::trace::Reached;
 use harness::{Faults, Scenario};
 use locks::Record;
 
-use super::{EXTEND, UNLOCK, check, one_of_each, run, send, take};
+use super::{EXTEND, UNLOCK, check, one_of_each, run, take};
 
 const EXTEND_OR_TAKE: &str = "--extend
 local holder = redis.call('GET', KEYS[1])
@@ -35,7 +35,6 @@ fn scenario(extend: &'static str) -> Scenario {
                 return Ok(());
             }
             let hold = client.hold("section").enter();
-            send::<()>(&mut link, &["PING", "work"]).await?;
             let since = client.now();
             if run(&mut link, extend, &token).await? {
                 hold.extend(since, Record::Value("lock".into(), token.clone()));
@@ -55,22 +54,21 @@ fn extend_resurrects() {
             unbroken
 
             step        time  A B
-               1       +0 ms  ● ·  A: SET lock A1 NX PX 10000 → OK
+               1       +0 ms  ● ·  A starts, reads its clock, and stalls before its first command
+               2       +0 ms  ● ·  A: SET lock A1 NX PX 10000 → OK
                               │ ·      now lock = "A1" (10000 ms left)
+               3   +10001 ms  │ ·  10001 ms pass
+               4   +10001 ms  ● ·  A receives the reply
                               ┃ ·    ▸ A is inside. Its lease runs until +10000 ms.
-               2   +10001 ms  ┃ ·  10001 ms pass
-                              ┃ ·    ▸ The lease of A is over, and A is still inside.
-               3   +10001 ms  ┃ ●  B: SET lock B1 NX PX 10000 → OK
+               5   +10001 ms  ┃ ●  B: SET lock B1 NX PX 10000 → OK
                               ┃ │      now lock = "B1" (10000 ms left)
                               ┃ ┃    ▸ B is inside. Its lease runs until +20001 ms. Now A and B are inside.
-               4   +10001 ms  ┃ ●  B: PING work → "work"
-               5   +10001 ms  ┃ ●  B: EVAL --extend… 1 lock B1 → 1
+               6   +10001 ms  ┃ ●  B: EVAL --extend… 1 lock B1 → 1
                               ┃ ┃      now lock = "B1" (10000 ms left)
                               ┃ ┃    ▸ B is granted the section once more. Its lease runs until +20001 ms.
-               6   +10001 ms  ┃ ●  B: EVAL --unlock… 1 lock B1 → 1
+               7   +10001 ms  ┃ ●  B: EVAL --unlock… 1 lock B1 → 1
                               ┃ │      now lock is gone
                               ┃ │    ▸ B releases the lock, and no longer counts as a holder.
-               7   +10001 ms  ● │  A: PING work → "work"
                8   +10001 ms  ● │  A: EVAL --extend… 1 lock A1 → 1
                               ┃ │      now lock = "A1" (10000 ms left)
                               ┃ │    ▸ A is granted the section once more. Its lease runs until +20001 ms.

@@ -34,7 +34,7 @@ async fn task(client: &Client, object: &Mutex<String>, by: By, section: &'static
     }
     object.lock().expect("nobody panics").clone_from(&token);
     let hold = client.hold(section).enter();
-    send::<()>(&mut link, &["PING", "work"]).await?;
+    send::<()>(&mut link, &["SET", "data", &token]).await?;
     let token = match by {
         By::TokenOfTheObject => object.lock().expect("nobody panics").clone(),
         By::OwnToken => token,
@@ -81,7 +81,8 @@ fn shared_token() {
                3   +10001 ms  ● · ·  A: SET lock A2 NX PX 10000 → OK
                               ┃ · ·      now lock = "A2" (10000 ms left)
                               ┃ · ·    ▸ A is inside (section). Its lease runs until +11000 ms.
-               4   +10001 ms  ● · ·  A: PING work → "work"
+               4   +10001 ms  ● · ·  A: SET data A1 → OK
+                              ┃ · ·      now data = "A1"
                5   +10001 ms  ● · ·  A: EVAL --unlock… 1 lock A2 → 1
                               │ · ·      now lock is gone
                               │ · ·    ▸ A releases the lock, and no longer counts as a holder.
