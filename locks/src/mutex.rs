@@ -41,6 +41,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
             (Property::ExclusiveBelief, FaultClass::Slow),
             (Property::ExclusiveFact, FaultClass::Server),
             (Property::ExclusiveBelief, FaultClass::Server),
+            (Property::NoLeak, FaultClass::Server),
         ],
     },
     scripts: &[ACQUIRE, COMPARE_AND_DELETE],

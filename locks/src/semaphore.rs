@@ -63,6 +63,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
             (Property::ExclusiveBelief, FaultClass::Slow),
             (Property::OverIssue, FaultClass::Server),
             (Property::ExclusiveBelief, FaultClass::Server),
+            (Property::NoLeak, FaultClass::Server),
         ],
     },
     scripts: &[ACQUIRE, RELEASE],

@@ -291,7 +291,7 @@ named! {
         /// Never two clients inside the critical section at once. For a semaphore: never more than
         /// `permits`. For a read-write lock: a writer is always alone.
         ExclusiveBelief = "exclusive-belief",
-        /// No client's release ends the unexpired grant of another client.
+        /// No client ends or shortens the unexpired grant of another client.
         OwnerSafe = "owner-safe",
         /// After a crash or a lost message, fresh clients get the lock, or all permits. They try
         /// one lease and some grace later.
@@ -299,28 +299,56 @@ named! {
         /// If all clients have released, nobody crashed and no message was lost, everything is free
         /// at once.
         NoLeak = "no-leak",
-        /// If nobody crashed and no message was lost, clients never wait for a lease or longer
-        /// while nobody holds the lock.
+        /// If no message was lost, clients never wait for a lease or longer while nobody holds the
+        /// lock. After a crash, they wait for one lease more.
         NoLostWakeUp = "no-lost-wake-up",
+        /// If clients try, and nobody crashed and no message was lost, at least one of them is
+        /// granted.
+        Progress = "progress",
+        /// If a holder acquires a reentrant lock once more, no other client has held it since its
+        /// last grant.
+        Unbroken = "unbroken",
     }
 }
 
 named! {
-    /// The faults that may happen in a test.
+    /// The faults that may happen in a test. The harness defines their numbers and sizes.
     FaultClass {
         /// Any order of commands, with perfect clocks. No lease ends.
         Order = "order",
-        /// One client's clock is a whole lease ahead, or behind.
+        /// The clock of one client or of one server is one or two leases ahead or behind, or jumps.
         Skew = "skew",
         /// A client ends at any step, without a release.
         Crash = "crash",
         /// A client stalls until after its lease, at any point.
         Slow = "slow",
-        /// A request or a reply is lost. The client gives up, or its library sends the request
-        /// again.
+        /// A request or a reply is lost or late, or a connection breaks. The client gives up, or
+        /// its library sends the request again.
         Lost = "lost",
-        /// One server's clock jumps ahead by more than a lease, or one server restarts and loses
-        /// all data and scripts.
+        /// One server's clock jumps ahead by more than a lease, or one server restarts. It loses
+        /// all data, its last write, or only its scripts.
         Server = "server",
+        /// An acquire or a release is cancelled wherever it waits. The client does nothing more
+        /// with it.
+        Cancel = "cancel",
+        /// Two of the faults above.
+        Pairs = "pairs",
+        /// Each client acquires twice with one lock object, and goes on after an error. There may
+        /// be a stall or a lost message.
+        Rounds = "rounds",
+    }
+}
+
+impl FaultClass {
+    /// The classes whose faults this class combines, or repeats in a longer scenario. A property
+    /// that breaks in one of them is not asked here.
+    pub fn combines(self) -> &'static [FaultClass] {
+        use FaultClass::{Cancel, Crash, Lost, Order, Pairs, Rounds, Server, Skew, Slow};
+        match self {
+            Order | Skew | Crash | Slow | Lost | Server => &[],
+            Cancel => &[Order],
+            Pairs => &[Order, Skew, Crash, Slow, Lost],
+            Rounds => &[Order, Slow, Lost],
+        }
     }
 }

@@ -47,6 +47,8 @@ pub const ALGORITHM: Algorithm = Algorithm {
             (Property::ExclusiveFact, FaultClass::Server),
             (Property::ExclusiveBelief, FaultClass::Server),
             (Property::OwnerSafe, FaultClass::Server),
+            (Property::NoLeak, FaultClass::Server),
+            (Property::Recovers, FaultClass::Pairs),
         ],
     },
     scripts: &[],
@@ -60,17 +62,19 @@ pub struct DelSetNxTakeover<C> {
     env: Env,
     key: String,
     lease_ms: i64,
+    /// The end of the lease that it wrote last.
+    end: i64,
 }
 
 impl<C: ConnectionLike + Send> DelSetNxTakeover<C> {
     /// A client that holds nothing.
     pub fn new(connection: C, env: Env, terms: &Terms) -> DelSetNxTakeover<C> {
-        DelSetNxTakeover { connection, env, key: terms.key.clone(), lease_ms: terms.lease_ms() }
+        DelSetNxTakeover { connection, env, key: terms.key.clone(), lease_ms: terms.lease_ms(), end: 0 }
     }
 
     async fn set_if_absent(&mut self) -> RedisResult<bool> {
-        let end = self.env.now_ms() + self.lease_ms;
-        redis::cmd("SETNX").arg(&self.key).arg(end).query_async(&mut self.connection).await
+        self.end = self.env.now_ms() + self.lease_ms;
+        redis::cmd("SETNX").arg(&self.key).arg(self.end).query_async(&mut self.connection).await
     }
 
     async fn delete(&mut self) -> RedisResult<i64> {
@@ -96,6 +100,6 @@ impl<C: ConnectionLike + Send> Lock for DelSetNxTakeover<C> {
     }
 
     fn record(&self) -> Record {
-        Record::Key(self.key.clone())
+        Record::Value(self.key.clone(), self.end.to_string())
     }
 }

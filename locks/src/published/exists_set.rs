@@ -31,6 +31,8 @@ pub const ALGORITHM: Algorithm = Algorithm {
             (Property::OwnerSafe, FaultClass::Order),
             (Property::Recovers, FaultClass::Crash),
             (Property::Recovers, FaultClass::Lost),
+            (Property::NoLeak, FaultClass::Server),
+            (Property::Recovers, FaultClass::Cancel),
         ],
     },
     scripts: &[],

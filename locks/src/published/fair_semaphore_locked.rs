@@ -41,6 +41,8 @@ pub const ALGORITHM: Algorithm = Algorithm {
             (Property::OverIssue, FaultClass::Server),
             (Property::ExclusiveBelief, FaultClass::Server),
             (Property::OwnerSafe, FaultClass::Server),
+            (Property::NoLeak, FaultClass::Server),
+            (Property::Recovers, FaultClass::Pairs),
         ],
     },
     scripts: &[COMPARE_AND_DELETE],

@@ -32,6 +32,8 @@ pub const ALGORITHM: Algorithm = Algorithm {
             (Property::ExclusiveBelief, FaultClass::Order),
             (Property::Recovers, FaultClass::Crash),
             (Property::Recovers, FaultClass::Lost),
+            (Property::NoLeak, FaultClass::Server),
+            (Property::Recovers, FaultClass::Cancel),
         ],
     },
     scripts: &[],

@@ -52,6 +52,8 @@ pub const ALGORITHM: Algorithm = Algorithm {
             (Property::ExclusiveFact, FaultClass::Server),
             (Property::ExclusiveBelief, FaultClass::Server),
             (Property::OwnerSafe, FaultClass::Server),
+            (Property::NoLeak, FaultClass::Server),
+            (Property::Recovers, FaultClass::Pairs),
         ],
     },
     scripts: &[],
@@ -69,17 +71,21 @@ pub struct GetSetTakeover<C> {
     key: String,
     lease_ms: i64,
     lease_seconds: u64,
+    /// The stamp that it wrote last.
+    stamp: i64,
 }
 
 impl<C: ConnectionLike + Send> GetSetTakeover<C> {
     /// A client that holds nothing.
     pub fn new(connection: C, env: Env, terms: &Terms) -> GetSetTakeover<C> {
         let (key, lease_ms, lease_seconds) = (terms.key.clone(), terms.lease_ms(), terms.lease_seconds());
-        GetSetTakeover { connection, env, key, lease_ms, lease_seconds }
+        GetSetTakeover { connection, env, key, lease_ms, lease_seconds, stamp: 0 }
     }
 
-    fn stamp(&self) -> i64 {
-        self.env.now_ms() + self.lease_ms + MARGIN_MS
+    /// A new stamp.
+    fn stamp(&mut self) -> i64 {
+        self.stamp = self.env.now_ms() + self.lease_ms + MARGIN_MS;
+        self.stamp
     }
 
     /// Tries to take the lock over from a holder whose stamp has passed. Returns whether it
@@ -89,7 +95,8 @@ impl<C: ConnectionLike + Send> GetSetTakeover<C> {
         if old.is_none_or(|old| self.env.now_ms() <= old) {
             return Ok(false);
         }
-        let getset = redis::cmd("GETSET").arg(&self.key).arg(self.stamp()).to_owned();
+        let stamp = self.stamp();
+        let getset = redis::cmd("GETSET").arg(&self.key).arg(stamp).to_owned();
         let replaced: Option<i64> = getset.query_async(&mut self.connection).await?;
         Ok(replaced == old)
     }
@@ -97,7 +104,8 @@ impl<C: ConnectionLike + Send> GetSetTakeover<C> {
 
 impl<C: ConnectionLike + Send> Lock for GetSetTakeover<C> {
     async fn try_acquire(&mut self) -> RedisResult<bool> {
-        let setnx = redis::cmd("SETNX").arg(&self.key).arg(self.stamp()).to_owned();
+        let stamp = self.stamp();
+        let setnx = redis::cmd("SETNX").arg(&self.key).arg(stamp).to_owned();
         let is_free: bool = setnx.query_async(&mut self.connection).await?;
         let is_ours = is_free || self.take_over().await?;
         if is_ours {
@@ -112,6 +120,6 @@ impl<C: ConnectionLike + Send> Lock for GetSetTakeover<C> {
     }
 
     fn record(&self) -> Record {
-        Record::Key(self.key.clone())
+        Record::Value(self.key.clone(), self.stamp.to_string())
     }
 }

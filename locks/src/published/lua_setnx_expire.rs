@@ -52,6 +52,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
             (Property::ExclusiveFact, FaultClass::Server),
             (Property::ExclusiveBelief, FaultClass::Server),
             (Property::OwnerSafe, FaultClass::Server),
+            (Property::NoLeak, FaultClass::Server),
         ],
     },
     scripts: &[SETNX_EXPIRE],

@@ -34,6 +34,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
             (Property::ExclusiveBelief, FaultClass::Slow),
             (Property::ExclusiveFact, FaultClass::Server),
             (Property::ExclusiveBelief, FaultClass::Server),
+            (Property::NoLeak, FaultClass::Server),
         ],
     },
     scripts: &[SETNX_EXPIRE, COMPARE_AND_DELETE],

@@ -2,6 +2,9 @@
 //!
 //! Each doc states how the algorithm breaks. `lockstep explain NAME` shows an execution that breaks
 //! it.
+//!
+//! Most of them share one flaw, which is not repeated there. They keep their grants on one server.
+//! If it restarts without its last write, and that was a release, the released grant is back.
 
 pub mod exists_set;
 pub mod setnx;

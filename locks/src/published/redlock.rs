@@ -56,6 +56,7 @@ const SPEC: &Spec = &Spec {
         (Property::ExclusiveBelief, FaultClass::Slow),
         (Property::ExclusiveFact, FaultClass::Server),
         (Property::ExclusiveBelief, FaultClass::Server),
+        (Property::Progress, FaultClass::Order),
     ],
 };
 

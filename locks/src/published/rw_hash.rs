@@ -75,6 +75,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
             (Property::WriterAlone, FaultClass::Order),
             (Property::ExclusiveBelief, FaultClass::Order),
             (Property::OwnerSafe, FaultClass::Order),
+            (Property::NoLeak, FaultClass::Server),
         ],
     },
     scripts: &[READ, WRITE, RELEASE],

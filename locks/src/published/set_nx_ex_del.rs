@@ -36,6 +36,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
             (Property::ExclusiveFact, FaultClass::Server),
             (Property::ExclusiveBelief, FaultClass::Server),
             (Property::OwnerSafe, FaultClass::Server),
+            (Property::NoLeak, FaultClass::Server),
         ],
     },
     scripts: &[],

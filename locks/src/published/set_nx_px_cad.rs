@@ -30,6 +30,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
             (Property::ExclusiveBelief, FaultClass::Slow),
             (Property::ExclusiveFact, FaultClass::Server),
             (Property::ExclusiveBelief, FaultClass::Server),
+            (Property::NoLeak, FaultClass::Server),
         ],
     },
     scripts: &[COMPARE_AND_DELETE],

@@ -40,6 +40,8 @@ pub const ALGORITHM: Algorithm = Algorithm {
             (Property::ExclusiveFact, FaultClass::Server),
             (Property::ExclusiveBelief, FaultClass::Server),
             (Property::OwnerSafe, FaultClass::Server),
+            (Property::NoLeak, FaultClass::Server),
+            (Property::Recovers, FaultClass::Cancel),
         ],
     },
     scripts: &[],

@@ -39,6 +39,8 @@ pub const ALGORITHM: Algorithm = Algorithm {
             (Property::OverIssue, FaultClass::Order),
             (Property::ExclusiveBelief, FaultClass::Order),
             (Property::OwnerSafe, FaultClass::Skew),
+            (Property::NoLeak, FaultClass::Server),
+            (Property::Recovers, FaultClass::Pairs),
         ],
     },
     scripts: &[],

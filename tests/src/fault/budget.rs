@@ -1,5 +1,6 @@
 //! How often faults may happen, and by how much: the budgets that keep an exploration finite.
 
+use std::fmt;
 use std::time::Duration;
 
 /// A budget as a field of [`Faults`]. Texts and samples use one list of them.
@@ -109,6 +110,24 @@ budgets! {
     flushes(flushes: u32 as Count, SAMPLED);
     /// How long a server that restarts refuses all requests; zero if it is available at once.
     outage(outage: Duration as Span, FIXED);
+}
+
+/// The budgets that are not zero, by the names of their methods: `stalls 1, skew 10000ms`.
+impl fmt::Display for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut faults = *self;
+        let set = FIELDS.iter().filter_map(|field| {
+            let value = match field.value {
+                Value::Count(of) => format!("{}", *of(&mut faults)),
+                Value::Ppm(of) => format!("{}ppm", *of(&mut faults)),
+                Value::Span(of) => format!("{}ms", of(&mut faults).as_millis()),
+            };
+            (!value.starts_with('0')).then(|| format!("{} {value}", field.name))
+        });
+        let set: Vec<String> = set.collect();
+        let text = set.join(", ");
+        f.write_str(if text.is_empty() { "no faults" } else { &text })
+    }
 }
 
 impl Faults {

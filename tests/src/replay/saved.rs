@@ -67,6 +67,8 @@ pub enum Subject {
         /// For a read-write lock, how many of the clients read. The first clients read, and the
         /// others write.
         readers: Option<usize>,
+        /// How long a server that restarts refuses requests. The steps do not say it.
+        outage: Duration,
     },
     /// The scenario of this name. Only the test that made it has it.
     Scenario(String),
@@ -213,9 +215,12 @@ impl fmt::Display for SavedSchedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "lockstep schedule {VERSION}")?;
         match &self.subject {
-            Subject::Algorithm { name, class, permits, readers } => {
+            Subject::Algorithm { name, class, permits, readers, outage } => {
                 writeln!(f, "algorithm {}\nclass {class}\npermits {permits}", on_one_line(name))?;
                 readers.iter().try_for_each(|readers| writeln!(f, "readers {readers}"))?;
+                if !outage.is_zero() {
+                    writeln!(f, "outage {}ms", outage.as_millis())?;
+                }
             }
             Subject::Scenario(name) => writeln!(f, "scenario {}", on_one_line(name))?,
         }
@@ -317,12 +322,13 @@ struct Field {
     example: &'static str,
 }
 
-const FIELDS: [Field; 9] = [
+const FIELDS: [Field; 10] = [
     Field { name: "algorithm", example: "algorithm setnx_expire" },
     Field { name: "scenario", example: "scenario my lock" },
     Field { name: "class", example: "class order" },
     Field { name: "permits", example: "permits 1" },
     Field { name: "readers", example: "readers 1" },
+    Field { name: "outage", example: "outage 10001ms" },
     Field { name: "clients", example: "clients 2" },
     Field { name: "lease", example: "lease 10000ms" },
     Field { name: "property", example: "property exclusive-fact" },
@@ -355,16 +361,16 @@ impl Header<'_> {
                     }
                     None => None,
                 },
+                outage: match self.line("outage") {
+                    Some(_) => self.get("outage", last, parse_span)?,
+                    None => Duration::ZERO,
+                },
             },
         };
         Ok(SavedSchedule {
             subject,
             clients: clients()?,
-            lease: self.get("lease", last, |span| {
-                let millis = parse_millis(span).and_then(|millis| u64::try_from(millis).ok());
-                let lease = millis.filter(|&millis| millis > 0).map(Duration::from_millis)?;
-                (lease <= SPAN_MAX).then_some(lease)
-            })?,
+            lease: self.get("lease", last, parse_span)?,
             property: self.get("property", last, |name| Some(name.to_owned()))?,
             expectation: self.get("must", last, |word| match word {
                 "pass" => Some(Expectation::Pass),
@@ -394,7 +400,7 @@ impl Header<'_> {
             }
             "must" => "`must fail` or `must pass`".into(),
             "clients" | "permits" => format!("a number up to {ACTORS_MAX}, for example `{example}`"),
-            "lease" => format!("a time up to {}ms, for example `{example}`", SPAN_MAX.as_millis()),
+            "lease" | "outage" => format!("a time up to {}ms, for example `{example}`", SPAN_MAX.as_millis()),
             "readers" => format!("the number of clients that read, for example `{example}`"),
             _ => format!("for example `{example}`"),
         };
@@ -404,6 +410,13 @@ impl Header<'_> {
     fn line(&self, name: &str) -> Option<Line<'_>> {
         self.0[index(name)]
     }
+}
+
+/// Parses `10000ms`. A span is longer than zero and has a limit.
+fn parse_span(span: &str) -> Option<Duration> {
+    let millis = parse_millis(span).and_then(|millis| u64::try_from(millis).ok());
+    let span = millis.filter(|&millis| millis > 0).map(Duration::from_millis)?;
+    (span <= SPAN_MAX).then_some(span)
 }
 
 /// The index of a field in the table.

@@ -70,9 +70,9 @@ fn cells() -> impl Iterator<Item = (&'static Algorithm, FaultClass)> {
 
 /// The files of all counterexamples that the algorithm's spec claims.
 fn stated(algorithm: &'static Algorithm, class: FaultClass) -> Vec<String> {
-    let asked = properties(algorithm.spec.kind, class).iter();
-    let broken = asked.filter(|&&property| !algorithm.spec.holds(property, class));
-    broken.map(|&property| file_name(algorithm, class, property)).collect()
+    let asked = properties(algorithm, class).into_iter();
+    let broken = asked.filter(|&property| !algorithm.spec.holds(property, class));
+    broken.map(|property| file_name(algorithm, class, property)).collect()
 }
 
 fn replay_kept(saved: &SavedSchedule) -> Result<Replayed, MismatchError> {
@@ -332,7 +332,7 @@ fn mistakes_are_named_with_their_line() {
         line 4: `lease 10s` is not valid: write a time up to 315360000000ms, for example `lease 10000ms`
         line 4: `lease 0ms` is not valid: write a time up to 315360000000ms, for example `lease 10000ms`
         line 6: `must break` is not valid: write `must fail` or `must pass`
-        line 4: `class oder` is not valid: write one of order, skew, crash, slow, lost, server
+        line 4: `class oder` is not valid: write one of order, skew, crash, slow, lost, server, cancel, pairs, rounds
         line 3: `permits 4294967295` is not valid: write a number up to 26, for example `permits 1`
         line 2: there is an `algorithm` already: remove one of the lines
         line 4: `clients` is there twice: remove one of the lines

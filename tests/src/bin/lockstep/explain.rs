@@ -37,7 +37,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let class = args.class.as_deref().map(find_class).transpose()?;
     let is_meant = |&known: &FaultClass| {
         class.is_none_or(|class| class == known)
-            && wanted.is_none_or(|property| properties(algorithm.spec.kind, known).contains(&property))
+            && wanted.is_none_or(|property| properties(algorithm, known).contains(&property))
     };
     let classes: Vec<FaultClass> = FaultClass::ALL.iter().copied().filter(is_meant).collect();
     if let (Some(property), Some(class), []) = (wanted, class, &classes[..]) {
@@ -51,7 +51,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         let verdicts = check(&mut runner, algorithm, class, args.sampling.samples, args.sampling.seed)?;
         if let Some(verdict) = verdicts.first() {
             schedules += verdict.schedules;
-            sampled.extend(verdict.is_sampled.then_some(class.name()));
+            sampled.extend(verdict.is_sampled().then_some(class.name()));
         }
         let found = verdicts.iter().filter(is_wanted).find_map(|verdict| match &verdict.outcome {
             Outcome::Violated(finding, size) => Some((verdict, finding, size)),
@@ -89,7 +89,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         classes.join(", ")
     );
     if !sampled.is_empty() {
-        text += &format!("In {}, schedules of three clients were only sampled.\n", sampled.join(", "));
+        text += &format!("In {}, some schedules were only sampled.\n", sampled.join(", "));
     }
     super::print(&text)?;
     Ok(ExitCode::SUCCESS)
@@ -105,7 +105,7 @@ fn about(algorithm: &Algorithm) -> String {
 
 fn find_property(algorithm: &Algorithm, name: &str) -> Result<Property> {
     let is_asked = |property: &Property| {
-        FaultClass::ALL.iter().any(|&class| properties(algorithm.spec.kind, class).contains(property))
+        FaultClass::ALL.iter().any(|&class| properties(algorithm, class).contains(property))
     };
     let known: Vec<Property> = Property::ALL.iter().copied().filter(is_asked).collect();
     known.iter().copied().find(|property| property.name() == name).with_context(|| {

@@ -35,7 +35,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let text = read(&args.file).with_context(|| format!("cannot read {file}"))?;
     let saved: SavedSchedule = text.parse().with_context(|| file.to_string())?;
     match &saved.subject {
-        Subject::Algorithm { name, class, permits, readers } => {
+        Subject::Algorithm { name, class, permits, readers, .. } => {
             super::find(name).with_context(|| file.to_string())?;
             let size = Participants { clients: saved.clients, permits: *permits, readers: *readers };
             let lease_ms = saved.lease.as_millis();

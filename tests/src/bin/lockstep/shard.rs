@@ -55,7 +55,7 @@ impl Shard {
     pub(crate) fn questions(self, algorithms: &[&'static Algorithm]) -> Vec<Question<'static>> {
         let cells = self.cells(algorithms).into_iter();
         let asked = cells.flat_map(|(algorithm, class)| {
-            let properties = properties(algorithm.spec.kind, class).iter();
+            let properties = properties(algorithm, class).into_iter();
             properties.map(move |property| (algorithm.name, class.name(), property.name()))
         });
         asked.collect()

@@ -1,0 +1,126 @@
+//! The fault classes: their faults, their numbers of clients, and the properties that are asked.
+
+use std::fmt;
+use std::time::Duration;
+
+use locks::registry::{Algorithm, AlgorithmKind, FaultClass, Property};
+
+use super::sizes::CLIENTS_MAX;
+use crate::fault::Faults;
+use crate::trace::Reached;
+
+/// The number of clients of what is too much for three.
+const CLIENTS_FEW: usize = 2;
+/// How much too fast or too slow a clock is.
+const DRIFT_PPM: u32 = 500_000;
+
+/// The faults and the number of clients of one exploration of a class. `Display` prints `2 clients,
+/// late replies: stalls 1`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// The budgets of the faults.
+    pub faults: Faults,
+    /// The largest number of clients.
+    pub clients: usize,
+    /// Whether replies can be late, and processes stand still
+    /// ([`Scenario::prompt_replies`](crate::Scenario::prompt_replies) is not set).
+    pub has_late_replies: bool,
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let late = if self.has_late_replies { ", late replies" } else { "" };
+        write!(f, "{} clients{late}: {}", self.clients, self.faults)
+    }
+}
+
+/// The bounds of a class. Each is explored by itself, so faults of two of them never meet in one
+/// execution.
+pub fn bounds(class: FaultClass, lease: Duration) -> Vec<Bound> {
+    let none = Faults::none();
+    let just_past = lease + Duration::from_millis(1);
+    let (three, two): (Vec<Faults>, Vec<Faults>) = match class {
+        FaultClass::Order => (vec![none], vec![]),
+        FaultClass::Skew => (
+            vec![none.skew(lease), none.skew(2 * lease)],
+            vec![none.server_skew(lease), none.client_jump(2 * lease)],
+        ),
+        FaultClass::Crash => (vec![none.crashes(1)], vec![]),
+        FaultClass::Slow => (vec![none.stalls(1)], vec![]),
+        FaultClass::Lost => (vec![none.lost(1)], vec![none.drops(1), none.delays(1)]),
+        FaultClass::Server => (
+            vec![none.jump(just_past).restarts(1)],
+            vec![none.restarts(1).outage(just_past), none.reloads(1).unsynced(1), none.flushes(1)],
+        ),
+        FaultClass::Cancel => (vec![], vec![none.cancels(1)]),
+        FaultClass::Pairs => (
+            vec![],
+            vec![
+                none.crashes(1).skew(lease),
+                none.lost(1).skew(lease),
+                none.stalls(1).crashes(1),
+                none.stalls(1).lost(1),
+                none.stalls(1).drift(DRIFT_PPM),
+            ],
+        ),
+        FaultClass::Rounds => (vec![], vec![none, none.stalls(1), none.lost(1)]),
+    };
+    let bound = |clients: usize| move |faults| Bound { faults, clients, has_late_replies: false };
+    let late = Bound { faults: none.stalls(1), clients: CLIENTS_FEW, has_late_replies: true };
+    let late = (class == FaultClass::Slow).then_some(late);
+    let three = three.into_iter().map(bound(CLIENTS_MAX));
+    three.chain(two.into_iter().map(bound(CLIENTS_FEW))).chain(late).collect()
+}
+
+/// The properties that are checked for an algorithm in a class.
+///
+/// Without crashes, lost messages and cancellations, there is nothing to recover from. In some
+/// classes a property is asked only if it holds in the classes that this one combines.
+pub fn properties(algorithm: &Algorithm, class: FaultClass) -> Vec<Property> {
+    let kind = algorithm.spec.kind;
+    let is_asked = |property: &Property| {
+        let combined = class.combines().iter();
+        is_meaningful(*property, kind, class)
+            && combined.into_iter().all(|&other| algorithm.spec.holds(*property, other))
+    };
+    Property::ALL.iter().copied().filter(is_asked).collect()
+}
+
+/// Whether the property has a meaning for a kind of lock in a class.
+fn is_meaningful(property: Property, kind: AlgorithmKind, class: FaultClass) -> bool {
+    match property {
+        Property::ExclusiveFact => !matches!(kind, AlgorithmKind::Semaphore | AlgorithmKind::ReadWrite),
+        Property::OverIssue => kind == AlgorithmKind::Semaphore,
+        Property::WriterAlone => kind == AlgorithmKind::ReadWrite,
+        Property::ExclusiveBelief | Property::OwnerSafe => true,
+        // A grant of a cancelled operation is free only after its lease.
+        Property::NoLeak => class != FaultClass::Cancel,
+        Property::Recovers => matches!(
+            class,
+            FaultClass::Crash
+                | FaultClass::Lost
+                | FaultClass::Cancel
+                | FaultClass::Pairs
+                | FaultClass::Rounds
+        ),
+        Property::NoLostWakeUp => {
+            kind == AlgorithmKind::Waiting
+                && !matches!(class, FaultClass::Lost | FaultClass::Cancel | FaultClass::Pairs)
+        }
+        Property::Progress => class == FaultClass::Order,
+        Property::Unbroken => kind.is_reentrant(),
+    }
+}
+
+/// The events that must happen in some execution of a class.
+pub(super) fn must_reach(class: FaultClass) -> Reached {
+    Reached {
+        contention: true,
+        overrun: class == FaultClass::Slow,
+        crash: class == FaultClass::Crash,
+        lost: class == FaultClass::Lost,
+        cancel: class == FaultClass::Cancel,
+        skew: class == FaultClass::Skew,
+        server: class == FaultClass::Server,
+    }
+}

@@ -1,0 +1,218 @@
+//! Checks an algorithm of the `locks` crate: the scenario of each fault class, and the verdict on
+//! each property.
+
+mod bounds;
+mod scenario;
+mod sizes;
+
+use std::time::Duration;
+
+use locks::registry::{ALGORITHMS, Algorithm, FaultClass, Property};
+
+pub use bounds::{Bound, bounds, properties};
+pub use scenario::{scenario, scenario_of_lease};
+pub use sizes::Participants;
+use sizes::{CLIENTS_MAX, mixes, sizes};
+
+use crate::execution::Runner;
+use crate::explore::{Exploration, Report, explore_all, explore_few, explore_random};
+use crate::fault::Faults;
+use crate::replay::{Expectation, SavedSchedule, SavedStep, Subject, replay};
+use crate::scenario::Scenario;
+use crate::shrink::Finding;
+use crate::sim::Recording;
+use crate::trace::Reached;
+
+/// How long a grant lasts in every scenario.
+pub const LEASE: Duration = Duration::from_secs(10);
+/// If fewer than three clients have more schedules than this, a sample of them is run.
+const SCHEDULES_FEW: u64 = 1_000;
+/// The limit if replies can be late.
+const LATE_SCHEDULES_FEW: u64 = 10_000;
+/// The part of a sample of three clients that a sample of fewer clients has. If replies can be
+/// late, it is as large.
+const SAMPLE_PART: u64 = 10;
+
+/// The verdict on one property of one algorithm in one fault class.
+#[derive(Clone, Debug)]
+pub struct Verdict {
+    /// The algorithm.
+    pub algorithm: &'static Algorithm,
+    /// The property.
+    pub property: Property,
+    /// The faults that could happen.
+    pub class: FaultClass,
+    /// The result.
+    pub outcome: Outcome,
+    /// How many schedules were run.
+    pub schedules: u64,
+    /// How many more executions ended early because other executions cover all that could follow.
+    pub blocked: u64,
+    /// The explorations of the class, the same for all of its properties.
+    pub parts: Vec<Part>,
+}
+
+/// One exploration of a class.
+#[derive(Clone, Copy, Debug)]
+pub struct Part {
+    /// Its faults and its largest number of clients.
+    pub bound: Bound,
+    /// The clients.
+    pub size: Participants,
+    /// How many schedules were run.
+    pub schedules: u64,
+    /// Whether there were too many schedules, so that a sample of them was run.
+    pub is_sampled: bool,
+}
+
+/// The result of a check.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// No schedule violates the property.
+    Holds,
+    /// The shortest violation that was found, with the size of its scenario. No completely explored
+    /// scenario has a shorter one.
+    Violated(Box<Finding>, Participants),
+    /// No schedule violates the property, and none could: this event never happened.
+    Vacuous(&'static str),
+}
+
+impl Verdict {
+    /// Whether the algorithm's `SPEC` states that the property holds.
+    pub fn is_expected_to_hold(&self) -> bool {
+        self.algorithm.spec.holds(self.property, self.class)
+    }
+
+    /// Whether the verdict is the one that the `SPEC` states.
+    pub fn is_as_stated(&self) -> bool {
+        match self.outcome {
+            Outcome::Holds => self.is_expected_to_hold(),
+            Outcome::Violated(..) => !self.is_expected_to_hold(),
+            Outcome::Vacuous(_) => false,
+        }
+    }
+
+    /// Whether a sample of some schedules was run, and not all of them.
+    pub fn is_sampled(&self) -> bool {
+        self.parts.iter().any(|part| part.is_sampled)
+    }
+}
+
+/// Returns the verdicts on all properties of an algorithm in a fault class.
+///
+/// It runs every schedule within the [`bounds`] of the class for as many clients as possible, up to
+/// the number of the bound. If that is fewer than three, it also draws `samples` schedules of three
+/// clients from the seed. If the bound is two clients, and they have too many schedules, a tenth of
+/// `samples` is drawn; all of `samples` if replies can be late.
+///
+/// # Errors
+/// The algorithm's code fails.
+pub fn check(
+    runner: &mut Runner,
+    algorithm: &'static Algorithm,
+    class: FaultClass,
+    samples: u64,
+    seed: u64,
+) -> Result<Vec<Verdict>, Box<Report>> {
+    let asked = properties(algorithm, class);
+    if asked.is_empty() {
+        return Ok(Vec::new());
+    }
+    let sizes = sizes(runner, algorithm, class);
+    let is_whole = sizes.iter().any(|size| size.clients == CLIENTS_MAX);
+    let mut explorations: Vec<(Part, Exploration)> = Vec::new();
+    for bound in bounds(class, LEASE) {
+        let mut add = |size, explored: Exploration, is_sampled| {
+            let part = Part { bound, size, schedules: explored.schedules, is_sampled };
+            explorations.push((part, explored));
+        };
+        let bounded = |size| {
+            let scenario = scenario(algorithm, class, size).faults(bound.faults);
+            if bound.has_late_replies { scenario } else { scenario.prompt_replies() }
+        };
+        if bound.clients < CLIENTS_MAX {
+            let (few, samples) = match bound.has_late_replies {
+                true => (LATE_SCHEDULES_FEW, samples),
+                false => (SCHEDULES_FEW, samples / SAMPLE_PART),
+            };
+            for size in mixes(algorithm.spec.kind, bound.clients, 1) {
+                match explore_few(runner, &bounded(size), few)? {
+                    Some(all) => add(size, all, false),
+                    None => add(size, explore_random(runner, &bounded(size), samples, seed)?, true),
+                }
+            }
+            continue;
+        }
+        for &size in &sizes {
+            add(size, explore_all(runner, &bounded(size))?, false);
+        }
+        for size in mixes(algorithm.spec.kind, CLIENTS_MAX, 1).filter(|_| !is_whole) {
+            add(size, explore_random(runner, &bounded(size), samples, seed)?, true);
+        }
+    }
+    Ok(judge(algorithm, class, &asked, &explorations))
+}
+
+/// The verdicts that follow from all explorations of a class.
+fn judge(
+    algorithm: &'static Algorithm,
+    class: FaultClass,
+    asked: &[Property],
+    explorations: &[(Part, Exploration)],
+) -> Vec<Verdict> {
+    let schedules = explorations.iter().map(|(_, exploration)| exploration.schedules).sum();
+    let blocked = explorations.iter().map(|(_, exploration)| exploration.blocked).sum();
+    let parts: Vec<Part> = explorations.iter().map(|&(part, _)| part).collect();
+    let seen =
+        explorations.iter().fold(Reached::default(), |seen, (_, exploration)| seen.or(exploration.reached));
+    let missing = seen.missing(bounds::must_reach(class));
+    let is_judged = |name| explorations.iter().any(|(_, exploration)| exploration.judged.contains(&name));
+    let verdict = |&property: &Property| {
+        let unjudged = (!is_judged(property.name())).then_some("there was nothing to judge");
+        let found =
+            explorations.iter().filter_map(|(part, e)| Some((e.finding(property.name())?, part.size)));
+        let shortest = found.min_by_key(|(finding, _)| (finding.violation.step, finding.actors));
+        let outcome = match (shortest, missing.or(unjudged)) {
+            (Some((finding, size)), _) => {
+                Outcome::Violated(Box::new(finding.clone()), size.first(finding.actors))
+            }
+            (None, Some(missing)) => Outcome::Vacuous(missing),
+            (None, None) => Outcome::Holds,
+        };
+        Verdict { algorithm, property, class, outcome, schedules, blocked, parts: parts.clone() }
+    };
+    asked.iter().map(verdict).collect()
+}
+
+/// The counterexample of a verdict as a saved schedule; `None` if the verdict has none.
+pub fn save(runner: &mut Runner, verdict: &Verdict) -> Option<SavedSchedule> {
+    let Outcome::Violated(finding, size) = &verdict.outcome else { return None };
+    let scenario = scenario(verdict.algorithm, verdict.class, *size).faults(finding.faults);
+    let history = replay(runner, &scenario, &finding.schedule, Recording::Full);
+    Some(SavedSchedule {
+        subject: Subject::Algorithm {
+            name: verdict.algorithm.name.into(),
+            class: verdict.class,
+            permits: size.permits,
+            readers: size.readers,
+            outage: finding.faults.outage,
+        },
+        clients: size.clients,
+        lease: LEASE,
+        property: verdict.property.name().into(),
+        expectation: Expectation::Fail,
+        steps: SavedStep::of(&history, finding.violation.step),
+    })
+}
+
+/// The scenario of a saved schedule of an algorithm, with the given lease; `None` if there is no
+/// such algorithm.
+pub fn scenario_of(saved: &SavedSchedule, lease: Duration) -> Option<Scenario> {
+    let Subject::Algorithm { name, class, permits, readers, outage } = &saved.subject else { return None };
+    let algorithm = ALGORITHMS.iter().find(|algorithm| algorithm.name == name)?;
+    let size = Participants { clients: saved.clients, permits: *permits, readers: *readers };
+    // Steps name their faults, so a scenario with all of them replays every schedule of the class.
+    let all = bounds(*class, lease).into_iter().map(|bound| bound.faults);
+    let faults = all.fold(Faults::none(), Faults::or).outage(*outage);
+    Some(scenario_of_lease(algorithm, *class, size, lease).faults(faults))
+}

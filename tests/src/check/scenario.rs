@@ -1,0 +1,148 @@
+//! The scenario of an algorithm in a fault class.
+
+use std::time::Duration;
+
+use locks::Terms;
+use locks::registry::{Algorithm, AlgorithmKind, AnyConnection, DynLock, FaultClass, Property};
+
+use super::bounds::must_reach;
+use super::{LEASE, Participants, bounds, properties};
+use crate::client::Client;
+use crate::oracle::{
+    ExclusiveBelief, ExclusiveFact, NoLeak, NoLostWakeUp, OverIssue, OwnerSafe, Progress, Recovers, Unbroken,
+    WriterAlone,
+};
+use crate::scenario::{ActorError, Scenario};
+
+/// The section that the clients of a scenario enter.
+const SECTION: &str = "cs";
+/// The sections of a read-write lock.
+const READING: &str = "reading";
+const WRITING: &str = "writing";
+/// How often each client acquires in the class [`FaultClass::Rounds`].
+const ROUNDS: usize = 2;
+
+/// The scenario of an algorithm in a fault class.
+///
+/// Each client acquires once, and releases if it was granted. At the end, fresh clients try to get
+/// every permit. For a read-write lock, a fresh client tries to write.
+pub fn scenario(algorithm: &'static Algorithm, class: FaultClass, size: Participants) -> Scenario {
+    scenario_of_lease(algorithm, class, size, LEASE)
+}
+
+/// The scenario of [`scenario`] with another lease. Clocks are wrong by that lease, too. The faults
+/// are those of the first of [`bounds`].
+pub fn scenario_of_lease(
+    algorithm: &'static Algorithm,
+    class: FaultClass,
+    size: Participants,
+    lease: Duration,
+) -> Scenario {
+    let terms = Terms { key: "lock".into(), lease, permits: size.permits };
+    let servers = algorithm.servers();
+    let open = move |client: &Client| {
+        let connect = |server| AnyConnection::subscribing(client.connection_to(server));
+        algorithm.open((0..servers).map(connect).collect(), client.env(), &terms)
+    };
+    let open_probe = open.clone();
+    let kind = algorithm.spec.kind;
+    let take_part = |section| {
+        let open = open.clone();
+        move |client: Client| take_part((kind, class), section, open(&client), client)
+    };
+    let readers = size.readers.map_or(0, |readers| readers.min(size.clients));
+    let section = if kind == AlgorithmKind::ReadWrite { WRITING } else { SECTION };
+    let scenario = Scenario::new(format!("{} ({class})", algorithm.name))
+        .servers(servers)
+        .lease(lease)
+        .faults(bounds(class, lease)[0].faults)
+        .must_reach(must_reach(class))
+        .before(move |client| async move {
+            for server in 0..servers {
+                let mut connection = client.connection_to(server);
+                for script in algorithm.scripts {
+                    () = redis::cmd("SCRIPT").arg("LOAD").arg(script).query_async(&mut connection).await?;
+                }
+            }
+            Ok(())
+        })
+        .actors(readers, take_part(READING))
+        .actors(size.clients - readers, take_part(section))
+        .probe(size.permits, move |client| {
+            let mut lock = open_probe(&client);
+            async move { Ok(lock.try_acquire().await?) }
+        });
+    // Some semaphores rank holders by name if their scores are equal. Their clients are not
+    // interchangeable.
+    let scenario = if kind == AlgorithmKind::Semaphore { scenario } else { scenario.interchangeable() };
+    let asked = properties(algorithm, class);
+    asked.iter().fold(scenario, |scenario, property| match property {
+        Property::ExclusiveFact => scenario.always(ExclusiveFact::of(SECTION)),
+        Property::OverIssue => scenario.always(OverIssue::of(SECTION, size.permits)),
+        Property::WriterAlone => scenario.always(WriterAlone::of(READING, WRITING)),
+        Property::ExclusiveBelief if kind == AlgorithmKind::ReadWrite => {
+            scenario.always(WriterAlone::believed(READING, WRITING))
+        }
+        Property::ExclusiveBelief => scenario.always(ExclusiveBelief::of(SECTION, size.permits)),
+        Property::OwnerSafe => scenario.always(OwnerSafe),
+        Property::Recovers => scenario.always(Recovers),
+        Property::NoLeak => scenario.always(NoLeak),
+        Property::NoLostWakeUp => scenario.always(NoLostWakeUp::of(SECTION, lease)),
+        Property::Progress => scenario.always(Progress::of(&[SECTION, READING, WRITING])),
+        Property::Unbroken => scenario.always(Unbroken::of(SECTION)),
+    })
+}
+
+/// The code of a client in a scenario. In the class [`FaultClass::Rounds`], it acquires several
+/// times with one lock, and goes on after an error.
+async fn take_part(
+    (kind, class): (AlgorithmKind, FaultClass),
+    section: &'static str,
+    mut lock: Box<dyn DynLock>,
+    client: Client,
+) -> Result<(), ActorError> {
+    if class != FaultClass::Rounds {
+        return acquire_and_release(kind, section, &mut *lock, &client).await;
+    }
+    for _round in 0..ROUNDS {
+        // The class of lost messages judges clients that give up.
+        _ = acquire_and_release(kind, section, &mut *lock, &client).await;
+    }
+    Ok(())
+}
+
+/// Acquires once, to read if the section is that of readers, and releases if it was granted. If the
+/// lock can wait, the client waits. If the lock is reentrant, the client works, acquires again, and
+/// releases twice. Acquires and releases can be cancelled.
+///
+/// The lease of a hold is that of its acquires. Renewals do not extend it.
+async fn acquire_and_release(
+    kind: AlgorithmKind,
+    section: &'static str,
+    lock: &mut dyn DynLock,
+    client: &Client,
+) -> Result<(), ActorError> {
+    let since = client.now();
+    let acquire = match kind {
+        AlgorithmKind::Waiting => lock.acquire(),
+        _ if section == READING => lock.try_read(),
+        _ => lock.try_acquire(),
+    };
+    if !client.cancellable(acquire).await.transpose()?.unwrap_or(false) {
+        return Ok(());
+    }
+    let hold = client.hold(section).record(lock.record());
+    // If the client waited, the lease counts from its last attempt, which is its last request.
+    let hold = if kind == AlgorithmKind::Waiting { hold } else { hold.since(since) };
+    let hold = hold.enter();
+    if kind.is_reentrant() {
+        () = redis::cmd("PING").query_async(&mut client.connection()).await?;
+        let since = client.now();
+        if client.cancellable(lock.try_acquire()).await.transpose()?.unwrap_or(false) {
+            hold.extend(since, lock.record());
+            client.cancellable(lock.release()).await.transpose()?;
+        }
+    }
+    client.cancellable(hold.until(lock.release())).await.transpose()?;
+    Ok(())
+}
