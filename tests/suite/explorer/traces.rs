@@ -20,7 +20,7 @@ use redis::cmd;
 
 use commands::{call, each, of, sends};
 use known_counts::{count, last_zero, readers};
-use programs::{PROGRAMS, RARE_PROGRAMS, random_program, rare_programs, rarities};
+use programs::{programs, programs_of_a_kind, random_program, rare_programs, rarities};
 
 const COMPARE_AND_DELETE: &str =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
@@ -166,14 +166,15 @@ fn brute_force_finds_the_same_traces_through_redis_rs() {
 
 #[test]
 fn brute_force_finds_the_same_traces_of_random_programs() {
-    let traces: usize = (0..PROGRAMS).map(|seed| compare(&random_program(seed))).sum();
-    println!("{PROGRAMS} programs, {traces} traces");
+    let traces: usize = (0..programs()).map(|seed| compare(&random_program(seed))).sum();
+    println!("{} programs, {traces} traces", programs());
 }
 
 #[test]
 fn brute_force_finds_the_same_traces_where_rarer_things_go_wrong() {
-    let traces: usize = rare_programs(RARE_PROGRAMS).map(|scenario| compare(&scenario)).sum();
-    println!("{RARE_PROGRAMS} programs of each of {} kinds, {traces} traces", rarities().len());
+    let each = programs_of_a_kind();
+    let traces: usize = rare_programs(each).map(|scenario| compare(&scenario)).sum();
+    println!("{each} programs of each of {} kinds, {traces} traces", rarities().len());
 }
 
 /// If clients draw their tokens by chance, no two executions are equal. The explorer must still

@@ -11,7 +11,7 @@ use harness::sim::Recording;
 use harness::trace::{EventKind, HappensBefore, History, Process};
 use harness::{Scenario, Schedule, replay};
 
-use super::programs::{PROGRAMS, RARE_PROGRAMS, random_program, rare_programs, uniform_program};
+use super::programs::{programs, programs_of_a_kind, random_program, rare_programs, uniform_program};
 
 /// The trace with its actors renamed.
 fn renamed(form: &[Vec<Step>], names: &[usize]) -> Vec<Vec<Step>> {
@@ -102,7 +102,9 @@ fn left_behind(history: &History) -> BTreeMap<(usize, &str), &str> {
 fn independent_neighbours_may_change_places() {
     let mut runner = Runner::new();
     let mut swaps = 0;
-    for (seed, scenario) in (0..).zip((0..PROGRAMS).map(random_program).chain(rare_programs(RARE_PROGRAMS))) {
+    for (seed, scenario) in
+        (0..).zip((0..programs()).map(random_program).chain(rare_programs(programs_of_a_kind())))
+    {
         let history = runner.run(&scenario, &mut RandomWalk::new(seed, 0), Recording::Full);
         probe_timers(&mut runner, &scenario, &history);
         let history = replay(&mut runner, &scenario, &Schedule { steps: history.steps }, Recording::Full);

@@ -8,10 +8,21 @@ use rand_pcg::Pcg64Mcg;
 
 use super::commands::{millis, sends, sends_alike};
 
+/// The number of random programs that are compared, unless `LOCKSTEP_PROGRAMS` says another.
+const PROGRAMS: u64 = 3_000;
+/// For so many of them there is one random program of each kind in `rarities`.
+const PROGRAMS_FOR_A_RARE_ONE: u64 = 75;
+
 /// The number of random programs that are compared.
-pub const PROGRAMS: u64 = 3_000;
-/// The number of random programs for each kind in `rarities`.
-pub const RARE_PROGRAMS: u64 = 40;
+pub fn programs() -> u64 {
+    let programs = std::env::var("LOCKSTEP_PROGRAMS").ok();
+    programs.map_or(PROGRAMS, |count| count.parse().expect("LOCKSTEP_PROGRAMS is a number"))
+}
+
+/// The number of random programs of each kind in `rarities`.
+pub fn programs_of_a_kind() -> u64 {
+    programs().div_ceil(PROGRAMS_FOR_A_RARE_ONE)
+}
 
 /// Commands on two keys, either of which may expire, and on the time.
 const COMMANDS: &[&str] = &[
