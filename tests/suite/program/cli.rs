@@ -134,7 +134,7 @@ fn check_speaks_json() {
 
 #[test]
 fn the_same_seed_prints_the_same() {
-    let args = ["check", "exists_set", "semaphore", "--seed", "5", "--format", "json"];
+    let args = ["check", "exists_set", "--seed", "5", "--format", "json"];
     assert_eq!(stdout(&args), stdout(&args));
 }
 

@@ -9,7 +9,7 @@ use rand_pcg::Pcg64Mcg;
 use super::commands::{millis, sends, sends_alike};
 
 /// The number of random programs that are compared, unless `LOCKSTEP_PROGRAMS` says another.
-const PROGRAMS: u64 = 3_000;
+const PROGRAMS: u64 = 2_000;
 /// For so many of them there is one random program of each kind in `rarities`.
 const PROGRAMS_FOR_A_RARE_ONE: u64 = 75;
 
