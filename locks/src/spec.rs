@@ -328,8 +328,7 @@ named! {
         /// One server's clock jumps ahead by more than a lease, or one server restarts. It loses
         /// all data, its last write, or only its scripts.
         Server = "server",
-        /// An acquire or a release is cancelled wherever it waits. The client does nothing more
-        /// with it.
+        /// An acquire or a release is cancelled wherever it waits.
         Cancel = "cancel",
         /// Two of the faults above.
         Pairs = "pairs",

@@ -29,6 +29,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
             (Property::ExclusiveBelief, FaultClass::Order),
             (Property::OwnerSafe, FaultClass::Skew),
             (Property::OwnerSafe, FaultClass::Server),
+            (Property::Recovers, FaultClass::Pairs),
         ],
     },
     scripts: &[],

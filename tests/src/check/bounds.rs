@@ -112,15 +112,19 @@ fn is_meaningful(property: Property, kind: AlgorithmKind, class: FaultClass) -> 
     }
 }
 
-/// The events that must happen in some execution of a class.
-pub(super) fn must_reach(class: FaultClass) -> Reached {
+/// The events that must happen in some execution with these faults.
+pub(super) fn must_reach(faults: &Faults) -> Reached {
+    let is_set = |spans: &[Duration]| spans.iter().any(|span| !span.is_zero());
+    let skews = [faults.skew, faults.server_skew, faults.client_jump];
     Reached {
-        contention: true,
-        overrun: class == FaultClass::Slow,
-        crash: class == FaultClass::Crash,
-        lost: class == FaultClass::Lost,
-        cancel: class == FaultClass::Cancel,
-        skew: class == FaultClass::Skew,
-        server: class == FaultClass::Server,
+        contention: false,
+        overrun: faults.stalls > 0,
+        crash: faults.crashes > 0,
+        lost: faults.lost + faults.drops + faults.delays > 0,
+        cancel: faults.cancels > 0,
+        skew: is_set(&skews) || faults.drift_ppm + faults.server_drift_ppm > 0,
+        // If an algorithm has no scripts, it does not matter when a server forgets them. So an
+        // exploration has one place for that.
+        server: faults.restarts + faults.reloads > 0 || !faults.jump.is_zero(),
     }
 }

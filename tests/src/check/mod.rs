@@ -133,13 +133,14 @@ pub fn check(
         if bound.clients < CLIENTS_MAX {
             let (few, samples) = match bound.has_late_replies {
                 true => (LATE_SCHEDULES_FEW, samples),
-                false => (SCHEDULES_FEW, samples / SAMPLE_PART),
+                false => (SCHEDULES_FEW, (samples / SAMPLE_PART).max(1)),
             };
             for size in mixes(algorithm.spec.kind, bound.clients, 1) {
-                match explore_few(runner, &bounded(size), few)? {
-                    Some(all) => add(size, all, false),
-                    None => add(size, explore_random(runner, &bounded(size), samples, seed)?, true),
+                let (mut explored, is_whole) = explore_few(runner, &bounded(size), few)?;
+                if !is_whole {
+                    explored.join(explore_random(runner, &bounded(size), samples, seed)?);
                 }
+                add(size, explored, !is_whole);
             }
             continue;
         }
@@ -165,7 +166,14 @@ fn judge(
     let parts: Vec<Part> = explorations.iter().map(|&(part, _)| part).collect();
     let seen =
         explorations.iter().fold(Reached::default(), |seen, (_, exploration)| seen.or(exploration.reached));
-    let missing = seen.missing(bounds::must_reach(class));
+    let missing = seen.missing(Reached { contention: true, ..Reached::default() });
+    let missing = missing.or_else(|| {
+        // Each bound must take effect.
+        let of = |bound: Bound| explorations.iter().filter(move |(part, _)| part.bound == bound);
+        let reached =
+            |bound| of(bound).fold(Reached::default(), |seen, (_, explored)| seen.or(explored.reached));
+        parts.iter().find_map(|part| reached(part.bound).missing(bounds::must_reach(&part.bound.faults)))
+    });
     let is_judged = |name| explorations.iter().any(|(_, exploration)| exploration.judged.contains(&name));
     let verdict = |&property: &Property| {
         let unjudged = (!is_judged(property.name())).then_some("there was nothing to judge");

@@ -13,6 +13,7 @@ use crate::oracle::{
     WriterAlone,
 };
 use crate::scenario::{ActorError, Scenario};
+use crate::trace::Reached;
 
 /// The section that the clients of a scenario enter.
 const SECTION: &str = "cs";
@@ -56,7 +57,7 @@ pub fn scenario_of_lease(
         .servers(servers)
         .lease(lease)
         .faults(bounds(class, lease)[0].faults)
-        .must_reach(must_reach(class))
+        .must_reach(Reached { contention: true, ..must_reach(&bounds(class, lease)[0].faults) })
         .before(move |client| async move {
             for server in 0..servers {
                 let mut connection = client.connection_to(server);
@@ -104,16 +105,21 @@ async fn take_part(
     if class != FaultClass::Rounds {
         return acquire_and_release(kind, section, &mut *lock, &client).await;
     }
+    let mut last = Ok(());
     for _round in 0..ROUNDS {
-        // The class of lost messages judges clients that give up.
-        _ = acquire_and_release(kind, section, &mut *lock, &client).await;
+        let result = acquire_and_release(kind, section, &mut *lock, &client).await;
+        // An error that no fault explains is a failure.
+        last = last.and(result);
     }
-    Ok(())
+    last
 }
 
 /// Acquires once, to read if the section is that of readers, and releases if it was granted. If the
 /// lock can wait, the client waits. If the lock is reentrant, the client works, acquires again, and
-/// releases twice. Acquires and releases can be cancelled.
+/// releases twice.
+///
+/// Acquires and releases can be cancelled. If that happens to an inner one, the client still
+/// releases the outer one.
 ///
 /// The lease of a hold is that of its acquires. Renewals do not extend it.
 async fn acquire_and_release(

@@ -47,6 +47,9 @@ use crate::trace::{HappensBefore, History, Reached};
 /// A sample shrinks further violations of an oracle until so many in a row were no smaller ones.
 const SHRUNK_MAX: u32 = 1;
 
+/// So many seeming livelocks are examined.
+const LIVELOCKS_MAX: usize = 16;
+
 /// The result of an exploration.
 #[derive(Clone, Debug, Default)]
 pub struct Exploration {
@@ -63,8 +66,8 @@ pub struct Exploration {
     pub reached: Reached,
     /// The actors that tried in vain in an execution, and do so for ever.
     retrying: BTreeSet<Actor>,
-    /// A seeming livelock was examined, and came to an end.
-    is_livelock_known: bool,
+    /// The rounds of seeming livelocks that came to an end.
+    livelocks: BTreeSet<Vec<Step>>,
     /// The names of the oracles that had something to judge in at least one execution.
     pub judged: Vec<&'static str>,
 }
@@ -84,6 +87,8 @@ impl Exploration {
         history: &History,
     ) -> Result<(), Box<Report>> {
         self.schedules += 1;
+        // A probe is an execution of the runner, too.
+        let livelock = runner.livelock.take();
         // The probe is as good for one execution as for another, unless the code differs.
         for retry in std::mem::take(&mut runner.retries) {
             let is_new = self.retrying.insert(retry.actor);
@@ -91,13 +96,12 @@ impl Exploration {
                 return Err(self.report(scenario, Problem::GivesUp(retry.actor)));
             }
         }
-        if let Some(livelock) = runner.livelock.take()
-            && !self.is_livelock_known
+        if let Some(livelock) = livelock
+            && self.livelocks.len() < LIVELOCKS_MAX
+            && self.livelocks.insert(livelock.rounds(history).to_vec())
+            && retry_probe::never_ends(runner, scenario, history, &livelock)
         {
-            self.is_livelock_known = true;
-            if retry_probe::never_ends(runner, scenario, history, &livelock) {
-                return Err(self.report(scenario, Problem::livelock(runner, scenario, history, &livelock)));
-            }
+            return Err(self.report(scenario, Problem::livelock(runner, scenario, history, &livelock)));
         }
         determinism::expect_success(runner, scenario, history, self.schedules)?;
         if self.schedules % determinism::EVERY == 1 {
@@ -121,6 +125,14 @@ impl Exploration {
             if !self.judged.contains(name) {
                 self.judged.push(name);
             }
+        }
+    }
+
+    /// Adds another exploration of the same scenario, with its findings.
+    pub(crate) fn join(&mut self, other: Exploration) {
+        self.add(&other);
+        for finding in other.findings {
+            self.keep(finding);
         }
     }
 

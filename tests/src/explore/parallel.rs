@@ -29,12 +29,11 @@ const BRANCHES_MIN: usize = 100;
 /// The code of an actor fails without a fault that explains it, waits for ever, or is
 /// nondeterministic.
 pub fn explore_all(runner: &mut Runner, scenario: &Scenario) -> Result<Exploration, Box<Report>> {
-    let exploration = explore(runner, scenario, None)?;
-    Ok(exploration.expect("there is no limit"))
+    Ok(explore(runner, scenario, None)?.0)
 }
 
-/// Runs every trace, as [`explore_all`] does, if no number of actors has more than `schedules_max`.
-/// `None` if one has.
+/// Runs every trace, as [`explore_all`] does, until a number of actors has more than
+/// `schedules_max`. Returns also whether that never happened.
 ///
 /// # Errors
 /// See [`explore_all`].
@@ -42,16 +41,15 @@ pub(crate) fn explore_few(
     runner: &mut Runner,
     scenario: &Scenario,
     schedules_max: u64,
-) -> Result<Option<Exploration>, Box<Report>> {
+) -> Result<(Exploration, bool), Box<Report>> {
     explore(runner, scenario, Some(schedules_max))
 }
 
-/// Runs every trace; `None` if a number of actors has more schedules than the limit.
 fn explore(
     runner: &mut Runner,
     scenario: &Scenario,
     schedules_max: Option<u64>,
-) -> Result<Option<Exploration>, Box<Report>> {
+) -> Result<(Exploration, bool), Box<Report>> {
     runner.learn_thresholds(scenario);
     with_all_tries(runner, scenario, |runner| explore_sizes(runner, scenario, schedules_max))
 }
@@ -61,17 +59,18 @@ fn explore_sizes(
     runner: &mut Runner,
     scenario: &Scenario,
     schedules_max: Option<u64>,
-) -> Result<Option<Exploration>, Box<Report>> {
-    let mut exploration = Exploration::default();
+) -> Result<(Exploration, bool), Box<Report>> {
+    let (mut exploration, mut is_whole) = (Exploration::default(), true);
     let all = scenario.actors.len();
     for actors in if scenario.is_uniform() { 1..=all } else { all..=all } {
         let scenario = scenario.with_actors(actors);
         let mut traces = TraceSummary::of(&scenario);
         if !traces.run(runner, &scenario, Dpor::default(), schedules_max.unwrap_or(FEW))? {
             if schedules_max.is_some() {
-                return Ok(None);
+                is_whole = false;
+            } else {
+                traces = divide(runner, &scenario)?;
             }
-            traces = divide(runner, &scenario)?;
         }
         exploration.add(&traces.exploration);
         for (oracle, violation) in scenario.oracles.iter().zip(traces.violations) {
@@ -83,7 +82,7 @@ fn explore_sizes(
             }
         }
     }
-    Ok(Some(exploration))
+    Ok((exploration, is_whole))
 }
 
 /// The results of all traces of a scenario.

@@ -35,11 +35,14 @@ impl Policy for RetryProbe {
             None => return self.replay.choose(enabled, history),
             Some(tried) => tried,
         };
-        let is_other = |kind: &EventKind| matches!(kind, EventKind::RetriesEnded { .. });
-        let is_its = |step: &Step| matches!(*step, Step::Run(actor, _) if actor == self.retry.actor);
+        let Retry { actor: its, steps } = self.retry;
+        let mut events = history.events.iter().filter(|event| event.step > steps);
+        let goes_on =
+            events.any(|event| matches!(event.kind, EventKind::RetriesEnded { actor } if actor == its));
+        let is_its = |step: &Step| matches!(*step, Step::Run(actor, _) if actor == its);
         // A client that sleeps or waits sends nothing.
         let next = enabled.iter().position(is_its);
-        self.has_ended = next.is_none() || history.events.iter().any(|event| is_other(&event.kind));
+        self.has_ended = next.is_none() || goes_on;
         next.filter(|_| !self.has_ended && tried < COMMANDS_MAX).map_or(Choice::Abort, Choice::Take)
     }
 

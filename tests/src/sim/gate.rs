@@ -52,6 +52,8 @@ pub(crate) struct State {
     pub(crate) livelock: Option<Livelock>,
     /// A client reached a limit, and the execution ends.
     pub(crate) is_endless: bool,
+    /// Time passes in this step, although a client may have something to send.
+    pub(crate) is_stall: bool,
     /// The times at which steps were taken, in order.
     pub(super) times: Vec<Duration>,
 }
@@ -200,7 +202,10 @@ impl State {
     pub(crate) fn begin(&mut self, at: Duration, step: Step) {
         let waits = step == Step::Wait;
         let budget = step.budget().filter(|_| !waits || self.gates.iter().any(Gate::is_busy));
-        if budget == Some(Budget::STALLS) {
+        // If clients only retry, they wait as if they had nothing to send.
+        let is_awake = |gate: &Gate| gate.is_busy() && !self.retries(gate.actor);
+        self.is_stall = budget == Some(Budget::STALLS) && (!waits || self.gates.iter().any(is_awake));
+        if self.is_stall {
             let impatient = self.gates.iter().filter(|gate| gate.traffic == Traffic::Bytes && gate.is_busy());
             let impatient: Vec<Actor> = impatient.map(|gate| gate.actor).collect();
             impatient.into_iter().for_each(|actor| self.may_time_out(actor));

@@ -90,12 +90,15 @@ impl Simulation {
     }
 
     /// Whether a record that exists stays there until then, if nobody changes it. This is not known
-    /// of records on several servers, nor of those on real ones.
+    /// of records on several servers, nor of those on real ones, nor if a clock drifts.
     fn lasts(&self, record: &Record, until: Duration) -> bool {
         let (Server::Emulator(emulator), false) = (&self.servers[0], matches!(record, Record::Majority(..)))
         else {
             return true;
         };
+        if self.config.faults.server_drift_ppm != 0 {
+            return true;
+        }
         let left = until.saturating_sub(self.now());
         self.logged_or(|| emulator.ttl(record.key()).is_none_or(|ttl| ttl >= left))
     }

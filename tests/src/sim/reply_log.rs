@@ -54,7 +54,7 @@ struct Checkpoint {
 /// A reply, or a fact about the servers that was computed from their state.
 #[derive(Clone, Debug)]
 pub(crate) enum LogEntry {
-    /// A hash of a request. It stands before the reply.
+    /// A hash of a request, which stands before the reply, or of data.
     Asked(u64),
     Reply(Value),
     Replies(Vec<Value>),

@@ -4,20 +4,26 @@
 //! The idea is that of awaits in explorations of spin loops: Kokologiannakis, Ren and Vafeiadis,
 //! "Dynamic Partial Order Reductions for Spinloops" (2021).
 
+use std::collections::BTreeSet;
 use std::hash::BuildHasher as _;
 use std::time::Duration;
 
-use emulator::{Access, DATABASES, Timestamp};
+use emulator::{Access, Resource, Timestamp};
 use foldhash::quality::FixedState;
 
 use super::{ActorState, GRACE, Server, Simulation, State};
 use crate::actor::Actor;
+use crate::schedule::Step;
 use crate::trace::{EventKind, History};
 
 /// A client waits for a change after so many equal tries.
 const TRIES: usize = 3;
 /// Most commands of one try.
 const COMMANDS_MAX: usize = 16;
+/// The end of the description of a key that expires.
+const EXPIRES: &str = " ms left)";
+/// No hash of data.
+const NOTHING: u64 = 0;
 /// Most steps of one round of a livelock.
 const ROUND_MAX: usize = 64;
 
@@ -30,7 +36,8 @@ pub(crate) struct Exchange {
     reply: u64,
     /// The number of the step in which the command ran, from 1. Zero if it ran outside of steps.
     step: usize,
-    /// A hash of what the servers hold after it, if the command ends equal tries.
+    /// A hash of what the servers then hold at the keys that the tries write, if the command ends
+    /// equal tries.
     data: Option<u64>,
 }
 
@@ -53,11 +60,18 @@ pub(crate) struct Livelock {
     pub(crate) actors: Vec<Actor>,
 }
 
+impl Livelock {
+    /// The steps of one round.
+    pub(crate) fn rounds<'a>(&self, history: &'a History) -> &'a [Step] {
+        &history.steps[self.steps - self.round..self.steps]
+    }
+}
+
 impl State {
-    /// Notes a livelock, if this is the first one and no client is in vain for good.
+    /// Notes a livelock. Only the last one is kept: earlier ones have come to an end.
     pub(crate) fn note_livelock(&mut self) {
-        if self.livelock.is_none() {
-            self.livelock = self.find_livelock();
+        if let Some(livelock) = self.find_livelock() {
+            self.livelock = Some(livelock);
         }
     }
 
@@ -170,19 +184,39 @@ impl Simulation {
         let mut state = self.state();
         let step = if state.recorder.is_in_step() { state.history().steps.len() } else { 0 };
         let idx = state.idx(actor);
-        let exchanges = &mut state.actors[idx].exchanges;
-        exchanges.push(Exchange { request, reply, step, data: None });
-        if len_of_tries(exchanges, 2).is_some() {
-            let data = self.logged_or(|| self.hash_data());
-            exchanges.last_mut().expect("one was added").data = Some(data);
+        state.actors[idx].exchanges.push(Exchange { request, reply, step, data: None });
+        let exchanges = &state.actors[idx].exchanges;
+        if let Some(len) = len_of_tries(exchanges, 2) {
+            let steps: Vec<usize> = exchanges[exchanges.len() - 2 * len..].iter().map(|e| e.step).collect();
+            let data = self.hash_written(&state, &steps);
+            state.actors[idx].exchanges.last_mut().expect("one was added").data = data;
         }
     }
 
-    /// A hash of what the emulators hold.
-    fn hash_data(&self) -> u64 {
-        let data: Vec<String> =
-            self.emulators().flat_map(|emulator| (0..DATABASES).map(|db| emulator.dump(db))).collect();
-        FixedState::default().hash_one(data)
+    /// A hash of what the emulators hold at the keys that were written in these steps. `None` if
+    /// more than keys was written. Also `None` if such a key will expire: a client that keeps it
+    /// alive does not wait.
+    fn hash_written(&self, state: &State, steps: &[usize]) -> Option<u64> {
+        let mut written = BTreeSet::new();
+        for &step in steps {
+            let footprint = state.history().footprints.get(step.checked_sub(1)?)?;
+            for (server, footprint) in &footprint.servers {
+                for (resource, ..) in footprint.iter().filter(|&(_, access, _)| access == Access::Write) {
+                    let Resource::Key { db, key, .. } = resource else { return None };
+                    written.insert((*server, db, key.to_vec()));
+                }
+            }
+        }
+        let held = self.logged_or(|| {
+            let held = written.iter().map(|(server, db, key)| match &self.servers[*server] {
+                Server::Emulator(emulator) => emulator.describe(*db, key).unwrap_or_default(),
+                Server::Redis(_) => String::new(),
+            });
+            let held: Vec<String> = held.collect();
+            let expires = held.iter().any(|held| held.ends_with(EXPIRES));
+            if expires { NOTHING } else { FixedState::default().hash_one(held) }
+        });
+        Some(held).filter(|&held| held != NOTHING)
     }
 
     /// How long it takes until something changes by itself that the clients in question may read: a

@@ -115,6 +115,9 @@ fn even_quorum() {
               25     +100 ms  ● │  A to 2: EVAL --unlock… 1 lock A3 → 0
               26     +100 ms  │ ●  B to 2: EVAL --unlock… 1 lock B3 → 1
                               │ │      now lock is gone
+              27     +150 ms  │ │  50 ms pass
+              28     +150 ms  ● │  A: SET lock A4 NX PX 10000 → OK
+                              │ │      now lock = "A4" (10000 ms left)
         "#]],
     );
 }
