@@ -198,7 +198,7 @@ mod tests {
         );
         assert!("lease 3s".parse::<Parameters>().is_err());
         let most = |text: &str| text.parse::<Parameters>().unwrap_err().to_string();
-        assert_eq!(most("unsynced 4294967295"), r#""unsynced 4294967295" is too large: write at most 1000"#);
+        assert_eq!(most("unsynced 4294967295"), r#""unsynced 4294967295" is too large: write at most 5000"#);
         assert_eq!(most("clients 27"), r#""clients 27" is too large: write at most 26"#);
         assert_eq!(
             most("outage 99999999999999999999ms"),
