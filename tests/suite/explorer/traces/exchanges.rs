@@ -125,5 +125,5 @@ fn independent_neighbours_may_change_places() {
             swaps += 1;
         }
     }
-    assert!(swaps > 1_000, "{swaps}");
+    assert!(swaps > programs(), "{swaps}");
 }
