@@ -39,7 +39,7 @@ impl fmt::Display for Bound {
 pub fn bounds(class: FaultClass, lease: Duration) -> Vec<Bound> {
     let none = Faults::none();
     let just_past = lease + Duration::from_millis(1);
-    let (three, two): (Vec<Faults>, Vec<Faults>) = match class {
+    let (for_three, for_two): (Vec<Faults>, Vec<Faults>) = match class {
         FaultClass::Order => (vec![none], vec![]),
         FaultClass::Skew => (
             vec![none.skew(lease), none.skew(2 * lease)],
@@ -68,8 +68,8 @@ pub fn bounds(class: FaultClass, lease: Duration) -> Vec<Bound> {
     let bound = |clients: usize| move |faults| Bound { faults, clients, has_late_replies: false };
     let late = Bound { faults: none.stalls(1), clients: CLIENTS_FEW, has_late_replies: true };
     let late = (class == FaultClass::Slow).then_some(late);
-    let three = three.into_iter().map(bound(CLIENTS_MAX));
-    three.chain(two.into_iter().map(bound(CLIENTS_FEW))).chain(late).collect()
+    let for_three = for_three.into_iter().map(bound(CLIENTS_MAX));
+    for_three.chain(for_two.into_iter().map(bound(CLIENTS_FEW))).chain(late).collect()
 }
 
 /// The properties that are checked for an algorithm in a class.

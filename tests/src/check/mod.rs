@@ -28,7 +28,7 @@ pub const LEASE: Duration = Duration::from_secs(10);
 /// If fewer than three clients have more schedules than this, a sample of them is run.
 const SCHEDULES_FEW: u64 = 1_000;
 /// The limit if replies can be late.
-const LATE_SCHEDULES_FEW: u64 = 10_000;
+const LATE_SCHEDULES_FEW: u64 = 6_000;
 /// The part of a sample of three clients that a sample of fewer clients has. If replies can be
 /// late, it is as large.
 const SAMPLE_PART: u64 = 10;
@@ -119,26 +119,35 @@ pub fn check(
         return Ok(Vec::new());
     }
     let sizes = sizes(runner, algorithm, class);
-    let is_whole = sizes.iter().any(|size| size.clients == CLIENTS_MAX);
+    let has_most = sizes.iter().any(|size| size.clients == CLIENTS_MAX);
     let mut explorations: Vec<(Part, Exploration)> = Vec::new();
+    // The code of the clients is the same within all bounds, so its thresholds are found once.
+    let mut scenarios: Vec<(Participants, Scenario)> = Vec::new();
     for bound in bounds(class, LEASE) {
         let mut add = |size, explored: Exploration, is_sampled| {
             let part = Part { bound, size, schedules: explored.schedules, is_sampled };
             explorations.push((part, explored));
         };
-        let bounded = |size| {
-            let scenario = scenario(algorithm, class, size).faults(bound.faults);
+        let mut bounded = |size| {
+            let known = scenarios.iter().position(|&(other, _)| other == size);
+            let nth = known.unwrap_or_else(|| {
+                scenarios.push((size, scenario(algorithm, class, size)));
+                scenarios.len() - 1
+            });
+            let scenario = scenarios[nth].1.clone().faults(bound.faults);
             if bound.has_late_replies { scenario } else { scenario.prompt_replies() }
         };
         if bound.clients < CLIENTS_MAX {
-            let (few, samples) = match bound.has_late_replies {
-                true => (LATE_SCHEDULES_FEW, samples),
-                false => (SCHEDULES_FEW, (samples / SAMPLE_PART).max(1)),
+            let (few, samples) = if bound.has_late_replies {
+                (LATE_SCHEDULES_FEW, samples)
+            } else {
+                (SCHEDULES_FEW, (samples / SAMPLE_PART).max(1))
             };
             for size in mixes(algorithm.spec.kind, bound.clients, 1) {
-                let (mut explored, is_whole) = explore_few(runner, &bounded(size), few)?;
+                let scenario = bounded(size);
+                let (mut explored, is_whole) = explore_few(runner, &scenario, few)?;
                 if !is_whole {
-                    explored.join(explore_random(runner, &bounded(size), samples, seed)?);
+                    explored.join(explore_random(runner, &scenario, samples, seed)?);
                 }
                 add(size, explored, !is_whole);
             }
@@ -147,7 +156,7 @@ pub fn check(
         for &size in &sizes {
             add(size, explore_all(runner, &bounded(size))?, false);
         }
-        for size in mixes(algorithm.spec.kind, CLIENTS_MAX, 1).filter(|_| !is_whole) {
+        for size in mixes(algorithm.spec.kind, CLIENTS_MAX, 1).filter(|_| !has_most) {
             add(size, explore_random(runner, &bounded(size), samples, seed)?, true);
         }
     }
@@ -164,15 +173,16 @@ fn judge(
     let schedules = explorations.iter().map(|(_, exploration)| exploration.schedules).sum();
     let blocked = explorations.iter().map(|(_, exploration)| exploration.blocked).sum();
     let parts: Vec<Part> = explorations.iter().map(|&(part, _)| part).collect();
-    let seen =
-        explorations.iter().fold(Reached::default(), |seen, (_, exploration)| seen.or(exploration.reached));
-    let missing = seen.missing(Reached { contention: true, ..Reached::default() });
+    let reached = |is_meant: &dyn Fn(&Part) -> bool| {
+        let meant = explorations.iter().filter(|(part, _)| is_meant(part));
+        meant.fold(Reached::default(), |seen, (_, explored)| seen.or(explored.reached))
+    };
+    let missing = reached(&|_| true).missing(Reached { contention: true, ..Reached::default() });
     let missing = missing.or_else(|| {
         // Each bound must take effect.
-        let of = |bound: Bound| explorations.iter().filter(move |(part, _)| part.bound == bound);
-        let reached =
-            |bound| of(bound).fold(Reached::default(), |seen, (_, explored)| seen.or(explored.reached));
-        parts.iter().find_map(|part| reached(part.bound).missing(bounds::must_reach(&part.bound.faults)))
+        let missing =
+            |bound: Bound| reached(&|part| part.bound == bound).missing(bounds::must_reach(&bound.faults));
+        parts.iter().find_map(|part| missing(part.bound))
     });
     let is_judged = |name| explorations.iter().any(|(_, exploration)| exploration.judged.contains(&name));
     let verdict = |&property: &Property| {
