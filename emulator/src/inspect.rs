@@ -59,6 +59,12 @@ impl Emulator {
         .flatten()
     }
 
+    /// Whether a key of a database exists and has a deadline.
+    pub fn expires(&self, db: usize, key: &[u8]) -> bool {
+        let engine = self.shared.engine();
+        engine.keyspace.peek_deadline(db, key, engine.now()).is_some()
+    }
+
     /// Describes a key of a database as one line of readable text: `lock = "A1" (10000 ms left)`.
     pub fn describe(&self, db: usize, key: &[u8]) -> Option<String> {
         let engine = self.shared.engine();

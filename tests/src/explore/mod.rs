@@ -44,9 +44,6 @@ use crate::shrink::{Finding, ScheduleSize, shrink};
 use crate::sim::Recording;
 use crate::trace::{HappensBefore, History, Reached};
 
-/// A sample shrinks further violations of an oracle until so many in a row were no smaller ones.
-const SHRUNK_MAX: u32 = 1;
-
 /// So many seeming livelocks are examined.
 const LIVELOCKS_MAX: usize = 16;
 
@@ -72,6 +69,20 @@ pub struct Exploration {
     pub judged: Vec<&'static str>,
 }
 
+/// Why an exploration stops before its end.
+enum Stop {
+    Report(Box<Report>),
+    /// The code of this actor repeats commands in vain, but gives up by itself. The exploration
+    /// begins again, with all of its tries.
+    GivesUp(Actor),
+}
+
+impl From<Box<Report>> for Stop {
+    fn from(report: Box<Report>) -> Stop {
+        Stop::Report(report)
+    }
+}
+
 impl Exploration {
     /// The finding for the oracle of this name, if there is one.
     pub fn finding(&self, oracle: &str) -> Option<&Finding> {
@@ -80,12 +91,7 @@ impl Exploration {
 
     /// Counts an execution, and records what happened in it. One in [`determinism::EVERY`]
     /// executions is checked for nondeterminism.
-    fn count(
-        &mut self,
-        runner: &mut Runner,
-        scenario: &Scenario,
-        history: &History,
-    ) -> Result<(), Box<Report>> {
+    fn count(&mut self, runner: &mut Runner, scenario: &Scenario, history: &History) -> Result<(), Stop> {
         self.schedules += 1;
         // A probe is an execution of the runner, too.
         let livelock = runner.livelock.take();
@@ -93,15 +99,16 @@ impl Exploration {
         for retry in std::mem::take(&mut runner.retries) {
             let is_new = self.retrying.insert(retry.actor);
             if is_new && retry_probe::gives_up(runner, scenario, history, retry) {
-                return Err(self.report(scenario, Problem::GivesUp(retry.actor)));
+                return Err(Stop::GivesUp(retry.actor));
             }
         }
         if let Some(livelock) = livelock
             && self.livelocks.len() < LIVELOCKS_MAX
-            && self.livelocks.insert(livelock.rounds(history).to_vec())
+            && self.livelocks.insert(livelock.last_round(history).to_vec())
             && retry_probe::never_ends(runner, scenario, history, &livelock)
         {
-            return Err(self.report(scenario, Problem::livelock(runner, scenario, history, &livelock)));
+            let problem = Problem::livelock(runner, scenario, history, &livelock);
+            return Err(self.report(scenario, problem).into());
         }
         determinism::expect_success(runner, scenario, history, self.schedules)?;
         if self.schedules % determinism::EVERY == 1 {
@@ -237,14 +244,14 @@ pub fn explore_random(
 fn with_all_tries<R>(
     runner: &mut Runner,
     scenario: &Scenario,
-    mut explore: impl FnMut(&mut Runner) -> Result<R, Box<Report>>,
+    mut explore: impl FnMut(&mut Runner) -> Result<R, Stop>,
 ) -> Result<R, Box<Report>> {
     loop {
-        let result = explore(runner);
-        let Err(Problem::GivesUp(actor)) = result.as_ref().map_err(|report| &report.problem) else {
-            return result;
-        };
-        runner.timers.gives_up(scenario, *actor);
+        match explore(runner) {
+            Ok(result) => return Ok(result),
+            Err(Stop::Report(report)) => return Err(report),
+            Err(Stop::GivesUp(actor)) => runner.timers.gives_up(scenario, actor),
+        }
     }
 }
 
@@ -253,25 +260,24 @@ fn draw_and_run(
     scenario: &Scenario,
     schedules: u64,
     seed: u64,
-) -> Result<Exploration, Box<Report>> {
+) -> Result<Exploration, Stop> {
     let mut exploration = Exploration::default();
     let mut sampler = Sampler::new(Method::PORTFOLIO, seed);
-    let mut shrunk = vec![0; scenario.oracles.len()];
+    // A violation that becomes no smaller than the known one is the last that is made smaller.
+    let mut is_over = vec![false; scenario.oracles.len()];
     for _ in 0..schedules {
         let history = sampler.run(runner, scenario);
         exploration.count(runner, scenario, &history)?;
         let happens_before = HappensBefore::of(&history);
         exploration.coverage.add(&history, &happens_before);
-        for (oracle, shrunk) in scenario.oracles.iter().zip(&mut shrunk) {
-            let violation = oracle.check(&history).filter(|_| *shrunk < SHRUNK_MAX);
-            let Some(violation) = violation else { continue };
+        for (oracle, is_over) in scenario.oracles.iter().zip(&mut is_over).filter(|(_, is_over)| !**is_over) {
+            let Some(violation) = oracle.check(&history) else { continue };
             let causal_past = happens_before.causal_past(violation.step - 1);
             if exploration.lacks(oracle, ScheduleSize::least(&history, &causal_past)) {
                 let whole = Schedule { steps: history.steps[..violation.step].to_vec() };
                 let found = shrink(runner, scenario, &whole, oracle);
-                let is_smaller =
-                    exploration.keep(found.ok_or_else(|| exploration.vanished(scenario, oracle, whole))?);
-                *shrunk = if is_smaller { 0 } else { *shrunk + 1 };
+                let found = found.ok_or_else(|| exploration.vanished(scenario, oracle, whole))?;
+                *is_over = !exploration.keep(found);
             }
         }
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::{available_parallelism, scope};
 
-use super::{Dpor, Exploration, with_all_tries};
+use super::{Dpor, Exploration, Stop, with_all_tries};
 use crate::execution::Runner;
 use crate::explore::{Problem, Report};
 use crate::oracle::list;
@@ -59,7 +59,7 @@ fn explore_sizes(
     runner: &mut Runner,
     scenario: &Scenario,
     schedules_max: Option<u64>,
-) -> Result<(Exploration, bool), Box<Report>> {
+) -> Result<(Exploration, bool), Stop> {
     let (mut exploration, mut is_whole) = (Exploration::default(), true);
     let all = scenario.actors.len();
     for actors in if scenario.is_uniform() { 1..=all } else { all..=all } {
@@ -115,7 +115,7 @@ impl TraceSummary {
         scenario: &Scenario,
         mut dpor: Dpor,
         schedules_max: u64,
-    ) -> Result<bool, Box<Report>> {
+    ) -> Result<bool, Stop> {
         while self.exploration.schedules < schedules_max {
             if !self.run_next(runner, scenario, &mut dpor, |_| {})? {
                 return Ok(true);
@@ -132,7 +132,7 @@ impl TraceSummary {
         scenario: &Scenario,
         dpor: &mut Dpor,
         branch: impl FnOnce(Dpor),
-    ) -> Result<bool, Box<Report>> {
+    ) -> Result<bool, Stop> {
         let Some(history) = dpor.run_next(runner, scenario) else { return Ok(false) };
         if let Some((expected, enabled)) = dpor.nondeterminism() {
             let [once, again] = [expected, enabled].map(|steps| list(steps));
@@ -140,7 +140,7 @@ impl TraceSummary {
                 "After these steps, the possible next steps were {once}. When they ran again: {again}.\n"
             );
             let problem = Problem::Nondeterminism { what, schedule: Schedule { steps: history.steps } };
-            return Err(self.exploration.report(scenario, problem));
+            return Err(self.exploration.report(scenario, problem).into());
         }
         if let Some(rest) = dpor.branch() {
             branch(rest);
@@ -182,7 +182,7 @@ type Branch = Mutex<Option<Dpor>>;
 
 /// Adds choices to the trunk until there are enough branches. Returns the traces that ended within
 /// the trunk, and the branches.
-fn branch(runner: &mut Runner, scenario: &Scenario) -> Result<(TraceSummary, Vec<Branch>), Box<Report>> {
+fn branch(runner: &mut Runner, scenario: &Scenario) -> Result<(TraceSummary, Vec<Branch>), Stop> {
     let mut choices = 1;
     loop {
         let (mut traces, mut trunk, mut branches) =
@@ -197,7 +197,7 @@ fn branch(runner: &mut Runner, scenario: &Scenario) -> Result<(TraceSummary, Vec
 }
 
 /// Runs every trace, branch by branch, on all cores.
-fn divide(runner: &mut Runner, scenario: &Scenario) -> Result<TraceSummary, Box<Report>> {
+fn divide(runner: &mut Runner, scenario: &Scenario) -> Result<TraceSummary, Stop> {
     let (mut traces, branches) = branch(runner, scenario)?;
     let (next, timers) = (AtomicUsize::new(0), runner.timers.clone());
     let take = || {

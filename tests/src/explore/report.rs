@@ -76,10 +76,6 @@ pub enum Problem {
         /// The timeline of that schedule.
         timeline: String,
     },
-    /// The code of an actor repeats commands in vain, but gives up by itself. Explorations handle
-    /// this: they begin again, and explore all of its tries.
-    #[doc(hidden)]
-    GivesUp(Actor),
     /// One schedule led to two different executions. Something besides the schedule decides what
     /// the code does.
     Nondeterminism {
@@ -125,7 +121,6 @@ impl Report {
                  {timeline}\nThe last {round} steps come again and again.",
                 list(actors)
             ),
-            Problem::GivesUp(actor) => format!("{scenario}: actor {actor} gives up after some equal tries"),
             Problem::Endless { actor, limit, commands } => {
                 let commands = if commands.is_empty() {
                     "It sends no commands.".into()

@@ -104,6 +104,25 @@ fn entries(
     })
 }
 
+/// The grants of fresh clients at the end.
+struct Probe {
+    /// The number of steps before it.
+    step: usize,
+    granted: u32,
+    wanted: u32,
+}
+
+/// The probe of an execution, if it came after a lease, or if it came at once
+/// ([`EventKind::Probed`]).
+fn probe(history: &History, is_after_lease: bool) -> Option<Probe> {
+    history.events.iter().find_map(|event| match event.kind {
+        EventKind::Probed { granted, wanted, after_lease } if after_lease == is_after_lease => {
+            Some(Probe { step: event.step, granted, wanted })
+        }
+        _ => None,
+    })
+}
+
 /// Whether any client was ever inside `section`.
 fn is_entered(history: &History, section: &str) -> bool {
     history

@@ -1,7 +1,7 @@
 //! The oracle for grants that stay although their clients have released them.
 
-use super::{Oracle, Violation};
-use crate::trace::{EventKind, History};
+use super::{Oracle, Probe, Violation, probe};
+use crate::trace::History;
 
 /// If all clients have released, and no crash, lost message or cancellation prevented that,
 /// everything is free at once, before the lease ends. It needs fresh clients that try:
@@ -17,20 +17,16 @@ impl Oracle for NoLeak {
     }
 
     fn judges(&self, history: &History) -> bool {
-        history.events.iter().any(|event| matches!(event.kind, EventKind::Probed { after_lease: false, .. }))
+        probe(history, false).is_some()
     }
 
     fn check(&self, history: &History) -> Option<Violation> {
-        history.events.iter().find_map(|event| match event.kind {
-            EventKind::Probed { granted, wanted, after_lease: false } if granted < wanted => {
-                Some(Violation {
-                    step: event.step,
-                    what: format!(
-                        "no client crashed and no message was lost, but only {granted} of {wanted} fresh clients got a grant"
-                    ),
-                })
-            }
-            _ => None,
+        let Probe { step, granted, wanted } = probe(history, false)?;
+        (granted < wanted).then(|| Violation {
+            step,
+            what: format!(
+                "no client crashed and no message was lost, but only {granted} of {wanted} fresh clients got a grant"
+            ),
         })
     }
 }

@@ -1,7 +1,7 @@
 //! The oracle for attempts that all fail although nobody holds anything.
 
-use super::{Oracle, Violation, is_entered};
-use crate::trace::{EventKind, History};
+use super::{Oracle, Violation, is_entered, probe};
+use crate::trace::History;
 
 /// If all clients have ended, and no crash, lost message or cancellation prevented that, at least
 /// one of them was granted a section. It needs fresh clients that try: `Scenario::probe`.
@@ -28,12 +28,11 @@ impl Oracle for Progress {
     }
 
     fn judges(&self, history: &History) -> bool {
-        history.events.iter().any(|event| matches!(event.kind, EventKind::Probed { after_lease: false, .. }))
+        probe(history, false).is_some()
     }
 
     fn check(&self, history: &History) -> Option<Violation> {
-        let is_probed = |kind: &EventKind| matches!(kind, EventKind::Probed { after_lease: false, .. });
-        let end = history.events.iter().find(|event| is_probed(&event.kind))?;
+        let end = probe(history, false)?;
         let is_any_entered = self.sections.iter().any(|section| is_entered(history, section));
         (!is_any_entered && end.step > 0).then(|| Violation {
             step: end.step,

@@ -1,7 +1,7 @@
 //! The oracle for locks that stay held after a fault.
 
-use super::{Oracle, Violation};
-use crate::trace::{EventKind, History};
+use super::{Oracle, Probe, Violation, probe};
+use crate::trace::History;
 
 /// After a crash or a lost message, and one lease and some grace later, fresh clients get the lock,
 /// or all permits. It needs fresh clients that try: `Scenario::probe`.
@@ -16,18 +16,16 @@ impl Oracle for Recovers {
     }
 
     fn judges(&self, history: &History) -> bool {
-        history.events.iter().any(|event| matches!(event.kind, EventKind::Probed { after_lease: true, .. }))
+        probe(history, true).is_some()
     }
 
     fn check(&self, history: &History) -> Option<Violation> {
-        history.events.iter().find_map(|event| match event.kind {
-            EventKind::Probed { granted, wanted, after_lease: true } if granted < wanted => Some(Violation {
-                step: event.step,
-                what: format!(
-                    "more than a lease after the end, only {granted} of {wanted} fresh clients got a grant"
-                ),
-            }),
-            _ => None,
+        let Probe { step, granted, wanted } = probe(history, true)?;
+        (granted < wanted).then(|| Violation {
+            step,
+            what: format!(
+                "more than a lease after the end, only {granted} of {wanted} fresh clients got a grant"
+            ),
         })
     }
 }

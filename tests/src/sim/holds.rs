@@ -155,33 +155,42 @@ impl Simulation {
         // changed, its holder included. If one server keeps it, the footprint of the command says
         // enough.
         let last = state.history().footprints.last();
-        let is_changed = |record: &&Record| {
-            last.is_some_and(|footprint| footprint.servers.iter().any(|(_, print)| changes(print, record)))
+        let is_changed = |grant: &Grant| {
+            let servers = last.into_iter().flat_map(|footprint| &footprint.servers);
+            grant
+                .record
+                .as_ref()
+                .is_some_and(|record| servers.into_iter().any(|(_, print)| changes(print, record)))
         };
-        let records = state.grants.iter().filter_map(|grant| grant.record.as_ref());
-        let shared = records.filter(|record| matches!(record, Record::Majority(..)));
-        let looked_at: Vec<Record> = shared.filter(is_changed).cloned().collect();
-        let is_written = |grant: &Grant| grant.record.as_ref().is_some_and(|record| is_changed(&record));
-        let written: Vec<bool> = state.grants.iter().map(is_written).collect();
+        let changed: Vec<bool> = state.grants.iter().map(is_changed).collect();
+        let records = state.grants.iter().zip(&changed).filter_map(|(grant, &is_changed)| {
+            grant.record.clone().filter(|record| is_changed && matches!(record, Record::Majority(..)))
+        });
+        let looked_at: Vec<Record> = records.collect();
         state.recorder.grants_checked(looked_at);
         let mut events = Vec::new();
-        for (grant, is_written) in state.grants.iter_mut().zip(written).filter(|(grant, _)| at < grant.until)
+        for (grant, is_changed) in state.grants.iter_mut().zip(changed).filter(|(grant, _)| at < grant.until)
         {
             let (holder, Some(record)) = (grant.actor, &grant.record) else { continue };
-            if !self.has(record) {
+            let is_ended = !self.has(record);
+            let lasted = grant.lasts;
+            if is_ended {
                 grant.record = None;
-                events.push((holder, EventKind::Ended { holder, by }));
-            } else if is_written {
-                let lasted = std::mem::replace(&mut grant.lasts, self.lasts(record, grant.until));
-                if lasted && !grant.lasts {
-                    events.push((holder, EventKind::Shortened { holder, by }));
-                }
+            } else if is_changed {
+                grant.lasts = self.lasts(record, grant.until);
+            }
+            // If a client ends its own grant while it stays inside, no other client ends that later
+            // on.
+            if holder == by {
+                continue;
+            }
+            if is_ended {
+                events.push(EventKind::Ended { holder, by });
+            } else if lasted && !grant.lasts {
+                events.push(EventKind::Shortened { holder, by });
             }
         }
-        // If a client ends its own grant while it stays inside, no other client ends that later on.
-        for (_, event) in events.into_iter().filter(|&(holder, _)| holder != by) {
-            state.record(at, event);
-        }
+        events.into_iter().for_each(|event| state.record(at, event));
     }
 
     /// Runs code that belongs to this release, if it is one.

@@ -54,13 +54,15 @@ struct Checkpoint {
 /// A reply, or a fact about the servers that was computed from their state.
 #[derive(Clone, Debug)]
 pub(crate) enum LogEntry {
-    /// A hash of a request, which stands before the reply, or of data.
-    Asked(u64),
+    /// A hash of a request, which stands before the reply.
+    Request(u64),
     Reply(Value),
     Replies(Vec<Value>),
     Footprint(Arc<Footprint>),
     Fact(bool),
     Instants(Vec<Duration>),
+    /// A hash of data, if it can be compared.
+    Data(Option<u64>),
 }
 
 /// A type that the log can hold.
@@ -84,7 +86,8 @@ macro_rules! logged {
 }
 
 logged! {
-    Asked: u64, Reply: Value, Replies: Vec<Value>, Footprint: Arc<Footprint>, Fact: bool, Instants: Vec<Duration>
+    Request: u64, Reply: Value, Replies: Vec<Value>, Footprint: Arc<Footprint>, Fact: bool, Instants: Vec<Duration>,
+    Data: Option<u64>
 }
 
 impl ReplyLog {

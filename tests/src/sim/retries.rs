@@ -20,10 +20,6 @@ use crate::trace::{EventKind, History};
 const TRIES: usize = 3;
 /// Most commands of one try.
 const COMMANDS_MAX: usize = 16;
-/// The end of the description of a key that expires.
-const EXPIRES: &str = " ms left)";
-/// No hash of data.
-const NOTHING: u64 = 0;
 /// Most steps of one round of a livelock.
 const ROUND_MAX: usize = 64;
 
@@ -62,7 +58,7 @@ pub(crate) struct Livelock {
 
 impl Livelock {
     /// The steps of one round.
-    pub(crate) fn rounds<'a>(&self, history: &'a History) -> &'a [Step] {
+    pub(crate) fn last_round<'a>(&self, history: &'a History) -> &'a [Step] {
         &history.steps[self.steps - self.round..self.steps]
     }
 }
@@ -130,21 +126,19 @@ impl State {
             // The tries belong to no step, or the history has been taken.
             return None;
         }
-        let since = &footprints[tries[0].step - 1..];
-        if since.iter().any(|footprint| footprint.moves_time) {
+        if footprints[tries[0].step - 1..].iter().any(|footprint| footprint.moves_time) {
             return None;
         }
-        let only_reads = tries.iter().all(|exchange| {
-            let mut servers = of(exchange).servers.iter();
-            servers.all(|(_, footprint)| footprint.iter().all(|(_, access, _)| access == Access::Read))
-        });
-        let has_changed = |place: usize| {
-            steps[place].actor() != Some(actor)
-                && latest.iter().any(|exchange| of(exchange).conflicts_with(&footprints[place]))
-        };
         let data = |tries: &[Exchange]| tries.last().and_then(|last| last.data);
-        let changes_nothing = only_reads || data(latest).is_some() && data(latest) == data(before);
-        (changes_nothing && !(latest[0].step..steps.len()).any(has_changed)).then_some(latest)
+        let writes_no_change = data(latest).is_some() && data(latest) == data(before);
+        if !writes_no_change && !tries.iter().all(|exchange| of(exchange).only_reads()) {
+            return None;
+        }
+        let is_changed_by = |place: usize| {
+            let conflicts = |exchange| of(exchange).conflicts_with(&footprints[place]);
+            steps[place].actor() != Some(actor) && latest.iter().any(conflicts)
+        };
+        (!(latest[0].step..steps.len()).any(is_changed_by)).then_some(latest)
     }
 
     /// Whether the client is about to try once more what it has tried in vain.
@@ -207,16 +201,17 @@ impl Simulation {
                 }
             }
         }
-        let held = self.logged_or(|| {
-            let held = written.iter().map(|(server, db, key)| match &self.servers[*server] {
-                Server::Emulator(emulator) => emulator.describe(*db, key).unwrap_or_default(),
-                Server::Redis(_) => String::new(),
-            });
-            let held: Vec<String> = held.collect();
-            let expires = held.iter().any(|held| held.ends_with(EXPIRES));
-            if expires { NOTHING } else { FixedState::default().hash_one(held) }
-        });
-        Some(held).filter(|&held| held != NOTHING)
+        self.logged_or(|| {
+            let mut held = Vec::new();
+            for (server, db, key) in &written {
+                let Server::Emulator(emulator) = &self.servers[*server] else { continue };
+                if emulator.expires(*db, key) {
+                    return None;
+                }
+                held.push(emulator.describe(*db, key));
+            }
+            Some(FixedState::default().hash_one(held))
+        })
     }
 
     /// How long it takes until something changes by itself that the clients in question may read: a
