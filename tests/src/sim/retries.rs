@@ -130,8 +130,7 @@ impl State {
             return None;
         }
         let data = |tries: &[Exchange]| tries.last().and_then(|last| last.data);
-        let writes_no_change = data(latest).is_some() && data(latest) == data(before);
-        if !writes_no_change && !tries.iter().all(|exchange| of(exchange).only_reads()) {
+        if data(latest).is_none() || data(latest) != data(before) {
             return None;
         }
         let is_changed_by = |place: usize| {
@@ -163,13 +162,15 @@ impl State {
 /// The number of commands of one try, if the last `count` tries got equal replies to equal
 /// requests.
 fn len_of_tries(exchanges: &[Exchange], count: usize) -> Option<usize> {
-    let is_equal = |&len: &usize| {
-        let tries = exchanges.len().checked_sub(count * len).map(|start| &exchanges[start..]);
-        let is_same =
-            |(one, next): (&Exchange, &Exchange)| (one.request, one.reply) == (next.request, next.reply);
-        tries.is_some_and(|tries| tries.iter().zip(&tries[len..]).all(is_same))
-    };
-    (1..=COMMANDS_MAX).find(is_equal)
+    (1..=COMMANDS_MAX).find(|&len| are_tries(exchanges, count, len))
+}
+
+/// Whether the last `count` tries of `len` commands got equal replies to equal requests.
+fn are_tries(exchanges: &[Exchange], count: usize, len: usize) -> bool {
+    let Some(start) = exchanges.len().checked_sub(count * len) else { return false };
+    let is_same =
+        |(one, next): (&Exchange, &Exchange)| (one.request, one.reply) == (next.request, next.reply);
+    exchanges[start..].iter().zip(&exchanges[start + len..]).all(is_same)
 }
 
 impl Simulation {
@@ -180,7 +181,8 @@ impl Simulation {
         let idx = state.idx(actor);
         state.actors[idx].exchanges.push(Exchange { request, reply, step, data: None });
         let exchanges = &state.actors[idx].exchanges;
-        if let Some(len) = len_of_tries(exchanges, 2) {
+        // A try may end with equal commands, which look like shorter tries.
+        if let Some(len) = (1..=COMMANDS_MAX).rev().find(|&len| are_tries(exchanges, 2, len)) {
             let steps: Vec<usize> = exchanges[exchanges.len() - 2 * len..].iter().map(|e| e.step).collect();
             let data = self.hash_written(&state, &steps);
             state.actors[idx].exchanges.last_mut().expect("one was added").data = data;

@@ -69,12 +69,6 @@ impl StepFootprint {
             })
     }
 
-    /// Whether its commands changed nothing on a server.
-    pub(crate) fn only_reads(&self) -> bool {
-        let mut accesses = self.servers.iter().flat_map(|(_, footprint)| footprint.iter());
-        accesses.all(|(_, access, _)| access == Access::Read)
-    }
-
     fn ends_service_of(&self, other: &StepFootprint) -> bool {
         self.server_gone
             .is_some_and(|server_gone| other.servers.iter().any(|&(server, _)| server == server_gone))
