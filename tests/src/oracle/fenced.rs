@@ -5,7 +5,7 @@ use crate::actor::Actor;
 use crate::trace::{EventKind, History};
 
 /// A guarded resource never accepts a write with a smaller fencing token than that of a write it
-/// has accepted.
+/// has accepted. It never accepts two clients' writes with one token.
 ///
 /// This check keeps out a holder that outlives its lease without knowing it: Martin Kleppmann, "How
 /// to do distributed locking" (2016).
@@ -43,8 +43,11 @@ impl Oracle for Fenced {
             EventKind::Accepted { actor, resource, token, nth } if resource == self.resource => {
                 let place = writes.partition_point(|&(other, ..)| other <= nth);
                 writes.insert(place, (nth, actor, token));
-                let falls = |pair: &&[(u64, Actor, i64)]| pair[1].2 < pair[0].2;
-                let pair = writes.windows(2).find(falls)?;
+                let is_wrong = |pair: &&[(u64, Actor, i64)]| {
+                    let [(_, before, known), (_, after, token)] = [pair[0], pair[1]];
+                    token < known || token == known && before != after
+                };
+                let pair = writes.windows(2).find(is_wrong)?;
                 let [(_, before, known), (_, after, token)] = [pair[0], pair[1]];
                 Some(Violation {
                     step: event.step,

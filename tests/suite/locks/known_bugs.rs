@@ -20,6 +20,7 @@ mod renewal_outlives_release;
 mod shared_token;
 mod signal_list;
 mod takeover_by_age;
+mod token_by_get;
 mod token_list;
 mod try_then_subscribe;
 mod writer_starvation;
