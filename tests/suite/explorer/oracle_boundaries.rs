@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
-use harness::oracle::{NoLostWakeUp, NotOvertaken, OwnerSafe};
-use harness::{Scenario, exhaustive};
+use harness::oracle::{
+    ExclusiveBelief, ExclusiveFact, Fenced, NoLeak, NoLostWakeUp, NotOvertaken, OverIssue, OwnerSafe,
+    Progress, Recovers, Unbroken, WriterAlone,
+};
+use harness::{Faults, Scenario, exhaustive};
 use locks::Record;
 
 use super::oracles::{SOUND, expect_violation, send};
@@ -17,6 +20,21 @@ fn a_hold_that_ends_with_a_wait_is_no_lost_wake_up() {
         send::<()>(&mut link, SOUND.take).await?;
         client.hold("cs").during(tokio::time::sleep(Duration::from_secs(30))).await;
         Ok(send(&mut link, &["DEL", "lock"]).await?)
+    });
+    exhaustive(&sleeper).unwrap();
+}
+
+/// Time inside does not count, however often the client wakes up there.
+#[test]
+fn a_holder_that_sleeps_twice_is_no_lost_wake_up() {
+    let scenario = Scenario::new("sleeps inside").always(NoLostWakeUp::of("cs", Duration::from_secs(10)));
+    let sleeper = scenario.actors(1, |client| async move {
+        let _hold = client.hold("cs").enter();
+        for _ in 0..2 {
+            tokio::time::sleep(Duration::from_secs(6)).await;
+            redis::cmd("PING").exec_async(&mut client.connection()).await?;
+        }
+        Ok(())
     });
     exhaustive(&sleeper).unwrap();
 }
@@ -45,6 +63,88 @@ fn the_first_of_two_that_wait_overtakes_nobody() {
     exhaustive(&served("0")).unwrap();
     // A comes, B comes, and B is served.
     expect_violation(&served("-1"), "not-overtaken", 3);
+}
+
+/// Clients inside of another section do not count. The message names those that do.
+#[test]
+fn sections_are_judged_by_themselves() {
+    let inside = |sections: [&'static str; 3]| {
+        let scenario = Scenario::new("sections").always(ExclusiveBelief::of("cs", 1));
+        sections.into_iter().fold(scenario, |scenario, section| {
+            scenario.actors(1, move |client| async move {
+                let _hold = client.hold(section).enter();
+                for _ in 0..2 {
+                    redis::cmd("PING").exec_async(&mut client.connection()).await?;
+                }
+                Ok(())
+            })
+        })
+    };
+    exhaustive(&inside(["other", "cs", "other"])).unwrap();
+    let report = exhaustive(&inside(["cs", "other", "cs"])).unwrap_err();
+    assert!(report.to_string().contains("A and C are inside"), "{report}");
+}
+
+/// To enter another section is no sign that the lock is given to anybody.
+#[test]
+fn another_section_ends_no_lost_wake_up() {
+    let scenario = Scenario::new("sleeps twice").always(NoLostWakeUp::of("cs", Duration::from_secs(10)));
+    let sleeper = scenario.actors(1, |client| async move {
+        for section in ["cs", "other", "other"] {
+            let ping = redis::cmd("PING");
+            client.hold(section).until(ping.exec_async(&mut client.connection())).await?;
+            tokio::time::sleep(Duration::from_secs(6)).await;
+        }
+        Ok(())
+    });
+    expect_violation(&sleeper, "no-lost-wake-up", 4);
+}
+
+/// A pass of an oracle that judged nothing is an error, for each oracle.
+#[test]
+fn each_oracle_says_that_it_had_nothing_to_judge() {
+    type Named = (&'static str, fn(Scenario) -> Scenario);
+    let oracles: [Named; 13] = [
+        ("exclusive-belief", |scenario| scenario.always(ExclusiveBelief::of("cs", 1))),
+        ("exclusive-fact", |scenario| scenario.always(ExclusiveFact::of("cs"))),
+        ("over-issue", |scenario| scenario.always(OverIssue::of("cs", 1))),
+        ("writer-alone", |scenario| scenario.always(WriterAlone::of("reading", "writing"))),
+        ("exclusive-belief", |scenario| scenario.always(WriterAlone::believed("reading", "writing"))),
+        ("unbroken", |scenario| scenario.always(Unbroken::of("cs"))),
+        ("no-lost-wake-up", |scenario| scenario.always(NoLostWakeUp::of("cs", Duration::from_secs(10)))),
+        ("not-overtaken", |scenario| scenario.always(NotOvertaken::of("waiting", "cs"))),
+        ("owner-safe", |scenario| scenario.always(OwnerSafe)),
+        ("fenced", |scenario| scenario.always(Fenced::of("data"))),
+        ("no-leak", |scenario| scenario.always(NoLeak)),
+        ("recovers", |scenario| scenario.always(Recovers)),
+        ("progress", |scenario| scenario.always(Progress::of(&["cs"]))),
+    ];
+    for (name, with_oracle) in oracles {
+        let pings = Scenario::new("pings").actors(1, |client| async move {
+            Ok(redis::cmd("PING").exec_async(&mut client.connection()).await?)
+        });
+        let report = exhaustive(&with_oracle(pings)).unwrap_err();
+        assert!(report.to_string().contains(&format!("{name} had nothing to judge")), "{report}");
+    }
+}
+
+/// A client that ends without a release leaks. If it crashes, the lease has to end first: another
+/// oracle judges that.
+#[test]
+fn a_probe_at_once_and_one_after_the_lease_have_their_own_oracles() {
+    let take = ["SET", "lock", "1", "NX", "PX", "10000"];
+    let lock = |faults| {
+        let scenario = Scenario::new("kept").lease(Duration::from_secs(10)).faults(faults).actors(
+            1,
+            move |client| async move {
+                send::<()>(&mut client.connection(), &take).await?;
+                Ok(())
+            },
+        );
+        scenario.probe(1, move |client| async move { Ok(send(&mut client.connection(), &take).await?) })
+    };
+    expect_violation(&lock(Faults::none()).always(NoLeak), "no-leak", 1);
+    exhaustive(&lock(Faults::none().crashes(1)).always(Recovers)).unwrap();
 }
 
 /// Another client's `PEXPIRE` leaves the record, but not for long enough.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use harness::execution::Runner;
 use harness::explore::{DepthFirst, Dpor, probe_timers};
 use harness::oracle::{
-    ExclusiveBelief, ExclusiveFact, Fenced, NoLeak, NoLostWakeUp, OwnerSafe, Recovers, Unbroken,
+    ExclusiveBelief, ExclusiveFact, Fenced, NoLeak, NoLostWakeUp, OwnerSafe, Progress, Recovers, Unbroken,
 };
 use harness::schedule::Step;
 use harness::sim::Recording;
@@ -102,8 +102,24 @@ const LOCKS: &[&str] = &[
     "sleep 5ms",
     "hold: GET a",
 ];
+/// Grants that are parts of a value, and commands that remove such parts.
+const RECORDS: &[&str] = &[
+    "member z",
+    "member z",
+    "field h",
+    "key k",
+    "ZREM z A",
+    "ZREM z B",
+    "ZADD z 0 C",
+    "ZREMRANGEBYRANK z 0 0",
+    "HDEL h A",
+    "HDEL h B",
+    "DEL k",
+    "FLUSHALL",
+    "unlock z",
+];
 /// A lock on three servers.
-const MAJORITY: &[&str] = &["majority k", "DEL k", "2:DEL k", "3:DEL k"];
+const MAJORITY: &[&str] = &["majority k", "DEL k", "2:DEL k", "3:DEL k", "2:FLUSHALL"];
 
 fn kinds() -> Vec<(&'static str, Rare)> {
     let none = Faults::none();
@@ -124,6 +140,8 @@ fn kinds() -> Vec<(&'static str, Rare)> {
         of("locks and crashes", none.crashes(1), 2, LOCKS, 3),
         of("locks, crashes and lost messages", none.crashes(1).lost(1), 2, LOCKS, 2),
         of("locks and lost writes", none.reloads(1).unsynced(1), 2, LOCKS, 3),
+        of("records", none, 2, RECORDS, 3),
+        of("records and crashes", none.crashes(1), 2, RECORDS, 2),
         of("majority", none, 2, MAJORITY, 2),
         of("majority and crashes", none.crashes(1), 2, MAJORITY, 2),
     ]
@@ -155,6 +173,7 @@ fn judged(scenario: Scenario) -> Scenario {
         .always(NoLostWakeUp::of("cs", ms(4)))
         .always(NoLeak)
         .always(Recovers)
+        .always(Progress::of(&["cs"]))
 }
 
 /// Everything that clients, servers and oracles see of an execution, as text. The time of a command

@@ -99,6 +99,15 @@ impl Sender {
             }
             "extend" => self.extend(rest).await,
             "majority" => self.majority(rest).await,
+            "member" => {
+                let name = self.client.name();
+                self.add(&format!("ZADD {rest} NX 1 {name}"), Record::Member(rest.into(), name)).await
+            }
+            "field" => {
+                let name = self.client.name();
+                self.add(&format!("HSETNX {rest} {name} 1"), Record::Field(rest.into(), name)).await
+            }
+            "key" => self.add(&format!("SETNX {rest} 1"), Record::Key(rest.into())).await,
             "accept" => self.accept().await,
             "feed:" => self.feed(rest).await,
             "both:" | "either:" => self.send_two(form == "both:", rest).await,
@@ -227,6 +236,17 @@ impl Sender {
             self.guard = Some(self.client.hold("cs").since(since).record(record).enter());
         }
         Ok(())
+    }
+
+    /// Enters the section if the command adds the record.
+    async fn add(&mut self, command: &str, record: Record) -> RedisResult<()> {
+        match call(&mut self.connections[0], command).await {
+            Ok(Value::Int(1)) => {
+                self.guard = Some(self.client.hold("cs").record(record).enter());
+                Ok(())
+            }
+            reply => go_on(reply.map(|_| ())),
+        }
     }
 
     async fn accept(&mut self) -> RedisResult<()> {
