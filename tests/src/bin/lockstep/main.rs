@@ -16,11 +16,6 @@ use clap::{Parser, Subcommand};
 use harness::render::{format_url, printable};
 use locks::registry::{ALGORITHMS, Algorithm};
 
-/// An exploration allocates very often. The libraries leave the choice of an allocator to their
-/// users.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// Tests the guarantees of Redis locks: every order of commands, clock errors and faults, on an
 /// emulator in this process.
 #[derive(Parser)]
