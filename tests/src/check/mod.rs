@@ -184,7 +184,7 @@ fn judge(
             |bound: Bound| reached(&|part| part.bound == bound).missing(bounds::must_reach(&bound.faults));
         parts.iter().find_map(|part| missing(part.bound))
     });
-    let is_judged = |name| explorations.iter().any(|(_, exploration)| exploration.judged.contains(&name));
+    let is_judged = |name| explorations.iter().any(|(_, exploration)| exploration.is_judged(name));
     let verdict = |&property: &Property| {
         let unjudged = (!is_judged(property.name())).then_some("there was nothing to judge");
         let found =

@@ -12,7 +12,6 @@ use tokio::task::AbortHandle;
 use super::panics::Collecting;
 use super::watchdog::Watch;
 use super::{Execution, Policy, Prepared};
-use crate::actor::Actor;
 use crate::scenario::{Act, Scenario};
 use crate::sim::{
     ActorState, CodeId, Livelock, Quiescence, Recording, ReplyLog, Retry, ScenarioTimers, Server, Simulation,
@@ -30,27 +29,31 @@ const PARKS_MAX: u64 = 1_000_000;
 pub(crate) struct Timers {
     cache: TimerCache,
     pub(super) thresholds: Thresholds,
-    /// The codes of clients that repeat commands in vain, but give up by themselves.
-    giving_up: Arc<Mutex<Vec<Act<()>>>>,
+    giving_up: Arc<Mutex<Vec<GivingUp>>>,
     /// Codes of clients with their leases; the place of a code is its number.
     codes: Arc<Mutex<Vec<Code>>>,
 }
+
+/// The code of a client that repeats commands in vain, but gives up by itself, and a hash of one
+/// try.
+type GivingUp = (Act<()>, u64);
 
 /// The code of a client, and its lease.
 type Code = (Act<()>, Duration);
 
 impl Timers {
     /// The code of this actor repeats commands in vain, but gives up by itself.
-    pub(crate) fn gives_up(&self, scenario: &Scenario, actor: Actor) {
+    pub(crate) fn gives_up(&self, scenario: &Scenario, Retry { actor, tries, .. }: Retry) {
         let mut giving_up = self.giving_up.lock().unwrap_or_else(PoisonError::into_inner);
-        giving_up.push(scenario.actors[actor.0].clone());
+        giving_up.push((scenario.actors[actor.0].clone(), tries));
     }
 
     /// Notes which actors run such code.
     fn note_giving_up(&self, scenario: &Scenario, actors: &mut [ActorState]) {
         let giving_up = self.giving_up.lock().unwrap_or_else(PoisonError::into_inner);
         for (act, actor) in scenario.actors.iter().zip(actors).filter(|_| !giving_up.is_empty()) {
-            actor.gives_up = giving_up.iter().any(|other| Arc::ptr_eq(other, act));
+            let own = giving_up.iter().filter(|(other, _)| Arc::ptr_eq(other, act));
+            actor.gives_up = own.map(|&(_, tries)| tries).collect();
         }
     }
 

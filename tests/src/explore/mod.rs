@@ -41,7 +41,7 @@ use crate::replay::replay;
 use crate::scenario::Scenario;
 use crate::schedule::{Schedule, Step};
 use crate::shrink::{Finding, ScheduleSize, shrink};
-use crate::sim::Recording;
+use crate::sim::{Recording, Retry};
 use crate::trace::{HappensBefore, History, Reached};
 
 /// So many seeming livelocks are examined.
@@ -61,20 +61,20 @@ pub struct Exploration {
     pub findings: Vec<Finding>,
     /// Everything that happened in at least one execution.
     pub reached: Reached,
-    /// The actors that tried in vain in an execution, and do so for ever.
-    retrying: BTreeSet<Actor>,
+    /// The actors that tried in vain in an execution, and do so for ever, with a hash of one try.
+    retrying: BTreeSet<(Actor, u64)>,
     /// The rounds of seeming livelocks that came to an end.
     livelocks: BTreeSet<Vec<Step>>,
-    /// The names of the oracles that had something to judge in at least one execution.
-    pub judged: Vec<&'static str>,
+    /// The oracles that had something to judge in at least one execution. Two may have one name.
+    judged: BTreeSet<(usize, &'static str)>,
 }
 
 /// Why an exploration stops before its end.
 enum Stop {
     Report(Box<Report>),
-    /// The code of this actor repeats commands in vain, but gives up by itself. The exploration
+    /// The code of an actor repeats commands in vain, but gives up by itself. The exploration
     /// begins again, with all of its tries.
-    GivesUp(Actor),
+    GivesUp(Retry),
 }
 
 impl From<Box<Report>> for Stop {
@@ -84,6 +84,11 @@ impl From<Box<Report>> for Stop {
 }
 
 impl Exploration {
+    /// Whether an oracle of this name had something to judge in at least one execution.
+    pub fn is_judged(&self, oracle: &str) -> bool {
+        self.judged.iter().any(|&(_, name)| name == oracle)
+    }
+
     /// The finding for the oracle of this name, if there is one.
     pub fn finding(&self, oracle: &str) -> Option<&Finding> {
         self.findings.iter().find(|finding| finding.oracle.name() == oracle)
@@ -97,9 +102,9 @@ impl Exploration {
         let livelock = runner.livelock.take();
         // The probe is as good for one execution as for another, unless the code differs.
         for retry in std::mem::take(&mut runner.retries) {
-            let is_new = self.retrying.insert(retry.actor);
+            let is_new = self.retrying.insert((retry.actor, retry.tries));
             if is_new && retry_probe::gives_up(runner, scenario, history, retry) {
-                return Err(Stop::GivesUp(retry.actor));
+                return Err(Stop::GivesUp(retry));
             }
         }
         if let Some(livelock) = livelock
@@ -115,9 +120,9 @@ impl Exploration {
             determinism::expect_the_same_again(runner, scenario, history, self.schedules)?;
         }
         self.reached = self.reached.or(history.reached);
-        for oracle in &scenario.oracles {
-            if !self.judged.contains(&oracle.name()) && oracle.judges(history) {
-                self.judged.push(oracle.name());
+        for (nth, oracle) in scenario.oracles.iter().enumerate() {
+            if !self.judged.contains(&(nth, oracle.name())) && oracle.judges(history) {
+                self.judged.insert((nth, oracle.name()));
             }
         }
         Ok(())
@@ -128,11 +133,7 @@ impl Exploration {
         self.schedules += other.schedules;
         self.blocked += other.blocked;
         self.reached = self.reached.or(other.reached);
-        for name in &other.judged {
-            if !self.judged.contains(name) {
-                self.judged.push(name);
-            }
-        }
+        self.judged.extend(&other.judged);
     }
 
     /// Adds another exploration of the same scenario, with its findings.
@@ -250,7 +251,7 @@ fn with_all_tries<R>(
         match explore(runner) {
             Ok(result) => return Ok(result),
             Err(Stop::Report(report)) => return Err(report),
-            Err(Stop::GivesUp(actor)) => runner.timers.gives_up(scenario, actor),
+            Err(Stop::GivesUp(retry)) => runner.timers.gives_up(scenario, retry),
         }
     }
 }
@@ -325,8 +326,8 @@ fn judge(
         let problem = Problem::violated(&scenario, &**oracle, violation.clone(), &history);
         return Err(exploration.report(&scenario, problem));
     }
-    let unjudged =
-        scenario.oracles.iter().map(|oracle| oracle.name()).find(|name| !exploration.judged.contains(name));
+    let mut oracles = scenario.oracles.iter().map(|oracle| oracle.name()).enumerate();
+    let unjudged = oracles.find(|oracle| !exploration.judged.contains(oracle)).map(|(_, name)| name);
     let missing = exploration.reached.missing(scenario.must_reach).map(str::to_owned);
     let missing = missing.or(without_oracle(scenario));
     match missing.or(unjudged.map(|name| format!("{name} had nothing to judge"))) {

@@ -35,7 +35,7 @@ impl Policy for RetryProbe {
             None => return self.replay.choose(enabled, history),
             Some(tried) => tried,
         };
-        let Retry { actor: its, steps } = self.retry;
+        let Retry { actor: its, steps, .. } = self.retry;
         let mut events = history.events.iter().filter(|event| event.step > steps);
         let goes_on =
             events.any(|event| matches!(event.kind, EventKind::RetriesEnded { actor } if actor == its));

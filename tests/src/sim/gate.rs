@@ -96,8 +96,8 @@ pub(crate) struct ActorState {
     /// was no vain retry.
     pub(crate) may_wake: bool,
     pub(crate) was_ready: bool,
-    /// Its equal tries come to an end by themselves, so they are not explored as a wait.
-    pub(crate) gives_up: bool,
+    /// Hashes of equal tries that come to an end by themselves. They are not explored as waits.
+    pub(crate) gives_up: Vec<u64>,
     /// Its commands and their replies since it last entered or left a section.
     pub(crate) exchanges: Vec<Exchange>,
 }
@@ -188,8 +188,7 @@ impl State {
         | EventKind::Extended { actor, .. }
         | EventKind::Leave { actor, .. } = kind
         {
-            let idx = self.idx(actor);
-            self.actors[idx].exchanges.clear();
+            self.note_progress(at, actor);
         }
         self.recorder.event(at, kind);
     }
@@ -201,10 +200,10 @@ impl State {
     /// Begins a step.
     pub(crate) fn begin(&mut self, at: Duration, step: Step) {
         let waits = step == Step::Wait;
-        let budget = step.budget().filter(|_| !waits || self.gates.iter().any(Gate::is_busy));
         // If clients only retry, they wait as if they had nothing to send.
         let is_awake = |gate: &Gate| gate.is_busy() && !self.retries(gate.actor);
-        self.is_stall = budget == Some(Budget::STALLS) && (!waits || self.gates.iter().any(is_awake));
+        let budget = step.budget().filter(|_| !waits || self.gates.iter().any(is_awake));
+        self.is_stall = budget == Some(Budget::STALLS);
         if self.is_stall {
             let impatient = self.gates.iter().filter(|gate| gate.traffic == Traffic::Bytes && gate.is_busy());
             let impatient: Vec<Actor> = impatient.map(|gate| gate.actor).collect();
@@ -337,7 +336,7 @@ impl ActorState {
             spawned: 0,
             may_wake: false,
             was_ready: false,
-            gives_up: false,
+            gives_up: Vec::new(),
             exchanges: Vec::new(),
         }
     }

@@ -36,13 +36,14 @@ impl Simulation {
         let (id, idx) = (state.holds, state.idx(actor));
         if !state.actors[idx].is_crashed {
             let until = since.unwrap_or(state.actors[idx].sent_at) + self.lease_of(actor);
+            // If the record is gone already, nobody ends it later on.
+            let looked_at = record.clone();
+            let record = record.filter(|record| self.has(record));
             state.record(
                 at,
                 EventKind::Enter { hold: id, actor, section, until, is_recorded: record.is_some() },
             );
-            // If the record is gone already, nobody ends it later on.
-            state.recorder.grants_checked(record.clone());
-            let record = record.filter(|record| self.has(record));
+            state.recorder.grants_checked(looked_at);
             let lasts = record.as_ref().is_some_and(|record| self.lasts(record, until));
             state.grants.push(Grant { id, actor, section, until, record, lasts });
         }
@@ -56,10 +57,12 @@ impl Simulation {
         let Some(grant) = state.grants.iter_mut().find(|grant| grant.id == id) else { return };
         let until = since + self.lease_of(grant.actor);
         grant.until = until;
+        // Whether the former record still exists now decides whether anybody ended it.
+        let former = grant.record.take();
         grant.record = self.has(&record).then(|| record.clone());
         grant.lasts = grant.record.is_some() && self.lasts(&record, until);
         let (actor, section) = (grant.actor, grant.section);
-        state.recorder.grants_checked([record]);
+        state.recorder.grants_checked(former.into_iter().chain([record]));
         state.record(at, EventKind::Extended { hold: id, actor, section, until });
     }
 
@@ -152,8 +155,8 @@ impl Simulation {
         }
         let at = self.now();
         // If most servers keep a grant, who ends it depends on which of them each client has
-        // changed, its holder included. If one server keeps it, the footprint of the command says
-        // enough.
+        // changed, its holder included. If a key has several members, it is gone with the last of
+        // them. Otherwise the footprint of the command says enough.
         let last = state.history().footprints.last();
         let is_changed = |grant: &Grant| {
             let servers = last.into_iter().flat_map(|footprint| &footprint.servers);
@@ -164,7 +167,10 @@ impl Simulation {
         };
         let changed: Vec<bool> = state.grants.iter().map(is_changed).collect();
         let records = state.grants.iter().zip(&changed).filter_map(|(grant, &is_changed)| {
-            grant.record.clone().filter(|record| is_changed && matches!(record, Record::Majority(..)))
+            grant
+                .record
+                .clone()
+                .filter(|record| is_changed && matches!(record, Record::Majority(..) | Record::Key(..)))
         });
         let looked_at: Vec<Record> = records.collect();
         state.recorder.grants_checked(looked_at);

@@ -43,6 +43,8 @@ pub(crate) struct Retry {
     /// The number of steps before.
     pub(crate) steps: usize,
     pub(crate) actor: Actor,
+    /// A hash of one try. The code of a client can have several loops.
+    pub(crate) tries: u64,
 }
 
 /// All clients try again and again, each in the same way, and none of them gets on. The last steps
@@ -90,10 +92,11 @@ impl State {
         Some(Livelock { steps: steps.len(), round, actors })
     }
 
-    /// This client tries in vain. Only the first time of each client is kept.
+    /// This client tries in vain. Only the first time of each of its loops is kept.
     pub(crate) fn note_retry(&mut self, actor: Actor) {
-        if !self.retries.iter().any(|known| known.actor == actor) {
-            self.retries.push(Retry { steps: self.history().steps.len(), actor });
+        let Some(tries) = self.equal_tries(actor, TRIES).map(hash_of) else { return };
+        if !self.retries.iter().any(|known| (known.actor, known.tries) == (actor, tries)) {
+            self.retries.push(Retry { steps: self.history().steps.len(), actor, tries });
         }
     }
 
@@ -104,7 +107,14 @@ impl State {
         }
     }
 
-    /// The code of a client has ended.
+    /// A client enters or leaves a section. Its tries begin anew.
+    pub(super) fn note_progress(&mut self, at: Duration, actor: Actor) {
+        self.note_end(at, actor);
+        let idx = self.idx(actor);
+        self.actors[idx].exchanges.clear();
+    }
+
+    /// The code of a client, or a loop of it, has ended.
     pub(crate) fn note_end(&mut self, at: Duration, actor: Actor) {
         if self.equal_tries(actor, TRIES + 1).is_some() {
             self.record(at, EventKind::RetriesEnded { actor });
@@ -142,10 +152,11 @@ impl State {
 
     /// Whether the client is about to try once more what it has tried in vain.
     pub(crate) fn retries(&self, actor: Actor) -> bool {
-        if self.actors[self.idx(actor)].gives_up {
+        let Some(tries) = self.equal_tries(actor, TRIES) else { return false };
+        let gives_up = &self.actors[self.idx(actor)].gives_up;
+        if !gives_up.is_empty() && gives_up.contains(&hash_of(tries)) {
             return false;
         }
-        let Some(tries) = self.equal_tries(actor, TRIES) else { return false };
         let mut waiting = self.gates.iter().filter(|gate| gate.actor == actor && gate.is_busy());
         waiting.next().is_some_and(|gate| gate.waits() && gate.request == tries[0].request)
             && waiting.next().is_none()
@@ -157,6 +168,11 @@ impl State {
         let actors = self.actors.iter().map(|state| state.actor);
         actors.filter(|&actor| self.can_act(actor) && self.retries(actor)).collect()
     }
+}
+
+fn hash_of(tries: &[Exchange]) -> u64 {
+    let tries: Vec<(u64, u64)> = tries.iter().map(|exchange| (exchange.request, exchange.reply)).collect();
+    FixedState::default().hash_one(tries)
 }
 
 /// The number of commands of one try, if the last `count` tries got equal replies to equal
@@ -174,9 +190,15 @@ fn are_tries(exchanges: &[Exchange], count: usize, len: usize) -> bool {
 }
 
 impl Simulation {
-    /// A command of a client has run.
+    /// A command of a client has run. If it looked like one more try, and its reply is another
+    /// although nothing had changed, the client has ended its tries by itself.
     pub(crate) fn note_exchange(&self, actor: Actor, request: u64, reply: u64) {
+        let at = self.now();
         let mut state = self.state();
+        let differs = |tries: &[Exchange]| tries[0].request == request && tries[0].reply != reply;
+        if state.equal_tries(actor, TRIES).is_some_and(differs) {
+            state.record(at, EventKind::RetriesEnded { actor });
+        }
         let step = if state.recorder.is_in_step() { state.history().steps.len() } else { 0 };
         let idx = state.idx(actor);
         state.actors[idx].exchanges.push(Exchange { request, reply, step, data: None });
@@ -237,7 +259,7 @@ impl Simulation {
         let state = self.state();
         let reads_time = |&actor: &Actor| {
             let tries = state.equal_tries(actor, TRIES).into_iter().flatten();
-            tries.into_iter().any(|exchange| state.history().footprints[exchange.step - 1].reads_time)
+            tries.into_iter().any(|exchange| state.history().footprints[exchange.step - 1].depends_on_time())
         };
         let clocks = retrying.iter().any(reads_time).then(|| self.config.lease + GRACE);
         next.or(clocks)

@@ -88,7 +88,7 @@ impl StepFootprint {
         })
     }
 
-    fn depends_on_time(&self) -> bool {
+    pub(crate) fn depends_on_time(&self) -> bool {
         self.reads_time
             || self.is_judged
             || self.servers.iter().any(|(_, footprint)| footprint.depends_on_time())

@@ -7,10 +7,9 @@ use std::time::Duration;
 
 use expect_test::{Expect, expect};
 use harness::actor::Actor;
-use harness::execution::{Choice, Policy, Runner};
-use harness::explore::{Problem, run};
+use harness::execution::Runner;
+use harness::explore::Problem;
 use harness::oracle::{ExclusiveFact, NoLeak, Oracle, OwnerSafe, Success, Violation};
-use harness::schedule::Step;
 use harness::trace::{History, Reached};
 use harness::{Faults, Limits, SavedSchedule, Scenario, exhaustive, replay_saved, sample};
 
@@ -342,41 +341,6 @@ fn spin_lock(clients: usize, lease: &'static [&'static str]) -> Scenario {
         .probe(1, |client| async move {
             Ok(!redis::cmd("EXISTS").arg("lock").query_async::<bool>(&mut client.connection()).await?)
         })
-}
-
-/// Lets A act as long as it does not wait, but for at most this many steps.
-struct Prefers(usize);
-
-impl Policy for Prefers {
-    fn choose(&mut self, enabled: &[Step], history: &History) -> Choice {
-        let of_a = enabled.iter().position(|step| step.actor() == Some(Actor(0)));
-        Choice::Take(of_a.filter(|_| history.steps.len() < self.0).unwrap_or(enabled.len() - 1))
-    }
-}
-
-/// Each try begins with a heartbeat, to which the reply is always the same. Two equal reads follow.
-/// Such a client does not wait: others can see how often its heart has beaten.
-#[test]
-fn a_client_that_sends_heartbeats_does_not_wait() {
-    let scenario =
-        Scenario::new("heartbeats").always(ExclusiveFact::of("cs")).actors(1, |client| async move {
-            let mut connection = client.connection();
-            for beat in 0.. {
-                () = redis::cmd("SET").arg("beat").arg(beat).query_async(&mut connection).await?;
-                for _ in 0..2 {
-                    if redis::cmd("EXISTS").arg("go").query_async(&mut connection).await? {
-                        return Ok(());
-                    }
-                }
-            }
-            Ok(())
-        });
-    let scenario = scenario.actors(1, |client| async move {
-        Ok(redis::cmd("SET").arg("go").arg(1).exec_async(&mut client.connection()).await?)
-    });
-    let history = run(&mut Runner::new(), &scenario, &mut Prefers(30)).unwrap();
-    let first_of_b = history.steps.iter().position(|step| step.actor() == Some(Actor(1)));
-    assert_eq!(first_of_b, Some(30));
 }
 
 #[test]

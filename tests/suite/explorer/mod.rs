@@ -2,6 +2,7 @@
 
 pub(crate) mod executions;
 mod failures;
+mod spin_loops;
 mod lost_messages;
 mod server_faults;
 mod subscriptions;

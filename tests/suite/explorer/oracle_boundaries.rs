@@ -128,6 +128,43 @@ fn each_oracle_says_that_it_had_nothing_to_judge() {
     }
 }
 
+/// Two oracles of one kind are judged by themselves.
+#[test]
+fn a_second_oracle_of_the_same_name_says_that_it_had_nothing_to_judge() {
+    let both = Scenario::new("both").always(ExclusiveFact::of("cs")).always(ExclusiveFact::of("sc"));
+    let enters = both.actors(1, |client| async move {
+        let ping = redis::cmd("PING");
+        Ok(client.hold("cs").until(ping.exec_async(&mut client.connection())).await?)
+    });
+    let report = exhaustive(&enters).unwrap_err();
+    assert!(report.to_string().contains("exclusive-fact had nothing to judge"), "{report}");
+}
+
+/// A client takes the lock, and then keeps it elsewhere.
+fn renamed(first: &'static str) -> Scenario {
+    let scenario = Scenario::new("renamed").always(OwnerSafe).actors(1, move |client| async move {
+        let mut link = client.connection();
+        send::<()>(&mut link, &["SET", "first", "1"]).await?;
+        let hold = client.hold("cs").record(Record::Key(first.into())).enter();
+        send::<()>(&mut link, &["SET", "second", "1"]).await?;
+        hold.extend(client.now(), Record::Key("second".into()));
+        Ok(hold.until(send::<()>(&mut link, &["DEL", "second"])).await?)
+    });
+    scenario
+        .actors(1, |client| async move { Ok(send::<()>(&mut client.connection(), &["DEL", "first"]).await?) })
+}
+
+#[test]
+fn a_grant_is_ended_before_it_is_kept_elsewhere() {
+    expect_violation(&renamed("first"), "owner-safe", 2);
+}
+
+#[test]
+fn a_record_that_never_exists_is_nothing_to_judge() {
+    let report = exhaustive(&renamed("frist")).unwrap_err();
+    assert!(report.to_string().contains("owner-safe had nothing to judge"), "{report}");
+}
+
 /// A client that ends without a release leaks. If it crashes, the lease has to end first: another
 /// oracle judges that.
 #[test]

@@ -283,9 +283,7 @@ fn redlock_needs_restarts_to_be_delayed() {
     assert_eq!(steps, Some(7));
     let delayed = explore(restarts.outage(LEASE + Duration::from_millis(1)));
     assert!(delayed.finding("exclusive-fact").is_none());
-    assert!(
-        delayed.reached.server && delayed.reached.contention && delayed.judged.contains(&"exclusive-fact")
-    );
+    assert!(delayed.reached.server && delayed.reached.contention && delayed.is_judged("exclusive-fact"));
 }
 
 /// Scenarios without time are explored quickly, even if a timer renews the lock.

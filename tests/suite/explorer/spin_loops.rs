@@ -1,0 +1,106 @@
+//! Clients that repeat commands. A loop that goes on for ever is explored as a wait; a loop that
+//! gives up is not.
+
+use harness::actor::Actor;
+use harness::execution::{Choice, Policy, Runner};
+use harness::explore::run;
+use harness::oracle::ExclusiveFact;
+use harness::schedule::Step;
+use harness::trace::History;
+use harness::{ActorError, Client, Scenario};
+
+use super::oracles::{expect_violation, send};
+
+/// Lets A act as long as it does not wait, but for at most this many steps.
+struct Prefers(usize);
+
+impl Policy for Prefers {
+    fn choose(&mut self, enabled: &[Step], history: &History) -> Choice {
+        let of_a = enabled.iter().position(|step| step.actor() == Some(Actor(0)));
+        Choice::Take(of_a.filter(|_| history.steps.len() < self.0).unwrap_or(enabled.len() - 1))
+    }
+}
+
+/// Each try begins with a heartbeat, to which the reply is always the same. Two equal reads follow.
+/// Such a client does not wait: others can see how often its heart has beaten.
+#[test]
+fn a_client_that_sends_heartbeats_does_not_wait() {
+    let scenario =
+        Scenario::new("heartbeats").always(ExclusiveFact::of("cs")).actors(1, |client| async move {
+            let mut connection = client.connection();
+            for beat in 0.. {
+                () = redis::cmd("SET").arg("beat").arg(beat).query_async(&mut connection).await?;
+                for _ in 0..2 {
+                    if redis::cmd("EXISTS").arg("go").query_async(&mut connection).await? {
+                        return Ok(());
+                    }
+                }
+            }
+            Ok(())
+        });
+    let scenario = scenario.actors(1, |client| async move {
+        Ok(redis::cmd("SET").arg("go").arg(1).exec_async(&mut client.connection()).await?)
+    });
+    let history = run(&mut Runner::new(), &scenario, &mut Prefers(30)).unwrap();
+    let first_of_b = history.steps.iter().position(|step| step.actor() == Some(Actor(1)));
+    assert_eq!(first_of_b, Some(30));
+}
+
+/// Waits until the other client says so, and then tries five times to get the lock. It goes
+/// on without it.
+async fn waits_and_tries(client: Client) -> Result<(), ActorError> {
+    let mut link = client.connection();
+    while !send(&mut link, &["EXISTS", "go"]).await? {}
+    for _ in 0..5 {
+        if send(&mut link, &["SET", "lock", "B", "NX"]).await? {
+            return Ok(());
+        }
+    }
+    let _hold = client.hold("cs").enter();
+    Ok(send(&mut link, &["PING"]).await?)
+}
+
+async fn lets_go(client: Client) -> Result<(), ActorError> {
+    let mut link = client.connection();
+    if send(&mut link, &["SET", "lock", "A", "NX"]).await? {
+        send::<()>(&mut link, &["SET", "go", "1"]).await?;
+        client.hold("cs").until(send::<()>(&mut link, &["DEL", "lock"])).await?;
+    }
+    Ok(())
+}
+
+#[test]
+fn each_loop_of_a_client_is_judged_by_itself() {
+    let scenario = || Scenario::new("two loops").always(ExclusiveFact::of("cs"));
+    let waits_first = scenario().actors(1, waits_and_tries).actors(1, lets_go);
+    expect_violation(&waits_first, "exclusive-fact", 8);
+    let waits_last = scenario().actors(1, lets_go).actors(1, waits_and_tries);
+    expect_violation(&waits_last, "exclusive-fact", 8);
+}
+
+/// The command that ends the tries looks like one more try: it has the same name and key.
+#[test]
+fn a_client_that_takes_the_lock_by_force_gives_up_its_tries() {
+    let scenario = Scenario::new("by force").always(ExclusiveFact::of("cs"));
+    let scenario = scenario.actors(1, |client| async move {
+        let mut link = client.connection();
+        let mut is_granted = false;
+        for _ in 0..5 {
+            is_granted = is_granted || send(&mut link, &["SET", "lock", "A", "NX"]).await?;
+        }
+        if !is_granted {
+            send::<()>(&mut link, &["SET", "lock", "A"]).await?;
+        }
+        client.hold("cs").until(send::<()>(&mut link, &["DEL", "lock"])).await?;
+        while !send(&mut link, &["EXISTS", "go"]).await? {}
+        Ok(())
+    });
+    let scenario = scenario.actors(1, |client| async move {
+        let mut link = client.connection();
+        if send(&mut link, &["SET", "lock", "B", "NX"]).await? {
+            client.hold("cs").until(send::<()>(&mut link, &["DEL", "lock"])).await?;
+        }
+        Ok(send(&mut link, &["SET", "go", "1"]).await?)
+    });
+    expect_violation(&scenario, "exclusive-fact", 7);
+}
