@@ -93,8 +93,9 @@ fn is_meaningful(property: Property, kind: AlgorithmKind, class: FaultClass) -> 
         Property::OverIssue => kind == AlgorithmKind::Semaphore,
         Property::WriterAlone => kind == AlgorithmKind::ReadWrite,
         Property::ExclusiveBelief | Property::OwnerSafe => true,
-        // A grant of a cancelled operation is free only after its lease.
-        Property::NoLeak => class != FaultClass::Cancel,
+        // After any fault of these classes, a grant may stay until its lease ends. Executions
+        // without a fault are those of the class `order`.
+        Property::NoLeak => !matches!(class, FaultClass::Crash | FaultClass::Lost | FaultClass::Cancel),
         Property::Recovers => matches!(
             class,
             FaultClass::Crash
