@@ -53,11 +53,12 @@ pub fn scenario_of_lease(
     };
     let readers = size.readers.map_or(0, |readers| readers.min(size.clients));
     let section = if kind == AlgorithmKind::ReadWrite { WRITING } else { SECTION };
+    let faults = bounds(class, lease)[0].faults;
     let scenario = Scenario::new(format!("{} ({class})", algorithm.name))
         .servers(servers)
         .lease(lease)
-        .faults(bounds(class, lease)[0].faults)
-        .must_reach(Reached { contention: true, ..must_reach(&bounds(class, lease)[0].faults) })
+        .faults(faults)
+        .must_reach(Reached { contention: true, ..must_reach(&faults) })
         .before(move |client| async move {
             for server in 0..servers {
                 let mut connection = client.connection_to(server);

@@ -221,7 +221,7 @@ impl GatedConnection {
         let mut state = self.sim.state();
         state.note_request(at, self.actor, brief);
         state.gates[self.gate].request = brief;
-        if state.gates[self.gate].traffic == Traffic::Bytes && state.is_stall && state.recorder.is_in_step() {
+        if state.gates[self.gate].traffic == Traffic::Bytes && state.recorder.is_in_stall() {
             state.may_time_out(self.actor);
         }
     }

@@ -121,8 +121,9 @@ impl Exploration {
         }
         self.reached = self.reached.or(history.reached);
         for (nth, oracle) in scenario.oracles.iter().enumerate() {
-            if !self.judged.contains(&(nth, oracle.name())) && oracle.judges(history) {
-                self.judged.insert((nth, oracle.name()));
+            let oracle_id = (nth, oracle.name());
+            if !self.judged.contains(&oracle_id) && oracle.judges(history) {
+                self.judged.insert(oracle_id);
             }
         }
         Ok(())

@@ -43,17 +43,15 @@ impl Oracle for Fenced {
             EventKind::Accepted { actor, resource, token, nth } if resource == self.resource => {
                 let place = writes.partition_point(|&(other, ..)| other <= nth);
                 writes.insert(place, (nth, actor, token));
-                let is_wrong = |pair: &&[(u64, Actor, i64)]| {
+                writes.windows(2).find_map(|pair| {
                     let [(_, before, known), (_, after, token)] = [pair[0], pair[1]];
-                    token < known || token == known && before != after
-                };
-                let pair = writes.windows(2).find(is_wrong)?;
-                let [(_, before, known), (_, after, token)] = [pair[0], pair[1]];
-                Some(Violation {
-                    step: event.step,
-                    what: format!(
-                        "{resource} accepts {after}'s write with token {token} after {before}'s with token {known}"
-                    ),
+                    let is_wrong = token < known || token == known && before != after;
+                    is_wrong.then(|| Violation {
+                        step: event.step,
+                        what: format!(
+                            "{resource} accepts {after}'s write with token {token} after {before}'s with token {known}"
+                        ),
+                    })
                 })
             }
             _ => None,

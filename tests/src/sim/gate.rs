@@ -52,8 +52,6 @@ pub(crate) struct State {
     pub(crate) livelock: Option<Livelock>,
     /// A client reached a limit, and the execution ends.
     pub(crate) is_endless: bool,
-    /// Time passes in this step, although a client may have something to send.
-    pub(crate) is_stall: bool,
     /// The times at which steps were taken, in order.
     pub(super) times: Vec<Duration>,
 }
@@ -203,8 +201,7 @@ impl State {
         // If clients only retry, they wait as if they had nothing to send.
         let is_awake = |gate: &Gate| gate.is_busy() && !self.retries(gate.actor);
         let budget = step.budget().filter(|_| !waits || self.gates.iter().any(is_awake));
-        self.is_stall = budget == Some(Budget::STALLS);
-        if self.is_stall {
+        if budget == Some(Budget::STALLS) {
             let impatient = self.gates.iter().filter(|gate| gate.traffic == Traffic::Bytes && gate.is_busy());
             let impatient: Vec<Actor> = impatient.map(|gate| gate.actor).collect();
             impatient.into_iter().for_each(|actor| self.may_time_out(actor));

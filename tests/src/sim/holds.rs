@@ -37,13 +37,12 @@ impl Simulation {
         if !state.actors[idx].is_crashed {
             let until = since.unwrap_or(state.actors[idx].sent_at) + self.lease_of(actor);
             // If the record is gone already, nobody ends it later on.
-            let looked_at = record.clone();
+            state.recorder.grants_checked(record.clone());
             let record = record.filter(|record| self.has(record));
             state.record(
                 at,
                 EventKind::Enter { hold: id, actor, section, until, is_recorded: record.is_some() },
             );
-            state.recorder.grants_checked(looked_at);
             let lasts = record.as_ref().is_some_and(|record| self.lasts(record, until));
             state.grants.push(Grant { id, actor, section, until, record, lasts });
         }

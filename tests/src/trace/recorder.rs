@@ -87,6 +87,12 @@ impl Recorder {
         self.is_in_step
     }
 
+    /// Whether time passes in this step although clients have requests to send.
+    pub(crate) fn is_in_stall(&self) -> bool {
+        let last = self.history.footprints.last().filter(|_| self.is_in_step);
+        last.is_some_and(|footprint| footprint.budget == Some(Budget::STALLS))
+    }
+
     /// Records that so much time has passed.
     pub(crate) fn advanced(&mut self, at: Duration, by: Duration) {
         let footprint = self.history.footprints.last().filter(|_| self.is_in_step);
