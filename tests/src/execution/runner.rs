@@ -184,7 +184,8 @@ impl Runner {
             let quiescence = self.quiescence.clone();
             let leases = (0..scenario.actors.len()).map(|actor| scenario.lease_of(actor)).collect();
             let Scenario { lease, faults, response_timeout, .. } = *scenario;
-            let config = SimulationConfig { lease, leases, faults, response_timeout };
+            let judges_commands = scenario.oracles.iter().any(|oracle| oracle.judges_commands());
+            let config = SimulationConfig { lease, leases, faults, response_timeout, judges_commands };
             let sim = Simulation::new(servers, quiescence, config, recording, timers, reply_log);
             self.timers.note_giving_up(scenario, &mut sim.state().actors);
             let parks_max = self.quiescence.parks() + PARKS_MAX;

@@ -36,6 +36,10 @@ impl Oracle for Fenced {
         )
     }
 
+    fn judges_commands(&self) -> bool {
+        true
+    }
+
     fn check(&self, history: &History) -> Option<Violation> {
         // The writes so far, in the order in which they ran. A reply may be late.
         let mut writes: Vec<(u64, Actor, i64)> = Vec::new();

@@ -49,6 +49,11 @@ pub trait Oracle: Debug + Send + Sync {
     /// means nothing.
     fn judges(&self, history: &History) -> bool;
 
+    /// Whether the order of all commands matters, even if they touch different keys.
+    fn judges_commands(&self) -> bool {
+        false
+    }
+
     /// The first violation, if there is one.
     fn check(&self, history: &History) -> Option<Violation>;
 }

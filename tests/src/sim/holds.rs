@@ -149,6 +149,9 @@ impl Simulation {
     pub(crate) fn after_command(&self, by: Actor) {
         let mut state = self.state();
         state.note_run(by);
+        if self.config.judges_commands {
+            state.recorder.judged();
+        }
         if state.grants.is_empty() {
             return;
         }

@@ -62,6 +62,8 @@ pub(crate) struct SimulationConfig {
     pub(crate) faults: Faults,
     /// How long clients wait for a reply. `None` is for ever.
     pub(crate) response_timeout: Option<Duration>,
+    /// An oracle judges by the order of all commands.
+    pub(crate) judges_commands: bool,
 }
 
 /// The state that the clients of one execution share.

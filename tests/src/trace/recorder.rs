@@ -102,7 +102,7 @@ impl Recorder {
 
     pub(crate) fn event(&mut self, at: Duration, kind: EventKind) {
         if kind.is_judged() {
-            self.touch(|footprint| footprint.is_judged = true);
+            self.judged();
         }
         self.history.events.push(Event { step: self.history.steps.len(), at, kind });
     }
@@ -110,6 +110,11 @@ impl Recorder {
     /// The things that happened at least once, to be extended.
     pub(crate) fn reached(&mut self) -> &mut Reached {
         &mut self.history.reached
+    }
+
+    /// An oracle judges by the order of this step.
+    pub(crate) fn judged(&mut self) {
+        self.touch(|footprint| footprint.is_judged = true);
     }
 
     /// The code of a client ran.

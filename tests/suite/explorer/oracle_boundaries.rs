@@ -201,3 +201,37 @@ fn a_shortened_grant_is_not_owner_safe() {
     expect_violation(&scenario("9999"), "owner-safe", 2);
     exhaustive(&scenario("10000")).unwrap();
 }
+
+/// One client writes in the first second, and the other one after it. The second one's request may
+/// be the first that runs. The clients write to different keys of the resource.
+fn writes_apart(last: &'static str) -> Scenario {
+    let scenario = Scenario::new("two keys").always(Fenced::of("data")).faults(Faults::none().stalls(1));
+    scenario.actors(2, move |client| async move {
+        send::<()>(&mut client.connection(), &["SET", &client.name(), "1"]).await?;
+        let is_last = client.name() == last;
+        if is_last == (client.now() >= Duration::from_secs(1)) {
+            client.accepted("data", i64::from(is_last));
+        }
+        Ok(())
+    })
+}
+
+/// Nothing but the oracle depends on the order of the two writes.
+#[test]
+fn the_order_of_writes_to_different_keys_is_judged() {
+    expect_violation(&writes_apart("A"), "fenced", 5);
+    expect_violation(&writes_apart("B"), "fenced", 5);
+}
+
+/// One client may write again with its token.
+#[test]
+fn a_token_is_accepted_twice() {
+    let twice = Scenario::new("twice").always(Fenced::of("data")).actors(1, |client| async move {
+        for _ in 0..2 {
+            send::<()>(&mut client.connection(), &["INCR", "data"]).await?;
+            client.accepted("data", 1);
+        }
+        Ok(())
+    });
+    exhaustive(&twice).unwrap();
+}
