@@ -47,7 +47,10 @@ impl Execution<'_> {
         let is_awake = |gate: &Gate| gate.is_busy() && !retrying.contains(&gate.actor);
         let all_sleep = !state.gates.iter().any(is_awake)
             && !in_vain
-            && (change.is_some() || state.actors.iter().any(|other| sleeps(&other)));
+            && (change.is_some()
+                || state.actors.iter().any(|other| sleeps(&other))
+                // A client that tries in vain may have a timer that ends its tries.
+                || !retrying.is_empty() && !state.has_waited_in_vain());
         let waiting = state.gates.iter().filter(|gate| gate.waits() && retrying.contains(&gate.actor));
         let again: Vec<Step> = waiting.map(|gate| Step::Run(gate.actor, gate.nth)).collect();
         let on_their_way = state.gates.iter().filter(|gate| !gate.late.is_empty());

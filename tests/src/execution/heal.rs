@@ -1,11 +1,11 @@
 //! The end of an execution: no more faults strike, every client must come to its end, and fresh
 //! clients probe. No policy chooses these steps, and oracles judge them later.
 
-use super::{Execution, TIMER_MAX};
+use super::Execution;
 use crate::actor::{ACTORS_MAX, Actor};
 use crate::scenario::Act;
 use crate::schedule::Step;
-use crate::sim::{ActorState, GRACE, Gate};
+use crate::sim::{ActorState, GRACE, Gate, TIMER_MAX};
 use crate::trace::EventKind;
 
 impl Execution<'_> {
@@ -74,11 +74,10 @@ impl Execution<'_> {
     /// Returns whether something happened.
     async fn wait_or_retry(&mut self, active: &[Actor]) -> bool {
         let retrying = self.sim.state().retrying();
-        if let Some(change) = self.sim.next_change(&retrying) {
-            self.advance_until_a_timer(change).await;
-            return true;
-        }
-        if retrying.len() < active.len() && self.advance_until_a_timer(TIMER_MAX).await {
+        let change = self.sim.next_change(&retrying);
+        let may_sleep = retrying.len() < active.len() || !self.sim.state().has_waited_in_vain();
+        let span = change.unwrap_or(TIMER_MAX);
+        if (change.is_some() || may_sleep) && self.wait(&retrying, span).await {
             return true;
         }
         for &actor in &retrying {

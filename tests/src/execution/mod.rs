@@ -23,11 +23,8 @@ use crate::actor::{ACTORS_MAX, Actor};
 use crate::fault::{Effect, Effects, Fault, RequestOutcome, Target};
 use crate::scenario::{Act, Limits, Scenario};
 use crate::schedule::{SPAN_MAX, Step};
-use crate::sim::{Gate, Passage, RealTime, Server, Simulation, no_answer};
+use crate::sim::{Gate, Passage, RealTime, Server, Simulation, TIMER_MAX, no_answer};
 use crate::trace::{Event, EventKind};
-
-/// The longest wait for a timer of an actor.
-const TIMER_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 struct Execution<'a> {
     scenario: &'a Scenario,
@@ -158,6 +155,9 @@ impl Execution<'_> {
 
     async fn take(&mut self, step: Step) {
         let at = self.sim.now();
+        // The step itself would count as a change.
+        let retrying = if step == Step::Wait { self.sim.state().retrying() } else { Vec::new() };
+        let change = self.sim.next_change(&retrying);
         self.sim.state().begin(at, step);
         match step {
             Step::Run(actor, _) if !self.sim.state().actors[actor.0].is_started => {
@@ -177,9 +177,7 @@ impl Execution<'_> {
             }
             Step::Wait => {
                 self.resume_all().await;
-                let retrying = self.sim.state().retrying();
-                let change = self.sim.next_change(&retrying);
-                self.advance_until_a_timer(change.unwrap_or(TIMER_MAX)).await;
+                self.wait(&retrying, change.unwrap_or(TIMER_MAX)).await;
             }
             Step::Start(actor) => {
                 self.start(actor).await;
@@ -303,6 +301,13 @@ impl Execution<'_> {
         }
         self.sim.quiescence.wait().await;
         self.advanced(before);
+    }
+
+    /// Lets time pass, as [`Execution::advance_until_a_timer`] does, while these clients try again
+    /// and again in vain. Replies to such tries are in time.
+    async fn wait(&self, retrying: &[Actor], span: Duration) -> bool {
+        self.sim.pause_until_replies(retrying);
+        self.advance_until_a_timer(span).await
     }
 
     /// Moves time by `span`, or until a timer of a client makes it act. Returns whether one did.

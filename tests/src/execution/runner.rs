@@ -69,8 +69,7 @@ impl Timers {
             })
         };
         let codes: Vec<CodeId> = (0..scenario.actors.len()).map(&mut number).collect();
-        let thresholds = self.thresholds.get(&codes).unwrap_or_default();
-        ScenarioTimers { cache: self.cache.clone(), codes, thresholds }
+        ScenarioTimers { cache: self.cache.clone(), codes }
     }
 }
 
@@ -180,12 +179,15 @@ impl Runner {
         let limit = if is_real { Duration::MAX } else { scenario.limits.wall_time };
         let _watching = watch.begin(&scenario.name, limit);
         let outcome = self.runtime.block_on(async {
-            let timers = (scenario.faults.stalls > 0).then(|| self.timers.of(scenario));
+            let timers = self.timers.of(scenario);
+            let thresholds = self.timers.thresholds.get(&timers.codes).unwrap_or_default();
+            let timers = (scenario.faults.stalls > 0).then_some(timers);
             let quiescence = self.quiescence.clone();
             let leases = (0..scenario.actors.len()).map(|actor| scenario.lease_of(actor)).collect();
             let Scenario { lease, faults, response_timeout, .. } = *scenario;
             let judges_commands = scenario.oracles.iter().any(|oracle| oracle.judges_commands());
-            let config = SimulationConfig { lease, leases, faults, response_timeout, judges_commands };
+            let config =
+                SimulationConfig { lease, leases, faults, response_timeout, thresholds, judges_commands };
             let sim = Simulation::new(servers, quiescence, config, recording, timers, reply_log);
             self.timers.note_giving_up(scenario, &mut sim.state().actors);
             let parks_max = self.quiescence.parks() + PARKS_MAX;

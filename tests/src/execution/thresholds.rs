@@ -44,16 +44,40 @@ struct Behaviour {
 
 impl Runner {
     /// Finds the thresholds of a scenario in which time can move, unless they are known.
+    pub fn learn_thresholds(&mut self, scenario: &Scenario) {
+        if scenario.faults.stalls > 0 {
+            self.find_thresholds(scenario);
+        }
+    }
+
+    /// Runs an execution on emulators. If a client tries in vain, its code may distinguish spans at
+    /// which its tries end. If any are found, the execution runs again.
+    pub(crate) fn run_with_thresholds<P: Policy>(
+        &mut self,
+        scenario: &Scenario,
+        policy: impl Fn() -> P,
+        recording: Recording,
+    ) -> (History, P) {
+        loop {
+            let mut policy = policy();
+            let history = self.run(scenario, &mut policy, recording);
+            if self.retries.is_empty() || !self.find_thresholds(scenario) {
+                return (history, policy);
+            }
+        }
+    }
+
+    /// Finds the thresholds of a scenario, unless they are known. Returns whether it found any.
     ///
     /// It lets one client take some steps, and then another. It moves time by different spans, and
     /// lets both run on. If two spans make them do different things, it bisects. A number alone is
     /// no difference, since most numbers depend on the time. Only two clients take part, and time
     /// moves once.
-    pub fn learn_thresholds(&mut self, scenario: &Scenario) {
+    pub(crate) fn find_thresholds(&mut self, scenario: &Scenario) -> bool {
         let timers = self.timers.of(scenario);
         let is_known = self.timers.thresholds.get(&timers.codes).is_some();
-        if scenario.faults.stalls == 0 || scenario.actors.is_empty() || is_known {
-            return;
+        if scenario.actors.is_empty() || is_known {
+            return false;
         }
         let scenario = scenario.clone().faults(Faults::none().stalls(1));
         let mut known = Vec::new();
@@ -79,7 +103,9 @@ impl Runner {
             );
         }
         known.sort_unstable();
+        let has_some = !known.is_empty();
         self.timers.thresholds.insert(&timers.codes, known);
+        has_some
     }
 
     /// The spans to the known instants at this place. `None` if the place cannot be reached.

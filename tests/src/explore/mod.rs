@@ -41,7 +41,7 @@ use crate::replay::replay;
 use crate::scenario::Scenario;
 use crate::schedule::{Schedule, Step};
 use crate::shrink::{Finding, ScheduleSize, shrink};
-use crate::sim::{Recording, Retry};
+use crate::sim::Recording;
 use crate::trace::{HappensBefore, History, Reached};
 
 /// So many seeming livelocks are examined.
@@ -72,9 +72,9 @@ pub struct Exploration {
 /// Why an exploration stops before its end.
 enum Stop {
     Report(Box<Report>),
-    /// The code of an actor repeats commands in vain, but gives up by itself. The exploration
-    /// begins again, with all of its tries.
-    GivesUp(Retry),
+    /// Code that repeats commands in vain gives up by itself, after some tries or some time, and
+    /// that was not known. The exploration begins again.
+    KnowsMore,
 }
 
 impl From<Box<Report>> for Stop {
@@ -104,7 +104,11 @@ impl Exploration {
         for retry in std::mem::take(&mut runner.retries) {
             let is_new = self.retrying.insert((retry.actor, retry.tries));
             if is_new && retry_probe::gives_up(runner, scenario, history, retry) {
-                return Err(Stop::GivesUp(retry));
+                runner.timers.gives_up(scenario, retry);
+                return Err(Stop::KnowsMore);
+            }
+            if is_new && runner.find_thresholds(scenario) {
+                return Err(Stop::KnowsMore);
             }
         }
         if let Some(livelock) = livelock
@@ -238,21 +242,19 @@ pub fn explore_random(
     seed: u64,
 ) -> Result<Exploration, Box<Report>> {
     runner.learn_thresholds(scenario);
-    with_all_tries(runner, scenario, |runner| draw_and_run(runner, scenario, schedules, seed))
+    with_all_tries(runner, |runner| draw_and_run(runner, scenario, schedules, seed))
 }
 
-/// Explores a scenario. If some code gives up after equal tries, explores again with all of its
-/// tries.
+/// Explores a scenario. If some code gives up tries in vain, explores again with all of its tries.
 fn with_all_tries<R>(
     runner: &mut Runner,
-    scenario: &Scenario,
     mut explore: impl FnMut(&mut Runner) -> Result<R, Stop>,
 ) -> Result<R, Box<Report>> {
     loop {
         match explore(runner) {
             Ok(result) => return Ok(result),
             Err(Stop::Report(report)) => return Err(report),
-            Err(Stop::GivesUp(retry)) => runner.timers.gives_up(scenario, retry),
+            Err(Stop::KnowsMore) => {}
         }
     }
 }

@@ -51,7 +51,7 @@ fn explore(
     schedules_max: Option<u64>,
 ) -> Result<(Exploration, bool), Box<Report>> {
     runner.learn_thresholds(scenario);
-    with_all_tries(runner, scenario, |runner| explore_sizes(runner, scenario, schedules_max))
+    with_all_tries(runner, |runner| explore_sizes(runner, scenario, schedules_max))
 }
 
 /// Runs every trace of each number of actors.

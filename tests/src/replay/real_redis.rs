@@ -116,8 +116,9 @@ pub fn replay_on_redis(
     if let Some(fault) = fault {
         return Err(OnRedisError::Servers { what: format!("the schedule has the step `{}`", fault.step) });
     }
-    let mut survey = Rescale::survey(runner.emulators(as_saved.servers), saved.schedule().steps);
-    let history = runner.run(&as_saved, &mut survey, Recording::Full);
+    let emulators = runner.emulators(as_saved.servers).to_vec();
+    let survey = || Rescale::survey(&emulators, saved.schedule().steps);
+    let (history, survey) = runner.run_with_thresholds(&as_saved, survey, Recording::Full);
     if let Some((step, command)) =
         conversation(&history).find_map(|said| Some((said.step, waiting(said.brief)?)))
     {
@@ -179,8 +180,8 @@ impl RedisReplay<'_> {
         slack: Duration,
     ) -> Result<(Rescale, History), Comparison> {
         let rescaled = [Edge::Before, Edge::Past].into_iter().find_map(|edge| {
-            let mut stretch = self.survey.rescaled(leases, slack, edge);
-            let emulated = self.runner.run(scenario, &mut stretch, Recording::Full);
+            let stretch = || self.survey.rescaled(leases, slack, edge);
+            let (emulated, stretch) = self.runner.run_with_thresholds(scenario, stretch, Recording::Full);
             (self.oracle.check(&emulated) == self.violation).then_some((stretch, emulated))
         });
         let Some((stretch, emulated)) = rescaled else {

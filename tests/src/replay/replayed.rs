@@ -54,8 +54,8 @@ pub fn replay_saved(
     saved: &SavedSchedule,
 ) -> Result<Replayed, MismatchError> {
     let (scenario, oracle) = match_scenario(scenario, saved)?;
-    let mut follow = Follow::new(saved.schedule().steps);
-    let history = runner.run(&scenario, &mut follow, Recording::Full);
+    let follow = || Follow::new(saved.schedule().steps);
+    let (history, follow) = runner.run_with_thresholds(&scenario, follow, Recording::Full);
     Ok(Replayed {
         violation: oracle.check(&history),
         divergences: saved.divergences(&history, follow.taken()),

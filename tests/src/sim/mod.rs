@@ -44,6 +44,9 @@ const AFTER_EPOCH_MS: i64 = 500;
 /// careful algorithms add.
 pub(crate) const GRACE: Duration = Duration::from_secs(2);
 
+/// The longest wait for a timer of an actor.
+pub(crate) const TIMER_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// How much a history records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recording {
@@ -62,6 +65,8 @@ pub(crate) struct SimulationConfig {
     pub(crate) faults: Faults,
     /// How long clients wait for a reply. `None` is for ever.
     pub(crate) response_timeout: Option<Duration>,
+    /// The spans of time that the code distinguishes, as far as they are known.
+    pub(crate) thresholds: Arc<[Duration]>,
     /// An oracle judges by the order of all commands.
     pub(crate) judges_commands: bool,
 }
@@ -398,6 +403,12 @@ impl Simulation {
         self.logged_or(|| self.find_instants())
     }
 
+    /// The instants that the code distinguishes: the known thresholds after each time of a step.
+    fn distinguished(&self, state: &State) -> impl Iterator<Item = Duration> {
+        let since = |&threshold: &Duration| state.times.iter().map(move |&at| at + threshold);
+        self.config.thresholds.iter().flat_map(since)
+    }
+
     fn find_instants(&self) -> Vec<Duration> {
         const JUST_PAST: Duration = Duration::from_millis(1);
         let now = self.now();
@@ -405,9 +416,7 @@ impl Simulation {
         let grants = state.grants.iter().map(|grant| grant.until);
         let ends = grants.chain(state.outages.iter().map(|&(_, until)| until));
         let mut overs: Vec<Duration> = ends.map(|end| end + JUST_PAST).collect();
-        let thresholds = self.timers.iter().flat_map(|timers| timers.thresholds.iter());
-        let since = |&threshold: &Duration| state.times.iter().map(move |&at| at + threshold);
-        let distinguished: Vec<Duration> = thresholds.flat_map(since).collect();
+        let distinguished: Vec<Duration> = self.distinguished(&state).collect();
         drop(state);
         for (server, clock) in self.servers.iter().zip(&self.clocks) {
             let Server::Emulator(emulator) = server else { continue };

@@ -2,7 +2,7 @@
 
 use std::task::Waker;
 
-use super::Simulation;
+use super::{Simulation, Traffic};
 use crate::actor::Actor;
 
 /// The part of a client's process that a task runs. A process that goes on reads what has arrived
@@ -15,10 +15,13 @@ pub(crate) enum Part {
     Main,
 }
 
-/// The tasks of a process that stands still, as far as something has woken them.
+/// A process that stands still.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pause {
+    /// Its tasks, as far as something has woken them.
     woken: Vec<(Part, Waker)>,
+    /// It stands still at least until no request of it is on its way.
+    awaits_reply: bool,
 }
 
 impl Simulation {
@@ -30,14 +33,32 @@ impl Simulation {
         state.actors[idx].pause.get_or_insert_default();
     }
 
-    /// Lets the process of an actor go on. Returns whether it stood still.
+    /// Makes the processes of these actors stand still until the replies to their requests arrive,
+    /// as far as they would stop waiting for them.
+    pub(crate) fn pause_until_replies(&self, actors: &[Actor]) {
+        for &actor in actors.iter().filter(|&&actor| self.is_impatient(actor)) {
+            self.pause(actor);
+            let mut state = self.state();
+            let idx = state.idx(actor);
+            state.actors[idx].pause.get_or_insert_default().awaits_reply = true;
+        }
+    }
+
+    /// Whether an actor may stop waiting for a reply.
+    fn is_impatient(&self, actor: Actor) -> bool {
+        let state = self.state();
+        let mut busy = state.gates.iter().filter(|gate| gate.actor == actor && gate.is_busy());
+        busy.any(|gate| gate.traffic == Traffic::Bytes || self.config.response_timeout.is_some())
+    }
+
+    /// Lets the process of an actor go on. Returns whether it stood still, and no longer does.
     pub(crate) fn resume(&self, actor: Actor) -> bool {
         let pause = {
             let mut state = self.state();
-            let idx = state.idx(actor);
-            state.actors[idx].pause.take()
+            let (idx, has_request) = (state.idx(actor), state.has_request(actor));
+            state.actors[idx].pause.take_if(|pause| !(pause.awaits_reply && has_request))
         };
-        let Some(Pause { mut woken }) = pause else { return false };
+        let Some(Pause { mut woken, .. }) = pause else { return false };
         woken.sort_by_key(|&(part, _)| part);
         woken.into_iter().for_each(|(_, waker)| waker.wake());
         true

@@ -11,7 +11,7 @@ use std::time::Duration;
 use emulator::{Access, Resource, Timestamp};
 use foldhash::quality::FixedState;
 
-use super::{ActorState, GRACE, Server, Simulation, State};
+use super::{ActorState, GRACE, Server, Simulation, State, TIMER_MAX};
 use crate::actor::Actor;
 use crate::schedule::Step;
 use crate::trace::{EventKind, History};
@@ -162,6 +162,15 @@ impl State {
             && waiting.next().is_none()
     }
 
+    /// Whether no timer fired in the longest wait, and no time has passed since.
+    pub(crate) fn has_waited_in_vain(&self) -> bool {
+        let mut waits = self.history().events.iter().rev().filter_map(|event| match event.kind {
+            EventKind::Advanced { by, .. } => Some(by),
+            _ => None,
+        });
+        waits.next().is_some_and(|by| by >= TIMER_MAX)
+    }
+
     /// The clients that are about to try once more what they have tried in vain. They wait for a
     /// change.
     pub(crate) fn retrying(&self) -> Vec<Actor> {
@@ -239,8 +248,8 @@ impl Simulation {
     }
 
     /// How long it takes until something changes by itself that the clients in question may read: a
-    /// key's time to live ends, or an outage, or much time has passed by their clocks. `None` if
-    /// nothing does, or if there are no such clients.
+    /// key's time to live ends, or an outage, or a span that their code distinguishes, or much time
+    /// has passed by their clocks. `None` if nothing does, or if there are no such clients.
     pub(crate) fn next_change(&self, retrying: &[Actor]) -> Option<Duration> {
         if retrying.is_empty() {
             return None;
@@ -256,12 +265,17 @@ impl Simulation {
             clock.shows_in(deadline + JUST_PAST)
         });
         let next = ends.chain(self.outage()).min();
+        let now = self.now();
         let state = self.state();
         let reads_time = |&actor: &Actor| {
             let tries = state.equal_tries(actor, TRIES).into_iter().flatten();
             tries.into_iter().any(|exchange| state.history().footprints[exchange.step - 1].depends_on_time())
         };
-        let clocks = retrying.iter().any(reads_time).then(|| self.config.lease + GRACE);
-        next.or(clocks)
+        if !retrying.iter().any(reads_time) {
+            return next;
+        }
+        let distinguished = self.distinguished(&state).filter_map(|at| at.checked_sub(now));
+        let distinguished = distinguished.filter(|span| !span.is_zero());
+        next.into_iter().chain(distinguished).min().or(Some(self.config.lease + GRACE))
     }
 }

@@ -41,8 +41,6 @@ pub(crate) struct ScenarioTimers {
     pub(crate) cache: TimerCache,
     /// The code of each actor.
     pub(crate) codes: Vec<CodeId>,
-    /// The spans of time that the code distinguishes, as far as they are known.
-    pub(crate) thresholds: Arc<[Duration]>,
 }
 
 impl ScenarioTimers {

@@ -1,13 +1,15 @@
 //! Clients that repeat commands. A loop that goes on for ever is explored as a wait; a loop that
 //! gives up is not.
 
+use std::time::Duration;
+
 use harness::actor::Actor;
 use harness::execution::{Choice, Policy, Runner};
 use harness::explore::run;
 use harness::oracle::ExclusiveFact;
 use harness::schedule::Step;
 use harness::trace::History;
-use harness::{ActorError, Client, Scenario};
+use harness::{ActorError, Client, Scenario, exhaustive};
 
 use super::oracles::{expect_violation, send};
 
@@ -103,4 +105,76 @@ fn a_client_that_takes_the_lock_by_force_gives_up_its_tries() {
         Ok(send(&mut link, &["SET", "go", "1"]).await?)
     });
     expect_violation(&scenario, "exclusive-fact", 7);
+}
+
+/// Takes the lock, and keeps it until the lease ends or another client has given up.
+async fn keeps(client: Client) -> Result<(), ActorError> {
+    let mut link = client.connection();
+    if send(&mut link, &["SET", "lock", "A", "NX", "PX", "10000"]).await? {
+        let _hold = client.hold("cs").enter();
+        while !send(&mut link, &["EXISTS", "gave-up"]).await? && client.now() < Duration::from_secs(10) {}
+    }
+    Ok(())
+}
+
+/// Nothing expires at the deadline of the second client, and nobody wakes up.
+#[test]
+fn a_spinning_client_gives_up_at_its_deadline() {
+    let scenario = Scenario::new("a deadline").always(ExclusiveFact::of("cs")).actors(1, keeps);
+    let scenario = scenario.actors(1, |client| async move {
+        let mut link = client.connection();
+        let start = client.now();
+        while !send(&mut link, &["SET", "lock", "B", "NX", "PX", "10000"]).await? {
+            if client.now() - start >= Duration::from_secs(2) {
+                client.hold("cs").until(send::<()>(&mut link, &["SET", "gave-up", "1"])).await?;
+                return Ok(());
+            }
+        }
+        Ok(())
+    });
+    expect_violation(&scenario, "exclusive-fact", 9);
+}
+
+/// The first client never ends, and its key does not expire.
+#[test]
+fn a_timeout_ends_the_tries_of_a_client() {
+    let scenario =
+        Scenario::new("a timeout").always(ExclusiveFact::of("cs")).actors(2, |client| async move {
+            let mut link = client.connection();
+            let takes = async {
+                while !send(&mut link, &["SET", "lock", &client.name(), "NX"]).await? {}
+                Ok::<_, ActorError>(client.hold("cs").enter())
+            };
+            let is_granted = tokio::time::timeout(Duration::from_secs(2), takes).await;
+            is_granted.map_or(Ok(()), |hold| hold.map(drop))
+        });
+    exhaustive(&scenario).unwrap();
+}
+
+/// A client that stops waiting for a reply after half a second tries until a lease ends.
+#[test]
+fn a_client_that_spins_gets_its_replies_in_time() {
+    let holder = |name| {
+        Scenario::new(name).always(ExclusiveFact::of("cs")).actors(1, |client| async move {
+            let mut link = client.connection();
+            send::<()>(&mut link, &["SET", "lock", "A", "PX", "10000"]).await?;
+            drop(client.hold("cs").enter());
+            Ok(())
+        })
+    };
+    let multiplexed = holder("multiplexed").actors(1, |client| async move {
+        let mut link = client.multiplexed().await?;
+        let mut take = redis::cmd("SET");
+        take.arg(&["lock", "B", "NX"]);
+        while !take.query_async::<bool>(&mut link).await? {}
+        Ok(())
+    });
+    exhaustive(&multiplexed).unwrap();
+    let impatient = holder("response timeout").response_timeout(Duration::from_millis(500));
+    let impatient = impatient.actors(1, |client| async move {
+        let mut link = client.connection();
+        while !send(&mut link, &["SET", "lock", "B", "NX"]).await? {}
+        Ok(())
+    });
+    exhaustive(&impatient).unwrap();
 }
