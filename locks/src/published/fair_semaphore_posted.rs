@@ -33,6 +33,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
             (Property::Recovers, FaultClass::Crash),
             (Property::Recovers, FaultClass::Lost),
             (Property::NoLeak, FaultClass::Server),
+            (Property::Recovers, FaultClass::Server),
             (Property::Recovers, FaultClass::Cancel),
         ],
     },

@@ -39,6 +39,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
             (Property::ExclusiveBelief, FaultClass::Server),
             (Property::OwnerSafe, FaultClass::Server),
             (Property::NoLeak, FaultClass::Server),
+            (Property::Recovers, FaultClass::Server),
             (Property::Recovers, FaultClass::Cancel),
         ],
     },

@@ -50,7 +50,12 @@ pub fn bounds(class: FaultClass, lease: Duration) -> Vec<Bound> {
         FaultClass::Lost => (vec![none.lost(1)], vec![none.drops(1), none.delays(1)]),
         FaultClass::Server => (
             vec![none.jump(just_past).restarts(1)],
-            vec![none.restarts(1).outage(just_past), none.reloads(1).unsynced(1), none.flushes(1)],
+            vec![
+                none.restarts(1).outage(just_past),
+                none.reloads(1).outage(just_past),
+                none.reloads(1).unsynced(1),
+                none.flushes(1),
+            ],
         ),
         FaultClass::Cancel => (vec![], vec![none.cancels(1)]),
         FaultClass::Pairs => (
@@ -103,6 +108,7 @@ fn is_meaningful(property: Property, kind: AlgorithmKind, class: FaultClass) -> 
                 | FaultClass::Cancel
                 | FaultClass::Pairs
                 | FaultClass::Rounds
+                | FaultClass::Server
         ),
         Property::NoLostWakeUp => {
             kind == AlgorithmKind::Waiting

@@ -99,6 +99,7 @@ fn a_shard_says_which_it_is_and_leaves_the_rest_blank() {
                   2 clients: delays 1
           server  3 clients: jump 10001ms, restarts 1
                   2 clients: restarts 1, outage 10001ms
+                  2 clients: reloads 1, outage 10001ms
                   2 clients: reloads 1, unsynced 1
                   2 clients: flushes 1
           cancel  2 clients: cancels 1
@@ -201,7 +202,7 @@ fn shards_that_cannot_be_joined_are_an_error() {
         $ lockstep merge 1.json nth.json
         lockstep: nth.json does not have the verdicts of shard 3/3: run `lockstep check setnx mutex --seed 0 --samples 5000 --shard 3/3 --format json` again
         $ lockstep merge 1.json word.json
-        lockstep: word.json is not what `lockstep check --shard I/N --format json` prints; run that again: unknown variant `wobbles`, expected one of `holds`, `violated`, `vacuous` at line 100 column 5
+        lockstep: word.json is not what `lockstep check --shard I/N --format json` prints; run that again: unknown variant `wobbles`, expected one of `holds`, `violated`, `vacuous` at line 101 column 5
         $ lockstep merge text.json
         lockstep: text.json is not what `lockstep check --shard I/N --format json` prints; run that again: expected value at line 1 column 1
         $ lockstep merge list.json
