@@ -235,3 +235,44 @@ fn a_token_is_accepted_twice() {
     });
     exhaustive(&twice).unwrap();
 }
+
+/// If a client is granted the section once more, its lease ends later.
+#[test]
+fn an_extended_grant_counts() {
+    let scenario = Scenario::new("extended").always(ExclusiveFact::of("cs")).actors(1, |client| async move {
+        let hold = client.hold("cs").enter();
+        tokio::time::sleep(Duration::from_secs(6)).await;
+        hold.extend(client.now(), Record::Key("lock".into()));
+        tokio::time::sleep(Duration::from_secs(6)).await;
+        Ok(())
+    });
+    let scenario = scenario.actors(1, |client| async move {
+        tokio::time::sleep(Duration::from_secs(11)).await;
+        drop(client.hold("cs").since(client.now()).enter());
+        Ok(())
+    });
+    expect_violation(&scenario, "exclusive-fact", 3);
+}
+
+/// The holder leaves without a command that touches its record.
+#[test]
+fn a_grant_is_ended_before_its_holder_leaves() {
+    type Row = (&'static [&'static str], fn() -> Record, &'static [&'static str]);
+    let value: fn() -> Record = || Record::Value("lock".into(), "A".into());
+    let rows: [Row; 3] = [
+        (&["SET", "lock", "A"], value, &["SET", "lock", "B"]),
+        (&["SET", "lock", "A"], value, &["FLUSHALL"]),
+        (&["ZADD", "lock", "1", "A"], || Record::Member("lock".into(), "A".into()), &["ZREM", "lock", "A"]),
+    ];
+    for (take, record, end) in rows {
+        let holder = Scenario::new("leaves").always(OwnerSafe).actors(1, move |client| async move {
+            let mut link = client.connection();
+            send::<()>(&mut link, take).await?;
+            let hold = client.hold("cs").record(record());
+            Ok(hold.until(send::<()>(&mut link, &["PING"])).await?)
+        });
+        let ends = holder
+            .actors(1, move |client| async move { Ok(send::<()>(&mut client.connection(), end).await?) });
+        expect_violation(&ends, "owner-safe", 2);
+    }
+}

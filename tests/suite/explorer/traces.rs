@@ -12,9 +12,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use harness::check::{Participants, scenario};
 use harness::execution::Runner;
 use harness::explore::{DepthFirst, Dpor, probe_timers};
+use harness::oracle::ExclusiveFact;
 use harness::sim::Recording;
-use harness::trace::{HappensBefore, History};
-use harness::{Client, Faults, Scenario, Schedule, replay};
+use harness::trace::{HappensBefore, History, Reached};
+use harness::{Client, Faults, Scenario, Schedule, exhaustive, replay};
 use locks::registry::{ALGORITHMS, FaultClass};
 use redis::cmd;
 
@@ -286,4 +287,21 @@ fn branches_have_all_traces_and_each_once() {
             assert_eq!(traces, all, "{name} ({class}), {choices} choices");
         }
     }
+}
+
+/// The last command could run while the other client is inside, but no schedule with that has to
+/// run.
+#[test]
+fn contention_in_an_equivalent_schedule_is_noticed() {
+    let scenario = Scenario::new("apart").always(ExclusiveFact::of("cs")).actors(1, |client| async move {
+        let mut connection = client.connection();
+        let _hold = client.hold("cs").enter();
+        () = cmd("SET").arg(&["a", "1"]).query_async(&mut connection).await?;
+        Ok(cmd("DEL").arg("a").exec_async(&mut connection).await?)
+    });
+    let scenario = scenario.must_reach(Reached { contention: true, ..Reached::default() });
+    let scenario = scenario.actors(1, |client| async move {
+        Ok(cmd("SET").arg(&["b", "1"]).exec_async(&mut client.connection()).await?)
+    });
+    assert_eq!(exhaustive(&scenario).unwrap().schedules, 1);
 }
