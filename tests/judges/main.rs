@@ -11,3 +11,8 @@ mod explorer {
     mod shrinking;
     mod traces;
 }
+
+#[path = "../suite/emulator"]
+mod emulator {
+    mod footprints;
+}

@@ -1,6 +1,7 @@
 //! The emulator, and its comparison with a real server.
 
 pub(crate) mod conformance;
+mod footprints;
 mod front_ends;
 mod control;
 mod waiting;
