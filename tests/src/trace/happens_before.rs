@@ -114,13 +114,8 @@ impl HappensBefore {
     }
 
     /// The number of steps in the order.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.before.len()
-    }
-
-    /// Whether there is no step.
-    pub fn is_empty(&self) -> bool {
-        self.before.is_empty()
     }
 
     /// Whether a step happened before a later one.
