@@ -208,6 +208,8 @@ pub fn rarities() -> Vec<Rare> {
         of(none.server_skew(five), CLOCKS, 2),
         of(none.server_drift(500_000), CLOCKS, 3),
         of(none.server_drift(300_000).stalls(1), CLOCKS, 2),
+        of(none.jump(five).stalls(1), COMMANDS, 1),
+        of(none.restarts(1).stalls(1), COMMANDS, 1),
     ]
 }
 
