@@ -4,12 +4,16 @@
 #[path = "../suite/explorer"]
 mod explorer {
     pub(crate) mod executions;
+    mod failures;
+    mod spin_loops;
+    mod lost_messages;
+    mod server_faults;
+    mod multiplexed;
     pub(crate) mod oracles;
     mod oracle_boundaries;
-    mod outcomes;
-    mod server_faults;
-    mod shrinking;
     mod traces;
+    mod outcomes;
+    mod shrinking;
 }
 
 #[path = "../suite/emulator"]
