@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use harness::actor::Actor;
 use harness::execution::{Choice, Policy, Runner};
-use harness::explore::run;
+use harness::explore::{Problem, run};
 use harness::oracle::ExclusiveFact;
 use harness::schedule::Step;
 use harness::trace::History;
@@ -177,4 +177,35 @@ fn a_client_that_spins_gets_its_replies_in_time() {
         Ok(())
     });
     exhaustive(&impatient).unwrap();
+}
+
+/// Takes two locks, and gives the first one back if the second one is taken.
+async fn takes_both(client: Client, locks: [&'static str; 2]) -> Result<(), ActorError> {
+    let mut link = client.connection();
+    loop {
+        let [one, other] = locks;
+        if !send(&mut link, &["SET", one, &client.name(), "NX"]).await? {
+            continue;
+        }
+        if send(&mut link, &["SET", other, &client.name(), "NX"]).await? {
+            return Ok(client.hold("cs").until(send::<()>(&mut link, &["DEL", one, other])).await?);
+        }
+        send::<()>(&mut link, &["DEL", one]).await?;
+    }
+}
+
+/// Two clients that take the locks in different orders keep each other from getting on. If the
+/// order is equal, they do not.
+#[test]
+fn locks_in_different_orders_are_a_livelock() {
+    let both = |orders: [[&'static str; 2]; 2]| {
+        let scenario = Scenario::new("two locks").always(ExclusiveFact::of("cs"));
+        orders
+            .into_iter()
+            .fold(scenario, |scenario, locks| scenario.actors(1, move |client| takes_both(client, locks)))
+    };
+    let report = exhaustive(&both([["a", "b"], ["b", "a"]])).unwrap_err();
+    let Problem::Livelock { actors, round, .. } = &report.problem else { panic!("{report}") };
+    assert_eq!((actors.as_slice(), *round), (&[Actor(0), Actor(1)][..], 6));
+    exhaustive(&both([["a", "b"], ["a", "b"]])).unwrap();
 }
