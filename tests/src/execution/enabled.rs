@@ -50,7 +50,7 @@ impl Execution<'_> {
             && (change.is_some()
                 || state.actors.iter().any(|other| sleeps(&other))
                 // A client that tries in vain may have a timer that ends its tries.
-                || !retrying.is_empty() && !state.has_waited_in_vain());
+                || !state.have_waited_in_vain(&state.tries_of(&retrying)));
         let waiting = state.gates.iter().filter(|gate| gate.waits() && retrying.contains(&gate.actor));
         let again: Vec<Step> = waiting.map(|gate| Step::Run(gate.actor, gate.nth)).collect();
         let on_their_way = state.gates.iter().filter(|gate| !gate.late.is_empty());

@@ -74,10 +74,10 @@ impl Execution<'_> {
     /// Returns whether something happened.
     async fn wait_or_retry(&mut self, active: &[Actor]) -> bool {
         let retrying = self.sim.state().retrying();
-        let change = self.sim.next_change(&retrying);
-        let may_sleep = retrying.len() < active.len() || !self.sim.state().has_waited_in_vain();
-        let span = change.unwrap_or(TIMER_MAX);
-        if (change.is_some() || may_sleep) && self.wait(&retrying, span).await {
+        let patience = self.patience(&retrying);
+        let may_sleep =
+            retrying.len() < active.len() || !self.sim.state().have_waited_in_vain(&patience.tries);
+        if (patience.change.is_some() || may_sleep) && self.wait(&retrying, patience).await {
             return true;
         }
         for &actor in &retrying {

@@ -37,6 +37,14 @@ struct Execution<'a> {
     parks_max: u64,
 }
 
+/// How long clients wait that try again and again in vain.
+struct Patience {
+    /// So long until something changes that they may read, as far as that is known.
+    change: Option<Duration>,
+    /// Each client with a hash of its tries.
+    tries: Vec<(Actor, u64)>,
+}
+
 /// The results of the code before the actors.
 struct Prepared {
     act: Act<()>,
@@ -154,11 +162,19 @@ impl Execution<'_> {
     }
 
     async fn take(&mut self, step: Step) {
+        let retrying = if step == Step::Wait { self.sim.state().retrying() } else { Vec::new() };
+        self.take_while(step, retrying).await;
+    }
+
+    /// Takes a step while these clients try in vain.
+    async fn take_while(&mut self, step: Step, mut retrying: Vec<Actor>) {
         let at = self.sim.now();
         // The step itself would count as a change.
-        let retrying = if step == Step::Wait { self.sim.state().retrying() } else { Vec::new() };
-        let change = self.sim.next_change(&retrying);
+        let patience = self.patience(&retrying);
         self.sim.state().begin(at, step);
+        if self.sim.state().recorder.is_in_stall() {
+            retrying.clear();
+        }
         match step {
             Step::Run(actor, _) if !self.sim.state().actors[actor.0].is_started => {
                 self.start(actor).await;
@@ -177,7 +193,7 @@ impl Execution<'_> {
             }
             Step::Wait => {
                 self.resume_all().await;
-                self.wait(&retrying, change.unwrap_or(TIMER_MAX)).await;
+                self.wait(&retrying, patience).await;
             }
             Step::Start(actor) => {
                 self.start(actor).await;
@@ -264,7 +280,7 @@ impl Execution<'_> {
             Effects::crash(self, other);
             self.sim.quiescence.wait().await;
         }
-        self.take(Step::Wait).await;
+        self.take_while(Step::Wait, Vec::new()).await;
     }
 
     /// Lets one request pass, and waits until the client has handled the reply or the fault.
@@ -288,6 +304,7 @@ impl Execution<'_> {
             state.open_gate(gate, passage);
         }
         self.sim.quiescence.wait().await;
+        self.resume(actor).await;
     }
 
     /// Moves time by `span`. Requests that timers make clients send meanwhile wait at their gates.
@@ -303,11 +320,23 @@ impl Execution<'_> {
         self.advanced(before);
     }
 
-    /// Lets time pass, as [`Execution::advance_until_a_timer`] does, while these clients try again
-    /// and again in vain. Replies to such tries are in time.
-    async fn wait(&self, retrying: &[Actor], span: Duration) -> bool {
+    /// How long clients wait that try again and again in vain.
+    fn patience(&self, retrying: &[Actor]) -> Patience {
+        let change = self.sim.next_change(retrying);
+        Patience { change, tries: self.sim.state().tries_of(retrying) }
+    }
+
+    /// Lets time pass until a timer fires. If clients try again and again in vain, time passes at
+    /// most until something changes. Replies to such tries are in time. Returns whether a timer
+    /// fired.
+    async fn wait(&self, retrying: &[Actor], Patience { change, tries }: Patience) -> bool {
         self.sim.pause_until_replies(retrying);
-        self.advance_until_a_timer(span).await
+        let span = change.filter(|_| !retrying.is_empty()).unwrap_or(TIMER_MAX);
+        let has_fired = self.advance_until_a_timer(span).await;
+        if !has_fired && span == TIMER_MAX && !retrying.is_empty() {
+            self.sim.state().note_wait_in_vain(&tries);
+        }
+        has_fired
     }
 
     /// Moves time by `span`, or until a timer of a client makes it act. Returns whether one did.

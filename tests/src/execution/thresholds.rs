@@ -58,13 +58,13 @@ impl Runner {
         policy: impl Fn() -> P,
         recording: Recording,
     ) -> (History, P) {
-        loop {
-            let mut policy = policy();
-            let history = self.run(scenario, &mut policy, recording);
-            if self.retries.is_empty() || !self.find_thresholds(scenario) {
-                return (history, policy);
-            }
+        let mut first = policy();
+        let history = self.run(scenario, &mut first, recording);
+        if self.retries.is_empty() || !self.find_thresholds(scenario) {
+            return (history, first);
         }
+        let mut again = policy();
+        (self.run(scenario, &mut again, recording), again)
     }
 
     /// Finds the thresholds of a scenario, unless they are known. Returns whether it found any.
@@ -74,14 +74,18 @@ impl Runner {
     /// no difference, since most numbers depend on the time. Only two clients take part, and time
     /// moves once.
     pub(crate) fn find_thresholds(&mut self, scenario: &Scenario) -> bool {
-        let timers = self.timers.of(scenario);
-        let is_known = self.timers.thresholds.get(&timers.codes).is_some();
+        let codes = self.timers.of(scenario).codes;
+        let is_known = self.timers.thresholds.get(&codes).is_some();
         if scenario.actors.is_empty() || is_known {
             return false;
         }
-        let scenario = scenario.clone().faults(Faults::none().stalls(1));
+        let mut scenario = scenario.clone().faults(Faults::none().stalls(1));
+        // A larger scenario of equal clients has the same thresholds: those of two of them.
+        if let [act] = &scenario.actors[..] {
+            scenario.actors.push(act.clone());
+        }
         let mut known = Vec::new();
-        for (first, second) in pairs(&timers.codes) {
+        for (first, second) in pairs(&self.timers.of(&scenario).codes) {
             for steps in 0..=STEPS_BEFORE_MAX {
                 // A pair of equal clients stands for a client alone, too.
                 let mut is_possible = false;
@@ -104,7 +108,7 @@ impl Runner {
         }
         known.sort_unstable();
         let has_some = !known.is_empty();
-        self.timers.thresholds.insert(&timers.codes, known);
+        self.timers.thresholds.insert(&codes, known);
         has_some
     }
 

@@ -216,6 +216,15 @@ pub fn run(
     policy: &mut dyn Policy,
 ) -> Result<History, Box<Report>> {
     let history = runner.run(scenario, policy, Recording::Full);
+    judge_one(runner, scenario, history)
+}
+
+/// Judges one execution.
+pub(crate) fn judge_one(
+    runner: &mut Runner,
+    scenario: &Scenario,
+    history: History,
+) -> Result<History, Box<Report>> {
     determinism::expect_success(runner, scenario, &history, 1)?;
     let violated = scenario.oracles.iter().find_map(|oracle| Some((oracle, oracle.check(&history)?)));
     if let Some(missing) = without_oracle(scenario) {

@@ -223,6 +223,10 @@ fn divide(runner: &mut Runner, scenario: &Scenario) -> Result<TraceSummary, Stop
         workers.into_iter().flat_map(join).collect()
     });
     done.sort_unstable_by_key(|&(nth, _)| nth);
+    // The branches share what is known of the code. Others may have run differently since.
+    if done.iter().any(|(_, branch)| matches!(branch, Err(Stop::KnowsMore))) {
+        return Err(Stop::KnowsMore);
+    }
     for (_, branch) in done {
         traces.add(branch?);
     }

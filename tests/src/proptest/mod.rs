@@ -22,11 +22,12 @@ pub use regression_file::RegressionFile;
 pub use tree::TrialTree;
 
 use crate::execution::Runner;
-use crate::explore::{Method, Report, Sampler, run};
+use crate::explore::{Method, Report, Sampler, judge_one};
 use crate::render::printable;
 use crate::replay::Replay;
 use crate::scenario::Scenario;
 use crate::schedule::Schedule;
+use crate::sim::Recording;
 use crate::trace::History;
 
 thread_local! {
@@ -134,7 +135,11 @@ impl Trial {
     /// - An oracle is violated. The report names the first one.
     /// - The code of an actor fails or waits for ever.
     pub fn run(&self) -> Result<History, Box<Report>> {
-        RUNNER.with_borrow_mut(|runner| run(runner, &self.scenario, &mut Replay::new(&self.schedule)))
+        RUNNER.with_borrow_mut(|runner| {
+            let replay = || Replay::new(&self.schedule);
+            let (history, _) = runner.run_with_thresholds(&self.scenario, replay, Recording::Full);
+            judge_one(runner, &self.scenario, history)
+        })
     }
 }
 

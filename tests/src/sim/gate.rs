@@ -48,6 +48,8 @@ pub(crate) struct State {
     pub(super) looked_at: Duration,
     /// The clients that tried in vain.
     pub(crate) retries: Vec<Retry>,
+    /// The clients that waited as long as possible while they tried in vain, with a hash of a try.
+    pub(super) waited_in_vain: BTreeSet<(Actor, u64)>,
     /// The clients keep each other from getting on, as it seems.
     pub(crate) livelock: Option<Livelock>,
     /// A client reached a limit, and the execution ends.

@@ -150,7 +150,7 @@ impl Simulation {
         let mut state = self.state();
         state.note_run(by);
         if self.config.judges_commands {
-            state.recorder.judged();
+            state.recorder.command_ordered();
         }
         if state.grants.is_empty() {
             return;

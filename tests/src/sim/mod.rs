@@ -403,9 +403,9 @@ impl Simulation {
         self.logged_or(|| self.find_instants())
     }
 
-    /// The instants that the code distinguishes: the known thresholds after each time of a step.
-    fn distinguished(&self, state: &State) -> impl Iterator<Item = Duration> {
-        let since = |&threshold: &Duration| state.times.iter().map(move |&at| at + threshold);
+    /// The instants that the code distinguishes: the known thresholds after each of these times.
+    fn distinguished(&self, times: &[Duration]) -> impl Iterator<Item = Duration> {
+        let since = |&threshold: &Duration| times.iter().map(move |&at| at + threshold);
         self.config.thresholds.iter().flat_map(since)
     }
 
@@ -416,7 +416,7 @@ impl Simulation {
         let grants = state.grants.iter().map(|grant| grant.until);
         let ends = grants.chain(state.outages.iter().map(|&(_, until)| until));
         let mut overs: Vec<Duration> = ends.map(|end| end + JUST_PAST).collect();
-        let distinguished: Vec<Duration> = self.distinguished(&state).collect();
+        let distinguished: Vec<Duration> = self.distinguished(&state.times).collect();
         drop(state);
         for (server, clock) in self.servers.iter().zip(&self.clocks) {
             let Server::Emulator(emulator) = server else { continue };

@@ -7,7 +7,7 @@ use emulator::Timestamp;
 use redis::RedisResult;
 
 /// Longest real wait for one step. An execution may move its own time on by a day when nothing else
-/// can happen; nothing comes after such a wait.
+/// can happen.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// Real time since the start of an execution.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use emulator::{Access, Resource, Timestamp};
 use foldhash::quality::FixedState;
 
-use super::{ActorState, GRACE, Server, Simulation, State, TIMER_MAX};
+use super::{ActorState, GRACE, Server, Simulation, State};
 use crate::actor::Actor;
 use crate::schedule::Step;
 use crate::trace::{EventKind, History};
@@ -45,6 +45,8 @@ pub(crate) struct Retry {
     pub(crate) actor: Actor,
     /// A hash of one try. The code of a client can have several loops.
     pub(crate) tries: u64,
+    /// The number of different times of the steps before.
+    pub(crate) times: usize,
 }
 
 /// All clients try again and again, each in the same way, and none of them gets on. The last steps
@@ -96,7 +98,8 @@ impl State {
     pub(crate) fn note_retry(&mut self, actor: Actor) {
         let Some(tries) = self.equal_tries(actor, TRIES).map(hash_of) else { return };
         if !self.retries.iter().any(|known| (known.actor, known.tries) == (actor, tries)) {
-            self.retries.push(Retry { steps: self.history().steps.len(), actor, tries });
+            let (steps, times) = (self.history().steps.len(), self.times.len());
+            self.retries.push(Retry { steps, actor, tries, times });
         }
     }
 
@@ -144,7 +147,7 @@ impl State {
             return None;
         }
         let is_changed_by = |place: usize| {
-            let conflicts = |exchange| of(exchange).conflicts_with(&footprints[place]);
+            let conflicts = |exchange| of(exchange).interferes_with(&footprints[place]);
             steps[place].actor() != Some(actor) && latest.iter().any(conflicts)
         };
         (!(latest[0].step..steps.len()).any(is_changed_by)).then_some(latest)
@@ -162,13 +165,20 @@ impl State {
             && waiting.next().is_none()
     }
 
-    /// Whether no timer fired in the longest wait, and no time has passed since.
-    pub(crate) fn has_waited_in_vain(&self) -> bool {
-        let mut waits = self.history().events.iter().rev().filter_map(|event| match event.kind {
-            EventKind::Advanced { by, .. } => Some(by),
-            _ => None,
-        });
-        waits.next().is_some_and(|by| by >= TIMER_MAX)
+    /// The clients waited as long as possible, and no timer fired.
+    pub(crate) fn note_wait_in_vain(&mut self, retrying: &[(Actor, u64)]) {
+        self.waited_in_vain.extend(retrying);
+    }
+
+    /// Whether all of these clients, with these tries, have waited in vain as long as possible.
+    pub(crate) fn have_waited_in_vain(&self, retrying: &[(Actor, u64)]) -> bool {
+        retrying.iter().all(|tries| self.waited_in_vain.contains(tries))
+    }
+
+    /// The latest tries of these clients.
+    pub(crate) fn tries_of(&self, retrying: &[Actor]) -> Vec<(Actor, u64)> {
+        let tries = |&actor: &Actor| Some((actor, hash_of(self.equal_tries(actor, TRIES)?)));
+        retrying.iter().filter_map(tries).collect()
     }
 
     /// The clients that are about to try once more what they have tried in vain. They wait for a
@@ -274,8 +284,13 @@ impl Simulation {
         if !retrying.iter().any(reads_time) {
             return next;
         }
-        let distinguished = self.distinguished(&state).filter_map(|at| at.checked_sub(now));
-        let distinguished = distinguished.filter(|span| !span.is_zero());
+        // Spans count from the time before the first tries. Otherwise each wait would lead to one
+        // more.
+        let tries = state.tries_of(retrying);
+        let is_known = |retry: &&Retry| tries.contains(&(retry.actor, retry.tries));
+        let times = state.retries.iter().filter(is_known).map(|retry| retry.times).max().unwrap_or(0);
+        let distinguished = self.distinguished(&state.times[..times]);
+        let distinguished = distinguished.filter_map(|at| at.checked_sub(now)).filter(|span| !span.is_zero());
         next.into_iter().chain(distinguished).min().or(Some(self.config.lease + GRACE))
     }
 }

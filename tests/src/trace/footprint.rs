@@ -17,6 +17,8 @@ pub struct StepFootprint {
     pub actors: u32,
     /// A client entered or left a section, or lost its grant. Oracles judge by that.
     pub is_judged: bool,
+    /// A command ran, and an oracle judges the order of all commands.
+    pub is_in_order: bool,
     /// Something was computed from the time, or the instants that matter changed.
     pub reads_time: bool,
     /// Time moved.
@@ -48,6 +50,11 @@ pub struct StepFootprint {
 impl StepFootprint {
     /// Whether the order of the two steps can matter.
     pub fn conflicts_with(&self, other: &StepFootprint) -> bool {
+        self.is_in_order && other.is_in_order || self.interferes_with(other)
+    }
+
+    /// Whether one of the two steps can change what the other does, or what oracles see of both.
+    pub(crate) fn interferes_with(&self, other: &StepFootprint) -> bool {
         self.actors & other.actors != 0
             || self.is_judged && other.is_judged
             || self.is_server_fault && other.is_server_fault

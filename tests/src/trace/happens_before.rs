@@ -144,13 +144,12 @@ impl HappensBefore {
         });
         enters.into_iter().any(|(hold, holder, enter)| {
             let leave = history.events.iter().find_map(|event| match event.kind {
-                EventKind::Leave { hold: left, .. } if left == hold => {
-                    place(event).filter(|&leave| leave > enter)
-                }
+                EventKind::Leave { hold: left, .. } if left == hold => place(event),
                 _ => None,
             });
             let could_run_inside = |&late: &usize| {
-                !self.precedes(late, enter)
+                leave != Some(enter)
+                    && !self.precedes(late, enter)
                     && leave.is_none_or(|leave| late != leave && !self.precedes(leave, late))
             };
             let of_others = (0..self.len())

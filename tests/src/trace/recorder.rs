@@ -102,7 +102,7 @@ impl Recorder {
 
     pub(crate) fn event(&mut self, at: Duration, kind: EventKind) {
         if kind.is_judged() {
-            self.judged();
+            self.touch(|footprint| footprint.is_judged = true);
         }
         self.history.events.push(Event { step: self.history.steps.len(), at, kind });
     }
@@ -112,9 +112,9 @@ impl Recorder {
         &mut self.history.reached
     }
 
-    /// An oracle judges by the order of this step.
-    pub(crate) fn judged(&mut self) {
-        self.touch(|footprint| footprint.is_judged = true);
+    /// A command ran, and an oracle judges the order of all commands.
+    pub(crate) fn command_ordered(&mut self) {
+        self.touch(|footprint| footprint.is_in_order = true);
     }
 
     /// The code of a client ran.

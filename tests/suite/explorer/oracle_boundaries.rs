@@ -223,6 +223,30 @@ fn the_order_of_writes_to_different_keys_is_judged() {
     expect_violation(&writes_apart("B"), "fenced", 5);
 }
 
+/// The order of all commands is judged, but clients that spin do not wake each other by that.
+#[test]
+fn clients_may_spin_where_the_order_of_commands_is_judged() {
+    let scenario = Scenario::new("spin lock").interchangeable().always(Fenced::of("data"));
+    let spins = scenario.actors(2, |client| async move {
+        let mut link = client.connection();
+        while !send(&mut link, &["SET", "lock", "1", "NX"]).await? {}
+        let token: i64 = send(&mut link, &["INCR", "data"]).await?;
+        client.accepted("data", token);
+        Ok(send(&mut link, &["DEL", "lock"]).await?)
+    });
+    exhaustive(&spins).unwrap();
+    let waits = Scenario::new("waits").always(Fenced::of("data")).actors(1, |client| async move {
+        let mut link = client.connection();
+        while !send(&mut link, &["EXISTS", "go"]).await? {}
+        client.accepted("data", 1);
+        Ok(())
+    });
+    let goes = waits.actors(1, |client| async move {
+        Ok(send::<()>(&mut client.connection(), &["SET", "go", "1"]).await?)
+    });
+    exhaustive(&goes).unwrap();
+}
+
 /// One client may write again with its token.
 #[test]
 fn a_token_is_accepted_twice() {

@@ -152,7 +152,7 @@ local calls = 0
 redis.register_function('count', function(keys) calls = calls + 1 return redis.call('SET', keys[1], calls) end)
 redis.register_function('peek', function() return redis.call('SET', 'peeked', calls) end)";
 
-/// Adds servers, a library, probes, and every oracle.
+/// Adds servers, a library, probes, and all oracles but `Fenced`.
 fn judged(scenario: Scenario) -> Scenario {
     let ms = Duration::from_millis;
     scenario
@@ -169,7 +169,6 @@ fn judged(scenario: Scenario) -> Scenario {
         .always(ExclusiveBelief::of("cs", 1))
         .always(OwnerSafe)
         .always(Unbroken::of("cs"))
-        .always(Fenced::of("resource"))
         .always(NoLostWakeUp::of("cs", ms(4)))
         .always(NoLeak)
         .always(Recovers)
@@ -295,7 +294,11 @@ fn brute_force_finds_the_same_outcomes_of_random_programs() {
     for (nth, (name, kind)) in (0..).zip(kinds()) {
         let (mut outcomes, mut schedules, mut left_out) = (0, 0, 0);
         for seed in 0..programs {
-            match compare_outcomes(&judged(kind.program(seed + 10_000_000 * (nth + 1)))) {
+            match compare_outcomes(&{
+                let program = judged(kind.program(seed + 10_000_000 * (nth + 1)));
+                // This oracle makes all commands depend on each other, which would hide others.
+                if seed % 5 == 0 { program.always(Fenced::of("resource")) } else { program }
+            }) {
                 Some((own_outcomes, own_schedules)) => {
                     outcomes += own_outcomes;
                     schedules += own_schedules;

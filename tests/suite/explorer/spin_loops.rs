@@ -209,3 +209,52 @@ fn locks_in_different_orders_are_a_livelock() {
     assert_eq!((actors.as_slice(), *round), (&[Actor(0), Actor(1)][..], 6));
     exhaustive(&both([["a", "b"], ["a", "b"]])).unwrap();
 }
+
+/// A client ends its tries by another command, or by entering.
+#[test]
+fn a_client_that_goes_on_without_the_lock_gives_up_its_tries() {
+    for (notes_it, steps) in [(true, 7), (false, 6)] {
+        let scenario =
+            Scenario::new("goes on").always(ExclusiveFact::of("cs")).actors(1, |client| async move {
+                let mut link = client.connection();
+                if send(&mut link, &["SET", "lock", "A", "NX"]).await? {
+                    client.hold("cs").until(send::<()>(&mut link, &["DEL", "lock"])).await?;
+                }
+                Ok(send(&mut link, &["SET", "go", "1"]).await?)
+            });
+        let scenario = scenario.actors(1, move |client| async move {
+            let mut link = client.connection();
+            for _ in 0..5 {
+                if send(&mut link, &["SET", "lock", "B", "NX"]).await? {
+                    return Ok(());
+                }
+            }
+            if notes_it {
+                send::<()>(&mut link, &["SET", "without", "1"]).await?;
+            }
+            let _hold = client.hold("cs").enter();
+            while !send(&mut link, &["EXISTS", "go"]).await? {}
+            Ok(())
+        });
+        expect_violation(&scenario, "exclusive-fact", steps);
+    }
+}
+
+/// The first client waits for ever. The second one has a timeout, and the first one waits for that.
+#[test]
+fn a_timeout_ends_tries_after_another_client_has_waited() {
+    let waits = Scenario::new("waits").always(ExclusiveFact::of("cs")).actors(1, |client| async move {
+        let mut link = client.connection();
+        while !send(&mut link, &["EXISTS", "go"]).await? {}
+        drop(client.hold("cs").enter());
+        Ok(())
+    });
+    let times_out = waits.actors(1, |client| async move {
+        let mut link = client.connection();
+        while send(&mut link, &["SET", "lock", "B", "NX"]).await? {}
+        let takes = async { while let Ok(false) = send(&mut link, &["SET", "lock", "B", "NX"]).await {} };
+        assert!(tokio::time::timeout(Duration::from_secs(2), takes).await.is_err());
+        Ok(send(&mut client.connection(), &["SET", "go", "1"]).await?)
+    });
+    exhaustive(&times_out).unwrap();
+}
