@@ -63,7 +63,7 @@ impl Timers {
         let mut number = |actor: usize| {
             let (act, lease) = (&scenario.actors[actor], scenario.lease_of(actor));
             let is_same = |(other, of_other): &Code| Arc::ptr_eq(other, act) && *of_other == lease;
-            codes.iter().position(is_same).unwrap_or_else(|| {
+            codes.iter().rposition(is_same).unwrap_or_else(|| {
                 codes.push((act.clone(), lease));
                 codes.len() - 1
             })
