@@ -40,7 +40,7 @@ use crate::trace::{EventKind, History, HoldId};
 /// An oracle may depend on the order of these events ([`EventKind`]): a client enters a section, is
 /// granted it once more, leaves it, loses it, or overruns its lease; a resource accepts a token. An
 /// exploration runs all orders of these events. If other events happen in independent steps, it
-/// runs only one of their orders.
+/// runs only one of their orders. [`Oracle::judges_commands`] adds the order of all commands.
 pub trait Oracle: Debug + Send + Sync {
     /// The name, in the terms of the field.
     fn name(&self) -> &'static str;
