@@ -17,10 +17,11 @@ impl Execution<'_> {
     pub(super) fn enabled_steps(&self, enabled: &mut Vec<Step>) {
         enabled.clear();
         let retrying = self.sim.state().retrying();
-        retrying.iter().for_each(|&actor| self.sim.state().note_retry(actor));
-        self.sim.state().note_livelock();
+        self.sim.state().note_retries(&retrying);
         let change = self.sim.next_change(&retrying);
-        let state = self.sim.state();
+        let mut state = self.sim.state();
+        state.note_livelock();
+        let tries_in_vain = |actor| retrying.iter().any(|&(other, _)| other == actor);
         let faults = &self.scenario.faults;
         let last_step = state.last_step();
         // A clock is wrong from the start or not at all, unless it jumps.
@@ -39,19 +40,19 @@ impl Execution<'_> {
             ) => Some(actor),
             _ => None,
         };
-        self.enabled_messages(&state, last_actor, &retrying, enabled);
+        self.enabled_messages(&state, last_actor, tries_in_vain, enabled);
         // If a client waits for something that never comes, it does not wait for time.
         let in_vain = last_step == Some(Step::Wait)
             && state.history().footprints.last().is_some_and(|footprint| !footprint.fires_timer);
-        let sleeps = |other: &&ActorState| state.can_act(other.actor) && !retrying.contains(&other.actor);
-        let is_awake = |gate: &Gate| gate.is_busy() && !retrying.contains(&gate.actor);
+        let sleeps = |other: &&ActorState| state.can_act(other.actor) && !tries_in_vain(other.actor);
+        let is_awake = |gate: &Gate| gate.is_busy() && !tries_in_vain(gate.actor);
         let all_sleep = !state.gates.iter().any(is_awake)
             && !in_vain
             && (change.is_some()
                 || state.actors.iter().any(|other| sleeps(&other))
                 // A client that tries in vain may have a timer that ends its tries.
-                || !state.have_waited_in_vain(&state.tries_of(&retrying)));
-        let waiting = state.gates.iter().filter(|gate| gate.waits() && retrying.contains(&gate.actor));
+                || !state.have_waited_in_vain(&retrying));
+        let waiting = state.gates.iter().filter(|gate| gate.waits() && tries_in_vain(gate.actor));
         let again: Vec<Step> = waiting.map(|gate| Step::Run(gate.actor, gate.nth)).collect();
         let on_their_way = state.gates.iter().filter(|gate| !gate.late.is_empty());
         enabled.extend(on_their_way.map(|gate| Step::Late(gate.actor, gate.nth)));
@@ -105,7 +106,7 @@ impl Execution<'_> {
         &self,
         state: &State,
         first: Option<Actor>,
-        retrying: &[Actor],
+        tries_in_vain: impl Fn(Actor) -> bool,
         enabled: &mut Vec<Step>,
     ) {
         let goes_first = enabled.len();
@@ -114,8 +115,7 @@ impl Execution<'_> {
         let can_reply_late = self.scenario.faults.stalls > 0 && !self.scenario.has_prompt_replies;
         // A request behind one that is still on its way has to wait for that one.
         // A client that tried in vain waits for a change.
-        let is_ready =
-            |gate: &&Gate| gate.is_busy() && gate.late.is_empty() && !retrying.contains(&gate.actor);
+        let is_ready = |gate: &&Gate| gate.is_busy() && gate.late.is_empty() && !tries_in_vain(gate.actor);
         for gate in state.gates.iter().filter(is_ready) {
             let place = if Some(gate.actor) == first { goes_first } else { enabled.len() };
             if gate.awaits_reply() {

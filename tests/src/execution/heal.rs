@@ -74,13 +74,12 @@ impl Execution<'_> {
     /// Returns whether something happened.
     async fn wait_or_retry(&mut self, active: &[Actor]) -> bool {
         let retrying = self.sim.state().retrying();
-        let patience = self.patience(&retrying);
-        let may_sleep =
-            retrying.len() < active.len() || !self.sim.state().have_waited_in_vain(&patience.tries);
-        if (patience.change.is_some() || may_sleep) && self.wait(&retrying, patience).await {
+        let change = self.sim.next_change(&retrying);
+        let may_sleep = retrying.len() < active.len() || !self.sim.state().have_waited_in_vain(&retrying);
+        if (change.is_some() || may_sleep) && self.wait(&retrying, change).await {
             return true;
         }
-        for &actor in &retrying {
+        for &(actor, _) in &retrying {
             self.run_requests(actor).await;
         }
         !retrying.is_empty()

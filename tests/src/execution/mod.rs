@@ -23,7 +23,7 @@ use crate::actor::{ACTORS_MAX, Actor};
 use crate::fault::{Effect, Effects, Fault, RequestOutcome, Target};
 use crate::scenario::{Act, Limits, Scenario};
 use crate::schedule::{SPAN_MAX, Step};
-use crate::sim::{Gate, Passage, RealTime, Server, Simulation, TIMER_MAX, no_answer};
+use crate::sim::{Gate, Passage, RealTime, Server, Simulation, TIMER_MAX, Tries, no_answer};
 use crate::trace::{Event, EventKind};
 
 struct Execution<'a> {
@@ -35,14 +35,6 @@ struct Execution<'a> {
     prepared: &'a mut Option<Prepared>,
     /// The runtime may park this often, counted from its start.
     parks_max: u64,
-}
-
-/// How long clients wait that try again and again in vain.
-struct Patience {
-    /// So long until something changes that they may read, as far as that is known.
-    change: Option<Duration>,
-    /// Each client with a hash of its tries.
-    tries: Vec<(Actor, u64)>,
 }
 
 /// The results of the code before the actors.
@@ -167,14 +159,11 @@ impl Execution<'_> {
     }
 
     /// Takes a step while these clients try in vain.
-    async fn take_while(&mut self, step: Step, mut retrying: Vec<Actor>) {
+    async fn take_while(&mut self, step: Step, retrying: Vec<Tries>) {
         let at = self.sim.now();
         // The step itself would count as a change.
-        let patience = self.patience(&retrying);
+        let change = self.sim.next_change(&retrying);
         self.sim.state().begin(at, step);
-        if self.sim.state().recorder.is_in_stall() {
-            retrying.clear();
-        }
         match step {
             Step::Run(actor, _) if !self.sim.state().actors[actor.0].is_started => {
                 self.start(actor).await;
@@ -193,7 +182,11 @@ impl Execution<'_> {
             }
             Step::Wait => {
                 self.resume_all().await;
-                self.wait(&retrying, patience).await;
+                if self.sim.state().recorder.is_in_stall() {
+                    self.wait(&[], None).await;
+                } else {
+                    self.wait(&retrying, change).await;
+                }
             }
             Step::Start(actor) => {
                 self.start(actor).await;
@@ -320,21 +313,14 @@ impl Execution<'_> {
         self.advanced(before);
     }
 
-    /// How long clients wait that try again and again in vain.
-    fn patience(&self, retrying: &[Actor]) -> Patience {
-        let change = self.sim.next_change(retrying);
-        Patience { change, tries: self.sim.state().tries_of(retrying) }
-    }
-
     /// Lets time pass until a timer fires. If clients try again and again in vain, time passes at
     /// most until something changes. Replies to such tries are in time. Returns whether a timer
     /// fired.
-    async fn wait(&self, retrying: &[Actor], Patience { change, tries }: Patience) -> bool {
-        self.sim.pause_until_replies(retrying);
-        let span = change.filter(|_| !retrying.is_empty()).unwrap_or(TIMER_MAX);
-        let has_fired = self.advance_until_a_timer(span).await;
-        if !has_fired && span == TIMER_MAX && !retrying.is_empty() {
-            self.sim.state().note_wait_in_vain(&tries);
+    async fn wait(&self, retrying: &[Tries], change: Option<Duration>) -> bool {
+        self.sim.pause_until_replies(retrying.iter().map(|&(actor, _)| actor));
+        let has_fired = self.advance_until_a_timer(change.unwrap_or(TIMER_MAX)).await;
+        if !has_fired && change.is_none() {
+            self.sim.state().note_wait_in_vain(retrying);
         }
         has_fired
     }

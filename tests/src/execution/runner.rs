@@ -1,7 +1,7 @@
 //! The surroundings of executions: a paused runtime, emulators, and the timers of clients that are
 //! already known. A runner does not know which schedules are worth running.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::{Execution, Policy, Prepared};
 use crate::scenario::{Act, Scenario};
 use crate::sim::{
     ActorState, CodeId, Livelock, Quiescence, Recording, ReplyLog, Retry, ScenarioTimers, Server, Simulation,
-    SimulationConfig, Thresholds, TimerCache, UnknownTimer,
+    SimulationConfig, Thresholds, TimerCache, Tries, UnknownTimer,
 };
 use crate::trace::History;
 
@@ -43,7 +43,7 @@ type Code = (Act<()>, Duration);
 
 impl Timers {
     /// The code of this actor repeats commands in vain, but gives up by itself.
-    pub(crate) fn gives_up(&self, scenario: &Scenario, Retry { actor, tries, .. }: Retry) {
+    pub(crate) fn gives_up(&self, scenario: &Scenario, (actor, tries): Tries) {
         let mut giving_up = self.giving_up.lock().unwrap_or_else(PoisonError::into_inner);
         giving_up.push((scenario.actors[actor.0].clone(), tries));
     }
@@ -85,7 +85,7 @@ pub struct Runner {
     /// The clients of the last execution for which it is not known whether they have a timer.
     pub(crate) unknown_timers: Vec<UnknownTimer>,
     /// The clients of the last execution that tried in vain.
-    pub(crate) retries: Vec<Retry>,
+    pub(crate) retries: BTreeMap<Tries, Retry>,
     /// The clients of the last execution kept each other from getting on, as it seems.
     pub(crate) livelock: Option<Livelock>,
     /// The keys that commands of the last execution named on real servers and may have written.
@@ -115,7 +115,7 @@ impl Runner {
             prepared: None,
             timers,
             unknown_timers: Vec::new(),
-            retries: Vec::new(),
+            retries: BTreeMap::new(),
             livelock: None,
             named_keys: BTreeSet::new(),
         }

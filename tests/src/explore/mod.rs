@@ -33,7 +33,6 @@ pub use sampler::{Method, Sampler};
 pub use timer_probe::probe_timers;
 pub use uniform_walk::UniformWalk;
 
-use crate::actor::Actor;
 use crate::execution::{Policy, Runner};
 use crate::fault::{Fault, Target};
 use crate::oracle::Oracle;
@@ -41,7 +40,7 @@ use crate::replay::replay;
 use crate::scenario::Scenario;
 use crate::schedule::{Schedule, Step};
 use crate::shrink::{Finding, ScheduleSize, shrink};
-use crate::sim::Recording;
+use crate::sim::{Recording, Retry, Tries};
 use crate::trace::{HappensBefore, History, Reached};
 
 /// So many seeming livelocks are examined.
@@ -61,8 +60,8 @@ pub struct Exploration {
     pub findings: Vec<Finding>,
     /// Everything that happened in at least one execution.
     pub reached: Reached,
-    /// The actors that tried in vain in an execution, and do so for ever, with a hash of one try.
-    retrying: BTreeSet<(Actor, u64)>,
+    /// The clients that tried in vain in an execution, and do so for ever.
+    retrying: BTreeSet<Tries>,
     /// The rounds of seeming livelocks that came to an end.
     livelocks: BTreeSet<Vec<Step>>,
     /// The oracles that had something to judge in at least one execution. Two may have one name.
@@ -101,10 +100,10 @@ impl Exploration {
         // A probe is an execution of the runner, too.
         let livelock = runner.livelock.take();
         // The probe is as good for one execution as for another, unless the code differs.
-        for retry in std::mem::take(&mut runner.retries) {
-            let is_new = self.retrying.insert((retry.actor, retry.tries));
-            if is_new && retry_probe::gives_up(runner, scenario, history, retry) {
-                runner.timers.gives_up(scenario, retry);
+        for (tries, Retry { steps, .. }) in std::mem::take(&mut runner.retries) {
+            let is_new = self.retrying.insert(tries);
+            if is_new && retry_probe::gives_up(runner, scenario, history, tries.0, steps) {
+                runner.timers.gives_up(scenario, tries);
                 return Err(Stop::KnowsMore);
             }
             if is_new && runner.find_thresholds(scenario) {

@@ -2,11 +2,12 @@
 //! explored as one that waits for a change, which leaves out that it gives up. Several that keep
 //! each other from getting on are a livelock.
 
+use crate::actor::Actor;
 use crate::execution::{Choice, Policy, Runner};
 use crate::replay::Replay;
 use crate::scenario::Scenario;
 use crate::schedule::{Schedule, Step};
-use crate::sim::{Livelock, Recording, Retry};
+use crate::sim::{Livelock, Recording};
 use crate::trace::{EventKind, History};
 
 /// Most further commands that are tried. Code with more equal tries counts as code that tries for
@@ -14,36 +15,43 @@ use crate::trace::{EventKind, History};
 const COMMANDS_MAX: usize = 300;
 
 /// Whether this client ends its tries by itself, although nothing changes. `history` is that of the
-/// execution in which it tried in vain.
-pub(super) fn gives_up(runner: &mut Runner, scenario: &Scenario, history: &History, retry: Retry) -> bool {
-    let schedule = Schedule { steps: history.steps[..retry.steps].to_vec() };
-    let mut probe = RetryProbe { replay: Replay::new(&schedule), retry, has_ended: false };
-    runner.run(scenario, &mut probe, Recording::Lean);
-    probe.has_ended
+/// execution in which it tried in vain, from so many steps on.
+pub(super) fn gives_up(
+    runner: &mut Runner,
+    scenario: &Scenario,
+    history: &History,
+    actor: Actor,
+    steps: usize,
+) -> bool {
+    let schedule = Schedule { steps: history.steps[..steps].to_vec() };
+    let mut probe = RetryProbe { replay: Replay::new(&schedule), actor, steps, goes_on: false };
+    let again = runner.run(scenario, &mut probe, Recording::Lean);
+    let mut later = again.events.iter().filter(|event| event.step > steps);
+    let has_ended =
+        later.any(|event| matches!(event.kind, EventKind::RetriesEnded { actor: its } if its == actor));
+    has_ended || !(probe.goes_on || again.is_endless())
 }
 
 /// Follows a schedule, and then lets one client try again and again.
 struct RetryProbe {
     replay: Replay,
-    retry: Retry,
-    has_ended: bool,
+    actor: Actor,
+    /// The number of steps of the schedule.
+    steps: usize,
+    /// The client has sent [`COMMANDS_MAX`] further commands.
+    goes_on: bool,
 }
 
 impl Policy for RetryProbe {
     fn choose(&mut self, enabled: &[Step], history: &History) -> Choice {
-        let tried = match history.steps.len().checked_sub(self.retry.steps) {
-            None => return self.replay.choose(enabled, history),
-            Some(tried) => tried,
+        let Some(tried) = history.steps.len().checked_sub(self.steps) else {
+            return self.replay.choose(enabled, history);
         };
-        let Retry { actor: its, steps, .. } = self.retry;
-        let mut events = history.events.iter().filter(|event| event.step > steps);
-        let goes_on =
-            events.any(|event| matches!(event.kind, EventKind::RetriesEnded { actor } if actor == its));
-        let is_its = |step: &Step| matches!(*step, Step::Run(actor, _) if actor == its);
+        self.goes_on = tried == COMMANDS_MAX;
+        let is_its = |step: &Step| matches!(*step, Step::Run(actor, _) if actor == self.actor);
         // A client that sleeps or waits sends nothing.
         let next = enabled.iter().position(is_its);
-        self.has_ended = next.is_none() || goes_on;
-        next.filter(|_| !self.has_ended && tried < COMMANDS_MAX).map_or(Choice::Abort, Choice::Take)
+        next.filter(|_| !self.goes_on).map_or(Choice::Abort, Choice::Take)
     }
 
     fn tries_in_vain(&self) -> bool {

@@ -1,7 +1,7 @@
 //! The state of an execution: how far each client is, which requests wait at their gates, and which
 //! grants clients hold.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::pin::Pin;
 use std::task::Waker;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use emulator::Snapshot;
 use super::holds::Grant;
 use super::operations::{Operation, OperationId};
 use super::pause::Pause;
-use super::retries::{Exchange, Livelock, Retry};
+use super::retries::{Exchange, Livelock, Retry, Tries};
 use super::timer_cache::UnknownTimer;
 use crate::actor::Actor;
 use crate::fault::{Budget, Fault};
@@ -47,9 +47,9 @@ pub(crate) struct State {
     /// When the servers were last checked for the grants.
     pub(super) looked_at: Duration,
     /// The clients that tried in vain.
-    pub(crate) retries: Vec<Retry>,
-    /// The clients that waited as long as possible while they tried in vain, with a hash of a try.
-    pub(super) waited_in_vain: BTreeSet<(Actor, u64)>,
+    pub(crate) retries: BTreeMap<Tries, Retry>,
+    /// The clients that waited as long as possible while they tried in vain.
+    pub(super) waited_in_vain: BTreeSet<Tries>,
     /// The clients keep each other from getting on, as it seems.
     pub(crate) livelock: Option<Livelock>,
     /// A client reached a limit, and the execution ends.

@@ -30,7 +30,7 @@ pub(crate) use pause::Part;
 pub(crate) use quiescence::Quiescence;
 pub(crate) use real_time::RealTime;
 pub(crate) use reply_log::{Logged, ReplyLog};
-pub(crate) use retries::{Livelock, Retry};
+pub(crate) use retries::{Livelock, Retry, Tries};
 pub use server::Server;
 pub(crate) use server::no_answer;
 pub(crate) use timer_cache::{CodeId, ScenarioTimers, Thresholds, TimerCache, UnknownTimer};

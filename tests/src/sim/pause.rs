@@ -27,21 +27,22 @@ pub(crate) struct Pause {
 impl Simulation {
     /// Makes the process of an actor stand still.
     pub(crate) fn pause(&self, actor: Actor) {
-        let mut state = self.state();
-        state.recorder.client_ran(actor);
-        let idx = state.idx(actor);
-        state.actors[idx].pause.get_or_insert_default();
+        self.stop(actor, Pause::default());
     }
 
     /// Makes the processes of these actors stand still until the replies to their requests arrive,
     /// as far as they would stop waiting for them.
-    pub(crate) fn pause_until_replies(&self, actors: &[Actor]) {
-        for &actor in actors.iter().filter(|&&actor| self.is_impatient(actor)) {
-            self.pause(actor);
-            let mut state = self.state();
-            let idx = state.idx(actor);
-            state.actors[idx].pause.get_or_insert_default().awaits_reply = true;
-        }
+    pub(crate) fn pause_until_replies(&self, actors: impl Iterator<Item = Actor>) {
+        let impatient = actors.filter(|&actor| self.is_impatient(actor));
+        impatient.for_each(|actor| self.stop(actor, Pause { awaits_reply: true, ..Pause::default() }));
+    }
+
+    fn stop(&self, actor: Actor, pause: Pause) {
+        let mut state = self.state();
+        state.recorder.client_ran(actor);
+        let idx = state.idx(actor);
+        let awaits_reply = pause.awaits_reply;
+        state.actors[idx].pause.get_or_insert(pause).awaits_reply |= awaits_reply;
     }
 
     /// Whether an actor may stop waiting for a reply.

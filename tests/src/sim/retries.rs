@@ -37,14 +37,14 @@ pub(crate) struct Exchange {
     data: Option<u64>,
 }
 
+/// A client that tries in vain, and a hash of one try. The code of a client can have several loops.
+pub(crate) type Tries = (Actor, u64);
+
 /// The first time at which a client was about to try once more what it had tried in vain.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Retry {
     /// The number of steps before.
     pub(crate) steps: usize,
-    pub(crate) actor: Actor,
-    /// A hash of one try. The code of a client can have several loops.
-    pub(crate) tries: u64,
     /// The number of different times of the steps before.
     pub(crate) times: usize,
 }
@@ -94,12 +94,11 @@ impl State {
         Some(Livelock { steps: steps.len(), round, actors })
     }
 
-    /// This client tries in vain. Only the first time of each of its loops is kept.
-    pub(crate) fn note_retry(&mut self, actor: Actor) {
-        let Some(tries) = self.equal_tries(actor, TRIES).map(hash_of) else { return };
-        if !self.retries.iter().any(|known| (known.actor, known.tries) == (actor, tries)) {
-            let (steps, times) = (self.history().steps.len(), self.times.len());
-            self.retries.push(Retry { steps, actor, tries, times });
+    /// These clients try in vain. Only the first time of each of their loops is kept.
+    pub(crate) fn note_retries(&mut self, retrying: &[Tries]) {
+        let now = Retry { steps: self.history().steps.len(), times: self.times.len() };
+        for &tries in retrying {
+            self.retries.entry(tries).or_insert(now);
         }
     }
 
@@ -153,39 +152,36 @@ impl State {
         (!(latest[0].step..steps.len()).any(is_changed_by)).then_some(latest)
     }
 
+    /// A hash of what the client is about to try once more, if it has tried that in vain.
+    fn vain_try(&self, actor: Actor) -> Option<u64> {
+        let tries = self.equal_tries(actor, TRIES)?;
+        let mut waiting = self.gates.iter().filter(|gate| gate.actor == actor && gate.is_busy());
+        let is_next = waiting.next().is_some_and(|gate| gate.waits() && gate.request == tries[0].request)
+            && waiting.next().is_none();
+        let hash = hash_of(tries);
+        (is_next && !self.actors[self.idx(actor)].gives_up.contains(&hash)).then_some(hash)
+    }
+
     /// Whether the client is about to try once more what it has tried in vain.
     pub(crate) fn retries(&self, actor: Actor) -> bool {
-        let Some(tries) = self.equal_tries(actor, TRIES) else { return false };
-        let gives_up = &self.actors[self.idx(actor)].gives_up;
-        if !gives_up.is_empty() && gives_up.contains(&hash_of(tries)) {
-            return false;
-        }
-        let mut waiting = self.gates.iter().filter(|gate| gate.actor == actor && gate.is_busy());
-        waiting.next().is_some_and(|gate| gate.waits() && gate.request == tries[0].request)
-            && waiting.next().is_none()
-    }
-
-    /// The clients waited as long as possible, and no timer fired.
-    pub(crate) fn note_wait_in_vain(&mut self, retrying: &[(Actor, u64)]) {
-        self.waited_in_vain.extend(retrying);
-    }
-
-    /// Whether all of these clients, with these tries, have waited in vain as long as possible.
-    pub(crate) fn have_waited_in_vain(&self, retrying: &[(Actor, u64)]) -> bool {
-        retrying.iter().all(|tries| self.waited_in_vain.contains(tries))
-    }
-
-    /// The latest tries of these clients.
-    pub(crate) fn tries_of(&self, retrying: &[Actor]) -> Vec<(Actor, u64)> {
-        let tries = |&actor: &Actor| Some((actor, hash_of(self.equal_tries(actor, TRIES)?)));
-        retrying.iter().filter_map(tries).collect()
+        self.vain_try(actor).is_some()
     }
 
     /// The clients that are about to try once more what they have tried in vain. They wait for a
     /// change.
-    pub(crate) fn retrying(&self) -> Vec<Actor> {
-        let actors = self.actors.iter().map(|state| state.actor);
-        actors.filter(|&actor| self.can_act(actor) && self.retries(actor)).collect()
+    pub(crate) fn retrying(&self) -> Vec<Tries> {
+        let actors = self.actors.iter().map(|state| state.actor).filter(|&actor| self.can_act(actor));
+        actors.filter_map(|actor| Some((actor, self.vain_try(actor)?))).collect()
+    }
+
+    /// The clients waited as long as possible, and no timer fired.
+    pub(crate) fn note_wait_in_vain(&mut self, retrying: &[Tries]) {
+        self.waited_in_vain.extend(retrying);
+    }
+
+    /// Whether all of these clients have waited in vain as long as possible.
+    pub(crate) fn have_waited_in_vain(&self, retrying: &[Tries]) -> bool {
+        retrying.iter().all(|tries| self.waited_in_vain.contains(tries))
     }
 }
 
@@ -260,14 +256,14 @@ impl Simulation {
     /// How long it takes until something changes by itself that the clients in question may read: a
     /// key's time to live ends, or an outage, or a span that their code distinguishes, or much time
     /// has passed by their clocks. `None` if nothing does, or if there are no such clients.
-    pub(crate) fn next_change(&self, retrying: &[Actor]) -> Option<Duration> {
+    pub(crate) fn next_change(&self, retrying: &[Tries]) -> Option<Duration> {
         if retrying.is_empty() {
             return None;
         }
         self.logged_or(|| self.find_next_change(retrying).into_iter().collect::<Vec<_>>()).first().copied()
     }
 
-    fn find_next_change(&self, retrying: &[Actor]) -> Option<Duration> {
+    fn find_next_change(&self, retrying: &[Tries]) -> Option<Duration> {
         const JUST_PAST: Duration = Duration::from_millis(1);
         let ends = self.servers.iter().zip(&self.clocks).filter_map(|(server, clock)| {
             let Server::Emulator(emulator) = server else { return None };
@@ -277,7 +273,7 @@ impl Simulation {
         let next = ends.chain(self.outage()).min();
         let now = self.now();
         let state = self.state();
-        let reads_time = |&actor: &Actor| {
+        let reads_time = |&(actor, _): &Tries| {
             let tries = state.equal_tries(actor, TRIES).into_iter().flatten();
             tries.into_iter().any(|exchange| state.history().footprints[exchange.step - 1].depends_on_time())
         };
@@ -286,9 +282,8 @@ impl Simulation {
         }
         // Spans count from the time before the first tries. Otherwise each wait would lead to one
         // more.
-        let tries = state.tries_of(retrying);
-        let is_known = |retry: &&Retry| tries.contains(&(retry.actor, retry.tries));
-        let times = state.retries.iter().filter(is_known).map(|retry| retry.times).max().unwrap_or(0);
+        let times = retrying.iter().filter_map(|tries| state.retries.get(tries)).map(|retry| retry.times);
+        let times = times.max().unwrap_or(0);
         let distinguished = self.distinguished(&state.times[..times]);
         let distinguished = distinguished.filter_map(|at| at.checked_sub(now)).filter(|span| !span.is_zero());
         next.into_iter().chain(distinguished).min().or(Some(self.config.lease + GRACE))

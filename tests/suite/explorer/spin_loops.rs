@@ -240,6 +240,30 @@ fn a_client_that_goes_on_without_the_lock_gives_up_its_tries() {
     }
 }
 
+/// The first execution lets A run to its end, so B gives up when nobody else has a step left.
+#[test]
+fn the_last_client_gives_up_its_tries() {
+    let scenario = Scenario::new("last").always(ExclusiveFact::of("cs")).actors(1, |client| async move {
+        let mut link = client.connection();
+        if send(&mut link, &["SET", "lock", "A", "NX"]).await? {
+            let _hold = client.hold("cs").enter();
+            send::<()>(&mut link, &["INCR", "counter"]).await?;
+        }
+        Ok(())
+    });
+    let scenario = scenario.actors(1, |client| async move {
+        let mut link = client.connection();
+        for _ in 0..5 {
+            if send(&mut link, &["SET", "lock", "B", "NX"]).await? {
+                return Ok(());
+            }
+        }
+        drop(client.hold("cs").enter());
+        Ok(())
+    });
+    expect_violation(&scenario, "exclusive-fact", 6);
+}
+
 /// The first client waits for ever. The second one has a timeout, and the first one waits for that.
 #[test]
 fn a_timeout_ends_tries_after_another_client_has_waited() {
