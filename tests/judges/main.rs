@@ -11,6 +11,8 @@ mod explorer {
     mod multiplexed;
     pub(crate) mod oracles;
     mod oracle_boundaries;
+    mod grants;
+    mod vacuous;
     mod traces;
     mod outcomes;
     mod shrinking;

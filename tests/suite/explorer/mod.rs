@@ -10,6 +10,8 @@ mod multiplexed;
 mod fault_matrix;
 pub(crate) mod oracles;
 mod oracle_boundaries;
+mod grants;
+mod vacuous;
 mod traces;
 mod outcomes;
 mod sampling;

@@ -2,12 +2,8 @@
 
 use std::time::Duration;
 
-use harness::oracle::{
-    ExclusiveBelief, ExclusiveFact, Fenced, NoLeak, NoLostWakeUp, NotOvertaken, OverIssue, OwnerSafe,
-    Progress, Recovers, Unbroken, WriterAlone,
-};
+use harness::oracle::{ExclusiveBelief, Fenced, NoLeak, NoLostWakeUp, NotOvertaken, Recovers};
 use harness::{Faults, Scenario, exhaustive};
-use locks::Record;
 
 use super::oracles::{SOUND, expect_violation, send};
 
@@ -100,71 +96,6 @@ fn another_section_ends_no_lost_wake_up() {
     expect_violation(&sleeper, "no-lost-wake-up", 4);
 }
 
-/// A pass of an oracle that judged nothing is an error, for each oracle.
-#[test]
-fn each_oracle_says_that_it_had_nothing_to_judge() {
-    type Named = (&'static str, fn(Scenario) -> Scenario);
-    let oracles: [Named; 13] = [
-        ("exclusive-belief", |scenario| scenario.always(ExclusiveBelief::of("cs", 1))),
-        ("exclusive-fact", |scenario| scenario.always(ExclusiveFact::of("cs"))),
-        ("over-issue", |scenario| scenario.always(OverIssue::of("cs", 1))),
-        ("writer-alone", |scenario| scenario.always(WriterAlone::of("reading", "writing"))),
-        ("exclusive-belief", |scenario| scenario.always(WriterAlone::believed("reading", "writing"))),
-        ("unbroken", |scenario| scenario.always(Unbroken::of("cs"))),
-        ("no-lost-wake-up", |scenario| scenario.always(NoLostWakeUp::of("cs", Duration::from_secs(10)))),
-        ("not-overtaken", |scenario| scenario.always(NotOvertaken::of("waiting", "cs"))),
-        ("owner-safe", |scenario| scenario.always(OwnerSafe)),
-        ("fenced", |scenario| scenario.always(Fenced::of("data"))),
-        ("no-leak", |scenario| scenario.always(NoLeak)),
-        ("recovers", |scenario| scenario.always(Recovers)),
-        ("progress", |scenario| scenario.always(Progress::of(&["cs"]))),
-    ];
-    for (name, with_oracle) in oracles {
-        let pings = Scenario::new("pings").actors(1, |client| async move {
-            Ok(redis::cmd("PING").exec_async(&mut client.connection()).await?)
-        });
-        let report = exhaustive(&with_oracle(pings)).unwrap_err();
-        assert!(report.to_string().contains(&format!("{name} had nothing to judge")), "{report}");
-    }
-}
-
-/// Two oracles of one kind are judged by themselves.
-#[test]
-fn a_second_oracle_of_the_same_name_says_that_it_had_nothing_to_judge() {
-    let both = Scenario::new("both").always(ExclusiveFact::of("cs")).always(ExclusiveFact::of("sc"));
-    let enters = both.actors(1, |client| async move {
-        let ping = redis::cmd("PING");
-        Ok(client.hold("cs").until(ping.exec_async(&mut client.connection())).await?)
-    });
-    let report = exhaustive(&enters).unwrap_err();
-    assert!(report.to_string().contains("exclusive-fact had nothing to judge"), "{report}");
-}
-
-/// A client takes the lock, and then keeps it elsewhere.
-fn renamed(first: &'static str) -> Scenario {
-    let scenario = Scenario::new("renamed").always(OwnerSafe).actors(1, move |client| async move {
-        let mut link = client.connection();
-        send::<()>(&mut link, &["SET", "first", "1"]).await?;
-        let hold = client.hold("cs").record(Record::Key(first.into())).enter();
-        send::<()>(&mut link, &["SET", "second", "1"]).await?;
-        hold.extend(client.now(), Record::Key("second".into()));
-        Ok(hold.until(send::<()>(&mut link, &["DEL", "second"])).await?)
-    });
-    scenario
-        .actors(1, |client| async move { Ok(send::<()>(&mut client.connection(), &["DEL", "first"]).await?) })
-}
-
-#[test]
-fn a_grant_is_ended_before_it_is_kept_elsewhere() {
-    expect_violation(&renamed("first"), "owner-safe", 2);
-}
-
-#[test]
-fn a_record_that_never_exists_is_nothing_to_judge() {
-    let report = exhaustive(&renamed("frist")).unwrap_err();
-    assert!(report.to_string().contains("owner-safe had nothing to judge"), "{report}");
-}
-
 /// A client that ends without a release leaks. If it crashes, the lease has to end first: another
 /// oracle judges that.
 #[test]
@@ -182,24 +113,6 @@ fn a_probe_at_once_and_one_after_the_lease_have_their_own_oracles() {
     };
     expect_violation(&lock(Faults::none()).always(NoLeak), "no-leak", 1);
     exhaustive(&lock(Faults::none().crashes(1)).always(Recovers)).unwrap();
-}
-
-/// Another client's `PEXPIRE` leaves the record, but not for long enough.
-#[test]
-fn a_shortened_grant_is_not_owner_safe() {
-    let scenario = |shortened: &'static str| {
-        let scenario = Scenario::new("shortened").always(OwnerSafe).actors(1, |client| async move {
-            let mut link = client.connection();
-            send::<()>(&mut link, SOUND.take).await?;
-            let hold = client.hold("cs").record(Record::Key("lock".into()));
-            Ok(hold.until(send::<()>(&mut link, &["DEL", "lock"])).await?)
-        });
-        scenario.actors(1, move |client| async move {
-            Ok(send::<()>(&mut client.connection(), &["PEXPIRE", "lock", shortened]).await?)
-        })
-    };
-    expect_violation(&scenario("9999"), "owner-safe", 2);
-    exhaustive(&scenario("10000")).unwrap();
 }
 
 /// One client writes in the first second, and the other one after it. The second one's request may
@@ -258,45 +171,4 @@ fn a_token_is_accepted_twice() {
         Ok(())
     });
     exhaustive(&twice).unwrap();
-}
-
-/// If a client is granted the section once more, its lease ends later.
-#[test]
-fn an_extended_grant_counts() {
-    let scenario = Scenario::new("extended").always(ExclusiveFact::of("cs")).actors(1, |client| async move {
-        let hold = client.hold("cs").enter();
-        tokio::time::sleep(Duration::from_secs(6)).await;
-        hold.extend(client.now(), Record::Key("lock".into()));
-        tokio::time::sleep(Duration::from_secs(6)).await;
-        Ok(())
-    });
-    let scenario = scenario.actors(1, |client| async move {
-        tokio::time::sleep(Duration::from_secs(11)).await;
-        drop(client.hold("cs").since(client.now()).enter());
-        Ok(())
-    });
-    expect_violation(&scenario, "exclusive-fact", 3);
-}
-
-/// The holder leaves without a command that touches its record.
-#[test]
-fn a_grant_is_ended_before_its_holder_leaves() {
-    type Row = (&'static [&'static str], fn() -> Record, &'static [&'static str]);
-    let value: fn() -> Record = || Record::Value("lock".into(), "A".into());
-    let rows: [Row; 3] = [
-        (&["SET", "lock", "A"], value, &["SET", "lock", "B"]),
-        (&["SET", "lock", "A"], value, &["FLUSHALL"]),
-        (&["ZADD", "lock", "1", "A"], || Record::Member("lock".into(), "A".into()), &["ZREM", "lock", "A"]),
-    ];
-    for (take, record, end) in rows {
-        let holder = Scenario::new("leaves").always(OwnerSafe).actors(1, move |client| async move {
-            let mut link = client.connection();
-            send::<()>(&mut link, take).await?;
-            let hold = client.hold("cs").record(record());
-            Ok(hold.until(send::<()>(&mut link, &["PING"])).await?)
-        });
-        let ends = holder
-            .actors(1, move |client| async move { Ok(send::<()>(&mut client.connection(), end).await?) });
-        expect_violation(&ends, "owner-safe", 2);
-    }
 }

@@ -10,9 +10,8 @@ use harness::oracle::{
     OwnerSafe, Progress, Recovers, Unbroken, WriterAlone,
 };
 use harness::sim::Recording;
-use harness::trace::Reached;
 use harness::{Client, Faults, SavedSchedule, Scenario, exhaustive, replay, replay_saved};
-use locks::{Lock as _, Record};
+use locks::Record;
 use redis::RedisResult;
 
 /// How a lock is taken and released. Each broken recipe differs from `SOUND` in one place.
@@ -286,25 +285,6 @@ fn unbroken() {
     // A takes the lock, its lease ends, B takes it, and `ECHO` returns A's own name to A.
     expect_violation(&asking(|name| ["ECHO", name]), "unbroken", 6);
     exhaustive(&asking(|_| ["GET", "lock"])).unwrap();
-}
-
-#[test]
-fn a_pass_that_saw_nothing_is_vacuous() {
-    let must_reach = Reached { contention: true, ..Reached::default() };
-    let alone =
-        Scenario::new("alone").must_reach(must_reach).always(OwnerSafe).actors(1, |client| async move {
-            let terms = locks::Terms { key: "lock".into(), lease: Duration::from_secs(10), permits: 1 };
-            let mut mutex = locks::Mutex::new(client.connection(), client.env(), &terms);
-            if mutex.try_acquire().await? {
-                client.hold("cs").until(mutex.release()).await?;
-            }
-            Ok(())
-        });
-    let report = exhaustive(&alone).unwrap_err();
-    assert_eq!(
-        report.to_string(),
-        "alone: vacuous: in 1 schedule no two clients ever contended, so the pass means nothing"
-    );
 }
 
 /// Commands that a client sends inside a section do not end its stay.

@@ -1,0 +1,199 @@
+//! The record of a client inside a section: how long a server keeps it, and which client ends it.
+
+use std::time::Duration;
+
+use harness::oracle::{ExclusiveFact, OwnerSafe};
+use harness::{Faults, Scenario, exhaustive};
+use locks::Record;
+
+use super::oracles::{SOUND, expect_violation, send};
+
+/// A client takes the lock, and then keeps it elsewhere.
+fn renamed(first: &'static str) -> Scenario {
+    let scenario = Scenario::new("renamed").always(OwnerSafe).actors(1, move |client| async move {
+        let mut link = client.connection();
+        send::<()>(&mut link, &["SET", "first", "1"]).await?;
+        let hold = client.hold("cs").record(Record::Key(first.into())).enter();
+        send::<()>(&mut link, &["SET", "second", "1"]).await?;
+        hold.extend(client.now(), Record::Key("second".into()));
+        Ok(hold.until(send::<()>(&mut link, &["DEL", "second"])).await?)
+    });
+    scenario
+        .actors(1, |client| async move { Ok(send::<()>(&mut client.connection(), &["DEL", "first"]).await?) })
+}
+
+#[test]
+fn a_grant_is_ended_before_it_is_kept_elsewhere() {
+    expect_violation(&renamed("first"), "owner-safe", 2);
+}
+
+#[test]
+fn a_record_that_never_exists_is_nothing_to_judge() {
+    let report = exhaustive(&renamed("frist")).unwrap_err();
+    assert!(report.to_string().contains("owner-safe had nothing to judge"), "{report}");
+}
+
+/// Another client's `PEXPIRE` leaves the record, but not for long enough.
+#[test]
+fn a_shortened_grant_is_not_owner_safe() {
+    let scenario = |shortened: &'static str| {
+        let scenario = Scenario::new("shortened").always(OwnerSafe).actors(1, |client| async move {
+            let mut link = client.connection();
+            send::<()>(&mut link, SOUND.take).await?;
+            let hold = client.hold("cs").record(Record::Key("lock".into()));
+            Ok(hold.until(send::<()>(&mut link, &["DEL", "lock"])).await?)
+        });
+        scenario.actors(1, move |client| async move {
+            Ok(send::<()>(&mut client.connection(), &["PEXPIRE", "lock", shortened]).await?)
+        })
+    };
+    expect_violation(&scenario("9999"), "owner-safe", 2);
+    exhaustive(&scenario("10000")).unwrap();
+}
+
+/// A client that takes the lock and stays inside, and another one that sends a command after that.
+fn stays(take: &'static [&'static str], later: Duration, command: &'static [&'static str]) -> Scenario {
+    let scenario = Scenario::new("stays").always(OwnerSafe).actors(1, move |client| async move {
+        send::<()>(&mut client.connection(), take).await?;
+        let _hold = client.hold("cs").record(Record::Value("lock".into(), "A".into())).enter();
+        send::<()>(&mut client.connection(), &["SET", "go", "1"]).await?;
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        Ok(())
+    });
+    scenario.actors(1, move |client| async move {
+        let mut link = client.connection();
+        while !send(&mut link, &["EXISTS", "go"]).await? {}
+        tokio::time::sleep(later).await;
+        Ok(send::<()>(&mut link, command).await?)
+    })
+}
+
+/// The server keeps the grant for a second. The client that takes the lock after it ends nothing.
+#[test]
+fn a_grant_that_expires_early_is_ended_by_nobody() {
+    let take = &["SET", "lock", "A", "PX", "1000"];
+    let takes = |later| stays(take, Duration::from_millis(later), &["SET", "lock", "B"]);
+    expect_violation(&takes(1_000), "owner-safe", 5);
+    exhaustive(&takes(1_001)).unwrap();
+}
+
+/// The server keeps the grant for ever, but its lease ends after ten seconds.
+#[test]
+fn a_grant_that_ends_now_is_ended_by_nobody() {
+    let ends = |later| stays(&["SET", "lock", "A"], Duration::from_millis(later), &["DEL", "lock"]);
+    expect_violation(&ends(9_999), "owner-safe", 5);
+    exhaustive(&ends(10_000)).unwrap();
+}
+
+/// A client that takes the lock and releases it, and another one that sends one command.
+fn written(faults: Faults, command: &'static [&'static str]) -> Scenario {
+    let scenario = Scenario::new("written").always(OwnerSafe).faults(faults).actors(1, |client| async move {
+        let mut link = client.connection();
+        send::<()>(&mut link, SOUND.take).await?;
+        let hold = client.hold("cs").record(Record::Value("lock".into(), "1".into()));
+        Ok(hold.until(send::<()>(&mut link, &["DEL", "lock"])).await?)
+    });
+    scenario.actors(1, move |client| async move { Ok(send::<()>(&mut client.connection(), command).await?) })
+}
+
+/// A jump of the server's clock shortens what is left of the grant. The command only writes to it.
+#[test]
+fn a_grant_that_a_fault_shortens_is_shortened_by_nobody() {
+    let jump = Faults::none().jump(Duration::from_secs(5));
+    exhaustive(&written(jump, &["SET", "lock", "1", "XX", "KEEPTTL"])).unwrap();
+    expect_violation(&written(jump, &["SET", "lock", "1", "XX", "PX", "4999"]), "owner-safe", 2);
+}
+
+/// The data is lost in a restart. The client that takes the lock next ends nothing.
+#[test]
+fn a_grant_that_a_fault_ends_is_ended_by_nobody() {
+    let restart = Faults::none().restarts(1);
+    exhaustive(&written(restart, &["SET", "lock", "B", "NX"])).unwrap();
+    expect_violation(&written(restart, &["SET", "lock", "B"]), "owner-safe", 2);
+}
+
+/// If a client is granted the section once more, its lease ends later.
+#[test]
+fn an_extended_grant_counts() {
+    let scenario = Scenario::new("extended").always(ExclusiveFact::of("cs")).actors(1, |client| async move {
+        let hold = client.hold("cs").enter();
+        tokio::time::sleep(Duration::from_secs(6)).await;
+        hold.extend(client.now(), Record::Key("lock".into()));
+        tokio::time::sleep(Duration::from_secs(6)).await;
+        Ok(())
+    });
+    let scenario = scenario.actors(1, |client| async move {
+        tokio::time::sleep(Duration::from_secs(11)).await;
+        drop(client.hold("cs").since(client.now()).enter());
+        Ok(())
+    });
+    expect_violation(&scenario, "exclusive-fact", 3);
+}
+
+/// The grant is extended by less than a lease, so no other client shortens it later.
+#[test]
+fn an_extension_that_is_short_is_shortened_by_nobody() {
+    let scenario = Scenario::new("extends").always(OwnerSafe).actors(1, |client| async move {
+        let mut link = client.connection();
+        send::<()>(&mut link, SOUND.take).await?;
+        let hold = client.hold("cs").record(Record::Key("lock".into()));
+        let hold = hold.enter();
+        send::<()>(&mut link, &["PEXPIRE", "lock", "5000"]).await?;
+        hold.extend(client.now(), Record::Key("lock".into()));
+        Ok(hold.until(send::<()>(&mut link, &["DEL", "lock"])).await?)
+    });
+    let writes = scenario.actors(1, |client| async move {
+        Ok(send::<()>(&mut client.connection(), &["APPEND", "lock", "B"]).await?)
+    });
+    exhaustive(&writes).unwrap();
+}
+
+/// A grant on several servers ends with the server that makes it half of them or fewer.
+#[test]
+fn a_grant_ends_with_its_majority() {
+    for (servers, ended) in [(3, 2), (4, 2), (5, 3)] {
+        let scenario = |deleted: usize| {
+            let scenario = Scenario::new("majority").servers(servers).always(OwnerSafe);
+            let scenario = scenario.actors(1, move |client| async move {
+                for server in 0..servers {
+                    send::<()>(&mut client.connection_to(server), &["SET", "lock", "A"]).await?;
+                }
+                let hold = client.hold("cs").record(Record::Majority("lock".into(), "A".into())).enter();
+                send::<()>(&mut client.connection(), &["SET", "done", "1"]).await?;
+                drop(hold);
+                Ok(())
+            });
+            scenario.actors(1, move |client| async move {
+                for server in 0..deleted {
+                    send::<()>(&mut client.connection_to(server), &["DEL", "lock"]).await?;
+                }
+                Ok(())
+            })
+        };
+        expect_violation(&scenario(ended), "owner-safe", servers + ended);
+        exhaustive(&scenario(ended - 1)).unwrap();
+    }
+}
+
+/// The holder leaves without a command that touches its record.
+#[test]
+fn a_grant_is_ended_before_its_holder_leaves() {
+    type Row = (&'static [&'static str], fn() -> Record, &'static [&'static str]);
+    let value: fn() -> Record = || Record::Value("lock".into(), "A".into());
+    let rows: [Row; 3] = [
+        (&["SET", "lock", "A"], value, &["SET", "lock", "B"]),
+        (&["SET", "lock", "A"], value, &["FLUSHALL"]),
+        (&["ZADD", "lock", "1", "A"], || Record::Member("lock".into(), "A".into()), &["ZREM", "lock", "A"]),
+    ];
+    for (take, record, end) in rows {
+        let holder = Scenario::new("leaves").always(OwnerSafe).actors(1, move |client| async move {
+            let mut link = client.connection();
+            send::<()>(&mut link, take).await?;
+            let hold = client.hold("cs").record(record());
+            Ok(hold.until(send::<()>(&mut link, &["PING"])).await?)
+        });
+        let ends = holder
+            .actors(1, move |client| async move { Ok(send::<()>(&mut client.connection(), end).await?) });
+        expect_violation(&ends, "owner-safe", 2);
+    }
+}
