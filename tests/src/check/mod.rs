@@ -15,7 +15,7 @@ pub use sizes::Participants;
 use sizes::{CLIENTS_MAX, mixes, sizes};
 
 use crate::execution::Runner;
-use crate::explore::{Exploration, Report, explore_all, explore_few, explore_random};
+use crate::explore::{Exploration, Report, explore_few, explore_random};
 use crate::fault::Faults;
 use crate::replay::{Expectation, SavedSchedule, SavedStep, Subject, replay};
 use crate::scenario::Scenario;
@@ -25,13 +25,37 @@ use crate::trace::Reached;
 
 /// How long a grant lasts in every scenario.
 pub const LEASE: Duration = Duration::from_secs(10);
-/// If fewer than three clients have more schedules than this, a sample of them is run.
-const SCHEDULES_FEW: u64 = 1_000;
-/// The limit if replies can be late.
-const LATE_SCHEDULES_FEW: u64 = 6_000;
-/// The part of a sample of three clients that a sample of fewer clients has. If replies can be
-/// late, it is as large.
-const SAMPLE_PART: u64 = 10;
+/// The part of the effort for three clients that bounds with fewer clients get. If replies can be
+/// late, they get all of it.
+const PART: u64 = 10;
+
+/// How much a check runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Effort {
+    /// If an exploration has more schedules than this, so many are run, and a sample of all.
+    pub limit: u64,
+    /// How many schedules a sample has.
+    pub samples: u64,
+    /// The seed of the samples.
+    pub seed: u64,
+}
+
+impl Default for Effort {
+    /// About a minute for all algorithms on two cores.
+    fn default() -> Effort {
+        Effort { limit: 10_000, samples: 5_000, seed: 0 }
+    }
+}
+
+impl Effort {
+    /// The effort for the explorations within a bound.
+    fn of(self, bound: Bound) -> Effort {
+        if bound.clients == CLIENTS_MAX || bound.has_late_replies {
+            return self;
+        }
+        Effort { limit: self.limit / PART, samples: (self.samples / PART).max(1), seed: self.seed }
+    }
+}
 
 /// The verdict on one property of one algorithm in one fault class.
 #[derive(Clone, Debug)]
@@ -100,10 +124,10 @@ impl Verdict {
 
 /// Returns the verdicts on all properties of an algorithm in a fault class.
 ///
-/// It runs every schedule within the [`bounds`] of the class for as many clients as possible, up to
-/// the number of the bound. If that is fewer than three, it also draws `samples` schedules of three
-/// clients from the seed. If the bound is two clients, and they have too many schedules, a tenth of
-/// `samples` is drawn; all of `samples` if replies can be late.
+/// Within the [`bounds`] of the class, it runs every schedule for as many clients as possible, up
+/// to the number of the bound. If that is fewer than three, it also draws a sample of three
+/// clients. If an exploration is larger than the effort's limit, it draws a sample, too. Bounds
+/// with two clients get a tenth of the effort; all of it if replies can be late.
 ///
 /// # Errors
 /// The algorithm's code fails.
@@ -111,53 +135,38 @@ pub fn check(
     runner: &mut Runner,
     algorithm: &'static Algorithm,
     class: FaultClass,
-    samples: u64,
-    seed: u64,
+    effort: Effort,
 ) -> Result<Vec<Verdict>, Box<Report>> {
     let asked = properties(algorithm, class);
     if asked.is_empty() {
         return Ok(Vec::new());
     }
-    let sizes = sizes(runner, algorithm, class);
-    let has_most = sizes.iter().any(|size| size.clients == CLIENTS_MAX);
+    let kind = algorithm.spec.kind;
+    let largest = sizes(runner, algorithm, class);
+    let has_most = largest.iter().any(|size| size.clients == CLIENTS_MAX);
     let mut explorations: Vec<(Part, Exploration)> = Vec::new();
     // The code of the clients is the same within all bounds, so its thresholds are found once.
     let mut scenarios: Vec<(Participants, Scenario)> = Vec::new();
     for bound in bounds(class, LEASE) {
-        let mut add = |size, explored: Exploration, is_sampled| {
-            let part = Part { bound, size, schedules: explored.schedules, is_sampled };
-            explorations.push((part, explored));
-        };
-        let mut bounded = |size| {
+        let Effort { limit, samples, seed } = effort.of(bound);
+        let is_for_most = bound.clients == CLIENTS_MAX;
+        let whole = if is_for_most { largest.clone() } else { mixes(kind, bound.clients, 1).collect() };
+        let drawn = mixes(kind, CLIENTS_MAX, 1).filter(|_| is_for_most && !has_most);
+        let sizes = whole.into_iter().map(|size| (size, limit)).chain(drawn.map(|size| (size, 0)));
+        for (size, limit) in sizes {
             let known = scenarios.iter().position(|&(other, _)| other == size);
             let nth = known.unwrap_or_else(|| {
                 scenarios.push((size, scenario(algorithm, class, size)));
                 scenarios.len() - 1
             });
             let scenario = scenarios[nth].1.clone().faults(bound.faults);
-            if bound.has_late_replies { scenario } else { scenario.prompt_replies() }
-        };
-        if bound.clients < CLIENTS_MAX {
-            let (few, samples) = if bound.has_late_replies {
-                (LATE_SCHEDULES_FEW, samples)
-            } else {
-                (SCHEDULES_FEW, (samples / SAMPLE_PART).max(1))
-            };
-            for size in mixes(algorithm.spec.kind, bound.clients, 1) {
-                let scenario = bounded(size);
-                let (mut explored, is_whole) = explore_few(runner, &scenario, few)?;
-                if !is_whole {
-                    explored.join(explore_random(runner, &scenario, samples, seed)?);
-                }
-                add(size, explored, !is_whole);
+            let scenario = if bound.has_late_replies { scenario } else { scenario.prompt_replies() };
+            let (mut explored, is_whole) = explore_few(runner, &scenario, limit)?;
+            if !is_whole {
+                explored.join(explore_random(runner, &scenario, samples, seed)?);
             }
-            continue;
-        }
-        for &size in &sizes {
-            add(size, explore_all(runner, &bounded(size))?, false);
-        }
-        for size in mixes(algorithm.spec.kind, CLIENTS_MAX, 1).filter(|_| !has_most) {
-            add(size, explore_random(runner, &bounded(size), samples, seed)?, true);
+            let part = Part { bound, size, schedules: explored.schedules, is_sampled: !is_whole };
+            explorations.push((part, explored));
         }
     }
     Ok(judge(algorithm, class, &asked, &explorations))

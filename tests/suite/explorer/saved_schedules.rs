@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use expect_test::{Expect, expect, expect_file};
-use harness::check::{Verdict, check, properties, save, scenario_of};
+use harness::check::{Effort, Verdict, check, properties, save, scenario_of};
 use harness::execution::{Choice, Policy, Runner};
 use harness::oracle::{ExclusiveFact, Recovers};
 use harness::replay::{MismatchError, Replayed};
@@ -105,7 +105,7 @@ fn counterexamples(
     algorithm: &'static Algorithm,
     class: FaultClass,
 ) -> Vec<(String, SavedSchedule)> {
-    let verdicts = check(runner, algorithm, class, 5_000, 0).unwrap();
+    let verdicts = check(runner, algorithm, class, Effort::default()).unwrap();
     let named = |verdict: &Verdict| file_name(algorithm, class, verdict.property);
     verdicts.iter().filter_map(|verdict| Some((named(verdict), save(runner, verdict)?))).collect()
 }

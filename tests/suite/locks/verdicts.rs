@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use harness::check::{LEASE, Outcome, Participants, check, scenario};
+use harness::check::{Effort, LEASE, Outcome, Participants, check, scenario};
 use harness::execution::Runner;
 use harness::explore::{explore_all, explore_random};
 use harness::oracle::{self, Oracle};
@@ -21,6 +21,10 @@ fn algorithm(name: &str) -> &'static Algorithm {
     ALGORITHMS.iter().find(|algorithm| algorithm.name == name).unwrap()
 }
 
+fn sampled(samples: u64) -> Effort {
+    Effort { samples, ..Effort::default() }
+}
+
 /// Checks the number of steps of the shortest counterexample to each property in a class.
 #[track_caller]
 fn check_steps(name: &str, class: FaultClass, expected: &[(Property, usize)]) {
@@ -30,7 +34,7 @@ fn check_steps(name: &str, class: FaultClass, expected: &[(Property, usize)]) {
 /// Does so with a sample of this many schedules where there are too many.
 #[track_caller]
 fn check_steps_in(samples: u64, name: &str, class: FaultClass, expected: &[(Property, usize)]) {
-    let verdicts = check(&mut Runner::new(), algorithm(name), class, samples, 0).unwrap();
+    let verdicts = check(&mut Runner::new(), algorithm(name), class, sampled(samples)).unwrap();
     let found = verdicts.iter().filter_map(|verdict| match &verdict.outcome {
         Outcome::Violated(finding, _) => Some((verdict.property, finding.violation.step)),
         _ => None,
@@ -120,7 +124,7 @@ fn verdicts_are_as_stated() {
     let mut runner = Runner::new();
     for name in ["setnx", "lua_token", "set_nx_px_cad", "reentrant_hash", "mutex", "semaphore"] {
         for &class in FaultClass::ALL {
-            for verdict in check(&mut runner, algorithm(name), class, 100, 0).unwrap() {
+            for verdict in check(&mut runner, algorithm(name), class, sampled(100)).unwrap() {
                 assert!(verdict.is_as_stated(), "{name} {class} {}: {:?}", verdict.property, verdict.outcome);
             }
         }
@@ -131,7 +135,7 @@ fn verdicts_are_as_stated() {
 /// starts.
 #[test]
 fn fair_semaphore_comment_is_broken_without_preemption() {
-    let verdicts = check(&mut Runner::new(), algorithm("fair_semaphore_comment"), Order, 0, 0).unwrap();
+    let verdicts = check(&mut Runner::new(), algorithm("fair_semaphore_comment"), Order, sampled(0)).unwrap();
     let Outcome::Violated(finding, _) = &verdicts[0].outcome else { panic!("{:?}", verdicts[0]) };
     assert_eq!(finding.schedule.to_string(), "A\n".repeat(6) + &"B\n".repeat(6));
 }
@@ -292,7 +296,7 @@ fn renewing_locks_are_as_stated_while_no_time_passes() {
     let mut runner = Runner::new();
     for name in ["renewed_hash", "local_reentrant"] {
         for class in [Order, Crash] {
-            for verdict in check(&mut runner, algorithm(name), class, 100, 0).unwrap() {
+            for verdict in check(&mut runner, algorithm(name), class, sampled(100)).unwrap() {
                 assert!(verdict.is_as_stated(), "{name} {class} {}: {:?}", verdict.property, verdict.outcome);
             }
         }

@@ -126,7 +126,7 @@ fn a_shard_says_which_it_is_and_leaves_the_rest_blank() {
                     progress            ✓ 7                    –                     –                         yes
 
         ✓ n   holds in all n schedules within the bounds
-        ✓ ~n  holds in n schedules: some explorations were too large, so that a sample was run
+        ✓ ~n  holds in n schedules: some explorations were too large (--limit), so that a sample was run
         ✗ n   violated; the shortest counterexample has n steps
         –     not asked: without a meaning here, or a class that this one combines breaks it
 
@@ -182,9 +182,9 @@ fn shards_that_cannot_be_joined_are_an_error() {
     }
     expect_test::expect![[r#"
         $ lockstep merge 1.json 3.json
-        lockstep: shards are missing: 2/3; run `lockstep check setnx mutex --seed 0 --samples 5000 --shard 2/3 --format json`
+        lockstep: shards are missing: 2/3; run `lockstep check setnx mutex --seed 0 --samples 5000 --limit 10000 --shard 2/3 --format json`
         $ lockstep merge 2.json
-        lockstep: shards are missing: 1/3, 3/3; run `lockstep check setnx mutex --seed 0 --samples 5000 --shard 1/3 --format json`
+        lockstep: shards are missing: 1/3, 3/3; run `lockstep check setnx mutex --seed 0 --samples 5000 --limit 10000 --shard 1/3 --format json`
         $ lockstep merge 1.json 2.json 2.json
         lockstep: 2.json and 2.json are both shard 2/3: leave one out
         $ lockstep merge 1.json whole.json
@@ -198,11 +198,11 @@ fn shards_that_cannot_be_joined_are_an_error() {
         $ lockstep merge 1.json version.json
         lockstep: version.json was printed by lockstep 0.0.1, and this is OWN: check and merge with one version
         $ lockstep merge 1.json shard.json
-        lockstep: shard.json is not what `lockstep check --shard I/N --format json` prints; run that again: write I/N for part I of N, as in 2/3: I from 1 to N, and N at most 1000 at line 5 column 16
+        lockstep: shard.json is not what `lockstep check --shard I/N --format json` prints; run that again: write I/N for part I of N, as in 2/3: I from 1 to N, and N at most 1000 at line 6 column 16
         $ lockstep merge 1.json nth.json
-        lockstep: nth.json does not have the verdicts of shard 3/3: run `lockstep check setnx mutex --seed 0 --samples 5000 --shard 3/3 --format json` again
+        lockstep: nth.json does not have the verdicts of shard 3/3: run `lockstep check setnx mutex --seed 0 --samples 5000 --limit 10000 --shard 3/3 --format json` again
         $ lockstep merge 1.json word.json
-        lockstep: word.json is not what `lockstep check --shard I/N --format json` prints; run that again: unknown variant `wobbles`, expected one of `holds`, `violated`, `vacuous` at line 101 column 5
+        lockstep: word.json is not what `lockstep check --shard I/N --format json` prints; run that again: unknown variant `wobbles`, expected one of `holds`, `violated`, `vacuous` at line 102 column 5
         $ lockstep merge text.json
         lockstep: text.json is not what `lockstep check --shard I/N --format json` prints; run that again: expected value at line 1 column 1
         $ lockstep merge list.json

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
 use anyhow::Result;
-use harness::check::{Verdict, check};
+use harness::check::{Effort, Verdict, check};
 use harness::execution::Runner;
 use indicatif::{ProgressBar, ProgressStyle};
 use locks::registry::{ALGORITHMS, Algorithm, FaultClass};
@@ -33,16 +33,27 @@ pub(crate) struct Args {
     shard: Shard,
 }
 
-/// The options for cases with too many schedules to run them all.
+/// The options for cases with many schedules.
 #[derive(clap::Args)]
 #[group(skip)]
 pub(crate) struct Sampling {
     /// The seed of the sampled schedules, for cases with too many schedules to run them all
-    #[arg(long, default_value_t = 0)]
-    pub(crate) seed: u64,
+    #[arg(long, default_value_t = Effort::default().seed)]
+    seed: u64,
     /// How many schedules are sampled in each case with too many schedules to run them all
-    #[arg(long, default_value_t = 5_000)]
-    pub(crate) samples: u64,
+    #[arg(long, default_value_t = Effort::default().samples)]
+    samples: u64,
+    /// The most schedules of a case that are all run. With 200000, only a few of the largest cases
+    /// have more
+    #[arg(long, default_value_t = Effort::default().limit)]
+    limit: u64,
+}
+
+impl Sampling {
+    pub(crate) fn effort(&self) -> Effort {
+        let Sampling { seed, samples, limit } = *self;
+        Effort { limit, samples, seed }
+    }
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
@@ -56,14 +67,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
                 .collect()
         }
     };
-    let Sampling { seed, samples } = args.sampling;
-    let verdicts = check_all(&args.shard.cells(&algorithms), samples, seed)?;
+    let effort = args.sampling.effort();
+    let verdicts = check_all(&args.shard.cells(&algorithms), effort)?;
     let rows = verdicts.iter().map(Row::new).collect();
-    Table::new(&algorithms, (seed, samples), args.shard, rows).print(args.format)
+    Table::new(&algorithms, effort, args.shard, rows).print(args.format)
 }
 
 /// Checks all cells on all cores. The verdicts are in the order of the cells.
-fn check_all(cells: &[(&'static Algorithm, FaultClass)], samples: u64, seed: u64) -> Result<Vec<Verdict>> {
+fn check_all(cells: &[(&'static Algorithm, FaultClass)], effort: Effort) -> Result<Vec<Verdict>> {
     // If standard error is not a terminal, indicatif hides the bar.
     let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} {msg}").expect("a valid template");
     let progress = ProgressBar::new(cells.len() as u64).with_style(style);
@@ -76,7 +87,7 @@ fn check_all(cells: &[(&'static Algorithm, FaultClass)], samples: u64, seed: u64
                 let mut runner = Runner::new();
                 while let Some(&(algorithm, class)) = cells.get(next.fetch_add(1, Ordering::Relaxed)) {
                     progress.set_message(format!("{} {class}", algorithm.name));
-                    let verdicts = check(&mut runner, algorithm, class, samples, seed);
+                    let verdicts = check(&mut runner, algorithm, class, effort);
                     progress.inc(1);
                     send.send((algorithm.name, class, verdicts)).expect("the receiver outlives the threads");
                 }

@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let mut text = about(algorithm);
     let (mut schedules, mut sampled, mut vacuous) = (0, Vec::new(), Vec::new());
     for &class in &classes {
-        let verdicts = check(&mut runner, algorithm, class, args.sampling.samples, args.sampling.seed)?;
+        let verdicts = check(&mut runner, algorithm, class, args.sampling.effort())?;
         if let Some(verdict) = verdicts.first() {
             schedules += verdict.schedules;
             sampled.extend(verdict.is_sampled().then_some(class.name()));
@@ -78,7 +78,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     if !vacuous.is_empty() {
         bail!(
-            "the schedules in {} do not test the property, so its verdict is unknown: run more with --samples",
+            "the schedules in {} do not test the property, so its verdict is unknown: run more with --limit or --samples",
             vacuous.join(", ")
         );
     }

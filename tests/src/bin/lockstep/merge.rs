@@ -44,11 +44,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         bail!("shards are missing: {shard}{others}; run `{}`", command(first, *shard));
     }
     let algorithms = algorithms(first)?;
-    let (seed, samples) = (first.seed, first.samples);
+    let effort = first.effort();
     let questions = Shard::WHOLE.questions(&algorithms);
     let mut rows: Vec<_> = shards.into_iter().flat_map(|(_, table)| table.verdicts).collect();
     rows.sort_by_key(|row| questions.iter().position(|&question| question == row.question()));
-    Table::new(&algorithms, (seed, samples), Shard::WHOLE, rows).print(args.format)
+    Table::new(&algorithms, effort, Shard::WHOLE, rows).print(args.format)
 }
 
 /// Reads the result of one shard, and checks that it is complete.
@@ -91,6 +91,7 @@ fn expect_same_run((path, table): (&Path, &Table), (other_path, other): (&Path, 
         [
             format!("--seed {}", table.seed),
             format!("--samples {}", table.samples),
+            format!("--limit {}", table.limit),
             format!("--shard I/{}", table.shard.all().count()),
             format!("the names {}", table.algorithms.join(" ")),
         ]
@@ -113,6 +114,8 @@ fn command(table: &Table, shard: Shard) -> String {
     } else {
         table.algorithms.iter().map(|name| format!("{name} ")).collect()
     };
-    let Table { seed, samples, .. } = table;
-    format!("lockstep check {names}--seed {seed} --samples {samples} --shard {shard} --format json")
+    let Table { seed, samples, limit, .. } = table;
+    format!(
+        "lockstep check {names}--seed {seed} --samples {samples} --limit {limit} --shard {shard} --format json"
+    )
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use comfy_table::{CellAlignment, Table as Grid, presets};
-use harness::check::{LEASE, Outcome, Part, Verdict, bounds};
+use harness::check::{Effort, LEASE, Outcome, Part, Verdict, bounds};
 use locks::registry::{Algorithm, FaultClass, Property};
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +24,7 @@ pub(crate) struct Table {
     pub(crate) lockstep: String,
     pub(crate) seed: u64,
     pub(crate) samples: u64,
+    pub(crate) limit: u64,
     pub(crate) shard: Shard,
     /// The algorithms of the whole table, not only of this shard.
     pub(crate) algorithms: Vec<String>,
@@ -98,7 +99,7 @@ impl Table {
     /// The table of a run of this program.
     pub(crate) fn new(
         algorithms: &[&'static Algorithm],
-        (seed, samples): (u64, u64),
+        Effort { limit, samples, seed }: Effort,
         shard: Shard,
         verdicts: Vec<Row>,
     ) -> Table {
@@ -114,6 +115,7 @@ impl Table {
             lockstep: env!("CARGO_PKG_VERSION").into(),
             seed,
             samples,
+            limit,
             shard,
             algorithms: algorithms.iter().map(|algorithm| algorithm.name.into()).collect(),
             schedules: cells.iter().map(|cell| cell.schedules).sum(),
@@ -121,6 +123,12 @@ impl Table {
             bounds: FaultClass::ALL.iter().map(|&class| (class.name(), bounds_of(class))).collect(),
             verdicts,
         }
+    }
+
+    /// The effort of the run.
+    pub(crate) fn effort(&self) -> Effort {
+        let Table { limit, samples, seed, .. } = *self;
+        Effort { limit, samples, seed }
     }
 
     /// Prints the table. The exit status is 0 if every verdict is as the algorithm states, and 1 if
@@ -192,7 +200,7 @@ impl Table {
         };
         format!(
             "{}\n{}\n\n✓ n   holds in all n schedules within the bounds\n\
-             ✓ ~n  holds in n schedules: some explorations were too large, so that a sample was run\n\
+             ✓ ~n  holds in n schedules: some explorations were too large (--limit), so that a sample was run\n\
              ✗ n   violated; the shortest counterexample has n steps\n\
              –     not asked: without a meaning here, or a class that this one combines breaks it\n\n\
              {shard}{} of {} verdicts are as stated. For a counterexample: lockstep explain NAME\n\
