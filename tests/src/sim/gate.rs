@@ -98,7 +98,9 @@ pub(crate) struct ActorState {
     pub(crate) was_ready: bool,
     /// Hashes of equal tries that come to an end by themselves. They are not explored as waits.
     pub(crate) gives_up: Vec<u64>,
-    /// Its commands and their replies since it last entered or left a section.
+    /// How often it has entered or left a section.
+    pub(crate) stage: u64,
+    /// Its commands and their replies since then.
     pub(crate) exchanges: Vec<Exchange>,
 }
 
@@ -336,6 +338,7 @@ impl ActorState {
             may_wake: false,
             was_ready: false,
             gives_up: Vec::new(),
+            stage: 0,
             exchanges: Vec::new(),
         }
     }

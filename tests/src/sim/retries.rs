@@ -37,7 +37,8 @@ pub(crate) struct Exchange {
     data: Option<u64>,
 }
 
-/// A client that tries in vain, and a hash of one try. The code of a client can have several loops.
+/// A client that tries in vain, and a hash of one try and of the client's stage. The code of a
+/// client can have several loops.
 pub(crate) type Tries = (Actor, u64);
 
 /// The first time at which a client was about to try once more what it had tried in vain.
@@ -113,6 +114,7 @@ impl State {
     pub(super) fn note_progress(&mut self, at: Duration, actor: Actor) {
         self.note_end(at, actor);
         let idx = self.idx(actor);
+        self.actors[idx].stage += 1;
         self.actors[idx].exchanges.clear();
     }
 
@@ -158,8 +160,9 @@ impl State {
         let mut waiting = self.gates.iter().filter(|gate| gate.actor == actor && gate.is_busy());
         let is_next = waiting.next().is_some_and(|gate| gate.waits() && gate.request == tries[0].request)
             && waiting.next().is_none();
-        let hash = hash_of(tries);
-        (is_next && !self.actors[self.idx(actor)].gives_up.contains(&hash)).then_some(hash)
+        let ActorState { stage, gives_up, .. } = &self.actors[self.idx(actor)];
+        let hash = hash_of(*stage, tries);
+        (is_next && !gives_up.contains(&hash)).then_some(hash)
     }
 
     /// Whether the client is about to try once more what it has tried in vain.
@@ -185,9 +188,9 @@ impl State {
     }
 }
 
-fn hash_of(tries: &[Exchange]) -> u64 {
+fn hash_of(stage: u64, tries: &[Exchange]) -> u64 {
     let tries: Vec<(u64, u64)> = tries.iter().map(|exchange| (exchange.request, exchange.reply)).collect();
-    FixedState::default().hash_one(tries)
+    FixedState::default().hash_one((stage, tries))
 }
 
 /// The number of commands of one try, if the last `count` tries got equal replies to equal

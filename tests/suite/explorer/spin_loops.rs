@@ -264,6 +264,34 @@ fn the_last_client_gives_up_its_tries() {
     expect_violation(&scenario, "exclusive-fact", 6);
 }
 
+/// One client tries for ever to get the lock, and later on only five times, with equal commands.
+#[test]
+fn a_loop_in_the_second_round_is_judged_by_itself() {
+    let scenario = Scenario::new("rounds").always(ExclusiveFact::of("cs")).actors(1, |client| async move {
+        let mut link = client.connection();
+        for _ in 0..2 {
+            while !send(&mut link, &["SET", "lock", "1", "NX"]).await? {}
+            let hold = client.hold("cs").enter();
+            send::<()>(&mut link, &["INCR", "counter"]).await?;
+            hold.until(send::<()>(&mut link, &["DEL", "lock"])).await?;
+        }
+        Ok(())
+    });
+    let scenario = scenario.actors(1, |client| async move {
+        let mut link = client.connection();
+        while !send(&mut link, &["SET", "lock", "1", "NX"]).await? {}
+        client.hold("cs").until(send::<()>(&mut link, &["DEL", "lock"])).await?;
+        for _ in 0..5 {
+            if send(&mut link, &["SET", "lock", "1", "NX"]).await? {
+                return Ok(send(&mut link, &["DEL", "lock"]).await?);
+            }
+        }
+        drop(client.hold("cs").enter());
+        Ok(())
+    });
+    expect_violation(&scenario, "exclusive-fact", 8);
+}
+
 /// The first client waits for ever. The second one has a timeout, and the first one waits for that.
 #[test]
 fn a_timeout_ends_tries_after_another_client_has_waited() {
