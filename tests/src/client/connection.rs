@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::future::poll_fn;
+use std::hash::BuildHasher as _;
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use emulator::{Access, Footprint, Resource};
+use foldhash::quality::FixedState;
 use redis::aio::ConnectionLike;
 use redis::{Cmd, Pipeline, RedisError, RedisFuture, RedisResult, Value};
 
@@ -180,9 +182,7 @@ impl GatedConnection {
                 }
             };
             record_result(&self.sim, (self.actor, self.server), request, &result);
-            if let Ok(reply) = &result {
-                self.sim.note_exchange(self.actor, brief, R::hash_reply(reply));
-            }
+            self.sim.note_exchange(self.actor, brief, hash_result::<R>(&result));
             if result.is_err() && self.session.is_hung_up() {
                 self.sim.state().lose_connection(self.actor);
                 self.reopen();
@@ -381,6 +381,11 @@ async fn run_recorded<R: Request>(
         poll
     })
     .await
+}
+
+/// A hash of a reply, or of the error of a request that the server refused.
+fn hash_result<R: Request>(result: &RedisResult<R::Reply>) -> u64 {
+    result.as_ref().map_or_else(|error| FixedState::default().hash_one(error.to_string()), R::hash_reply)
 }
 
 /// A command that waits on the server until this is dropped.

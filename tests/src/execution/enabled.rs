@@ -21,7 +21,7 @@ impl Execution<'_> {
         let change = self.sim.next_change(&retrying);
         let mut state = self.sim.state();
         state.note_livelock();
-        let tries_in_vain = |actor| retrying.iter().any(|&(other, _)| other == actor);
+        let tries_in_vain = |actor| retrying.iter().any(|tries| tries.actor == actor);
         let faults = &self.scenario.faults;
         let last_step = state.last_step();
         // A clock is wrong from the start or not at all, unless it jumps.
@@ -42,8 +42,7 @@ impl Execution<'_> {
         };
         self.enabled_messages(&state, last_actor, tries_in_vain, enabled);
         // If a client waits for something that never comes, it does not wait for time.
-        let in_vain = last_step == Some(Step::Wait)
-            && state.history().footprints.last().is_some_and(|footprint| !footprint.fires_timer);
+        let in_vain = last_step == Some(Step::Wait) && !state.has_timer_fired();
         let sleeps = |other: &&ActorState| state.can_act(other.actor) && !tries_in_vain(other.actor);
         let is_awake = |gate: &Gate| gate.is_busy() && !tries_in_vain(gate.actor);
         let all_sleep = !state.gates.iter().any(is_awake)
@@ -52,7 +51,8 @@ impl Execution<'_> {
                 || state.actors.iter().any(|other| sleeps(&other))
                 // A client that tries in vain may have a timer that ends its tries.
                 || !state.have_waited_in_vain(&retrying));
-        let waiting = state.gates.iter().filter(|gate| gate.waits() && tries_in_vain(gate.actor));
+        let is_next = |gate: &&Gate| gate.waits() && gate.late.is_empty() && tries_in_vain(gate.actor);
+        let waiting = state.gates.iter().filter(is_next);
         let again: Vec<Step> = waiting.map(|gate| Step::Run(gate.actor, gate.nth)).collect();
         let on_their_way = state.gates.iter().filter(|gate| !gate.late.is_empty());
         enabled.extend(on_their_way.map(|gate| Step::Late(gate.actor, gate.nth)));

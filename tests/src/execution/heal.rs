@@ -76,11 +76,14 @@ impl Execution<'_> {
         let retrying = self.sim.state().retrying();
         let change = self.sim.next_change(&retrying);
         let may_sleep = retrying.len() < active.len() || !self.sim.state().have_waited_in_vain(&retrying);
-        if (change.is_some() || may_sleep) && self.wait(&retrying, change).await {
-            return true;
+        if change.is_some() || may_sleep {
+            self.take(Step::Wait).await;
+            if self.sim.state().has_timer_fired() {
+                return true;
+            }
         }
-        for &(actor, _) in &retrying {
-            self.run_requests(actor).await;
+        for tries in &retrying {
+            self.run_requests(tries.actor).await;
         }
         !retrying.is_empty()
     }

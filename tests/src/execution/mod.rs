@@ -277,19 +277,13 @@ impl Execution<'_> {
     }
 
     /// Lets one request pass, and waits until the client has handled the reply or the fault.
-    async fn let_through(&mut self, actor: Actor, connection: usize, passage: Passage) {
+    async fn let_through(&self, actor: Actor, connection: usize, passage: Passage) {
         self.open_gate(actor, connection, Gate::waits, passage).await;
     }
 
     /// Opens the gate of a connection if it is in this state, and waits until the client has
     /// handled that.
-    async fn open_gate(
-        &mut self,
-        actor: Actor,
-        connection: usize,
-        is_due: fn(&Gate) -> bool,
-        passage: Passage,
-    ) {
+    async fn open_gate(&self, actor: Actor, connection: usize, is_due: fn(&Gate) -> bool, passage: Passage) {
         {
             let mut state = self.sim.state();
             let is_meant = |gate: &Gate| gate.actor == actor && gate.nth == connection && is_due(gate);
@@ -314,15 +308,31 @@ impl Execution<'_> {
     }
 
     /// Lets time pass until a timer fires. If clients try again and again in vain, time passes at
-    /// most until something changes. Replies to such tries are in time. Returns whether a timer
-    /// fired.
-    async fn wait(&self, retrying: &[Tries], change: Option<Duration>) -> bool {
-        self.sim.pause_until_replies(retrying.iter().map(|&(actor, _)| actor));
-        let has_fired = self.advance_until_a_timer(change.unwrap_or(TIMER_MAX)).await;
+    /// most until something changes. Replies to such tries are in time.
+    async fn wait(&self, retrying: &[Tries], change: Option<Duration>) {
+        const JUST_BEFORE: Duration = Duration::from_millis(1);
+        self.sim.pause_until_replies(retrying.iter().map(|tries| tries.actor));
+        let before = change.map(|change| change.saturating_sub(JUST_BEFORE));
+        let has_fired = self.advance_until_a_timer(before.unwrap_or(TIMER_MAX)).await;
         if !has_fired && change.is_none() {
-            self.sim.state().note_wait_in_vain(retrying);
+            return self.sim.state().note_wait_in_vain(retrying);
         }
-        has_fired
+        // A lease counts from the last request, which was made before the wait.
+        self.try_again(retrying).await;
+        if let Some((change, before)) = change.zip(before).filter(|_| !has_fired) {
+            self.advance_until_a_timer(change - before).await;
+        }
+    }
+
+    /// Lets each of these clients try once more.
+    async fn try_again(&self, retrying: &[Tries]) {
+        for tries in retrying {
+            for _ in 0..tries.commands {
+                if let [connection] = self.waiting_connections(tries.actor)[..] {
+                    self.let_through(tries.actor, connection, Passage::default()).await;
+                }
+            }
+        }
     }
 
     /// Moves time by `span`, or until a timer of a client makes it act. Returns whether one did.

@@ -34,8 +34,8 @@ pub(crate) struct Timers {
     codes: Arc<Mutex<Vec<Code>>>,
 }
 
-/// The code of a client that repeats commands in vain, but gives up by itself, and a hash of one
-/// try.
+/// The code of a client that repeats commands in vain, but gives up by itself, and a hash of its
+/// tries.
 type GivingUp = (Act<()>, u64);
 
 /// The code of a client, and its lease.
@@ -43,9 +43,9 @@ type Code = (Act<()>, Duration);
 
 impl Timers {
     /// The code of this actor repeats commands in vain, but gives up by itself.
-    pub(crate) fn gives_up(&self, scenario: &Scenario, (actor, tries): Tries) {
+    pub(crate) fn gives_up(&self, scenario: &Scenario, Tries { actor, hash, .. }: Tries) {
         let mut giving_up = self.giving_up.lock().unwrap_or_else(PoisonError::into_inner);
-        giving_up.push((scenario.actors[actor.0].clone(), tries));
+        giving_up.push((scenario.actors[actor.0].clone(), hash));
     }
 
     /// Notes which actors run such code.

@@ -102,7 +102,7 @@ impl Exploration {
         // The probe is as good for one execution as for another, unless the code differs.
         for (tries, Retry { steps, .. }) in std::mem::take(&mut runner.retries) {
             let is_new = self.retrying.insert(tries);
-            if is_new && retry_probe::gives_up(runner, scenario, history, tries.0, steps) {
+            if is_new && retry_probe::gives_up(runner, scenario, history, tries.actor, steps) {
                 runner.timers.gives_up(scenario, tries);
                 return Err(Stop::KnowsMore);
             }

@@ -98,7 +98,7 @@ pub(crate) struct ActorState {
     pub(crate) was_ready: bool,
     /// Hashes of equal tries that come to an end by themselves. They are not explored as waits.
     pub(crate) gives_up: Vec<u64>,
-    /// How often it has entered or left a section.
+    /// How often it has entered, extended or left a section.
     pub(crate) stage: u64,
     /// Its commands and their replies since then.
     pub(crate) exchanges: Vec<Exchange>,
@@ -197,6 +197,11 @@ impl State {
 
     pub(crate) fn history(&self) -> &History {
         self.recorder.history()
+    }
+
+    /// Whether a timer of a client fired in the last step.
+    pub(crate) fn has_timer_fired(&self) -> bool {
+        self.history().footprints.last().is_some_and(|footprint| footprint.fires_timer)
     }
 
     /// Begins a step.

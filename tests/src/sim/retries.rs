@@ -37,9 +37,15 @@ pub(crate) struct Exchange {
     data: Option<u64>,
 }
 
-/// A client that tries in vain, and a hash of one try and of the client's stage. The code of a
-/// client can have several loops.
-pub(crate) type Tries = (Actor, u64);
+/// Tries in vain of a client. Its code can have several loops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Tries {
+    pub(crate) actor: Actor,
+    /// The number of commands of one try.
+    pub(crate) commands: usize,
+    /// A hash of one try and of the client's stage.
+    pub(crate) hash: u64,
+}
 
 /// The first time at which a client was about to try once more what it had tried in vain.
 #[derive(Clone, Copy, Debug)]
@@ -110,7 +116,7 @@ impl State {
         }
     }
 
-    /// A client enters or leaves a section. Its tries begin anew.
+    /// A client enters, extends or leaves a section. Its tries begin anew.
     pub(super) fn note_progress(&mut self, at: Duration, actor: Actor) {
         self.note_end(at, actor);
         let idx = self.idx(actor);
@@ -154,27 +160,27 @@ impl State {
         (!(latest[0].step..steps.len()).any(is_changed_by)).then_some(latest)
     }
 
-    /// A hash of what the client is about to try once more, if it has tried that in vain.
-    fn vain_try(&self, actor: Actor) -> Option<u64> {
+    /// The tries of a client that is about to try once more what it has tried in vain.
+    fn vain_tries(&self, actor: Actor) -> Option<Tries> {
         let tries = self.equal_tries(actor, TRIES)?;
         let mut waiting = self.gates.iter().filter(|gate| gate.actor == actor && gate.is_busy());
         let is_next = waiting.next().is_some_and(|gate| gate.waits() && gate.request == tries[0].request)
             && waiting.next().is_none();
         let ActorState { stage, gives_up, .. } = &self.actors[self.idx(actor)];
         let hash = hash_of(*stage, tries);
-        (is_next && !gives_up.contains(&hash)).then_some(hash)
+        (is_next && !gives_up.contains(&hash)).then_some(Tries { actor, commands: tries.len(), hash })
     }
 
     /// Whether the client is about to try once more what it has tried in vain.
     pub(crate) fn retries(&self, actor: Actor) -> bool {
-        self.vain_try(actor).is_some()
+        self.vain_tries(actor).is_some()
     }
 
     /// The clients that are about to try once more what they have tried in vain. They wait for a
     /// change.
     pub(crate) fn retrying(&self) -> Vec<Tries> {
         let actors = self.actors.iter().map(|state| state.actor).filter(|&actor| self.can_act(actor));
-        actors.filter_map(|actor| Some((actor, self.vain_try(actor)?))).collect()
+        actors.filter_map(|actor| self.vain_tries(actor)).collect()
     }
 
     /// The clients waited as long as possible, and no timer fired.
@@ -273,10 +279,12 @@ impl Simulation {
             let deadline = emulator.next_deadline(Timestamp::from_millis(clock.now().millis() - 1))?;
             clock.shows_in(deadline + JUST_PAST)
         });
-        let next = ends.chain(self.outage()).min();
         let now = self.now();
         let state = self.state();
-        let reads_time = |&(actor, _): &Tries| {
+        let outages = state.outages.iter().map(|&(_, until)| until);
+        let outages = outages.filter_map(|until| until.checked_sub(now)).filter(|away| !away.is_zero());
+        let next = ends.chain(outages).min();
+        let reads_time = |&Tries { actor, .. }: &Tries| {
             let tries = state.equal_tries(actor, TRIES).into_iter().flatten();
             tries.into_iter().any(|exchange| state.history().footprints[exchange.step - 1].depends_on_time())
         };

@@ -9,9 +9,9 @@ use harness::explore::{Problem, run};
 use harness::oracle::ExclusiveFact;
 use harness::schedule::Step;
 use harness::trace::History;
-use harness::{ActorError, Client, Scenario, exhaustive};
+use harness::{ActorError, Client, Faults, Scenario, exhaustive};
 
-use super::oracles::{expect_violation, send};
+use super::oracles::{SOUND, expect_violation, send};
 
 /// Lets A act as long as it does not wait, but for at most this many steps.
 struct Prefers(usize);
@@ -194,20 +194,41 @@ async fn takes_both(client: Client, locks: [&'static str; 2]) -> Result<(), Acto
     }
 }
 
+/// A client that ends first, and two clients that take two locks, after they have written so often
+/// to one key.
+fn two_locks(orders: [[&'static str; 2]; 2], writes: usize) -> Scenario {
+    let scenario = Scenario::new("two locks").always(ExclusiveFact::of("cs"));
+    let scenario =
+        scenario.actors(1, |client| async move { Ok(send(&mut client.connection(), &["PING"]).await?) });
+    orders.into_iter().fold(scenario, |scenario, locks| {
+        scenario.actors(1, move |client| async move {
+            for _ in 0..writes {
+                send::<()>(&mut client.connection(), &["SET", "key", "1"]).await?;
+            }
+            takes_both(client, locks).await
+        })
+    })
+}
+
+#[track_caller]
+fn expect_livelock(scenario: &Scenario) {
+    let report = exhaustive(scenario).unwrap_err();
+    let Problem::Livelock { actors, round, .. } = &report.problem else { panic!("{report}") };
+    assert_eq!((actors.as_slice(), *round), (&[Actor(1), Actor(2)][..], 6));
+}
+
 /// Two clients that take the locks in different orders keep each other from getting on. If the
 /// order is equal, they do not.
 #[test]
 fn locks_in_different_orders_are_a_livelock() {
-    let both = |orders: [[&'static str; 2]; 2]| {
-        let scenario = Scenario::new("two locks").always(ExclusiveFact::of("cs"));
-        orders
-            .into_iter()
-            .fold(scenario, |scenario, locks| scenario.actors(1, move |client| takes_both(client, locks)))
-    };
-    let report = exhaustive(&both([["a", "b"], ["b", "a"]])).unwrap_err();
-    let Problem::Livelock { actors, round, .. } = &report.problem else { panic!("{report}") };
-    assert_eq!((actors.as_slice(), *round), (&[Actor(0), Actor(1)][..], 6));
-    exhaustive(&both([["a", "b"], ["a", "b"]])).unwrap();
+    expect_livelock(&two_locks([["a", "b"], ["b", "a"]], 0));
+    exhaustive(&two_locks([["a", "b"], ["a", "b"]], 0)).unwrap();
+}
+
+/// Equal commands in turns look like a livelock, until they come to an end.
+#[test]
+fn a_livelock_after_one_that_only_seems_to_be_one() {
+    expect_livelock(&two_locks([["a", "b"], ["b", "a"]], 4));
 }
 
 /// A client ends its tries by another command, or by entering.
@@ -309,4 +330,102 @@ fn a_timeout_ends_tries_after_another_client_has_waited() {
         Ok(send(&mut client.connection(), &["SET", "go", "1"]).await?)
     });
     exhaustive(&times_out).unwrap();
+}
+
+/// The key ends before the timer, and one client waits for that. A stall of the other client goes
+/// on.
+#[test]
+fn a_stall_does_not_end_with_the_next_change() {
+    let scenario = Scenario::new("stalls").always(ExclusiveFact::of("cs"));
+    let scenario = scenario.before(|client| async move {
+        Ok(send::<()>(&mut client.connection(), &["SET", "lock", "1", "PX", "3000"]).await?)
+    });
+    let spins = scenario.actors(1, |client| async move {
+        let mut link = client.connection();
+        while send(&mut link, &["EXISTS", "lock"]).await? {}
+        drop(client.hold("cs").enter());
+        Ok(())
+    });
+    let is_slow = spins.faults(Faults::none().stalls(1)).actors(1, |client| async move {
+        let mut link = client.connection();
+        tokio::select! {
+            _ = send::<()>(&mut link, &["PING"]) => {}
+            () = tokio::time::sleep(Duration::from_secs(5)) => panic!("no reply in time"),
+        }
+        Ok(())
+    });
+    let report = exhaustive(&is_slow).unwrap_err().to_string();
+    assert!(report.contains("no reply in time"), "{report}");
+}
+
+/// One client is granted the lock after ten seconds in which it spins. Its lease begins then, and
+/// the other client comes two seconds later.
+#[test]
+fn the_lease_of_a_client_that_spins_begins_with_its_last_try() {
+    let locked = |is_timed: bool| {
+        let scenario = Scenario::new("spins").always(ExclusiveFact::of("cs"));
+        let scenario = scenario.before(|client| async move {
+            Ok(send::<()>(&mut client.connection(), &["SET", "lock", "1", "PX", "10000"]).await?)
+        });
+        let spins = scenario.actors(1, move |client| async move {
+            let mut link = client.connection();
+            let mut since = client.now();
+            while !send(&mut link, SOUND.take).await? {
+                since = client.now();
+            }
+            let hold = client.hold("cs");
+            let _hold = if is_timed { hold.since(since).enter() } else { hold.enter() };
+            tokio::time::sleep(Duration::from_secs(30)).await;
+            Ok(())
+        });
+        spins.actors(1, |client| async move {
+            tokio::time::sleep(Duration::from_secs(12)).await;
+            drop(client.hold("cs").since(client.now()).enter());
+            Ok(())
+        })
+    };
+    expect_violation(&locked(false), "exclusive-fact", 7);
+    expect_violation(&locked(true), "exclusive-fact", 7);
+}
+
+/// The first client sleeps inside and releases. The second one is granted the lock then.
+#[test]
+fn the_lease_of_a_client_that_spins_begins_after_the_holder_has_slept() {
+    let scenario = Scenario::new("sleeps").always(ExclusiveFact::of("cs")).actors(1, |client| async move {
+        let mut link = client.connection();
+        send::<()>(&mut link, &["MSET", "lock", "1", "taken", "1"]).await?;
+        tokio::time::sleep(Duration::from_secs(8)).await;
+        send::<()>(&mut link, &["DEL", "lock"]).await?;
+        tokio::time::sleep(Duration::from_secs(8)).await;
+        drop(client.hold("cs").since(client.now()).enter());
+        Ok(())
+    });
+    let spins = scenario.actors(1, |client| async move {
+        let mut link = client.connection();
+        let has_spun = client.now().is_zero();
+        while !send(&mut link, &["EXISTS", "taken"]).await? {}
+        while !send(&mut link, SOUND.take).await? {}
+        if has_spun {
+            let _hold = client.hold("cs").enter();
+            tokio::time::sleep(Duration::from_secs(30)).await;
+        }
+        Ok(())
+    });
+    expect_violation(&spins, "exclusive-fact", 9);
+}
+
+/// The server restarts without the data of the holder. It refuses all requests for a while, and the
+/// other client sends them again at once.
+#[test]
+fn a_client_that_is_refused_waits_for_the_end_of_the_outage() {
+    let restart = Faults::none().restarts(1).outage(Duration::from_secs(5));
+    let scenario = Scenario::new("refused").always(ExclusiveFact::of("cs")).faults(restart);
+    let tries = scenario.actors(2, |client| async move {
+        let mut link = client.connection();
+        while !send(&mut link, SOUND.take).await.unwrap_or(false) {}
+        let _hold = client.hold("cs").enter();
+        tokio::time::sleep(Duration::from_secs(8)).await;
+        Ok(())
+    });
+    expect_violation(&tries, "exclusive-fact", 7);
 }

@@ -75,7 +75,7 @@ fn hold_and_wait() {
                2       +0 ms  │ ●  B: BLPOP second 0 → ["second", "free"]
                               │ │      now second is gone
                5 +86400000 ms  │ │  86400000 ms pass
-                 +172800000 ms  │ │  86400000 ms pass
+               6 +172800000 ms  │ │  86400000 ms pass
                               │ │    ▸ A waits for something that never comes.
                               │ │    ▸ B waits for something that never comes.
         "#]],

@@ -70,11 +70,11 @@ fn renewal_after_cancel() {
                3       +0 ms  │ ●  B: EVAL --obtain… 1 lock B1 → 0
                4    +1000 ms  │ │  1000 ms pass
                5    +1000 ms  ● │  A receives the reply
-                    +7000 ms  │ │  6000 ms pass
-               6    +7000 ms  ● │  A: EVAL --extend… 1 lock A1 → 1
+               6    +7000 ms  │ │  6000 ms pass
+               7    +7000 ms  ● │  A: EVAL --extend… 1 lock A1 → 1
                               │ │      now lock = "A1" (10000 ms left)
-                   +11000 ms  │ │  4000 ms pass
-               7   +11000 ms  │ ●  B: EVAL --obtain… 1 lock B1 → 0
+               8   +11000 ms  │ │  4000 ms pass
+               9   +11000 ms  │ ●  B: EVAL --obtain… 1 lock B1 → 0
                               │ │    ▸ B failed: the lock is still taken, more than a lease after its holder went away
         "#]],
     );
