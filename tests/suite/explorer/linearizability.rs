@@ -187,6 +187,10 @@ async fn contend(
     Arc::into_inner(log).expect("all tasks are done").into_operations()
 }
 
+fn grants(operations: &[Operation<LockCall, bool>]) -> usize {
+    operations.iter().filter(|operation| operation.answer.is_some_and(|(granted, _)| granted)).count()
+}
+
 #[tokio::test]
 async fn a_lock_that_looks_before_it_takes_is_not_linearizable() {
     let emulator = Emulator::with_clock(Clock::manual());
@@ -218,10 +222,15 @@ async fn locks_that_hold_in_every_order_are_linearizable_on_a_real_server() {
             let client = redis::Client::open(url).unwrap();
             servers.push(client.get_multiplexed_async_connection().await.unwrap());
         }
-        let operations = contend(algorithm, 4, 25, |nth| AnyConnection::new(servers[nth].clone())).await;
-        let grants =
-            operations.iter().filter(|operation| operation.answer.is_some_and(|(granted, _)| granted));
-        assert!(grants.count() >= 2, "{}: nobody was granted anything", algorithm.name);
+        // On a busy machine, clients of several servers may refuse each other for many rounds.
+        let mut operations = Vec::new();
+        for _ in 0..20 {
+            operations = contend(algorithm, 4, 25, |nth| AnyConnection::new(servers[nth].clone())).await;
+            if grants(&operations) >= 2 {
+                break;
+            }
+        }
+        assert!(grants(&operations) >= 2, "{}: nobody was granted anything", algorithm.name);
         // With several servers, two clients may each get a minority, so that both are refused. In a
         // semaphore, an entry whose rank is too high can block others until its client removes it.
         let model = Permits {

@@ -35,6 +35,42 @@ fn a_holder_that_sleeps_twice_is_no_lost_wake_up() {
     exhaustive(&sleeper).unwrap();
 }
 
+/// A client that was inside, and then ends by a reply or by a timer, whichever comes first.
+fn either() -> Scenario {
+    let scenario = Scenario::new("either").always(NoLostWakeUp::of("cs", Duration::from_secs(10)));
+    scenario.actors(1, |client| async move {
+        drop(client.hold("cs").enter());
+        let mut link = client.connection();
+        tokio::select! {
+            _ = send::<()>(&mut link, &["PING"]) => {}
+            () = tokio::time::sleep(Duration::from_secs(20)) => {}
+        }
+        Ok(())
+    })
+}
+
+/// The client has a request to send all the time, so it is slow and does not wait.
+#[test]
+fn the_time_of_a_stall_is_no_lost_wake_up() {
+    exhaustive(&either().faults(Faults::none().stalls(1))).unwrap();
+}
+
+/// After the last step, which is a wait, a lease passes for the fresh clients.
+#[test]
+fn the_time_before_fresh_clients_try_is_no_lost_wake_up() {
+    let scenario = Scenario::new("heals").always(NoLostWakeUp::of("cs", Duration::from_secs(5)));
+    let sleeps = scenario.actors(1, |client| async move {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        drop(client.hold("cs").enter());
+        Ok(())
+    });
+    let pings = sleeps.actors(1, |client| async move {
+        Ok(redis::cmd("PING").exec_async(&mut client.connection()).await?)
+    });
+    let heals = pings.faults(Faults::none().crashes(1)).probe(1, |_| async { Ok(true) });
+    exhaustive(&heals).unwrap();
+}
+
 /// Clients that come to a list in turn, and are served from its other end, or from the same one.
 fn served(pop: &'static str) -> Scenario {
     let scenario = Scenario::new("served in turn").always(NotOvertaken::of("waiting", "cs"));

@@ -52,6 +52,20 @@ fn a_second_oracle_of_the_same_name_says_that_it_had_nothing_to_judge() {
     assert!(report.to_string().contains("exclusive-fact had nothing to judge"), "{report}");
 }
 
+/// Nobody but the code before the actors enters the section.
+#[test]
+fn the_code_before_the_actors_is_nothing_to_judge() {
+    let scenario = Scenario::new("before").always(ExclusiveFact::of("cs")).before(|client| async move {
+        drop(client.hold("cs").enter());
+        Ok(())
+    });
+    let pings = scenario.actors(1, |client| async move {
+        Ok(redis::cmd("PING").exec_async(&mut client.connection()).await?)
+    });
+    let report = exhaustive(&pings).unwrap_err();
+    assert!(report.to_string().contains("exclusive-fact had nothing to judge"), "{report}");
+}
+
 /// Takes the lock, looks at it, and releases it.
 fn alone() -> Scenario {
     Scenario::new("alone").always(ExclusiveFact::of("cs")).actors(1, |client| async move {
