@@ -176,8 +176,9 @@ impl Scenario {
     /// redis-rs's multiplexed connections wait for [`RESPONSE_TIMEOUT`], and those of a scenario
     /// have no timeout.
     ///
-    /// After the error, the request is still on its way, like a delayed request
-    /// ([`Faults::delays`]). Time passes while a request waits only if there are stalls
+    /// After the error, a request that has not run is still on its way, like a delayed request
+    /// ([`Faults::delays`]). While a command blocks on the server, there is no such limit. Time
+    /// passes while a request waits only if there are stalls
     /// ([`Faults::stalls`]).
     pub fn response_timeout(self, response_timeout: Duration) -> Scenario {
         Scenario { response_timeout: Some(response_timeout), ..self }

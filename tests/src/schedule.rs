@@ -28,7 +28,8 @@ pub enum Step {
     /// Time moves by this span. If timers make clients send requests, these requests wait to be
     /// run. `time +10001ms`
     Advance(Duration),
-    /// Time moves until a client's timer fires and makes it act. `wait`
+    /// Time moves until a client's timer fires and makes it act, or until something changes for
+    /// clients that try in vain. `wait`
     Wait,
     /// A fault strikes. If it strikes a request of an actor that has not started, the actor starts.
     Fault(Fault),

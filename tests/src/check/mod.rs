@@ -32,7 +32,8 @@ const PART: u64 = 10;
 /// How much a check runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort {
-    /// If an exploration has more schedules than this, so many are run, and a sample of all.
+    /// If an exploration has at least so many schedules of one number of clients, so many are run,
+    /// and a sample of all.
     pub limit: u64,
     /// How many schedules a sample has.
     pub samples: u64,

@@ -15,7 +15,7 @@ use crate::sim::Recording;
 /// The largest number of clients in a scenario. Three clients show races that two cannot. No race
 /// has been found yet that needs four.
 pub(super) const CLIENTS_MAX: usize = 3;
-/// The largest estimated number of schedules of a scenario that is explored completely. The
+/// The largest estimated number of schedules of a scenario that is explored, and not sampled. The
 /// exploration runs far fewer, because it runs one schedule for each trace.
 const SCHEDULES_MAX: u64 = 100_000_000;
 /// The limit for a lock whose clients wait. A waiting client wakes once more for each client before
@@ -53,7 +53,7 @@ impl fmt::Display for Participants {
     }
 }
 
-/// The sizes that are explored completely: as many clients as possible, and as many permits. If
+/// The sizes that are explored: as many clients as possible, and as many permits. If
 /// some clients read and some write, smaller numbers are included, too. If all run equal code,
 /// [`explore_all`] does that itself.
 pub(super) fn sizes(

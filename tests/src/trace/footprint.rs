@@ -23,7 +23,7 @@ pub struct StepFootprint {
     pub reads_time: bool,
     /// Time moved.
     pub moves_time: bool,
-    /// Time moved because no client that had begun had a request to send.
+    /// The step is [`Step::Wait`](crate::schedule::Step::Wait).
     pub waits: bool,
     /// Grants for which the servers were checked. Oracles judge by the result, so that steps which
     /// change it are dependent.

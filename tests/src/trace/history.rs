@@ -222,7 +222,8 @@ pub enum EventKind {
     Advanced {
         /// The span.
         by: Duration,
-        /// Time moved in a step, because no client that had begun had a request to send.
+        /// Time moved in a step, because no client that had begun had a request to send, but for
+        /// those that it tries in vain.
         is_wait: bool,
     },
     /// The command that just ran was one that its client had given up.

@@ -126,7 +126,7 @@ fn a_shard_says_which_it_is_and_leaves_the_rest_blank() {
                     progress            ✓ 7                    –                     –                         yes
 
         ✓ n   holds in all n schedules within the bounds
-        ✓ ~n  holds in n schedules: some explorations were too large (--limit), so that a sample was run
+        ✓ ~n  holds in n schedules: some explorations were too large, so that a sample was run
         ✗ n   violated; the shortest counterexample has n steps
         –     not asked: without a meaning here, or a class that this one combines breaks it
 

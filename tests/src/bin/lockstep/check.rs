@@ -43,8 +43,7 @@ pub(crate) struct Sampling {
     /// How many schedules are sampled in each case with too many schedules to run them all
     #[arg(long, default_value_t = Effort::default().samples)]
     samples: u64,
-    /// The most schedules of a case that are all run. With 200000, only a few of the largest cases
-    /// have more
+    /// If a case has at least so many schedules, so many are run, and a sample of them all
     #[arg(long, default_value_t = Effort::default().limit)]
     limit: u64,
 }

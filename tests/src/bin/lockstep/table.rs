@@ -200,7 +200,7 @@ impl Table {
         };
         format!(
             "{}\n{}\n\n✓ n   holds in all n schedules within the bounds\n\
-             ✓ ~n  holds in n schedules: some explorations were too large (--limit), so that a sample was run\n\
+             ✓ ~n  holds in n schedules: some explorations were too large, so that a sample was run\n\
              ✗ n   violated; the shortest counterexample has n steps\n\
              –     not asked: without a meaning here, or a class that this one combines breaks it\n\n\
              {shard}{} of {} verdicts are as stated. For a counterexample: lockstep explain NAME\n\
