@@ -324,9 +324,9 @@ impl Execution<'_> {
         }
     }
 
-    /// Lets each of these clients try once more.
+    /// Lets each of these clients try once more, as far as they still try.
     async fn try_again(&self, retrying: &[Tries]) {
-        for tries in retrying {
+        for tries in retrying.iter().filter(|tries| self.sim.state().still_tries(tries)) {
             for _ in 0..tries.commands {
                 if let [connection] = self.waiting_connections(tries.actor)[..] {
                     self.let_through(tries.actor, connection, Passage::default()).await;

@@ -41,6 +41,8 @@ pub(crate) struct Exchange {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Tries {
     pub(crate) actor: Actor,
+    /// A hash of the request that each try begins with.
+    pub(crate) request: u64,
     /// The number of commands of one try.
     pub(crate) commands: usize,
     /// A hash of one try and of the client's stage.
@@ -163,12 +165,21 @@ impl State {
     /// The tries of a client that is about to try once more what it has tried in vain.
     fn vain_tries(&self, actor: Actor) -> Option<Tries> {
         let tries = self.equal_tries(actor, TRIES)?;
-        let mut waiting = self.gates.iter().filter(|gate| gate.actor == actor && gate.is_busy());
-        let is_next = waiting.next().is_some_and(|gate| gate.waits() && gate.request == tries[0].request)
-            && waiting.next().is_none();
         let ActorState { stage, gives_up, .. } = &self.actors[self.idx(actor)];
-        let hash = hash_of(*stage, tries);
-        (is_next && !gives_up.contains(&hash)).then_some(Tries { actor, commands: tries.len(), hash })
+        let (request, commands, hash) = (tries[0].request, tries.len(), hash_of(*stage, tries));
+        let is_next = self.is_about_to_send(actor, request) && !gives_up.contains(&hash);
+        is_next.then_some(Tries { actor, request, commands, hash })
+    }
+
+    /// Whether this request of a client waits at a gate, and nothing else of the client does.
+    fn is_about_to_send(&self, actor: Actor, request: u64) -> bool {
+        let mut waiting = self.gates.iter().filter(|gate| gate.actor == actor && gate.is_busy());
+        waiting.next().is_some_and(|gate| gate.waits() && gate.request == request) && waiting.next().is_none()
+    }
+
+    /// Whether a client still tries, and no timer has made its code run in this step.
+    pub(crate) fn still_tries(&self, &Tries { actor, request, .. }: &Tries) -> bool {
+        self.actors[self.idx(actor)].polls == 0 && self.is_about_to_send(actor, request)
     }
 
     /// Whether the client is about to try once more what it has tried in vain.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use harness::actor::Actor;
 use harness::execution::{Choice, Policy, Runner};
 use harness::explore::{Problem, run};
-use harness::oracle::ExclusiveFact;
+use harness::oracle::{ExclusiveBelief, ExclusiveFact};
 use harness::schedule::Step;
 use harness::trace::History;
 use harness::{ActorError, Client, Faults, Scenario, exhaustive};
@@ -46,6 +46,26 @@ fn a_client_that_sends_heartbeats_does_not_wait() {
     let history = run(&mut Runner::new(), &scenario, &mut Prefers(30)).unwrap();
     let first_of_b = history.steps.iter().position(|step| step.actor() == Some(Actor(1)));
     assert_eq!(first_of_b, Some(30));
+}
+
+/// The tries are equal, but time passes between them. The client may count it.
+#[test]
+fn a_client_that_sleeps_between_its_tries_does_not_wait() {
+    let scenario = Scenario::new("polls").always(ExclusiveFact::of("cs")).actors(1, |client| async move {
+        let mut link = client.connection();
+        while !send(&mut link, &["EXISTS", "go"]).await? || !send(&mut link, &["EXISTS", "go"]).await? {
+            send::<()>(&mut link, &["PING"]).await?;
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        Ok(())
+    });
+    let scenario = scenario.actors(1, |client| async move {
+        tokio::time::sleep(Duration::from_millis(9_500)).await;
+        Ok(send::<()>(&mut client.connection(), &["SET", "go", "1"]).await?)
+    });
+    let history = run(&mut Runner::new(), &scenario, &mut Prefers(0)).unwrap();
+    // The last poll has two commands, and no sleep after it.
+    assert_eq!(history.steps.iter().filter(|step| step.actor() == Some(Actor(0))).count(), 22);
 }
 
 /// Waits until the other client says so, and then tries five times to get the lock. It goes
@@ -428,4 +448,33 @@ fn a_client_that_is_refused_waits_for_the_end_of_the_outage() {
         Ok(())
     });
     expect_violation(&tries, "exclusive-fact", 7);
+}
+
+/// B stops trying after 30 seconds, which no threshold says. Before its next command, C can start.
+#[test]
+fn the_command_after_a_timeout_is_no_try() {
+    const LATE: Duration = Duration::from_secs(30);
+    let scenario = Scenario::new("after").always(ExclusiveBelief::of("cs", 1));
+    let scenario = scenario.actors(1, |client| async move {
+        send::<()>(&mut client.connection(), &["SET", "lock", "1"]).await?;
+        let _hold = client.hold("cs").enter();
+        tokio::time::sleep(2 * LATE).await;
+        Ok(())
+    });
+    let times_out = scenario.actors(1, |client| async move {
+        let mut link = client.connection();
+        let takes = async { while let Ok(false) = send(&mut link, SOUND.take).await {} };
+        _ = tokio::time::timeout(LATE, takes).await;
+        if send(&mut client.connection(), &["EXISTS", "late"]).await? {
+            drop(client.hold("cs").enter());
+        }
+        Ok(())
+    });
+    let comes_late = times_out.actors(1, |client| async move {
+        if client.now() >= LATE {
+            send::<()>(&mut client.connection(), &["SET", "late", "1"]).await?;
+        }
+        Ok(())
+    });
+    expect_violation(&comes_late, "exclusive-belief", 15);
 }
