@@ -44,7 +44,7 @@ pub struct Effort {
 impl Default for Effort {
     /// About a minute for all algorithms on two cores.
     fn default() -> Effort {
-        Effort { limit: 10_000, samples: 5_000, seed: 0 }
+        Effort { limit: 10_000, samples: 2_500, seed: 0 }
     }
 }
 

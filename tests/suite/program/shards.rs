@@ -182,9 +182,9 @@ fn shards_that_cannot_be_joined_are_an_error() {
     }
     expect_test::expect![[r#"
         $ lockstep merge 1.json 3.json
-        lockstep: shards are missing: 2/3; run `lockstep check setnx mutex --seed 0 --samples 5000 --limit 10000 --shard 2/3 --format json`
+        lockstep: shards are missing: 2/3; run `lockstep check setnx mutex --seed 0 --samples 2500 --limit 10000 --shard 2/3 --format json`
         $ lockstep merge 2.json
-        lockstep: shards are missing: 1/3, 3/3; run `lockstep check setnx mutex --seed 0 --samples 5000 --limit 10000 --shard 1/3 --format json`
+        lockstep: shards are missing: 1/3, 3/3; run `lockstep check setnx mutex --seed 0 --samples 2500 --limit 10000 --shard 1/3 --format json`
         $ lockstep merge 1.json 2.json 2.json
         lockstep: 2.json and 2.json are both shard 2/3: leave one out
         $ lockstep merge 1.json whole.json
@@ -194,13 +194,13 @@ fn shards_that_cannot_be_joined_are_an_error() {
         $ lockstep merge 1.json seed.json
         lockstep: 1.json comes from a check with --seed 0, and seed.json from one with --seed 5: merge only shards of one check
         $ lockstep merge 1.json samples.json
-        lockstep: 1.json comes from a check with --samples 5000, and samples.json from one with --samples 9: merge only shards of one check
+        lockstep: 1.json comes from a check with --samples 2500, and samples.json from one with --samples 9: merge only shards of one check
         $ lockstep merge 1.json version.json
         lockstep: version.json was printed by lockstep 0.0.1, and this is OWN: check and merge with one version
         $ lockstep merge 1.json shard.json
         lockstep: shard.json is not what `lockstep check --shard I/N --format json` prints; run that again: write I/N for part I of N, as in 2/3: I from 1 to N, and N at most 1000 at line 6 column 16
         $ lockstep merge 1.json nth.json
-        lockstep: nth.json does not have the verdicts of shard 3/3: run `lockstep check setnx mutex --seed 0 --samples 5000 --limit 10000 --shard 3/3 --format json` again
+        lockstep: nth.json does not have the verdicts of shard 3/3: run `lockstep check setnx mutex --seed 0 --samples 2500 --limit 10000 --shard 3/3 --format json` again
         $ lockstep merge 1.json word.json
         lockstep: word.json is not what `lockstep check --shard I/N --format json` prints; run that again: unknown variant `wobbles`, expected one of `holds`, `violated`, `vacuous` at line 102 column 5
         $ lockstep merge text.json
@@ -226,7 +226,7 @@ fn parts_that_do_not_fit() -> Parts {
     print("names.json", &["check", "mutex", "--shard", "2/3"]);
     for (file, from, to) in [
         ("seed.json", r#""seed": 0"#, r#""seed": 5"#),
-        ("samples.json", r#""samples": 5000"#, r#""samples": 9"#),
+        ("samples.json", r#""samples": 2500"#, r#""samples": 9"#),
         ("version.json", &format!(r#""lockstep": "{OWN_VERSION}""#), r#""lockstep": "0.0.1""#),
         ("shard.json", "2/3", "4/3"),
         ("nth.json", "2/3", "3/3"),
