@@ -214,18 +214,19 @@ async fn takes_both(client: Client, locks: [&'static str; 2]) -> Result<(), Acto
     }
 }
 
-/// A client that ends first, and two clients that take two locks, after they have written so often
-/// to one key.
+/// A client that ends first, and two clients that take two locks, and then write so often to one
+/// key.
 fn two_locks(orders: [[&'static str; 2]; 2], writes: usize) -> Scenario {
     let scenario = Scenario::new("two locks").always(ExclusiveFact::of("cs"));
     let scenario =
         scenario.actors(1, |client| async move { Ok(send(&mut client.connection(), &["PING"]).await?) });
     orders.into_iter().fold(scenario, |scenario, locks| {
         scenario.actors(1, move |client| async move {
+            takes_both(client.clone(), locks).await?;
             for _ in 0..writes {
                 send::<()>(&mut client.connection(), &["SET", "key", "1"]).await?;
             }
-            takes_both(client, locks).await
+            Ok(())
         })
     })
 }
@@ -245,10 +246,11 @@ fn locks_in_different_orders_are_a_livelock() {
     exhaustive(&two_locks([["a", "b"], ["a", "b"]], 0)).unwrap();
 }
 
-/// Equal commands in turns look like a livelock, until they come to an end.
+/// Equal commands in turns look like a livelock, until they come to an end. An exploration finds
+/// them first.
 #[test]
 fn a_livelock_after_one_that_only_seems_to_be_one() {
-    expect_livelock(&two_locks([["a", "b"], ["b", "a"]], 4));
+    expect_livelock(&two_locks([["a", "b"], ["b", "a"]], 3));
 }
 
 /// A client ends its tries by another command, or by entering.
@@ -353,7 +355,7 @@ fn a_timeout_ends_tries_after_another_client_has_waited() {
 }
 
 /// The key ends before the timer, and one client waits for that. A stall of the other client goes
-/// on.
+/// on. No threshold leads to the timer, because it is above two leases.
 #[test]
 fn a_stall_does_not_end_with_the_next_change() {
     let scenario = Scenario::new("stalls").always(ExclusiveFact::of("cs"));
@@ -370,7 +372,7 @@ fn a_stall_does_not_end_with_the_next_change() {
         let mut link = client.connection();
         tokio::select! {
             _ = send::<()>(&mut link, &["PING"]) => {}
-            () = tokio::time::sleep(Duration::from_secs(5)) => panic!("no reply in time"),
+            () = tokio::time::sleep(Duration::from_secs(30)) => panic!("no reply in time"),
         }
         Ok(())
     });
