@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use harness::check::{Participants, scenario};
 use harness::execution::Runner;
 use harness::explore::{DepthFirst, Method, Sampler, explore_all};
-use harness::oracle::Oracle;
+use harness::oracle::{self, Oracle};
 use harness::shrink::{Cost, shrink};
 use harness::sim::Recording;
 use harness::{Scenario, Schedule};
@@ -117,4 +117,20 @@ fn equal_bugs_look_equal() {
     let expected = (2, "A\ntime +10001ms\nB\n".to_owned());
     assert_eq!(shrunk("C\nB\ntime +10001ms\nA"), expected);
     assert_eq!(shrunk("start A\nB\nstart C\nB\nA\ntime +10001ms\nC"), expected);
+}
+
+/// An actor with other code stays, even if it does nothing in the schedule.
+#[test]
+fn only_actors_with_equal_code_are_removed() {
+    let scenario = Scenario::new("two codes").always(oracle::ExclusiveFact::of("cs"));
+    let scenario = scenario.actors(2, |client| async move {
+        let (_hold, mut connection) = (client.hold("cs").enter(), client.connection());
+        redis::cmd("INCR").arg("first").exec_async(&mut connection).await?;
+        Ok(redis::cmd("INCR").arg("second").exec_async(&mut connection).await?)
+    });
+    let alike = explore_all(&mut Runner::new(), &scenario).unwrap();
+    assert_eq!(alike.findings[0].actors, 2);
+    let of_two_codes = scenario.actors(1, |_| async { Ok(()) });
+    let explored = explore_all(&mut Runner::new(), &of_two_codes).unwrap();
+    assert_eq!(explored.findings[0].actors, 3);
 }

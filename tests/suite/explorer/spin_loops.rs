@@ -453,30 +453,33 @@ fn a_client_that_is_refused_waits_for_the_end_of_the_outage() {
 }
 
 /// B stops trying after 30 seconds, which no threshold says. Before its next command, C can start.
+/// That command may look like one more try.
 #[test]
 fn the_command_after_a_timeout_is_no_try() {
     const LATE: Duration = Duration::from_secs(30);
-    let scenario = Scenario::new("after").always(ExclusiveBelief::of("cs", 1));
-    let scenario = scenario.actors(1, |client| async move {
-        send::<()>(&mut client.connection(), &["SET", "lock", "1"]).await?;
-        let _hold = client.hold("cs").enter();
-        tokio::time::sleep(2 * LATE).await;
-        Ok(())
-    });
-    let times_out = scenario.actors(1, |client| async move {
-        let mut link = client.connection();
-        let takes = async { while let Ok(false) = send(&mut link, SOUND.take).await {} };
-        _ = tokio::time::timeout(LATE, takes).await;
-        if send(&mut client.connection(), &["EXISTS", "late"]).await? {
-            drop(client.hold("cs").enter());
-        }
-        Ok(())
-    });
-    let comes_late = times_out.actors(1, |client| async move {
-        if client.now() >= LATE {
-            send::<()>(&mut client.connection(), &["SET", "late", "1"]).await?;
-        }
-        Ok(())
-    });
-    expect_violation(&comes_late, "exclusive-belief", 15);
+    for (tried, steps) in [(SOUND.take, 15), (&["EXISTS", "late"], 7)] {
+        let scenario = Scenario::new("after").always(ExclusiveBelief::of("cs", 1));
+        let scenario = scenario.actors(1, |client| async move {
+            send::<()>(&mut client.connection(), &["SET", "lock", "1"]).await?;
+            let _hold = client.hold("cs").enter();
+            tokio::time::sleep(2 * LATE).await;
+            Ok(())
+        });
+        let times_out = scenario.actors(1, move |client| async move {
+            let mut link = client.connection();
+            let tries = async { while let Ok(false) = send(&mut link, tried).await {} };
+            _ = tokio::time::timeout(LATE, tries).await;
+            if send(&mut client.connection(), &["EXISTS", "late"]).await? {
+                drop(client.hold("cs").enter());
+            }
+            Ok(())
+        });
+        let comes_late = times_out.actors(1, |client| async move {
+            if client.now() >= LATE {
+                send::<()>(&mut client.connection(), &["SET", "late", "1"]).await?;
+            }
+            Ok(())
+        });
+        expect_violation(&comes_late, "exclusive-belief", steps);
+    }
 }

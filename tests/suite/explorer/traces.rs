@@ -111,6 +111,15 @@ fn clients_that_try_again_and_again() {
     compare(&spinning(2, &["PX", "5"], Faults::none().stalls(1)));
 }
 
+/// B waits for a key with a timeout, and A may begin only after that. In the first execution A
+/// begins, so that no time passes.
+#[test]
+fn a_timer_may_fire_before_another_client_begins() {
+    let scenario = Scenario::new("timeout").servers(2);
+    let scenario = sends(scenario, of(&["SET a 1", "RPUSH list m"]));
+    assert_eq!(compare(&sends(scenario, of(&["BLPOP list 0.01"]))), 3);
+}
+
 /// Subscriptions, received messages and publications are steps. Publications without subscribers do
 /// not depend on each other. Subscriptions do not depend on each other either.
 #[test]
