@@ -2,6 +2,7 @@
 //! to the same schedule.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use harness::check::{Participants, scenario};
 use harness::execution::Runner;
@@ -9,8 +10,10 @@ use harness::explore::{DepthFirst, Method, Sampler, explore_all};
 use harness::oracle::{self, Oracle};
 use harness::shrink::{Cost, shrink};
 use harness::sim::Recording;
-use harness::{Scenario, Schedule};
+use harness::{Faults, Scenario, Schedule};
 use locks::registry::{ALGORITHMS, FaultClass, Property};
+
+use super::oracles::{SOUND, send};
 
 use FaultClass::{Crash, Lost, Order, Server, Skew, Slow};
 use Property::{ExclusiveBelief, ExclusiveFact, OverIssue, OwnerSafe, Recovers};
@@ -133,4 +136,48 @@ fn only_actors_with_equal_code_are_removed() {
     let of_two_codes = scenario.actors(1, |_| async { Ok(()) });
     let explored = explore_all(&mut Runner::new(), &of_two_codes).unwrap();
     assert_eq!(explored.findings[0].actors, 3);
+}
+
+/// Of several spans of time that show the violation, the shortest one is left.
+#[test]
+fn time_moves_no_further_than_necessary() {
+    let scenario = || {
+        let scenario = Scenario::new("spans").faults(Faults::none().stalls(1));
+        scenario.always(oracle::ExclusiveBelief::of("cs", 1))
+    };
+    let shrunk = |scenario: &Scenario, text: &str| {
+        let oracle = scenario.oracles().next().unwrap();
+        let found = shrink(&mut Runner::new(), scenario, &text.parse().unwrap(), oracle).unwrap();
+        found.schedule.to_string()
+    };
+    let other_lease = scenario().before(|client| async move {
+        Ok(send::<()>(&mut client.connection(), &["SET", "other", "1", "PX", "20000"]).await?)
+    });
+    let two_leases = other_lease.actors(2, |client| async move {
+        let mut link = client.connection();
+        if send(&mut link, SOUND.take).await? {
+            client.hold("cs").until(send::<()>(&mut link, &["DEL", "lock"])).await?;
+        }
+        Ok(())
+    });
+    assert_eq!(shrunk(&two_leases, "A\ntime +20001ms\nB"), "A\ntime +10001ms\nB\n");
+    // B has a command to send while A sleeps, so that to wait is a stall.
+    let sleeps = scenario().actors(1, |client| async move {
+        let mut link = client.connection();
+        if send(&mut link, &["EXISTS", "go"]).await? && send(&mut link, SOUND.take).await? {
+            let _hold = client.hold("cs").enter();
+            tokio::time::sleep(Duration::from_secs(30)).await;
+            send::<()>(&mut link, &["DEL", "lock"]).await?;
+        }
+        Ok(())
+    });
+    let waits = sleeps.actors(1, |client| async move {
+        let mut link = client.connection();
+        send::<()>(&mut link, &["SET", "go", "1"]).await?;
+        if send(&mut link, SOUND.take).await? {
+            drop(client.hold("cs").enter());
+        }
+        Ok(())
+    });
+    assert_eq!(shrunk(&waits, "B\nA\nA\nwait\nB"), "B\nA\nA\ntime +10001ms\nB\n");
 }
