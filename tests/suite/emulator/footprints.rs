@@ -266,13 +266,14 @@ fn commands_that_depend_on_time() {
     }
 }
 
-/// A script may touch one thing very often.
+/// A script may touch one thing very often, and another one only once before.
 #[test]
 fn a_long_footprint_has_few_duplicates() {
     // Arguments are separated by spaces, so the script has tabs.
     let of = |times: usize| {
         let calls = "redis.call('GET','k')redis.call('ZRANK','z','b')redis.call('ZSCORE','z','a')";
-        footprint("ZADD z 1 a 2 b", &format!("EVAL for\ti=1,{times}\tdo\t{calls}\tend 0"))
+        let first = "redis.call('GET','first')";
+        footprint("ZADD z 1 a 2 b", &format!("EVAL {first}for\ti=1,{times}\tdo\t{calls}\tend 0"))
     };
     let lines = |footprint: &Footprint| {
         let mut lines: Vec<String> = show(footprint).lines().map(str::to_owned).collect();
@@ -312,4 +313,16 @@ fn a_tick_removes_what_has_expired() {
     assert_eq!(tick(1000, &renewed.join("; ")), "");
     assert_eq!(tick(1, ""), "  Write 0 a\n");
     assert_eq!(tick(0, "DBSIZE"), "");
+}
+
+/// Steps on different keys are independent, so their order must not decide which key is drawn.
+#[test]
+fn a_random_key_does_not_depend_on_the_order_of_keys() {
+    let drawn = |commands: &str| {
+        let emulator = Emulator::with_clock(Clock::manual());
+        let mut connection = emulator.connection();
+        run(&mut connection, commands);
+        [(); 8].map(|()| connection.execute(&[b"RANDOMKEY"]))
+    };
+    assert_eq!(drawn("SET a 1; SET b 1; SET c 1; SET d 1"), drawn("SET d 1; SET c 1; SET b 1; SET a 1"));
 }

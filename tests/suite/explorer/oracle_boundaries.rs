@@ -2,7 +2,13 @@
 
 use std::time::Duration;
 
-use harness::oracle::{ExclusiveBelief, Fenced, NoLeak, NoLostWakeUp, NotOvertaken, Recovers};
+use harness::actor::Actor;
+use harness::fault::{Fault, FaultKind, Target};
+use harness::oracle::{
+    ExclusiveBelief, ExclusiveFact, Fenced, NoLeak, NoLostWakeUp, NotOvertaken, Oracle, OverIssue, Progress,
+    Recovers, Success, Unbroken, WriterAlone,
+};
+use harness::trace::{Event, EventKind, History};
 use harness::{Faults, Scenario, exhaustive};
 
 use super::oracles::{SOUND, expect_violation, send};
@@ -207,4 +213,122 @@ fn a_token_is_accepted_twice() {
         Ok(())
     });
     exhaustive(&twice).unwrap();
+}
+
+const A: Actor = Actor(0);
+const B: Actor = Actor(1);
+
+/// Events of one step each, with their times in milliseconds.
+fn history(events: &[(u64, EventKind)]) -> History {
+    let event = |(nth, (at, kind)): (usize, &(u64, EventKind))| Event {
+        step: nth + 1,
+        at: Duration::from_millis(*at),
+        kind: kind.clone(),
+    };
+    History { events: events.iter().enumerate().map(event).collect(), ..History::default() }
+}
+
+/// A client enters. Its hold has its number, and its lease ends then.
+fn enter(actor: Actor, section: &'static str, until: u64) -> EventKind {
+    let until = Duration::from_millis(until);
+    EventKind::Enter { hold: actor.0, actor, section, until, is_recorded: false }
+}
+
+fn extend(actor: Actor, section: &'static str, until: u64) -> EventKind {
+    EventKind::Extended { hold: actor.0, actor, section, until: Duration::from_millis(until) }
+}
+
+fn leave(actor: Actor, section: &'static str) -> EventKind {
+    EventKind::Leave { hold: actor.0, actor, section }
+}
+
+#[track_caller]
+fn expect(oracle: &dyn Oracle, is_violated: bool, events: &[(u64, EventKind)]) {
+    let violation = oracle.check(&history(events));
+    assert_eq!(violation.is_some(), is_violated, "{}: {events:#?}", oracle.name());
+}
+
+#[test]
+fn a_lease_that_ends_now_is_over() {
+    let read_write = WriterAlone::of("reading", "cs");
+    let reads = [(0, enter(A, "reading", 10)), (9, enter(B, "cs", 20))];
+    let holds = [(0, enter(A, "cs", 10)), (9, enter(B, "cs", 20))];
+    for at in [9, 10] {
+        let then = |events: &[(u64, EventKind); 2]| [events[0].clone(), (at, events[1].1.clone())];
+        expect(&ExclusiveFact::of("cs"), at < 10, &then(&holds));
+        expect(&OverIssue::of("cs", 1), at < 10, &then(&holds));
+        expect(&read_write, at < 10, &then(&reads));
+        expect(&WriterAlone::believed("reading", "cs"), true, &then(&reads));
+        // A grant that arrives when its lease is over is none, neither B's nor A's next one.
+        let unbroken = Unbroken::of("cs");
+        let arrives_late = [(0, enter(A, "cs", 30)), (at, enter(B, "cs", 10)), (12, extend(A, "cs", 40))];
+        expect(&unbroken, at < 10, &arrives_late);
+        let extended_late = [(0, enter(A, "cs", 30)), (1, enter(B, "cs", 30)), (at, extend(A, "cs", 10))];
+        expect(&unbroken, at < 10, &extended_late);
+    }
+}
+
+#[test]
+fn a_hold_is_broken_only_while_it_lasts_and_in_its_section() {
+    let held_by_b = [(0, enter(A, "cs", 30)), (1, enter(B, "cs", 30))];
+    let then = |event: EventKind| [held_by_b.as_slice(), &[(2, event), (3, extend(A, "cs", 40))]].concat();
+    expect(&Unbroken::of("cs"), true, &then(leave(B, "cs")));
+    expect(&Unbroken::of("cs"), false, &then(leave(A, "cs")));
+    let of_two_sections = [(0, enter(A, "cs", 30)), (1, enter(B, "other", 30)), (2, extend(A, "cs", 40))];
+    expect(&Unbroken::of("cs"), false, &of_two_sections);
+}
+
+#[test]
+fn resources_and_sections_of_others_do_not_count() {
+    let accepts = |actor, resource, token, nth| EventKind::Accepted { actor, resource, token, nth };
+    let writes = |second| [(0, accepts(A, second, 2, 1)), (1, accepts(B, "data", 1, 2))];
+    expect(&Fenced::of("data"), true, &writes("data"));
+    expect(&Fenced::of("data"), false, &writes("other"));
+    let overtakes = |section| [(0, enter(A, "waiting", 30)), (1, enter(B, section, 30))];
+    expect(&NotOvertaken::of("waiting", "cs"), true, &overtakes("cs"));
+    expect(&NotOvertaken::of("waiting", "cs"), false, &overtakes("other"));
+}
+
+/// After a crash, the section may be empty for two leases and the millisecond that ends the second
+/// one. Other faults give no time.
+#[test]
+fn a_crash_gives_the_next_client_another_lease() {
+    let oracle = NoLostWakeUp::of("cs", Duration::from_millis(10));
+    let empty_for = |fault, span| {
+        let fault = EventKind::Fault { fault: Fault::new(fault, Target::Client(A)), request: String::new() };
+        let by = Duration::from_millis(span);
+        [(0, fault), (span, EventKind::Advanced { by, is_wait: true })]
+    };
+    expect(&oracle, false, &empty_for(FaultKind::Crash, 20));
+    expect(&oracle, true, &empty_for(FaultKind::Crash, 21));
+    expect(&oracle, false, &empty_for(FaultKind::Cancel, 9));
+    expect(&oracle, true, &empty_for(FaultKind::Cancel, 10));
+}
+
+/// If no client took a step, no client tried.
+#[test]
+fn no_progress_is_expected_of_clients_that_do_nothing() {
+    let probed = EventKind::Probed { granted: 1, wanted: 1, after_lease: false };
+    let mut history = history(&[(0, probed)]);
+    assert!(Progress::of(&["cs"]).check(&history).is_some());
+    history.events[0].step = 0;
+    assert!(Progress::of(&["cs"]).check(&history).is_none());
+}
+
+#[test]
+fn code_that_fails_is_no_success() {
+    expect(&Success, true, &[(0, EventKind::Failed { actor: A, error: "no".into() })]);
+    expect(&Success, false, &[(0, EventKind::Started { actor: A })]);
+    assert!(Success.judges(&History::default()));
+}
+
+/// The numbers of the rule stand in the text of its violation.
+#[test]
+fn a_violation_names_the_permits() {
+    let crowd = [(0, enter(A, "cs", 10)), (1, enter(B, "cs", 10))];
+    let text = |oracle: &dyn Oracle| oracle.check(&history(&crowd)).unwrap().what;
+    assert_eq!(text(&ExclusiveBelief::of("cs", 1)), "A and B are inside at once, but only one may be");
+    let three = [crowd.as_slice(), &[(2, enter(Actor(2), "cs", 10))]].concat();
+    let of_two = ExclusiveBelief::of("cs", 2).check(&history(&three)).unwrap().what;
+    assert_eq!(of_two, "A, B and C are inside at once, but only 2 may be");
 }

@@ -138,7 +138,7 @@ fn only_actors_with_equal_code_are_removed() {
     assert_eq!(explored.findings[0].actors, 3);
 }
 
-/// Of several spans of time that show the violation, the shortest one is left.
+/// If several spans of time show the violation, the shortest one is left.
 #[test]
 fn time_moves_no_further_than_necessary() {
     let scenario = || {
