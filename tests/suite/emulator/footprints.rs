@@ -218,6 +218,8 @@ fn commands_that_touch_the_same_depend_on_each_other() {
         (SORTED, "ZRANGEBYSCORE z 2 3", "ZADD z 2 x", true),
         (SORTED, "ZRANGEBYSCORE z 2 3", "ZADD z 3.5 x", false),
         (SORTED, "ZRANGEBYSCORE z 2 3", "ZADD z 1.5 x", false),
+        // The name of this member is empty.
+        (SORTED, "ZRANGEBYSCORE z 2 3", "ZADD z 2 ", true),
         ("", "DBSIZE", "SET a 1", true),
         ("", "SELECT 1; DBSIZE", "SET a 1", false),
         ("", "SELECT 1; FLUSHDB", "SET a 1", false),
