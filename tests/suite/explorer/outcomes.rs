@@ -354,6 +354,7 @@ fn state_beside_the_keys_is_in_the_footprint() {
         &[&["INFO keyspace"], &["SET a 1"]],
         &[&["GET a", "feed: OBJECT IDLETIME a -> SET b {}"], &["SET a 1", "sleep 1200ms", "GET a"]],
         &[&["CLIENT PAUSE 5 WRITE"], &["SET a 1"], &["GET a"]],
+        &[&["BLPOP l 0.01"], &["BLPOP l 0.01"], &["RPUSH l m"]],
         &[&["DEBUG SLEEP 0.005"], &["PEXPIRE a 4"], &["GET a"]],
     ];
     for programs in programs {

@@ -48,24 +48,34 @@ fn a_client_that_sends_heartbeats_does_not_wait() {
     assert_eq!(first_of_b, Some(30));
 }
 
-/// The tries are equal, but time passes between them. The client may count it.
+/// The tries are equal, but time passes between them, or between their commands. The client may
+/// count it.
 #[test]
 fn a_client_that_sleeps_between_its_tries_does_not_wait() {
-    let scenario = Scenario::new("polls").always(ExclusiveFact::of("cs")).actors(1, |client| async move {
-        let mut link = client.connection();
-        while !send(&mut link, &["EXISTS", "go"]).await? || !send(&mut link, &["EXISTS", "go"]).await? {
-            send::<()>(&mut link, &["PING"]).await?;
-            tokio::time::sleep(Duration::from_secs(1)).await;
-        }
-        Ok(())
-    });
-    let scenario = scenario.actors(1, |client| async move {
-        tokio::time::sleep(Duration::from_millis(9_500)).await;
-        Ok(send::<()>(&mut client.connection(), &["SET", "go", "1"]).await?)
-    });
-    let history = run(&mut Runner::new(), &scenario, &mut Prefers(0)).unwrap();
-    // The last poll has two commands, and no sleep after it.
-    assert_eq!(history.steps.iter().filter(|step| step.actor() == Some(Actor(0))).count(), 22);
+    for is_amid in [false, true] {
+        let scenario = Scenario::new("polls").always(ExclusiveFact::of("cs"));
+        let scenario = scenario.actors(1, move |client| async move {
+            let mut link = client.connection();
+            let pause = Duration::from_secs(1);
+            while !send(&mut link, &["EXISTS", "go"]).await? {
+                if is_amid {
+                    tokio::time::sleep(pause).await;
+                }
+                send::<()>(&mut link, &["PING"]).await?;
+                if !is_amid {
+                    tokio::time::sleep(pause).await;
+                }
+            }
+            Ok(())
+        });
+        let scenario = scenario.actors(1, |client| async move {
+            tokio::time::sleep(Duration::from_millis(9_500)).await;
+            Ok(send::<()>(&mut client.connection(), &["SET", "go", "1"]).await?)
+        });
+        let history = run(&mut Runner::new(), &scenario, &mut Prefers(0)).unwrap();
+        let of_a = history.steps.iter().filter(|step| step.actor() == Some(Actor(0)));
+        assert_eq!(of_a.count(), 21);
+    }
 }
 
 /// Waits until the other client says so, and then tries five times to get the lock. It goes
