@@ -154,14 +154,52 @@ mod tests {
         assert!(costs.is_sorted(), "{costs:?}");
     }
 
+    fn least_size(text: &str) -> ScheduleSize {
+        let history = executed(text);
+        ScheduleSize::least(&history, &(0..history.steps.len()).collect::<Vec<_>>())
+    }
+
     #[test]
     fn to_start_is_needless_unless_time_moves() {
-        let size = |text| {
-            let history = executed(text);
-            ScheduleSize::least(&history, &(0..history.steps.len()).collect::<Vec<_>>())
-        };
+        let size = least_size;
         assert_eq!(size("start A\nstart B\nA\nB"), ScheduleSize { steps: 2, faults: 0, actors: 2 });
         let crash = size("start A\ntime +5ms\nA\nstart B\ncrash B");
         assert_eq!(crash, ScheduleSize { steps: 5, faults: 2, actors: 2 });
+    }
+
+    /// A start is needless before any request of its actor, and an arrival before any time.
+    #[test]
+    fn needless_steps_do_not_count() {
+        let steps = |text| least_size(text).steps;
+        for (text, expected) in [
+            ("start A\nsend A\nreceive A", 1),
+            ("start A\nlose-reply A", 1),
+            ("start A\nB", 2),
+            ("start A\nwait\nA", 3),
+            ("send A\nB\nreceive A", 2),
+            ("send A\ntime +5ms\nreceive A", 3),
+            ("time +5ms\nsend A\nreceive A", 2),
+            ("send A\nwait\nsend B\nreceive B", 3),
+        ] {
+            assert_eq!(steps(text), expected, "{text}");
+        }
+    }
+
+    /// The time of faults, of steps of time and of wrong clocks counts, and none after the last
+    /// step.
+    #[test]
+    fn time_counts_once_for_each_step() {
+        let mut history = executed("A\ntime +5ms\nskew A +7ms\ntime +6ms");
+        let advanced = |step, millis| Event {
+            step,
+            at: Duration::ZERO,
+            kind: EventKind::Advanced { by: Duration::from_millis(millis), is_wait: false },
+        };
+        // Time that belongs to a client's step, more of a step that has counted, and later time.
+        history.events.insert(0, advanced(1, 100));
+        history.events.insert(2, advanced(2, 200));
+        history.events.push(advanced(5, 400));
+        let millis = |count| Cost::of(&history, count).clock.as_millis();
+        assert_eq!([1, 2, 3, 4].map(millis), [0, 5, 12, 18]);
     }
 }

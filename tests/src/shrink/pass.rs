@@ -254,3 +254,113 @@ fn moved<'a>(Failing { steps, .. }: &'a Failing, _: &'a Scenario, _: &mut Runner
         })
     }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::oracle::Violation;
+    use crate::shrink::Cost;
+    use crate::trace::StepFootprint;
+
+    fn steps(text: &str) -> Vec<Step> {
+        text.replace(", ", "\n").parse::<Schedule>().unwrap().steps
+    }
+
+    fn failing(text: &str) -> Failing {
+        let steps = steps(text);
+        let footprints = vec![StepFootprint::default(); steps.len()];
+        let history = History { steps: steps.clone(), footprints, ..History::default() };
+        let violation = Violation { step: steps.len(), what: String::new() };
+        let cost = Cost::of(&history, steps.len());
+        Failing { steps, cost, violation, history, shorter: Vec::new() }
+    }
+
+    /// Two actors with one code, and then one with another.
+    fn scenario() -> Scenario {
+        Scenario::new("passes").actors(2, |_| async { Ok(()) }).actors(1, |_| async { Ok(()) })
+    }
+
+    fn shown(candidates: impl IntoIterator<Item = Vec<Step>>) -> Vec<String> {
+        let line = |steps| Schedule { steps }.to_string().trim_end().replace('\n', ", ");
+        candidates.into_iter().map(line).collect()
+    }
+
+    /// The candidates of a pass.
+    fn tried(pass: Pass, failing: &Failing) -> Vec<String> {
+        shown(pass(failing, &scenario(), &mut Runner::new()))
+    }
+
+    #[test]
+    fn passes_that_remove_steps() {
+        // Steps of one actor depend on each other.
+        assert_eq!(tried(few!(causal_past_alone), &failing("A, B, A")), ["A, A"]);
+        assert!(tried(few!(causal_past_alone), &failing("")).is_empty());
+        assert_eq!(
+            tried(few!(without_faults), &failing("crash A, B, crash B, A")),
+            ["B, A", "B, crash B, A", "crash A, B, A"]
+        );
+        assert_eq!(
+            tried(few!(without_an_actor), &failing("A, crash B, wait, A")),
+            ["crash B, wait", "A, wait, A"]
+        );
+        assert_eq!(tried(without_pieces, &failing("A, B, C")), ["", "C", "A", "B, C", "A, C", "A, B"]);
+        assert_eq!(tried(without_pairs, &failing("A, B, C, A")), ["B, A", "B, C", "A, C"]);
+    }
+
+    /// Time that is removed disappears, or passes later.
+    #[test]
+    fn removed_time_may_pass_later() {
+        let steps = steps("time +5ms, A, time +6ms, B, time +7ms");
+        let without = |places: &'static [usize]| shown(without(&steps, |place| places.contains(&place)));
+        assert_eq!(without(&[1]), ["time +5ms, time +6ms, B, time +7ms"]);
+        assert_eq!(without(&[0]), ["A, time +11ms, B, time +7ms", "A, time +6ms, B, time +7ms"]);
+        assert_eq!(without(&[0, 2]), ["A, B, time +18ms", "A, B, time +7ms"]);
+        assert_eq!(without(&[3, 4]), ["time +5ms, A, time +6ms"]);
+    }
+
+    #[test]
+    fn replies_become_prompt() {
+        let tried = |text| tried(few!(with_prompt_replies), &failing(text));
+        assert_eq!(
+            tried("send A, send B, receive A, C, receive B"),
+            ["A, B, C", "A, send B, C, receive B", "send A, B, receive A, C"]
+        );
+        // Each command has the next arrival, and a reply that never arrives is prompt, too.
+        assert_eq!(
+            tried("send A, receive A, send A, receive A"),
+            ["A, A", "A, send A, receive A", "send A, receive A, A"]
+        );
+        assert_eq!(tried("send A, B"), ["A, B", "A, B"]);
+        assert!(tried("A, B").is_empty());
+    }
+
+    #[test]
+    fn spans_that_are_noted_are_tried() {
+        let span = |millis| Step::Advance(std::time::Duration::from_millis(millis));
+        let shorter = vec![(1, span(3)), (1, span(4)), (3, span(1))];
+        let failing = Failing { shorter, ..failing("A, time +5ms, B") };
+        assert_eq!(tried(few!(with_shorter_jumps), &failing), ["A, time +3ms, B", "A, time +4ms, B"]);
+    }
+
+    /// Only A and B do the same.
+    #[test]
+    fn names_are_exchanged_among_equal_actors() {
+        assert_eq!(tried(few!(renamed), &failing("B, C, crash A")), ["A, C, crash B", "B, C, crash A"]);
+        let every_kind =
+            "B, send B.2, receive B.2, start B, lose-reply B, late B, pause B +5ms, wait, time +5ms";
+        let of_a = "A, send A.2, receive A.2, start A, lose-reply A, late A, pause A +5ms, wait, time +5ms";
+        assert_eq!(tried(few!(renamed), &failing(every_kind)), [of_a]);
+        let names = [0, 1, 2].map(Actor);
+        let orders: Vec<Vec<usize>> =
+            permutations(&names).iter().map(|order| order.iter().map(|name| name.0).collect()).collect();
+        assert_eq!(orders, [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]]);
+    }
+
+    /// Only steps of one actor move together.
+    #[test]
+    fn rows_of_one_actor_move() {
+        assert_eq!(tried(moved, &failing("A, B")), ["B, A", "B, A"]);
+        let of_two = tried(moved, &failing("A, A, B"));
+        assert_eq!(of_two, ["A, A, B", "A, B, A", "B, A, A", "A, A, B", "A, B, A", "B, A, A", "A, B, A"]);
+    }
+}
