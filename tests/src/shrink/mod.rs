@@ -133,9 +133,14 @@ impl Policy for Noting {
     fn choose(&mut self, enabled: &[Step], history: &History) -> Choice {
         let choice = self.replay.choose(enabled, history);
         if let Choice::Take(idx) = choice
-            && let Some(span) = enabled[idx].time_moved()
+            && let taken = enabled[idx]
+            && (taken == Step::Wait || taken.time_moved().is_some())
         {
-            let is_shorter = |step: &Step| step.time_moved().is_some_and(|other| other < span);
+            let is_shorter = |step: &Step| match (step.time_moved(), taken.time_moved()) {
+                (Some(other), Some(span)) => other < span || other == span && *step < taken,
+                (Some(_), None) => true,
+                (None, _) => false,
+            };
             let place = history.steps.len();
             self.shorter.extend(enabled.iter().copied().filter(is_shorter).map(|step| (place, step)));
         }
