@@ -1,14 +1,11 @@
 //! A client's side of an execution: gated connections, a clock that may be wrong, and holds, which
 //! mark when the client is inside a critical section.
 
-mod session;
-mod request;
 mod connection;
 mod subscription;
 mod hold;
 mod multiplexed;
 
-use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
@@ -19,10 +16,9 @@ use locks::{Env, Source};
 
 pub use connection::GatedConnection;
 pub use hold::{Hold, HoldGuard};
-use session::Session;
 
 use crate::actor::Actor;
-use crate::sim::{Gate, GateState, OperationId, Simulation, Traffic};
+use crate::sim::{OperationId, Simulation};
 use crate::trace::EventKind;
 
 /// The connections, the clock and the name of one actor. The harness passes it to the actor's code.
@@ -61,32 +57,8 @@ impl Client {
     /// # Panics
     /// There is no such server, or it is a real one that does not answer.
     pub fn connection_to(&self, server: usize) -> GatedConnection {
-        let session = Session::open(&self.sim.servers[server]);
-        let mut state = self.sim.state();
-        let own = |gate: &&Gate| gate.actor == self.actor;
-        let is_free = |gate: &Gate| gate.server == server && !gate.is_open && gate.late.is_empty();
-        let closed = state.gates.iter().position(|gate| own(&gate) && is_free(gate));
-        let gate = closed.unwrap_or_else(|| {
-            let nth = state.gates.iter().filter(own).count();
-            let (actor, gate_state, late) = (self.actor, GateState::Empty, VecDeque::new());
-            let (traffic, operation, is_open) = (Traffic::Requests, None, false);
-            let request = 0;
-            state.gates.push(Gate {
-                actor,
-                nth,
-                server,
-                gate_state,
-                traffic,
-                request,
-                operation,
-                late,
-                is_open,
-            });
-            state.gates.len() - 1
-        });
-        (state.gates[gate].is_open, state.gates[gate].traffic) = (true, Traffic::Requests);
-        drop(state);
-        GatedConnection { sim: self.sim.clone(), actor: self.actor, gate, server, session }
+        let gate = self.sim.open(self.actor, server);
+        GatedConnection { sim: self.sim.clone(), actor: self.actor, gate, server }
     }
 
     /// The client's own clock, as wrong as the schedule makes it, and unique names that are equal

@@ -7,12 +7,11 @@ use std::task::{Context, Poll};
 
 use emulator::Reply;
 use locks::{Messages, Subscribe, Subscription};
-use redis::{RedisFuture, RedisResult, Value};
+use redis::RedisFuture;
 
 use super::GatedConnection;
-use super::session::Session;
 use crate::render::{brief, printable};
-use crate::sim::{Recording, Traffic};
+use crate::sim::{Recording, Session, Traffic};
 use crate::trace::EventKind;
 
 /// A subscription is a connection of its own. To subscribe is a step, and so is each message that
@@ -24,7 +23,8 @@ impl Subscribe for GatedConnection {
     fn subscribe<'a>(&'a self, channel: &'a str) -> RedisFuture<'a, Subscription> {
         Box::pin(async move {
             let mut link = self.clone();
-            link.step(redis::cmd("SUBSCRIBE").arg(channel)).await??.extract_error()?;
+            let mut subscribe = redis::cmd("SUBSCRIBE");
+            link.step((&*subscribe.arg(channel)).into()).await??.extract_error()?;
             let link = Some(link.with_traffic(Traffic::Messages));
             Ok(Subscription::new(Listening { link, channel: channel.to_owned(), unheard: VecDeque::new() }))
         })
@@ -48,7 +48,7 @@ impl Messages for Listening {
                 self.unheard = link.messages().await;
             }
             let Some(message) = self.unheard.front() else {
-                if link.session.is_hung_up() {
+                if link.session().is_hung_up() {
                     link.sim.state().lose_connection(link.actor);
                 }
                 link.sim.observes(link.actor, || "the end".into());
@@ -60,7 +60,7 @@ impl Messages for Listening {
                 return None;
             };
             let text = || format!("{}: \"{}\"", self.channel, message.escape_ascii());
-            if let Some(fault) = link.pass_gate(None).await.fault {
+            if let Some(fault) = link.receive().await {
                 link.sim.record_request_fault(link.actor, fault, text);
                 self.link = None;
                 return None;
@@ -93,13 +93,13 @@ struct Look<'a>(&'a GatedConnection);
 impl Look<'_> {
     fn poll(&self, cx: &mut Context<'_>) -> Poll<VecDeque<Vec<u8>>> {
         self.note();
-        match &self.0.session {
+        let session = self.0.session();
+        match &session {
             Session::Emulator(connection) => {
                 connection.poll_message(cx).map(|message| payload(message).into_iter().collect())
             }
-            Session::Redis(connection) => {
-                let news = news(&mut connection.lock().expect("one task uses it"), "PING");
-                let news = news.unwrap_or_else(|error| {
+            Session::Redis(_) => {
+                let news = session.news("PING").unwrap_or_else(|error| {
                     panic!("a real server does not answer: {}", printable(&error.to_string()))
                 });
                 if news.is_empty() {
@@ -112,8 +112,8 @@ impl Look<'_> {
     }
 
     fn note(&self) {
-        let GatedConnection { sim, actor, server, session, .. } = self.0;
-        if let Session::Emulator(connection) = session {
+        let GatedConnection { sim, actor, server, .. } = self.0;
+        if let Session::Emulator(connection) = self.0.session() {
             sim.record_poll(*actor, *server, connection.looking());
         }
     }
@@ -131,19 +131,4 @@ fn payload(message: Reply) -> Option<Vec<u8>> {
         .into_iter()
         .next_back()
         .and_then(|word| if let Reply::Bulk(bytes) = word { Some(bytes.into()) } else { None })
-}
-
-/// The messages that a real server has sent. All of them come before the reply to this command.
-pub(super) fn news(connection: &mut redis::Connection, command: &str) -> RedisResult<VecDeque<Vec<u8>>> {
-    connection.send_packed_command(&redis::cmd(command).get_packed_command())?;
-    let mut news = VecDeque::new();
-    loop {
-        let words: Vec<Value> = redis::from_redis_value(connection.recv_response()?)?;
-        match &words[..] {
-            [Value::BulkString(kind), _, Value::BulkString(message)] if kind == b"message" => {
-                news.push_back(message.clone());
-            }
-            _ => return Ok(news),
-        }
-    }
 }

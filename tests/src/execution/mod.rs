@@ -178,7 +178,10 @@ impl Execution<'_> {
                 self.let_through(actor, connection, passage).await;
             }
             Step::Receive(actor, connection) => {
-                self.open_gate(actor, connection, Gate::awaits_reply, Passage::default()).await;
+                if let Some(gate) = self.gate(actor, connection, Gate::awaits_reply) {
+                    self.sim.deliver(gate);
+                    self.settle(actor).await;
+                }
             }
             Step::Wait => {
                 self.resume_all().await;
@@ -195,9 +198,8 @@ impl Execution<'_> {
             Step::Advance(span) => self.advance(span).await,
             Step::Fault(fault) => self.strike(fault).await,
             Step::Late(actor, connection) => {
-                let late = self.sim.state().take_late(actor, connection);
-                if let Some(late) = late {
-                    late.await;
+                if let Some(gate) = self.gate(actor, connection, |_| true) {
+                    self.sim.run_late(gate);
                 }
                 self.sim.quiescence.wait().await;
             }
@@ -276,20 +278,23 @@ impl Execution<'_> {
         self.take_while(Step::Wait, Vec::new()).await;
     }
 
-    /// Lets one request pass, and waits until the client has handled the reply or the fault.
+    /// Lets one request or message pass, and waits until the client has handled the reply or the
+    /// fault.
     async fn let_through(&self, actor: Actor, connection: usize, passage: Passage) {
-        self.open_gate(actor, connection, Gate::waits, passage).await;
+        if let Some(gate) = self.gate(actor, connection, Gate::waits) {
+            self.sim.let_through(gate, passage);
+            self.settle(actor).await;
+        }
     }
 
-    /// Opens the gate of a connection if it is in this state, and waits until the client has
-    /// handled that.
-    async fn open_gate(&self, actor: Actor, connection: usize, is_due: fn(&Gate) -> bool, passage: Passage) {
-        {
-            let mut state = self.sim.state();
-            let is_meant = |gate: &Gate| gate.actor == actor && gate.nth == connection && is_due(gate);
-            let Some(gate) = state.gates.iter().position(is_meant) else { return };
-            state.open_gate(gate, passage);
-        }
+    /// The gate of a connection, if it is in this state.
+    fn gate(&self, actor: Actor, connection: usize, is_due: fn(&Gate) -> bool) -> Option<usize> {
+        let is_meant = |gate: &Gate| gate.actor == actor && gate.nth == connection && is_due(gate);
+        self.sim.state().gates.iter().position(is_meant)
+    }
+
+    /// Waits until the client has handled what has just arrived.
+    async fn settle(&self, actor: Actor) {
         self.sim.quiescence.wait().await;
         self.resume(actor).await;
     }

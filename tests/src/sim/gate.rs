@@ -2,19 +2,22 @@
 //! grants clients hold.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::pin::Pin;
 use std::task::Waker;
 use std::time::Duration;
 
 use emulator::Snapshot;
+use redis::{RedisResult, Value};
 
 use super::holds::Grant;
 use super::operations::{Operation, OperationId};
 use super::pause::Pause;
+use super::request::Request;
 use super::retries::{Exchange, Livelock, Retry, Tries};
+use super::serve::{Answer, Late};
+use super::session::Session;
 use super::timer_cache::UnknownTimer;
 use crate::actor::Actor;
-use crate::fault::{Budget, Fault};
+use crate::fault::{Budget, Fault, RequestOutcome};
 use crate::schedule::Step;
 use crate::trace::{EventKind, History, HoldId, LocalState, Recorder};
 
@@ -110,23 +113,54 @@ pub(crate) struct Gate {
     /// The number of this connection among those of the actor, from 0.
     pub(crate) nth: usize,
     pub(crate) server: usize,
+    /// The connection is open while there is a session. The next connection that opens takes the
+    /// place of a closed one.
+    pub(crate) session: Option<Session>,
     pub(crate) gate_state: GateState,
+    /// Wakes the client when that changes.
+    pub(crate) waker: Option<Waker>,
     /// The traffic that waits at this gate.
     pub(crate) traffic: Traffic,
-    /// A hash of the request that waits: its server, name and first key.
-    pub(crate) request: u64,
-    /// The operation of the request that waits, if the operation can be cancelled.
+    /// The request that the client waits for.
+    pub(crate) pending: Option<Pending>,
+    /// The operation of what waits, if the operation can be cancelled.
     pub(crate) operation: Option<OperationId>,
     /// Requests that the client has given up and that are still on their way, the oldest first.
     pub(crate) late: VecDeque<Late>,
-    /// The connection is open. The next connection that opens takes the place of a closed one.
-    pub(crate) is_open: bool,
+}
+
+/// A request whose client waits for the reply.
+#[derive(Clone)]
+pub(crate) struct Pending {
+    pub(crate) request: Request,
+    /// A hash of its server, name and first key.
+    pub(crate) brief: u64,
+    /// When it was made.
+    pub(crate) sent: Duration,
+    /// The release that it belongs to.
+    pub(crate) release: Option<HoldId>,
 }
 
 impl Gate {
+    /// A new connection, with this number among those of the actor.
+    pub(crate) fn new(actor: Actor, nth: usize, server: usize) -> Gate {
+        Gate {
+            actor,
+            nth,
+            server,
+            session: None,
+            gate_state: GateState::Empty,
+            waker: None,
+            traffic: Traffic::Requests,
+            pending: None,
+            operation: None,
+            late: VecDeque::new(),
+        }
+    }
+
     /// Whether a request or a message waits.
     pub(crate) fn waits(&self) -> bool {
-        matches!(self.gate_state, GateState::Waiting(_))
+        matches!(self.gate_state, GateState::Waiting)
     }
 
     /// Whether a reply is on the way.
@@ -137,6 +171,17 @@ impl Gate {
     /// Whether the client is amid a request, so that it does not sleep.
     pub(crate) fn is_busy(&self) -> bool {
         self.waits() || self.awaits_reply()
+    }
+
+    /// A hash of the server, the name and the first key of the request.
+    pub(super) fn brief(&self) -> Option<u64> {
+        self.pending.as_ref().map(|pending| pending.brief)
+    }
+
+    /// Gives the client this, and wakes it.
+    pub(super) fn open(&mut self, gate_state: GateState) {
+        self.gate_state = gate_state;
+        self.waker.take().into_iter().for_each(Waker::wake);
     }
 }
 
@@ -151,28 +196,54 @@ pub(crate) enum Traffic {
     Messages,
 }
 
-/// Runs a request that its client has given up.
-pub(crate) type Late = Pin<Box<dyn Future<Output = ()> + Send>>;
-
 /// Whether something waits at a gate, and whether it may pass.
 pub(crate) enum GateState {
-    /// No request waits.
+    /// Nothing waits.
     Empty,
-    /// A request waits.
-    Waiting(Waker),
-    /// The request may pass.
+    /// A request or a message waits.
+    Waiting,
+    /// The message may pass.
     Open(Passage),
     /// The server has replied, and the reply is on the way.
-    Replied(Waker),
+    Replied(RedisResult<Value>),
+    /// The client's wait is over.
+    Answered(Answer),
 }
 
-/// How a request passes.
+impl GateState {
+    /// Takes the end of the client's wait.
+    pub(crate) fn take_answer(&mut self) -> Option<Answer> {
+        match std::mem::replace(self, GateState::Empty) {
+            GateState::Answered(answer) => Some(answer),
+            other => {
+                *self = other;
+                None
+            }
+        }
+    }
+
+    /// Takes how the message passes.
+    pub(crate) fn take_passage(&mut self) -> Option<Passage> {
+        let GateState::Open(passage) = *self else { return None };
+        *self = GateState::Empty;
+        Some(passage)
+    }
+}
+
+/// How a request or a message passes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Passage {
     /// This fault strikes it.
     pub(crate) fault: Option<Fault>,
     /// Its reply arrives in a step of its own.
     pub(crate) is_reply_late: bool,
+}
+
+impl Passage {
+    /// The outcome that the fault has for the client.
+    pub(super) fn outcome(&self) -> Option<RequestOutcome> {
+        self.fault.and_then(Fault::of_request).map(|fault| fault.outcome)
+    }
 }
 
 impl State {
@@ -230,14 +301,13 @@ impl State {
         self.recorder.reached().lost = true;
     }
 
-    /// Lets the next request or reply at this gate pass.
-    pub(crate) fn open_gate(&mut self, gate: usize, passage: Passage) {
-        let open = GateState::Open(passage);
-        if let GateState::Waiting(waker) | GateState::Replied(waker) =
-            std::mem::replace(&mut self.gates[gate].gate_state, open)
-        {
-            waker.wake();
-        }
+    /// Something of a client comes to this gate. If it is a request, that was made then.
+    pub(super) fn arrive(&mut self, gate: usize, sent: Option<Duration>) {
+        let idx = self.idx(self.gates[gate].actor);
+        let actor = &mut self.actors[idx];
+        actor.sent_at = sent.unwrap_or(actor.sent_at);
+        self.gates[gate].operation = actor.operation;
+        self.gates[gate].gate_state = GateState::Waiting;
     }
 
     /// The code of an actor is polled. Returns `false` if that happened too often in this step. The
@@ -265,11 +335,6 @@ impl State {
         let mut taken = vec![0; self.actors.len()];
         latest.for_each(|actor| taken[actor.0] += 1);
         Actor((0..taken.len()).max_by_key(|&actor| taken[actor]).unwrap_or(0))
-    }
-
-    /// Takes the oldest request that its client has given up.
-    pub(crate) fn take_late(&mut self, actor: Actor, nth: usize) -> Option<Late> {
-        self.gates.iter_mut().find(|gate| gate.actor == actor && gate.nth == nth)?.late.pop_front()
     }
 
     /// How often a fault took from this budget.

@@ -116,23 +116,20 @@ impl Simulation {
         })
     }
 
-    /// A request of this actor is sent. If the request is a release, the actor leaves its section.
-    pub(crate) fn before_send(&self, actor: Actor) {
-        let at = self.now();
-        let mut state = self.state();
-        let idx = state.idx(actor);
-        if let Some(id) = state.actors[idx].releasing {
-            state.leave(id, at);
+    /// A request is sent. If it is this release, the actor leaves its section.
+    pub(super) fn before_send(&self, release: Option<HoldId>) {
+        if let Some(id) = release {
+            self.leave(id);
         }
     }
 
     /// To be called right before a command of this actor runs.
-    pub(crate) fn before_command(&self, actor: Actor) {
-        self.before_send(actor);
+    pub(super) fn before_command(&self, actor: Actor, release: Option<HoldId>) {
+        self.before_send(release);
         let at = self.now();
         let mut state = self.state();
         let idx = state.idx(actor);
-        if state.actors[idx].releasing.is_none() && state.grants.iter().any(|grant| grant.actor != actor) {
+        if release.is_none() && state.grants.iter().any(|grant| grant.actor != actor) {
             state.recorder.reached().contention = true;
         }
         // If a grant expired since time moved, no client ended it.

@@ -8,7 +8,10 @@ mod timer_cache;
 mod operations;
 mod pause;
 mod retries;
+mod request;
+mod session;
 mod gate;
+mod serve;
 mod holds;
 mod server_faults;
 
@@ -24,15 +27,18 @@ use crate::fault::{Fault, Faults, RequestFault, RequestOutcome};
 use crate::schedule::SPAN_MAX;
 use crate::trace::{EventKind, HoldId};
 
-pub(crate) use gate::{ActorState, Gate, GateState, Late, Passage, State, Traffic};
+pub(crate) use gate::{ActorState, Gate, GateState, Passage, Pending, State, Traffic};
 pub(crate) use operations::OperationId;
 pub(crate) use pause::Part;
 pub(crate) use quiescence::Quiescence;
 pub(crate) use real_time::RealTime;
 pub(crate) use reply_log::{Logged, ReplyLog};
+pub(crate) use request::Request;
 pub(crate) use retries::{Livelock, Retry, Tries};
+pub(crate) use serve::{Answer, Blocked, Loss};
 pub use server::Server;
 pub(crate) use server::no_answer;
+pub(crate) use session::Session;
 pub(crate) use timer_cache::{CodeId, ScenarioTimers, Thresholds, TimerCache, UnknownTimer};
 
 /// When every execution on emulators begins. It is no whole second, so that code which rounds to
@@ -390,11 +396,6 @@ impl Simulation {
         let is_error = matches!(outcome, RequestOutcome::TimedOut | RequestOutcome::Disconnected);
         state.actors[idx].got_fault_error |= is_error;
         state.recorder.reached().lost |= outcome != RequestOutcome::Cancelled;
-    }
-
-    /// Adds a request that its client has given up and that is still on its way.
-    pub(crate) fn delay(&self, gate: usize, late: Late) {
-        self.state().gates[gate].late.push_back(late);
     }
 
     /// The instants after now that a step can lead to: the ends of leases, of outages and of keys'

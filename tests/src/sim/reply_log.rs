@@ -57,7 +57,6 @@ pub(crate) enum LogEntry {
     /// A hash of a request, which stands before the reply.
     Request(u64),
     Reply(Value),
-    Replies(Vec<Value>),
     Footprint(Arc<Footprint>),
     Fact(bool),
     Instants(Vec<Duration>),
@@ -86,7 +85,7 @@ macro_rules! logged {
 }
 
 logged! {
-    Request: u64, Reply: Value, Replies: Vec<Value>, Footprint: Arc<Footprint>, Fact: bool, Instants: Vec<Duration>,
+    Request: u64, Reply: Value, Footprint: Arc<Footprint>, Fact: bool, Instants: Vec<Duration>,
     Data: Option<u64>
 }
 

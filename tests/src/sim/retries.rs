@@ -174,7 +174,8 @@ impl State {
     /// Whether this request of a client waits at a gate, and nothing else of the client does.
     fn is_about_to_send(&self, actor: Actor, request: u64) -> bool {
         let mut waiting = self.gates.iter().filter(|gate| gate.actor == actor && gate.is_busy());
-        waiting.next().is_some_and(|gate| gate.waits() && gate.request == request) && waiting.next().is_none()
+        waiting.next().is_some_and(|gate| gate.waits() && gate.brief() == Some(request))
+            && waiting.next().is_none()
     }
 
     /// Whether a client still tries, and no timer has made its code run in this step.

@@ -1,26 +1,32 @@
 //! The session of a connection, on an emulator or on a real server.
 
+use std::collections::VecDeque;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use emulator::DirectConnection;
 use redis::{Cmd, Pipeline, RedisResult, Value};
 
-use crate::sim::{Server, no_answer};
+use super::request::Request;
+use super::server::{Server, no_answer};
 
 /// Longest time that a real server may take to answer.
 const REPLY_MAX: Duration = Duration::from_secs(10);
 
+/// A request that is being run. The first poll sends it.
+pub(crate) type Running = Pin<Box<dyn Future<Output = RedisResult<Value>> + Send>>;
+
 /// One session. A clone is the same session, for a request that is still on its way.
 #[derive(Clone)]
-pub(super) enum Session {
+pub(crate) enum Session {
     Emulator(Arc<DirectConnection>),
     /// The lock is never contended. It makes the connection `Sync`, as redis-rs's traits require.
     Redis(Arc<Mutex<redis::Connection>>),
 }
 
 impl Session {
-    pub(super) fn open(server: &Server) -> Session {
+    pub(crate) fn open(server: &Server) -> Session {
         match server {
             Server::Emulator(emulator) => Session::Emulator(Arc::new(emulator.connection())),
             Server::Redis(client) => {
@@ -33,14 +39,47 @@ impl Session {
     }
 
     /// Whether the server has disconnected. A real server never does: it is not restarted.
-    pub(super) fn is_hung_up(&self) -> bool {
+    pub(crate) fn is_hung_up(&self) -> bool {
         match self {
             Session::Emulator(connection) => connection.is_hung_up(),
             Session::Redis(_) => false,
         }
     }
 
-    pub(super) async fn request(&self, cmd: &Cmd) -> RedisResult<Value> {
+    /// The messages that a real server has sent. All of them come before the reply to this command.
+    ///
+    /// # Errors
+    /// The server does not answer.
+    pub(crate) fn news(&self, command: &str) -> RedisResult<VecDeque<Vec<u8>>> {
+        let mut news = VecDeque::new();
+        let Session::Redis(connection) = self else { return Ok(news) };
+        let mut connection = connection.lock().expect("one task uses it");
+        connection.send_packed_command(&redis::cmd(command).get_packed_command())?;
+        loop {
+            let words: Vec<Value> = redis::from_redis_value(connection.recv_response()?)?;
+            match &words[..] {
+                [Value::BulkString(kind), _, Value::BulkString(message)] if kind == b"message" => {
+                    news.push_back(message.clone());
+                }
+                _ => return Ok(news),
+            }
+        }
+    }
+
+    /// Runs a request. An error reply of a command is a value.
+    pub(crate) fn run(&self, request: Request) -> Running {
+        let session = self.clone();
+        Box::pin(async move {
+            match &request {
+                Request::Command(cmd) => session.request(cmd).await,
+                Request::Transaction { pipeline, offset, count } => {
+                    session.request_all(pipeline, *offset, *count).await.map(Value::Array)
+                }
+            }
+        })
+    }
+
+    async fn request(&self, cmd: &Cmd) -> RedisResult<Value> {
         match self {
             Session::Emulator(connection) => connection.exchange(cmd).await,
             Session::Redis(connection) => {
@@ -50,12 +89,7 @@ impl Session {
         }
     }
 
-    pub(super) async fn request_all(
-        &self,
-        pipeline: &Pipeline,
-        offset: usize,
-        count: usize,
-    ) -> RedisResult<Vec<Value>> {
+    async fn request_all(&self, pipeline: &Pipeline, offset: usize, count: usize) -> RedisResult<Vec<Value>> {
         match self {
             Session::Emulator(connection) => connection.request_all(pipeline, offset, count).await,
             Session::Redis(connection) => {

@@ -1,0 +1,419 @@
+//! The way of a request: it is sent or lost, runs on its server, and is answered. The schedule
+//! decides when a request passes its gate; this file does not.
+
+use std::io;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use emulator::{Access, Footprint, Resource};
+use redis::{RedisError, RedisResult, Value};
+
+use super::gate::{ActorState, Gate, GateState, Passage, Pending, Traffic};
+use super::request::{Request, hash_result};
+use super::session::{Running, Session};
+use super::{Recording, Server, Simulation};
+use crate::actor::Actor;
+use crate::fault::{Delivery, Fault, FaultKind, RequestFault, RequestOutcome, Target};
+use crate::render::{Format as _, format_error, written_keys};
+use crate::trace::{EventKind, HoldId};
+
+/// The end of a client's wait for a reply.
+pub(crate) enum Answer {
+    Reply(RedisResult<Value>),
+    /// No reply will come.
+    Lost(Loss),
+    /// The command waits on its server.
+    Waits(Box<Blocked>),
+}
+
+/// Why a client will never get a reply.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Loss {
+    /// The request did not arrive.
+    Request,
+    /// The request arrived, and the reply was lost.
+    Reply,
+    /// The request is still on its way.
+    Late,
+    /// The connection has broken.
+    Connection,
+}
+
+/// The error that redis-rs gives in this case.
+impl From<Loss> for RedisError {
+    fn from(loss: Loss) -> RedisError {
+        let kind = match loss {
+            Loss::Request | Loss::Reply | Loss::Late => io::ErrorKind::TimedOut,
+            Loss::Connection => io::ErrorKind::BrokenPipe,
+        };
+        io::Error::from(kind).into()
+    }
+}
+
+/// A command that waits on its server.
+pub(crate) struct Blocked {
+    pub(crate) running: Running,
+    /// What it waits for. `None` on a real server.
+    pub(crate) footprint: Option<Arc<Footprint>>,
+    /// How its request passed.
+    pub(crate) passage: Passage,
+}
+
+/// A request that its client has given up and that is still on its way.
+pub(crate) struct Late {
+    request: Request,
+    session: Session,
+}
+
+impl Simulation {
+    /// A request is about to come to its gate.
+    pub(crate) fn announce(&self, gate: usize, at: Duration, brief: u64) {
+        let mut state = self.state();
+        let Gate { actor, traffic, .. } = state.gates[gate];
+        state.note_request(at, actor, brief);
+        if traffic == Traffic::Bytes && state.recorder.is_in_stall() {
+            state.may_time_out(actor);
+        }
+    }
+
+    /// A client comes to its gate with a request. Nothing that a crashed client sends arrives, even
+    /// if a task of it still runs.
+    pub(crate) fn ask(&self, gate: usize, request: Pending) {
+        let mut state = self.state();
+        let idx = state.idx(state.gates[gate].actor);
+        let ActorState { is_crashed, is_alone, releasing, .. } = state.actors[idx];
+        if is_crashed {
+            return;
+        }
+        state.arrive(gate, Some(request.sent));
+        state.gates[gate].pending = Some(Pending { release: releasing, ..request });
+        drop(state);
+        self.quiescence.note_activity();
+        if is_alone {
+            self.serve(gate, Passage::default());
+        }
+    }
+
+    /// A client waits at its gate until a message may pass.
+    pub(crate) fn await_message(&self, gate: usize) {
+        let mut state = self.state();
+        let idx = state.idx(state.gates[gate].actor);
+        let ActorState { is_crashed, is_alone, .. } = state.actors[idx];
+        if is_crashed || !matches!(state.gates[gate].gate_state, GateState::Empty) {
+            return;
+        }
+        state.arrive(gate, None);
+        if is_alone {
+            state.gates[gate].gate_state = GateState::Open(Passage::default());
+        }
+        self.quiescence.note_activity();
+    }
+
+    /// Polls a gate for what `take` takes there.
+    pub(crate) fn poll_gate<T>(
+        &self,
+        gate: usize,
+        cx: &Context<'_>,
+        take: impl FnOnce(&mut GateState) -> Option<T>,
+    ) -> Poll<T> {
+        let mut state = self.state();
+        let gate = &mut state.gates[gate];
+        if let Some(taken) = take(&mut gate.gate_state) {
+            return Poll::Ready(taken);
+        }
+        gate.waker = Some(cx.waker().clone());
+        let actor = gate.actor;
+        if !state.actors[state.idx(actor)].is_crashed {
+            state.recorder.client_ran(actor);
+        }
+        Poll::Pending
+    }
+
+    /// A client no longer waits at its gate.
+    pub(crate) fn withdraw(&self, gate: usize) {
+        let mut state = self.state();
+        let gate = &mut state.gates[gate];
+        let is_withdrawn = gate.is_busy();
+        (gate.gate_state, gate.pending, gate.waker) = (GateState::Empty, None, None);
+        if is_withdrawn {
+            self.quiescence.note_activity();
+        }
+    }
+
+    /// Opens a connection, in the place of a closed one if there is any.
+    pub(crate) fn open(&self, actor: Actor, server: usize) -> usize {
+        let session = Session::open(&self.servers[server]);
+        let mut state = self.state();
+        let own = |gate: &&Gate| gate.actor == actor;
+        let is_free = |gate: &Gate| gate.server == server && gate.session.is_none() && gate.late.is_empty();
+        let closed = state.gates.iter().position(|gate| own(&gate) && is_free(gate));
+        let gate = closed.unwrap_or_else(|| {
+            let nth = state.gates.iter().filter(own).count();
+            state.gates.push(Gate::new(actor, nth, server));
+            state.gates.len() - 1
+        });
+        (state.gates[gate].session, state.gates[gate].traffic) = (Some(session), Traffic::Requests);
+        gate
+    }
+
+    /// Closes a connection, and records what that touches.
+    pub(crate) fn close(&self, gate: usize) {
+        let Some(session) = self.state().gates[gate].session.take() else { return };
+        let Gate { server, traffic, .. } = self.state().gates[gate];
+        match &session {
+            Session::Emulator(connection) => {
+                let closing = connection.closing();
+                if !closing.is_empty() {
+                    self.state().recorder.server_access(server, Arc::new(closing));
+                }
+            }
+            // A real server may notice the closed connection later than other clients see its next
+            // effect.
+            Session::Redis(_) if traffic == Traffic::Messages => _ = session.news("UNSUBSCRIBE"),
+            Session::Redis(_) => {}
+        }
+    }
+
+    /// Lets what waits at this gate pass.
+    pub(crate) fn let_through(&self, gate: usize, passage: Passage) {
+        let is_request = self.state().gates[gate].pending.is_some();
+        if is_request {
+            self.serve(gate, passage);
+        } else {
+            self.state().gates[gate].open(GateState::Open(passage));
+        }
+    }
+
+    /// Lets the request at this gate pass, and answers it.
+    fn serve(&self, gate: usize, passage: Passage) {
+        let Some(Pending { request, release, .. }) = self.state().gates[gate].pending.clone() else { return };
+        if let Err(loss) = self.send(gate, &request, release, passage.fault) {
+            return self.answer(gate, Answer::Lost(loss));
+        }
+        match self.run(self.ends(gate), &request, &self.session(gate)) {
+            Ok(result) => self.finish(gate, result, passage),
+            Err((running, footprint)) => match passage.outcome() {
+                // The server no longer runs a command that has to wait.
+                Some(RequestOutcome::Disconnected | RequestOutcome::Cancelled | RequestOutcome::Crashed) => {
+                    drop(running);
+                    self.finish(gate, Err(Loss::Connection.into()), passage);
+                }
+                _ => self.answer(gate, Answer::Waits(Box::new(Blocked { running, footprint, passage }))),
+            },
+        }
+    }
+
+    /// The session of an open connection.
+    pub(crate) fn session(&self, gate: usize) -> Session {
+        self.state().gates[gate].session.clone().expect("the connection is open")
+    }
+
+    /// The client and the server of a connection.
+    fn ends(&self, gate: usize) -> (Actor, usize) {
+        let state = self.state();
+        (state.gates[gate].actor, state.gates[gate].server)
+    }
+
+    /// The request is sent, and arrives unless a fault prevents that.
+    fn send(
+        &self,
+        gate: usize,
+        request: &Request,
+        release: Option<HoldId>,
+        fault: Option<Fault>,
+    ) -> Result<(), Loss> {
+        let actor = self.state().gates[gate].actor;
+        let of_request = fault.and_then(Fault::of_request);
+        let (Some(fault), Some(RequestFault { delivery, outcome, .. })) = (fault, of_request) else {
+            self.before_command(actor, release);
+            return Ok(());
+        };
+        let loss = match (delivery, outcome) {
+            (Delivery::Now, _) => {
+                self.before_command(actor, release);
+                return Ok(());
+            }
+            (Delivery::Later, _) => Loss::Late,
+            (Delivery::Never, RequestOutcome::Disconnected) => Loss::Connection,
+            (Delivery::Never, _) => Loss::Request,
+        };
+        self.before_send(release);
+        self.record_request_fault(actor, fault, || request.text().0);
+        match loss {
+            Loss::Late => self.delay(gate, request.clone()),
+            Loss::Connection => self.reopen(gate),
+            Loss::Request | Loss::Reply => {}
+        }
+        Err(loss)
+    }
+
+    /// Runs a request, and records what the server touched. If the command has to wait, returns
+    /// what it waits for.
+    fn run(
+        &self,
+        (actor, server): (Actor, usize),
+        request: &Request,
+        session: &Session,
+    ) -> Result<RedisResult<Value>, (Running, Option<Arc<Footprint>>)> {
+        if self.refuses(server, actor) {
+            return Ok(Err(io::Error::from(io::ErrorKind::ConnectionRefused).into()));
+        }
+        if let Some(reply) = self.replay_reply(server, request) {
+            self.note_command(server);
+            return Ok(Ok(reply));
+        }
+        if let Session::Redis(_) = session {
+            let named = request.commands().flat_map(written_keys).map(|key| (server, key));
+            self.state().named_keys.extend(named);
+        }
+        let mut running = session.run(request.clone());
+        let poll = running.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        self.log_reply(server, request, &poll);
+        self.note_command(server);
+        match poll {
+            Poll::Ready(result) => Ok(result),
+            Poll::Pending => Err((running, self.footprint(server))),
+        }
+    }
+
+    /// A request has run. Records that, and answers the client unless a fault or a late reply keeps
+    /// the answer back.
+    pub(crate) fn finish(&self, gate: usize, result: RedisResult<Value>, passage: Passage) {
+        let ends @ (actor, _) = self.ends(gate);
+        let Some(Pending { request, brief, sent, .. }) = self.state().gates[gate].pending.clone() else {
+            return;
+        };
+        self.record_result(ends, &request, &result);
+        self.note_exchange(actor, brief, hash_result(&result));
+        if result.is_err() && self.session(gate).is_hung_up() {
+            self.state().lose_connection(actor);
+            self.reopen(gate);
+        }
+        if passage.is_reply_late {
+            self.state().gates[gate].gate_state = GateState::Replied(result);
+            return self.quiescence.note_activity();
+        }
+        let (Some(fault), Some(outcome)) = (passage.fault, passage.outcome()) else {
+            return self.answer(gate, Answer::Reply(result));
+        };
+        // A client that has crashed observes nothing more. The step records its end.
+        if outcome != RequestOutcome::Crashed {
+            self.record_request_fault(actor, fault, || request.text().0);
+        }
+        match outcome {
+            RequestOutcome::Resent => {
+                self.state().arrive(gate, Some(sent));
+                self.quiescence.note_activity();
+            }
+            RequestOutcome::TimedOut => self.answer(gate, Answer::Lost(Loss::Reply)),
+            RequestOutcome::Cancelled => {
+                self.state().gates[gate].gate_state = GateState::Empty;
+                self.cancel_request(gate);
+            }
+            RequestOutcome::Crashed => self.state().gates[gate].gate_state = GateState::Empty,
+            RequestOutcome::Disconnected => {
+                self.reopen(gate);
+                self.answer(gate, Answer::Lost(Loss::Connection));
+            }
+        }
+    }
+
+    /// The reply that is on its way arrives.
+    pub(crate) fn deliver(&self, gate: usize) {
+        let actor = self.state().gates[gate].actor;
+        if self.recording == Recording::Full {
+            self.record(EventKind::Received { actor });
+        }
+        let replied = std::mem::replace(&mut self.state().gates[gate].gate_state, GateState::Empty);
+        if let GateState::Replied(result) = replied {
+            self.answer(gate, Answer::Reply(result));
+        }
+    }
+
+    /// The client no longer waits for a reply.
+    pub(crate) fn give_up(&self, gate: usize) {
+        let state = self.state();
+        let Gate { actor, nth, .. } = state.gates[gate];
+        let (is_waiting, is_replied) = (state.gates[gate].waits(), state.gates[gate].awaits_reply());
+        let pending = state.gates[gate].pending.clone();
+        drop(state);
+        let Some(Pending { request, .. }) = pending else { return };
+        self.quiescence.note_activity();
+        let fault = |kind| Fault::new(kind, Target::Connection(actor, nth));
+        if is_waiting {
+            self.serve(gate, Passage { fault: Some(fault(FaultKind::Delay)), ..Passage::default() });
+        } else if is_replied {
+            self.record_request_fault(actor, fault(FaultKind::LoseReply), || request.text().0);
+            self.answer(gate, Answer::Lost(Loss::Reply));
+        }
+    }
+
+    fn answer(&self, gate: usize, answer: Answer) {
+        self.state().gates[gate].open(GateState::Answered(answer));
+    }
+
+    /// Opens a new session in place of a broken one.
+    fn reopen(&self, gate: usize) {
+        self.close(gate);
+        let server = self.state().gates[gate].server;
+        let session = Session::open(&self.servers[server]);
+        self.state().gates[gate].session = Some(session);
+    }
+
+    /// Keeps a request for later.
+    pub(crate) fn delay(&self, gate: usize, request: Request) {
+        let session = self.session(gate);
+        self.state().gates[gate].late.push_back(Late { request, session });
+    }
+
+    /// Runs the oldest request of this connection that its client has given up. It does not wait for
+    /// anything on the server.
+    pub(crate) fn run_late(&self, gate: usize) {
+        let late = self.state().gates[gate].late.pop_front();
+        let Some(Late { request, session }) = late else { return };
+        let ends @ (actor, _) = self.ends(gate);
+        self.before_command(actor, None);
+        let result = self.run(ends, &request, &session);
+        let result = result.unwrap_or_else(|_| Err(Loss::Late.into()));
+        self.record_result(ends, &request, &result);
+        self.record(EventKind::Late { actor });
+    }
+
+    /// Records a request that has run.
+    fn record_result(&self, (actor, server): (Actor, usize), request: &Request, result: &RedisResult<Value>) {
+        let reply = || result.as_ref().map_or_else(format_error, |reply| reply.show());
+        self.observes(actor, reply);
+        if self.recording == Recording::Full {
+            let (reply, changed) = (reply(), self.changed_keys(server));
+            let late = self.real_time.get().map_or(Duration::ZERO, |real_time| real_time.late(self.now()));
+            let (text, brief) = request.text();
+            self.record(EventKind::Command { actor, server, text, brief, reply, changed, late });
+        }
+        self.after_command(actor);
+        if self.real_time.get().is_some() {
+            let listeners = std::mem::take(&mut self.state().listeners);
+            listeners.into_iter().for_each(Waker::wake);
+        }
+    }
+
+    /// The keys that the last command changed, with their new values. On a real server they are not
+    /// known.
+    fn changed_keys(&self, server: usize) -> Vec<String> {
+        let Server::Emulator(emulator) = &self.servers[server] else { return Vec::new() };
+        let footprint = emulator.footprint();
+        let mut keys: Vec<&[u8]> = footprint
+            .iter()
+            .filter_map(|(resource, access, _)| match resource {
+                Resource::Key { key, .. } if access == Access::Write => Some(key),
+                _ => None,
+            })
+            .collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let show = |key: &[u8]| {
+            emulator.describe(0, key).unwrap_or_else(|| format!("{} is gone", key.escape_ascii()))
+        };
+        keys.into_iter().map(show).collect()
+    }
+}
