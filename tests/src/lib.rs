@@ -54,8 +54,9 @@
 //!
 //! - Equal schedules give equal executions: nothing but the policy decides. One execution of 64
 //!   is replayed twice to make sure.
-//! - Clients run from their start each time. Only servers are restored, from a snapshot at the
-//!   place where two executions begin to differ.
+//! - The code of a client runs from its start, once for each local state. Later executions repeat
+//!   what it did there, and begin where they differ from the execution before. One execution of 64
+//!   is compared with one that runs the code.
 //! - Brute force and the reduction share the execution, but not the choice of schedules; brute
 //!   force judges the reduction.
 //! - On a real server no footprint is known, so schedules are only replayed there, never explored.

@@ -13,7 +13,7 @@ use redis::{Cmd, Pipeline, RedisFuture, RedisResult, Value};
 use super::Client;
 use crate::actor::Actor;
 use crate::fault::Fault;
-use crate::sim::{Answer, Blocked, Loss, Pending, Request, Session, Simulation, Traffic};
+use crate::sim::{Answer, Blocked, GateState, Loss, Pending, Request, Session, Simulation, Traffic};
 
 /// A connection whose commands wait at the gate until the schedule lets them through. Implements
 /// [`redis::aio::ConnectionLike`], so any code over redis-rs runs on it unchanged.
@@ -55,15 +55,16 @@ impl GatedConnection {
     pub(super) async fn step(&mut self, request: Request) -> Result<RedisResult<Value>, Loss> {
         let sent = self.sim.request_time();
         let brief = request.hash_brief(self.server);
-        self.sim.announce(self.gate, sent, brief);
         let mut asked = Visit { link: self, request: Some(Pending { request, brief, sent, release: None }) };
         loop {
             match self.in_time(sent, poll_fn(|cx| asked.poll_answer(cx))).await {
                 Some(Answer::Reply(result)) => return Ok(result),
                 Some(Answer::Lost(loss)) => return Err(loss),
                 Some(Answer::Waits(blocked)) => {
+                    let blocked = blocked.lock().expect("one client waits").take();
+                    let blocked = blocked.expect("the client takes it once");
                     let passage = blocked.passage;
-                    let result = self.wait_on_server(*blocked).await;
+                    let result = self.wait_on_server(blocked).await;
                     self.sim.finish(self.gate, result, passage);
                 }
                 None => self.sim.give_up(self.gate),
@@ -90,8 +91,8 @@ impl GatedConnection {
         }
     }
 
-    /// Lets a command wait on its server. If the reply comes later or is no longer awaited, what the
-    /// command waited for is recorded again.
+    /// Lets a command wait on its server. If the reply comes later or is no longer awaited, what
+    /// the command waited for is recorded again.
     async fn wait_on_server(&self, Blocked { mut running, footprint, .. }: Blocked) -> RedisResult<Value> {
         struct Waited<'a>(&'a GatedConnection, Option<Arc<Footprint>>);
         impl Drop for Waited<'_> {
@@ -123,9 +124,10 @@ impl Visit<'_> {
     fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<Answer> {
         let GatedConnection { sim, gate, .. } = self.link;
         if let Some(request) = self.request.take() {
-            sim.ask(*gate, request);
+            let release = sim.release_of(self.link.actor);
+            sim.ask(*gate, Pending { release, ..request });
         }
-        sim.poll_gate(*gate, cx, |gate_state| gate_state.take_answer())
+        sim.poll_gate(*gate, cx, GateState::take_answer)
     }
 
     fn poll_message(&self, cx: &mut Context<'_>) -> Poll<Option<Fault>> {
@@ -183,7 +185,7 @@ impl ConnectionLike for GatedConnection {
                     Err(Loss::Reply) => lost = Some(Loss::Reply),
                     Err(loss) => {
                         if matches!(loss, Loss::Late) {
-                            commands.for_each(|cmd| self.sim.delay(self.gate, cmd.into()));
+                            commands.for_each(|cmd| self.sim.delay_too(self.gate, cmd.into()));
                         }
                         return Err(loss.into());
                     }

@@ -18,8 +18,7 @@ pub use connection::GatedConnection;
 pub use hold::{Hold, HoldGuard};
 
 use crate::actor::Actor;
-use crate::sim::{OperationId, Simulation};
-use crate::trace::EventKind;
+use crate::sim::{Act, OperationId, Simulation};
 
 /// The connections, the clock and the name of one actor. The harness passes it to the actor's code.
 #[derive(Clone)]
@@ -69,6 +68,7 @@ impl Client {
 
     /// True time since the start of the execution.
     pub fn now(&self) -> Duration {
+        self.sim.note(self.actor, || Act::ReadTime);
         self.sim.state().recorder.time_read();
         self.sim.now()
     }
@@ -106,11 +106,7 @@ impl Client {
     /// Records that a resource accepted a write of this client with this fencing token. The write
     /// was the client's last command, whose reply may have been late.
     pub fn accepted(&self, resource: &'static str, token: i64) {
-        let nth = {
-            let state = self.sim.state();
-            state.actors[state.idx(self.actor)].last_run
-        };
-        self.sim.record(EventKind::Accepted { actor: self.actor, resource, token, nth });
+        self.sim.accept(self.actor, resource, token);
     }
 
     /// Marks that the client was granted `section` and is inside.
@@ -121,6 +117,7 @@ impl Client {
 
 impl Source for Client {
     fn now(&self) -> Duration {
+        self.sim.note(self.actor, || Act::ReadTime);
         let error_ms = {
             let mut state = self.sim.state();
             state.recorder.time_read();
@@ -131,6 +128,7 @@ impl Source for Client {
     }
 
     fn unique(&self) -> String {
+        self.sim.note(self.actor, || Act::DrawName);
         let mut state = self.sim.state();
         let idx = state.idx(self.actor);
         state.actors[idx].names += 1;

@@ -51,7 +51,7 @@ impl Messages for Listening {
                 if link.session().is_hung_up() {
                     link.sim.state().lose_connection(link.actor);
                 }
-                link.sim.observes(link.actor, || "the end".into());
+                link.sim.observes(link.actor, || "the end");
                 link.sim.record(EventKind::SubscriptionEnded {
                     actor: link.actor,
                     channel: self.channel.clone(),
@@ -61,6 +61,7 @@ impl Messages for Listening {
             };
             let text = || format!("{}: \"{}\"", self.channel, message.escape_ascii());
             if let Some(fault) = link.receive().await {
+                link.sim.observes(link.actor, || fault.kind.word());
                 link.sim.record_request_fault(link.actor, fault, text);
                 self.link = None;
                 return None;

@@ -1,11 +1,13 @@
 //! The end of an execution: no more faults strike, every client must come to its end, and fresh
 //! clients probe. No policy chooses these steps, and oracles judge them later.
 
+use tokio::task::AbortHandle;
+
 use super::Execution;
 use crate::actor::{ACTORS_MAX, Actor};
 use crate::scenario::Act;
 use crate::schedule::Step;
-use crate::sim::{ActorState, GRACE, Gate, TIMER_MAX};
+use crate::sim::{ActorState, GRACE, Gate, Passage, TIMER_MAX};
 use crate::trace::EventKind;
 
 impl Execution<'_> {
@@ -54,7 +56,10 @@ impl Execution<'_> {
         let mut granted = 0;
         for n in 1..=*wanted {
             let before = self.sim.now();
-            let is_granted = self.run_alone(ACTORS_MAX + n as usize, probe).await.unwrap_or(false);
+            let is_granted = self
+                .run_alone(ACTORS_MAX + n as usize, probe, |is_granted| is_granted)
+                .await
+                .unwrap_or(false);
             // A grant that is free is granted at once, without waiting.
             granted += u32::from(is_granted && (after_lease || self.sim.now() == before));
         }
@@ -89,21 +94,35 @@ impl Execution<'_> {
     }
 
     /// Runs an actor to its end while nothing else moves. `None` if it failed or never ended.
-    pub(super) async fn run_alone<R: Send + 'static>(&self, number: usize, act: &Act<R>) -> Option<R> {
+    pub(super) async fn run_alone<R: 'static>(
+        &self,
+        number: usize,
+        act: &Act<R>,
+        value: fn(R) -> bool,
+    ) -> Option<bool> {
         let actor = Actor(number);
         let mut state = ActorState::new(actor);
-        (state.is_started, state.is_alone) = (true, true);
+        state.is_started = true;
         self.sim.state().actors.push(state);
-        let (send, mut receive) = tokio::sync::oneshot::channel();
-        let task = self.spawn(actor, act, |result| _ = send.send(result));
-        self.sim.quiescence.wait().await;
-        // The actor may sleep, and then go on by itself.
-        for _ in 0..self.scenario.limits.steps {
-            if !self.sim.state().can_act(actor) || !self.advance_until_a_timer(TIMER_MAX).await {
-                break;
+        let task = self.spawn(actor, act, value);
+        self.quiesce().await;
+        let mut waits = 0;
+        while self.sim.state().can_act(actor) && !self.sim.quiescence.is_expired() {
+            let waiting = self.waiting_connections(actor);
+            for &connection in &waiting {
+                self.sim.state().actor(actor).polls = 0;
+                self.let_through(actor, connection, Passage::default()).await;
+            }
+            if waiting.is_empty() {
+                // The actor may sleep, and then go on by itself.
+                waits += 1;
+                if waits > self.scenario.limits.steps || !self.advance_until_a_timer(TIMER_MAX).await {
+                    break;
+                }
             }
         }
-        task.abort();
-        receive.try_recv().ok()
+        task.as_ref().map(AbortHandle::abort);
+        self.sim.drop_learned(actor);
+        self.sim.state().actor(actor).result
     }
 }

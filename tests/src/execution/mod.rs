@@ -23,7 +23,9 @@ use crate::actor::{ACTORS_MAX, Actor};
 use crate::fault::{Effect, Effects, Fault, RequestOutcome, Target};
 use crate::scenario::{Act, Limits, Scenario};
 use crate::schedule::{SPAN_MAX, Step};
-use crate::sim::{Gate, Passage, RealTime, Server, Simulation, TIMER_MAX, Tries, no_answer};
+use crate::sim::{
+    Clients, Gate, Passage, RealTime, Server, Simulation, TIMER_MAX, Tries, Unknown, no_answer,
+};
 use crate::trace::{Event, EventKind};
 
 struct Execution<'a> {
@@ -48,6 +50,19 @@ struct Prepared {
 
 impl Execution<'_> {
     async fn run(&mut self) {
+        self.run_to_end().await;
+        self.sim.state().is_running = false;
+    }
+
+    async fn run_to_end(&mut self) {
+        if !self.sim.continue_learned() {
+            self.begin().await;
+        }
+        self.go_on().await;
+    }
+
+    /// Brings everything to the state in which the first step is chosen.
+    async fn begin(&mut self) {
         for server in &self.sim.servers {
             let Server::Redis(client) = server else { continue };
             let real_time = RealTime::start(client);
@@ -65,12 +80,17 @@ impl Execution<'_> {
             }
         }
         self.sim.reply_log().begin();
+        self.sim.state().is_running = true;
         self.sim.begin_logs();
         let started_at = self.sim.real_time.get().map(|real_time| real_time.started_at);
         self.sim.state().recorder.started_at(started_at);
+    }
+
+    /// Takes steps until the execution ends.
+    async fn go_on(&mut self) {
         let mut enabled = Vec::new();
         loop {
-            if !self.sim.checkpoint() {
+            if self.sim.state().is_unknown || !self.sim.checkpoint() {
                 return;
             }
             self.enabled_steps(&mut enabled);
@@ -131,6 +151,9 @@ impl Execution<'_> {
             return self.run_before(before).await;
         }
         if !self.prepared.as_ref().is_some_and(|prepared| Arc::ptr_eq(&prepared.act, before)) {
+            if let Clients::Learned(..) = self.sim.clients {
+                return self.sim.stop_at_unknown();
+            }
             self.run_before(before).await;
             let failures = self.sim.state().history().events.clone();
             let snapshots = emulators.iter().map(Emulator::snapshot).collect();
@@ -144,7 +167,7 @@ impl Execution<'_> {
 
     /// Runs the code before the actors, and removes its actor.
     async fn run_before(&self, before: &Act<()>) {
-        self.run_alone(ACTORS_MAX, before).await;
+        self.run_alone(ACTORS_MAX, before, |()| true).await;
         self.note_panics();
         assert!(self.sim.now().is_zero(), "the code of `Scenario::before` must not wait for time to pass");
         let mut state = self.sim.state();
@@ -201,7 +224,7 @@ impl Execution<'_> {
                 if let Some(gate) = self.gate(actor, connection, |_| true) {
                     self.sim.run_late(gate);
                 }
-                self.sim.quiescence.wait().await;
+                self.quiesce().await;
             }
         }
         if let Some(actor) = step.actor() {
@@ -232,7 +255,7 @@ impl Execution<'_> {
                     if request.outcome == RequestOutcome::Crashed {
                         Effects::crash(self, actor);
                         self.sim.record_fault(fault);
-                        self.sim.quiescence.wait().await;
+                        self.quiesce().await;
                     }
                 }
             }
@@ -250,7 +273,7 @@ impl Execution<'_> {
             (Effect::Act(act), _) => {
                 let fault = act(self, fault);
                 self.sim.record_fault(fault);
-                self.sim.quiescence.wait().await;
+                self.quiesce().await;
             }
         }
     }
@@ -258,7 +281,7 @@ impl Execution<'_> {
     /// Lets the process of an actor go on, if it stood still.
     async fn resume(&self, actor: Actor) {
         if self.sim.resume(actor) {
-            self.sim.quiescence.wait().await;
+            self.quiesce().await;
         }
     }
 
@@ -273,7 +296,7 @@ impl Execution<'_> {
         // Tasks of other actors must not look like timers of this one.
         for other in (0..self.scenario.actors.len()).map(Actor).filter(|&other| other != actor) {
             Effects::crash(self, other);
-            self.sim.quiescence.wait().await;
+            self.quiesce().await;
         }
         self.take_while(Step::Wait, Vec::new()).await;
     }
@@ -295,20 +318,23 @@ impl Execution<'_> {
 
     /// Waits until the client has handled what has just arrived.
     async fn settle(&self, actor: Actor) {
-        self.sim.quiescence.wait().await;
+        self.quiesce().await;
         self.resume(actor).await;
     }
 
     /// Moves time by `span`. Requests that timers make clients send meanwhile wait at their gates.
     async fn advance(&self, span: Duration) {
         let before = self.sim.now();
+        if self.move_learned(span.min(SPAN_MAX), false).is_some() {
+            return self.advanced(before);
+        }
         self.sim.unfreeze_time();
         tokio::select! {
             biased;
             () = self.sim.quiescence.wait_for_parks(self.parks_max) => {}
             () = tokio::time::sleep_until(self.sim.instant(before + span.min(SPAN_MAX))) => {}
         }
-        self.sim.quiescence.wait().await;
+        self.quiesce().await;
         self.advanced(before);
     }
 
@@ -343,6 +369,13 @@ impl Execution<'_> {
     /// Moves time by `span`, or until a timer of a client makes it act. Returns whether one did.
     async fn advance_until_a_timer(&self, span: Duration) -> bool {
         let (before, activity) = (self.sim.now(), self.sim.quiescence.activity());
+        if let Some(has_fired) = self.move_learned(span, true) {
+            if has_fired {
+                self.sim.state().recorder.timer_fired();
+            }
+            self.advanced(before);
+            return has_fired;
+        }
         self.sim.unfreeze_time();
         let is_over = {
             // If the driver sleeps too, the runtime moves its paused clock from timer to timer.
@@ -354,7 +387,7 @@ impl Execution<'_> {
             }
         };
         if is_over {
-            self.sim.quiescence.wait().await;
+            self.quiesce().await;
         }
         let has_fired = self.sim.quiescence.activity() != activity;
         if has_fired {
@@ -364,9 +397,21 @@ impl Execution<'_> {
         has_fired
     }
 
+    /// Moves time, if clients are learned. Returns whether one acted.
+    fn move_learned(&self, span: Duration, stops: bool) -> Option<bool> {
+        let Clients::Learned(learned, woken) = &self.sim.clients else { return None };
+        let (until, polls_max) = (self.sim.now() + span, self.scenario.limits.polls);
+        let has_fired = self.sim.move_learned((learned, woken), until, stops, polls_max);
+        Some(has_fired.unwrap_or_else(|Unknown| {
+            self.sim.stop_at_unknown();
+            false
+        }))
+    }
+
     /// To be called when time has moved.
     fn advanced(&self, before: Duration) {
         self.sim.freeze_time();
+        self.sim.learn_timers();
         self.sim.tick();
         self.sim.state().recorder.time_moved();
         self.sim.advanced(self.sim.now() - before);
@@ -402,6 +447,7 @@ impl Effects for Execution<'_> {
     fn crash(&mut self, actor: Actor) {
         self.sim.crash(actor);
         self.tasks[actor.0].take().inspect(AbortHandle::abort);
+        self.sim.drop_learned(actor);
     }
 
     fn cancel(&mut self, actor: Actor) {

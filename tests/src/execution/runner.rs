@@ -2,7 +2,9 @@
 //! already known. A runner does not know which schedules are worth running.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use emulator::{Clock, Emulator};
@@ -14,8 +16,8 @@ use super::watchdog::Watch;
 use super::{Execution, Policy, Prepared};
 use crate::scenario::{Act, Scenario};
 use crate::sim::{
-    ActorState, CodeId, Livelock, Quiescence, Recording, ReplyLog, Retry, ScenarioTimers, Server, Simulation,
-    SimulationConfig, Thresholds, TimerCache, Tries, UnknownTimer,
+    ActorState, Clients, CodeId, Learned, Livelock, Quiescence, Recording, ReplyLog, Retry, ScenarioTimers,
+    Server, Simulation, SimulationConfig, Thresholds, TimerCache, Tries, UnknownTimer,
 };
 use crate::trace::History;
 
@@ -30,16 +32,27 @@ pub(crate) struct Timers {
     cache: TimerCache,
     pub(super) thresholds: Thresholds,
     giving_up: Arc<Mutex<Vec<GivingUp>>>,
-    /// Codes of clients with their leases; the place of a code is its number.
-    codes: Arc<Mutex<Vec<Code>>>,
+    /// Codes of clients, and of probes; the place of a code is its number.
+    codes: Arc<Mutex<Vec<Code<()>>>>,
+    probes: Arc<Mutex<Vec<Code<bool>>>>,
+    learned: Learned,
 }
 
 /// The code of a client that repeats commands in vain, but gives up by itself, and a hash of its
 /// tries.
 type GivingUp = (Act<()>, u64);
 
-/// The code of a client, and its lease.
-type Code = (Act<()>, Duration);
+/// The code of a client, its lease, and how long it waits for a reply.
+type Code<R> = (Act<R>, Duration, Option<Duration>);
+
+/// The number of a code. It is added if it is new.
+fn number_of<R>(codes: &mut Vec<Code<R>>, code: Code<R>) -> usize {
+    let is_same = |other: &Code<R>| Arc::ptr_eq(&other.0, &code.0) && (other.1, other.2) == (code.1, code.2);
+    codes.iter().rposition(is_same).unwrap_or_else(|| {
+        codes.push(code);
+        codes.len() - 1
+    })
+}
 
 impl Timers {
     /// The code of this actor repeats commands in vain, but gives up by itself.
@@ -61,15 +74,19 @@ impl Timers {
     pub(crate) fn of(&self, scenario: &Scenario) -> ScenarioTimers {
         let mut codes = self.codes.lock().unwrap_or_else(PoisonError::into_inner);
         let mut number = |actor: usize| {
-            let (act, lease) = (&scenario.actors[actor], scenario.lease_of(actor));
-            let is_same = |(other, of_other): &Code| Arc::ptr_eq(other, act) && *of_other == lease;
-            codes.iter().rposition(is_same).unwrap_or_else(|| {
-                codes.push((act.clone(), lease));
-                codes.len() - 1
-            })
+            let act = scenario.actors[actor].clone();
+            number_of(&mut codes, (act, scenario.lease_of(actor), scenario.response_timeout))
         };
         let codes: Vec<CodeId> = (0..scenario.actors.len()).map(&mut number).collect();
         ScenarioTimers { cache: self.cache.clone(), codes }
+    }
+
+    /// The number of the code of the probes.
+    fn probe_code(&self, scenario: &Scenario) -> CodeId {
+        const PROBES: CodeId = 1 << 32;
+        let Some((_, probe)) = &scenario.probe else { return PROBES };
+        let mut probes = self.probes.lock().unwrap_or_else(PoisonError::into_inner);
+        PROBES + 1 + number_of(&mut probes, (probe.clone(), scenario.lease, scenario.response_timeout))
     }
 }
 
@@ -86,6 +103,8 @@ pub struct Runner {
     pub(crate) unknown_timers: Vec<UnknownTimer>,
     /// The clients of the last execution that tried in vain.
     pub(crate) retries: BTreeMap<Tries, Retry>,
+    /// The clients of the last execution were learned.
+    pub(crate) is_learned: bool,
     /// The clients of the last execution kept each other from getting on, as it seems.
     pub(crate) livelock: Option<Livelock>,
     /// The keys that commands of the last execution named on real servers and may have written.
@@ -117,6 +136,7 @@ impl Runner {
             unknown_timers: Vec::new(),
             retries: BTreeMap::new(),
             livelock: None,
+            is_learned: false,
             named_keys: BTreeSet::new(),
         }
     }
@@ -135,16 +155,36 @@ impl Runner {
         self.run_on(servers, scenario, policy, recording)
     }
 
-    /// Runs one execution that begins as the logged one did. Returns the log of this one; if that
-    /// is invalid, the history means nothing.
+    /// Runs one execution that begins as the logged one did, with learned clients or with tasks.
+    /// Returns the log of this one; if that is invalid, the history means nothing. The history is
+    /// `None` if a learned client reached an unknown state.
     pub(crate) fn run_again(
         &mut self,
         scenario: &Scenario,
         policy: &mut dyn Policy,
         reply_log: ReplyLog,
-    ) -> (History, ReplyLog) {
+        is_learned: bool,
+    ) -> (Option<History>, ReplyLog) {
         let servers = self.servers(scenario);
-        self.run_with(servers, scenario, policy, Recording::Lean, reply_log)
+        let learned = self.timers.learned.clone();
+        let clients = if is_learned {
+            Clients::Learned(learned, Arc::default())
+        } else if reply_log.is_off() {
+            Clients::Tasks
+        } else {
+            Clients::Teachers(learned)
+        };
+        self.run_with(servers, scenario, policy, Recording::Lean, clients, reply_log)
+    }
+
+    /// The clients of a scenario do not always do what was learned.
+    pub(crate) fn unlearn(&self, scenario: &Scenario) {
+        self.timers.learned.unlearn(&self.timers.of(scenario).codes);
+    }
+
+    /// Whether what the clients of a scenario do can be learned.
+    pub(crate) fn are_learnable(&self, scenario: &Scenario) -> bool {
+        self.timers.learned.are_learnable(&self.timers.of(scenario).codes)
     }
 
     fn servers(&mut self, scenario: &Scenario) -> Vec<Server> {
@@ -160,7 +200,9 @@ impl Runner {
         policy: &mut dyn Policy,
         recording: Recording,
     ) -> History {
-        self.run_with(servers, scenario, policy, recording, ReplyLog::default()).0
+        let (history, _) =
+            self.run_with(servers, scenario, policy, recording, Clients::Tasks, ReplyLog::default());
+        history.expect("clients with tasks need not be known")
     }
 
     fn run_with(
@@ -169,8 +211,11 @@ impl Runner {
         scenario: &Scenario,
         policy: &mut dyn Policy,
         recording: Recording,
+        clients: Clients,
         reply_log: ReplyLog,
-    ) -> (History, ReplyLog) {
+    ) -> (Option<History>, ReplyLog) {
+        let is_learned = matches!(clients, Clients::Learned(..));
+        self.is_learned = is_learned;
         let mut tasks = vec![None; scenario.actors.len()];
         let _collecting = Collecting::begin();
         let watch = self.watch.clone();
@@ -178,17 +223,26 @@ impl Runner {
         let is_real = servers.iter().any(|server| matches!(server, Server::Redis(_)));
         let limit = if is_real { Duration::MAX } else { scenario.limits.wall_time };
         let _watching = watch.begin(&scenario.name, limit);
-        let outcome = self.runtime.block_on(async {
+        let running = async {
             let timers = self.timers.of(scenario);
+            let (codes, probe_code) = (timers.codes.clone(), self.timers.probe_code(scenario));
             let thresholds = self.timers.thresholds.get(&timers.codes).unwrap_or_default();
             let timers = (scenario.faults.stalls > 0).then_some(timers);
             let quiescence = self.quiescence.clone();
             let leases = (0..scenario.actors.len()).map(|actor| scenario.lease_of(actor)).collect();
             let Scenario { lease, faults, response_timeout, .. } = *scenario;
             let judges_commands = scenario.oracles.iter().any(|oracle| oracle.judges_commands());
-            let config =
-                SimulationConfig { lease, leases, faults, response_timeout, thresholds, judges_commands };
-            let sim = Simulation::new(servers, quiescence, config, recording, timers, reply_log);
+            let config = SimulationConfig {
+                lease,
+                leases,
+                faults,
+                response_timeout,
+                codes,
+                probe_code,
+                thresholds,
+                judges_commands,
+            };
+            let sim = Simulation::new(servers, quiescence, config, recording, timers, clients, reply_log);
             self.timers.note_giving_up(scenario, &mut sim.state().actors);
             let parks_max = self.quiescence.parks() + PARKS_MAX;
             let (tasks, prepared) = (&mut tasks, &mut self.prepared);
@@ -199,8 +253,16 @@ impl Runner {
             self.retries = std::mem::take(&mut state.retries);
             self.livelock = state.livelock.take();
             self.named_keys = std::mem::take(&mut state.named_keys);
-            (state.recorder.take(), std::mem::take(&mut *reply_log))
-        });
+            let history = (!state.is_unknown).then(|| state.recorder.take());
+            (history, std::mem::take(&mut *reply_log))
+        };
+        if is_learned {
+            let mut running = pin!(running);
+            let poll = running.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            let Poll::Ready(outcome) = poll else { unreachable!("learned clients wait for nothing") };
+            return outcome;
+        }
+        let outcome = self.runtime.block_on(running);
         // Tasks of one execution must not run in the next.
         if self.runtime.metrics().num_alive_tasks() > 0 {
             tasks.iter().flatten().for_each(AbortHandle::abort);

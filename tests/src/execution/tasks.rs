@@ -11,32 +11,38 @@ use super::{Execution, panics};
 use crate::actor::Actor;
 use crate::client::Client;
 use crate::scenario::Act;
-use crate::sim::{ActorState, Part, Simulation};
+use crate::sim::{ActorState, Clients, End, Part, Simulation, Unknown};
 use crate::trace::EventKind;
 
 impl Execution<'_> {
     /// Starts an actor, and waits until its requests are at their gates.
     pub(super) async fn start(&mut self, actor: Actor) {
         self.sim.state().actors[actor.0].is_started = true;
-        let task = self.spawn(actor, &self.scenario.actors[actor.0], |_| {});
-        self.tasks[actor.0] = Some(task);
-        self.sim.quiescence.wait().await;
+        self.tasks[actor.0] = self.spawn(actor, &self.scenario.actors[actor.0], |()| true);
+        self.quiesce().await;
     }
 
+    /// Starts the code of a client, as a task unless it is learned. `value` is what its result
+    /// means.
     pub(super) fn spawn<R: 'static>(
         &self,
         actor: Actor,
         act: &Act<R>,
-        done: impl FnOnce(R) + Send + 'static,
-    ) -> AbortHandle {
+        value: fn(R) -> bool,
+    ) -> Option<AbortHandle> {
+        if let Clients::Learned(..) = self.sim.clients {
+            self.sim.wake(actor);
+            return None;
+        }
         let client = Client::new(self.sim.clone(), actor);
         let finish = Finish { sim: self.sim.clone(), actor };
         let (act, sim, polls_max) = (act.clone(), self.sim.clone(), self.scenario.limits.polls);
-        tokio::spawn(async move {
+        let task = tokio::spawn(async move {
             // This is dropped last, and also when the task is aborted.
             let _finish = finish;
             let mut running = pin!(async { act(client).await });
             let running = poll_fn(|cx| {
+                sim.begin_turn(actor);
                 if sim.stands_still(actor, Part::Main, cx.waker()) {
                     return Poll::Pending;
                 }
@@ -45,37 +51,45 @@ impl Execution<'_> {
                     return Poll::Pending;
                 }
                 sim.state().recorder.client_ran(actor);
-                sim.observes(actor, String::new);
+                sim.observes(actor, || ());
                 let poll = sim.quiescence.running(actor, || panics::within(|| running.as_mut().poll(cx)));
-                poll.map_or_else(|panic| Poll::Ready(Err(panic)), |poll| poll.map(Ok))
+                let end = match poll {
+                    Ok(Poll::Pending) => None,
+                    Ok(Poll::Ready(Ok(result))) => Some(End::Done(value(result))),
+                    Ok(Poll::Ready(Err(error))) => Some(End::Error(error.to_string())),
+                    Err(panic) => Some(End::Panic(format!("its code panicked: {panic}"))),
+                };
+                sim.end_turn(actor, end.clone());
+                end.map_or(Poll::Pending, Poll::Ready)
             });
-            match running.await {
-                Ok(Ok(result)) => done(result),
-                Ok(Err(error)) => {
-                    let error = error.to_string();
-                    let got_fault_error = sim.state().got_fault_error(actor);
-                    sim.record(if got_fault_error {
-                        EventKind::GaveUp { actor, error }
-                    } else {
-                        EventKind::Failed { actor, error }
-                    });
-                }
-                Err(panic) => {
-                    sim.record(EventKind::Failed { actor, error: format!("its code panicked: {panic}") });
-                }
-            }
-        })
-        .abort_handle()
+            sim.end_client(actor, &running.await);
+        });
+        Some(task.abort_handle())
+    }
+
+    /// Lets clients run until they can do nothing more.
+    pub(super) async fn quiesce(&self) {
+        if let Clients::Learned(learned, woken) = &self.sim.clients {
+            let is_known = self.sim.run_learned(learned, woken, self.scenario.limits.polls);
+            is_known.unwrap_or_else(|Unknown| self.sim.stop_at_unknown());
+        } else {
+            self.sim.quiescence.wait().await;
+            self.sim.learn_turns();
+        }
     }
 
     /// Counts the tasks of the actors besides their own. If it is not clear whose task came, any
     /// actor may own it. If it is not clear whose task went, no actor lost one.
     pub(super) fn count_tasks(&self) {
+        if let Clients::Learned(..) = self.sim.clients {
+            return;
+        }
         let mut state = self.sim.state();
         let runs = |actor: &&ActorState| actor.is_started && !actor.is_finished && !actor.is_crashed;
         let own = state.actors.iter().filter(runs).count();
         let spawned = tokio::runtime::Handle::current().metrics().num_alive_tasks().saturating_sub(own);
         let known = std::mem::replace(&mut state.spawned, spawned);
+        let has_tasks = spawned > 0;
         let moved = state.history().footprints.last().map_or(0, |footprint| footprint.actors);
         for (nth, actor) in state.actors.iter_mut().enumerate() {
             let may_be_its = moved == 0 || moved >> nth & 1 == 1;
@@ -84,6 +98,10 @@ impl Execution<'_> {
             } else if moved == 1 << nth || spawned > known && may_be_its {
                 actor.spawned = (actor.spawned + spawned).saturating_sub(known);
             }
+        }
+        drop(state);
+        if has_tasks {
+            (0..self.scenario.actors.len()).for_each(|actor| self.sim.note_unlearnable(Actor(actor)));
         }
     }
 
@@ -111,12 +129,6 @@ struct Finish {
 
 impl Drop for Finish {
     fn drop(&mut self) {
-        let mut state = self.sim.state();
-        let idx = state.idx(self.actor);
-        state.actors[idx].is_finished = true;
-        if !state.actors[idx].is_crashed {
-            state.note_end(self.sim.now(), self.actor);
-        }
-        self.sim.quiescence.note_activity();
+        self.sim.finish_client(self.actor);
     }
 }

@@ -80,6 +80,13 @@ fn repeated(commands: &[String]) -> Vec<String> {
     commands[commands.len() - shown..].to_vec()
 }
 
+/// Whether an execution with tasks has the same history as this one with learned clients.
+pub(super) fn is_as_learned(runner: &mut Runner, scenario: &Scenario, history: &History) -> bool {
+    let schedule = Schedule { steps: history.steps.clone() };
+    let again = replay(runner, scenario, &schedule, Recording::Lean);
+    again == *history
+}
+
 /// Runs the schedule of an execution twice more, without a reply log, and compares the executions.
 ///
 /// # Errors

@@ -29,10 +29,11 @@ use crate::trace::{HappensBefore, History, Process, StepFootprint};
 /// explorations there are about as many states as traces. A search by states would also have to run
 /// every possible step in each state.
 ///
-/// Every execution runs from its start, because the state of the clients' code cannot be copied. Up
-/// to the first difference from the previous execution, replies come from the reply log instead of
-/// the servers. The servers run every command if clients draw random names. They also do so if a
-/// command leaves more than data and scripts behind, as `SUBSCRIBE` does.
+/// An execution begins where it differs from the previous one, as long as the local states of the
+/// clients are known. Otherwise it runs from its start, because the state of the clients' code
+/// cannot be copied. Replies then come from the reply log up to the first difference. The servers
+/// run every command if clients draw random names. They also do so if a command leaves more than
+/// data and scripts behind, as `SUBSCRIBE` does.
 #[derive(Debug, Default)]
 pub struct Dpor {
     path: Vec<Node>,
@@ -191,13 +192,24 @@ impl Dpor {
             return None;
         }
         let kept = self.path.len();
+        let mut is_learned = true;
         loop {
             (self.depth, self.is_blocked, self.is_branch_point) = (0, false, false);
             let mut reply_log = std::mem::take(&mut self.reply_log);
             if !self.is_unlogged {
                 reply_log.rewind(self.path.last().map_or(0, |node| node.steps));
             }
-            let (history, reply_log) = runner.run_again(scenario, self, reply_log);
+            is_learned &= !self.is_unlogged && runner.are_learnable(scenario);
+            if is_learned && reply_log.skips_start() {
+                self.depth = kept.saturating_sub(1);
+            }
+            let (history, reply_log) = runner.run_again(scenario, self, reply_log, is_learned);
+            let Some(history) = history else {
+                // The code of a client has to run.
+                (is_learned, self.nondeterminism, self.reply_log) = (false, None, reply_log);
+                self.path.truncate(kept);
+                continue;
+            };
             if reply_log.is_invalid() {
                 (self.is_unlogged, self.nondeterminism) = (true, None);
                 self.path.truncate(kept);

@@ -72,7 +72,7 @@ pub struct Exploration {
 enum Stop {
     Report(Box<Report>),
     /// Code that repeats commands in vain gives up by itself, after some tries or some time, and
-    /// that was not known. The exploration begins again.
+    /// that was not known. Or the code of a client cannot be learned. The exploration begins again.
     KnowsMore,
 }
 
@@ -120,6 +120,11 @@ impl Exploration {
         }
         determinism::expect_success(runner, scenario, history, self.schedules)?;
         if self.schedules % determinism::EVERY == 1 {
+            let is_learned = std::mem::take(&mut runner.is_learned);
+            if is_learned && !determinism::is_as_learned(runner, scenario, history) {
+                runner.unlearn(scenario);
+                return Err(Stop::KnowsMore);
+            }
             determinism::expect_the_same_again(runner, scenario, history, self.schedules)?;
         }
         self.reached = self.reached.or(history.reached);

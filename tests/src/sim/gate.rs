@@ -9,6 +9,7 @@ use emulator::Snapshot;
 use redis::{RedisResult, Value};
 
 use super::holds::Grant;
+use super::learned::{Act, Key, Turn};
 use super::operations::{Operation, OperationId};
 use super::pause::Pause;
 use super::request::Request;
@@ -21,7 +22,7 @@ use crate::fault::{Budget, Fault, RequestOutcome};
 use crate::schedule::Step;
 use crate::trace::{EventKind, History, HoldId, LocalState, Recorder};
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct State {
     pub(crate) actors: Vec<ActorState>,
     pub(crate) gates: Vec<Gate>,
@@ -33,10 +34,10 @@ pub(crate) struct State {
     pub(super) grants: Vec<Grant>,
     /// Operations that can be cancelled, in the order in which they began.
     pub(super) operations: Vec<Operation>,
-    pub(super) begun: OperationId,
+    /// The number of polls of clients so far.
+    pub(super) n_polls: u64,
     /// The number of commands that have run.
     pub(super) n_run: u64,
-    pub(super) holds: HoldId,
     /// Servers that refuse requests, and until when.
     pub(super) outages: Vec<(usize, Duration)>,
     /// For each server whose last writes may be lost: what it held before them and after each of
@@ -57,6 +58,12 @@ pub(crate) struct State {
     pub(crate) livelock: Option<Livelock>,
     /// A client reached a limit, and the execution ends.
     pub(crate) is_endless: bool,
+    /// The clock of a server was set, or jumped.
+    pub(super) is_clock_set: bool,
+    /// A learned client reached an unknown state.
+    pub(crate) is_unknown: bool,
+    /// Clients run: the execution has not ended.
+    pub(crate) is_running: bool,
     /// The times at which steps were taken, in order.
     pub(super) times: Vec<Duration>,
 }
@@ -72,8 +79,11 @@ pub(crate) struct ActorState {
     /// The error of its clock at the start, and how much that grows with time.
     pub(crate) skew_ms: i64,
     pub(crate) drift_ppm: i64,
-    /// No other client moves, so its requests need not wait at a gate.
-    pub(crate) is_alone: bool,
+    /// The result of its code, if it has ended without an error.
+    pub(crate) result: Option<bool>,
+    /// The number of its holds so far, and of its operations that can be cancelled.
+    pub(super) holds: usize,
+    pub(super) operations: usize,
     /// How often its code was polled in this step.
     pub(crate) polls: u64,
     /// The number of unique names that it has drawn.
@@ -91,6 +101,16 @@ pub(crate) struct ActorState {
     pub(crate) operation: Option<OperationId>,
     /// Its process stands still.
     pub(crate) pause: Option<Pause>,
+    /// The acts of its code since it was polled, if they are recorded.
+    pub(super) acts: Vec<Act>,
+    /// Something other than a timer has woken its code.
+    pub(super) is_awaited: bool,
+    /// Its latest turn, if that is recorded. It may still wake itself.
+    pub(super) turn: Option<(Key, Turn)>,
+    /// When its code was last polled.
+    pub(super) polled_at: Option<Duration>,
+    /// The number of that poll among those of all clients.
+    pub(super) polled_nth: u64,
     /// A hash of what its code has received.
     pub(crate) local_state: LocalState,
     /// The number of its tasks besides its own.
@@ -108,6 +128,7 @@ pub(crate) struct ActorState {
 }
 
 /// One connection of an actor, as it waits.
+#[derive(Clone)]
 pub(crate) struct Gate {
     pub(crate) actor: Actor,
     /// The number of this connection among those of the actor, from 0.
@@ -130,7 +151,7 @@ pub(crate) struct Gate {
 }
 
 /// A request whose client waits for the reply.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Pending {
     pub(crate) request: Request,
     /// A hash of its server, name and first key.
@@ -197,6 +218,7 @@ pub(crate) enum Traffic {
 }
 
 /// Whether something waits at a gate, and whether it may pass.
+#[derive(Clone)]
 pub(crate) enum GateState {
     /// Nothing waits.
     Empty,
@@ -253,6 +275,22 @@ impl State {
             Some(state) if state.actor == actor => actor.0,
             _ => self.actors.iter().position(|state| state.actor == actor).expect("every actor has a state"),
         }
+    }
+
+    /// Whether the code of an actor has begun and not ended.
+    pub(crate) fn runs(&self, actor: Actor) -> bool {
+        let ActorState { is_started, is_finished, is_crashed, .. } = self.actors[self.idx(actor)];
+        is_started && !is_finished && !is_crashed
+    }
+
+    /// The gate of a connection.
+    pub(crate) fn gate(&self, actor: Actor, nth: usize) -> Option<usize> {
+        self.gates.iter().position(|gate| gate.actor == actor && gate.nth == nth)
+    }
+
+    pub(crate) fn actor(&mut self, actor: Actor) -> &mut ActorState {
+        let idx = self.idx(actor);
+        &mut self.actors[idx]
     }
 
     pub(crate) fn record(&mut self, at: Duration, kind: EventKind) {
@@ -315,6 +353,8 @@ impl State {
     pub(crate) fn may_poll(&mut self, at: Duration, actor: Actor, polls_max: u64) -> bool {
         let idx = self.idx(actor);
         self.actors[idx].polls += 1;
+        self.n_polls += 1;
+        self.actors[idx].polled_nth = self.n_polls;
         let is_over = self.actors[idx].polls > polls_max;
         if is_over && !self.is_endless {
             self.end(at, actor, format!("in one step, it was polled {polls_max} times"));
@@ -394,8 +434,15 @@ impl ActorState {
             got_fault_error: false,
             skew_ms: 0,
             drift_ppm: 0,
-            is_alone: false,
+            result: None,
+            holds: 0,
+            operations: 0,
             polls: 0,
+            acts: Vec::new(),
+            is_awaited: true,
+            turn: None,
+            polled_at: None,
+            polled_nth: 0,
             names: 0,
             last_run: 0,
             sent_at: Duration::ZERO,

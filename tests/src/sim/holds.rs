@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use locks::Record;
 
+use super::learned::Act;
 use super::{Server, Simulation, State};
 use crate::actor::Actor;
 use crate::trace::{EventKind, HoldId, changes};
 
 /// A client inside a section.
+#[derive(Clone)]
 pub(super) struct Grant {
     pub(super) id: HoldId,
     pub(super) actor: Actor,
@@ -30,10 +32,12 @@ impl Simulation {
         since: Option<Duration>,
         record: Option<Record>,
     ) -> HoldId {
+        self.note(actor, || Act::Enter { section, since, record: record.clone() });
         let at = self.now();
         let mut state = self.state();
-        state.holds += 1;
-        let (id, idx) = (state.holds, state.idx(actor));
+        let idx = state.idx(actor);
+        state.actors[idx].holds += 1;
+        let id = (actor, state.actors[idx].holds);
         if !state.actors[idx].is_crashed {
             let until = since.unwrap_or(state.actors[idx].sent_at) + self.lease_of(actor);
             // If the record is gone already, nobody ends it later on.
@@ -51,6 +55,7 @@ impl Simulation {
 
     /// The client was granted the section once more, if it is still inside.
     pub(crate) fn extend(&self, id: HoldId, since: Duration, record: Record) {
+        self.note(id.0, || Act::Extend { hold: id, since, record: record.clone() });
         let at = self.now();
         let mut state = self.state();
         let Some(grant) = state.grants.iter_mut().find(|grant| grant.id == id) else { return };
@@ -67,6 +72,7 @@ impl Simulation {
 
     /// The client leaves the section, if it is still inside.
     pub(crate) fn leave(&self, id: HoldId) {
+        self.note(id.0, || Act::Leave { hold: id });
         let at = self.now();
         self.state().leave(id, at);
     }
@@ -116,10 +122,18 @@ impl Simulation {
         })
     }
 
+    /// A resource accepts a write of a client: its last command that ran.
+    pub(crate) fn accept(&self, actor: Actor, resource: &'static str, token: i64) {
+        self.note(actor, || Act::Accept { resource, token });
+        let nth = self.state().actor(actor).last_run;
+        self.record(EventKind::Accepted { actor, resource, token, nth });
+    }
+
     /// A request is sent. If it is this release, the actor leaves its section.
     pub(super) fn before_send(&self, release: Option<HoldId>) {
         if let Some(id) = release {
-            self.leave(id);
+            let at = self.now();
+            self.state().leave(id, at);
         }
     }
 

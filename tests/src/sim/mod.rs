@@ -11,10 +11,12 @@ mod retries;
 mod request;
 mod session;
 mod gate;
+mod learned;
 mod serve;
 mod holds;
 mod server_faults;
 
+use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -28,6 +30,7 @@ use crate::schedule::SPAN_MAX;
 use crate::trace::{EventKind, HoldId};
 
 pub(crate) use gate::{ActorState, Gate, GateState, Passage, Pending, State, Traffic};
+pub(crate) use learned::{Act, Clients, End, Learned, Unknown};
 pub(crate) use operations::OperationId;
 pub(crate) use pause::Part;
 pub(crate) use quiescence::Quiescence;
@@ -71,6 +74,9 @@ pub(crate) struct SimulationConfig {
     pub(crate) faults: Faults,
     /// How long clients wait for a reply. `None` is for ever.
     pub(crate) response_timeout: Option<Duration>,
+    /// The code of each actor, and that of the probes.
+    pub(crate) codes: Vec<CodeId>,
+    pub(crate) probe_code: CodeId,
     /// The spans of time that the code distinguishes, as far as they are known.
     pub(crate) thresholds: Arc<[Duration]>,
     /// An oracle judges by the order of all commands.
@@ -89,8 +95,10 @@ pub(crate) struct Simulation {
     pub(crate) real_time: OnceLock<RealTime>,
     /// The timers that are known. `None` if time cannot move while a client has a request to send.
     pub(crate) timers: Option<ScenarioTimers>,
+    pub(crate) clients: Clients,
     reply_log: Mutex<ReplyLog>,
-    origin: Instant,
+    /// `None` if clients run without a runtime.
+    origin: Option<Instant>,
     /// The time in nanoseconds while it stands still, or [`MOVES`].
     time: AtomicU64,
     state: Mutex<State>,
@@ -105,13 +113,16 @@ impl Simulation {
         config: SimulationConfig,
         recording: Recording,
         timers: Option<ScenarioTimers>,
+        clients: Clients,
         reply_log: ReplyLog,
     ) -> Arc<Simulation> {
-        let clocks: Vec<Clock> = servers.iter().map(|_| Clock::tokio().skewed(AFTER_EPOCH_MS)).collect();
+        let is_learned = matches!(clients, Clients::Learned(..));
+        let clock = || if is_learned { Clock::manual() } else { Clock::tokio() };
+        let clocks: Vec<Clock> = servers.iter().map(|_| clock().skewed(AFTER_EPOCH_MS)).collect();
         let actors = (0..config.leases.len()).map(|n| ActorState::new(Actor(n))).collect();
         let state = State { actors, ..State::default() };
         #[expect(clippy::disallowed_methods, reason = "the paused clock of this execution's own runtime")]
-        let origin = Instant::now();
+        let origin = (!is_learned).then(Instant::now);
         let (real_time, state) = (OnceLock::new(), Mutex::new(state));
         let (time, reply_log) = (AtomicU64::new(0), Mutex::new(reply_log));
         let sim = Simulation {
@@ -122,6 +133,7 @@ impl Simulation {
             recording,
             real_time,
             timers,
+            clients,
             reply_log,
             origin,
             time,
@@ -162,8 +174,22 @@ impl Simulation {
     pub(crate) fn checkpoint(&self) -> bool {
         let step = self.state().history().steps.len();
         let mut reply_log = self.reply_log();
-        reply_log.checkpoint(step, self.emulators());
+        reply_log.checkpoint(step, self.emulators(), || (self.state().clone(), self.now()));
         !reply_log.is_invalid()
+    }
+
+    /// Continues an execution of learned clients at the last checkpoint, if there is one.
+    pub(crate) fn continue_learned(&self) -> bool {
+        let Clients::Learned(_, woken) = &self.clients else { return false };
+        let Some(saved) = self.reply_log().resume(self.emulators()) else { return false };
+        let (state, at) = &*saved;
+        *self.state() = state.clone();
+        self.set_time(*at);
+        self.reattach(woken);
+        if state.is_clock_set {
+            self.stop_at_unknown();
+        }
+        true
     }
 
     /// Returns the value in the reply log, or computes it and appends it to the log.
@@ -186,7 +212,14 @@ impl Simulation {
 
     fn moving_now(&self) -> Duration {
         #[expect(clippy::disallowed_methods, reason = "the paused clock of this execution's own runtime")]
-        Instant::now().duration_since(self.origin)
+        self.origin.map_or(Duration::ZERO, |origin| Instant::now().duration_since(origin))
+    }
+
+    /// Sets the time of an execution without a runtime.
+    fn set_time(&self, at: Duration) {
+        let by = at.saturating_sub(self.now());
+        self.time.store(u64::try_from(at.as_nanos()).unwrap_or(MOVES), Ordering::Relaxed);
+        self.clocks.iter().for_each(|clock| clock.advance(by));
     }
 
     /// Lets time move until [`Simulation::freeze_time`]. While it stands still, its value is kept
@@ -196,6 +229,9 @@ impl Simulation {
     }
 
     pub(crate) fn freeze_time(&self) {
+        if self.origin.is_none() {
+            return;
+        }
         let nanos = u64::try_from(self.moving_now().as_nanos()).unwrap_or(MOVES);
         self.time.store(nanos, Ordering::Relaxed);
     }
@@ -206,7 +242,7 @@ impl Simulation {
     }
 
     pub(crate) fn instant(&self, at: Duration) -> Instant {
-        self.origin + at
+        self.origin.expect("clients without tasks have no timers") + at
     }
 
     pub(crate) fn record(&self, kind: EventKind) {
@@ -221,13 +257,13 @@ impl Simulation {
         state.recorder.server_access(server, Arc::new(footprint));
     }
 
-    /// The code of an actor runs and receives this.
-    pub(crate) fn observes(&self, actor: Actor, what: impl FnOnce() -> String) {
-        if self.timers.is_some() {
+    /// The code of an actor runs, or is to receive this when it runs next.
+    pub(crate) fn observes<H: Hash>(&self, actor: Actor, what: impl FnOnce() -> H) {
+        if self.timers.is_some() || !matches!(self.clients, Clients::Tasks) {
             let (at, what) = (self.now(), what());
             let mut state = self.state();
             let idx = state.idx(actor);
-            state.actors[idx].local_state.observe(at, &what);
+            state.actors[idx].local_state.observe(at, what);
         }
     }
 
@@ -352,12 +388,16 @@ impl Simulation {
         set(&mut state.actors[idx]);
         let ActorState { skew_ms, drift_ppm, .. } = state.actors[idx];
         drop(state);
-        self.observes(actor, || format!("{skew_ms}ms {drift_ppm}ppm"));
+        self.observes(actor, || (skew_ms, drift_ppm));
     }
 
     /// Sets the clock of a server. The clock of a real server cannot be set.
     pub(crate) fn set_server_clock(&self, server: usize, set: impl FnOnce(&Clock)) {
         set(&self.clocks[server]);
+        self.state().is_clock_set = true;
+        if matches!(self.clients, Clients::Learned(..)) {
+            self.stop_at_unknown();
+        }
         self.tick();
         self.state().recorder.clock_set(server);
     }
@@ -386,7 +426,6 @@ impl Simulation {
 
     /// Records a fault that struck a request or a message of this actor.
     pub(crate) fn record_request_fault(&self, actor: Actor, fault: Fault, request: impl FnOnce() -> String) {
-        self.observes(actor, || fault.kind.word().into());
         if self.recording == Recording::Full {
             self.record(EventKind::Fault { fault, request: request() });
         }

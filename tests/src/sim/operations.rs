@@ -2,16 +2,19 @@
 
 use std::task::Waker;
 
+use super::gate::Gate;
+use super::learned::Act;
 use super::{Simulation, State};
 use crate::actor::Actor;
 
-/// Identifies an operation that can be cancelled.
-pub(crate) type OperationId = usize;
+/// Identifies an operation that can be cancelled: its actor, and its number among those of the
+/// actor.
+pub(crate) type OperationId = (Actor, usize);
 
 /// An operation that can be cancelled.
+#[derive(Clone)]
 pub(super) struct Operation {
     id: OperationId,
-    actor: Actor,
     is_cancelled: bool,
     /// Wakes the task that polls it.
     waker: Option<Waker>,
@@ -20,15 +23,18 @@ pub(super) struct Operation {
 impl Simulation {
     /// Begins an operation that can be cancelled.
     pub(crate) fn begin_operation(&self, actor: Actor) -> OperationId {
+        self.note(actor, || Act::BeginOperation);
         let mut state = self.state();
-        state.begun += 1;
-        let id = state.begun;
-        state.operations.push(Operation { id, actor, is_cancelled: false, waker: None });
+        let idx = state.idx(actor);
+        state.actors[idx].operations += 1;
+        let id = (actor, state.actors[idx].operations);
+        state.operations.push(Operation { id, is_cancelled: false, waker: None });
         id
     }
 
     /// Ends an operation.
     pub(crate) fn end_operation(&self, id: OperationId) {
+        self.note(id.0, || Act::EndOperation { id });
         self.state().operations.retain(|operation| operation.id != id);
     }
 
@@ -51,28 +57,43 @@ impl Simulation {
 
     /// Cancels the latest operation of an actor.
     pub(crate) fn cancel(&self, actor: Actor) {
-        self.observes(actor, || "cancel".into());
-        let mut state = self.state();
-        if let Some(id) = state.operation(actor) {
-            state.cancel(id);
-        }
+        let id = self.state().operation(actor);
+        self.cancel_operation(actor, id);
     }
 
     /// Cancels the operation of the request at a gate.
     pub(crate) fn cancel_request(&self, gate: usize) {
-        let mut state = self.state();
-        if let Some(id) = state.gates[gate].operation {
+        let Gate { actor, operation: id, .. } = self.state().gates[gate];
+        self.cancel_operation(actor, id);
+    }
+
+    fn cancel_operation(&self, actor: Actor, id: Option<OperationId>) {
+        if let Some(id) = id {
+            self.observes(actor, || ("cancel", id));
+            let mut state = self.state();
+            state.actor(actor).is_awaited = true;
             state.cancel(id);
         }
     }
 }
 
 impl State {
+    /// Ends all operations of a client.
+    pub(super) fn end_operations(&mut self, actor: Actor) {
+        self.operations.retain(|operation| operation.id.0 != actor);
+    }
+
+    /// Wakes a client when any of its operations is cancelled.
+    pub(super) fn wake_when_cancelled(&mut self, actor: Actor, waker: &Waker) {
+        let own = self.operations.iter_mut().filter(|operation| operation.id.0 == actor);
+        own.for_each(|operation| operation.waker = Some(waker.clone()));
+    }
+
     /// The latest operation of an actor that is not cancelled.
     pub(crate) fn operation(&self, actor: Actor) -> Option<OperationId> {
         let mut operations = self.operations.iter().rev();
         operations
-            .find(|operation| operation.actor == actor && !operation.is_cancelled)
+            .find(|operation| operation.id.0 == actor && !operation.is_cancelled)
             .map(|latest| latest.id)
     }
 

@@ -24,6 +24,14 @@ pub(crate) struct Pause {
     awaits_reply: bool,
 }
 
+impl Pause {
+    /// Puts the waker of a learned client in place of those of tasks.
+    pub(super) fn rewake(&mut self, waker: &Waker) {
+        let is_woken = !self.woken.is_empty();
+        self.woken = is_woken.then(|| (Part::Main, waker.clone())).into_iter().collect();
+    }
+}
+
 impl Simulation {
     /// Makes the process of an actor stand still.
     pub(crate) fn pause(&self, actor: Actor) {
@@ -60,6 +68,7 @@ impl Simulation {
             state.actors[idx].pause.take_if(|pause| !(pause.awaits_reply && has_request))
         };
         let Some(Pause { mut woken, .. }) = pause else { return false };
+        self.state().actor(actor).is_awaited = true;
         woken.sort_by_key(|&(part, _)| part);
         woken.into_iter().for_each(|(_, waker)| waker.wake());
         true

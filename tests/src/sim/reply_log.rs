@@ -4,15 +4,18 @@
 //! An exploration repeats most steps of the execution before. The state of the clients' code cannot
 //! be copied, so the code runs from its start each time. The state of the servers can be copied.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use emulator::{Emulator, Footprint, Snapshot};
 use redis::Value;
 
+use super::State;
+
 /// The replies of an execution in order, and snapshots of the servers between its steps. If clients
 /// leave more behind than data and scripts, such as a subscription, the log is invalid.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct ReplyLog {
     entries: Vec<LogEntry>,
     /// The number of entries that have been replayed.
@@ -41,7 +44,6 @@ enum Mode {
 }
 
 /// A place from which an execution can continue.
-#[derive(Debug)]
 struct Checkpoint {
     /// The number of steps before it.
     step: usize,
@@ -49,6 +51,8 @@ struct Checkpoint {
     entries: usize,
     /// The state of the servers there.
     snapshots: Vec<Arc<Snapshot>>,
+    /// The state of the execution there, and its time.
+    state: Arc<(State, Duration)>,
 }
 
 /// A reply, or a fact about the servers that was computed from their state.
@@ -89,6 +93,12 @@ logged! {
     Data: Option<u64>
 }
 
+impl fmt::Debug for ReplyLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReplyLog").field("mode", &self.mode).finish_non_exhaustive()
+    }
+}
+
 impl ReplyLog {
     /// Prepares the log for an execution that begins with this many steps of the last one.
     pub(crate) fn rewind(&mut self, steps: usize) {
@@ -102,6 +112,19 @@ impl ReplyLog {
     /// matter.
     pub(crate) fn skips_start(&self) -> bool {
         self.mode == Mode::Rewound && !self.checkpoints.is_empty()
+    }
+
+    /// Continues at the last checkpoint. Restores the servers, and returns the state there. `None`
+    /// if there is none.
+    pub(crate) fn resume<'a>(
+        &mut self,
+        servers: impl Iterator<Item = &'a Emulator>,
+    ) -> Option<Arc<(State, Duration)>> {
+        let checkpoint = self.checkpoints.last().filter(|_| self.mode == Mode::Rewound)?;
+        servers.zip(&checkpoint.snapshots).for_each(|(server, snapshot)| server.restore(snapshot));
+        self.snapshots = checkpoint.snapshots.iter().cloned().map(Some).collect();
+        self.mode = Mode::Recording;
+        Some(checkpoint.state.clone())
     }
 
     /// Begins the steps. A log that has not been rewound stays off.
@@ -132,10 +155,18 @@ impl ReplyLog {
 
     /// To be called before each step. At the last checkpoint the servers are restored, and run the
     /// requests from there on.
-    pub(crate) fn checkpoint<'a>(&mut self, step: usize, servers: impl Iterator<Item = &'a Emulator>) {
+    pub(crate) fn checkpoint<'a>(
+        &mut self,
+        step: usize,
+        servers: impl Iterator<Item = &'a Emulator>,
+        state: impl FnOnce() -> (State, Duration),
+    ) {
         match self.mode {
             Mode::Off | Mode::Rewound | Mode::Ended | Mode::Invalid => {}
             Mode::Recording => {
+                if self.checkpoints.last().is_some_and(|checkpoint| checkpoint.step == step) {
+                    return;
+                }
                 let snapshots = servers.enumerate().map(|(nth, server)| {
                     if nth == self.snapshots.len() {
                         self.snapshots.push(None);
@@ -143,7 +174,8 @@ impl ReplyLog {
                     self.snapshots[nth].get_or_insert_with(|| Arc::new(server.snapshot())).clone()
                 });
                 let snapshots = snapshots.collect();
-                self.checkpoints.push(Checkpoint { step, entries: self.entries.len(), snapshots });
+                let state = Arc::new(state());
+                self.checkpoints.push(Checkpoint { step, entries: self.entries.len(), snapshots, state });
             }
             Mode::Replaying => {
                 let Some(checkpoint) = self.checkpoints.last().filter(|checkpoint| checkpoint.step == step)
@@ -233,7 +265,7 @@ mod tests {
         reply_log.rewind(known);
         let step = |letter: char| Step::Run(Actor(usize::from(letter == 'B')), 0);
         let schedule = Schedule { steps: steps.chars().map(step).collect() };
-        runner.run_again(scenario, &mut Replay::new(&schedule), reply_log).1
+        runner.run_again(scenario, &mut Replay::new(&schedule), reply_log, false).1
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! decides when a request passes its gate; this file does not.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -10,25 +10,27 @@ use emulator::{Access, Footprint, Resource};
 use redis::{RedisError, RedisResult, Value};
 
 use super::gate::{ActorState, Gate, GateState, Passage, Pending, Traffic};
+use super::learned::{Act, Clients};
 use super::request::{Request, hash_result};
 use super::session::{Running, Session};
 use super::{Recording, Server, Simulation};
 use crate::actor::Actor;
 use crate::fault::{Delivery, Fault, FaultKind, RequestFault, RequestOutcome, Target};
-use crate::render::{Format as _, format_error, written_keys};
+use crate::render::{Format, format_error, written_keys};
 use crate::trace::{EventKind, HoldId};
 
 /// The end of a client's wait for a reply.
+#[derive(Clone)]
 pub(crate) enum Answer {
     Reply(RedisResult<Value>),
     /// No reply will come.
     Lost(Loss),
     /// The command waits on its server.
-    Waits(Box<Blocked>),
+    Waits(Arc<Mutex<Option<Blocked>>>),
 }
 
 /// Why a client will never get a reply.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 pub(crate) enum Loss {
     /// The request did not arrive.
     Request,
@@ -54,13 +56,14 @@ impl From<Loss> for RedisError {
 /// A command that waits on its server.
 pub(crate) struct Blocked {
     pub(crate) running: Running,
-    /// What it waits for. `None` on a real server.
+    /// It waits for this. `None` on a real server.
     pub(crate) footprint: Option<Arc<Footprint>>,
     /// How its request passed.
     pub(crate) passage: Passage,
 }
 
 /// A request that its client has given up and that is still on its way.
+#[derive(Clone)]
 pub(crate) struct Late {
     request: Request,
     session: Session,
@@ -68,7 +71,7 @@ pub(crate) struct Late {
 
 impl Simulation {
     /// A request is about to come to its gate.
-    pub(crate) fn announce(&self, gate: usize, at: Duration, brief: u64) {
+    fn announce(&self, gate: usize, at: Duration, brief: u64) {
         let mut state = self.state();
         let Gate { actor, traffic, .. } = state.gates[gate];
         state.note_request(at, actor, brief);
@@ -80,34 +83,29 @@ impl Simulation {
     /// A client comes to its gate with a request. Nothing that a crashed client sends arrives, even
     /// if a task of it still runs.
     pub(crate) fn ask(&self, gate: usize, request: Pending) {
+        self.announce(gate, request.sent, request.brief);
         let mut state = self.state();
-        let idx = state.idx(state.gates[gate].actor);
-        let ActorState { is_crashed, is_alone, releasing, .. } = state.actors[idx];
-        if is_crashed {
-            return;
-        }
-        state.arrive(gate, Some(request.sent));
-        state.gates[gate].pending = Some(Pending { release: releasing, ..request });
-        drop(state);
-        self.quiescence.note_activity();
-        if is_alone {
-            self.serve(gate, Passage::default());
+        let Gate { actor, nth, .. } = state.gates[gate];
+        let ActorState { is_crashed, operation, .. } = *state.actor(actor);
+        if !is_crashed {
+            state.arrive(gate, Some(request.sent));
+            state.gates[gate].pending = Some(request.clone());
+            drop(state);
+            self.note(actor, || Act::Ask { nth, request, operation });
+            self.quiescence.note_activity();
         }
     }
 
     /// A client waits at its gate until a message may pass.
     pub(crate) fn await_message(&self, gate: usize) {
+        let actor = self.ends(gate).0;
+        self.note_unlearnable(actor);
         let mut state = self.state();
-        let idx = state.idx(state.gates[gate].actor);
-        let ActorState { is_crashed, is_alone, .. } = state.actors[idx];
-        if is_crashed || !matches!(state.gates[gate].gate_state, GateState::Empty) {
-            return;
+        let is_crashed = state.actors[state.idx(state.gates[gate].actor)].is_crashed;
+        if !is_crashed && matches!(state.gates[gate].gate_state, GateState::Empty) {
+            state.arrive(gate, None);
+            self.quiescence.note_activity();
         }
-        state.arrive(gate, None);
-        if is_alone {
-            state.gates[gate].gate_state = GateState::Open(Passage::default());
-        }
-        self.quiescence.note_activity();
     }
 
     /// Polls a gate for what `take` takes there.
@@ -132,6 +130,8 @@ impl Simulation {
 
     /// A client no longer waits at its gate.
     pub(crate) fn withdraw(&self, gate: usize) {
+        let Gate { actor, nth, .. } = self.state().gates[gate];
+        self.note(actor, || Act::Withdraw { nth });
         let mut state = self.state();
         let gate = &mut state.gates[gate];
         let is_withdrawn = gate.is_busy();
@@ -143,6 +143,7 @@ impl Simulation {
 
     /// Opens a connection, in the place of a closed one if there is any.
     pub(crate) fn open(&self, actor: Actor, server: usize) -> usize {
+        self.note(actor, || Act::Open { server });
         let session = Session::open(&self.servers[server]);
         let mut state = self.state();
         let own = |gate: &&Gate| gate.actor == actor;
@@ -159,6 +160,13 @@ impl Simulation {
 
     /// Closes a connection, and records what that touches.
     pub(crate) fn close(&self, gate: usize) {
+        let Gate { actor, nth, .. } = self.state().gates[gate];
+        self.note(actor, || Act::Close { nth });
+        self.hang_up(gate);
+    }
+
+    /// Closes the session of a connection.
+    pub(super) fn hang_up(&self, gate: usize) {
         let Some(session) = self.state().gates[gate].session.take() else { return };
         let Gate { server, traffic, .. } = self.state().gates[gate];
         match &session {
@@ -181,7 +189,10 @@ impl Simulation {
         if is_request {
             self.serve(gate, passage);
         } else {
-            self.state().gates[gate].open(GateState::Open(passage));
+            let mut state = self.state();
+            let actor = state.gates[gate].actor;
+            state.actor(actor).is_awaited = true;
+            state.gates[gate].open(GateState::Open(passage));
         }
     }
 
@@ -199,7 +210,10 @@ impl Simulation {
                     drop(running);
                     self.finish(gate, Err(Loss::Connection.into()), passage);
                 }
-                _ => self.answer(gate, Answer::Waits(Box::new(Blocked { running, footprint, passage }))),
+                _ => self.answer(
+                    gate,
+                    Answer::Waits(Arc::new(Mutex::new(Some(Blocked { running, footprint, passage })))),
+                ),
             },
         }
     }
@@ -335,6 +349,9 @@ impl Simulation {
     pub(crate) fn give_up(&self, gate: usize) {
         let state = self.state();
         let Gate { actor, nth, .. } = state.gates[gate];
+        drop(state);
+        self.note(actor, || Act::GiveUp { nth });
+        let state = self.state();
         let (is_waiting, is_replied) = (state.gates[gate].waits(), state.gates[gate].awaits_reply());
         let pending = state.gates[gate].pending.clone();
         drop(state);
@@ -350,25 +367,50 @@ impl Simulation {
     }
 
     fn answer(&self, gate: usize, answer: Answer) {
-        self.state().gates[gate].open(GateState::Answered(answer));
+        let Gate { actor, nth, .. } = self.state().gates[gate];
+        match &answer {
+            Answer::Reply(result) => self.observes(actor, || (nth, hash_result(result))),
+            Answer::Lost(loss) => self.observes(actor, || (nth, *loss)),
+            Answer::Waits(_) => {
+                self.note_unlearnable(actor);
+                if let Clients::Learned(..) = self.clients {
+                    self.stop_at_unknown();
+                }
+            }
+        }
+        let mut state = self.state();
+        state.actor(actor).is_awaited = true;
+        state.gates[gate].open(GateState::Answered(answer));
     }
 
     /// Opens a new session in place of a broken one.
     fn reopen(&self, gate: usize) {
-        self.close(gate);
+        self.hang_up(gate);
         let server = self.state().gates[gate].server;
         let session = Session::open(&self.servers[server]);
         self.state().gates[gate].session = Some(session);
     }
 
+    /// A client gives up a request before it is sent.
+    pub(crate) fn delay_too(&self, gate: usize, request: Request) {
+        let Gate { actor, nth, .. } = self.state().gates[gate];
+        self.note(actor, || Act::Delay { nth, request: request.clone() });
+        self.delay(gate, request);
+    }
+
+    /// The release that an actor's code is about.
+    pub(crate) fn release_of(&self, actor: Actor) -> Option<HoldId> {
+        self.state().actor(actor).releasing
+    }
+
     /// Keeps a request for later.
-    pub(crate) fn delay(&self, gate: usize, request: Request) {
+    fn delay(&self, gate: usize, request: Request) {
         let session = self.session(gate);
         self.state().gates[gate].late.push_back(Late { request, session });
     }
 
-    /// Runs the oldest request of this connection that its client has given up. It does not wait for
-    /// anything on the server.
+    /// Runs the oldest request of this connection that its client has given up. It does not wait
+    /// for anything on the server.
     pub(crate) fn run_late(&self, gate: usize) {
         let late = self.state().gates[gate].late.pop_front();
         let Some(Late { request, session }) = late else { return };
@@ -382,10 +424,9 @@ impl Simulation {
 
     /// Records a request that has run.
     fn record_result(&self, (actor, server): (Actor, usize), request: &Request, result: &RedisResult<Value>) {
-        let reply = || result.as_ref().map_or_else(format_error, |reply| reply.show());
-        self.observes(actor, reply);
         if self.recording == Recording::Full {
-            let (reply, changed) = (reply(), self.changed_keys(server));
+            let reply = result.as_ref().map_or_else(format_error, Format::show);
+            let changed = self.changed_keys(server);
             let late = self.real_time.get().map_or(Duration::ZERO, |real_time| real_time.late(self.now()));
             let (text, brief) = request.text();
             self.record(EventKind::Command { actor, server, text, brief, reply, changed, late });

@@ -8,7 +8,7 @@ use locks::Record;
 use crate::fault::Budget;
 
 /// Everything that one step read and changed.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct StepFootprint {
     /// The actions of the servers, each with the number of its server. This is not known of a real
     /// server.

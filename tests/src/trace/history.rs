@@ -10,7 +10,7 @@ use crate::fault::Fault;
 use crate::schedule::Step;
 
 /// The events of one execution.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct History {
     /// All events, in order.
     pub events: Vec<Event>,
@@ -97,7 +97,7 @@ impl Reached {
 }
 
 /// One thing that happened.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Event {
     /// The number of steps so far, this one included.
     pub step: usize,
@@ -107,11 +107,12 @@ pub struct Event {
     pub kind: EventKind,
 }
 
-/// Identifies a hold of a section. A client may have several at once.
-pub type HoldId = usize;
+/// Identifies a hold of a section: the client, and the number of the hold among those of the
+/// client. A client may have several at once.
+pub type HoldId = (Actor, usize);
 
 /// The kinds of events.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum EventKind {
     /// A command ran. It is recorded only in a full recording.
     Command {

@@ -1,6 +1,6 @@
 //! The local state of an actor's code, as a hash.
 
-use std::hash::BuildHasher as _;
+use std::hash::{BuildHasher as _, Hash};
 use std::time::Duration;
 
 use foldhash::quality::FixedState;
@@ -12,7 +12,7 @@ pub(crate) struct LocalState(u64);
 
 impl LocalState {
     /// The code ran at this time and received this.
-    pub(crate) fn observe(&mut self, at: Duration, what: &str) {
+    pub(crate) fn observe(&mut self, at: Duration, what: impl Hash) {
         self.0 = FixedState::default().hash_one((self.0, at, what));
     }
 }

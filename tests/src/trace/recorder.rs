@@ -17,7 +17,7 @@ use crate::schedule::Step;
 const STEPS_EXPECTED: usize = 24;
 
 /// The history so far, and the step that is being taken.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Recorder {
     history: History,
     /// A step is being taken. Records at other times belong to no step: while an execution heals,

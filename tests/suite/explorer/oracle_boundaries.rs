@@ -228,18 +228,18 @@ fn history(events: &[(u64, EventKind)]) -> History {
     History { events: events.iter().enumerate().map(event).collect(), ..History::default() }
 }
 
-/// A client enters. Its hold has its number, and its lease ends then.
+/// A client enters. It has one hold, and its lease ends then.
 fn enter(actor: Actor, section: &'static str, until: u64) -> EventKind {
     let until = Duration::from_millis(until);
-    EventKind::Enter { hold: actor.0, actor, section, until, is_recorded: false }
+    EventKind::Enter { hold: (actor, 0), actor, section, until, is_recorded: false }
 }
 
 fn extend(actor: Actor, section: &'static str, until: u64) -> EventKind {
-    EventKind::Extended { hold: actor.0, actor, section, until: Duration::from_millis(until) }
+    EventKind::Extended { hold: (actor, 0), actor, section, until: Duration::from_millis(until) }
 }
 
 fn leave(actor: Actor, section: &'static str) -> EventKind {
-    EventKind::Leave { hold: actor.0, actor, section }
+    EventKind::Leave { hold: (actor, 0), actor, section }
 }
 
 #[track_caller]

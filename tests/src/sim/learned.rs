@@ -1,0 +1,429 @@
+//! The acts of clients whose code is known.
+//!
+//! The code of a client is a function of what it has been told: replies, times, cancellations. Its
+//! local state is a hash of that. An execution with tasks records, for each local state, what the
+//! code does when it is polled. As long as all states that an execution reaches are known, no code
+//! has to run: the acts are performed again, and the execution is plain data.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Wake, Waker};
+use std::time::Duration;
+
+use locks::Record;
+
+use super::gate::Pending;
+use super::pause::Part;
+use super::request::Request;
+use super::timer_cache::CodeId;
+use super::{OperationId, Simulation};
+use crate::actor::Actor;
+use crate::trace::{EventKind, HoldId, LocalState};
+
+/// One thing that the code of a client does.
+#[derive(Clone, Debug)]
+pub(crate) enum Act {
+    ReadTime,
+    DrawName,
+    Open { server: usize },
+    Close { nth: usize },
+    Ask { nth: usize, request: Pending, operation: Option<OperationId> },
+    Withdraw { nth: usize },
+    GiveUp { nth: usize },
+    Delay { nth: usize, request: Request },
+    Enter { section: &'static str, since: Option<Duration>, record: Option<Record> },
+    Extend { hold: HoldId, since: Duration, record: Record },
+    Leave { hold: HoldId },
+    BeginOperation,
+    EndOperation { id: OperationId },
+    Accept { resource: &'static str, token: i64 },
+}
+
+/// The end of the code of a client: what it gave, or an error.
+#[derive(Clone, Debug)]
+pub(crate) enum End {
+    Done(bool),
+    Error(String),
+    Panic(String),
+}
+
+/// Everything that a client does when it is polled.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Turn {
+    acts: Vec<Act>,
+    /// It wakes itself, and is polled once more.
+    wakes_itself: bool,
+    end: Option<End>,
+}
+
+/// When a timer wakes a client.
+#[derive(Clone, Copy, Debug)]
+enum Timer {
+    At(Duration),
+    /// None does up to this time.
+    NotBefore(Duration),
+}
+
+/// If timers fire more often than this while time moves, tasks have to run.
+const FIRED_MAX: usize = 1000;
+
+/// The code of a client, its name and its local state.
+pub(super) type Key = (CodeId, Actor, LocalState);
+
+#[derive(Debug, Default)]
+struct Known {
+    turns: BTreeMap<Key, Arc<Turn>>,
+    timers: BTreeMap<Key, Timer>,
+    /// Codes with state that is shared outside of Redis, or with tasks of their own.
+    unlearnable: BTreeSet<CodeId>,
+}
+
+/// Everything that clients are known to do. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Learned(Arc<Mutex<Known>>);
+
+impl Learned {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Learned {
+    /// The turn of a client in this state, if that is known.
+    fn turn(&self, key: &Key) -> Option<Arc<Turn>> {
+        self.known().turns.get(key).cloned()
+    }
+
+    /// Whether the codes of all these clients can be learned.
+    pub(crate) fn are_learnable(&self, codes: &[CodeId]) -> bool {
+        let known = self.known();
+        !codes.iter().any(|code| known.unlearnable.contains(code))
+    }
+
+    /// These codes do not always do what was learned.
+    pub(crate) fn unlearn(&self, codes: &[CodeId]) {
+        self.known().unlearnable.extend(codes);
+    }
+
+    fn learn(&self, key: Key, turn: Turn) {
+        self.known().turns.entry(key).or_insert_with(|| Arc::new(turn));
+    }
+
+    fn learn_timer(&self, key: Key, timer: Timer) {
+        let mut known = self.known();
+        let is_news = match (known.timers.get(&key).copied(), timer) {
+            (Some(Timer::At(_)), _) => false,
+            (Some(Timer::NotBefore(before)), Timer::NotBefore(now)) => before < now,
+            _ => true,
+        };
+        if is_news {
+            known.timers.insert(key, timer);
+        }
+    }
+}
+
+/// How the clients of an execution run.
+pub(crate) enum Clients {
+    /// As tasks, of which nothing is recorded.
+    Tasks,
+    /// As tasks, from which is learned.
+    Teachers(Learned),
+    /// As far as they are known, without tasks.
+    Learned(Learned, Arc<Woken>),
+}
+
+/// The learned clients that are to be polled, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Woken(Mutex<Vec<Actor>>);
+
+impl Woken {
+    fn list(&self) -> MutexGuard<'_, Vec<Actor>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn next(&self) -> Option<Actor> {
+        let mut list = self.list();
+        (!list.is_empty()).then(|| list.remove(0))
+    }
+}
+
+/// Wakes a learned client.
+struct LearnedWaker {
+    actor: Actor,
+    woken: Arc<Woken>,
+}
+
+impl Wake for LearnedWaker {
+    fn wake(self: Arc<Self>) {
+        let mut list = self.woken.list();
+        if !list.contains(&self.actor) {
+            list.push(self.actor);
+        }
+    }
+}
+
+/// A client reached a local state in which it has not been seen.
+#[derive(Debug)]
+pub(crate) struct Unknown;
+
+impl Simulation {
+    fn key(&self, actor: Actor) -> Key {
+        let state = self.state();
+        (self.code_of(actor), actor, state.actors[state.idx(actor)].local_state)
+    }
+
+    fn code_of(&self, actor: Actor) -> CodeId {
+        self.config.codes.get(actor.0).copied().unwrap_or(self.config.probe_code)
+    }
+
+    /// The code of a client does this.
+    pub(crate) fn note(&self, actor: Actor, act: impl FnOnce() -> Act) {
+        let Clients::Teachers(learned) = &self.clients else { return };
+        if self.quiescence.runs_now() == Some(actor) {
+            self.state().actor(actor).acts.push(act());
+        } else if !self.state().actor(actor).is_crashed && self.state().is_running {
+            // A task of its own does it.
+            learned.known().unlearnable.insert(self.code_of(actor));
+        }
+    }
+
+    /// The code of a client does something that cannot be learned.
+    pub(crate) fn note_unlearnable(&self, actor: Actor) {
+        if let Clients::Teachers(learned) = &self.clients {
+            learned.known().unlearnable.insert(self.code_of(actor));
+        }
+    }
+
+    /// The task of a client is woken. If nothing else woke it, its timer did, or it did so itself.
+    pub(crate) fn begin_turn(&self, actor: Actor) {
+        let Clients::Teachers(learned) = &self.clients else { return };
+        let (now, key) = (self.now(), self.key(actor));
+        let mut state = self.state();
+        let client = state.actor(actor);
+        let is_awaited = std::mem::replace(&mut client.is_awaited, false);
+        let wakes_itself = !is_awaited && client.polled_at == Some(now);
+        client.polled_at = Some(now);
+        let latest = client.turn.take();
+        drop(state);
+        if let Some((key, turn)) = latest {
+            learned.learn(key, Turn { wakes_itself, ..turn });
+        }
+        if !is_awaited && !wakes_itself {
+            learned.learn_timer(key, Timer::At(now));
+        }
+    }
+
+    /// The task of a client has been polled.
+    pub(crate) fn end_turn(&self, actor: Actor, end: Option<End>) {
+        let Clients::Teachers(_) = &self.clients else { return };
+        let key = self.key(actor);
+        let mut state = self.state();
+        let client = state.actor(actor);
+        let acts = std::mem::take(&mut client.acts);
+        client.turn = Some((key, Turn { acts, end, wakes_itself: false }));
+    }
+
+    /// No client can run. None wakes itself after its latest turn.
+    pub(crate) fn learn_turns(&self) {
+        let Clients::Teachers(learned) = &self.clients else { return };
+        for client in &mut self.state().actors {
+            if let Some((key, turn)) = client.turn.take() {
+                learned.learn(key, turn);
+            }
+        }
+    }
+
+    /// Time has moved. No timer that has not fired was due.
+    pub(crate) fn learn_timers(&self) {
+        let Clients::Teachers(learned) = &self.clients else { return };
+        let actors: Vec<Actor> = self.state().actors.iter().map(|state| state.actor).collect();
+        for actor in actors.into_iter().filter(|&actor| self.state().runs(actor)) {
+            learned.learn_timer(self.key(actor), Timer::NotBefore(self.now()));
+        }
+    }
+
+    /// Wakes a client: it starts.
+    pub(crate) fn wake(&self, actor: Actor) {
+        if let Clients::Learned(_, woken) = &self.clients {
+            Arc::new(LearnedWaker { actor, woken: woken.clone() }).wake();
+        }
+    }
+
+    /// Polls learned clients until none is awake.
+    pub(crate) fn run_learned(
+        &self,
+        learned: &Learned,
+        woken: &Arc<Woken>,
+        polls_max: u64,
+    ) -> Result<(), Unknown> {
+        while let Some(actor) = woken.next() {
+            let waker = Waker::from(Arc::new(LearnedWaker { actor, woken: woken.clone() }));
+            if !self.state().runs(actor) || self.stands_still(actor, Part::Main, &waker) {
+                continue;
+            }
+            if !self.state().may_poll(self.now(), actor, polls_max) {
+                continue;
+            }
+            self.state().recorder.client_ran(actor);
+            self.observes(actor, || ());
+            let turn = learned.turn(&self.key(actor)).ok_or(Unknown)?;
+            turn.acts.iter().for_each(|act| self.perform(actor, act));
+            self.wait_with(actor, &waker);
+            if let Some(end) = &turn.end {
+                self.end_client(actor, end);
+                self.finish_client(actor);
+            } else if turn.wakes_itself {
+                waker.wake();
+            }
+        }
+        Ok(())
+    }
+
+    /// A learned client reached an unknown state. The execution ends, and means nothing.
+    pub(crate) fn stop_at_unknown(&self) {
+        let mut state = self.state();
+        (state.is_unknown, state.is_endless) = (true, true);
+    }
+
+    /// Records the end of a client's code.
+    pub(crate) fn end_client(&self, actor: Actor, end: &End) {
+        let is_excused = self.state().got_fault_error(actor);
+        match end.clone() {
+            End::Done(value) => self.state().actor(actor).result = Some(value),
+            End::Error(error) if is_excused => self.record(EventKind::GaveUp { actor, error }),
+            End::Error(error) | End::Panic(error) => self.record(EventKind::Failed { actor, error }),
+        }
+    }
+
+    /// Records that an actor has ended, for whatever reason.
+    pub(crate) fn finish_client(&self, actor: Actor) {
+        let mut state = self.state();
+        state.actor(actor).is_finished = true;
+        if !state.actor(actor).is_crashed {
+            state.note_end(self.now(), actor);
+        }
+        self.quiescence.note_activity();
+    }
+
+    /// Drops what the code of a learned client holds.
+    pub(crate) fn drop_learned(&self, actor: Actor) {
+        if !matches!(self.clients, Clients::Learned(..)) || self.state().actor(actor).is_finished {
+            return;
+        }
+        let gates = self.state().gates.len();
+        for gate in (0..gates).filter(|&gate| self.state().gates[gate].actor == actor) {
+            self.withdraw(gate);
+            self.hang_up(gate);
+        }
+        self.state().end_operations(actor);
+        self.finish_client(actor);
+    }
+
+    /// Moves time to this, and polls the learned clients whose timers fire. If `stops`, it ends
+    /// when one of them acts. Returns whether one did.
+    pub(crate) fn move_learned(
+        &self,
+        (learned, woken): (&Learned, &Arc<Woken>),
+        until: Duration,
+        stops: bool,
+        polls_max: u64,
+    ) -> Result<bool, Unknown> {
+        let activity = self.quiescence.activity();
+        let mut n_fired = 0;
+        while let Some((at, actors)) = self.next_timer(learned, until)? {
+            n_fired += 1;
+            if n_fired > FIRED_MAX {
+                return Err(Unknown);
+            }
+            self.set_time(at);
+            actors.into_iter().for_each(|actor| self.wake(actor));
+            self.run_learned(learned, woken, polls_max)?;
+            if stops && self.quiescence.activity() != activity {
+                return Ok(true);
+            }
+        }
+        self.set_time(until);
+        Ok(self.quiescence.activity() != activity)
+    }
+
+    /// The next timer up to this time, and the clients that it wakes.
+    fn next_timer(
+        &self,
+        learned: &Learned,
+        until: Duration,
+    ) -> Result<Option<(Duration, Vec<Actor>)>, Unknown> {
+        let now = self.now();
+        // If timers fire together, the first to be armed is the first to fire.
+        let mut actors: Vec<(u64, Actor)> =
+            self.state().actors.iter().map(|state| (state.polled_nth, state.actor)).collect();
+        actors.sort_unstable();
+        let actors: Vec<Actor> = actors.into_iter().map(|(_, actor)| actor).collect();
+        let mut next: Option<(Duration, Vec<Actor>)> = None;
+        let mut known_to = until;
+        for actor in actors.into_iter().filter(|&actor| self.state().runs(actor)) {
+            match learned.known().timers.get(&self.key(actor)) {
+                Some(Timer::At(at)) if *at <= now => {}
+                Some(&Timer::At(at)) => match &mut next {
+                    Some((first, actors)) if *first == at => actors.push(actor),
+                    Some((first, _)) if *first < at => {}
+                    _ => next = Some((at, vec![actor])),
+                },
+                Some(&Timer::NotBefore(before)) => known_to = known_to.min(before),
+                None => return Err(Unknown),
+            }
+        }
+        match next.filter(|(at, _)| *at <= until) {
+            Some((at, _)) if at > known_to => Err(Unknown),
+            None if until > known_to => Err(Unknown),
+            next => Ok(next),
+        }
+    }
+
+    /// Makes all clients learned ones, in a state that was saved.
+    pub(super) fn reattach(&self, woken: &Arc<Woken>) {
+        let actors: Vec<Actor> = self.state().actors.iter().map(|state| state.actor).collect();
+        for actor in actors {
+            let waker = Waker::from(Arc::new(LearnedWaker { actor, woken: woken.clone() }));
+            self.wait_with(actor, &waker);
+            if let Some(pause) = &mut self.state().actor(actor).pause {
+                pause.rewake(&waker);
+            }
+        }
+    }
+
+    /// A learned client waits: this wakes it.
+    fn wait_with(&self, actor: Actor, waker: &Waker) {
+        let mut state = self.state();
+        for gate in state.gates.iter_mut().filter(|gate| gate.actor == actor && gate.is_busy()) {
+            gate.waker = Some(waker.clone());
+        }
+        state.wake_when_cancelled(actor, waker);
+    }
+
+    /// Does what the code of a client did before.
+    fn perform(&self, actor: Actor, act: &Act) {
+        let gate = |nth: usize| self.state().gate(actor, nth).expect("the client has opened it");
+        match act.clone() {
+            Act::ReadTime => self.state().recorder.time_read(),
+            Act::DrawName => self.state().actor(actor).names += 1,
+            Act::Open { server } => _ = self.open(actor, server),
+            Act::Close { nth } => self.close(gate(nth)),
+            Act::Ask { nth, request, operation } => {
+                let gate = gate(nth);
+                self.set_operation(actor, operation);
+                self.request_time();
+                self.ask(gate, request);
+                self.set_operation(actor, None);
+            }
+            Act::Withdraw { nth } => self.withdraw(gate(nth)),
+            Act::GiveUp { nth } => self.give_up(gate(nth)),
+            Act::Delay { nth, request } => self.delay_too(gate(nth), request),
+            Act::Enter { section, since, record } => _ = self.enter(actor, section, since, record),
+            Act::Extend { hold, since, record } => self.extend(hold, since, record),
+            Act::Leave { hold } => self.leave(hold),
+            Act::BeginOperation => _ = self.begin_operation(actor),
+            Act::EndOperation { id } => self.end_operation(id),
+            Act::Accept { resource, token } => self.accept(actor, resource, token),
+        }
+    }
+}
