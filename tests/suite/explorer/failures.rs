@@ -384,3 +384,19 @@ fn all_tries_of_a_client_that_gives_up_are_explored() {
         assert_eq!(exhaustive(&trying(tries)).unwrap().schedules, tries as u64 + 1);
     }
 }
+
+#[test]
+fn a_probe_that_repeats_commands_for_ever_reaches_the_limit_of_time() {
+    let limits = Limits { wall_time: Duration::from_millis(300), ..Limits::default() };
+    let scenario = Scenario::new("probe").limits(limits).always(harness::oracle::NoLeak);
+    let scenario = scenario.actors(1, |client| async move {
+        Ok(redis::cmd("PING").exec_async(&mut client.connection()).await?)
+    });
+    let probed = scenario.probe(1, |client| async move {
+        loop {
+            redis::cmd("PING").exec_async(&mut client.connection()).await?;
+        }
+    });
+    let report = exhaustive(&probed).unwrap_err();
+    assert!(matches!(report.problem, Problem::Endless { .. }), "{report}");
+}
