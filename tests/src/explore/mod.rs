@@ -94,13 +94,18 @@ impl Exploration {
     }
 
     /// Counts an execution, and records what happened in it. One in [`determinism::EVERY`]
-    /// executions is checked for nondeterminism.
+    /// executions is checked for nondeterminism, and one that is to be reported is compared with
+    /// tasks.
     fn count(&mut self, runner: &mut Runner, scenario: &Scenario, history: &History) -> Result<(), Stop> {
         self.schedules += 1;
         // A probe is an execution of the runner, too.
-        let livelock = runner.livelock.take();
+        let (retries, livelock) = (std::mem::take(&mut runner.retries), runner.livelock.take());
+        let is_checked = self.schedules % determinism::EVERY == 1;
+        let is_reported = livelock.is_some() || history.failure().is_some();
+        let is_compared = runner.is_learned && (is_checked || is_reported);
+        determinism::expect_as_learned(runner, scenario, history, is_compared)?;
         // The probe is as good for one execution as for another, unless the code differs.
-        for (tries, Retry { steps, .. }) in std::mem::take(&mut runner.retries) {
+        for (tries, Retry { steps, .. }) in retries {
             let is_new = self.retrying.insert(tries);
             if is_new && retry_probe::gives_up(runner, scenario, history, tries.actor, steps) {
                 runner.timers.gives_up(scenario, tries);
@@ -119,12 +124,7 @@ impl Exploration {
             return Err(self.report(scenario, problem).into());
         }
         determinism::expect_success(runner, scenario, history, self.schedules)?;
-        if self.schedules % determinism::EVERY == 1 {
-            let is_learned = std::mem::take(&mut runner.is_learned);
-            if is_learned && !determinism::is_as_learned(runner, scenario, history) {
-                runner.unlearn(scenario);
-                return Err(Stop::KnowsMore);
-            }
+        if is_checked {
             determinism::expect_the_same_again(runner, scenario, history, self.schedules)?;
         }
         self.reached = self.reached.or(history.reached);

@@ -60,6 +60,40 @@ fn code_that_depends_on_anything_else_is_noticed() {
     );
 }
 
+/// A client tells in its process, not in Redis, when it is busy, and another one in that process
+/// fails then. In the second case the first hundred schedules show nothing.
+#[test]
+fn state_that_clients_share_outside_of_redis_is_noticed() {
+    let check = |sets: usize, is_busy: fn(usize) -> bool| {
+        let set = || redis::Cmd::set("k", "v");
+        let busy = Arc::new(AtomicBool::new(false));
+        let other = busy.clone();
+        let scenario = Scenario::new("sharing").always(OwnerSafe).actors(1, move |client| {
+            let busy = busy.clone();
+            async move {
+                let mut link = client.connection();
+                for nth in 0..sets {
+                    busy.store(is_busy(nth), Ordering::Relaxed);
+                    () = set().query_async(&mut link).await?;
+                }
+                Ok(())
+            }
+        });
+        let scenario = scenario.actors(1, move |client| {
+            let busy = other.clone();
+            async move {
+                () = set().query_async(&mut client.connection()).await?;
+                if busy.load(Ordering::Relaxed) { Err("the other one is busy".into()) } else { Ok(()) }
+            }
+        });
+        let report = exhaustive(&scenario).unwrap_err();
+        let Problem::Failed { actor: Actor(1), what, .. } = &report.problem else { panic!("{report}") };
+        assert_eq!(what, "failed: the other one is busy");
+    };
+    check(6, |nth| nth % 2 == 0);
+    check(150, |nth| nth < 50);
+}
+
 #[test]
 fn an_error_of_an_actor_is_a_report() {
     let failing = Scenario::new("failing").actors(1, |client| async move {
