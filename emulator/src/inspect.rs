@@ -1,15 +1,24 @@
-//! Reads the data of an emulator for tests. These reads leave no footprint and expire no key.
+//! Reads the data of a server for tests. These reads leave no footprint and expire no key.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 
 use crate::Emulator;
+use crate::clock::Timestamp;
+use crate::engine::Snapshot;
 use crate::glob;
-use crate::keyspace::{Text, Value};
+use crate::keyspace::{Keyspace, Text, Value};
 
-impl Emulator {
-    /// Returns the string at a key of database 0. This read leaves no footprint and expires no key.
+/// The data of a server at an instant. Its reads leave no footprint and expire no key.
+#[derive(Clone, Copy, Debug)]
+pub struct Data<'a> {
+    keyspace: &'a Keyspace,
+    now: Timestamp,
+}
+
+impl Data<'_> {
+    /// Returns the string at a key of database 0.
     pub fn get(&self, key: &str) -> Option<Bytes> {
         self.peek(key, |value| if let Value::String(bytes) = value { Some(bytes.to_bytes()) } else { None })
             .flatten()
@@ -20,22 +29,19 @@ impl Emulator {
         self.peek(key, |_| ()).is_some()
     }
 
-    /// Returns the time that is left to a key of database 0, by this server's clock. `None` if the
-    /// key does not exist or has no deadline.
+    /// Returns the time that is left to a key of database 0. `None` if the key does not exist or
+    /// has no deadline.
     pub fn ttl(&self, key: &str) -> Option<Duration> {
-        let engine = self.shared.engine();
-        let now = engine.now();
-        let deadline = engine.keyspace.peek_deadline(0, key.as_bytes(), now)?;
+        let deadline = self.keyspace.peek_deadline(0, key.as_bytes(), self.now)?;
         // In milliseconds, as Redis counts: a deadline may be later than any instant in
         // microseconds.
-        let left_ms = deadline.saturating_sub(now.millis());
+        let left_ms = deadline.saturating_sub(self.now.millis());
         Some(Duration::from_millis(left_ms.try_into().unwrap_or_default()))
     }
 
     /// Returns the keys of database 0 that match a pattern of `KEYS`, in order.
     pub fn keys(&self, pattern: &str) -> Vec<Bytes> {
-        let engine = self.shared.engine();
-        let keys = engine.keyspace.peek_keys(0, engine.now());
+        let keys = self.keyspace.peek_keys(0, self.now);
         let matching = keys.filter(|key| glob::selects(pattern.as_bytes(), key));
         let mut keys: Vec<Bytes> = matching.map(Text::to_bytes).collect();
         keys.sort_unstable();
@@ -61,24 +67,92 @@ impl Emulator {
 
     /// Whether a key of a database exists and has a deadline.
     pub fn expires(&self, db: usize, key: &[u8]) -> bool {
-        let engine = self.shared.engine();
-        engine.keyspace.peek_deadline(db, key, engine.now()).is_some()
+        self.keyspace.peek_deadline(db, key, self.now).is_some()
     }
 
     /// Describes a key of a database as one line of readable text: `lock = "A1" (10000 ms left)`.
     pub fn describe(&self, db: usize, key: &[u8]) -> Option<String> {
-        let engine = self.shared.engine();
-        engine.keyspace.describe(db, key, engine.now())
+        self.keyspace.describe(db, key, self.now)
     }
 
     /// Describes a database as readable text: one line for each key, sorted by key.
     pub fn dump(&self, db: usize) -> String {
-        let engine = self.shared.engine();
-        engine.keyspace.dump(db, engine.now())
+        self.keyspace.dump(db, self.now)
+    }
+
+    /// Returns the nearest deadline of a key after `after`, in any database.
+    pub fn next_deadline(&self, after: Timestamp) -> Option<Timestamp> {
+        self.keyspace.next_deadline(after.millis()).map(Timestamp::from_millis)
     }
 
     fn peek<R>(&self, key: &str, look: impl FnOnce(&Value) -> R) -> Option<R> {
+        self.keyspace.peek(0, key.as_bytes(), self.now).map(look)
+    }
+}
+
+impl Snapshot {
+    /// The data at an instant.
+    pub fn at(&self, now: Timestamp) -> Data<'_> {
+        Data { keyspace: &self.keyspace, now }
+    }
+}
+
+impl Emulator {
+    /// Reads the data as it is now. The server waits while `read` runs, so `read` must not call the
+    /// emulator.
+    pub fn read<R>(&self, read: impl FnOnce(Data<'_>) -> R) -> R {
         let engine = self.shared.engine();
-        engine.keyspace.peek(0, key.as_bytes(), engine.now()).map(look)
+        read(Data { keyspace: &engine.keyspace, now: engine.now() })
+    }
+
+    /// Returns the string at a key of database 0. This read leaves no footprint and expires no key.
+    pub fn get(&self, key: &str) -> Option<Bytes> {
+        self.read(|data| data.get(key))
+    }
+
+    /// Whether database 0 has this key.
+    pub fn exists(&self, key: &str) -> bool {
+        self.read(|data| data.exists(key))
+    }
+
+    /// Returns the time that is left to a key of database 0, by this server's clock. `None` if the
+    /// key does not exist or has no deadline.
+    pub fn ttl(&self, key: &str) -> Option<Duration> {
+        self.read(|data| data.ttl(key))
+    }
+
+    /// Returns the keys of database 0 that match a pattern of `KEYS`, in order.
+    pub fn keys(&self, pattern: &str) -> Vec<Bytes> {
+        self.read(|data| data.keys(pattern))
+    }
+
+    /// Returns the score of a member of the sorted set at a key of database 0.
+    pub fn score(&self, key: &str, member: &str) -> Option<f64> {
+        self.read(|data| data.score(key, member))
+    }
+
+    /// Returns the value of a field of the hash at a key of database 0.
+    pub fn field(&self, key: &str, field: &str) -> Option<Bytes> {
+        self.read(|data| data.field(key, field))
+    }
+
+    /// Whether a key of a database exists and has a deadline.
+    pub fn expires(&self, db: usize, key: &[u8]) -> bool {
+        self.read(|data| data.expires(db, key))
+    }
+
+    /// Describes a key of a database as one line of readable text: `lock = "A1" (10000 ms left)`.
+    pub fn describe(&self, db: usize, key: &[u8]) -> Option<String> {
+        self.read(|data| data.describe(db, key))
+    }
+
+    /// Describes a database as readable text: one line for each key, sorted by key.
+    pub fn dump(&self, db: usize) -> String {
+        self.read(|data| data.dump(db))
+    }
+
+    /// Returns the nearest deadline of a key after `after`, in any database.
+    pub fn next_deadline(&self, after: Timestamp) -> Option<Timestamp> {
+        self.read(|data| data.next_deadline(after))
     }
 }

@@ -132,6 +132,7 @@ pub use engine::Snapshot;
 pub use error::Error;
 pub use fault::{Effect, Fault};
 pub use footprint::{Access, Footprint, Part, Place, Resource};
+pub use inspect::Data;
 pub use log::{LogHook, LogLevel, LogLine};
 pub use reply::Reply;
 pub use script::ScriptBudget;
@@ -413,11 +414,6 @@ impl Emulator {
     /// Returns what the last command, transaction or script touched.
     pub fn footprint(&self) -> Footprint {
         self.shared.engine().footprint().clone()
-    }
-
-    /// Returns the nearest deadline of a key after `after`, in any database.
-    pub fn next_deadline(&self, after: Timestamp) -> Option<Timestamp> {
-        self.shared.engine().keyspace.next_deadline(after.millis()).map(Timestamp::from_millis)
     }
 }
 

@@ -10,9 +10,11 @@ mod tracking;
 mod waiting;
 mod watch;
 
+use std::hash::BuildHasher as _;
 use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
+use foldhash::quality::FixedState;
 use tokio::sync::Notify;
 
 use crate::busy::Busy;
@@ -477,8 +479,21 @@ impl Engine {
 /// known scripts.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    keyspace: Keyspace,
+    pub(crate) keyspace: Keyspace,
     config: Config,
     scripts: Known,
     libraries: Libraries,
+}
+
+impl Snapshot {
+    /// A hash of what a later command can notice of the data and of the known scripts. Two complete
+    /// snapshots with equal hashes are snapshots of equal servers.
+    ///
+    /// The order in which keys were created counts, too: `SCAN` and `RANDOMKEY` show it.
+    pub fn digest(&self) -> u64 {
+        let hasher = FixedState::default();
+        // Nothing shows the order in which scripts were loaded.
+        let scripts = self.scripts.keys().fold(0_u64, |sum, sha| sum.wrapping_add(hasher.hash_one(sha)));
+        hasher.hash_one((&self.keyspace, scripts))
+    }
 }

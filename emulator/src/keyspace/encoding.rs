@@ -15,7 +15,7 @@ const INTEGER_BYTES_MAX: usize = 20;
 
 /// The limits of the compact encodings of collections. If an insertion exceeds a limit, the
 /// collection never becomes compact again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Limits {
     /// `hash-max-listpack-entries`, `hash-max-listpack-value`
     pub hash: ListPack,
@@ -26,7 +26,7 @@ pub struct Limits {
 }
 
 /// The limits of a listpack.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ListPack {
     /// The largest number of fields or members.
     pub len_max: usize,
@@ -49,7 +49,7 @@ impl ListPack {
 }
 
 /// The encoding of a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Encoding {
     Int,
     EmbStr,

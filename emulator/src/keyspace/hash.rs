@@ -22,6 +22,14 @@ impl Default for Hash {
     }
 }
 
+/// Hashes are equal for this if their fields come in the same order.
+impl std::hash::Hash for Hash {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.iter().for_each(|field| field.hash(state));
+        (self.len(), self.encoding, self.limits).hash(state);
+    }
+}
+
 impl Hash {
     /// How many fields there are.
     pub fn len(&self) -> usize {

@@ -44,7 +44,7 @@ pub(crate) type Hasher = foldhash::fast::FixedState;
 
 type Dict = IndexMap<Text, Entry, Hasher>;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 struct Entry {
     value: Value,
     /// The deadline in milliseconds since the Unix epoch, or [`NEVER`].
@@ -243,6 +243,17 @@ impl Clone for Keyspace {
         self.now = source.now;
         self.random.clone_from(&source.random);
         self.footprint.clear();
+    }
+}
+
+/// Everything that a later command can notice, but for the instant of the last execution.
+impl std::hash::Hash for Keyspace {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        for (db, dict) in self.dicts.iter().enumerate().filter(|(_, dict)| !dict.is_empty()) {
+            (db, dict.len()).hash(state);
+            dict.iter().for_each(|entry| entry.hash(state));
+        }
+        (&self.random, self.expires.is_active, self.limits).hash(state);
     }
 }
 

@@ -3,6 +3,8 @@
 //! The generator is part of the server's state and starts from a fixed seed. So the same commands
 //! make the same choices.
 
+use std::hash::{Hash, Hasher};
+
 use rand::{RngExt as _, SeedableRng as _, seq};
 use rand_pcg::Pcg64Mcg;
 
@@ -16,6 +18,13 @@ pub struct Random(Pcg64Mcg);
 impl Default for Random {
     fn default() -> Random {
         Random(Pcg64Mcg::seed_from_u64(SEED))
+    }
+}
+
+/// The next 128 bits stand for the state of the generator.
+impl Hash for Random {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.clone().random::<u128>().hash(state);
     }
 }
 

@@ -23,6 +23,17 @@ enum Members {
     Hashed(IndexSet<Bytes, Hasher>),
 }
 
+/// Sets are equal for this if their members come in the same order.
+impl std::hash::Hash for Set {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        match &self.members {
+            Members::Integers(integers) => integers.hash(state),
+            Members::Hashed(members) => members.iter().for_each(|member| member.hash(state)),
+        }
+        (self.len(), self.encoding(), self.integers_max).hash(state);
+    }
+}
+
 impl Set {
     /// A set of these members.
     pub fn of<T: AsRef<[u8]>>(members: impl IntoIterator<Item = T>, limits: &Limits) -> Set {

@@ -12,7 +12,7 @@ use crate::reply::format_double;
 pub type List = VecDeque<Bytes>;
 
 /// A value of any type. Most values are strings, so a `Value` is as small as a string.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub enum Value {
     /// A string.
     String(Text),

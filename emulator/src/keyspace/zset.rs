@@ -37,6 +37,15 @@ impl Default for ZSet {
     }
 }
 
+/// The order follows from the scores. Sorted sets are equal for this if they have also been filled
+/// in the same order.
+impl std::hash::Hash for ZSet {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.scores.iter().for_each(|member| member.hash(state));
+        (self.len(), self.encoding, self.limits).hash(state);
+    }
+}
+
 impl ZSet {
     /// A sorted set of these members, which must be distinct. It is a listpack if they are few and
     /// short.

@@ -282,6 +282,58 @@ fn a_snapshot_brings_everything_back() {
     assert_eq!(emulator.dump(0), "");
     emulator.restore(&snapshot);
     assert_eq!(emulator.dump(0), text);
+    assert_eq!(snapshot.at(Clock::manual().now()).dump(0), text);
+}
+
+/// What a later command can notice is in the digest of a snapshot, and nothing else is.
+#[test]
+fn equal_servers_have_snapshots_of_equal_digests() {
+    let clock = Clock::manual();
+    let emulator = Emulator::with_clock(clock.clone());
+    let digest = |commands: &[&str]| {
+        emulator.reset(clock.clone());
+        let mut connection = emulator.connection();
+        for line in commands {
+            let argv: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            connection.execute(&argv);
+        }
+        emulator.snapshot().digest()
+    };
+    for (one, other) in [
+        (&["SET a 1"][..], &["SET a 2", "SET a 1"][..]),
+        (&[], &["SET a 1 PX 5", "DEL a"]),
+        (&["ZADD z 1 a"], &["ZADD z 2 a", "ZADD z 1 a"]),
+        (&["SCRIPT LOAD x=1", "SCRIPT LOAD y=1"], &["SCRIPT LOAD y=1", "SCRIPT LOAD x=1"]),
+    ] {
+        assert_eq!(digest(one), digest(other), "{one:?} {other:?}");
+    }
+    let unequal: [&[&str]; 20] = [
+        &[],
+        &["SET a 1"],
+        &["SET a 2"],
+        &["SET a 1 PX 5"],
+        &["SET a 1 PX 6"],
+        &["SET b 1"],
+        &["SET a 1", "SET b 1"],
+        &["SET b 1", "SET a 1"],
+        &["RPUSH a 1"],
+        &["RPUSH a 1 2"],
+        &["SADD a 1"],
+        &["SADD a x"],
+        &["HSET a 1 1"],
+        &["HSET a 1 2"],
+        &["ZADD a 1 1"],
+        &["ZADD a 2 1"],
+        &["SADD a x y", "SPOP a", "DEL a"],
+        &["SCRIPT LOAD x=1"],
+        &["SCRIPT LOAD y=1"],
+        &["DEBUG SET-ACTIVE-EXPIRE 0"],
+    ];
+    let digests: Vec<u64> = unequal.into_iter().map(digest).collect();
+    for (nth, one) in digests.iter().enumerate() {
+        let same = digests[..nth].iter().position(|other| other == one);
+        assert_eq!(same.map(|same| unequal[same]), None, "{:?}", unequal[nth]);
+    }
 }
 
 #[test]
