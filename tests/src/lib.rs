@@ -12,15 +12,16 @@
 //! 1. [`exhaustive`] calls `explore/parallel.rs`. That runs `explore/dpor.rs` with one actor, two,
 //!    and so on, if all run the same code, and divides large explorations among the cores.
 //!    [`sample`] calls `explore/sampler.rs` instead.
-//! 2. `execution/runner.rs` runs one execution on a paused tokio runtime, with emptied emulators. A
-//!    [`Policy`](execution::Policy) chooses its steps: `dpor`, or one of the ways to draw them.
+//! 2. `execution/runner.rs` runs one execution. Clients and servers that are known run nowhere:
+//!    `sim/learned.rs` and `sim/known_servers.rs` repeat what they did before. If a client is not
+//!    known, all clients run on a paused tokio runtime. A [`Policy`](execution::Policy) chooses the
+//!    steps: `dpor`, or one of the ways to draw them.
 //! 3. When no task can run (`sim/quiescence.rs`), `execution/enabled.rs` lists the steps that are
 //!    possible, and the policy chooses.
 //! 4. `execution/mod.rs` takes the step. An actor starts, a request that waits at a gate
 //!    (`sim/gate.rs`) passes, time moves, or a fault strikes (`fault`).
-//! 5. `client/connection.rs` runs the request. `client/request.rs` takes its reply from the reply
-//!    log (`sim/reply_log.rs`) if the execution before sent the same; otherwise
-//!    `client/session.rs` asks the server. `trace/recorder.rs` writes events and footprints.
+//! 5. `sim/serve.rs` serves the request. If nobody knows the reply, `sim/session.rs` asks the
+//!    emulator. `trace/recorder.rs` writes events and footprints.
 //! 6. `execution/heal.rs` lets every client run to its end without further faults, and then probes.
 //! 7. `explore/parallel.rs` gives each history to the oracles. `trace/happens_before.rs` finds the
 //!    races, from which `dpor` plans other orders.
@@ -39,7 +40,7 @@
 //! | [`trace`] | what happened in an execution: history, step footprints, happens-before |
 //! | [`oracle`] | what must hold; sees a history and nothing else |
 //! | `render` | text for people: commands, replies, timelines |
-//! | `sim` | what the clients of an execution share: gates, servers, time, holds, reply log |
+//! | `sim` | what the clients of an execution share: gates, servers, time, holds, what is known of clients and servers |
 //! | `client` | a client's side: gated connections, subscriptions, holds |
 //! | `scenario` | what is tested |
 //! | `execution` | runs one schedule |
@@ -52,11 +53,12 @@
 //!
 //! # Invariants
 //!
-//! - Equal schedules give equal executions: nothing but the policy decides. One execution of 64
+//! - Equal schedules give equal executions: nothing but the policy decides. One execution of 61
 //!   is replayed twice to make sure.
-//! - The code of a client runs from its start, once for each local state. Later executions repeat
-//!   what it did there, and begin where they differ from the execution before. One execution of 64
-//!   is compared with one that runs the code.
+//! - The code of a client runs from its start, once for each local state. A server runs a request
+//!   once for each of its own states. Later executions repeat what both did there, and an
+//!   exploration begins them where they differ from the execution before. One execution of 61 is
+//!   compared with one in which everything runs, and so is all that is reported.
 //! - Brute force and the reduction share the execution, but not the choice of schedules; brute
 //!   force judges the reduction.
 //! - On a real server no footprint is known, so schedules are only replayed there, never explored.

@@ -254,7 +254,7 @@ impl Clock {
     }
 
     /// Lets this view show what another view of the same timeline shows.
-    pub(crate) fn follow(&self, other: &Clock) {
+    pub fn follow(&self, other: &Clock) {
         let other = other.current();
         self.change(|view, _| *view = other);
     }

@@ -200,7 +200,7 @@ impl ConnectionLike for GatedConnection {
 
     fn get_db(&self) -> i64 {
         match self.session() {
-            Session::Emulator(connection) => ConnectionLike::get_db(&*connection),
+            Session::Emulator(connection) => connection.get().map_or(0, ConnectionLike::get_db),
             Session::Redis(_) => 0,
         }
     }

@@ -97,7 +97,7 @@ impl Look<'_> {
         let session = self.0.session();
         match &session {
             Session::Emulator(connection) => {
-                connection.poll_message(cx).map(|message| payload(message).into_iter().collect())
+                connection.open().poll_message(cx).map(|message| payload(message).into_iter().collect())
             }
             Session::Redis(_) => {
                 let news = session.news("PING").unwrap_or_else(|error| {
@@ -115,7 +115,7 @@ impl Look<'_> {
     fn note(&self) {
         let GatedConnection { sim, actor, server, .. } = self.0;
         if let Session::Emulator(connection) = self.0.session() {
-            sim.record_poll(*actor, *server, connection.looking());
+            sim.record_poll(*actor, *server, connection.open().looking());
         }
     }
 }

@@ -2,6 +2,7 @@
 //! quiescence the policy chooses the next step, and nothing else decides what happens.
 
 mod policy;
+mod known_code;
 mod runner;
 mod enabled;
 mod thresholds;
@@ -17,6 +18,7 @@ use emulator::{Emulator, Snapshot};
 use tokio::task::AbortHandle;
 
 pub use policy::{Choice, Policy};
+pub(crate) use runner::Mode;
 pub use runner::Runner;
 
 use crate::actor::{ACTORS_MAX, Actor};
@@ -24,7 +26,7 @@ use crate::fault::{Effect, Effects, Fault, RequestOutcome, Target};
 use crate::scenario::{Act, Limits, Scenario};
 use crate::schedule::{SPAN_MAX, Step};
 use crate::sim::{
-    Clients, Gate, Passage, RealTime, Server, Simulation, TIMER_MAX, Tries, Unknown, no_answer,
+    Clients, Gate, Lack, Passage, RealTime, Server, Simulation, TIMER_MAX, Tries, Unknown, no_answer,
 };
 use crate::trace::{Event, EventKind};
 
@@ -42,8 +44,10 @@ struct Execution<'a> {
 /// The results of the code before the actors.
 struct Prepared {
     act: Act<()>,
-    /// The servers.
-    snapshots: Vec<Snapshot>,
+    /// The servers, each with the digest of its snapshot.
+    snapshots: Vec<(Arc<Snapshot>, u64)>,
+    /// The snapshots have all that the code left on the servers.
+    is_complete: bool,
     /// The failures of the code. They belong to every execution that starts from it.
     failures: Vec<Event>,
 }
@@ -69,17 +73,10 @@ impl Execution<'_> {
             let real_time = real_time.unwrap_or_else(|error| panic!("{}", no_answer(client, &error)));
             self.sim.real_time.get_or_init(|| real_time);
         }
-        if let Some(before) = &self.scenario.before {
-            if !self.sim.reply_log().skips_start() {
-                self.prepare(before).await;
-            }
-            if self.sim.emulators().next().is_some()
-                && let Some(prepared) = &self.prepared
-            {
-                self.sim.state().recorder.start_with(&prepared.failures);
-            }
+        match &self.scenario.before {
+            Some(before) => self.prepare(before).await,
+            None => self.sim.begin_with(&[]),
         }
-        self.sim.reply_log().begin();
         self.sim.state().is_running = true;
         self.sim.begin_logs();
         let started_at = self.sim.real_time.get().map(|real_time| real_time.started_at);
@@ -90,9 +87,10 @@ impl Execution<'_> {
     async fn go_on(&mut self) {
         let mut enabled = Vec::new();
         loop {
-            if self.sim.state().is_unknown || !self.sim.checkpoint() {
+            if self.sim.state().lack.is_some() {
                 return;
             }
+            self.sim.checkpoint();
             self.enabled_steps(&mut enabled);
             if enabled.is_empty() {
                 break;
@@ -116,7 +114,6 @@ impl Execution<'_> {
                 Choice::Abort => return,
             }
         }
-        self.sim.reply_log().end();
         if self.sim.state().is_endless {
             return;
         }
@@ -152,16 +149,24 @@ impl Execution<'_> {
         }
         if !self.prepared.as_ref().is_some_and(|prepared| Arc::ptr_eq(&prepared.act, before)) {
             if let Clients::Learned(..) = self.sim.clients {
-                return self.sim.stop_at_unknown();
+                return self.sim.stop(Lack::UnknownState);
             }
+            self.sim.reset();
             self.run_before(before).await;
             let failures = self.sim.state().history().events.clone();
-            let snapshots = emulators.iter().map(Emulator::snapshot).collect();
-            *self.prepared = Some(Prepared { act: before.clone(), snapshots, failures });
+            let is_complete = emulators.iter().all(Emulator::is_snapshot_complete);
+            let snapshots = emulators.iter().map(Emulator::snapshot);
+            let snapshots = snapshots.map(|snapshot| (snapshot.digest(), Arc::new(snapshot)));
+            let snapshots = snapshots.map(|(digest, snapshot)| (snapshot, digest)).collect();
+            *self.prepared = Some(Prepared { act: before.clone(), snapshots, is_complete, failures });
             self.sim.reset();
         }
-        if let Some(Prepared { snapshots, .. }) = self.prepared {
-            emulators.iter().zip(snapshots).for_each(|(emulator, snapshot)| emulator.restore(snapshot));
+        if let Some(Prepared { snapshots, is_complete, failures, .. }) = &self.prepared {
+            if !is_complete && !matches!(self.sim.clients, Clients::Tasks) {
+                return self.sim.stop(Lack::NoSnapshot);
+            }
+            self.sim.begin_with(snapshots);
+            self.sim.state().recorder.start_with(failures);
         }
     }
 
@@ -403,7 +408,7 @@ impl Execution<'_> {
         let (until, polls_max) = (self.sim.now() + span, self.scenario.limits.polls);
         let has_fired = self.sim.move_learned((learned, woken), until, stops, polls_max);
         Some(has_fired.unwrap_or_else(|Unknown| {
-            self.sim.stop_at_unknown();
+            self.sim.stop(Lack::UnknownState);
             false
         }))
     }

@@ -23,6 +23,20 @@ pub trait Policy {
     }
 }
 
+impl<P: Policy + ?Sized> Policy for Box<P> {
+    fn choose(&mut self, enabled: &[Step], history: &History) -> Choice {
+        (**self).choose(enabled, history)
+    }
+
+    fn tries_in_vain(&self) -> bool {
+        (**self).tries_in_vain()
+    }
+
+    fn lets_time_pass(&mut self, history: &History) -> bool {
+        (**self).lets_time_pass(history)
+    }
+}
+
 /// The choice of a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {

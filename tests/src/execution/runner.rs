@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -11,13 +11,14 @@ use emulator::{Clock, Emulator};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::AbortHandle;
 
+use super::known_code::Timers;
 use super::panics::Collecting;
 use super::watchdog::Watch;
 use super::{Execution, Policy, Prepared};
-use crate::scenario::{Act, Scenario};
+use crate::scenario::Scenario;
 use crate::sim::{
-    ActorState, Clients, CodeId, Learned, Livelock, Quiescence, Recording, ReplyLog, Retry, ScenarioTimers,
-    Server, Simulation, SimulationConfig, Thresholds, TimerCache, Tries, UnknownTimer,
+    Checkpoints, Clients, Lack, Learned, Livelock, Quiescence, Recording, Retry, Server, Simulation, Tries,
+    UnknownTimer,
 };
 use crate::trace::History;
 
@@ -25,69 +26,15 @@ use crate::trace::History;
 /// they can. Code that polls every millisecond ends here, however far a schedule moves the time.
 const PARKS_MAX: u64 = 1_000_000;
 
-/// The timers, thresholds and ends of tries that are known, of clients of any scenario. Clones
-/// share them.
-#[derive(Clone, Default)]
-pub(crate) struct Timers {
-    cache: TimerCache,
-    pub(super) thresholds: Thresholds,
-    giving_up: Arc<Mutex<Vec<GivingUp>>>,
-    /// Codes of clients, and of probes; the place of a code is its number.
-    codes: Arc<Mutex<Vec<Code<()>>>>,
-    probes: Arc<Mutex<Vec<Code<bool>>>>,
-    learned: Learned,
-}
-
-/// The code of a client that repeats commands in vain, but gives up by itself, and a hash of its
-/// tries.
-type GivingUp = (Act<()>, u64);
-
-/// The code of a client, its lease, and how long it waits for a reply.
-type Code<R> = (Act<R>, Duration, Option<Duration>);
-
-/// The number of a code. It is added if it is new.
-fn number_of<R>(codes: &mut Vec<Code<R>>, code: Code<R>) -> usize {
-    let is_same = |other: &Code<R>| Arc::ptr_eq(&other.0, &code.0) && (other.1, other.2) == (code.1, code.2);
-    codes.iter().rposition(is_same).unwrap_or_else(|| {
-        codes.push(code);
-        codes.len() - 1
-    })
-}
-
-impl Timers {
-    /// The code of this actor repeats commands in vain, but gives up by itself.
-    pub(crate) fn gives_up(&self, scenario: &Scenario, Tries { actor, hash, .. }: Tries) {
-        let mut giving_up = self.giving_up.lock().unwrap_or_else(PoisonError::into_inner);
-        giving_up.push((scenario.actors[actor.0].clone(), hash));
-    }
-
-    /// Notes which actors run such code.
-    fn note_giving_up(&self, scenario: &Scenario, actors: &mut [ActorState]) {
-        let giving_up = self.giving_up.lock().unwrap_or_else(PoisonError::into_inner);
-        for (act, actor) in scenario.actors.iter().zip(actors).filter(|_| !giving_up.is_empty()) {
-            let own = giving_up.iter().filter(|(other, _)| Arc::ptr_eq(other, act));
-            actor.gives_up = own.map(|&(_, tries)| tries).collect();
-        }
-    }
-
-    /// The timers of the clients of a scenario.
-    pub(crate) fn of(&self, scenario: &Scenario) -> ScenarioTimers {
-        let mut codes = self.codes.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut number = |actor: usize| {
-            let act = scenario.actors[actor].clone();
-            number_of(&mut codes, (act, scenario.lease_of(actor), scenario.response_timeout))
-        };
-        let codes: Vec<CodeId> = (0..scenario.actors.len()).map(&mut number).collect();
-        ScenarioTimers { cache: self.cache.clone(), codes }
-    }
-
-    /// The number of the code of the probes.
-    fn probe_code(&self, scenario: &Scenario) -> CodeId {
-        const PROBES: CodeId = 1 << 32;
-        let Some((_, probe)) = &scenario.probe else { return PROBES };
-        let mut probes = self.probes.lock().unwrap_or_else(PoisonError::into_inner);
-        PROBES + 1 + number_of(&mut probes, (probe.clone(), scenario.lease, scenario.response_timeout))
-    }
+/// Whether the clients and servers of an execution run, or repeat what they did before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Mode {
+    /// All clients and servers run. This is the truth.
+    Real,
+    /// All clients run, and servers run what is not known. Both are learned.
+    Teaching,
+    /// No client runs. Servers run what is not known.
+    Learned,
 }
 
 /// Runs executions, one after the other, and keeps between them what is expensive to make.
@@ -103,8 +50,9 @@ pub struct Runner {
     pub(crate) unknown_timers: Vec<UnknownTimer>,
     /// The clients of the last execution that tried in vain.
     pub(crate) retries: BTreeMap<Tries, Retry>,
-    /// The clients of the last execution were learned.
-    pub(crate) is_learned: bool,
+    /// The mode of the last execution.
+    pub(crate) mode: Mode,
+    learned: Learned,
     /// The clients of the last execution kept each other from getting on, as it seems.
     pub(crate) livelock: Option<Livelock>,
     /// The keys that commands of the last execution named on real servers and may have written.
@@ -123,8 +71,13 @@ impl Runner {
         Runner::with_timers(Timers::default())
     }
 
+    /// A runner with emulators of its own, that knows what this one knows.
+    pub(crate) fn fork(&self) -> Runner {
+        Runner { learned: self.learned.fork(), ..Runner::with_timers(self.timers.clone()) }
+    }
+
     /// A runner with emulators of its own, that shares what is known of timers.
-    pub(crate) fn with_timers(timers: Timers) -> Runner {
+    fn with_timers(timers: Timers) -> Runner {
         let quiescence = Arc::new(Quiescence::default());
         Runner {
             runtime: build_runtime(quiescence.clone()),
@@ -136,7 +89,8 @@ impl Runner {
             unknown_timers: Vec::new(),
             retries: BTreeMap::new(),
             livelock: None,
-            is_learned: false,
+            mode: Mode::Real,
+            learned: Learned::default(),
             named_keys: BTreeSet::new(),
         }
     }
@@ -155,36 +109,80 @@ impl Runner {
         self.run_on(servers, scenario, policy, recording)
     }
 
-    /// Runs one execution that begins as the logged one did, with learned clients or with tasks.
-    /// Returns the log of this one; if that is invalid, the history means nothing. The history is
-    /// `None` if a learned client reached an unknown state.
+    /// Runs one execution that continues at the last checkpoint, if there is one and clients are
+    /// learned. Leaves the checkpoints for the next execution.
     pub(crate) fn run_again(
         &mut self,
         scenario: &Scenario,
         policy: &mut dyn Policy,
-        reply_log: ReplyLog,
-        is_learned: bool,
-    ) -> (Option<History>, ReplyLog) {
+        checkpoints: &mut Checkpoints,
+        mode: Mode,
+    ) -> Result<Arc<History>, Lack> {
         let servers = self.servers(scenario);
-        let learned = self.timers.learned.clone();
-        let clients = if is_learned {
-            Clients::Learned(learned, Arc::default())
-        } else if reply_log.is_off() {
-            Clients::Tasks
+        let kept = (mode != Mode::Real).then(|| std::mem::take(checkpoints));
+        let (history, kept, lack) = self.run_with(servers, scenario, policy, Recording::Lean, mode, kept);
+        *checkpoints = kept.unwrap_or_default();
+        let history = Arc::new(history);
+        checkpoints.set_history(history.clone());
+        self.done(scenario, lack).map_or(Ok(history), Err)
+    }
+
+    /// Runs one execution on emulators by what is known, as far as possible. `policy` makes the
+    /// policy, once for each try. Returns also the policy that made the choices.
+    pub(crate) fn run_fresh<P: Policy>(
+        &mut self,
+        scenario: &Scenario,
+        policy: impl Fn() -> P,
+        recording: Recording,
+    ) -> (History, P) {
+        let mut mode = self.best_mode(scenario);
+        loop {
+            let (servers, mut tried) = (self.servers(scenario), policy());
+            let (history, _, lack) = self.run_with(servers, scenario, &mut tried, recording, mode, None);
+            let Some(lack) = self.done(scenario, lack) else { return (history, tried) };
+            mode = self.mode_after(scenario, lack);
+        }
+    }
+
+    /// Notes if the servers of a scenario have to run everything.
+    fn done(&self, scenario: &Scenario, lack: Option<Lack>) -> Option<Lack> {
+        if lack == Some(Lack::NoSnapshot) {
+            self.unlearn(scenario);
+        }
+        lack
+    }
+
+    /// The fastest mode that shows the truth.
+    pub(crate) fn best_mode(&self, scenario: &Scenario) -> Mode {
+        let codes = self.timers.of(scenario).codes;
+        if !self.learned.are_servers_learnable(&codes) {
+            Mode::Real
+        } else if self.learned.are_clients_learnable(&codes) {
+            Mode::Learned
         } else {
-            Clients::Teachers(learned)
-        };
-        self.run_with(servers, scenario, policy, Recording::Lean, clients, reply_log)
+            Mode::Teaching
+        }
     }
 
-    /// The clients of a scenario do not always do what was learned.
-    pub(crate) fn unlearn(&self, scenario: &Scenario) {
-        self.timers.learned.unlearn(&self.timers.of(scenario).codes);
+    /// The mode in which an execution runs again that lacked this.
+    pub(crate) fn mode_after(&self, scenario: &Scenario, lack: Lack) -> Mode {
+        match lack {
+            Lack::UnknownState => self.best_mode(scenario).min(Mode::Teaching),
+            Lack::NoSnapshot => Mode::Real,
+        }
     }
 
-    /// Whether what the clients of a scenario do can be learned.
-    pub(crate) fn are_learnable(&self, scenario: &Scenario) -> bool {
-        self.timers.learned.are_learnable(&self.timers.of(scenario).codes)
+    /// Forgets what takes too much memory. To be called before an exploration.
+    pub(crate) fn limit_learned(&self) {
+        self.learned.limit();
+    }
+
+    /// The clients of a scenario, or its servers, do not always do what was learned. Returns
+    /// whether that is new.
+    pub(crate) fn unlearn(&self, scenario: &Scenario) -> bool {
+        let is_new = self.best_mode(scenario) != Mode::Real;
+        self.learned.unlearn(&self.timers.of(scenario).codes);
+        is_new
     }
 
     fn servers(&mut self, scenario: &Scenario) -> Vec<Server> {
@@ -200,9 +198,7 @@ impl Runner {
         policy: &mut dyn Policy,
         recording: Recording,
     ) -> History {
-        let (history, _) =
-            self.run_with(servers, scenario, policy, recording, Clients::Tasks, ReplyLog::default());
-        history.expect("clients with tasks need not be known")
+        self.run_with(servers, scenario, policy, recording, Mode::Real, None).0
     }
 
     fn run_with(
@@ -211,11 +207,15 @@ impl Runner {
         scenario: &Scenario,
         policy: &mut dyn Policy,
         recording: Recording,
-        clients: Clients,
-        reply_log: ReplyLog,
-    ) -> (Option<History>, ReplyLog) {
-        let is_learned = matches!(clients, Clients::Learned(..));
-        self.is_learned = is_learned;
+        mode: Mode,
+        checkpoints: Option<Checkpoints>,
+    ) -> (History, Option<Checkpoints>, Option<Lack>) {
+        self.mode = mode;
+        let clients = match mode {
+            Mode::Real => Clients::Tasks,
+            Mode::Teaching => Clients::Teachers(self.learned.clone()),
+            Mode::Learned => Clients::Learned(self.learned.clone(), Arc::default()),
+        };
         let mut tasks = vec![None; scenario.actors.len()];
         let _collecting = Collecting::begin();
         let watch = self.watch.clone();
@@ -224,54 +224,42 @@ impl Runner {
         let limit = if is_real { Duration::MAX } else { scenario.limits.wall_time };
         let _watching = watch.begin(&scenario.name, limit);
         let running = async {
-            let timers = self.timers.of(scenario);
-            let (codes, probe_code) = (timers.codes.clone(), self.timers.probe_code(scenario));
-            let thresholds = self.timers.thresholds.get(&timers.codes).unwrap_or_default();
-            let timers = (scenario.faults.stalls > 0).then_some(timers);
+            let config = self.timers.config(scenario);
+            let timers = (scenario.faults.stalls > 0).then(|| self.timers.of(scenario));
             let quiescence = self.quiescence.clone();
-            let leases = (0..scenario.actors.len()).map(|actor| scenario.lease_of(actor)).collect();
-            let Scenario { lease, faults, response_timeout, .. } = *scenario;
-            let judges_commands = scenario.oracles.iter().any(|oracle| oracle.judges_commands());
-            let config = SimulationConfig {
-                lease,
-                leases,
-                faults,
-                response_timeout,
-                codes,
-                probe_code,
-                thresholds,
-                judges_commands,
-            };
-            let sim = Simulation::new(servers, quiescence, config, recording, timers, clients, reply_log);
+            let sim = Simulation::new(servers, quiescence, config, recording, timers, clients, checkpoints);
             self.timers.note_giving_up(scenario, &mut sim.state().actors);
             let parks_max = self.quiescence.parks() + PARKS_MAX;
             let (tasks, prepared) = (&mut tasks, &mut self.prepared);
             let mut execution = Execution { scenario, policy, sim, tasks, prepared, parks_max };
             execution.run().await;
-            let (mut state, mut reply_log) = (execution.sim.state(), execution.sim.reply_log());
+            let mut state = execution.sim.state();
             self.unknown_timers = std::mem::take(&mut state.unknown_timers);
             self.retries = std::mem::take(&mut state.retries);
             self.livelock = state.livelock.take();
             self.named_keys = std::mem::take(&mut state.named_keys);
-            let history = (!state.is_unknown).then(|| state.recorder.take());
-            (history, std::mem::take(&mut *reply_log))
+            (state.recorder.take(), execution.sim.checkpoints().take(), state.lack)
         };
-        if is_learned {
+        if mode == Mode::Learned {
             let mut running = pin!(running);
             let poll = running.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             let Poll::Ready(outcome) = poll else { unreachable!("learned clients wait for nothing") };
             return outcome;
         }
         let outcome = self.runtime.block_on(running);
-        // Tasks of one execution must not run in the next.
+        tasks.iter().flatten().for_each(AbortHandle::abort);
+        self.end_tasks();
+        outcome
+    }
+
+    /// Lets aborted tasks end: tasks of one execution must not run in the next.
+    fn end_tasks(&mut self) {
         if self.runtime.metrics().num_alive_tasks() > 0 {
-            tasks.iter().flatten().for_each(AbortHandle::abort);
             self.runtime.block_on(tokio::task::yield_now());
         }
         if self.runtime.metrics().num_alive_tasks() > 0 {
             self.runtime = build_runtime(self.quiescence.clone());
         }
-        outcome
     }
 }
 

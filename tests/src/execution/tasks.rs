@@ -11,7 +11,7 @@ use super::{Execution, panics};
 use crate::actor::Actor;
 use crate::client::Client;
 use crate::scenario::Act;
-use crate::sim::{ActorState, Clients, End, Part, Simulation, Unknown};
+use crate::sim::{ActorState, Clients, End, Lack, Part, Simulation, Unknown};
 use crate::trace::EventKind;
 
 impl Execution<'_> {
@@ -71,7 +71,7 @@ impl Execution<'_> {
     pub(super) async fn quiesce(&self) {
         if let Clients::Learned(learned, woken) = &self.sim.clients {
             let is_known = self.sim.run_learned(learned, woken, self.scenario.limits.polls);
-            is_known.unwrap_or_else(|Unknown| self.sim.stop_at_unknown());
+            is_known.unwrap_or_else(|Unknown| self.sim.stop(Lack::UnknownState));
         } else {
             self.sim.quiescence.wait().await;
             self.sim.learn_turns();

@@ -114,9 +114,7 @@ impl Runner {
 
     /// The spans to the known instants at this place. `None` if the place cannot be reached.
     fn instants_at(&mut self, scenario: &Scenario, place: Place) -> Option<Vec<Duration>> {
-        let mut probe = Probe::new(place, None);
-        self.run(scenario, &mut probe, Recording::Lean);
-        probe.instants
+        self.run_fresh(scenario, || Probe::new(place, None), Recording::Lean).1.instants
     }
 
     /// Adds the thresholds at this place to those that are known.
@@ -189,8 +187,7 @@ impl Runner {
     }
 
     fn behaviour(&mut self, scenario: &Scenario, place: Place, span: Duration) -> Behaviour {
-        let mut probe = Probe::new(place, Some(span));
-        let history = self.run(scenario, &mut probe, Recording::Full);
+        let (history, probe) = self.run_fresh(scenario, || Probe::new(place, Some(span)), Recording::Full);
         Behaviour::after(&history, probe.steps)
     }
 }

@@ -99,7 +99,7 @@ pub(super) fn expect_as_learned(
     Err(Stop::KnowsMore)
 }
 
-/// Runs the schedule of an execution twice more, without a reply log, and compares the executions.
+/// Runs the schedule of an execution twice more, with all that it has, and compares the executions.
 ///
 /// # Errors
 /// The executions differ. The report shows the first difference.

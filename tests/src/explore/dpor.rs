@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use super::{probe_timers, single};
-use crate::execution::{Choice, Policy, Runner};
+use crate::execution::{Choice, Mode, Policy, Runner};
 use crate::fault::Budget;
 use crate::scenario::Scenario;
 use crate::schedule::Step;
-use crate::sim::ReplyLog;
+use crate::sim::{Checkpoints, Lack};
 use crate::trace::{HappensBefore, History, Process, StepFootprint};
 
 /// Runs every trace once: dynamic partial order reduction with source sets and sleep sets.
@@ -31,9 +31,7 @@ use crate::trace::{HappensBefore, History, Process, StepFootprint};
 ///
 /// An execution begins where it differs from the previous one, as long as the local states of the
 /// clients are known. Otherwise it runs from its start, because the state of the clients' code
-/// cannot be copied. Replies then come from the reply log up to the first difference. The servers
-/// run every command if clients draw random names. They also do so if a command leaves more than
-/// data and scripts behind, as `SUBSCRIBE` does.
+/// cannot be copied.
 #[derive(Debug, Default)]
 pub struct Dpor {
     path: Vec<Node>,
@@ -49,10 +47,8 @@ pub struct Dpor {
     is_blocked: bool,
     is_branch_point: bool,
     nondeterminism: Option<(Vec<Step>, Vec<Step>)>,
-    /// The server replies of the last execution.
-    reply_log: ReplyLog,
-    /// The reply log was invalid for this scenario, so it is not used.
-    is_unlogged: bool,
+    /// The places from which the next execution can continue.
+    checkpoints: Checkpoints,
 }
 
 /// A place with a choice.
@@ -184,15 +180,13 @@ impl Dpor {
     /// If the last execution ended at the limit of [`Dpor::trunk`], returns an exploration of all
     /// executions that begin with its choices. Two branches have no trace in common.
     pub fn branch(&self) -> Option<Dpor> {
-        let Dpor { is_unlogged, .. } = *self;
-        let branch =
-            || Dpor { path: self.path.clone(), rooted: self.path.len(), is_unlogged, ..Dpor::default() };
+        let branch = || Dpor { path: self.path.clone(), rooted: self.path.len(), ..Dpor::default() };
         self.is_branch_point.then(branch)
     }
 
     /// Runs the next schedule; `None` if there is none. The execution may have ended early: see
     /// [`Dpor::is_blocked`] and [`Dpor::nondeterminism`].
-    pub fn run_next(&mut self, runner: &mut Runner, scenario: &Scenario) -> Option<History> {
+    pub fn run_next(&mut self, runner: &mut Runner, scenario: &Scenario) -> Option<Arc<History>> {
         if !self.has_begun {
             self.happens_before = HappensBefore::with_predecessors(scenario.predecessors());
         }
@@ -200,31 +194,26 @@ impl Dpor {
             return None;
         }
         let kept = self.path.len();
-        let mut is_learned = self.tasks_first == 0;
-        self.tasks_first = self.tasks_first.saturating_sub(1);
+        let mut mode = runner.best_mode(scenario);
+        if self.tasks_first > 0 {
+            self.tasks_first -= 1;
+            mode = mode.min(Mode::Teaching);
+        }
         loop {
             (self.depth, self.is_blocked, self.is_branch_point) = (0, false, false);
-            let mut reply_log = std::mem::take(&mut self.reply_log);
-            if !self.is_unlogged {
-                reply_log.rewind(self.path.last().map_or(0, |node| node.steps));
-            }
-            is_learned &= !self.is_unlogged && runner.are_learnable(scenario);
-            if is_learned && reply_log.skips_start() {
+            self.checkpoints.rewind(self.path.last().map_or(0, |node| node.steps));
+            if mode == Mode::Learned && !self.checkpoints.is_empty() {
                 self.depth = kept.saturating_sub(1);
             }
-            let (history, reply_log) = runner.run_again(scenario, self, reply_log, is_learned);
-            let Some(history) = history else {
-                // The code of a client has to run.
-                (is_learned, self.nondeterminism, self.reply_log) = (false, None, reply_log);
-                self.path.truncate(kept);
-                continue;
+            let history = match self.run_again(runner, scenario, mode) {
+                Ok(history) => history,
+                Err(lack) => {
+                    mode = runner.mode_after(scenario, lack);
+                    self.nondeterminism = None;
+                    self.path.truncate(kept);
+                    continue;
+                }
             };
-            if reply_log.is_invalid() {
-                (self.is_unlogged, self.nondeterminism) = (true, None);
-                self.path.truncate(kept);
-                continue;
-            }
-            self.reply_log = reply_log;
             if self.nondeterminism.is_some() {
                 return Some(history);
             }
@@ -237,6 +226,18 @@ impl Dpor {
             // so the sleep sets must be computed again.
             self.path.truncate(kept);
         }
+    }
+
+    fn run_again(
+        &mut self,
+        runner: &mut Runner,
+        scenario: &Scenario,
+        mode: Mode,
+    ) -> Result<Arc<History>, Lack> {
+        let mut checkpoints = std::mem::take(&mut self.checkpoints);
+        let history = runner.run_again(scenario, self, &mut checkpoints, mode);
+        self.checkpoints = checkpoints;
+        history
     }
 
     /// Moves to the next schedule. Returns `false` if there is none.

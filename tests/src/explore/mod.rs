@@ -33,7 +33,7 @@ pub use sampler::{Method, Sampler};
 pub use timer_probe::probe_timers;
 pub use uniform_walk::UniformWalk;
 
-use crate::execution::{Policy, Runner};
+use crate::execution::{Mode, Policy, Runner};
 use crate::fault::{Fault, Target};
 use crate::oracle::Oracle;
 use crate::replay::replay;
@@ -102,7 +102,7 @@ impl Exploration {
         let (retries, livelock) = (std::mem::take(&mut runner.retries), runner.livelock.take());
         let is_checked = self.schedules % determinism::EVERY == 1;
         let is_reported = livelock.is_some() || history.failure().is_some();
-        let is_compared = runner.is_learned && (is_checked || is_reported);
+        let is_compared = runner.mode != Mode::Real && (is_checked || is_reported);
         determinism::expect_as_learned(runner, scenario, history, is_compared)?;
         // The probe is as good for one execution as for another, unless the code differs.
         for (tries, Retry { steps, .. }) in retries {
@@ -254,6 +254,7 @@ pub fn explore_random(
     schedules: u64,
     seed: u64,
 ) -> Result<Exploration, Box<Report>> {
+    runner.limit_learned();
     runner.learn_thresholds(scenario);
     with_all_tries(runner, |runner| draw_and_run(runner, scenario, schedules, seed))
 }

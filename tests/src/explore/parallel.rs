@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::{available_parallelism, scope};
 
 use super::{Dpor, Exploration, Stop, determinism, with_all_tries};
-use crate::execution::Runner;
+use crate::execution::{Mode, Runner};
 use crate::explore::{Problem, Report};
 use crate::oracle::list;
 use crate::scenario::Scenario;
@@ -50,6 +50,7 @@ fn explore(
     scenario: &Scenario,
     schedules_max: Option<u64>,
 ) -> Result<(Exploration, bool), Box<Report>> {
+    runner.limit_learned();
     runner.learn_thresholds(scenario);
     with_all_tries(runner, |runner| explore_sizes(runner, scenario, schedules_max))
 }
@@ -135,14 +136,15 @@ impl TraceSummary {
         branch: impl FnOnce(Dpor),
     ) -> Result<bool, Stop> {
         let Some(history) = dpor.run_next(runner, scenario) else { return Ok(false) };
-        let is_learned = runner.is_learned;
+        let is_learned = runner.mode != Mode::Real;
         if let Some((expected, enabled)) = dpor.nondeterminism() {
             determinism::expect_as_learned(runner, scenario, &history, is_learned)?;
             let [once, again] = [expected, enabled].map(|steps| list(steps));
             let what = format!(
                 "After these steps, the possible next steps were {once}. When they ran again: {again}.\n"
             );
-            let problem = Problem::Nondeterminism { what, schedule: Schedule { steps: history.steps } };
+            let problem =
+                Problem::Nondeterminism { what, schedule: Schedule { steps: history.steps.clone() } };
             return Err(self.exploration.report(scenario, problem).into());
         }
         if let Some(rest) = dpor.branch() {
@@ -203,14 +205,14 @@ fn branch(runner: &mut Runner, scenario: &Scenario) -> Result<(TraceSummary, Vec
 /// Runs every trace, branch by branch, on all cores.
 fn divide(runner: &mut Runner, scenario: &Scenario) -> Result<TraceSummary, Stop> {
     let (mut traces, branches) = branch(runner, scenario)?;
-    let (next, timers) = (AtomicUsize::new(0), runner.timers.clone());
+    let next = AtomicUsize::new(0);
     let take = || {
         let nth = next.fetch_add(1, Ordering::Relaxed);
         let branch = branches.get(nth)?.lock().unwrap_or_else(PoisonError::into_inner).take();
         Some((nth, branch?))
     };
-    let work = || {
-        let (mut runner, mut done) = (Runner::with_timers(timers.clone()), Vec::new());
+    let work = |mut runner: Runner| {
+        let mut done = Vec::new();
         while let Some((nth, branch)) = take() {
             let mut traces = TraceSummary::of(scenario);
             let result = traces.run(&mut runner, scenario, branch, u64::MAX);
@@ -219,8 +221,8 @@ fn divide(runner: &mut Runner, scenario: &Scenario) -> Result<TraceSummary, Stop
         done
     };
     let mut done: Vec<_> = scope(|scope| {
-        let workers: Vec<_> =
-            (0..available_parallelism().map_or(1, usize::from)).map(|_| scope.spawn(work)).collect();
+        let runners = (0..available_parallelism().map_or(1, usize::from)).map(|_| runner.fork());
+        let workers: Vec<_> = runners.map(|runner| scope.spawn(|| work(runner))).collect();
         let join = |worker: std::thread::ScopedJoinHandle<'_, Vec<_>>| {
             worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         };

@@ -24,8 +24,8 @@ pub(super) fn gives_up(
     steps: usize,
 ) -> bool {
     let schedule = Schedule { steps: history.steps[..steps].to_vec() };
-    let mut probe = RetryProbe { replay: Replay::new(&schedule), actor, steps, goes_on: false };
-    let again = runner.run(scenario, &mut probe, Recording::Lean);
+    let probe = || RetryProbe { replay: Replay::new(&schedule), actor, steps, goes_on: false };
+    let (again, probe) = runner.run_fresh(scenario, probe, Recording::Lean);
     let mut later = again.events.iter().filter(|event| event.step > steps);
     let has_ended =
         later.any(|event| matches!(event.kind, EventKind::RetriesEnded { actor: its } if its == actor));
@@ -66,8 +66,8 @@ pub(super) fn never_ends(
     history: &History,
     livelock: &Livelock,
 ) -> bool {
-    let mut probe = RoundProbe { steps: &history.steps[..livelock.steps], round: livelock.round };
-    let again = runner.run(scenario, &mut probe, Recording::Lean);
+    let probe = || RoundProbe { steps: &history.steps[..livelock.steps], round: livelock.round };
+    let (again, _) = runner.run_fresh(scenario, probe, Recording::Lean);
     let later = again.events.iter().filter(|event| event.step > livelock.steps);
     let gets_on = |kind: &EventKind| matches!(kind, EventKind::Enter { .. } | EventKind::Failed { .. });
     again.is_endless() && !later.into_iter().any(|event| gets_on(&event.kind))

@@ -66,14 +66,16 @@ impl Sampler {
         let scenario = scenario.clone().faults(scenario.faults.sampled(|max| random.random_range(0..=max)));
         let method = self.methods[(self.nth % self.methods.len() as u64) as usize];
         let history = loop {
-            let random = random.clone();
-            let mut policy: Box<dyn Policy + '_> = match method {
-                Method::Pos => Box::new(Pos::new(random, &self.profile)),
-                Method::Pct(depth) => Box::new(Pct::new(random, depth, &self.profile)),
-                Method::UniformWalk => Box::new(UniformWalk::new(random, &self.profile)),
-                Method::RandomWalk => Box::new(RandomWalk::new(self.seed, self.nth)),
+            let policy = || -> Box<dyn Policy + '_> {
+                let random = random.clone();
+                match method {
+                    Method::Pos => Box::new(Pos::new(random, &self.profile)),
+                    Method::Pct(depth) => Box::new(Pct::new(random, depth, &self.profile)),
+                    Method::UniformWalk => Box::new(UniformWalk::new(random, &self.profile)),
+                    Method::RandomWalk => Box::new(RandomWalk::new(self.seed, self.nth)),
+                }
             };
-            let history = runner.run(&scenario, &mut *policy, Recording::Lean);
+            let (history, _) = runner.run_fresh(&scenario, policy, Recording::Lean);
             // If new timers are known now, the schedule runs again. Then no client waits for a
             // timer that does not exist.
             if history.is_endless() || !probe_timers(runner, &scenario, &history) {

@@ -22,8 +22,8 @@ pub fn probe_timers(runner: &mut Runner, scenario: &Scenario, history: &History)
     for UnknownTimer { steps, actor, local_state } in unknown {
         if timers.get(actor, local_state).is_none() {
             let schedule = Schedule { steps: history.steps[..steps].to_vec() };
-            let mut probe = TimerProbe { replay: Replay::new(&schedule), actor };
-            let history = runner.run(scenario, &mut probe, Recording::Lean);
+            let probe = || TimerProbe { replay: Replay::new(&schedule), actor };
+            let (history, _) = runner.run_fresh(scenario, probe, Recording::Lean);
             let waited = history.steps.last() == Some(&Step::Wait);
             let has_timer =
                 !waited || history.footprints.last().is_some_and(|footprint| footprint.fires_timer);

@@ -80,7 +80,13 @@ pub fn shrink(
     }) {
         best = simpler;
     }
-    let schedule = Schedule { steps: best.steps };
+    let found = Schedule { steps: best.steps };
+    // What was learned is no proof.
+    let history = replay(runner, scenario, &found, Recording::Lean);
+    if oracle.check(&history).as_ref() != Some(&best.violation) && runner.unlearn(scenario) {
+        return shrink(runner, scenario, schedule, oracle);
+    }
+    let schedule = found;
     let needed = pass::actors(&schedule.steps).last().map_or(0, |actor| actor.0 + 1);
     let mut actors = scenario.actors.len();
     if scenario.is_uniform() && needed < actors {
@@ -110,8 +116,9 @@ fn attempt(
     steps: Vec<Step>,
     oracle: &Arc<dyn Oracle>,
 ) -> Option<Failing> {
-    let mut policy = Noting { replay: Replay::new(&Schedule { steps }), shorter: Vec::new() };
-    let history = runner.run(scenario, &mut policy, Recording::Lean);
+    let schedule = Schedule { steps };
+    let policy = || Noting { replay: Replay::new(&schedule), shorter: Vec::new() };
+    let (history, policy) = runner.run_fresh(scenario, policy, Recording::Lean);
     let violation = oracle.check(&history)?;
     let steps = history.steps[..violation.step].to_vec();
     Some(Failing {

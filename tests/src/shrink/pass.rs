@@ -154,8 +154,9 @@ fn with_another_fault(
     let replaced = faults.flat_map(|fault| {
         let mut rest = steps.clone();
         rest.remove(fault);
-        let mut listing = Listing { replay: Replay::new(&Schedule { steps: rest }), faults: Vec::new() };
-        let history = runner.run(scenario, &mut listing, Recording::Lean);
+        let rest = Schedule { steps: rest };
+        let listing = || Listing { replay: Replay::new(&rest), faults: Vec::new() };
+        let (history, listing) = runner.run_fresh(scenario, listing, Recording::Lean);
         let within = listing.faults.into_iter().filter(|(place, _)| *place < steps.len());
         let with = |(place, fault)| {
             let (before, after) = history.steps.split_at(place);

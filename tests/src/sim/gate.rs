@@ -2,6 +2,7 @@
 //! grants clients hold.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use emulator::Snapshot;
 use redis::{RedisResult, Value};
 
 use super::holds::Grant;
-use super::learned::{Act, Key, Turn};
+use super::learned::{Act, Key, Lack, Turn};
 use super::operations::{Operation, OperationId};
 use super::pause::Pause;
 use super::request::Request;
@@ -42,7 +43,7 @@ pub(crate) struct State {
     pub(super) outages: Vec<(usize, Duration)>,
     /// For each server whose last writes may be lost: what it held before them and after each of
     /// them, the oldest first.
-    pub(super) logs: Vec<VecDeque<Snapshot>>,
+    pub(super) logs: Vec<VecDeque<Arc<Snapshot>>>,
     /// The number of tasks besides the actors' own.
     pub(crate) spawned: usize,
     /// Subscribers of a real server. Such a server does not wake them, but after a command it may
@@ -60,8 +61,8 @@ pub(crate) struct State {
     pub(crate) is_endless: bool,
     /// The clock of a server was set, or jumped.
     pub(super) is_clock_set: bool,
-    /// A learned client reached an unknown state.
-    pub(crate) is_unknown: bool,
+    /// Why the execution means nothing, if so.
+    pub(crate) lack: Option<Lack>,
     /// Clients run: the execution has not ended.
     pub(crate) is_running: bool,
     /// The times at which steps were taken, in order.
@@ -151,7 +152,7 @@ pub(crate) struct Gate {
 }
 
 /// A request whose client waits for the reply.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Pending {
     pub(crate) request: Request,
     /// A hash of its server, name and first key.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use locks::Record;
 
 use super::learned::Act;
+use super::server::{asks, holds};
 use super::{Server, Simulation, State};
 use crate::actor::Actor;
 use crate::trace::{EventKind, HoldId, changes};
@@ -100,26 +101,31 @@ impl Simulation {
     /// Whether a record that exists stays there until then, if nobody changes it. This is not known
     /// of records on several servers, nor of those on real ones, nor if a clock drifts.
     fn lasts(&self, record: &Record, until: Duration) -> bool {
-        let (Server::Emulator(emulator), false) = (&self.servers[0], matches!(record, Record::Majority(..)))
-        else {
-            return true;
-        };
-        if self.config.faults.server_drift_ppm != 0 {
+        if matches!(record, Record::Majority(..)) || self.config.faults.server_drift_ppm != 0 {
             return true;
         }
         let left = until.saturating_sub(self.now());
-        self.logged_or(|| emulator.ttl(record.key()).is_none_or(|ttl| ttl >= left))
+        self.read(0, |data| data.ttl(record.key())).flatten().is_none_or(|ttl| ttl >= left)
     }
 
     /// Whether the servers still have this grant: most of them for a majority record, or else the
     /// first server.
     fn has(&self, record: &Record) -> bool {
-        self.logged_or(|| match record {
+        let all = 0..self.servers.len();
+        match record {
             Record::Majority(..) => {
-                2 * self.servers.iter().filter(|server| server.has(record)).count() > self.servers.len()
+                2 * all.clone().filter(|&server| self.holds(server, record)).count() > all.len()
             }
-            _ => self.servers[0].has(record),
-        })
+            _ => self.holds(0, record),
+        }
+    }
+
+    /// Whether a server still has this grant.
+    fn holds(&self, server: usize, record: &Record) -> bool {
+        match &self.servers[server] {
+            Server::Redis(client) => asks(client, record),
+            Server::Emulator(_) => self.read(server, |data| holds(data, record)).unwrap_or(false),
+        }
     }
 
     /// A resource accepts a write of a client: its last command that ran.

@@ -13,6 +13,7 @@ use std::time::Duration;
 use locks::Record;
 
 use super::gate::Pending;
+use super::known_servers::KnownServers;
 use super::pause::Part;
 use super::request::Request;
 use super::timer_cache::CodeId;
@@ -21,7 +22,7 @@ use crate::actor::Actor;
 use crate::trace::{EventKind, HoldId, LocalState};
 
 /// One thing that the code of a client does.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Act {
     ReadTime,
     DrawName,
@@ -40,7 +41,7 @@ pub(crate) enum Act {
 }
 
 /// The end of the code of a client: what it gave, or an error.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum End {
     Done(bool),
     Error(String),
@@ -48,7 +49,7 @@ pub(crate) enum End {
 }
 
 /// Everything that a client does when it is polled.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Turn {
     acts: Vec<Act>,
     /// It wakes itself, and is polled once more.
@@ -67,24 +68,65 @@ enum Timer {
 /// If timers fire more often than this while time moves, tasks have to run.
 const FIRED_MAX: usize = 1000;
 
+/// If servers are known to do more than this, all of it is forgotten before the next exploration.
+const DEEDS_MAX: usize = 200_000;
+
 /// The code of a client, its name and its local state.
 pub(super) type Key = (CodeId, Actor, LocalState);
 
-#[derive(Debug, Default)]
-struct Known {
+#[derive(Clone, Debug, Default)]
+pub(super) struct Known {
     turns: BTreeMap<Key, Arc<Turn>>,
     timers: BTreeMap<Key, Timer>,
-    /// Codes with state that is shared outside of Redis, or with tasks of their own.
-    unlearnable: BTreeSet<CodeId>,
+    pub(super) servers: KnownServers,
 }
 
-/// Everything that clients are known to do. Clones share it.
+/// Everything that clients and servers are known to do. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Learned(Arc<Mutex<Known>>);
+pub(crate) struct Learned {
+    known: Arc<Mutex<Known>>,
+    unlearnable: Arc<Mutex<Unlearnable>>,
+}
+
+/// The codes of which nothing is known by what was learned.
+#[derive(Debug, Default)]
+struct Unlearnable {
+    /// Codes with state that is shared outside of Redis, or with tasks of their own.
+    clients: BTreeSet<CodeId>,
+    /// Codes that leave more behind on servers than snapshots have.
+    servers: BTreeSet<CodeId>,
+}
+
+/// Why an execution means nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lack {
+    /// A learned client reached a local state in which it has not been seen.
+    UnknownState,
+    /// A client left more behind on a server than a snapshot has.
+    NoSnapshot,
+}
 
 impl Learned {
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn unlearnable(&self) -> MutexGuard<'_, Unlearnable> {
+        self.unlearnable.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A copy that learns by itself from now on, so that two threads need not wait for each other.
+    pub(crate) fn fork(&self) -> Learned {
+        let known = Arc::new(Mutex::new(self.known().clone()));
+        Learned { known, unlearnable: self.unlearnable.clone() }
+    }
+
+    /// Forgets what servers do, if that takes much memory. No place of an execution may be kept.
+    pub(crate) fn limit(&self) {
+        let mut known = self.known();
+        if known.servers.len() > DEEDS_MAX {
+            known.servers = KnownServers::default();
+        }
     }
 }
 
@@ -95,18 +137,32 @@ impl Learned {
     }
 
     /// Whether the codes of all these clients can be learned.
-    pub(crate) fn are_learnable(&self, codes: &[CodeId]) -> bool {
-        let known = self.known();
-        !codes.iter().any(|code| known.unlearnable.contains(code))
+    pub(crate) fn are_clients_learnable(&self, codes: &[CodeId]) -> bool {
+        let unlearnable = self.unlearnable();
+        !codes.iter().any(|code| unlearnable.clients.contains(code))
     }
 
-    /// These codes do not always do what was learned.
+    /// Whether snapshots of servers have all that these clients leave there.
+    pub(crate) fn are_servers_learnable(&self, codes: &[CodeId]) -> bool {
+        let unlearnable = self.unlearnable();
+        !codes.iter().any(|code| unlearnable.servers.contains(code))
+    }
+
+    /// These codes do not always do what was learned, or servers do not.
     pub(crate) fn unlearn(&self, codes: &[CodeId]) {
-        self.known().unlearnable.extend(codes);
+        let mut unlearnable = self.unlearnable();
+        unlearnable.clients.extend(codes);
+        unlearnable.servers.extend(codes);
     }
 
+    /// Learns a turn. Code that does something else than before depends on more than it is told.
     fn learn(&self, key: Key, turn: Turn) {
-        self.known().turns.entry(key).or_insert_with(|| Arc::new(turn));
+        let mut known = self.known();
+        match known.turns.get(&key) {
+            None => _ = known.turns.insert(key, Arc::new(turn)),
+            Some(known) if **known == turn => {}
+            Some(_) => self.unlearn(&[key.0]),
+        }
     }
 
     fn learn_timer(&self, key: Key, timer: Timer) {
@@ -124,11 +180,11 @@ impl Learned {
 
 /// How the clients of an execution run.
 pub(crate) enum Clients {
-    /// As tasks, of which nothing is recorded.
+    /// As tasks, and all servers run everything.
     Tasks,
-    /// As tasks, from which is learned.
+    /// As tasks, from which is learned. Servers run what is not known.
     Teachers(Learned),
-    /// As far as they are known, without tasks.
+    /// As far as they are known, without tasks. Servers run what is not known.
     Learned(Learned, Arc<Woken>),
 }
 
@@ -183,14 +239,14 @@ impl Simulation {
             self.state().actor(actor).acts.push(act());
         } else if !self.state().actor(actor).is_crashed && self.state().is_running {
             // A task of its own does it.
-            learned.known().unlearnable.insert(self.code_of(actor));
+            learned.unlearnable().clients.insert(self.code_of(actor));
         }
     }
 
     /// The code of a client does something that cannot be learned.
     pub(crate) fn note_unlearnable(&self, actor: Actor) {
         if let Clients::Teachers(learned) = &self.clients {
-            learned.known().unlearnable.insert(self.code_of(actor));
+            learned.unlearnable().clients.insert(self.code_of(actor));
         }
     }
 
@@ -279,10 +335,18 @@ impl Simulation {
         Ok(())
     }
 
-    /// A learned client reached an unknown state. The execution ends, and means nothing.
-    pub(crate) fn stop_at_unknown(&self) {
+    /// What is known of clients and servers, unless all of them run.
+    pub(super) fn learned(&self) -> Option<&Learned> {
+        match &self.clients {
+            Clients::Tasks => None,
+            Clients::Teachers(learned) | Clients::Learned(learned, _) => Some(learned),
+        }
+    }
+
+    /// The execution ends, and means nothing.
+    pub(crate) fn stop(&self, lack: Lack) {
         let mut state = self.state();
-        (state.is_unknown, state.is_endless) = (true, true);
+        (state.lack, state.is_endless) = (Some(lack), true);
     }
 
     /// Records the end of a client's code.

@@ -3,7 +3,6 @@
 mod server;
 mod quiescence;
 mod real_time;
-mod reply_log;
 mod timer_cache;
 mod operations;
 mod pause;
@@ -12,7 +11,10 @@ mod request;
 mod session;
 mod gate;
 mod learned;
+mod known_servers;
+mod checkpoints;
 mod serve;
+mod instants;
 mod holds;
 mod server_faults;
 
@@ -26,16 +28,16 @@ use tokio::time::Instant;
 
 use crate::actor::Actor;
 use crate::fault::{Fault, Faults, RequestFault, RequestOutcome};
-use crate::schedule::SPAN_MAX;
 use crate::trace::{EventKind, HoldId};
 
+pub(crate) use checkpoints::Checkpoints;
 pub(crate) use gate::{ActorState, Gate, GateState, Passage, Pending, State, Traffic};
-pub(crate) use learned::{Act, Clients, End, Learned, Unknown};
+use known_servers::Place;
+pub(crate) use learned::{Act, Clients, End, Lack, Learned, Unknown};
 pub(crate) use operations::OperationId;
 pub(crate) use pause::Part;
 pub(crate) use quiescence::Quiescence;
 pub(crate) use real_time::RealTime;
-pub(crate) use reply_log::{Logged, ReplyLog};
 pub(crate) use request::Request;
 pub(crate) use retries::{Livelock, Retry, Tries};
 pub(crate) use serve::{Answer, Blocked, Loss};
@@ -96,7 +98,9 @@ pub(crate) struct Simulation {
     /// The timers that are known. `None` if time cannot move while a client has a request to send.
     pub(crate) timers: Option<ScenarioTimers>,
     pub(crate) clients: Clients,
-    reply_log: Mutex<ReplyLog>,
+    /// The places from which the next execution can continue, if it will.
+    checkpoints: Mutex<Option<Checkpoints>>,
+    places: Mutex<Vec<Place>>,
     /// `None` if clients run without a runtime.
     origin: Option<Instant>,
     /// The time in nanoseconds while it stands still, or [`MOVES`].
@@ -114,7 +118,7 @@ impl Simulation {
         recording: Recording,
         timers: Option<ScenarioTimers>,
         clients: Clients,
-        reply_log: ReplyLog,
+        checkpoints: Option<Checkpoints>,
     ) -> Arc<Simulation> {
         let is_learned = matches!(clients, Clients::Learned(..));
         let clock = || if is_learned { Clock::manual() } else { Clock::tokio() };
@@ -124,7 +128,8 @@ impl Simulation {
         #[expect(clippy::disallowed_methods, reason = "the paused clock of this execution's own runtime")]
         let origin = (!is_learned).then(Instant::now);
         let (real_time, state) = (OnceLock::new(), Mutex::new(state));
-        let (time, reply_log) = (AtomicU64::new(0), Mutex::new(reply_log));
+        let (time, checkpoints) = (AtomicU64::new(0), Mutex::new(checkpoints));
+        let places = Mutex::new(servers.iter().map(|_| Place::default()).collect());
         let sim = Simulation {
             servers,
             clocks,
@@ -134,14 +139,16 @@ impl Simulation {
             real_time,
             timers,
             clients,
-            reply_log,
+            checkpoints,
+            places,
             origin,
             time,
             state,
         };
-        let sim = Arc::new(sim);
-        sim.reset();
-        sim
+        if let Clients::Tasks = sim.clients {
+            sim.reset();
+        }
+        Arc::new(sim)
     }
 
     /// The servers in this process.
@@ -165,41 +172,8 @@ impl Simulation {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn reply_log(&self) -> MutexGuard<'_, ReplyLog> {
-        self.reply_log.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// To be called before each step. Returns whether the reply log is valid: the execution has
-    /// begun as the logged one did.
-    pub(crate) fn checkpoint(&self) -> bool {
-        let step = self.state().history().steps.len();
-        let mut reply_log = self.reply_log();
-        reply_log.checkpoint(step, self.emulators(), || (self.state().clone(), self.now()));
-        !reply_log.is_invalid()
-    }
-
-    /// Continues an execution of learned clients at the last checkpoint, if there is one.
-    pub(crate) fn continue_learned(&self) -> bool {
-        let Clients::Learned(_, woken) = &self.clients else { return false };
-        let Some(saved) = self.reply_log().resume(self.emulators()) else { return false };
-        let (state, at) = &*saved;
-        *self.state() = state.clone();
-        self.set_time(*at);
-        self.reattach(woken);
-        if state.is_clock_set {
-            self.stop_at_unknown();
-        }
-        true
-    }
-
-    /// Returns the value in the reply log, or computes it and appends it to the log.
-    pub(crate) fn logged_or<S: Logged>(&self, ask: impl FnOnce() -> S) -> S {
-        let known = self.reply_log().replay();
-        known.unwrap_or_else(|| {
-            let said = ask();
-            self.reply_log().append(|| said.clone());
-            said
-        })
+    pub(crate) fn checkpoints(&self) -> MutexGuard<'_, Option<Checkpoints>> {
+        self.checkpoints.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// True time since the start.
@@ -342,42 +316,9 @@ impl Simulation {
         }
     }
 
-    /// Whether a snapshot has all that can be known of a server.
-    pub(crate) fn is_snapshot_complete(&self, server: usize) -> bool {
-        matches!(&self.servers[server], Server::Emulator(emulator) if emulator.is_snapshot_complete())
-    }
-
-    /// The footprint of what a server has just done. `None` if that is not known.
-    pub(crate) fn footprint(&self, server: usize) -> Option<Arc<Footprint>> {
-        match &self.servers[server] {
-            Server::Emulator(emulator) => Some(self.logged_or(|| Arc::new(emulator.footprint()))),
-            Server::Redis(_) => None,
-        }
-    }
-
-    /// Records what a server has just touched, if a step is being taken.
-    pub(crate) fn note_footprint(&self, server: usize) {
-        let is_in_step = self.state().recorder.is_in_step();
-        if is_in_step && let Some(footprint) = self.footprint(server) {
-            self.state().recorder.server_access(server, footprint);
-        }
-    }
-
-    /// Does something to a server in this process that no client asked for, and records what that
-    /// touches.
-    fn on_server(&self, server: usize, act: impl FnOnce(&Emulator)) {
-        if let Server::Emulator(emulator) = &self.servers[server] {
-            self.reply_log().server_changes(server);
-            if !self.reply_log().is_replaying() {
-                act(emulator);
-            }
-            self.note_footprint(server);
-        }
-    }
-
     /// Runs what is due on every server by its clock.
     pub(crate) fn tick(&self) {
-        (0..self.servers.len()).for_each(|server| self.on_server(server, Emulator::tick));
+        (0..self.servers.len()).for_each(|server| self.on_server(server, "tick", Emulator::tick));
     }
 
     /// Sets the clock of a client.
@@ -395,9 +336,6 @@ impl Simulation {
     pub(crate) fn set_server_clock(&self, server: usize, set: impl FnOnce(&Clock)) {
         set(&self.clocks[server]);
         self.state().is_clock_set = true;
-        if matches!(self.clients, Clients::Learned(..)) {
-            self.stop_at_unknown();
-        }
         self.tick();
         self.state().recorder.clock_set(server);
     }
@@ -436,57 +374,4 @@ impl Simulation {
         state.actors[idx].got_fault_error |= is_error;
         state.recorder.reached().lost |= outcome != RequestOutcome::Cancelled;
     }
-
-    /// The instants after now that a step can lead to: the ends of leases, of outages and of keys'
-    /// times to live, what the code distinguishes, and the millisecond before or after each.
-    pub(crate) fn instants(&self) -> Vec<Duration> {
-        self.logged_or(|| self.find_instants())
-    }
-
-    /// The instants that the code distinguishes: the known thresholds after each of these times.
-    fn distinguished(&self, times: &[Duration]) -> impl Iterator<Item = Duration> {
-        let since = |&threshold: &Duration| times.iter().map(move |&at| at + threshold);
-        self.config.thresholds.iter().flat_map(since)
-    }
-
-    fn find_instants(&self) -> Vec<Duration> {
-        const JUST_PAST: Duration = Duration::from_millis(1);
-        let now = self.now();
-        let state = self.state();
-        let grants = state.grants.iter().map(|grant| grant.until);
-        let ends = grants.chain(state.outages.iter().map(|&(_, until)| until));
-        let mut overs: Vec<Duration> = ends.map(|end| end + JUST_PAST).collect();
-        let distinguished: Vec<Duration> = self.distinguished(&state.times).collect();
-        drop(state);
-        for (server, clock) in self.servers.iter().zip(&self.clocks) {
-            let Server::Emulator(emulator) = server else { continue };
-            // If a deadline was reached in this millisecond, the instant after it is still to come.
-            let shown = clock.now();
-            let mut after = Timestamp::from_millis(shown.millis() - JUST_PAST.as_millis() as i64);
-            while overs.len() < INSTANTS_MAX
-                && let Some(deadline) = emulator.next_deadline(after)
-                && let Some(wait) = clock.shows_in(deadline + JUST_PAST)
-            {
-                let over = (now + wait).as_micros().div_ceil(JUST_PAST.as_micros());
-                overs.push(Duration::from_millis(over as u64));
-                after = deadline;
-            }
-        }
-        let is_due = |instant: &Duration| *instant > now && *instant - now <= SPAN_MAX;
-        let around = |over: Duration| [over.saturating_sub(JUST_PAST), over];
-        let mut instants: Vec<Duration> = overs.into_iter().flat_map(around).filter(is_due).collect();
-        if instants.is_empty() {
-            // Nothing expires on the servers. But the client's last reading of the clock grows old,
-            // and so do deadlines that clients wrote as values.
-            let lease = self.config.leases.iter().copied().max().unwrap_or_default().max(self.config.lease);
-            instants.extend([now + JUST_PAST, now + (lease + GRACE).min(SPAN_MAX)]);
-        }
-        instants.extend(distinguished.into_iter().flat_map(around).filter(is_due));
-        instants.sort_unstable();
-        instants.dedup();
-        instants
-    }
 }
-
-/// Most deadlines that a step of time can lead to.
-const INSTANTS_MAX: usize = 16;

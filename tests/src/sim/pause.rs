@@ -35,17 +35,17 @@ impl Pause {
 impl Simulation {
     /// Makes the process of an actor stand still.
     pub(crate) fn pause(&self, actor: Actor) {
-        self.stop(actor, Pause::default());
+        self.stand_still(actor, Pause::default());
     }
 
     /// Makes the processes of these actors stand still until the replies to their requests arrive,
     /// as far as they would stop waiting for them.
     pub(crate) fn pause_until_replies(&self, actors: impl Iterator<Item = Actor>) {
         let impatient = actors.filter(|&actor| self.is_impatient(actor));
-        impatient.for_each(|actor| self.stop(actor, Pause { awaits_reply: true, ..Pause::default() }));
+        impatient.for_each(|actor| self.stand_still(actor, Pause { awaits_reply: true, ..Pause::default() }));
     }
 
-    fn stop(&self, actor: Actor, pause: Pause) {
+    fn stand_still(&self, actor: Actor, pause: Pause) {
         let mut state = self.state();
         state.recorder.client_ran(actor);
         let idx = state.idx(actor);

@@ -1,14 +1,12 @@
-//! Requests, each of which is one step: how they run, how they are shown, and how the reply log
-//! identifies them.
+//! Requests, each of which is one step: how they run, how they are shown, and how they are told
+//! apart.
 
 use std::hash::{BuildHasher as _, Hash as _, Hasher as _};
 use std::sync::Arc;
-use std::task::Poll;
 
 use foldhash::quality::FixedState;
 use redis::{Arg, Cmd, Pipeline, RedisResult, Value};
 
-use super::Simulation;
 use crate::render::{brief, brief_command, first_key, format_command};
 
 /// One step of a client. Clones share it.
@@ -21,6 +19,13 @@ pub(crate) enum Request {
         offset: usize,
         count: usize,
     },
+}
+
+/// Whether the words are equal, and the part of the replies that counts.
+impl PartialEq for Request {
+    fn eq(&self, other: &Request) -> bool {
+        self.hash() == other.hash()
+    }
 }
 
 impl From<&Cmd> for Request {
@@ -61,10 +66,12 @@ impl Request {
         FixedState::default().hash_one((server, name, key, second))
     }
 
-    /// A hash of the server and of all words.
-    fn hash(&self, server: usize) -> u64 {
+    /// A hash of all words, and of what the reply is to have.
+    pub(crate) fn hash(&self) -> u64 {
         let mut hasher = FixedState::default().build_hasher();
-        server.hash(&mut hasher);
+        if let Request::Transaction { offset, count, .. } = self {
+            (offset, count).hash(&mut hasher);
+        }
         for command in self.commands() {
             for arg in command.args_iter() {
                 match arg {
@@ -75,36 +82,6 @@ impl Request {
             hasher.write_u8(0);
         }
         hasher.finish()
-    }
-}
-
-impl Simulation {
-    /// Returns the reply from the reply log, if the log is replaying.
-    pub(super) fn replay_reply(&self, server: usize, request: &Request) -> Option<Value> {
-        let mut reply_log = self.reply_log();
-        reply_log.server_changes(server);
-        if !reply_log.is_replaying() {
-            return None;
-        }
-        if reply_log.replay() != Some(request.hash(server)) {
-            reply_log.invalidate();
-        }
-        reply_log.replay()
-    }
-
-    /// Appends the reply to the reply log, if a snapshot then has all that happened.
-    pub(super) fn log_reply(&self, server: usize, request: &Request, reply: &Poll<RedisResult<Value>>) {
-        let mut reply_log = self.reply_log();
-        if reply_log.is_off() {
-            return;
-        }
-        match reply {
-            Poll::Ready(Ok(reply)) if self.is_snapshot_complete(server) => {
-                reply_log.append(|| request.hash(server));
-                reply_log.append(|| reply.clone());
-            }
-            _ => reply_log.invalidate(),
-        }
     }
 }
 

@@ -8,10 +8,10 @@ use std::collections::BTreeSet;
 use std::hash::BuildHasher as _;
 use std::time::Duration;
 
-use emulator::{Access, Resource, Timestamp};
+use emulator::{Access, Data, Resource, Timestamp};
 use foldhash::quality::FixedState;
 
-use super::{ActorState, GRACE, Server, Simulation, State};
+use super::{ActorState, GRACE, Simulation, State};
 use crate::actor::Actor;
 use crate::schedule::Step;
 use crate::trace::{EventKind, History};
@@ -261,34 +261,29 @@ impl Simulation {
                 }
             }
         }
-        self.logged_or(|| {
-            let mut held = Vec::new();
-            for (server, db, key) in &written {
-                let Server::Emulator(emulator) = &self.servers[*server] else { continue };
-                if emulator.expires(*db, key) {
-                    return None;
-                }
-                held.push(emulator.describe(*db, key));
+        let mut held = Vec::new();
+        for (server, db, key) in &written {
+            let look = |data: Data<'_>| (data.expires(*db, key), data.describe(*db, key));
+            let Some((expires, text)) = self.read(*server, look) else { continue };
+            if expires {
+                return None;
             }
-            Some(FixedState::default().hash_one(held))
-        })
+            held.push(text);
+        }
+        Some(FixedState::default().hash_one(held))
     }
 
     /// How long it takes until something changes by itself that the clients in question may read: a
     /// key's time to live ends, or an outage, or a span that their code distinguishes, or much time
     /// has passed by their clocks. `None` if nothing does, or if there are no such clients.
     pub(crate) fn next_change(&self, retrying: &[Tries]) -> Option<Duration> {
+        const JUST_PAST: Duration = Duration::from_millis(1);
         if retrying.is_empty() {
             return None;
         }
-        self.logged_or(|| self.find_next_change(retrying).into_iter().collect::<Vec<_>>()).first().copied()
-    }
-
-    fn find_next_change(&self, retrying: &[Tries]) -> Option<Duration> {
-        const JUST_PAST: Duration = Duration::from_millis(1);
-        let ends = self.servers.iter().zip(&self.clocks).filter_map(|(server, clock)| {
-            let Server::Emulator(emulator) = server else { return None };
-            let deadline = emulator.next_deadline(Timestamp::from_millis(clock.now().millis() - 1))?;
+        let ends = self.clocks.iter().enumerate().filter_map(|(server, clock)| {
+            let after = Timestamp::from_millis(clock.now().millis() - 1);
+            let deadline = self.read(server, |data| data.next_deadline(after))??;
             clock.shows_in(deadline + JUST_PAST)
         });
         let now = self.now();

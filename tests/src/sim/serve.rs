@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use emulator::{Access, Footprint, Resource};
+use emulator::{Access, DirectConnection, Footprint, Resource};
 use redis::{RedisError, RedisResult, Value};
 
 use super::gate::{ActorState, Gate, GateState, Passage, Pending, Traffic};
 use super::learned::{Act, Clients};
 use super::request::{Request, hash_result};
 use super::session::{Running, Session};
-use super::{Recording, Server, Simulation};
+use super::{Recording, Simulation};
 use crate::actor::Actor;
 use crate::fault::{Delivery, Fault, FaultKind, RequestFault, RequestOutcome, Target};
 use crate::render::{Format, format_error, written_keys};
@@ -144,7 +144,7 @@ impl Simulation {
     /// Opens a connection, in the place of a closed one if there is any.
     pub(crate) fn open(&self, actor: Actor, server: usize) -> usize {
         self.note(actor, || Act::Open { server });
-        let session = Session::open(&self.servers[server]);
+        let session = self.new_session(server);
         let mut state = self.state();
         let own = |gate: &&Gate| gate.actor == actor;
         let is_free = |gate: &Gate| gate.server == server && gate.session.is_none() && gate.late.is_empty();
@@ -171,7 +171,7 @@ impl Simulation {
         let Gate { server, traffic, .. } = self.state().gates[gate];
         match &session {
             Session::Emulator(connection) => {
-                let closing = connection.closing();
+                let closing = connection.get().map(DirectConnection::closing).unwrap_or_default();
                 if !closing.is_empty() {
                     self.state().recorder.server_access(server, Arc::new(closing));
                 }
@@ -273,7 +273,8 @@ impl Simulation {
         if self.refuses(server, actor) {
             return Ok(Err(io::Error::from(io::ErrorKind::ConnectionRefused).into()));
         }
-        if let Some(reply) = self.replay_reply(server, request) {
+        let deed = request.hash();
+        if let Some(reply) = self.repeat_deed(server, deed) {
             self.note_command(server);
             return Ok(Ok(reply));
         }
@@ -283,7 +284,8 @@ impl Simulation {
         }
         let mut running = session.run(request.clone());
         let poll = running.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-        self.log_reply(server, request, &poll);
+        let reply = if let Poll::Ready(Ok(reply)) = &poll { Some(reply) } else { None };
+        self.learn_deed(server, deed, reply);
         self.note_command(server);
         match poll {
             Poll::Ready(result) => Ok(result),
@@ -371,12 +373,7 @@ impl Simulation {
         match &answer {
             Answer::Reply(result) => self.observes(actor, || (nth, hash_result(result))),
             Answer::Lost(loss) => self.observes(actor, || (nth, *loss)),
-            Answer::Waits(_) => {
-                self.note_unlearnable(actor);
-                if let Clients::Learned(..) = self.clients {
-                    self.stop_at_unknown();
-                }
-            }
+            Answer::Waits(_) => {}
         }
         let mut state = self.state();
         state.actor(actor).is_awaited = true;
@@ -387,8 +384,18 @@ impl Simulation {
     fn reopen(&self, gate: usize) {
         self.hang_up(gate);
         let server = self.state().gates[gate].server;
-        let session = Session::open(&self.servers[server]);
+        let session = self.new_session(server);
         self.state().gates[gate].session = Some(session);
+    }
+
+    /// Opens a session. If the servers run only what is not known, the connection is opened at its
+    /// first request that runs.
+    fn new_session(&self, server: usize) -> Session {
+        let session = Session::open(&self.servers[server]);
+        if let (Session::Emulator(connection), Clients::Tasks) = (&session, &self.clients) {
+            connection.open();
+        }
+        session
     }
 
     /// A client gives up a request before it is sent.
@@ -441,8 +448,7 @@ impl Simulation {
     /// The keys that the last command changed, with their new values. On a real server they are not
     /// known.
     fn changed_keys(&self, server: usize) -> Vec<String> {
-        let Server::Emulator(emulator) = &self.servers[server] else { return Vec::new() };
-        let footprint = emulator.footprint();
+        let Some(footprint) = self.footprint(server) else { return Vec::new() };
         let mut keys: Vec<&[u8]> = footprint
             .iter()
             .filter_map(|(resource, access, _)| match resource {
@@ -453,7 +459,8 @@ impl Simulation {
         keys.sort_unstable();
         keys.dedup();
         let show = |key: &[u8]| {
-            emulator.describe(0, key).unwrap_or_else(|| format!("{} is gone", key.escape_ascii()))
+            let held = self.read(server, |data| data.describe(0, key)).flatten();
+            held.unwrap_or_else(|| format!("{} is gone", key.escape_ascii()))
         };
         keys.into_iter().map(show).collect()
     }

@@ -1,6 +1,6 @@
-//! A server of a scenario, in this process or real, and whether it still keeps a grant.
+//! A server of a scenario, in this process or real, and whether it still has a grant.
 
-use emulator::Emulator;
+use emulator::{Data, Emulator};
 use locks::Record;
 use redis::{ConnectionLike as _, RedisError};
 
@@ -15,31 +15,28 @@ pub enum Server {
     Redis(redis::Client),
 }
 
-impl Server {
-    /// Whether the server still has this grant.
-    pub(crate) fn has(&self, record: &Record) -> bool {
-        match self {
-            Server::Emulator(emulator) => match record {
-                Record::Key(key) => emulator.exists(key),
-                Record::Value(key, value) | Record::Majority(key, value) => {
-                    emulator.get(key).is_some_and(|held| held == value.as_bytes())
-                }
-                Record::Member(key, member) => emulator.score(key, member).is_some(),
-                Record::Field(key, field) => emulator.field(key, field).is_some(),
-            },
-            // A connection of its own asks the real server. If that does not answer, it has lost
-            // everything.
-            Server::Redis(client) => {
-                client.clone().req_command(&question(record)).is_ok_and(|answer| match record {
-                    Record::Value(_, value) | Record::Majority(_, value) => {
-                        answer == redis::Value::BulkString(value.clone().into_bytes())
-                    }
-                    Record::Key(_) | Record::Field(..) => answer == redis::Value::Int(1),
-                    Record::Member(..) => answer != redis::Value::Nil,
-                })
-            }
+/// Whether a server with this data has a grant.
+pub(super) fn holds(data: Data<'_>, record: &Record) -> bool {
+    match record {
+        Record::Key(key) => data.exists(key),
+        Record::Value(key, value) | Record::Majority(key, value) => {
+            data.get(key).is_some_and(|held| held == value.as_bytes())
         }
+        Record::Member(key, member) => data.score(key, member).is_some(),
+        Record::Field(key, field) => data.field(key, field).is_some(),
     }
+}
+
+/// Whether a real server has a grant, by its answer on a connection of its own. If it does not
+/// answer, it has lost everything.
+pub(super) fn asks(client: &redis::Client, record: &Record) -> bool {
+    client.clone().req_command(&question(record)).is_ok_and(|answer| match record {
+        Record::Value(_, value) | Record::Majority(_, value) => {
+            answer == redis::Value::BulkString(value.clone().into_bytes())
+        }
+        Record::Key(_) | Record::Field(..) => answer == redis::Value::Int(1),
+        Record::Member(..) => answer != redis::Value::Nil,
+    })
 }
 
 /// The message for a real server that fails during an execution.

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use emulator::{Access, Emulator, Footprint, Resource};
 
-use super::Server;
 use super::Simulation;
 use crate::actor::Actor;
 use crate::fault::Faults;
@@ -22,7 +21,8 @@ impl Simulation {
             (lost, (lost > 0).then(|| state.logs[server][entries - 1 - lost].clone()))
         };
         if let Some(data) = data {
-            self.on_server(server, |emulator| emulator.restore_data(&data));
+            let deed = ("restore", data.digest());
+            self.on_server(server, deed, |emulator| emulator.restore_data(&data));
         }
         lost
     }
@@ -30,7 +30,7 @@ impl Simulation {
     /// Closes the subscribed and blocked connections of a server. If there is an outage, the server
     /// refuses requests from now on.
     pub(crate) fn stop_server(&self, server: usize) {
-        self.on_server(server, Emulator::hang_up);
+        self.on_server(server, "hang up", Emulator::hang_up);
         let outage = self.config.faults.outage;
         if !outage.is_zero() {
             let until = self.now() + outage;
@@ -42,11 +42,9 @@ impl Simulation {
 
     /// Runs commands that no client sent.
     pub(crate) fn execute(&self, server: usize, commands: &[&str]) {
-        let Server::Emulator(emulator) = &self.servers[server] else { return };
-        let mut connection = emulator.connection();
         for command in commands {
             let argv: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
-            self.on_server(server, |_| _ = connection.execute(&argv));
+            self.on_server(server, command, |emulator| _ = emulator.connection().execute(&argv));
         }
     }
 
@@ -112,9 +110,7 @@ impl Simulation {
 
     /// Appends the state of a server to its log.
     fn log(&self, server: usize) {
-        let Server::Emulator(emulator) = &self.servers[server] else { return };
-        self.reply_log().invalidate();
-        let snapshot = emulator.snapshot();
+        let Some(snapshot) = self.snapshot(server) else { return };
         let mut state = self.state();
         state.recorder.log_written(server);
         let log = &mut state.logs[server];

@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use emulator::DirectConnection;
+use emulator::{DirectConnection, Emulator};
 use redis::{Cmd, Pipeline, RedisResult, Value};
 
 use super::request::Request;
@@ -20,15 +20,36 @@ pub(crate) type Running = Pin<Box<dyn Future<Output = RedisResult<Value>> + Send
 /// One session. A clone is the same session, for a request that is still on its way.
 #[derive(Clone)]
 pub(crate) enum Session {
-    Emulator(Arc<DirectConnection>),
+    Emulator(Arc<LazyConnection>),
     /// The lock is never contended. It makes the connection `Sync`, as redis-rs's traits require.
     Redis(Arc<Mutex<redis::Connection>>),
+}
+
+/// A connection to an emulator, opened when it is needed.
+pub(crate) struct LazyConnection {
+    emulator: Emulator,
+    connection: OnceLock<DirectConnection>,
+}
+
+impl LazyConnection {
+    /// The connection. It is opened if it was not.
+    pub(crate) fn open(&self) -> &DirectConnection {
+        self.connection.get_or_init(|| self.emulator.connection())
+    }
+
+    /// The connection, if it is open.
+    pub(crate) fn get(&self) -> Option<&DirectConnection> {
+        self.connection.get()
+    }
 }
 
 impl Session {
     pub(crate) fn open(server: &Server) -> Session {
         match server {
-            Server::Emulator(emulator) => Session::Emulator(Arc::new(emulator.connection())),
+            Server::Emulator(emulator) => Session::Emulator(Arc::new(LazyConnection {
+                emulator: emulator.clone(),
+                connection: OnceLock::new(),
+            })),
             Server::Redis(client) => {
                 let connection = client.get_connection();
                 let connection = connection.unwrap_or_else(|error| panic!("{}", no_answer(client, &error)));
@@ -41,7 +62,7 @@ impl Session {
     /// Whether the server has disconnected. A real server never does: it is not restarted.
     pub(crate) fn is_hung_up(&self) -> bool {
         match self {
-            Session::Emulator(connection) => connection.is_hung_up(),
+            Session::Emulator(connection) => connection.get().is_some_and(DirectConnection::is_hung_up),
             Session::Redis(_) => false,
         }
     }
@@ -81,7 +102,7 @@ impl Session {
 
     async fn request(&self, cmd: &Cmd) -> RedisResult<Value> {
         match self {
-            Session::Emulator(connection) => connection.exchange(cmd).await,
+            Session::Emulator(connection) => connection.open().exchange(cmd).await,
             Session::Redis(connection) => {
                 use redis::ConnectionLike as _;
                 connection.lock().expect("one task uses it").req_command(cmd)
@@ -91,7 +112,7 @@ impl Session {
 
     async fn request_all(&self, pipeline: &Pipeline, offset: usize, count: usize) -> RedisResult<Vec<Value>> {
         match self {
-            Session::Emulator(connection) => connection.request_all(pipeline, offset, count).await,
+            Session::Emulator(connection) => connection.open().request_all(pipeline, offset, count).await,
             Session::Redis(connection) => {
                 use redis::ConnectionLike as _;
                 let mut connection = connection.lock().expect("one task uses it");

@@ -25,7 +25,29 @@ pub struct History {
     pub started_at: Option<Timestamp>,
 }
 
+/// A place in a history, between two steps.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HistoryMark {
+    /// The number of steps before it.
+    pub(crate) steps: usize,
+    events: usize,
+    reached: Reached,
+}
+
 impl History {
+    /// The place at its end.
+    pub(crate) fn mark(&self) -> HistoryMark {
+        HistoryMark { steps: self.steps.len(), events: self.events.len(), reached: self.reached }
+    }
+
+    /// Removes what came after this place.
+    pub(crate) fn truncate(&mut self, to: HistoryMark) {
+        self.events.truncate(to.events);
+        self.steps.truncate(to.steps);
+        self.footprints.truncate(to.steps);
+        self.reached = to.reached;
+    }
+
     /// Whether the code of a client still ran when the execution reached a limit.
     pub fn is_endless(&self) -> bool {
         self.events.iter().any(|event| matches!(event.kind, EventKind::Endless { .. }))

@@ -8,33 +8,18 @@ use std::time::Duration;
 use emulator::{Footprint, Timestamp};
 use locks::Record;
 
-use super::{Event, EventKind, History, Process, Reached, StepFootprint};
+use super::{Event, EventKind, History, HistoryMark, Process, Reached, StepFootprint};
 use crate::actor::{ACTORS_MAX, Actor};
 use crate::fault::Budget;
 use crate::schedule::Step;
 
-/// Room for a short execution, which most are.
-const STEPS_EXPECTED: usize = 24;
-
 /// The history so far, and the step that is being taken.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Recorder {
     history: History,
     /// A step is being taken. Records at other times belong to no step: while an execution heals,
     /// and when fresh clients probe.
     is_in_step: bool,
-}
-
-impl Default for Recorder {
-    fn default() -> Recorder {
-        let history = History {
-            events: Vec::with_capacity(STEPS_EXPECTED),
-            steps: Vec::with_capacity(STEPS_EXPECTED),
-            footprints: Vec::with_capacity(STEPS_EXPECTED),
-            ..History::default()
-        };
-        Recorder { history, is_in_step: false }
-    }
 }
 
 impl Recorder {
@@ -45,6 +30,12 @@ impl Recorder {
     /// Ends the recording.
     pub(crate) fn take(&mut self) -> History {
         std::mem::take(&mut self.history)
+    }
+
+    /// Continues another history from this place on.
+    pub(crate) fn continue_with(&mut self, mut history: History, from: HistoryMark) {
+        history.truncate(from);
+        self.history = history;
     }
 
     /// Forgets the code that ran before the actors, unless it failed.

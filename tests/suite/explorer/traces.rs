@@ -26,9 +26,9 @@ use programs::{programs, programs_of_a_kind, random_program, rare_programs, rari
 const COMPARE_AND_DELETE: &str =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
 
-/// The explorer reads replies from the reply log of the last execution. A replay without that log
-/// must give the same history.
-fn expect_the_same_without_reply_log(runner: &mut Runner, scenario: &Scenario, history: &History) {
+/// The explorer repeats what clients and servers did before. A replay in which all of them run must
+/// give the same history.
+fn expect_the_same_if_all_run(runner: &mut Runner, scenario: &Scenario, history: &History) {
     let schedule = Schedule { steps: history.steps.clone() };
     let again = replay(runner, scenario, &schedule, Recording::Lean);
     let shown = |history: &History| {
@@ -47,7 +47,7 @@ fn compare(scenario: &Scenario) -> usize {
     let mut dpor = Dpor::default();
     while let Some(history) = dpor.run_next(&mut runner, scenario) {
         if !dpor.is_blocked() {
-            expect_the_same_without_reply_log(&mut runner, scenario, &history);
+            expect_the_same_if_all_run(&mut runner, scenario, &history);
             let form = dpor.happens_before().foata_normal_form(&history);
             if let Some(other) = reduced.insert(form, history.steps.clone()) {
                 panic!("{scenario:?}: a trace was run twice: {other:?} {:?}", history.steps);
@@ -264,7 +264,7 @@ redis.register_function('count', function(keys) calls = calls + 1 return redis.c
         while let Some(history) = dpor.run_next(&mut runner, &scenario) {
             executions += 1;
             if !dpor.is_blocked() {
-                expect_the_same_without_reply_log(&mut runner, &scenario, &history);
+                expect_the_same_if_all_run(&mut runner, &scenario, &history);
             }
         }
         assert!(executions > 1, "{program:?}");

@@ -1,0 +1,88 @@
+//! The code of clients, as far as it is known: its number, its timers, the spans of time that it
+//! distinguishes, and whether its tries come to an end.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::scenario::{Act, Scenario};
+use crate::sim::{ActorState, CodeId, ScenarioTimers, SimulationConfig, Thresholds, TimerCache, Tries};
+
+/// The timers, thresholds and ends of tries that are known, of clients of any scenario. Clones
+/// share them.
+#[derive(Clone, Default)]
+pub(crate) struct Timers {
+    cache: TimerCache,
+    pub(super) thresholds: Thresholds,
+    giving_up: Arc<Mutex<Vec<GivingUp>>>,
+    /// Codes of clients, and of probes; the place of a code is its number.
+    codes: Arc<Mutex<Vec<Code<()>>>>,
+    probes: Arc<Mutex<Vec<Code<bool>>>>,
+}
+
+/// The code of a client that repeats commands in vain, but gives up by itself, and a hash of its
+/// tries.
+type GivingUp = (Act<()>, u64);
+
+/// The code of a client, its lease, and how long it waits for a reply.
+type Code<R> = (Act<R>, Duration, Option<Duration>);
+
+/// The number of a code. It is added if it is new.
+fn number_of<R>(codes: &mut Vec<Code<R>>, code: Code<R>) -> usize {
+    let is_same = |other: &Code<R>| Arc::ptr_eq(&other.0, &code.0) && (other.1, other.2) == (code.1, code.2);
+    codes.iter().rposition(is_same).unwrap_or_else(|| {
+        codes.push(code);
+        codes.len() - 1
+    })
+}
+
+impl Timers {
+    /// The code of this actor repeats commands in vain, but gives up by itself.
+    pub(crate) fn gives_up(&self, scenario: &Scenario, Tries { actor, hash, .. }: Tries) {
+        let mut giving_up = self.giving_up.lock().unwrap_or_else(PoisonError::into_inner);
+        giving_up.push((scenario.actors[actor.0].clone(), hash));
+    }
+
+    /// Notes which actors run such code.
+    pub(super) fn note_giving_up(&self, scenario: &Scenario, actors: &mut [ActorState]) {
+        let giving_up = self.giving_up.lock().unwrap_or_else(PoisonError::into_inner);
+        for (act, actor) in scenario.actors.iter().zip(actors).filter(|_| !giving_up.is_empty()) {
+            let own = giving_up.iter().filter(|(other, _)| Arc::ptr_eq(other, act));
+            actor.gives_up = own.map(|&(_, tries)| tries).collect();
+        }
+    }
+
+    /// The timers of the clients of a scenario.
+    pub(crate) fn of(&self, scenario: &Scenario) -> ScenarioTimers {
+        let mut codes = self.codes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut number = |actor: usize| {
+            let act = scenario.actors[actor].clone();
+            number_of(&mut codes, (act, scenario.lease_of(actor), scenario.response_timeout))
+        };
+        let codes: Vec<CodeId> = (0..scenario.actors.len()).map(&mut number).collect();
+        ScenarioTimers { cache: self.cache.clone(), codes }
+    }
+
+    /// The settings of all executions of a scenario.
+    pub(super) fn config(&self, scenario: &Scenario) -> SimulationConfig {
+        let codes = self.of(scenario).codes;
+        let Scenario { lease, faults, response_timeout, .. } = *scenario;
+        SimulationConfig {
+            lease,
+            leases: (0..scenario.actors.len()).map(|actor| scenario.lease_of(actor)).collect(),
+            faults,
+            response_timeout,
+            probe_code: self.probe_code(scenario),
+            thresholds: self.thresholds.get(&codes).unwrap_or_default(),
+            codes,
+            judges_commands: scenario.oracles.iter().any(|oracle| oracle.judges_commands()),
+        }
+    }
+
+    /// The number of the code of the probes.
+    fn probe_code(&self, scenario: &Scenario) -> CodeId {
+        const PROBES: CodeId = 1 << 32;
+        let Some((_, probe)) = &scenario.probe else { return PROBES };
+        let mut probes = self.probes.lock().unwrap_or_else(PoisonError::into_inner);
+        PROBES + 1 + number_of(&mut probes, (probe.clone(), scenario.lease, scenario.response_timeout))
+    }
+}

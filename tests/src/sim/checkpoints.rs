@@ -1,0 +1,94 @@
+//! The places of an execution from which the next one can continue. An exploration repeats most
+//! steps of the execution before.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use emulator::Clock;
+
+use super::known_servers::ServerState;
+use super::learned::Clients;
+use super::{Simulation, State};
+use crate::trace::{History, HistoryMark};
+
+/// The states between the steps of the last execution, and its history.
+#[derive(Debug, Default)]
+pub(crate) struct Checkpoints {
+    places: Vec<Checkpoint>,
+    history: Arc<History>,
+}
+
+#[derive(Debug)]
+struct Checkpoint {
+    history: HistoryMark,
+    saved: Arc<Saved>,
+}
+
+/// The state of an execution between two steps, without its history.
+struct Saved {
+    state: State,
+    at: Duration,
+    servers: Vec<ServerState>,
+    /// The clocks of the servers, if one was set.
+    clocks: Option<Vec<Clock>>,
+}
+
+impl std::fmt::Debug for Saved {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Saved").field("at", &self.at).finish_non_exhaustive()
+    }
+}
+
+impl Checkpoints {
+    /// Keeps the places within the first steps of the last execution, so many.
+    pub(crate) fn rewind(&mut self, steps: usize) {
+        self.places.retain(|place| place.history.steps <= steps);
+    }
+
+    /// Whether there is no place to continue from.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// The execution had this history.
+    pub(crate) fn set_history(&mut self, history: Arc<History>) {
+        self.history = history;
+    }
+}
+
+impl Simulation {
+    /// To be called before each step.
+    pub(crate) fn checkpoint(&self) {
+        let Some(checkpoints) = &mut *self.checkpoints() else { return };
+        let mut state = self.state();
+        let history = state.history().mark();
+        if checkpoints.places.last().is_some_and(|place| place.history.steps >= history.steps) {
+            return;
+        }
+        let recorder = std::mem::take(&mut state.recorder);
+        let copy = state.clone();
+        state.recorder = recorder;
+        let clocks = state.is_clock_set.then(|| self.clocks.iter().map(Clock::view).collect());
+        let saved = Saved { state: copy, at: self.now(), servers: self.server_states(), clocks };
+        checkpoints.places.push(Checkpoint { history, saved: Arc::new(saved) });
+    }
+
+    /// Continues an execution of learned clients at the last checkpoint, if there is one.
+    pub(crate) fn continue_learned(&self) -> bool {
+        let Clients::Learned(_, woken) = &self.clients else { return false };
+        let Some(checkpoints) = &mut *self.checkpoints() else { return false };
+        let Some(Checkpoint { history, saved }) = checkpoints.places.last() else { return false };
+        let before = Arc::unwrap_or_clone(std::mem::take(&mut checkpoints.history));
+        let mut state = self.state();
+        *state = saved.state.clone();
+        state.recorder.continue_with(before, *history);
+        drop(state);
+        self.set_server_states(&saved.servers);
+        for (clock, view) in self.clocks.iter().zip(saved.clocks.iter().flatten()) {
+            clock.follow(view);
+        }
+        self.set_time(saved.at);
+        self.reattach(woken);
+        true
+    }
+}
