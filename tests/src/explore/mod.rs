@@ -284,8 +284,8 @@ fn draw_and_run(
     // A violation that becomes no smaller than the known one is the last that is made smaller.
     let mut is_over = vec![false; scenario.oracles.len()];
     for _ in 0..schedules {
-        let history = sampler.run(runner, scenario);
-        exploration.count(runner, scenario, &history)?;
+        let (history, drawn) = sampler.run(runner, scenario);
+        exploration.count(runner, &drawn, &history)?;
         let happens_before = HappensBefore::of(&history);
         exploration.coverage.add(&history, &happens_before);
         for (oracle, is_over) in scenario.oracles.iter().zip(&mut is_over).filter(|(_, is_over)| !**is_over) {

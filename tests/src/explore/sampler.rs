@@ -60,8 +60,9 @@ impl Sampler {
         Sampler { methods, seed, nth: 0, profile: AccessProfile::default() }
     }
 
-    /// Runs one more schedule. All calls must pass the same scenario.
-    pub fn run(&mut self, runner: &mut Runner, scenario: &Scenario) -> History {
+    /// Runs one more schedule. All calls must pass the same scenario. Returns also the scenario with
+    /// the budgets that were drawn.
+    pub fn run(&mut self, runner: &mut Runner, scenario: &Scenario) -> (History, Scenario) {
         let mut random = chance(self.seed, self.nth);
         let scenario = scenario.clone().faults(scenario.faults.sampled(|max| random.random_range(0..=max)));
         let method = self.methods[(self.nth % self.methods.len() as u64) as usize];
@@ -84,6 +85,6 @@ impl Sampler {
         };
         self.profile.learn(&history);
         self.nth += 1;
-        history
+        (history, scenario)
     }
 }

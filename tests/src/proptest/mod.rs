@@ -113,7 +113,7 @@ fn sample_schedule(scenario: &Scenario, seed: u64) -> Schedule {
         for _ in 0..seed % WARM_UP_MAX {
             sampler.run(runner, scenario);
         }
-        Schedule { steps: sampler.run(runner, scenario).steps }
+        Schedule { steps: sampler.run(runner, scenario).0.steps }
     })
 }
 

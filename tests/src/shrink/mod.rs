@@ -81,7 +81,7 @@ pub fn shrink(
         best = simpler;
     }
     let found = Schedule { steps: best.steps };
-    // What was learned is no proof.
+    // Only an execution in which everything runs is a proof.
     let history = replay(runner, scenario, &found, Recording::Lean);
     if oracle.check(&history).as_ref() != Some(&best.violation) && runner.unlearn(scenario) {
         return shrink(runner, scenario, schedule, oracle);

@@ -1,7 +1,7 @@
-//! What the servers are known to do.
+//! Servers repeat what they did before.
 //!
 //! A server is a function of its state, its clock and what it is to do. An exploration asks the
-//! same again and again, in few different states. What is known runs nowhere: the server only moves
+//! same again and again, in few different states. A known deed runs nowhere: the server only moves
 //! to its next state. An emulator gets a state when something unknown is to run there.
 
 #![expect(clippy::disallowed_types, reason = "nothing iterates over these maps")]

@@ -27,7 +27,7 @@ fn of_three(name: &str, class: FaultClass) -> Scenario {
 /// The number of schedules up to the first that violates the property, at most `MAX`.
 fn schedules_to(runner: &mut Runner, scenario: &Scenario, property: Property, sampler: &mut Sampler) -> u64 {
     let is_violated = |runner: &mut Runner, sampler: &mut Sampler| {
-        let history = sampler.run(runner, scenario);
+        let (history, _) = sampler.run(runner, scenario);
         scenario.oracles().any(|oracle| oracle.name() == property.name() && oracle.check(&history).is_some())
     };
     (1..MAX).find(|_| is_violated(runner, sampler)).unwrap_or(MAX)
@@ -75,7 +75,7 @@ fn schedules_to_the_known_bugs() {
 fn sampled_steps(methods: &'static [Method], seed: u64) -> Vec<Vec<harness::schedule::Step>> {
     let (mut runner, scenario) = (Runner::new(), of_three("zset_semaphore", Slow));
     let mut sampler = Sampler::new(methods, seed);
-    (0..200).map(|_| sampler.run(&mut runner, &scenario).steps).collect()
+    (0..200).map(|_| sampler.run(&mut runner, &scenario).0.steps).collect()
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn faults_are_drawn_within_the_budgets() {
     let (mut runner, mut sampler) = (Runner::new(), Sampler::new(Method::PORTFOLIO, 0));
     let mut crashes = [0; 3];
     for _ in 0..300 {
-        let history = sampler.run(&mut runner, &scenario);
+        let (history, _) = sampler.run(&mut runner, &scenario);
         crashes[history.steps.iter().filter(|step| step.to_string().starts_with("crash")).count()] += 1;
     }
     assert!(crashes.iter().all(|&schedules| schedules > 20), "{crashes:?}");

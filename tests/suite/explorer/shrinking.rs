@@ -87,7 +87,7 @@ fn random_schedules_become_the_simplest() {
         let mut sampler = Sampler::new(Method::PORTFOLIO, 0);
         let mut shrunk: BTreeMap<(Cost, String), usize> = BTreeMap::new();
         while shrunk.values().sum::<usize>() < schedules {
-            let history = sampler.run(&mut runner, &scenario);
+            let (history, _) = sampler.run(&mut runner, &scenario);
             if let Some(violation) = oracle.check(&history) {
                 let failing = Schedule { steps: history.steps[..violation.step].to_vec() };
                 let found = shrink(&mut runner, &scenario, &failing, oracle).unwrap();
