@@ -18,8 +18,8 @@ use emulator::{Emulator, Snapshot};
 use tokio::task::AbortHandle;
 
 pub use policy::{Choice, Policy};
-pub(crate) use runner::Mode;
 pub use runner::Runner;
+pub(crate) use runner::{CHECKED_EVERY, Mode};
 
 use crate::actor::{ACTORS_MAX, Actor};
 use crate::fault::{Effect, Effects, Fault, RequestOutcome, Target};

@@ -26,6 +26,10 @@ use crate::trace::History;
 /// they can. Code that polls every millisecond ends here, however far a schedule moves the time.
 const PARKS_MAX: u64 = 1_000_000;
 
+/// One in this many executions runs again, to check that it is deterministic. It is a prime number,
+/// because orders come in patterns of two and more.
+pub(crate) const CHECKED_EVERY: u64 = 61;
+
 /// Whether the clients and servers of an execution run, or repeat what they did before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Mode {
@@ -53,6 +57,8 @@ pub struct Runner {
     /// The mode of the last execution.
     pub(crate) mode: Mode,
     learned: Learned,
+    /// The number of executions that were explored.
+    explored: u64,
     /// The clients of the last execution kept each other from getting on, as it seems.
     pub(crate) livelock: Option<Livelock>,
     /// The keys that commands of the last execution named on real servers and may have written.
@@ -91,6 +97,7 @@ impl Runner {
             livelock: None,
             mode: Mode::Real,
             learned: Learned::default(),
+            explored: 0,
             named_keys: BTreeSet::new(),
         }
     }
@@ -170,6 +177,12 @@ impl Runner {
             Lack::UnknownState => self.best_mode(scenario).min(Mode::Teaching),
             Lack::NoSnapshot => Mode::Real,
         }
+    }
+
+    /// Whether this execution is one that is checked. To be called once for each that is explored.
+    pub(crate) fn is_due_for_check(&mut self) -> bool {
+        self.explored += 1;
+        self.explored % CHECKED_EVERY == 1
     }
 
     /// Forgets what takes too much memory. To be called before an exploration.

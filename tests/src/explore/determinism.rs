@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::execution::Runner;
+use crate::execution::{Mode, Runner};
 use crate::explore::{Problem, Report, Stop};
 use crate::oracle::{Oracle, Success};
 use crate::render::{timeline, without_numbers};
@@ -15,9 +15,6 @@ use crate::shrink::shrink;
 use crate::sim::Recording;
 use crate::trace::{EventKind, History};
 
-/// One in this many executions runs again, to check that it is deterministic. It is a prime number,
-/// because orders come in patterns of two and more.
-pub const EVERY: u64 = 61;
 /// Most real time for finding out what code without an end repeats.
 const REPLAY_TIME_MAX: Duration = Duration::from_secs(2);
 
@@ -81,40 +78,33 @@ fn repeated(commands: &[String]) -> Vec<String> {
     commands[commands.len() - shown..].to_vec()
 }
 
-/// If the clients of this execution were learned, compares it with one with tasks.
+/// Runs the schedule of an execution, which ran in this mode, again with everything running.
+/// Compares the executions.
 ///
 /// # Errors
-/// The histories differ. The clients will run as tasks.
-pub(super) fn expect_as_learned(
+/// - The executions differ. The report shows the first difference.
+/// - They differ, but two executions in which everything runs do not. Then what was learned is
+///   wrong, and is used no more.
+pub(super) fn expect_the_same_again(
     runner: &mut Runner,
     scenario: &Scenario,
-    history: &History,
-    is_learned: bool,
+    (history, mode): (&History, Mode),
+    schedules: u64,
 ) -> Result<(), Stop> {
     let schedule = Schedule { steps: history.steps.clone() };
-    if !is_learned || replay(runner, scenario, &schedule, Recording::Lean) == *history {
+    if replay(runner, scenario, &schedule, Recording::Lean) == *history {
         return Ok(());
     }
-    runner.unlearn(scenario);
-    Err(Stop::KnowsMore)
-}
-
-/// Runs the schedule of an execution twice more, with all that it has, and compares the executions.
-///
-/// # Errors
-/// The executions differ. The report shows the first difference.
-pub fn expect_the_same_again(
-    runner: &mut Runner,
-    scenario: &Scenario,
-    history: &History,
-    schedules: u64,
-) -> Result<(), Box<Report>> {
-    let schedule = Schedule { steps: history.steps.clone() };
     let [one, other] = [(); 2].map(|()| replay(runner, scenario, &schedule, Recording::Full));
     let difference = timeline::render_difference(&one, &other, scenario.actors.len());
-    let Some(what) = difference.or_else(|| touched_otherwise(history, &one)) else { return Ok(()) };
+    if difference.is_none() && mode != Mode::Real {
+        runner.unlearn(scenario);
+        return Err(Stop::KnowsMore);
+    }
+    let what = difference.or_else(|| touched_otherwise(history, &one));
+    let what = what.unwrap_or_else(|| "These steps had other effects when they ran again.\n".into());
     let problem = Problem::Nondeterminism { what, schedule };
-    Err(Box::new(Report { scenario: scenario.name.clone(), problem, schedules }))
+    Err(Box::new(Report { scenario: scenario.name.clone(), problem, schedules }).into())
 }
 
 /// Describes the first step at which the servers did different things in the two executions.

@@ -93,17 +93,17 @@ impl Exploration {
         self.findings.iter().find(|finding| finding.oracle.name() == oracle)
     }
 
-    /// Counts an execution, and records what happened in it. One in [`determinism::EVERY`]
-    /// executions is checked for nondeterminism, and one that is to be reported is compared with
-    /// tasks.
+    /// Counts an execution, and records what happened in it. One in 61 executions is checked for
+    /// nondeterminism, and so is one that is to be reported.
     fn count(&mut self, runner: &mut Runner, scenario: &Scenario, history: &History) -> Result<(), Stop> {
         self.schedules += 1;
         // A probe is an execution of the runner, too.
         let (retries, livelock) = (std::mem::take(&mut runner.retries), runner.livelock.take());
-        let is_checked = self.schedules % determinism::EVERY == 1;
         let is_reported = livelock.is_some() || history.failure().is_some();
-        let is_compared = runner.mode != Mode::Real && (is_checked || is_reported);
-        determinism::expect_as_learned(runner, scenario, history, is_compared)?;
+        let mode = runner.mode;
+        if runner.is_due_for_check() || is_reported && mode != Mode::Real {
+            determinism::expect_the_same_again(runner, scenario, (history, mode), self.schedules)?;
+        }
         // The probe is as good for one execution as for another, unless the code differs.
         for (tries, Retry { steps, .. }) in retries {
             let is_new = self.retrying.insert(tries);
@@ -124,9 +124,6 @@ impl Exploration {
             return Err(self.report(scenario, problem).into());
         }
         determinism::expect_success(runner, scenario, history, self.schedules)?;
-        if is_checked {
-            determinism::expect_the_same_again(runner, scenario, history, self.schedules)?;
-        }
         self.reached = self.reached.or(history.reached);
         for (nth, oracle) in scenario.oracles.iter().enumerate() {
             let oracle_id = (nth, oracle.name());

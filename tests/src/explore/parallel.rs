@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::{available_parallelism, scope};
 
 use super::{Dpor, Exploration, Stop, determinism, with_all_tries};
-use crate::execution::{Mode, Runner};
+use crate::execution::{CHECKED_EVERY, Mode, Runner};
 use crate::explore::{Problem, Report};
 use crate::oracle::list;
 use crate::scenario::Scenario;
@@ -66,7 +66,7 @@ fn explore_sizes(
     for actors in if scenario.is_uniform() { 1..=all } else { all..=all } {
         let scenario = scenario.with_actors(actors);
         let mut traces = TraceSummary::of(&scenario);
-        let dpor = Dpor::with_tasks_first(determinism::EVERY);
+        let dpor = Dpor::with_tasks_first(CHECKED_EVERY);
         if !traces.run(runner, &scenario, dpor, schedules_max.unwrap_or(FEW))? {
             if schedules_max.is_some() {
                 is_whole = false;
@@ -136,9 +136,12 @@ impl TraceSummary {
         branch: impl FnOnce(Dpor),
     ) -> Result<bool, Stop> {
         let Some(history) = dpor.run_next(runner, scenario) else { return Ok(false) };
-        let is_learned = runner.mode != Mode::Real;
+        let mode = runner.mode;
         if let Some((expected, enabled)) = dpor.nondeterminism() {
-            determinism::expect_as_learned(runner, scenario, &history, is_learned)?;
+            if mode != Mode::Real {
+                let schedules = self.exploration.schedules;
+                determinism::expect_the_same_again(runner, scenario, (&history, mode), schedules)?;
+            }
             let [once, again] = [expected, enabled].map(|steps| list(steps));
             let what = format!(
                 "After these steps, the possible next steps were {once}. When they ran again: {again}.\n"
@@ -162,7 +165,10 @@ impl TraceSummary {
             let causal_past = dpor.happens_before().causal_past(violation.step - 1);
             let least = ScheduleSize::least(&history, &causal_past);
             if known.as_ref().is_none_or(|known| least < known.least) {
-                determinism::expect_as_learned(runner, scenario, &history, is_learned)?;
+                if mode != Mode::Real {
+                    let schedules = self.exploration.schedules;
+                    determinism::expect_the_same_again(runner, scenario, (&history, mode), schedules)?;
+                }
                 let causal_past =
                     Schedule { steps: causal_past.into_iter().map(|place| history.steps[place]).collect() };
                 let whole = Schedule { steps: history.steps[..violation.step].to_vec() };

@@ -60,8 +60,8 @@ impl Sampler {
         Sampler { methods, seed, nth: 0, profile: AccessProfile::default() }
     }
 
-    /// Runs one more schedule. All calls must pass the same scenario. Returns also the scenario with
-    /// the budgets that were drawn.
+    /// Runs one more schedule. All calls must pass the same scenario. Returns also the scenario
+    /// with the budgets that were drawn.
     pub fn run(&mut self, runner: &mut Runner, scenario: &Scenario) -> (History, Scenario) {
         let mut random = chance(self.seed, self.nth);
         let scenario = scenario.clone().faults(scenario.faults.sampled(|max| random.random_range(0..=max)));

@@ -47,7 +47,7 @@ struct Transition {
 pub(super) struct Place {
     /// `None` in an execution in which all servers run.
     state: Option<ServerState>,
-    /// What it touched in its last deed.
+    /// The footprint of its last deed.
     footprint: Arc<Footprint>,
     /// The state that its emulator has. `None` if that comes from another execution.
     loaded: Option<ServerState>,

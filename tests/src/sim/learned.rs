@@ -335,7 +335,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// What is known of clients and servers, unless all of them run.
+    /// Everything that is known of clients and servers. `None` if all of them run.
     pub(super) fn learned(&self) -> Option<&Learned> {
         match &self.clients {
             Clients::Tasks => None,

@@ -285,7 +285,7 @@ fn a_snapshot_brings_everything_back() {
     assert_eq!(snapshot.at(Clock::manual().now()).dump(0), text);
 }
 
-/// What a later command can notice is in the digest of a snapshot, and nothing else is.
+/// The digest of a snapshot has all that a later command can notice, and nothing else.
 #[test]
 fn equal_servers_have_snapshots_of_equal_digests() {
     let clock = Clock::manual();

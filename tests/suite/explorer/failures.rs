@@ -43,17 +43,17 @@ fn code_that_depends_on_anything_else_is_noticed() {
                               │      now n = "1"
 
             Next, in the first execution:
-            nothing more happened
-
-            Next, in the second execution:
                2       +0 ms  ●  A: INCR n → 2
                               │      now n = "2"
+
+            Next, in the second execution:
+            nothing more happened
         "#]],
     );
     check(
         |call| 1 + u64::from(call < 12),
         &expect![[r#"
-            After these steps, the possible next steps were A and B. When they ran again: B.
+            After these steps, the possible next steps were B and A. When they ran again: A.
         "#]],
     );
 }
