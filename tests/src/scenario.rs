@@ -264,7 +264,7 @@ impl Scenario {
     }
 }
 
-fn boxed<R, F, Fut>(act: F) -> Act<R>
+pub(crate) fn boxed<R, F, Fut>(act: F) -> Act<R>
 where
     F: Fn(Client) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<R, ActorError>> + Send + 'static,

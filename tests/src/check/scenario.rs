@@ -1,5 +1,7 @@
 //! The scenario of an algorithm in a fault class.
 
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use locks::Terms;
@@ -12,7 +14,7 @@ use crate::oracle::{
     ExclusiveBelief, ExclusiveFact, NoLeak, NoLostWakeUp, OverIssue, OwnerSafe, Progress, Recovers, Unbroken,
     WriterAlone,
 };
-use crate::scenario::{ActorError, Scenario};
+use crate::scenario::{Act, ActorError, Scenario, boxed};
 use crate::trace::Reached;
 
 /// The section that the clients of a scenario enter.
@@ -39,41 +41,19 @@ pub fn scenario_of_lease(
     size: Participants,
     lease: Duration,
 ) -> Scenario {
-    let terms = Terms { key: "lock".into(), lease, permits: size.permits };
-    let servers = algorithm.servers();
-    let open = move |client: &Client| {
-        let connect = |server| AnyConnection::subscribing(client.connection_to(server));
-        algorithm.open((0..servers).map(connect).collect(), client.env(), &terms)
-    };
-    let open_probe = open.clone();
     let kind = algorithm.spec.kind;
-    let take_part = |section| {
-        let open = open.clone();
-        move |client: Client| take_part((kind, class), section, open(&client), client)
-    };
+    let code = code(algorithm, class == FaultClass::Rounds, lease, size.permits);
     let readers = size.readers.map_or(0, |readers| readers.min(size.clients));
-    let section = if kind == AlgorithmKind::ReadWrite { WRITING } else { SECTION };
     let faults = bounds(class, lease)[0].faults;
-    let scenario = Scenario::new(format!("{} ({class})", algorithm.name))
-        .servers(servers)
+    let mut scenario = Scenario::new(format!("{} ({class})", algorithm.name))
+        .servers(algorithm.servers())
         .lease(lease)
         .faults(faults)
-        .must_reach(Reached { contention: true, ..must_reach(&faults) })
-        .before(move |client| async move {
-            for server in 0..servers {
-                let mut connection = client.connection_to(server);
-                for script in algorithm.scripts {
-                    () = redis::cmd("SCRIPT").arg("LOAD").arg(script).query_async(&mut connection).await?;
-                }
-            }
-            Ok(())
-        })
-        .actors(readers, take_part(READING))
-        .actors(size.clients - readers, take_part(section))
-        .probe(size.permits, move |client| {
-            let mut lock = open_probe(&client);
-            async move { Ok(lock.try_acquire().await?) }
-        });
+        .must_reach(Reached { contention: true, ..must_reach(&faults) });
+    for (act, count) in [(code.reads, readers), (code.takes, size.clients - readers)] {
+        scenario.actors.extend(std::iter::repeat_n(act, count));
+    }
+    (scenario.before, scenario.probe) = (Some(code.before), Some((size.permits, code.probes)));
     // Some semaphores rank holders by name if their scores are equal. Their clients are not
     // interchangeable.
     let scenario = if kind == AlgorithmKind::Semaphore { scenario } else { scenario.interchangeable() };
@@ -95,15 +75,68 @@ pub fn scenario_of_lease(
     })
 }
 
-/// The code of a client in a scenario. In the class [`FaultClass::Rounds`], it acquires several
-/// times with one lock, and goes on after an error.
+/// The code of an algorithm in its scenarios.
+#[derive(Clone)]
+struct Code {
+    before: Act<()>,
+    /// A client that reads, of a read-write lock.
+    reads: Act<()>,
+    takes: Act<()>,
+    probes: Act<bool>,
+}
+
+/// The algorithm, whether its clients act in several rounds, their lease, and the permits.
+type CodeKey = (&'static str, bool, Duration, u32);
+
+/// The code of an algorithm. All scenarios share it, so what is known of it in one fault class is
+/// known in the others.
+fn code(algorithm: &'static Algorithm, has_rounds: bool, lease: Duration, permits: u32) -> Code {
+    static KNOWN: Mutex<BTreeMap<CodeKey, Code>> = Mutex::new(BTreeMap::new());
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let code = known.entry((algorithm.name, has_rounds, lease, permits));
+    code.or_insert_with(|| new_code(algorithm, has_rounds, lease, permits)).clone()
+}
+
+fn new_code(algorithm: &'static Algorithm, has_rounds: bool, lease: Duration, permits: u32) -> Code {
+    let terms = Terms { key: "lock".into(), lease, permits };
+    let servers = algorithm.servers();
+    let open = move |client: &Client| {
+        let connect = |server| AnyConnection::subscribing(client.connection_to(server));
+        algorithm.open((0..servers).map(connect).collect(), client.env(), &terms)
+    };
+    let kind = algorithm.spec.kind;
+    let take_part = |section| {
+        let open = open.clone();
+        boxed(move |client: Client| take_part(kind, has_rounds, section, open(&client), client))
+    };
+    let (reads, takes) =
+        (take_part(READING), take_part(if kind == AlgorithmKind::ReadWrite { WRITING } else { SECTION }));
+    let probes = boxed(move |client: Client| {
+        let mut lock = open(&client);
+        async move { Ok(lock.try_acquire().await?) }
+    });
+    let before = boxed(move |client: Client| async move {
+        for server in 0..servers {
+            let mut connection = client.connection_to(server);
+            for script in algorithm.scripts {
+                () = redis::cmd("SCRIPT").arg("LOAD").arg(script).query_async(&mut connection).await?;
+            }
+        }
+        Ok(())
+    });
+    Code { before, reads, takes, probes }
+}
+
+/// The code of a client in a scenario. If it has rounds, it acquires several times with one lock,
+/// and goes on after an error.
 async fn take_part(
-    (kind, class): (AlgorithmKind, FaultClass),
+    kind: AlgorithmKind,
+    has_rounds: bool,
     section: &'static str,
     mut lock: Box<dyn DynLock>,
     client: Client,
 ) -> Result<(), ActorError> {
-    if class != FaultClass::Rounds {
+    if !has_rounds {
         return acquire_and_release(kind, section, &mut *lock, &client).await;
     }
     let mut last = Ok(());

@@ -82,6 +82,13 @@ impl Runner {
         Runner { learned: self.learned.fork(), ..Runner::with_timers(self.timers.clone()) }
     }
 
+    /// Knows from now on what the one of its forks knows that has learned most.
+    pub(crate) fn adopt(&mut self, forks: Vec<Runner>) {
+        if let Some(fork) = forks.into_iter().max_by_key(|fork| fork.learned.len()) {
+            self.learned = fork.learned;
+        }
+    }
+
     /// A runner with emulators of its own, that shares what is known of timers.
     fn with_timers(timers: Timers) -> Runner {
         let quiescence = Arc::new(Quiescence::default());
@@ -142,7 +149,17 @@ impl Runner {
         policy: impl Fn() -> P,
         recording: Recording,
     ) -> (History, P) {
-        let mut mode = self.best_mode(scenario);
+        self.run_from(self.best_mode(scenario), scenario, policy, recording)
+    }
+
+    /// Runs one execution on emulators in this mode, or in one that knows less.
+    pub(crate) fn run_from<P: Policy>(
+        &mut self,
+        mut mode: Mode,
+        scenario: &Scenario,
+        policy: impl Fn() -> P,
+        recording: Recording,
+    ) -> (History, P) {
         loop {
             let (servers, mut tried) = (self.servers(scenario), policy());
             let (history, _, lack) = self.run_with(servers, scenario, &mut tried, recording, mode, None);

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{Choice, Policy, Runner};
+use super::{Choice, Mode, Policy, Runner};
 use crate::actor::Actor;
 use crate::fault::Faults;
 use crate::render::without_numbers;
@@ -187,7 +187,10 @@ impl Runner {
     }
 
     fn behaviour(&mut self, scenario: &Scenario, place: Place, span: Duration) -> Behaviour {
-        let (history, probe) = self.run_fresh(scenario, || Probe::new(place, Some(span)), Recording::Full);
+        // Most spans are new to the clients.
+        let mode = self.best_mode(scenario).min(Mode::Teaching);
+        let (history, probe) =
+            self.run_from(mode, scenario, || Probe::new(place, Some(span)), Recording::Full);
         Behaviour::after(&history, probe.steps)
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::thread::{available_parallelism, scope};
+use std::thread::{ScopedJoinHandle, available_parallelism, scope};
 
 use super::{Dpor, Exploration, Stop, determinism, with_all_tries};
 use crate::execution::{CHECKED_EVERY, Mode, Runner};
@@ -224,16 +224,17 @@ fn divide(runner: &mut Runner, scenario: &Scenario) -> Result<TraceSummary, Stop
             let result = traces.run(&mut runner, scenario, branch, u64::MAX);
             done.push((nth, result.map(|_| traces)));
         }
-        done
+        (runner, done)
     };
-    let mut done: Vec<_> = scope(|scope| {
+    let workers: Vec<_> = scope(|scope| {
         let runners = (0..available_parallelism().map_or(1, usize::from)).map(|_| runner.fork());
         let workers: Vec<_> = runners.map(|runner| scope.spawn(|| work(runner))).collect();
-        let join = |worker: std::thread::ScopedJoinHandle<'_, Vec<_>>| {
-            worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        };
-        workers.into_iter().flat_map(join).collect()
+        let joined = workers.into_iter().map(ScopedJoinHandle::join);
+        joined.map(|done| done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
     });
+    let (runners, done): (Vec<Runner>, Vec<_>) = workers.into_iter().unzip();
+    runner.adopt(runners);
+    let mut done: Vec<_> = done.into_iter().flatten().collect();
     done.sort_unstable_by_key(|&(nth, _)| nth);
     // The branches share what is known of the code. Others may have run differently since.
     if done.iter().any(|(_, branch)| matches!(branch, Err(Stop::KnowsMore))) {

@@ -121,6 +121,12 @@ impl Learned {
         Learned { known, unlearnable: self.unlearnable.clone() }
     }
 
+    /// How much is known.
+    pub(crate) fn len(&self) -> usize {
+        let known = self.known();
+        known.turns.len() + known.servers.len()
+    }
+
     /// Forgets what servers do, if that takes much memory. No place of an execution may be kept.
     pub(crate) fn limit(&self) {
         let mut known = self.known();
