@@ -104,10 +104,11 @@ impl Footprint {
         if self.changes_settings() || other.changes_settings() {
             return true;
         }
-        self.iter().any(|(mine, my_access, _)| {
-            other.iter().any(|(theirs, their_access, _)| {
-                (my_access == Access::Write || their_access == Access::Write) && mine.overlaps(theirs)
-            })
+        self.entries.iter().any(|mine| {
+            // Two reads are common, and cheap to tell.
+            let changes = |theirs: &&Entry| mine.access == Access::Write || theirs.access == Access::Write;
+            let mut others = other.entries.iter().filter(changes);
+            others.any(|theirs| self.resource(mine).overlaps(other.resource(theirs)))
         })
     }
 

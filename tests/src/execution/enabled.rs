@@ -26,7 +26,7 @@ impl Execution<'_> {
         let last_step = state.last_step();
         // A clock is wrong from the start or not at all, unless it jumps.
         if last_step.is_none() {
-            let setup = FaultKind::ALL.iter().filter(|kind| kind.row().budget.is_none());
+            let setup = self.kinds.iter().filter(|kind| kind.row().budget.is_none());
             setup.for_each(|&kind| self.enabled_faults(kind, &state, enabled));
         }
         let goes_first = enabled.len();
@@ -63,7 +63,7 @@ impl Execution<'_> {
         if faults.stalls > 0 || faults.cancels > 0 || !faults.client_jump.is_zero() {
             enabled.extend(unstarted().map(Step::Start));
         }
-        let later = FaultKind::ALL.iter().filter(|kind| kind.row().budget.is_some());
+        let later = self.kinds.iter().filter(|kind| kind.row().budget.is_some());
         later.for_each(|&kind| self.enabled_faults(kind, &state, enabled));
         drop(state);
         self.enabled_stalls(all_sleep, enabled);
@@ -168,9 +168,13 @@ impl Execution<'_> {
     }
 }
 
+/// The kinds of faults that have a budget at all.
+pub(super) fn kinds(faults: &Faults) -> Vec<FaultKind> {
+    FaultKind::ALL.iter().copied().filter(|kind| (kind.row().limit)(faults) > 0).collect()
+}
+
 /// Whether a fault of this kind can still strike.
 fn has_budget(kind: FaultKind, faults: &Faults, state: &State) -> bool {
     let row = kind.row();
-    let limit = (row.limit)(faults);
-    limit > 0 && row.budget.is_none_or(|budget| state.spent(budget) < limit)
+    row.budget.is_none_or(|budget| state.spent(budget) < (row.limit)(faults))
 }

@@ -22,7 +22,7 @@ pub use runner::Runner;
 pub(crate) use runner::{CHECKED_EVERY, Mode};
 
 use crate::actor::{ACTORS_MAX, Actor};
-use crate::fault::{Effect, Effects, Fault, RequestOutcome, Target};
+use crate::fault::{Effect, Effects, Fault, FaultKind, RequestOutcome, Target};
 use crate::scenario::{Act, Limits, Scenario};
 use crate::schedule::{SPAN_MAX, Step};
 use crate::sim::{
@@ -37,6 +37,8 @@ struct Execution<'a> {
     /// The tasks of the actors, in order.
     tasks: &'a mut Vec<Option<AbortHandle>>,
     prepared: &'a mut Option<Prepared>,
+    /// The kinds of faults that have a budget.
+    kinds: Vec<FaultKind>,
     /// The runtime may park this often, counted from its start.
     parks_max: u64,
 }

@@ -14,7 +14,7 @@ use tokio::task::AbortHandle;
 use super::known_code::Timers;
 use super::panics::Collecting;
 use super::watchdog::Watch;
-use super::{Execution, Policy, Prepared};
+use super::{Execution, Policy, Prepared, enabled};
 use crate::scenario::Scenario;
 use crate::sim::{
     Checkpoints, Clients, Lack, Learned, Livelock, Quiescence, Recording, Retry, Server, Simulation, Tries,
@@ -261,7 +261,8 @@ impl Runner {
             self.timers.note_giving_up(scenario, &mut sim.state().actors);
             let parks_max = self.quiescence.parks() + PARKS_MAX;
             let (tasks, prepared) = (&mut tasks, &mut self.prepared);
-            let mut execution = Execution { scenario, policy, sim, tasks, prepared, parks_max };
+            let kinds = enabled::kinds(&scenario.faults);
+            let mut execution = Execution { scenario, policy, sim, tasks, prepared, kinds, parks_max };
             execution.run().await;
             let mut state = execution.sim.state();
             self.unknown_timers = std::mem::take(&mut state.unknown_timers);

@@ -64,6 +64,8 @@ struct Node {
     backtrack: Vec<Process>,
     /// Steps whose every continuation is covered elsewhere, until a dependent step wakes them.
     sleep_set: Vec<(Step, Arc<StepFootprint>)>,
+    /// The footprints of those in the sleep set that the taken step wakes.
+    woken: Vec<Arc<StepFootprint>>,
 }
 
 impl Node {
@@ -81,6 +83,7 @@ impl Node {
             footprint: Arc::default(),
             backtrack: Vec::new(),
             sleep_set: sleep_set.unwrap_or_default(),
+            woken: Vec::new(),
         };
 
         // A fleeting step is one that any other step makes impossible. It is tried first, before
@@ -125,11 +128,16 @@ impl Node {
         self.sleep_set.iter().any(|(asleep, _)| asleep == step)
     }
 
-    /// Whether some step in the sleep set conflicts both with this footprint and with that of the
-    /// taken step.
+    /// Whether this footprint wakes a step in the sleep set that the taken step wakes, too.
     fn would_wake(&self, touch: &StepFootprint) -> bool {
-        let mut sleep_set = self.sleep_set.iter();
-        sleep_set.any(|(_, asleep)| asleep.conflicts_with(&self.footprint) && asleep.conflicts_with(touch))
+        self.woken.iter().any(|asleep| asleep.conflicts_with(touch))
+    }
+
+    /// The step that was taken has this footprint.
+    fn set_footprint(&mut self, footprint: Arc<StepFootprint>) {
+        let asleep = self.sleep_set.iter().map(|(_, asleep)| asleep);
+        self.woken = asleep.filter(|asleep| asleep.conflicts_with(&footprint)).cloned().collect();
+        self.footprint = footprint;
     }
 
     /// Plans the steps of all processes.
@@ -281,7 +289,7 @@ impl Dpor {
         let known = self.happens_before.len();
         self.happens_before.extend(history);
         for node in self.path.iter_mut().rev().take_while(|node| node.steps >= known) {
-            node.footprint = Arc::new(history.footprints[node.steps].clone());
+            node.set_footprint(Arc::new(history.footprints[node.steps].clone()));
             // Another process's step can make an actor run: a timer fires, or a key arrives. That
             // actor could also have taken its step before.
             let moved = node.footprint.actors;
