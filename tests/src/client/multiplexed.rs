@@ -43,6 +43,8 @@ impl Client {
         &self,
         config: AsyncConnectionConfig,
     ) -> RedisResult<MultiplexedConnection> {
+        // Its tasks stand still in a pause, and others do not. That is not learned.
+        self.sim.note_unlearnable(self.actor);
         let (near, far) = tokio::io::duplex(BYTES_MAX);
         tokio::spawn(serve(self.connection().with_traffic(Traffic::Bytes), far));
         // Without the library's name and version, the connection sends nothing before the first

@@ -241,7 +241,6 @@ impl Execution<'_> {
             }
         }
         self.note_panics();
-        self.count_tasks();
         self.sim.record_timers();
         self.sim.state().recorder.end_step();
     }

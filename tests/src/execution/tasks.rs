@@ -42,16 +42,10 @@ impl Execution<'_> {
             let _finish = finish;
             let mut running = pin!(async { act(client).await });
             let running = poll_fn(|cx| {
-                sim.begin_turn(actor);
-                if sim.stands_still(actor, Part::Main, cx.waker()) {
+                sim.is_woken(actor);
+                if sim.stands_still(actor, Part::Main, cx.waker()) || !sim.may_poll(actor, polls_max) {
                     return Poll::Pending;
                 }
-                let at = sim.now();
-                if !sim.state().may_poll(at, actor, polls_max) {
-                    return Poll::Pending;
-                }
-                sim.state().recorder.client_ran(actor);
-                sim.observes(actor, || ());
                 let poll = sim.quiescence.running(actor, || panics::within(|| running.as_mut().poll(cx)));
                 let end = match poll {
                     Ok(Poll::Pending) => None,
@@ -59,7 +53,7 @@ impl Execution<'_> {
                     Ok(Poll::Ready(Err(error))) => Some(End::Error(error.to_string())),
                     Err(panic) => Some(End::Panic(format!("its code panicked: {panic}"))),
                 };
-                sim.end_turn(actor, end.clone());
+                end.iter().for_each(|end| sim.note_end_of_code(actor, end));
                 end.map_or(Poll::Pending, Poll::Ready)
             });
             sim.end_client(actor, &running.await);
@@ -74,34 +68,6 @@ impl Execution<'_> {
             is_known.unwrap_or_else(|Unknown| self.sim.stop(Lack::UnknownState));
         } else {
             self.sim.quiescence.wait().await;
-            self.sim.learn_turns();
-        }
-    }
-
-    /// Counts the tasks of the actors besides their own. If it is not clear whose task came, any
-    /// actor may own it. If it is not clear whose task went, no actor lost one.
-    pub(super) fn count_tasks(&self) {
-        if let Clients::Learned(..) = self.sim.clients {
-            return;
-        }
-        let mut state = self.sim.state();
-        let runs = |actor: &&ActorState| actor.is_started && !actor.is_finished && !actor.is_crashed;
-        let own = state.actors.iter().filter(runs).count();
-        let spawned = tokio::runtime::Handle::current().metrics().num_alive_tasks().saturating_sub(own);
-        let known = std::mem::replace(&mut state.spawned, spawned);
-        let has_tasks = spawned > 0;
-        let moved = state.history().footprints.last().map_or(0, |footprint| footprint.actors);
-        for (nth, actor) in state.actors.iter_mut().enumerate() {
-            let may_be_its = moved == 0 || moved >> nth & 1 == 1;
-            if spawned == 0 {
-                actor.spawned = 0;
-            } else if moved == 1 << nth || spawned > known && may_be_its {
-                actor.spawned = (actor.spawned + spawned).saturating_sub(known);
-            }
-        }
-        drop(state);
-        if has_tasks {
-            (0..self.scenario.actors.len()).for_each(|actor| self.sim.note_unlearnable(Actor(actor)));
         }
     }
 
@@ -117,6 +83,8 @@ impl Execution<'_> {
             let actor = owner.map_or(Actor(0), |owner| owner.actor);
             let error = format!("a task that it spawned panicked: {text}");
             state.record(self.sim.now(), EventKind::Failed { actor, error });
+            drop(state);
+            self.sim.note_unlearnable(actor);
         }
     }
 }

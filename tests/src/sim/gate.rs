@@ -10,7 +10,7 @@ use emulator::Snapshot;
 use redis::{RedisResult, Value};
 
 use super::holds::Grant;
-use super::learned::{Act, Key, Lack, Turn};
+use super::learned::Lack;
 use super::operations::{Operation, OperationId};
 use super::pause::Pause;
 use super::request::Request;
@@ -18,6 +18,7 @@ use super::retries::{Exchange, Livelock, Retry, Tries};
 use super::serve::{Answer, Late};
 use super::session::Session;
 use super::timer_cache::UnknownTimer;
+use super::turns::Begun;
 use crate::actor::Actor;
 use crate::fault::{Budget, Fault, RequestOutcome};
 use crate::schedule::Step;
@@ -35,8 +36,8 @@ pub(crate) struct State {
     pub(super) grants: Vec<Grant>,
     /// Operations that can be cancelled, in the order in which they began.
     pub(super) operations: Vec<Operation>,
-    /// The number of polls of clients so far.
-    pub(super) n_polls: u64,
+    /// The number of turns of clients so far.
+    pub(super) n_turns: u64,
     /// The number of commands that have run.
     pub(super) n_run: u64,
     /// Servers that refuse requests, and until when.
@@ -102,16 +103,12 @@ pub(crate) struct ActorState {
     pub(crate) operation: Option<OperationId>,
     /// Its process stands still.
     pub(crate) pause: Option<Pause>,
-    /// The acts of its code since it was polled, if they are recorded.
-    pub(super) acts: Vec<Act>,
-    /// Something other than a timer has woken its code.
-    pub(super) is_awaited: bool,
-    /// Its latest turn, if that is recorded. It may still wake itself.
-    pub(super) turn: Option<(Key, Turn)>,
-    /// When its code was last polled.
-    pub(super) polled_at: Option<Duration>,
-    /// The number of that poll among those of all clients.
-    pub(super) polled_nth: u64,
+    /// It is told something that it has not noticed yet: it starts, or a reply arrives.
+    pub(super) is_told: bool,
+    /// Its turn, until that ends.
+    pub(super) begun: Option<Begun>,
+    /// The number of its latest turn among those of all clients.
+    pub(super) latest_turn: u64,
     /// A hash of what its code has received.
     pub(crate) local_state: LocalState,
     /// The number of its tasks besides its own.
@@ -284,6 +281,12 @@ impl State {
         is_started && !is_finished && !is_crashed
     }
 
+    /// Whether the code of an actor, or a task of it, may still do something by itself.
+    pub(super) fn can_run(&self, actor: Actor) -> bool {
+        let ActorState { is_finished, is_crashed, spawned, .. } = self.actors[self.idx(actor)];
+        self.runs(actor) || is_finished && !is_crashed && spawned > 0
+    }
+
     /// The gate of a connection.
     pub(crate) fn gate(&self, actor: Actor, nth: usize) -> Option<usize> {
         self.gates.iter().position(|gate| gate.actor == actor && gate.nth == nth)
@@ -349,13 +352,11 @@ impl State {
         self.gates[gate].gate_state = GateState::Waiting;
     }
 
-    /// The code of an actor is polled. Returns `false` if that happened too often in this step. The
-    /// execution then ends.
-    pub(crate) fn may_poll(&mut self, at: Duration, actor: Actor, polls_max: u64) -> bool {
+    /// The code of an actor is polled so often. Returns `false` if that is too often in this step.
+    /// The execution then ends.
+    pub(super) fn note_polls(&mut self, at: Duration, actor: Actor, polls: u64, polls_max: u64) -> bool {
         let idx = self.idx(actor);
-        self.actors[idx].polls += 1;
-        self.n_polls += 1;
-        self.actors[idx].polled_nth = self.n_polls;
+        self.actors[idx].polls += polls;
         let is_over = self.actors[idx].polls > polls_max;
         if is_over && !self.is_endless {
             self.end(at, actor, format!("in one step, it was polled {polls_max} times"));
@@ -439,11 +440,9 @@ impl ActorState {
             holds: 0,
             operations: 0,
             polls: 0,
-            acts: Vec::new(),
-            is_awaited: true,
-            turn: None,
-            polled_at: None,
-            polled_nth: 0,
+            is_told: true,
+            begun: None,
+            latest_turn: 0,
             names: 0,
             last_run: 0,
             sent_at: Duration::ZERO,

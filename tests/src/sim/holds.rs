@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use locks::Record;
 
-use super::learned::Act;
 use super::server::{asks, holds};
+use super::turns::Act;
 use super::{Server, Simulation, State};
 use crate::actor::Actor;
 use crate::trace::{EventKind, HoldId, changes};

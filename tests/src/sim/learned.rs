@@ -1,65 +1,26 @@
-//! The acts of clients whose code is known.
+//! Clients whose code is known.
 //!
-//! The code of a client is a function of what it has been told: replies, times, cancellations. Its
-//! local state is a hash of that. An execution with tasks records, for each local state, what the
-//! code does when it is polled. As long as all states that an execution reaches are known, no code
-//! has to run: the acts are performed again, and the execution is plain data.
+//! A client is a function of what it has been told: replies, times, cancellations. Its local state
+//! is a hash of that. An execution with tasks records, for each local state, what the client does
+//! in its turn. As long as all states that an execution reaches are known, no code has to run: the
+//! acts are performed again, and the execution is plain data.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
-use locks::Record;
-
-use super::gate::Pending;
+use super::Simulation;
 use super::known_servers::KnownServers;
 use super::pause::Part;
-use super::request::Request;
 use super::timer_cache::CodeId;
-use super::{OperationId, Simulation};
+use super::turns::{Act, End, Turn};
 use crate::actor::Actor;
-use crate::trace::{EventKind, HoldId, LocalState};
-
-/// One thing that the code of a client does.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Act {
-    ReadTime,
-    DrawName,
-    Open { server: usize },
-    Close { nth: usize },
-    Ask { nth: usize, request: Pending, operation: Option<OperationId> },
-    Withdraw { nth: usize },
-    GiveUp { nth: usize },
-    Delay { nth: usize, request: Request },
-    Enter { section: &'static str, since: Option<Duration>, record: Option<Record> },
-    Extend { hold: HoldId, since: Duration, record: Record },
-    Leave { hold: HoldId },
-    BeginOperation,
-    EndOperation { id: OperationId },
-    Accept { resource: &'static str, token: i64 },
-}
-
-/// The end of the code of a client: what it gave, or an error.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum End {
-    Done(bool),
-    Error(String),
-    Panic(String),
-}
-
-/// Everything that a client does when it is polled.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Turn {
-    acts: Vec<Act>,
-    /// It wakes itself, and is polled once more.
-    wakes_itself: bool,
-    end: Option<End>,
-}
+use crate::trace::{EventKind, LocalState};
 
 /// When a timer wakes a client.
 #[derive(Clone, Copy, Debug)]
-enum Timer {
+pub(super) enum Timer {
     At(Duration),
     /// None does up to this time.
     NotBefore(Duration),
@@ -91,7 +52,7 @@ pub(crate) struct Learned {
 /// The codes of which nothing is known by what was learned.
 #[derive(Debug, Default)]
 struct Unlearnable {
-    /// Codes with state that is shared outside of Redis, or with tasks of their own.
+    /// Codes with state that is shared outside of Redis, or with streams.
     clients: BTreeSet<CodeId>,
     /// Codes that leave more behind on servers than snapshots have.
     servers: BTreeSet<CodeId>,
@@ -161,19 +122,27 @@ impl Learned {
         unlearnable.servers.extend(codes);
     }
 
+    /// These codes depend on more than they are told.
+    pub(super) fn unlearn_clients(&self, codes: &[CodeId]) {
+        self.unlearnable().clients.extend(codes);
+    }
+
     /// Learns a turn. Code that does something else than before depends on more than it is told.
-    fn learn(&self, key: Key, turn: Turn) {
+    pub(super) fn learn(&self, key: Key, turn: Turn) {
         let mut known = self.known();
         match known.turns.get(&key) {
             None => _ = known.turns.insert(key, Arc::new(turn)),
             Some(known) if **known == turn => {}
-            Some(_) => self.unlearn(&[key.0]),
+            Some(_) => self.unlearn_clients(&[key.0]),
         }
     }
 
-    fn learn_timer(&self, key: Key, timer: Timer) {
+    pub(super) fn learn_timer(&self, key: Key, timer: Timer) {
         let mut known = self.known();
         let is_news = match (known.timers.get(&key).copied(), timer) {
+            (Some(Timer::At(known)), Timer::At(now)) if known != now => {
+                return self.unlearn_clients(&[key.0]);
+            }
             (Some(Timer::At(_)), _) => false,
             (Some(Timer::NotBefore(before)), Timer::NotBefore(now)) => before < now,
             _ => true,
@@ -229,77 +198,20 @@ impl Wake for LearnedWaker {
 pub(crate) struct Unknown;
 
 impl Simulation {
-    fn key(&self, actor: Actor) -> Key {
+    pub(super) fn key(&self, actor: Actor) -> Key {
         let state = self.state();
         (self.code_of(actor), actor, state.actors[state.idx(actor)].local_state)
     }
 
-    fn code_of(&self, actor: Actor) -> CodeId {
+    pub(super) fn code_of(&self, actor: Actor) -> CodeId {
         self.config.codes.get(actor.0).copied().unwrap_or(self.config.probe_code)
-    }
-
-    /// The code of a client does this.
-    pub(crate) fn note(&self, actor: Actor, act: impl FnOnce() -> Act) {
-        let Clients::Teachers(learned) = &self.clients else { return };
-        if self.quiescence.runs_now() == Some(actor) {
-            self.state().actor(actor).acts.push(act());
-        } else if !self.state().actor(actor).is_crashed && self.state().is_running {
-            // A task of its own does it.
-            learned.unlearnable().clients.insert(self.code_of(actor));
-        }
-    }
-
-    /// The code of a client does something that cannot be learned.
-    pub(crate) fn note_unlearnable(&self, actor: Actor) {
-        if let Clients::Teachers(learned) = &self.clients {
-            learned.unlearnable().clients.insert(self.code_of(actor));
-        }
-    }
-
-    /// The task of a client is woken. If nothing else woke it, its timer did, or it did so itself.
-    pub(crate) fn begin_turn(&self, actor: Actor) {
-        let Clients::Teachers(learned) = &self.clients else { return };
-        let (now, key) = (self.now(), self.key(actor));
-        let mut state = self.state();
-        let client = state.actor(actor);
-        let is_awaited = std::mem::replace(&mut client.is_awaited, false);
-        let wakes_itself = !is_awaited && client.polled_at == Some(now);
-        client.polled_at = Some(now);
-        let latest = client.turn.take();
-        drop(state);
-        if let Some((key, turn)) = latest {
-            learned.learn(key, Turn { wakes_itself, ..turn });
-        }
-        if !is_awaited && !wakes_itself {
-            learned.learn_timer(key, Timer::At(now));
-        }
-    }
-
-    /// The task of a client has been polled.
-    pub(crate) fn end_turn(&self, actor: Actor, end: Option<End>) {
-        let Clients::Teachers(_) = &self.clients else { return };
-        let key = self.key(actor);
-        let mut state = self.state();
-        let client = state.actor(actor);
-        let acts = std::mem::take(&mut client.acts);
-        client.turn = Some((key, Turn { acts, end, wakes_itself: false }));
-    }
-
-    /// No client can run. None wakes itself after its latest turn.
-    pub(crate) fn learn_turns(&self) {
-        let Clients::Teachers(learned) = &self.clients else { return };
-        for client in &mut self.state().actors {
-            if let Some((key, turn)) = client.turn.take() {
-                learned.learn(key, turn);
-            }
-        }
     }
 
     /// Time has moved. No timer that has not fired was due.
     pub(crate) fn learn_timers(&self) {
         let Clients::Teachers(learned) = &self.clients else { return };
         let actors: Vec<Actor> = self.state().actors.iter().map(|state| state.actor).collect();
-        for actor in actors.into_iter().filter(|&actor| self.state().runs(actor)) {
+        for actor in actors.into_iter().filter(|&actor| self.state().can_run(actor)) {
             learned.learn_timer(self.key(actor), Timer::NotBefore(self.now()));
         }
     }
@@ -320,23 +232,27 @@ impl Simulation {
     ) -> Result<(), Unknown> {
         while let Some(actor) = woken.next() {
             let waker = Waker::from(Arc::new(LearnedWaker { actor, woken: woken.clone() }));
-            if !self.state().runs(actor) || self.stands_still(actor, Part::Main, &waker) {
+            if !self.state().can_run(actor) {
                 continue;
             }
-            if !self.state().may_poll(self.now(), actor, polls_max) {
+            if self.stands_still(actor, Part::Main, &waker) {
+                // The tasks that its code spawned run on, and are not known without it.
+                if self.state().actor(actor).spawned > 0 {
+                    return Err(Unknown);
+                }
                 continue;
             }
-            self.state().recorder.client_ran(actor);
-            self.observes(actor, || ());
-            let turn = learned.turn(&self.key(actor)).ok_or(Unknown)?;
+            let turn = learned.turn(&self.runs_next(actor)).ok_or(Unknown)?;
+            let at = self.now();
+            let mut state = self.state();
+            if !state.note_polls(at, actor, turn.polls, polls_max) {
+                continue;
+            }
+            let client = state.actor(actor);
+            client.spawned = client.spawned.saturating_add_signed(turn.tasks);
+            drop(state);
             turn.acts.iter().for_each(|act| self.perform(actor, act));
             self.wait_with(actor, &waker);
-            if let Some(end) = &turn.end {
-                self.end_client(actor, end);
-                self.finish_client(actor);
-            } else if turn.wakes_itself {
-                waker.wake();
-            }
         }
         Ok(())
     }
@@ -425,12 +341,12 @@ impl Simulation {
         let now = self.now();
         // If timers fire together, the first to be armed is the first to fire.
         let mut actors: Vec<(u64, Actor)> =
-            self.state().actors.iter().map(|state| (state.polled_nth, state.actor)).collect();
+            self.state().actors.iter().map(|state| (state.latest_turn, state.actor)).collect();
         actors.sort_unstable();
         let actors: Vec<Actor> = actors.into_iter().map(|(_, actor)| actor).collect();
         let mut next: Option<(Duration, Vec<Actor>)> = None;
         let mut known_to = until;
-        for actor in actors.into_iter().filter(|&actor| self.state().runs(actor)) {
+        for actor in actors.into_iter().filter(|&actor| self.state().can_run(actor)) {
             match learned.known().timers.get(&self.key(actor)) {
                 Some(Timer::At(at)) if *at <= now => {}
                 Some(&Timer::At(at)) => match &mut next {
@@ -494,6 +410,10 @@ impl Simulation {
             Act::BeginOperation => _ = self.begin_operation(actor),
             Act::EndOperation { id } => self.end_operation(id),
             Act::Accept { resource, token } => self.accept(actor, resource, token),
+            Act::End(end) => {
+                self.end_client(actor, &end);
+                self.finish_client(actor);
+            }
         }
     }
 }

@@ -11,6 +11,7 @@ mod request;
 mod session;
 mod gate;
 mod learned;
+mod turns;
 mod known_servers;
 mod checkpoints;
 mod serve;
@@ -33,7 +34,7 @@ use crate::trace::{EventKind, HoldId};
 pub(crate) use checkpoints::Checkpoints;
 pub(crate) use gate::{ActorState, Gate, GateState, Passage, Pending, State, Traffic};
 use known_servers::Place;
-pub(crate) use learned::{Act, Clients, End, Lack, Learned, Unknown};
+pub(crate) use learned::{Clients, Lack, Learned, Unknown};
 pub(crate) use operations::OperationId;
 pub(crate) use pause::Part;
 pub(crate) use quiescence::Quiescence;
@@ -45,6 +46,7 @@ pub use server::Server;
 pub(crate) use server::no_answer;
 pub(crate) use session::Session;
 pub(crate) use timer_cache::{CodeId, ScenarioTimers, Thresholds, TimerCache, UnknownTimer};
+pub(crate) use turns::{Act, End};
 
 /// When every execution on emulators begins. It is no whole second, so that code which rounds to
 /// seconds shows what that does.
@@ -148,7 +150,14 @@ impl Simulation {
         if let Clients::Tasks = sim.clients {
             sim.reset();
         }
-        Arc::new(sim)
+        let sim = Arc::new(sim);
+        let weak = Arc::downgrade(&sim);
+        sim.quiescence.set_hook(move || {
+            if let Some(sim) = weak.upgrade() {
+                sim.end_turns();
+            }
+        });
+        sim
     }
 
     /// The servers in this process.
@@ -182,6 +191,10 @@ impl Simulation {
             MOVES => self.moving_now(),
             nanos => Duration::from_nanos(nanos),
         }
+    }
+
+    fn is_moving(&self) -> bool {
+        self.time.load(Ordering::Relaxed) == MOVES
     }
 
     fn moving_now(&self) -> Duration {

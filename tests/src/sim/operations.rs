@@ -3,7 +3,7 @@
 use std::task::Waker;
 
 use super::gate::Gate;
-use super::learned::Act;
+use super::turns::Act;
 use super::{Simulation, State};
 use crate::actor::Actor;
 
@@ -71,7 +71,7 @@ impl Simulation {
         if let Some(id) = id {
             self.observes(actor, || ("cancel", id));
             let mut state = self.state();
-            state.actor(actor).is_awaited = true;
+            state.actor(actor).is_told = true;
             state.cancel(id);
         }
     }

@@ -51,6 +51,12 @@ impl Simulation {
         let idx = state.idx(actor);
         let awaits_reply = pause.awaits_reply;
         state.actors[idx].pause.get_or_insert(pause).awaits_reply |= awaits_reply;
+        let has_tasks = state.actors[idx].spawned > 0;
+        drop(state);
+        if has_tasks {
+            // They run on.
+            self.observes(actor, || "stands still");
+        }
     }
 
     /// Whether an actor may stop waiting for a reply.
@@ -68,7 +74,7 @@ impl Simulation {
             state.actors[idx].pause.take_if(|pause| !(pause.awaits_reply && has_request))
         };
         let Some(Pause { mut woken, .. }) = pause else { return false };
-        self.state().actor(actor).is_awaited = true;
+        self.state().actor(actor).is_told |= !woken.is_empty();
         woken.sort_by_key(|&(part, _)| part);
         woken.into_iter().for_each(|(_, waker)| waker.wake());
         true

@@ -14,6 +14,8 @@ use crate::actor::Actor;
 #[derive(Default)]
 pub(crate) struct Quiescence {
     waiting: Mutex<Option<Waiting>>,
+    /// Called at each quiescence.
+    hook: Mutex<Option<Hook>>,
     /// Counts what clients did that the driver may have to handle.
     activity: AtomicU64,
     /// Counts how often the runtime parked.
@@ -23,6 +25,8 @@ pub(crate) struct Quiescence {
     /// The number of the actor whose code runs now, plus one; zero if none does.
     running: AtomicUsize,
 }
+
+type Hook = Box<dyn Fn() + Send + Sync>;
 
 struct Waiting {
     waker: Waker,
@@ -46,6 +50,9 @@ impl Quiescence {
     /// To be called by the runtime before it parks.
     pub(crate) fn on_park(&self) {
         let parks = self.parks.fetch_add(1, Ordering::Relaxed) + 1;
+        if let Some(hook) = &*self.hook() {
+            hook();
+        }
         let activity = self.activity();
         let is_due = |waiting: &mut Waiting| match waiting.until {
             Until::Nothing => true,
@@ -55,6 +62,11 @@ impl Quiescence {
         if let Some(waiting) = self.waiting().take_if(is_due) {
             waiting.waker.wake();
         }
+    }
+
+    /// From now on this is called at each quiescence.
+    pub(crate) fn set_hook(&self, hook: impl Fn() + Send + Sync + 'static) {
+        *self.hook() = Some(Box::new(hook));
     }
 
     /// A client did something that the driver may have to handle.
@@ -134,5 +146,9 @@ impl Quiescence {
 
     fn waiting(&self) -> MutexGuard<'_, Option<Waiting>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn hook(&self) -> MutexGuard<'_, Option<Hook>> {
+        self.hook.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

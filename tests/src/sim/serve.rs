@@ -10,9 +10,10 @@ use emulator::{Access, DirectConnection, Footprint, Resource};
 use redis::{RedisError, RedisResult, Value};
 
 use super::gate::{ActorState, Gate, GateState, Passage, Pending, Traffic};
-use super::learned::{Act, Clients};
+use super::learned::Clients;
 use super::request::{Request, hash_result};
 use super::session::{Running, Session};
+use super::turns::Act;
 use super::{Recording, Simulation};
 use crate::actor::Actor;
 use crate::fault::{Delivery, Fault, FaultKind, RequestFault, RequestOutcome, Target};
@@ -191,7 +192,7 @@ impl Simulation {
         } else {
             let mut state = self.state();
             let actor = state.gates[gate].actor;
-            state.actor(actor).is_awaited = true;
+            state.actor(actor).is_told = true;
             state.gates[gate].open(GateState::Open(passage));
         }
     }
@@ -376,7 +377,7 @@ impl Simulation {
             Answer::Waits(_) => {}
         }
         let mut state = self.state();
-        state.actor(actor).is_awaited = true;
+        state.actor(actor).is_told = true;
         state.gates[gate].open(GateState::Answered(answer));
     }
 

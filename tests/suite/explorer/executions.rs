@@ -6,9 +6,12 @@ use std::time::Duration;
 use expect_test::{Expect, expect};
 use harness::execution::Runner;
 use harness::explore::explore_all;
+use harness::oracle::ExclusiveFact;
 use harness::sim::Recording;
 use harness::trace::EventKind;
-use harness::{Faults, Scenario, Schedule, replay};
+use harness::{Faults, Scenario, Schedule, exhaustive, replay};
+
+use super::oracles::{SOUND, send};
 
 /// Replays a schedule and compares what the clients did, one line each.
 #[track_caller]
@@ -276,4 +279,26 @@ fn every_order_is_run_once() {
     assert_eq!(incr(1, 3), 1);
     assert_eq!(incr(2, 3), 1 + 20);
     assert_eq!(incr(3, 2), 1 + 6 + 90);
+}
+
+/// A key still exists at the very end of its time to live.
+#[test]
+fn a_client_that_spins_at_the_end_of_a_lease_gets_the_lock() {
+    const LEASE: Duration = Duration::from_secs(10);
+    let scenario = Scenario::new("the last millisecond").always(ExclusiveFact::of("cs"));
+    let scenario = scenario.before(|client| async move {
+        Ok(send::<()>(&mut client.connection(), &["SET", "lock", "x", "PX", "10000"]).await?)
+    });
+    let spins = scenario.actors(1, |client| async move {
+        let mut link = client.connection();
+        tokio::time::sleep(LEASE).await;
+        if send::<i64>(&mut link, &["PTTL", "lock"]).await? == 0 {
+            while !send(&mut link, SOUND.take).await? {}
+            if client.now() == LEASE + Duration::from_millis(1) {
+                drop(client.hold("cs").enter());
+            }
+        }
+        Ok(())
+    });
+    exhaustive(&spins.actors(1, |_| async { Ok(()) })).unwrap();
 }

@@ -175,6 +175,23 @@ fn a_grant_ends_with_its_majority() {
     }
 }
 
+/// How long the grant lasts on one server says nothing about most of them.
+#[test]
+fn a_grant_of_a_majority_is_not_shortened_on_one_server() {
+    let scenario = Scenario::new("one of three").servers(3).always(OwnerSafe);
+    let holder = scenario.actors(1, |client| async move {
+        for server in 0..3 {
+            send::<()>(&mut client.connection_to(server), &["SET", "lock", "A"]).await?;
+        }
+        let hold = client.hold("cs").record(Record::Majority("lock".into(), "A".into()));
+        Ok(hold.until(send::<()>(&mut client.connection(), &["DEL", "lock"])).await?)
+    });
+    let shortens = holder.actors(1, |client| async move {
+        Ok(send::<()>(&mut client.connection(), &["PEXPIRE", "lock", "1"]).await?)
+    });
+    exhaustive(&shortens).unwrap();
+}
+
 /// The holder leaves without a command that touches its record.
 #[test]
 fn a_grant_is_ended_before_its_holder_leaves() {

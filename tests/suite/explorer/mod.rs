@@ -2,6 +2,7 @@
 
 pub(crate) mod executions;
 mod failures;
+mod known_code;
 mod spin_loops;
 mod lost_messages;
 mod server_faults;

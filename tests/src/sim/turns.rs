@@ -1,0 +1,194 @@
+//! The turns of clients, as they are recorded.
+//!
+//! A process of a client consists of the code of its actor, and of the tasks that the code spawned.
+//! It is woken by a reply, a timer or a cancellation. Its turn is all that it does until no task of
+//! it can run.
+
+use std::time::Duration;
+
+use locks::Record;
+
+use super::gate::Pending;
+use super::learned::{Clients, Key, Timer};
+use super::operations::OperationId;
+use super::request::Request;
+use super::{Simulation, State};
+use crate::actor::Actor;
+use crate::trace::HoldId;
+
+/// One thing that a client does.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Act {
+    ReadTime,
+    DrawName,
+    Open { server: usize },
+    Close { nth: usize },
+    Ask { nth: usize, request: Pending, operation: Option<OperationId> },
+    Withdraw { nth: usize },
+    GiveUp { nth: usize },
+    Delay { nth: usize, request: Request },
+    Enter { section: &'static str, since: Option<Duration>, record: Option<Record> },
+    Extend { hold: HoldId, since: Duration, record: Record },
+    Leave { hold: HoldId },
+    BeginOperation,
+    EndOperation { id: OperationId },
+    Accept { resource: &'static str, token: i64 },
+    End(End),
+}
+
+/// The end of the code of an actor: what it gave, or an error.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum End {
+    Done(bool),
+    Error(String),
+    Panic(String),
+}
+
+/// Everything that a client does from when it is woken until it waits again.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Turn {
+    pub(super) acts: Vec<Act>,
+    /// How often the code of the actor was polled.
+    pub(super) polls: u64,
+    /// How many tasks it spawned besides the actor's own, less those that ended.
+    pub(super) tasks: isize,
+}
+
+/// A turn that has not ended.
+#[derive(Clone, Debug)]
+pub(super) struct Begun {
+    /// The local state in which it began.
+    key: Key,
+    turn: Turn,
+}
+
+impl Simulation {
+    /// A client does this.
+    pub(crate) fn note(&self, actor: Actor, act: impl FnOnce() -> Act) {
+        if let Clients::Learned(..) = &self.clients {
+            return;
+        }
+        if self.quiescence.runs_now().is_some_and(|running| running != actor) {
+            return self.note_unlearnable(actor);
+        }
+        let mut state = self.state();
+        let is_meant = state.is_running && !state.actor(actor).is_crashed;
+        drop(state);
+        if is_meant {
+            self.is_woken(actor);
+            self.begin_turn(actor);
+            if let (Clients::Teachers(_), Some(begun)) = (&self.clients, &mut self.state().actor(actor).begun)
+            {
+                begun.turn.acts.push(act());
+            }
+        }
+    }
+
+    /// The code of an actor has ended.
+    pub(crate) fn note_end_of_code(&self, actor: Actor, end: &End) {
+        self.note(actor, || Act::End(end.clone()));
+    }
+
+    /// A client does something that cannot be learned.
+    pub(crate) fn note_unlearnable(&self, actor: Actor) {
+        if let Clients::Teachers(learned) = &self.clients {
+            learned.unlearn_clients(&[self.code_of(actor)]);
+        }
+    }
+
+    /// A client is woken. If nothing told it anything, a timer did it.
+    pub(crate) fn is_woken(&self, actor: Actor) {
+        let mut state = self.state();
+        let client = state.actor(actor);
+        if std::mem::take(&mut client.is_told) || client.begun.is_some() {
+            return;
+        }
+        drop(state);
+        let Clients::Teachers(learned) = &self.clients else { return };
+        if self.is_moving() {
+            learned.learn_timer(self.key(actor), Timer::At(self.now()));
+        } else {
+            // Another client woke it.
+            self.note_unlearnable(actor);
+        }
+    }
+
+    /// The turn of a client that is woken begins, unless it has begun.
+    fn begin_turn(&self, actor: Actor) {
+        if self.state().actor(actor).begun.is_none() {
+            let key = self.runs_next(actor);
+            self.state().actor(actor).begun = Some(Begun { key, turn: Turn::default() });
+        }
+    }
+
+    /// The client is the next to run. Returns the local state in which it does.
+    pub(super) fn runs_next(&self, actor: Actor) -> Key {
+        self.observes(actor, || ());
+        let mut state = self.state();
+        state.recorder.client_ran(actor);
+        state.n_turns += 1;
+        state.actor(actor).latest_turn = state.n_turns;
+        drop(state);
+        self.key(actor)
+    }
+
+    /// The code of an actor is about to be polled. Returns `false` if that happened too often in
+    /// this step. The execution then ends.
+    pub(crate) fn may_poll(&self, actor: Actor, polls_max: u64) -> bool {
+        self.begin_turn(actor);
+        let at = self.now();
+        let mut state = self.state();
+        if let Some(begun) = &mut state.actor(actor).begun {
+            begun.turn.polls += 1;
+        }
+        state.note_polls(at, actor, 1, polls_max)
+    }
+
+    /// No client can run: all turns have ended.
+    pub(super) fn end_turns(&self) {
+        let mut actors: Vec<Actor> = self.state().actors.iter().map(|state| state.actor).collect();
+        for &actor in &actors {
+            let mut state = self.state();
+            let is_told = state.actor(actor).is_told && state.actor(actor).pause.is_none();
+            if is_told && state.can_run(actor) {
+                drop(state);
+                self.is_woken(actor);
+                self.begin_turn(actor);
+            }
+        }
+        let mut state = self.state();
+        actors.retain(|&actor| state.actor(actor).begun.is_some());
+        let tasks = state.count_tasks(&actors);
+        // If several clients ran, it is not known which of them has the tasks that came or went.
+        let is_clear = tasks == 0 || actors.len() == 1;
+        let is_learned = is_clear && state.is_running && !state.is_endless;
+        for actor in actors {
+            let begun = state.actor(actor).begun.take();
+            if let (Clients::Teachers(learned), Some(Begun { key, turn }), true) =
+                (&self.clients, begun, is_learned)
+            {
+                learned.learn(key, Turn { tasks, ..turn });
+            }
+        }
+    }
+}
+
+impl State {
+    /// Counts the tasks of the clients besides those of the actors' own code, after these clients
+    /// ran. Returns how many more there are than before. If it is not clear whose task came, any of
+    /// them may own it. If it is not clear whose task went, no client lost one.
+    fn count_tasks(&mut self, ran: &[Actor]) -> isize {
+        let own = self.actors.iter().filter(|state| self.runs(state.actor)).count();
+        let spawned = tokio::runtime::Handle::current().metrics().num_alive_tasks().saturating_sub(own);
+        let known = std::mem::replace(&mut self.spawned, spawned);
+        for state in &mut self.actors {
+            let may_be_its = ran.is_empty() || ran.contains(&state.actor);
+            if spawned == 0 {
+                state.spawned = 0;
+            } else if ran == [state.actor] || spawned > known && may_be_its {
+                state.spawned = (state.spawned + spawned).saturating_sub(known);
+            }
+        }
+        spawned.cast_signed() - known.cast_signed()
+    }
+}

@@ -1,0 +1,56 @@
+//! The code of a client runs again only where it is not known what it does.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use harness::explore::Exploration;
+use harness::oracle::ExclusiveFact;
+use harness::{ActorError, Client, Faults, Scenario, exhaustive};
+use tokio::task::JoinSet;
+
+use super::oracles::{SOUND, send};
+
+/// Explores a client, and returns how often its code ran.
+fn explore<F>(faults: Faults, act: fn(Client) -> F) -> (Exploration, u64)
+where
+    F: Future<Output = Result<(), ActorError>> + Send + 'static,
+{
+    let runs: Arc<AtomicU64> = Arc::default();
+    let counted = runs.clone();
+    let scenario = Scenario::new("counts").always(ExclusiveFact::of("cs")).faults(faults);
+    let scenario = scenario.actors(3, move |client| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        act(client)
+    });
+    (exhaustive(&scenario).unwrap(), runs.load(Ordering::Relaxed))
+}
+
+/// It holds a lock, which a task renews meanwhile.
+async fn renews(client: Client) -> Result<(), ActorError> {
+    let mut link = client.connection();
+    if !send(&mut link, SOUND.take).await? {
+        return Ok(());
+    }
+    let mut renewal = JoinSet::new();
+    let mut second = link.clone();
+    renewal.spawn(async move {
+        loop {
+            tokio::time::sleep(Duration::from_secs(3)).await;
+            if send::<i64>(&mut second, &["PEXPIRE", "lock", "10000"]).await.is_err() {
+                return;
+            }
+        }
+    });
+    let released = client.hold("cs").during(tokio::time::sleep(Duration::from_secs(5))).await;
+    drop(renewal);
+    send::<()>(&mut link, &["DEL", "lock"]).await?;
+    Ok(released)
+}
+
+/// With three clients, most executions repeat what some client has done before.
+#[test]
+fn a_client_with_a_task_of_its_own_runs_once_for_each_local_state() {
+    let (Exploration { schedules, .. }, runs) = explore(Faults::none().crashes(2), renews);
+    assert!(runs < schedules, "the code ran {runs} times in {schedules} schedules");
+}
