@@ -12,7 +12,6 @@ use redis::{Cmd, Pipeline, RedisFuture, RedisResult, Value};
 
 use super::Client;
 use crate::actor::Actor;
-use crate::fault::Fault;
 use crate::sim::{Answer, Blocked, GateState, Loss, Pending, Request, Session, Simulation, Traffic};
 
 /// A connection whose commands wait at the gate until the schedule lets them through. Implements
@@ -72,9 +71,9 @@ impl GatedConnection {
         }
     }
 
-    /// Waits at the gate until a message may pass. Returns the fault that strikes it. If the future
-    /// is dropped, the message is still to come.
-    pub(super) async fn receive(&self) -> Option<Fault> {
+    /// Waits for a message, and at the gate until it may pass. `None` if no more will come. If the
+    /// future is dropped, the message is still to come.
+    pub(super) async fn receive(&self) -> Option<Vec<u8>> {
         let visit = Visit { link: self, request: None };
         poll_fn(|cx| visit.poll_message(cx)).await
     }
@@ -130,10 +129,11 @@ impl Visit<'_> {
         sim.poll_gate(*gate, cx, GateState::take_answer)
     }
 
-    fn poll_message(&self, cx: &mut Context<'_>) -> Poll<Option<Fault>> {
+    fn poll_message(&self, cx: &mut Context<'_>) -> Poll<Option<Vec<u8>>> {
         let GatedConnection { sim, gate, .. } = self.link;
+        sim.fetch_message(*gate, cx);
         sim.await_message(*gate);
-        sim.poll_gate(*gate, cx, |gate_state| gate_state.take_passage().map(|passage| passage.fault))
+        sim.poll_gate(*gate, cx, GateState::take_message)
     }
 }
 

@@ -17,6 +17,7 @@ use super::request::Request;
 use super::retries::{Exchange, Livelock, Retry, Tries};
 use super::serve::{Answer, Late};
 use super::session::Session;
+use super::subscriptions::Subscription;
 use super::timer_cache::UnknownTimer;
 use super::turns::Begun;
 use crate::actor::Actor;
@@ -146,6 +147,8 @@ pub(crate) struct Gate {
     pub(crate) operation: Option<OperationId>,
     /// Requests that the client has given up and that are still on their way, the oldest first.
     pub(crate) late: VecDeque<Late>,
+    /// The subscription of this connection.
+    pub(super) subscription: Option<Subscription>,
 }
 
 /// A request whose client waits for the reply.
@@ -174,6 +177,7 @@ impl Gate {
             pending: None,
             operation: None,
             late: VecDeque::new(),
+            subscription: None,
         }
     }
 
@@ -190,6 +194,11 @@ impl Gate {
     /// Whether the client is amid a request, so that it does not sleep.
     pub(crate) fn is_busy(&self) -> bool {
         self.waits() || self.awaits_reply()
+    }
+
+    /// Whether the client waits for a message, and none is there.
+    pub(super) fn listens(&self) -> bool {
+        matches!(self.gate_state, GateState::Listening)
     }
 
     /// A hash of the server, the name and the first key of the request.
@@ -220,10 +229,12 @@ pub(crate) enum Traffic {
 pub(crate) enum GateState {
     /// Nothing waits.
     Empty,
+    /// The client waits for a message, and none is there.
+    Listening,
     /// A request or a message waits.
     Waiting,
-    /// The message may pass.
-    Open(Passage),
+    /// The client receives this message. `None` if no more will come.
+    Heard(Option<Vec<u8>>),
     /// The server has replied, and the reply is on the way.
     Replied(RedisResult<Value>),
     /// The client's wait is over.
@@ -242,11 +253,15 @@ impl GateState {
         }
     }
 
-    /// Takes how the message passes.
-    pub(crate) fn take_passage(&mut self) -> Option<Passage> {
-        let GateState::Open(passage) = *self else { return None };
-        *self = GateState::Empty;
-        Some(passage)
+    /// Takes the message that the client receives, or the end of its subscription.
+    pub(crate) fn take_message(&mut self) -> Option<Option<Vec<u8>>> {
+        match std::mem::replace(self, GateState::Empty) {
+            GateState::Heard(message) => Some(message),
+            other => {
+                *self = other;
+                None
+            }
+        }
     }
 }
 
@@ -350,6 +365,15 @@ impl State {
         actor.sent_at = sent.unwrap_or(actor.sent_at);
         self.gates[gate].operation = actor.operation;
         self.gates[gate].gate_state = GateState::Waiting;
+    }
+
+    /// If a client listens at this gate, it is woken.
+    pub(super) fn wake_listener(&mut self, gate: usize) {
+        if self.gates[gate].listens() {
+            let actor = self.gates[gate].actor;
+            self.actor(actor).is_told = true;
+            self.gates[gate].waker.take().into_iter().for_each(Waker::wake);
+        }
     }
 
     /// The code of an actor is polled so often. Returns `false` if that is too often in this step.

@@ -7,19 +7,31 @@
 #![expect(clippy::disallowed_types, reason = "nothing iterates over these maps")]
 
 use std::collections::HashMap;
-use std::hash::Hash;
+use std::hash::{BuildHasher as _, Hash};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-use emulator::{Data, Emulator, Footprint, Snapshot, Timestamp};
+use emulator::{Data, DirectConnection, Emulator, Footprint, Snapshot, Timestamp};
 use foldhash::quality::FixedState;
+use indexmap::IndexSet;
 use redis::Value;
 
 use super::learned::Lack;
+use super::request::Request;
+use super::session::Session;
+use super::subscriptions::{Touches, arrived};
 use super::{Server, Simulation};
+use crate::actor::Actor;
 
-/// Identifies a state of a server.
+/// Identifies a state of a server: its data, and its subscribers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct ServerState(usize);
+pub(crate) struct ServerState {
+    snapshot: usize,
+    /// `None` if there are none.
+    subscribers: Option<usize>,
+}
+
+/// A subscriber: its actor, the number of its connection among those of the actor, and its channel.
+pub(super) type Subscriber = (Actor, usize, String);
 
 /// The states of servers, and how they follow from one another.
 #[derive(Clone, Debug, Default)]
@@ -27,7 +39,11 @@ pub(super) struct KnownServers {
     snapshots: Vec<Arc<Snapshot>>,
     /// The digest of a server that holds nothing.
     empty: Option<u64>,
-    states: HashMap<u64, ServerState, FixedState>,
+    /// The places of snapshots by their digests.
+    places: HashMap<u64, usize, FixedState>,
+    /// The subscribers of a server, in the order in which they subscribed.
+    subscribers: IndexSet<Arc<[Subscriber]>, FixedState>,
+    touches: HashMap<String, Arc<Touches>, FixedState>,
     transitions: HashMap<Deed, Arc<Transition>, foldhash::fast::FixedState>,
 }
 
@@ -40,32 +56,47 @@ struct Transition {
     reply: Value,
     footprint: Arc<Footprint>,
     next: ServerState,
+    /// The messages that it sent, in order.
+    messages: Vec<((Actor, usize), Vec<u8>)>,
 }
 
 /// A server of an execution.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Place {
     /// `None` in an execution in which all servers run.
     state: Option<ServerState>,
     /// The footprint of its last deed.
     footprint: Arc<Footprint>,
-    /// The state that its emulator has. `None` if that comes from another execution.
-    loaded: Option<ServerState>,
+    /// The snapshot that its emulator has. `None` if that comes from another execution.
+    loaded: Option<usize>,
+    /// The connections of the subscribers, while something runs there.
+    listeners: Vec<((Actor, usize), DirectConnection)>,
 }
 
 impl KnownServers {
-    /// The state of a server whose complete snapshot has this digest.
-    fn state_of(&mut self, digest: u64, snapshot: impl FnOnce() -> Arc<Snapshot>) -> ServerState {
-        *self.states.entry(digest).or_insert_with(|| {
+    /// The place of the complete snapshot that has this digest.
+    fn place_of(&mut self, digest: u64, snapshot: impl FnOnce() -> Arc<Snapshot>) -> usize {
+        *self.places.entry(digest).or_insert_with(|| {
             self.snapshots.push(snapshot());
-            ServerState(self.snapshots.len() - 1)
+            self.snapshots.len() - 1
         })
     }
 
-    /// The state of a server that holds nothing.
-    fn empty(&mut self) -> ServerState {
+    /// The snapshot of a server that holds nothing.
+    fn empty(&mut self) -> usize {
         let digest = *self.empty.get_or_insert_with(|| Emulator::new().snapshot().digest());
-        self.state_of(digest, || Arc::new(Emulator::new().snapshot()))
+        self.place_of(digest, || Arc::new(Emulator::new().snapshot()))
+    }
+
+    /// The subscribers of a server in this state.
+    fn subscribers(&self, state: ServerState) -> &[Subscriber] {
+        state.subscribers.map_or(&[], |place| &self.subscribers[place])
+    }
+
+    /// The state with these subscribers in place of its own.
+    fn with_subscribers(&mut self, state: ServerState, subscribers: Vec<Subscriber>) -> ServerState {
+        let place = (!subscribers.is_empty()).then(|| self.subscribers.insert_full(subscribers.into()).0);
+        ServerState { subscribers: place, ..state }
     }
 
     /// The number of known deeds.
@@ -100,10 +131,12 @@ impl Simulation {
         };
         let mut known = learned.known();
         let mut state_of = |server: usize| match snapshots.get(server) {
-            Some((snapshot, digest)) => known.servers.state_of(*digest, || snapshot.clone()),
+            Some((snapshot, digest)) => known.servers.place_of(*digest, || snapshot.clone()),
             None => known.servers.empty(),
         };
-        let states: Vec<ServerState> = (0..self.servers.len()).map(&mut state_of).collect();
+        let states: Vec<ServerState> = (0..self.servers.len())
+            .map(|server| ServerState { snapshot: state_of(server), subscribers: None })
+            .collect();
         drop(known);
         self.set_server_states(&states);
     }
@@ -121,52 +154,135 @@ impl Simulation {
         let place = &mut places[server];
         let state = place.state?;
         let deed = (state, self.clocks[server].now(), deed);
-        if let Some(transition) = known.servers.transitions.get(&deed) {
+        if let Some(transition) = known.servers.transitions.get(&deed).cloned() {
             place.state = Some(transition.next);
             place.footprint = transition.footprint.clone();
+            drop((known, places));
+            transition.messages.iter().for_each(|(to, message)| self.hear(*to, message.clone()));
             return Some(transition.reply.clone());
         }
-        if let Server::Emulator(emulator) = &self.servers[server]
-            && place.loaded != Some(state)
-        {
-            if place.loaded.is_none() {
-                emulator.reset(self.clocks[server].clone());
-            }
-            emulator.restore(&known.servers.snapshots[state.0]);
-            place.loaded = Some(state);
+        let Server::Emulator(emulator) = &self.servers[server] else { return None };
+        let subscribers = known.servers.subscribers(state);
+        if place.loaded == Some(state.snapshot) && subscribers.is_empty() {
+            return None;
         }
+        if place.loaded.is_none() || !subscribers.is_empty() {
+            emulator.reset(self.clocks[server].clone());
+        }
+        // They subscribe to an empty server. Otherwise they would run what is due there.
+        for (actor, nth, channel) in subscribers {
+            let mut connection = emulator.connection();
+            connection.execute(&[b"SUBSCRIBE", channel.as_bytes()]);
+            place.listeners.push(((*actor, *nth), connection));
+        }
+        emulator.restore(&known.servers.snapshots[state.snapshot]);
+        place.loaded = Some(state.snapshot);
         None
+    }
+
+    /// A hash of what a request makes a server do. A subscription belongs to its connection.
+    pub(super) fn deed(&self, request: &Request, (actor, nth): (Actor, usize)) -> u64 {
+        match request {
+            Request::Subscribe { .. } => FixedState::default().hash_one((request.hash(), actor, nth)),
+            _ => request.hash(),
+        }
+    }
+
+    /// The session on which a connection to a known server subscribes. It is not that of the
+    /// client: the server is told of its subscribers when something runs there.
+    pub(super) fn subscribing(&self, server: usize, subscriber: (Actor, usize)) -> Option<Session> {
+        self.learned()?;
+        let listeners = &mut self.places()[server].listeners;
+        let own = listeners.iter().position(|(of, _)| *of == subscriber);
+        let own = own.map(|place| listeners.remove(place).1);
+        Some(match (own, &self.servers[server]) {
+            (Some(connection), Server::Emulator(emulator)) => Session::over(emulator, connection),
+            (_, server) => Session::open(server),
+        })
     }
 
     /// A server has done something, with this reply. `None` if it has not ended. If that, or what
     /// it left behind, is more than a snapshot has, the execution means nothing. It has to run with
-    /// servers that run everything.
-    pub(super) fn learn_deed(&self, server: usize, deed: u64, reply: Option<&Value>) {
+    /// servers that run everything. The session closes, unless its client has it, too.
+    pub(super) fn learn_deed(
+        &self,
+        server: usize,
+        deed: u64,
+        reply: Option<&Value>,
+        session: Option<Session>,
+    ) {
         let Server::Emulator(emulator) = &self.servers[server] else { return };
         let footprint = Arc::new(emulator.footprint());
+        drop(session);
         let mut places = self.places();
         let place = &mut places[server];
         place.footprint = footprint.clone();
         let (Some(learned), Some(state)) = (self.learned(), place.state) else { return };
-        let Some(reply) = reply.filter(|_| emulator.is_snapshot_complete()) else {
+        let mut messages = Vec::new();
+        let mut is_complete = true;
+        for (to, connection) in std::mem::take(&mut place.listeners) {
+            let (arrived, is_closed) = arrived(&connection);
+            messages.extend(arrived.into_iter().map(|message| (to, message)));
+            is_complete &= !is_closed || connection.is_hung_up();
+        }
+        let Some(reply) = reply.filter(|_| is_complete && emulator.is_snapshot_complete()) else {
             drop(places);
             return self.stop(Lack::NoSnapshot);
         };
         let mut known = learned.known();
         let snapshot = emulator.snapshot();
-        let next = known.servers.state_of(snapshot.digest(), || Arc::new(snapshot));
-        let transition = Transition { reply: reply.clone(), footprint, next };
+        let snapshot = known.servers.place_of(snapshot.digest(), || Arc::new(snapshot));
+        let next = ServerState { snapshot, ..state };
+        let transition = Transition { reply: reply.clone(), footprint, next, messages: messages.clone() };
         known.servers.transitions.insert((state, self.clocks[server].now(), deed), Arc::new(transition));
-        (place.state, place.loaded) = (Some(next), Some(next));
+        (place.state, place.loaded) = (Some(next), Some(snapshot));
+        drop((known, places));
+        messages.into_iter().for_each(|(to, message)| self.hear(to, message));
+    }
+
+    /// A server that is known has one more subscriber. Returns what that touches there.
+    pub(super) fn add_subscriber(&self, server: usize, subscriber: Subscriber) -> Option<Arc<Touches>> {
+        let mut known = self.learned()?.known();
+        let touches = known.servers.touches.entry(subscriber.2.clone());
+        let touches = touches.or_insert_with_key(|channel| Arc::new(Touches::of(channel))).clone();
+        self.change_subscribers(&mut known.servers, server, |subscribers| {
+            if !subscribers.contains(&subscriber) {
+                subscribers.push(subscriber);
+            }
+        });
+        Some(touches)
+    }
+
+    /// These connections to a server are no longer subscribed.
+    pub(super) fn remove_subscribers(&self, server: usize, is_meant: impl Fn(Actor, usize) -> bool) {
+        if let Some(learned) = self.learned() {
+            self.change_subscribers(&mut learned.known().servers, server, |subscribers| {
+                subscribers.retain(|&(actor, nth, _)| !is_meant(actor, nth));
+            });
+        }
+    }
+
+    fn change_subscribers(
+        &self,
+        known: &mut KnownServers,
+        server: usize,
+        change: impl FnOnce(&mut Vec<Subscriber>),
+    ) {
+        let state = &mut self.places()[server].state;
+        if let Some(state) = state {
+            let mut subscribers = known.subscribers(*state).to_vec();
+            change(&mut subscribers);
+            *state = known.with_subscribers(*state, subscribers);
+        }
     }
 
     /// Lets an emulator do something that no client asked for, and records what that touches.
     pub(super) fn on_server(&self, server: usize, deed: impl Hash, act: impl FnOnce(&Emulator)) {
         if let Server::Emulator(emulator) = &self.servers[server] {
-            let deed = std::hash::BuildHasher::hash_one(&FixedState::default(), deed);
+            let deed = FixedState::default().hash_one(deed);
             if self.repeat_deed(server, deed).is_none() {
                 act(emulator);
-                self.learn_deed(server, deed, Some(&Value::Nil));
+                self.learn_deed(server, deed, Some(&Value::Nil), None);
             }
             self.note_footprint(server);
         }
@@ -177,7 +293,7 @@ impl Simulation {
         let Server::Emulator(emulator) = &self.servers[server] else { return None };
         let state = self.places()[server].state;
         let (Some(learned), Some(state)) = (self.learned(), state) else { return Some(emulator.read(read)) };
-        let snapshot = learned.known().servers.snapshots[state.0].clone();
+        let snapshot = learned.known().servers.snapshots[state.snapshot].clone();
         Some(read(snapshot.at(self.clocks[server].now())))
     }
 
@@ -195,7 +311,7 @@ impl Simulation {
         let Server::Emulator(emulator) = &self.servers[server] else { return None };
         let state = self.places()[server].state;
         Some(match (self.learned(), state) {
-            (Some(learned), Some(state)) => learned.known().servers.snapshots[state.0].clone(),
+            (Some(learned), Some(state)) => learned.known().servers.snapshots[state.snapshot].clone(),
             _ => Arc::new(emulator.snapshot()),
         })
     }

@@ -11,6 +11,7 @@ use std::task::{Wake, Waker};
 use std::time::Duration;
 
 use super::Simulation;
+use super::gate::Gate;
 use super::known_servers::KnownServers;
 use super::pause::Part;
 use super::timer_cache::CodeId;
@@ -380,7 +381,8 @@ impl Simulation {
     /// A learned client waits: this wakes it.
     fn wait_with(&self, actor: Actor, waker: &Waker) {
         let mut state = self.state();
-        for gate in state.gates.iter_mut().filter(|gate| gate.actor == actor && gate.is_busy()) {
+        let waits = |gate: &&mut Gate| gate.actor == actor && (gate.is_busy() || gate.listens());
+        for gate in state.gates.iter_mut().filter(waits) {
             gate.waker = Some(waker.clone());
         }
         state.wake_when_cancelled(actor, waker);
@@ -402,6 +404,7 @@ impl Simulation {
                 self.set_operation(actor, None);
             }
             Act::Withdraw { nth } => self.withdraw(gate(nth)),
+            Act::AwaitMessage { nth } => self.await_message(gate(nth)),
             Act::GiveUp { nth } => self.give_up(gate(nth)),
             Act::Delay { nth, request } => self.delay_too(gate(nth), request),
             Act::Enter { section, since, record } => _ = self.enter(actor, section, since, record),

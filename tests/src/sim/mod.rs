@@ -12,6 +12,7 @@ mod session;
 mod gate;
 mod learned;
 mod turns;
+mod subscriptions;
 mod known_servers;
 mod checkpoints;
 mod serve;
@@ -24,7 +25,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use emulator::{Clock, Emulator, Footprint, Timestamp};
+use emulator::{Clock, Emulator, Timestamp};
 use tokio::time::Instant;
 
 use crate::actor::Actor;
@@ -235,13 +236,6 @@ impl Simulation {
     pub(crate) fn record(&self, kind: EventKind) {
         let at = self.now();
         self.state().record(at, kind);
-    }
-
-    /// An actor polls a subscription. The poll touches this.
-    pub(crate) fn record_poll(&self, actor: Actor, server: usize, footprint: Footprint) {
-        let mut state = self.state();
-        state.recorder.client_ran(actor);
-        state.recorder.server_access(server, Arc::new(footprint));
     }
 
     /// The code of an actor runs, or is to receive this when it runs next.

@@ -13,6 +13,11 @@ use crate::render::{brief, brief_command, first_key, format_command};
 #[derive(Clone, Debug)]
 pub(crate) enum Request {
     Command(Arc<Cmd>),
+    /// The command that subscribes to this channel.
+    Subscribe {
+        cmd: Arc<Cmd>,
+        channel: String,
+    },
     /// Commands that run together. The reply is an array: of so many replies from `offset` on.
     Transaction {
         pipeline: Arc<Pipeline>,
@@ -35,10 +40,16 @@ impl From<&Cmd> for Request {
 }
 
 impl Request {
+    /// Subscribes to a channel.
+    pub(crate) fn subscribe(channel: &str) -> Request {
+        let cmd = redis::cmd("SUBSCRIBE").arg(channel).to_owned();
+        Request::Subscribe { cmd: Arc::new(cmd), channel: channel.to_owned() }
+    }
+
     /// The commands that it consists of.
     pub(crate) fn commands(&self) -> impl Iterator<Item = &Cmd> {
         let (command, pipeline) = match self {
-            Request::Command(cmd) => (Some(&**cmd), None),
+            Request::Command(cmd) | Request::Subscribe { cmd, .. } => (Some(&**cmd), None),
             Request::Transaction { pipeline, .. } => (None, Some(pipeline.cmd_iter())),
         };
         command.into_iter().chain(pipeline.into_iter().flatten())
@@ -46,7 +57,7 @@ impl Request {
 
     /// The request as one would type it; and its name with its first key.
     pub(crate) fn text(&self) -> (String, String) {
-        if let Request::Command(cmd) = self {
+        if let Request::Command(cmd) | Request::Subscribe { cmd, .. } = self {
             return (format_command(cmd), brief_command(cmd));
         }
         let commands: Vec<_> = self.commands().map(format_command).collect();
@@ -56,7 +67,7 @@ impl Request {
 
     /// A hash of the server, the name and the first key.
     pub(crate) fn hash_brief(&self, server: usize) -> u64 {
-        let Request::Command(cmd) = self else {
+        let (Request::Command(cmd) | Request::Subscribe { cmd, .. }) = self else {
             return FixedState::default().hash_one((server, self.text().1));
         };
         let mut words = cmd.args_iter().map(|arg| if let Arg::Simple(word) = arg { word } else { &[] });

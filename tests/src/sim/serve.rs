@@ -97,18 +97,6 @@ impl Simulation {
         }
     }
 
-    /// A client waits at its gate until a message may pass.
-    pub(crate) fn await_message(&self, gate: usize) {
-        let actor = self.ends(gate).0;
-        self.note_unlearnable(actor);
-        let mut state = self.state();
-        let is_crashed = state.actors[state.idx(state.gates[gate].actor)].is_crashed;
-        if !is_crashed && matches!(state.gates[gate].gate_state, GateState::Empty) {
-            state.arrive(gate, None);
-            self.quiescence.note_activity();
-        }
-    }
-
     /// Polls a gate for what `take` takes there.
     pub(crate) fn poll_gate<T>(
         &self,
@@ -133,6 +121,9 @@ impl Simulation {
     pub(crate) fn withdraw(&self, gate: usize) {
         let Gate { actor, nth, .. } = self.state().gates[gate];
         self.note(actor, || Act::Withdraw { nth });
+        if self.state().gates[gate].listens() {
+            self.stop_listening(gate);
+        }
         let mut state = self.state();
         let gate = &mut state.gates[gate];
         let is_withdrawn = gate.is_busy();
@@ -170,9 +161,11 @@ impl Simulation {
     pub(super) fn hang_up(&self, gate: usize) {
         let Some(session) = self.state().gates[gate].session.take() else { return };
         let Gate { server, traffic, .. } = self.state().gates[gate];
+        let known = self.end_subscription(gate);
         match &session {
             Session::Emulator(connection) => {
-                let closing = connection.get().map(DirectConnection::closing).unwrap_or_default();
+                let closing = known.or_else(|| connection.get().map(DirectConnection::closing));
+                let closing = closing.unwrap_or_default();
                 if !closing.is_empty() {
                     self.state().recorder.server_access(server, Arc::new(closing));
                 }
@@ -190,10 +183,7 @@ impl Simulation {
         if is_request {
             self.serve(gate, passage);
         } else {
-            let mut state = self.state();
-            let actor = state.gates[gate].actor;
-            state.actor(actor).is_told = true;
-            state.gates[gate].open(GateState::Open(passage));
+            self.pass_message(gate, passage);
         }
     }
 
@@ -203,8 +193,13 @@ impl Simulation {
         if let Err(loss) = self.send(gate, &request, release, passage.fault) {
             return self.answer(gate, Answer::Lost(loss));
         }
-        match self.run(self.ends(gate), &request, &self.session(gate)) {
-            Ok(result) => self.finish(gate, result, passage),
+        match self.run(gate, &request, &self.session(gate)) {
+            Ok(result) => {
+                if let (Request::Subscribe { channel, .. }, Ok(Value::Array(_))) = (&request, &result) {
+                    self.begin_subscription(gate, channel);
+                }
+                self.finish(gate, result, passage);
+            }
             Err((running, footprint)) => match passage.outcome() {
                 // The server no longer runs a command that has to wait.
                 Some(RequestOutcome::Disconnected | RequestOutcome::Cancelled | RequestOutcome::Crashed) => {
@@ -267,14 +262,15 @@ impl Simulation {
     /// what it waits for.
     fn run(
         &self,
-        (actor, server): (Actor, usize),
+        gate: usize,
         request: &Request,
         session: &Session,
     ) -> Result<RedisResult<Value>, (Running, Option<Arc<Footprint>>)> {
+        let Gate { actor, nth, server, .. } = self.state().gates[gate];
         if self.refuses(server, actor) {
             return Ok(Err(io::Error::from(io::ErrorKind::ConnectionRefused).into()));
         }
-        let deed = request.hash();
+        let deed = self.deed(request, (actor, nth));
         if let Some(reply) = self.repeat_deed(server, deed) {
             self.note_command(server);
             return Ok(Ok(reply));
@@ -283,14 +279,24 @@ impl Simulation {
             let named = request.commands().flat_map(written_keys).map(|key| (server, key));
             self.state().named_keys.extend(named);
         }
+        let session = match request {
+            Request::Subscribe { .. } => self.subscribing(server, (actor, nth)),
+            _ => None,
+        }
+        .unwrap_or_else(|| session.clone());
         let mut running = session.run(request.clone());
-        let poll = running.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-        let reply = if let Poll::Ready(Ok(reply)) = &poll { Some(reply) } else { None };
-        self.learn_deed(server, deed, reply);
-        self.note_command(server);
-        match poll {
-            Poll::Ready(result) => Ok(result),
-            Poll::Pending => Err((running, self.footprint(server))),
+        match running.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(result) => {
+                drop(running);
+                self.learn_deed(server, deed, result.as_ref().ok(), Some(session));
+                self.note_command(server);
+                Ok(result)
+            }
+            Poll::Pending => {
+                self.learn_deed(server, deed, None, Some(session));
+                self.note_command(server);
+                Err((running, self.footprint(server)))
+            }
         }
     }
 
@@ -424,7 +430,7 @@ impl Simulation {
         let Some(Late { request, session }) = late else { return };
         let ends @ (actor, _) = self.ends(gate);
         self.before_command(actor, None);
-        let result = self.run(ends, &request, &session);
+        let result = self.run(gate, &request, &session);
         let result = result.unwrap_or_else(|_| Err(Loss::Late.into()));
         self.record_result(ends, &request, &result);
         self.record(EventKind::Late { actor });

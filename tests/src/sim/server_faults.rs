@@ -31,6 +31,7 @@ impl Simulation {
     /// refuses requests from now on.
     pub(crate) fn stop_server(&self, server: usize) {
         self.on_server(server, "hang up", Emulator::hang_up);
+        self.close_subscriptions(server);
         let outage = self.config.faults.outage;
         if !outage.is_zero() {
             let until = self.now() + outage;

@@ -44,6 +44,14 @@ impl LazyConnection {
 }
 
 impl Session {
+    /// The session of a connection that is open.
+    pub(super) fn over(emulator: &Emulator, connection: DirectConnection) -> Session {
+        Session::Emulator(Arc::new(LazyConnection {
+            emulator: emulator.clone(),
+            connection: OnceLock::from(connection),
+        }))
+    }
+
     pub(crate) fn open(server: &Server) -> Session {
         match server {
             Server::Emulator(emulator) => Session::Emulator(Arc::new(LazyConnection {
@@ -92,7 +100,7 @@ impl Session {
         let session = self.clone();
         Box::pin(async move {
             match &request {
-                Request::Command(cmd) => session.request(cmd).await,
+                Request::Command(cmd) | Request::Subscribe { cmd, .. } => session.request(cmd).await,
                 Request::Transaction { pipeline, offset, count } => {
                     session.request_all(pipeline, *offset, *count).await.map(Value::Array)
                 }

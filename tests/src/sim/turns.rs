@@ -25,6 +25,7 @@ pub(crate) enum Act {
     Close { nth: usize },
     Ask { nth: usize, request: Pending, operation: Option<OperationId> },
     Withdraw { nth: usize },
+    AwaitMessage { nth: usize },
     GiveUp { nth: usize },
     Delay { nth: usize, request: Request },
     Enter { section: &'static str, since: Option<Duration>, record: Option<Record> },
@@ -60,6 +61,8 @@ pub(super) struct Begun {
     /// The local state in which it began.
     key: Key,
     turn: Turn,
+    /// A task besides the actor's own has acted.
+    by_task: bool,
 }
 
 impl Simulation {
@@ -68,7 +71,8 @@ impl Simulation {
         if let Clients::Learned(..) = &self.clients {
             return;
         }
-        if self.quiescence.runs_now().is_some_and(|running| running != actor) {
+        let running = self.quiescence.runs_now();
+        if running.is_some_and(|running| running != actor) {
             return self.note_unlearnable(actor);
         }
         let mut state = self.state();
@@ -77,16 +81,18 @@ impl Simulation {
         if is_meant {
             self.is_woken(actor);
             self.begin_turn(actor);
-            if let (Clients::Teachers(_), Some(begun)) = (&self.clients, &mut self.state().actor(actor).begun)
-            {
-                begun.turn.acts.push(act());
+            if let Some(begun) = &mut self.state().actor(actor).begun {
+                begun.by_task |= running.is_none();
+                if let Clients::Teachers(_) = self.clients {
+                    begun.turn.acts.push(act());
+                }
             }
         }
     }
 
     /// The code of an actor has ended.
     pub(crate) fn note_end_of_code(&self, actor: Actor, end: &End) {
-        self.note(actor, || Act::End(end.clone()));
+        self.quiescence.running(actor, || self.note(actor, || Act::End(end.clone())));
     }
 
     /// A client does something that cannot be learned.
@@ -117,7 +123,7 @@ impl Simulation {
     fn begin_turn(&self, actor: Actor) {
         if self.state().actor(actor).begun.is_none() {
             let key = self.runs_next(actor);
-            self.state().actor(actor).begun = Some(Begun { key, turn: Turn::default() });
+            self.state().actor(actor).begun = Some(Begun { key, turn: Turn::default(), by_task: false });
         }
     }
 
@@ -158,15 +164,14 @@ impl Simulation {
         }
         let mut state = self.state();
         actors.retain(|&actor| state.actor(actor).begun.is_some());
-        let tasks = state.count_tasks(&actors);
-        // If several clients ran, it is not known which of them has the tasks that came or went.
-        let is_clear = tasks == 0 || actors.len() == 1;
-        let is_learned = is_clear && state.is_running && !state.is_endless;
+        let (tasks, owner) = state.count_tasks(&actors);
+        let is_learned = (tasks == 0 || owner.is_some()) && state.is_running && !state.is_endless;
         for actor in actors {
             let begun = state.actor(actor).begun.take();
-            if let (Clients::Teachers(learned), Some(Begun { key, turn }), true) =
+            if let (Clients::Teachers(learned), Some(Begun { key, turn, .. }), true) =
                 (&self.clients, begun, is_learned)
             {
+                let tasks = if owner == Some(actor) { tasks } else { 0 };
                 learned.learn(key, Turn { tasks, ..turn });
             }
         }
@@ -175,20 +180,30 @@ impl Simulation {
 
 impl State {
     /// Counts the tasks of the clients besides those of the actors' own code, after these clients
-    /// ran. Returns how many more there are than before. If it is not clear whose task came, any of
-    /// them may own it. If it is not clear whose task went, no client lost one.
-    fn count_tasks(&mut self, ran: &[Actor]) -> isize {
+    /// ran. Returns how many more there are than before, and whose they are. If it is not clear
+    /// whose task came, any of them may own it. If it is not clear whose task went, no client lost
+    /// one.
+    fn count_tasks(&mut self, ran: &[Actor]) -> (isize, Option<Actor>) {
         let own = self.actors.iter().filter(|state| self.runs(state.actor)).count();
         let spawned = tokio::runtime::Handle::current().metrics().num_alive_tasks().saturating_sub(own);
-        let known = std::mem::replace(&mut self.spawned, spawned);
+        let change = spawned.cast_signed() - std::mem::replace(&mut self.spawned, spawned).cast_signed();
+        // A task that ends closes its connections.
+        let acted = |actor: &&Actor| {
+            let begun = &self.actors[self.idx(**actor)].begun;
+            change > 0 || ran.len() == 1 || begun.as_ref().is_some_and(|begun| begun.by_task)
+        };
+        let owner = match &ran.iter().filter(acted).collect::<Vec<_>>()[..] {
+            [owner] => Some(**owner),
+            _ => None,
+        };
         for state in &mut self.actors {
             let may_be_its = ran.is_empty() || ran.contains(&state.actor);
             if spawned == 0 {
                 state.spawned = 0;
-            } else if ran == [state.actor] || spawned > known && may_be_its {
-                state.spawned = (state.spawned + spawned).saturating_sub(known);
+            } else if owner == Some(state.actor) || owner.is_none() && change > 0 && may_be_its {
+                state.spawned = state.spawned.saturating_add_signed(change);
             }
         }
-        spawned.cast_signed() - known.cast_signed()
+        (change, owner)
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use harness::explore::Exploration;
 use harness::oracle::ExclusiveFact;
 use harness::{ActorError, Client, Faults, Scenario, exhaustive};
+use locks::Subscribe as _;
 use tokio::task::JoinSet;
 
 use super::oracles::{SOUND, send};
@@ -48,9 +49,26 @@ async fn renews(client: Client) -> Result<(), ActorError> {
     Ok(released)
 }
 
+/// It waits for the lock until it is told that the lock is free.
+async fn listens(client: Client) -> Result<(), ActorError> {
+    let mut link = client.connection();
+    let mut subscription = link.subscribe("free").await?;
+    while !send(&mut link, SOUND.take).await? {
+        subscription.message().await?;
+    }
+    drop(subscription);
+    client.hold("cs").until(send::<()>(&mut link, &["DEL", "lock"])).await?;
+    Ok(send(&mut link, &["PUBLISH", "free", "now"]).await?)
+}
+
 /// With three clients, most executions repeat what some client has done before.
 #[test]
-fn a_client_with_a_task_of_its_own_runs_once_for_each_local_state() {
-    let (Exploration { schedules, .. }, runs) = explore(Faults::none().crashes(2), renews);
-    assert!(runs < schedules, "the code ran {runs} times in {schedules} schedules");
+fn a_client_runs_once_for_each_local_state() {
+    let rows = [
+        ("a task of its own", explore(Faults::none().crashes(2), renews)),
+        ("a subscription", explore(Faults::none(), listens)),
+    ];
+    for (what, (Exploration { schedules, .. }, runs)) in rows {
+        assert!(runs < schedules, "{what}: the code ran {runs} times in {schedules} schedules");
+    }
 }

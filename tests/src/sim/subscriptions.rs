@@ -1,0 +1,266 @@
+//! The subscriptions of clients. A message that was published waits at the gate of its subscriber.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use emulator::{DirectConnection, Emulator, Footprint, Reply};
+
+use super::gate::{Gate, GateState, Passage, Traffic};
+use super::learned::Clients;
+use super::server::no_answer;
+use super::session::Session;
+use super::turns::Act;
+use super::{Recording, Server, Simulation};
+use crate::actor::Actor;
+use crate::render::brief;
+use crate::trace::EventKind;
+
+/// The subscription of a connection.
+#[derive(Clone)]
+pub(super) struct Subscription {
+    channel: String,
+    /// Messages that the client has not received, the oldest first.
+    messages: VecDeque<Vec<u8>>,
+    /// No more messages will come.
+    is_closed: bool,
+    touches: Arc<Touches>,
+}
+
+/// The things that a subscriber touches on its server: when it polls, and when it ends.
+#[derive(Debug, Default)]
+pub(super) struct Touches {
+    looking: Footprint,
+    closing: Footprint,
+    /// After the server has closed the connection.
+    looking_closed: Footprint,
+    closing_closed: Footprint,
+}
+
+impl Touches {
+    /// The things that a subscriber of this channel touches.
+    pub(super) fn of(channel: &str) -> Touches {
+        let emulator = Emulator::new();
+        let mut connection = emulator.connection();
+        connection.execute(&[b"SUBSCRIBE", channel.as_bytes()]);
+        let (looking, closing) = (connection.looking(), connection.closing());
+        emulator.hang_up();
+        Touches {
+            looking,
+            closing,
+            looking_closed: connection.looking(),
+            closing_closed: connection.closing(),
+        }
+    }
+}
+
+/// A connection gives this to a client that polls it for messages.
+enum Arrival {
+    Message(Vec<u8>),
+    Closed,
+}
+
+fn poll(connection: &DirectConnection, cx: &mut Context<'_>) -> Poll<Arrival> {
+    connection.poll_message(cx).map(|reply| match reply {
+        Reply::Push(words) => match words.into_iter().next_back() {
+            Some(Reply::Bulk(message)) => Arrival::Message(message.into()),
+            _ => Arrival::Message(Vec::new()),
+        },
+        _ => Arrival::Closed,
+    })
+}
+
+/// The messages that have arrived at a connection, and whether it is closed.
+pub(super) fn arrived(connection: &DirectConnection) -> (Vec<Vec<u8>>, bool) {
+    let mut messages = Vec::new();
+    loop {
+        match poll(connection, &mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Arrival::Message(message)) => messages.push(message),
+            Poll::Ready(Arrival::Closed) => return (messages, true),
+            Poll::Pending => return (messages, false),
+        }
+    }
+}
+
+impl Simulation {
+    /// A connection is subscribed to this channel from now on.
+    pub(super) fn begin_subscription(&self, gate: usize, channel: &str) {
+        let Gate { actor, nth, server, .. } = self.state().gates[gate];
+        let touches = self.add_subscriber(server, (actor, nth, channel.into())).unwrap_or_default();
+        let subscription =
+            Subscription { channel: channel.into(), messages: VecDeque::new(), is_closed: false, touches };
+        // A request that is sent again changes nothing.
+        self.state().gates[gate].subscription.get_or_insert(subscription);
+    }
+
+    /// Ends the subscription of a connection that closes. Returns what that touches on a server
+    /// that is known.
+    pub(super) fn end_subscription(&self, gate: usize) -> Option<Footprint> {
+        let Subscription { is_closed, touches, .. } = self.state().gates[gate].subscription.take()?;
+        let Gate { actor, nth, server, .. } = self.state().gates[gate];
+        self.learned()?;
+        self.remove_subscribers(server, |of, number| (of, number) == (actor, nth));
+        Some(if is_closed { touches.closing_closed.clone() } else { touches.closing.clone() })
+    }
+
+    /// If no message is at the gate of a subscriber, polls a server that is not known for one.
+    pub(crate) fn fetch_message(&self, gate: usize, cx: &mut Context<'_>) {
+        let state = self.state();
+        let Gate { gate_state, subscription, .. } = &state.gates[gate];
+        let looks = matches!(gate_state, GateState::Empty | GateState::Listening);
+        let has_message = subscription.as_ref().is_some_and(|subscription| !subscription.messages.is_empty());
+        drop(state);
+        if self.learned().is_some() || !looks || has_message {
+            return;
+        }
+        let session = self.session(gate);
+        let (messages, is_closed) = match &session {
+            Session::Emulator(connection) => match poll(connection.open(), cx) {
+                Poll::Ready(Arrival::Message(message)) => (VecDeque::from([message]), false),
+                Poll::Ready(Arrival::Closed) => (VecDeque::new(), true),
+                Poll::Pending => return,
+            },
+            Session::Redis(_) => {
+                let server = self.state().gates[gate].server;
+                let Server::Redis(client) = &self.servers[server] else { return };
+                let news =
+                    session.news("PING").unwrap_or_else(|error| panic!("{}", no_answer(client, &error)));
+                if news.is_empty() {
+                    return self.state().listeners.push(cx.waker().clone());
+                }
+                (news, false)
+            }
+        };
+        self.add_messages(gate, messages, is_closed);
+    }
+
+    /// A client no longer waits for a message.
+    pub(super) fn stop_listening(&self, gate: usize) {
+        self.note_looking(gate);
+        if let Session::Emulator(_) = self.session(gate) {
+            // The next message does not wake it.
+            self.fetch_message(gate, &mut Context::from_waker(Waker::noop()));
+        }
+    }
+
+    fn add_messages(&self, gate: usize, messages: impl IntoIterator<Item = Vec<u8>>, is_closed: bool) {
+        if let Some(subscription) = &mut self.state().gates[gate].subscription {
+            subscription.messages.extend(messages);
+            subscription.is_closed |= is_closed;
+        }
+    }
+
+    /// A message arrives at its subscriber.
+    pub(super) fn hear(&self, (actor, nth): (Actor, usize), message: Vec<u8>) {
+        let Some(gate) = self.state().gate(actor, nth) else { return };
+        self.add_messages(gate, [message], false);
+        self.state().wake_listener(gate);
+    }
+
+    /// A server has closed the connections of its subscribers.
+    pub(super) fn close_subscriptions(&self, server: usize) {
+        self.remove_subscribers(server, |_, _| true);
+        let gates = self.state().gates.len();
+        for gate in 0..gates {
+            let is_meant = self.state().gates[gate].server == server;
+            let is_open = |subscription: &Subscription| !subscription.is_closed;
+            if !is_meant || !self.state().gates[gate].subscription.as_ref().is_some_and(is_open) {
+                continue;
+            }
+            let session = self.session(gate);
+            if let (Clients::Tasks, Session::Emulator(connection)) = (&self.clients, session) {
+                let (messages, is_closed) = arrived(connection.open());
+                self.add_messages(gate, messages, is_closed);
+            }
+            let mut state = self.state();
+            let Gate { actor, nth, .. } = state.gates[gate];
+            let Some(subscription) = &mut state.gates[gate].subscription else { continue };
+            subscription.is_closed = true;
+            // How many messages come before the end decides what the client does next.
+            let count = subscription.messages.len();
+            state.wake_listener(gate);
+            drop(state);
+            self.observes(actor, || (nth, "closed", count));
+        }
+    }
+
+    /// A client waits at its gate until a message may pass, or for a message.
+    pub(crate) fn await_message(&self, gate: usize) {
+        let Gate { actor, nth, .. } = self.state().gates[gate];
+        self.note(actor, || Act::AwaitMessage { nth });
+        let mut state = self.state();
+        let is_crashed = state.actor(actor).is_crashed;
+        let looks = matches!(state.gates[gate].gate_state, GateState::Empty | GateState::Listening);
+        if is_crashed || !looks {
+            return;
+        }
+        state.gates[gate].traffic = Traffic::Messages;
+        drop(state);
+        self.note_looking(gate);
+        let mut state = self.state();
+        let Some(subscription) = &state.gates[gate].subscription else { return };
+        if !subscription.messages.is_empty() {
+            state.arrive(gate, None);
+            return self.quiescence.note_activity();
+        }
+        if !subscription.is_closed {
+            state.gates[gate].gate_state = GateState::Listening;
+            return;
+        }
+        let channel = subscription.channel.clone();
+        state.gates[gate].gate_state = GateState::Heard(None);
+        drop(state);
+        // A connection to a known server is closed by nothing but the server's restart.
+        if self.learned().is_some() || self.session(gate).is_hung_up() {
+            self.state().lose_connection(actor);
+        }
+        self.observes(actor, || "the end");
+        self.record(EventKind::SubscriptionEnded { actor, channel });
+    }
+
+    /// A client polls for messages, or no longer does. Records what it touches.
+    pub(super) fn note_looking(&self, gate: usize) {
+        let state = self.state();
+        let Gate { actor, server, .. } = state.gates[gate];
+        let Some(Subscription { is_closed, touches, .. }) = &state.gates[gate].subscription else { return };
+        let looking = if *is_closed { &touches.looking_closed } else { &touches.looking };
+        let looking = Arc::new(looking.clone());
+        drop(state);
+        if let Session::Emulator(connection) = self.session(gate) {
+            let own = || Arc::new(connection.open().looking());
+            let looking = if self.learned().is_some() { looking } else { own() };
+            let mut state = self.state();
+            state.recorder.client_ran(actor);
+            state.recorder.server_access(server, looking);
+        }
+    }
+
+    /// Lets the message at this gate pass, unless a fault breaks the connection.
+    pub(super) fn pass_message(&self, gate: usize, passage: Passage) {
+        let mut state = self.state();
+        let actor = state.gates[gate].actor;
+        let Some(subscription) = &mut state.gates[gate].subscription else { return };
+        let channel = subscription.channel.clone();
+        let message = subscription.messages.front().cloned().unwrap_or_default();
+        let text = || format!("{channel}: \"{}\"", message.escape_ascii());
+        if passage.fault.is_none() {
+            subscription.messages.pop_front();
+        }
+        drop(state);
+        let mut heard = None;
+        if let Some(fault) = passage.fault {
+            self.observes(actor, || fault.kind.word());
+            self.record_request_fault(actor, fault, text);
+        } else {
+            self.observes(actor, text);
+            if self.recording == Recording::Full {
+                let brief = brief("message", Some(channel.clone().into_bytes()));
+                self.record(EventKind::Message { actor, text: text(), brief });
+            }
+            heard = Some(message);
+        }
+        let mut state = self.state();
+        state.actor(actor).is_told = true;
+        state.gates[gate].open(GateState::Heard(heard));
+    }
+}
