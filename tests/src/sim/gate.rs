@@ -196,6 +196,11 @@ impl Gate {
         self.waits() || self.awaits_reply()
     }
 
+    /// Whether a client that polls its subscription looks for a message: none waits, or has passed.
+    pub(super) fn looks(&self) -> bool {
+        matches!(self.gate_state, GateState::Empty | GateState::Listening)
+    }
+
     /// Whether the client waits for a message, and none is there.
     pub(super) fn listens(&self) -> bool {
         matches!(self.gate_state, GateState::Listening)

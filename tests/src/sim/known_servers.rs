@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, Hash};
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 
 use emulator::{Data, DirectConnection, Emulator, Footprint, Snapshot, Timestamp};
 use foldhash::quality::FixedState;
@@ -192,18 +192,16 @@ impl Simulation {
     /// client: the server is told of its subscribers when something runs there.
     pub(super) fn subscribing(&self, server: usize, subscriber: (Actor, usize)) -> Option<Session> {
         self.learned()?;
+        let Server::Emulator(emulator) = &self.servers[server] else { return None };
         let listeners = &mut self.places()[server].listeners;
         let own = listeners.iter().position(|(of, _)| *of == subscriber);
-        let own = own.map(|place| listeners.remove(place).1);
-        Some(match (own, &self.servers[server]) {
-            (Some(connection), Server::Emulator(emulator)) => Session::over(emulator, connection),
-            (_, server) => Session::open(server),
-        })
+        let own = own.map(|place| OnceLock::from(listeners.remove(place).1));
+        Some(Session::over(emulator, own.unwrap_or_default()))
     }
 
     /// A server has done something, with this reply. `None` if it has not ended. If that, or what
     /// it left behind, is more than a snapshot has, the execution means nothing. It has to run with
-    /// servers that run everything. The session closes, unless its client has it, too.
+    /// servers that run everything. A session that was opened for it closes.
     pub(super) fn learn_deed(
         &self,
         server: usize,

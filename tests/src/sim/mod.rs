@@ -152,12 +152,14 @@ impl Simulation {
             sim.reset();
         }
         let sim = Arc::new(sim);
-        let weak = Arc::downgrade(&sim);
-        sim.quiescence.set_hook(move || {
-            if let Some(sim) = weak.upgrade() {
-                sim.end_turns();
-            }
-        });
+        if !is_learned {
+            let weak = Arc::downgrade(&sim);
+            sim.quiescence.set_hook(move || {
+                if let Some(sim) = weak.upgrade() {
+                    sim.end_turns();
+                }
+            });
+        }
         sim
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use emulator::{Access, DirectConnection, Footprint, Resource};
+use emulator::{Access, Footprint, Resource};
 use redis::{RedisError, RedisResult, Value};
 
 use super::gate::{ActorState, Gate, GateState, Passage, Pending, Traffic};
@@ -164,10 +164,9 @@ impl Simulation {
         let known = self.end_subscription(gate);
         match &session {
             Session::Emulator(connection) => {
-                let closing = known.or_else(|| connection.get().map(DirectConnection::closing));
-                let closing = closing.unwrap_or_default();
-                if !closing.is_empty() {
-                    self.state().recorder.server_access(server, Arc::new(closing));
+                let closing = known.or_else(|| connection.get().map(|open| Arc::new(open.closing())));
+                if let Some(closing) = closing.filter(|closing| !closing.is_empty()) {
+                    self.state().recorder.server_access(server, closing);
                 }
             }
             // A real server may notice the closed connection later than other clients see its next
@@ -279,24 +278,16 @@ impl Simulation {
             let named = request.commands().flat_map(written_keys).map(|key| (server, key));
             self.state().named_keys.extend(named);
         }
-        let session = match request {
-            Request::Subscribe { .. } => self.subscribing(server, (actor, nth)),
-            _ => None,
-        }
-        .unwrap_or_else(|| session.clone());
-        let mut running = session.run(request.clone());
-        match running.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(result) => {
-                drop(running);
-                self.learn_deed(server, deed, result.as_ref().ok(), Some(session));
-                self.note_command(server);
-                Ok(result)
-            }
-            Poll::Pending => {
-                self.learn_deed(server, deed, None, Some(session));
-                self.note_command(server);
-                Err((running, self.footprint(server)))
-            }
+        let is_subscribing = matches!(request, Request::Subscribe { .. });
+        let own = if is_subscribing { self.subscribing(server, (actor, nth)) } else { None };
+        let mut running = own.as_ref().unwrap_or(session).run(request.clone());
+        let poll = running.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        let reply = if let Poll::Ready(Ok(reply)) = &poll { Some(reply) } else { None };
+        self.learn_deed(server, deed, reply, own);
+        self.note_command(server);
+        match poll {
+            Poll::Ready(result) => Ok(result),
+            Poll::Pending => Err((running, self.footprint(server))),
         }
     }
 

@@ -44,20 +44,14 @@ impl LazyConnection {
 }
 
 impl Session {
-    /// The session of a connection that is open.
-    pub(super) fn over(emulator: &Emulator, connection: DirectConnection) -> Session {
-        Session::Emulator(Arc::new(LazyConnection {
-            emulator: emulator.clone(),
-            connection: OnceLock::from(connection),
-        }))
+    /// A session on a connection that may be open already.
+    pub(super) fn over(emulator: &Emulator, connection: OnceLock<DirectConnection>) -> Session {
+        Session::Emulator(Arc::new(LazyConnection { emulator: emulator.clone(), connection }))
     }
 
     pub(crate) fn open(server: &Server) -> Session {
         match server {
-            Server::Emulator(emulator) => Session::Emulator(Arc::new(LazyConnection {
-                emulator: emulator.clone(),
-                connection: OnceLock::new(),
-            })),
+            Server::Emulator(emulator) => Session::over(emulator, OnceLock::new()),
             Server::Redis(client) => {
                 let connection = client.get_connection();
                 let connection = connection.unwrap_or_else(|error| panic!("{}", no_answer(client, &error)));

@@ -30,11 +30,11 @@ pub(super) struct Subscription {
 /// The things that a subscriber touches on its server: when it polls, and when it ends.
 #[derive(Debug, Default)]
 pub(super) struct Touches {
-    looking: Footprint,
-    closing: Footprint,
+    looking: Arc<Footprint>,
+    closing: Arc<Footprint>,
     /// After the server has closed the connection.
-    looking_closed: Footprint,
-    closing_closed: Footprint,
+    looking_closed: Arc<Footprint>,
+    closing_closed: Arc<Footprint>,
 }
 
 impl Touches {
@@ -43,14 +43,11 @@ impl Touches {
         let emulator = Emulator::new();
         let mut connection = emulator.connection();
         connection.execute(&[b"SUBSCRIBE", channel.as_bytes()]);
-        let (looking, closing) = (connection.looking(), connection.closing());
+        let touched = || (Arc::new(connection.looking()), Arc::new(connection.closing()));
+        let (looking, closing) = touched();
         emulator.hang_up();
-        Touches {
-            looking,
-            closing,
-            looking_closed: connection.looking(),
-            closing_closed: connection.closing(),
-        }
+        let (looking_closed, closing_closed) = touched();
+        Touches { looking, closing, looking_closed, closing_closed }
     }
 }
 
@@ -95,7 +92,7 @@ impl Simulation {
 
     /// Ends the subscription of a connection that closes. Returns what that touches on a server
     /// that is known.
-    pub(super) fn end_subscription(&self, gate: usize) -> Option<Footprint> {
+    pub(super) fn end_subscription(&self, gate: usize) -> Option<Arc<Footprint>> {
         let Subscription { is_closed, touches, .. } = self.state().gates[gate].subscription.take()?;
         let Gate { actor, nth, server, .. } = self.state().gates[gate];
         self.learned()?;
@@ -106,8 +103,8 @@ impl Simulation {
     /// If no message is at the gate of a subscriber, polls a server that is not known for one.
     pub(crate) fn fetch_message(&self, gate: usize, cx: &mut Context<'_>) {
         let state = self.state();
-        let Gate { gate_state, subscription, .. } = &state.gates[gate];
-        let looks = matches!(gate_state, GateState::Empty | GateState::Listening);
+        let looks = state.gates[gate].looks();
+        let subscription = &state.gates[gate].subscription;
         let has_message = subscription.as_ref().is_some_and(|subscription| !subscription.messages.is_empty());
         drop(state);
         if self.learned().is_some() || !looks || has_message {
@@ -190,8 +187,7 @@ impl Simulation {
         self.note(actor, || Act::AwaitMessage { nth });
         let mut state = self.state();
         let is_crashed = state.actor(actor).is_crashed;
-        let looks = matches!(state.gates[gate].gate_state, GateState::Empty | GateState::Listening);
-        if is_crashed || !looks {
+        if is_crashed || !state.gates[gate].looks() {
             return;
         }
         state.gates[gate].traffic = Traffic::Messages;
@@ -223,12 +219,11 @@ impl Simulation {
         let state = self.state();
         let Gate { actor, server, .. } = state.gates[gate];
         let Some(Subscription { is_closed, touches, .. }) = &state.gates[gate].subscription else { return };
-        let looking = if *is_closed { &touches.looking_closed } else { &touches.looking };
-        let looking = Arc::new(looking.clone());
+        let known = if *is_closed { &touches.looking_closed } else { &touches.looking }.clone();
         drop(state);
         if let Session::Emulator(connection) = self.session(gate) {
-            let own = || Arc::new(connection.open().looking());
-            let looking = if self.learned().is_some() { looking } else { own() };
+            let is_known = self.learned().is_some();
+            let looking = if is_known { known } else { Arc::new(connection.open().looking()) };
             let mut state = self.state();
             state.recorder.client_ran(actor);
             state.recorder.server_access(server, looking);
