@@ -13,7 +13,7 @@ use crate::trace::EventKind;
 impl Execution<'_> {
     /// Ends an execution without further faults. Every client runs to its end, in turns. If a
     /// client crashed, a message was lost or an operation was cancelled, a lease passes. Then fresh
-    /// clients must get everything.
+    /// clients probe.
     pub(super) async fn heal(&mut self) {
         self.resume_all().await;
         loop {
@@ -43,6 +43,11 @@ impl Execution<'_> {
                 return;
             }
         }
+        self.probe().await;
+    }
+
+    /// Lets fresh clients probe: they must get everything.
+    async fn probe(&mut self) {
         let Some((wanted, probe)) = &self.scenario.probe else { return };
         if let Some(away) = self.sim.outage() {
             self.advance(away).await;
@@ -53,6 +58,11 @@ impl Execution<'_> {
         if after_lease {
             self.advance(self.scenario.lease_max() + GRACE).await;
         }
+        let before = self.sim.before_probes(*wanted, after_lease);
+        if before.as_ref().is_some_and(|before| self.sim.repeat_probes(before)) {
+            return;
+        }
+        let so_far = self.sim.begin_probes();
         let mut granted = 0;
         for n in 1..=*wanted {
             let before = self.sim.now();
@@ -64,6 +74,7 @@ impl Execution<'_> {
             granted += u32::from(is_granted && (after_lease || self.sim.now() == before));
         }
         self.sim.record(EventKind::Probed { granted, wanted: *wanted, after_lease });
+        self.sim.end_probes(before, so_far);
     }
 
     /// Runs the requests of an actor that wait. Returns whether there were any.

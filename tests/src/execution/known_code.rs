@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::scenario::{Act, Scenario};
-use crate::sim::{ActorState, CodeId, ScenarioTimers, SimulationConfig, Thresholds, TimerCache, Tries};
+use crate::sim::{
+    ActorState, CodeId, ScenarioTimers, SharedList, SimulationConfig, Thresholds, TimerCache, Tries,
+};
 
 /// The timers, thresholds and ends of tries that are known, of clients of any scenario. Clones
 /// share them.
@@ -43,9 +45,9 @@ impl Timers {
     }
 
     /// Notes which actors run such code.
-    pub(super) fn note_giving_up(&self, scenario: &Scenario, actors: &mut [ActorState]) {
+    pub(super) fn note_giving_up(&self, scenario: &Scenario, actors: &mut SharedList<ActorState>) {
         let giving_up = self.giving_up.lock().unwrap_or_else(PoisonError::into_inner);
-        for (act, actor) in scenario.actors.iter().zip(actors).filter(|_| !giving_up.is_empty()) {
+        for (act, actor) in scenario.actors.iter().zip(actors.iter_mut()).filter(|_| !giving_up.is_empty()) {
             let own = giving_up.iter().filter(|(other, _)| Arc::ptr_eq(other, act));
             actor.gives_up = own.map(|&(_, tries)| tries).collect();
         }

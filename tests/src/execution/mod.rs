@@ -10,6 +10,7 @@ mod panics;
 mod tasks;
 mod watchdog;
 mod heal;
+mod lesson;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,17 +18,16 @@ use std::time::Duration;
 use emulator::{Emulator, Snapshot};
 use tokio::task::AbortHandle;
 
+use lesson::Lessons;
 pub use policy::{Choice, Policy};
-pub use runner::Runner;
-pub(crate) use runner::{CHECKED_EVERY, Mode};
+pub(crate) use runner::Mode;
+pub use runner::{Learning, Runner};
 
 use crate::actor::{ACTORS_MAX, Actor};
 use crate::fault::{Effect, Effects, Fault, FaultKind, RequestOutcome, Target};
 use crate::scenario::{Act, Limits, Scenario};
 use crate::schedule::{SPAN_MAX, Step};
-use crate::sim::{
-    Clients, Gate, Lack, Passage, RealTime, Server, Simulation, TIMER_MAX, Tries, Unknown, no_answer,
-};
+use crate::sim::{Clients, Gate, Lack, Passage, RealTime, Server, Simulation, TIMER_MAX, Tries, no_answer};
 use crate::trace::{Event, EventKind};
 
 struct Execution<'a> {
@@ -41,6 +41,7 @@ struct Execution<'a> {
     kinds: Vec<FaultKind>,
     /// The runtime may park this often, counted from its start.
     parks_max: u64,
+    lessons: &'a Lessons,
 }
 
 /// The results of the code before the actors.
@@ -92,10 +93,13 @@ impl Execution<'_> {
             if self.sim.state().lack.is_some() {
                 return;
             }
-            self.sim.checkpoint();
             self.enabled_steps(&mut enabled);
             if enabled.is_empty() {
                 break;
+            }
+            // Where there is no choice, no execution branches.
+            if enabled.len() > 1 {
+                self.sim.checkpoint();
             }
             if self.is_endless() {
                 return;
@@ -241,7 +245,7 @@ impl Execution<'_> {
             }
         }
         self.note_panics();
-        self.sim.record_timers();
+        self.sim.record_timers(|actor| _ = self.teach(actor));
         self.sim.state().recorder.end_step();
     }
 
@@ -405,13 +409,12 @@ impl Execution<'_> {
 
     /// Moves time, if clients are learned. Returns whether one acted.
     fn move_learned(&self, span: Duration, stops: bool) -> Option<bool> {
-        let Clients::Learned(learned, woken) = &self.sim.clients else { return None };
+        let Clients::Learned(learned) = &self.sim.clients else { return None };
         let (until, polls_max) = (self.sim.now() + span, self.scenario.limits.polls);
-        let has_fired = self.sim.move_learned((learned, woken), until, stops, polls_max);
-        Some(has_fired.unwrap_or_else(|Unknown| {
-            self.sim.stop(Lack::UnknownState);
-            false
-        }))
+        let before = self.sim.quiescence.activity();
+        let stops_at = stops.then_some(before);
+        self.as_far_as_known(|| self.sim.move_learned(learned, until, stops_at, polls_max));
+        Some(self.sim.quiescence.activity() != before)
     }
 
     /// To be called when time has moved.

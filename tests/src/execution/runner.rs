@@ -14,7 +14,7 @@ use tokio::task::AbortHandle;
 use super::known_code::Timers;
 use super::panics::Collecting;
 use super::watchdog::Watch;
-use super::{Execution, Policy, Prepared, enabled};
+use super::{Execution, Lessons, Policy, Prepared, enabled};
 use crate::scenario::Scenario;
 use crate::sim::{
     Checkpoints, Clients, Lack, Learned, Livelock, Quiescence, Recording, Retry, Server, Simulation, Tries,
@@ -24,11 +24,27 @@ use crate::trace::History;
 
 /// Most times that the runtime parks in one execution: each time a timer fires, or clients do what
 /// they can. Code that polls every millisecond ends here, however far a schedule moves the time.
-const PARKS_MAX: u64 = 1_000_000;
+pub(super) const PARKS_MAX: u64 = 1_000_000;
+
+/// So many executions run the tasks of clients before learned clients take part.
+const TAUGHT_MIN: u64 = 61;
 
 /// One in this many executions runs again, to check that it is deterministic. It is a prime number,
 /// because orders come in patterns of two and more.
-pub(crate) const CHECKED_EVERY: u64 = 61;
+const CHECKED_EVERY: u64 = 61;
+
+/// When a runner repeats what clients and servers did before, in place of running them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Learning {
+    /// Never.
+    Off,
+    /// When the clients have run in 61 executions. Their code may depend on more than they are
+    /// told; few executions take little time.
+    #[default]
+    Cautious,
+    /// At once.
+    Eager,
+}
 
 /// Whether the clients and servers of an execution run, or repeat what they did before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,8 +59,7 @@ pub(crate) enum Mode {
 
 /// Runs executions, one after the other, and keeps between them what is expensive to make.
 pub struct Runner {
-    runtime: Runtime,
-    quiescence: Arc<Quiescence>,
+    lessons: Lessons,
     watch: Arc<Watch>,
     emulators: Vec<Emulator>,
     /// The state of the emulators after the code before the actors.
@@ -56,6 +71,7 @@ pub struct Runner {
     pub(crate) retries: BTreeMap<Tries, Retry>,
     /// The mode of the last execution.
     pub(crate) mode: Mode,
+    learning: Learning,
     learned: Learned,
     /// The number of executions that were explored.
     explored: u64,
@@ -77,9 +93,15 @@ impl Runner {
         Runner::with_timers(Timers::default())
     }
 
+    /// Repeats what clients and servers did before from then on.
+    pub fn learning(self, learning: Learning) -> Runner {
+        Runner { learning, ..self }
+    }
+
     /// A runner with emulators of its own, that knows what this one knows.
     pub(crate) fn fork(&self) -> Runner {
-        Runner { learned: self.learned.fork(), ..Runner::with_timers(self.timers.clone()) }
+        let Runner { learning, learned, timers, .. } = self;
+        Runner { learning: *learning, learned: learned.fork(), ..Runner::with_timers(timers.clone()) }
     }
 
     /// Knows from now on what the one of its forks knows that has learned most.
@@ -91,11 +113,10 @@ impl Runner {
 
     /// A runner with emulators of its own, that shares what is known of timers.
     fn with_timers(timers: Timers) -> Runner {
-        let quiescence = Arc::new(Quiescence::default());
+        let lessons = Lessons::default();
         Runner {
-            runtime: build_runtime(quiescence.clone()),
-            watch: Watch::new(quiescence.clone()),
-            quiescence,
+            watch: Watch::new(lessons.quiescence.clone()),
+            lessons,
             emulators: Vec::new(),
             prepared: None,
             timers,
@@ -103,6 +124,7 @@ impl Runner {
             retries: BTreeMap::new(),
             livelock: None,
             mode: Mode::Real,
+            learning: Learning::default(),
             learned: Learned::default(),
             explored: 0,
             named_keys: BTreeSet::new(),
@@ -179,9 +201,14 @@ impl Runner {
     /// The fastest mode that shows the truth.
     pub(crate) fn best_mode(&self, scenario: &Scenario) -> Mode {
         let codes = self.timers.of(scenario).codes;
+        let may_repeat = match self.learning {
+            Learning::Off => return Mode::Real,
+            Learning::Cautious => self.learned.taught(&codes) >= TAUGHT_MIN,
+            Learning::Eager => true,
+        };
         if !self.learned.are_servers_learnable(&codes) {
             Mode::Real
-        } else if self.learned.are_clients_learnable(&codes) {
+        } else if may_repeat && self.learned.are_clients_learnable(&codes) {
             Mode::Learned
         } else {
             Mode::Teaching
@@ -215,6 +242,12 @@ impl Runner {
         is_new
     }
 
+    /// Replaces a request of clients that is remembered by another one. Returns how often.
+    #[cfg(test)]
+    pub(crate) fn remember_wrongly(&self, right: &redis::Cmd, wrong: &redis::Cmd) -> usize {
+        self.learned.remember_wrongly(right, wrong)
+    }
+
     fn servers(&mut self, scenario: &Scenario) -> Vec<Server> {
         self.emulators(scenario.servers).iter().cloned().map(Server::Emulator).collect()
     }
@@ -244,7 +277,7 @@ impl Runner {
         let clients = match mode {
             Mode::Real => Clients::Tasks,
             Mode::Teaching => Clients::Teachers(self.learned.clone()),
-            Mode::Learned => Clients::Learned(self.learned.clone(), Arc::default()),
+            Mode::Learned => Clients::Learned(self.learned.clone()),
         };
         let mut tasks = vec![None; scenario.actors.len()];
         let _collecting = Collecting::begin();
@@ -256,14 +289,17 @@ impl Runner {
         let running = async {
             let config = self.timers.config(scenario);
             let timers = (scenario.faults.stalls > 0).then(|| self.timers.of(scenario));
-            let quiescence = self.quiescence.clone();
+            let quiescence = self.lessons.quiescence.clone();
+            let parks_max = quiescence.parks() + PARKS_MAX;
             let sim = Simulation::new(servers, quiescence, config, recording, timers, clients, checkpoints);
             self.timers.note_giving_up(scenario, &mut sim.state().actors);
-            let parks_max = self.quiescence.parks() + PARKS_MAX;
             let (tasks, prepared) = (&mut tasks, &mut self.prepared);
             let kinds = enabled::kinds(&scenario.faults);
-            let mut execution = Execution { scenario, policy, sim, tasks, prepared, kinds, parks_max };
+            let lessons = &self.lessons;
+            let mut execution =
+                Execution { scenario, policy, sim, tasks, prepared, kinds, parks_max, lessons };
             execution.run().await;
+            execution.tasks.iter().flatten().for_each(AbortHandle::abort);
             let mut state = execution.sim.state();
             self.unknown_timers = std::mem::take(&mut state.unknown_timers);
             self.retries = std::mem::take(&mut state.retries);
@@ -277,24 +313,15 @@ impl Runner {
             let Poll::Ready(outcome) = poll else { unreachable!("learned clients wait for nothing") };
             return outcome;
         }
-        let outcome = self.runtime.block_on(running);
-        tasks.iter().flatten().for_each(AbortHandle::abort);
-        self.end_tasks();
+        let outcome = self.lessons.block_on(running);
+        if mode == Mode::Teaching {
+            self.learned.note_taught(&self.timers.of(scenario).codes);
+        }
         outcome
-    }
-
-    /// Lets aborted tasks end: tasks of one execution must not run in the next.
-    fn end_tasks(&mut self) {
-        if self.runtime.metrics().num_alive_tasks() > 0 {
-            self.runtime.block_on(tokio::task::yield_now());
-        }
-        if self.runtime.metrics().num_alive_tasks() > 0 {
-            self.runtime = build_runtime(self.quiescence.clone());
-        }
     }
 }
 
-fn build_runtime(quiescence: Arc<Quiescence>) -> Runtime {
+pub(super) fn build_runtime(quiescence: Arc<Quiescence>) -> Runtime {
     Builder::new_current_thread()
         .enable_time()
         .start_paused(true)

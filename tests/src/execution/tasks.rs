@@ -11,7 +11,7 @@ use super::{Execution, panics};
 use crate::actor::Actor;
 use crate::client::Client;
 use crate::scenario::Act;
-use crate::sim::{ActorState, Clients, End, Lack, Part, Simulation, Unknown};
+use crate::sim::{ActorState, Clients, End, Part, Simulation};
 use crate::trace::EventKind;
 
 impl Execution<'_> {
@@ -31,7 +31,7 @@ impl Execution<'_> {
         value: fn(R) -> bool,
     ) -> Option<AbortHandle> {
         if let Clients::Learned(..) = self.sim.clients {
-            self.sim.wake(actor);
+            self.sim.state().wake(actor, None);
             return None;
         }
         let client = Client::new(self.sim.clone(), actor);
@@ -63,9 +63,8 @@ impl Execution<'_> {
 
     /// Lets clients run until they can do nothing more.
     pub(super) async fn quiesce(&self) {
-        if let Clients::Learned(learned, woken) = &self.sim.clients {
-            let is_known = self.sim.run_learned(learned, woken, self.scenario.limits.polls);
-            is_known.unwrap_or_else(|Unknown| self.sim.stop(Lack::UnknownState));
+        if let Clients::Learned(learned) = &self.sim.clients {
+            self.as_far_as_known(|| self.sim.run_learned(learned, self.scenario.limits.polls));
         } else {
             self.sim.quiescence.wait().await;
         }

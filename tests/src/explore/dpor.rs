@@ -40,8 +40,6 @@ pub struct Dpor {
     rooted: usize,
     /// If set, executions end after this many choices. Their continuations are branches.
     trunk: Option<usize>,
-    /// This many executions are run by tasks before learned clients run any.
-    tasks_first: u64,
     happens_before: HappensBefore,
     has_begun: bool,
     is_blocked: bool,
@@ -173,12 +171,6 @@ impl Node {
 }
 
 impl Dpor {
-    /// Runs the tasks of clients in so many executions first, although it learns from each. Clients
-    /// may depend on more than they are told, and few executions take little time.
-    pub(super) fn with_tasks_first(tasks_first: u64) -> Dpor {
-        Dpor { tasks_first, ..Dpor::default() }
-    }
-
     /// Explores only the first `choices` choices, with every step tried. [`Dpor::branch`] explores
     /// what follows.
     pub fn trunk(choices: usize) -> Dpor {
@@ -203,10 +195,6 @@ impl Dpor {
         }
         let kept = self.path.len();
         let mut mode = runner.best_mode(scenario);
-        if self.tasks_first > 0 {
-            self.tasks_first -= 1;
-            mode = mode.min(Mode::Teaching);
-        }
         loop {
             (self.depth, self.is_blocked, self.is_branch_point) = (0, false, false);
             self.checkpoints.rewind(self.path.last().map_or(0, |node| node.steps));

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::{ScopedJoinHandle, available_parallelism, scope};
 
 use super::{Dpor, Exploration, Stop, determinism, with_all_tries};
-use crate::execution::{CHECKED_EVERY, Mode, Runner};
+use crate::execution::{Mode, Runner};
 use crate::explore::{Problem, Report};
 use crate::oracle::list;
 use crate::scenario::Scenario;
@@ -66,8 +66,7 @@ fn explore_sizes(
     for actors in if scenario.is_uniform() { 1..=all } else { all..=all } {
         let scenario = scenario.with_actors(actors);
         let mut traces = TraceSummary::of(&scenario);
-        let dpor = Dpor::with_tasks_first(CHECKED_EVERY);
-        if !traces.run(runner, &scenario, dpor, schedules_max.unwrap_or(FEW))? {
+        if !traces.run(runner, &scenario, Dpor::default(), schedules_max.unwrap_or(FEW))? {
             if schedules_max.is_some() {
                 is_whole = false;
             } else {

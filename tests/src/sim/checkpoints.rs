@@ -7,7 +7,7 @@ use std::time::Duration;
 use emulator::Clock;
 
 use super::known_servers::ServerState;
-use super::learned::Clients;
+use super::learned_clients::Clients;
 use super::{Simulation, State};
 use crate::trace::{History, HistoryMark};
 
@@ -40,9 +40,13 @@ impl std::fmt::Debug for Saved {
 }
 
 impl Checkpoints {
-    /// Keeps the places within the first steps of the last execution, so many.
+    /// Keeps the places up to the one after so many steps of the last execution. None is kept if
+    /// that one is missing.
     pub(crate) fn rewind(&mut self, steps: usize) {
         self.places.retain(|place| place.history.steps <= steps);
+        if self.places.last().is_none_or(|place| place.history.steps < steps) {
+            self.places.clear();
+        }
     }
 
     /// Whether there is no place to continue from.
@@ -57,7 +61,7 @@ impl Checkpoints {
 }
 
 impl Simulation {
-    /// To be called before each step.
+    /// To be called before each step that is chosen.
     pub(crate) fn checkpoint(&self) {
         let Some(checkpoints) = &mut *self.checkpoints() else { return };
         let mut state = self.state();
@@ -66,8 +70,11 @@ impl Simulation {
             return;
         }
         let recorder = std::mem::take(&mut state.recorder);
-        let copy = state.clone();
+        let mut copy = state.clone();
         state.recorder = recorder;
+        if let Clients::Teachers(_) = self.clients {
+            copy.forget_tasks();
+        }
         let clocks = state.is_clock_set.then(|| self.clocks.iter().map(Clock::view).collect());
         let saved = Saved { state: copy, at: self.now(), servers: self.server_states(), clocks };
         checkpoints.places.push(Checkpoint { history, saved: Arc::new(saved) });
@@ -75,7 +82,7 @@ impl Simulation {
 
     /// Continues an execution of learned clients at the last checkpoint, if there is one.
     pub(crate) fn continue_learned(&self) -> bool {
-        let Clients::Learned(_, woken) = &self.clients else { return false };
+        let Clients::Learned(_) = &self.clients else { return false };
         let Some(checkpoints) = &mut *self.checkpoints() else { return false };
         let Some(Checkpoint { history, saved }) = checkpoints.places.last() else { return false };
         let before = Arc::unwrap_or_clone(std::mem::take(&mut checkpoints.history));
@@ -88,7 +95,6 @@ impl Simulation {
             clock.follow(view);
         }
         self.set_time(saved.at);
-        self.reattach(woken);
         true
     }
 }

@@ -16,6 +16,7 @@ use indexmap::IndexSet;
 use redis::Value;
 
 use super::learned::Lack;
+use super::probes::{BeforeProbes, Probes};
 use super::request::Request;
 use super::session::Session;
 use super::subscriptions::{Touches, arrived};
@@ -45,6 +46,7 @@ pub(super) struct KnownServers {
     subscribers: IndexSet<Arc<[Subscriber]>, FixedState>,
     touches: HashMap<String, Arc<Touches>, FixedState>,
     transitions: HashMap<Deed, Arc<Transition>, foldhash::fast::FixedState>,
+    pub(super) probes: HashMap<BeforeProbes, Arc<Probes>, foldhash::fast::FixedState>,
 }
 
 /// A server does something: its state before, the time that its clock shows, and a hash of what it
@@ -101,7 +103,7 @@ impl KnownServers {
 
     /// The number of known deeds.
     pub(super) fn len(&self) -> usize {
-        self.transitions.len()
+        self.transitions.len() + self.probes.len()
     }
 }
 

@@ -5,19 +5,20 @@
 //! in its turn. As long as all states that an execution reaches are known, no code has to run: the
 //! acts are performed again, and the execution is plain data.
 
-use std::collections::{BTreeMap, BTreeSet};
+#![expect(clippy::disallowed_types, reason = "no order of these maps matters")]
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Wake, Waker};
 use std::time::Duration;
 
-use super::Simulation;
-use super::gate::Gate;
+use foldhash::fast::FixedState;
+
 use super::known_servers::KnownServers;
-use super::pause::Part;
 use super::timer_cache::CodeId;
-use super::turns::{Act, End, Turn};
+use super::told::Telling;
+use super::turns::Turn;
 use crate::actor::Actor;
-use crate::trace::{EventKind, LocalState};
+use crate::trace::LocalState;
 
 /// When a timer wakes a client.
 #[derive(Clone, Copy, Debug)]
@@ -27,24 +28,25 @@ pub(super) enum Timer {
     NotBefore(Duration),
 }
 
-/// If timers fire more often than this while time moves, tasks have to run.
-const FIRED_MAX: usize = 1000;
-
 /// If servers are known to do more than this, all of it is forgotten before the next exploration.
 const DEEDS_MAX: usize = 200_000;
 
 /// The code of a client, its name and its local state.
-pub(super) type Key = (CodeId, Actor, LocalState);
+pub(crate) type Key = (CodeId, Actor, LocalState);
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(super) struct Known {
-    turns: BTreeMap<Key, Arc<Turn>>,
-    timers: BTreeMap<Key, Timer>,
+    turns: HashMap<Key, Arc<Turn>, FixedState>,
+    timers: HashMap<Key, Timer, FixedState>,
+    /// How local states follow from one another.
+    tellings: HashMap<LocalState, Telling, FixedState>,
     pub(super) servers: KnownServers,
+    /// How many executions ran the tasks of these clients.
+    taught: BTreeMap<Vec<CodeId>, u64>,
 }
 
 /// Everything that clients and servers are known to do. Clones share it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Learned {
     known: Arc<Mutex<Known>>,
     unlearnable: Arc<Mutex<Unlearnable>>,
@@ -89,6 +91,18 @@ impl Learned {
         known.turns.len() + known.servers.len()
     }
 
+    /// Replaces a request of clients that is remembered by another one. Returns how often.
+    #[cfg(test)]
+    pub(crate) fn remember_wrongly(&self, right: &redis::Cmd, wrong: &redis::Cmd) -> usize {
+        let mut known = self.known();
+        let acts = known.turns.values_mut().flat_map(|turn| &mut Arc::make_mut(turn).acts);
+        let requests = acts.filter_map(|act| match act {
+            super::Act::Ask { request, .. } => Some(&mut request.request),
+            _ => None,
+        });
+        requests.filter(|request| **request == right.into()).map(|request| *request = wrong.into()).count()
+    }
+
     /// Forgets what servers do, if that takes much memory. No place of an execution may be kept.
     pub(crate) fn limit(&self) {
         let mut known = self.known();
@@ -99,9 +113,41 @@ impl Learned {
 }
 
 impl Learned {
+    /// A local state follows from another one.
+    pub(super) fn note_telling(&self, after: LocalState, telling: Telling) {
+        self.known().tellings.entry(after).or_insert(telling);
+    }
+
+    /// Everything that a client in this state was told, in order.
+    pub(crate) fn tellings(&self, mut state: LocalState) -> Vec<Telling> {
+        let known = self.known();
+        let mut tellings = Vec::new();
+        while let Some(telling) = known.tellings.get(&state) {
+            state = telling.before;
+            tellings.push(telling.clone());
+        }
+        tellings.reverse();
+        tellings
+    }
+
+    /// An execution has run the tasks of these clients.
+    pub(crate) fn note_taught(&self, codes: &[CodeId]) {
+        *self.known().taught.entry(codes.to_vec()).or_default() += 1;
+    }
+
+    /// How many executions ran the tasks of these clients.
+    pub(crate) fn taught(&self, codes: &[CodeId]) -> u64 {
+        self.known().taught.get(codes).copied().unwrap_or(0)
+    }
+
     /// The turn of a client in this state, if that is known.
-    fn turn(&self, key: &Key) -> Option<Arc<Turn>> {
+    pub(super) fn turn(&self, key: &Key) -> Option<Arc<Turn>> {
         self.known().turns.get(key).cloned()
+    }
+
+    /// When the next timer of a client in this state fires, as far as that is known.
+    pub(super) fn timer(&self, key: &Key) -> Option<Timer> {
+        self.known().timers.get(key).copied()
     }
 
     /// Whether the codes of all these clients can be learned.
@@ -150,273 +196,6 @@ impl Learned {
         };
         if is_news {
             known.timers.insert(key, timer);
-        }
-    }
-}
-
-/// How the clients of an execution run.
-pub(crate) enum Clients {
-    /// As tasks, and all servers run everything.
-    Tasks,
-    /// As tasks, from which is learned. Servers run what is not known.
-    Teachers(Learned),
-    /// As far as they are known, without tasks. Servers run what is not known.
-    Learned(Learned, Arc<Woken>),
-}
-
-/// The learned clients that are to be polled, in order.
-#[derive(Debug, Default)]
-pub(crate) struct Woken(Mutex<Vec<Actor>>);
-
-impl Woken {
-    fn list(&self) -> MutexGuard<'_, Vec<Actor>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn next(&self) -> Option<Actor> {
-        let mut list = self.list();
-        (!list.is_empty()).then(|| list.remove(0))
-    }
-}
-
-/// Wakes a learned client.
-struct LearnedWaker {
-    actor: Actor,
-    woken: Arc<Woken>,
-}
-
-impl Wake for LearnedWaker {
-    fn wake(self: Arc<Self>) {
-        let mut list = self.woken.list();
-        if !list.contains(&self.actor) {
-            list.push(self.actor);
-        }
-    }
-}
-
-/// A client reached a local state in which it has not been seen.
-#[derive(Debug)]
-pub(crate) struct Unknown;
-
-impl Simulation {
-    pub(super) fn key(&self, actor: Actor) -> Key {
-        let state = self.state();
-        (self.code_of(actor), actor, state.actors[state.idx(actor)].local_state)
-    }
-
-    pub(super) fn code_of(&self, actor: Actor) -> CodeId {
-        self.config.codes.get(actor.0).copied().unwrap_or(self.config.probe_code)
-    }
-
-    /// Time has moved. No timer that has not fired was due.
-    pub(crate) fn learn_timers(&self) {
-        let Clients::Teachers(learned) = &self.clients else { return };
-        let actors: Vec<Actor> = self.state().actors.iter().map(|state| state.actor).collect();
-        for actor in actors.into_iter().filter(|&actor| self.state().can_run(actor)) {
-            learned.learn_timer(self.key(actor), Timer::NotBefore(self.now()));
-        }
-    }
-
-    /// Wakes a client: it starts.
-    pub(crate) fn wake(&self, actor: Actor) {
-        if let Clients::Learned(_, woken) = &self.clients {
-            Arc::new(LearnedWaker { actor, woken: woken.clone() }).wake();
-        }
-    }
-
-    /// Polls learned clients until none is awake.
-    pub(crate) fn run_learned(
-        &self,
-        learned: &Learned,
-        woken: &Arc<Woken>,
-        polls_max: u64,
-    ) -> Result<(), Unknown> {
-        while let Some(actor) = woken.next() {
-            let waker = Waker::from(Arc::new(LearnedWaker { actor, woken: woken.clone() }));
-            if !self.state().can_run(actor) {
-                continue;
-            }
-            if self.stands_still(actor, Part::Main, &waker) {
-                // The tasks that its code spawned run on, and are not known without it.
-                if self.state().actor(actor).spawned > 0 {
-                    return Err(Unknown);
-                }
-                continue;
-            }
-            let turn = learned.turn(&self.runs_next(actor)).ok_or(Unknown)?;
-            let at = self.now();
-            let mut state = self.state();
-            if !state.note_polls(at, actor, turn.polls, polls_max) {
-                continue;
-            }
-            let client = state.actor(actor);
-            client.spawned = client.spawned.saturating_add_signed(turn.tasks);
-            drop(state);
-            turn.acts.iter().for_each(|act| self.perform(actor, act));
-            self.wait_with(actor, &waker);
-        }
-        Ok(())
-    }
-
-    /// Everything that is known of clients and servers. `None` if all of them run.
-    pub(super) fn learned(&self) -> Option<&Learned> {
-        match &self.clients {
-            Clients::Tasks => None,
-            Clients::Teachers(learned) | Clients::Learned(learned, _) => Some(learned),
-        }
-    }
-
-    /// The execution ends, and means nothing.
-    pub(crate) fn stop(&self, lack: Lack) {
-        let mut state = self.state();
-        (state.lack, state.is_endless) = (Some(lack), true);
-    }
-
-    /// Records the end of a client's code.
-    pub(crate) fn end_client(&self, actor: Actor, end: &End) {
-        let is_excused = self.state().got_fault_error(actor);
-        match end.clone() {
-            End::Done(value) => self.state().actor(actor).result = Some(value),
-            End::Error(error) if is_excused => self.record(EventKind::GaveUp { actor, error }),
-            End::Error(error) | End::Panic(error) => self.record(EventKind::Failed { actor, error }),
-        }
-    }
-
-    /// Records that an actor has ended, for whatever reason.
-    pub(crate) fn finish_client(&self, actor: Actor) {
-        let mut state = self.state();
-        state.actor(actor).is_finished = true;
-        if !state.actor(actor).is_crashed {
-            state.note_end(self.now(), actor);
-        }
-        self.quiescence.note_activity();
-    }
-
-    /// Drops what the code of a learned client holds.
-    pub(crate) fn drop_learned(&self, actor: Actor) {
-        if !matches!(self.clients, Clients::Learned(..)) || self.state().actor(actor).is_finished {
-            return;
-        }
-        let gates = self.state().gates.len();
-        for gate in (0..gates).filter(|&gate| self.state().gates[gate].actor == actor) {
-            self.withdraw(gate);
-            self.hang_up(gate);
-        }
-        self.state().end_operations(actor);
-        self.finish_client(actor);
-    }
-
-    /// Moves time to this, and polls the learned clients whose timers fire. If `stops`, it ends
-    /// when one of them acts. Returns whether one did.
-    pub(crate) fn move_learned(
-        &self,
-        (learned, woken): (&Learned, &Arc<Woken>),
-        until: Duration,
-        stops: bool,
-        polls_max: u64,
-    ) -> Result<bool, Unknown> {
-        let activity = self.quiescence.activity();
-        let mut n_fired = 0;
-        while let Some((at, actors)) = self.next_timer(learned, until)? {
-            n_fired += 1;
-            if n_fired > FIRED_MAX {
-                return Err(Unknown);
-            }
-            self.set_time(at);
-            actors.into_iter().for_each(|actor| self.wake(actor));
-            self.run_learned(learned, woken, polls_max)?;
-            if stops && self.quiescence.activity() != activity {
-                return Ok(true);
-            }
-        }
-        self.set_time(until);
-        Ok(self.quiescence.activity() != activity)
-    }
-
-    /// The next timer up to this time, and the clients that it wakes.
-    fn next_timer(
-        &self,
-        learned: &Learned,
-        until: Duration,
-    ) -> Result<Option<(Duration, Vec<Actor>)>, Unknown> {
-        let now = self.now();
-        // If timers fire together, the first to be armed is the first to fire.
-        let mut actors: Vec<(u64, Actor)> =
-            self.state().actors.iter().map(|state| (state.latest_turn, state.actor)).collect();
-        actors.sort_unstable();
-        let actors: Vec<Actor> = actors.into_iter().map(|(_, actor)| actor).collect();
-        let mut next: Option<(Duration, Vec<Actor>)> = None;
-        let mut known_to = until;
-        for actor in actors.into_iter().filter(|&actor| self.state().can_run(actor)) {
-            match learned.known().timers.get(&self.key(actor)) {
-                Some(Timer::At(at)) if *at <= now => {}
-                Some(&Timer::At(at)) => match &mut next {
-                    Some((first, actors)) if *first == at => actors.push(actor),
-                    Some((first, _)) if *first < at => {}
-                    _ => next = Some((at, vec![actor])),
-                },
-                Some(&Timer::NotBefore(before)) => known_to = known_to.min(before),
-                None => return Err(Unknown),
-            }
-        }
-        match next.filter(|(at, _)| *at <= until) {
-            Some((at, _)) if at > known_to => Err(Unknown),
-            None if until > known_to => Err(Unknown),
-            next => Ok(next),
-        }
-    }
-
-    /// Makes all clients learned ones, in a state that was saved.
-    pub(super) fn reattach(&self, woken: &Arc<Woken>) {
-        let actors: Vec<Actor> = self.state().actors.iter().map(|state| state.actor).collect();
-        for actor in actors {
-            let waker = Waker::from(Arc::new(LearnedWaker { actor, woken: woken.clone() }));
-            self.wait_with(actor, &waker);
-            if let Some(pause) = &mut self.state().actor(actor).pause {
-                pause.rewake(&waker);
-            }
-        }
-    }
-
-    /// A learned client waits: this wakes it.
-    fn wait_with(&self, actor: Actor, waker: &Waker) {
-        let mut state = self.state();
-        let waits = |gate: &&mut Gate| gate.actor == actor && (gate.is_busy() || gate.listens());
-        for gate in state.gates.iter_mut().filter(waits) {
-            gate.waker = Some(waker.clone());
-        }
-        state.wake_when_cancelled(actor, waker);
-    }
-
-    /// Does what the code of a client did before.
-    fn perform(&self, actor: Actor, act: &Act) {
-        let gate = |nth: usize| self.state().gate(actor, nth).expect("the client has opened it");
-        match act.clone() {
-            Act::ReadTime => self.state().recorder.time_read(),
-            Act::DrawName => self.state().actor(actor).names += 1,
-            Act::Open { server } => _ = self.open(actor, server),
-            Act::Close { nth } => self.close(gate(nth)),
-            Act::Ask { nth, request, operation } => {
-                let gate = gate(nth);
-                self.set_operation(actor, operation);
-                self.request_time();
-                self.ask(gate, request);
-                self.set_operation(actor, None);
-            }
-            Act::Withdraw { nth } => self.withdraw(gate(nth)),
-            Act::AwaitMessage { nth } => self.await_message(gate(nth)),
-            Act::GiveUp { nth } => self.give_up(gate(nth)),
-            Act::Delay { nth, request } => self.delay_too(gate(nth), request),
-            Act::Enter { section, since, record } => _ = self.enter(actor, section, since, record),
-            Act::Extend { hold, since, record } => self.extend(hold, since, record),
-            Act::Leave { hold } => self.leave(hold),
-            Act::BeginOperation => _ = self.begin_operation(actor),
-            Act::EndOperation { id } => self.end_operation(id),
-            Act::Accept { resource, token } => self.accept(actor, resource, token),
-            Act::End(end) => {
-                self.end_client(actor, &end);
-                self.finish_client(actor);
-            }
         }
     }
 }

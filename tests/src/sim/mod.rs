@@ -6,12 +6,17 @@ mod real_time;
 mod timer_cache;
 mod operations;
 mod pause;
+mod probes;
 mod retries;
 mod request;
 mod session;
 mod gate;
+mod state;
+mod shared_list;
 mod learned;
+mod learned_clients;
 mod turns;
+mod told;
 mod subscriptions;
 mod known_servers;
 mod checkpoints;
@@ -20,7 +25,6 @@ mod instants;
 mod holds;
 mod server_faults;
 
-use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -33,9 +37,10 @@ use crate::fault::{Fault, Faults, RequestFault, RequestOutcome};
 use crate::trace::{EventKind, HoldId};
 
 pub(crate) use checkpoints::Checkpoints;
-pub(crate) use gate::{ActorState, Gate, GateState, Passage, Pending, State, Traffic};
+pub(crate) use gate::{Gate, GateState, Passage, Pending, Traffic};
 use known_servers::Place;
-pub(crate) use learned::{Clients, Lack, Learned, Unknown};
+pub(crate) use learned::{Key, Lack, Learned};
+pub(crate) use learned_clients::{Clients, Unknown};
 pub(crate) use operations::OperationId;
 pub(crate) use pause::Part;
 pub(crate) use quiescence::Quiescence;
@@ -46,7 +51,10 @@ pub(crate) use serve::{Answer, Blocked, Loss};
 pub use server::Server;
 pub(crate) use server::no_answer;
 pub(crate) use session::Session;
+pub(crate) use shared_list::SharedList;
+pub(crate) use state::{ActorState, State};
 pub(crate) use timer_cache::{CodeId, ScenarioTimers, Thresholds, TimerCache, UnknownTimer};
+pub(crate) use told::{Telling, Told};
 pub(crate) use turns::{Act, End};
 
 /// When every execution on emulators begins. It is no whole second, so that code which rounds to
@@ -240,40 +248,26 @@ impl Simulation {
         self.state().record(at, kind);
     }
 
-    /// The code of an actor runs, or is to receive this when it runs next.
-    pub(crate) fn observes<H: Hash>(&self, actor: Actor, what: impl FnOnce() -> H) {
-        if self.timers.is_some() || !matches!(self.clients, Clients::Tasks) {
-            let (at, what) = (self.now(), what());
-            let mut state = self.state();
-            let idx = state.idx(actor);
-            state.actors[idx].local_state.observe(at, what);
-        }
-    }
-
-    /// Records which actors that ran in the last step may have timers. Their actions depend
-    /// on the time.
-    pub(crate) fn record_timers(&self) {
-        let mut state = self.state();
+    /// Records which actors that ran in the last step may have timers. Their actions depend on the
+    /// time. If it is not known of an actor, `teach` is called first.
+    pub(crate) fn record_timers(&self, teach: impl Fn(Actor)) {
+        let state = self.state();
+        let Some(footprint) = state.history().footprints.last() else { return };
+        let (moved, actors) = (footprint.actors, state.actors.len());
         if !state.recorder.is_in_step() {
             return;
         }
-        let Some(footprint) = state.history().footprints.last() else { return };
-        let moved = footprint.actors;
-        for nth in (0..state.actors.len()).filter(|nth| moved >> nth & 1 == 1) {
+        drop(state);
+        for nth in (0..actors).filter(|nth| moved >> nth & 1 == 1) {
             let actor = Actor(nth);
-            let (can_act, has_request) = (state.can_act(actor), state.has_request(actor));
+            let known = self.may_have_timer(actor).or_else(|| {
+                teach(actor);
+                self.may_have_timer(actor)
+            });
+            let mut state = self.state();
+            let has_request = state.has_request(actor);
             let is_ready = has_request && !state.retries(actor);
-            let ActorState { local_state, spawned, may_wake: could_wake, was_ready, .. } = state.actors[nth];
-            // If a client waits for something other than a reply, or has tasks that may, it may
-            // wait for time.
-            let known = match &self.timers {
-                _ if state.actors[nth].is_crashed => Some(false),
-                _ if spawned > 0 => Some(true),
-                _ if !can_act => Some(false),
-                _ if !has_request || self.config.response_timeout.is_some() => Some(true),
-                Some(timers) => timers.get(actor, local_state),
-                None => Some(false),
-            };
+            let ActorState { local_state, may_wake: could_wake, was_ready, .. } = state.actors[nth];
             if known.is_none() {
                 let steps = state.history().steps.len();
                 state.unknown_timers.push(UnknownTimer { steps, actor, local_state });
@@ -289,6 +283,21 @@ impl Simulation {
                 state.recorder.timer_awaited();
             }
             (state.actors[nth].may_wake, state.actors[nth].was_ready) = (may_wake, is_ready);
+        }
+    }
+
+    /// Whether an actor may have a timer. If it waits for something other than a reply, or has
+    /// tasks that may, it may wait for time.
+    fn may_have_timer(&self, actor: Actor) -> Option<bool> {
+        let state = self.state();
+        let client = &state.actors[state.idx(actor)];
+        match &self.timers {
+            _ if client.is_crashed => Some(false),
+            _ if client.spawned > 0 => Some(true),
+            _ if !state.can_act(actor) => Some(false),
+            _ if !state.has_request(actor) || self.config.response_timeout.is_some() => Some(true),
+            Some(timers) => timers.get(actor, client.local_state),
+            None => Some(false),
         }
     }
 
@@ -338,7 +347,7 @@ impl Simulation {
         set(&mut state.actors[idx]);
         let ActorState { skew_ms, drift_ppm, .. } = state.actors[idx];
         drop(state);
-        self.observes(actor, || (skew_ms, drift_ppm));
+        self.tell(actor, || (skew_ms, drift_ppm), || Told::Clock { skew_ms, drift_ppm });
     }
 
     /// Sets the clock of a server. The clock of a real server cannot be set.

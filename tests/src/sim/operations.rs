@@ -3,6 +3,7 @@
 use std::task::Waker;
 
 use super::gate::Gate;
+use super::told::Told;
 use super::turns::Act;
 use super::{Simulation, State};
 use crate::actor::Actor;
@@ -17,7 +18,7 @@ pub(super) struct Operation {
     id: OperationId,
     is_cancelled: bool,
     /// Wakes the task that polls it.
-    waker: Option<Waker>,
+    pub(super) waker: Option<Waker>,
 }
 
 impl Simulation {
@@ -67,9 +68,9 @@ impl Simulation {
         self.cancel_operation(actor, id);
     }
 
-    fn cancel_operation(&self, actor: Actor, id: Option<OperationId>) {
+    pub(super) fn cancel_operation(&self, actor: Actor, id: Option<OperationId>) {
         if let Some(id) = id {
-            self.observes(actor, || ("cancel", id));
+            self.tell(actor, || ("cancel", id), || Told::Cancelled(id));
             let mut state = self.state();
             state.actor(actor).is_told = true;
             state.cancel(id);
@@ -81,12 +82,6 @@ impl State {
     /// Ends all operations of a client.
     pub(super) fn end_operations(&mut self, actor: Actor) {
         self.operations.retain(|operation| operation.id.0 != actor);
-    }
-
-    /// Wakes a client when any of its operations is cancelled.
-    pub(super) fn wake_when_cancelled(&mut self, actor: Actor, waker: &Waker) {
-        let own = self.operations.iter_mut().filter(|operation| operation.id.0 == actor);
-        own.for_each(|operation| operation.waker = Some(waker.clone()));
     }
 
     /// The latest operation of an actor that is not cancelled.
@@ -107,7 +102,8 @@ impl State {
         let mut operations = self.operations.iter_mut();
         if let Some(operation) = operations.find(|operation| operation.id == id) {
             operation.is_cancelled = true;
-            operation.waker.take().into_iter().for_each(Waker::wake);
+            let waker = operation.waker.take();
+            self.wake(id.0, waker);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::task::Waker;
 
-use super::{Simulation, Traffic};
+use super::{Simulation, Told, Traffic};
 use crate::actor::Actor;
 
 /// The part of a client's process that a task runs. A process that goes on reads what has arrived
@@ -25,10 +25,9 @@ pub(crate) struct Pause {
 }
 
 impl Pause {
-    /// Puts the waker of a learned client in place of those of tasks.
-    pub(super) fn rewake(&mut self, waker: &Waker) {
-        let is_woken = !self.woken.is_empty();
-        self.woken = is_woken.then(|| (Part::Main, waker.clone())).into_iter().collect();
+    /// Forgets what wakes its tasks, but not whether something does.
+    pub(super) fn forget_tasks(&mut self) {
+        self.woken.iter_mut().for_each(|(_, waker)| *waker = Waker::noop().clone());
     }
 }
 
@@ -55,7 +54,7 @@ impl Simulation {
         drop(state);
         if has_tasks {
             // They run on.
-            self.observes(actor, || "stands still");
+            self.tell(actor, || "stands still", || Told::Other);
         }
     }
 
@@ -74,7 +73,11 @@ impl Simulation {
             state.actors[idx].pause.take_if(|pause| !(pause.awaits_reply && has_request))
         };
         let Some(Pause { mut woken, .. }) = pause else { return false };
-        self.state().actor(actor).is_told |= !woken.is_empty();
+        if !woken.is_empty() {
+            let mut state = self.state();
+            state.actor(actor).is_told = true;
+            state.wake(actor, None);
+        }
         woken.sort_by_key(|&(part, _)| part);
         woken.into_iter().for_each(|(_, waker)| waker.wake());
         true

@@ -79,6 +79,11 @@ impl Quiescence {
         self.activity.load(Ordering::Relaxed)
     }
 
+    /// Continues to count from here.
+    pub(crate) fn set_activity(&self, activity: u64) {
+        self.activity.store(activity, Ordering::Relaxed);
+    }
+
     /// How often the runtime has parked so far.
     pub(crate) fn parks(&self) -> u64 {
         self.parks.load(Ordering::Relaxed)

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::hash::BuildHasher as _;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use emulator::{Access, Data, Resource, Timestamp};
@@ -214,7 +215,12 @@ fn hash_of(stage: u64, tries: &[Exchange]) -> u64 {
 /// The number of commands of one try, if the last `count` tries got equal replies to equal
 /// requests.
 fn len_of_tries(exchanges: &[Exchange], count: usize) -> Option<usize> {
-    (1..=COMMANDS_MAX).find(|&len| are_tries(exchanges, count, len))
+    lens(exchanges, count).find(|&len| are_tries(exchanges, count, len))
+}
+
+/// The numbers of commands that each of `count` tries may have.
+fn lens(exchanges: &[Exchange], count: usize) -> RangeInclusive<usize> {
+    1..=COMMANDS_MAX.min(exchanges.len() / count)
 }
 
 /// Whether the last `count` tries of `len` commands got equal replies to equal requests.
@@ -240,7 +246,7 @@ impl Simulation {
         state.actors[idx].exchanges.push(Exchange { request, reply, step, data: None });
         let exchanges = &state.actors[idx].exchanges;
         // A try may end with equal commands, which look like shorter tries.
-        if let Some(len) = (1..=COMMANDS_MAX).rev().find(|&len| are_tries(exchanges, 2, len)) {
+        if let Some(len) = lens(exchanges, 2).rev().find(|&len| are_tries(exchanges, 2, len)) {
             let steps: Vec<usize> = exchanges[exchanges.len() - 2 * len..].iter().map(|e| e.step).collect();
             let data = self.hash_written(&state, &steps);
             state.actors[idx].exchanges.last_mut().expect("one was added").data = data;

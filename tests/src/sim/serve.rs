@@ -9,12 +9,13 @@ use std::time::Duration;
 use emulator::{Access, Footprint, Resource};
 use redis::{RedisError, RedisResult, Value};
 
-use super::gate::{ActorState, Gate, GateState, Passage, Pending, Traffic};
-use super::learned::Clients;
+use super::gate::{Gate, GateState, Passage, Pending, Traffic};
+use super::learned_clients::Clients;
 use super::request::{Request, hash_result};
 use super::session::{Running, Session};
+use super::told::Told;
 use super::turns::Act;
-use super::{Recording, Simulation};
+use super::{ActorState, Recording, Simulation};
 use crate::actor::Actor;
 use crate::fault::{Delivery, Fault, FaultKind, RequestFault, RequestOutcome, Target};
 use crate::render::{Format, format_error, written_keys};
@@ -366,16 +367,15 @@ impl Simulation {
         }
     }
 
-    fn answer(&self, gate: usize, answer: Answer) {
+    pub(super) fn answer(&self, gate: usize, answer: Answer) {
         let Gate { actor, nth, .. } = self.state().gates[gate];
+        let told = || Told::Answered { nth, answer: answer.clone() };
         match &answer {
-            Answer::Reply(result) => self.observes(actor, || (nth, hash_result(result))),
-            Answer::Lost(loss) => self.observes(actor, || (nth, *loss)),
+            Answer::Reply(result) => self.tell(actor, || (nth, hash_result(result)), told),
+            Answer::Lost(loss) => self.tell(actor, || (nth, *loss), told),
             Answer::Waits(_) => {}
         }
-        let mut state = self.state();
-        state.actor(actor).is_told = true;
-        state.gates[gate].open(GateState::Answered(answer));
+        self.state().open(gate, GateState::Answered(answer));
     }
 
     /// Opens a new session in place of a broken one.

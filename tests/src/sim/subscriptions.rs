@@ -7,9 +7,10 @@ use std::task::{Context, Poll, Waker};
 use emulator::{DirectConnection, Emulator, Footprint, Reply};
 
 use super::gate::{Gate, GateState, Passage, Traffic};
-use super::learned::Clients;
+use super::learned_clients::Clients;
 use super::server::no_answer;
 use super::session::Session;
+use super::told::Told;
 use super::turns::Act;
 use super::{Recording, Server, Simulation};
 use crate::actor::Actor;
@@ -177,7 +178,7 @@ impl Simulation {
             let count = subscription.messages.len();
             state.wake_listener(gate);
             drop(state);
-            self.observes(actor, || (nth, "closed", count));
+            self.tell(actor, || (nth, "closed", count), || Told::Other);
         }
     }
 
@@ -210,7 +211,7 @@ impl Simulation {
         if self.learned().is_some() || self.session(gate).is_hung_up() {
             self.state().lose_connection(actor);
         }
-        self.observes(actor, || "the end");
+        self.tell(actor, || "the end", || Told::Other);
         self.record(EventKind::SubscriptionEnded { actor, channel });
     }
 
@@ -242,20 +243,33 @@ impl Simulation {
             subscription.messages.pop_front();
         }
         drop(state);
-        let mut heard = None;
         if let Some(fault) = passage.fault {
-            self.observes(actor, || fault.kind.word());
             self.record_request_fault(actor, fault, text);
-        } else {
-            self.observes(actor, text);
-            if self.recording == Recording::Full {
-                let brief = brief("message", Some(channel.clone().into_bytes()));
-                self.record(EventKind::Message { actor, text: text(), brief });
-            }
-            heard = Some(message);
+            return self.give_message(gate, None);
         }
+        if self.recording == Recording::Full {
+            let brief = brief("message", Some(channel.clone().into_bytes()));
+            self.record(EventKind::Message { actor, text: text(), brief });
+        }
+        self.give_message(gate, Some(message));
+    }
+
+    /// A client receives a message. `None` if no more will come.
+    pub(super) fn give_message(&self, gate: usize, message: Option<Vec<u8>>) {
+        let Gate { actor, nth, .. } = self.state().gates[gate];
+        let told = || Told::Heard { nth, message: message.clone() };
+        self.tell(actor, || (nth, &message), told);
+        self.state().open(gate, GateState::Heard(message));
+    }
+
+    /// Wakes a client that waits for messages: one has come to its gate.
+    pub(crate) fn wake_listeners(&self, actor: Actor) {
         let mut state = self.state();
         state.actor(actor).is_told = true;
-        state.gates[gate].open(GateState::Heard(heard));
+        let listens = |gate: &&mut Gate| gate.actor == actor && gate.traffic == Traffic::Messages;
+        let wakers: Vec<Waker> =
+            state.gates.iter_mut().filter(listens).filter_map(|gate| gate.waker.take()).collect();
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
     }
 }

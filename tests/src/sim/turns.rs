@@ -9,9 +9,11 @@ use std::time::Duration;
 use locks::Record;
 
 use super::gate::Pending;
-use super::learned::{Clients, Key, Timer};
+use super::learned::{Key, Timer};
+use super::learned_clients::Clients;
 use super::operations::OperationId;
 use super::request::Request;
+use super::told::Told;
 use super::{Simulation, State};
 use crate::actor::Actor;
 use crate::trace::HoldId;
@@ -129,7 +131,7 @@ impl Simulation {
 
     /// The client is the next to run. Returns the local state in which it does.
     pub(super) fn runs_next(&self, actor: Actor) -> Key {
-        self.observes(actor, || ());
+        self.tell(actor, || (), || Told::Turn);
         let mut state = self.state();
         state.recorder.client_ran(actor);
         state.n_turns += 1;
@@ -196,7 +198,7 @@ impl State {
             [owner] => Some(**owner),
             _ => None,
         };
-        for state in &mut self.actors {
+        for state in self.actors.iter_mut() {
             let may_be_its = ran.is_empty() || ran.contains(&state.actor);
             if spawned == 0 {
                 state.spawned = 0;

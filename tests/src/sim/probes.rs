@@ -1,0 +1,79 @@
+//! Fresh clients that probe at the end of an execution. In equal states of the servers, and at
+//! equal times, they do the same.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::known_servers::ServerState;
+use super::learned_clients::Clients;
+use super::timer_cache::CodeId;
+use super::{Recording, Simulation};
+use crate::trace::{Event, EventKind, Reached};
+
+/// Everything on which the acts of the probes depend.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct BeforeProbes {
+    code: CodeId,
+    wanted: u32,
+    /// A lease has passed since the last client ended.
+    after_lease: bool,
+    at: Duration,
+    servers: Vec<ServerState>,
+}
+
+/// The history of the probes.
+#[derive(Debug)]
+pub(super) struct Probes {
+    events: Vec<Event>,
+    reached: Reached,
+}
+
+impl Simulation {
+    /// The state before the probes. `None` if they may depend on more.
+    pub(crate) fn before_probes(&self, wanted: u32, after_lease: bool) -> Option<BeforeProbes> {
+        let state = self.state();
+        let is_plain = state.grants.is_empty() && !state.is_clock_set && self.recording == Recording::Lean;
+        drop(state);
+        let is_known = matches!(self.clients, Clients::Learned(_)) && is_plain;
+        is_known.then(|| BeforeProbes {
+            code: self.config.probe_code,
+            wanted,
+            after_lease,
+            at: self.now(),
+            servers: self.server_states(),
+        })
+    }
+
+    /// Adds the history of probes that are known. Returns whether they are.
+    pub(crate) fn repeat_probes(&self, before: &BeforeProbes) -> bool {
+        let Some(learned) = self.learned() else { return false };
+        let Some(probes) = learned.known().servers.probes.get(before).cloned() else { return false };
+        let mut state = self.state();
+        probes.events.iter().for_each(|event| state.recorder.event(event.at, event.kind.clone()));
+        let reached = state.recorder.reached();
+        *reached = reached.or(probes.reached);
+        true
+    }
+
+    /// The probes begin. Returns the number of events so far, and what was reached.
+    pub(crate) fn begin_probes(&self) -> (usize, Reached) {
+        let mut state = self.state();
+        let events = state.history().events.len();
+        (events, std::mem::take(state.recorder.reached()))
+    }
+
+    /// The probes have ended. Learns what they did, if they did not depend on more.
+    pub(crate) fn end_probes(&self, before: Option<BeforeProbes>, (events, so_far): (usize, Reached)) {
+        let mut state = self.state();
+        let reached = *state.recorder.reached();
+        *state.recorder.reached() = reached.or(so_far);
+        let Some((before, learned)) = before.zip(self.learned()).filter(|_| state.lack.is_none()) else {
+            return;
+        };
+        let events = state.history().events[events..].to_vec();
+        // The number of a write counts the commands of all clients.
+        if !events.iter().any(|event| matches!(event.kind, EventKind::Accepted { .. })) {
+            learned.known().servers.probes.insert(before, Arc::new(Probes { events, reached }));
+        }
+    }
+}

@@ -1,0 +1,361 @@
+//! The state of an execution: how far each client is, which requests wait at their gates, and which
+//! grants clients hold.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Duration;
+
+use emulator::Snapshot;
+
+use super::gate::{Gate, GateState, Traffic};
+use super::holds::Grant;
+use super::learned::Lack;
+use super::operations::{Operation, OperationId};
+use super::pause::Pause;
+use super::retries::{Exchange, Livelock, Retry, Tries};
+use super::shared_list::SharedList;
+use super::timer_cache::UnknownTimer;
+use super::told::Telling;
+use super::turns::Begun;
+use crate::actor::Actor;
+use crate::fault::Budget;
+use crate::schedule::Step;
+use crate::trace::{EventKind, History, HoldId, LocalState, Recorder};
+
+#[derive(Clone, Default)]
+pub(crate) struct State {
+    pub(crate) actors: SharedList<ActorState>,
+    pub(crate) gates: SharedList<Gate>,
+    pub(crate) recorder: Recorder,
+    /// Clients for which it is not known whether they have a timer.
+    pub(crate) unknown_timers: Vec<UnknownTimer>,
+    /// The keys that commands to real servers named and may have written, each with its server.
+    pub(crate) named_keys: BTreeSet<(usize, Vec<u8>)>,
+    pub(super) grants: Vec<Grant>,
+    /// Operations that can be cancelled, in the order in which they began.
+    pub(super) operations: Vec<Operation>,
+    /// The learned clients that have something to do, in order.
+    pub(crate) woken: Vec<Actor>,
+    /// Everything that learned clients were told since their last known turns.
+    pub(super) news: Vec<(Actor, LocalState, Telling)>,
+    /// The number of turns of clients so far.
+    pub(super) n_turns: u64,
+    /// The number of commands that have run.
+    pub(super) n_run: u64,
+    /// Servers that refuse requests, and until when.
+    pub(super) outages: Vec<(usize, Duration)>,
+    /// For each server whose last writes may be lost: what it held before them and after each of
+    /// them, the oldest first.
+    pub(super) logs: Vec<VecDeque<Arc<Snapshot>>>,
+    /// The number of tasks besides the actors' own.
+    pub(crate) spawned: usize,
+    /// Subscribers of a real server. Such a server does not wake them, but after a command it may
+    /// have a message for them.
+    pub(crate) listeners: Vec<Waker>,
+    /// When the servers were last checked for the grants.
+    pub(super) looked_at: Duration,
+    /// The clients that tried in vain.
+    pub(crate) retries: BTreeMap<Tries, Retry>,
+    /// The clients that waited as long as possible while they tried in vain.
+    pub(super) waited_in_vain: BTreeSet<Tries>,
+    /// The clients keep each other from getting on, as it seems.
+    pub(crate) livelock: Option<Livelock>,
+    /// A client reached a limit, and the execution ends.
+    pub(crate) is_endless: bool,
+    /// The clock of a server was set, or jumped.
+    pub(super) is_clock_set: bool,
+    /// Why the execution means nothing, if so.
+    pub(crate) lack: Option<Lack>,
+    /// Clients run: the execution has not ended.
+    pub(crate) is_running: bool,
+    /// The times at which steps were taken, in order.
+    pub(super) times: Vec<Duration>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct ActorState {
+    pub(crate) actor: Actor,
+    pub(crate) is_started: bool,
+    pub(crate) is_finished: bool,
+    pub(crate) is_crashed: bool,
+    /// A fault gave the client an error in place of a reply.
+    pub(crate) got_fault_error: bool,
+    /// The error of its clock at the start, and how much that grows with time.
+    pub(crate) skew_ms: i64,
+    pub(crate) drift_ppm: i64,
+    /// The result of its code, if it has ended without an error.
+    pub(crate) result: Option<bool>,
+    /// The number of its holds so far, and of its operations that can be cancelled.
+    pub(super) holds: usize,
+    pub(super) operations: usize,
+    /// How often its code was polled in this step.
+    pub(crate) polls: u64,
+    /// The number of unique names that it has drawn.
+    pub(crate) names: u32,
+    /// Its last command that ran was the one of this number among those of all clients.
+    pub(crate) last_run: u64,
+    /// When its last request came to a gate.
+    pub(crate) sent_at: Duration,
+    /// The release that is being polled. A command that runs now belongs to it.
+    pub(crate) releasing: Option<HoldId>,
+    /// The release that has begun, while no request of it has come out of the stream.
+    pub(crate) release_to_come: Option<HoldId>,
+    /// The operation that is being polled and can be cancelled. A request that is made now belongs
+    /// to it.
+    pub(crate) operation: Option<OperationId>,
+    /// Its process stands still.
+    pub(crate) pause: Option<Pause>,
+    /// It is told something that it has not noticed yet: it starts, or a reply arrives.
+    pub(super) is_told: bool,
+    /// Its turn, until that ends.
+    pub(super) begun: Option<Begun>,
+    /// The number of its latest turn among those of all clients.
+    pub(super) latest_turn: u64,
+    /// A hash of what its code has received.
+    pub(crate) local_state: LocalState,
+    /// The number of its tasks besides its own.
+    pub(crate) spawned: usize,
+    /// After the last step: whether it may have a timer, and whether it had a request to send that
+    /// was no vain retry.
+    pub(crate) may_wake: bool,
+    pub(crate) was_ready: bool,
+    /// Hashes of equal tries that come to an end by themselves. They are not explored as waits.
+    pub(crate) gives_up: Vec<u64>,
+    /// How often it has entered, extended or left a section.
+    pub(crate) stage: u64,
+    /// Its commands and their replies since then.
+    pub(crate) exchanges: Vec<Exchange>,
+}
+
+impl State {
+    pub(crate) fn idx(&self, actor: Actor) -> usize {
+        // Probes come after the actors, in the order of their numbers. There are few of them.
+        match self.actors.get(actor.0) {
+            Some(state) if state.actor == actor => actor.0,
+            _ => self.actors.iter().position(|state| state.actor == actor).expect("every actor has a state"),
+        }
+    }
+
+    /// Whether the code of an actor has begun and not ended.
+    pub(crate) fn runs(&self, actor: Actor) -> bool {
+        let ActorState { is_started, is_finished, is_crashed, .. } = self.actors[self.idx(actor)];
+        is_started && !is_finished && !is_crashed
+    }
+
+    /// Whether the code of an actor, or a task of it, may still do something by itself.
+    pub(super) fn can_run(&self, actor: Actor) -> bool {
+        let ActorState { is_finished, is_crashed, spawned, .. } = self.actors[self.idx(actor)];
+        self.runs(actor) || is_finished && !is_crashed && spawned > 0
+    }
+
+    /// The gate of a connection.
+    pub(crate) fn gate(&self, actor: Actor, nth: usize) -> Option<usize> {
+        self.gates.iter().position(|gate| gate.actor == actor && gate.nth == nth)
+    }
+
+    pub(crate) fn actor(&mut self, actor: Actor) -> &mut ActorState {
+        let idx = self.idx(actor);
+        &mut self.actors[idx]
+    }
+
+    pub(crate) fn record(&mut self, at: Duration, kind: EventKind) {
+        // A client that enters or leaves makes progress.
+        if let EventKind::Enter { actor, .. }
+        | EventKind::Extended { actor, .. }
+        | EventKind::Leave { actor, .. } = kind
+        {
+            self.note_progress(at, actor);
+        }
+        self.recorder.event(at, kind);
+    }
+
+    pub(crate) fn history(&self) -> &History {
+        self.recorder.history()
+    }
+
+    /// Whether a timer of a client fired in the last step.
+    pub(crate) fn has_timer_fired(&self) -> bool {
+        self.history().footprints.last().is_some_and(|footprint| footprint.fires_timer)
+    }
+
+    /// Begins a step.
+    pub(crate) fn begin(&mut self, at: Duration, step: Step) {
+        let waits = step == Step::Wait;
+        // If clients only retry, they wait as if they had nothing to send.
+        let is_awake = |gate: &Gate| gate.is_busy() && !self.retries(gate.actor);
+        let budget = step.budget().filter(|_| !waits || self.gates.iter().any(is_awake));
+        if budget == Some(Budget::STALLS) {
+            let impatient = self.gates.iter().filter(|gate| gate.traffic == Traffic::Bytes && gate.is_busy());
+            let impatient: Vec<Actor> = impatient.map(|gate| gate.actor).collect();
+            impatient.into_iter().for_each(|actor| self.may_time_out(actor));
+        }
+        for idx in (0..self.actors.len()).filter(|&idx| self.actors[idx].polls > 0).collect::<Vec<_>>() {
+            self.actors[idx].polls = 0;
+        }
+        if self.times.last() != Some(&at) {
+            self.times.push(at);
+        }
+        self.recorder.begin_step(step, budget);
+    }
+
+    /// Time passes while a request of a multiplexed connection is on its way, so its client may
+    /// give up. If the request is a release, it may come too late.
+    pub(crate) fn may_time_out(&mut self, actor: Actor) {
+        let idx = self.idx(actor);
+        self.actors[idx].got_fault_error = true;
+        self.recorder.reached().lost = true;
+    }
+
+    /// Something of a client comes to this gate. If it is a request, that was made then.
+    pub(super) fn arrive(&mut self, gate: usize, sent: Option<Duration>) {
+        let idx = self.idx(self.gates[gate].actor);
+        let actor = &mut self.actors[idx];
+        actor.sent_at = sent.unwrap_or(actor.sent_at);
+        self.gates[gate].operation = actor.operation;
+        self.gates[gate].gate_state = GateState::Waiting;
+    }
+
+    /// If a client listens at this gate, it is woken.
+    pub(super) fn wake_listener(&mut self, gate: usize) {
+        if self.gates[gate].listens() {
+            let actor = self.gates[gate].actor;
+            self.actor(actor).is_told = true;
+            let waker = self.gates[gate].waker.take();
+            self.wake(actor, waker);
+        }
+    }
+
+    /// Gives the client at this gate something, and wakes it.
+    pub(super) fn open(&mut self, gate: usize, gate_state: GateState) {
+        let Gate { actor, waker, .. } = &mut self.gates[gate];
+        let (actor, waker) = (*actor, waker.take());
+        self.gates[gate].gate_state = gate_state;
+        self.actor(actor).is_told = true;
+        self.wake(actor, waker);
+    }
+
+    /// Forgets what wakes the tasks of clients: they are learned clients from now on.
+    pub(super) fn forget_tasks(&mut self) {
+        self.gates.iter_mut().for_each(|gate| gate.waker = None);
+        self.operations.iter_mut().for_each(|operation| operation.waker = None);
+        self.actors.iter_mut().filter_map(|client| client.pause.as_mut()).for_each(Pause::forget_tasks);
+    }
+
+    /// Wakes a client. A learned one has no waker.
+    pub(crate) fn wake(&mut self, actor: Actor, waker: Option<Waker>) {
+        match waker {
+            Some(waker) => waker.wake(),
+            None if self.woken.contains(&actor) => {}
+            None => self.woken.push(actor),
+        }
+    }
+
+    /// The code of an actor is polled so often. Returns `false` if that is too often in this step.
+    /// The execution then ends.
+    pub(super) fn note_polls(&mut self, at: Duration, actor: Actor, polls: u64, polls_max: u64) -> bool {
+        let idx = self.idx(actor);
+        self.actors[idx].polls += polls;
+        let is_over = self.actors[idx].polls > polls_max;
+        if is_over && !self.is_endless {
+            self.end(at, actor, format!("in one step, it was polled {polls_max} times"));
+        }
+        !is_over
+    }
+
+    /// An actor reached this limit, and the execution ends.
+    pub(crate) fn end(&mut self, at: Duration, actor: Actor, limit: String) {
+        self.is_endless = true;
+        self.record(at, EventKind::Endless { actor, limit });
+    }
+
+    /// The actor that took most of the latest steps.
+    pub(crate) fn busiest(&self) -> Actor {
+        const LATEST: usize = 100;
+        let latest = self.history().steps.iter().rev().take(LATEST).filter_map(|step| step.actor());
+        let mut taken = vec![0; self.actors.len()];
+        latest.for_each(|actor| taken[actor.0] += 1);
+        Actor((0..taken.len()).max_by_key(|&actor| taken[actor]).unwrap_or(0))
+    }
+
+    /// How often a fault took from this budget.
+    pub(crate) fn spent(&self, budget: Budget) -> u32 {
+        self.history().footprints.iter().map(|footprint| u32::from(footprint.budget == Some(budget))).sum()
+    }
+
+    pub(crate) fn last_step(&self) -> Option<Step> {
+        self.history().steps.last().copied()
+    }
+
+    /// A server refused a request or disconnected. If the request was a release, the grant stays,
+    /// as if the request had been lost.
+    pub(crate) fn lose_connection(&mut self, actor: Actor) {
+        self.recorder.client_ran(actor);
+        let idx = self.idx(actor);
+        self.actors[idx].got_fault_error = true;
+        self.recorder.reached().lost = true;
+    }
+
+    /// A command of the actor has run on a server.
+    pub(super) fn note_run(&mut self, actor: Actor) {
+        self.n_run += 1;
+        let idx = self.idx(actor);
+        self.actors[idx].last_run = self.n_run;
+    }
+
+    /// Whether a fault gave the client an error in place of a reply.
+    pub(crate) fn got_fault_error(&self, actor: Actor) -> bool {
+        self.actors[self.idx(actor)].got_fault_error
+    }
+
+    /// Whether the client has not crashed and its code, or a task of it, may still do something.
+    pub(crate) fn can_act(&self, actor: Actor) -> bool {
+        let state = &self.actors[self.idx(actor)];
+        state.is_started && !state.is_crashed && (!state.is_finished || self.has_request(actor))
+    }
+
+    /// Whether a request of the actor waits, or the reply to one is on the way.
+    pub(crate) fn has_request(&self, actor: Actor) -> bool {
+        self.gates.iter().any(|gate| gate.actor == actor && gate.is_busy())
+    }
+}
+
+impl ActorState {
+    /// The error of its clock, this long after the start.
+    pub(crate) fn error_ms(&self, now: Duration) -> i64 {
+        self.skew_ms + (now.as_millis() as i64).saturating_mul(self.drift_ppm) / 1_000_000
+    }
+
+    pub(crate) fn new(actor: Actor) -> ActorState {
+        ActorState {
+            actor,
+            is_started: false,
+            is_finished: false,
+            is_crashed: false,
+            got_fault_error: false,
+            skew_ms: 0,
+            drift_ppm: 0,
+            result: None,
+            holds: 0,
+            operations: 0,
+            polls: 0,
+            is_told: true,
+            begun: None,
+            latest_turn: 0,
+            names: 0,
+            last_run: 0,
+            sent_at: Duration::ZERO,
+            releasing: None,
+            release_to_come: None,
+            operation: None,
+            pause: None,
+            local_state: LocalState::default(),
+            spawned: 0,
+            may_wake: false,
+            was_ready: false,
+            gives_up: Vec::new(),
+            stage: 0,
+            exchanges: Vec::new(),
+        }
+    }
+}
