@@ -122,3 +122,51 @@ fn touched_otherwise(one: &History, other: &History) -> Option<String> {
         "In step {nth}, {step}, the servers read and changed:\n{first}When the steps ran again:\n{again}"
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use redis::{Cmd, cmd};
+
+    use super::*;
+    use crate::Faults;
+    use crate::explore::{Exploration, explore_all};
+    use crate::oracle::ExclusiveFact;
+
+    fn take(lease_ms: u32) -> Cmd {
+        cmd("SET").arg("k").arg("v").arg("NX").arg("PX").arg(lease_ms).to_owned()
+    }
+
+    fn release(keys: &[&str]) -> Cmd {
+        cmd("DEL").arg(keys).to_owned()
+    }
+
+    /// If a request that is remembered is not the one that the code sends, that is noticed, even if
+    /// the server replies as before. The exploration begins again, and the result is right.
+    #[test]
+    fn a_wrong_remembered_request_is_noticed() {
+        let scenario =
+            Scenario::new("lock").always(ExclusiveFact::of("cs")).faults(Faults::none().crashes(2));
+        // Clients of one code would be explored with fewer clients, too, and with all code.
+        let scenario = (0..3).fold(scenario, |scenario, _| {
+            scenario.actors(1, |client| async move {
+                let mut connection = client.connection();
+                if take(10_000).query_async(&mut connection).await? {
+                    client.hold("cs").until(release(&["k"]).exec_async(&mut connection)).await?;
+                }
+                Ok(())
+            })
+        });
+        let scenario = scenario
+            .probe(1, |client| async move { Ok(take(10_000).query_async(&mut client.connection()).await?) });
+        let counts = |found: &Exploration| (found.schedules, found.blocked, found.findings.len());
+        for (right, wrong) in [(take(10_000), take(60_000)), (release(&["k"]), release(&["k", "other"]))] {
+            let mut runner = Runner::new();
+            let sound = explore_all(&mut runner, &scenario).unwrap();
+            assert_eq!(runner.best_mode(&scenario), Mode::Learned);
+            assert!(runner.remember_wrongly(&right, &wrong) > 0);
+            let again = explore_all(&mut runner, &scenario).unwrap();
+            assert_ne!(runner.best_mode(&scenario), Mode::Learned, "what was learned is used no more");
+            assert_eq!(counts(&again), counts(&sound));
+        }
+    }
+}

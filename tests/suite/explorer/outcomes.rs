@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use harness::execution::Runner;
+use harness::execution::{Learning, Runner};
 use harness::explore::{DepthFirst, Dpor, probe_timers};
 use harness::oracle::{
     ExclusiveBelief, ExclusiveFact, Fenced, NoLeak, NoLostWakeUp, OwnerSafe, Progress, Recovers, Unbroken,
@@ -259,17 +259,28 @@ fn brute_force(runner: &mut Runner, scenario: &Scenario) -> Option<(Outcomes, us
     Some((outcomes, schedules))
 }
 
+/// The outcomes of the reduction.
+fn reduced(runner: &mut Runner, scenario: &Scenario) -> Outcomes {
+    runner.learn_thresholds(scenario);
+    let (mut outcomes, mut dpor) = (Outcomes::new(), Dpor::default());
+    while let Some(history) = dpor.run_next(runner, scenario) {
+        if !dpor.is_blocked() {
+            outcome_of(runner, scenario, &history.steps, &mut outcomes);
+        }
+    }
+    outcomes
+}
+
 /// Compares the outcomes of the reduction with those of brute force. Returns how many outcomes and
 /// schedules there are. `None` if there are too many schedules.
 fn compare_outcomes(scenario: &Scenario) -> Option<(usize, usize)> {
-    let mut runner = Runner::new();
-    runner.learn_thresholds(scenario);
-    let (mut reduced, mut dpor) = (Outcomes::new(), Dpor::default());
-    while let Some(history) = dpor.run_next(&mut runner, scenario) {
-        if !dpor.is_blocked() {
-            outcome_of(&mut runner, scenario, &history.steps, &mut reduced);
-        }
-    }
+    let mut runner = Runner::new().learning(Learning::Off);
+    let reduced_if_all_run = reduced(&mut runner, scenario);
+    let reduced = reduced(&mut Runner::new().learning(Learning::Eager), scenario);
+    assert!(
+        reduced.keys().eq(reduced_if_all_run.keys()),
+        "{scenario:?}: learned clients have other outcomes"
+    );
     // The reduction has found out which clients have timers.
     let (all, schedules) = brute_force(&mut runner, scenario)?;
     let only = |one: &Outcomes, other: &Outcomes| {

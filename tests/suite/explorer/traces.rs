@@ -10,9 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use harness::check::{Participants, scenario};
-use harness::execution::Runner;
+use harness::execution::{Learning, Runner};
 use harness::explore::{DepthFirst, Dpor, probe_timers};
 use harness::oracle::ExclusiveFact;
+use harness::schedule::Step;
 use harness::sim::Recording;
 use harness::trace::{HappensBefore, History, Reached};
 use harness::{Client, Faults, Scenario, Schedule, exhaustive, replay};
@@ -38,22 +39,30 @@ fn expect_the_same_if_all_run(runner: &mut Runner, scenario: &Scenario, history:
     assert_eq!(shown(history), shown(&again), "{scenario:?}");
 }
 
-/// Compares the traces of the explorer, which runs each once, with those of brute force. Returns
-/// their number.
-fn compare(scenario: &Scenario) -> usize {
-    let mut runner = Runner::new();
+/// The traces of the explorer, which must run each once.
+fn explore(runner: &mut Runner, scenario: &Scenario) -> BTreeSet<Vec<Vec<Step>>> {
     runner.learn_thresholds(scenario);
-    let mut reduced = BTreeMap::new();
+    let mut traces = BTreeMap::new();
     let mut dpor = Dpor::default();
-    while let Some(history) = dpor.run_next(&mut runner, scenario) {
+    while let Some(history) = dpor.run_next(runner, scenario) {
         if !dpor.is_blocked() {
-            expect_the_same_if_all_run(&mut runner, scenario, &history);
+            expect_the_same_if_all_run(runner, scenario, &history);
             let form = dpor.happens_before().foata_normal_form(&history);
-            if let Some(other) = reduced.insert(form, history.steps.clone()) {
+            if let Some(other) = traces.insert(form, history.steps.clone()) {
                 panic!("{scenario:?}: a trace was run twice: {other:?} {:?}", history.steps);
             }
         }
     }
+    traces.into_keys().collect()
+}
+
+/// Compares the traces of the explorer with those of brute force, in which all clients and servers
+/// run. Returns their number.
+fn compare(scenario: &Scenario) -> usize {
+    let mut runner = Runner::new().learning(Learning::Off);
+    let reduced = explore(&mut runner, scenario);
+    let learned = explore(&mut Runner::new().learning(Learning::Eager), scenario);
+    assert_eq!(reduced, learned, "{scenario:?}: learned clients have other traces");
     let mut brute = BTreeSet::new();
     let mut depth_first = DepthFirst::default();
     while depth_first.next_schedule(usize::MAX) {
@@ -63,7 +72,6 @@ fn compare(scenario: &Scenario) -> usize {
         }
         brute.insert(HappensBefore::of(&history).foata_normal_form(&history));
     }
-    let reduced: BTreeSet<_> = reduced.into_keys().collect();
     let missed: Vec<_> = brute.difference(&reduced).collect();
     let invented: Vec<_> = reduced.difference(&brute).collect();
     assert!(
@@ -259,7 +267,7 @@ redis.register_function('count', function(keys) calls = calls + 1 return redis.c
                 Ok(())
             });
         }
-        let (mut runner, mut dpor) = (Runner::new(), Dpor::default());
+        let (mut runner, mut dpor) = (Runner::new().learning(Learning::Eager), Dpor::default());
         let mut executions = 0;
         while let Some(history) = dpor.run_next(&mut runner, &scenario) {
             executions += 1;
@@ -275,7 +283,7 @@ redis.register_function('count', function(keys) calls = calls + 1 return redis.c
 /// number of choices. Steps that are independent in one order are independent in all.
 #[test]
 fn branches_have_all_traces_and_each_once() {
-    let mut runner = Runner::new();
+    let mut runner = Runner::new().learning(Learning::Eager);
     let cells =
         [("redlock_3", FaultClass::Order), ("redlock_3", FaultClass::Server), ("mutex", FaultClass::Slow)];
     for (name, class) in cells {

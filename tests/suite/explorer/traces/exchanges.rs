@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use harness::actor::Actor;
-use harness::execution::Runner;
+use harness::execution::{Learning, Runner};
 use harness::explore::{Dpor, RandomWalk, probe_timers};
 use harness::fault::Fault;
 use harness::schedule::Step;
@@ -37,7 +37,7 @@ fn renamed(form: &[Vec<Step>], names: &[usize]) -> Vec<Vec<Step>> {
 #[test]
 fn interchangeable_actors_change_places_in_no_trace() {
     const NAMES: &[&[usize]] = &[&[0, 1, 2], &[0, 2, 1], &[1, 0, 2], &[1, 2, 0], &[2, 0, 1], &[2, 1, 0]];
-    let mut runner = Runner::new();
+    let mut runner = Runner::new().learning(Learning::Eager);
     let mut fewer = 0;
     for seed in 0..400 {
         let scenario = uniform_program(seed);

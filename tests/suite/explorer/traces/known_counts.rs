@@ -1,6 +1,6 @@
 //! Programs of the literature, whose numbers of traces are known.
 
-use harness::execution::Runner;
+use harness::execution::{Learning, Runner};
 use harness::explore::Dpor;
 use harness::{Client, Scenario};
 use redis::cmd;
@@ -14,10 +14,12 @@ fn counts_that_are_known() {
     let factorial = |n: usize| (1..=n).product::<usize>();
     let mut wrong = Vec::new();
     let mut check = |name: &str, n: usize, scenario: &Scenario, expected: usize| {
-        let (traces, blocked) = count(scenario);
-        println!("{name}({n}): {traces} traces, {blocked} blocked");
-        if traces != expected {
-            wrong.push(format!("{name}({n}): {traces} instead of {expected}"));
+        for learning in [Learning::Off, Learning::Eager] {
+            let (traces, blocked) = count_with(learning, scenario);
+            println!("{name}({n}), learning {learning:?}: {traces} traces, {blocked} blocked");
+            if traces != expected {
+                wrong.push(format!("{name}({n}), learning {learning:?}: {traces} instead of {expected}"));
+            }
         }
     };
     for n in [2, 3, 4, 5, 6, 7, 8, 13] {
@@ -70,7 +72,11 @@ fn counts_that_are_known() {
 
 /// The number of traces, and the number of blocked executions.
 pub fn count(scenario: &Scenario) -> (usize, usize) {
-    let (mut runner, mut dpor) = (Runner::new(), Dpor::default());
+    count_with(Learning::default(), scenario)
+}
+
+fn count_with(learning: Learning, scenario: &Scenario) -> (usize, usize) {
+    let (mut runner, mut dpor) = (Runner::new().learning(learning), Dpor::default());
     let (mut traces, mut blocked) = (0, 0);
     while dpor.run_next(&mut runner, scenario).is_some() {
         if dpor.is_blocked() { blocked += 1 } else { traces += 1 }
