@@ -11,7 +11,8 @@
 //!
 //! 1. [`exhaustive`] calls `explore/parallel.rs`. That runs `explore/dpor.rs` with one actor, two,
 //!    and so on, if all run the same code, and divides large explorations among the cores.
-//!    [`sample`] calls `explore/sampler.rs` instead.
+//!    [`sample`] calls `explore/series.rs` and `explore/sampler.rs` instead. `explore/division.rs`
+//!    finds the shard of the process, and `explore/journal.rs` keeps what is done.
 //! 2. `execution/runner.rs` runs one execution. Clients and servers that are known run nowhere:
 //!    `sim/learned.rs` and `sim/known_servers.rs` repeat what they did before. If a client is not
 //!    known, all clients run on a paused tokio runtime. A [`Policy`](execution::Policy) chooses the

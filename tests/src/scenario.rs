@@ -221,6 +221,29 @@ impl Scenario {
         Scenario { is_interchangeable: true, ..self }
     }
 
+    /// Everything that bounds its executions, as a text.
+    pub(crate) fn bounds(&self) -> String {
+        let Scenario { servers, faults, response_timeout, limits, .. } = self;
+        let leases = (0..self.actors.len()).map(|actor| format!("{:?}", self.lease_of(actor)));
+        let probes = self.probe.as_ref().map_or(0, |&(count, _)| count);
+        let options = [
+            (self.is_uniform(), "equal code"),
+            (self.is_interchangeable, "interchangeable"),
+            (self.has_prompt_replies, "prompt replies"),
+            (self.before.is_some(), "code before"),
+        ];
+        let options = options.into_iter().filter_map(|(is_set, option)| is_set.then_some(option));
+        let timeout = response_timeout.map(|timeout| format!("replies within {timeout:?}"));
+        let more: String =
+            options.map(str::to_owned).chain(timeout).map(|more| format!(", {more}")).collect();
+        format!(
+            "{} actors with leases of {}, {servers} servers, {probes} probes, {faults}{more}, {} steps at most",
+            self.actors.len(),
+            leases.collect::<Vec<_>>().join(" and "),
+            limits.steps,
+        )
+    }
+
     /// How long the grants of an actor last.
     pub(crate) fn lease_of(&self, actor: usize) -> Duration {
         self.leases.get(&actor).copied().unwrap_or(self.lease)

@@ -5,6 +5,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::actor::Actor;
 use crate::fault::{Budget, Fault, FaultKind, Target, TargetKind, parse_millis};
 
@@ -111,7 +113,8 @@ impl Step {
 }
 
 /// The steps of one execution, in order.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Schedule {
     /// The steps.
     pub steps: Vec<Step>,
@@ -173,6 +176,20 @@ impl FromStr for Schedule {
             }
         }
         Ok(Schedule { steps })
+    }
+}
+
+impl TryFrom<String> for Schedule {
+    type Error = ParseError;
+
+    fn try_from(text: String) -> Result<Schedule, ParseError> {
+        text.parse()
+    }
+}
+
+impl From<Schedule> for String {
+    fn from(schedule: Schedule) -> String {
+        schedule.to_string()
     }
 }
 

@@ -1,13 +1,16 @@
 //! The code of clients, as far as it is known: its number, its timers, the spans of time that it
 //! distinguishes, and whether its tries come to an end.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
+use super::Runner;
+use crate::actor::Actor;
 use crate::scenario::{Act, Scenario};
-use crate::sim::{
-    ActorState, CodeId, ScenarioTimers, SharedList, SimulationConfig, Thresholds, TimerCache, Tries,
-};
+use crate::sim::{ActorState, CodeId, ScenarioTimers, SharedList, SimulationConfig, Thresholds, TimerCache};
 
 /// The timers, thresholds and ends of tries that are known, of clients of any scenario. Clones
 /// share them.
@@ -28,6 +31,61 @@ type GivingUp = (Act<()>, u64);
 /// The code of a client, its lease, and how long it waits for a reply.
 type Code<R> = (Act<R>, Duration, Option<Duration>);
 
+/// The knowledge of a scenario's code that changes which schedules there are. An exploration may
+/// find it late, and begins again. Processes that share an exploration must all have it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KnownCode {
+    /// The actors that give up tries by themselves, with a hash of these tries.
+    gives_up: BTreeSet<(usize, u64)>,
+    /// The spans that the code distinguishes were searched for.
+    has_thresholds: bool,
+    /// The code does not always do what was learned of it, so everything always runs.
+    pub(crate) is_unlearned: bool,
+}
+
+impl KnownCode {
+    /// The knowledge of both.
+    pub(crate) fn or(mut self, other: KnownCode) -> KnownCode {
+        self.gives_up.extend(other.gives_up);
+        self.has_thresholds |= other.has_thresholds;
+        self.is_unlearned |= other.is_unlearned;
+        self
+    }
+}
+
+impl Runner {
+    /// The knowledge of the scenario's code that changes its schedules.
+    pub(crate) fn known_code(&self, scenario: &Scenario) -> KnownCode {
+        let giving_up = self.timers.giving_up.lock().unwrap_or_else(PoisonError::into_inner);
+        let actors = scenario.actors.iter().enumerate();
+        let gives_up = actors.flat_map(|(actor, act)| {
+            let own = giving_up.iter().filter(|(other, _)| Arc::ptr_eq(other, act));
+            own.map(move |&(_, tries)| (actor, tries))
+        });
+        let codes = self.timers.of(scenario).codes;
+        KnownCode {
+            gives_up: gives_up.collect(),
+            has_thresholds: self.timers.thresholds.get(&codes).is_some(),
+            is_unlearned: false,
+        }
+    }
+
+    /// Takes over what another process found out.
+    pub(crate) fn know_code(&mut self, scenario: &Scenario, known: &KnownCode) {
+        for &(actor, hash) in &known.gives_up {
+            if actor < scenario.actors.len() {
+                self.timers.gives_up(scenario, Actor(actor), hash);
+            }
+        }
+        if known.has_thresholds {
+            self.find_thresholds(scenario);
+        }
+        if known.is_unlearned {
+            self.unlearn(scenario);
+        }
+    }
+}
+
 /// The number of a code. It is added if it is new.
 fn number_of<R>(codes: &mut Vec<Code<R>>, code: Code<R>) -> usize {
     let is_same = |other: &Code<R>| Arc::ptr_eq(&other.0, &code.0) && (other.1, other.2) == (code.1, code.2);
@@ -38,8 +96,9 @@ fn number_of<R>(codes: &mut Vec<Code<R>>, code: Code<R>) -> usize {
 }
 
 impl Timers {
-    /// The code of this actor repeats commands in vain, but gives up by itself.
-    pub(crate) fn gives_up(&self, scenario: &Scenario, Tries { actor, hash, .. }: Tries) {
+    /// The code of this actor repeats commands in vain, but gives up by itself. The hash is that of
+    /// its tries.
+    pub(crate) fn gives_up(&self, scenario: &Scenario, actor: Actor, hash: u64) {
         let mut giving_up = self.giving_up.lock().unwrap_or_else(PoisonError::into_inner);
         giving_up.push((scenario.actors[actor.0].clone(), hash));
     }

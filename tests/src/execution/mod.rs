@@ -18,6 +18,7 @@ use std::time::Duration;
 use emulator::{Emulator, Snapshot};
 use tokio::task::AbortHandle;
 
+pub use known_code::KnownCode;
 use lesson::Lessons;
 pub use policy::{Choice, Policy};
 pub(crate) use runner::Mode;

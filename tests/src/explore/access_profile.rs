@@ -8,7 +8,7 @@ use crate::trace::{History, StepFootprint};
 
 /// The footprints of each actor's steps in earlier schedules of a sample. Later schedules are drawn
 /// by it.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct AccessProfile {
     /// For each actor, the footprint of its n-th step when that step was last seen.
     touched: Vec<Vec<StepFootprint>>,

@@ -21,9 +21,12 @@ pub struct Coverage {
 impl Coverage {
     /// Adds one execution. Returns whether its trace is new.
     pub fn add(&mut self, history: &History, happens_before: &HappensBefore) -> bool {
-        let mut hasher = DefaultHasher::new();
-        happens_before.foata_normal_form(history).hash(&mut hasher);
-        let is_new = self.seen.insert(hasher.finish());
+        self.add_hash(trace_hash(history, happens_before))
+    }
+
+    /// Adds one execution of the trace with this hash. Returns whether the trace is new.
+    pub(super) fn add_hash(&mut self, trace: u64) -> bool {
+        let is_new = self.seen.insert(trace);
         self.schedules += 1;
         if self.schedules.is_power_of_two() {
             self.curve.push((self.schedules, self.traces()));
@@ -44,6 +47,13 @@ impl Coverage {
         }
         curve
     }
+}
+
+/// A hash of the trace of an execution. Equal traces have equal hashes in all processes.
+pub(super) fn trace_hash(history: &History, happens_before: &HappensBefore) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    happens_before.foata_normal_form(history).hash(&mut hasher);
+    hasher.finish()
 }
 
 /// Pairs of traces and schedules: `1/1 2/2 3/4 5/8 6/10`.

@@ -171,13 +171,24 @@ impl Node {
 }
 
 impl Dpor {
-    /// Explores only the first `choices` choices, with every step tried. [`Dpor::branch`] explores
-    /// what follows.
-    pub fn trunk(choices: usize) -> Dpor {
-        Dpor { trunk: Some(choices), ..Dpor::default() }
+    /// Divides what is left. The first exploration is the trunk: the first `choices` choices, with
+    /// every step tried. [`Dpor::branch`] explores what follows. The second is a branch that has
+    /// begun: what is left below the choices of the last execution.
+    pub fn divide(&self, choices: usize) -> (Dpor, Option<Dpor>) {
+        let part = |path: &[Node]| Dpor {
+            path: path.to_vec(),
+            has_begun: self.has_begun,
+            happens_before: self.happens_before.clone(),
+            ..Dpor::default()
+        };
+        let common = &self.path[..choices.min(self.path.len())];
+        let mut trunk = Dpor { trunk: Some(choices), rooted: self.rooted, ..part(common) };
+        trunk.path.iter_mut().for_each(Node::backtrack_all);
+        let has_begun_branch = self.path.len() > choices;
+        (trunk, has_begun_branch.then(|| Dpor { rooted: choices, ..part(&self.path) }))
     }
 
-    /// If the last execution ended at the limit of [`Dpor::trunk`], returns an exploration of all
+    /// If the last execution ended at the limit of a trunk, returns an exploration of all
     /// executions that begin with its choices. Two branches have no trace in common.
     pub fn branch(&self) -> Option<Dpor> {
         let branch = || Dpor { path: self.path.clone(), rooted: self.path.len(), ..Dpor::default() };

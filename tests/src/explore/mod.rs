@@ -14,7 +14,12 @@ mod pct;
 mod pos;
 mod uniform_walk;
 mod sampler;
+mod shard;
+mod results;
+mod journal;
 mod parallel;
+mod series;
+mod division;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,6 +27,9 @@ use std::sync::Arc;
 pub use access_profile::AccessProfile;
 pub use brute_force::DepthFirst;
 pub use coverage::Coverage;
+pub use division::{
+    Division, DivisionError, RESULTS_VARIABLE, SHARD_VARIABLE, exhaustive_shard, sample_shard,
+};
 pub use dpor::Dpor;
 pub use parallel::explore_all;
 pub(crate) use parallel::explore_few;
@@ -29,7 +37,10 @@ pub use pct::Pct;
 pub use pos::Pos;
 pub use random_walk::RandomWalk;
 pub use report::{Problem, Report, render_finding};
+pub use results::{BranchId, BranchResult, Ending, Origin, Plan, RESULTS_EXTENSION, Results, ResultsError};
 pub use sampler::{Method, Sampler};
+pub use series::explore_random;
+pub use shard::{Shard, ShardError};
 pub use timer_probe::probe_timers;
 pub use uniform_walk::UniformWalk;
 
@@ -39,9 +50,9 @@ use crate::oracle::Oracle;
 use crate::replay::replay;
 use crate::scenario::Scenario;
 use crate::schedule::{Schedule, Step};
-use crate::shrink::{Finding, ScheduleSize, shrink};
+use crate::shrink::{Finding, ScheduleSize};
 use crate::sim::{Recording, Retry, Tries};
-use crate::trace::{HappensBefore, History, Reached};
+use crate::trace::{History, Reached};
 
 /// So many seeming livelocks are examined.
 const LIVELOCKS_MAX: usize = 16;
@@ -108,7 +119,7 @@ impl Exploration {
         for (tries, Retry { steps, .. }) in retries {
             let is_new = self.retrying.insert(tries);
             if is_new && retry_probe::gives_up(runner, scenario, history, tries.actor, steps) {
-                runner.timers.gives_up(scenario, tries);
+                runner.timers.gives_up(scenario, tries.actor, tries.hash);
                 return Err(Stop::KnowsMore);
             }
             if is_new && runner.find_thresholds(scenario) {
@@ -134,12 +145,20 @@ impl Exploration {
         Ok(())
     }
 
+    /// An exploration that has run nothing, and does not probe again what this one has probed.
+    fn continued(&self) -> Exploration {
+        let (retrying, livelocks) = (self.retrying.clone(), self.livelocks.clone());
+        Exploration { retrying, livelocks, ..Exploration::default() }
+    }
+
     /// Adds the counts of another exploration, but not its findings.
     fn add(&mut self, other: &Exploration) {
         self.schedules += other.schedules;
         self.blocked += other.blocked;
         self.reached = self.reached.or(other.reached);
         self.judged.extend(&other.judged);
+        self.retrying.extend(&other.retrying);
+        self.livelocks.extend(other.livelocks.iter().cloned());
     }
 
     /// Adds another exploration of the same scenario, with its findings.
@@ -171,6 +190,15 @@ impl Exploration {
         Box::new(Report { scenario: scenario.name.clone(), problem, schedules: self.schedules })
     }
 
+    /// The first thing without which a pass means nothing.
+    fn missing(&self, scenario: &Scenario) -> Option<String> {
+        let mut oracles = scenario.oracles.iter().map(|oracle| oracle.name()).enumerate();
+        let unjudged = oracles.find(|oracle| !self.judged.contains(oracle));
+        let missing = self.reached.missing(scenario.must_reach).map(str::to_owned);
+        let missing = missing.or(without_oracle(scenario));
+        missing.or(unjudged.map(|(_, name)| format!("{name} had nothing to judge")))
+    }
+
     /// Whether a violation of this oracle of at least the size `least` can be smaller than the
     /// known one.
     fn lacks(&self, oracle: &Arc<dyn Oracle>, least: ScheduleSize) -> bool {
@@ -182,27 +210,24 @@ impl Exploration {
 /// Runs every trace of the scenario within its fault budgets.
 ///
 /// A trace is all schedules that differ only in the order of independent steps. One schedule of
-/// each trace is run.
+/// each trace is run. If `LOCKSTEP_SHARD` is set, it runs one shard of them: see
+/// [`Division::from_env`].
 ///
 /// # Errors
 /// - An oracle is violated. The report holds the shortest violation of the first such oracle.
 /// - Something that had to happen never happened.
 /// - The code of an actor fails, waits for ever, or is nondeterministic.
 pub fn exhaustive(scenario: &Scenario) -> Result<Exploration, Box<Report>> {
-    let mut runner = Runner::new();
-    let exploration = explore_all(&mut runner, scenario)?;
-    judge(&mut runner, scenario, exploration)
+    exhaustive_shard(scenario, &Division::of_process(scenario)?)
 }
 
 /// Runs this many random schedules, drawn from a seed, with the methods of [`Method::PORTFOLIO`] in
-/// turn.
+/// turn. If `LOCKSTEP_SHARD` is set, it runs one shard of them: see [`Division::from_env`].
 ///
 /// # Errors
 /// See [`exhaustive`].
 pub fn sample(scenario: &Scenario, schedules: u64, seed: u64) -> Result<Exploration, Box<Report>> {
-    let mut runner = Runner::new();
-    let exploration = explore_random(&mut runner, scenario, schedules, seed)?;
-    judge(&mut runner, scenario, exploration)
+    sample_shard(scenario, schedules, seed, &Division::of_process(scenario)?)
 }
 
 /// Runs one execution and judges it, without shrinking. It serves callers with schedules of their
@@ -241,21 +266,6 @@ pub(crate) fn judge_one(
     }
 }
 
-/// Runs this many random schedules, drawn from a seed, and shrinks what they find.
-///
-/// # Errors
-/// See [`explore_all`].
-pub fn explore_random(
-    runner: &mut Runner,
-    scenario: &Scenario,
-    schedules: u64,
-    seed: u64,
-) -> Result<Exploration, Box<Report>> {
-    runner.limit_learned();
-    runner.learn_thresholds(scenario);
-    with_all_tries(runner, |runner| draw_and_run(runner, scenario, schedules, seed))
-}
-
 /// Explores a scenario. If some code gives up tries in vain, explores again with all of its tries.
 fn with_all_tries<R>(
     runner: &mut Runner,
@@ -268,35 +278,6 @@ fn with_all_tries<R>(
             Err(Stop::KnowsMore) => {}
         }
     }
-}
-
-fn draw_and_run(
-    runner: &mut Runner,
-    scenario: &Scenario,
-    schedules: u64,
-    seed: u64,
-) -> Result<Exploration, Stop> {
-    let mut exploration = Exploration::default();
-    let mut sampler = Sampler::new(Method::PORTFOLIO, seed);
-    // A violation that becomes no smaller than the known one is the last that is made smaller.
-    let mut is_over = vec![false; scenario.oracles.len()];
-    for _ in 0..schedules {
-        let (history, drawn) = sampler.run(runner, scenario);
-        exploration.count(runner, &drawn, &history)?;
-        let happens_before = HappensBefore::of(&history);
-        exploration.coverage.add(&history, &happens_before);
-        for (oracle, is_over) in scenario.oracles.iter().zip(&mut is_over).filter(|(_, is_over)| !**is_over) {
-            let Some(violation) = oracle.check(&history) else { continue };
-            let causal_past = happens_before.causal_past(violation.step - 1);
-            if exploration.lacks(oracle, ScheduleSize::least(&history, &causal_past)) {
-                let whole = Schedule { steps: history.steps[..violation.step].to_vec() };
-                let found = shrink(runner, scenario, &whole, oracle);
-                let found = found.ok_or_else(|| exploration.vanished(scenario, oracle, whole))?;
-                *is_over = !exploration.keep(found);
-            }
-        }
-    }
-    Ok(exploration)
 }
 
 /// The steps that are not two steps in one. If an actor can start by a step of its own, its start
@@ -328,10 +309,12 @@ fn without_oracle(scenario: &Scenario) -> Option<String> {
     })
 }
 
+/// Returns what is wrong with an exploration. Only a whole one can be vacuous.
 fn judge(
     runner: &mut Runner,
     scenario: &Scenario,
     exploration: Exploration,
+    shard: Shard,
 ) -> Result<Exploration, Box<Report>> {
     let violated = scenario.oracles.iter().find_map(|oracle| exploration.finding(oracle.name()));
     if let Some(Finding { oracle, actors, schedule, violation, .. }) = violated {
@@ -340,11 +323,11 @@ fn judge(
         let problem = Problem::violated(&scenario, &**oracle, violation.clone(), &history);
         return Err(exploration.report(&scenario, problem));
     }
-    let mut oracles = scenario.oracles.iter().map(|oracle| oracle.name()).enumerate();
-    let unjudged = oracles.find(|oracle| !exploration.judged.contains(oracle)).map(|(_, name)| name);
-    let missing = exploration.reached.missing(scenario.must_reach).map(str::to_owned);
-    let missing = missing.or(without_oracle(scenario));
-    match missing.or(unjudged.map(|name| format!("{name} had nothing to judge"))) {
+    let missing = match shard {
+        Shard::WHOLE => exploration.missing(scenario),
+        _ => without_oracle(scenario),
+    };
+    match missing {
         Some(missing) => Err(exploration.report(scenario, Problem::Vacuous(missing))),
         None => Ok(exploration),
     }

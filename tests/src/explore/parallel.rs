@@ -1,10 +1,15 @@
 //! Organizes an exhaustive exploration: the number of actors, the branches, the cores, and the
 //! violations that are found. `dpor.rs` chooses the schedules.
 
+use std::hash::BuildHasher as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::{ScopedJoinHandle, available_parallelism, scope};
 
+use foldhash::quality::FixedState;
+
+use super::journal::Journal;
+use super::results::{BranchId, BranchResult, KeptViolation, Plan, TRUNK, add_to_digest};
 use super::{Dpor, Exploration, Stop, determinism, with_all_tries};
 use crate::execution::{Mode, Runner};
 use crate::explore::{Problem, Report};
@@ -18,6 +23,10 @@ const FEW: u64 = 1_000;
 /// The least number of branches. It does not depend on the number of cores, so that every machine
 /// finds the same.
 const BRANCHES_MIN: usize = 100;
+/// The least number of branches of several processes. It does not depend on their number. A thread
+/// takes a branch when it has time, but which process has a branch is decided before. So they need
+/// more branches for equal loads.
+const SHARED_BRANCHES_MIN: usize = 1_000;
 
 /// Runs every trace, as [`super::exhaustive`] does, and returns the findings as they are.
 ///
@@ -29,7 +38,22 @@ const BRANCHES_MIN: usize = 100;
 /// The code of an actor fails without a fault that explains it, waits for ever, or is
 /// nondeterministic.
 pub fn explore_all(runner: &mut Runner, scenario: &Scenario) -> Result<Exploration, Box<Report>> {
-    Ok(explore(runner, scenario, None)?.0)
+    explore_shard(runner, scenario, &mut Journal::unwritten(scenario))
+}
+
+/// Runs the branches of a shard.
+pub(super) fn explore_shard(
+    runner: &mut Runner,
+    scenario: &Scenario,
+    journal: &mut Journal,
+) -> Result<Exploration, Box<Report>> {
+    runner.limit_learned();
+    runner.learn_thresholds(scenario);
+    journal.tell(runner, scenario)?;
+    with_all_tries(runner, |runner| {
+        journal.begin(runner, scenario)?;
+        explore_sizes(runner, scenario, |runner, scenario| explore_size(runner, scenario, journal))
+    })
 }
 
 /// Runs every trace, as [`explore_all`] does, until a number of actors has more than
@@ -42,37 +66,30 @@ pub(crate) fn explore_few(
     scenario: &Scenario,
     schedules_max: u64,
 ) -> Result<(Exploration, bool), Box<Report>> {
-    explore(runner, scenario, Some(schedules_max))
-}
-
-fn explore(
-    runner: &mut Runner,
-    scenario: &Scenario,
-    schedules_max: Option<u64>,
-) -> Result<(Exploration, bool), Box<Report>> {
     runner.limit_learned();
     runner.learn_thresholds(scenario);
-    with_all_tries(runner, |runner| explore_sizes(runner, scenario, schedules_max))
+    with_all_tries(runner, |runner| {
+        let mut is_whole = true;
+        let explored = explore_sizes(runner, scenario, |runner, scenario| {
+            let mut traces = TraceSummary::of(scenario);
+            is_whole &= traces.run(runner, scenario, &mut Dpor::default(), schedules_max)?;
+            Ok(traces)
+        });
+        Ok((explored?, is_whole))
+    })
 }
 
-/// Runs every trace of each number of actors.
+/// Explores each number of actors by `explore`, and shrinks the smallest violations.
 fn explore_sizes(
     runner: &mut Runner,
     scenario: &Scenario,
-    schedules_max: Option<u64>,
-) -> Result<(Exploration, bool), Stop> {
-    let (mut exploration, mut is_whole) = (Exploration::default(), true);
+    mut explore: impl FnMut(&mut Runner, &Scenario) -> Result<TraceSummary, Stop>,
+) -> Result<Exploration, Stop> {
+    let mut exploration = Exploration::default();
     let all = scenario.actors.len();
     for actors in if scenario.is_uniform() { 1..=all } else { all..=all } {
         let scenario = scenario.with_actors(actors);
-        let mut traces = TraceSummary::of(&scenario);
-        if !traces.run(runner, &scenario, Dpor::default(), schedules_max.unwrap_or(FEW))? {
-            if schedules_max.is_some() {
-                is_whole = false;
-            } else {
-                traces = divide(runner, &scenario)?;
-            }
-        }
+        let traces = explore(runner, &scenario)?;
         exploration.add(&traces.exploration);
         for (oracle, violation) in scenario.oracles.iter().zip(traces.violations) {
             let Some(Candidate { least, causal_past, whole }) = violation else { continue };
@@ -83,14 +100,55 @@ fn explore_sizes(
             }
         }
     }
-    Ok((exploration, is_whole))
+    Ok(exploration)
+}
+
+/// Runs the branches of a shard for one number of actors.
+fn explore_size(
+    runner: &mut Runner,
+    scenario: &Scenario,
+    journal: &mut Journal,
+) -> Result<TraceSummary, Stop> {
+    // Every process needs the trial and the trunk, to know the branches. One of them has their
+    // results.
+    let actors = scenario.actors.len();
+    let has_trunk = journal.has_trunk() && journal.done((actors, TRUNK)).is_none();
+    let mut trunk = TraceSummary { digest: journal.is_written().then_some(0), ..TraceSummary::of(scenario) };
+    if !has_trunk {
+        trunk.violations.clear();
+    }
+    // The first schedules tell how many there are.
+    let (mut branches, mut trial) = (Vec::new(), Dpor::default());
+    if !trunk.run(runner, scenario, &mut trial, FEW)? {
+        let branches_min = if journal.is_shared() { SHARED_BRANCHES_MIN } else { BRANCHES_MIN };
+        branches = branch(runner, scenario, (&trial, &mut trunk), branches_min)?;
+    }
+    let digest = trunk.digest.unwrap_or_default();
+    let own = journal.plan(Plan { actors, branches: branches.len(), digest })?;
+    let probed = trunk.exploration.continued();
+    let (mut traces, mut open) = (TraceSummary::of(scenario), Vec::new());
+    for id @ (_, nth) in own {
+        if let Some(done) = journal.done(id) {
+            traces.add(TraceSummary::resumed(scenario, done));
+        } else if nth == TRUNK {
+            journal.save(&trunk.result(id))?;
+            traces.add(std::mem::replace(&mut trunk, TraceSummary::of(scenario)));
+        } else {
+            open.push((id, Mutex::new(Some(std::mem::take(&mut branches[nth - 1])))));
+        }
+    }
+    traces.add(run_branches(runner, scenario, (&open, &probed), journal)?);
+    Ok(traces)
 }
 
 /// The results of all traces of a scenario.
 struct TraceSummary {
     exploration: Exploration,
-    /// For each oracle, the smallest violation by [`Candidate::least`].
+    /// For each oracle, the smallest violation by [`Candidate::least`]. It is empty if another
+    /// shard looks for violations.
     violations: Vec<Option<Candidate>>,
+    /// A hash of all executions, if results are written.
+    digest: Option<u64>,
 }
 
 #[derive(Clone)]
@@ -105,7 +163,41 @@ struct Candidate {
 
 impl TraceSummary {
     fn of(scenario: &Scenario) -> TraceSummary {
-        TraceSummary { exploration: Exploration::default(), violations: vec![None; scenario.oracles.len()] }
+        let violations = vec![None; scenario.oracles.len()];
+        TraceSummary { exploration: Exploration::default(), violations, digest: None }
+    }
+
+    /// No traces yet, of an exploration that continues this one.
+    fn continued(&self) -> TraceSummary {
+        TraceSummary {
+            exploration: self.exploration.continued(),
+            violations: vec![None; self.violations.len()],
+            digest: self.digest.map(|_| 0),
+        }
+    }
+
+    /// The traces of a branch that an earlier process has run.
+    fn resumed(scenario: &Scenario, done: &BranchResult) -> TraceSummary {
+        let mut traces =
+            TraceSummary { exploration: done.exploration(scenario), ..TraceSummary::of(scenario) };
+        for KeptViolation { oracle, least, causal_past, whole } in done.violations.iter().cloned() {
+            if let Some(known) = traces.violations.get_mut(oracle) {
+                *known = Some(Candidate { least, causal_past, whole });
+            }
+        }
+        traces
+    }
+
+    /// The result of a branch that has these traces.
+    fn result(&self, (actors, nth): BranchId) -> BranchResult {
+        let Exploration { schedules, blocked, reached, ref judged, .. } = self.exploration;
+        let judged = judged.iter().map(|&(place, _)| place).collect();
+        let violations = self.violations.iter().enumerate().filter_map(|(oracle, violation)| {
+            let Candidate { least, causal_past, whole } = violation.clone()?;
+            Some(KeptViolation { oracle, least, causal_past, whole })
+        });
+        let (violations, traces) = (violations.collect(), Vec::new());
+        BranchResult { actors, nth, schedules, blocked, reached, judged, violations, traces }
     }
 
     /// Runs the remaining schedules, but no more than `schedules_max`. Returns whether all were
@@ -114,11 +206,11 @@ impl TraceSummary {
         &mut self,
         runner: &mut Runner,
         scenario: &Scenario,
-        mut dpor: Dpor,
+        dpor: &mut Dpor,
         schedules_max: u64,
     ) -> Result<bool, Stop> {
         while self.exploration.schedules < schedules_max {
-            if !self.run_next(runner, scenario, &mut dpor, |_| {})? {
+            if !self.run_next(runner, scenario, dpor, |_| {})? {
                 return Ok(true);
             }
         }
@@ -135,6 +227,7 @@ impl TraceSummary {
         branch: impl FnOnce(Dpor),
     ) -> Result<bool, Stop> {
         let Some(history) = dpor.run_next(runner, scenario) else { return Ok(false) };
+        self.digest = self.digest.map(|digest| add_to_digest(digest, &history));
         let mode = runner.mode;
         if let Some((expected, enabled)) = dpor.nondeterminism() {
             if mode != Mode::Real {
@@ -179,6 +272,7 @@ impl TraceSummary {
 
     fn add(&mut self, other: TraceSummary) {
         self.exploration.add(&other.exploration);
+        self.digest = self.digest.map(|digest| FixedState::default().hash_one((digest, other.digest)));
         for (known, violation) in self.violations.iter_mut().zip(other.violations) {
             let least = |violation: &Option<Candidate>| violation.as_ref().map(|violation| violation.least);
             if least(known).is_none_or(|known| least(&violation).is_some_and(|least| least < known)) {
@@ -188,40 +282,60 @@ impl TraceSummary {
     }
 }
 
-/// A part of the exploration, until a worker takes it.
-type Branch = Mutex<Option<Dpor>>;
-
-/// Adds choices to the trunk until there are enough branches. Returns the traces that ended within
-/// the trunk, and the branches.
-fn branch(runner: &mut Runner, scenario: &Scenario) -> Result<(TraceSummary, Vec<Branch>), Stop> {
-    let mut choices = 1;
-    loop {
-        let (mut traces, mut trunk, mut branches) =
-            (TraceSummary::of(scenario), Dpor::trunk(choices), Vec::new());
-        let mut keep = |branch| branches.push(Mutex::new(Some(branch)));
-        while traces.run_next(runner, scenario, &mut trunk, &mut keep)? {}
-        if branches.is_empty() || branches.len() >= BRANCHES_MIN {
-            return Ok((traces, branches));
+/// Divides what a trial has left. Adds choices to the trunk until there are enough branches, or
+/// most executions end within the trunk. Adds their traces to those of the trial, and returns the
+/// branches.
+fn branch(
+    runner: &mut Runner,
+    scenario: &Scenario,
+    (trial, traces): (&Dpor, &mut TraceSummary),
+    branches_min: usize,
+) -> Result<Vec<Dpor>, Stop> {
+    let (mut within, mut branches) = (traces.continued(), trial.divide(0).1.into_iter().collect());
+    for choices in 1.. {
+        let mut longer = Vec::new();
+        for branch in branches {
+            let (mut trunk, begun) = Dpor::divide(&branch, choices);
+            longer.extend(begun);
+            while within.run_next(runner, scenario, &mut trunk, |branch| longer.push(branch))? {}
         }
-        choices += 1;
+        branches = longer;
+        let Exploration { schedules, blocked, .. } = within.exploration;
+        if branches.len() >= branches_min || branches.len() as u64 <= schedules + blocked {
+            break;
+        }
     }
+    traces.add(within);
+    Ok(branches)
 }
 
-/// Runs every trace, branch by branch, on all cores.
-fn divide(runner: &mut Runner, scenario: &Scenario) -> Result<TraceSummary, Stop> {
-    let (mut traces, branches) = branch(runner, scenario)?;
+/// A branch, until a worker takes it.
+type OpenBranch = (BranchId, Mutex<Option<Dpor>>);
+
+/// Runs every trace of these branches, on all cores.
+fn run_branches(
+    runner: &mut Runner,
+    scenario: &Scenario,
+    (branches, probed): (&[OpenBranch], &Exploration),
+    journal: &Journal,
+) -> Result<TraceSummary, Stop> {
+    let mut traces = TraceSummary::of(scenario);
+    if branches.is_empty() {
+        return Ok(traces);
+    }
     let next = AtomicUsize::new(0);
     let take = || {
-        let nth = next.fetch_add(1, Ordering::Relaxed);
-        let branch = branches.get(nth)?.lock().unwrap_or_else(PoisonError::into_inner).take();
-        Some((nth, branch?))
+        let (id, branch) = branches.get(next.fetch_add(1, Ordering::Relaxed))?;
+        Some((*id, branch.lock().unwrap_or_else(PoisonError::into_inner).take()?))
     };
     let work = |mut runner: Runner| {
-        let mut done = Vec::new();
-        while let Some((nth, branch)) = take() {
-            let mut traces = TraceSummary::of(scenario);
-            let result = traces.run(&mut runner, scenario, branch, u64::MAX);
-            done.push((nth, result.map(|_| traces)));
+        let (mut done, mut probed) = (Vec::new(), probed.continued());
+        while let Some((id, mut branch)) = take() {
+            let mut traces = TraceSummary { exploration: probed, ..TraceSummary::of(scenario) };
+            let result = traces.run(&mut runner, scenario, &mut branch, u64::MAX);
+            let saved = result.and_then(|_| Ok(journal.save(&traces.result(id))?));
+            probed = traces.exploration.continued();
+            done.push((id, saved.map(|()| traces)));
         }
         (runner, done)
     };
@@ -234,7 +348,7 @@ fn divide(runner: &mut Runner, scenario: &Scenario) -> Result<TraceSummary, Stop
     let (runners, done): (Vec<Runner>, Vec<_>) = workers.into_iter().unzip();
     runner.adopt(runners);
     let mut done: Vec<_> = done.into_iter().flatten().collect();
-    done.sort_unstable_by_key(|&(nth, _)| nth);
+    done.sort_unstable_by_key(|&(id, _)| id);
     // The branches share what is known of the code. Others may have run differently since.
     if done.iter().any(|(_, branch)| matches!(branch, Err(Stop::KnowsMore))) {
         return Err(Stop::KnowsMore);

@@ -86,6 +86,9 @@ pub enum Problem {
     },
     /// Nothing was violated, but something that must happen never did. The pass means nothing.
     Vacuous(String),
+    /// The exploration cannot be divided among processes as they ask, or not be resumed. The text
+    /// says why, and what to do.
+    Undivided(String),
 }
 
 impl std::error::Error for Report {}
@@ -104,6 +107,11 @@ impl fmt::Display for Report {
 }
 
 impl Report {
+    /// The report of an exploration that cannot be divided, or not be resumed.
+    pub(super) fn undivided(scenario: &str, why: String) -> Report {
+        Report { scenario: scenario.into(), problem: Problem::Undivided(why), schedules: 0 }
+    }
+
     fn text(&self) -> String {
         let Report { scenario, problem, schedules } = self;
         let schedules = if *schedules == 1 { "1 schedule".into() } else { format!("{schedules} schedules") };
@@ -111,6 +119,7 @@ impl Report {
             Problem::Vacuous(what) => {
                 format!("{scenario}: vacuous: in {schedules} {what}, so the pass means nothing")
             }
+            Problem::Undivided(why) => format!("{scenario}: {why}"),
             Problem::Nondeterminism { what, schedule } => format!(
                 "{scenario}: the schedule led to two different executions. Something besides the schedule decides what the code does: \
                  its own random numbers, the machine's clock, the order of a HashMap, or `select!` without `biased`.\n\n\

@@ -60,6 +60,11 @@ impl Sampler {
         Sampler { methods, seed, nth: 0, profile: AccessProfile::default() }
     }
 
+    /// A sampler that goes on with the schedule of this number. Its memory is as it is now.
+    pub(super) fn continued(&self, nth: u64) -> Sampler {
+        Sampler { nth, profile: self.profile.clone(), ..*self }
+    }
+
     /// Runs one more schedule. All calls must pass the same scenario. Returns also the scenario
     /// with the budgets that were drawn.
     pub fn run(&mut self, runner: &mut Runner, scenario: &Scenario) -> (History, Scenario) {

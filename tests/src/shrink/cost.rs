@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::pass::actors;
 use crate::fault::{Fault, Target};
 use crate::schedule::Step;
@@ -43,7 +45,7 @@ impl Cost {
 }
 
 /// The size of a schedule. Fewer steps come first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct ScheduleSize {
     steps: usize,
     faults: usize,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use emulator::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use super::StepFootprint;
 use crate::actor::Actor;
@@ -71,7 +72,7 @@ impl History {
 
 /// The things that must have happened for a pass to mean something. A lock that no two clients
 /// contended for has not been tested.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reached {
     /// A client tried to enter while another was inside.
     pub contention: bool,

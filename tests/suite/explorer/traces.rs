@@ -279,29 +279,41 @@ redis.register_function('count', function(keys) calls = calls + 1 return redis.c
     }
 }
 
-/// If the first choices of an exploration become branches, each trace is still run once, for any
-/// number of choices. Steps that are independent in one order are independent in all.
+/// An exploration can be divided after any number of choices, and at any time. It still runs the
+/// traces of the whole, as often as the whole does.
 #[test]
-fn branches_have_all_traces_and_each_once() {
+fn branches_have_the_traces_of_the_whole() {
     let mut runner = Runner::new().learning(Learning::Eager);
     let cells =
         [("redlock_3", FaultClass::Order), ("redlock_3", FaultClass::Server), ("mutex", FaultClass::Slow)];
     for (name, class) in cells {
         let algorithm = ALGORITHMS.iter().find(|algorithm| algorithm.name == name).unwrap();
         let scenario = scenario(algorithm, class, Participants { clients: 2, permits: 1, readers: None });
-        let (all, _) = count(&scenario);
-        for choices in 1..=3 {
-            let (mut trunk, mut traces) = (Dpor::trunk(choices), 0);
-            while trunk.run_next(&mut runner, &scenario).is_some() {
-                let Some(mut branch) = trunk.branch() else {
-                    traces += usize::from(!trunk.is_blocked());
-                    continue;
-                };
-                while branch.run_next(&mut runner, &scenario).is_some() {
-                    traces += usize::from(!branch.is_blocked());
+        // The first division has no choices in its trunk: it is the whole.
+        let mut whole = Vec::new();
+        for (choices, before) in [(0, 0), (1, 0), (3, 0), (1, 1), (3, 7), (3, 40), (5, 1_000)] {
+            let mut traces = Vec::new();
+            let mut run = |dpor: &mut Dpor| {
+                let Some(history) = dpor.run_next(&mut runner, &scenario) else { return false };
+                if dpor.branch().is_none() && !dpor.is_blocked() {
+                    traces.push(dpor.happens_before().foata_normal_form(&history));
                 }
+                true
+            };
+            let mut trial = Dpor::default();
+            (0..before).for_each(|_| _ = run(&mut trial));
+            let (mut trunk, begun) = trial.divide(choices);
+            begun.into_iter().for_each(|mut branch| while run(&mut branch) {});
+            while run(&mut trunk) {
+                trunk.branch().into_iter().for_each(|mut branch| while run(&mut branch) {});
             }
-            assert_eq!(traces, all, "{name} ({class}), {choices} choices");
+            traces.sort_unstable();
+            if choices == 0 {
+                assert_eq!(traces.len(), count(&scenario).0);
+                whole = traces;
+            } else {
+                assert!(traces == whole, "{name} ({class}), {choices} choices after {before}");
+            }
         }
     }
 }

@@ -1,0 +1,119 @@
+//! How an exploration is divided among processes: by the caller, or by environment variables.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use super::journal::Journal;
+use super::{Exploration, Report, Shard, ShardError, judge, parallel, series};
+use crate::execution::Runner;
+use crate::scenario::Scenario;
+
+/// The variable that names the shard of a process, such as `2/8`.
+pub const SHARD_VARIABLE: &str = "LOCKSTEP_SHARD";
+/// The variable that names the folder for results.
+pub const RESULTS_VARIABLE: &str = "LOCKSTEP_RESULTS";
+
+/// The shard that this process runs, and the folder where it writes its results.
+///
+/// Shards are disjoint. Together they run what one process would run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Division {
+    pub(super) shard: Shard,
+    pub(super) results: Option<PathBuf>,
+}
+
+/// Why a variable does not name a shard.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{SHARD_VARIABLE} is {value:?}: {error}")]
+pub struct DivisionError {
+    value: String,
+    #[source]
+    error: ShardError,
+}
+
+impl From<Shard> for Division {
+    fn from(shard: Shard) -> Division {
+        Division { shard, results: None }
+    }
+}
+
+impl Division {
+    /// Writes results to files in this folder. If the folder has results of an earlier run of the
+    /// shard, the exploration continues there.
+    pub fn results(self, folder: impl Into<PathBuf>) -> Division {
+        Division { results: Some(folder.into()), ..self }
+    }
+
+    /// The division that the variables `LOCKSTEP_SHARD` and `LOCKSTEP_RESULTS` name. Without them,
+    /// the process runs everything and writes nothing.
+    ///
+    /// # Errors
+    /// `LOCKSTEP_SHARD` is not `I/N`.
+    pub fn from_env() -> Result<Division, DivisionError> {
+        let shard = match std::env::var_os(SHARD_VARIABLE) {
+            Some(value) => {
+                let value = value.to_string_lossy().into_owned();
+                value.parse().map_err(|error| DivisionError { value, error })?
+            }
+            None => Shard::WHOLE,
+        };
+        let results = std::env::var_os(RESULTS_VARIABLE).filter(|folder| !folder.is_empty());
+        Ok(Division { shard, results: results.map(PathBuf::from) })
+    }
+
+    /// The division of a scenario by the variables.
+    pub(super) fn of_process(scenario: &Scenario) -> Result<Division, Box<Report>> {
+        let refuse = |error: DivisionError| Box::new(Report::undivided(&scenario.name, error.to_string()));
+        Division::from_env().map_err(refuse)
+    }
+}
+
+/// Runs one shard of [`exhaustive`](super::exhaustive).
+///
+/// If there are few schedules, one shard has all of them, and the others nothing. Passes that mean
+/// nothing are found when `lockstep merge` joins the results of all shards.
+///
+/// # Errors
+/// - As for [`exhaustive`](super::exhaustive), by the schedules of this shard. Only the whole can
+///   be vacuous.
+/// - The folder for results cannot be used, or has results of another exploration.
+pub fn exhaustive_shard(scenario: &Scenario, division: &Division) -> Result<Exploration, Box<Report>> {
+    run(scenario, division, "exhaustive", |runner, journal| {
+        parallel::explore_shard(runner, scenario, journal)
+    })
+}
+
+/// Runs one shard of [`sample`](super::sample).
+///
+/// # Errors
+/// See [`exhaustive_shard`].
+pub fn sample_shard(
+    scenario: &Scenario,
+    schedules: u64,
+    seed: u64,
+    division: &Division,
+) -> Result<Exploration, Box<Report>> {
+    let method = format!("sample of {schedules} with seed {seed}");
+    run(scenario, division, &method, |runner, journal| {
+        series::draw_shard(runner, scenario, (schedules, seed), journal)
+    })
+}
+
+fn run(
+    scenario: &Scenario,
+    division: &Division,
+    method: &str,
+    explore: impl FnOnce(&mut Runner, &mut Journal) -> Result<Exploration, Box<Report>>,
+) -> Result<Exploration, Box<Report>> {
+    let (mut runner, mut journal) = (Runner::new(), Journal::open(division, scenario, method)?);
+    let explored = explore(&mut runner, &mut journal);
+    let judged = explored.and_then(|exploration| {
+        if let Some(note) = journal.note(exploration.schedules) {
+            // Tests hide what they print by macros if they pass.
+            _ = writeln!(std::io::stderr(), "{note}");
+        }
+        judge(&mut runner, scenario, exploration, division.shard)
+    });
+    journal.end(judged.as_ref().err().map(|report| &**report))?;
+    judged
+}
