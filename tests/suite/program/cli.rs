@@ -166,7 +166,7 @@ fn wrong_usage_is_explained() {
         (&["check", "--shard", "0/3"], "invalid value '0/3' for '--shard <I/N>': write I/N"),
         (&["check", "--shard", "1/1001"], "invalid value '1/1001' for '--shard <I/N>': write I/N"),
         (&["check", "--shard", "two"], "invalid value 'two' for '--shard <I/N>': write I/N"),
-        (&["merge"], "the following required arguments were not provided:\n  <FILE>..."),
+        (&["merge"], "the following required arguments were not provided:\n  <PATH>..."),
         (
             &["explain", "mutex", "--class", "skew", "--property", "recovers"],
             "recovers is not checked for mutex in the class skew: leave out --class",

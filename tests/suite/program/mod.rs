@@ -3,6 +3,7 @@
 pub(crate) mod cli;
 mod terminal;
 mod shards;
+mod explorations;
 mod serve;
 #[cfg(unix)]
 mod many_clients;

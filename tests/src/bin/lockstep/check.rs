@@ -1,16 +1,20 @@
 //! `lockstep check`: every algorithm, every fault class, every property.
 
+use std::cmp::Reverse;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
+#[cfg(unix)]
+use std::time::Duration;
 
 use anyhow::Result;
 use harness::check::{Effort, Verdict, check};
 use harness::execution::Runner;
+use harness::explore::Shard;
 use indicatif::{ProgressBar, ProgressStyle};
-use locks::registry::{ALGORITHMS, Algorithm, FaultClass};
+use locks::registry::{ALGORITHMS, Algorithm};
 
-use crate::shard::Shard;
+use crate::shard::{Cell, cells, cost};
 use crate::table::{Format, Row, Table};
 
 /// Print the verdict table: whether each property of each algorithm holds in each fault class
@@ -31,6 +35,10 @@ pub(crate) struct Args {
     /// `lockstep merge` joins the parts
     #[arg(long, value_name = "I/N", default_value_t = Shard::WHOLE)]
     shard: Shard,
+    /// Print the CPU time of each cell in milliseconds, for `costs.txt`
+    #[cfg(unix)]
+    #[arg(long, hide = true)]
+    costs: bool,
 }
 
 /// The options for cases with many schedules.
@@ -67,28 +75,69 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
     };
     let effort = args.sampling.effort();
-    let verdicts = check_all(&args.shard.cells(&algorithms), effort)?;
-    let rows = verdicts.iter().map(Row::new).collect();
+    let checked = check_all(&cells(args.shard, &algorithms), effort)?;
+    #[cfg(unix)]
+    if args.costs {
+        let lines = checked.iter().map(|Checked { cell: (algorithm, class), cpu, .. }| {
+            format!("{} {class} {}\n", algorithm.name, cpu.as_millis())
+        });
+        super::print(&lines.collect::<String>())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let rows = checked.iter().flat_map(|checked| &checked.verdicts).map(Row::new).collect();
     Table::new(&algorithms, effort, args.shard, rows).print(args.format)
 }
 
-/// Checks all cells on all cores. The verdicts are in the order of the cells.
-fn check_all(cells: &[(&'static Algorithm, FaultClass)], effort: Effort) -> Result<Vec<Verdict>> {
+/// The result of a cell.
+struct Checked {
+    cell: Cell,
+    verdicts: Vec<Verdict>,
+    /// The CPU time that it took.
+    #[cfg(unix)]
+    cpu: Duration,
+}
+
+impl Checked {
+    fn new(runner: &mut Runner, cell @ (algorithm, class): Cell, effort: Effort) -> Result<Checked> {
+        #[cfg(unix)]
+        let before = cpu_time();
+        let verdicts = check(runner, algorithm, class, effort)?;
+        Ok(Checked {
+            cell,
+            verdicts,
+            #[cfg(unix)]
+            cpu: cpu_time().saturating_sub(before),
+        })
+    }
+}
+
+/// The CPU time of this thread so far.
+#[cfg(unix)]
+fn cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
+}
+
+/// Checks all cells on all cores. The results are in the order of the cells.
+fn check_all(cells: &[Cell], effort: Effort) -> Result<Vec<Checked>> {
     // If standard error is not a terminal, indicatif hides the bar.
     let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} {msg}").expect("a valid template");
     let progress = ProgressBar::new(cells.len() as u64).with_style(style);
+    // The most expensive cells come first, so that no core has a long one in the end.
+    let mut dearest: Vec<(usize, Cell)> = cells.iter().copied().enumerate().collect();
+    dearest.sort_by_key(|&(place, cell)| (Reverse(cost(cell)), place));
     let next = AtomicUsize::new(0);
     let (send, receive) = mpsc::channel();
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
-            let (send, next, progress) = (send.clone(), &next, &progress);
+            let (send, next, progress, dearest) = (send.clone(), &next, &progress, &dearest);
             scope.spawn(move || {
                 let mut runner = Runner::new();
-                while let Some(&(algorithm, class)) = cells.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    progress.set_message(format!("{} {class}", algorithm.name));
-                    let verdicts = check(&mut runner, algorithm, class, effort);
+                while let Some(&(place, cell)) = dearest.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    progress.set_message(format!("{} {}", cell.0.name, cell.1));
+                    let checked = Checked::new(&mut runner, cell, effort);
                     progress.inc(1);
-                    send.send((algorithm.name, class, verdicts)).expect("the receiver outlives the threads");
+                    send.send((place, checked)).expect("the receiver outlives the threads");
                 }
             });
         }
@@ -96,12 +145,6 @@ fn check_all(cells: &[(&'static Algorithm, FaultClass)], effort: Effort) -> Resu
     drop(send);
     progress.finish_and_clear();
     let mut done: Vec<_> = receive.into_iter().collect();
-    let place =
-        |name, class| cells.iter().position(|&(algorithm, other)| algorithm.name == name && other == class);
-    done.sort_by_key(|&(name, class, _)| place(name, class));
-    let mut all = Vec::new();
-    for (_, _, verdicts) in done {
-        all.extend(verdicts?);
-    }
-    Ok(all)
+    done.sort_by_key(|&(place, _)| place);
+    done.into_iter().map(|(_, checked)| checked).collect()
 }

@@ -3,6 +3,8 @@
 mod shard;
 mod table;
 mod check;
+mod tables;
+mod explorations;
 mod merge;
 mod explain;
 mod replay;

@@ -1,121 +1,83 @@
-//! `lockstep merge`: joins the shards of a table.
+//! `lockstep merge`: joins the shards of a table, and those of explorations.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use locks::registry::{ALGORITHMS, Algorithm};
-use serde::Deserialize;
+use harness::explore::{RESULTS_EXTENSION, Results};
 
-use crate::shard::Shard;
-use crate::table::{Format, Row, Table};
+use crate::explorations;
+use crate::table::{Format, Table};
+use crate::tables;
 
-/// Join the results of `check --shard I/N --format json`, and print the whole table as `check` does
+/// Join the results of shards: those of `check --shard I/N --format json` to the whole table, and
+/// those of tests with LOCKSTEP_SHARD and LOCKSTEP_RESULTS to whole explorations
 ///
-/// Exit status: as for `check`.
+/// Exit status: 0 if the whole passes, and 1 if it does not. 2 if shards are missing, are there
+/// twice or do not fit together, and for wrong usage.
 #[derive(clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
-    /// One file for each shard, in any order
-    #[arg(value_name = "FILE", required = true)]
-    files: Vec<PathBuf>,
+    /// Files with results, and folders of them, in any order
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<PathBuf>,
     /// How to print the verdicts
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let mut shards: Vec<(&Path, Table)> = Vec::new();
-    for path in &args.files {
-        let table = read(path)?;
-        if let Some((first_path, first)) = shards.first() {
-            expect_same_run((first_path, first), (path, &table))?;
+    let (mut found, mut shards) = (Vec::new(), Vec::new());
+    for path in files(&args.paths)? {
+        if has_extension(&path, RESULTS_EXTENSION) {
+            found.extend(Results::read(&path)?.map(|results| (path, results)));
+        } else {
+            shards.push((path.clone(), tables::read(&path)?));
         }
-        if let Some((other, _)) = shards.iter().find(|(_, other)| other.shard == table.shard) {
-            bail!("{} and {} are both shard {}: leave one out", other.display(), path.display(), table.shard);
+    }
+    let table: Option<Table> = (!shards.is_empty()).then(|| tables::join(shards)).transpose()?;
+    match (table, found.is_empty()) {
+        (Some(_), false) if matches!(args.format, Format::Json) => {
+            bail!(
+                "there are shards of a table and of explorations: with --format json, merge each kind by itself"
+            )
         }
-        shards.push((path, table));
+        (Some(table), true) => table.print(args.format),
+        (Some(table), false) => {
+            let status = table.print(args.format)?;
+            super::print("\n")?;
+            let others = explorations::join(found, args.format)?;
+            Ok(if status == ExitCode::SUCCESS { others } else { status })
+        }
+        (None, _) => explorations::join(found, args.format),
     }
-    let (_, first) = shards.first().expect("clap requires a file");
-    let missing: Vec<_> =
-        first.shard.all().filter(|&shard| shards.iter().all(|(_, table)| table.shard != shard)).collect();
-    if let [shard, others @ ..] = &missing[..] {
-        let others: String = others.iter().map(|shard| format!(", {shard}")).collect();
-        bail!("shards are missing: {shard}{others}; run `{}`", command(first, *shard));
-    }
-    let algorithms = algorithms(first)?;
-    let effort = first.effort();
-    let questions = Shard::WHOLE.questions(&algorithms);
-    let mut rows: Vec<_> = shards.into_iter().flat_map(|(_, table)| table.verdicts).collect();
-    rows.sort_by_key(|row| questions.iter().position(|&question| question == row.question()));
-    Table::new(&algorithms, effort, Shard::WHOLE, rows).print(args.format)
 }
 
-/// Reads the result of one shard, and checks that it is complete.
-fn read(path: &Path) -> Result<Table> {
-    /// The part of the format that is equal in all versions.
-    #[derive(Deserialize)]
-    #[serde(expecting = "the output of lockstep check")]
-    struct Origin {
-        lockstep: String,
-    }
-
-    let file = path.display();
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {file}"))?;
-    let foreign =
-        || format!("{file} is not what `lockstep check --shard I/N --format json` prints; run that again");
-    let Origin { lockstep } = serde_json::from_str(&text).with_context(foreign)?;
-    let own = env!("CARGO_PKG_VERSION");
-    ensure!(
-        lockstep == own,
-        "{file} was printed by lockstep {lockstep}, and this is {own}: check and merge with one version"
-    );
-    let table: Table = serde_json::from_str(&text).with_context(foreign)?;
-    let questions = table.shard.questions(&algorithms(&table).with_context(|| file.to_string())?);
-    ensure!(
-        table.verdicts.iter().map(Row::question).eq(questions),
-        "{file} does not have the verdicts of shard {}: run `{}` again",
-        table.shard,
-        command(&table, table.shard)
-    );
-    Ok(table)
-}
-
-fn algorithms(table: &Table) -> Result<Vec<&'static Algorithm>> {
-    table.algorithms.iter().map(|name| super::find(name)).collect()
-}
-
-/// Checks that two shards come from checks with equal options.
-fn expect_same_run((path, table): (&Path, &Table), (other_path, other): (&Path, &Table)) -> Result<()> {
-    let told = |table: &Table| {
-        [
-            format!("--seed {}", table.seed),
-            format!("--samples {}", table.samples),
-            format!("--limit {}", table.limit),
-            format!("--shard I/{}", table.shard.all().count()),
-            format!("the names {}", table.algorithms.join(" ")),
-        ]
-    };
-    let differing = told(table).into_iter().zip(told(other)).find(|(told, other)| told != other);
-    if let Some((told, other_told)) = differing {
-        bail!(
-            "{} comes from a check with {told}, and {} from one with {other_told}: merge only shards of one check",
-            path.display(),
-            other_path.display(),
+/// The named files, and those in the named folders.
+fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for path in paths {
+        if !path.is_dir() {
+            files.push(path.clone());
+            continue;
+        }
+        let mut within = Vec::new();
+        for entry in fs::read_dir(path).with_context(|| format!("cannot read {}", path.display()))? {
+            within.push(entry?.path());
+        }
+        within.retain(|file| has_extension(file, RESULTS_EXTENSION) || has_extension(file, "json"));
+        ensure!(
+            !within.is_empty(),
+            "{} has no results: no file *.json or *.{RESULTS_EXTENSION}",
+            path.display()
         );
+        within.sort();
+        files.extend(within);
     }
-    Ok(())
+    Ok(files)
 }
 
-/// The command that prints a shard of this check.
-fn command(table: &Table, shard: Shard) -> String {
-    let names = if table.algorithms.len() == ALGORITHMS.len() {
-        String::new()
-    } else {
-        table.algorithms.iter().map(|name| format!("{name} ")).collect()
-    };
-    let Table { seed, samples, limit, .. } = table;
-    format!(
-        "lockstep check {names}--seed {seed} --samples {samples} --limit {limit} --shard {shard} --format json"
-    )
+fn has_extension(path: &Path, extension: &str) -> bool {
+    path.extension().is_some_and(|own| own == extension)
 }

@@ -6,10 +6,11 @@ use std::process::ExitCode;
 use anyhow::Result;
 use comfy_table::{CellAlignment, Table as Grid, presets};
 use harness::check::{Effort, LEASE, Outcome, Part, Verdict, bounds};
+use harness::explore::Shard;
 use locks::registry::{Algorithm, FaultClass, Property};
 use serde::{Deserialize, Serialize};
 
-use crate::shard::{Question, Shard};
+use crate::shard::{Question, cells};
 
 #[derive(Clone, Copy, clap::ValueEnum)]
 pub(crate) enum Format {
@@ -131,6 +132,11 @@ impl Table {
         Effort { limit, samples, seed }
     }
 
+    /// The algorithms of the whole table that this program knows.
+    fn known_algorithms(&self) -> Vec<&'static Algorithm> {
+        self.algorithms.iter().filter_map(|name| super::find(name).ok()).collect()
+    }
+
     /// Prints the table. The exit status is 0 if every verdict is as the algorithm states, and 1 if
     /// not.
     pub(crate) fn print(&self, format: Format) -> Result<ExitCode> {
@@ -162,7 +168,8 @@ impl Table {
         let classes = FaultClass::ALL.iter().map(|class| class.name());
         grid.set_header(["algorithm", "property"].into_iter().chain(classes).chain(["as stated"]));
         let mut last_name = "";
-        for (place, algorithm) in self.algorithms.iter().enumerate() {
+        let own = cells(self.shard, &self.known_algorithms());
+        for algorithm in &self.algorithms {
             for property in Property::ALL {
                 let of = |class: &FaultClass| {
                     let question = (algorithm.as_str(), class.name(), property.name());
@@ -174,9 +181,10 @@ impl Table {
                 }
                 let shown_name = if algorithm == last_name { "" } else { algorithm };
                 last_name = algorithm;
-                let cells = row.iter().enumerate().map(|(column, verdict)| match verdict {
+                let is_own = |class| own.iter().any(|&(its, other)| its.name == algorithm && other == class);
+                let cells = row.iter().zip(FaultClass::ALL).map(|(verdict, &class)| match verdict {
                     Some(verdict) => verdict.cell(),
-                    None if self.shard.has(place, column) => "–".into(),
+                    None if is_own(class) => "–".into(),
                     None => String::new(),
                 });
                 let as_stated = row.iter().flatten().all(|verdict| verdict.is_as_stated());
@@ -282,7 +290,7 @@ impl Explored {
 }
 
 /// Groups digits: `1,234,567`.
-fn grouped(n: u64) -> String {
+pub(crate) fn grouped(n: u64) -> String {
     let digits = n.to_string();
     let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
     groups.join(",")
