@@ -1,5 +1,7 @@
 //! Compares what the READMEs say of the code with the code.
 
+use std::io::Write as _;
+use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
 
 use emulator::command::GROUPS;
@@ -117,4 +119,63 @@ fn the_saved_schedule_is_one_that_is_kept() {
         concat!(env!("CARGO_MANIFEST_DIR"), "/suite/data/schedules/set_nx_get_del.slow.exclusive-fact.txt");
     let text = std::fs::read_to_string(path).unwrap();
     check("tests/", "saved schedule", &format!("```text\n{text}```\n"));
+}
+
+/// The files for engines of `tests/CLUSTER.md`, by their names.
+fn cluster_files() -> Vec<(String, String)> {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/CLUSTER.md")).unwrap();
+    let files = page.split("<!-- file: ").skip(1).map(|rest| {
+        let (name, rest) = rest.split_once(" -->\n```").unwrap();
+        let (_, rest) = rest.split_once('\n').unwrap();
+        let (text, _) = rest.split_once("\n```\n").unwrap();
+        (name.to_owned(), text.to_owned() + "\n")
+    });
+    files.collect()
+}
+
+/// Runs a program with this standard input. `None` if there is no such program.
+fn feed(program: &str, args: &[&str], input: &str) -> Option<Output> {
+    let mut command = Command::new(program);
+    command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().ok()?;
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    Some(child.wait_with_output().unwrap())
+}
+
+#[test]
+fn the_files_for_clusters_are_well_formed() {
+    let files = cluster_files();
+    assert_eq!(files.len(), 3);
+    for (name, text) in files {
+        let output = if name.ends_with(".sh") {
+            feed("bash", &["-n"], &text)
+        } else if feed("python3", &["-c", "import yaml"], "").is_some_and(|output| output.status.success()) {
+            feed(
+                "python3",
+                &["-c", "import sys, yaml; print(len(list(yaml.safe_load_all(sys.stdin))))"],
+                &text,
+            )
+        } else {
+            println!("NOT CHECKED: {name}, because there is no parser of YAML");
+            continue;
+        };
+        let output = output.unwrap();
+        assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+/// The script for Slurm submits itself, and a task runs its own shard. Programs that only print
+/// stand for the real ones.
+#[test]
+fn the_script_for_slurm_runs_each_shard() {
+    let script = cluster_files().into_iter().find(|(name, _)| name.ends_with(".sh")).unwrap().1;
+    let folder = concat!(env!("CARGO_TARGET_TMPDIR"), "/slurm");
+    std::fs::create_dir_all(folder).unwrap();
+    let stand_ins = "sbatch() { echo \"sbatch $*\" >&2; echo '7;c'; }\ncargo() { echo \"$LOCKSTEP_SHARD $LOCKSTEP_RESULTS\"; }\n";
+    let submitted = feed("bash", &["-c", &(stand_ins.to_owned() + &script), "explore.sh"], "").unwrap();
+    let said = String::from_utf8(submitted.stderr).unwrap();
+    assert!(said.contains("--array=1-64 ") && said.contains("--dependency=afterany:7 "), "{said}");
+    let task = format!("export SLURM_ARRAY_TASK_ID=5 SLURM_SUBMIT_DIR={folder}\n{stand_ins}{script}");
+    let ran = feed("bash", &["-c", &task], "").unwrap();
+    assert_eq!(String::from_utf8(ran.stdout).unwrap(), format!("5/64 {folder}/results\n"));
 }
