@@ -75,7 +75,7 @@ fn argcs(row: &Row) -> impl Iterator<Item = usize> {
 
 /// Sends each list of commands to both servers and compares all replies. Each list gets new
 /// connections and one key of each kind. On the real server, a second may pass between two
-/// commands. A difference counts if it comes again.
+/// commands, and on a busy machine that is not rare. A difference counts if it comes three times.
 #[track_caller]
 fn check(scripts: impl IntoIterator<Item = Vec<Vec<&'static str>>>) {
     let Some(server) = redis_server::borrow() else { return };
@@ -92,7 +92,7 @@ fn check(scripts: impl IntoIterator<Item = Vec<Vec<&'static str>>>) {
             (real != emulated)
                 .then(|| format!("{script:?}\n    server:   {real:?}\n    emulator: {emulated:?}\n"))
         };
-        differences.extend(difference().and_then(|_| difference()));
+        differences.extend(difference().and_then(|_| difference()).and_then(|_| difference()));
     }
     assert!(differences.is_empty(), "{}", differences.concat());
 }
