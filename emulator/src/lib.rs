@@ -87,8 +87,8 @@
 //!   records scripts, functions, channels and settings, and is the only way to them.
 //! - One execution sees one instant. Requests that arrive together may share it.
 //! - `connection` does no I/O, and only `server` and `background` know sockets.
-//! - `unsafe` code is forbidden. Lua's C code is in the process all the same; `.github/SECURITY.md`
-//!   says what that means.
+//! - Only `script/c_api` has `unsafe` code, which calls Lua's C interface. Lua's own code is in C;
+//!   `.github/SECURITY.md` says what that means.
 
 mod parse;
 mod error;

@@ -3,10 +3,13 @@
 //! No code of the script can prevent the end: every function that catches errors checks [`is_over`]
 //! and raises again.
 
+use std::any::Any;
+
 use mlua::{Error as LuaError, ExternalError as _, Lua};
 
-use super::native::{Raised, place};
-use super::vm::{Running, running};
+use super::c_api::place;
+use super::native::Raised;
+use super::vm::{Running, with_running};
 use crate::error::Error;
 
 /// How many instructions a script executes at most before a check whether it may continue.
@@ -69,27 +72,87 @@ pub(super) struct Place {
     pub line: i64,
 }
 
+/// The script must end: its state has the reason.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Over;
+
+impl From<Over> for LuaError {
+    fn from(_: Over) -> LuaError {
+        Raised::Fatal.into_lua_err()
+    }
+}
+
+impl Running {
+    /// Counts instructions, and checks regularly whether the script may continue.
+    ///
+    /// # Errors
+    /// The script must end.
+    pub fn spend(&mut self, instructions: u64, place: impl FnOnce() -> Option<Place>) -> Result<(), Over> {
+        if self.fatal.is_some() {
+            return Err(Over);
+        }
+        self.instructions = self.instructions.saturating_add(instructions);
+        self.instructions_unchecked = self.instructions_unchecked.saturating_add(instructions);
+        let limit = self.budget.instructions_max;
+        let is_over = self.instructions > limit && !self.may_be_busy();
+        if !is_over && self.instructions_unchecked < INSTRUCTIONS_PER_CHECK {
+            return Ok(());
+        }
+        self.instructions_unchecked = 0;
+        if let Some(host) = &mut self.host
+            && let Err(error) = host.yield_to_clients()
+        {
+            return Err(self.end(error, place()));
+        }
+        if is_over { Err(self.end(too_much("took", limit, "instructions"), place())) } else { Ok(()) }
+    }
+
+    /// Counts values that a library reads or writes.
+    ///
+    /// # Errors
+    /// The script must end.
+    pub fn spend_values(&mut self, n: usize, place: impl FnOnce() -> Option<Place>) -> Result<(), Over> {
+        self.spend((n as u64).saturating_mul(INSTRUCTIONS_PER_VALUE), place)
+    }
+
+    /// Counts a command that the script is about to call.
+    ///
+    /// # Errors
+    /// There are too many commands or footprint entries: the script must end.
+    pub fn spend_command(&mut self, place: impl FnOnce() -> Option<Place>) -> Result<(), Over> {
+        self.commands += 1;
+        if self.may_be_busy() {
+            return Ok(());
+        }
+        let ScriptBudget { commands_max, footprint_entries_max, .. } = self.budget;
+        let error = if self.commands > commands_max {
+            too_much("called", commands_max, "commands")
+        } else if self.host.as_mut().is_some_and(|host| host.has_footprint_over(footprint_entries_max)) {
+            too_much("left", footprint_entries_max as u64, "footprint entries")
+        } else {
+            return Ok(());
+        };
+        Err(self.end(error, place()))
+    }
+
+    /// Ends the script because Rust code has panicked. The panic goes on when Lua has ended.
+    pub fn end_with_panic(&mut self, panic: Box<dyn Any + Send>) -> Over {
+        self.panic = Some(panic);
+        self.end(Error::from_static("ERR the emulator has panicked"), None)
+    }
+
+    fn end(&mut self, error: Error, place: Option<Place>) -> Over {
+        self.fatal = Some(Fatal { error, place });
+        Over
+    }
+}
+
 /// Counts instructions, and checks regularly whether the script may continue.
 ///
 /// # Errors
 /// The script must end.
 pub(super) fn spend(lua: &Lua, instructions: u64) -> mlua::Result<()> {
-    let mut running = running(lua);
-    if running.fatal.is_some() {
-        return Err(Raised::Fatal.into_lua_err());
-    }
-    running.instructions = running.instructions.saturating_add(instructions);
-    running.instructions_unchecked = running.instructions_unchecked.saturating_add(instructions);
-    let limit = running.budget.instructions_max;
-    let is_over = running.instructions > limit && !running.may_be_busy();
-    if !is_over && running.instructions_unchecked < INSTRUCTIONS_PER_CHECK {
-        return Ok(());
-    }
-    running.instructions_unchecked = 0;
-    if let Some(host) = &mut running.host {
-        host.yield_to_clients().or_else(|error| end(lua, &mut running.fatal, error))?;
-    }
-    if is_over { end(lua, &mut running.fatal, too_much("took", limit, "instructions")) } else { Ok(()) }
+    Ok(with_running(lua, |running| running.spend(instructions, || place(lua)))?)
 }
 
 /// Counts values that a library reads or writes.
@@ -97,7 +160,7 @@ pub(super) fn spend(lua: &Lua, instructions: u64) -> mlua::Result<()> {
 /// # Errors
 /// The script must end.
 pub(super) fn spend_values(lua: &Lua, n: usize) -> mlua::Result<()> {
-    spend(lua, (n as u64).saturating_mul(INSTRUCTIONS_PER_VALUE))
+    Ok(with_running(lua, |running| running.spend_values(n, || place(lua)))?)
 }
 
 /// Counts bytes that a native function copies.
@@ -114,28 +177,8 @@ pub(super) fn spend_bytes(lua: &Lua, n: usize) -> mlua::Result<()> {
 /// # Errors
 /// The value is larger.
 pub(super) fn check_size(lua: &Lua, n_bytes: usize) -> mlua::Result<()> {
-    if n_bytes <= running(lua).budget.memory_bytes_max { Ok(()) } else { Err(no_memory()) }
-}
-
-/// Runs `act` without the limit of Lua's memory.
-///
-/// Without the limit, `mlua` need not protect each step against a failed allocation. `act` must not
-/// run code of the script.
-///
-/// # Errors
-/// Afterwards Lua holds more memory than the limit allows.
-pub(super) fn unlimited<R>(
-    lua: &Lua,
-    bytes_max: usize,
-    act: impl FnOnce() -> mlua::Result<R>,
-) -> mlua::Result<R> {
-    limit_memory(lua, 0);
-    let done = act();
-    limit_memory(lua, bytes_max);
-    if lua.used_memory() > bytes_max {
-        lua.gc_collect()?;
-    }
-    if lua.used_memory() > bytes_max { Err(no_memory()) } else { done }
+    let bytes_max = with_running(lua, |running| running.budget.memory_bytes_max);
+    if n_bytes <= bytes_max { Ok(()) } else { Err(no_memory()) }
 }
 
 /// The error that Lua raises when an allocation fails.
@@ -149,34 +192,9 @@ pub(super) fn limit_memory(lua: &Lua, bytes_max: usize) {
     _ = lua.set_memory_limit(bytes_max.min(MEMORY_BYTES_MAX));
 }
 
-/// Counts a command that the script is about to call.
-///
-/// # Errors
-/// There are too many commands or footprint entries: the script must end.
-pub(super) fn spend_command(lua: &Lua, running: &mut Running) -> mlua::Result<()> {
-    running.commands += 1;
-    if running.may_be_busy() {
-        return Ok(());
-    }
-    let ScriptBudget { commands_max, footprint_entries_max, .. } = running.budget;
-    let error = if running.commands > commands_max {
-        too_much("called", commands_max, "commands")
-    } else if running.host.as_mut().is_some_and(|host| host.has_footprint_over(footprint_entries_max)) {
-        too_much("left", footprint_entries_max as u64, "footprint entries")
-    } else {
-        return Ok(());
-    };
-    end(lua, &mut running.fatal, error)
-}
-
 /// Whether the running script must end.
 pub(super) fn is_over(lua: &Lua) -> bool {
-    running(lua).fatal.is_some()
-}
-
-fn end(lua: &Lua, fatal: &mut Option<Fatal>, error: Error) -> mlua::Result<()> {
-    *fatal = Some(Fatal { error, place: place(lua) });
-    Err(Raised::Fatal.into_lua_err())
+    with_running(lua, |running| running.fatal.is_some())
 }
 
 fn too_much(verb: &str, limit: u64, what: &str) -> Error {

@@ -8,10 +8,10 @@ mod shebang;
 mod pattern;
 mod budget;
 mod args;
-mod convert;
 mod library;
 mod random;
 mod vm;
+mod c_api;
 mod redis;
 mod register;
 mod native;
@@ -180,19 +180,25 @@ impl Scripts {
         args: &[&[u8]],
         host: Box<dyn Host>,
     ) -> (Box<dyn Host>, Reply) {
-        if !self.compiled.contains_key(sha)
-            && let Some(source) = self.known.get(sha).cloned()
-            && let Err(error) = self.compile(sha, &source)
-        {
-            return (host, Reply::Error(error));
-        }
-        let (Some(vm), Some(Compiled { function, flags })) = (&self.vm, self.compiled.get(sha)) else {
+        let idx = match self.compiled.get_index_of(sha).map_or_else(|| self.compile_known(sha), Ok) {
+            Ok(idx) => idx,
+            Err(error) => return (host, Reply::Error(error)),
+        };
+        let (Some(vm), Some((_, Compiled { function, flags }))) = (&self.vm, self.compiled.get_index(idx))
+        else {
             return (host, Reply::Error(error::NO_SCRIPT));
         };
         match is_read_only(flags.as_deref(), mode) {
             Ok(is_read_only) => vm.run(&Callable { function, name: sha, is_read_only }, keys, args, host),
             Err(error) => (host, Reply::Error(error)),
         }
+    }
+
+    /// Compiles a script that is known, and returns its place among the compiled ones.
+    fn compile_known(&mut self, sha: &Sha) -> Result<usize, Error> {
+        let source = self.known.get(sha).cloned().ok_or(error::NO_SCRIPT)?;
+        self.compile(sha, &source)?;
+        self.compiled.get_index_of(sha).ok_or(error::NO_SCRIPT)
     }
 
     fn compile(&mut self, sha: &Sha, source: &[u8]) -> Result<(), Error> {

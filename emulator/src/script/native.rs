@@ -9,15 +9,13 @@ use mlua::{Error as LuaError, ExternalError as _, Function, IntoLuaMulti, Lua, M
 
 use super::args::{Args, c_string, raise, raise_bare};
 use super::budget::{NO_MEMORY, Place, is_over, spend};
+use super::c_api::place;
 use super::library::{CONTENTS, JsonConfig, NEXT, gsub, libraries, string_functions, table_functions};
 use super::random::{random, randomseed};
 use super::redis::redis;
 use super::register::register_function;
-use super::vm::SANDBOX_NAME;
+use super::vm::with_running;
 use crate::error::Error;
-
-/// How many levels of the stack are searched for the line of an error.
-const LEVELS_MAX: usize = 8;
 
 /// Errors of Lua's core that get no line if a C function caused them.
 const WITHOUT_LINE: &[&str] = &["table index is ", "invalid key to "];
@@ -156,6 +154,7 @@ fn unwrap_caught(lua: &Lua, error: Value) -> mlua::Result<Value> {
     if is_over(lua) {
         return Err(Raised::Fatal.into_lua_err());
     }
+    with_running(lua, |running| running.is_disturbed = true);
     let error = unwrap(lua, error)?;
     if matches!(&error, Value::String(text) if text.as_bytes() == NO_MEMORY.as_bytes()) {
         // Lua 5.1 does not collect garbage when an allocation fails, so it is done here. The script
@@ -230,17 +229,4 @@ fn locate(lua: &Lua, error: Value) -> mlua::Result<Table> {
         table.raw_set("line", line)?;
     }
     Ok(table)
-}
-
-/// The line of the innermost function that belongs to the script. Functions of C, Rust and the
-/// sandbox are skipped, because they have no line in the script.
-pub(super) fn place(lua: &Lua) -> Option<Place> {
-    let levels = (0..=LEVELS_MAX).map_while(|level| {
-        lua.inspect_stack(level, |frame| {
-            let source = frame.source().source.unwrap_or_default().into_owned();
-            let is_own = !matches!(frame.source().what, "C" | "tail") && source != SANDBOX_NAME;
-            is_own.then(|| Place { source, line: frame.current_line().map_or(-1, |line| line as i64) })
-        })
-    });
-    levels.flatten().next()
 }

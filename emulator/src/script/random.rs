@@ -3,7 +3,7 @@
 use mlua::{Lua, MultiValue};
 
 use super::args::{Args, raise};
-use super::vm::running;
+use super::vm::with_running;
 
 /// `drand48`'s generator, which Redis uses for `math.random`.
 ///
@@ -32,7 +32,7 @@ impl Lrand48 {
 
 /// `math.random([m [, n]])`
 pub(super) fn random(lua: &Lua, bounds: &MultiValue) -> mlua::Result<f64> {
-    let drawn = running(lua).random.draw();
+    let drawn = with_running(lua, |running| running.random.draw());
     let bounds = Args::new(lua, bounds);
     let (low, high) = match bounds.len() {
         0 => return Ok(drawn),
@@ -50,6 +50,6 @@ pub(super) fn random(lua: &Lua, bounds: &MultiValue) -> mlua::Result<f64> {
 /// `math.randomseed(seed)`
 pub(super) fn randomseed(lua: &Lua, args: &MultiValue) -> mlua::Result<()> {
     let seed = Args::new(lua, args).int(1)?;
-    running(lua).random = Lrand48::from_seed(seed as u32);
+    with_running(lua, |running| running.random = Lrand48::from_seed(seed as u32));
     Ok(())
 }

@@ -7,7 +7,7 @@ use mlua::{Function, Lua, MultiValue, Table, Value};
 use super::args::c_string;
 use super::redis::{fail, fail_with};
 use super::shebang::{FLAGS, check_name};
-use super::vm::{Registered, running};
+use super::vm::{Registered, with_running};
 
 /// `redis.register_function(name, callback)` or, with named arguments in a table,
 /// `redis.register_function{function_name = …}`.
@@ -29,16 +29,17 @@ pub(super) fn register_function(lua: &Lua, args: &MultiValue) -> mlua::Result<()
         }
         _ => return Err(fail_with("ERR wrong number of arguments to redis.register_function")),
     };
-    let mut running = running(lua);
-    let loading = running.loading.as_mut().ok_or_else(|| {
-        fail_with("ERR redis.register_function can only be called on FUNCTION LOAD command")
-    })?;
-    check_name(&name).map_err(fail)?;
-    if loading.contains_key(&name) {
-        return Err(fail_with("ERR Function already exists in the library"));
-    }
-    loading.insert(name, registered);
-    Ok(())
+    with_running(lua, |running| {
+        let loading = running.loading.as_mut().ok_or_else(|| {
+            fail_with("ERR redis.register_function can only be called on FUNCTION LOAD command")
+        })?;
+        check_name(&name).map_err(fail)?;
+        if loading.contains_key(&name) {
+            return Err(fail_with("ERR Function already exists in the library"));
+        }
+        loading.insert(name, registered);
+        Ok(())
+    })
 }
 
 fn named_arguments(lua: &Lua, named: &Table) -> mlua::Result<(Bytes, Registered)> {

@@ -1,6 +1,5 @@
 -- The world that a script sees: the globals that Redis 7.0 allows, read-only, and the `redis` table.
--- `native` holds what Rust provides. Returns the globals, and the functions that run a script, or a function, and a library, and the
--- compiler.
+-- `native` holds what Rust provides. Returns the globals as scripts see them and as they are, `restore`, what runs a library, and the compiler.
 local native, is_of_functions = ...
 
 local error, pcall, xpcall, select, type, tostring = error, pcall, xpcall, select, type, tostring
@@ -227,27 +226,19 @@ globals.getmetatable = native.relay(function(...)
   return getmetatable(...)
 end)
 
-local function run_script(script, keys, args)
+-- Undoes what the last script has left. Rust calls it if that script has caught an error, has failed, or has called `collectgarbage`.
+local function restore()
   n_catchers = 0
   if is_collector_changed then restore_collector() end
-  globals.KEYS, globals.ARGV = keys, args
-  return xpcall(script, locate)
-end
-
-local function run_function(callback, keys, args)
-  n_catchers = 0
-  if is_collector_changed then restore_collector() end
-  return xpcall(function() return callback(keys, args) end, locate)
 end
 
 local seen = getmetatable(globals._G)
 local function load_library(library)
-  n_catchers = 0
-  if is_collector_changed then restore_collector() end
+  restore()
   seen.__index = loading
   local ok, err = xpcall(library, locate)
   seen.__index = globals
   return ok, err
 end
 
-return globals._G, is_of_functions and run_function or run_script, load_library, loadstring
+return globals._G, globals, restore, load_library, loadstring

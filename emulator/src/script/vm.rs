@@ -1,14 +1,16 @@
 //! A Lua state with the sandbox in it. Scripts and functions have one each, with different globals.
 
+use std::any::Any;
+use std::cell::RefCell;
+use std::ptr::NonNull;
+
 use bstr::BStr;
 use bytes::Bytes;
 use indexmap::IndexMap;
-use mlua::{
-    Error as LuaError, Function, HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, Value, VmState,
-};
+use mlua::{Function, HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, Value, VmState};
 
-use super::budget::{Fatal, INSTRUCTIONS_PER_CHECK, NO_MEMORY, Place, limit_memory, spend};
-use super::convert::to_reply;
+use super::budget::{Fatal, INSTRUCTIONS_PER_CHECK, Place, limit_memory, spend};
+use super::c_api::{Ended, Entry, Failure, Input, SandboxParts};
 use super::library::JsonConfig;
 use super::native::natives;
 use super::random::Lrand48;
@@ -42,9 +44,8 @@ impl Sandbox {
 pub(super) struct Vm {
     pub(super) lua: Lua,
     kind: Sandbox,
-    /// The function of the sandbox that calls a script or a function with its keys and arguments.
-    /// It returns the place of an error.
-    run: Function,
+    /// Calls a script or a function with its keys and arguments.
+    entry: Entry,
     /// The function of the sandbox that runs the code of a library.
     load: Function,
     /// Lua's own `loadstring`. It is used because an error message of the compiler need not be
@@ -74,6 +75,13 @@ pub(super) struct Running {
     pub commands: u64,
     /// The reason why the script must end, if it must.
     pub fatal: Option<Fatal>,
+    /// The panic that goes on when the script has ended.
+    pub panic: Option<Box<dyn Any + Send>>,
+    /// Whether the script may have left something in the sandbox: it has caught an error, or it has
+    /// changed the collector.
+    pub is_disturbed: bool,
+    /// The reply of the last command while it becomes a Lua value.
+    pub reply: Reply,
     /// The functions that a library has registered so far, while it is loaded.
     pub loading: Option<IndexMap<Bytes, Registered, Hasher>>,
 }
@@ -96,6 +104,9 @@ impl Running {
             instructions_unchecked: 0,
             commands: 0,
             fatal: None,
+            panic: None,
+            is_disturbed: false,
+            reply: Reply::Nil,
             loading: None,
         }
     }
@@ -110,21 +121,24 @@ impl Vm {
     pub(super) fn new(kind: Sandbox, budget: ScriptBudget) -> mlua::Result<Vm> {
         let libs = StdLib::TABLE | StdLib::STRING | StdLib::MATH;
         let lua = Lua::new_with(libs, LuaOptions::new().catch_rust_panics(false))?;
-        lua.set_app_data(Running::new(budget, None, Rules::default()));
+        lua.set_app_data(RefCell::new(Running::new(budget, None, Rules::default())));
         let json = JsonConfig::default();
         let native = natives(&lua, &json)?;
+        let locate: Function = native.get("locate")?;
         let sandbox: Function = lua.load(SANDBOX).set_name(SANDBOX_NAME).into_function()?;
         let is_of_functions = kind == Sandbox::Functions;
-        let (globals, run, load, compile): (Table, Function, Function, Function) =
+        let (world, globals, restore, load, compile): (Table, Table, Function, Function, Function) =
             sandbox.call((native, is_of_functions))?;
-        lua.set_globals(globals)?;
-        let mut vm = Vm { lua, kind, run, load, compile, json, budget };
+        lua.set_globals(world)?;
+        let entry = Entry::new(&lua, &SandboxParts { globals, restore, locate })?;
+        let mut vm = Vm { lua, kind, entry, load, compile, json, budget };
         vm.set_budget(budget)?;
         Ok(vm)
     }
 
     pub(super) fn set_budget(&mut self, budget: ScriptBudget) -> mlua::Result<()> {
         self.budget = budget;
+        limit_memory(&self.lua, budget.memory_bytes_max);
         let every = INSTRUCTIONS_PER_CHECK.min(budget.instructions_max.max(1));
         let triggers = HookTriggers::new().every_nth_instruction(every as u32);
         self.lua.set_global_hook(triggers, move |lua, _| {
@@ -142,7 +156,7 @@ impl Vm {
         }
         let compile =
             || self.compile.call::<(Option<Function>, Option<LuaString>)>((BStr::new(code), chunk_name));
-        match self.limited(compile) {
+        match compile() {
             Ok((Some(function), _)) => Ok(function),
             Ok((None, message)) => {
                 Err(message.map(|message| message.as_bytes().to_vec()).unwrap_or_default())
@@ -159,40 +173,22 @@ impl Vm {
         host: Box<dyn Host>,
     ) -> (Box<dyn Host>, Reply) {
         let rules = Rules { is_read_only: callable.is_read_only, ..Rules::default() };
-        *running(&self.lua) = Running::new(self.budget, Some(host), rules);
-        let outcome = (|| {
-            let (keys, args) = (self.strings(keys)?, self.strings(args)?);
-            self.limited(|| self.run.call::<(bool, Value)>((callable.function, keys, args)))
-        })();
-        let mut running = running(&self.lua);
-        let host = running.host.take().expect("nobody else takes it");
-        let reply = match (running.fatal.take(), outcome) {
+        let input = Input { keys, args, are_arguments: self.kind == Sandbox::Functions };
+        let Ended { outcome, host, fatal } = self.entry.run(callable.function, input, |running| {
+            *running = Running::new(self.budget, Some(host), rules);
+        });
+        let reply = match (fatal, outcome) {
             (Some(Fatal { error, place }), _) => {
                 Reply::Error(describe(callable.name, error.as_bytes(), place))
             }
-            (None, Ok((true, value))) => to_reply(&value, running.rules.protocol),
-            (None, Ok((false, Value::Table(error)))) => {
-                Reply::Error(describe(callable.name, &err(&error), noted_place(&error)))
+            (None, Ok(reply)) => reply,
+            (None, Err(Failure { text, is_table: true, place })) => {
+                Reply::Error(describe(callable.name, &text, place))
             }
-            (None, Ok((false, other))) => {
-                Reply::Error(failure(callable.name, other.to_string().unwrap_or_default().as_bytes()))
-            }
-            (None, Err(LuaError::MemoryError(_))) => {
-                Reply::Error(failure(callable.name, NO_MEMORY.as_bytes()))
-            }
-            (None, Err(error)) => Reply::Error(failure(callable.name, error.to_string().as_bytes())),
+            (None, Err(Failure { text, .. })) => Reply::Error(failure(callable.name, &text)),
         };
-        drop(running);
         self.collect_garbage();
-        (host, reply)
-    }
-
-    /// Runs `act` within the limit of Lua's memory.
-    fn limited<R>(&self, act: impl FnOnce() -> R) -> R {
-        limit_memory(&self.lua, self.budget.memory_bytes_max);
-        let done = act();
-        limit_memory(&self.lua, 0);
-        done
+        (host.expect("nobody else takes it"), reply)
     }
 
     /// Frees the garbage of a script, if it is much. Lua would free it only when it allocates
@@ -204,16 +200,6 @@ impl Vm {
         }
     }
 
-    /// The table for `KEYS` or `ARGV`.
-    ///
-    /// Redis inserts the items one by one into an empty table, which grows to the next power of
-    /// two. Scripts can observe this size when they leave holes.
-    fn strings(&self, items: &[&[u8]]) -> mlua::Result<Table> {
-        let len = if items.is_empty() { 0 } else { items.len().next_power_of_two() };
-        let padding = std::iter::repeat_n(None, len - items.len());
-        self.lua.create_sequence_from(items.iter().map(|item| Some(BStr::new(item))).chain(padding))
-    }
-
     /// Runs the code of a library, and returns the functions that it registers.
     ///
     /// # Errors
@@ -223,11 +209,13 @@ impl Vm {
             loading: Some(IndexMap::default()),
             ..Running::new(self.budget, None, Rules::default())
         };
-        *running(&self.lua) = begun;
-        let outcome = self.limited(|| self.load.call::<(bool, Value)>(code));
-        let mut running = running(&self.lua);
-        let registered = running.loading.take().unwrap_or_default();
-        match (running.fatal.take(), outcome) {
+        with_running(&self.lua, |running| *running = begun);
+        let outcome = self.load.call::<(bool, Value)>(code);
+        let (registered, fatal) = with_running(&self.lua, |running| {
+            running.is_disturbed = true;
+            (running.loading.take().unwrap_or_default(), running.fatal.take())
+        });
+        match (fatal, outcome) {
             (Some(Fatal { error, .. }), _) => Err(error),
             (None, Ok((true, _))) => Ok(registered),
             (None, Ok((false, Value::Table(error)))) => Err(Error::new(err(&error))),
@@ -237,9 +225,18 @@ impl Vm {
     }
 }
 
-pub(super) fn running(lua: &Lua) -> mlua::AppDataRefMut<'_, Running> {
-    lua.app_data_mut().expect("set when the state was made")
+/// Gives access to the state of the script that is running. `act` must not run code of the script.
+pub(super) fn with_running<R>(lua: &Lua, act: impl FnOnce(&mut Running) -> R) -> R {
+    let cell = lua.app_data_ref::<RefCell<Running>>().expect(HAS_STATE);
+    act(&mut cell.borrow_mut())
 }
+
+/// The place of the state of scripts. It stays the same as long as the Lua state exists.
+pub(super) fn running_cell(lua: &Lua) -> NonNull<RefCell<Running>> {
+    NonNull::from_ref(&*lua.app_data_ref::<RefCell<Running>>().expect(HAS_STATE))
+}
+
+const HAS_STATE: &str = "set when the Lua state was made, and never replaced";
 
 /// `ERR … script: <sha or name>, on @user_script:3.`
 fn describe(name: &[u8], message: &[u8], place: Option<Place>) -> Error {
@@ -255,12 +252,6 @@ fn describe(name: &[u8], message: &[u8], place: Option<Place>) -> Error {
 /// The error for a script whose Lua error is no table, because its message handler could not run.
 fn failure(name: &[u8], message: &[u8]) -> Error {
     Error::new([b"ERR Error running script ", name, b", ", message].concat())
-}
-
-/// The place of the error that the message handler recorded.
-fn noted_place(error: &Table) -> Option<Place> {
-    let (source, line) = (error.raw_get("source").ok()?, error.raw_get("line").ok()?);
-    Some(Place { source, line })
 }
 
 fn err(error: &Table) -> Vec<u8> {

@@ -6,6 +6,7 @@ use mlua::{Lua, LuaString, MultiValue, Table, Value};
 use super::STACK_SLOTS_MAX;
 use crate::script::args::{Args, raise, truncate, type_name};
 use crate::script::budget::{check_size, spend, spend_bytes, spend_values};
+use crate::script::vm::with_running;
 
 /// How many values one call may return, so that they fit on Lua's stack.
 const UNPACKED_MAX: usize = STACK_SLOTS_MAX - 100;
@@ -31,7 +32,10 @@ pub(in crate::script) fn functions(lua: &Lua) -> mlua::Result<Table> {
     pay("pay_for_text", |args| {
         Ok(args.get(1).and_then(Value::as_string).map_or(0, |text| text.as_bytes().len()))
     })?;
-    pay("pay_for_collection", |args| Ok(args.lua.used_memory() / COLLECTED_BYTES_PER_INSTRUCTION))?;
+    pay("pay_for_collection", |args| {
+        with_running(args.lua, |running| running.is_disturbed = true);
+        Ok(args.lua.used_memory() / COLLECTED_BYTES_PER_INSTRUCTION)
+    })?;
     Ok(table)
 }
 

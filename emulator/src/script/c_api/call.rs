@@ -1,0 +1,203 @@
+//! `redis.call`, `redis.pcall` and `redis.acl_check_cmd`.
+
+use std::cell::RefCell;
+use std::ffi::c_int;
+
+use mlua::ffi::{self, lua_State};
+use mlua::{Function, Lua};
+use smallvec::SmallVec;
+
+use super::push::push;
+use super::{Name, bytes, guarded, make_room, place_in, push_function, push_name, running};
+use crate::error::Error;
+use crate::reply::{Reply, format_double};
+use crate::script::budget::{Over, Place};
+use crate::script::vm::Running;
+
+const NO_ARGUMENT: Error =
+    Error::from_static("ERR Please specify at least one argument for this redis lib call");
+const WRONG_ARGUMENT: Error =
+    Error::from_static("ERR Lua redis lib command arguments must be strings or integers");
+const UNKNOWN_COMMAND: Error = Error::from_static("ERR Invalid command passed to redis.acl_check_cmd()");
+
+/// The functions of this file, with their names in the table `redis`.
+///
+/// # Errors
+/// There is no memory.
+pub(in crate::script) fn commands(lua: &Lua) -> mlua::Result<[(&'static str, Function); 3]> {
+    let create = |name, function: ffi::lua_CFunction| {
+        let running = crate::script::vm::running_cell(lua);
+        // SAFETY: `push_function` may raise, and the closure owns nothing. The state of the script
+        // lives as long as the Lua state.
+        let function = unsafe { lua.exec_raw((), |state| push_function(state, running, function, 0)) };
+        function.map(|function| (name, function))
+    };
+    Ok([create("call", call)?, create("pcall", pcall)?, create("acl_check_cmd", acl_check_cmd)?])
+}
+
+unsafe extern "C-unwind" fn call(state: *mut lua_State) -> c_int {
+    // SAFETY: the frame owns nothing.
+    unsafe {
+        answer(state, |arguments, running| match perform(arguments, running)? {
+            Ok(Reply::Error(error)) | Err(error) => Ok((Reply::Error(error), Then::Raise)),
+            Ok(reply) => Ok((reply, Then::Return)),
+        })
+    }
+}
+
+unsafe extern "C-unwind" fn pcall(state: *mut lua_State) -> c_int {
+    // SAFETY: the frame owns nothing.
+    unsafe {
+        answer(state, |arguments, running| match perform(arguments, running)? {
+            Ok(reply @ Reply::Error(_)) => Ok((reply, Then::ReturnMarked)),
+            Ok(reply) => Ok((reply, Then::Return)),
+            Err(error) => Ok((Reply::Error(error), Then::Return)),
+        })
+    }
+}
+
+/// `redis.acl_check_cmd(name, …)`: there is one user, who may run every command.
+unsafe extern "C-unwind" fn acl_check_cmd(state: *mut lua_State) -> c_int {
+    // SAFETY: the frame owns nothing.
+    unsafe {
+        answer(state, |arguments, running| {
+            let host = running.host.as_mut().expect("commands are called while a script runs");
+            match arguments.with_argv(|argv| host.knows(argv)) {
+                Ok(true) => Ok((Reply::Nil, Then::ReturnTrue)),
+                Ok(false) => Ok((Reply::Error(UNKNOWN_COMMAND), Then::Raise)),
+                Err(error) => Ok((Reply::Error(error), Then::Raise)),
+            }
+        })
+    }
+}
+
+/// The use of a reply.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Then {
+    Return,
+    /// The reply is an error that a command returned. Its table says that it has been counted.
+    ReturnMarked,
+    /// The script gets `true` instead.
+    ReturnTrue,
+    Raise,
+}
+
+type Compute = fn(Arguments, &mut Running) -> Result<(Reply, Then), Over>;
+
+/// Computes a reply from the arguments on the stack, and returns or raises it.
+///
+/// # Raises
+/// The reply says so, the script must end, or the reply cannot be converted.
+///
+/// # Safety
+/// As for [`running`].
+unsafe fn answer(state: *mut lua_State, compute: Compute) -> c_int {
+    // SAFETY: the frame owns nothing: the reply stays in the state of the script. That state is not
+    // borrowed while the reply is pushed, because pushing runs no code but Lua's own.
+    unsafe {
+        let cell = running(state);
+        let Ok(then) = compute_into(cell, Arguments { state }, compute) else {
+            push_name(state, Name::MustEnd);
+            ffi::lua_error(state);
+        };
+        ffi::lua_settop(state, 0);
+        if then == Then::ReturnTrue {
+            ffi::lua_pushboolean(state, 1);
+            return 1;
+        }
+        let running = &*cell.as_ptr();
+        make_room(state, BYTES_OF_LUA * running.reply.size(), running.budget.memory_bytes_max);
+        push(state, &running.reply, running.rules.protocol);
+        if then == Then::ReturnMarked {
+            push_name(state, Name::IgnoreErrorStatsUpdate);
+            ffi::lua_pushboolean(state, 1);
+            ffi::lua_rawset(state, -3);
+        }
+        drop_reply(cell);
+        if then == Then::Raise {
+            ffi::lua_error(state);
+        }
+        1
+    }
+}
+
+/// Never raises.
+fn drop_reply(cell: &RefCell<Running>) {
+    cell.borrow_mut().reply = Reply::Nil;
+}
+
+/// How many bytes Lua takes at most for one byte of a reply's size, for most replies.
+const BYTES_OF_LUA: usize = 2;
+
+/// Stores the reply, and returns what happens with it. Never raises.
+fn compute_into(cell: &RefCell<Running>, arguments: Arguments, compute: Compute) -> Result<Then, Over> {
+    guarded(cell, |running| {
+        let (reply, then) = compute(arguments, running)?;
+        running.reply = reply;
+        Ok(then)
+    })
+}
+
+/// Runs the command in the arguments. The inner error says that the arguments are not those of a
+/// command.
+fn perform(arguments: Arguments, running: &mut Running) -> Result<Result<Reply, Error>, Over> {
+    let place = || arguments.caller();
+    running.spend_command(place)?;
+    let Running { host, rules, .. } = running;
+    let host = host.as_mut().expect("commands are called while a script runs");
+    let outcome = arguments.with_argv(|argv| host.call(argv, *rules));
+    let n_elements = match &outcome {
+        Ok(Reply::Array(elements) | Reply::Set(elements)) => elements.len(),
+        Ok(Reply::Map(pairs)) => 2 * pairs.len(),
+        _ => 0,
+    };
+    if n_elements > 0 {
+        running.spend_values(n_elements, place)?;
+    }
+    Ok(outcome)
+}
+
+/// The arguments of the C function that is running, which are all values on its stack.
+#[derive(Clone, Copy)]
+struct Arguments {
+    state: *mut lua_State,
+}
+
+impl Arguments {
+    /// Passes the arguments as bytes: strings as they are, numbers as C prints them with `%.17g`.
+    ///
+    /// # Errors
+    /// There is no argument, or one of another type.
+    fn with_argv<R>(self, act: impl FnOnce(&[&[u8]]) -> R) -> Result<R, Error> {
+        let state = self.state;
+        // SAFETY: nothing here raises. The strings stay on the stack while `act` runs, because
+        // nobody else uses this Lua state then.
+        unsafe {
+            let places = 1..=ffi::lua_gettop(state);
+            if places.is_empty() {
+                return Err(NO_ARGUMENT);
+            }
+            let mut numbers = Vec::new();
+            for idx in places.clone() {
+                match ffi::lua_type(state, idx) {
+                    ffi::LUA_TSTRING => {}
+                    ffi::LUA_TNUMBER => numbers.push(format_double(ffi::lua_tonumber(state, idx))),
+                    _ => return Err(WRONG_ARGUMENT),
+                }
+            }
+            let mut numbers = numbers.iter();
+            let arg = |idx| match ffi::lua_type(state, idx) {
+                ffi::LUA_TSTRING => bytes(state, idx),
+                _ => numbers.next().map_or(&b""[..], |number| number.as_bytes()),
+            };
+            let argv: SmallVec<[&[u8]; 8]> = places.map(arg).collect();
+            Ok(act(&argv))
+        }
+    }
+
+    /// The line that called the C function.
+    fn caller(self) -> Option<Place> {
+        // SAFETY: the state is the one that runs.
+        unsafe { place_in(self.state) }
+    }
+}

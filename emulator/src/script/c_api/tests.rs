@@ -1,0 +1,245 @@
+//! Tests of cases that a client cannot cause: replies that no command gives, a host that panics,
+//! memory that runs out amid a conversion.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::error::Error;
+use crate::log::LogLevel;
+use crate::reply::Reply;
+use crate::resp::Protocol;
+use crate::script::{Host, Mode, Rules, ScriptBudget, Scripts};
+
+/// A host with one command for each test.
+struct Fixture;
+
+impl Host for Fixture {
+    fn call(&mut self, argv: &[&[u8]], rules: Rules) -> Reply {
+        let number = |idx: usize| -> usize { std::str::from_utf8(argv[idx]).unwrap().parse().unwrap() };
+        match argv[0] {
+            b"echo" => Reply::Array(argv.iter().copied().map(Reply::bulk).collect()),
+            b"count" => Reply::count(argv.len()),
+            b"deep" => (0..number(1)).fold(Reply::Nil, |reply, _| Reply::Array(vec![reply])),
+            b"deep map" => (0..number(1)).fold(Reply::Nil, |value, _| Reply::Map(vec![(Reply::OK, value)])),
+            b"wide" => Reply::Array((0..number(1)).map(|n| Reply::bulk(format!("{n:01000}"))).collect()),
+            b"nil key" => Reply::Map(vec![(Reply::Nil, Reply::OK)]),
+            b"types" => types(),
+            b"fail" => Reply::Error(Error::from_static("ERR failed")),
+            b"panic" => panic!("the host panics, {:?}", rules.protocol),
+            _ => Reply::OK,
+        }
+    }
+
+    fn may_be_busy(&self) -> bool {
+        false
+    }
+
+    fn yield_to_clients(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn has_footprint_over(&mut self, _: usize) -> bool {
+        false
+    }
+
+    fn log(&self, _: LogLevel, _: Vec<u8>) {}
+
+    fn knows(&self, argv: &[&[u8]]) -> bool {
+        argv[0] != b"unknown"
+    }
+}
+
+/// A reply with each of the types.
+fn types() -> Reply {
+    let text = Reply::bulk("text");
+    Reply::Array(vec![
+        Reply::OK,
+        Reply::Integer(1),
+        text.clone(),
+        Reply::Boolean(true),
+        Reply::Double(0.1),
+        Reply::Double(-f64::MAX),
+        Reply::BigNumber("123".into()),
+        Reply::Verbatim(*b"txt", "text".into()),
+        Reply::Set(vec![text.clone()]),
+        Reply::Map(vec![(text.clone(), Reply::Array(vec![]))]),
+        Reply::Push(vec![text.clone()]),
+        Reply::Settled(Protocol::Resp2, Box::new(text)),
+        Reply::Error(Error::from_static("ERR text")),
+    ])
+}
+
+fn run(scripts: &mut Scripts, source: &str, args: &[&[u8]]) -> Reply {
+    let sha = scripts.load(source.as_bytes()).unwrap();
+    scripts.run(&sha, Mode::Any, &[], args, Box::new(Fixture)).1
+}
+
+/// Checks the reply of a script, and that the next script finds the Lua state in order.
+#[track_caller]
+fn check(scripts: &mut Scripts, source: &str, expected: &Reply) {
+    assert_eq!(run(scripts, source, &[]), *expected);
+    let next = "return {#KEYS, #ARGV, ARGV[1], redis.call('count', 'a', 1.5), pcall(redis.call, 'fail')}";
+    let items = [
+        Reply::Integer(0),
+        Reply::Integer(1),
+        Reply::bulk("argument"),
+        Reply::Integer(3),
+        Reply::Nil,
+        Reply::bulk("ERR failed"),
+    ];
+    assert_eq!(run(scripts, next, &[b"argument"]), Reply::Array(items.into()));
+}
+
+fn error(text: &str) -> Reply {
+    Reply::Error(Error::new(text.as_bytes().to_vec()))
+}
+
+#[test]
+fn every_type_comes_back_in_resp3() {
+    let Reply::Array(items) = types() else { unreachable!() };
+    let expected = items.into_iter().map(|item| match item {
+        Reply::Push(items) => Reply::Array(items),
+        Reply::Settled(_, reply) => *reply,
+        other => other,
+    });
+    let source = "redis.setresp(3) return redis.call('types')";
+    check(&mut Scripts::default(), source, &Reply::Array(expected.collect()));
+}
+
+#[test]
+fn every_type_is_an_older_one_in_resp2() {
+    let text = Reply::bulk("text");
+    let expected = Reply::Array(vec![
+        Reply::OK,
+        Reply::Integer(1),
+        text.clone(),
+        Reply::Integer(1),
+        Reply::bulk("0.10000000000000001"),
+        Reply::bulk("-1.7976931348623157e+308"),
+        Reply::bulk("123"),
+        text.clone(),
+        Reply::Array(vec![text.clone()]),
+        Reply::Array(vec![text.clone(), Reply::Array(vec![])]),
+        Reply::Array(vec![text.clone()]),
+        text,
+        error("ERR text"),
+    ]);
+    check(&mut Scripts::default(), "return redis.call('types')", &expected);
+}
+
+#[test]
+fn a_command_gets_as_many_arguments_as_the_stack_holds() {
+    let source = "local t = {} for i = 1, 7800 do t[i] = i / 2 end
+        local reply = redis.call('echo', unpack(t))
+        return {#reply, reply[2], reply[7801], redis.acl_check_cmd(unpack(t))}";
+    let items = [Reply::Integer(7801), Reply::bulk("0.5"), Reply::bulk("3900"), Reply::Integer(1)];
+    check(&mut Scripts::default(), source, &Reply::Array(items.into()));
+}
+
+#[test]
+fn a_reply_that_is_too_deep_for_the_stack_is_an_error() {
+    let text = "stack overflow (the reply is nested too deeply)";
+    for command in ["'deep'", "'deep map'"] {
+        let source = format!(
+            "redis.setresp(3) local ok, err = pcall(redis.call, {command}, 10000) return {{ok, err}}"
+        );
+        let expected = Reply::Array(vec![Reply::Boolean(false), Reply::bulk(text)]);
+        check(&mut Scripts::default(), &source, &expected);
+    }
+    // A reply that fits on the stack may be deeper than one that a script may return.
+    let source = "local reply, n = redis.call('deep', 1000), 0
+        while reply do reply, n = reply[1], n + 1 end return n";
+    check(&mut Scripts::default(), source, &Reply::Integer(1000));
+}
+
+#[test]
+fn a_nil_key_is_an_error_of_lua() {
+    let source = "redis.setresp(3) return {pcall(redis.call, 'nil key')}";
+    let expected = Reply::Array(vec![Reply::Boolean(false), Reply::bulk("table index is nil")]);
+    check(&mut Scripts::default(), source, &expected);
+}
+
+#[test]
+fn a_reply_without_enough_memory_is_an_error_that_can_be_caught() {
+    let mut scripts = Scripts::default();
+    scripts.set_budget(ScriptBudget { memory_bytes_max: 1 << 20, ..ScriptBudget::default() });
+    let message = || Reply::bulk("not enough memory");
+    let source = "return {pcall(redis.call, 'wide', 5000)}";
+    check(&mut scripts, source, &Reply::Array(vec![Reply::Nil, message()]));
+    let source = "local all = {} for i = 1, 5 do
+            all[i] = coroutine.wrap(function() return pcall(redis.call, 'wide', 5000) end)()
+        end return #all";
+    check(&mut scripts, source, &Reply::Integer(5));
+    // Replies that only leave garbage fit, however many they are.
+    let source = "for i = 1, 100 do redis.call('wide', 300) end return #redis.call('wide', 1)[1]";
+    check(&mut scripts, source, &Reply::Integer(1000));
+    let sha = scripts.load(b"return redis.call('wide', 5000)").unwrap();
+    let expected =
+        error(&format!("ERR Error running script {}, not enough memory", std::str::from_utf8(&sha).unwrap()));
+    check(&mut scripts, "return redis.call('wide', 5000)", &expected);
+}
+
+#[test]
+fn arguments_without_enough_memory_are_an_error() {
+    let mut scripts = Scripts::default();
+    scripts.set_budget(ScriptBudget { memory_bytes_max: 1 << 20, ..ScriptBudget::default() });
+    let large = vec![b'x'; 2 << 20];
+    let Reply::Error(failed) = run(&mut scripts, "return 1", &[&large]) else {
+        panic!("the argument does not fit")
+    };
+    assert!(failed.as_bytes().ends_with(b", not enough memory"), "{failed}");
+    check(&mut scripts, "return 1", &Reply::Integer(1));
+}
+
+#[test]
+fn errors_pass_through_coroutines_and_catchers() {
+    let mut scripts = Scripts::default();
+    let source = "local thread = coroutine.create(function()
+            local ok, err = pcall(redis.call, 'fail')
+            coroutine.yield(err)
+            redis.call('fail')
+        end)
+        local _, first = coroutine.resume(thread)
+        local ok, second = coroutine.resume(thread)
+        local _, third = xpcall(function() redis.call('fail') end, function(err) return err.err end)
+        local fourth = redis.pcall('fail')
+        return {first, ok, second.err, third, fourth.err, tostring(fourth.ignore_error_stats_update)}";
+    let failed = || Reply::bulk("ERR failed");
+    let items = [failed(), Reply::Nil, failed(), failed(), failed(), Reply::bulk("true")];
+    check(&mut scripts, source, &Reply::Array(items.into()));
+
+    let source = "\ncoroutine.wrap(function()\n redis.call('fail') end)()";
+    let sha = scripts.load(source.as_bytes()).unwrap();
+    let Reply::Error(failed) = run(&mut scripts, source, &[]) else { panic!("an error") };
+    let name = std::str::from_utf8(&sha).unwrap();
+    assert_eq!(failed.to_string(), format!("ERR failed script: {name}, on @user_script:3."));
+}
+
+#[test]
+fn a_script_may_recurse_until_the_stack_of_c_ends() {
+    let source = "local function f(n)
+            local ok, deeper = pcall(f, n + 1)
+            redis.call('count')
+            return ok and deeper or n
+        end
+        return f(1) > 100";
+    check(&mut Scripts::default(), source, &Reply::Integer(1));
+}
+
+#[test]
+fn a_panic_of_the_host_passes_through_every_catcher() {
+    let mut scripts = Scripts::default();
+    for source in [
+        "redis.call('panic')",
+        "redis.pcall('panic')",
+        "pcall(redis.call, 'panic') return 1",
+        "while true do pcall(redis.call, 'panic') end",
+        "coroutine.resume(coroutine.create(function() redis.call('panic') end)) return 1",
+        "return string.gsub('x', 'x', function() redis.call('panic') end)",
+        "return xpcall(function() redis.call('panic') end, function() redis.call('panic') end)",
+    ] {
+        let panic = catch_unwind(AssertUnwindSafe(|| run(&mut scripts, source, &[])));
+        let text = panic.expect_err(source).downcast::<String>().unwrap();
+        assert_eq!(*text, "the host panics, Resp2");
+        check(&mut scripts, "return 1", &Reply::Integer(1));
+    }
+}
