@@ -248,7 +248,7 @@ const EXPRESSIONS: &[&str] = &[
     "redis.call('get', $)",
     "redis.call($, $)",
     "redis.call($)",
-    "redis.pcall('hgetall', '{a}c')",
+    "{redis.pcall('sadd', 's', $), redis.pcall('smembers', 's'), redis.pcall('hgetall', '{a}c'), redis.pcall('memory', 'doctor')}",
     "redis.pcall('zrange', 'b', 0, -1, 'withscores')",
     "redis.pcall($, $, $)",
     "redis.error_reply($)",

@@ -8,7 +8,7 @@
 //!
 //! Code that no target can call is not linked and does not count. Edges to a panic count, although
 //! no input reaches them unless there is a bug. The build leaves out the compiler's checks of
-//! `unsafe` code, because the emulator has no such code.
+//! `unsafe` code, because nearly all of the emulator has no such code.
 //!
 //! The compiler makes several copies of a generic or small function, and inlines it in many places.
 //! Each line of such a function counts once. Its number of edges, and of covered edges, is the
