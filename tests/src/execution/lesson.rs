@@ -41,6 +41,11 @@ impl Default for Lessons {
 }
 
 impl Lessons {
+    /// Forgets which lessons were given: what they taught is forgotten, too.
+    pub(super) fn forget(&self) {
+        self.given.borrow_mut().clear();
+    }
+
     /// Runs tasks until this resolves, and ends those that were aborted then.
     pub(super) fn block_on<R>(&self, running: impl Future<Output = R>) -> R {
         let mut runtime = self.runtime.borrow_mut();

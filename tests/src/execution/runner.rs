@@ -231,7 +231,9 @@ impl Runner {
 
     /// Forgets what takes too much memory. To be called before an exploration.
     pub(crate) fn limit_learned(&self) {
-        self.learned.limit();
+        if self.learned.limit() {
+            self.lessons.forget();
+        }
     }
 
     /// The clients of a scenario, or its servers, do not always do what was learned. Returns

@@ -103,7 +103,7 @@ impl KnownServers {
 
     /// The number of known deeds.
     pub(super) fn len(&self) -> usize {
-        self.transitions.len() + self.probes.len()
+        self.transitions.len()
     }
 }
 

@@ -28,8 +28,9 @@ pub(super) enum Timer {
     NotBefore(Duration),
 }
 
-/// If servers are known to do more than this, all of it is forgotten before the next exploration.
-const DEEDS_MAX: usize = 200_000;
+/// If clients and servers are known to do more than this, all of it is forgotten before the next
+/// exploration.
+const KNOWN_MAX: usize = 50_000;
 
 /// The code of a client, its name and its local state.
 pub(crate) type Key = (CodeId, Actor, LocalState);
@@ -103,12 +104,15 @@ impl Learned {
         requests.filter(|request| **request == right.into()).map(|request| *request = wrong.into()).count()
     }
 
-    /// Forgets what servers do, if that takes much memory. No place of an execution may be kept.
-    pub(crate) fn limit(&self) {
+    /// Forgets what clients and servers do, if that takes much memory. No place of an execution may
+    /// be kept. Returns whether it did.
+    pub(crate) fn limit(&self) -> bool {
         let mut known = self.known();
-        if known.servers.len() > DEEDS_MAX {
-            known.servers = KnownServers::default();
+        let is_over = known.turns.len() + known.servers.len() > KNOWN_MAX;
+        if is_over {
+            *known = Known { taught: std::mem::take(&mut known.taught), ..Known::default() };
         }
+        is_over
     }
 }
 

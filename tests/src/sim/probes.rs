@@ -21,6 +21,9 @@ pub(crate) struct BeforeProbes {
     servers: Vec<ServerState>,
 }
 
+/// So many probes are remembered. Many executions end in states of their own.
+const PROBES_MAX: usize = 5_000;
+
 /// The history of the probes.
 #[derive(Debug)]
 pub(super) struct Probes {
@@ -73,7 +76,11 @@ impl Simulation {
         let events = state.history().events[events..].to_vec();
         // The number of a write counts the commands of all clients.
         if !events.iter().any(|event| matches!(event.kind, EventKind::Accepted { .. })) {
-            learned.known().servers.probes.insert(before, Arc::new(Probes { events, reached }));
+            let known = &mut learned.known().servers.probes;
+            if known.len() >= PROBES_MAX {
+                known.clear();
+            }
+            known.insert(before, Arc::new(Probes { events, reached }));
         }
     }
 }
