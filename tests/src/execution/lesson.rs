@@ -22,7 +22,7 @@ use crate::trace::History;
 
 /// The runtime on which the tasks of clients run, and the lessons that were given there.
 pub(super) struct Lessons {
-    pub(super) runtime: RefCell<Runtime>,
+    runtime: RefCell<Runtime>,
     pub(super) quiescence: Arc<Quiescence>,
     /// Nothing runs there.
     emulator: Emulator,

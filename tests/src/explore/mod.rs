@@ -53,6 +53,7 @@ use crate::schedule::{Schedule, Step};
 use crate::shrink::{Finding, ScheduleSize};
 use crate::sim::{Recording, Retry, Tries};
 use crate::trace::{History, Reached};
+use journal::Journal;
 
 /// So many seeming livelocks are examined.
 const LIVELOCKS_MAX: usize = 16;
@@ -278,6 +279,22 @@ fn with_all_tries<R>(
             Err(Stop::KnowsMore) => {}
         }
     }
+}
+
+/// Explores the shard of a journal. Everything that shards know of the code is used from the start.
+fn with_journal<R>(
+    runner: &mut Runner,
+    scenario: &Scenario,
+    journal: &mut Journal,
+    mut explore: impl FnMut(&mut Runner, &mut Journal) -> Result<R, Stop>,
+) -> Result<R, Box<Report>> {
+    runner.limit_learned();
+    runner.learn_thresholds(scenario);
+    journal.tell(runner, scenario)?;
+    with_all_tries(runner, |runner| {
+        journal.begin(runner, scenario)?;
+        explore(runner, journal)
+    })
 }
 
 /// The steps that are not two steps in one. If an actor can start by a step of its own, its start

@@ -10,7 +10,7 @@ use foldhash::quality::FixedState;
 
 use super::journal::Journal;
 use super::results::{BranchId, BranchResult, KeptViolation, Plan, TRUNK, add_to_digest};
-use super::{Dpor, Exploration, Stop, determinism, with_all_tries};
+use super::{Dpor, Exploration, Stop, determinism, with_all_tries, with_journal};
 use crate::execution::{Mode, Runner};
 use crate::explore::{Problem, Report};
 use crate::oracle::list;
@@ -47,11 +47,7 @@ pub(super) fn explore_shard(
     scenario: &Scenario,
     journal: &mut Journal,
 ) -> Result<Exploration, Box<Report>> {
-    runner.limit_learned();
-    runner.learn_thresholds(scenario);
-    journal.tell(runner, scenario)?;
-    with_all_tries(runner, |runner| {
-        journal.begin(runner, scenario)?;
+    with_journal(runner, scenario, journal, |runner, journal| {
         explore_sizes(runner, scenario, |runner, scenario| explore_size(runner, scenario, journal))
     })
 }

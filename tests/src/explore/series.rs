@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::coverage::trace_hash;
 use super::journal::Journal;
 use super::results::{BranchResult, KeptViolation, Plan, TRUNK, add_to_digest};
-use super::{Exploration, Method, Report, Sampler, Stop, with_all_tries};
+use super::{Exploration, Method, Report, Sampler, Stop, with_journal};
 use crate::execution::Runner;
 use crate::scenario::Scenario;
 use crate::schedule::Schedule;
@@ -39,11 +39,7 @@ pub(super) fn draw_shard(
     (schedules, seed): (u64, u64),
     journal: &mut Journal,
 ) -> Result<Exploration, Box<Report>> {
-    runner.limit_learned();
-    runner.learn_thresholds(scenario);
-    journal.tell(runner, scenario)?;
-    with_all_tries(runner, |runner| {
-        journal.begin(runner, scenario)?;
+    with_journal(runner, scenario, journal, |runner, journal| {
         draw_series(runner, scenario, (schedules, seed), journal)
     })
 }
