@@ -12,7 +12,9 @@ use redis::{Cmd, Pipeline, RedisFuture, RedisResult, Value};
 
 use super::Client;
 use crate::actor::Actor;
-use crate::sim::{Answer, Blocked, GateState, Loss, Pending, Request, Session, Simulation, Traffic};
+use crate::sim::{
+    Answer, Blocked, GateState, Loss, Pending, Request, RequestKind, Session, Simulation, Traffic,
+};
 
 /// A connection whose commands wait at the gate until the schedule lets them through. Implements
 /// [`redis::aio::ConnectionLike`], so any code over redis-rs runs on it unchanged.
@@ -170,7 +172,7 @@ impl ConnectionLike for GatedConnection {
         Box::pin(async move {
             if pipeline.is_transaction() {
                 let pipeline = Arc::new(pipeline.clone());
-                let reply = self.step(Request::Transaction { pipeline, offset, count }).await??;
+                let reply = self.step(RequestKind::Transaction { pipeline, offset, count }.into()).await??;
                 return redis::from_redis_value(reply).map_err(Into::into);
             }
             let mut replies = Vec::with_capacity(pipeline.len());

@@ -121,7 +121,7 @@ impl Execution<'_> {
         while self.sim.state().can_act(actor) && !self.sim.quiescence.is_expired() {
             let waiting = self.waiting_connections(actor);
             for &connection in &waiting {
-                self.sim.state().actor(actor).polls = 0;
+                self.sim.state().actor(actor).polls = (0, 0);
                 self.let_through(actor, connection, Passage::default()).await;
             }
             if waiting.is_empty() {

@@ -103,7 +103,7 @@ impl Execution<'_> {
             scenario: self.scenario,
             policy: &mut NoPolicy,
             sim,
-            tasks: &mut vec![None; self.scenario.actors.len()],
+            tasks: Vec::new(),
             prepared: &mut None,
             kinds: Vec::new(),
             parks_max: quiescence.parks() + PARKS_MAX,

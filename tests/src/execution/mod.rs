@@ -36,7 +36,7 @@ struct Execution<'a> {
     policy: &'a mut dyn Policy,
     sim: Arc<Simulation>,
     /// The tasks of the actors, in order.
-    tasks: &'a mut Vec<Option<AbortHandle>>,
+    tasks: Vec<Option<AbortHandle>>,
     prepared: &'a mut Option<Prepared>,
     /// The kinds of faults that have a budget.
     kinds: Vec<FaultKind>,
@@ -456,7 +456,7 @@ impl Execution<'_> {
 impl Effects for Execution<'_> {
     fn crash(&mut self, actor: Actor) {
         self.sim.crash(actor);
-        self.tasks[actor.0].take().inspect(AbortHandle::abort);
+        self.tasks.get_mut(actor.0).and_then(Option::take).inspect(AbortHandle::abort);
         self.sim.drop_learned(actor);
     }
 

@@ -17,8 +17,8 @@ use super::watchdog::Watch;
 use super::{Execution, Lessons, Policy, Prepared, enabled};
 use crate::scenario::Scenario;
 use crate::sim::{
-    Checkpoints, Clients, Lack, Learned, Livelock, Quiescence, Recording, Retry, Server, Simulation, Tries,
-    UnknownTimer,
+    Checkpoints, Clients, CodeId, Lack, Learned, Livelock, Quiescence, Recording, Retry, Server, Simulation,
+    Tries, UnknownTimer,
 };
 use crate::trace::History;
 
@@ -154,9 +154,15 @@ impl Runner {
         checkpoints: &mut Checkpoints,
         mode: Mode,
     ) -> Result<Arc<History>, Lack> {
-        let servers = self.servers(scenario);
-        let kept = (mode != Mode::Real).then(|| std::mem::take(checkpoints));
-        let (history, kept, lack) = self.run_with(servers, scenario, policy, Recording::Lean, mode, kept);
+        let next = if mode == Mode::Learned { checkpoints.next_simulation() } else { None };
+        let (history, kept, lack) = match next {
+            Some(sim) => self.run_simulation(|| sim, scenario, policy, mode, scenario.limits.wall_time),
+            None => {
+                let kept = (mode != Mode::Real).then(|| std::mem::take(checkpoints));
+                let servers = self.servers(scenario);
+                self.run_with(servers, scenario, policy, Recording::Lean, mode, kept)
+            }
+        };
         *checkpoints = kept.unwrap_or_default();
         let history = Arc::new(history);
         checkpoints.set_history(history.clone());
@@ -213,6 +219,14 @@ impl Runner {
         } else {
             Mode::Teaching
         }
+    }
+
+    /// The fastest mode that shows the truth, after the execution of these places.
+    pub(crate) fn next_mode(&self, scenario: &Scenario, checkpoints: &Checkpoints) -> Mode {
+        let is_learnable = |codes: &[CodeId]| {
+            self.learned.are_servers_learnable(codes) && self.learned.are_clients_learnable(codes)
+        };
+        if checkpoints.codes().is_some_and(is_learnable) { Mode::Learned } else { self.best_mode(scenario) }
     }
 
     /// The mode in which an execution runs again that lacked this.
@@ -274,32 +288,51 @@ impl Runner {
         recording: Recording,
         mode: Mode,
         checkpoints: Option<Checkpoints>,
-    ) -> (History, Option<Checkpoints>, Option<Lack>) {
-        self.mode = mode;
+    ) -> Outcome {
         let clients = match mode {
             Mode::Real => Clients::Tasks,
             Mode::Teaching => Clients::Teachers(self.learned.clone()),
             Mode::Learned => Clients::Learned(self.learned.clone()),
         };
-        let mut tasks = vec![None; scenario.actors.len()];
-        let _collecting = Collecting::begin();
-        let watch = self.watch.clone();
         // A schedule on a real server takes real time.
         let is_real = servers.iter().any(|server| matches!(server, Server::Redis(_)));
         let limit = if is_real { Duration::MAX } else { scenario.limits.wall_time };
+        let (timers, quiescence) = (self.timers.clone(), self.lessons.quiescence.clone());
+        let begin = || {
+            let config = timers.config(scenario);
+            let known = (scenario.faults.stalls > 0).then(|| timers.of(scenario));
+            let sim = Simulation::new(servers, quiescence, config, recording, known, clients, checkpoints);
+            timers.note_giving_up(scenario, &mut sim.state().actors);
+            sim
+        };
+        self.run_simulation(begin, scenario, policy, mode, limit)
+    }
+
+    /// Runs the execution that `begin` makes.
+    fn run_simulation(
+        &mut self,
+        begin: impl FnOnce() -> Arc<Simulation>,
+        scenario: &Scenario,
+        policy: &mut dyn Policy,
+        mode: Mode,
+        limit: Duration,
+    ) -> Outcome {
+        self.mode = mode;
+        let _collecting = Collecting::begin();
+        let watch = self.watch.clone();
         let _watching = watch.begin(&scenario.name, limit);
         let running = async {
-            let config = self.timers.config(scenario);
-            let timers = (scenario.faults.stalls > 0).then(|| self.timers.of(scenario));
-            let quiescence = self.lessons.quiescence.clone();
-            let parks_max = quiescence.parks() + PARKS_MAX;
-            let sim = Simulation::new(servers, quiescence, config, recording, timers, clients, checkpoints);
-            self.timers.note_giving_up(scenario, &mut sim.state().actors);
-            let (tasks, prepared) = (&mut tasks, &mut self.prepared);
-            let kinds = enabled::kinds(&scenario.faults);
-            let lessons = &self.lessons;
-            let mut execution =
-                Execution { scenario, policy, sim, tasks, prepared, kinds, parks_max, lessons };
+            let sim = begin();
+            let mut execution = Execution {
+                scenario,
+                policy,
+                parks_max: sim.quiescence.parks() + PARKS_MAX,
+                sim,
+                tasks: Vec::new(),
+                prepared: &mut self.prepared,
+                kinds: enabled::kinds(&scenario.faults),
+                lessons: &self.lessons,
+            };
             execution.run().await;
             execution.tasks.iter().flatten().for_each(AbortHandle::abort);
             let mut state = execution.sim.state();
@@ -307,7 +340,10 @@ impl Runner {
             self.retries = std::mem::take(&mut state.retries);
             self.livelock = state.livelock.take();
             self.named_keys = std::mem::take(&mut state.named_keys);
-            (state.recorder.take(), execution.sim.checkpoints().take(), state.lack)
+            let (history, lack) = (state.recorder.take(), state.lack);
+            drop(state);
+            let checkpoints = execution.sim.checkpoints().take();
+            (history, checkpoints.map(|kept| kept.after(execution.sim)), lack)
         };
         if mode == Mode::Learned {
             let mut running = pin!(running);
@@ -322,6 +358,10 @@ impl Runner {
         outcome
     }
 }
+
+/// The result of an execution: its history, the places from which the next one can continue, and
+/// why it means nothing, if so.
+type Outcome = (History, Option<Checkpoints>, Option<Lack>);
 
 pub(super) fn build_runtime(quiescence: Arc<Quiescence>) -> Runtime {
     Builder::new_current_thread()

@@ -18,7 +18,11 @@ impl Execution<'_> {
     /// Starts an actor, and waits until its requests are at their gates.
     pub(super) async fn start(&mut self, actor: Actor) {
         self.sim.state().actors[actor.0].is_started = true;
-        self.tasks[actor.0] = self.spawn(actor, &self.scenario.actors[actor.0], |()| true);
+        let task = self.spawn(actor, &self.scenario.actors[actor.0], |()| true);
+        if task.is_some() {
+            self.tasks.resize(self.scenario.actors.len(), None);
+            self.tasks[actor.0] = task;
+        }
         self.quiesce().await;
     }
 

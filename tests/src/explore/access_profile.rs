@@ -1,6 +1,8 @@
 //! The memory of a sample, from which its policies estimate the steps to come. If an estimate is
 //! wrong, other schedules are drawn, but no result is wrong.
 
+use std::sync::Arc;
+
 use crate::actor::Actor;
 use crate::fault::{Fault, FaultKind, Target};
 use crate::schedule::Step;
@@ -11,7 +13,7 @@ use crate::trace::{History, StepFootprint};
 #[derive(Clone, Debug, Default)]
 pub struct AccessProfile {
     /// For each actor, the footprint of its n-th step when that step was last seen.
-    touched: Vec<Vec<StepFootprint>>,
+    touched: Vec<Vec<Arc<StepFootprint>>>,
     steps_max: usize,
 }
 

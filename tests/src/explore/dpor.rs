@@ -155,6 +155,10 @@ impl Node {
     /// Plans the other order of a race: the step `late` before the step that was taken here. If
     /// `late` is not possible here, a step that must come before it is planned instead.
     fn add_backtrack(&mut self, happens_before: &HappensBefore, history: &History, late: usize) {
+        let is_planned = |&step: &Step| self.backtrack.contains(&Process::of(step));
+        if self.enabled.iter().all(is_planned) {
+            return;
+        }
         let early = self.steps;
         let between = (early + 1..late).filter(|&step| !happens_before.precedes(early, step));
         let moved: Vec<usize> = between.chain([late]).collect();
@@ -205,7 +209,7 @@ impl Dpor {
             return None;
         }
         let kept = self.path.len();
-        let mut mode = runner.best_mode(scenario);
+        let mut mode = runner.next_mode(scenario, &self.checkpoints);
         loop {
             (self.depth, self.is_blocked, self.is_branch_point) = (0, false, false);
             self.checkpoints.rewind(self.path.last().map_or(0, |node| node.steps));
@@ -288,7 +292,7 @@ impl Dpor {
         let known = self.happens_before.len();
         self.happens_before.extend(history);
         for node in self.path.iter_mut().rev().take_while(|node| node.steps >= known) {
-            node.set_footprint(Arc::new(history.footprints[node.steps].clone()));
+            node.set_footprint(history.footprints[node.steps].clone());
             // Another process's step can make an actor run: a timer fires, or a key arrives. That
             // actor could also have taken its step before.
             let moved = node.footprint.actors;

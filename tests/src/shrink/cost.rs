@@ -126,7 +126,7 @@ mod tests {
         let steps = text.parse::<Schedule>().unwrap().steps;
         let footprints = steps
             .iter()
-            .map(|step| StepFootprint { budget: step.budget(), ..StepFootprint::default() })
+            .map(|step| StepFootprint { budget: step.budget(), ..StepFootprint::default() }.into())
             .collect();
         let events = steps.iter().enumerate().filter_map(|(place, step)| match *step {
             Step::Advance(by) => Some(Event {

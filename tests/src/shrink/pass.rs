@@ -269,7 +269,7 @@ mod tests {
 
     fn failing(text: &str) -> Failing {
         let steps = steps(text);
-        let footprints = vec![StepFootprint::default(); steps.len()];
+        let footprints = steps.iter().map(|_| StepFootprint::default().into()).collect();
         let history = History { steps: steps.clone(), footprints, ..History::default() };
         let violation = Violation { step: steps.len(), what: String::new() };
         let cost = Cost::of(&history, steps.len());

@@ -1,24 +1,25 @@
 //! The places of an execution from which the next one can continue. An exploration repeats most
 //! steps of the execution before.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use emulator::Clock;
 
 use super::known_servers::ServerState;
 use super::learned_clients::Clients;
-use super::{Simulation, State};
+use super::{CodeId, Simulation, State, start_clock};
 use crate::trace::{History, HistoryMark};
 
 /// The states between the steps of the last execution, and its history.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Checkpoints {
     places: Vec<Checkpoint>,
     history: Arc<History>,
+    /// The learned execution itself. The next one takes its place.
+    last: Option<Arc<Simulation>>,
 }
 
-#[derive(Debug)]
 struct Checkpoint {
     history: HistoryMark,
     saved: Arc<Saved>,
@@ -33,9 +34,9 @@ struct Saved {
     clocks: Option<Vec<Clock>>,
 }
 
-impl std::fmt::Debug for Saved {
+impl std::fmt::Debug for Checkpoints {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Saved").field("at", &self.at).finish_non_exhaustive()
+        f.debug_struct("Checkpoints").field("places", &self.places.len()).finish_non_exhaustive()
     }
 }
 
@@ -54,6 +55,25 @@ impl Checkpoints {
         self.places.is_empty()
     }
 
+    /// These places belong to this execution.
+    pub(crate) fn after(self, sim: Arc<Simulation>) -> Checkpoints {
+        let goes_on = matches!(sim.clients, Clients::Learned(_)) && !sim.state().is_clock_set;
+        Checkpoints { last: goes_on.then_some(sim), ..self }
+    }
+
+    /// An execution that continues at the last place in the place of the last execution, if it can.
+    /// It has these places from then on.
+    pub(crate) fn next_simulation(&mut self) -> Option<Arc<Simulation>> {
+        let mut last = self.last.take().filter(|_| !self.places.is_empty())?;
+        Arc::get_mut(&mut last)?.restart(std::mem::take(self));
+        Some(last)
+    }
+
+    /// The codes of the actors, if the last execution was learned.
+    pub(crate) fn codes(&self) -> Option<&[CodeId]> {
+        self.last.as_ref().map(|sim| &sim.config.codes[..])
+    }
+
     /// The execution had this history.
     pub(crate) fn set_history(&mut self, history: Arc<History>) {
         self.history = history;
@@ -61,6 +81,15 @@ impl Checkpoints {
 }
 
 impl Simulation {
+    /// Sets the clocks to the start. All other state is that of a checkpoint when the execution
+    /// continues.
+    fn restart(&mut self, checkpoints: Checkpoints) {
+        self.clocks.iter_mut().for_each(|clock| *clock = start_clock());
+        *self.time.get_mut() = 0;
+        self.forget_emulators();
+        self.checkpoints = Mutex::new(Some(checkpoints));
+    }
+
     /// To be called before each step that is chosen.
     pub(crate) fn checkpoint(&self) {
         let Some(checkpoints) = &mut *self.checkpoints() else { return };

@@ -17,7 +17,7 @@ use redis::Value;
 
 use super::learned::Lack;
 use super::probes::{BeforeProbes, Probes};
-use super::request::Request;
+use super::request::{Request, RequestKind};
 use super::session::Session;
 use super::subscriptions::{Touches, arrived};
 use super::{Server, Simulation};
@@ -117,6 +117,14 @@ impl Simulation {
         self.places().iter().filter_map(|place| place.state).collect()
     }
 
+    /// Another execution left behind what the emulators hold.
+    pub(super) fn forget_emulators(&mut self) {
+        for place in self.places.get_mut().unwrap_or_else(PoisonError::into_inner) {
+            place.loaded = None;
+            place.listeners.clear();
+        }
+    }
+
     /// Continues with these states.
     pub(super) fn set_server_states(&self, states: &[ServerState]) {
         for (place, &state) in self.places().iter_mut().zip(states) {
@@ -184,9 +192,9 @@ impl Simulation {
 
     /// A hash of what a request makes a server do. A subscription belongs to its connection.
     pub(super) fn deed(&self, request: &Request, (actor, nth): (Actor, usize)) -> u64 {
-        match request {
-            Request::Subscribe { .. } => FixedState::default().hash_one((request.hash(), actor, nth)),
-            _ => request.hash(),
+        match request.kind {
+            RequestKind::Subscribe { .. } => FixedState::default().hash_one((request.hash, actor, nth)),
+            _ => request.hash,
         }
     }
 

@@ -208,30 +208,30 @@ impl Simulation {
     /// Does what the code of a client did before.
     fn perform(&self, actor: Actor, act: &Act) {
         let gate = |nth: usize| self.state().gate(actor, nth).expect("the client has opened it");
-        match act.clone() {
+        match act {
             Act::ReadTime => self.state().recorder.time_read(),
             Act::DrawName => self.state().actor(actor).names += 1,
-            Act::Open { server } => _ = self.open(actor, server),
-            Act::Close { nth } => self.close(gate(nth)),
+            Act::Open { server } => _ = self.open(actor, *server),
+            Act::Close { nth } => self.close(gate(*nth)),
             Act::Ask { nth, request, operation } => {
-                let gate = gate(nth);
-                self.set_operation(actor, operation);
+                let gate = gate(*nth);
+                self.set_operation(actor, *operation);
                 self.request_time();
-                self.ask(gate, request);
+                self.ask(gate, request.clone());
                 self.set_operation(actor, None);
             }
-            Act::Withdraw { nth } => self.withdraw(gate(nth)),
-            Act::AwaitMessage { nth } => self.await_message(gate(nth)),
-            Act::GiveUp { nth } => self.give_up(gate(nth)),
-            Act::Delay { nth, request } => self.delay_too(gate(nth), request),
-            Act::Enter { section, since, record } => _ = self.enter(actor, section, since, record),
-            Act::Extend { hold, since, record } => self.extend(hold, since, record),
-            Act::Leave { hold } => self.leave(hold),
+            Act::Withdraw { nth } => self.withdraw(gate(*nth)),
+            Act::AwaitMessage { nth } => self.await_message(gate(*nth)),
+            Act::GiveUp { nth } => self.give_up(gate(*nth)),
+            Act::Delay { nth, request } => self.delay_too(gate(*nth), request.clone()),
+            Act::Enter { section, since, record } => _ = self.enter(actor, section, *since, record.clone()),
+            Act::Extend { hold, since, record } => self.extend(*hold, *since, record.clone()),
+            Act::Leave { hold } => self.leave(*hold),
             Act::BeginOperation => _ = self.begin_operation(actor),
-            Act::EndOperation { id } => self.end_operation(id),
-            Act::Accept { resource, token } => self.accept(actor, resource, token),
+            Act::EndOperation { id } => self.end_operation(*id),
+            Act::Accept { resource, token } => self.accept(actor, resource, *token),
             Act::End(end) => {
-                self.end_client(actor, &end);
+                self.end_client(actor, end);
                 self.finish_client(actor);
             }
         }

@@ -45,7 +45,7 @@ pub(crate) use operations::OperationId;
 pub(crate) use pause::Part;
 pub(crate) use quiescence::Quiescence;
 pub(crate) use real_time::RealTime;
-pub(crate) use request::Request;
+pub(crate) use request::{Request, RequestKind};
 pub(crate) use retries::{Livelock, Retry, Tries};
 pub(crate) use serve::{Answer, Blocked, Loss};
 pub use server::Server;
@@ -121,6 +121,13 @@ pub(crate) struct Simulation {
 
 const MOVES: u64 = u64::MAX;
 
+/// The clock of a server without a runtime.
+fn start_clock() -> Clock {
+    let clock = Clock::manual();
+    clock.set(START);
+    clock
+}
+
 impl Simulation {
     pub(crate) fn new(
         servers: Vec<Server>,
@@ -132,8 +139,8 @@ impl Simulation {
         checkpoints: Option<Checkpoints>,
     ) -> Arc<Simulation> {
         let is_learned = matches!(clients, Clients::Learned(..));
-        let clock = || if is_learned { Clock::manual() } else { Clock::tokio() };
-        let clocks: Vec<Clock> = servers.iter().map(|_| clock().skewed(AFTER_EPOCH_MS)).collect();
+        let clock = || if is_learned { start_clock() } else { Clock::tokio().skewed(AFTER_EPOCH_MS) };
+        let clocks: Vec<Clock> = servers.iter().map(|_| clock()).collect();
         let actors = (0..config.leases.len()).map(|n| ActorState::new(Actor(n))).collect();
         let state = State { actors, ..State::default() };
         #[expect(clippy::disallowed_methods, reason = "the paused clock of this execution's own runtime")]

@@ -11,7 +11,15 @@ use crate::render::{brief, brief_command, first_key, format_command};
 
 /// One step of a client. Clones share it.
 #[derive(Clone, Debug)]
-pub(crate) enum Request {
+pub(crate) struct Request {
+    pub(crate) kind: RequestKind,
+    /// A hash of all words, and of what the reply is to have.
+    pub(crate) hash: u64,
+}
+
+/// The commands of a request.
+#[derive(Clone, Debug)]
+pub(crate) enum RequestKind {
     Command(Arc<Cmd>),
     /// The command that subscribes to this channel.
     Subscribe {
@@ -29,13 +37,20 @@ pub(crate) enum Request {
 /// Whether the words are equal, and the part of the replies that counts.
 impl PartialEq for Request {
     fn eq(&self, other: &Request) -> bool {
-        self.hash() == other.hash()
+        self.hash == other.hash
     }
 }
 
 impl From<&Cmd> for Request {
     fn from(cmd: &Cmd) -> Request {
-        Request::Command(Arc::new(cmd.clone()))
+        RequestKind::Command(Arc::new(cmd.clone())).into()
+    }
+}
+
+impl From<RequestKind> for Request {
+    fn from(kind: RequestKind) -> Request {
+        let hash = kind.hash();
+        Request { kind, hash }
     }
 }
 
@@ -43,21 +58,17 @@ impl Request {
     /// Subscribes to a channel.
     pub(crate) fn subscribe(channel: &str) -> Request {
         let cmd = redis::cmd("SUBSCRIBE").arg(channel).to_owned();
-        Request::Subscribe { cmd: Arc::new(cmd), channel: channel.to_owned() }
+        RequestKind::Subscribe { cmd: Arc::new(cmd), channel: channel.to_owned() }.into()
     }
 
     /// The commands that it consists of.
     pub(crate) fn commands(&self) -> impl Iterator<Item = &Cmd> {
-        let (command, pipeline) = match self {
-            Request::Command(cmd) | Request::Subscribe { cmd, .. } => (Some(&**cmd), None),
-            Request::Transaction { pipeline, .. } => (None, Some(pipeline.cmd_iter())),
-        };
-        command.into_iter().chain(pipeline.into_iter().flatten())
+        self.kind.commands()
     }
 
     /// The request as one would type it; and its name with its first key.
     pub(crate) fn text(&self) -> (String, String) {
-        if let Request::Command(cmd) | Request::Subscribe { cmd, .. } = self {
+        if let RequestKind::Command(cmd) | RequestKind::Subscribe { cmd, .. } = &self.kind {
             return (format_command(cmd), brief_command(cmd));
         }
         let commands: Vec<_> = self.commands().map(format_command).collect();
@@ -67,7 +78,7 @@ impl Request {
 
     /// A hash of the server, the name and the first key.
     pub(crate) fn hash_brief(&self, server: usize) -> u64 {
-        let (Request::Command(cmd) | Request::Subscribe { cmd, .. }) = self else {
+        let (RequestKind::Command(cmd) | RequestKind::Subscribe { cmd, .. }) = &self.kind else {
             return FixedState::default().hash_one((server, self.text().1));
         };
         let mut words = cmd.args_iter().map(|arg| if let Arg::Simple(word) = arg { word } else { &[] });
@@ -76,11 +87,20 @@ impl Request {
         let second = second.filter(|_| key.is_none());
         FixedState::default().hash_one((server, name, key, second))
     }
+}
 
-    /// A hash of all words, and of what the reply is to have.
-    pub(crate) fn hash(&self) -> u64 {
+impl RequestKind {
+    fn commands(&self) -> impl Iterator<Item = &Cmd> {
+        let (command, pipeline) = match self {
+            RequestKind::Command(cmd) | RequestKind::Subscribe { cmd, .. } => (Some(&**cmd), None),
+            RequestKind::Transaction { pipeline, .. } => (None, Some(pipeline.cmd_iter())),
+        };
+        command.into_iter().chain(pipeline.into_iter().flatten())
+    }
+
+    fn hash(&self) -> u64 {
         let mut hasher = FixedState::default().build_hasher();
-        if let Request::Transaction { offset, count, .. } = self {
+        if let RequestKind::Transaction { offset, count, .. } = self {
             (offset, count).hash(&mut hasher);
         }
         for command in self.commands() {

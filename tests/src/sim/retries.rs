@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::hash::BuildHasher as _;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 use std::time::Duration;
 
 use emulator::{Access, Data, Resource, Timestamp};
@@ -124,7 +125,7 @@ impl State {
         self.note_end(at, actor);
         let idx = self.idx(actor);
         self.actors[idx].stage += 1;
-        self.actors[idx].exchanges.clear();
+        self.actors[idx].exchanges = Arc::default();
     }
 
     /// The code of a client, or a loop of it, has ended.
@@ -181,7 +182,9 @@ impl State {
 
     /// Whether a client still tries, and no timer has made its code run in this step.
     pub(crate) fn still_tries(&self, &Tries { actor, request, .. }: &Tries) -> bool {
-        self.actors[self.idx(actor)].polls == 0 && self.is_about_to_send(actor, request)
+        let (step, polls) = self.actors[self.idx(actor)].polls;
+        let is_polled = polls > 0 && step == self.history().steps.len();
+        !is_polled && self.is_about_to_send(actor, request)
     }
 
     /// Whether the client is about to try once more what it has tried in vain.
@@ -192,8 +195,9 @@ impl State {
     /// The clients that are about to try once more what they have tried in vain. They wait for a
     /// change.
     pub(crate) fn retrying(&self) -> Vec<Tries> {
-        let actors = self.actors.iter().map(|state| state.actor).filter(|&actor| self.can_act(actor));
-        actors.filter_map(|actor| self.vain_tries(actor)).collect()
+        let tries = |state: &&ActorState| state.exchanges.len() >= TRIES;
+        let actors = self.actors.iter().filter(tries).map(|state| state.actor);
+        actors.filter(|&actor| self.can_act(actor)).filter_map(|actor| self.vain_tries(actor)).collect()
     }
 
     /// The clients waited as long as possible, and no timer fired.
@@ -243,13 +247,14 @@ impl Simulation {
         }
         let step = if state.recorder.is_in_step() { state.history().steps.len() } else { 0 };
         let idx = state.idx(actor);
-        state.actors[idx].exchanges.push(Exchange { request, reply, step, data: None });
+        Arc::make_mut(&mut state.actors[idx].exchanges).push(Exchange { request, reply, step, data: None });
         let exchanges = &state.actors[idx].exchanges;
         // A try may end with equal commands, which look like shorter tries.
         if let Some(len) = lens(exchanges, 2).rev().find(|&len| are_tries(exchanges, 2, len)) {
             let steps: Vec<usize> = exchanges[exchanges.len() - 2 * len..].iter().map(|e| e.step).collect();
             let data = self.hash_written(&state, &steps);
-            state.actors[idx].exchanges.last_mut().expect("one was added").data = data;
+            let exchanges = Arc::make_mut(&mut state.actors[idx].exchanges);
+            exchanges.last_mut().expect("one was added").data = data;
         }
     }
 

@@ -11,7 +11,7 @@ use redis::{RedisError, RedisResult, Value};
 
 use super::gate::{Gate, GateState, Passage, Pending, Traffic};
 use super::learned_clients::Clients;
-use super::request::{Request, hash_result};
+use super::request::{Request, RequestKind, hash_result};
 use super::session::{Running, Session};
 use super::told::Told;
 use super::turns::Act;
@@ -195,7 +195,9 @@ impl Simulation {
         }
         match self.run(gate, &request, &self.session(gate)) {
             Ok(result) => {
-                if let (Request::Subscribe { channel, .. }, Ok(Value::Array(_))) = (&request, &result) {
+                if let (RequestKind::Subscribe { channel, .. }, Ok(Value::Array(_))) =
+                    (&request.kind, &result)
+                {
                     self.begin_subscription(gate, channel);
                 }
                 self.finish(gate, result, passage);
@@ -279,7 +281,7 @@ impl Simulation {
             let named = request.commands().flat_map(written_keys).map(|key| (server, key));
             self.state().named_keys.extend(named);
         }
-        let is_subscribing = matches!(request, Request::Subscribe { .. });
+        let is_subscribing = matches!(request.kind, RequestKind::Subscribe { .. });
         let own = if is_subscribing { self.subscribing(server, (actor, nth)) } else { None };
         let mut running = own.as_ref().unwrap_or(session).run(request.clone());
         let poll = running.as_mut().poll(&mut Context::from_waker(Waker::noop()));

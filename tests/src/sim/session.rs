@@ -8,7 +8,7 @@ use std::time::Duration;
 use emulator::{DirectConnection, Emulator};
 use redis::{Cmd, Pipeline, RedisResult, Value};
 
-use super::request::Request;
+use super::request::{Request, RequestKind};
 use super::server::{Server, no_answer};
 
 /// Longest time that a real server may take to answer.
@@ -93,9 +93,9 @@ impl Session {
     pub(crate) fn run(&self, request: Request) -> Running {
         let session = self.clone();
         Box::pin(async move {
-            match &request {
-                Request::Command(cmd) | Request::Subscribe { cmd, .. } => session.request(cmd).await,
-                Request::Transaction { pipeline, offset, count } => {
+            match &request.kind {
+                RequestKind::Command(cmd) | RequestKind::Subscribe { cmd, .. } => session.request(cmd).await,
+                RequestKind::Transaction { pipeline, offset, count } => {
                     session.request_all(pipeline, *offset, *count).await.map(Value::Array)
                 }
             }

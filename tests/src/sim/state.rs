@@ -89,8 +89,8 @@ pub(crate) struct ActorState {
     /// The number of its holds so far, and of its operations that can be cancelled.
     pub(super) holds: usize,
     pub(super) operations: usize,
-    /// How often its code was polled in this step.
-    pub(crate) polls: u64,
+    /// How often its code was polled in the step of this number.
+    pub(crate) polls: (usize, u64),
     /// The number of unique names that it has drawn.
     pub(crate) names: u32,
     /// Its last command that ran was the one of this number among those of all clients.
@@ -125,7 +125,7 @@ pub(crate) struct ActorState {
     /// How often it has entered, extended or left a section.
     pub(crate) stage: u64,
     /// Its commands and their replies since then.
-    pub(crate) exchanges: Vec<Exchange>,
+    pub(crate) exchanges: Arc<Vec<Exchange>>,
 }
 
 impl State {
@@ -190,9 +190,6 @@ impl State {
             let impatient: Vec<Actor> = impatient.map(|gate| gate.actor).collect();
             impatient.into_iter().for_each(|actor| self.may_time_out(actor));
         }
-        for idx in (0..self.actors.len()).filter(|&idx| self.actors[idx].polls > 0).collect::<Vec<_>>() {
-            self.actors[idx].polls = 0;
-        }
         if self.times.last() != Some(&at) {
             self.times.push(at);
         }
@@ -254,9 +251,11 @@ impl State {
     /// The code of an actor is polled so often. Returns `false` if that is too often in this step.
     /// The execution then ends.
     pub(super) fn note_polls(&mut self, at: Duration, actor: Actor, polls: u64, polls_max: u64) -> bool {
-        let idx = self.idx(actor);
-        self.actors[idx].polls += polls;
-        let is_over = self.actors[idx].polls > polls_max;
+        let step = self.history().steps.len();
+        let client = self.actor(actor);
+        let before = if client.polls.0 == step { client.polls.1 } else { 0 };
+        client.polls = (step, before + polls);
+        let is_over = client.polls.1 > polls_max;
         if is_over && !self.is_endless {
             self.end(at, actor, format!("in one step, it was polled {polls_max} times"));
         }
@@ -338,7 +337,7 @@ impl ActorState {
             result: None,
             holds: 0,
             operations: 0,
-            polls: 0,
+            polls: (0, 0),
             is_told: true,
             begun: None,
             latest_turn: 0,
@@ -355,7 +354,7 @@ impl ActorState {
             was_ready: false,
             gives_up: Vec::new(),
             stage: 0,
-            exchanges: Vec::new(),
+            exchanges: Arc::default(),
         }
     }
 }

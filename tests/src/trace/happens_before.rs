@@ -36,13 +36,21 @@ impl Process {
 /// directly or through others.
 #[derive(Clone, Debug, Default)]
 pub struct HappensBefore {
-    /// For each step, all steps before it in the order.
-    before: Vec<FixedBitSet>,
-    /// For each step, the steps that it races with. No step lies between the two in the order, so
-    /// that the other order is possible.
-    races: Vec<Vec<usize>>,
+    /// The places of the steps in the order. After `len` come places whose memory is used again.
+    places: Vec<Place>,
+    len: usize,
     /// For each actor, an actor that must begin before it, if there is one.
     predecessors: Vec<Option<Actor>>,
+}
+
+/// The place of a step in the order.
+#[derive(Clone, Debug, Default)]
+struct Place {
+    /// All steps before it.
+    before: FixedBitSet,
+    /// The steps that it races with. No step lies between the two in the order, so that the other
+    /// order is possible.
+    races: Vec<usize>,
 }
 
 impl HappensBefore {
@@ -79,8 +87,15 @@ impl HappensBefore {
             let is_its = |step: usize| process(step) == Process::Actor(actor);
             is_its(place) && !(0..place).any(is_its)
         };
-        for late in self.before.len()..history.steps.len() {
-            let (mut before, mut races) = (FixedBitSet::with_capacity(late), Vec::new());
+        for late in self.len..history.steps.len() {
+            if late == self.places.len() {
+                self.places.push(Place::default());
+            }
+            let (earlier, place) = self.places.split_at_mut(late);
+            let Place { before, races } = &mut place[0];
+            before.clear();
+            before.grow(late);
+            races.clear();
             let predecessor = match process(late) {
                 Process::Actor(actor) if begins(late, actor) => {
                     self.predecessors.get(actor.0).copied().flatten()
@@ -95,43 +110,41 @@ impl HappensBefore {
                     process(early) == process(late) || predecessor.is_some_and(|actor| begins(early, actor));
                 let (one, other) = (&history.footprints[early], &history.footprints[late]);
                 if is_its_turn || one.conflicts_with(other) {
-                    before.union_with(&self.before[early]);
+                    before.union_with(&earlier[early].before);
                     before.insert(early);
                     if !is_its_turn {
                         races.push(early);
                     }
                 }
             }
-            self.before.push(before);
-            self.races.push(races);
         }
+        self.len = self.len.max(history.steps.len());
     }
 
     /// Removes all but the first steps.
     pub fn truncate(&mut self, len: usize) {
-        self.before.truncate(len);
-        self.races.truncate(len);
+        self.len = self.len.min(len);
     }
 
     /// The number of steps in the order.
     pub(crate) fn len(&self) -> usize {
-        self.before.len()
+        self.len
     }
 
     /// Whether a step happened before a later one.
     pub fn precedes(&self, early: usize, late: usize) -> bool {
-        self.before[late].contains(early)
+        self.places[late].before.contains(early)
     }
 
     /// The earlier steps that race with this one.
     pub fn races(&self, late: usize) -> &[usize] {
-        &self.races[late]
+        &self.places[late].races
     }
 
     /// The causal past of a step: the places of the step and of all that happened before it, in
     /// order.
     pub fn causal_past(&self, place: usize) -> Vec<usize> {
-        self.before[place].ones().chain([place]).collect()
+        self.places[place].before.ones().chain([place]).collect()
     }
 
     /// Whether a client sent a command that could have run while another client was inside a
@@ -163,7 +176,7 @@ impl HappensBefore {
     pub fn foata_normal_form(&self, history: &History) -> Vec<Vec<Step>> {
         let mut layers: Vec<Vec<Step>> = Vec::new();
         let mut depths: Vec<usize> = Vec::new();
-        for (place, before) in self.before.iter().enumerate() {
+        for (place, Place { before, .. }) in self.places[..self.len].iter().enumerate() {
             let depth = before.ones().map(|cause| depths[cause] + 1).max().unwrap_or(0);
             depths.push(depth);
             layers.resize_with(layers.len().max(depth + 1), Vec::new);

@@ -1,5 +1,6 @@
 //! The events of one execution, in order. Oracles see this and nothing else.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use emulator::Timestamp;
@@ -18,7 +19,7 @@ pub struct History {
     /// The steps that were taken.
     pub steps: Vec<Step>,
     /// The footprint of each step.
-    pub footprints: Vec<StepFootprint>,
+    pub footprints: Vec<Arc<StepFootprint>>,
     /// The things that happened at least once.
     pub reached: Reached,
     /// The time of a real server's clock at the start. `None` on the emulator, whose clock always

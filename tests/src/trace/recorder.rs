@@ -60,12 +60,12 @@ impl Recorder {
         let is_server_fault = Process::of(step) == Process::Servers;
         self.is_in_step = true;
         self.history.steps.push(step);
-        self.history.footprints.push(StepFootprint {
+        self.history.footprints.push(Arc::new(StepFootprint {
             waits: step == Step::Wait,
             is_server_fault,
             budget,
             ..StepFootprint::default()
-        });
+        }));
     }
 
     /// Ends the step.
@@ -170,7 +170,7 @@ impl Recorder {
         if self.is_in_step
             && let Some(footprint) = self.history.footprints.last_mut()
         {
-            change(footprint);
+            change(Arc::make_mut(footprint));
         }
     }
 }
