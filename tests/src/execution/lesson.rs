@@ -81,7 +81,6 @@ impl Execution<'_> {
         if !self.lessons.given.borrow_mut().insert(lesson) {
             return false;
         }
-        self.sim.learn_news(learned);
         let activity = self.sim.quiescence.activity();
         let is_taught = self.lessons.block_on(self.give(learned, lesson));
         self.sim.quiescence.set_activity(activity);

@@ -130,18 +130,21 @@ impl Runner {
             instants.iter().copied().chain([TICK, horizon]).filter(|edge| *edge <= horizon).collect();
         edges.sort_unstable();
         edges.dedup();
+        let mut seen: Option<(Duration, Behaviour)> = None;
         for gap in edges.windows(2) {
             if gap[1] - gap[0] <= TICK {
                 continue;
             }
             let part = (gap[1] - gap[0]) / PARTS;
             let cut = |n: u32| if n == PARTS { gap[1] } else { gap[0] + floor(part * n) };
-            let mut low = (gap[0], self.behaviour(scenario, place, gap[0]));
+            let low = seen.filter(|(at, _)| *at == gap[0]);
+            let mut low = low.unwrap_or_else(|| (gap[0], self.behaviour(scenario, place, gap[0])));
             for n in 1..=PARTS {
                 let high = (cut(n), self.behaviour(scenario, place, cut(n)));
                 self.bisect(scenario, place, &low, &high, known);
                 low = high;
             }
+            seen = Some(low);
         }
     }
 

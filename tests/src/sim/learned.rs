@@ -118,8 +118,8 @@ impl Learned {
 
 impl Learned {
     /// A local state follows from another one.
-    pub(super) fn note_telling(&self, after: LocalState, telling: Telling) {
-        self.known().tellings.entry(after).or_insert(telling);
+    pub(super) fn note_telling(&self, after: LocalState, telling: impl FnOnce() -> Telling) {
+        self.known().tellings.entry(after).or_insert_with(telling);
     }
 
     /// Everything that a client in this state was told, in order.

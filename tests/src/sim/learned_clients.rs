@@ -76,7 +76,6 @@ impl Simulation {
             }
             // A client that wakes itself does so in its turn.
             state.woken.retain(|&other| other != actor);
-            state.news.retain(|&(other, ..)| other != actor);
         }
     }
 

@@ -16,7 +16,6 @@ use super::pause::Pause;
 use super::retries::{Exchange, Livelock, Retry, Tries};
 use super::shared_list::SharedList;
 use super::timer_cache::UnknownTimer;
-use super::told::Telling;
 use super::turns::Begun;
 use crate::actor::Actor;
 use crate::fault::Budget;
@@ -37,8 +36,6 @@ pub(crate) struct State {
     pub(super) operations: Vec<Operation>,
     /// The learned clients that have something to do, in order.
     pub(crate) woken: Vec<Actor>,
-    /// Everything that learned clients were told since their last known turns.
-    pub(super) news: Vec<(Actor, LocalState, Telling)>,
     /// The number of turns of clients so far.
     pub(super) n_turns: u64,
     /// The number of commands that have run.

@@ -4,7 +4,6 @@ use std::hash::Hash;
 use std::time::Duration;
 
 use super::gate::Gate;
-use super::learned::Learned;
 use super::learned_clients::Clients;
 use super::operations::OperationId;
 use super::serve::{Answer, Loss};
@@ -60,17 +59,10 @@ impl Simulation {
         let before = client.local_state;
         let after = before.after(at, hashed);
         client.local_state = after;
-        match &self.clients {
-            Clients::Tasks => {}
-            Clients::Teachers(learned) => learned.note_telling(after, Telling { before, at, told: told() }),
-            Clients::Learned(_) => state.news.push((actor, after, Telling { before, at, told: told() })),
+        drop(state);
+        if let Some(learned) = self.learned() {
+            learned.note_telling(after, || Telling { before, at, told: told() });
         }
-    }
-
-    /// A learned client has lessons: what clients were told is part of what is known from now on.
-    pub(crate) fn learn_news(&self, learned: &Learned) {
-        let news = std::mem::take(&mut self.state().news);
-        news.into_iter().for_each(|(_, after, telling)| learned.note_telling(after, telling));
     }
 
     /// Tells a client that runs alone what it was told in an execution. Returns whether that is
