@@ -19,6 +19,7 @@ use crate::trace::History;
 /// "Partial Order Aware Concurrency Sampling" (2018).
 ///
 /// All faults of one kind count as one step, because each kind has many possibilities at any time.
+/// The ways in which one connection can go on count as one step, too.
 #[derive(Debug)]
 pub struct Pos<'a> {
     random: Pcg64Mcg,
@@ -56,5 +57,14 @@ impl Policy for Pos<'_> {
 }
 
 fn is_same(one: Step, other: Step) -> bool {
-    one == other || one.is_fault() && discriminant(&one) == discriminant(&other)
+    let turn = |step| match step {
+        Step::Run(actor, connection) | Step::Send(actor, connection) | Step::Receive(actor, connection) => {
+            Some((actor, connection))
+        }
+        Step::Start(actor) => Some((actor, 0)),
+        _ => None,
+    };
+    one == other
+        || one.is_fault() && discriminant(&one) == discriminant(&other)
+        || turn(one).is_some_and(|of_one| turn(other) == Some(of_one))
 }

@@ -10,6 +10,9 @@ use crate::scenario::Scenario;
 use crate::sim::Recording;
 use crate::trace::History;
 
+/// One fault budget in so many is zero.
+const FAULTLESS: u32 = 8;
+
 /// A way to draw a random schedule. Each one misses bugs that another finds at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
@@ -40,8 +43,9 @@ impl Method {
 /// Draws schedules of a scenario one after the other, and runs them. Equal seeds give equal
 /// schedules on every machine.
 ///
-/// Each schedule also draws its fault budgets, up to those of the scenario. If all faults could
-/// happen in every schedule, clients would make little progress.
+/// Each schedule also draws its fault budgets, up to those of the scenario, and one budget in
+/// [`FAULTLESS`] is zero. If all faults could happen in every schedule, clients would make little
+/// progress.
 #[derive(Debug)]
 pub struct Sampler {
     methods: &'static [Method],
@@ -69,7 +73,11 @@ impl Sampler {
     /// with the budgets that were drawn.
     pub fn run(&mut self, runner: &mut Runner, scenario: &Scenario) -> (History, Scenario) {
         let mut random = chance(self.seed, self.nth);
-        let scenario = scenario.clone().faults(scenario.faults.sampled(|max| random.random_range(0..=max)));
+        let budget = |max: u32| {
+            let is_zero = max == 0 || random.random_range(0..FAULTLESS) == 0;
+            if is_zero { 0 } else { random.random_range(1..=max) }
+        };
+        let scenario = scenario.clone().faults(scenario.faults.sampled(budget));
         let method = self.methods[(self.nth % self.methods.len() as u64) as usize];
         let history = loop {
             let policy = || -> Box<dyn Policy + '_> {

@@ -1,11 +1,14 @@
 //! Random schedules: equal seeds give equal schedules, and every sampling method finds the bugs
 //! that it is for.
 
-use harness::Scenario;
+use std::time::Duration;
+
 use harness::check::{Participants, scenario};
 use harness::execution::Runner;
 use harness::explore::{Method, Sampler, explore_random};
+use harness::{Client, Faults, Scenario};
 use locks::registry::{ALGORITHMS, FaultClass, Property};
+use redis::cmd;
 
 use FaultClass::{Crash, Order, Skew, Slow};
 use Property::{ExclusiveFact, OverIssue, OwnerSafe, Recovers};
@@ -24,13 +27,18 @@ fn of_three(name: &str, class: FaultClass) -> Scenario {
     scenario(algorithm, class, Participants { clients: 3, permits: 1, readers: None }).prompt_replies()
 }
 
-/// The number of schedules up to the first that violates the property, at most `MAX`.
-fn schedules_to(runner: &mut Runner, scenario: &Scenario, property: Property, sampler: &mut Sampler) -> u64 {
+/// The number of schedules up to the first that violates the property, at most `most`.
+fn schedules_to(
+    runner: &mut Runner,
+    scenario: &Scenario,
+    property: Property,
+    (sampler, most): (&mut Sampler, u64),
+) -> u64 {
     let is_violated = |runner: &mut Runner, sampler: &mut Sampler| {
         let (history, _) = sampler.run(runner, scenario);
         scenario.oracles().any(|oracle| oracle.name() == property.name() && oracle.check(&history).is_some())
     };
-    (1..MAX).find(|_| is_violated(runner, sampler)).unwrap_or(MAX)
+    (1..most).find(|_| is_violated(runner, sampler)).unwrap_or(most)
 }
 
 const MAX: u64 = 2_000;
@@ -58,7 +66,10 @@ fn schedules_to_the_known_bugs() {
         let scenario = of_three(name, class);
         let medians = METHODS.map(|methods| {
             let mut needed: Vec<u64> = (0..SEEDS)
-                .map(|seed| schedules_to(&mut runner, &scenario, property, &mut Sampler::new(methods, seed)))
+                .map(|seed| {
+                    let mut sampler = Sampler::new(methods, seed);
+                    schedules_to(&mut runner, &scenario, property, (&mut sampler, MAX))
+                })
                 .collect();
             needed.sort_unstable();
             needed[needed.len() / 2]
@@ -110,4 +121,52 @@ fn coverage_is_the_number_of_different_traces() {
     assert_eq!(curve[0], (1, 1));
     assert_eq!(curve.last(), Some(&(2_000, sampled.coverage.traces())));
     assert!(curve.is_sorted_by_key(|&(_, traces)| traces), "{curve:?}");
+}
+/// The samples of ten seeds all find bugs of five steps that need a stall at the right place.
+#[test]
+fn every_seed_finds_a_stall_at_the_right_place() {
+    let mut runner = Runner::new();
+    let unchecked_del = of_three("set_nx_ex_del", Slow);
+    let of_leases = leases_of_different_length();
+    for (name, scenario) in [("unchecked DEL", unchecked_del), ("leases", of_leases)] {
+        runner.learn_thresholds(&scenario);
+        let needed: Vec<u64> = (0..10)
+            .map(|seed| {
+                let mut sampler = Sampler::new(Method::PORTFOLIO, seed);
+                schedules_to(&mut runner, &scenario, ExclusiveFact, (&mut sampler, 1_000))
+            })
+            .collect();
+        println!("{name}: {needed:?}");
+        assert!(needed.iter().all(|&schedules| schedules < 1_000), "{name}: {needed:?}");
+    }
+}
+
+/// Each client removes the grants that are over by its own lease. The client with the shorter lease
+/// waits first.
+fn leases_of_different_length() -> Scenario {
+    const TAKE: &str = "
+redis.call('ZREMRANGEBYSCORE', KEYS[1], 0, ARGV[1] - ARGV[2])
+if redis.call('ZCARD', KEYS[1]) > 0 then return 0 end
+return redis.call('ZADD', KEYS[1], ARGV[1], ARGV[3])";
+    let act = |client: Client| async move {
+        let (mut link, mut again) = (client.connection(), client.connection());
+        cmd("PING").exec_async(&mut link).await?;
+        let since = client.now();
+        let mut take = cmd("EVAL");
+        take.arg(TAKE).arg(1).arg("permits").arg(since.as_millis() as u64);
+        take.arg(client.lease().as_millis() as u64).arg(client.name());
+        if take.query_async(&mut link).await? {
+            let release =
+                async { cmd("ZREM").arg("permits").arg(client.name()).exec_async(&mut again).await };
+            client.hold("section").since(since).until(release).await?;
+        }
+        Ok(())
+    };
+    Scenario::new("leases of different length")
+        .faults(Faults::none().stalls(1))
+        .lease(Duration::from_secs(10))
+        .always(harness::oracle::ExclusiveFact::of("section"))
+        .actors(2, act)
+        .actors_with_lease(1, Duration::from_secs(1), act)
+        .prompt_replies()
 }
