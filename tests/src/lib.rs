@@ -77,6 +77,7 @@ pub mod execution;
 pub mod replay;
 pub mod shrink;
 pub mod explore;
+#[cfg(feature = "proptest")]
 pub mod proptest;
 pub mod check;
 pub mod linearizability;

@@ -17,6 +17,7 @@ mod flush;
 use std::fmt;
 
 pub use budget::{Budget, Faults};
+#[cfg(feature = "proptest")]
 pub(crate) use budget::{FIELDS, Value};
 pub use target::Target;
 pub(crate) use target::TargetKind;
