@@ -5,7 +5,9 @@
 //! Run it with `cargo bench -p lockstep-harness --features shuttle --bench against_shuttle`.
 //!
 //! An execution is not the same work in both. In shuttle it is a few accesses to a map. In the
-//! harness it is as many commands of redis-rs over an emulated server.
+//! harness it is as many commands of redis-rs over an emulated server. The last column repeats the
+//! exploration with what the first one learned, as an exploration of more traces does most of the
+//! time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,13 +38,15 @@ fn main() {
         "blocked",
         "time",
         "executions/s",
+        "learned: executions/s",
     ]);
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
     for program in programs() {
         let (iterations, shuttle_time) = under_shuttle(&program, iterations_max);
-        let (traces, blocked, own_time) = in_the_harness(&program);
+        let InTheHarness { traces, blocked, time: own_time, learned_per_second } =
+            in_the_harness(&program, iterations_max);
         let limit = if iterations >= iterations_max { "> " } else { "" };
         table.add_row([
             program.name.clone(),
@@ -53,6 +57,7 @@ fn main() {
             blocked.to_string(),
             format!("{:.3} s", own_time.as_secs_f64()),
             format!("{:.0}", f64::from(traces + blocked) / own_time.as_secs_f64()),
+            format!("{learned_per_second:.0}"),
         ]);
     }
     println!("{table}\n\n> n  not all: stopped after so many executions");
@@ -136,8 +141,15 @@ fn on_map(act: Act, own: usize, map: &Mutex<BTreeMap<&'static str, usize>>) {
     }
 }
 
-/// The number of traces, the number of blocked executions, and their time.
-fn in_the_harness(program: &Program) -> (u32, u32, Duration) {
+struct InTheHarness {
+    traces: u32,
+    blocked: u32,
+    time: Duration,
+    /// Executions a second when the exploration runs again and again.
+    learned_per_second: f64,
+}
+
+fn in_the_harness(program: &Program, executions_min: usize) -> InTheHarness {
     let clients = program.clients.iter().enumerate();
     let scenario = clients.fold(Scenario::new(&program.name), |scenario, (own, acts)| {
         let acts = acts.clone();
@@ -153,15 +165,21 @@ fn in_the_harness(program: &Program) -> (u32, u32, Duration) {
         })
     });
     let mut runner = Runner::new();
-    let ((traces, blocked), time) = timed(|| {
+    let mut explore = || {
         let (mut traces, mut blocked) = (0, 0);
         let mut dpor = Dpor::default();
         while dpor.run_next(&mut runner, &scenario).is_some() {
             *(if dpor.is_blocked() { &mut blocked } else { &mut traces }) += 1;
         }
         (traces, blocked)
-    });
-    (traces, blocked, time)
+    };
+    let ((traces, blocked), time) = timed(&mut explore);
+    let again = executions_min.div_ceil((traces + blocked) as usize);
+    // A runner begins to learn with a few executions of its own.
+    (0..again.div_ceil(10)).for_each(|_| _ = explore());
+    let (_, learned_time) = timed(|| (0..again).for_each(|_| _ = explore()));
+    let learned_per_second = f64::from(traces + blocked) * again as f64 / learned_time.as_secs_f64();
+    InTheHarness { traces, blocked, time, learned_per_second }
 }
 
 async fn on_redis<C: ConnectionLike>(act: Act, own: usize, connection: &mut C) -> RedisResult<()> {
