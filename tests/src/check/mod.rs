@@ -12,7 +12,7 @@ use locks::registry::{ALGORITHMS, Algorithm, FaultClass, Property};
 pub use bounds::{Bound, bounds, properties};
 pub use scenario::{scenario, scenario_of_lease};
 pub use sizes::Participants;
-use sizes::{CLIENTS_MAX, mixes, sizes};
+use sizes::{CLIENTS_MAX, sizes};
 
 use crate::execution::Runner;
 use crate::explore::{Exploration, Report, explore_few, explore_random};
@@ -42,13 +42,16 @@ pub struct Effort {
 }
 
 impl Default for Effort {
-    /// About a minute for all algorithms on two cores.
+    /// About half a minute for all algorithms on two cores.
     fn default() -> Effort {
-        Effort { limit: 10_000, samples: 2_500, seed: 0 }
+        Effort { limit: 10_000, samples: 2_000, seed: 0 }
     }
 }
 
 impl Effort {
+    /// About five minutes for all algorithms on two cores.
+    pub const THOROUGH: Effort = Effort { limit: 300_000, samples: 20_000, seed: 0 };
+
     /// The effort for the explorations within a bound.
     fn of(self, bound: Bound) -> Effort {
         if bound.clients == CLIENTS_MAX || bound.has_late_replies {
@@ -86,8 +89,10 @@ pub struct Part {
     pub size: Participants,
     /// How many schedules were run.
     pub schedules: u64,
-    /// Whether there were too many schedules, so that a sample of them was run.
+    /// Whether a number of clients has more schedules than `limit`, so that a sample was run.
     pub is_sampled: bool,
+    /// Most schedules that were run one by one, for each number of clients.
+    pub limit: u64,
 }
 
 /// The result of a check.
@@ -125,10 +130,10 @@ impl Verdict {
 
 /// Returns the verdicts on all properties of an algorithm in a fault class.
 ///
-/// Within the [`bounds`] of the class, it runs every schedule for as many clients as possible, up
-/// to the number of the bound. If that is fewer than three, it also draws a sample of three
-/// clients. If an exploration is larger than the effort's limit, it draws a sample, too. Bounds
-/// with two clients get a tenth of the effort; all of it if replies can be late.
+/// Within each of the [`bounds`] of the class, it explores one client first, then two, up to the
+/// number of the bound. If a number of clients has more schedules than the effort's limit, it stops
+/// there, and draws a sample of the largest number. Bounds with two clients get a tenth of the
+/// effort; all of it if replies can be late.
 ///
 /// # Errors
 /// The algorithm's code fails.
@@ -143,18 +148,12 @@ pub fn check(
         return Ok(Vec::new());
     }
     let kind = algorithm.spec.kind;
-    let largest = sizes(runner, algorithm, class);
-    let has_most = largest.iter().any(|size| size.clients == CLIENTS_MAX);
     let mut explorations: Vec<(Part, Exploration)> = Vec::new();
     // The code of the clients is the same within all bounds, so its thresholds are found once.
     let mut scenarios: Vec<(Participants, Scenario)> = Vec::new();
     for bound in bounds(class, LEASE) {
         let Effort { limit, samples, seed } = effort.of(bound);
-        let is_for_most = bound.clients == CLIENTS_MAX;
-        let whole = if is_for_most { largest.clone() } else { mixes(kind, bound.clients, 1).collect() };
-        let drawn = mixes(kind, CLIENTS_MAX, 1).filter(|_| is_for_most && !has_most);
-        let sizes = whole.into_iter().map(|size| (size, limit)).chain(drawn.map(|size| (size, 0)));
-        for (size, limit) in sizes {
+        for size in sizes(kind, bound.clients) {
             let known = scenarios.iter().position(|&(other, _)| other == size);
             let nth = known.unwrap_or_else(|| {
                 scenarios.push((size, scenario(algorithm, class, size)));
@@ -166,7 +165,7 @@ pub fn check(
             if !is_whole {
                 explored.join(explore_random(runner, &scenario, samples, seed)?);
             }
-            let part = Part { bound, size, schedules: explored.schedules, is_sampled: !is_whole };
+            let part = Part { bound, size, schedules: explored.schedules, is_sampled: !is_whole, limit };
             explorations.push((part, explored));
         }
     }

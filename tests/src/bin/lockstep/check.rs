@@ -49,17 +49,23 @@ pub(crate) struct Sampling {
     #[arg(long, default_value_t = Effort::default().seed)]
     seed: u64,
     /// How many schedules are sampled in each case with too many schedules to run them all
-    #[arg(long, default_value_t = Effort::default().samples)]
-    samples: u64,
+    /// [default: 2000; thorough: 20000]
+    #[arg(long)]
+    samples: Option<u64>,
     /// If a case has at least so many schedules, so many are run, and a sample of them all
-    #[arg(long, default_value_t = Effort::default().limit)]
-    limit: u64,
+    /// [default: 10000; thorough: 300000]
+    #[arg(long)]
+    limit: Option<u64>,
+    /// Run more schedules of each case: about five minutes for the whole table on two cores
+    #[arg(long)]
+    thorough: bool,
 }
 
 impl Sampling {
     pub(crate) fn effort(&self) -> Effort {
-        let Sampling { seed, samples, limit } = *self;
-        Effort { limit, samples, seed }
+        let Sampling { seed, samples, limit, thorough } = *self;
+        let usual = if thorough { Effort::THOROUGH } else { Effort::default() };
+        Effort { limit: limit.unwrap_or(usual.limit), samples: samples.unwrap_or(usual.samples), seed }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The verdict table: the result of `check`, printed as text or as JSON, and parsed from JSON.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
@@ -70,7 +71,9 @@ struct Explored {
     faults: String,
     late_replies: bool,
     schedules: u64,
+    /// Whether a number of clients has more schedules than `limit`, so that a sample was run.
     sampled: bool,
+    limit: u64,
 }
 
 #[derive(Clone, Copy, Serialize, Deserialize)]
@@ -161,6 +164,38 @@ impl Table {
         text
     }
 
+    /// Renders the classes in which an algorithm has more schedules than were run one by one. Each
+    /// column has another limit.
+    fn sampled(&self) -> String {
+        let mut classes: BTreeMap<Reverse<u64>, BTreeMap<&str, Vec<&str>>> = BTreeMap::new();
+        for row in &self.verdicts {
+            for Explored { limit, .. } in row.explorations.iter().filter(|explored| explored.sampled) {
+                let of_limit = classes.entry(Reverse(*limit)).or_default();
+                let known = of_limit.entry(&row.algorithm).or_default();
+                if !known.contains(&row.fault_class.as_str()) {
+                    known.push(&row.fault_class);
+                }
+            }
+        }
+        if classes.is_empty() {
+            return String::new();
+        }
+        let mut grid = Grid::new();
+        let heads = classes.keys().map(|Reverse(limit)| format!("more than {} schedules", grouped(*limit)));
+        grid.load_preset(presets::NOTHING).set_header(std::iter::once("sampled".into()).chain(heads));
+        for algorithm in &self.algorithms {
+            let of_algorithm = |of_limit: &BTreeMap<&str, Vec<&str>>| {
+                of_limit.get(algorithm.as_str()).map_or(String::new(), |classes| classes.join(" "))
+            };
+            let cells: Vec<String> = classes.values().map(of_algorithm).collect();
+            if cells.iter().any(|cell| !cell.is_empty()) {
+                grid.add_row(std::iter::once(algorithm.clone()).chain(cells));
+            }
+        }
+        let lines: Vec<_> = grid.lines().map(|line| line.trim_end().to_owned()).collect();
+        lines.join("\n") + "\n\n"
+    }
+
     /// Renders one line for each algorithm and property, with one column for each fault class.
     fn render(&self) -> String {
         let mut grid = Grid::new();
@@ -208,14 +243,15 @@ impl Table {
         };
         format!(
             "{}\n{}\n\n✓ n   holds in all n schedules within the bounds\n\
-             ✓ ~n  holds in n schedules: some explorations were too large, so that a sample was run\n\
+             ✓ ~n  holds in n schedules: some explorations were too large, so that a sample was run, too\n\
              ✗ n   violated; the shortest counterexample has n steps\n\
              –     not asked: without a meaning here, or a class that this one combines breaks it\n\n\
-             {shard}{} of {} verdicts are as stated. For a counterexample: lockstep explain NAME\n\
+             {}{shard}{} of {} verdicts are as stated. For a counterexample: lockstep explain NAME\n\
              {} schedules explored; {} more blocked: they ended early, because others cover them\n\
              Each exploration of a cell, with its size: --format json",
             self.heads(),
             lines.join("\n"),
+            self.sampled(),
             self.verdicts.iter().filter(|row| row.is_as_stated()).count(),
             self.verdicts.len(),
             grouped(self.schedules),
@@ -285,6 +321,7 @@ impl Explored {
             late_replies: part.bound.has_late_replies,
             schedules: part.schedules,
             sampled: part.is_sampled,
+            limit: part.limit,
         }
     }
 }
