@@ -43,9 +43,8 @@ impl Method {
 /// Draws schedules of a scenario one after the other, and runs them. Equal seeds give equal
 /// schedules on every machine.
 ///
-/// Each schedule also draws its fault budgets, up to those of the scenario, and one budget in
-/// [`FAULTLESS`] is zero. If all faults could happen in every schedule, clients would make little
-/// progress.
+/// Each schedule also draws its fault budgets, up to those of the scenario. One in eight is zero.
+/// If all faults could happen in every schedule, clients would make little progress.
 #[derive(Debug)]
 pub struct Sampler {
     methods: &'static [Method],
