@@ -122,6 +122,7 @@ fn coverage_is_the_number_of_different_traces() {
     assert_eq!(curve.last(), Some(&(2_000, sampled.coverage.traces())));
     assert!(curve.is_sorted_by_key(|&(_, traces)| traces), "{curve:?}");
 }
+
 /// The samples of ten seeds all find bugs of five steps that need a stall at the right place.
 #[test]
 fn every_seed_finds_a_stall_at_the_right_place() {
@@ -141,8 +142,8 @@ fn every_seed_finds_a_stall_at_the_right_place() {
     }
 }
 
-/// Each client removes the grants that are over by its own lease. The client with the shorter lease
-/// waits first.
+/// Each client removes the grants that are over by its own lease. So the client with the shorter
+/// lease ends those of the others.
 fn leases_of_different_length() -> Scenario {
     const TAKE: &str = "
 redis.call('ZREMRANGEBYSCORE', KEYS[1], 0, ARGV[1] - ARGV[2])

@@ -192,8 +192,7 @@ impl Table {
                 grid.add_row(std::iter::once(algorithm.clone()).chain(cells));
             }
         }
-        let lines: Vec<_> = grid.lines().map(|line| line.trim_end().to_owned()).collect();
-        lines.join("\n") + "\n\n"
+        drawn(&grid) + "\n\n"
     }
 
     /// Renders one line for each algorithm and property, with one column for each fault class.
@@ -235,7 +234,6 @@ impl Table {
         for column in grid.column_iter_mut().skip(2) {
             column.set_cell_alignment(CellAlignment::Right);
         }
-        let lines: Vec<_> = grid.lines().map(|line| line.trim_end().to_owned()).collect();
         let shard = if self.shard == Shard::WHOLE {
             String::new()
         } else {
@@ -250,7 +248,7 @@ impl Table {
              {} schedules explored; {} more blocked: they ended early, because others cover them\n\
              Each exploration of a cell, with its size: --format json",
             self.heads(),
-            lines.join("\n"),
+            drawn(&grid),
             self.sampled(),
             self.verdicts.iter().filter(|row| row.is_as_stated()).count(),
             self.verdicts.len(),
@@ -258,6 +256,12 @@ impl Table {
             grouped(self.blocked),
         )
     }
+}
+
+/// The lines of a grid, without spaces at their ends.
+fn drawn(grid: &Grid) -> String {
+    let lines: Vec<_> = grid.lines().map(|line| line.trim_end().to_owned()).collect();
+    lines.join("\n")
 }
 
 /// The bounds of a class, a text each.
