@@ -34,6 +34,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
     name: "mutex",
     spec: &Spec {
         kind: AlgorithmKind::Mutex,
+        abilities: &[],
         guarantees: "one unexpired grant at a time, ended by its holder or by its lease",
         assumes: "one server that keeps its data and whose clock does not jump",
         objection: "a holder that outlives its lease does not know it: only a fencing token keeps it out",

@@ -56,6 +56,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
     name: "semaphore",
     spec: &Spec {
         kind: AlgorithmKind::Semaphore,
+        abilities: &[],
         guarantees: "never more than N unexpired grants, and all N permits are available again one lease after any crash",
         assumes: "one server that keeps its data and whose clock does not jump",
         objection: "a holder that outlives its lease does not know it",

@@ -200,6 +200,8 @@ pub enum Open {
 pub struct Spec {
     /// The purpose of the algorithm.
     pub kind: AlgorithmKind,
+    /// What the algorithm can do besides.
+    pub abilities: &'static [Ability],
     /// The guarantee, in a sentence.
     pub guarantees: &'static str,
     /// The assumptions of the guarantee.
@@ -212,6 +214,11 @@ pub struct Spec {
 }
 
 impl Spec {
+    /// Whether the algorithm can do this.
+    pub fn can(&self, ability: Ability) -> bool {
+        self.abilities.contains(&ability)
+    }
+
     /// Whether the property holds in this class. If it breaks in `order`, it breaks in every class,
     /// because each class includes all orders and adds faults.
     pub fn holds(&self, property: Property, class: FaultClass) -> bool {
@@ -229,21 +236,17 @@ pub enum AlgorithmKind {
     Mutex,
     /// Up to `permits` holders at a time.
     Semaphore,
-    /// One holder at a time. It can acquire again while it holds, and then must release equally
-    /// often.
-    Reentrant,
-    /// One holder at a time, reentrant. If the lock is taken, a client waits for a message that it
-    /// is free.
-    Waiting,
     /// Any number of readers at a time, or one writer.
     ReadWrite,
 }
 
-impl AlgorithmKind {
-    /// Whether a holder may acquire again.
-    pub fn is_reentrant(self) -> bool {
-        matches!(self, AlgorithmKind::Reentrant | AlgorithmKind::Waiting)
-    }
+/// What an algorithm can do besides its purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ability {
+    /// A holder can acquire again, and then must release equally often.
+    Reenters,
+    /// If the lock is taken, a client waits until it is free.
+    Waits,
 }
 
 macro_rules! named {

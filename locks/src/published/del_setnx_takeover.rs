@@ -30,6 +30,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
     name: "del_setnx_takeover",
     spec: &Spec {
         kind: AlgorithmKind::Mutex,
+        abilities: &[],
         guarantees: "one holder at a time while no lease ends, and a free lock one lease after a crash",
         assumes: "clocks that agree, and that no two clients find the same expired lock at once",
         objection: "DEL may delete a newer lock than the expired one; any client's DEL frees the lock",

@@ -22,6 +22,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
     name: "exists_set",
     spec: &Spec {
         kind: AlgorithmKind::Mutex,
+        abilities: &[],
         guarantees: "nothing",
         assumes: "that no other client acquires at the same time",
         objection: "EXISTS and SET are two commands, and another client can run between them",

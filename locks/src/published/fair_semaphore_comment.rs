@@ -21,6 +21,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
     name: "fair_semaphore_comment",
     spec: &Spec {
         kind: AlgorithmKind::Semaphore,
+        abilities: &[],
         guarantees: "nothing: every attempt is granted",
         assumes: "that ZINTERSTORE keeps the scores of the set that it cleans",
         objection: "with the default AGGREGATE SUM, every new client ranks before every holder",

@@ -30,6 +30,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
     name: "fair_semaphore_locked",
     spec: &Spec {
         kind: AlgorithmKind::Semaphore,
+        abilities: &[],
         guarantees: "never more than N holders in any order of commands, and permits that come back by themselves",
         assumes: "clocks that agree to within a lease, and that no holder outlives its lease",
         objection: "a client whose clock is ahead by a lease removes live holders",

@@ -24,6 +24,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
     name: "fair_semaphore_posted",
     spec: &Spec {
         kind: AlgorithmKind::Semaphore,
+        abilities: &[],
         guarantees: "that the client that came first gets the permit, as the article says",
         assumes: "that no other client runs between INCR and ZRANK, and that no client crashes",
         objection: "ZINTERSTORE writes to the wrong set; drawing the number and taking the rank are two steps",

@@ -21,6 +21,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
     name: "fair_semaphore_weighted",
     spec: &Spec {
         kind: AlgorithmKind::Semaphore,
+        abilities: &[],
         guarantees: "that permits come back by themselves, and go to the client that came first",
         assumes: "that no other client runs between INCR and ZRANK",
         objection: "drawing the number and taking the rank are two steps",

@@ -33,6 +33,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
     name: "getset_takeover",
     spec: &Spec {
         kind: AlgorithmKind::Mutex,
+        abilities: &[],
         guarantees: "one holder at a time while no lease ends, and a free lock soon after a crash",
         assumes: "clocks that differ by less than a lease plus a second, and that no holder outlives its lease",
         objection: "GETSET writes even if the attempt fails, so a failed attempt can lock a free lock; any client's DEL frees it",

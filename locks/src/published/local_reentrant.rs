@@ -29,7 +29,7 @@ use tokio::task::JoinSet;
 use crate::env::Env;
 use crate::lock::{Lock, Record, Release, Terms};
 use crate::script::{COMPARE_AND_DELETE, compare_and_delete};
-use crate::spec::{Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
+use crate::spec::{Ability, Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
 
 const COMPARE_AND_EXPIRE: &str = "\
 if redis.call('GET', KEYS[1]) == ARGV[1] then
@@ -43,7 +43,8 @@ static COMPARE_AND_EXPIRE_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::ne
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "local_reentrant",
     spec: &Spec {
-        kind: AlgorithmKind::Reentrant,
+        kind: AlgorithmKind::Mutex,
+        abilities: &[Ability::Reenters],
         guarantees: "one holder at a time, which may acquire again, while no lease ends",
         assumes: "that every holder is done before its lease ends",
         objection: "a nested acquire does not ask the server, and the renewal runs when the lease has just ended",

@@ -39,6 +39,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
     name: "lua_setnx_expire",
     spec: &Spec {
         kind: AlgorithmKind::Mutex,
+        abilities: &[],
         guarantees: "one holder at a time, and a free lock one lease after a crash",
         assumes: "that no holder outlives its lease, and that the lease is a whole number of seconds",
         objection: "any client's DEL frees the lock",

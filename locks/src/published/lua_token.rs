@@ -27,6 +27,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
     name: "lua_token",
     spec: &Spec {
         kind: AlgorithmKind::Mutex,
+        abilities: &[],
         guarantees: "one unexpired grant at a time, ended by its holder or by its lease",
         assumes: "one server that keeps its data, and a lease of whole seconds",
         objection: "a holder that outlives its lease does not know it; a client that asks for n attempts gets n - 1",

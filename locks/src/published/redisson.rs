@@ -34,7 +34,7 @@ use tokio::task::JoinSet;
 
 use crate::env::Env;
 use crate::lock::{Lock, Record, Release, Terms};
-use crate::spec::{Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
+use crate::spec::{Ability, Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
 use crate::subscribe::Subscribe;
 
 const ACQUIRE: &str = "\
@@ -71,7 +71,8 @@ static RELEASE_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(RELEASE))
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "redisson",
     spec: &Spec {
-        kind: AlgorithmKind::Waiting,
+        kind: AlgorithmKind::Mutex,
+        abilities: &[Ability::Reenters, Ability::Waits],
         guarantees: "one holder at a time, as long as its watchdog runs; a waiting client is woken when the lock is free",
         assumes: "that no client stalls for a lease, its watchdog included, and one server that keeps its data",
         objection: "a watchdog stalls together with its holder; if a failover loses the lock, two clients hold it",

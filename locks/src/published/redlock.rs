@@ -49,6 +49,7 @@ pub const ALGORITHM_OF_THREE: Algorithm = Algorithm {
 
 const SPEC: &Spec = &Spec {
     kind: AlgorithmKind::Mutex,
+    abilities: &[],
     guarantees: "one unexpired grant at a time, as long as most servers answer",
     assumes: "servers whose clocks never jump, and which either keep their data or stay down for a lease after losing it",
     objection: "clocks and restarts of servers decide whether it is safe, and a holder that outlives its lease is not fenced off",

@@ -24,7 +24,7 @@ use redis::{RedisResult, Script};
 
 use crate::env::Env;
 use crate::lock::{Lock, Record, Release, Terms};
-use crate::spec::{Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
+use crate::spec::{Ability, Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
 
 pub(super) const ACQUIRE: &str = "\
 if redis.call('EXISTS', KEYS[1]) == 0 or redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then
@@ -51,7 +51,8 @@ static RELEASE_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(RELEASE))
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "reentrant_hash",
     spec: &Spec {
-        kind: AlgorithmKind::Reentrant,
+        kind: AlgorithmKind::Mutex,
+        abilities: &[Ability::Reenters],
         guarantees: "one holder at a time, which may acquire again, while no lease ends",
         assumes: "that no lease ends between two nested acquires",
         objection: "an inner acquire after the lease begins a new count, so its release frees the outer one's lock",

@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 use super::reentrant_hash::{ACQUIRE, RELEASE, ReentrantHash};
 use crate::env::Env;
 use crate::lock::{Lock, Record, Release, Terms};
-use crate::spec::{Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
+use crate::spec::{Ability, Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
 
 const RENEW: &str = "\
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then
@@ -36,7 +36,8 @@ static RENEW_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(RENEW));
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "renewed_hash",
     spec: &Spec {
-        kind: AlgorithmKind::Reentrant,
+        kind: AlgorithmKind::Mutex,
+        abilities: &[Ability::Reenters],
         guarantees: "one holder at a time, for as long as its timer runs",
         assumes: "that no client stalls for a lease, its timer included",
         objection: "a timer stalls together with its holder",

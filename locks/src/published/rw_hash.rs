@@ -67,6 +67,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
     name: "rw_hash",
     spec: &Spec {
         kind: AlgorithmKind::ReadWrite,
+        abilities: &[],
         guarantees: "a writer is alone, as long as no two clients read at once",
         assumes: "one reader at a time, no two clients in one millisecond, clocks that agree to within a lease, and no client \
                   slower than a lease",

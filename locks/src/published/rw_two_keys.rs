@@ -45,6 +45,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
     name: "rw_two_keys",
     spec: &Spec {
         kind: AlgorithmKind::ReadWrite,
+        abilities: &[],
         guarantees: "a writer is alone, as long as no two clients read at once",
         assumes: "one reader at a time, that no holder outlives its lease, and that no release is sent twice",
         objection: "the readers share one key, and the first release deletes it for all of them",

@@ -23,6 +23,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
     name: "set_nx_ex_del",
     spec: &Spec {
         kind: AlgorithmKind::Mutex,
+        abilities: &[],
         guarantees: "one holder at a time, and a free lock one lease after a crash",
         assumes: "that no holder outlives its lease",
         objection: "the value does not name the holder, so any client's DEL frees the lock",

@@ -23,6 +23,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
     name: "set_nx_get_del",
     spec: &Spec {
         kind: AlgorithmKind::Mutex,
+        abilities: &[],
         guarantees: "one holder at a time, and a free lock one lease after a crash",
         assumes: "that the lease does not end between comparing the token and deleting the key",
         objection: "comparing and deleting are two commands, and the lease can end between them",

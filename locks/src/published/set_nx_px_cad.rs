@@ -23,6 +23,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
     name: "set_nx_px_cad",
     spec: &Spec {
         kind: AlgorithmKind::Mutex,
+        abilities: &[],
         guarantees: "one unexpired grant at a time, ended by its holder or by its lease",
         assumes: "one server that keeps its data",
         objection: "a holder that outlives its lease does not know it, and nothing fences it off",

@@ -26,6 +26,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
     name: "setnx",
     spec: &Spec {
         kind: AlgorithmKind::Mutex,
+        abilities: &[],
         guarantees: "one holder at a time, however slow it is",
         assumes: "that no holder ever crashes, and that no message is ever lost",
         objection: "without a time to live a crashed holder keeps the lock for ever",

@@ -25,6 +25,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
     name: "setnx_expire",
     spec: &Spec {
         kind: AlgorithmKind::Mutex,
+        abilities: &[],
         guarantees: "one holder at a time",
         assumes: "that nobody crashes between the two commands, and that no holder outlives its lease",
         objection: "SETNX and EXPIRE are two commands; any client's DEL frees the lock",

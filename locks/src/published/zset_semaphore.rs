@@ -32,6 +32,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
     name: "zset_semaphore",
     spec: &Spec {
         kind: AlgorithmKind::Semaphore,
+        abilities: &[],
         guarantees: "that permits come back by themselves",
         assumes: "clocks that agree, no two clients in one millisecond, and no slow client",
         objection: "the rank is by the client's clock, so a later client can rank before a holder",

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use locks::registry::{Algorithm, AlgorithmKind, FaultClass, Property};
+use locks::registry::{Ability, Algorithm, AlgorithmKind, FaultClass, Property, Spec};
 
 use super::sizes::CLIENTS_MAX;
 use crate::fault::Faults;
@@ -82,17 +82,17 @@ pub fn bounds(class: FaultClass, lease: Duration) -> Vec<Bound> {
 /// Without crashes, lost messages and cancellations, there is nothing to recover from. In some
 /// classes a property is asked only if it holds in the classes that this one combines.
 pub fn properties(algorithm: &Algorithm, class: FaultClass) -> Vec<Property> {
-    let kind = algorithm.spec.kind;
     let is_asked = |property: &Property| {
         let combined = class.combines().iter();
-        is_meaningful(*property, kind, class)
+        is_meaningful(*property, algorithm.spec, class)
             && combined.into_iter().all(|&other| algorithm.spec.holds(*property, other))
     };
     Property::ALL.iter().copied().filter(is_asked).collect()
 }
 
-/// Whether the property has a meaning for a kind of lock in a class.
-fn is_meaningful(property: Property, kind: AlgorithmKind, class: FaultClass) -> bool {
+/// Whether the property has a meaning for an algorithm in a class.
+fn is_meaningful(property: Property, spec: &Spec, class: FaultClass) -> bool {
+    let kind = spec.kind;
     match property {
         Property::ExclusiveFact => !matches!(kind, AlgorithmKind::Semaphore | AlgorithmKind::ReadWrite),
         Property::OverIssue => kind == AlgorithmKind::Semaphore,
@@ -111,11 +111,11 @@ fn is_meaningful(property: Property, kind: AlgorithmKind, class: FaultClass) -> 
                 | FaultClass::Server
         ),
         Property::NoLostWakeUp => {
-            kind == AlgorithmKind::Waiting
+            spec.can(Ability::Waits)
                 && !matches!(class, FaultClass::Lost | FaultClass::Cancel | FaultClass::Pairs)
         }
         Property::Progress => class == FaultClass::Order,
-        Property::Unbroken => kind.is_reentrant(),
+        Property::Unbroken => spec.can(Ability::Reenters),
     }
 }
 

@@ -5,7 +5,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use locks::Terms;
-use locks::registry::{Algorithm, AlgorithmKind, AnyConnection, DynLock, FaultClass, Property};
+use locks::registry::{
+    Ability, Algorithm, AlgorithmKind, AnyConnection, DynLock, FaultClass, Property, Spec,
+};
 
 use super::bounds::must_reach;
 use super::{LEASE, Participants, bounds, properties};
@@ -107,7 +109,7 @@ fn new_code(algorithm: &'static Algorithm, has_rounds: bool, lease: Duration, pe
     let kind = algorithm.spec.kind;
     let take_part = |section| {
         let open = open.clone();
-        boxed(move |client: Client| take_part(kind, has_rounds, section, open(&client), client))
+        boxed(move |client: Client| take_part(algorithm.spec, has_rounds, section, open(&client), client))
     };
     let (reads, takes) =
         (take_part(READING), take_part(if kind == AlgorithmKind::ReadWrite { WRITING } else { SECTION }));
@@ -130,18 +132,18 @@ fn new_code(algorithm: &'static Algorithm, has_rounds: bool, lease: Duration, pe
 /// The code of a client in a scenario. If it has rounds, it acquires several times with one lock,
 /// and goes on after an error.
 async fn take_part(
-    kind: AlgorithmKind,
+    spec: &'static Spec,
     has_rounds: bool,
     section: &'static str,
     mut lock: Box<dyn DynLock>,
     client: Client,
 ) -> Result<(), ActorError> {
     if !has_rounds {
-        return acquire_and_release(kind, section, &mut *lock, &client).await;
+        return acquire_and_release(spec, section, &mut *lock, &client).await;
     }
     let mut last = Ok(());
     for _round in 0..ROUNDS {
-        let result = acquire_and_release(kind, section, &mut *lock, &client).await;
+        let result = acquire_and_release(spec, section, &mut *lock, &client).await;
         // An error that no fault explains is a failure.
         last = last.and(result);
     }
@@ -157,25 +159,26 @@ async fn take_part(
 ///
 /// The lease of a hold is that of its acquires. Renewals do not extend it.
 async fn acquire_and_release(
-    kind: AlgorithmKind,
+    spec: &'static Spec,
     section: &'static str,
     lock: &mut dyn DynLock,
     client: &Client,
 ) -> Result<(), ActorError> {
     let since = client.now();
-    let acquire = match kind {
-        AlgorithmKind::Waiting => lock.acquire(),
-        _ if section == READING => lock.try_read(),
-        _ => lock.try_acquire(),
+    let waits = spec.can(Ability::Waits);
+    let acquire = match waits {
+        true => lock.acquire(),
+        false if section == READING => lock.try_read(),
+        false => lock.try_acquire(),
     };
     if !client.cancellable(acquire).await.transpose()?.unwrap_or(false) {
         return Ok(());
     }
     let hold = client.hold(section).record(lock.record());
     // If the client waited, the lease counts from its last attempt, which is its last request.
-    let hold = if kind == AlgorithmKind::Waiting { hold } else { hold.since(since) };
+    let hold = if waits { hold } else { hold.since(since) };
     let hold = hold.enter();
-    if kind.is_reentrant() {
+    if spec.can(Ability::Reenters) {
         () = redis::cmd("PING").query_async(&mut client.connection()).await?;
         let since = client.now();
         if client.cancellable(lock.try_acquire()).await.transpose()?.unwrap_or(false) {

@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use emulator::{Clock, Emulator};
-use locks::registry::{ALGORITHMS, Algorithm, AlgorithmKind, AnyConnection, DynLock, FaultClass, Property};
+use locks::registry::{
+    ALGORITHMS, Ability, Algorithm, AlgorithmKind, AnyConnection, DynLock, FaultClass, Property,
+};
 use locks::{Env, Record, Release, Terms};
 use redis::AsyncCommands as _;
 
@@ -50,17 +52,14 @@ async fn converse(bench: &Bench<'_>, algorithm: &Algorithm) {
     assert!(a.try_acquire().await.unwrap(), "{name}: it is free");
     assert!(bench.is_recorded(a.record()).await, "{name}: the server knows its holder");
     let is_exclusive = match algorithm.spec.kind {
-        AlgorithmKind::Mutex
-        | AlgorithmKind::Reentrant
-        | AlgorithmKind::Waiting
-        | AlgorithmKind::ReadWrite => true,
+        AlgorithmKind::Mutex | AlgorithmKind::ReadWrite => true,
         // One semaphore grants every attempt. Another ranks clients by name if their clocks agree.
         AlgorithmKind::Semaphore => algorithm.spec.holds(Property::OverIssue, FaultClass::Order),
     };
     if is_exclusive {
         assert!(!b.try_acquire().await.unwrap(), "{name}: it is taken");
     }
-    if algorithm.spec.kind.is_reentrant() {
+    if algorithm.spec.can(Ability::Reenters) {
         assert!(a.try_acquire().await.unwrap(), "{name}: its holder may have it again");
         assert_eq!(a.release().await.unwrap(), Release::Inner, "{name}");
         assert!(!b.try_acquire().await.unwrap(), "{name}: it is taken still");
