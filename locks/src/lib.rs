@@ -27,6 +27,7 @@
 //! | --- | --- |
 //! | `env` | the wall clock of a client, and unique names |
 //! | `subscribe` | connections that can subscribe |
+//! | `connection` | one type for every connection |
 //! | `lock` | the trait [`Lock`] and its values |
 //! | `script` | Lua scripts that several algorithms share |
 //! | `spec` | what an algorithm states about itself, and how it is opened by its name |
@@ -39,6 +40,7 @@
 
 mod env;
 mod subscribe;
+mod connection;
 mod lock;
 mod script;
 mod spec;
@@ -47,6 +49,7 @@ mod semaphore;
 pub mod published;
 pub mod registry;
 
+pub use connection::Connection;
 pub use env::{Env, Source};
 pub use lock::{Lock, Record, Release, Terms};
 pub use mutex::Mutex;

@@ -1,9 +1,7 @@
 //! All algorithms by name, for programs that run, list or test them. A program that only uses a
 //! lock does not need this module.
 
-pub use crate::spec::{
-    Ability, Algorithm, AlgorithmKind, AnyConnection, DynLock, FaultClass, Open, Property, Spec,
-};
+pub use crate::spec::{Ability, Algorithm, AlgorithmKind, DynLock, FaultClass, Open, Property, Spec};
 use crate::{mutex, published, semaphore};
 
 /// Every algorithm: the published ones in historical order, then the correct ones.

@@ -4,12 +4,11 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 
-use redis::aio::ConnectionLike;
-use redis::{Cmd, ErrorKind, Pipeline, RedisFuture, RedisResult, Value};
+use redis::RedisResult;
 
+use crate::connection::Connection;
 use crate::env::Env;
 use crate::lock::{Lock, Record, Release, Terms};
-use crate::subscribe::{Subscribe, Subscription};
 
 /// A [`Lock`] behind a pointer.
 pub trait DynLock: Send {
@@ -47,102 +46,6 @@ impl<L: Lock> DynLock for L {
     }
 }
 
-/// Any connection of redis-rs. With it, the registry can open every algorithm over any of them.
-#[derive(Clone)]
-pub struct AnyConnection(Box<dyn Connection>);
-
-trait Connection: Subscribe + Send + Sync {
-    fn boxed_clone(&self) -> Box<dyn Connection>;
-}
-
-impl<C: Subscribe + Clone + Send + Sync + 'static> Connection for C {
-    fn boxed_clone(&self) -> Box<dyn Connection> {
-        Box::new(self.clone())
-    }
-}
-
-impl Clone for Box<dyn Connection> {
-    fn clone(&self) -> Box<dyn Connection> {
-        (**self).boxed_clone()
-    }
-}
-
-impl AnyConnection {
-    /// Wraps a connection that cannot subscribe: a subscription returns an error.
-    pub fn new(connection: impl ConnectionLike + Clone + Send + Sync + 'static) -> AnyConnection {
-        AnyConnection::subscribing(CommandsOnly(connection))
-    }
-
-    /// Wraps a connection that can subscribe.
-    pub fn subscribing(connection: impl Subscribe + Clone + Send + Sync + 'static) -> AnyConnection {
-        AnyConnection(Box::new(connection))
-    }
-}
-
-impl Subscribe for AnyConnection {
-    fn subscribe<'a>(&'a self, channel: &'a str) -> RedisFuture<'a, Subscription> {
-        self.0.subscribe(channel)
-    }
-}
-
-impl fmt::Debug for AnyConnection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AnyConnection").finish_non_exhaustive()
-    }
-}
-
-impl ConnectionLike for AnyConnection {
-    fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
-        self.0.req_packed_command(cmd)
-    }
-
-    fn req_packed_commands<'a>(
-        &'a mut self,
-        pipeline: &'a Pipeline,
-        offset: usize,
-        count: usize,
-    ) -> RedisFuture<'a, Vec<Value>> {
-        self.0.req_packed_commands(pipeline, offset, count)
-    }
-
-    fn get_db(&self) -> i64 {
-        self.0.get_db()
-    }
-}
-
-/// A connection without subscriptions.
-#[derive(Clone)]
-struct CommandsOnly<C>(C);
-
-impl<C: ConnectionLike> Subscribe for CommandsOnly<C> {
-    fn subscribe<'a>(&'a self, _: &'a str) -> RedisFuture<'a, Subscription> {
-        Box::pin(std::future::ready(Err((
-            ErrorKind::Client,
-            "this connection cannot subscribe: make it with AnyConnection::subscribing",
-        )
-            .into())))
-    }
-}
-
-impl<C: ConnectionLike> ConnectionLike for CommandsOnly<C> {
-    fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
-        self.0.req_packed_command(cmd)
-    }
-
-    fn req_packed_commands<'a>(
-        &'a mut self,
-        pipeline: &'a Pipeline,
-        offset: usize,
-        count: usize,
-    ) -> RedisFuture<'a, Vec<Value>> {
-        self.0.req_packed_commands(pipeline, offset, count)
-    }
-
-    fn get_db(&self) -> i64 {
-        self.0.get_db()
-    }
-}
-
 /// An algorithm in the registry.
 #[derive(Debug)]
 pub struct Algorithm {
@@ -169,7 +72,7 @@ impl Algorithm {
     ///
     /// # Panics
     /// The number of connections differs from the number of servers.
-    pub fn open(&self, connections: Vec<AnyConnection>, env: Env, terms: &Terms) -> Box<dyn DynLock> {
+    pub fn open(&self, connections: Vec<Connection>, env: Env, terms: &Terms) -> Box<dyn DynLock> {
         assert_eq!(
             connections.len(),
             self.servers(),
@@ -190,9 +93,9 @@ impl Algorithm {
 #[derive(Clone, Copy, Debug)]
 pub enum Open {
     /// The algorithm runs on one server.
-    One(fn(AnyConnection, Env, &Terms) -> Box<dyn DynLock>),
+    One(fn(Connection, Env, &Terms) -> Box<dyn DynLock>),
     /// The algorithm runs on this many servers, which are independent of each other.
-    Many(usize, fn(Vec<AnyConnection>, Env, &Terms) -> Box<dyn DynLock>),
+    Many(usize, fn(Vec<Connection>, Env, &Terms) -> Box<dyn DynLock>),
 }
 
 /// The guarantees of an algorithm, and the faults that break it. The harness tests exactly this.

@@ -4,10 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use locks::Terms;
-use locks::registry::{
-    Ability, Algorithm, AlgorithmKind, AnyConnection, DynLock, FaultClass, Property, Spec,
-};
+use locks::registry::{Ability, Algorithm, AlgorithmKind, DynLock, FaultClass, Property, Spec};
+use locks::{Connection, Terms};
 
 use super::bounds::must_reach;
 use super::{LEASE, Participants, bounds, properties};
@@ -103,7 +101,7 @@ fn new_code(algorithm: &'static Algorithm, has_rounds: bool, lease: Duration, pe
     let terms = Terms { key: "lock".into(), lease, permits };
     let servers = algorithm.servers();
     let open = move |client: &Client| {
-        let connect = |server| AnyConnection::subscribing(client.connection_to(server));
+        let connect = |server| Connection::subscribing(client.connection_to(server));
         algorithm.open((0..servers).map(connect).collect(), client.env(), &terms)
     };
     let kind = algorithm.spec.kind;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use emulator::{Clock, Emulator};
 use harness::linearizability::{LockCall, Log, Model, Operation, Permits, linearize};
-use locks::registry::{ALGORITHMS, Ability, Algorithm, AlgorithmKind, AnyConnection, FaultClass, Property};
-use locks::{Env, Release};
+use locks::registry::{ALGORITHMS, Ability, Algorithm, AlgorithmKind, FaultClass, Property};
+use locks::{Connection, Env, Release};
 use proptest::prelude::*;
 use redis::aio::ConnectionLike;
 use redis::{Cmd, Pipeline, RedisFuture, Value};
@@ -164,7 +164,7 @@ async fn contend(
     algorithm: &'static Algorithm,
     clients: usize,
     rounds: usize,
-    connect: impl Fn(usize) -> AnyConnection,
+    connect: impl Fn(usize) -> Connection,
 ) -> Vec<Operation<LockCall, bool>> {
     let log = Arc::new(Log::new());
     let tasks = (0..clients).map(|client| {
@@ -194,7 +194,7 @@ fn grants(operations: &[Operation<LockCall, bool>]) -> usize {
 #[tokio::test]
 async fn a_lock_that_looks_before_it_takes_is_not_linearizable() {
     let emulator = Emulator::with_clock(Clock::manual());
-    let connect = |_| AnyConnection::new(Yielding(emulator.connection()));
+    let connect = |_| Connection::new(Yielding(emulator.connection()));
     let broken = ALGORITHMS.iter().find(|algorithm| algorithm.name == "exists_set").unwrap();
     let operations = contend(broken, 2, 1, connect).await;
     assert!(linearize(&MUTEX, &operations).is_err(), "{operations:?}");
@@ -225,7 +225,7 @@ async fn locks_that_hold_in_every_order_are_linearizable_on_a_real_server() {
         // On a busy machine, clients of several servers may refuse each other for many rounds.
         let mut operations = Vec::new();
         for _ in 0..20 {
-            operations = contend(algorithm, 4, 25, |nth| AnyConnection::new(servers[nth].clone())).await;
+            operations = contend(algorithm, 4, 25, |nth| Connection::new(servers[nth].clone())).await;
             if grants(&operations) >= 2 {
                 break;
             }

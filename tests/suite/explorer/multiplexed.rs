@@ -10,8 +10,8 @@ use harness::oracle::{ExclusiveBelief, ExclusiveFact, NoLeak, OwnerSafe};
 use harness::sim::Recording;
 use harness::trace::EventKind;
 use harness::{Client, Exploration, Faults, Scenario, replay};
-use locks::Terms;
-use locks::registry::{ALGORITHMS, AnyConnection};
+use locks::registry::ALGORITHMS;
+use locks::{Connection, Terms};
 use redis::aio::ConnectionLike;
 use redis::{AsyncConnectionConfig, RedisResult};
 
@@ -27,12 +27,12 @@ enum FrontEnd {
 }
 
 impl FrontEnd {
-    async fn open(self, client: &Client) -> RedisResult<AnyConnection> {
+    async fn open(self, client: &Client) -> RedisResult<Connection> {
         let patient = AsyncConnectionConfig::new().set_response_timeout(None);
         Ok(match self {
-            FrontEnd::GatedConnection => AnyConnection::new(client.connection()),
-            FrontEnd::Multiplexed => AnyConnection::new(client.multiplexed().await?),
-            FrontEnd::Patient => AnyConnection::new(client.multiplexed_with_config(patient).await?),
+            FrontEnd::GatedConnection => Connection::new(client.connection()),
+            FrontEnd::Multiplexed => Connection::new(client.multiplexed().await?),
+            FrontEnd::Patient => Connection::new(client.multiplexed_with_config(patient).await?),
         })
     }
 }

@@ -11,8 +11,8 @@ use harness::proptest::{Parameters, RegressionFile, Trial, schedules, trials};
 use harness::schedule::Step;
 use harness::sim::Recording;
 use harness::{Client, Faults, Scenario, replay};
-use locks::Terms;
-use locks::registry::{Algorithm, AnyConnection};
+use locks::registry::Algorithm;
+use locks::{Connection, Terms};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
@@ -31,7 +31,7 @@ fn scenario(name: &str, parameters: &Parameters) -> Scenario {
     let Parameters { clients, permits, lease, faults } = *parameters;
     let terms = Terms { key: "lock".into(), lease, permits };
     let open = move |client: &Client| {
-        algorithm.open(vec![AnyConnection::new(client.connection())], client.env(), &terms)
+        algorithm.open(vec![Connection::new(client.connection())], client.env(), &terms)
     };
     let open_probe = open.clone();
     Scenario::new(name)

@@ -4,10 +4,8 @@
 use std::time::Duration;
 
 use emulator::{Clock, Emulator};
-use locks::registry::{
-    ALGORITHMS, Ability, Algorithm, AlgorithmKind, AnyConnection, DynLock, FaultClass, Property,
-};
-use locks::{Env, Record, Release, Terms};
+use locks::registry::{ALGORITHMS, Ability, Algorithm, AlgorithmKind, DynLock, FaultClass, Property};
+use locks::{Connection, Env, Record, Release, Terms};
 use redis::AsyncCommands as _;
 
 use crate::redis_server;
@@ -19,7 +17,7 @@ pub(crate) fn terms(permits: u32) -> Terms {
 /// The server, or the emulator, that `converse` runs against.
 struct Bench<'a> {
     /// A connection to one of several servers, by its index.
-    connect: &'a dyn Fn(usize) -> AnyConnection,
+    connect: &'a dyn Fn(usize) -> Connection,
     env: Env,
     /// Returns once the server's clock has moved on by more than a lease.
     pass_a_lease: &'a dyn Fn(),
@@ -106,7 +104,7 @@ async fn every_algorithm_on_the_emulator() {
             (0..algorithm.servers()).map(|_| Emulator::with_clock(clock.clone())).collect();
         let source = EmulatedTime { clock: clock.clone(), names: 0.into() };
         let bench = Bench {
-            connect: &|server| AnyConnection::new(emulators[server].connection()),
+            connect: &|server| Connection::new(emulators[server].connection()),
             env: Env::new(source),
             pass_a_lease: &|| clock.advance(Duration::from_millis(1_001)),
         };
@@ -129,7 +127,7 @@ fn every_algorithm_on_a_real_server() {
                 redis::RedisResult::Ok(connection)
             };
             let connection = tokio::task::block_in_place(|| runtime.handle().block_on(connect));
-            AnyConnection::new(connection.unwrap())
+            Connection::new(connection.unwrap())
         };
         let bench =
             Bench { connect: &connect, env: Env::system(), pass_a_lease: &|| wait_for_lease(&client) };
@@ -141,13 +139,13 @@ fn every_algorithm_on_a_real_server() {
 /// stays without a time to live.
 #[tokio::test]
 async fn lua_setnx_expire_leaves_a_key_if_it_fails() {
-    fail(AnyConnection::new(Emulator::new().connection())).await;
+    fail(Connection::new(Emulator::new().connection())).await;
     let Some(server) = redis_server::borrow() else { return };
     let client = redis::Client::open(server.url()).unwrap();
-    fail(AnyConnection::new(client.get_multiplexed_async_connection().await.unwrap())).await;
+    fail(Connection::new(client.get_multiplexed_async_connection().await.unwrap())).await;
 }
 
-async fn fail(mut connection: AnyConnection) {
+async fn fail(mut connection: Connection) {
     let [script] = locks::published::lua_setnx_expire::ALGORITHM.scripts else { panic!("it has one script") };
     let script = redis::Script::new(script);
     let outcome: redis::RedisResult<bool> =
