@@ -36,6 +36,9 @@ pub(crate) struct Gate {
     pub(crate) operation: Option<OperationId>,
     /// Requests that the client has given up and that are still on their way, the oldest first.
     pub(crate) late: VecDeque<Late>,
+    /// The client has given up a request here. Then no other connection takes this place: whether
+    /// the request has run must not decide which place is free.
+    pub(crate) was_given_up: bool,
     /// The subscription of this connection.
     pub(super) subscription: Option<Subscription>,
 }
@@ -66,6 +69,7 @@ impl Gate {
             pending: None,
             operation: None,
             late: VecDeque::new(),
+            was_given_up: false,
             subscription: None,
         }
     }

@@ -123,6 +123,8 @@ impl Simulation {
         state.actor(actor).is_finished = true;
         if !state.actor(actor).is_crashed {
             state.note_end(self.now(), actor);
+        } else if !matches!(self.clients, Clients::Learned(_)) {
+            state.count_tasks_of_crashed(actor, 1);
         }
         self.quiescence.note_activity();
     }

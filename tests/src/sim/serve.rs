@@ -140,7 +140,7 @@ impl Simulation {
         let session = self.new_session(server);
         let mut state = self.state();
         let own = |gate: &&Gate| gate.actor == actor;
-        let is_free = |gate: &Gate| gate.server == server && gate.session.is_none() && gate.late.is_empty();
+        let is_free = |gate: &Gate| gate.server == server && gate.session.is_none() && !gate.was_given_up;
         let closed = state.gates.iter().position(|gate| own(&gate) && is_free(gate));
         let gate = closed.unwrap_or_else(|| {
             let nth = state.gates.iter().filter(own).count();
@@ -413,7 +413,9 @@ impl Simulation {
     /// Keeps a request for later.
     fn delay(&self, gate: usize, request: Request) {
         let session = self.session(gate);
-        self.state().gates[gate].late.push_back(Late { request, session });
+        let mut state = self.state();
+        state.gates[gate].was_given_up = true;
+        state.gates[gate].late.push_back(Late { request, session });
     }
 
     /// Runs the oldest request of this connection that its client has given up. It does not wait

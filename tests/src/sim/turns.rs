@@ -186,9 +186,7 @@ impl State {
     /// whose task came, any of them may own it. If it is not clear whose task went, no client lost
     /// one.
     fn count_tasks(&mut self, ran: &[Actor]) -> (isize, Option<Actor>) {
-        let own = self.actors.iter().filter(|state| self.runs(state.actor)).count();
-        let spawned = tokio::runtime::Handle::current().metrics().num_alive_tasks().saturating_sub(own);
-        let change = spawned.cast_signed() - std::mem::replace(&mut self.spawned, spawned).cast_signed();
+        let (spawned, change) = self.count_spawned(0);
         // A task that ends closes its connections.
         let acted = |actor: &&Actor| {
             let begun = &self.actors[self.idx(**actor)].begun;
@@ -207,5 +205,22 @@ impl State {
             }
         }
         (change, owner)
+    }
+
+    /// Counts the tasks that the destructors of a crashed client have spawned. Nothing that they
+    /// send arrives. `ending` is the number of its tasks that end now.
+    pub(super) fn count_tasks_of_crashed(&mut self, actor: Actor, ending: usize) {
+        let (_, change) = self.count_spawned(ending);
+        let client = self.actor(actor);
+        client.spawned = client.spawned.saturating_add_signed(change);
+    }
+
+    /// Counts the tasks besides those of the actors' own code. Returns their number, and how many
+    /// more there are than before.
+    fn count_spawned(&mut self, ending: usize) -> (usize, isize) {
+        let own = self.actors.iter().filter(|state| self.runs(state.actor)).count() + ending;
+        let spawned = tokio::runtime::Handle::current().metrics().num_alive_tasks().saturating_sub(own);
+        let before = std::mem::replace(&mut self.spawned, spawned);
+        (spawned, spawned.cast_signed() - before.cast_signed())
     }
 }

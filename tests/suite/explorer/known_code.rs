@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use harness::explore::Exploration;
+use harness::client::GatedConnection;
+use harness::execution::{Learning, Runner};
+use harness::explore::{Exploration, explore_all};
 use harness::oracle::ExclusiveFact;
 use harness::{ActorError, Client, Faults, Scenario, exhaustive};
 use locks::Subscribe as _;
@@ -59,6 +61,46 @@ async fn listens(client: Client) -> Result<(), ActorError> {
     drop(subscription);
     client.hold("cs").until(send::<()>(&mut link, &["DEL", "lock"])).await?;
     Ok(send(&mut link, &["PUBLISH", "free", "now"]).await?)
+}
+
+/// It spawns a task when its guard is dropped.
+async fn spawns_when_dropped(client: Client) -> Result<(), ActorError> {
+    struct Guard(Option<GatedConnection>);
+    impl Drop for Guard {
+        fn drop(&mut self) {
+            let mut link = self.0.take().expect("a guard is dropped once");
+            tokio::spawn(async move { send::<()>(&mut link, &["PING"]).await });
+        }
+    }
+    let mut link = client.connection();
+    if send(&mut link, SOUND.take).await? {
+        let _guard = Guard(Some(link.clone()));
+        client.hold("cs").during(send::<()>(&mut link, &["PING"])).await?;
+    }
+    Ok(())
+}
+
+/// A crashed client's destructors run. Their tasks are its own, and do nothing. If they counted as
+/// tasks of another client, that one could wait for ever.
+#[test]
+fn a_task_of_a_destructor_belongs_to_the_client_that_crashed() {
+    explore(Faults::none().crashes(1).stalls(1), spawns_when_dropped);
+}
+
+/// It gives up a request, closes that connection, and then opens two others. The places that these
+/// take must not depend on whether the request has run.
+async fn gives_up(client: Client) -> Result<(), ActorError> {
+    _ = send::<bool>(&mut client.connection(), SOUND.take).await;
+    let mut second = client.connection();
+    send::<()>(&mut second, &["GET", "lock"]).await?;
+    let mut third = client.connection();
+    Ok(send(&mut third, &["GET", "lock"]).await?)
+}
+
+#[test]
+fn a_request_on_its_way_takes_no_connection_away() {
+    let scenario = Scenario::new("gives up").faults(Faults::none().delays(1)).actors(2, gives_up);
+    explore_all(&mut Runner::new().learning(Learning::Eager), &scenario).unwrap();
 }
 
 /// With three clients, most executions repeat what some client has done before.
