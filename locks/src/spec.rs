@@ -103,7 +103,7 @@ pub enum Open {
 pub struct Spec {
     /// The purpose of the algorithm.
     pub kind: AlgorithmKind,
-    /// What the algorithm can do besides.
+    /// The abilities of the algorithm besides its purpose.
     pub abilities: &'static [Ability],
     /// The guarantee, in a sentence.
     pub guarantees: &'static str,
@@ -143,7 +143,7 @@ pub enum AlgorithmKind {
     ReadWrite,
 }
 
-/// What an algorithm can do besides its purpose.
+/// An ability that an algorithm has besides its purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ability {
     /// A holder can acquire again, and then must release equally often.
