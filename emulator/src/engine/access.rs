@@ -9,7 +9,7 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::footprint::Access;
 use crate::pubsub::Subscribers;
-use crate::script::{Functions, Ready, Scripts, Sha};
+use crate::script::{Functions, ReadyFunction, Scripts, Sha};
 use crate::topic::Topic;
 
 impl Engine {
@@ -59,7 +59,7 @@ impl Engine {
     }
 
     /// Puts back the Lua state of a function that was taken out of [`Engine::functions`].
-    pub(crate) fn put_back_function(&mut self, ready: Ready) {
+    pub(crate) fn put_back_function(&mut self, ready: ReadyFunction) {
         self.functions.put_back(ready);
     }
 

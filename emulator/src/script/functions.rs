@@ -45,17 +45,17 @@ pub enum RestorePolicy {
 }
 
 /// A function that is ready to run, with its Lua state.
-pub struct Ready {
+pub struct ReadyFunction {
     vm: Vm,
     function: Function,
     name: Bytes,
     is_read_only: bool,
 }
 
-impl Ready {
+impl ReadyFunction {
     /// Calls the function, and returns the host with the reply.
     pub fn run(&self, keys: &[&[u8]], args: &[&[u8]], host: Box<dyn Host>) -> (Box<dyn Host>, Reply) {
-        let Ready { vm, function, name, is_read_only } = self;
+        let ReadyFunction { vm, function, name, is_read_only } = self;
         vm.run(&Callable { function, name, is_read_only: *is_read_only }, keys, args, host)
     }
 }
@@ -164,16 +164,20 @@ impl Functions {
     ///
     /// # Errors
     /// There is no such function, or it may not be called in this mode.
-    pub fn take(&mut self, (library_name, name): &(Bytes, Bytes), mode: Mode) -> Result<Ready, Error> {
+    pub fn take(
+        &mut self,
+        (library_name, name): &(Bytes, Bytes),
+        mode: Mode,
+    ) -> Result<ReadyFunction, Error> {
         let is_read_only = self.prepare(library_name, name, mode)?;
         let function = self.loaded.get(library_name).and_then(|loaded| loaded.get(name)).cloned();
         let function = function.ok_or(error::FUNCTION_NOT_FOUND)?;
         let vm = self.vm.take().ok_or(error::FUNCTION_NOT_FOUND)?;
-        Ok(Ready { vm, function, name: name.clone(), is_read_only })
+        Ok(ReadyFunction { vm, function, name: name.clone(), is_read_only })
     }
 
     /// Puts the Lua state back after the function has run.
-    pub fn put_back(&mut self, ready: Ready) {
+    pub fn put_back(&mut self, ready: ReadyFunction) {
         self.vm = Some(ready.vm);
     }
 

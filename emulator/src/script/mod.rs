@@ -31,7 +31,7 @@ use crate::reply::Reply;
 use crate::resp::Protocol;
 
 pub use budget::ScriptBudget;
-pub use functions::{Functions, Libraries, Ready, RestorePolicy};
+pub use functions::{Functions, Libraries, ReadyFunction, RestorePolicy};
 use library::JsonSettings;
 pub(crate) use payload::{dump, restore};
 use shebang::{NO_WRITES, Shebang};
