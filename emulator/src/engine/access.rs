@@ -9,7 +9,7 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::footprint::Access;
 use crate::pubsub::Subscribers;
-use crate::script::{Functions, ReadyFunction, Scripts, Sha};
+use crate::script::{Functions, ReadyFunction, ReadyScript, Scripts, Sha};
 use crate::topic::Topic;
 
 impl Engine {
@@ -37,15 +37,18 @@ impl Engine {
         self.scripts.flush();
     }
 
-    /// Takes the scripts, so that one of them can run while it has the engine.
-    pub(crate) fn take_scripts(&mut self) -> Scripts {
-        std::mem::take(&mut self.scripts)
+    /// Takes out what is needed to run a known script, so that it can run while it has the engine.
+    ///
+    /// # Errors
+    /// There is no such script, or it does not compile.
+    pub(crate) fn take_script(&mut self, sha: &Sha) -> Result<ReadyScript, Error> {
+        self.scripts.take(sha)
     }
 
-    /// Puts the scripts back. A script may have changed what it shares with the next scripts in
-    /// Lua: the settings of `cjson`.
-    pub(crate) fn put_back_scripts(&mut self, scripts: Scripts, has_changed_settings: bool) {
-        self.scripts = scripts;
+    /// Puts back the Lua state of a script. The script may have changed what it shares with the
+    /// next scripts in Lua: the settings of `cjson`.
+    pub(crate) fn put_back_script(&mut self, ready: ReadyScript, has_changed_settings: bool) {
+        self.scripts.put_back(ready);
         if has_changed_settings {
             self.keyspace.footprint_mut().scripts(Access::Write);
         }

@@ -86,10 +86,16 @@ pub struct Scripts {
     known: Known,
     /// The SHA1 of each loaded source, because a lookup is much faster than computing it.
     shas: IndexMap<Bytes, Sha, Hasher>,
-    compiled: IndexMap<Sha, Compiled, Hasher>,
-    /// Created when the first script is compiled, because to create a Lua state is slow.
-    vm: Option<Vm>,
+    /// Created when the first script is compiled, because to create a Lua state is slow. It is in
+    /// a box, so that taking it out for a script moves only a pointer.
+    loaded: Option<Box<Loaded>>,
     budget: ScriptBudget,
+}
+
+/// A Lua state, with the scripts that are compiled in it.
+struct Loaded {
+    vm: Vm,
+    compiled: IndexMap<Sha, Compiled, Hasher>,
 }
 
 struct Compiled {
@@ -148,73 +154,94 @@ impl Scripts {
     /// Sets the budget of each script from now on.
     pub fn set_budget(&mut self, budget: ScriptBudget) {
         self.budget = budget;
-        if let Some(vm) = &mut self.vm {
-            vm.set_budget(budget).expect(SANDBOX_LOADS);
+        if let Some(loaded) = &mut self.loaded {
+            loaded.vm.set_budget(budget).expect(SANDBOX_LOADS);
         }
     }
 
     /// Whether scripts have left no state except data: the settings of `cjson` are the defaults.
     pub fn has_default_settings(&self) -> bool {
-        self.vm.as_ref().is_none_or(|vm| vm.json.is_default())
-    }
-
-    /// The settings of `cjson`, which scripts share with later scripts.
-    pub fn settings(&self) -> JsonSettings {
-        self.vm.as_ref().map_or_else(JsonSettings::default, |vm| vm.json.get())
+        self.loaded.as_ref().is_none_or(|loaded| loaded.vm.json.is_default())
     }
 
     /// Removes every script. Compiled code stays in the Lua state, where clients cannot see it.
     pub fn flush(&mut self) {
         self.known.clear();
-        if let Some(vm) = &self.vm {
-            vm.json.reset();
+        if let Some(loaded) = &self.loaded {
+            loaded.vm.json.reset();
         }
     }
 
-    /// Runs a known script, and returns the host with the reply.
-    pub fn run(
-        &mut self,
-        sha: &Sha,
-        mode: Mode,
-        keys: &[&[u8]],
-        args: &[&[u8]],
-        host: Box<dyn Host>,
-    ) -> (Box<dyn Host>, Reply) {
-        let idx = match self.compiled.get_index_of(sha).map_or_else(|| self.compile_known(sha), Ok) {
-            Ok(idx) => idx,
-            Err(error) => return (host, Reply::Error(error)),
-        };
-        let (Some(vm), Some((_, Compiled { function, flags }))) = (&self.vm, self.compiled.get_index(idx))
-        else {
-            return (host, Reply::Error(error::NO_SCRIPT));
-        };
-        match is_read_only(flags.as_deref(), mode) {
-            Ok(is_read_only) => vm.run(&Callable { function, name: sha, is_read_only }, keys, args, host),
-            Err(error) => (host, Reply::Error(error)),
-        }
+    /// Takes out what is needed to run a known script. The sources stay.
+    ///
+    /// # Errors
+    /// There is no such script, or it does not compile.
+    pub fn take(&mut self, sha: &Sha) -> Result<ReadyScript, Error> {
+        let compiled = self.loaded.as_ref().and_then(|loaded| loaded.compiled.get_index_of(sha));
+        let idx = compiled.map_or_else(|| self.compile_known(sha), Ok)?;
+        let loaded = self.loaded.take().ok_or(error::NO_SCRIPT)?;
+        Ok(ReadyScript { loaded, idx })
+    }
+
+    /// Puts the Lua state back after the script has run.
+    pub fn put_back(&mut self, ready: ReadyScript) {
+        self.loaded = Some(ready.loaded);
     }
 
     /// Compiles a script that is known, and returns its place among the compiled ones.
     fn compile_known(&mut self, sha: &Sha) -> Result<usize, Error> {
         let source = self.known.get(sha).cloned().ok_or(error::NO_SCRIPT)?;
-        self.compile(sha, &source)?;
-        self.compiled.get_index_of(sha).ok_or(error::NO_SCRIPT)
+        self.compile(sha, &source)
     }
 
-    fn compile(&mut self, sha: &Sha, source: &[u8]) -> Result<(), Error> {
-        if self.compiled.contains_key(sha) {
-            return Ok(());
+    /// Compiles a script, unless it is compiled, and returns its place among the compiled ones.
+    fn compile(&mut self, sha: &Sha, source: &[u8]) -> Result<usize, Error> {
+        if let Some(idx) = self.loaded.as_ref().and_then(|loaded| loaded.compiled.get_index_of(sha)) {
+            return Ok(idx);
         }
         let Shebang { body, flags } = Shebang::parse(source)?;
-        let vm = self.vm.get_or_insert_with(|| Vm::new(Sandbox::Scripts, self.budget).expect(SANDBOX_LOADS));
+        let Loaded { vm, compiled } = &mut **self.loaded.get_or_insert_with(|| {
+            let vm = Vm::new(Sandbox::Scripts, self.budget).expect(SANDBOX_LOADS);
+            Box::new(Loaded { vm, compiled: IndexMap::default() })
+        });
         let function = vm.compile(body).map_err(|message| {
             Error::new([b"ERR Error compiling script (new function): ", &message[..]].concat())
         })?;
-        if self.compiled.len() >= COMPILED_MAX {
-            self.compiled.clear();
+        if compiled.len() >= COMPILED_MAX {
+            compiled.clear();
         }
-        self.compiled.insert(*sha, Compiled { function, flags });
-        Ok(())
+        Ok(compiled.insert_full(*sha, Compiled { function, flags }).0)
+    }
+}
+
+/// A script that is ready to run, with its Lua state.
+pub struct ReadyScript {
+    loaded: Box<Loaded>,
+    /// The place of the script among the compiled ones.
+    idx: usize,
+}
+
+impl ReadyScript {
+    /// Runs the script, and returns the host with the reply.
+    pub fn run(
+        &self,
+        mode: Mode,
+        keys: &[&[u8]],
+        args: &[&[u8]],
+        host: Box<dyn Host>,
+    ) -> (Box<dyn Host>, Reply) {
+        let Loaded { vm, compiled } = &*self.loaded;
+        let (name, Compiled { function, flags }) =
+            compiled.get_index(self.idx).expect("it stays compiled while it is taken out");
+        match is_read_only(flags.as_deref(), mode) {
+            Ok(is_read_only) => vm.run(&Callable { function, name, is_read_only }, keys, args, host),
+            Err(error) => (host, Reply::Error(error)),
+        }
+    }
+
+    /// The settings of `cjson`, which scripts share with later scripts.
+    pub fn settings(&self) -> JsonSettings {
+        self.loaded.vm.json.get()
     }
 }
 

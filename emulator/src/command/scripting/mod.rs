@@ -72,7 +72,7 @@ pub(super) const ROWS: &[Row] = &[
 fn eval(ctx: &mut Ctx<'_>, argv: &Argv<'_>, mode: Mode) -> Outcome {
     let (keys, args) = keys_and_args(argv, &error::NOT_AN_INTEGER)?;
     let sha = ctx.engine.load_script(argv[1])?;
-    Ok(invoke(ctx, &sha, mode, keys, args))
+    invoke(ctx, &sha, mode, keys, args)
 }
 
 /// `EVALSHA sha1 numkeys [key [key ...]] [arg [arg ...]]`, and `EVALSHA_RO`
@@ -82,7 +82,7 @@ fn evalsha(ctx: &mut Ctx<'_>, argv: &Argv<'_>, mode: Mode) -> Outcome {
     }
     let (keys, args) = keys_and_args(argv, &error::NOT_AN_INTEGER)?;
     let sha = ctx.engine.lookup_script(argv[1]).ok_or(error::NO_SCRIPT)?;
-    Ok(invoke(ctx, &sha, mode, keys, args))
+    invoke(ctx, &sha, mode, keys, args)
 }
 
 /// The flags that the called script or function declares. `None` if it declares none.
@@ -111,13 +111,13 @@ fn keys_and_args<'a, 'b>(
     Ok(argv[3..].split_at(numkeys))
 }
 
-fn invoke(ctx: &mut Ctx<'_>, sha: &Sha, mode: Mode, keys: &Argv<'_>, args: &Argv<'_>) -> Reply {
-    let mut scripts = ctx.engine.take_scripts();
-    let before = scripts.settings();
-    let reply = lend(ctx, || Program::Script, |host| scripts.run(sha, mode, keys, args, host));
-    let has_changed_settings = scripts.settings() != before;
-    ctx.engine.put_back_scripts(scripts, has_changed_settings);
-    reply
+fn invoke(ctx: &mut Ctx<'_>, sha: &Sha, mode: Mode, keys: &Argv<'_>, args: &Argv<'_>) -> Outcome {
+    let ready = ctx.engine.take_script(sha)?;
+    let before = ready.settings();
+    let reply = lend(ctx, || Program::Script, |host| ready.run(mode, keys, args, host));
+    let has_changed_settings = ready.settings() != before;
+    ctx.engine.put_back_script(ready, has_changed_settings);
+    Ok(reply)
 }
 
 /// Lends the engine and the client to a script.

@@ -1,7 +1,7 @@
 //! Tests of cases that a client cannot cause: replies that no command gives, a host that panics,
 //! memory that runs out amid a conversion.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::error::Error;
 use crate::log::LogLevel;
@@ -70,7 +70,10 @@ fn types() -> Reply {
 
 fn run(scripts: &mut Scripts, source: &str, args: &[&[u8]]) -> Reply {
     let sha = scripts.load(source.as_bytes()).unwrap();
-    scripts.run(&sha, Mode::Any, &[], args, Box::new(Fixture)).1
+    let ready = scripts.take(&sha).unwrap();
+    let outcome = catch_unwind(AssertUnwindSafe(|| ready.run(Mode::Any, &[], args, Box::new(Fixture)).1));
+    scripts.put_back(ready);
+    outcome.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
 /// Checks the reply of a script, and that the next script finds the Lua state in order.
