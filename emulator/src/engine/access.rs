@@ -46,9 +46,9 @@ impl Engine {
     }
 
     /// Puts back the Lua state of a script. The script may have changed what it shares with the
-    /// next scripts in Lua: the settings of `cjson`.
-    pub(crate) fn put_back_script(&mut self, ready: ReadyScript, has_changed_settings: bool) {
-        self.scripts.put_back(ready);
+    /// next scripts in Lua.
+    pub(crate) fn put_back_script(&mut self, ready: ReadyScript) {
+        let has_changed_settings = self.scripts.put_back(ready);
         if has_changed_settings {
             self.keyspace.footprint_mut().scripts(Access::Write);
         }

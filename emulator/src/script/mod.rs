@@ -32,7 +32,6 @@ use crate::resp::Protocol;
 
 pub use budget::ScriptBudget;
 pub use functions::{Functions, Libraries, ReadyFunction, RestorePolicy};
-use library::JsonSettings;
 pub(crate) use payload::{dump, restore};
 use shebang::{NO_WRITES, Shebang};
 use vm::{Callable, Sandbox, Vm};
@@ -184,8 +183,13 @@ impl Scripts {
     }
 
     /// Puts the Lua state back after the script has run.
-    pub fn put_back(&mut self, ready: ReadyScript) {
-        self.loaded = Some(ready.loaded);
+    ///
+    /// Returns whether the script has changed what it shares with the next scripts in Lua: the
+    /// settings of `cjson`.
+    pub fn put_back(&mut self, ReadyScript { loaded, .. }: ReadyScript) -> bool {
+        let has_changed_settings = loaded.vm.json.take_change();
+        self.loaded = Some(loaded);
+        has_changed_settings
     }
 
     /// Compiles a script that is known, and returns its place among the compiled ones.
@@ -237,11 +241,6 @@ impl ReadyScript {
             Ok(is_read_only) => vm.run(&Callable { function, name, is_read_only }, keys, args, host),
             Err(error) => (host, Reply::Error(error)),
         }
-    }
-
-    /// The settings of `cjson`, which scripts share with later scripts.
-    pub fn settings(&self) -> JsonSettings {
-        self.loaded.vm.json.get()
     }
 }
 

@@ -113,10 +113,8 @@ fn keys_and_args<'a, 'b>(
 
 fn invoke(ctx: &mut Ctx<'_>, sha: &Sha, mode: Mode, keys: &Argv<'_>, args: &Argv<'_>) -> Outcome {
     let ready = ctx.engine.take_script(sha)?;
-    let before = ready.settings();
     let reply = lend(ctx, || Program::Script, |host| ready.run(mode, keys, args, host));
-    let has_changed_settings = ready.settings() != before;
-    ctx.engine.put_back_script(ready, has_changed_settings);
+    ctx.engine.put_back_script(ready);
     Ok(reply)
 }
 

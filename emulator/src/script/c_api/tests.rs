@@ -72,7 +72,7 @@ fn run(scripts: &mut Scripts, source: &str, args: &[&[u8]]) -> Reply {
     let sha = scripts.load(source.as_bytes()).unwrap();
     let ready = scripts.take(&sha).unwrap();
     let outcome = catch_unwind(AssertUnwindSafe(|| ready.run(Mode::Any, &[], args, Box::new(Fixture)).1));
-    scripts.put_back(ready);
+    _ = scripts.put_back(ready);
     outcome.unwrap_or_else(|panic| resume_unwind(panic))
 }
 

@@ -9,7 +9,7 @@ mod table;
 
 use mlua::{Lua, Table, Value};
 
-pub(super) use cjson::{Config as JsonConfig, Settings as JsonSettings};
+pub(super) use cjson::Config as JsonConfig;
 pub(super) use string::{functions as string_functions, gsub};
 pub(super) use table::functions as table_functions;
 

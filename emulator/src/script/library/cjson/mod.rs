@@ -6,7 +6,8 @@
 mod decode;
 mod encode;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mlua::{IntoLuaMulti, Lua, MultiValue, Table, Value};
 
@@ -19,11 +20,18 @@ const OFF_ON_NULL: &[&str] = &["off", "on", "null"];
 
 /// The settings of one instance of the library. They persist from script to script.
 #[derive(Clone, Default)]
-pub struct Config(Arc<Mutex<Settings>>);
+pub struct Config(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    settings: Mutex<Settings>,
+    /// Whether a script has changed the settings since the last [`Config::take_change`].
+    has_changed: AtomicBool,
+}
 
 /// The values of the settings.
 #[derive(Clone, Copy, PartialEq)]
-pub struct Settings {
+struct Settings {
     sparse_convert: usize,
     sparse_ratio: i32,
     sparse_safe: i32,
@@ -62,13 +70,33 @@ impl Config {
         *self.lock() == Settings::default()
     }
 
+    /// Whether scripts have changed the settings since the last call.
+    pub fn take_change(&self) -> bool {
+        let has_changed = self.0.has_changed.load(Ordering::Relaxed);
+        if has_changed {
+            self.0.has_changed.store(false, Ordering::Relaxed);
+        }
+        has_changed
+    }
+
     /// The values now.
-    pub fn get(&self) -> Settings {
+    fn get(&self) -> Settings {
         *self.lock()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Settings> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Changes the values.
+    fn change<R>(&self, act: impl FnOnce(&mut Settings) -> R) -> R {
+        let mut settings = self.lock();
+        let before = *settings;
+        let outcome = act(&mut settings);
+        if *settings != before {
+            self.0.has_changed.store(true, Ordering::Relaxed);
+        }
+        outcome
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Settings> {
+        self.0.settings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -137,7 +165,7 @@ fn setting<R: IntoLuaMulti + 'static>(
         if args.len() > args_max {
             return Err(args.error(args_max + 1, "found too many arguments"));
         }
-        change(&args, &mut config.lock())
+        config.change(|settings| change(&args, settings))
     })?;
     table.raw_set(name, function)
 }
