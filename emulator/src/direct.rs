@@ -48,15 +48,19 @@ impl DirectConnection {
 
     /// Runs one command now. A command that would wait replies at once, as inside `MULTI`.
     pub fn execute(&mut self, argv: &[&[u8]]) -> Reply {
-        self.call(argv, CallContext::WithoutWaiting)
+        self.call(argv, CallContext::WithoutWaiting).reply
     }
 
     /// Runs one command and waits for its reply. A command may wait for a key, for the end of a
     /// pause, or for a time.
     pub async fn execute_and_wait(&self, argv: &[&[u8]]) -> Reply {
-        let reply = self.call(argv, CallContext::Directly);
-        if self.client(|client| !client.is_blocked && !client.is_cut_off) {
-            return reply;
+        self.answer(argv).await.reply
+    }
+
+    async fn answer(&self, argv: &[&[u8]]) -> Answer {
+        let answer = self.call(argv, CallContext::Directly);
+        if !answer.comes_later {
+            return answer;
         }
         struct Withdraw<'a>(&'a Shared, Slot);
         impl Drop for Withdraw<'_> {
@@ -66,7 +70,8 @@ impl DirectConnection {
         }
         let _withdraw = Withdraw(&self.shared, self.slot);
         // Boxed because few commands wait, and the state of a wait is large.
-        Box::pin(self.until(Client::take_answer)).await
+        let reply = Box::pin(self.until(Client::take_answer)).await;
+        self.client(|client| Answer::to(client, reply))
     }
 
     /// Returns the next message that is not a reply, such as one of a subscribed channel.
@@ -132,12 +137,13 @@ impl DirectConnection {
         taken.map_or(Poll::Pending, Poll::Ready)
     }
 
-    fn call(&self, argv: &[&[u8]], runs: CallContext) -> Reply {
+    fn call(&self, argv: &[&[u8]], runs: CallContext) -> Answer {
         let mut engine = self.shared.engine();
         let client = engine.client(self.slot);
         if client.closing != Closing::No {
             // If the connection was refused, the reason was sent to it before.
-            let answer = client.take_answer().unwrap_or(Reply::NOTHING);
+            let reply = client.take_answer().unwrap_or(Reply::NOTHING);
+            let answer = Answer::to(client, reply);
             engine.keyspace.footprint_mut().clear();
             engine.use_connection();
             return answer;
@@ -146,7 +152,7 @@ impl DirectConnection {
         let reply = command::call(&mut engine, self.slot, argv);
         let (reply, messages) = reply.split_messages();
         messages.into_iter().for_each(|message| engine.deliver_to(self.slot, message));
-        reply
+        Answer::to(engine.client(self.slot), reply)
     }
 
     fn client<R>(&self, look: impl FnOnce(&Client) -> R) -> R {
@@ -167,9 +173,8 @@ impl DirectConnection {
     /// # Errors
     /// A broken pipe, if the connection is closed.
     pub async fn exchange(&self, cmd: &Cmd) -> RedisResult<Value> {
-        let reply = self.execute_and_wait(&argv(cmd)?).await;
-        let (protocol, closing) = self.client(|client| (client.protocol, client.closing));
-        if reply == Reply::NOTHING && closing != Closing::No {
+        let Answer { reply, protocol, is_closed, .. } = self.answer(&argv(cmd)?).await;
+        if reply == Reply::NOTHING && is_closed {
             return Err(io::Error::from(io::ErrorKind::BrokenPipe).into());
         }
         Ok(to_value(reply, protocol))
@@ -266,6 +271,26 @@ impl redis::ConnectionLike for DirectConnection {
 
     fn is_open(&self) -> bool {
         self.client(|client| client.closing == Closing::No)
+    }
+}
+
+/// The reply to a command, with the state of the client at that moment.
+struct Answer {
+    reply: Reply,
+    /// The command waits, or its reply is lost.
+    comes_later: bool,
+    protocol: Protocol,
+    is_closed: bool,
+}
+
+impl Answer {
+    fn to(client: &Client, reply: Reply) -> Answer {
+        Answer {
+            reply,
+            comes_later: client.is_blocked || client.is_cut_off,
+            protocol: client.protocol,
+            is_closed: client.closing != Closing::No,
+        }
     }
 }
 
