@@ -75,6 +75,8 @@ pub(super) struct Running {
     pub commands: u64,
     /// The reason why the script must end, if it must.
     pub fatal: Option<Fatal>,
+    /// The outcome of the script, once it has ended.
+    pub outcome: Option<Result<Reply, Failure>>,
     /// The panic that goes on when the script has ended.
     pub panic: Option<Box<dyn Any + Send>>,
     /// Whether the script may have left something in the sandbox: it has caught an error, or it has
@@ -104,6 +106,7 @@ impl Running {
             instructions_unchecked: 0,
             commands: 0,
             fatal: None,
+            outcome: None,
             panic: None,
             is_disturbed: false,
             reply: Reply::Nil,

@@ -1,9 +1,8 @@
 //! Runs a script or a function.
 
-use std::any::Any;
 use std::cell::RefCell;
 use std::ffi::c_int;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::resume_unwind;
 use std::ptr::NonNull;
 
 use bytes::Bytes;
@@ -12,9 +11,10 @@ use mlua::{Function, IntoLua as _, Lua, Table, Value};
 
 use super::read::{self, number_field, text_field, to_reply};
 use super::{
-    FREE_UPVALUE, Name, bytes, grown_size, make_room, push_bytes, push_function, push_name, running,
+    FREE_UPVALUE, Name, grown_size, guarded, make_room, push_bytes, push_function, push_name, running,
 };
 use crate::reply::Reply;
+use crate::resp::Protocol;
 use crate::script::Host;
 use crate::script::budget::{Fatal, Place};
 use crate::script::vm::{Running, running_cell};
@@ -24,6 +24,7 @@ pub(in crate::script) struct Entry {
     /// It keeps the state of scripts alive, and what `running` points to.
     lua: Lua,
     start: Function,
+    handler: Function,
     running: NonNull<RefCell<Running>>,
 }
 
@@ -68,13 +69,11 @@ pub(in crate::script) struct Ended {
     pub fatal: Option<Fatal>,
 }
 
-/// The input and the output of [`start`]. It lies in the frame of [`Entry::run`].
+/// The input of [`start`]. It lies in the frame of [`Entry::run`].
 struct Call<'a> {
     input: Input<'a>,
     /// Whether the script before this one may have left something in the sandbox.
     must_restore: bool,
-    outcome: Option<Result<Reply, Failure>>,
-    panic: Option<Box<dyn Any + Send>>,
 }
 
 impl Entry {
@@ -89,9 +88,9 @@ impl Entry {
         // lives as long as the Lua state. `handle` and `start` get the upvalues that they expect.
         unsafe {
             let handler: Function = lua.exec_raw(locate, |state| push_function(state, running, handle, 1))?;
-            let upvalues = (handler, restore, globals);
-            let start = lua.exec_raw(upvalues, |state| push_function(state, running, start, 3))?;
-            Ok(Entry { lua: lua.clone(), start, running })
+            let upvalues = (restore, globals);
+            let start = lua.exec_raw(upvalues, |state| push_function(state, running, start, 2))?;
+            Ok(Entry { lua: lua.clone(), start, handler, running })
         }
     }
 
@@ -106,52 +105,48 @@ impl Entry {
         input: Input<'_>,
         begin: impl FnOnce(&mut Running),
     ) -> Ended {
-        let mut call = Call { input, must_restore: false, outcome: None, panic: None };
         // SAFETY: the state is locked and has 20 free slots. Nothing here raises before the
         // protected call, which gets a pointer to a value that outlives it. `push_into_stack` fails
         // only for a function of another Lua state.
-        let (failed, host, fatal, panic) = self.lua.exec_raw_lua(|raw| unsafe {
+        let ended = self.lua.exec_raw_lua(|raw| unsafe {
             let cell = self.running.as_ref();
-            call.must_restore = cell.borrow().is_disturbed;
+            let call = Call { input, must_restore: cell.borrow().is_disturbed };
             begin(&mut cell.borrow_mut());
             let state = raw.state();
             let top = ffi::lua_gettop(state);
-            (&self.start)
-                .push_into_stack(raw)
-                .and_then(|()| function.push_into_stack(raw))
-                .expect(SAME_STATE);
-            ffi::lua_pushlightuserdata(state, (&raw mut call).cast());
-            let failed = match ffi::lua_pcall(state, 2, 0, 0) {
-                ffi::LUA_OK => Ok(None),
-                // If the error is the panic of a native function, `mlua` resumes it here.
-                _ => catch_unwind(AssertUnwindSafe(|| Some(raw.pop_value()))),
-            };
+            for part in [&self.handler, &self.start, function] {
+                part.push_into_stack(raw).expect(SAME_STATE);
+            }
+            ffi::lua_pushlightuserdata(state, (&raw const call).cast_mut().cast());
+            let status = ffi::lua_pcall(state, 2, 0, top + 1);
+            if status != ffi::LUA_OK && cell.borrow().outcome.is_none() {
+                // If the error is the panic of a native function, `mlua` resumes it here. It is no
+                // table, so no code of a script runs.
+                finish(cell, |_| Err(unexpected(&raw.pop_value())));
+            }
             ffi::lua_settop(state, top);
             let mut running = cell.borrow_mut();
             running.reply = Reply::Nil;
-            running.is_disturbed |= running.fatal.is_some() || !matches!(call.outcome, Some(Ok(_)));
-            (failed, running.host.take(), running.fatal.take(), running.panic.take())
+            running.is_disturbed |= running.fatal.is_some() || !matches!(running.outcome, Some(Ok(_)));
+            let (outcome, host, fatal) = (running.outcome.take(), running.host.take(), running.fatal.take());
+            match running.panic.take() {
+                Some(panic) => Err(panic),
+                None => Ok(Ended { outcome: outcome.expect(HAS_OUTCOME), host, fatal }),
+            }
         });
-        if let Some(panic) = panic.or(call.panic) {
-            resume_unwind(panic);
-        }
-        let outcome = match (call.outcome, failed.unwrap_or_else(|panic| resume_unwind(panic))) {
-            (Some(outcome), None) => outcome,
-            (_, failed) => Err(unexpected(failed)),
-        };
-        Ended { outcome, host, fatal }
+        ended.unwrap_or_else(|panic| resume_unwind(panic))
     }
 }
 
+const HAS_OUTCOME: &str = "a script that has ended without a panic has an outcome";
 const SAME_STATE: &str = "the entry and the functions belong to one Lua state";
 
 /// The failure for an error that is not one of the script: there is no memory for its arguments, or
 /// for the message handler.
-fn unexpected(error: Option<Value>) -> Failure {
+fn unexpected(error: &Value) -> Failure {
     let text = match error {
-        Some(Value::String(text)) => Bytes::copy_from_slice(&text.as_bytes()),
-        Some(other) => other.to_string().unwrap_or_default().into(),
-        None => Bytes::new(),
+        Value::String(text) => Bytes::copy_from_slice(&text.as_bytes()),
+        other => other.to_string().unwrap_or_default().into(),
     };
     Failure { text, is_table: false, place: None }
 }
@@ -159,117 +154,98 @@ fn unexpected(error: Option<Value>) -> Failure {
 /// The C function of an [`Entry`]: gets the function to run and a pointer to its [`Call`].
 ///
 /// # Raises
-/// There is no memory for the arguments, or a native function has panicked.
+/// The script fails, there is no memory for its arguments, or a native function has panicked.
 unsafe extern "C-unwind" fn start(state: *mut lua_State) -> c_int {
-    const HANDLER: c_int = ffi::lua_upvalueindex(FREE_UPVALUE);
-    const RESTORE: c_int = ffi::lua_upvalueindex(FREE_UPVALUE + 1);
+    const RESTORE: c_int = ffi::lua_upvalueindex(FREE_UPVALUE);
     // SAFETY: the frame owns nothing: `Call` lies in the frame of `Entry::run`, which no error
-    // crosses. It takes nine slots, apart from those that it asks for.
+    // crosses. It takes at most four slots, apart from those that it asks for.
     unsafe {
-        let call: *mut Call<'_> = ffi::lua_touserdata(state, 2).cast();
+        let call: *const Call<'_> = ffi::lua_touserdata(state, 2).cast();
         let Input { keys, args, are_arguments } = (*call).input;
         if (*call).must_restore {
             ffi::lua_pushvalue(state, RESTORE);
             ffi::lua_call(state, 0, 0);
         }
+        // The function stays on top.
+        ffi::lua_settop(state, 1);
+        let cell = running(state);
         let n_bytes = bytes_of(keys).saturating_add(bytes_of(args));
-        make_room(state, n_bytes, (*running(state).as_ptr()).budget.memory_bytes_max);
-        push_strings(state, keys);
-        push_strings(state, args);
-        ffi::lua_pushvalue(state, HANDLER);
-        ffi::lua_pushvalue(state, 1);
+        make_room(state, n_bytes, (*cell.as_ptr()).budget.memory_bytes_max);
         let n_args = if are_arguments {
-            ffi::lua_pushvalue(state, 3);
-            ffi::lua_pushvalue(state, 4);
+            push_strings(state, keys);
+            push_strings(state, args);
             2
         } else {
-            set_global(state, Name::Keys, 3);
-            set_global(state, Name::Argv, 4);
+            set_global(state, Name::Keys, keys);
+            set_global(state, Name::Argv, args);
             0
         };
-        let status = ffi::lua_pcall(state, n_args, 1, 5);
-        match ffi::lua_type(state, -1) {
-            ffi::LUA_TUSERDATA if status != ffi::LUA_OK => ffi::lua_error(state),
-            ffi::LUA_TTABLE => ffi::luaL_checkstack(state, read::SLOTS, std::ptr::null()),
-            _ => {}
+        ffi::lua_call(state, n_args, 1);
+        if ffi::lua_type(state, -1) == ffi::LUA_TTABLE {
+            ffi::luaL_checkstack(state, read::SLOTS, std::ptr::null());
         }
-        finish(state, status, &mut *call);
+        finish(cell, |protocol| Ok(to_reply(state, protocol)));
     }
     0
 }
 
-/// Sets a field of the table of globals to a value on the stack.
+/// Sets a field of the table of globals to a table of strings.
 ///
 /// # Raises
 /// There is no memory.
 ///
 /// # Safety
 /// The function that is running is [`start`], and three slots are free.
-unsafe fn set_global(state: *mut lua_State, name: Name, idx: c_int) {
-    const GLOBALS: c_int = ffi::lua_upvalueindex(FREE_UPVALUE + 2);
+unsafe fn set_global(state: *mut lua_State, name: Name, items: &[&[u8]]) {
+    const GLOBALS: c_int = ffi::lua_upvalueindex(FREE_UPVALUE + 1);
     // SAFETY: the frame owns nothing.
     unsafe {
         push_name(state, name);
-        ffi::lua_pushvalue(state, idx);
+        push_strings(state, items);
         ffi::lua_rawset(state, GLOBALS);
     }
 }
 
-/// The message handler of [`start`]. If `locate` fails, the error is that of `locate`.
+/// The message handler of a script: stores the failure. If `locate` fails, the error is that of
+/// `locate`. Lua calls no handler when there is no memory.
 ///
 /// A panic of a native function, which is an error for Lua, makes `locate` fail with this panic.
 unsafe extern "C-unwind" fn handle(state: *mut lua_State) -> c_int {
-    // SAFETY: the frame owns nothing.
+    // SAFETY: the frame owns nothing. The table of `locate` is on top of the stack.
     unsafe {
         ffi::lua_pushvalue(state, ffi::lua_upvalueindex(FREE_UPVALUE));
         ffi::lua_insert(state, 1);
         ffi::lua_pcall(state, 1, 1, 0);
+        if ffi::lua_type(state, -1) == ffi::LUA_TTABLE {
+            finish(running(state), |_| Err(failure(state)));
+        }
     }
     1
 }
 
-/// Stores the outcome of a script, whose value or error is on top of the stack. Never raises.
-///
-/// # Safety
-/// As for [`running`]. If the topmost value is a table, [`read::SLOTS`] slots are free.
-unsafe fn finish(state: *mut lua_State, status: c_int, call: &mut Call<'_>) {
-    // SAFETY: the caller vouches for the state and the slots.
-    let outcome = catch_unwind(AssertUnwindSafe(|| unsafe {
-        match status {
-            ffi::LUA_OK => Ok(to_reply(state, running(state).borrow().rules.protocol)),
-            _ => Err(failure(state)),
-        }
-    }));
-    match outcome {
-        Ok(outcome) => call.outcome = Some(outcome),
-        Err(panic) => call.panic = Some(panic),
-    }
+/// Stores the outcome of a script, which `read` reads from the stack. Never raises.
+fn finish(cell: &RefCell<Running>, read: impl FnOnce(Protocol) -> Result<Reply, Failure>) {
+    // After a panic, the script has ended with it.
+    _ = guarded(cell, |running| {
+        running.outcome = Some(read(running.rules.protocol));
+        Ok(())
+    });
 }
 
-/// The error on top of the stack: the table of the message handler, or Lua's own text if that could
-/// not run.
+/// The error in the table of the message handler, which is on top of the stack.
 ///
 /// # Safety
-/// As for [`finish`].
+/// As for [`text_field`].
 unsafe fn failure(state: *mut lua_State) -> Failure {
-    // SAFETY: each value is read as the type that it has.
+    // SAFETY: the caller vouches for the table and the slot.
     unsafe {
-        match ffi::lua_type(state, -1) {
-            ffi::LUA_TTABLE => {
-                let source = text_field(state, Name::Source);
-                let line = number_field(state, Name::Line);
-                let place = source.zip(line).map(|(source, line)| Place {
-                    source: String::from_utf8_lossy(&source).into_owned(),
-                    line: line as i64,
-                });
-                Failure { text: text_field(state, Name::Err).unwrap_or_default(), is_table: true, place }
-            }
-            ffi::LUA_TSTRING => {
-                let text = Bytes::copy_from_slice(bytes(state, -1));
-                Failure { text, is_table: false, place: None }
-            }
-            _ => Failure { text: Bytes::new(), is_table: false, place: None },
-        }
+        let source = text_field(state, Name::Source);
+        let line = number_field(state, Name::Line);
+        let place = source.zip(line).map(|(source, line)| Place {
+            source: String::from_utf8_lossy(&source).into_owned(),
+            line: line as i64,
+        });
+        Failure { text: text_field(state, Name::Err).unwrap_or_default(), is_table: true, place }
     }
 }
 
