@@ -177,9 +177,10 @@ impl Vm {
     ) -> (Box<dyn Host>, Reply) {
         let rules = Rules { is_read_only: callable.is_read_only, ..Rules::default() };
         let input = Input { keys, args, are_arguments: self.kind == Sandbox::Functions };
-        let Ended { outcome, host, fatal } = self.entry.run(callable.function, input, |running| {
-            *running = Running::new(self.budget, Some(host), rules);
-        });
+        let Ended { outcome, host, fatal, used_bytes } =
+            self.entry.run(callable.function, input, |running| {
+                *running = Running::new(self.budget, Some(host), rules);
+            });
         let reply = match (fatal, outcome) {
             (Some(Fatal { error, place }), _) => {
                 Reply::Error(describe(callable.name, error.as_bytes(), place))
@@ -190,17 +191,12 @@ impl Vm {
             }
             (None, Err(Failure { text, .. })) => Reply::Error(failure(callable.name, &text)),
         };
-        self.collect_garbage();
-        (host.expect("nobody else takes it"), reply)
-    }
-
-    /// Frees the garbage of a script, if it is much. Lua would free it only when it allocates
-    /// again.
-    fn collect_garbage(&self) {
-        if self.lua.used_memory() > self.budget.memory_bytes_max / 2 {
-            // Only a finalizer can cause an error, and scripts cannot create finalizers.
+        if used_bytes > self.budget.memory_bytes_max / 2 {
+            // Lua would free the garbage only when it allocates again. Only a finalizer can cause
+            // an error, and scripts cannot create finalizers.
             _ = self.lua.gc_collect();
         }
+        (host.expect("nobody else takes it"), reply)
     }
 
     /// Runs the code of a library, and returns the functions that it registers.

@@ -12,6 +12,7 @@ use mlua::{Function, IntoLua as _, Lua, Table, Value};
 use super::read::{self, number_field, text_field, to_reply};
 use super::{
     FREE_UPVALUE, Name, grown_size, guarded, make_room, push_bytes, push_function, push_name, running,
+    used_bytes,
 };
 use crate::reply::Reply;
 use crate::resp::Protocol;
@@ -67,6 +68,8 @@ pub(in crate::script) struct Ended {
     pub host: Option<Box<dyn Host>>,
     /// The reason why the script had to end, if it had to.
     pub fatal: Option<Fatal>,
+    /// How many bytes the Lua state holds, with the garbage that the script has left.
+    pub used_bytes: usize,
 }
 
 /// The input of [`start`]. It lies in the frame of [`Entry::run`].
@@ -131,7 +134,12 @@ impl Entry {
             let (outcome, host, fatal) = (running.outcome.take(), running.host.take(), running.fatal.take());
             match running.panic.take() {
                 Some(panic) => Err(panic),
-                None => Ok(Ended { outcome: outcome.expect(HAS_OUTCOME), host, fatal }),
+                None => Ok(Ended {
+                    outcome: outcome.expect(HAS_OUTCOME),
+                    host,
+                    fatal,
+                    used_bytes: used_bytes(state),
+                }),
             }
         });
         ended.unwrap_or_else(|panic| resume_unwind(panic))
