@@ -64,9 +64,9 @@ impl Tracker {
         }
     }
 
-    /// Takes the noted changes.
-    pub fn take_changed(&mut self) -> BTreeMap<Bytes, BTreeMap<Bytes, Slot>> {
-        std::mem::take(&mut self.changed)
+    /// Takes the noted changes of the next prefix.
+    pub fn pop_changed(&mut self) -> Option<(Bytes, BTreeMap<Bytes, Slot>)> {
+        self.changed.pop_first()
     }
 
     /// Returns the clients that track all keys with this prefix.

@@ -53,7 +53,7 @@ impl Engine {
     ///
     /// Each prefix gives one message, which is sent after all replies.
     pub(crate) fn broadcast(&mut self) {
-        for (prefix, keys) in self.tracker.take_changed() {
+        while let Some((prefix, keys)) = self.tracker.pop_changed() {
             let nobody = Client::nobody();
             let keys: Vec<_> = keys.iter().map(|(key, changer)| (key, *changer)).collect();
             for slot in self.tracker.by_prefix(&prefix) {
