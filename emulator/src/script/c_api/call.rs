@@ -7,10 +7,10 @@ use mlua::ffi::{self, lua_State};
 use mlua::{Function, Lua};
 use smallvec::SmallVec;
 
-use super::push::push;
-use super::{Name, bytes, guarded, make_room, place_in, push_function, push_name, running};
+use super::push::{Digits, push};
+use super::{Name, bytes, guarded, make_room, place_in, push_bytes, push_function, push_name, running};
 use crate::error::Error;
-use crate::reply::{Reply, format_double};
+use crate::reply::Reply;
 use crate::script::budget::{Over, Place};
 use crate::script::vm::Running;
 
@@ -96,7 +96,7 @@ unsafe fn answer(state: *mut lua_State, compute: Compute) -> c_int {
     // borrowed while the reply is pushed, because pushing runs no code but Lua's own.
     unsafe {
         let cell = running(state);
-        let Ok(then) = compute_into(cell, Arguments { state }, compute) else {
+        let Ok(then) = compute_into(cell, Arguments::on_stack(state), compute) else {
             push_name(state, Name::MustEnd);
             ffi::lua_error(state);
         };
@@ -161,38 +161,53 @@ fn perform(arguments: Arguments, running: &mut Running) -> Result<Result<Reply, 
 #[derive(Clone, Copy)]
 struct Arguments {
     state: *mut lua_State,
+    n: c_int,
+    /// Whether they are strings only.
+    are_strings: bool,
 }
 
 impl Arguments {
-    /// Passes the arguments as bytes: strings as they are, numbers as C prints them with `%.17g`.
+    /// Makes strings of numbers, as C prints them with `%.17g`. Other arguments stay as they are.
     ///
-    /// # Errors
-    /// There is no argument, or one of another type.
-    fn with_argv<R>(self, act: impl FnOnce(&[&[u8]]) -> R) -> Result<R, Error> {
-        let state = self.state;
-        // SAFETY: nothing here raises. The strings stay on the stack while `act` runs, because
-        // nobody else uses this Lua state then.
+    /// # Raises
+    /// There is no memory.
+    ///
+    /// # Safety
+    /// The values on the stack of `state` are the arguments, and a slot is free.
+    unsafe fn on_stack(state: *mut lua_State) -> Arguments {
+        // SAFETY: the frame owns nothing. Each string takes the place of its number.
         unsafe {
-            let places = 1..=ffi::lua_gettop(state);
-            if places.is_empty() {
-                return Err(NO_ARGUMENT);
-            }
-            let mut numbers = Vec::new();
-            for idx in places.clone() {
+            let mut arguments = Arguments { state, n: ffi::lua_gettop(state), are_strings: true };
+            for idx in 1..=arguments.n {
                 match ffi::lua_type(state, idx) {
                     ffi::LUA_TSTRING => {}
-                    ffi::LUA_TNUMBER => numbers.push(format_double(ffi::lua_tonumber(state, idx))),
-                    _ => return Err(WRONG_ARGUMENT),
+                    ffi::LUA_TNUMBER => {
+                        push_bytes(state, Digits::of(ffi::lua_tonumber(state, idx)).as_bytes());
+                        ffi::lua_replace(state, idx);
+                    }
+                    _ => arguments.are_strings = false,
                 }
             }
-            let mut numbers = numbers.iter();
-            let arg = |idx| match ffi::lua_type(state, idx) {
-                ffi::LUA_TSTRING => bytes(state, idx),
-                _ => numbers.next().map_or(&b""[..], |number| number.as_bytes()),
-            };
-            let argv: SmallVec<[&[u8]; 8]> = places.map(arg).collect();
-            Ok(act(&argv))
+            arguments
         }
+    }
+
+    /// Passes the arguments as bytes.
+    ///
+    /// # Errors
+    /// There is no argument, or one that is neither a string nor a number.
+    fn with_argv<R>(self, act: impl FnOnce(&[&[u8]]) -> R) -> Result<R, Error> {
+        if self.n == 0 {
+            return Err(NO_ARGUMENT);
+        }
+        if !self.are_strings {
+            return Err(WRONG_ARGUMENT);
+        }
+        // SAFETY: they are strings, which stay on the stack while `act` runs, because nobody else
+        // uses this Lua state then.
+        let argument = |idx| unsafe { bytes(self.state, idx) };
+        let argv: SmallVec<[&[u8]; 8]> = (1..=self.n).map(argument).collect();
+        Ok(act(&argv))
     }
 
     /// The line that called the C function.

@@ -210,7 +210,7 @@ fn array_size(n_items: usize, protocol: Protocol) -> usize {
 
 /// The text of a double in a place that needs no destructor.
 #[derive(Clone, Copy)]
-struct Digits {
+pub(super) struct Digits {
     bytes: [u8; Digits::LEN_MAX],
     len: usize,
 }
@@ -219,7 +219,7 @@ impl Digits {
     /// A sign, 17 digits, a point, and an exponent such as `e-308`.
     const LEN_MAX: usize = 24;
 
-    fn of(value: f64) -> Digits {
+    pub(super) fn of(value: f64) -> Digits {
         let text = format_double(value);
         let mut bytes = [0; Digits::LEN_MAX];
         let len = text.len().min(bytes.len());
@@ -227,7 +227,7 @@ impl Digits {
         Digits { bytes, len }
     }
 
-    fn as_bytes(&self) -> &[u8] {
+    pub(super) fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
 }
