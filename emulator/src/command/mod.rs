@@ -111,19 +111,26 @@ pub const GROUPS: &[Group] = &[
 /// writes.
 const REPLICATED_READS: &[&str] = &["publish", "spublish"];
 
-/// The length of the longest command name. A longer name is unknown without a lookup.
+/// The length of the longest command name. A longer name is unknown in any case of letters.
 const NAME_BYTES_MAX: usize = 32;
 
-static TABLE: LazyLock<IndexMap<&'static [u8], (&'static Row, &'static Group), Hasher>> =
-    LazyLock::new(|| rows().map(|(row, group)| (row.name.as_bytes(), (row, group))).collect());
+/// The commands by name, in lower case and in upper case.
+static TABLE: LazyLock<IndexMap<Vec<u8>, (&'static Row, &'static Group), Hasher>> = LazyLock::new(|| {
+    let both_cases = |row: &Row| [row.name.into(), row.name.to_ascii_uppercase().into_bytes()];
+    rows().flat_map(|(row, group)| both_cases(row).map(|name| (name, (row, group)))).collect()
+});
 
 /// Returns the row of a command by its name, in any case.
 pub fn lookup(name: &[u8]) -> Option<(&'static Row, &'static Group)> {
-    let mut buffer = [0; NAME_BYTES_MAX];
-    let lower = buffer.get_mut(..name.len())?;
-    lower.copy_from_slice(name);
-    lower.make_ascii_lowercase();
-    TABLE.get(&*lower).copied()
+    // Nearly all clients write a name in one case.
+    let known = TABLE.get(name).or_else(|| {
+        let mut buffer = [0; NAME_BYTES_MAX];
+        let lower = buffer.get_mut(..name.len())?;
+        lower.copy_from_slice(name);
+        lower.make_ascii_lowercase();
+        TABLE.get(&*lower)
+    });
+    known.copied()
 }
 
 /// Returns the row of a command or of a subcommand such as `client|id`.
