@@ -124,7 +124,7 @@ impl Simulation {
         if !state.actor(actor).is_crashed {
             state.note_end(self.now(), actor);
         } else if !matches!(self.clients, Clients::Learned(_)) {
-            state.count_tasks_of_crashed(actor, 1);
+            state.count_tasks_of_crashed(actor);
         }
         self.quiescence.note_activity();
     }

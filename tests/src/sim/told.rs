@@ -70,7 +70,8 @@ impl Simulation {
     pub(crate) fn tell_again(&self, actor: Actor, told: &Told) -> bool {
         match told.clone() {
             Told::Answered { nth, answer: answer @ (Answer::Reply(_) | Answer::Lost(_)) } => {
-                // A request that is on its way decides which connection the client opens next.
+                // No other connection takes the place of a request that was given up. A client that
+                // runs alone has no such place.
                 let is_late = matches!(answer, Answer::Lost(Loss::Late));
                 let gate = self.gate_where(actor, nth, |gate| gate.waits() && !is_late);
                 gate.map(|gate| self.answer(gate, answer)).is_some()

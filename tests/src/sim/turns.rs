@@ -207,16 +207,16 @@ impl State {
         (change, owner)
     }
 
-    /// Counts the tasks that the destructors of a crashed client have spawned. Nothing that they
-    /// send arrives. `ending` is the number of its tasks that end now.
-    pub(super) fn count_tasks_of_crashed(&mut self, actor: Actor, ending: usize) {
-        let (_, change) = self.count_spawned(ending);
+    /// Counts the tasks that the destructors of a crashed client have spawned, while its own task
+    /// ends. Nothing that they send arrives.
+    pub(super) fn count_tasks_of_crashed(&mut self, actor: Actor) {
+        let (_, change) = self.count_spawned(1);
         let client = self.actor(actor);
         client.spawned = client.spawned.saturating_add_signed(change);
     }
 
-    /// Counts the tasks besides those of the actors' own code. Returns their number, and how many
-    /// more there are than before.
+    /// Counts the tasks besides those of the actors' own code, of which `ending` now end. Returns
+    /// their number, and how many more there are than before.
     fn count_spawned(&mut self, ending: usize) -> (usize, isize) {
         let own = self.actors.iter().filter(|state| self.runs(state.actor)).count() + ending;
         let spawned = tokio::runtime::Handle::current().metrics().num_alive_tasks().saturating_sub(own);
