@@ -182,10 +182,7 @@ impl Execution<'_> {
         self.run_alone(ACTORS_MAX, before, |()| true).await;
         self.note_panics();
         assert!(self.sim.now().is_zero(), "the code of `Scenario::before` must not wait for time to pass");
-        let mut state = self.sim.state();
-        state.recorder.forget_preparation();
-        state.actors.pop();
-        state.gates.clear();
+        self.sim.state().forget_preparation();
     }
 
     async fn take(&mut self, step: Step) {

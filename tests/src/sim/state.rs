@@ -171,6 +171,15 @@ impl State {
         self.recorder.history()
     }
 
+    /// Forgets the code before the actors. It runs only in some executions, and all have to be
+    /// alike.
+    pub(crate) fn forget_preparation(&mut self) {
+        self.recorder.forget_preparation();
+        self.actors.pop();
+        self.gates.clear();
+        (self.n_run, self.n_turns) = (0, 0);
+    }
+
     /// Whether a timer of a client fired in the last step.
     pub(crate) fn has_timer_fired(&self) -> bool {
         self.history().footprints.last().is_some_and(|footprint| footprint.fires_timer)
@@ -319,7 +328,12 @@ impl State {
 impl ActorState {
     /// The error of its clock, this long after the start.
     pub(crate) fn error_ms(&self, now: Duration) -> i64 {
-        self.skew_ms + (now.as_millis() as i64).saturating_mul(self.drift_ppm) / 1_000_000
+        self.skew_ms + self.drift_ms(now)
+    }
+
+    /// How far its clock has drifted, this long after the start.
+    pub(crate) fn drift_ms(&self, now: Duration) -> i64 {
+        (now.as_millis() as i64).saturating_mul(self.drift_ppm) / 1_000_000
     }
 
     pub(crate) fn new(actor: Actor) -> ActorState {

@@ -202,6 +202,21 @@ fn clients_may_spin_where_the_order_of_commands_is_judged() {
     exhaustive(&goes).unwrap();
 }
 
+/// Only the first execution runs the code before the actors. Its commands do not count.
+#[test]
+fn commands_before_the_actors_are_no_writes() {
+    let scenario = Scenario::new("prepared").always(Fenced::of("data"));
+    let prepared = scenario.before(|client| async move {
+        Ok(send::<()>(&mut client.connection(), &["SET", "data", "0"]).await?)
+    });
+    let writes = prepared.actors(2, |client| async move {
+        let token = send(&mut client.connection(), &["INCR", "data"]).await?;
+        client.accepted("data", token);
+        Ok(())
+    });
+    exhaustive(&writes).unwrap();
+}
+
 /// One client may write again with its token.
 #[test]
 fn a_token_is_accepted_twice() {
