@@ -1,12 +1,14 @@
-//! The inputs of an algorithm besides Redis: the client's wall clock, and unique names.
+//! The inputs of an algorithm besides Redis: the client's clocks, unique names, and chance.
 
 use std::fmt;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The client's clock and its source of unique names. A test passes its own implementation and
-/// controls both.
+use tokio::time::Instant;
+
+/// The client's clocks, and its source of unique names and of chance. A test passes its own
+/// implementation and controls all of them.
 #[derive(Clone)]
 pub struct Env(Arc<dyn Source>);
 
@@ -15,8 +17,15 @@ pub trait Source: Send + Sync + 'static {
     /// The client's wall clock, as time since the Unix epoch. It may be wrong, and may jump.
     fn now(&self) -> Duration;
 
+    /// The client's monotonic clock, as time since any fixed point. It never goes back or jumps,
+    /// but may be too fast or too slow.
+    fn elapsed(&self) -> Duration;
+
     /// A name that no other call returns, neither on this client nor on any other.
     fn unique(&self) -> String;
+
+    /// A span of time by chance: at least zero, and at most `max`.
+    fn jitter(&self, max: Duration) -> Duration;
 }
 
 impl Env {
@@ -35,6 +44,17 @@ impl Env {
         i64::try_from(self.0.now().as_millis()).unwrap_or(i64::MAX)
     }
 
+    /// The client's monotonic clock, as time since any fixed point.
+    pub fn elapsed(&self) -> Duration {
+        self.0.elapsed()
+    }
+
+    /// At least half of `span`, and at most all of it. Clients that would all act after the same
+    /// span then act one after another.
+    pub fn jittered(&self, span: Duration) -> Duration {
+        span / 2 + self.0.jitter(span - span / 2)
+    }
+
     /// A name that no other call returns.
     pub fn unique(&self) -> String {
         self.0.unique()
@@ -49,19 +69,33 @@ impl fmt::Debug for Env {
 
 struct System;
 
+/// 64 random bits.
+///
+/// Each `RandomState` gets its keys from the operating system's random numbers.
+fn random_bits() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
 impl Source for System {
     #[expect(clippy::disallowed_methods, reason = "this is the place where the machine's time comes in")]
     fn now(&self) -> Duration {
         SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
     }
 
-    /// 128 random bits.
-    ///
-    /// Each `RandomState` gets its keys from the operating system's random numbers. Uniqueness
-    /// needs no more, because a token is a name and not a secret.
+    /// Tokio's clock, by which the timers of the locks run, too.
+    #[expect(clippy::disallowed_methods, reason = "this is the place where the machine's time comes in")]
+    fn elapsed(&self) -> Duration {
+        static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
+        Instant::now().duration_since(*ORIGIN)
+    }
+
+    /// 128 random bits. Uniqueness needs no more, because a token is a name and not a secret.
     fn unique(&self) -> String {
-        let bits = || RandomState::new().build_hasher().finish();
-        format!("{:016x}{:016x}", bits(), bits())
+        format!("{:016x}{:016x}", random_bits(), random_bits())
+    }
+
+    fn jitter(&self, max: Duration) -> Duration {
+        max.mul_f64(random_bits() as f64 / u64::MAX as f64)
     }
 }
 

@@ -3,35 +3,38 @@
 //!
 //! ```no_run
 //! use std::time::Duration;
-//! use locks::{Env, Lock as _, Mutex, Terms};
+//! use locks::{Connection, Mutex};
 //!
-//! # async fn example() -> redis::RedisResult<()> {
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let client = redis::Client::open("redis://127.0.0.1/")?;
-//! let connection = client.get_multiplexed_async_connection().await?;
-//! let terms = Terms { key: "report".into(), lease: Duration::from_secs(10), permits: 1 };
-//! let mut mutex = Mutex::new(connection, Env::system(), &terms);
-//! if mutex.try_acquire().await? {
-//!     // Ours for ten seconds.
-//!     mutex.release().await?;
-//! }
+//! let connection = Connection::new(client.get_multiplexed_async_connection().await?);
+//! let mutex = Mutex::builder(connection, "report").lease(Duration::from_secs(10)).build()?;
+//! let guard = mutex.lock().await?;
+//! // Ours for ten seconds.
+//! guard.release().await?;
 //! # Ok(()) }
 //! ```
 //!
-//! Every algorithm is generic over [`redis::aio::ConnectionLike`], and over [`Subscribe`] if it
-//! waits for messages. [`registry`] lists all algorithms and their guarantees. `lockstep check`
-//! tests each guarantee.
+//! [`registry`] lists all algorithms and their guarantees. `lockstep check` tests each guarantee.
+//! The published ones are generic over [`redis::aio::ConnectionLike`], and over [`Subscribe`] if
+//! they wait for messages.
 //!
 //! # Architecture
 //!
 //! | module | content |
 //! | --- | --- |
-//! | `env` | the wall clock of a client, and unique names |
+//! | `env` | the clocks of a client, unique names, and chance |
 //! | `subscribe` | connections that can subscribe |
 //! | `connection` | one type for every connection |
 //! | `lock` | the trait [`Lock`] and its values |
 //! | `script` | Lua scripts that several algorithms share |
 //! | `spec` | what an algorithm states about itself, and how it is opened by its name |
-//! | `mutex`, `semaphore` | the correct locks, for use |
+//! | `error` | the errors of the locks for use |
+//! | `name` | the keys of a lock |
+//! | `queue` | the waiting clients of a lock, in Lua |
+//! | `lease` | settings, attempts, waiting, renewal and guards of the locks for use |
+//! | `row` | a lock for use as a row of the registry |
+//! | `mutex`, `semaphore` | the locks for use: their scripts and their methods |
 //! | [`published`] | one file for every published algorithm, exactly as published |
 //! | [`registry`] | all algorithms by name, and what each one states about itself |
 //!
@@ -44,6 +47,11 @@ mod connection;
 mod lock;
 mod script;
 mod spec;
+mod error;
+mod name;
+mod queue;
+mod lease;
+mod row;
 mod mutex;
 mod semaphore;
 pub mod published;
@@ -51,6 +59,8 @@ pub mod registry;
 
 pub use connection::Connection;
 pub use env::{Env, Source};
+pub use error::{Error, Operation};
+pub use lease::{Builder, Guard};
 pub use lock::{Lock, Record, Release, Terms};
 pub use mutex::Mutex;
 pub use semaphore::Semaphore;

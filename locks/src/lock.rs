@@ -29,6 +29,11 @@ pub trait Lock: Send {
 
     /// Where the server keeps the grant of the last successful attempt.
     fn record(&self) -> Record;
+
+    /// The fencing token of the last successful attempt. `None` if the lock gives none.
+    fn fencing_token(&self) -> Option<i64> {
+        None
+    }
 }
 
 /// The result of a release.
@@ -40,6 +45,9 @@ pub enum Release {
     Inner,
     /// The server no longer had the grant: its lease ended, or another client ended it.
     NotHeld,
+    /// The server no longer has the grant, although its lease should still run. An earlier request
+    /// may have ended it whose reply was lost, or the server lost its data.
+    Unknown,
 }
 
 impl Release {

@@ -1,95 +1,201 @@
-//! `mutex`: a lock with a lease, for use.
+//! A lock for one holder at a time, with a lease.
 //!
 //! 1. Acquire, one script: if the key does not exist, or holds our token, set it to our token with
-//!    a time to live of one lease.
-//! 2. Release, one script: delete the key if it holds our token.
+//!    a time to live of one lease. If the lock is fenced, the reply has a fencing token: the
+//!    server's time in microseconds, or the last token and one, whichever is greater. So tokens
+//!    rise even if the server loses the last one.
+//! 2. Extend, one script: if the key holds our token, its time to live is one lease again.
+//! 3. Release, one script: delete the key if it holds our token, and wake the first waiting client.
 //!
-//! Each attempt has its own token. If the reply of an attempt was lost, the next attempt sends that
-//! token again. It then finds the grant that the lost attempt made.
+//! If the lock is fair, and clients wait, only the first of them is granted.
 //!
-//! Source: <https://redis.io/docs/latest/commands/set/#patterns>.
+//! Source: <https://redis.io/docs/latest/commands/set/#patterns>; the token is that of Martin
+//! Kleppmann, "How to do distributed locking" (2016).
 
 use std::sync::LazyLock;
+use std::time::Duration;
 
-use redis::aio::ConnectionLike;
-use redis::{RedisResult, Script};
+use redis::Script;
 
+use crate::connection::Connection;
 use crate::env::Env;
-use crate::lock::{Lock, Record, Release, Terms};
-use crate::script::{COMPARE_AND_DELETE, compare_and_delete};
-use crate::spec::{Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
+use crate::error::Error;
+use crate::lease::{Builder, Details, Guard, Kind, Lease, Protocol, Scripts};
+use crate::lock::{Record, Terms};
+use crate::queue::with_queue;
+use crate::row::Row;
+use crate::spec::{Ability, Algorithm, AlgorithmKind, DynLock, FaultClass, Open, Property, Spec};
 
-const ACQUIRE: &str = "\
+/// `ARGV[5]` says whether the lock is fair. `KEYS[4]` is the last fencing token, if it is fenced.
+const ACQUIRE: &str = with_queue!(
+    "\
 local holder = redis.call('GET', KEYS[1])
-if holder and holder ~= ARGV[1] then
-  return 0
+if holder and holder ~= token then
+  enqueue()
+  return {0, redis.call('PTTL', KEYS[1])}
 end
-redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-return 1";
+if not holder and ARGV[5] == '1' then
+  local waiter, until_ms = first()
+  if waiter and waiter ~= token then
+    enqueue()
+    return {0, until_ms - now}
+  end
+end
+dequeue()
+redis.call('SET', KEYS[1], token, 'PX', lease)
+local fencing_token = 0
+if KEYS[4] then
+  local last = tonumber(redis.call('GET', KEYS[4]) or 0)
+  fencing_token = math.max(time[1] * 1000000 + time[2], last + 1)
+  redis.call('SET', KEYS[4], string.format('%.0f', fencing_token), 'PX', math.max(86400000, 2 * lease))
+end
+return {1, fencing_token}"
+);
 
-static ACQUIRE_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(ACQUIRE));
+const EXTEND: &str = "\
+if redis.call('GET', KEYS[1]) == ARGV[1] then
+  return redis.call('PEXPIRE', KEYS[1], ARGV[2])
+end
+return 0";
 
-/// The row of this algorithm in the registry.
-pub const ALGORITHM: Algorithm = Algorithm {
-    name: "mutex",
-    spec: &Spec {
-        kind: AlgorithmKind::Mutex,
-        abilities: &[],
-        guarantees: "one unexpired grant at a time, ended by its holder or by its lease",
-        assumes: "one server that keeps its data and whose clock does not jump",
-        objection: "a holder that outlives its lease does not know it: only a fencing token keeps it out",
-        breaks: &[
-            (Property::ExclusiveBelief, FaultClass::Slow),
-            (Property::ExclusiveFact, FaultClass::Server),
-            (Property::ExclusiveBelief, FaultClass::Server),
-            (Property::NoLeak, FaultClass::Server),
-        ],
-    },
-    scripts: &[ACQUIRE, COMPARE_AND_DELETE],
-    open: Open::One(|connection, env, terms| Box::new(Mutex::new(connection, env, terms))),
+const RELEASE: &str = with_queue!(
+    "\
+local holder = redis.call('GET', KEYS[1])
+dequeue()
+if holder == token then
+  redis.call('DEL', KEYS[1])
+end
+if not holder or holder == token then
+  wake()
+end
+return holder == token and 1 or 0"
+);
+
+static SCRIPTS: Scripts = Scripts {
+    acquire: LazyLock::new(|| Script::new(ACQUIRE)),
+    extend: LazyLock::new(|| Script::new(EXTEND)),
+    release: LazyLock::new(|| Script::new(RELEASE)),
 };
 
-/// One client's side of a lock: never more than one unexpired grant at a time.
+const KIND: Kind<Mutex> = Kind {
+    protocol: |name, details| {
+        let fence = details.is_fenced.then(|| name.side_key("fence"));
+        Protocol::new(&SCRIPTS, name, fence, Vec::new())
+    },
+    new: |lease, _| Mutex(lease),
+};
+
+/// A lock for one holder at a time. Clones share it.
 ///
-/// A grant lasts one lease. A client that may work for longer must not rely on the lock alone.
-#[derive(Debug)]
-pub struct Mutex<C> {
-    connection: C,
-    env: Env,
-    key: String,
-    lease_ms: i64,
-    /// The token of the last successful attempt.
-    token: String,
-    /// The token of an attempt whose reply did not arrive. That attempt may have succeeded, so the
-    /// next one sends the same token.
-    in_doubt: Option<String>,
-}
+/// ```
+/// use locks::{Connection, Mutex, Release};
+///
+/// # async fn example(connection: Connection) -> Result<(), locks::Error> {
+/// let mutex = Mutex::builder(connection, "report").fenced().build()?;
+/// let guard = mutex.lock().await?;
+/// // Ours. A task renews the lease of 30 seconds until the guard is dropped or released.
+/// assert!(mutex.try_lock().await?.is_none());
+/// assert_eq!(guard.release().await?, Release::Released);
+/// # Ok(()) }
+/// # let server = emulator::Emulator::new();
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+/// # runtime.block_on(example(Connection::new(server.connection()))).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct Mutex(Lease);
 
-impl<C: ConnectionLike + Send> Mutex<C> {
-    /// A client that holds nothing. It ignores the `permits` of the terms, which are always 1.
-    pub fn new(connection: C, env: Env, terms: &Terms) -> Mutex<C> {
-        let (key, lease_ms) = (terms.key.clone(), terms.lease_ms());
-        Mutex { connection, env, key, lease_ms, token: String::new(), in_doubt: None }
+impl Mutex {
+    /// The settings of the lock with this name.
+    pub fn builder(connection: Connection, name: &str) -> Builder<Mutex> {
+        Builder::new(connection, name, Details { is_fenced: false, permits: 1 }, KIND)
+    }
+
+    /// Waits until the lock is free, and takes it. If the future is dropped, the client no longer
+    /// waits, and holds nothing.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]: the lock was taken for as long as [`Builder::wait`] says.
+    /// [`Error::TooLate`]: the server was too slow for the lease. [`Error::Server`]: a server did
+    /// not do what it was asked, and whether it granted the lock is not known.
+    pub async fn lock(&self) -> Result<Guard, Error> {
+        self.0.acquire(&[]).await
+    }
+
+    /// Waits at most so long until the lock is free, and takes it.
+    ///
+    /// # Errors
+    /// Those of [`Mutex::lock`].
+    pub async fn lock_timeout(&self, timeout: Duration) -> Result<Guard, Error> {
+        self.0.acquire_timeout(timeout, &[]).await
+    }
+
+    /// Takes the lock if it is free. `None` if it is taken, or if it is fair and clients wait.
+    ///
+    /// # Errors
+    /// Those of [`Mutex::lock`], without the first.
+    pub async fn try_lock(&self) -> Result<Option<Guard>, Error> {
+        self.0.try_acquire(&[]).await
     }
 }
 
-impl<C: ConnectionLike + Send> Lock for Mutex<C> {
-    async fn try_acquire(&mut self) -> RedisResult<bool> {
-        let token = self.in_doubt.get_or_insert_with(|| self.env.unique()).clone();
-        let mut script = ACQUIRE_SCRIPT.key(&self.key);
-        let is_ours = script.arg(&token).arg(self.lease_ms).invoke_async(&mut self.connection).await?;
-        self.in_doubt = None;
-        if is_ours {
-            self.token = token;
-        }
-        Ok(is_ours)
+impl Builder<Mutex> {
+    /// Each grant has a [`Guard::fencing_token`]. The server keeps the last one for a day. As long
+    /// as its clock does not go back, tokens rise even if it loses that.
+    pub fn fenced(mut self) -> Self {
+        self.details.is_fenced = true;
+        self
     }
+}
 
-    async fn release(&mut self) -> RedisResult<Release> {
-        compare_and_delete(&mut self.connection, &self.key, &self.token).await
-    }
+const SPEC: Spec = Spec {
+    kind: AlgorithmKind::Mutex,
+    abilities: &[Ability::Fences],
+    guarantees: "one unexpired grant at a time, ended by its holder or by its lease, with a fencing token that is greater than all before",
+    assumes: "one server that keeps its data, whose clock does not jump, and which does not restart within a microsecond",
+    objection: "a holder that outlives its lease does not know it: only a resource that checks fencing tokens keeps it out",
+    breaks: &[
+        (Property::ExclusiveBelief, FaultClass::Slow),
+        (Property::ExclusiveFact, FaultClass::Server),
+        (Property::ExclusiveBelief, FaultClass::Server),
+        (Property::NoLeak, FaultClass::Server),
+        (Property::Fenced, FaultClass::Server),
+    ],
+};
 
-    fn record(&self) -> Record {
-        Record::Value(self.key.clone(), self.token.clone())
-    }
+const WAITING: Spec = Spec {
+    abilities: &[Ability::Fences, Ability::Waits],
+    breaks: &[
+        (Property::ExclusiveBelief, FaultClass::Slow),
+        (Property::ExclusiveFact, FaultClass::Server),
+        (Property::ExclusiveBelief, FaultClass::Server),
+        (Property::NoLeak, FaultClass::Server),
+        (Property::NoLostWakeUp, FaultClass::Server),
+        (Property::Fenced, FaultClass::Server),
+    ],
+    ..SPEC
+};
+
+const SCRIPTS_OF_ROW: &[&str] = &[ACQUIRE, EXTEND, RELEASE];
+
+/// The row of the registry for clients that try once.
+pub const ALGORITHM: Algorithm = Algorithm {
+    name: "mutex",
+    spec: &SPEC,
+    scripts: SCRIPTS_OF_ROW,
+    open: Open::One(|connection, env, terms| open_row(connection, env, terms, false)),
+};
+
+/// The row of the registry for clients that wait.
+pub const ALGORITHM_WAITING: Algorithm = Algorithm { name: "mutex_waiting", spec: &WAITING, ..ALGORITHM };
+
+/// The row of the registry for clients that wait in the order in which they came.
+pub const ALGORITHM_FAIR: Algorithm = Algorithm {
+    name: "mutex_fair",
+    open: Open::One(|connection, env, terms| open_row(connection, env, terms, true)),
+    ..ALGORITHM_WAITING
+};
+
+fn open_row(connection: Connection, env: Env, terms: &Terms, is_fair: bool) -> Box<dyn DynLock> {
+    let Mutex(lease) = Mutex::builder(connection, &terms.key).fenced().of(env, terms, is_fair);
+    Box::new(Row::new(lease, &[], Record::Value))
 }

@@ -30,5 +30,9 @@ pub const ALGORITHMS: &[Algorithm] = &[
     published::fair_semaphore_weighted::ALGORITHM,
     published::fair_semaphore_locked::ALGORITHM,
     mutex::ALGORITHM,
+    mutex::ALGORITHM_WAITING,
+    mutex::ALGORITHM_FAIR,
     semaphore::ALGORITHM,
+    semaphore::ALGORITHM_WAITING,
+    semaphore::ALGORITHM_FAIR,
 ];

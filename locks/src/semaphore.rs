@@ -1,11 +1,14 @@
-//! `semaphore`: up to N holders at a time, each with a lease, for use.
+//! A semaphore: up to N permits at a time, each with a lease.
 //!
-//! A sorted set of tokens. The score of each token is the end of its lease in the server's time.
+//! A sorted set of tokens. The score of each token is the end of its lease in the server's time. A
+//! grant of several permits is several members.
 //!
-//! 1. Acquire, one script: remove all tokens whose lease has ended. If fewer than N tokens are
-//!    left, or our token is among them, add it with the end of its lease. Raise the key's time to
-//!    live to at least one lease.
-//! 2. Release, one script: remove our token, and return whether its lease still ran.
+//! 1. Acquire, one script: remove all members whose lease has ended. If enough permits are free, or
+//!    our token has them, add our members with the end of their lease. Raise the key's time to live
+//!    to at least one lease. If permits are left, wake the first waiting client.
+//! 2. Extend, one script: if our token has an unexpired grant, raise its scores.
+//! 3. Release, one script: remove our members, and wake the first waiting client if a permit is
+//!    free. The reply says whether our lease still ran.
 //!
 //! Time comes only from the server. Counting and adding are one step. A lease ends without any
 //! client. Therefore no client's clock, no order of commands and no crash changes the number of
@@ -15,106 +18,239 @@
 //! clients' clocks.
 
 use std::sync::LazyLock;
+use std::time::Duration;
 
-use redis::aio::ConnectionLike;
-use redis::{RedisResult, Script};
+use redis::Script;
 
+use crate::connection::Connection;
 use crate::env::Env;
-use crate::lock::{Lock, Record, Release, Terms};
-use crate::spec::{Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
+use crate::error::Error;
+use crate::lease::{Builder, Details, Guard, Kind, Lease, Protocol, Scripts};
+use crate::lock::{Record, Terms};
+use crate::queue::with_queue;
+use crate::row::Row;
+use crate::spec::{Ability, Algorithm, AlgorithmKind, DynLock, FaultClass, Open, Property, Spec};
 
-/// Scores are whole milliseconds, which a double represents exactly.
+/// A script over the members of a grant. `ARGV[5]` says whether the semaphore is fair, `ARGV[6]` is
+/// the number of its permits, and `ARGV[7]` the number of those in the grant.
 ///
-/// The script never lowers the key's time to live. A short lease must not end a longer one in the
-/// same key.
-const ACQUIRE: &str = "\
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local lease = tonumber(ARGV[2])
+/// Scores are whole milliseconds, which a double represents exactly. The key's time to live is
+/// never lowered: a short lease must not end a longer one in the same key.
+macro_rules! with_members {
+    ($script:literal) => {
+        with_queue!(
+            "\
+local permits, count = tonumber(ARGV[6]), tonumber(ARGV[7])
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
-if not redis.call('ZSCORE', KEYS[1], ARGV[1]) and redis.call('ZCARD', KEYS[1]) >= tonumber(ARGV[3]) then
-  return 0
+local is_held = redis.call('ZSCORE', KEYS[1], token)
+local members = {token}
+for nth = 2, count do
+  members[nth] = token .. ':' .. nth
 end
-redis.call('ZADD', KEYS[1], now + lease, ARGV[1])
-if redis.call('PTTL', KEYS[1]) < lease then
-  redis.call('PEXPIRE', KEYS[1], lease)
+local function add()
+  for _, member in ipairs(members) do
+    redis.call('ZADD', KEYS[1], now + lease, member)
+  end
+  raise(KEYS[1], lease)
 end
-return 1";
+local function free()
+  return permits - redis.call('ZCARD', KEYS[1])
+end
+",
+            $script
+        )
+    };
+}
 
-const RELEASE: &str = "\
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local deadline = redis.call('ZSCORE', KEYS[1], ARGV[1])
-redis.call('ZREM', KEYS[1], ARGV[1])
-return deadline and tonumber(deadline) > now and 1 or 0";
+const ACQUIRE: &str = with_members!(
+    "\
+if not is_held then
+  local waiter, until_ms
+  if ARGV[5] == '1' then
+    waiter, until_ms = first()
+  end
+  local is_overtaking = waiter and waiter ~= token
+  if free() < count or is_overtaking then
+    enqueue()
+    local oldest = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2]
+    if is_overtaking and not (oldest and tonumber(oldest) < until_ms) then
+      oldest = until_ms
+    end
+    return {0, oldest - now}
+  end
+end
+dequeue()
+add()
+if free() > 0 then
+  wake()
+end
+return {1, 0}"
+);
 
-static ACQUIRE_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(ACQUIRE));
-static RELEASE_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(RELEASE));
+const EXTEND: &str = with_members!(
+    "\
+if is_held then
+  add()
+  return 1
+end
+return 0"
+);
 
-/// The row of this algorithm in the registry.
-pub const ALGORITHM: Algorithm = Algorithm {
-    name: "semaphore",
-    spec: &Spec {
-        kind: AlgorithmKind::Semaphore,
-        abilities: &[],
-        guarantees: "never more than N unexpired grants, and all N permits are available again one lease after any crash",
-        assumes: "one server that keeps its data and whose clock does not jump",
-        objection: "a holder that outlives its lease does not know it",
-        breaks: &[
-            (Property::ExclusiveBelief, FaultClass::Slow),
-            (Property::OverIssue, FaultClass::Server),
-            (Property::ExclusiveBelief, FaultClass::Server),
-            (Property::NoLeak, FaultClass::Server),
-        ],
-    },
-    scripts: &[ACQUIRE, RELEASE],
-    open: Open::One(|connection, env, terms| Box::new(Semaphore::new(connection, env, terms))),
+const RELEASE: &str = with_members!(
+    "\
+dequeue()
+if is_held then
+  redis.call('ZREM', KEYS[1], unpack(members))
+end
+if free() > 0 then
+  wake()
+end
+return is_held and 1 or 0"
+);
+
+static SCRIPTS: Scripts = Scripts {
+    acquire: LazyLock::new(|| Script::new(ACQUIRE)),
+    extend: LazyLock::new(|| Script::new(EXTEND)),
+    release: LazyLock::new(|| Script::new(RELEASE)),
 };
 
-/// One client's side of a semaphore: never more than `permits` unexpired grants at a time.
+const KIND: Kind<Semaphore> = Kind {
+    protocol: |name, details| Protocol::new(&SCRIPTS, name, None, vec![details.permits]),
+    new: |lease, details| Semaphore { lease, permits: details.permits },
+};
+
+/// Up to N permits at a time. Clones share them.
 ///
-/// A grant lasts one lease. A client that may work for longer must not rely on the semaphore alone.
-#[derive(Debug)]
-pub struct Semaphore<C> {
-    connection: C,
-    env: Env,
-    key: String,
-    lease_ms: i64,
+/// ```
+/// use locks::{Connection, Semaphore};
+///
+/// # async fn example(connection: Connection) -> Result<(), locks::Error> {
+/// let downloads = Semaphore::builder(connection, "downloads", 3).build()?;
+/// let two = downloads.acquire_many(2).await?;
+/// let one = downloads.acquire().await?;
+/// assert!(downloads.try_acquire().await?.is_none());
+/// two.release().await?;
+/// assert!(downloads.try_acquire().await?.is_some());
+/// # drop(one);
+/// # Ok(()) }
+/// # let server = emulator::Emulator::new();
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+/// # runtime.block_on(example(Connection::new(server.connection()))).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct Semaphore {
+    lease: Lease,
     permits: u32,
-    /// The token of the last successful attempt.
-    token: String,
-    /// The token of an attempt whose reply did not arrive. That attempt may have succeeded, so the
-    /// next one sends the same token.
-    in_doubt: Option<String>,
 }
 
-impl<C: ConnectionLike + Send> Semaphore<C> {
-    /// A client that holds nothing.
-    pub fn new(connection: C, env: Env, terms: &Terms) -> Semaphore<C> {
-        let (key, lease_ms, permits) = (terms.key.clone(), terms.lease_ms(), terms.permits);
-        Semaphore { connection, env, key, lease_ms, permits, token: String::new(), in_doubt: None }
+impl Semaphore {
+    /// The settings of the semaphore with this name. All clients have to use the same number of
+    /// permits.
+    pub fn builder(connection: Connection, name: &str, permits: u32) -> Builder<Semaphore> {
+        Builder::new(connection, name, Details { is_fenced: false, permits }, KIND)
     }
-}
 
-impl<C: ConnectionLike + Send> Lock for Semaphore<C> {
-    async fn try_acquire(&mut self) -> RedisResult<bool> {
-        let token = self.in_doubt.get_or_insert_with(|| self.env.unique()).clone();
-        let mut script = ACQUIRE_SCRIPT.key(&self.key);
-        script.arg(&token).arg(self.lease_ms).arg(self.permits);
-        let is_ours = script.invoke_async(&mut self.connection).await?;
-        self.in_doubt = None;
-        if is_ours {
-            self.token = token;
+    /// Waits until a permit is free, and takes it. If the future is dropped, the client no longer
+    /// waits, and holds nothing.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]: no permit was free for as long as [`Builder::wait`] says.
+    /// [`Error::TooLate`]: the server was too slow for the lease. [`Error::Server`]: a server did
+    /// not do what it was asked, and whether it granted a permit is not known.
+    pub async fn acquire(&self) -> Result<Guard, Error> {
+        self.acquire_many(1).await
+    }
+
+    /// Waits until so many permits are free, and takes all of them in one step.
+    ///
+    /// # Errors
+    /// Those of [`Semaphore::acquire`], and [`Error::Invalid`]: there are not so many permits.
+    pub async fn acquire_many(&self, permits: u32) -> Result<Guard, Error> {
+        self.lease.acquire(&[self.checked(permits)?]).await
+    }
+
+    /// Waits at most so long until a permit is free, and takes it.
+    ///
+    /// # Errors
+    /// Those of [`Semaphore::acquire`].
+    pub async fn acquire_timeout(&self, timeout: Duration) -> Result<Guard, Error> {
+        self.lease.acquire_timeout(timeout, &[1]).await
+    }
+
+    /// Takes a permit if one is free. `None` if none is, or if the semaphore is fair and clients
+    /// wait.
+    ///
+    /// # Errors
+    /// Those of [`Semaphore::acquire`], without the first.
+    pub async fn try_acquire(&self) -> Result<Option<Guard>, Error> {
+        self.try_acquire_many(1).await
+    }
+
+    /// Takes so many permits if they are free.
+    ///
+    /// # Errors
+    /// Those of [`Semaphore::acquire_many`], without the first.
+    pub async fn try_acquire_many(&self, permits: u32) -> Result<Option<Guard>, Error> {
+        self.lease.try_acquire(&[self.checked(permits)?]).await
+    }
+
+    fn checked(&self, permits: u32) -> Result<u32, Error> {
+        match permits {
+            0 => Err(self.lease.invalid("a grant has at least one permit")),
+            _ if permits > self.permits => Err(self
+                .lease
+                .invalid(format!("{permits} permits were asked for, and there are only {}", self.permits))),
+            _ => Ok(permits),
         }
-        Ok(is_ours)
     }
+}
 
-    async fn release(&mut self) -> RedisResult<Release> {
-        let mut script = RELEASE_SCRIPT.key(&self.key);
-        script.arg(&self.token).invoke_async(&mut self.connection).await.map(Release::from_count)
-    }
+const SPEC: Spec = Spec {
+    kind: AlgorithmKind::Semaphore,
+    abilities: &[],
+    guarantees: "never more than N unexpired grants, and all N permits are available again one lease after any crash",
+    assumes: "one server that keeps its data and whose clock does not jump",
+    objection: "a holder that outlives its lease does not know it",
+    breaks: &[
+        (Property::ExclusiveBelief, FaultClass::Slow),
+        (Property::OverIssue, FaultClass::Server),
+        (Property::ExclusiveBelief, FaultClass::Server),
+        (Property::NoLeak, FaultClass::Server),
+    ],
+};
 
-    fn record(&self) -> Record {
-        Record::Member(self.key.clone(), self.token.clone())
-    }
+const WAITING: Spec = Spec {
+    abilities: &[Ability::Waits],
+    breaks: &[
+        (Property::ExclusiveBelief, FaultClass::Slow),
+        (Property::OverIssue, FaultClass::Server),
+        (Property::ExclusiveBelief, FaultClass::Server),
+        (Property::NoLeak, FaultClass::Server),
+        (Property::NoLostWakeUp, FaultClass::Server),
+    ],
+    ..SPEC
+};
+
+/// The row of the registry for clients that try once.
+pub const ALGORITHM: Algorithm = Algorithm {
+    name: "semaphore",
+    spec: &SPEC,
+    scripts: &[ACQUIRE, EXTEND, RELEASE],
+    open: Open::One(|connection, env, terms| open_row(connection, env, terms, false)),
+};
+
+/// The row of the registry for clients that wait.
+pub const ALGORITHM_WAITING: Algorithm = Algorithm { name: "semaphore_waiting", spec: &WAITING, ..ALGORITHM };
+
+/// The row of the registry for clients that wait in the order in which they came.
+pub const ALGORITHM_FAIR: Algorithm = Algorithm {
+    name: "semaphore_fair",
+    open: Open::One(|connection, env, terms| open_row(connection, env, terms, true)),
+    ..ALGORITHM_WAITING
+};
+
+fn open_row(connection: Connection, env: Env, terms: &Terms, is_fair: bool) -> Box<dyn DynLock> {
+    let builder = Semaphore::builder(connection, &terms.key, terms.permits);
+    let Semaphore { lease, .. } = builder.of(env, terms, is_fair);
+    Box::new(Row::new(lease, &[1], Record::Member))
 }

@@ -22,6 +22,8 @@ pub trait DynLock: Send {
     fn release(&mut self) -> Pin<Box<dyn Future<Output = RedisResult<Release>> + Send + '_>>;
     /// [`Lock::record`]
     fn record(&self) -> Record;
+    /// [`Lock::fencing_token`]
+    fn fencing_token(&self) -> Option<i64>;
 }
 
 impl<L: Lock> DynLock for L {
@@ -43,6 +45,10 @@ impl<L: Lock> DynLock for L {
 
     fn record(&self) -> Record {
         Lock::record(self)
+    }
+
+    fn fencing_token(&self) -> Option<i64> {
+        Lock::fencing_token(self)
     }
 }
 
@@ -150,6 +156,8 @@ pub enum Ability {
     Reenters,
     /// If the lock is taken, a client waits until it is free.
     Waits,
+    /// Each grant has a fencing token.
+    Fences,
 }
 
 macro_rules! named {
@@ -214,6 +222,9 @@ named! {
         /// If a holder acquires a reentrant lock once more, no other client has held it since its
         /// last grant.
         Unbroken = "unbroken",
+        /// A resource that checks fencing tokens never accepts a write with a smaller token than
+        /// one before, nor two clients' writes with one token.
+        Fenced = "fenced",
     }
 }
 

@@ -116,6 +116,7 @@ fn is_meaningful(property: Property, spec: &Spec, class: FaultClass) -> bool {
         }
         Property::Progress => class == FaultClass::Order,
         Property::Unbroken => spec.can(Ability::Reenters),
+        Property::Fenced => spec.can(Ability::Fences),
     }
 }
 

@@ -11,8 +11,8 @@ use super::bounds::must_reach;
 use super::{LEASE, Participants, bounds, properties};
 use crate::client::Client;
 use crate::oracle::{
-    ExclusiveBelief, ExclusiveFact, NoLeak, NoLostWakeUp, OverIssue, OwnerSafe, Progress, Recovers, Unbroken,
-    WriterAlone,
+    ExclusiveBelief, ExclusiveFact, Fenced, NoLeak, NoLostWakeUp, OverIssue, OwnerSafe, Progress, Recovers,
+    Unbroken, WriterAlone,
 };
 use crate::scenario::{Act, ActorError, Scenario, boxed};
 use crate::trace::Reached;
@@ -22,6 +22,8 @@ const SECTION: &str = "cs";
 /// The sections of a read-write lock.
 const READING: &str = "reading";
 const WRITING: &str = "writing";
+/// The resource that checks the tokens of a lock with fencing tokens.
+const RESOURCE: &str = "lock";
 /// How often each client acquires in the class [`FaultClass::Rounds`].
 const ROUNDS: usize = 2;
 
@@ -72,6 +74,7 @@ pub fn scenario_of_lease(
         Property::NoLostWakeUp => scenario.always(NoLostWakeUp::of(SECTION, lease)),
         Property::Progress => scenario.always(Progress::of(&[SECTION, READING, WRITING])),
         Property::Unbroken => scenario.always(Unbroken::of(SECTION)),
+        Property::Fenced => scenario.always(Fenced::of(RESOURCE)),
     })
 }
 
@@ -176,6 +179,11 @@ async fn acquire_and_release(
     // If the client waited, the lease counts from its last attempt, which is its last request.
     let hold = if waits { hold } else { hold.since(since) };
     let hold = hold.enter();
+    // The grant counts as the write: if grants are in the order of their tokens, a resource can
+    // tell later grants from earlier ones.
+    if let Some(token) = lock.fencing_token() {
+        client.accepted(RESOURCE, token);
+    }
     if spec.can(Ability::Reenters) {
         () = redis::cmd("PING").query_async(&mut client.connection()).await?;
         let since = client.now();

@@ -127,11 +127,27 @@ impl Source for Client {
         Duration::from_millis(u64::try_from(true_ms + error_ms).unwrap_or(0))
     }
 
+    /// True time, as much too fast or too slow as the client's clock is.
+    fn elapsed(&self) -> Duration {
+        let now = Client::now(self);
+        let drift_ms = {
+            let state = self.sim.state();
+            state.actors[state.idx(self.actor)].drift_ms(now)
+        };
+        let drift = Duration::from_millis(drift_ms.unsigned_abs());
+        if drift_ms < 0 { now.saturating_sub(drift) } else { now + drift }
+    }
+
     fn unique(&self) -> String {
         self.sim.note(self.actor, || Act::DrawName);
         let mut state = self.sim.state();
         let idx = state.idx(self.actor);
         state.actors[idx].names += 1;
         format!("{}{}", self.actor, state.actors[idx].names)
+    }
+
+    /// Always the most: executions do not depend on chance.
+    fn jitter(&self, max: Duration) -> Duration {
+        max
     }
 }

@@ -174,6 +174,14 @@ impl locks::Source for EmulatedTime {
         Duration::from_millis(self.clock.now().millis().unsigned_abs())
     }
 
+    fn elapsed(&self) -> Duration {
+        self.now()
+    }
+
+    fn jitter(&self, max: Duration) -> Duration {
+        max
+    }
+
     fn unique(&self) -> String {
         format!("{:04}", self.names.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
     }

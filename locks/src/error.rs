@@ -1,0 +1,109 @@
+//! The errors of the locks for use. No error contains a token.
+
+use std::fmt;
+use std::time::Duration;
+
+use redis::{ErrorKind, RedisError, ServerErrorKind};
+
+/// Why a lock could not be made, acquired, extended or released.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The settings of a lock, or the arguments of a call, make no sense.
+    #[error("lock {lock:?}: {reason}")]
+    Invalid {
+        /// The name of the lock.
+        lock: String,
+        /// The mistake, and a right way.
+        reason: String,
+    },
+    /// The lock was taken for as long as the client was ready to wait.
+    #[error("lock {lock:?}: still taken after {waited:?} and {attempts} attempts")]
+    TimedOut {
+        /// The name of the lock.
+        lock: String,
+        /// How long the client waited.
+        waited: Duration,
+        /// How often it tried.
+        attempts: u32,
+    },
+    /// The server granted the lock, but its reply came too late: nothing of the lease was left. The
+    /// grant was given back.
+    #[error("lock {lock:?}: the reply took {took:?}, which leaves nothing of the lease of {lease:?}")]
+    TooLate {
+        /// The name of the lock.
+        lock: String,
+        /// The time from before the request to after the reply.
+        took: Duration,
+        /// The lease.
+        lease: Duration,
+    },
+    /// The grant has ended: its lease is over, or the server no longer has it.
+    #[error("lock {lock:?}: the grant is lost")]
+    Lost {
+        /// The name of the lock.
+        lock: String,
+    },
+    /// A server did not do what it was asked.
+    #[error("lock {lock:?}: cannot {operation}: {source}{}", hint(source))]
+    Server {
+        /// The name of the lock.
+        lock: String,
+        /// The request.
+        operation: Operation,
+        /// The error of the server, or of the connection to it.
+        source: RedisError,
+    },
+}
+
+/// A request of a client to a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// To grant the lock.
+    Acquire,
+    /// To let the grant last longer.
+    Extend,
+    /// To end the grant.
+    Release,
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Operation::Acquire => "acquire",
+            Operation::Extend => "extend",
+            Operation::Release => "release",
+        })
+    }
+}
+
+/// A remedy for an error of a server, if one is known.
+fn hint(error: &RedisError) -> &'static str {
+    match error.kind() {
+        ErrorKind::Server(ServerErrorKind::ReadOnly) => " (connect to the master, not to a replica)",
+        ErrorKind::Server(ServerErrorKind::ResponseError) if error.to_string().contains("nknown") => {
+            " (the locks need Redis 5 or later)"
+        }
+        _ => "",
+    }
+}
+
+/// Whether the same request may succeed when it is sent once more.
+pub(crate) fn is_transient(error: &RedisError) -> bool {
+    use ServerErrorKind::{BusyLoading, ClusterDown, MasterDown, TryAgain};
+    match error.kind() {
+        ErrorKind::Io => true,
+        ErrorKind::Server(kind) => matches!(kind, BusyLoading | ClusterDown | MasterDown | TryAgain),
+        _ => false,
+    }
+}
+
+/// A lock whose callers know only redis-rs's errors.
+impl From<Error> for RedisError {
+    fn from(error: Error) -> RedisError {
+        match error {
+            Error::Server { source, .. } => source,
+            other => (ErrorKind::Client, "the lock was not granted", other.to_string()).into(),
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! The settings of a lock, as people write them.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::options::{LEASE, Options};
+use super::protocol::Protocol;
+use super::{Lease, Shared};
+use crate::connection::Connection;
+use crate::env::Env;
+use crate::error::Error;
+use crate::lock::Terms;
+use crate::name::Name;
+
+/// The settings of a lock. [`Builder::build`] checks them, and sends nothing.
+#[must_use = "a lock is made by `build`"]
+pub struct Builder<L> {
+    connection: Connection,
+    name: String,
+    prefix: String,
+    env: Env,
+    /// `None` if the default lease is meant.
+    lease: Option<Duration>,
+    renews: Option<bool>,
+    options: Options,
+    pub(crate) details: Details,
+    kind: Kind<L>,
+}
+
+/// Settings that only some kinds of locks have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Details {
+    pub(crate) is_fenced: bool,
+    pub(crate) permits: u32,
+}
+
+/// A kind of lock.
+pub(crate) struct Kind<L> {
+    pub(crate) protocol: fn(&Name, Details) -> Protocol,
+    pub(crate) new: fn(Lease, Details) -> L,
+}
+
+impl<L> Builder<L> {
+    pub(crate) fn new(connection: Connection, name: &str, details: Details, kind: Kind<L>) -> Builder<L> {
+        Builder {
+            connection,
+            name: name.to_owned(),
+            prefix: String::new(),
+            env: Env::system(),
+            lease: None,
+            renews: None,
+            options: Options::default(),
+            details,
+            kind,
+        }
+    }
+
+    /// How long a grant lasts if nobody renews or releases it: 30 seconds if this is not called.
+    ///
+    /// If it is called, grants are not renewed, unless [`Builder::renew`] says so.
+    pub fn lease(self, lease: Duration) -> Self {
+        Builder { lease: Some(lease), ..self }
+    }
+
+    /// Whether a task renews each grant, every third of its lease.
+    pub fn renew(self, renews: bool) -> Self {
+        Builder { renews: Some(renews), ..self }
+    }
+
+    /// No grant is renewed after this time. It is then lost when its lease ends.
+    pub fn max_hold(mut self, max_hold: Duration) -> Self {
+        self.options.max_hold = Some(max_hold);
+        self
+    }
+
+    /// How long a client waits for the lock, for ever if this is not called. Calls that say so
+    /// themselves are not meant.
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.options.wait = Some(wait);
+        self
+    }
+
+    /// A client that waits looks at least so often whether the lock is free: every second if its
+    /// connection can subscribe, otherwise every 100 milliseconds. The latter is random between
+    /// half of it and all of it.
+    pub fn retry(mut self, retry: Duration) -> Self {
+        self.options.retry = Some(retry);
+        self
+    }
+
+    /// The lock goes to the clients that wait in the order in which they came. One whose next look
+    /// ([`Builder::retry`]) is late by a second loses its turn.
+    ///
+    /// A lock that is not fair is faster: it goes to the client that asks first when it is free. It
+    /// wakes the waiting clients in their order.
+    pub fn fair(mut self) -> Self {
+        self.options.is_fair = true;
+        self
+    }
+
+    /// A text before the name. Together they are the key.
+    pub fn prefix(self, prefix: &str) -> Self {
+        Builder { prefix: prefix.to_owned(), ..self }
+    }
+
+    /// Other clocks and another source of unique names than those of the machine, for tests.
+    pub fn env(self, env: Env) -> Self {
+        Builder { env, ..self }
+    }
+
+    /// Makes the lock of a row in the registry, with its terms as they are. A client that waits
+    /// looks once a lease.
+    pub(crate) fn of(self, env: Env, terms: &Terms, is_fair: bool) -> L {
+        let lease = terms.lease;
+        let mut builder = self.env(env).lease(lease).retry(lease);
+        builder.options.is_fair = is_fair;
+        builder.build().expect("the terms of a lock make sense")
+    }
+
+    /// Makes the lock.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]: the settings make no sense.
+    pub fn build(self) -> Result<L, Error> {
+        let Builder { connection, name, prefix, env, lease, renews, mut options, details, kind } = self;
+        let invalid = |reason: String| Error::Invalid { lock: name.clone(), reason };
+        let keys = Name::new(&prefix, &name).map_err(|reason| invalid(reason.into()))?;
+        // The server counts in milliseconds.
+        options.lease = Duration::from_millis(lease.unwrap_or(LEASE).as_millis() as u64);
+        options.renew_every = renews.unwrap_or(lease.is_none()).then(|| options.lease / 3);
+        if let Some(reason) = options.problem() {
+            return Err(invalid(reason));
+        }
+        if details.permits == 0 {
+            return Err(invalid("a semaphore has at least one permit".into()));
+        }
+        let protocol = (kind.protocol)(&keys, details);
+        let lease = Lease(Arc::new(Shared { connection, env, name, options, protocol }));
+        Ok((kind.new)(lease, details))
+    }
+}
+
+impl<L> fmt::Debug for Builder<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder").field("name", &self.name).finish_non_exhaustive()
+    }
+}

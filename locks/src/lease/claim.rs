@@ -1,0 +1,130 @@
+//! A claim to a lock, from the first attempt until the server knows it no longer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+
+use super::Shared;
+use super::bell::Bell;
+use super::holder::{Holder, Reply};
+use crate::error::Error;
+use crate::lock::Release;
+
+/// A holder that the server may know. If the claim is dropped, a task gives up its lock and its
+/// place in the queue. Without a runtime, both end by themselves.
+#[derive(Debug)]
+pub(super) struct Claim {
+    pub(super) holder: Holder,
+    /// The server may know the holder.
+    is_open: bool,
+}
+
+/// The outcome of an attempt to acquire.
+pub(super) enum Attempt {
+    Granted(Granted),
+    /// So long after the request was sent, the lock may be free, as far as that is known.
+    Refused {
+        sent_at: Duration,
+        retry_in: Option<Duration>,
+    },
+}
+
+/// A grant of the server.
+#[derive(Clone, Copy)]
+pub(super) struct Granted {
+    pub(super) fencing_token: i64,
+    /// Until when the client may rely on it, by its monotonic clock.
+    pub(super) until: Duration,
+}
+
+impl Claim {
+    pub(super) fn new(shared: &Arc<Shared>, more: &[u32]) -> Claim {
+        Claim { holder: Holder::new(shared, more), is_open: false }
+    }
+
+    /// Tries once. If `patience` is not zero, the client waits in the queue for so long.
+    pub(super) async fn attempt(&mut self, patience: Duration) -> Result<Attempt, Error> {
+        self.is_open = true;
+        let Reply { value: (is_granted, number), sent_at, .. } = self.holder.acquire(patience).await?;
+        if is_granted {
+            let until = self.until(sent_at)?;
+            return Ok(Attempt::Granted(Granted { fencing_token: number, until }));
+        }
+        // A place in the queue is to be given up, too.
+        self.is_open = !patience.is_zero();
+        // At its very end, a lease still runs.
+        let retry_in = u64::try_from(number).ok().map(|ms| Duration::from_millis(ms.saturating_add(1)));
+        Ok(Attempt::Refused { sent_at, retry_in })
+    }
+
+    /// The end of the lease that was granted on a request which was sent at this time.
+    fn until(&self, sent_at: Duration) -> Result<Duration, Error> {
+        let Shared { env, name, options, .. } = &*self.holder.shared;
+        let (now, until) = (env.elapsed(), sent_at + options.usable_lease());
+        if now < until {
+            return Ok(until);
+        }
+        Err(Error::TooLate { lock: name.clone(), took: now - sent_at, lease: options.lease })
+    }
+
+    /// Tries until the lock is granted, or this time is over.
+    pub(super) async fn wait(&mut self, within: Option<Duration>) -> Result<Granted, Error> {
+        let shared = self.holder.shared.clone();
+        let Shared { connection, env, name, options, protocol } = &*shared;
+        let (began_at, mut attempts, mut bell) = (env.elapsed(), 0, Bell::default());
+        loop {
+            // A client that cannot hear is not to be woken in place of one that can. It is in the
+            // queue only if it needs its turn.
+            let is_queued = bell.listens() || options.is_fair;
+            let patience = if is_queued { options.patience(bell.listens()) } else { Duration::ZERO };
+            attempts += 1;
+            let (sent_at, retry_in) = match self.attempt(patience).await? {
+                Attempt::Granted(granted) => return Ok(granted),
+                Attempt::Refused { sent_at, retry_in } => (sent_at, retry_in),
+            };
+            // A client that has just begun to listen looks once more: the lock may have become free
+            // before that.
+            if bell.begin(connection, &protocol.channel).await {
+                continue;
+            }
+            let every = options.look_every(bell.listens());
+            let every = if bell.listens() { every } else { env.jittered(every) };
+            let now = env.elapsed();
+            let end = within.map(|within| began_at + within);
+            if end.is_some_and(|end| now >= end) {
+                return Err(Error::TimedOut { lock: name.clone(), waited: now - began_at, attempts });
+            }
+            // The reply may have taken long.
+            let next = sent_at + retry_in.map_or(every, |retry_in| retry_in.min(every));
+            let next = end.map_or(next, |end| end.min(next));
+            bell.wait(&self.holder.token, next.saturating_sub(now)).await;
+        }
+    }
+
+    /// Gives up what the server granted. `is_over` says whether that has ended already, as far as
+    /// the client knows.
+    pub(super) async fn release(mut self, is_over: impl Fn() -> bool) -> Result<Release, Error> {
+        let Reply { value: was_held, is_second, .. } = self.holder.release().await?;
+        self.is_open = false;
+        Ok(match was_held {
+            true => Release::Released,
+            // Another request may have ended it: the client's library may send one twice.
+            false if is_second || !is_over() => Release::Unknown,
+            false => Release::NotHeld,
+        })
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if self.is_open
+            && let Ok(runtime) = Handle::try_current()
+        {
+            let holder = self.holder.clone();
+            // Nobody is there to hear of an error. If the request is lost, the lease ends the
+            // grant.
+            runtime.spawn(async move { _ = holder.release().await });
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Guards: what a client has while it holds a lock.
+
+use std::fmt;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use super::claim::{Claim, Granted};
+use super::holder::Holder;
+use super::term::Term;
+use crate::error::Error;
+use crate::lock::Release;
+
+/// A grant. The client holds the lock until it releases it or drops the guard, or until the grant
+/// is lost.
+///
+/// A lock with a lease is advice: a client may stall for longer than its lease and not notice it.
+/// If something must never happen twice, its resource has to check [`Guard::fencing_token`].
+///
+/// If a guard is dropped, a task releases the lock, and touches no grant but this one. Where no
+/// tokio runtime runs, the grant stays until its lease ends.
+#[must_use = "a lock is released as soon as its guard is dropped"]
+pub struct Guard {
+    /// Stops before the claim ends.
+    renewal: JoinSet<()>,
+    claim: Claim,
+    term: Term,
+    fencing_token: i64,
+}
+
+impl Guard {
+    pub(super) fn new(claim: Claim, granted: Granted) -> Guard {
+        let Granted { fencing_token, until } = granted;
+        let shared = &claim.holder.shared;
+        let term = Term::new(shared.env.clone(), until);
+        let mut renewal = JoinSet::new();
+        if let Some(every) = shared.options.renew_every
+            && let Ok(runtime) = Handle::try_current()
+        {
+            renewal.spawn_on(renew(claim.holder.clone(), term.clone(), every), &runtime);
+        }
+        Guard { renewal, claim, term, fencing_token }
+    }
+
+    /// A number that is greater than that of every earlier grant of this lock. `None` if the lock
+    /// is not made with `fenced`.
+    ///
+    /// Send it with every write to the resource that the lock guards. The resource has to refuse a
+    /// write whose number is smaller than one that it has seen.
+    /// <https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html>
+    pub fn fencing_token(&self) -> Option<i64> {
+        (self.fencing_token > 0).then_some(self.fencing_token)
+    }
+
+    /// Whether the client can no longer rely on the grant: its lease is over by the client's own
+    /// clock, or the server no longer has it. That does not change any more.
+    pub fn is_lost(&self) -> bool {
+        self.term.is_over()
+    }
+
+    /// Waits until the grant is lost, as [`Guard::is_lost`] says. It needs no reply of a server for
+    /// that.
+    ///
+    /// ```
+    /// # async fn work() {}
+    /// # async fn example(guard: locks::Guard) {
+    /// tokio::select! {
+    ///     () = work() => {}
+    ///     () = guard.lost() => eprintln!("lost the lock: the work is cancelled"),
+    /// }
+    /// # }
+    /// ```
+    pub async fn lost(&self) {
+        self.term.over().await;
+    }
+
+    /// For how long the client can still rely on the grant, unless it is renewed. Zero if it is
+    /// lost.
+    pub fn remaining(&self) -> Duration {
+        self.term.remaining()
+    }
+
+    /// Begins the lease anew. Never takes a lock that is lost.
+    ///
+    /// # Errors
+    /// [`Error::Lost`]: the grant is lost. [`Error::Server`]: whether it is extended is not known.
+    pub async fn extend(&self) -> Result<(), Error> {
+        match extend(&self.claim.holder, &self.term).await? {
+            true => Ok(()),
+            false => Err(Error::Lost { lock: self.claim.holder.shared.name.clone() }),
+        }
+    }
+
+    /// Gives the lock back, and says what the server had. The renewal ends before.
+    ///
+    /// If the future is dropped before it returns, the lock is released as if the guard had been
+    /// dropped.
+    ///
+    /// # Errors
+    /// [`Error::Server`]: no server replied. A task tries once more, and otherwise the lease ends
+    /// the grant.
+    pub async fn release(mut self) -> Result<Release, Error> {
+        self.renewal.abort_all();
+        let Guard { claim, term, .. } = self;
+        claim.release(|| term.is_over()).await
+    }
+
+    /// The token of the holder.
+    pub(crate) fn token(&self) -> &str {
+        &self.claim.holder.token.0
+    }
+}
+
+/// Extends the term if the server still has the grant. Returns whether the client still has it.
+async fn extend(holder: &Holder, term: &Term) -> Result<bool, Error> {
+    let reply = holder.extend().await?;
+    if reply.value {
+        term.extend(reply.sent_at + holder.shared.options.usable_lease());
+    } else {
+        term.deny();
+    }
+    Ok(!term.is_over())
+}
+
+/// Extends a grant again and again, until it is lost or has lasted for `max_hold`.
+async fn renew(holder: Holder, term: Term, every: Duration) {
+    let (env, options) = (&holder.shared.env, &holder.shared.options);
+    let began_at = env.elapsed();
+    loop {
+        sleep(every).await;
+        if options.max_hold.is_some_and(|max_hold| env.elapsed() - began_at >= max_hold) {
+            return;
+        }
+        // After an error, there is time for another request.
+        if let Ok(false) = extend(&holder, &term).await {
+            return;
+        }
+        if term.is_over() {
+            return;
+        }
+    }
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guard")
+            .field("lock", &self.claim.holder.shared.name)
+            .field("fencing_token", &self.fencing_token())
+            .field("remaining", &self.remaining())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,78 @@
+//! The common parts of the locks for use: settings, attempts, waiting, renewal, and guards. A kind
+//! of lock adds its scripts.
+
+mod options;
+mod protocol;
+mod holder;
+mod bell;
+mod claim;
+mod term;
+mod guard;
+mod builder;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use builder::Builder;
+pub(crate) use builder::{Details, Kind};
+use claim::{Attempt, Claim};
+pub use guard::Guard;
+use options::Options;
+pub(crate) use protocol::{Protocol, Scripts};
+
+use crate::connection::Connection;
+use crate::env::Env;
+use crate::error::Error;
+
+/// A lock with a lease on a server, from the view of one process. Clones share it, and each grant
+/// is another holder.
+#[derive(Clone, Debug)]
+pub(crate) struct Lease(Arc<Shared>);
+
+/// The parts that all grants of a lock share.
+#[derive(Debug)]
+struct Shared {
+    connection: Connection,
+    env: Env,
+    /// The name of the lock, for errors.
+    name: String,
+    options: Options,
+    protocol: Protocol,
+}
+
+impl Lease {
+    /// Tries once. `more` are further arguments of the scripts.
+    pub(crate) async fn try_acquire(&self, more: &[u32]) -> Result<Option<Guard>, Error> {
+        let mut claim = Claim::new(&self.0, more);
+        Ok(match claim.attempt(Duration::ZERO).await? {
+            Attempt::Granted(granted) => Some(Guard::new(claim, granted)),
+            Attempt::Refused { .. } => None,
+        })
+    }
+
+    /// Waits until the lock is granted, at most as long as the settings say.
+    pub(crate) async fn acquire(&self, more: &[u32]) -> Result<Guard, Error> {
+        self.acquire_within(self.0.options.wait, more).await
+    }
+
+    /// Waits at most so long.
+    pub(crate) async fn acquire_timeout(&self, timeout: Duration, more: &[u32]) -> Result<Guard, Error> {
+        self.acquire_within(Some(timeout), more).await
+    }
+
+    /// The main key.
+    pub(crate) fn key(&self) -> &str {
+        &self.0.protocol.keys[0]
+    }
+
+    /// The arguments of a call make no sense.
+    pub(crate) fn invalid(&self, reason: impl Into<String>) -> Error {
+        Error::Invalid { lock: self.0.name.clone(), reason: reason.into() }
+    }
+
+    async fn acquire_within(&self, timeout: Option<Duration>, more: &[u32]) -> Result<Guard, Error> {
+        let mut claim = Claim::new(&self.0, more);
+        let granted = claim.wait(timeout).await?;
+        Ok(Guard::new(claim, granted))
+    }
+}

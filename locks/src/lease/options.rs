@@ -1,0 +1,73 @@
+//! The settings of a lock with a lease.
+
+use std::time::Duration;
+
+/// The lease of a lock whose settings name none.
+pub(super) const LEASE: Duration = Duration::from_secs(30);
+/// The longest lease. The server's times have to be exact in Lua.
+const LEASE_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+/// The least time to the next look of a client that waits and cannot listen.
+const POLL: Duration = Duration::from_millis(100);
+/// The longest time to the next look of a client that waits and listens. A message may be lost.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// A client that waits may be so late with a look, and is still in the queue.
+const SLACK: Duration = Duration::from_secs(1);
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Options {
+    pub(super) lease: Duration,
+    /// How often a grant is renewed. `None` if it is not.
+    pub(super) renew_every: Option<Duration>,
+    pub(super) max_hold: Option<Duration>,
+    pub(super) wait: Option<Duration>,
+    pub(super) retry: Option<Duration>,
+    pub(super) is_fair: bool,
+}
+
+impl Options {
+    /// Why these settings make no sense, if so.
+    pub(super) fn problem(&self) -> Option<String> {
+        let lease = self.lease;
+        if lease.is_zero() {
+            return Some("a lease is at least one millisecond".into());
+        }
+        if lease > LEASE_MAX {
+            return Some(format!("a lease is at most {LEASE_MAX:?}, and not {lease:?}"));
+        }
+        if self.usable_lease().is_zero() {
+            return Some(format!(
+                "a lease of {lease:?} is not longer than what clocks may drift apart, {:?}",
+                drift(lease)
+            ));
+        }
+        if self.retry.is_some_and(|retry| retry < Duration::from_millis(1)) {
+            return Some("`retry` is at least one millisecond".into());
+        }
+        if self.max_hold.is_some_and(|max_hold| max_hold < lease) {
+            return Some(format!("`max_hold` is shorter than the lease of {lease:?}"));
+        }
+        None
+    }
+
+    /// The part of the lease on which a client relies.
+    pub(super) fn usable_lease(&self) -> Duration {
+        self.lease.saturating_sub(drift(self.lease))
+    }
+
+    /// The longest time to the next look of a client that waits.
+    pub(super) fn look_every(&self, listens: bool) -> Duration {
+        self.retry.unwrap_or(if listens { LOOK } else { POLL })
+    }
+
+    /// How long a client that waits counts as alive after a look.
+    pub(super) fn patience(&self, listens: bool) -> Duration {
+        self.look_every(listens) + SLACK
+    }
+}
+
+/// How far the clocks of client and server may drift apart during a lease: 1 % and 2 ms, as in
+/// Redlock. <https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/>
+fn drift(lease: Duration) -> Duration {
+    lease / 100 + Duration::from_millis(2)
+}

@@ -1,0 +1,146 @@
+//! Every lock for use has mutants of itself: one line of a script is changed. A check finds each of
+//! them, by the property that the line is there for.
+
+use harness::check::{Effort, Outcome, check};
+use harness::execution::Runner;
+use locks::registry::{ALGORITHMS, Algorithm, DynLock, FaultClass, Open, Property};
+use locks::{Connection, Env, Subscribe, Subscription, Terms};
+use redis::aio::ConnectionLike;
+use redis::{Cmd, Pipeline, RedisFuture, Script, Value};
+
+use FaultClass::{Crash, Order, Slow};
+use Property::{ExclusiveFact, Fenced, NoLostWakeUp, OverIssue, OwnerSafe, Recovers};
+
+/// A connection on which scripts are changed before they run.
+#[derive(Clone)]
+struct Mutating {
+    connection: Connection,
+    algorithm: &'static Algorithm,
+    from: &'static str,
+    to: &'static str,
+}
+
+impl Mutating {
+    /// If the command runs a script of the algorithm that has the line, returns one that runs the
+    /// changed script.
+    fn mutated(&self, cmd: &Cmd) -> Option<Cmd> {
+        let args: Vec<&[u8]> = cmd.args_iter().map(simple).collect::<Option<_>>()?;
+        let [b"EVALSHA", hash, args @ ..] = &args[..] else { return None };
+        let is_meant = |script: &&&str| Script::new(script).get_hash().as_bytes() == *hash;
+        let script = self.algorithm.scripts.iter().find(is_meant)?;
+        let mut cmd = redis::cmd("EVAL");
+        cmd.arg(script.replace(self.from, self.to));
+        args.iter().for_each(|arg| _ = cmd.arg(arg));
+        Some(cmd)
+    }
+}
+
+fn simple(arg: redis::Arg<&[u8]>) -> Option<&[u8]> {
+    match arg {
+        redis::Arg::Simple(arg) => Some(arg),
+        _ => None,
+    }
+}
+
+impl ConnectionLike for Mutating {
+    fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
+        match self.mutated(cmd) {
+            None => self.connection.req_packed_command(cmd),
+            Some(cmd) => Box::pin(async move { self.connection.req_packed_command(&cmd).await }),
+        }
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        pipeline: &'a Pipeline,
+        offset: usize,
+        count: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        self.connection.req_packed_commands(pipeline, offset, count)
+    }
+
+    fn get_db(&self) -> i64 {
+        self.connection.get_db()
+    }
+}
+
+impl Subscribe for Mutating {
+    fn subscribe<'a>(&'a self, channel: &'a str) -> RedisFuture<'a, Subscription> {
+        self.connection.subscribe(channel)
+    }
+}
+
+fn algorithm(name: &str) -> &'static Algorithm {
+    ALGORITHMS.iter().find(|algorithm| algorithm.name == name).unwrap()
+}
+
+/// Checks that a mutant violates this property in this class, and that its original does not.
+#[track_caller]
+fn find(mutant: Algorithm, of: &str, from: &str, class: FaultClass, property: Property) {
+    let original = algorithm(of);
+    assert!(original.spec.holds(property, class), "{of} breaks {property} by itself");
+    assert!(original.scripts.iter().any(|script| script.contains(from)), "{of} has no {from:?}");
+    let effort = Effort { limit: 2_000, samples: 500, seed: 0 };
+    let mutant: &Algorithm = Box::leak(Box::new(mutant));
+    let verdicts = match check(&mut Runner::new(), mutant, class, effort) {
+        Ok(verdicts) => verdicts,
+        // A client that tries for ever is an error of the whole check.
+        Err(report) => return assert!(report.to_string().contains("does not come to its end"), "{report}"),
+    };
+    let verdict = verdicts.iter().find(|verdict| verdict.property == property).unwrap();
+    assert!(matches!(verdict.outcome, Outcome::Violated(..)), "{}: {:?}", mutant.name, verdict.outcome);
+}
+
+/// Finds the mutant of a lock in whose scripts a piece is replaced.
+macro_rules! find {
+    ($of:literal, $from:literal => $to:literal, $class:ident, $property:ident) => {{
+        fn open(connection: Connection, env: Env, terms: &Terms) -> Box<dyn DynLock> {
+            let algorithm = algorithm($of);
+            let mutating = Mutating { connection, algorithm, from: $from, to: $to };
+            algorithm.open(vec![Connection::subscribing(mutating)], env, terms)
+        }
+        let name = concat!($of, " with ", $to, " for ", $from);
+        let mutant = Algorithm { name, open: Open::One(open), ..*algorithm($of) };
+        find(mutant, $of, $from, $class, $property);
+    }};
+}
+
+#[test]
+fn mutants_of_mutex_are_found() {
+    // The lock is taken from its holder.
+    find!("mutex", "holder and holder ~= token" => "false", Order, ExclusiveFact);
+    // The release does not check the owner.
+    find!("mutex", "if holder == token then\n  redis.call('DEL'" => "if holder then\n  redis.call('DEL'", Slow, OwnerSafe);
+    // The lease is missing.
+    find!("mutex", "'SET', KEYS[1], token, 'PX', lease" => "'SET', KEYS[1], token", Crash, Recovers);
+    // Two grants in one microsecond.
+    find!("mutex", "last + 1" => "last", Order, Fenced);
+    // The last token does not count, and time stands still.
+    find!("mutex", "math.max(time[1] * 1000000 + time[2], last + 1)" => "time[2]", Order, Fenced);
+}
+
+#[test]
+fn mutants_of_waiting_mutexes_are_found() {
+    // A release wakes nobody.
+    find!("mutex_waiting", "or holder == token then\n  wake()" => "or holder == token then", Order, NoLostWakeUp);
+    // A client that waits is not in the queue.
+    find!("mutex_waiting", "'RPUSH', KEYS[2], token" => "'ECHO', token", Order, NoLostWakeUp);
+    // A dead client keeps its turn.
+    find!("mutex_fair", "if until_ms and tonumber(until_ms) > now" => "if until_ms", Crash, Recovers);
+    // The first of the queue is not preferred to the others, so it is not in turn.
+    find!("mutex_fair", "waiter and waiter ~= token" => "waiter", Order, NoLostWakeUp);
+}
+
+#[test]
+fn mutants_of_semaphores_are_found() {
+    // One permit too many.
+    find!("semaphore", "free() < count" => "free() < count - 1", Order, OverIssue);
+    // A lease ends as soon as it begins.
+    find!("semaphore", "redis.call('ZADD', KEYS[1], now + lease" => "redis.call('ZADD', KEYS[1], now", Order, OverIssue);
+    // The release gives the oldest permit back.
+    find!("semaphore", "'ZREM', KEYS[1], unpack(members)" => "'ZPOPMIN', KEYS[1]", Order, OwnerSafe);
+    // A release wakes nobody.
+    find!("semaphore_waiting", "if free() > 0 then\n  wake()\nend\nreturn is_held" => "return is_held", Order, NoLostWakeUp);
+    // A dead client keeps its turn.
+    find!("semaphore_fair", "if until_ms and tonumber(until_ms) > now" => "if until_ms", Crash, Recovers);
+}
