@@ -59,7 +59,7 @@ impl Release {
 
 /// Where a server keeps one holder's grant. While the record exists, the client counts as a holder
 /// on that server.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Record {
     /// The key exists.
     Key(String),

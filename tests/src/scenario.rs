@@ -18,7 +18,7 @@ pub const RESPONSE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The limits of one execution. Code that reaches one of them is reported as code that does not
 /// come to its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Limits {
     /// The number of steps; 5,000 by default.
     pub steps: usize,

@@ -30,17 +30,7 @@ impl Execution<'_> {
             setup.for_each(|&kind| self.enabled_faults(kind, &state, enabled));
         }
         let goes_first = enabled.len();
-        let last_actor = match last_step {
-            Some(
-                Step::Run(actor, _)
-                | Step::Send(actor, _)
-                | Step::Receive(actor, _)
-                | Step::Start(actor)
-                | Step::Fault(Fault { target: Target::Connection(actor, _), .. }),
-            ) => Some(actor),
-            _ => None,
-        };
-        self.enabled_messages(&state, last_actor, tries_in_vain, enabled);
+        self.enabled_messages(&state, state.last_actor(), tries_in_vain, enabled);
         // If a client waits for something that never comes, it does not wait for time.
         let in_vain = last_step == Some(Step::Wait) && !state.has_timer_fired();
         let sleeps = |other: &&ActorState| state.can_act(other.actor) && !tries_in_vain(other.actor);

@@ -10,6 +10,7 @@ use emulator::Emulator;
 use tokio::runtime::Runtime;
 use tokio::task::AbortHandle;
 
+use super::repeat::Position;
 use super::runner::{PARKS_MAX, build_runtime};
 use super::{Choice, Execution, Policy, panics};
 use crate::actor::Actor;
@@ -107,6 +108,7 @@ impl Execution<'_> {
             kinds: Vec::new(),
             parks_max: quiescence.parks() + PARKS_MAX,
             lessons: self.lessons,
+            position: Position::default(),
         };
         let is_taught = alone.attend(lesson, &learned.tellings(lesson.0.2)).await;
         alone.sim.state().is_running = false;

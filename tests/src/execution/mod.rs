@@ -10,6 +10,7 @@ mod panics;
 mod tasks;
 mod watchdog;
 mod time;
+mod repeat;
 mod heal;
 mod lesson;
 
@@ -22,6 +23,7 @@ use tokio::task::AbortHandle;
 pub use known_code::KnownCode;
 use lesson::Lessons;
 pub use policy::{Choice, Policy};
+use repeat::Position;
 pub(crate) use runner::Mode;
 pub use runner::{Learning, Runner};
 
@@ -44,6 +46,7 @@ struct Execution<'a> {
     /// The runtime may park this often, counted from its start.
     parks_max: u64,
     lessons: &'a Lessons,
+    position: Position,
 }
 
 /// The results of the code before the actors.
@@ -60,12 +63,17 @@ struct Prepared {
 impl Execution<'_> {
     async fn run(&mut self) {
         self.run_to_end().await;
+        self.take_over_results();
         self.sim.state().is_running = false;
     }
 
     async fn run_to_end(&mut self) {
-        if !self.sim.continue_learned() {
-            self.begin().await;
+        match self.sim.continue_learned() {
+            Some(saved) => self.continue_in(saved),
+            None => {
+                self.begin().await;
+                self.note_hash();
+            }
         }
         self.go_on().await;
     }
@@ -95,13 +103,13 @@ impl Execution<'_> {
             if self.sim.state().lack.is_some() {
                 return;
             }
-            self.enabled_steps(&mut enabled);
+            self.list_steps(&mut enabled);
             if enabled.is_empty() {
                 break;
             }
             // Where there is no choice, no execution branches.
             if enabled.len() > 1 {
-                self.sim.checkpoint();
+                self.checkpoint(&enabled);
             }
             if self.is_endless() {
                 return;
@@ -110,13 +118,13 @@ impl Execution<'_> {
                 if !self.policy.lets_time_pass(self.sim.state().history()) {
                     return;
                 }
-                self.take(Step::Wait).await;
+                self.take_or_repeat(Step::Wait).await;
                 continue;
             }
             let choice = self.policy.choose(&enabled, self.sim.state().history());
             match choice {
-                Choice::Take(idx) => self.take(enabled[idx]).await,
-                Choice::Move(step) => self.take(step).await,
+                Choice::Take(idx) => self.take_or_repeat(enabled[idx]).await,
+                Choice::Move(step) => self.take_or_repeat(step).await,
                 Choice::ProbeTimer(actor) => return self.probe_timer(actor).await,
                 Choice::Finish => break,
                 Choice::Abort => return,
@@ -125,8 +133,7 @@ impl Execution<'_> {
         if self.sim.state().is_endless {
             return;
         }
-        self.heal().await;
-        self.note_panics();
+        self.heal_or_repeat().await;
     }
 
     /// Whether a client does not come to its end. If this is new, records it.
@@ -302,6 +309,7 @@ impl Execution<'_> {
 
     /// Finds out whether an actor has a timer.
     async fn probe_timer(&mut self, actor: Actor) {
+        self.catch_up();
         // Tasks of other actors must not look like timers of this one.
         for other in (0..self.scenario.actors.len()).map(Actor).filter(|&other| other != actor) {
             Effects::crash(self, other);

@@ -13,6 +13,7 @@ use tokio::task::AbortHandle;
 
 use super::known_code::Timers;
 use super::panics::Collecting;
+use super::repeat::Position;
 use super::watchdog::Watch;
 use super::{Execution, Lessons, Policy, Prepared, enabled};
 use crate::scenario::Scenario;
@@ -108,6 +109,7 @@ impl Runner {
     pub(crate) fn adopt(&mut self, forks: Vec<Runner>) {
         if let Some(fork) = forks.into_iter().max_by_key(|fork| fork.learned.len()) {
             self.learned = fork.learned;
+            self.learned.forget_states();
         }
     }
 
@@ -243,6 +245,11 @@ impl Runner {
         self.explored % CHECKED_EVERY == 1
     }
 
+    /// An exploration begins that tries every step.
+    pub(crate) fn begin_exploration(&self) {
+        self.learned.begin_exploration();
+    }
+
     /// Forgets what takes too much memory. To be called before an exploration.
     pub(crate) fn limit_learned(&self) {
         if self.learned.limit() {
@@ -262,6 +269,12 @@ impl Runner {
     #[cfg(test)]
     pub(crate) fn remember_wrongly(&self, right: &redis::Cmd, wrong: &redis::Cmd) -> usize {
         self.learned.remember_wrongly(right, wrong)
+    }
+
+    /// Forgets the events of all steps that are remembered. Returns how many such steps there are.
+    #[cfg(test)]
+    pub(crate) fn remember_without_events(&self) -> usize {
+        self.learned.remember_without_events()
     }
 
     fn servers(&mut self, scenario: &Scenario) -> Vec<Server> {
@@ -332,6 +345,7 @@ impl Runner {
                 prepared: &mut self.prepared,
                 kinds: enabled::kinds(&scenario.faults),
                 lessons: &self.lessons,
+                position: Position::default(),
             };
             execution.run().await;
             execution.tasks.iter().flatten().for_each(AbortHandle::abort);

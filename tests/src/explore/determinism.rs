@@ -144,6 +144,39 @@ mod tests {
     /// the server replies as before. The exploration begins again, and the result is right.
     #[test]
     fn a_wrong_remembered_request_is_noticed() {
+        let scenario = lock();
+        for (right, wrong) in [(take(10_000), take(60_000)), (release(&["k"]), release(&["k", "other"]))] {
+            let mut runner = Runner::new();
+            let sound = explore_all(&mut runner, &scenario).unwrap();
+            assert_eq!(runner.best_mode(&scenario), Mode::Learned);
+            assert!(runner.remember_wrongly(&right, &wrong) > 0);
+            let again = explore_all(&mut runner, &scenario).unwrap();
+            assert_ne!(runner.best_mode(&scenario), Mode::Learned, "what was learned is used no more");
+            assert_eq!(counts(&again), counts(&sound));
+        }
+    }
+
+    /// If something else is remembered of a step than what follows, that is noticed, too.
+    #[test]
+    fn a_wrong_remembered_step_is_noticed() {
+        let (scenario, mut runner) = (lock(), Runner::new());
+        let sound = explore_all(&mut runner, &scenario).unwrap();
+        // A step is remembered when it is taken again.
+        for _ in 0..2 {
+            assert_eq!(counts(&explore_all(&mut runner, &scenario).unwrap()), counts(&sound));
+        }
+        assert_eq!(runner.best_mode(&scenario), Mode::Learned);
+        assert!(runner.remember_without_events() > 0);
+        let again = explore_all(&mut runner, &scenario).unwrap();
+        assert_ne!(runner.best_mode(&scenario), Mode::Learned, "what was learned is used no more");
+        assert_eq!(counts(&again), counts(&sound));
+    }
+
+    fn counts(found: &Exploration) -> (u64, u64, usize) {
+        (found.schedules, found.blocked, found.findings.len())
+    }
+
+    fn lock() -> Scenario {
         let scenario =
             Scenario::new("lock").always(ExclusiveFact::of("cs")).faults(Faults::none().crashes(2));
         // Clients of one code would be explored with fewer clients, too, and with all code.
@@ -156,17 +189,7 @@ mod tests {
                 Ok(())
             })
         });
-        let scenario = scenario
-            .probe(1, |client| async move { Ok(take(10_000).query_async(&mut client.connection()).await?) });
-        let counts = |found: &Exploration| (found.schedules, found.blocked, found.findings.len());
-        for (right, wrong) in [(take(10_000), take(60_000)), (release(&["k"]), release(&["k", "other"]))] {
-            let mut runner = Runner::new();
-            let sound = explore_all(&mut runner, &scenario).unwrap();
-            assert_eq!(runner.best_mode(&scenario), Mode::Learned);
-            assert!(runner.remember_wrongly(&right, &wrong) > 0);
-            let again = explore_all(&mut runner, &scenario).unwrap();
-            assert_ne!(runner.best_mode(&scenario), Mode::Learned, "what was learned is used no more");
-            assert_eq!(counts(&again), counts(&sound));
-        }
+        scenario
+            .probe(1, |client| async move { Ok(take(10_000).query_async(&mut client.connection()).await?) })
     }
 }

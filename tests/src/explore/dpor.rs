@@ -24,10 +24,10 @@ use crate::trace::{HappensBefore, History, Process, StepFootprint};
 /// step at a place where it has not run. The footprint of a compare-and-set there is unknown. If
 /// the trees use its footprint from elsewhere, traces are lost.
 ///
-/// States that were reached before are not recognized, because few states repeat. A state consists
-/// of the servers' data, what each client has received, the time, and who is inside. In large
-/// explorations there are about as many states as traces. A search by states would also have to run
-/// every possible step in each state.
+/// No execution ends at a state that was reached before, because few states repeat. A state
+/// consists of the servers' data, what each client has received, the time, and who is inside. In
+/// large explorations there are about as many states as traces. A search by states would also have
+/// to run every possible step in each state.
 ///
 /// An execution begins where it differs from the previous one, as long as the local states of the
 /// clients are known. Otherwise it runs from its start, because the state of the clients' code
@@ -204,6 +204,9 @@ impl Dpor {
     pub fn run_next(&mut self, runner: &mut Runner, scenario: &Scenario) -> Option<Arc<History>> {
         if !self.has_begun {
             self.happens_before = HappensBefore::with_predecessors(scenario.predecessors());
+            if self.path.is_empty() {
+                runner.begin_exploration();
+            }
         }
         if !self.advance() {
             return None;

@@ -23,7 +23,7 @@ pub(crate) enum Value {
 macro_rules! budgets {
     ($($(#[$doc:meta])+ $method:ident($field:ident: $type:ty as $unit:ident, $is_sampled:expr);)+) => {
         /// Fault budgets for one execution. Without any, only the order of commands is explored.
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct Faults {
             $($(#[$doc])+ pub $field: $type,)+
         }
@@ -158,7 +158,7 @@ impl Faults {
 
 /// The budget that a fault uses. Two faults that share a budget are dependent: the first may use up
 /// the budget of the second.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Budget(pub &'static str);
 
 impl Budget {

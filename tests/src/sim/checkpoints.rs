@@ -2,13 +2,10 @@
 //! steps of the execution before.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
-use emulator::Clock;
-
-use super::known_servers::ServerState;
 use super::learned_clients::Clients;
-use super::{CodeId, Simulation, State, start_clock};
+use super::saved::Saved;
+use super::{CodeId, Simulation, start_clock};
 use crate::trace::{History, HistoryMark};
 
 /// The states between the steps of the last execution, and its history.
@@ -23,15 +20,6 @@ pub(crate) struct Checkpoints {
 struct Checkpoint {
     history: HistoryMark,
     saved: Arc<Saved>,
-}
-
-/// The state of an execution between two steps, without its history.
-struct Saved {
-    state: State,
-    at: Duration,
-    servers: Vec<ServerState>,
-    /// The clocks of the servers, if one was set.
-    clocks: Option<Vec<Clock>>,
 }
 
 impl std::fmt::Debug for Checkpoints {
@@ -90,40 +78,32 @@ impl Simulation {
         self.checkpoints = Mutex::new(Some(checkpoints));
     }
 
-    /// To be called before each step that is chosen.
-    pub(crate) fn checkpoint(&self) {
+    /// To be called before each step that is chosen. `save` saves the state.
+    pub(crate) fn checkpoint(&self, save: impl FnOnce() -> Arc<Saved>) {
         let Some(checkpoints) = &mut *self.checkpoints() else { return };
-        let mut state = self.state();
-        let history = state.history().mark();
+        let history = self.state().history().mark();
         if checkpoints.places.last().is_some_and(|place| place.history.steps >= history.steps) {
             return;
         }
-        let recorder = std::mem::take(&mut state.recorder);
-        let mut copy = state.clone();
-        state.recorder = recorder;
-        if let Clients::Teachers(_) = self.clients {
-            copy.forget_tasks();
-        }
-        let clocks = state.is_clock_set.then(|| self.clocks.iter().map(Clock::view).collect());
-        let saved = Saved { state: copy, at: self.now(), servers: self.server_states(), clocks };
-        checkpoints.places.push(Checkpoint { history, saved: Arc::new(saved) });
+        checkpoints.places.push(Checkpoint { history, saved: save() });
     }
 
-    /// Continues an execution of learned clients at the last checkpoint, if there is one.
-    pub(crate) fn continue_learned(&self) -> bool {
-        let Clients::Learned(_) = &self.clients else { return false };
-        let Some(checkpoints) = &mut *self.checkpoints() else { return false };
-        let Some(Checkpoint { history, saved }) = checkpoints.places.last() else { return false };
+    /// Continues the history of an execution of learned clients at the last checkpoint, if there is
+    /// one. Returns the state there.
+    pub(crate) fn continue_learned(&self) -> Option<Arc<Saved>> {
+        let Clients::Learned(_) = &self.clients else { return None };
+        let mut checkpoints = self.checkpoints();
+        let checkpoints = checkpoints.as_mut()?;
+        let Checkpoint { history, saved } = checkpoints.places.last()?;
         let before = Arc::unwrap_or_clone(std::mem::take(&mut checkpoints.history));
         let mut state = self.state();
-        *state = saved.state.clone();
+        state.forget_end();
         state.recorder.continue_with(before, *history);
-        drop(state);
-        self.set_server_states(&saved.servers);
-        for (clock, view) in self.clocks.iter().zip(saved.clocks.iter().flatten()) {
-            clock.follow(view);
-        }
-        self.set_time(saved.at);
-        true
+        Some(saved.clone())
+    }
+
+    /// Whether executions that begin alike follow this one.
+    pub(crate) fn has_checkpoints(&self) -> bool {
+        self.checkpoints().is_some()
     }
 }

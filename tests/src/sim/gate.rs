@@ -106,7 +106,7 @@ impl Gate {
 }
 
 /// The traffic that passes a gate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Traffic {
     /// Requests of a client that waits for as long as the reply takes.
     Requests,

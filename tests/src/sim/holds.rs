@@ -11,7 +11,7 @@ use crate::actor::Actor;
 use crate::trace::{EventKind, HoldId, changes};
 
 /// A client inside a section.
-#[derive(Clone)]
+#[derive(Clone, Hash)]
 pub(super) struct Grant {
     pub(super) id: HoldId,
     pub(super) actor: Actor,

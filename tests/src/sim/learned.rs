@@ -14,6 +14,7 @@ use std::time::Duration;
 use foldhash::fast::FixedState;
 
 use super::known_servers::KnownServers;
+use super::known_states::KnownStates;
 use super::timer_cache::CodeId;
 use super::told::Telling;
 use super::turns::Turn;
@@ -42,6 +43,7 @@ pub(super) struct Known {
     /// How local states follow from one another.
     tellings: HashMap<LocalState, Telling, FixedState>,
     pub(super) servers: KnownServers,
+    pub(super) states: KnownStates,
     /// How many executions ran the tasks of these clients.
     taught: BTreeMap<Vec<CodeId>, u64>,
 }
@@ -83,7 +85,9 @@ impl Learned {
     /// A copy that learns by itself from now on, so that two threads need not wait for each other.
     pub(crate) fn fork(&self) -> Learned {
         let known = Arc::new(Mutex::new(self.known().clone()));
-        Learned { known, unlearnable: self.unlearnable.clone() }
+        let fork = Learned { known, unlearnable: self.unlearnable.clone() };
+        fork.forget_states();
+        fork
     }
 
     /// How much is known.
@@ -95,6 +99,7 @@ impl Learned {
     /// Replaces a request of clients that is remembered by another one. Returns how often.
     #[cfg(test)]
     pub(crate) fn remember_wrongly(&self, right: &redis::Cmd, wrong: &redis::Cmd) -> usize {
+        self.forget_states();
         let mut known = self.known();
         let acts = known.turns.values_mut().flat_map(|turn| &mut Arc::make_mut(turn).acts);
         let requests = acts.filter_map(|act| match act {

@@ -19,10 +19,13 @@ mod turns;
 mod told;
 mod subscriptions;
 mod known_servers;
+mod saved;
+mod known_states;
 mod checkpoints;
 mod serve;
 mod instants;
 mod holds;
+mod state_hash;
 mod server_faults;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,6 +42,7 @@ use crate::trace::{EventKind, HoldId};
 pub(crate) use checkpoints::Checkpoints;
 pub(crate) use gate::{Gate, GateState, Passage, Pending, Traffic};
 use known_servers::Place;
+pub(crate) use known_states::{Outcome, Recall};
 pub(crate) use learned::{Key, Lack, Learned};
 pub(crate) use learned_clients::{Clients, Unknown};
 pub(crate) use operations::OperationId;
@@ -47,6 +51,7 @@ pub(crate) use quiescence::Quiescence;
 pub(crate) use real_time::RealTime;
 pub(crate) use request::{Request, RequestKind};
 pub(crate) use retries::{Livelock, Retry, Tries};
+pub(crate) use saved::Saved;
 pub(crate) use serve::{Answer, Blocked, Loss};
 pub use server::Server;
 pub(crate) use server::no_answer;
@@ -94,6 +99,8 @@ pub(crate) struct SimulationConfig {
     pub(crate) thresholds: Arc<[Duration]>,
     /// An oracle judges by the order of all commands.
     pub(crate) judges_commands: bool,
+    /// A hash of everything in the scenario that decides how executions continue.
+    pub(crate) terms: u64,
 }
 
 /// The state that the clients of one execution share.

@@ -15,8 +15,8 @@ pub(crate) type OperationId = (Actor, usize);
 /// An operation that can be cancelled.
 #[derive(Clone)]
 pub(super) struct Operation {
-    id: OperationId,
-    is_cancelled: bool,
+    pub(super) id: OperationId,
+    pub(super) is_cancelled: bool,
     /// Wakes the task that polls it.
     pub(super) waker: Option<Waker>,
 }

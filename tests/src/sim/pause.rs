@@ -19,9 +19,9 @@ pub(crate) enum Part {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pause {
     /// Its tasks, as far as something has woken them.
-    woken: Vec<(Part, Waker)>,
+    pub(super) woken: Vec<(Part, Waker)>,
     /// It stands still at least until no request of it is on its way.
-    awaits_reply: bool,
+    pub(super) awaits_reply: bool,
 }
 
 impl Pause {

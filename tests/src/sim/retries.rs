@@ -26,7 +26,7 @@ const COMMANDS_MAX: usize = 16;
 const ROUND_MAX: usize = 64;
 
 /// A command and its reply.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 pub(crate) struct Exchange {
     /// A hash of the server, the command's name and its first key.
     request: u64,
@@ -39,8 +39,15 @@ pub(crate) struct Exchange {
     data: Option<u64>,
 }
 
+impl Exchange {
+    /// Whether both are equal replies to equal requests.
+    fn equals(&self, other: &Exchange) -> bool {
+        (self.request, self.reply) == (other.request, other.reply)
+    }
+}
+
 /// Tries in vain of a client. Its code can have several loops.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Tries {
     pub(crate) actor: Actor,
     /// A hash of the request that each try begins with.
@@ -52,7 +59,7 @@ pub(crate) struct Tries {
 }
 
 /// The first time at which a client was about to try once more what it had tried in vain.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 pub(crate) struct Retry {
     /// The number of steps before.
     pub(crate) steps: usize,
@@ -211,6 +218,26 @@ impl State {
     }
 }
 
+impl ActorState {
+    /// Whether its last tries were equal, so that it may try in vain.
+    pub(super) fn tries_equally(&self) -> bool {
+        self.exchanges.len() >= TRIES && len_of_tries(&self.exchanges, TRIES).is_some()
+    }
+
+    /// The steps of its latest commands that matter if its next command ends a try that is equal to
+    /// the one before.
+    pub(super) fn steps_of_tries(&self) -> impl Iterator<Item = usize> {
+        let commands = self.exchanges.len();
+        let may_be = |len: &usize| {
+            let latest = commands + 1 - len..commands;
+            latest.into_iter().all(|place| self.exchanges[place].equals(&self.exchanges[place - len]))
+        };
+        let len = (1..=COMMANDS_MAX.min(commands.div_ceil(2))).rev().find(may_be);
+        let count = len.map_or(0, |len| 2 * len - 1);
+        self.exchanges[commands - count..].iter().map(|exchange| exchange.step)
+    }
+}
+
 fn hash_of(stage: u64, tries: &[Exchange]) -> u64 {
     let tries: Vec<(u64, u64)> = tries.iter().map(|exchange| (exchange.request, exchange.reply)).collect();
     FixedState::default().hash_one((stage, tries))
@@ -230,9 +257,7 @@ fn lens(exchanges: &[Exchange], count: usize) -> RangeInclusive<usize> {
 /// Whether the last `count` tries of `len` commands got equal replies to equal requests.
 fn are_tries(exchanges: &[Exchange], count: usize, len: usize) -> bool {
     let Some(start) = exchanges.len().checked_sub(count * len) else { return false };
-    let is_same =
-        |(one, next): (&Exchange, &Exchange)| (one.request, one.reply) == (next.request, next.reply);
-    exchanges[start..].iter().zip(&exchanges[start + len..]).all(is_same)
+    exchanges[start..].iter().zip(&exchanges[start + len..]).all(|(one, next)| one.equals(next))
 }
 
 impl Simulation {

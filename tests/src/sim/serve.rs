@@ -67,7 +67,7 @@ pub(crate) struct Blocked {
 /// A request that its client has given up and that is still on its way.
 #[derive(Clone)]
 pub(crate) struct Late {
-    request: Request,
+    pub(super) request: Request,
     session: Session,
 }
 

@@ -18,7 +18,7 @@ use super::shared_list::SharedList;
 use super::timer_cache::UnknownTimer;
 use super::turns::Begun;
 use crate::actor::Actor;
-use crate::fault::Budget;
+use crate::fault::{Budget, Fault, Target};
 use crate::schedule::Step;
 use crate::trace::{EventKind, History, HoldId, LocalState, Recorder};
 
@@ -292,6 +292,26 @@ impl State {
         self.history().steps.last().copied()
     }
 
+    /// The actor that ran in the last step.
+    pub(crate) fn last_actor(&self) -> Option<Actor> {
+        match self.last_step() {
+            Some(
+                Step::Run(actor, _)
+                | Step::Send(actor, _)
+                | Step::Receive(actor, _)
+                | Step::Start(actor)
+                | Step::Fault(Fault { target: Target::Connection(actor, _), .. }),
+            ) => Some(actor),
+            _ => None,
+        }
+    }
+
+    /// An execution continues in place of one that ended.
+    pub(super) fn forget_end(&mut self) {
+        (self.lack, self.is_endless) = (None, false);
+        self.unknown_timers.clear();
+    }
+
     /// A server refused a request or disconnected. If the request was a release, the grant stays,
     /// as if the request had been lost.
     pub(crate) fn lose_connection(&mut self, actor: Actor) {
@@ -317,6 +337,11 @@ impl State {
     pub(crate) fn can_act(&self, actor: Actor) -> bool {
         let state = &self.actors[self.idx(actor)];
         state.is_started && !state.is_crashed && (!state.is_finished || self.has_request(actor))
+    }
+
+    /// Whether no client is inside a section.
+    pub(crate) fn has_no_grants(&self) -> bool {
+        self.grants.is_empty()
     }
 
     /// Whether a request of the actor waits, or the reply to one is on the way.

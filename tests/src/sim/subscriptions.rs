@@ -20,11 +20,11 @@ use crate::trace::EventKind;
 /// The subscription of a connection.
 #[derive(Clone)]
 pub(super) struct Subscription {
-    channel: String,
+    pub(super) channel: String,
     /// Messages that the client has not received, the oldest first.
-    messages: VecDeque<Vec<u8>>,
+    pub(super) messages: VecDeque<Vec<u8>>,
     /// No more messages will come.
-    is_closed: bool,
+    pub(super) is_closed: bool,
     touches: Arc<Touches>,
 }
 

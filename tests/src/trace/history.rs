@@ -50,6 +50,17 @@ impl History {
         self.reached = to.reached;
     }
 
+    /// The history after this place, with all that was reached before.
+    pub(crate) fn since(&self, from: HistoryMark) -> History {
+        History {
+            events: self.events[from.events..].to_vec(),
+            steps: self.steps[from.steps..].to_vec(),
+            footprints: self.footprints[from.steps..].to_vec(),
+            reached: self.reached,
+            started_at: None,
+        }
+    }
+
     /// Whether the code of a client still ran when the execution reached a limit.
     pub fn is_endless(&self) -> bool {
         self.events.iter().any(|event| matches!(event.kind, EventKind::Endless { .. }))
@@ -73,7 +84,7 @@ impl History {
 
 /// The things that must have happened for a pass to mean something. A lock that no two clients
 /// contended for has not been tested.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Reached {
     /// A client tried to enter while another was inside.
     pub contention: bool,

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use harness::execution::{Learning, Runner};
@@ -21,6 +22,8 @@ use super::traces::programs::Rare;
 
 /// The number of random programs of each kind. `LOCKSTEP_OUTCOMES` sets another one.
 const PROGRAMS: u64 = 25;
+/// The number of programs of each kind that are explored again and again.
+const REPEATED: u64 = 15;
 /// If brute force needs more schedules than this, the program is left out. A test counts them.
 const SCHEDULES_MAX: usize = 20_000;
 
@@ -155,16 +158,11 @@ redis.register_function('peek', function() return redis.call('SET', 'peeked', ca
 /// Adds servers, a library, probes, and all oracles but `Fenced`.
 fn judged(scenario: Scenario) -> Scenario {
     let ms = Duration::from_millis;
-    scenario
-        .servers(3)
-        .before(|client| async move {
-            let load = redis::cmd("FUNCTION").arg("LOAD").arg(LIBRARY).to_owned();
-            Ok(load.exec_async(&mut client.connection()).await?)
-        })
-        .probe(1, |client| async move {
-            let set = redis::cmd("SET").arg(&["k", "probe", "NX"]).to_owned();
-            Ok(set.query_async(&mut client.connection()).await?)
-        })
+    let prepared = scenario.servers(3).before(|client| async move {
+        let load = redis::cmd("FUNCTION").arg("LOAD").arg(LIBRARY).to_owned();
+        Ok(load.exec_async(&mut client.connection()).await?)
+    });
+    probed(prepared)
         .always(ExclusiveFact::of("cs"))
         .always(ExclusiveBelief::of("cs", 1))
         .always(OwnerSafe)
@@ -173,6 +171,13 @@ fn judged(scenario: Scenario) -> Scenario {
         .always(NoLeak)
         .always(Recovers)
         .always(Progress::of(&["cs"]))
+}
+
+fn probed(scenario: Scenario) -> Scenario {
+    scenario.probe(1, |client| async move {
+        let set = redis::cmd("SET").arg(&["k", "probe", "NX"]).to_owned();
+        Ok(set.query_async(&mut client.connection()).await?)
+    })
 }
 
 /// Everything that clients, servers and oracles see of an execution, as text. The time of a command
@@ -329,6 +334,32 @@ fn program(programs: &[&[&str]], faults: Faults) -> Scenario {
     let scenario =
         Scenario::new(format!("{programs:?} {faults:?}")).lease(Duration::from_millis(8)).faults(faults);
     judged(programs.iter().fold(scenario, |scenario, program| sends(scenario, of(program))))
+}
+
+/// An exploration repeats steps of earlier ones. Its histories are those of one in which everything
+/// runs.
+#[test]
+fn explorations_that_repeat_others_have_equal_histories() {
+    let programs = std::env::var("LOCKSTEP_REPEATS").ok().and_then(|count| count.parse().ok());
+    for (nth, (name, kind)) in (0..).zip(kinds()) {
+        for seed in 0..programs.unwrap_or(REPEATED) {
+            // Libraries of functions are more than a server learns.
+            let program = probed(kind.program(seed + 10_000_000 * (nth + 1)).servers(3));
+            let real = histories(&mut Runner::new().learning(Learning::Off), &program);
+            let mut runner = Runner::new().learning(Learning::Eager);
+            for exploration in 1..=4 {
+                let again = histories(&mut runner, &program);
+                assert!(again == real, "{name}, exploration {exploration}: {program:?}");
+            }
+        }
+    }
+}
+
+/// The histories of an exploration, but not of one that is large.
+fn histories(runner: &mut Runner, scenario: &Scenario) -> Vec<Arc<History>> {
+    runner.learn_thresholds(scenario);
+    let mut dpor = Dpor::default();
+    std::iter::from_fn(|| dpor.run_next(runner, scenario)).take(200).collect()
 }
 
 /// A holder deletes its grant on one server, and another client on another. The first of them ends
