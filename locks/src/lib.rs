@@ -15,6 +15,62 @@
 //! # Ok(()) }
 //! ```
 //!
+//! # Which lock
+//!
+//! | type | holders | row of `lockstep check` |
+//! | --- | --- | --- |
+//! | [`Mutex`] | one | `mutex`, `mutex_renewed`, `mutex_waiting`, `mutex_fair` |
+//! | [`RwLock`] | any number of readers, or one writer | `rw_lock`, `rw_lock_waiting` |
+//! | [`Semaphore`] | up to N permits | `semaphore`, `semaphore_waiting`, `semaphore_fair` |
+//!
+//! Each attempt, extension and release is one script: one round trip, as long as the server knows
+//! the script. A client that waits also subscribes to a channel, on a connection of its own. Every
+//! key has a time to live, so that nothing stays when all clients are gone.
+//!
+//! | key | holds | lives for |
+//! | --- | --- | --- |
+//! | `NAME` | the grant of the mutex or writer, or the permits | one lease after the last grant |
+//! | `{NAME}:readers` | the readers of a read-write lock | one lease after the last grant |
+//! | `{NAME}:queue`, `{NAME}:alive` | the clients that wait | two seconds after the last look |
+//! | `{NAME}:fence` | the last fencing token | one day |
+//!
+//! # Leases and fencing
+//!
+//! Every grant has a lease: without one, a crashed holder would keep the lock for ever. So a client
+//! that stalls for longer than its lease still believes that it holds the lock, while another one
+//! does. No lock on a server can change that. There are three remedies:
+//!
+//! - A task renews the lease while the client works: [`Builder::renew`]. It stalls together with
+//!   its process.
+//! - The client stops when its grant is lost: [`Guard::lost`]. Its earlier requests still
+//!   arrive.
+//! - The resource refuses old tokens: [`Guard::fencing_token`]. Only this keeps a late client out.
+//!
+//! A lock without the third is advice: it saves work that would be done twice, and does not keep
+//! data correct. Source: Martin Kleppmann, [How to do distributed locking][fencing] (2016).
+//!
+//! [fencing]: https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html
+//!
+//! # Connections
+//!
+//! A [`Connection`] wraps any connection of redis-rs. With [`Connection::new`], a client that waits
+//! asks again and again. With [`Connection::subscribing`], as over a [`PubSubConnection`], it is
+//! notified when it may try. The emulator's connections are connections of redis-rs, too:
+//!
+//! ```
+//! use locks::{Connection, Mutex};
+//!
+//! # async fn example() -> Result<(), locks::Error> {
+//! let server = emulator::Emulator::new();
+//! let mutex = Mutex::builder(Connection::new(server.connection()), "report").build()?;
+//! assert!(mutex.try_lock().await?.is_some());
+//! # Ok(()) }
+//! # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+//! # runtime.block_on(example()).unwrap();
+//! ```
+//!
+//! # The registry
+//!
 //! [`registry`] lists all algorithms and their guarantees. `lockstep check` tests each guarantee.
 //! The published ones are generic over [`redis::aio::ConnectionLike`], and over [`Subscribe`] if
 //! they wait for messages.
@@ -34,7 +90,7 @@
 //! | `queue` | the waiting clients of a lock, in Lua |
 //! | `lease` | settings, attempts, waiting, renewal and guards of the locks for use |
 //! | `row` | a lock for use as a row of the registry |
-//! | `mutex`, `semaphore` | the locks for use: their scripts and their methods |
+//! | `mutex`, `semaphore`, `rw_lock` | the locks for use: their scripts and their methods |
 //! | [`published`] | one file for every published algorithm, exactly as published |
 //! | [`registry`] | all algorithms by name, and what each one states about itself |
 //!
@@ -54,6 +110,7 @@ mod lease;
 mod row;
 mod mutex;
 mod semaphore;
+mod rw_lock;
 pub mod published;
 pub mod registry;
 
@@ -63,5 +120,6 @@ pub use error::{Error, Operation};
 pub use lease::{Builder, Guard};
 pub use lock::{Lock, Record, Release, Terms};
 pub use mutex::Mutex;
+pub use rw_lock::RwLock;
 pub use semaphore::Semaphore;
 pub use subscribe::{Messages, PubSubConnection, Subscribe, Subscription};

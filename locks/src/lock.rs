@@ -24,6 +24,11 @@ pub trait Lock: Send {
         self.try_acquire()
     }
 
+    /// Waits until it has a grant to read. An algorithm that cannot wait tries once.
+    fn acquire_read(&mut self) -> impl Future<Output = RedisResult<bool>> + Send {
+        self.try_read()
+    }
+
     /// Gives the grant back.
     fn release(&mut self) -> impl Future<Output = RedisResult<Release>> + Send;
 

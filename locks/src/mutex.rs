@@ -195,7 +195,21 @@ pub const ALGORITHM_FAIR: Algorithm = Algorithm {
     ..ALGORITHM_WAITING
 };
 
+/// The row of the registry for clients that try once, and renew their grants.
+pub const ALGORITHM_RENEWED: Algorithm = Algorithm {
+    name: "mutex_renewed",
+    spec: &Spec { abilities: &[Ability::Fences, Ability::Renews], ..SPEC },
+    open: Open::One(|connection, env, terms| {
+        row(Mutex::builder(connection, &terms.key).renew(true), env, terms, false)
+    }),
+    ..ALGORITHM
+};
+
 fn open_row(connection: Connection, env: Env, terms: &Terms, is_fair: bool) -> Box<dyn DynLock> {
-    let Mutex(lease) = Mutex::builder(connection, &terms.key).fenced().of(env, terms, is_fair);
+    row(Mutex::builder(connection, &terms.key), env, terms, is_fair)
+}
+
+fn row(builder: Builder<Mutex>, env: Env, terms: &Terms, is_fair: bool) -> Box<dyn DynLock> {
+    let Mutex(lease) = builder.fenced().of(env, terms, is_fair);
     Box::new(Row::new(lease, &[], Record::Value))
 }

@@ -2,7 +2,7 @@
 //! lock does not need this module.
 
 pub use crate::spec::{Ability, Algorithm, AlgorithmKind, DynLock, FaultClass, Open, Property, Spec};
-use crate::{mutex, published, semaphore};
+use crate::{mutex, published, rw_lock, semaphore};
 
 /// Every algorithm: the published ones in historical order, then the correct ones.
 pub const ALGORITHMS: &[Algorithm] = &[
@@ -30,9 +30,12 @@ pub const ALGORITHMS: &[Algorithm] = &[
     published::fair_semaphore_weighted::ALGORITHM,
     published::fair_semaphore_locked::ALGORITHM,
     mutex::ALGORITHM,
+    mutex::ALGORITHM_RENEWED,
     mutex::ALGORITHM_WAITING,
     mutex::ALGORITHM_FAIR,
     semaphore::ALGORITHM,
     semaphore::ALGORITHM_WAITING,
     semaphore::ALGORITHM_FAIR,
+    rw_lock::ALGORITHM,
+    rw_lock::ALGORITHM_WAITING,
 ];

@@ -8,45 +8,90 @@ use crate::lock::{Lock, Record, Release};
 
 /// One client's side of a lock for use. It has one grant at most.
 pub(crate) struct Row {
+    own: Side,
+    /// The side of the readers, if the lock has some.
+    readers: Option<Side>,
+    guard: Option<Guard>,
+    /// The record and the fencing token of the last grant.
+    last: (Record, Option<i64>),
+}
+
+/// A kind of grants that a lock gives.
+struct Side {
     lease: Lease,
     /// The arguments of each grant.
     more: &'static [u32],
+    /// How the server keeps a grant, by the main key and the token.
     record: fn(String, String) -> Record,
-    guard: Option<Guard>,
-    /// The token and the fencing token of the last grant.
-    last: (String, Option<i64>),
 }
 
 impl Row {
-    /// A client that holds nothing. `record` says how the server keeps a grant with a key and a
-    /// token.
+    /// A client that holds nothing. `record` says how the server keeps a grant, by the main key and
+    /// the token.
     pub(crate) fn new(lease: Lease, more: &'static [u32], record: fn(String, String) -> Record) -> Row {
-        Row { lease, more, record, guard: None, last: (String::new(), None) }
+        let last = (record(lease.key().to_owned(), String::new()), None);
+        Row { own: Side { lease, more, record }, readers: None, guard: None, last }
     }
 
-    fn keep(&mut self, granted: Result<Option<Guard>, Error>) -> RedisResult<bool> {
-        let guard = match granted {
+    /// Grants to read are on this lease, and have these records.
+    pub(crate) fn reading(self, lease: Lease, record: fn(String, String) -> Record) -> Row {
+        Row { readers: Some(Side { lease, more: &[], record }), ..self }
+    }
+
+    fn readers(&self) -> &Side {
+        self.readers.as_ref().unwrap_or(&self.own)
+    }
+
+    fn keep(&mut self, granted: Result<Option<(Guard, Record)>, Error>) -> RedisResult<bool> {
+        let granted = match granted {
             // For a client that does not look at errors of time, the attempt was in vain.
             Err(Error::TooLate { .. }) => None,
             other => other?,
         };
-        if let Some(guard) = &guard {
-            self.last = (guard.token().to_owned(), guard.fencing_token());
-        }
-        self.guard = guard;
+        self.guard = granted.map(|(guard, record)| {
+            self.last = (record, guard.fencing_token());
+            guard
+        });
         Ok(self.guard.is_some())
+    }
+}
+
+impl Side {
+    async fn try_acquire(&self) -> Result<Option<(Guard, Record)>, Error> {
+        let guard = self.lease.try_acquire(self.more).await?;
+        Ok(guard.map(|guard| self.with_record(guard)))
+    }
+
+    async fn acquire(&self) -> Result<Option<(Guard, Record)>, Error> {
+        let guard = self.lease.acquire(self.more).await?;
+        Ok(Some(self.with_record(guard)))
+    }
+
+    fn with_record(&self, guard: Guard) -> (Guard, Record) {
+        let record = (self.record)(self.lease.key().to_owned(), guard.token().to_owned());
+        (guard, record)
     }
 }
 
 impl Lock for Row {
     async fn try_acquire(&mut self) -> RedisResult<bool> {
-        let granted = self.lease.try_acquire(self.more).await;
+        let granted = self.own.try_acquire().await;
+        self.keep(granted)
+    }
+
+    async fn try_read(&mut self) -> RedisResult<bool> {
+        let granted = self.readers().try_acquire().await;
         self.keep(granted)
     }
 
     async fn acquire(&mut self) -> RedisResult<bool> {
-        let granted = self.lease.acquire(self.more).await;
-        self.keep(granted.map(Some))
+        let granted = self.own.acquire().await;
+        self.keep(granted)
+    }
+
+    async fn acquire_read(&mut self) -> RedisResult<bool> {
+        let granted = self.readers().acquire().await;
+        self.keep(granted)
     }
 
     async fn release(&mut self) -> RedisResult<Release> {
@@ -57,7 +102,7 @@ impl Lock for Row {
     }
 
     fn record(&self) -> Record {
-        (self.record)(self.lease.key().to_owned(), self.last.0.clone())
+        self.last.0.clone()
     }
 
     fn fencing_token(&self) -> Option<i64> {

@@ -18,6 +18,8 @@ pub trait DynLock: Send {
     fn try_read(&mut self) -> Pin<Box<dyn Future<Output = RedisResult<bool>> + Send + '_>>;
     /// [`Lock::acquire`]
     fn acquire(&mut self) -> Pin<Box<dyn Future<Output = RedisResult<bool>> + Send + '_>>;
+    /// [`Lock::acquire_read`]
+    fn acquire_read(&mut self) -> Pin<Box<dyn Future<Output = RedisResult<bool>> + Send + '_>>;
     /// [`Lock::release`]
     fn release(&mut self) -> Pin<Box<dyn Future<Output = RedisResult<Release>> + Send + '_>>;
     /// [`Lock::record`]
@@ -37,6 +39,10 @@ impl<L: Lock> DynLock for L {
 
     fn acquire(&mut self) -> Pin<Box<dyn Future<Output = RedisResult<bool>> + Send + '_>> {
         Box::pin(Lock::acquire(self))
+    }
+
+    fn acquire_read(&mut self) -> Pin<Box<dyn Future<Output = RedisResult<bool>> + Send + '_>> {
+        Box::pin(Lock::acquire_read(self))
     }
 
     fn release(&mut self) -> Pin<Box<dyn Future<Output = RedisResult<Release>> + Send + '_>> {
@@ -156,6 +162,8 @@ pub enum Ability {
     Reenters,
     /// If the lock is taken, a client waits until it is free.
     Waits,
+    /// A task renews each grant until its holder releases it.
+    Renews,
     /// Each grant has a fencing token.
     Fences,
 }

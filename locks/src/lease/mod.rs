@@ -30,7 +30,7 @@ use crate::error::Error;
 pub(crate) struct Lease(Arc<Shared>);
 
 /// The parts that all grants of a lock share.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Shared {
     connection: Connection,
     env: Env,
@@ -58,6 +58,13 @@ impl Lease {
     /// Waits at most so long.
     pub(crate) async fn acquire_timeout(&self, timeout: Duration, more: &[u32]) -> Result<Guard, Error> {
         self.acquire_within(Some(timeout), more).await
+    }
+
+    /// A lock with these keys and settings, and other scripts.
+    pub(crate) fn with_scripts(&self, scripts: &'static Scripts) -> Lease {
+        let mut shared = Shared::clone(&self.0);
+        shared.protocol.scripts = scripts;
+        Lease(Arc::new(shared))
     }
 
     /// The main key.

@@ -22,7 +22,7 @@ pub(crate) struct Scripts {
 }
 
 /// A lock on a server.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Protocol {
     pub(super) scripts: &'static Scripts,
     /// The main key, the two of the queue, and one that only some kinds have.

@@ -22,6 +22,7 @@ const SECTION: &str = "cs";
 /// The sections of a read-write lock.
 const READING: &str = "reading";
 const WRITING: &str = "writing";
+const SECTIONS: [&str; 3] = [SECTION, READING, WRITING];
 /// The resource that checks the tokens of a lock with fencing tokens.
 const RESOURCE: &str = "lock";
 /// How often each client acquires in the class [`FaultClass::Rounds`].
@@ -71,8 +72,8 @@ pub fn scenario_of_lease(
         Property::OwnerSafe => scenario.always(OwnerSafe),
         Property::Recovers => scenario.always(Recovers),
         Property::NoLeak => scenario.always(NoLeak),
-        Property::NoLostWakeUp => scenario.always(NoLostWakeUp::of(SECTION, lease)),
-        Property::Progress => scenario.always(Progress::of(&[SECTION, READING, WRITING])),
+        Property::NoLostWakeUp => scenario.always(NoLostWakeUp::of_all(&SECTIONS, lease)),
+        Property::Progress => scenario.always(Progress::of(&SECTIONS)),
         Property::Unbroken => scenario.always(Unbroken::of(SECTION)),
         Property::Fenced => scenario.always(Fenced::of(RESOURCE)),
     })
@@ -152,8 +153,8 @@ async fn take_part(
 }
 
 /// Acquires once, to read if the section is that of readers, and releases if it was granted. If the
-/// lock can wait, the client waits. If the lock is reentrant, the client works, acquires again, and
-/// releases twice.
+/// lock can wait, the client waits. If a task renews the grant, the client works before it
+/// releases. If the lock is reentrant, it works, acquires again, and releases twice.
 ///
 /// Acquires and releases can be cancelled. If that happens to an inner one, the client still
 /// releases the outer one.
@@ -167,10 +168,11 @@ async fn acquire_and_release(
 ) -> Result<(), ActorError> {
     let since = client.now();
     let waits = spec.can(Ability::Waits);
-    let acquire = match waits {
-        true => lock.acquire(),
-        false if section == READING => lock.try_read(),
-        false => lock.try_acquire(),
+    let acquire = match (section == READING, waits) {
+        (true, true) => lock.acquire_read(),
+        (true, false) => lock.try_read(),
+        (false, true) => lock.acquire(),
+        (false, false) => lock.try_acquire(),
     };
     if !client.cancellable(acquire).await.transpose()?.unwrap_or(false) {
         return Ok(());
@@ -184,8 +186,10 @@ async fn acquire_and_release(
     if let Some(token) = lock.fencing_token() {
         client.accepted(RESOURCE, token);
     }
-    if spec.can(Ability::Reenters) {
+    if spec.can(Ability::Reenters) || spec.can(Ability::Renews) {
         () = redis::cmd("PING").query_async(&mut client.connection()).await?;
+    }
+    if spec.can(Ability::Reenters) {
         let since = client.now();
         if client.cancellable(lock.try_acquire()).await.transpose()?.unwrap_or(false) {
             hold.extend(since, lock.record());

@@ -15,14 +15,20 @@ use crate::trace::{EventKind, History};
 /// whole lease, until its timeout.
 #[derive(Clone, Debug)]
 pub struct NoLostWakeUp {
-    section: &'static str,
+    sections: Vec<&'static str>,
     within: Duration,
 }
 
 impl NoLostWakeUp {
     /// The oracle for the section of this name, which must not be empty for `within` or longer.
     pub fn of(section: &'static str, within: Duration) -> NoLostWakeUp {
-        NoLostWakeUp { section, within }
+        NoLostWakeUp::of_all(&[section], within)
+    }
+
+    /// The oracle for several sections, as those of a read-write lock. They must not all be empty
+    /// for `within` or longer.
+    pub fn of_all(sections: &[&'static str], within: Duration) -> NoLostWakeUp {
+        NoLostWakeUp { sections: sections.to_vec(), within }
     }
 }
 
@@ -32,7 +38,7 @@ impl Oracle for NoLostWakeUp {
     }
 
     fn judges(&self, history: &History) -> bool {
-        is_entered(history, self.section)
+        self.sections.iter().any(|section| is_entered(history, section))
     }
 
     fn check(&self, history: &History) -> Option<Violation> {
@@ -40,11 +46,11 @@ impl Oracle for NoLostWakeUp {
         let mut within = self.within;
         for event in &history.events {
             match event.kind {
-                EventKind::Enter { section, .. } if section == self.section => {
+                EventKind::Enter { section, .. } if self.sections.contains(&section) => {
                     inside += 1;
                     empty_for = Duration::ZERO;
                 }
-                EventKind::Leave { section, .. } if section == self.section => {
+                EventKind::Leave { section, .. } if self.sections.contains(&section) => {
                     inside -= 1;
                     empty_since = event.at;
                 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex as Shared};
 use std::time::Duration;
 
 use emulator::{Clock, Emulator};
-use locks::{Builder, Connection, Env, Error, Guard, Mutex, PubSubConnection, Release, Semaphore};
+use locks::{Builder, Connection, Env, Error, Guard, Mutex, PubSubConnection, Release, RwLock, Semaphore};
 use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
@@ -218,6 +218,32 @@ async fn several_permits_are_taken_in_one_step() {
     assert!(matches!(semaphore.acquire_many(4).await, Err(Error::Invalid { .. })));
     assert!(matches!(semaphore.acquire_many(0).await, Err(Error::Invalid { .. })));
     assert_eq!(three.release().await.unwrap(), Release::Released);
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_reader_has_a_lease_and_nobody_overtakes() {
+    let server = server();
+    let lock = RwLock::builder(Connection::new(server.connection()), "lock").lease(LEASE).build().unwrap();
+    let early = lock.read().await.unwrap();
+    sleep(LEASE / 2).await;
+    let late = lock.read().await.unwrap();
+    sleep(LEASE * 3 / 4).await;
+    assert!(early.is_lost() && !late.is_lost());
+    let writes = tokio::spawn({
+        let lock = lock.clone();
+        async move { lock.write().await.unwrap() }
+    });
+    sleep(MOMENT).await;
+    assert!(lock.try_read().await.unwrap().is_none(), "a writer waits");
+    let error = lock.read_timeout(MOMENT).await.unwrap_err();
+    assert!(matches!(error, Error::TimedOut { .. }), "{error}");
+    assert_eq!(late.release().await.unwrap(), Release::Released);
+    let writer = writes.await.unwrap();
+    assert!(lock.try_read().await.unwrap().is_none() && lock.try_write().await.unwrap().is_none());
+    writer.extend().await.unwrap();
+    assert_eq!(writer.release().await.unwrap(), Release::Released);
+    assert_eq!(early.release().await.unwrap(), Release::NotHeld);
+    assert_eq!(server.keys("*"), Vec::<bytes::Bytes>::new(), "nothing is left");
 }
 
 #[test]

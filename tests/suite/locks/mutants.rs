@@ -8,8 +8,8 @@ use locks::{Connection, Env, Subscribe, Subscription, Terms};
 use redis::aio::ConnectionLike;
 use redis::{Cmd, Pipeline, RedisFuture, Script, Value};
 
-use FaultClass::{Crash, Order, Slow};
-use Property::{ExclusiveFact, Fenced, NoLostWakeUp, OverIssue, OwnerSafe, Recovers};
+use FaultClass::{Crash, Order, Pairs, Slow};
+use Property::{ExclusiveFact, Fenced, NoLostWakeUp, OverIssue, OwnerSafe, Recovers, WriterAlone};
 
 /// A connection on which scripts are changed before they run.
 #[derive(Clone)]
@@ -24,7 +24,11 @@ impl Mutating {
     /// If the command runs a script of the algorithm that has the line, returns one that runs the
     /// changed script.
     fn mutated(&self, cmd: &Cmd) -> Option<Cmd> {
-        let args: Vec<&[u8]> = cmd.args_iter().map(simple).collect::<Option<_>>()?;
+        let arg = |arg| match arg {
+            redis::Arg::Simple(arg) => Some(arg),
+            _ => None,
+        };
+        let args: Vec<&[u8]> = cmd.args_iter().map(arg).collect::<Option<_>>()?;
         let [b"EVALSHA", hash, args @ ..] = &args[..] else { return None };
         let is_meant = |script: &&&str| Script::new(script).get_hash().as_bytes() == *hash;
         let script = self.algorithm.scripts.iter().find(is_meant)?;
@@ -32,13 +36,6 @@ impl Mutating {
         cmd.arg(script.replace(self.from, self.to));
         args.iter().for_each(|arg| _ = cmd.arg(arg));
         Some(cmd)
-    }
-}
-
-fn simple(arg: redis::Arg<&[u8]>) -> Option<&[u8]> {
-    match arg {
-        redis::Arg::Simple(arg) => Some(arg),
-        _ => None,
     }
 }
 
@@ -117,6 +114,28 @@ fn mutants_of_mutex_are_found() {
     find!("mutex", "last + 1" => "last", Order, Fenced);
     // The last token does not count, and time stands still.
     find!("mutex", "math.max(time[1] * 1000000 + time[2], last + 1)" => "time[2]", Order, Fenced);
+}
+
+#[test]
+fn mutants_of_renewals_are_found() {
+    // A renewal takes the lock if another client has it.
+    find!("mutex_renewed", "return 0" => "redis.call('SET', KEYS[1], ARGV[1]) return 1", Slow, OwnerSafe);
+    // It ends the lease.
+    find!("mutex_renewed", "'PEXPIRE', KEYS[1], ARGV[2]" => "'PEXPIRE', KEYS[1], 0", Slow, ExclusiveFact);
+    // It makes the lease endless.
+    find!("mutex_renewed", "'PEXPIRE', KEYS[1], ARGV[2]" => "'PERSIST', KEYS[1]", Pairs, Recovers);
+}
+
+#[test]
+fn mutants_of_read_write_locks_are_found() {
+    // A reader does not look for a writer.
+    find!("rw_lock", "local wait = writer and redis.call('PTTL', KEYS[1]) or" => "local wait =", Order, WriterAlone);
+    // A writer does not look for readers.
+    find!("rw_lock", "last and last - now or" => "", Order, WriterAlone);
+    // A reader that releases ends the grants of all readers.
+    find!("rw_lock", "'ZREM', KEYS[4], token" => "'DEL', KEYS[4]", Order, OwnerSafe);
+    // A release wakes nobody.
+    find!("rw_lock_waiting", "if is_writer or not writer then\n  wake()\nend" => "", Order, NoLostWakeUp);
 }
 
 #[test]

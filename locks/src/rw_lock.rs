@@ -1,0 +1,266 @@
+//! A read-write lock: any number of readers at a time, or one writer, each with a lease.
+//!
+//! The main key is a string with the token of the writer, and expires with its lease. A sorted set
+//! has the token of each reader, with the end of its lease in the server's time as the score.
+//!
+//! 1. Read, one script: remove the readers whose lease has ended. If there is no writer, and no
+//!    other client waits, add our token. Raise the set's time to live to at least one lease. Wake
+//!    the next waiting client: it may read, too.
+//! 2. Write, one script: if nobody has a grant, and no other client waits, set the main key to our
+//!    token with a time to live of one lease.
+//! 3. Extend, one script: only our own unexpired lease begins anew.
+//! 4. Release, one script: remove only our own grant. If no writer is left, wake the first waiting
+//!    client.
+//!
+//! Clients wait in one queue and come in turn, so that readers which follow one another do not keep
+//! a writer out for ever. A waiting client that is dead is passed over.
+//!
+//! Sources: Redisson's `RReadWriteLock`, <https://redisson.pro/docs/data-and-services/locks-and-synchronizers/#readwritelock>,
+//! for the problem that every reader needs a lease of its own; here it is in the set.
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use redis::Script;
+
+use crate::connection::Connection;
+use crate::env::Env;
+use crate::error::Error;
+use crate::lease::{Builder, Details, Guard, Kind, Lease, Protocol, Scripts};
+use crate::lock::{Record, Terms};
+use crate::queue::with_queue;
+use crate::row::Row;
+use crate::spec::{Ability, Algorithm, AlgorithmKind, DynLock, FaultClass, Open, Property, Spec};
+
+/// A script over the readers in `KEYS[4]`, without those whose lease has ended.
+macro_rules! with_readers {
+    ($script:literal) => {
+        with_queue!(
+            "\
+redis.call('ZREMRANGEBYSCORE', KEYS[4], '-inf', now)
+local writer = redis.call('GET', KEYS[1])
+local is_reader = redis.call('ZSCORE', KEYS[4], token)
+local function is_overtaking()
+  local waiter, until_ms = first()
+  return waiter and waiter ~= token and until_ms - now
+end
+",
+            $script
+        )
+    };
+}
+
+const READ: &str = with_readers!(
+    "\
+if not is_reader then
+  local wait = writer and redis.call('PTTL', KEYS[1]) or is_overtaking()
+  if wait then
+    enqueue()
+    return {0, wait}
+  end
+end
+dequeue()
+redis.call('ZADD', KEYS[4], now + lease, token)
+raise(KEYS[4], lease)
+wake()
+return {1, 0}"
+);
+
+const WRITE: &str = with_readers!(
+    "\
+if writer ~= token then
+  local wait = writer and redis.call('PTTL', KEYS[1])
+  if not wait then
+    local last = redis.call('ZRANGE', KEYS[4], -1, -1, 'WITHSCORES')[2]
+    wait = last and last - now or is_overtaking()
+  end
+  if wait then
+    enqueue()
+    return {0, wait}
+  end
+end
+dequeue()
+redis.call('SET', KEYS[1], token, 'PX', lease)
+return {1, 0}"
+);
+
+const EXTEND_READ: &str = with_readers!(
+    "\
+if not is_reader then
+  return 0
+end
+redis.call('ZADD', KEYS[4], now + lease, token)
+raise(KEYS[4], lease)
+return 1"
+);
+
+const EXTEND_WRITE: &str = "\
+if redis.call('GET', KEYS[1]) == ARGV[1] then
+  return redis.call('PEXPIRE', KEYS[1], ARGV[2])
+end
+return 0";
+
+const RELEASE: &str = with_readers!(
+    "\
+dequeue()
+local is_writer = writer == token
+if is_writer then
+  redis.call('DEL', KEYS[1])
+end
+redis.call('ZREM', KEYS[4], token)
+if is_writer or not writer then
+  wake()
+end
+return (is_writer or is_reader) and 1 or 0"
+);
+
+static READ_SCRIPTS: Scripts = Scripts {
+    acquire: LazyLock::new(|| Script::new(READ)),
+    extend: LazyLock::new(|| Script::new(EXTEND_READ)),
+    release: LazyLock::new(|| Script::new(RELEASE)),
+};
+
+static WRITE_SCRIPTS: Scripts = Scripts {
+    acquire: LazyLock::new(|| Script::new(WRITE)),
+    extend: LazyLock::new(|| Script::new(EXTEND_WRITE)),
+    release: LazyLock::new(|| Script::new(RELEASE)),
+};
+
+const KIND: Kind<RwLock> = Kind {
+    protocol: |name, _| Protocol::new(&WRITE_SCRIPTS, name, Some(name.side_key("readers")), Vec::new()),
+    new: |write, _| RwLock { read: write.with_scripts(&READ_SCRIPTS), write },
+};
+
+/// Any number of readers at a time, or one writer. Clones share it.
+///
+/// Clients that wait get the lock in the order in which they came. A client that only tries does
+/// not get it while others wait.
+///
+/// ```
+/// use locks::{Connection, RwLock};
+///
+/// # async fn example(connection: Connection) -> Result<(), locks::Error> {
+/// let settings = RwLock::builder(connection, "settings").build()?;
+/// let reader = settings.read().await?;
+/// let other = settings.read().await?;
+/// assert!(settings.try_write().await?.is_none());
+/// reader.release().await?;
+/// other.release().await?;
+/// let writer = settings.write().await?;
+/// assert!(settings.try_read().await?.is_none());
+/// # drop(writer);
+/// # Ok(()) }
+/// # let server = emulator::Emulator::new();
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+/// # runtime.block_on(example(Connection::new(server.connection()))).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct RwLock {
+    read: Lease,
+    write: Lease,
+}
+
+impl RwLock {
+    /// The settings of the lock with this name.
+    pub fn builder(connection: Connection, name: &str) -> Builder<RwLock> {
+        Builder::new(connection, name, Details { is_fenced: false, permits: 1 }, KIND).fair()
+    }
+
+    /// Waits until there is no writer and it is the client's turn, and takes a grant to read. If
+    /// the future is dropped, the client no longer waits, and holds nothing.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]: the lock was taken for as long as [`Builder::wait`] says.
+    /// [`Error::TooLate`]: the server was too slow for the lease. [`Error::Server`]: a server did
+    /// not do what it was asked, and whether it granted the lock is not known.
+    pub async fn read(&self) -> Result<Guard, Error> {
+        self.read.acquire(&[]).await
+    }
+
+    /// Waits until nobody else holds the lock and it is the client's turn, and takes the grant to
+    /// write.
+    ///
+    /// # Errors
+    /// Those of [`RwLock::read`].
+    pub async fn write(&self) -> Result<Guard, Error> {
+        self.write.acquire(&[]).await
+    }
+
+    /// Waits at most so long for a grant to read.
+    ///
+    /// # Errors
+    /// Those of [`RwLock::read`].
+    pub async fn read_timeout(&self, timeout: Duration) -> Result<Guard, Error> {
+        self.read.acquire_timeout(timeout, &[]).await
+    }
+
+    /// Waits at most so long for the grant to write.
+    ///
+    /// # Errors
+    /// Those of [`RwLock::read`].
+    pub async fn write_timeout(&self, timeout: Duration) -> Result<Guard, Error> {
+        self.write.acquire_timeout(timeout, &[]).await
+    }
+
+    /// Takes a grant to read if there is no writer. `None` if there is one, or if clients wait.
+    ///
+    /// # Errors
+    /// Those of [`RwLock::read`], without the first.
+    pub async fn try_read(&self) -> Result<Option<Guard>, Error> {
+        self.read.try_acquire(&[]).await
+    }
+
+    /// Takes the grant to write if nobody holds the lock. `None` if somebody does, or if clients
+    /// wait.
+    ///
+    /// # Errors
+    /// Those of [`RwLock::read`], without the first.
+    pub async fn try_write(&self) -> Result<Option<Guard>, Error> {
+        self.write.try_acquire(&[]).await
+    }
+}
+
+const SPEC: Spec = Spec {
+    kind: AlgorithmKind::ReadWrite,
+    abilities: &[],
+    guarantees: "a writer is alone, and every reader has a lease of its own",
+    assumes: "one server that keeps its data and whose clock does not jump",
+    objection: "a holder that outlives its lease does not know it",
+    breaks: &[
+        (Property::ExclusiveBelief, FaultClass::Slow),
+        (Property::WriterAlone, FaultClass::Server),
+        (Property::ExclusiveBelief, FaultClass::Server),
+        (Property::NoLeak, FaultClass::Server),
+    ],
+};
+
+/// The row of the registry for clients that try once.
+pub const ALGORITHM: Algorithm = Algorithm {
+    name: "rw_lock",
+    spec: &SPEC,
+    scripts: &[READ, WRITE, EXTEND_READ, EXTEND_WRITE, RELEASE],
+    open: Open::One(open_row),
+};
+
+/// The row of the registry for clients that wait.
+pub const ALGORITHM_WAITING: Algorithm = Algorithm {
+    name: "rw_lock_waiting",
+    spec: &Spec {
+        abilities: &[Ability::Waits],
+        breaks: &[
+            (Property::ExclusiveBelief, FaultClass::Slow),
+            (Property::WriterAlone, FaultClass::Server),
+            (Property::ExclusiveBelief, FaultClass::Server),
+            (Property::NoLeak, FaultClass::Server),
+            (Property::NoLostWakeUp, FaultClass::Server),
+        ],
+        ..SPEC
+    },
+    ..ALGORITHM
+};
+
+fn open_row(connection: Connection, env: Env, terms: &Terms) -> Box<dyn DynLock> {
+    let RwLock { read, write } = RwLock::builder(connection, &terms.key).of(env, terms, true);
+    let readers = |key: String, token| Record::Member(format!("{{{key}}}:readers"), token);
+    Box::new(Row::new(write, &[], Record::Value).reading(read, readers))
+}
