@@ -252,7 +252,8 @@ async fn serve(
 enum Pause {
     /// The connection is to be closed.
     Closed,
-    /// It has had its turn; other connections may have requests.
+    /// It has had its turn; other connections may have requests. The replies are written at its
+    /// next turn.
     Fairness,
     /// Requests have arrived that only the thread of the script can run.
     Busy,
@@ -331,8 +332,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Exchange<'_, S> {
             };
             self.connection.exchange(&mut engine, read.filled(), self.output, REPLIES_BYTES_MAX);
             has_more = self.connection.has_news();
+            // A write may wake a client that takes this processor at once. Like Redis, this serves
+            // all connections that have requests before it writes to any of them.
+            if !self.output.is_empty() && !is_full {
+                return Poll::Ready(Ok(Pause::Fairness));
+            }
             let is_settled = match self.connection.closing() {
-                Closing::No => is_full || self.output.is_empty(),
+                Closing::No => true,
                 Closing::WhenWritten => is_full,
                 Closing::Now => false,
             };
@@ -342,6 +348,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Exchange<'_, S> {
             }
         }
     }
+
     /// Writes what the socket takes, up to the limit of one turn.
     ///
     /// Returns whether the socket takes no more for now. Then the task is woken when it takes more.
