@@ -44,30 +44,32 @@ impl Default for Limits {
 ///
 /// For everything else it returns `None`: a [`Decoder`] handles errors and the other forms.
 pub fn plain_request(input: &[u8]) -> Option<(SmallVec<[&[u8]; 8]>, usize)> {
-    let (count, mut end) = plain_header(input, 0, b'*')?;
+    let (count, mut rest) = plain_header(input, b'*').filter(|(count, _)| *count > 0)?;
     let mut argv = SmallVec::new();
     for _ in 0..count {
-        let (len, start) = plain_header(input, end, b'$')?;
-        argv.push(input.get(start..start + len)?);
-        end = start + len + 2;
+        let (len, start) = plain_header(rest, b'$')?;
+        argv.push(start.get(..len)?);
+        rest = start.get(len + 2..)?;
     }
-    if argv.is_empty() || end > input.len() { None } else { Some((argv, end)) }
+    Some((argv, input.len() - rest.len()))
 }
 
-/// Returns the number in the header that begins at `start`, and the end of the header.
-fn plain_header(input: &[u8], start: usize, marker: u8) -> Option<(usize, usize)> {
-    let (&own_marker, digits) = input.get(start..)?.split_first()?;
-    let len = digits.iter().take(PLAIN_DIGITS_MAX + 1).position(|&byte| byte == b'\r')?;
-    let is_canonical = own_marker == marker
-        && digits.get(len + 1) == Some(&b'\n')
-        && match &digits[..len] {
-            [b'0'] => true,
-            [b'1'..=b'9', rest @ ..] => rest.iter().all(u8::is_ascii_digit),
-            _ => false,
-        };
-    let number =
-        digits[..len].iter().fold(0, |number, &digit| number * 10 + usize::from(digit.wrapping_sub(b'0')));
-    is_canonical.then_some((number, start + len + 3))
+/// Splits off the header at the front of `input`. Returns its number, and the bytes after it.
+fn plain_header(input: &[u8], marker: u8) -> Option<(usize, &[u8])> {
+    let [own_marker, first @ b'0'..=b'9', rest @ ..] = input else { return None };
+    if *own_marker != marker {
+        return None;
+    }
+    let mut number = usize::from(first - b'0');
+    for (idx, &byte) in rest.iter().take(PLAIN_DIGITS_MAX).enumerate() {
+        match byte {
+            // No digit follows a leading zero.
+            b'0'..=b'9' if number > 0 => number = number * 10 + usize::from(byte - b'0'),
+            b'\r' => return rest[idx..].strip_prefix(b"\r\n").map(|after| (number, after)),
+            _ => return None,
+        }
+    }
+    None
 }
 
 /// Decodes requests from a byte stream that may be cut anywhere.
