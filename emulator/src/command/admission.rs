@@ -36,7 +36,7 @@ pub(super) fn check(engine: &mut Engine, client: &Client, row: &Row, argv: &Argv
         Some(flags) => {
             !(flags.contains(&"no-writes") || flag == Flag::DenyOom && flags.contains(&"allow-oom"))
         }
-        None => row.flags.contains(&flag) || queue.iter().any(|row| row.flags.contains(&flag)),
+        None => row.has(flag) || queue.iter().any(|row| row.has(flag)),
     };
     // Every queued command takes memory.
     let is_queued = client.transaction.is_some() && !ENDS_OF_TRANSACTIONS.contains(&row.name);
@@ -57,11 +57,11 @@ pub(super) fn check(engine: &mut Engine, client: &Client, row: &Row, argv: &Argv
 /// # Errors
 /// Redis's text, if it may not.
 pub(super) fn check_in_script(engine: &mut Engine, row: &Row) -> Result<(), Error> {
-    let is_write = row.flags.contains(&Flag::Write);
+    let is_write = row.has(Flag::Write);
     if is_write && engine.lacks_replicas() {
         return Err(error::NOREPLICAS);
     }
-    if engine.lacked_memory && row.flags.contains(&Flag::DenyOom) {
+    if engine.lacked_memory && row.has(Flag::DenyOom) {
         return Err(error::OOM);
     }
     engine.lacked_memory &= !is_write;

@@ -102,8 +102,7 @@ pub(super) fn is_paused(engine: &Engine, client: &Client, row: &Row) -> bool {
 
 /// Whether a command may have to be sent to replicas.
 pub(super) fn may_write(row: &Row) -> bool {
-    row.flags.contains(&Flag::Write)
-        || matches!(row.name, "eval" | "evalsha" | "fcall" | "publish" | "spublish")
+    row.has(Flag::Write) || matches!(row.name, "eval" | "evalsha" | "fcall" | "publish" | "spublish")
 }
 
 /// Keeps a command until it arrives, or until the pause is over.

@@ -70,7 +70,7 @@ impl Ctx<'_> {
     /// The client's selected database.
     pub fn db(&mut self) -> Db<'_> {
         let db = self.engine.keyspace.db(self.client.db);
-        if self.row.flags.contains(&Flag::ReadOnly) { db.reading() } else { db }
+        if self.row.has(Flag::ReadOnly) { db.reading() } else { db }
     }
 
     /// Parses an argument that is the index of a database.
@@ -250,21 +250,21 @@ fn admit(engine: &mut Engine, client: &Client, argv: &Argv<'_>) -> Result<&'stat
     if row.is_protected && !engine.allows_debug(client) {
         return Err(error::DEBUG_NOT_ALLOWED);
     }
-    if engine.must_authenticate(client) && !row.flags.contains(&Flag::NoAuth) {
+    if engine.must_authenticate(client) && !row.has(Flag::NoAuth) {
         return Err(error::NO_AUTH);
     }
-    if client.transaction.is_some() && row.flags.contains(&Flag::NoMulti) {
+    if client.transaction.is_some() && row.has(Flag::NoMulti) {
         return Err(error::NOT_IN_MULTI);
     }
     admission::check(engine, client, row, argv)?;
     if client.protocol == Protocol::Resp2 && client.is_subscriber() && !pubsub::is_allowed(row) {
         return Err(error::only_pubsub(row.name));
     }
-    if client.is_monitor && (row.flags.contains(&Flag::ReadOnly) || blocking::may_write(row)) {
+    if client.is_monitor && (row.has(Flag::ReadOnly) || blocking::may_write(row)) {
         return Err(error::REPLICA);
     }
     if engine.is_amid_script
-        && !row.flags.contains(&Flag::AllowBusy)
+        && !row.has(Flag::AllowBusy)
         && let Some(refusal) = engine.busy.refusal()
     {
         return Err(refusal);
@@ -294,10 +294,10 @@ pub(crate) fn call_from_script(
             }));
         }
     };
-    if row.flags.contains(&Flag::NoScript) {
+    if row.has(Flag::NoScript) {
         return Reply::Error(Error::from_static("ERR This Redis command is not allowed from script"));
     }
-    let is_write = row.flags.contains(&Flag::Write) || REPLICATED_READS.contains(&row.name);
+    let is_write = row.has(Flag::Write) || REPLICATED_READS.contains(&row.name);
     if rules.is_read_only && is_write {
         return Reply::Error(error::READ_ONLY_SCRIPT);
     }
@@ -305,7 +305,7 @@ pub(crate) fn call_from_script(
         return Reply::Error(error);
     }
     if client.may_be_busy
-        && row.flags.contains(&Flag::Write)
+        && row.has(Flag::Write)
         && let Err(error) = engine.busy.write()
     {
         return Reply::Error(error);
@@ -326,13 +326,13 @@ pub(crate) fn run(
         engine.concern_all();
     }
     let failures = engine.stats.own_failures();
-    let is_script = row.flags.contains(&Flag::SkipMonitor);
+    let is_script = row.has(Flag::SkipMonitor);
     if is_script {
         // A script is shown before the commands that it calls.
         monitor::feed_monitors(engine, client, row, argv);
     }
     let reply = (row.run)(&mut Ctx { engine, client, row }, argv).into();
-    if !row.flags.contains(&Flag::Fast) {
+    if !row.has(Flag::Fast) {
         engine.end_requests();
     }
     engine.invalidate(client);

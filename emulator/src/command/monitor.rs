@@ -16,7 +16,7 @@ const REDACTED: &[u8] = b"(redacted)";
 /// Sends a line to all clients that have called `MONITOR`. Commands with the flag `Admin` are left
 /// out.
 pub(super) fn feed_monitors(engine: &mut Engine, client: &Client, row: &Row, argv: &Argv<'_>) {
-    if engine.monitors.is_empty() || row.flags.contains(&Flag::Admin) {
+    if engine.monitors.is_empty() || row.has(Flag::Admin) {
         return;
     }
     let micros = engine.keyspace.instant().micros();
@@ -72,7 +72,7 @@ pub(super) fn log_slow(engine: &mut Engine, client: &Client, row: &Row, argv: &A
     const SLOWLOG_LOG_SLOWER_THAN: Id = Id::of("slowlog-log-slower-than");
     const SLOWLOG_MAX_LEN: Id = Id::of("slowlog-max-len");
     let is_logged = engine.config.number(SLOWLOG_LOG_SLOWER_THAN) == 0;
-    if !is_logged || row.flags.contains(&Flag::SkipSlowlog) {
+    if !is_logged || row.has(Flag::SkipSlowlog) {
         return;
     }
     let (address, name) = match client.context {

@@ -11,6 +11,8 @@ pub struct Row {
     pub arity: i32,
     /// The behaviour of the command, and where it may be called.
     pub flags: &'static [Flag],
+    /// A bit for each of the flags.
+    pub(super) flag_bits: u32,
     /// The positions of its keys.
     pub keys: &'static [KeySpec],
     /// ACL categories that its group and its flags do not imply.
@@ -41,6 +43,7 @@ impl Row {
             name,
             arity,
             flags,
+            flag_bits: bits(flags),
             run,
             keys: &[],
             categories: &[],
@@ -102,6 +105,11 @@ impl Row {
         self
     }
 
+    /// Whether it has a flag.
+    pub(crate) const fn has(&self, flag: Flag) -> bool {
+        self.flag_bits & 1 << flag as u32 != 0
+    }
+
     /// Whether it is only a container of subcommands.
     pub(crate) fn is_container(&self) -> bool {
         self.flags.is_empty() && !self.subcommands.is_empty()
@@ -110,6 +118,13 @@ impl Row {
     pub(super) fn accepts(&self, argc: usize) -> bool {
         let arity = self.arity.unsigned_abs() as usize;
         if self.arity < 0 { argc >= arity } else { argc == arity }
+    }
+}
+
+const fn bits(flags: &[Flag]) -> u32 {
+    match flags {
+        [] => 0,
+        [first, rest @ ..] => 1 << *first as u32 | bits(rest),
     }
 }
 

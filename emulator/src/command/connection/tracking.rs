@@ -13,7 +13,7 @@ use crate::reply::Reply;
 /// changes.
 pub(in crate::command) fn remember(engine: &mut Engine, client: &Client, row: &Row, argv: &Argv<'_>) {
     let Some(tracking) = &client.tracking else { return };
-    if !row.flags.contains(&Flag::ReadOnly)
+    if !row.has(Flag::ReadOnly)
         || tracking.is_broadcast
         || tracking.opt_in && !tracking.is_caching
         || tracking.opt_out && tracking.is_caching

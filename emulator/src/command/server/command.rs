@@ -81,7 +81,7 @@ fn keys_of<'a>(called: &'a Argv<'a>) -> Result<Vec<Key<'a>>, error::Error> {
     }
     match keys_by_specs(row, called).or_else(|| keys_by_count(row, called)) {
         Some(keys) => Ok(keys),
-        None if row.flags.contains(&Flag::NoMandatoryKeys) => Ok(Vec::new()),
+        None if row.has(Flag::NoMandatoryKeys) => Ok(Vec::new()),
         None => Err(error::INVALID_ARGUMENTS),
     }
 }
@@ -211,7 +211,7 @@ fn describe_keys(spec: &KeySpec, words: &dyn Fn(&[&'static str]) -> Reply) -> Re
 
 /// Returns the ACL categories of a row: those that its flags and its group imply, and its own.
 fn categories(row: &Row, group: &Group) -> Vec<&'static str> {
-    let has = |flag| row.flags.contains(&flag);
+    let has = |flag| row.has(flag);
     let mut categories: Vec<&'static str> = Vec::new();
     // A container is no command: only its subcommands belong to the group.
     categories.extend(group.category.filter(|_| !row.is_container() && !row.is_outsider));
