@@ -225,6 +225,9 @@ impl Connection {
             let is_authenticated = client.is_authenticated || engine.password.is_empty();
             decoder.limits = Limits { bulk_bytes_max, is_authenticated };
             let next = if input.is_empty() { bytes } else { &input[..] };
+            if next.is_empty() {
+                break;
+            }
             let is_fast = decoder.is_idle() && is_authenticated;
             let plain = if is_fast { resp::plain_request(next) } else { None };
             let done = plain.map(|(argv, len)| {

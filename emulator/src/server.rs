@@ -357,7 +357,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Exchange<'_, S> {
             let Poll::Ready(written) = Pin::new(&mut *self.socket).poll_write(cx, self.output)? else {
                 return Ok(true);
             };
-            self.output.advance(written);
+            // Bytes that are cleared, and not skipped, give back their room at once.
+            match written == self.output.len() {
+                true => self.output.clear(),
+                false => self.output.advance(written),
+            }
             *written_bytes += written;
         }
         connection::give_back(self.output);
