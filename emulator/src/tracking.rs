@@ -64,6 +64,11 @@ impl Tracker {
         }
     }
 
+    /// Whether changes are noted.
+    pub fn has_changes(&self) -> bool {
+        !self.changed.is_empty()
+    }
+
     /// Takes the noted changes of the next prefix.
     pub fn pop_changed(&mut self) -> Option<(Bytes, BTreeMap<Bytes, Slot>)> {
         self.changed.pop_first()

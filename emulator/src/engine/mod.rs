@@ -272,7 +272,9 @@ impl Engine {
         self.begin();
         let posted = act(self);
         self.end();
-        self.broadcast();
+        if self.tracker.has_changes() {
+            self.broadcast();
+        }
         let output = match slot {
             Some(slot) => self.post_late(slot, posted),
             None => posted,

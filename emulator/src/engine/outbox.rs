@@ -84,9 +84,10 @@ impl Outbox {
 
     /// Returns the reply with the messages between its parts, and the messages that follow it.
     fn intersperse(&mut self, reply: Reply) -> (Reply, Vec<Reply>) {
-        if self.between.is_empty() {
-            return (reply, Vec::new());
-        }
+        if self.between.is_empty() { (reply, Vec::new()) } else { self.intersperse_all(reply) }
+    }
+
+    fn intersperse_all(&mut self, reply: Reply) -> (Reply, Vec<Reply>) {
         let mut between = std::mem::take(&mut self.between).into_iter().peekable();
         let reply = reply.interspersed(&mut between);
         (reply, between.map(|(_, message)| message).collect())
