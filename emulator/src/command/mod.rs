@@ -332,7 +332,7 @@ pub(crate) fn run(
         monitor::feed_monitors(engine, client, row, argv);
     }
     let reply = (row.run)(&mut Ctx { engine, client, row }, argv).into();
-    if !row.has(Flag::Fast) {
+    if may_take_long(row) {
         engine.end_requests();
     }
     engine.invalidate(client);
@@ -349,6 +349,13 @@ pub(crate) fn run(
         monitor::feed_monitors(engine, client, row, argv);
     }
     reply
+}
+
+/// Whether a command may take so long that the next one needs a new reading of the clock.
+///
+/// `SET` has no flag `Fast`, because the old value may be large.
+fn may_take_long(row: &Row) -> bool {
+    !row.has(Flag::Fast) && row.name != "set"
 }
 
 /// Borrows owned arguments as [`Argv`].
