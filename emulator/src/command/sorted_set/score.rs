@@ -31,6 +31,9 @@ pub(in super::super) fn parse_weight(text: &[u8]) -> Option<f64> {
 /// Parses the whole text as a number, and returns whether it was in range. A number out of range
 /// becomes infinite or 0.
 fn number(text: &[u8]) -> Option<(f64, bool)> {
+    if let Some(value) = short_whole(text) {
+        return Some((value, true));
+    }
     let text = std::str::from_utf8(text).ok()?;
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     if let Some(digits) = unsigned.strip_prefix("0x").or_else(|| unsigned.strip_prefix("0X")) {
@@ -42,6 +45,14 @@ fn number(text: &[u8]) -> Option<(f64, bool)> {
     let names_infinity = unsigned.starts_with(['i', 'I']);
     let is_lost = value == 0.0 && mantissa.contains(|digit: char| ('1'..='9').contains(&digit));
     Some((value, !is_lost && (value.is_infinite() == names_infinity)))
+}
+
+/// Parses a number of a few digits and nothing else, as most scores are.
+fn short_whole(text: &[u8]) -> Option<f64> {
+    /// A double holds every number of so many digits.
+    const DIGITS_MAX: usize = 15;
+    let is_short = (1..=DIGITS_MAX).contains(&text.len()) && text.iter().all(u8::is_ascii_digit);
+    is_short.then(|| text.iter().fold(0, |whole, digit| whole * 10 + i64::from(digit - b'0')) as f64)
 }
 
 /// Parses `1f.8p3`: hexadecimal digits, and a decimal exponent of 2.
@@ -69,6 +80,8 @@ mod tests {
     fn scores_are_strict_and_bounds_are_not() {
         for (text, score, bound) in [
             ("1", Some(1.0), Some(1.0)),
+            ("0123456789012345", Some(123_456_789_012_345.0), Some(123_456_789_012_345.0)),
+            ("9007199254740993", Some(9_007_199_254_740_992.0), Some(9_007_199_254_740_992.0)),
             ("-1.5e3", Some(-1500.0), Some(-1500.0)),
             (".5", Some(0.5), Some(0.5)),
             ("5.", Some(5.0), Some(5.0)),
