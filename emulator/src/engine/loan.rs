@@ -82,6 +82,7 @@ impl Host for ScriptHost {
     }
 
     fn yield_to_clients(&mut self) -> Result<(), Error> {
+        self.engine.end_requests();
         if !self.client.may_be_busy {
             return Ok(());
         }
