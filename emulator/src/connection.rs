@@ -285,3 +285,34 @@ impl Drop for Connection {
         self.shared.close_client(self.slot);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Clock;
+
+    /// What `TIME` replies before and after another request of the same batch, which replies `OK`.
+    fn times_around(request: &str) -> (String, String) {
+        let emulator = Emulator::with_clock(Clock::system());
+        let mut output = BytesMut::new();
+        Connection::open(&emulator).receive(format!("TIME\r\n{request}\r\nTIME\r\n").as_bytes(), &mut output);
+        let replies = String::from_utf8(output.to_vec()).expect("they are digits and words");
+        let (before, after) = replies.split_once("+OK\r\n").expect("the request succeeds");
+        (before.to_owned(), after.to_owned())
+    }
+
+    #[test]
+    fn quick_requests_of_one_batch_share_a_reading_of_the_clock() {
+        for request in ["SET k v", "EVAL \"return redis.call('SET', 'k', 'v')\" 0"] {
+            let (before, after) = times_around(request);
+            assert_eq!(before, after, "{request}");
+        }
+    }
+
+    #[test]
+    fn the_clock_is_read_again_after_a_long_script() {
+        let script = "for i = 1, 1000000 do end return redis.status_reply('OK')";
+        let (before, after) = times_around(&format!("EVAL \"{script}\" 0"));
+        assert_ne!(before, after);
+    }
+}
