@@ -291,7 +291,7 @@ mod tests {
     use super::*;
     use crate::clock::Clock;
 
-    /// What `TIME` replies before and after another request of the same batch, which replies `OK`.
+    /// The replies to `TIME` before and after a request that replies `OK`, in one batch.
     fn times_around(request: &str) -> (String, String) {
         let emulator = Emulator::with_clock(Clock::system());
         let mut output = BytesMut::new();

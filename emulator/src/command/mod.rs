@@ -353,9 +353,8 @@ pub(crate) fn run(
 
 /// Whether a command may take so long that the next one needs a new reading of the clock.
 ///
-/// `SET` has no flag `Fast`, because the old value may be large. A script, which has the flag
-/// `SkipMonitor`, takes as long as its commands, and ends the use of the reading if it takes many
-/// steps.
+/// `SET` has no flag `Fast`, because the old value may be large. A script has the flag
+/// `SkipMonitor`. Its slow commands end the use of the reading, and so do many steps in Lua.
 fn may_take_long(row: &Row) -> bool {
     !row.has(Flag::Fast) && !row.has(Flag::SkipMonitor) && row.name != "set"
 }

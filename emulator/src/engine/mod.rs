@@ -272,9 +272,7 @@ impl Engine {
         self.begin();
         let posted = act(self);
         self.end();
-        if self.tracker.has_changes() {
-            self.broadcast();
-        }
+        self.broadcast();
         let output = match slot {
             Some(slot) => self.post_late(slot, posted),
             None => posted,

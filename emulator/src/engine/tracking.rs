@@ -53,6 +53,12 @@ impl Engine {
     ///
     /// Each prefix gives one message, which is sent after all replies.
     pub(crate) fn broadcast(&mut self) {
+        if self.tracker.has_changes() {
+            self.broadcast_changes();
+        }
+    }
+
+    fn broadcast_changes(&mut self) {
         while let Some((prefix, keys)) = self.tracker.pop_changed() {
             let nobody = Client::nobody();
             let keys: Vec<_> = keys.iter().map(|(key, changer)| (key, *changer)).collect();
