@@ -22,8 +22,9 @@ use crate::env::Env;
 use crate::error::Error;
 use crate::lease::{Builder, Details, Guard, Kind, Lease, Protocol, Scripts};
 use crate::lock::{Record, Terms};
+use crate::name::Name;
 use crate::queue::with_queue;
-use crate::row::Row;
+use crate::row::{self, Row};
 use crate::spec::{Ability, Algorithm, AlgorithmKind, DynLock, FaultClass, Open, Property, Spec};
 
 /// `ARGV[5]` says whether the lock is fair. `KEYS[4]` is the last fencing token, if it is fenced.
@@ -77,13 +78,12 @@ static SCRIPTS: Scripts = Scripts {
     release: LazyLock::new(|| Script::new(RELEASE)),
 };
 
-const KIND: Kind<Mutex> = Kind {
-    protocol: |name, details| {
-        let fence = details.is_fenced.then(|| name.side_key("fence"));
-        Protocol::new(&SCRIPTS, name, fence, Vec::new())
-    },
-    new: |lease, _| Mutex(lease),
-};
+const KIND: Kind<Mutex> = Kind { protocol, new: |lease, _| Mutex(lease) };
+
+pub(crate) fn protocol(name: &Name, details: Details) -> Protocol {
+    let fence = details.is_fenced.then(|| name.side_key("fence"));
+    Protocol::new(&SCRIPTS, name, fence, Vec::new())
+}
 
 /// A lock for one holder at a time. Clones share it.
 ///
@@ -147,7 +147,7 @@ impl Builder<Mutex> {
     }
 }
 
-const SPEC: Spec = Spec {
+pub(crate) const SPEC: Spec = Spec {
     kind: AlgorithmKind::Mutex,
     abilities: &[Ability::Fences],
     guarantees: "one unexpired grant at a time, ended by its holder or by its lease, with a fencing token that is greater than all before",
@@ -200,16 +200,16 @@ pub const ALGORITHM_RENEWED: Algorithm = Algorithm {
     name: "mutex_renewed",
     spec: &Spec { abilities: &[Ability::Fences, Ability::Renews], ..SPEC },
     open: Open::One(|connection, env, terms| {
-        row(Mutex::builder(connection, &terms.key).renew(true), env, terms, false)
+        row_of(Mutex::builder(connection, &terms.key).renew(true), env, terms, false)
     }),
     ..ALGORITHM
 };
 
 fn open_row(connection: Connection, env: Env, terms: &Terms, is_fair: bool) -> Box<dyn DynLock> {
-    row(Mutex::builder(connection, &terms.key), env, terms, is_fair)
+    row_of(Mutex::builder(connection, &terms.key), env, terms, is_fair)
 }
 
-fn row(builder: Builder<Mutex>, env: Env, terms: &Terms, is_fair: bool) -> Box<dyn DynLock> {
-    let Mutex(lease) = builder.fenced().of(env, terms, is_fair);
-    Box::new(Row::new(lease, &[], Record::Value))
+fn row_of(builder: Builder<Mutex>, env: Env, terms: &Terms, is_fair: bool) -> Box<dyn DynLock> {
+    let mutex = builder.fenced().of(env, terms, is_fair);
+    row::open(terms, mutex, |Mutex(lease)| Box::new(Row::new(lease, &[], Record::Value)))
 }

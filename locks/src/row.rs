@@ -1,10 +1,43 @@
 //! The locks for use as rows of the registry.
 
-use redis::RedisResult;
+use redis::{ErrorKind, RedisResult};
 
 use crate::error::Error;
 use crate::lease::{Guard, Lease};
-use crate::lock::{Lock, Record, Release};
+use crate::lock::{Lock, Record, Release, Terms};
+use crate::spec::DynLock;
+
+/// Opens a lock for use, if its terms make sense. Otherwise every attempt returns the error.
+pub(crate) fn open<L>(
+    terms: &Terms,
+    built: Result<L, Error>,
+    open: impl FnOnce(L) -> Box<dyn DynLock>,
+) -> Box<dyn DynLock> {
+    match built {
+        Ok(lock) => open(lock),
+        Err(error) => Box::new(Unusable { key: terms.key.clone(), reason: error.to_string() }),
+    }
+}
+
+/// A lock whose terms make no sense.
+struct Unusable {
+    key: String,
+    reason: String,
+}
+
+impl Lock for Unusable {
+    async fn try_acquire(&mut self) -> RedisResult<bool> {
+        Err((ErrorKind::Client, "the lock cannot be used", self.reason.clone()).into())
+    }
+
+    async fn release(&mut self) -> RedisResult<Release> {
+        Ok(Release::NotHeld)
+    }
+
+    fn record(&self) -> Record {
+        Record::Key(self.key.clone())
+    }
+}
 
 /// One client's side of a lock for use. It has one grant at most.
 pub(crate) struct Row {

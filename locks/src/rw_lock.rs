@@ -29,7 +29,7 @@ use crate::error::Error;
 use crate::lease::{Builder, Details, Guard, Kind, Lease, Protocol, Scripts};
 use crate::lock::{Record, Terms};
 use crate::queue::with_queue;
-use crate::row::Row;
+use crate::row::{self, Row};
 use crate::spec::{Ability, Algorithm, AlgorithmKind, DynLock, FaultClass, Open, Property, Spec};
 
 /// A script over the readers in `KEYS[4]`, without those whose lease has ended.
@@ -260,7 +260,9 @@ pub const ALGORITHM_WAITING: Algorithm = Algorithm {
 };
 
 fn open_row(connection: Connection, env: Env, terms: &Terms) -> Box<dyn DynLock> {
-    let RwLock { read, write } = RwLock::builder(connection, &terms.key).of(env, terms, true);
+    let lock = RwLock::builder(connection, &terms.key).of(env, terms, true);
     let readers = |key: String, token| Record::Member(format!("{{{key}}}:readers"), token);
-    Box::new(Row::new(write, &[], Record::Value).reading(read, readers))
+    row::open(terms, lock, |RwLock { read, write }| {
+        Box::new(Row::new(write, &[], Record::Value).reading(read, readers))
+    })
 }

@@ -28,7 +28,7 @@ use crate::error::Error;
 use crate::lease::{Builder, Details, Guard, Kind, Lease, Protocol, Scripts};
 use crate::lock::{Record, Terms};
 use crate::queue::with_queue;
-use crate::row::Row;
+use crate::row::{self, Row};
 use crate::spec::{Ability, Algorithm, AlgorithmKind, DynLock, FaultClass, Open, Property, Spec};
 
 /// A script over the members of a grant. `ARGV[5]` says whether the semaphore is fair, `ARGV[6]` is
@@ -251,6 +251,6 @@ pub const ALGORITHM_FAIR: Algorithm = Algorithm {
 
 fn open_row(connection: Connection, env: Env, terms: &Terms, is_fair: bool) -> Box<dyn DynLock> {
     let builder = Semaphore::builder(connection, &terms.key, terms.permits);
-    let Semaphore { lease, .. } = builder.of(env, terms, is_fair);
-    Box::new(Row::new(lease, &[1], Record::Member))
+    let semaphore = builder.of(env, terms, is_fair);
+    row::open(terms, semaphore, |Semaphore { lease, .. }| Box::new(Row::new(lease, &[1], Record::Member)))
 }

@@ -111,11 +111,11 @@ impl<L> Builder<L> {
 
     /// Makes the lock of a row in the registry, with its terms as they are. A client that waits
     /// looks once a lease.
-    pub(crate) fn of(self, env: Env, terms: &Terms, is_fair: bool) -> L {
+    pub(crate) fn of(self, env: Env, terms: &Terms, is_fair: bool) -> Result<L, Error> {
         let lease = terms.lease;
         let mut builder = self.env(env).lease(lease).retry(lease);
         builder.options.is_fair = is_fair;
-        builder.build().expect("the terms of a lock make sense")
+        builder.build()
     }
 
     /// Makes the lock.

@@ -135,6 +135,24 @@ fn every_algorithm_on_a_real_server() {
     }
 }
 
+/// Terms that make no sense are errors of the attempts of a lock for use, and no panic.
+#[tokio::test]
+async fn a_lease_that_is_too_short_is_an_error() {
+    let terms = Terms { lease: Duration::from_millis(1), ..terms(1) };
+    let for_use = ["mutex", "reentrant_mutex", "rw_lock", "semaphore"];
+    for algorithm in ALGORITHMS {
+        let servers = 0..algorithm.servers();
+        let connections = servers.map(|_| Connection::new(Emulator::new().connection())).collect();
+        let mut lock = algorithm.open(connections, Env::system(), &terms);
+        let attempt = lock.try_acquire().await;
+        if for_use.iter().any(|name| algorithm.name.starts_with(name)) {
+            let error = attempt.unwrap_err().to_string();
+            assert!(error.contains("not longer than what clocks may drift apart"), "{error}");
+            assert_eq!(lock.release().await.unwrap(), Release::NotHeld);
+        }
+    }
+}
+
 /// If a script fails, its earlier writes stay. When `EXPIRE` refuses the lease, the key of `SETNX`
 /// stays without a time to live.
 #[tokio::test]
