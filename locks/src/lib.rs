@@ -20,6 +20,7 @@
 //! | type | holders | row of `lockstep check` |
 //! | --- | --- | --- |
 //! | [`Mutex`] | one | `mutex`, `mutex_renewed`, `mutex_waiting`, `mutex_fair` |
+//! | [`ReentrantMutex`] | one, which can lock again | `reentrant_mutex` |
 //! | [`RwLock`] | any number of readers, or one writer | `rw_lock`, `rw_lock_waiting` |
 //! | [`Semaphore`] | up to N permits | `semaphore`, `semaphore_waiting`, `semaphore_fair` |
 //!
@@ -90,7 +91,7 @@
 //! | `queue` | the waiting clients of a lock, in Lua |
 //! | `lease` | settings, attempts, waiting, renewal and guards of the locks for use |
 //! | `row` | a lock for use as a row of the registry |
-//! | `mutex`, `semaphore`, `rw_lock` | the locks for use: their scripts and their methods |
+//! | `mutex`, `reentrant_mutex`, `semaphore`, `rw_lock` | the locks for use: their scripts and their methods |
 //! | [`published`] | one file for every published algorithm, exactly as published |
 //! | [`registry`] | all algorithms by name, and what each one states about itself |
 //!
@@ -109,6 +110,7 @@ mod queue;
 mod lease;
 mod row;
 mod mutex;
+mod reentrant_mutex;
 mod semaphore;
 mod rw_lock;
 pub mod published;
@@ -120,6 +122,7 @@ pub use error::{Error, Operation};
 pub use lease::{Builder, Guard};
 pub use lock::{Lock, Record, Release, Terms};
 pub use mutex::Mutex;
+pub use reentrant_mutex::{ReentrantGuard, ReentrantMutex};
 pub use rw_lock::RwLock;
 pub use semaphore::Semaphore;
 pub use subscribe::{Messages, PubSubConnection, Subscribe, Subscription};

@@ -2,7 +2,7 @@
 //! lock does not need this module.
 
 pub use crate::spec::{Ability, Algorithm, AlgorithmKind, DynLock, FaultClass, Open, Property, Spec};
-use crate::{mutex, published, rw_lock, semaphore};
+use crate::{mutex, published, reentrant_mutex, rw_lock, semaphore};
 
 /// Every algorithm: the published ones in historical order, then the correct ones.
 pub const ALGORITHMS: &[Algorithm] = &[
@@ -33,6 +33,7 @@ pub const ALGORITHMS: &[Algorithm] = &[
     mutex::ALGORITHM_RENEWED,
     mutex::ALGORITHM_WAITING,
     mutex::ALGORITHM_FAIR,
+    reentrant_mutex::ALGORITHM,
     semaphore::ALGORITHM,
     semaphore::ALGORITHM_WAITING,
     semaphore::ALGORITHM_FAIR,

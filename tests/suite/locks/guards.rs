@@ -5,7 +5,10 @@ use std::sync::{Arc, Mutex as Shared};
 use std::time::Duration;
 
 use emulator::{Clock, Emulator};
-use locks::{Builder, Connection, Env, Error, Guard, Mutex, PubSubConnection, Release, RwLock, Semaphore};
+use locks::{
+    Builder, Connection, Env, Error, Guard, Mutex, PubSubConnection, ReentrantMutex, Release, RwLock,
+    Semaphore,
+};
 use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
@@ -218,6 +221,33 @@ async fn several_permits_are_taken_in_one_step() {
     assert!(matches!(semaphore.acquire_many(4).await, Err(Error::Invalid { .. })));
     assert!(matches!(semaphore.acquire_many(0).await, Err(Error::Invalid { .. })));
     assert_eq!(three.release().await.unwrap(), Release::Released);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_locks_again_until_its_grant_is_lost() {
+    let server = server();
+    let owner = || {
+        let builder = ReentrantMutex::builder(Connection::new(server.connection()), "lock").lease(LEASE);
+        builder.fenced().build().unwrap()
+    };
+    let (owner, other) = (owner(), owner());
+    let outer = owner.lock().await.unwrap();
+    sleep(LEASE / 2).await;
+    let inner = owner.clone().lock().await.unwrap();
+    assert_eq!(inner.fencing_token(), outer.fencing_token());
+    assert_eq!(inner.release().await.unwrap(), Release::Inner);
+    sleep(LEASE * 3 / 4).await;
+    assert!(!outer.is_lost(), "to lock again extends the lease");
+    assert!(other.try_lock().await.unwrap().is_none());
+    sleep(LEASE).await;
+    let taken = other.lock().await.unwrap();
+    assert!(matches!(owner.try_lock().await, Err(Error::Lost { .. })), "its section has been broken");
+    drop(outer);
+    settle().await;
+    assert!(owner.try_lock().await.unwrap().is_none());
+    assert_eq!(taken.release().await.unwrap(), Release::Released);
+    let again = owner.lock_timeout(LEASE).await.unwrap();
+    assert_eq!(again.release().await.unwrap(), Release::Released);
 }
 
 #[tokio::test(start_paused = true)]

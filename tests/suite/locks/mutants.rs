@@ -8,8 +8,8 @@ use locks::{Connection, Env, Subscribe, Subscription, Terms};
 use redis::aio::ConnectionLike;
 use redis::{Cmd, Pipeline, RedisFuture, Script, Value};
 
-use FaultClass::{Crash, Order, Pairs, Slow};
-use Property::{ExclusiveFact, Fenced, NoLostWakeUp, OverIssue, OwnerSafe, Recovers, WriterAlone};
+use FaultClass::{Crash, Order, Pairs, Server, Slow};
+use Property::{ExclusiveFact, Fenced, NoLostWakeUp, OverIssue, OwnerSafe, Recovers, Unbroken, WriterAlone};
 
 /// A connection on which scripts are changed before they run.
 #[derive(Clone)]
@@ -120,6 +120,8 @@ fn mutants_of_mutex_are_found() {
 fn mutants_of_renewals_are_found() {
     // A renewal takes the lock if another client has it.
     find!("mutex_renewed", "return 0" => "redis.call('SET', KEYS[1], ARGV[1]) return 1", Slow, OwnerSafe);
+    // To lock again does not ask whether the lock is still held.
+    find!("reentrant_mutex", "return 0" => "return 1", Server, Unbroken);
     // It ends the lease.
     find!("mutex_renewed", "'PEXPIRE', KEYS[1], ARGV[2]" => "'PEXPIRE', KEYS[1], 0", Slow, ExclusiveFact);
     // It makes the lease endless.
