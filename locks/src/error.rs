@@ -17,8 +17,8 @@ pub enum Error {
         /// The mistake, and a right way.
         reason: String,
     },
-    /// The lock was taken for as long as the client was ready to wait.
-    #[error("lock {lock:?}: still taken after {waited:?} and {attempts} attempts")]
+    /// The lock was taken, or the latch closed, for as long as the client was ready to wait.
+    #[error("lock {lock:?}: timed out after {waited:?} and {attempts} attempts")]
     TimedOut {
         /// The name of the lock.
         lock: String,
@@ -38,8 +38,9 @@ pub enum Error {
         /// The lease.
         lease: Duration,
     },
-    /// The grant has ended: its lease is over, or the server no longer has it.
-    #[error("lock {lock:?}: the grant is lost")]
+    /// The grant has ended: its lease is over, or the server no longer has it. If a client waits
+    /// for a latch, its count has ended like that.
+    #[error("lock {lock:?}: lost: its time is over, or the server no longer has it")]
     Lost {
         /// The name of the lock.
         lock: String,
@@ -65,6 +66,12 @@ pub enum Operation {
     Extend,
     /// To end the grant.
     Release,
+    /// To set the count of a latch.
+    SetCount,
+    /// To count down a latch.
+    CountDown,
+    /// To read the count of a latch.
+    Look,
 }
 
 impl fmt::Display for Operation {
@@ -73,6 +80,9 @@ impl fmt::Display for Operation {
             Operation::Acquire => "acquire",
             Operation::Extend => "extend",
             Operation::Release => "release",
+            Operation::SetCount => "set the count",
+            Operation::CountDown => "count down",
+            Operation::Look => "read the count",
         })
     }
 }

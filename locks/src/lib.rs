@@ -24,6 +24,8 @@
 //! | [`RwLock`] | any number of readers, or one writer | `rw_lock`, `rw_lock_waiting` |
 //! | [`Semaphore`] | up to N permits | `semaphore`, `semaphore_waiting`, `semaphore_fair` |
 //!
+//! [`CountDownLatch`] and [`RateLimiter`] are no locks, and have no row.
+//!
 //! Each attempt, extension and release is one script: one round trip, as long as the server knows
 //! the script. A client that waits also subscribes to a channel, on a connection of its own. Every
 //! key has a time to live, so that nothing stays when all clients are gone.
@@ -88,10 +90,14 @@
 //! | `spec` | what an algorithm states about itself, and how it is opened by its name |
 //! | `error` | the errors of the locks for use |
 //! | `name` | the keys of a lock |
+//! | `request` | requests that are sent again |
+//! | `bell` | the notification of a client that waits |
 //! | `queue` | the waiting clients of a lock, in Lua |
 //! | `lease` | settings, attempts, waiting, renewal and guards of the locks for use |
 //! | `row` | a lock for use as a row of the registry |
 //! | `mutex`, `reentrant_mutex`, `semaphore`, `rw_lock` | the locks for use: their scripts and their methods |
+//! | `latch` | [`CountDownLatch`]: clients wait until so many others are done |
+//! | `rate_limiter` | [`RateLimiter`]: its two algorithms, and how clients wait for it |
 //! | [`published`] | one file for every published algorithm, exactly as published |
 //! | [`registry`] | all algorithms by name, and what each one states about itself |
 //!
@@ -106,6 +112,8 @@ mod script;
 mod spec;
 mod error;
 mod name;
+mod request;
+mod bell;
 mod queue;
 mod lease;
 mod row;
@@ -113,15 +121,19 @@ mod mutex;
 mod reentrant_mutex;
 mod semaphore;
 mod rw_lock;
+mod latch;
+mod rate_limiter;
 pub mod published;
 pub mod registry;
 
 pub use connection::Connection;
 pub use env::{Env, Source};
 pub use error::{Error, Operation};
+pub use latch::{CountDownLatch, CountDownLatchBuilder};
 pub use lease::{Builder, Guard};
 pub use lock::{Lock, Record, Release, Terms};
 pub use mutex::Mutex;
+pub use rate_limiter::{Decision, RateLimiter, RateLimiterBuilder};
 pub use reentrant_mutex::{ReentrantGuard, ReentrantMutex};
 pub use rw_lock::RwLock;
 pub use semaphore::Semaphore;

@@ -6,10 +6,11 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::Shared;
-use super::bell::Bell;
-use super::holder::{Holder, Reply};
+use super::holder::Holder;
+use crate::bell::Bell;
 use crate::error::Error;
 use crate::lock::Release;
+use crate::request::Reply;
 
 /// A holder that the server may know. If the claim is dropped, a task gives up its lock and its
 /// place in the queue. Without a runtime, both end by themselves.
@@ -98,7 +99,8 @@ impl Claim {
             // The reply may have taken long.
             let next = sent_at + retry_in.map_or(every, |retry_in| retry_in.min(every));
             let next = end.map_or(next, |end| end.min(next));
-            bell.wait(&self.holder.token, next.saturating_sub(now)).await;
+            let token = self.holder.token.0.as_bytes();
+            bell.wait(next.saturating_sub(now), |message| message == token).await;
         }
     }
 

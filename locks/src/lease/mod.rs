@@ -4,7 +4,6 @@
 mod options;
 mod protocol;
 mod holder;
-mod bell;
 mod claim;
 mod term;
 mod guard;

@@ -2,15 +2,12 @@
 
 use std::time::Duration;
 
+use crate::bell::look_every;
+
 /// The lease of a lock whose settings name none.
 pub(super) const LEASE: Duration = Duration::from_secs(30);
 /// The longest lease. The server's times have to be exact in Lua.
 const LEASE_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
-/// The least time to the next look of a client that waits and cannot listen.
-const POLL: Duration = Duration::from_millis(100);
-/// The longest time to the next look of a client that waits and listens. A message may be lost.
-const LOOK: Duration = Duration::from_secs(1);
-
 /// A client that waits may be so late with a look, and is still in the queue.
 const SLACK: Duration = Duration::from_secs(1);
 
@@ -57,7 +54,7 @@ impl Options {
 
     /// The longest time to the next look of a client that waits.
     pub(super) fn look_every(&self, listens: bool) -> Duration {
-        self.retry.unwrap_or(if listens { LOOK } else { POLL })
+        self.retry.unwrap_or_else(|| look_every(listens))
     }
 
     /// How long a client that waits counts as alive after a look.

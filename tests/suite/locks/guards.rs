@@ -162,7 +162,7 @@ async fn who_waits_too_long_is_told_how_long() {
     let error = mutex.lock_timeout(Duration::from_secs(2)).await.unwrap_err();
     let Error::TimedOut { waited, attempts, .. } = &error else { panic!("{error}") };
     assert!((2..3).contains(&waited.as_secs()) && (20..=42).contains(attempts), "{error}");
-    assert!(error.to_string().starts_with("lock \"lock\": still taken after 2"), "{error}");
+    assert!(error.to_string().starts_with("lock \"lock\": timed out after 2"), "{error}");
 }
 
 /// Spawns a client that waits for the lock, notes its number, and releases.

@@ -2,7 +2,11 @@
 
 pub(crate) mod algorithms;
 mod guards;
+mod rewritten;
 mod mutants;
+mod judged;
+mod latches;
+mod rate_limits;
 mod renewals;
 mod verdicts;
 mod known_bugs;

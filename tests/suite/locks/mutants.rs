@@ -4,68 +4,12 @@
 use harness::check::{Effort, Outcome, check};
 use harness::execution::Runner;
 use locks::registry::{ALGORITHMS, Algorithm, DynLock, FaultClass, Open, Property};
-use locks::{Connection, Env, Subscribe, Subscription, Terms};
-use redis::aio::ConnectionLike;
-use redis::{Cmd, Pipeline, RedisFuture, Script, Value};
+use locks::{Connection, Env, Terms};
+
+use super::rewritten::Rewritten;
 
 use FaultClass::{Crash, Order, Pairs, Server, Slow};
 use Property::{ExclusiveFact, Fenced, NoLostWakeUp, OverIssue, OwnerSafe, Recovers, Unbroken, WriterAlone};
-
-/// A connection on which scripts are changed before they run.
-#[derive(Clone)]
-struct Mutating {
-    connection: Connection,
-    algorithm: &'static Algorithm,
-    from: &'static str,
-    to: &'static str,
-}
-
-impl Mutating {
-    /// If the command runs a script of the algorithm that has the line, returns one that runs the
-    /// changed script.
-    fn mutated(&self, cmd: &Cmd) -> Option<Cmd> {
-        let arg = |arg| match arg {
-            redis::Arg::Simple(arg) => Some(arg),
-            _ => None,
-        };
-        let args: Vec<&[u8]> = cmd.args_iter().map(arg).collect::<Option<_>>()?;
-        let [b"EVALSHA", hash, args @ ..] = &args[..] else { return None };
-        let is_meant = |script: &&&str| Script::new(script).get_hash().as_bytes() == *hash;
-        let script = self.algorithm.scripts.iter().find(is_meant)?;
-        let mut cmd = redis::cmd("EVAL");
-        cmd.arg(script.replace(self.from, self.to));
-        args.iter().for_each(|arg| _ = cmd.arg(arg));
-        Some(cmd)
-    }
-}
-
-impl ConnectionLike for Mutating {
-    fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
-        match self.mutated(cmd) {
-            None => self.connection.req_packed_command(cmd),
-            Some(cmd) => Box::pin(async move { self.connection.req_packed_command(&cmd).await }),
-        }
-    }
-
-    fn req_packed_commands<'a>(
-        &'a mut self,
-        pipeline: &'a Pipeline,
-        offset: usize,
-        count: usize,
-    ) -> RedisFuture<'a, Vec<Value>> {
-        self.connection.req_packed_commands(pipeline, offset, count)
-    }
-
-    fn get_db(&self) -> i64 {
-        self.connection.get_db()
-    }
-}
-
-impl Subscribe for Mutating {
-    fn subscribe<'a>(&'a self, channel: &'a str) -> RedisFuture<'a, Subscription> {
-        self.connection.subscribe(channel)
-    }
-}
 
 fn algorithm(name: &str) -> &'static Algorithm {
     ALGORITHMS.iter().find(|algorithm| algorithm.name == name).unwrap()
@@ -92,9 +36,8 @@ fn find(mutant: Algorithm, of: &str, from: &str, class: FaultClass, property: Pr
 macro_rules! find {
     ($of:literal, $from:literal => $to:literal, $class:ident, $property:ident) => {{
         fn open(connection: Connection, env: Env, terms: &Terms) -> Box<dyn DynLock> {
-            let algorithm = algorithm($of);
-            let mutating = Mutating { connection, algorithm, from: $from, to: $to };
-            algorithm.open(vec![Connection::subscribing(mutating)], env, terms)
+            let mutant = Rewritten::new(connection, &[($from, $to)]);
+            algorithm($of).open(vec![Connection::subscribing(mutant)], env, terms)
         }
         let name = concat!($of, " with ", $to, " for ", $from);
         let mutant = Algorithm { name, open: Open::One(open), ..*algorithm($of) };

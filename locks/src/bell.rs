@@ -4,30 +4,38 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::holder::Token;
 use crate::connection::Connection;
 use crate::error::is_transient;
 use crate::subscribe::{Subscribe as _, Subscription};
 
+/// The longest time to the next look of a client that waits and listens. A message may be lost.
+const LOOK: Duration = Duration::from_secs(1);
+/// That of a client that waits and cannot listen.
+const POLL: Duration = Duration::from_millis(100);
 /// How often a client that waits begins to listen. After that, it only looks.
 const TRIES_MAX: u32 = 3;
 
+/// The longest time to the next look of a client that waits, if its settings name none.
+pub(crate) fn look_every(listens: bool) -> Duration {
+    if listens { LOOK } else { POLL }
+}
+
 /// A subscription to the channel of a lock, as far as the connection can subscribe.
 #[derive(Debug, Default)]
-pub(super) struct Bell {
+pub(crate) struct Bell {
     subscription: Option<Subscription>,
     /// How often it has tried to subscribe.
     tries: u32,
 }
 
 impl Bell {
-    pub(super) fn listens(&self) -> bool {
+    pub(crate) fn listens(&self) -> bool {
         self.subscription.is_some()
     }
 
     /// Begins to listen, if it does not. Returns whether messages may have been missed: it listens
     /// only from now on, or an error of the connection kept it from that.
-    pub(super) async fn begin(&mut self, connection: &Connection, channel: &str) -> bool {
+    pub(crate) async fn begin(&mut self, connection: &Connection, channel: &str) -> bool {
         if self.listens() || self.tries >= TRIES_MAX {
             return false;
         }
@@ -40,18 +48,18 @@ impl Bell {
         self.tries < TRIES_MAX || self.listens()
     }
 
-    /// Waits until a message names this token, at most so long.
-    pub(super) async fn wait(&mut self, token: &Token, at_most: Duration) {
-        _ = timeout(at_most, self.ring(token)).await;
+    /// Waits for such a message, at most so long.
+    pub(crate) async fn wait(&mut self, at_most: Duration, is_awaited: impl Fn(&[u8]) -> bool) {
+        _ = timeout(at_most, self.ring(is_awaited)).await;
     }
 
-    /// Returns when a message names this token, or no more messages will come. In the latter case,
-    /// it no longer listens.
-    async fn ring(&mut self, token: &Token) {
+    /// Returns when such a message has come, or no more messages will come. In the latter case, it
+    /// no longer listens.
+    async fn ring(&mut self, is_awaited: impl Fn(&[u8]) -> bool) {
         let Some(subscription) = &mut self.subscription else { return std::future::pending().await };
         loop {
             match subscription.message().await {
-                Ok(message) if message == token.0.as_bytes() => return,
+                Ok(message) if is_awaited(&message) => return,
                 Ok(_) => {}
                 Err(_) => return self.subscription = None,
             }

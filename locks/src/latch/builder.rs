@@ -1,0 +1,92 @@
+//! The settings of a latch, as people write them.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{CountDownLatch, Shared};
+use crate::connection::Connection;
+use crate::env::Env;
+use crate::error::Error;
+use crate::name::Name;
+
+/// The time to live of a count whose settings name none.
+const TTL: Duration = Duration::from_secs(24 * 60 * 60);
+/// The longest time to live, as for a lease.
+const TTL_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// The settings of a latch. [`CountDownLatchBuilder::build`] checks them, and sends nothing.
+#[must_use = "a latch is made by `build`"]
+pub struct CountDownLatchBuilder {
+    connection: Connection,
+    name: String,
+    prefix: String,
+    env: Env,
+    ttl: Duration,
+    retry: Option<Duration>,
+}
+
+impl CountDownLatchBuilder {
+    pub(super) fn new(connection: Connection, name: &str) -> CountDownLatchBuilder {
+        CountDownLatchBuilder {
+            connection,
+            name: name.to_owned(),
+            prefix: String::new(),
+            env: Env::system(),
+            ttl: TTL,
+            retry: None,
+        }
+    }
+
+    /// How long the server keeps a count that nobody uses: one day if this is not called. Every use
+    /// begins that time anew: a count-down, and every look of a client that waits.
+    pub fn ttl(self, ttl: Duration) -> Self {
+        CountDownLatchBuilder { ttl, ..self }
+    }
+
+    /// A client that waits looks at least so often at the count: every second if its connection can
+    /// subscribe, otherwise every 100 milliseconds. The latter is random between half of it and all
+    /// of it.
+    pub fn retry(self, retry: Duration) -> Self {
+        CountDownLatchBuilder { retry: Some(retry), ..self }
+    }
+
+    /// A text before the name. Together they are the key.
+    pub fn prefix(self, prefix: &str) -> Self {
+        CountDownLatchBuilder { prefix: prefix.to_owned(), ..self }
+    }
+
+    /// Other clocks and another source of unique names than those of the machine, for tests.
+    pub fn env(self, env: Env) -> Self {
+        CountDownLatchBuilder { env, ..self }
+    }
+
+    /// Makes the latch.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]: the settings make no sense.
+    pub fn build(self) -> Result<CountDownLatch, Error> {
+        let CountDownLatchBuilder { connection, name, prefix, env, ttl, retry } = self;
+        let invalid = |reason: String| Error::Invalid { lock: name.clone(), reason };
+        let keys = Name::new(&prefix, &name).map_err(|reason| invalid(reason.into()))?;
+        let least = Duration::from_millis(1);
+        if ttl < least {
+            return Err(invalid("`ttl` is at least one millisecond".into()));
+        }
+        if ttl > TTL_MAX {
+            return Err(invalid(format!("`ttl` is at most {TTL_MAX:?}, and not {ttl:?}")));
+        }
+        if retry.is_some_and(|retry| retry < least) {
+            return Err(invalid("`retry` is at least one millisecond".into()));
+        }
+        let (recent, channel) = (keys.side_key("recent"), keys.side_key("open"));
+        let keys = [keys.key, recent];
+        Ok(CountDownLatch(Arc::new(Shared { connection, env, name, keys, channel, ttl, retry })))
+    }
+}
+
+impl fmt::Debug for CountDownLatchBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CountDownLatchBuilder").field("name", &self.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,34 @@
+//! An algorithm of a rate limiter, as the client sees it.
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use redis::Script;
+
+/// The longest span of a rate. The server's times have to be exact in Lua.
+const PER_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// An algorithm with its settings.
+#[derive(Debug)]
+pub(super) struct Algorithm {
+    /// `ARGV[1]` is the token of the request, `ARGV[2]` the number of permits. The reply is
+    /// `{1, remaining}` if they are granted, or have been, and otherwise `{0, wait}`: they cannot
+    /// be granted before so many microseconds.
+    pub(super) script: &'static LazyLock<Script>,
+    pub(super) keys: Vec<String>,
+    /// Further arguments.
+    pub(super) more: Vec<u64>,
+    /// The most permits of one request.
+    pub(super) permits_max: u32,
+}
+
+/// The microseconds of the span of a rate, rounded up, or why it makes no sense.
+pub(super) fn micros(per: Duration) -> Result<u64, String> {
+    if per < Duration::from_millis(1) {
+        return Err("the span of a rate is at least one millisecond".into());
+    }
+    if per > PER_MAX {
+        return Err(format!("the span of a rate is at most {PER_MAX:?}, and not {per:?}"));
+    }
+    Ok(per.as_nanos().div_ceil(1000) as u64)
+}

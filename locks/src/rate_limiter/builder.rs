@@ -1,0 +1,84 @@
+//! The settings of a rate limiter, as people write them.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{RateLimiter, Shared, sliding_window, token_bucket};
+use crate::connection::Connection;
+use crate::env::Env;
+use crate::error::Error;
+use crate::name::Name;
+
+/// The settings of a rate limiter. [`RateLimiterBuilder::build`] checks them, and sends nothing.
+#[must_use = "a rate limiter is made by `build`"]
+pub struct RateLimiterBuilder {
+    connection: Connection,
+    name: String,
+    prefix: String,
+    env: Env,
+    rate: Option<Rate>,
+}
+
+#[derive(Clone, Copy)]
+enum Rate {
+    SlidingWindow { limit: u32, per: Duration },
+    TokenBucket { capacity: u32, refill: u32, per: Duration },
+}
+
+impl RateLimiterBuilder {
+    pub(super) fn new(connection: Connection, name: &str) -> RateLimiterBuilder {
+        let (name, prefix) = (name.to_owned(), String::new());
+        RateLimiterBuilder { connection, name, prefix, env: Env::system(), rate: None }
+    }
+
+    /// At most `limit` permits within any span of the length `per`.
+    ///
+    /// It is exact, and keeps one member of a sorted set for each permit of the span.
+    pub fn sliding_window(self, limit: u32, per: Duration) -> Self {
+        RateLimiterBuilder { rate: Some(Rate::SlidingWindow { limit, per }), ..self }
+    }
+
+    /// A bucket for up to `capacity` permits, into which `refill` permits flow in each span `per`,
+    /// one by one at equal intervals. It is full at first.
+    ///
+    /// Up to `capacity` permits can be granted at once. The long-term rate is that of the refill.
+    pub fn token_bucket(self, capacity: u32, refill: u32, per: Duration) -> Self {
+        RateLimiterBuilder { rate: Some(Rate::TokenBucket { capacity, refill, per }), ..self }
+    }
+
+    /// A text before the name. Together they are the key.
+    pub fn prefix(self, prefix: &str) -> Self {
+        RateLimiterBuilder { prefix: prefix.to_owned(), ..self }
+    }
+
+    /// Other clocks and another source of unique names than those of the machine, for tests.
+    pub fn env(self, env: Env) -> Self {
+        RateLimiterBuilder { env, ..self }
+    }
+
+    /// Makes the rate limiter.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`]: the settings make no sense, or name no algorithm.
+    pub fn build(self) -> Result<RateLimiter, Error> {
+        let RateLimiterBuilder { connection, name, prefix, env, rate } = self;
+        let invalid = |reason: String| Error::Invalid { lock: name.clone(), reason };
+        let keys = Name::new(&prefix, &name).map_err(|reason| invalid(reason.into()))?;
+        let algorithm = match rate {
+            Some(Rate::SlidingWindow { limit, per }) => sliding_window::algorithm(&keys, limit, per),
+            Some(Rate::TokenBucket { capacity, refill, per }) => {
+                token_bucket::algorithm(&keys, capacity, refill, per)
+            }
+            None => Err("choose a `sliding_window` or a `token_bucket`".into()),
+        };
+        let algorithm = algorithm.map_err(invalid)?;
+        Ok(RateLimiter(Arc::new(Shared { connection, env, name, algorithm })))
+    }
+}
+
+impl fmt::Debug for RateLimiterBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RateLimiterBuilder").field("name", &self.name).finish_non_exhaustive()
+    }
+}

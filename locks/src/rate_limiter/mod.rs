@@ -1,0 +1,199 @@
+//! A rate limiter: so many permits in a span of time, for all clients together.
+//!
+//! Each algorithm is one script, which decides and records in one step, by the server's time alone.
+//! Its keys expire when they no longer matter. See the files of the algorithms for their steps.
+//!
+//! A request that is sent again has its first token, and the script finds its grant. So a request
+//! whose reply was lost counts once. A grant is found for as long as it limits others. If the
+//! request is sent again later than that, it is a new one: the client acts only then.
+//!
+//! A client that waits sleeps for as long as the reply says. No permit is ever given back, so an
+//! earlier request would be in vain.
+//!
+//! It assumes one server that keeps its data and whose clock does not jump ahead. All clients have
+//! to use the same settings.
+
+mod algorithm;
+mod sliding_window;
+mod token_bucket;
+mod builder;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use algorithm::Algorithm;
+pub use builder::RateLimiterBuilder;
+use tokio::time::sleep;
+
+use crate::connection::Connection;
+use crate::env::Env;
+use crate::error::{Error, Operation};
+use crate::request::request;
+
+/// Clients that were refused at once come again one after another, in a tenth of their wait or in
+/// this time.
+const SPREAD_MAX: Duration = Duration::from_millis(100);
+
+/// So many permits in a span of time, for all clients together. Clones share it.
+///
+/// ```
+/// use std::time::Duration;
+/// use locks::{Connection, Decision, RateLimiter};
+///
+/// # async fn example(connection: Connection) -> Result<(), locks::Error> {
+/// let mails = RateLimiter::builder(connection, "mails")
+///     .sliding_window(2, Duration::from_secs(60))
+///     .build()?;
+/// assert_eq!(mails.try_acquire().await?, Decision::Allowed { remaining: 1 });
+/// assert_eq!(mails.try_acquire().await?, Decision::Allowed { remaining: 0 });
+/// match mails.try_acquire().await? {
+///     Decision::Allowed { .. } => unreachable!("two mails were sent in this minute"),
+///     Decision::Denied { retry_after } => assert!(retry_after <= Duration::from_secs(60)),
+/// }
+/// # Ok(()) }
+/// # let server = emulator::Emulator::new();
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+/// # runtime.block_on(example(Connection::new(server.connection()))).unwrap();
+/// ```
+///
+/// # Which algorithm
+///
+/// | | [sliding window] | [token bucket] |
+/// | --- | --- | --- |
+/// | granted at most | `limit` within any span `per` | `capacity + refill * t / per` in any time t |
+/// | after a pause | `limit` at once | `capacity` at once |
+/// | under full load | `limit` at once, again after a span | one permit at equal intervals |
+/// | memory | one member for each permit of a span | a hash, and one member for each recent request |
+///
+/// [sliding window]: RateLimiterBuilder::sliding_window
+/// [token bucket]: RateLimiterBuilder::token_bucket
+#[derive(Clone, Debug)]
+pub struct RateLimiter(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    connection: Connection,
+    env: Env,
+    /// The name of the limiter, for errors.
+    name: String,
+    algorithm: Algorithm,
+}
+
+/// The answer to a request for permits.
+#[must_use = "a request that is denied must not go on"]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// The permits are granted.
+    Allowed {
+        /// So many further permits could be granted at that time.
+        remaining: u32,
+    },
+    /// The permits are not granted, and nothing is recorded.
+    Denied {
+        /// Before that time has passed, they will not be granted.
+        retry_after: Duration,
+    },
+}
+
+impl Decision {
+    /// Whether the permits are granted.
+    pub fn is_allowed(self) -> bool {
+        matches!(self, Decision::Allowed { .. })
+    }
+}
+
+impl RateLimiter {
+    /// The settings of the limiter with this name.
+    pub fn builder(connection: Connection, name: &str) -> RateLimiterBuilder {
+        RateLimiterBuilder::new(connection, name)
+    }
+
+    /// Takes a permit if there is one.
+    ///
+    /// # Errors
+    /// [`Error::Server`]: a server did not do what it was asked, and whether it granted the permit
+    /// is not known.
+    pub async fn try_acquire(&self) -> Result<Decision, Error> {
+        self.try_acquire_many(1).await
+    }
+
+    /// Takes so many permits in one step if there are as many.
+    ///
+    /// # Errors
+    /// Those of [`RateLimiter::try_acquire`], and [`Error::Invalid`]: there can never be so many.
+    pub async fn try_acquire_many(&self, permits: u32) -> Result<Decision, Error> {
+        self.ask(&self.0.env.unique(), self.checked(permits)?).await
+    }
+
+    /// Waits until there is a permit, and takes it. Clients that wait are not served in any order.
+    ///
+    /// If the future is dropped, its last request may have been granted. That permit is used up.
+    ///
+    /// # Errors
+    /// Those of [`RateLimiter::try_acquire`].
+    pub async fn acquire(&self) -> Result<(), Error> {
+        self.acquire_many(1).await
+    }
+
+    /// Waits until there are so many permits, and takes them in one step. It may wait for ever if
+    /// others take fewer at a time.
+    ///
+    /// # Errors
+    /// Those of [`RateLimiter::try_acquire_many`].
+    pub async fn acquire_many(&self, permits: u32) -> Result<(), Error> {
+        self.acquire_within(None, permits).await
+    }
+
+    /// Waits at most so long until there is a permit, and takes it. If there can be none before,
+    /// the call does not wait.
+    ///
+    /// # Errors
+    /// Those of [`RateLimiter::try_acquire`], and [`Error::TimedOut`]: there was no permit for so
+    /// long, or there will be none.
+    pub async fn acquire_timeout(&self, timeout: Duration) -> Result<(), Error> {
+        self.acquire_within(Some(timeout), 1).await
+    }
+
+    async fn acquire_within(&self, within: Option<Duration>, permits: u32) -> Result<(), Error> {
+        let Shared { env, name, .. } = &*self.0;
+        let permits = self.checked(permits)?;
+        let (began_at, mut attempts, token) = (env.elapsed(), 0, env.unique());
+        loop {
+            attempts += 1;
+            let Decision::Denied { retry_after } = self.ask(&token, permits).await? else { return Ok(()) };
+            let waited = env.elapsed() - began_at;
+            let left = within.map(|within| within.saturating_sub(waited));
+            if left.is_some_and(|left| left < retry_after) {
+                return Err(Error::TimedOut { lock: name.clone(), waited, attempts });
+            }
+            let next = retry_after + env.jittered((retry_after / 10).min(SPREAD_MAX));
+            sleep(left.map_or(next, |left| left.min(next))).await;
+        }
+    }
+
+    /// Asks for permits. A token is granted once.
+    async fn ask(&self, token: &str, permits: u32) -> Result<Decision, Error> {
+        let Shared { connection, env, name, algorithm } = &*self.0;
+        let mut invocation = algorithm.script.prepare_invoke();
+        invocation.key(&algorithm.keys).arg(token).arg(permits).arg(&algorithm.more);
+        let reply = request(connection, env, name, Operation::Acquire, &invocation).await?;
+        Ok(match reply.value {
+            (true, remaining) => {
+                Decision::Allowed { remaining: u32::try_from(remaining).unwrap_or(u32::MAX) }
+            }
+            (false, wait_us) => Decision::Denied { retry_after: Duration::from_micros(wait_us) },
+        })
+    }
+
+    fn checked(&self, permits: u32) -> Result<u32, Error> {
+        let permits_max = self.0.algorithm.permits_max;
+        let reason = match permits {
+            0 => "a request is for at least one permit".into(),
+            _ if permits > permits_max => {
+                format!("{permits} permits were asked for, and there are never more than {permits_max}")
+            }
+            _ => return Ok(permits),
+        };
+        Err(Error::Invalid { lock: self.0.name.clone(), reason })
+    }
+}
