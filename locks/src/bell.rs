@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use crate::connection::Connection;
+use crate::env::Env;
 use crate::error::is_transient;
 use crate::subscribe::{Subscribe as _, Subscription};
 
@@ -15,9 +16,15 @@ const POLL: Duration = Duration::from_millis(100);
 /// How often a client that waits begins to listen. After that, it only looks.
 const TRIES_MAX: u32 = 3;
 
-/// The longest time to the next look of a client that waits, if its settings name none.
-pub(crate) fn look_every(listens: bool) -> Duration {
-    if listens { LOOK } else { POLL }
+/// The longest time to the next look of a client that waits. Its settings may name one.
+pub(crate) fn look_every(retry: Option<Duration>, listens: bool) -> Duration {
+    retry.unwrap_or(if listens { LOOK } else { POLL })
+}
+
+/// Why this setting makes no sense, if so.
+pub(crate) fn problem(retry: Option<Duration>) -> Option<String> {
+    let is_short = retry.is_some_and(|retry| retry < Duration::from_millis(1));
+    is_short.then(|| "`retry` is at least one millisecond".into())
 }
 
 /// A subscription to the channel of a lock, as far as the connection can subscribe.
@@ -31,6 +38,12 @@ pub(crate) struct Bell {
 impl Bell {
     pub(crate) fn listens(&self) -> bool {
         self.subscription.is_some()
+    }
+
+    /// The time to the next look. Clients that cannot hear look one after another.
+    pub(crate) fn next_look(&self, retry: Option<Duration>, env: &Env) -> Duration {
+        let every = look_every(retry, self.listens());
+        if self.listens() { every } else { env.jittered(every) }
     }
 
     /// Begins to listen, if it does not. Returns whether messages may have been missed: it listens

@@ -86,11 +86,12 @@
 //! | `subscribe` | connections that can subscribe |
 //! | `connection` | one type for every connection |
 //! | `lock` | the trait [`Lock`] and its values |
-//! | `script` | Lua scripts that several algorithms share |
+//! | `script` | Lua that several algorithms share |
 //! | `spec` | what an algorithm states about itself, and how it is opened by its name |
 //! | `error` | the errors of the locks for use |
 //! | `name` | the keys of a lock |
-//! | `request` | requests that are sent again |
+//! | `request` | requests to the server, which are sent again |
+//! | `wait` | the time for which a client waits |
 //! | `bell` | the notification of a client that waits |
 //! | `queue` | the waiting clients of a lock, in Lua |
 //! | `lease` | settings, attempts, waiting, renewal and guards of the locks for use |
@@ -113,6 +114,7 @@ mod spec;
 mod error;
 mod name;
 mod request;
+mod wait;
 mod bell;
 mod queue;
 mod lease;

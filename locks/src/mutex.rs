@@ -25,6 +25,7 @@ use crate::lock::{Record, Terms};
 use crate::name::Name;
 use crate::queue::with_queue;
 use crate::row::{self, Row};
+use crate::script::COMPARE_AND_EXTEND;
 use crate::spec::{Ability, Algorithm, AlgorithmKind, DynLock, FaultClass, Open, Property, Spec};
 
 /// `ARGV[5]` says whether the lock is fair. `KEYS[4]` is the last fencing token, if it is fenced.
@@ -53,12 +54,6 @@ end
 return {1, fencing_token}"
 );
 
-const EXTEND: &str = "\
-if redis.call('GET', KEYS[1]) == ARGV[1] then
-  return redis.call('PEXPIRE', KEYS[1], ARGV[2])
-end
-return 0";
-
 const RELEASE: &str = with_queue!(
     "\
 local holder = redis.call('GET', KEYS[1])
@@ -74,7 +69,7 @@ return holder == token and 1 or 0"
 
 static SCRIPTS: Scripts = Scripts {
     acquire: LazyLock::new(|| Script::new(ACQUIRE)),
-    extend: LazyLock::new(|| Script::new(EXTEND)),
+    extend: LazyLock::new(|| Script::new(COMPARE_AND_EXTEND)),
     release: LazyLock::new(|| Script::new(RELEASE)),
 };
 
@@ -107,7 +102,7 @@ pub struct Mutex(Lease);
 impl Mutex {
     /// The settings of the lock with this name.
     pub fn builder(connection: Connection, name: &str) -> Builder<Mutex> {
-        Builder::new(connection, name, Details { is_fenced: false, permits: 1 }, KIND)
+        Builder::new(connection, name, Details::default(), KIND)
     }
 
     /// Waits until the lock is free, and takes it. If the future is dropped, the client no longer
@@ -175,14 +170,12 @@ const WAITING: Spec = Spec {
     ..SPEC
 };
 
-const SCRIPTS_OF_ROW: &[&str] = &[ACQUIRE, EXTEND, RELEASE];
-
 /// The row of the registry for clients that try once.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "mutex",
     spec: &SPEC,
-    scripts: SCRIPTS_OF_ROW,
-    open: Open::One(|connection, env, terms| open_row(connection, env, terms, false)),
+    scripts: &[ACQUIRE, COMPARE_AND_EXTEND, RELEASE],
+    open: Open::One(|connection, env, terms| row_of(Mutex::builder(connection, &terms.key), env, terms)),
 };
 
 /// The row of the registry for clients that wait.
@@ -191,7 +184,9 @@ pub const ALGORITHM_WAITING: Algorithm = Algorithm { name: "mutex_waiting", spec
 /// The row of the registry for clients that wait in the order in which they came.
 pub const ALGORITHM_FAIR: Algorithm = Algorithm {
     name: "mutex_fair",
-    open: Open::One(|connection, env, terms| open_row(connection, env, terms, true)),
+    open: Open::One(|connection, env, terms| {
+        row_of(Mutex::builder(connection, &terms.key).fair(), env, terms)
+    }),
     ..ALGORITHM_WAITING
 };
 
@@ -200,16 +195,12 @@ pub const ALGORITHM_RENEWED: Algorithm = Algorithm {
     name: "mutex_renewed",
     spec: &Spec { abilities: &[Ability::Fences, Ability::Renews], ..SPEC },
     open: Open::One(|connection, env, terms| {
-        row_of(Mutex::builder(connection, &terms.key).renew(true), env, terms, false)
+        row_of(Mutex::builder(connection, &terms.key).renew(true), env, terms)
     }),
     ..ALGORITHM
 };
 
-fn open_row(connection: Connection, env: Env, terms: &Terms, is_fair: bool) -> Box<dyn DynLock> {
-    row_of(Mutex::builder(connection, &terms.key), env, terms, is_fair)
-}
-
-fn row_of(builder: Builder<Mutex>, env: Env, terms: &Terms, is_fair: bool) -> Box<dyn DynLock> {
-    let mutex = builder.fenced().of(env, terms, is_fair);
+fn row_of(builder: Builder<Mutex>, env: Env, terms: &Terms) -> Box<dyn DynLock> {
+    let mutex = builder.fenced().of(env, terms);
     row::open(terms, mutex, |Mutex(lease)| Box::new(Row::new(lease, &[], Record::Value)))
 }

@@ -33,11 +33,9 @@ local function wake()
     redis.call('PUBLISH', ARGV[4], waiter)
   end
 end
-local function raise(key, ms)
-  if redis.call('PTTL', key) < ms then
-    redis.call('PEXPIRE', key, ms)
-  end
-end
+",
+            $crate::script::lua_raise!(),
+            "\
 local function enqueue()
   if patience > 0 then
     if redis.call('ZADD', KEYS[3], now + patience, token) == 1 then

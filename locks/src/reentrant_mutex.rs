@@ -66,7 +66,7 @@ pub struct ReentrantGuard(Arc<Guard>);
 impl ReentrantMutex {
     /// The settings of the lock with this name.
     pub fn builder(connection: Connection, name: &str) -> Builder<ReentrantMutex> {
-        Builder::new(connection, name, Details { is_fenced: false, permits: 1 }, KIND)
+        Builder::new(connection, name, Details::default(), KIND)
     }
 
     /// Waits until no other owner has the lock, and takes it. If the future is dropped, the owner
@@ -204,7 +204,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
         ..mutex::SPEC
     },
     open: Open::One(|connection, env, terms| {
-        let mutex = ReentrantMutex::builder(connection, &terms.key).fenced().of(env, terms, false);
+        let mutex = ReentrantMutex::builder(connection, &terms.key).fenced().of(env, terms);
         let (guards, last) = (Vec::new(), (String::new(), None));
         row::open(terms, mutex, |mutex| Box::new(Row { mutex, guards, last }))
     }),

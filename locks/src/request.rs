@@ -1,4 +1,4 @@
-//! Requests that are sent again after an error that may pass by itself.
+//! Requests to the server for a lock, a latch or a limiter.
 
 use std::time::Duration;
 
@@ -8,10 +8,20 @@ use tokio::time::sleep;
 use crate::connection::Connection;
 use crate::env::Env;
 use crate::error::{Error, Operation, is_transient};
+use crate::name::Name;
 
 /// How often a request is sent again, and when.
 const RESENDS_MAX: u32 = 2;
 const RESEND_AFTER: Duration = Duration::from_millis(50);
+
+/// A lock, a latch or a limiter on a server, as a client reaches it.
+#[derive(Clone, Debug)]
+pub(crate) struct Remote {
+    pub(crate) connection: Connection,
+    pub(crate) env: Env,
+    /// Its name, for errors.
+    pub(crate) name: String,
+}
 
 /// A reply of a server.
 pub(crate) struct Reply<T> {
@@ -22,25 +32,44 @@ pub(crate) struct Reply<T> {
     pub(crate) is_second: bool,
 }
 
-/// Sends a request for the lock of this name. After an error that may pass by itself, sends it
-/// again: all scripts do the same if they run twice.
-pub(crate) async fn request<T: FromRedisValue>(
-    connection: &Connection,
-    env: &Env,
-    lock: &str,
-    operation: Operation,
-    invocation: &ScriptInvocation<'_>,
-) -> Result<Reply<T>, Error> {
-    let mut resends = 0;
-    loop {
-        let sent_at = env.elapsed();
-        match invocation.invoke_async(&mut connection.clone()).await {
-            Ok(value) => return Ok(Reply { value, sent_at, is_second: resends > 0 }),
-            Err(error) if is_transient(&error) && resends < RESENDS_MAX => {
-                resends += 1;
-                sleep(env.jittered(RESEND_AFTER)).await;
+impl Remote {
+    pub(crate) fn new(connection: Connection, name: &str) -> Remote {
+        Remote { connection, env: Env::system(), name: name.to_owned() }
+    }
+
+    /// Its keys, with this text before the name.
+    pub(crate) fn keys(&self, prefix: &str) -> Result<Name, Error> {
+        Name::new(prefix, &self.name).map_err(|reason| self.invalid(reason))
+    }
+
+    /// Its settings, or the arguments of a call, make no sense.
+    pub(crate) fn invalid(&self, reason: impl Into<String>) -> Error {
+        Error::Invalid { lock: self.name.clone(), reason: reason.into() }
+    }
+
+    /// Sends a request. After an error that may pass by itself, sends it again: all scripts do the
+    /// same if they run twice.
+    pub(crate) async fn request<T: FromRedisValue>(
+        &self,
+        operation: Operation,
+        invocation: &ScriptInvocation<'_>,
+    ) -> Result<Reply<T>, Error> {
+        let mut resends = 0;
+        loop {
+            let sent_at = self.env.elapsed();
+            match invocation.invoke_async(&mut self.connection.clone()).await {
+                Ok(value) => return Ok(Reply { value, sent_at, is_second: resends > 0 }),
+                Err(error) if is_transient(&error) && resends < RESENDS_MAX => {
+                    resends += 1;
+                    sleep(self.env.jittered(RESEND_AFTER)).await;
+                }
+                Err(source) => return Err(Error::Server { lock: self.name.clone(), operation, source }),
             }
-            Err(source) => return Err(Error::Server { lock: lock.to_owned(), operation, source }),
         }
     }
+}
+
+/// A span as an argument of a script.
+pub(crate) fn millis(span: Duration) -> u64 {
+    span.as_millis() as u64
 }

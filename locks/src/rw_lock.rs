@@ -30,6 +30,7 @@ use crate::lease::{Builder, Details, Guard, Kind, Lease, Protocol, Scripts};
 use crate::lock::{Record, Terms};
 use crate::queue::with_queue;
 use crate::row::{self, Row};
+use crate::script::COMPARE_AND_EXTEND;
 use crate::spec::{Ability, Algorithm, AlgorithmKind, DynLock, FaultClass, Open, Property, Spec};
 
 /// A script over the readers in `KEYS[4]`, without those whose lease has ended.
@@ -40,6 +41,10 @@ macro_rules! with_readers {
 redis.call('ZREMRANGEBYSCORE', KEYS[4], '-inf', now)
 local writer = redis.call('GET', KEYS[1])
 local is_reader = redis.call('ZSCORE', KEYS[4], token)
+local function add_reader()
+  redis.call('ZADD', KEYS[4], now + lease, token)
+  raise(KEYS[4], lease)
+end
 local function is_overtaking()
   local waiter, until_ms = first()
   return waiter and waiter ~= token and until_ms - now
@@ -60,8 +65,7 @@ if not is_reader then
   end
 end
 dequeue()
-redis.call('ZADD', KEYS[4], now + lease, token)
-raise(KEYS[4], lease)
+add_reader()
 wake()
 return {1, 0}"
 );
@@ -89,16 +93,9 @@ const EXTEND_READ: &str = with_readers!(
 if not is_reader then
   return 0
 end
-redis.call('ZADD', KEYS[4], now + lease, token)
-raise(KEYS[4], lease)
+add_reader()
 return 1"
 );
-
-const EXTEND_WRITE: &str = "\
-if redis.call('GET', KEYS[1]) == ARGV[1] then
-  return redis.call('PEXPIRE', KEYS[1], ARGV[2])
-end
-return 0";
 
 const RELEASE: &str = with_readers!(
     "\
@@ -122,7 +119,7 @@ static READ_SCRIPTS: Scripts = Scripts {
 
 static WRITE_SCRIPTS: Scripts = Scripts {
     acquire: LazyLock::new(|| Script::new(WRITE)),
-    extend: LazyLock::new(|| Script::new(EXTEND_WRITE)),
+    extend: LazyLock::new(|| Script::new(COMPARE_AND_EXTEND)),
     release: LazyLock::new(|| Script::new(RELEASE)),
 };
 
@@ -163,7 +160,7 @@ pub struct RwLock {
 impl RwLock {
     /// The settings of the lock with this name.
     pub fn builder(connection: Connection, name: &str) -> Builder<RwLock> {
-        Builder::new(connection, name, Details { is_fenced: false, permits: 1 }, KIND).fair()
+        Builder::new(connection, name, Details::default(), KIND).fair()
     }
 
     /// Waits until there is no writer and it is the client's turn, and takes a grant to read. If
@@ -238,7 +235,7 @@ const SPEC: Spec = Spec {
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "rw_lock",
     spec: &SPEC,
-    scripts: &[READ, WRITE, EXTEND_READ, EXTEND_WRITE, RELEASE],
+    scripts: &[READ, WRITE, EXTEND_READ, COMPARE_AND_EXTEND, RELEASE],
     open: Open::One(open_row),
 };
 
@@ -260,7 +257,7 @@ pub const ALGORITHM_WAITING: Algorithm = Algorithm {
 };
 
 fn open_row(connection: Connection, env: Env, terms: &Terms) -> Box<dyn DynLock> {
-    let lock = RwLock::builder(connection, &terms.key).of(env, terms, true);
+    let lock = RwLock::builder(connection, &terms.key).of(env, terms);
     let readers = |key: String, token| Record::Member(format!("{{{key}}}:readers"), token);
     row::open(terms, lock, |RwLock { read, write }| {
         Box::new(Row::new(write, &[], Record::Value).reading(read, readers))

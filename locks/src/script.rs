@@ -1,11 +1,38 @@
-//! The Lua scripts that several algorithms share. Each runs as one atomic step.
+//! Lua that several algorithms share. A script runs as one atomic step.
 
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use redis::aio::ConnectionLike;
 use redis::{RedisResult, Script};
 
 use crate::lock::Release;
+
+/// The longest span of time in a script. The server's times have to be exact in Lua.
+pub(crate) const SPAN_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// A function that raises the time to live of a key to at least so many milliseconds.
+macro_rules! lua_raise {
+    () => {
+        "\
+local function raise(key, ms)
+  if redis.call('PTTL', key) < ms then
+    redis.call('PEXPIRE', key, ms)
+  end
+end
+"
+    };
+}
+
+pub(crate) use lua_raise;
+
+/// If the value of `KEYS[1]` is `ARGV[1]`, sets its time to live to `ARGV[2]` milliseconds and
+/// returns 1. Otherwise returns 0.
+pub(crate) const COMPARE_AND_EXTEND: &str = "\
+if redis.call('GET', KEYS[1]) == ARGV[1] then
+  return redis.call('PEXPIRE', KEYS[1], ARGV[2])
+end
+return 0";
 
 /// Deletes `KEYS[1]` if its value is `ARGV[1]`, and returns the number of deleted keys.
 ///

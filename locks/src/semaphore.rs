@@ -147,7 +147,7 @@ impl Semaphore {
     /// The settings of the semaphore with this name. All clients have to use the same number of
     /// permits.
     pub fn builder(connection: Connection, name: &str, permits: u32) -> Builder<Semaphore> {
-        Builder::new(connection, name, Details { is_fenced: false, permits }, KIND)
+        Builder::new(connection, name, Details { permits, ..Details::default() }, KIND)
     }
 
     /// Waits until a permit is free, and takes it. If the future is dropped, the client no longer
@@ -236,7 +236,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
     name: "semaphore",
     spec: &SPEC,
     scripts: &[ACQUIRE, EXTEND, RELEASE],
-    open: Open::One(|connection, env, terms| open_row(connection, env, terms, false)),
+    open: Open::One(|connection, env, terms| row_of(builder_of(connection, terms), env, terms)),
 };
 
 /// The row of the registry for clients that wait.
@@ -245,12 +245,15 @@ pub const ALGORITHM_WAITING: Algorithm = Algorithm { name: "semaphore_waiting", 
 /// The row of the registry for clients that wait in the order in which they came.
 pub const ALGORITHM_FAIR: Algorithm = Algorithm {
     name: "semaphore_fair",
-    open: Open::One(|connection, env, terms| open_row(connection, env, terms, true)),
+    open: Open::One(|connection, env, terms| row_of(builder_of(connection, terms).fair(), env, terms)),
     ..ALGORITHM_WAITING
 };
 
-fn open_row(connection: Connection, env: Env, terms: &Terms, is_fair: bool) -> Box<dyn DynLock> {
-    let builder = Semaphore::builder(connection, &terms.key, terms.permits);
-    let semaphore = builder.of(env, terms, is_fair);
+fn builder_of(connection: Connection, terms: &Terms) -> Builder<Semaphore> {
+    Semaphore::builder(connection, &terms.key, terms.permits)
+}
+
+fn row_of(builder: Builder<Semaphore>, env: Env, terms: &Terms) -> Box<dyn DynLock> {
+    let semaphore = builder.of(env, terms);
     row::open(terms, semaphore, |Semaphore { lease, .. }| Box::new(Row::new(lease, &[1], Record::Member)))
 }

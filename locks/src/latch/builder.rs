@@ -5,23 +5,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{CountDownLatch, Shared};
+use crate::bell;
 use crate::connection::Connection;
 use crate::env::Env;
 use crate::error::Error;
-use crate::name::Name;
+use crate::request::Remote;
+use crate::script::SPAN_MAX;
 
 /// The time to live of a count whose settings name none.
 const TTL: Duration = Duration::from_secs(24 * 60 * 60);
-/// The longest time to live, as for a lease.
-const TTL_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// The settings of a latch. [`CountDownLatchBuilder::build`] checks them, and sends nothing.
 #[must_use = "a latch is made by `build`"]
 pub struct CountDownLatchBuilder {
-    connection: Connection,
-    name: String,
+    remote: Remote,
     prefix: String,
-    env: Env,
     ttl: Duration,
     retry: Option<Duration>,
 }
@@ -29,10 +27,8 @@ pub struct CountDownLatchBuilder {
 impl CountDownLatchBuilder {
     pub(super) fn new(connection: Connection, name: &str) -> CountDownLatchBuilder {
         CountDownLatchBuilder {
-            connection,
-            name: name.to_owned(),
+            remote: Remote::new(connection, name),
             prefix: String::new(),
-            env: Env::system(),
             ttl: TTL,
             retry: None,
         }
@@ -57,8 +53,9 @@ impl CountDownLatchBuilder {
     }
 
     /// Other clocks and another source of unique names than those of the machine, for tests.
-    pub fn env(self, env: Env) -> Self {
-        CountDownLatchBuilder { env, ..self }
+    pub fn env(mut self, env: Env) -> Self {
+        self.remote.env = env;
+        self
     }
 
     /// Makes the latch.
@@ -66,27 +63,25 @@ impl CountDownLatchBuilder {
     /// # Errors
     /// [`Error::Invalid`]: the settings make no sense.
     pub fn build(self) -> Result<CountDownLatch, Error> {
-        let CountDownLatchBuilder { connection, name, prefix, env, ttl, retry } = self;
-        let invalid = |reason: String| Error::Invalid { lock: name.clone(), reason };
-        let keys = Name::new(&prefix, &name).map_err(|reason| invalid(reason.into()))?;
-        let least = Duration::from_millis(1);
-        if ttl < least {
-            return Err(invalid("`ttl` is at least one millisecond".into()));
+        let CountDownLatchBuilder { remote, prefix, ttl, retry } = self;
+        let keys = remote.keys(&prefix)?;
+        if ttl < Duration::from_millis(1) {
+            return Err(remote.invalid("`ttl` is at least one millisecond"));
         }
-        if ttl > TTL_MAX {
-            return Err(invalid(format!("`ttl` is at most {TTL_MAX:?}, and not {ttl:?}")));
+        if ttl > SPAN_MAX {
+            return Err(remote.invalid(format!("`ttl` is at most {SPAN_MAX:?}, and not {ttl:?}")));
         }
-        if retry.is_some_and(|retry| retry < least) {
-            return Err(invalid("`retry` is at least one millisecond".into()));
+        if let Some(reason) = bell::problem(retry) {
+            return Err(remote.invalid(reason));
         }
         let (recent, channel) = (keys.side_key("recent"), keys.side_key("open"));
         let keys = [keys.key, recent];
-        Ok(CountDownLatch(Arc::new(Shared { connection, env, name, keys, channel, ttl, retry })))
+        Ok(CountDownLatch(Arc::new(Shared { remote, keys, channel, ttl, retry })))
     }
 }
 
 impl fmt::Debug for CountDownLatchBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CountDownLatchBuilder").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("CountDownLatchBuilder").field("name", &self.remote.name).finish_non_exhaustive()
     }
 }

@@ -29,11 +29,11 @@ use std::time::Duration;
 pub use builder::CountDownLatchBuilder;
 use redis::{FromRedisValue, Script};
 
-use crate::bell::{Bell, look_every};
+use crate::bell::Bell;
 use crate::connection::Connection;
-use crate::env::Env;
 use crate::error::{Error, Operation};
-use crate::request::request;
+use crate::request::{Remote, millis};
+use crate::wait::Wait;
 
 /// How long the server knows that a request has run. Sending it again ends long before.
 const MEMORY: Duration = Duration::from_secs(60);
@@ -82,10 +82,7 @@ pub struct CountDownLatch(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    connection: Connection,
-    env: Env,
-    /// The name of the latch, for errors.
-    name: String,
+    remote: Remote,
     /// The count, and the tokens of recent requests.
     keys: [String; 2],
     /// The channel of messages to the clients that wait.
@@ -111,8 +108,8 @@ impl CountDownLatch {
     /// not do what it was asked, and whether the count is set is not known.
     pub async fn try_set_count(&self, count: u32) -> Result<bool, Error> {
         if count == 0 {
-            let reason = "a count is at least one: a latch without a count is open".into();
-            return Err(Error::Invalid { lock: self.0.name.clone(), reason });
+            let reason = "a count is at least one: a latch without a count is open";
+            return Err(self.0.remote.invalid(reason));
         }
         self.once(Operation::SetCount, &script::SET_COUNT, &count.to_string()).await
     }
@@ -155,30 +152,25 @@ impl CountDownLatch {
     }
 
     async fn wait_within(&self, within: Option<Duration>) -> Result<(), Error> {
-        let Shared { connection, env, name, channel, retry, .. } = &*self.0;
-        let (began_at, mut attempts, mut bell) = (env.elapsed(), 0, Bell::default());
+        let Shared { remote, channel, retry, .. } = &*self.0;
+        let (mut wait, mut bell) = (Wait::begin(remote, within), Bell::default());
         let mut awaited: Option<String> = None;
         loop {
-            attempts += 1;
+            wait.attempt();
             match self.look().await? {
-                None if awaited.is_some() => return Err(Error::Lost { lock: name.clone() }),
+                None if awaited.is_some() => return Err(Error::Lost { lock: remote.name.clone() }),
                 None | Some((0, _)) => return Ok(()),
                 Some((_, round)) if *awaited.get_or_insert_with(|| round.clone()) != round => return Ok(()),
                 Some(_) => {}
             }
             // A client that has just begun to listen looks once more: the count may have come to
             // zero before that.
-            if bell.begin(connection, channel).await {
+            if bell.begin(&remote.connection, channel).await {
                 continue;
             }
-            let every = retry.unwrap_or_else(|| look_every(bell.listens()));
-            let every = if bell.listens() { every } else { env.jittered(every) };
-            let waited = env.elapsed() - began_at;
-            let left = within.map(|within| within.saturating_sub(waited));
-            if left.is_some_and(|left| left.is_zero()) {
-                return Err(Error::TimedOut { lock: name.clone(), waited, attempts });
-            }
-            bell.wait(left.map_or(every, |left| left.min(every)), |_| true).await;
+            let every = bell.next_look(*retry, &remote.env);
+            let left = wait.left(remote.env.elapsed(), Duration::ZERO)?;
+            bell.wait(left.min(every), |_| true).await;
         }
     }
 
@@ -189,20 +181,16 @@ impl CountDownLatch {
         script: &Script,
         argument: &str,
     ) -> Result<T, Error> {
-        let Shared { connection, env, name, keys, ttl, .. } = &*self.0;
+        let Shared { remote, keys, ttl, .. } = &*self.0;
         let mut invocation = script.prepare_invoke();
-        invocation.key(keys).arg(env.unique()).arg(millis(*ttl)).arg(millis(MEMORY)).arg(argument);
-        Ok(request(connection, env, name, operation, &invocation).await?.value)
+        invocation.key(keys).arg(remote.env.unique()).arg(millis(*ttl)).arg(millis(MEMORY)).arg(argument);
+        Ok(remote.request(operation, &invocation).await?.value)
     }
 
     async fn look(&self) -> Result<Look, Error> {
-        let Shared { connection, env, name, keys, ttl, .. } = &*self.0;
+        let Shared { remote, keys, ttl, .. } = &*self.0;
         let mut invocation = script::LOOK.prepare_invoke();
         invocation.key(&keys[0]).arg(millis(*ttl));
-        Ok(request(connection, env, name, Operation::Look, &invocation).await?.value)
+        Ok(remote.request(Operation::Look, &invocation).await?.value)
     }
-}
-
-fn millis(span: Duration) -> u64 {
-    span.as_millis() as u64
 }

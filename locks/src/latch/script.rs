@@ -8,6 +8,8 @@ use std::sync::LazyLock;
 
 use redis::Script;
 
+use crate::script::lua_raise;
+
 /// A script of a request that counts once, however often it is sent. `ARGV[1]` is its token,
 /// `ARGV[2]` the time to live of the count, and `ARGV[3]` how long the token is remembered.
 macro_rules! once {
@@ -17,11 +19,9 @@ macro_rules! once {
 local token, ttl, memory = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local count = tonumber(redis.call('HGET', KEYS[1], 'count') or 0)
 local is_known = redis.call('ZSCORE', KEYS[2], token)
-local function raise(key, ms)
-  if redis.call('PTTL', key) < ms then
-    redis.call('PEXPIRE', key, ms)
-  end
-end
+",
+            lua_raise!(),
+            "\
 local function remember()
   local time = redis.call('TIME')
   local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -73,15 +73,14 @@ return count"
 
 /// `ARGV[1]` is the time to live of the count. `{count, round}`, or nil if there is none.
 pub(super) static LOOK: LazyLock<Script> = LazyLock::new(|| {
-    Script::new(
+    Script::new(concat!(
+        lua_raise!(),
         "\
 local found = redis.call('HMGET', KEYS[1], 'count', 'round')
 if not found[1] then
   return nil
 end
-if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[1]) then
-  redis.call('PEXPIRE', KEYS[1], ARGV[1])
-end
+raise(KEYS[1], tonumber(ARGV[1]))
 return {tonumber(found[1]), found[2]}",
-    )
+    ))
 });

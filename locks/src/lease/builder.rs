@@ -12,14 +12,13 @@ use crate::env::Env;
 use crate::error::Error;
 use crate::lock::Terms;
 use crate::name::Name;
+use crate::request::{Remote, millis};
 
 /// The settings of a lock. [`Builder::build`] checks them, and sends nothing.
 #[must_use = "a lock is made by `build`"]
 pub struct Builder<L> {
-    connection: Connection,
-    name: String,
+    remote: Remote,
     prefix: String,
-    env: Env,
     /// `None` if the default lease is meant.
     lease: Option<Duration>,
     renews: Option<bool>,
@@ -35,6 +34,12 @@ pub(crate) struct Details {
     pub(crate) permits: u32,
 }
 
+impl Default for Details {
+    fn default() -> Details {
+        Details { is_fenced: false, permits: 1 }
+    }
+}
+
 /// A kind of lock.
 pub(crate) struct Kind<L> {
     pub(crate) protocol: fn(&Name, Details) -> Protocol,
@@ -44,10 +49,8 @@ pub(crate) struct Kind<L> {
 impl<L> Builder<L> {
     pub(crate) fn new(connection: Connection, name: &str, details: Details, kind: Kind<L>) -> Builder<L> {
         Builder {
-            connection,
-            name: name.to_owned(),
+            remote: Remote::new(connection, name),
             prefix: String::new(),
-            env: Env::system(),
             lease: None,
             renews: None,
             options: Options::default(),
@@ -105,17 +108,15 @@ impl<L> Builder<L> {
     }
 
     /// Other clocks and another source of unique names than those of the machine, for tests.
-    pub fn env(self, env: Env) -> Self {
-        Builder { env, ..self }
+    pub fn env(mut self, env: Env) -> Self {
+        self.remote.env = env;
+        self
     }
 
     /// Makes the lock of a row in the registry, with its terms as they are. A client that waits
     /// looks once a lease.
-    pub(crate) fn of(self, env: Env, terms: &Terms, is_fair: bool) -> Result<L, Error> {
-        let lease = terms.lease;
-        let mut builder = self.env(env).lease(lease).retry(lease);
-        builder.options.is_fair = is_fair;
-        builder.build()
+    pub(crate) fn of(self, env: Env, terms: &Terms) -> Result<L, Error> {
+        self.env(env).lease(terms.lease).retry(terms.lease).build()
     }
 
     /// Makes the lock.
@@ -123,26 +124,25 @@ impl<L> Builder<L> {
     /// # Errors
     /// [`Error::Invalid`]: the settings make no sense.
     pub fn build(self) -> Result<L, Error> {
-        let Builder { connection, name, prefix, env, lease, renews, mut options, details, kind } = self;
-        let invalid = |reason: String| Error::Invalid { lock: name.clone(), reason };
-        let keys = Name::new(&prefix, &name).map_err(|reason| invalid(reason.into()))?;
+        let Builder { remote, prefix, lease, renews, mut options, details, kind } = self;
+        let keys = remote.keys(&prefix)?;
         // The server counts in milliseconds.
-        options.lease = Duration::from_millis(lease.unwrap_or(LEASE).as_millis() as u64);
+        options.lease = Duration::from_millis(millis(lease.unwrap_or(LEASE)));
         options.renew_every = renews.unwrap_or(lease.is_none()).then(|| options.lease / 3);
         if let Some(reason) = options.problem() {
-            return Err(invalid(reason));
+            return Err(remote.invalid(reason));
         }
         if details.permits == 0 {
-            return Err(invalid("a semaphore has at least one permit".into()));
+            return Err(remote.invalid("a semaphore has at least one permit"));
         }
         let protocol = (kind.protocol)(&keys, details);
-        let lease = Lease(Arc::new(Shared { connection, env, name, options, protocol }));
+        let lease = Lease(Arc::new(Shared { remote, options, protocol }));
         Ok((kind.new)(lease, details))
     }
 }
 
 impl<L> fmt::Debug for Builder<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Builder").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("Builder").field("name", &self.remote.name).finish_non_exhaustive()
     }
 }

@@ -11,6 +11,7 @@ use crate::bell::Bell;
 use crate::error::Error;
 use crate::lock::Release;
 use crate::request::Reply;
+use crate::wait::Wait;
 
 /// A holder that the server may know. If the claim is dropped, a task gives up its lock and its
 /// place in the queue. Without a runtime, both end by themselves.
@@ -61,46 +62,41 @@ impl Claim {
 
     /// The end of the lease that was granted on a request which was sent at this time.
     fn until(&self, sent_at: Duration) -> Result<Duration, Error> {
-        let Shared { env, name, options, .. } = &*self.holder.shared;
-        let (now, until) = (env.elapsed(), sent_at + options.usable_lease());
+        let Shared { remote, options, .. } = &*self.holder.shared;
+        let (now, until) = (remote.env.elapsed(), sent_at + options.usable_lease());
         if now < until {
             return Ok(until);
         }
-        Err(Error::TooLate { lock: name.clone(), took: now - sent_at, lease: options.lease })
+        Err(Error::TooLate { lock: remote.name.clone(), took: now - sent_at, lease: options.lease })
     }
 
     /// Tries until the lock is granted, or this time is over.
     pub(super) async fn wait(&mut self, within: Option<Duration>) -> Result<Granted, Error> {
         let shared = self.holder.shared.clone();
-        let Shared { connection, env, name, options, protocol } = &*shared;
-        let (began_at, mut attempts, mut bell) = (env.elapsed(), 0, Bell::default());
+        let Shared { remote, options, protocol } = &*shared;
+        let (mut wait, mut bell) = (Wait::begin(remote, within), Bell::default());
         loop {
             // A client that cannot hear is not to be woken in place of one that can. It is in the
             // queue only if it needs its turn.
             let is_queued = bell.listens() || options.is_fair;
             let patience = if is_queued { options.patience(bell.listens()) } else { Duration::ZERO };
-            attempts += 1;
+            wait.attempt();
             let (sent_at, retry_in) = match self.attempt(patience).await? {
                 Attempt::Granted(granted) => return Ok(granted),
                 Attempt::Refused { sent_at, retry_in } => (sent_at, retry_in),
             };
             // A client that has just begun to listen looks once more: the lock may have become free
             // before that.
-            if bell.begin(connection, &protocol.channel).await {
+            if bell.begin(&remote.connection, &protocol.channel).await {
                 continue;
             }
-            let every = options.look_every(bell.listens());
-            let every = if bell.listens() { every } else { env.jittered(every) };
-            let now = env.elapsed();
-            let end = within.map(|within| began_at + within);
-            if end.is_some_and(|end| now >= end) {
-                return Err(Error::TimedOut { lock: name.clone(), waited: now - began_at, attempts });
-            }
+            let every = bell.next_look(options.retry, &remote.env);
+            let now = remote.env.elapsed();
+            let left = wait.left(now, Duration::ZERO)?;
             // The reply may have taken long.
             let next = sent_at + retry_in.map_or(every, |retry_in| retry_in.min(every));
-            let next = end.map_or(next, |end| end.min(next));
             let token = self.holder.token.0.as_bytes();
-            bell.wait(next.saturating_sub(now), |message| message == token).await;
+            bell.wait(next.saturating_sub(now).min(left), |message| message == token).await;
         }
     }
 

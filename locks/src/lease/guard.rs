@@ -34,7 +34,7 @@ impl Guard {
     pub(super) fn new(claim: Claim, granted: Granted) -> Guard {
         let Granted { fencing_token, until } = granted;
         let shared = &claim.holder.shared;
-        let term = Term::new(shared.env.clone(), until);
+        let term = Term::new(shared.remote.env.clone(), until);
         let mut renewal = JoinSet::new();
         if let Some(every) = shared.options.renew_every
             && let Ok(runtime) = Handle::try_current()
@@ -89,7 +89,7 @@ impl Guard {
     pub async fn extend(&self) -> Result<(), Error> {
         match extend(&self.claim.holder, &self.term).await? {
             true => Ok(()),
-            false => Err(Error::Lost { lock: self.claim.holder.shared.name.clone() }),
+            false => Err(Error::Lost { lock: self.claim.holder.shared.remote.name.clone() }),
         }
     }
 
@@ -126,17 +126,15 @@ async fn extend(holder: &Holder, term: &Term) -> Result<bool, Error> {
 
 /// Extends a grant again and again, until it is lost or has lasted for `max_hold`.
 async fn renew(holder: Holder, term: Term, every: Duration) {
-    let (env, options) = (&holder.shared.env, &holder.shared.options);
+    let (env, options) = (&holder.shared.remote.env, &holder.shared.options);
     let began_at = env.elapsed();
     loop {
         sleep(every).await;
         if options.max_hold.is_some_and(|max_hold| env.elapsed() - began_at >= max_hold) {
             return;
         }
-        // After an error, there is time for another request.
-        if let Ok(false) = extend(&holder, &term).await {
-            return;
-        }
+        // After an error, there may be time for another request.
+        _ = extend(&holder, &term).await;
         if term.is_over() {
             return;
         }
@@ -146,7 +144,7 @@ async fn renew(holder: Holder, term: Term, every: Duration) {
 impl fmt::Debug for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Guard")
-            .field("lock", &self.claim.holder.shared.name)
+            .field("lock", &self.claim.holder.shared.remote.name)
             .field("fencing_token", &self.fencing_token())
             .field("remaining", &self.remaining())
             .finish_non_exhaustive()

@@ -7,7 +7,7 @@ use redis::{FromRedisValue, Script};
 
 use super::Shared;
 use crate::error::{Error, Operation};
-use crate::request::{Reply, request};
+use crate::request::{Reply, millis};
 
 /// A token, by which the server knows one holder of a lock.
 #[derive(Clone, Debug)]
@@ -30,7 +30,7 @@ impl std::fmt::Debug for Token {
 
 impl Holder {
     pub(super) fn new(shared: &Arc<Shared>, more: &[u32]) -> Holder {
-        let token = Token(shared.env.unique());
+        let token = Token(shared.remote.env.unique());
         let more = shared.protocol.more.iter().chain(more).copied().collect();
         Holder { shared: shared.clone(), token, more }
     }
@@ -57,14 +57,13 @@ impl Holder {
         script: &Script,
         patience: Duration,
     ) -> Result<Reply<T>, Error> {
-        let Shared { connection, env, name, protocol, options } = &*self.shared;
+        let Shared { remote, protocol, options } = &*self.shared;
         let mut invocation = script.prepare_invoke();
         for key in &protocol.keys {
             invocation.key(key);
         }
-        let millis = |span: Duration| span.as_millis() as u64;
         invocation.arg(&self.token.0).arg(millis(options.lease)).arg(millis(patience));
         invocation.arg(&protocol.channel).arg(u8::from(options.is_fair)).arg(&self.more);
-        request(connection, env, name, operation, &invocation).await
+        remote.request(operation, &invocation).await
     }
 }

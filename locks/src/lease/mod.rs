@@ -19,9 +19,8 @@ pub use guard::Guard;
 use options::Options;
 pub(crate) use protocol::{Protocol, Scripts};
 
-use crate::connection::Connection;
-use crate::env::Env;
 use crate::error::Error;
+use crate::request::Remote;
 
 /// A lock with a lease on a server, from the view of one process. Clones share it, and each grant
 /// is another holder.
@@ -31,10 +30,7 @@ pub(crate) struct Lease(Arc<Shared>);
 /// The parts that all grants of a lock share.
 #[derive(Clone, Debug)]
 struct Shared {
-    connection: Connection,
-    env: Env,
-    /// The name of the lock, for errors.
-    name: String,
+    remote: Remote,
     options: Options,
     protocol: Protocol,
 }
@@ -73,7 +69,7 @@ impl Lease {
 
     /// The arguments of a call make no sense.
     pub(crate) fn invalid(&self, reason: impl Into<String>) -> Error {
-        Error::Invalid { lock: self.0.name.clone(), reason: reason.into() }
+        self.0.remote.invalid(reason)
     }
 
     async fn acquire_within(&self, timeout: Option<Duration>, more: &[u32]) -> Result<Guard, Error> {

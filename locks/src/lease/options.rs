@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use crate::bell::look_every;
+use crate::bell::{self, look_every};
+use crate::script::SPAN_MAX;
 
 /// The lease of a lock whose settings name none.
 pub(super) const LEASE: Duration = Duration::from_secs(30);
-/// The longest lease. The server's times have to be exact in Lua.
-const LEASE_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// A client that waits may be so late with a look, and is still in the queue.
 const SLACK: Duration = Duration::from_secs(1);
 
@@ -29,8 +28,8 @@ impl Options {
         if lease.is_zero() {
             return Some("a lease is at least one millisecond".into());
         }
-        if lease > LEASE_MAX {
-            return Some(format!("a lease is at most {LEASE_MAX:?}, and not {lease:?}"));
+        if lease > SPAN_MAX {
+            return Some(format!("a lease is at most {SPAN_MAX:?}, and not {lease:?}"));
         }
         if self.usable_lease().is_zero() {
             return Some(format!(
@@ -38,13 +37,10 @@ impl Options {
                 drift(lease)
             ));
         }
-        if self.retry.is_some_and(|retry| retry < Duration::from_millis(1)) {
-            return Some("`retry` is at least one millisecond".into());
-        }
         if self.max_hold.is_some_and(|max_hold| max_hold < lease) {
             return Some(format!("`max_hold` is shorter than the lease of {lease:?}"));
         }
-        None
+        bell::problem(self.retry)
     }
 
     /// The part of the lease on which a client relies.
@@ -52,14 +48,9 @@ impl Options {
         self.lease.saturating_sub(drift(self.lease))
     }
 
-    /// The longest time to the next look of a client that waits.
-    pub(super) fn look_every(&self, listens: bool) -> Duration {
-        self.retry.unwrap_or_else(|| look_every(listens))
-    }
-
     /// How long a client that waits counts as alive after a look.
     pub(super) fn patience(&self, listens: bool) -> Duration {
-        self.look_every(listens) + SLACK
+        look_every(self.retry, listens) + SLACK
     }
 }
 

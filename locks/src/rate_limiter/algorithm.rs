@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use redis::Script;
 
-/// The longest span of a rate. The server's times have to be exact in Lua.
-const PER_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+use crate::script::SPAN_MAX;
 
 /// An algorithm with its settings.
 #[derive(Debug)]
@@ -27,8 +26,8 @@ pub(super) fn micros(per: Duration) -> Result<u64, String> {
     if per < Duration::from_millis(1) {
         return Err("the span of a rate is at least one millisecond".into());
     }
-    if per > PER_MAX {
-        return Err(format!("the span of a rate is at most {PER_MAX:?}, and not {per:?}"));
+    if per > SPAN_MAX {
+        return Err(format!("the span of a rate is at most {SPAN_MAX:?}, and not {per:?}"));
     }
     Ok(per.as_nanos().div_ceil(1000) as u64)
 }

@@ -8,15 +8,13 @@ use super::{RateLimiter, Shared, sliding_window, token_bucket};
 use crate::connection::Connection;
 use crate::env::Env;
 use crate::error::Error;
-use crate::name::Name;
+use crate::request::Remote;
 
 /// The settings of a rate limiter. [`RateLimiterBuilder::build`] checks them, and sends nothing.
 #[must_use = "a rate limiter is made by `build`"]
 pub struct RateLimiterBuilder {
-    connection: Connection,
-    name: String,
+    remote: Remote,
     prefix: String,
-    env: Env,
     rate: Option<Rate>,
 }
 
@@ -28,8 +26,7 @@ enum Rate {
 
 impl RateLimiterBuilder {
     pub(super) fn new(connection: Connection, name: &str) -> RateLimiterBuilder {
-        let (name, prefix) = (name.to_owned(), String::new());
-        RateLimiterBuilder { connection, name, prefix, env: Env::system(), rate: None }
+        RateLimiterBuilder { remote: Remote::new(connection, name), prefix: String::new(), rate: None }
     }
 
     /// At most `limit` permits within any span of the length `per`.
@@ -53,8 +50,9 @@ impl RateLimiterBuilder {
     }
 
     /// Other clocks and another source of unique names than those of the machine, for tests.
-    pub fn env(self, env: Env) -> Self {
-        RateLimiterBuilder { env, ..self }
+    pub fn env(mut self, env: Env) -> Self {
+        self.remote.env = env;
+        self
     }
 
     /// Makes the rate limiter.
@@ -62,9 +60,8 @@ impl RateLimiterBuilder {
     /// # Errors
     /// [`Error::Invalid`]: the settings make no sense, or name no algorithm.
     pub fn build(self) -> Result<RateLimiter, Error> {
-        let RateLimiterBuilder { connection, name, prefix, env, rate } = self;
-        let invalid = |reason: String| Error::Invalid { lock: name.clone(), reason };
-        let keys = Name::new(&prefix, &name).map_err(|reason| invalid(reason.into()))?;
+        let RateLimiterBuilder { remote, prefix, rate } = self;
+        let keys = remote.keys(&prefix)?;
         let algorithm = match rate {
             Some(Rate::SlidingWindow { limit, per }) => sliding_window::algorithm(&keys, limit, per),
             Some(Rate::TokenBucket { capacity, refill, per }) => {
@@ -72,13 +69,13 @@ impl RateLimiterBuilder {
             }
             None => Err("choose a `sliding_window` or a `token_bucket`".into()),
         };
-        let algorithm = algorithm.map_err(invalid)?;
-        Ok(RateLimiter(Arc::new(Shared { connection, env, name, algorithm })))
+        let algorithm = algorithm.map_err(|reason| remote.invalid(reason))?;
+        Ok(RateLimiter(Arc::new(Shared { remote, algorithm })))
     }
 }
 
 impl fmt::Debug for RateLimiterBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RateLimiterBuilder").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("RateLimiterBuilder").field("name", &self.remote.name).finish_non_exhaustive()
     }
 }

@@ -26,9 +26,9 @@ pub use builder::RateLimiterBuilder;
 use tokio::time::sleep;
 
 use crate::connection::Connection;
-use crate::env::Env;
 use crate::error::{Error, Operation};
-use crate::request::request;
+use crate::request::Remote;
+use crate::wait::Wait;
 
 /// Clients that were refused at once come again one after another, in a tenth of their wait or in
 /// this time.
@@ -72,10 +72,7 @@ pub struct RateLimiter(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    connection: Connection,
-    env: Env,
-    /// The name of the limiter, for errors.
-    name: String,
+    remote: Remote,
     algorithm: Algorithm,
 }
 
@@ -122,7 +119,7 @@ impl RateLimiter {
     /// # Errors
     /// Those of [`RateLimiter::try_acquire`], and [`Error::Invalid`]: there can never be so many.
     pub async fn try_acquire_many(&self, permits: u32) -> Result<Decision, Error> {
-        self.ask(&self.0.env.unique(), self.checked(permits)?).await
+        self.ask(&self.0.remote.env.unique(), self.checked(permits)?).await
     }
 
     /// Waits until there is a permit, and takes it. Clients that wait are not served in any order.
@@ -155,28 +152,24 @@ impl RateLimiter {
     }
 
     async fn acquire_within(&self, within: Option<Duration>, permits: u32) -> Result<(), Error> {
-        let Shared { env, name, .. } = &*self.0;
+        let remote = &self.0.remote;
         let permits = self.checked(permits)?;
-        let (began_at, mut attempts, token) = (env.elapsed(), 0, env.unique());
+        let (mut wait, token) = (Wait::begin(remote, within), remote.env.unique());
         loop {
-            attempts += 1;
+            wait.attempt();
             let Decision::Denied { retry_after } = self.ask(&token, permits).await? else { return Ok(()) };
-            let waited = env.elapsed() - began_at;
-            let left = within.map(|within| within.saturating_sub(waited));
-            if left.is_some_and(|left| left < retry_after) {
-                return Err(Error::TimedOut { lock: name.clone(), waited, attempts });
-            }
-            let next = retry_after + env.jittered((retry_after / 10).min(SPREAD_MAX));
-            sleep(left.map_or(next, |left| left.min(next))).await;
+            let left = wait.left(remote.env.elapsed(), retry_after)?;
+            let next = retry_after + remote.env.jittered((retry_after / 10).min(SPREAD_MAX));
+            sleep(left.min(next)).await;
         }
     }
 
     /// Asks for permits. A token is granted once.
     async fn ask(&self, token: &str, permits: u32) -> Result<Decision, Error> {
-        let Shared { connection, env, name, algorithm } = &*self.0;
+        let Shared { remote, algorithm } = &*self.0;
         let mut invocation = algorithm.script.prepare_invoke();
         invocation.key(&algorithm.keys).arg(token).arg(permits).arg(&algorithm.more);
-        let reply = request(connection, env, name, Operation::Acquire, &invocation).await?;
+        let reply = remote.request(Operation::Acquire, &invocation).await?;
         Ok(match reply.value {
             (true, remaining) => {
                 Decision::Allowed { remaining: u32::try_from(remaining).unwrap_or(u32::MAX) }
@@ -188,12 +181,12 @@ impl RateLimiter {
     fn checked(&self, permits: u32) -> Result<u32, Error> {
         let permits_max = self.0.algorithm.permits_max;
         let reason = match permits {
-            0 => "a request is for at least one permit".into(),
+            0 => "a request is for at least one permit".to_owned(),
             _ if permits > permits_max => {
                 format!("{permits} permits were asked for, and there are never more than {permits_max}")
             }
             _ => return Ok(permits),
         };
-        Err(Error::Invalid { lock: self.0.name.clone(), reason })
+        Err(self.0.remote.invalid(reason))
     }
 }

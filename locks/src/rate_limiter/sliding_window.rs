@@ -28,6 +28,7 @@ use redis::Script;
 
 use super::algorithm::{Algorithm, micros};
 use crate::name::Name;
+use crate::script::lua_raise;
 
 /// Each permit is a member of a sorted set, and one script adds those of a request.
 const LIMIT_MAX: u32 = 100_000;
@@ -37,7 +38,9 @@ const LIMIT_MAX: u32 = 100_000;
 ///
 /// A number in a string has fourteen digits in Lua, and the times have sixteen. Therefore
 /// `string.format` writes them.
-const ACQUIRE: &str = "\
+const ACQUIRE: &str = concat!(
+    lua_raise!(),
+    "\
 local token, permits = ARGV[1], tonumber(ARGV[2])
 local limit, per, ttl = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local time = redis.call('TIME')
@@ -58,10 +61,9 @@ redis.call('ZADD', KEYS[1], now, token)
 for nth = 2, permits do
   redis.call('ZADD', KEYS[1], now, token .. ':' .. nth)
 end
-if redis.call('PTTL', KEYS[1]) < ttl then
-  redis.call('PEXPIRE', KEYS[1], ttl)
-end
-return {1, -excess}";
+raise(KEYS[1], ttl)
+return {1, -excess}"
+);
 
 static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(ACQUIRE));
 

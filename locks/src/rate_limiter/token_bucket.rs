@@ -30,6 +30,7 @@ use redis::Script;
 
 use super::algorithm::{Algorithm, micros};
 use crate::name::Name;
+use crate::script::lua_raise;
 
 /// The most units of a full bucket, and of what flows into it at once. Their sum is exact in Lua.
 const UNITS_MAX: u64 = 1 << 52;
@@ -37,7 +38,9 @@ const UNITS_MAX: u64 = 1 << 52;
 /// `ARGV[3]` is the number of units of a permit, `ARGV[4]` that of a full bucket, and `ARGV[5]`
 /// that which flows in each microsecond. `ARGV[6]` is the time in which an empty bucket fills up,
 /// and `ARGV[7]` the same in milliseconds, rounded up.
-const ACQUIRE: &str = "\
+const ACQUIRE: &str = concat!(
+    lua_raise!(),
+    "\
 local token, permits, unit = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local full, rate, fill, ttl = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
 local time = redis.call('TIME')
@@ -61,11 +64,10 @@ redis.call('HSET', KEYS[1], 'level', level, 'at', at)
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', string.format('%.0f', at - fill))
 redis.call('ZADD', KEYS[2], at, token)
 for _, key in ipairs(KEYS) do
-  if redis.call('PTTL', key) < ttl then
-    redis.call('PEXPIRE', key, ttl)
-  end
+  raise(key, ttl)
 end
-return {1, math.floor(level / unit)}";
+return {1, math.floor(level / unit)}"
+);
 
 static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(ACQUIRE));
 

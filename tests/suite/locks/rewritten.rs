@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use locks::{Subscribe, Subscription};
 use redis::aio::ConnectionLike;
-use redis::{Arg, Cmd, Pipeline, RedisFuture, Value};
+use redis::{Arg, Cmd, Pipeline, RedisFuture, Script, Value};
 
 /// A piece of a script, and the text in its place. Scripts without the piece stay as they are.
 pub(crate) type Change = (&'static str, &'static str);
@@ -18,13 +18,11 @@ pub(crate) struct Rewritten<C> {
     changes: &'static [Change],
     /// The changed texts, by the hashes of the scripts.
     texts: Arc<Mutex<BTreeMap<Vec<u8>, String>>>,
-    /// The hash of the script that the client loads next.
-    missing: Arc<Mutex<Vec<u8>>>,
 }
 
 impl<C> Rewritten<C> {
     pub(crate) fn new(inner: C, changes: &'static [Change]) -> Rewritten<C> {
-        Rewritten { inner, changes, texts: Arc::default(), missing: Arc::default() }
+        Rewritten { inner, changes, texts: Arc::default() }
     }
 }
 
@@ -42,7 +40,6 @@ impl<C: ConnectionLike + Send + Clone> ConnectionLike for Rewritten<C> {
                 [b"EVALSHA", hash, ref rest @ ..] => {
                     let text = self.texts.lock().unwrap().get(hash).cloned();
                     let Some(text) = text else {
-                        *self.missing.lock().unwrap() = hash.to_vec();
                         let error = redis::parse_redis_value(b"-NOSCRIPT No matching script.\r\n")?;
                         return error.extract_error();
                     };
@@ -54,12 +51,13 @@ impl<C: ConnectionLike + Send + Clone> ConnectionLike for Rewritten<C> {
                     self.inner.req_packed_command(&eval).await
                 }
                 [b"SCRIPT", b"LOAD", text] => {
-                    let hash = self.missing.lock().unwrap().clone();
-                    let mut text = String::from_utf8(text.to_vec()).unwrap();
-                    for (piece, other) in self.changes {
-                        text = text.replace(piece, other);
-                    }
-                    self.texts.lock().unwrap().insert(hash.clone(), text);
+                    let text = std::str::from_utf8(text).unwrap();
+                    let hash = Script::new(text).get_hash().as_bytes().to_vec();
+                    let changed = self
+                        .changes
+                        .iter()
+                        .fold(text.to_owned(), |text, (piece, other)| text.replace(piece, other));
+                    self.texts.lock().unwrap().insert(hash.clone(), changed);
                     Ok(Value::BulkString(hash))
                 }
                 _ => self.inner.req_packed_command(cmd).await,
