@@ -1,6 +1,6 @@
 //! The errors of the locks for use. No error contains a token.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::time::Duration;
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
@@ -55,6 +55,22 @@ pub enum Error {
         /// The error of the server, or of the connection to it.
         source: RedisError,
     },
+    /// Too few of several servers did what they were asked. If that was [`Operation::Acquire`],
+    /// the grants of the others are given back.
+    #[error("lock {lock:?}: cannot {operation}: {did} servers did, and {needed} have to{}", list(causes))]
+    NoQuorum {
+        /// The name of the lock.
+        lock: String,
+        /// The request.
+        operation: Operation,
+        /// How many servers did it.
+        did: usize,
+        /// How many have to: more than half of all.
+        needed: usize,
+        /// The error of each server that failed, or of the connection to it. The number of a server
+        /// is its place in the list of connections, from 0.
+        causes: Vec<(usize, RedisError)>,
+    },
 }
 
 /// A request of a client to a server.
@@ -98,6 +114,14 @@ fn hint(error: &RedisError) -> &'static str {
     }
 }
 
+/// The causes of an error, one for each server that failed.
+fn list(causes: &[(usize, RedisError)]) -> String {
+    causes.iter().fold(String::new(), |mut list, (server, cause)| {
+        _ = write!(list, "; server {server}: {cause}{}", hint(cause));
+        list
+    })
+}
+
 /// Whether the same request may succeed when it is sent once more.
 pub(crate) fn is_transient(error: &RedisError) -> bool {
     use ServerErrorKind::{BusyLoading, ClusterDown, MasterDown, TryAgain};
@@ -113,6 +137,7 @@ impl From<Error> for RedisError {
     fn from(error: Error) -> RedisError {
         match error {
             Error::Server { source, .. } => source,
+            Error::NoQuorum { mut causes, .. } if !causes.is_empty() => causes.swap_remove(0).1,
             other => (ErrorKind::Client, "the lock was not granted", other.to_string()).into(),
         }
     }

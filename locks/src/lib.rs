@@ -21,14 +21,17 @@
 //! | --- | --- | --- |
 //! | [`Mutex`] | one | `mutex`, `mutex_renewed`, `mutex_waiting`, `mutex_fair` |
 //! | [`ReentrantMutex`] | one, which can lock again | `reentrant_mutex` |
+//! | [`MultiLock`] | one, of several names at once | `multi_lock` |
+//! | [`Redlock`] | one, on most of several servers | `redlock_for_use` |
 //! | [`RwLock`] | any number of readers, or one writer | `rw_lock`, `rw_lock_waiting` |
 //! | [`Semaphore`] | up to N permits | `semaphore`, `semaphore_waiting`, `semaphore_fair` |
 //!
 //! [`CountDownLatch`] and [`RateLimiter`] are no locks, and have no row.
 //!
 //! Each attempt, extension and release is one script: one round trip, as long as the server knows
-//! the script. A client that waits also subscribes to a channel, on a connection of its own. Every
-//! key has a time to live, so that nothing stays when all clients are gone.
+//! the script. [`Redlock`] sends it to all servers at once. A client that waits also subscribes to
+//! a channel, on a connection of its own. For [`Redlock`] and [`MultiLock`], it only looks again.
+//! Every key has a time to live, so that nothing stays when all clients are gone.
 //!
 //! | key | holds | lives for |
 //! | --- | --- | --- |
@@ -96,7 +99,7 @@
 //! | `queue` | the waiting clients of a lock, in Lua |
 //! | `lease` | settings, attempts, waiting, renewal and guards of the locks for use |
 //! | `row` | a lock for use as a row of the registry |
-//! | `mutex`, `reentrant_mutex`, `semaphore`, `rw_lock` | the locks for use: their scripts and their methods |
+//! | `mutex`, `reentrant_mutex`, `semaphore`, `rw_lock`, `multi_lock`, `redlock` | the locks for use: their scripts and their methods |
 //! | `latch` | [`CountDownLatch`]: clients wait until so many others are done |
 //! | `rate_limiter` | [`RateLimiter`]: its two algorithms, and how clients wait for it |
 //! | [`published`] | one file for every published algorithm, exactly as published |
@@ -123,6 +126,8 @@ mod mutex;
 mod reentrant_mutex;
 mod semaphore;
 mod rw_lock;
+mod multi_lock;
+mod redlock;
 mod latch;
 mod rate_limiter;
 pub mod published;
@@ -134,8 +139,10 @@ pub use error::{Error, Operation};
 pub use latch::{CountDownLatch, CountDownLatchBuilder};
 pub use lease::{Builder, Guard};
 pub use lock::{Lock, Record, Release, Terms};
+pub use multi_lock::MultiLock;
 pub use mutex::Mutex;
 pub use rate_limiter::{Decision, RateLimiter, RateLimiterBuilder};
+pub use redlock::Redlock;
 pub use reentrant_mutex::{ReentrantGuard, ReentrantMutex};
 pub use rw_lock::RwLock;
 pub use semaphore::Semaphore;

@@ -75,9 +75,9 @@ static SCRIPTS: Scripts = Scripts {
 
 const KIND: Kind<Mutex> = Kind { protocol, new: |lease, _| Mutex(lease) };
 
-pub(crate) fn protocol(name: &Name, details: Details) -> Protocol {
-    let fence = details.is_fenced.then(|| name.side_key("fence"));
-    Protocol::new(&SCRIPTS, name, fence, Vec::new())
+pub(crate) fn protocol(names: &[Name], details: Details) -> Protocol {
+    let fence = details.is_fenced.then(|| names[0].side_key("fence"));
+    Protocol::with_queue(&SCRIPTS, &names[0], fence, Vec::new())
 }
 
 /// A lock for one holder at a time. Clones share it.
@@ -102,7 +102,7 @@ pub struct Mutex(Lease);
 impl Mutex {
     /// The settings of the lock with this name.
     pub fn builder(connection: Connection, name: &str) -> Builder<Mutex> {
-        Builder::new(connection, name, Details::default(), KIND)
+        Builder::on_one(connection, name, Details::default(), KIND)
     }
 
     /// Waits until the lock is free, and takes it. If the future is dropped, the client no longer

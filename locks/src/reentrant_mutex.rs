@@ -66,7 +66,7 @@ pub struct ReentrantGuard(Arc<Guard>);
 impl ReentrantMutex {
     /// The settings of the lock with this name.
     pub fn builder(connection: Connection, name: &str) -> Builder<ReentrantMutex> {
-        Builder::new(connection, name, Details::default(), KIND)
+        Builder::on_one(connection, name, Details::default(), KIND)
     }
 
     /// Waits until no other owner has the lock, and takes it. If the future is dropped, the owner

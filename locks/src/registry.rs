@@ -2,7 +2,7 @@
 //! lock does not need this module.
 
 pub use crate::spec::{Ability, Algorithm, AlgorithmKind, DynLock, FaultClass, Open, Property, Spec};
-use crate::{mutex, published, reentrant_mutex, rw_lock, semaphore};
+use crate::{multi_lock, mutex, published, redlock, reentrant_mutex, rw_lock, semaphore};
 
 /// Every algorithm: the published ones in historical order, then the correct ones.
 pub const ALGORITHMS: &[Algorithm] = &[
@@ -39,4 +39,6 @@ pub const ALGORITHMS: &[Algorithm] = &[
     semaphore::ALGORITHM_FAIR,
     rw_lock::ALGORITHM,
     rw_lock::ALGORITHM_WAITING,
+    multi_lock::ALGORITHM,
+    redlock::ALGORITHM,
 ];

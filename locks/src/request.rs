@@ -14,12 +14,11 @@ use crate::name::Name;
 const RESENDS_MAX: u32 = 2;
 const RESEND_AFTER: Duration = Duration::from_millis(50);
 
-/// A lock, a latch or a limiter on a server, as a client reaches it.
+/// The parts that the requests for a lock, a latch or a limiter share.
 #[derive(Clone, Debug)]
-pub(crate) struct Remote {
-    pub(crate) connection: Connection,
+pub(crate) struct Context {
     pub(crate) env: Env,
-    /// Its name, for errors.
+    /// The name of the lock, latch or limiter, for errors.
     pub(crate) name: String,
 }
 
@@ -32,9 +31,9 @@ pub(crate) struct Reply<T> {
     pub(crate) is_second: bool,
 }
 
-impl Remote {
-    pub(crate) fn new(connection: Connection, name: &str) -> Remote {
-        Remote { connection, env: Env::system(), name: name.to_owned() }
+impl Context {
+    pub(crate) fn new(name: &str) -> Context {
+        Context { env: Env::system(), name: name.to_owned() }
     }
 
     /// Its keys, with this text before the name.
@@ -51,13 +50,14 @@ impl Remote {
     /// same if they run twice.
     pub(crate) async fn request<T: FromRedisValue>(
         &self,
+        connection: &Connection,
         operation: Operation,
         invocation: &ScriptInvocation<'_>,
     ) -> Result<Reply<T>, Error> {
         let mut resends = 0;
         loop {
             let sent_at = self.env.elapsed();
-            match invocation.invoke_async(&mut self.connection.clone()).await {
+            match invocation.invoke_async(&mut connection.clone()).await {
                 Ok(value) => return Ok(Reply { value, sent_at, is_second: resends > 0 }),
                 Err(error) if is_transient(&error) && resends < RESENDS_MAX => {
                     resends += 1;

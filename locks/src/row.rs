@@ -77,8 +77,8 @@ impl Row {
 
     fn keep(&mut self, granted: Result<Option<(Guard, Record)>, Error>) -> RedisResult<bool> {
         let granted = match granted {
-            // For a client that does not look at errors of time, the attempt was in vain.
-            Err(Error::TooLate { .. }) => None,
+            // For a client that does not look at these errors, the attempt was in vain.
+            Err(Error::TooLate { .. } | Error::NoQuorum { .. }) => None,
             other => other?,
         };
         self.guard = granted.map(|(guard, record)| {
@@ -129,7 +129,10 @@ impl Lock for Row {
 
     async fn release(&mut self) -> RedisResult<Release> {
         match self.guard.take() {
-            Some(guard) => Ok(guard.release().await?),
+            Some(guard) => match guard.release().await {
+                Err(Error::NoQuorum { .. }) => Ok(Release::Unknown),
+                released => Ok(released?),
+            },
             None => Ok(Release::NotHeld),
         }
     }

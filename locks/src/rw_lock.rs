@@ -124,7 +124,10 @@ static WRITE_SCRIPTS: Scripts = Scripts {
 };
 
 const KIND: Kind<RwLock> = Kind {
-    protocol: |name, _| Protocol::new(&WRITE_SCRIPTS, name, Some(name.side_key("readers")), Vec::new()),
+    protocol: |names, _| {
+        let readers = names[0].side_key("readers");
+        Protocol::with_queue(&WRITE_SCRIPTS, &names[0], Some(readers), Vec::new())
+    },
     new: |write, _| RwLock { read: write.with_scripts(&READ_SCRIPTS), write },
 };
 
@@ -160,7 +163,7 @@ pub struct RwLock {
 impl RwLock {
     /// The settings of the lock with this name.
     pub fn builder(connection: Connection, name: &str) -> Builder<RwLock> {
-        Builder::new(connection, name, Details::default(), KIND).fair()
+        Builder::on_one(connection, name, Details::default(), KIND).fair()
     }
 
     /// Waits until there is no writer and it is the client's turn, and takes a grant to read. If

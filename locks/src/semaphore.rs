@@ -115,7 +115,7 @@ static SCRIPTS: Scripts = Scripts {
 };
 
 const KIND: Kind<Semaphore> = Kind {
-    protocol: |name, details| Protocol::new(&SCRIPTS, name, None, vec![details.permits]),
+    protocol: |names, details| Protocol::with_queue(&SCRIPTS, &names[0], None, vec![details.permits]),
     new: |lease, details| Semaphore { lease, permits: details.permits },
 };
 
@@ -147,7 +147,7 @@ impl Semaphore {
     /// The settings of the semaphore with this name. All clients have to use the same number of
     /// permits.
     pub fn builder(connection: Connection, name: &str, permits: u32) -> Builder<Semaphore> {
-        Builder::new(connection, name, Details { permits, ..Details::default() }, KIND)
+        Builder::on_one(connection, name, Details { permits, ..Details::default() }, KIND)
     }
 
     /// Waits until a permit is free, and takes it. If the future is dropped, the client no longer

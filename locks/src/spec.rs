@@ -166,6 +166,8 @@ pub enum Ability {
     Renews,
     /// Each grant has a fencing token.
     Fences,
+    /// A client stops waiting for a server long before its lease ends.
+    TimesOut,
 }
 
 macro_rules! named {

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use crate::error::Error;
-use crate::request::Remote;
+use crate::request::Context;
 
 /// A client that tries again and again, as long as it has time.
 pub(crate) struct Wait<'a> {
-    remote: &'a Remote,
+    context: &'a Context,
     began_at: Duration,
     within: Option<Duration>,
     attempts: u32,
@@ -15,8 +15,8 @@ pub(crate) struct Wait<'a> {
 
 impl Wait<'_> {
     /// Begins now. Without a limit, it waits for ever.
-    pub(crate) fn begin(remote: &Remote, within: Option<Duration>) -> Wait<'_> {
-        Wait { remote, began_at: remote.env.elapsed(), within, attempts: 0 }
+    pub(crate) fn begin(context: &Context, within: Option<Duration>) -> Wait<'_> {
+        Wait { context, began_at: context.env.elapsed(), within, attempts: 0 }
     }
 
     /// Counts an attempt.
@@ -32,7 +32,7 @@ impl Wait<'_> {
         let waited = now - self.began_at;
         let left = self.within.map_or(Duration::MAX, |within| within.saturating_sub(waited));
         if left.is_zero() || left < needed {
-            return Err(Error::TimedOut { lock: self.remote.name.clone(), waited, attempts: self.attempts });
+            return Err(Error::TimedOut { lock: self.context.name.clone(), waited, attempts: self.attempts });
         }
         Ok(left)
     }

@@ -9,7 +9,7 @@ use crate::bell;
 use crate::connection::Connection;
 use crate::env::Env;
 use crate::error::Error;
-use crate::request::Remote;
+use crate::request::Context;
 use crate::script::SPAN_MAX;
 
 /// The time to live of a count whose settings name none.
@@ -18,7 +18,8 @@ const TTL: Duration = Duration::from_secs(24 * 60 * 60);
 /// The settings of a latch. [`CountDownLatchBuilder::build`] checks them, and sends nothing.
 #[must_use = "a latch is made by `build`"]
 pub struct CountDownLatchBuilder {
-    remote: Remote,
+    connection: Connection,
+    context: Context,
     prefix: String,
     ttl: Duration,
     retry: Option<Duration>,
@@ -27,7 +28,8 @@ pub struct CountDownLatchBuilder {
 impl CountDownLatchBuilder {
     pub(super) fn new(connection: Connection, name: &str) -> CountDownLatchBuilder {
         CountDownLatchBuilder {
-            remote: Remote::new(connection, name),
+            connection,
+            context: Context::new(name),
             prefix: String::new(),
             ttl: TTL,
             retry: None,
@@ -54,7 +56,7 @@ impl CountDownLatchBuilder {
 
     /// Other clocks and another source of unique names than those of the machine, for tests.
     pub fn env(mut self, env: Env) -> Self {
-        self.remote.env = env;
+        self.context.env = env;
         self
     }
 
@@ -63,25 +65,25 @@ impl CountDownLatchBuilder {
     /// # Errors
     /// [`Error::Invalid`]: the settings make no sense.
     pub fn build(self) -> Result<CountDownLatch, Error> {
-        let CountDownLatchBuilder { remote, prefix, ttl, retry } = self;
-        let keys = remote.keys(&prefix)?;
+        let CountDownLatchBuilder { connection, context, prefix, ttl, retry } = self;
+        let keys = context.keys(&prefix)?;
         if ttl < Duration::from_millis(1) {
-            return Err(remote.invalid("`ttl` is at least one millisecond"));
+            return Err(context.invalid("`ttl` is at least one millisecond"));
         }
         if ttl > SPAN_MAX {
-            return Err(remote.invalid(format!("`ttl` is at most {SPAN_MAX:?}, and not {ttl:?}")));
+            return Err(context.invalid(format!("`ttl` is at most {SPAN_MAX:?}, and not {ttl:?}")));
         }
         if let Some(reason) = bell::problem(retry) {
-            return Err(remote.invalid(reason));
+            return Err(context.invalid(reason));
         }
         let (recent, channel) = (keys.side_key("recent"), keys.side_key("open"));
         let keys = [keys.key, recent];
-        Ok(CountDownLatch(Arc::new(Shared { remote, keys, channel, ttl, retry })))
+        Ok(CountDownLatch(Arc::new(Shared { connection, context, keys, channel, ttl, retry })))
     }
 }
 
 impl fmt::Debug for CountDownLatchBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CountDownLatchBuilder").field("name", &self.remote.name).finish_non_exhaustive()
+        f.debug_struct("CountDownLatchBuilder").field("name", &self.context.name).finish_non_exhaustive()
     }
 }

@@ -32,7 +32,7 @@ use redis::{FromRedisValue, Script};
 use crate::bell::Bell;
 use crate::connection::Connection;
 use crate::error::{Error, Operation};
-use crate::request::{Remote, millis};
+use crate::request::{Context, millis};
 use crate::wait::Wait;
 
 /// How long the server knows that a request has run. Sending it again ends long before.
@@ -82,7 +82,8 @@ pub struct CountDownLatch(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    remote: Remote,
+    connection: Connection,
+    context: Context,
     /// The count, and the tokens of recent requests.
     keys: [String; 2],
     /// The channel of messages to the clients that wait.
@@ -109,7 +110,7 @@ impl CountDownLatch {
     pub async fn try_set_count(&self, count: u32) -> Result<bool, Error> {
         if count == 0 {
             let reason = "a count is at least one: a latch without a count is open";
-            return Err(self.0.remote.invalid(reason));
+            return Err(self.0.context.invalid(reason));
         }
         self.once(Operation::SetCount, &script::SET_COUNT, &count.to_string()).await
     }
@@ -152,24 +153,24 @@ impl CountDownLatch {
     }
 
     async fn wait_within(&self, within: Option<Duration>) -> Result<(), Error> {
-        let Shared { remote, channel, retry, .. } = &*self.0;
-        let (mut wait, mut bell) = (Wait::begin(remote, within), Bell::default());
+        let Shared { connection, context, channel, retry, .. } = &*self.0;
+        let (mut wait, mut bell) = (Wait::begin(context, within), Bell::default());
         let mut awaited: Option<String> = None;
         loop {
             wait.attempt();
             match self.look().await? {
-                None if awaited.is_some() => return Err(Error::Lost { lock: remote.name.clone() }),
+                None if awaited.is_some() => return Err(Error::Lost { lock: context.name.clone() }),
                 None | Some((0, _)) => return Ok(()),
                 Some((_, round)) if *awaited.get_or_insert_with(|| round.clone()) != round => return Ok(()),
                 Some(_) => {}
             }
             // A client that has just begun to listen looks once more: the count may have come to
             // zero before that.
-            if bell.begin(&remote.connection, channel).await {
+            if bell.begin(connection, channel).await {
                 continue;
             }
-            let every = bell.next_look(*retry, &remote.env);
-            let left = wait.left(remote.env.elapsed(), Duration::ZERO)?;
+            let every = bell.next_look(*retry, &context.env);
+            let left = wait.left(context.env.elapsed(), Duration::ZERO)?;
             bell.wait(left.min(every), |_| true).await;
         }
     }
@@ -181,16 +182,16 @@ impl CountDownLatch {
         script: &Script,
         argument: &str,
     ) -> Result<T, Error> {
-        let Shared { remote, keys, ttl, .. } = &*self.0;
+        let Shared { connection, context, keys, ttl, .. } = &*self.0;
         let mut invocation = script.prepare_invoke();
-        invocation.key(keys).arg(remote.env.unique()).arg(millis(*ttl)).arg(millis(MEMORY)).arg(argument);
-        Ok(remote.request(operation, &invocation).await?.value)
+        invocation.key(keys).arg(context.env.unique()).arg(millis(*ttl)).arg(millis(MEMORY)).arg(argument);
+        Ok(context.request(connection, operation, &invocation).await?.value)
     }
 
     async fn look(&self) -> Result<Look, Error> {
-        let Shared { remote, keys, ttl, .. } = &*self.0;
+        let Shared { connection, context, keys, ttl, .. } = &*self.0;
         let mut invocation = script::LOOK.prepare_invoke();
         invocation.key(&keys[0]).arg(millis(*ttl));
-        Ok(remote.request(Operation::Look, &invocation).await?.value)
+        Ok(context.request(connection, Operation::Look, &invocation).await?.value)
     }
 }

@@ -6,18 +6,22 @@ use std::time::Duration;
 
 use super::options::{LEASE, Options};
 use super::protocol::Protocol;
+use super::servers::Servers;
 use super::{Lease, Shared};
 use crate::connection::Connection;
 use crate::env::Env;
 use crate::error::Error;
 use crate::lock::Terms;
-use crate::name::Name;
-use crate::request::{Remote, millis};
+use crate::name::{Name, together};
+use crate::request::{Context, millis};
 
 /// The settings of a lock. [`Builder::build`] checks them, and sends nothing.
 #[must_use = "a lock is made by `build`"]
 pub struct Builder<L> {
-    remote: Remote,
+    servers: Servers,
+    /// Its name is that of the lock: all names.
+    context: Context,
+    names: Vec<String>,
     prefix: String,
     /// `None` if the default lease is meant.
     lease: Option<Duration>,
@@ -42,14 +46,22 @@ impl Default for Details {
 
 /// A kind of lock.
 pub(crate) struct Kind<L> {
-    pub(crate) protocol: fn(&Name, Details) -> Protocol,
+    /// The protocol for these names. Only some kinds have several.
+    pub(crate) protocol: fn(&[Name], Details) -> Protocol,
     pub(crate) new: fn(Lease, Details) -> L,
 }
 
 impl<L> Builder<L> {
-    pub(crate) fn new(connection: Connection, name: &str, details: Details, kind: Kind<L>) -> Builder<L> {
+    /// A lock with one name on one server.
+    pub(crate) fn on_one(connection: Connection, name: &str, details: Details, kind: Kind<L>) -> Builder<L> {
+        Builder::new(Servers::One(connection), vec![name.to_owned()], details, kind)
+    }
+
+    pub(crate) fn new(servers: Servers, names: Vec<String>, details: Details, kind: Kind<L>) -> Builder<L> {
         Builder {
-            remote: Remote::new(connection, name),
+            servers,
+            context: Context::new(&names.join(", ")),
+            names,
             prefix: String::new(),
             lease: None,
             renews: None,
@@ -96,7 +108,8 @@ impl<L> Builder<L> {
     /// ([`Builder::retry`]) is late by a second loses its turn.
     ///
     /// A lock that is not fair is faster: it goes to the client that asks first when it is free. It
-    /// wakes the waiting clients in their order.
+    /// wakes the waiting clients in their order. [`Redlock`](crate::Redlock) and
+    /// [`MultiLock`](crate::MultiLock) cannot be fair.
     pub fn fair(mut self) -> Self {
         self.options.is_fair = true;
         self
@@ -109,7 +122,13 @@ impl<L> Builder<L> {
 
     /// Other clocks and another source of unique names than those of the machine, for tests.
     pub fn env(mut self, env: Env) -> Self {
-        self.remote.env = env;
+        self.context.env = env;
+        self
+    }
+
+    /// How long a client waits for the reply of one of several servers.
+    pub(crate) fn with_server_timeout(mut self, server_timeout: Duration) -> Self {
+        self.options.server_timeout = Some(server_timeout);
         self
     }
 
@@ -124,25 +143,28 @@ impl<L> Builder<L> {
     /// # Errors
     /// [`Error::Invalid`]: the settings make no sense.
     pub fn build(self) -> Result<L, Error> {
-        let Builder { remote, prefix, lease, renews, mut options, details, kind } = self;
-        let keys = remote.keys(&prefix)?;
+        let Builder { servers, context, names, prefix, lease, renews, mut options, details, kind } = self;
+        let names = together(&prefix, &names).map_err(|reason| context.invalid(reason))?;
         // The server counts in milliseconds.
         options.lease = Duration::from_millis(millis(lease.unwrap_or(LEASE)));
         options.renew_every = renews.unwrap_or(lease.is_none()).then(|| options.lease / 3);
-        if let Some(reason) = options.problem() {
-            return Err(remote.invalid(reason));
+        if let Some(reason) = options.problem().or(servers.problem()) {
+            return Err(context.invalid(reason));
         }
         if details.permits == 0 {
-            return Err(remote.invalid("a semaphore has at least one permit"));
+            return Err(context.invalid("a semaphore has at least one permit"));
         }
-        let protocol = (kind.protocol)(&keys, details);
-        let lease = Lease(Arc::new(Shared { remote, options, protocol }));
+        let protocol = (kind.protocol)(&names, details);
+        if options.is_fair && !protocol.has_queue {
+            return Err(context.invalid("a lock of this kind has no queue, so it cannot be fair"));
+        }
+        let lease = Lease(Arc::new(Shared { servers, context, options, protocol }));
         Ok((kind.new)(lease, details))
     }
 }
 
 impl<L> fmt::Debug for Builder<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Builder").field("name", &self.remote.name).finish_non_exhaustive()
+        f.debug_struct("Builder").field("name", &self.context.name).finish_non_exhaustive()
     }
 }

@@ -6,19 +6,20 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::Shared;
-use super::holder::Holder;
+use super::holder::{Answer, Holder};
+use super::servers::Servers;
 use crate::bell::Bell;
 use crate::error::Error;
 use crate::lock::Release;
 use crate::request::Reply;
 use crate::wait::Wait;
 
-/// A holder that the server may know. If the claim is dropped, a task gives up its lock and its
+/// A holder that a server may know. If the claim is dropped, a task gives up its lock and its
 /// place in the queue. Without a runtime, both end by themselves.
 #[derive(Debug)]
 pub(super) struct Claim {
     pub(super) holder: Holder,
-    /// The server may know the holder.
+    /// A server may know the holder.
     is_open: bool,
 }
 
@@ -47,9 +48,15 @@ impl Claim {
 
     /// Tries once. If `patience` is not zero, the client waits in the queue for so long.
     pub(super) async fn attempt(&mut self, patience: Duration) -> Result<Attempt, Error> {
-        self.is_open = true;
-        let Reply { value: (is_granted, number), sent_at, .. } = self.holder.acquire(patience).await?;
-        if is_granted {
+        match self.holder.shared.servers {
+            Servers::One(_) => self.is_open = true,
+            // The tasks of an attempt end it. If one of their requests is late, it must not touch
+            // the next attempt.
+            Servers::Many(_) => self.holder = self.holder.anew(),
+        }
+        let Reply { value: Answer { is_yes, number }, sent_at, .. } = self.holder.acquire(patience).await?;
+        if is_yes {
+            self.is_open = true;
             let until = self.until(sent_at)?;
             return Ok(Attempt::Granted(Granted { fencing_token: number, until }));
         }
@@ -62,19 +69,19 @@ impl Claim {
 
     /// The end of the lease that was granted on a request which was sent at this time.
     fn until(&self, sent_at: Duration) -> Result<Duration, Error> {
-        let Shared { remote, options, .. } = &*self.holder.shared;
-        let (now, until) = (remote.env.elapsed(), sent_at + options.usable_lease());
+        let Shared { context, options, .. } = &*self.holder.shared;
+        let (now, until) = (context.env.elapsed(), sent_at + options.usable_lease());
         if now < until {
             return Ok(until);
         }
-        Err(Error::TooLate { lock: remote.name.clone(), took: now - sent_at, lease: options.lease })
+        Err(Error::TooLate { lock: context.name.clone(), took: now - sent_at, lease: options.lease })
     }
 
     /// Tries until the lock is granted, or this time is over.
     pub(super) async fn wait(&mut self, within: Option<Duration>) -> Result<Granted, Error> {
         let shared = self.holder.shared.clone();
-        let Shared { remote, options, protocol } = &*shared;
-        let (mut wait, mut bell) = (Wait::begin(remote, within), Bell::default());
+        let Shared { servers, context, options, protocol } = &*shared;
+        let (mut wait, mut bell) = (Wait::begin(context, within), Bell::default());
         loop {
             // A client that cannot hear is not to be woken in place of one that can. It is in the
             // queue only if it needs its turn.
@@ -87,11 +94,14 @@ impl Claim {
             };
             // A client that has just begun to listen looks once more: the lock may have become free
             // before that.
-            if bell.begin(&remote.connection, &protocol.channel).await {
+            if let Servers::One(connection) = servers
+                && protocol.has_queue
+                && bell.begin(connection, &protocol.channels[0]).await
+            {
                 continue;
             }
-            let every = bell.next_look(options.retry, &remote.env);
-            let now = remote.env.elapsed();
+            let every = bell.next_look(options.retry, &context.env);
+            let now = context.env.elapsed();
             let left = wait.left(now, Duration::ZERO)?;
             // The reply may have taken long.
             let next = sent_at + retry_in.map_or(every, |retry_in| retry_in.min(every));
@@ -103,9 +113,9 @@ impl Claim {
     /// Gives up what the server granted. `is_over` says whether that has ended already, as far as
     /// the client knows.
     pub(super) async fn release(mut self, is_over: impl Fn() -> bool) -> Result<Release, Error> {
-        let Reply { value: was_held, is_second, .. } = self.holder.release().await?;
+        let Reply { value: answer, is_second, .. } = self.holder.release().await?;
         self.is_open = false;
-        Ok(match was_held {
+        Ok(match answer.is_yes {
             true => Release::Released,
             // Another request may have ended it: the client's library may send one twice.
             false if is_second || !is_over() => Release::Unknown,

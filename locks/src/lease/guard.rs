@@ -34,7 +34,7 @@ impl Guard {
     pub(super) fn new(claim: Claim, granted: Granted) -> Guard {
         let Granted { fencing_token, until } = granted;
         let shared = &claim.holder.shared;
-        let term = Term::new(shared.remote.env.clone(), until);
+        let term = Term::new(shared.context.env.clone(), until);
         let mut renewal = JoinSet::new();
         if let Some(every) = shared.options.renew_every
             && let Ok(runtime) = Handle::try_current()
@@ -85,11 +85,12 @@ impl Guard {
     /// Begins the lease anew. Never takes a lock that is lost.
     ///
     /// # Errors
-    /// [`Error::Lost`]: the grant is lost. [`Error::Server`]: whether it is extended is not known.
+    /// [`Error::Lost`]: the grant is lost. [`Error::Server`] and [`Error::NoQuorum`]: whether it is
+    /// extended is not known.
     pub async fn extend(&self) -> Result<(), Error> {
         match extend(&self.claim.holder, &self.term).await? {
             true => Ok(()),
-            false => Err(Error::Lost { lock: self.claim.holder.shared.remote.name.clone() }),
+            false => Err(Error::Lost { lock: self.claim.holder.shared.context.name.clone() }),
         }
     }
 
@@ -99,8 +100,8 @@ impl Guard {
     /// dropped.
     ///
     /// # Errors
-    /// [`Error::Server`]: no server replied. A task tries once more, and otherwise the lease ends
-    /// the grant.
+    /// [`Error::Server`] and [`Error::NoQuorum`]: too few servers replied. A task tries once more,
+    /// and otherwise the lease ends the grant.
     pub async fn release(mut self) -> Result<Release, Error> {
         self.renewal.abort_all();
         let Guard { claim, term, .. } = self;
@@ -116,7 +117,7 @@ impl Guard {
 /// Extends the term if the server still has the grant. Returns whether the client still has it.
 async fn extend(holder: &Holder, term: &Term) -> Result<bool, Error> {
     let reply = holder.extend().await?;
-    if reply.value {
+    if reply.value.is_yes {
         term.extend(reply.sent_at + holder.shared.options.usable_lease());
     } else {
         term.deny();
@@ -126,7 +127,7 @@ async fn extend(holder: &Holder, term: &Term) -> Result<bool, Error> {
 
 /// Extends a grant again and again, until it is lost or has lasted for `max_hold`.
 async fn renew(holder: Holder, term: Term, every: Duration) {
-    let (env, options) = (&holder.shared.remote.env, &holder.shared.options);
+    let (env, options) = (&holder.shared.context.env, &holder.shared.options);
     let began_at = env.elapsed();
     loop {
         sleep(every).await;
@@ -144,7 +145,7 @@ async fn renew(holder: Holder, term: Term, every: Duration) {
 impl fmt::Debug for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Guard")
-            .field("lock", &self.claim.holder.shared.remote.name)
+            .field("lock", &self.claim.holder.shared.context.name)
             .field("fencing_token", &self.fencing_token())
             .field("remaining", &self.remaining())
             .finish_non_exhaustive()

@@ -1,69 +1,109 @@
-//! The requests that a client makes to the server with a token.
+//! The requests that a client makes to the servers with a token.
 
+use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use redis::{FromRedisValue, Script};
+use redis::{FromRedisValue, ParsingError, Value, from_redis_value};
 
 use super::Shared;
+use super::servers::Servers;
+use crate::connection::Connection;
 use crate::error::{Error, Operation};
 use crate::request::{Reply, millis};
 
-/// A token, by which the server knows one holder of a lock.
+/// A token, by which the servers know one holder of a lock.
 #[derive(Clone, Debug)]
 pub(super) struct Holder {
     pub(super) shared: Arc<Shared>,
     pub(super) token: Token,
     /// Arguments of the kind of lock.
     more: Vec<u32>,
+    /// The lock is given up, and so is a grant that comes late. Clones share it.
+    pub(super) has_given_up: Arc<AtomicBool>,
 }
 
 /// A token. A client that knows it can end the grant, so it is in no text for people.
 #[derive(Clone)]
 pub(super) struct Token(pub(super) String);
 
-impl std::fmt::Debug for Token {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("…")
+    }
+}
+
+/// The answer to a request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Answer {
+    /// The holder has the lock; for a release, it had the lock.
+    pub(super) is_yes: bool,
+    /// The number that comes with the answer to [`Operation::Acquire`].
+    pub(super) number: i64,
+}
+
+impl FromRedisValue for Answer {
+    fn from_redis_value(value: Value) -> Result<Answer, ParsingError> {
+        let (is_yes, number) = match value {
+            Value::Array(_) => from_redis_value(value)?,
+            _ => (from_redis_value(value)?, 0),
+        };
+        Ok(Answer { is_yes, number })
     }
 }
 
 impl Holder {
     pub(super) fn new(shared: &Arc<Shared>, more: &[u32]) -> Holder {
-        let token = Token(shared.remote.env.unique());
+        let token = Token(shared.context.env.unique());
         let more = shared.protocol.more.iter().chain(more).copied().collect();
-        Holder { shared: shared.clone(), token, more }
+        Holder { shared: shared.clone(), token, more, has_given_up: Arc::default() }
+    }
+
+    /// Another holder that wants the same.
+    pub(super) fn anew(&self) -> Holder {
+        let token = Token(self.shared.context.env.unique());
+        Holder { token, has_given_up: Arc::default(), ..self.clone() }
     }
 
     /// Asks for the lock. If `patience` is not zero, the holder waits in the queue for so long.
-    pub(super) async fn acquire(&self, patience: Duration) -> Result<Reply<(bool, i64)>, Error> {
-        self.request(Operation::Acquire, &self.shared.protocol.scripts.acquire, patience).await
+    pub(super) async fn acquire(&self, patience: Duration) -> Result<Reply<Answer>, Error> {
+        self.ask(Operation::Acquire, patience).await
     }
 
-    /// Asks that the lease begin anew. The value says whether the holder has the lock.
-    pub(super) async fn extend(&self) -> Result<Reply<bool>, Error> {
-        self.request(Operation::Extend, &self.shared.protocol.scripts.extend, Duration::ZERO).await
+    /// Asks that the lease begin anew. The answer says whether the holder has the lock.
+    pub(super) async fn extend(&self) -> Result<Reply<Answer>, Error> {
+        self.ask(Operation::Extend, Duration::ZERO).await
     }
 
-    /// Gives up the lock and the place in the queue. The value says whether the holder had the
+    /// Gives up the lock and the place in the queue. The answer says whether the holder had the
     /// lock.
-    pub(super) async fn release(&self) -> Result<Reply<bool>, Error> {
-        self.request(Operation::Release, &self.shared.protocol.scripts.release, Duration::ZERO).await
+    pub(super) async fn release(&self) -> Result<Reply<Answer>, Error> {
+        self.has_given_up.store(true, Ordering::Relaxed);
+        self.ask(Operation::Release, Duration::ZERO).await
     }
 
-    async fn request<T: FromRedisValue>(
+    async fn ask(&self, operation: Operation, patience: Duration) -> Result<Reply<Answer>, Error> {
+        match &self.shared.servers {
+            Servers::One(connection) => self.request(connection, operation, patience).await,
+            Servers::Many(connections) => self.ask_all(connections, operation).await,
+        }
+    }
+
+    /// Asks one server.
+    pub(super) async fn request(
         &self,
+        connection: &Connection,
         operation: Operation,
-        script: &Script,
         patience: Duration,
-    ) -> Result<Reply<T>, Error> {
-        let Shared { remote, protocol, options } = &*self.shared;
-        let mut invocation = script.prepare_invoke();
+    ) -> Result<Reply<Answer>, Error> {
+        let Shared { context, protocol, options, .. } = &*self.shared;
+        let mut invocation = protocol.scripts.of(operation).prepare_invoke();
         for key in &protocol.keys {
             invocation.key(key);
         }
         invocation.arg(&self.token.0).arg(millis(options.lease)).arg(millis(patience));
-        invocation.arg(&protocol.channel).arg(u8::from(options.is_fair)).arg(&self.more);
-        remote.request(operation, &invocation).await
+        invocation.arg(&protocol.channels).arg(u8::from(options.is_fair)).arg(&self.more);
+        context.request(connection, operation, &invocation).await
     }
 }

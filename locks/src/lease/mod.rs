@@ -3,7 +3,9 @@
 
 mod options;
 mod protocol;
+mod servers;
 mod holder;
+mod quorum;
 mod claim;
 mod term;
 mod guard;
@@ -18,19 +20,21 @@ use claim::{Attempt, Claim};
 pub use guard::Guard;
 use options::Options;
 pub(crate) use protocol::{Protocol, Scripts};
+pub(crate) use servers::Servers;
 
 use crate::error::Error;
-use crate::request::Remote;
+use crate::request::Context;
 
-/// A lock with a lease on a server, from the view of one process. Clones share it, and each grant
-/// is another holder.
+/// A lock with a lease, from the view of one process. Clones share it, and each grant is another
+/// holder.
 #[derive(Clone, Debug)]
 pub(crate) struct Lease(Arc<Shared>);
 
 /// The parts that all grants of a lock share.
 #[derive(Clone, Debug)]
 struct Shared {
-    remote: Remote,
+    servers: Servers,
+    context: Context,
     options: Options,
     protocol: Protocol,
 }
@@ -69,7 +73,7 @@ impl Lease {
 
     /// The arguments of a call make no sense.
     pub(crate) fn invalid(&self, reason: impl Into<String>) -> Error {
-        self.0.remote.invalid(reason)
+        self.0.context.invalid(reason)
     }
 
     async fn acquire_within(&self, timeout: Option<Duration>, more: &[u32]) -> Result<Guard, Error> {

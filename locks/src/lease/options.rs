@@ -7,6 +7,10 @@ use crate::script::SPAN_MAX;
 
 /// The lease of a lock whose settings name none.
 pub(super) const LEASE: Duration = Duration::from_secs(30);
+/// The part of the lease for which a client waits for the reply of one of several servers, and the
+/// most of that.
+const SERVER_TIMEOUT_PART: u32 = 20;
+const SERVER_TIMEOUT: Duration = Duration::from_millis(200);
 /// A client that waits may be so late with a look, and is still in the queue.
 const SLACK: Duration = Duration::from_secs(1);
 
@@ -19,6 +23,8 @@ pub(super) struct Options {
     pub(super) wait: Option<Duration>,
     pub(super) retry: Option<Duration>,
     pub(super) is_fair: bool,
+    /// How long a client waits for the reply of one of several servers.
+    pub(super) server_timeout: Option<Duration>,
 }
 
 impl Options {
@@ -40,7 +46,15 @@ impl Options {
         if self.max_hold.is_some_and(|max_hold| max_hold < lease) {
             return Some(format!("`max_hold` is shorter than the lease of {lease:?}"));
         }
+        if self.server_timeout().is_zero() || self.server_timeout() > lease / 2 {
+            return Some(format!("`server_timeout` is not zero, and at most half of the lease of {lease:?}"));
+        }
         bell::problem(self.retry)
+    }
+
+    /// How long a client waits for the reply of one of several servers.
+    pub(super) fn server_timeout(&self) -> Duration {
+        self.server_timeout.unwrap_or_else(|| (self.lease / SERVER_TIMEOUT_PART).min(SERVER_TIMEOUT))
     }
 
     /// The part of the lease on which a client relies.

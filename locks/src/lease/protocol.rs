@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use redis::Script;
 
+use crate::error::Operation;
 use crate::name::Name;
 
 /// The scripts of a kind of lock. All take the arguments of `with_queue` in `queue.rs`, then
@@ -21,20 +22,34 @@ pub(crate) struct Scripts {
     pub(crate) release: LazyLock<Script>,
 }
 
+impl Scripts {
+    /// The script of a request.
+    pub(super) fn of(&self, operation: Operation) -> &Script {
+        match operation {
+            Operation::Extend => &self.extend,
+            Operation::Release => &self.release,
+            _ => &self.acquire,
+        }
+    }
+}
+
 /// A lock on a server.
 #[derive(Clone, Debug)]
 pub(crate) struct Protocol {
-    pub(super) scripts: &'static Scripts,
-    /// The main key, the two of the queue, and one that only some kinds have.
-    pub(super) keys: Vec<String>,
-    /// The channel of messages to waiters.
-    pub(super) channel: String,
+    pub(crate) scripts: &'static Scripts,
+    /// The main key is the first.
+    pub(crate) keys: Vec<String>,
+    /// The channels of messages to waiters.
+    pub(crate) channels: Vec<String>,
+    /// Clients that wait stand in a queue, and the first channel is that of their messages.
+    pub(crate) has_queue: bool,
     /// Arguments of the kind that are the same for all grants.
-    pub(super) more: Vec<u32>,
+    pub(crate) more: Vec<u32>,
 }
 
 impl Protocol {
-    pub(crate) fn new(
+    /// A lock with the queue of `queue.rs`, and a key that only some kinds have.
+    pub(crate) fn with_queue(
         scripts: &'static Scripts,
         name: &Name,
         further_key: Option<String>,
@@ -42,6 +57,6 @@ impl Protocol {
     ) -> Protocol {
         let keys = [name.key.clone(), name.side_key("queue"), name.side_key("alive")];
         let keys = keys.into_iter().chain(further_key).collect();
-        Protocol { scripts, keys, channel: name.side_key("wake"), more }
+        Protocol { scripts, keys, channels: vec![name.side_key("wake")], has_queue: true, more }
     }
 }

@@ -8,12 +8,13 @@ use super::{RateLimiter, Shared, sliding_window, token_bucket};
 use crate::connection::Connection;
 use crate::env::Env;
 use crate::error::Error;
-use crate::request::Remote;
+use crate::request::Context;
 
 /// The settings of a rate limiter. [`RateLimiterBuilder::build`] checks them, and sends nothing.
 #[must_use = "a rate limiter is made by `build`"]
 pub struct RateLimiterBuilder {
-    remote: Remote,
+    connection: Connection,
+    context: Context,
     prefix: String,
     rate: Option<Rate>,
 }
@@ -26,7 +27,7 @@ enum Rate {
 
 impl RateLimiterBuilder {
     pub(super) fn new(connection: Connection, name: &str) -> RateLimiterBuilder {
-        RateLimiterBuilder { remote: Remote::new(connection, name), prefix: String::new(), rate: None }
+        RateLimiterBuilder { connection, context: Context::new(name), prefix: String::new(), rate: None }
     }
 
     /// At most `limit` permits within any span of the length `per`.
@@ -51,7 +52,7 @@ impl RateLimiterBuilder {
 
     /// Other clocks and another source of unique names than those of the machine, for tests.
     pub fn env(mut self, env: Env) -> Self {
-        self.remote.env = env;
+        self.context.env = env;
         self
     }
 
@@ -60,8 +61,8 @@ impl RateLimiterBuilder {
     /// # Errors
     /// [`Error::Invalid`]: the settings make no sense, or name no algorithm.
     pub fn build(self) -> Result<RateLimiter, Error> {
-        let RateLimiterBuilder { remote, prefix, rate } = self;
-        let keys = remote.keys(&prefix)?;
+        let RateLimiterBuilder { connection, context, prefix, rate } = self;
+        let keys = context.keys(&prefix)?;
         let algorithm = match rate {
             Some(Rate::SlidingWindow { limit, per }) => sliding_window::algorithm(&keys, limit, per),
             Some(Rate::TokenBucket { capacity, refill, per }) => {
@@ -69,13 +70,13 @@ impl RateLimiterBuilder {
             }
             None => Err("choose a `sliding_window` or a `token_bucket`".into()),
         };
-        let algorithm = algorithm.map_err(|reason| remote.invalid(reason))?;
-        Ok(RateLimiter(Arc::new(Shared { remote, algorithm })))
+        let algorithm = algorithm.map_err(|reason| context.invalid(reason))?;
+        Ok(RateLimiter(Arc::new(Shared { connection, context, algorithm })))
     }
 }
 
 impl fmt::Debug for RateLimiterBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RateLimiterBuilder").field("name", &self.remote.name).finish_non_exhaustive()
+        f.debug_struct("RateLimiterBuilder").field("name", &self.context.name).finish_non_exhaustive()
     }
 }

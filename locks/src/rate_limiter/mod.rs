@@ -27,7 +27,7 @@ use tokio::time::sleep;
 
 use crate::connection::Connection;
 use crate::error::{Error, Operation};
-use crate::request::Remote;
+use crate::request::Context;
 use crate::wait::Wait;
 
 /// Clients that were refused at once come again one after another, in a tenth of their wait or in
@@ -72,7 +72,8 @@ pub struct RateLimiter(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    remote: Remote,
+    connection: Connection,
+    context: Context,
     algorithm: Algorithm,
 }
 
@@ -119,7 +120,7 @@ impl RateLimiter {
     /// # Errors
     /// Those of [`RateLimiter::try_acquire`], and [`Error::Invalid`]: there can never be so many.
     pub async fn try_acquire_many(&self, permits: u32) -> Result<Decision, Error> {
-        self.ask(&self.0.remote.env.unique(), self.checked(permits)?).await
+        self.ask(&self.0.context.env.unique(), self.checked(permits)?).await
     }
 
     /// Waits until there is a permit, and takes it. Clients that wait are not served in any order.
@@ -152,24 +153,24 @@ impl RateLimiter {
     }
 
     async fn acquire_within(&self, within: Option<Duration>, permits: u32) -> Result<(), Error> {
-        let remote = &self.0.remote;
+        let context = &self.0.context;
         let permits = self.checked(permits)?;
-        let (mut wait, token) = (Wait::begin(remote, within), remote.env.unique());
+        let (mut wait, token) = (Wait::begin(context, within), context.env.unique());
         loop {
             wait.attempt();
             let Decision::Denied { retry_after } = self.ask(&token, permits).await? else { return Ok(()) };
-            let left = wait.left(remote.env.elapsed(), retry_after)?;
-            let next = retry_after + remote.env.jittered((retry_after / 10).min(SPREAD_MAX));
+            let left = wait.left(context.env.elapsed(), retry_after)?;
+            let next = retry_after + context.env.jittered((retry_after / 10).min(SPREAD_MAX));
             sleep(left.min(next)).await;
         }
     }
 
     /// Asks for permits. A token is granted once.
     async fn ask(&self, token: &str, permits: u32) -> Result<Decision, Error> {
-        let Shared { remote, algorithm } = &*self.0;
+        let Shared { connection, context, algorithm } = &*self.0;
         let mut invocation = algorithm.script.prepare_invoke();
         invocation.key(&algorithm.keys).arg(token).arg(permits).arg(&algorithm.more);
-        let reply = remote.request(Operation::Acquire, &invocation).await?;
+        let reply = context.request(connection, Operation::Acquire, &invocation).await?;
         Ok(match reply.value {
             (true, remaining) => {
                 Decision::Allowed { remaining: u32::try_from(remaining).unwrap_or(u32::MAX) }
@@ -187,6 +188,6 @@ impl RateLimiter {
             }
             _ => return Ok(permits),
         };
-        Err(self.0.remote.invalid(reason))
+        Err(self.0.context.invalid(reason))
     }
 }

@@ -27,6 +27,15 @@ pub struct Bound {
     pub has_late_replies: bool,
 }
 
+impl Bound {
+    /// The bound for an algorithm. A client whose waits all have timers never outlives its lease if
+    /// it notices each timer in time. So its process has to be able to stand still.
+    pub fn of(self, spec: &Spec) -> Bound {
+        let has_late_replies = self.has_late_replies || self.faults.stalls > 0 && spec.can(Ability::TimesOut);
+        Bound { has_late_replies, ..self }
+    }
+}
+
 impl fmt::Display for Bound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let late = if self.has_late_replies { ", late replies" } else { "" };

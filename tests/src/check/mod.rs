@@ -7,7 +7,7 @@ mod sizes;
 
 use std::time::Duration;
 
-use locks::registry::{ALGORITHMS, Algorithm, FaultClass, Property};
+use locks::registry::{ALGORITHMS, Algorithm, FaultClass, Property, Spec};
 
 pub use bounds::{Bound, bounds, properties};
 pub use scenario::{scenario, scenario_of_lease};
@@ -52,12 +52,17 @@ impl Effort {
     /// About five minutes for all algorithms on two cores.
     pub const THOROUGH: Effort = Effort { limit: 300_000, samples: 20_000, seed: 0 };
 
-    /// The effort for the explorations within a bound.
-    fn of(self, bound: Bound) -> Effort {
-        if bound.clients == CLIENTS_MAX || bound.has_late_replies {
-            return self;
-        }
-        Effort { limit: self.limit / PART, samples: (self.samples / PART).max(1), seed: self.seed }
+    /// A bound for an algorithm, and the effort for the explorations within it.
+    fn within(self, bound: Bound, spec: &Spec) -> (Bound, Effort) {
+        let Effort { limit, samples, seed } = self;
+        let for_algorithm = bound.of(spec);
+        let effort = match (bound, for_algorithm.has_late_replies) {
+            (Bound { clients: CLIENTS_MAX, .. } | Bound { has_late_replies: true, .. }, _) => self,
+            // Among late replies, a stall at the right place is rare.
+            (_, true) => Effort { limit: limit / PART, ..self },
+            (_, false) => Effort { limit: limit / PART, samples: (samples / PART).max(1), seed },
+        };
+        (for_algorithm, effort)
     }
 }
 
@@ -152,7 +157,7 @@ pub fn check(
     // The code of the clients is the same within all bounds, so its thresholds are found once.
     let mut scenarios: Vec<(Participants, Scenario)> = Vec::new();
     for bound in bounds(class, LEASE) {
-        let Effort { limit, samples, seed } = effort.of(bound);
+        let (bound, Effort { limit, samples, seed }) = effort.within(bound, algorithm.spec);
         for size in sizes(kind, bound.clients) {
             let known = scenarios.iter().position(|&(other, _)| other == size);
             let nth = known.unwrap_or_else(|| {

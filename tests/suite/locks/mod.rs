@@ -2,6 +2,8 @@
 
 pub(crate) mod algorithms;
 mod guards;
+mod multi_locks;
+mod redlocks;
 mod rewritten;
 mod mutants;
 mod judged;

@@ -9,7 +9,9 @@ use locks::{Connection, Env, Terms};
 use super::rewritten::Rewritten;
 
 use FaultClass::{Crash, Order, Pairs, Server, Slow};
-use Property::{ExclusiveFact, Fenced, NoLostWakeUp, OverIssue, OwnerSafe, Recovers, Unbroken, WriterAlone};
+use Property::{
+    ExclusiveFact, Fenced, NoLeak, NoLostWakeUp, OverIssue, OwnerSafe, Recovers, Unbroken, WriterAlone,
+};
 
 fn algorithm(name: &str) -> &'static Algorithm {
     ALGORITHMS.iter().find(|algorithm| algorithm.name == name).unwrap()
@@ -35,12 +37,13 @@ fn find(mutant: Algorithm, of: &str, from: &str, class: FaultClass, property: Pr
 /// Finds the mutant of a lock in whose scripts a piece is replaced.
 macro_rules! find {
     ($of:literal, $from:literal => $to:literal, $class:ident, $property:ident) => {{
-        fn open(connection: Connection, env: Env, terms: &Terms) -> Box<dyn DynLock> {
-            let mutant = Rewritten::new(connection, &[($from, $to)]);
-            algorithm($of).open(vec![Connection::subscribing(mutant)], env, terms)
+        fn open(connections: Vec<Connection>, env: Env, terms: &Terms) -> Box<dyn DynLock> {
+            let mutate = |connection| Connection::subscribing(Rewritten::new(connection, &[($from, $to)]));
+            algorithm($of).open(connections.into_iter().map(mutate).collect(), env, terms)
         }
         let name = concat!($of, " with ", $to, " for ", $from);
-        let mutant = Algorithm { name, open: Open::One(open), ..*algorithm($of) };
+        let open = Open::Many(algorithm($of).servers(), open);
+        let mutant = Algorithm { name, open, ..*algorithm($of) };
         find(mutant, $of, $from, $class, $property);
     }};
 }
@@ -107,4 +110,28 @@ fn mutants_of_semaphores_are_found() {
     find!("semaphore_waiting", "if free() > 0 then\n  wake()\nend\nreturn is_held" => "return is_held", Order, NoLostWakeUp);
     // A dead client keeps its turn.
     find!("semaphore_fair", "if until_ms and tonumber(until_ms) > now" => "if until_ms", Crash, Recovers);
+}
+
+#[test]
+fn mutants_of_multi_locks_are_found() {
+    // The names are taken from their holder.
+    find!("multi_lock", "holders[nth] and holders[nth] ~= token" => "false", Order, ExclusiveFact);
+    // The release does not check the owner.
+    find!("multi_lock", "if holders[nth] == token then" => "if holders[nth] then", Slow, OwnerSafe);
+    // The leases are missing.
+    find!("multi_lock", "'SET', KEYS[nth], token, 'PX', lease" => "'SET', KEYS[nth], token", Crash, Recovers);
+    // The release leaves the second name.
+    find!("multi_lock", "local held = 0\nfor nth = 1, names" => "local held = 0\nfor nth = 1, 1", Order, NoLeak);
+}
+
+#[test]
+fn mutants_of_redlock_are_found() {
+    // A server takes its vote from the holder.
+    find!("redlock_for_use", "holder and holder ~= ARGV[1]" => "false", Order, ExclusiveFact);
+    // The release does not check the owner.
+    find!("redlock_for_use", "== ARGV[1] then\n  return redis.call('DEL'" => "then\n  return redis.call('DEL'", Slow, OwnerSafe);
+    // The lease is missing.
+    find!("redlock_for_use", "ARGV[1], 'PX', ARGV[2]" => "ARGV[1]", Crash, Recovers);
+    // Nothing is given up.
+    find!("redlock_for_use", "'DEL', KEYS[1]" => "'EXISTS', KEYS[1]", Order, NoLeak);
 }

@@ -55,8 +55,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
         let found = verdicts.iter().filter(is_wanted).find_map(|verdict| match &verdict.outcome {
             Outcome::Violated(finding, size) => Some((verdict, finding, size)),
-            Outcome::Vacuous(_) => {
-                vacuous.push(class.name());
+            Outcome::Vacuous(missing) => {
+                vacuous.push(format!("{class} ({missing})"));
                 None
             }
             Outcome::Holds => None,

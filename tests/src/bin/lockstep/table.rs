@@ -8,7 +8,7 @@ use anyhow::Result;
 use comfy_table::{CellAlignment, Table as Grid, presets};
 use harness::check::{Effort, LEASE, Outcome, Part, Verdict, bounds};
 use harness::explore::Shard;
-use locks::registry::{Algorithm, FaultClass, Property};
+use locks::registry::{Ability, Algorithm, FaultClass, Property};
 use serde::{Deserialize, Serialize};
 
 use crate::shard::{Question, cells};
@@ -195,6 +195,16 @@ impl Table {
         drawn(&grid) + "\n\n"
     }
 
+    /// Renders the algorithms whose bounds are not those in the head of the table.
+    fn other_bounds(&self) -> String {
+        let times_out = |algorithm: &&Algorithm| algorithm.spec.can(Ability::TimesOut);
+        let names: Vec<_> = self.known_algorithms().into_iter().filter(times_out).map(|of| of.name).collect();
+        match &names[..] {
+            [] => String::new(),
+            names => format!("Late replies in every bound with stalls: {}\n\n", names.join(", ")),
+        }
+    }
+
     /// Renders one line for each algorithm and property, with one column for each fault class.
     fn render(&self) -> String {
         let mut grid = Grid::new();
@@ -244,11 +254,12 @@ impl Table {
              ✓ ~n  holds in n schedules: some explorations were too large, so that a sample was run, too\n\
              ✗ n   violated; the shortest counterexample has n steps\n\
              –     not asked: without a meaning here, or a class that this one combines breaks it\n\n\
-             {}{shard}{} of {} verdicts are as stated. For a counterexample: lockstep explain NAME\n\
+             {}{}{shard}{} of {} verdicts are as stated. For a counterexample: lockstep explain NAME\n\
              {} schedules explored; {} more blocked: they ended early, because others cover them\n\
              Each exploration of a cell, with its size: --format json",
             self.heads(),
             drawn(&grid),
+            self.other_bounds(),
             self.sampled(),
             self.verdicts.iter().filter(|row| row.is_as_stated()).count(),
             self.verdicts.len(),

@@ -1,0 +1,216 @@
+//! Tests the lock on several servers as its callers see it, in virtual time.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use emulator::{Clock, DirectConnection, Emulator};
+use locks::{Builder, Connection, Env, Error, Redlock, Release};
+use redis::aio::ConnectionLike;
+use redis::{Cmd, Pipeline, RedisFuture, Value};
+use tokio::time::{sleep, timeout};
+
+use State::{Down, Silent, Slow, Up};
+
+const LEASE: Duration = Duration::from_secs(10);
+const SERVER_TIMEOUT: Duration = Duration::from_millis(200);
+
+/// How a server replies.
+#[derive(Clone, Copy)]
+enum State {
+    Up,
+    /// Each connection is refused.
+    Down,
+    /// Requests arrive after this time.
+    Slow(Duration),
+    /// No request ever arrives.
+    Silent,
+}
+
+/// A connection to a server in a state that a test sets.
+#[derive(Clone)]
+struct Faulty {
+    inner: DirectConnection,
+    state: Arc<Mutex<State>>,
+}
+
+impl ConnectionLike for Faulty {
+    fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
+        let state = *self.state.lock().unwrap();
+        Box::pin(async move {
+            match state {
+                Up => {}
+                Down => return Err((redis::ErrorKind::Io, "connection refused").into()),
+                Slow(by) => sleep(by).await,
+                Silent => std::future::pending().await,
+            }
+            self.inner.req_packed_command(cmd).await
+        })
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        pipeline: &'a Pipeline,
+        offset: usize,
+        count: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        self.inner.req_packed_commands(pipeline, offset, count)
+    }
+
+    fn get_db(&self) -> i64 {
+        self.inner.get_db()
+    }
+}
+
+/// Independent servers.
+struct Servers(Vec<(Emulator, Arc<Mutex<State>>)>);
+
+impl Servers {
+    fn new(number: usize) -> Servers {
+        let server = |_| (Emulator::with_clock(Clock::tokio()), Arc::new(Mutex::new(Up)));
+        Servers((0..number).map(server).collect())
+    }
+
+    fn builder(&self) -> Builder<Redlock> {
+        let connect = |(server, state): &(Emulator, Arc<Mutex<State>>)| {
+            Connection::new(Faulty { inner: server.connection(), state: state.clone() })
+        };
+        Redlock::builder(self.0.iter().map(connect), "lock").lease(LEASE).server_timeout(SERVER_TIMEOUT)
+    }
+
+    fn set(&self, states: &[State]) {
+        self.0.iter().zip(states).for_each(|((_, shared), &state)| *shared.lock().unwrap() = state);
+    }
+
+    /// The servers that have the key.
+    fn with_key(&self) -> Vec<usize> {
+        let has_key = |&server: &usize| self.0[server].0.exists("lock");
+        (0..self.0.len()).filter(has_key).collect()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn most_servers_are_enough() {
+    let servers = Servers::new(3);
+    let (redlock, env) = (servers.builder().build().unwrap(), Env::system());
+    for states in [[Up, Up, Up], [Down, Up, Up], [Up, Silent, Up]] {
+        servers.set(&states);
+        let began_at = env.elapsed();
+        let guard = redlock.try_lock().await.unwrap().unwrap();
+        assert!(
+            env.elapsed() - began_at < SERVER_TIMEOUT / 2,
+            "nobody waits for a server that is not needed"
+        );
+        assert!(redlock.try_lock().await.unwrap().is_none());
+        assert_eq!(guard.release().await.unwrap(), Release::Released);
+        assert!(servers.with_key().is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_most_servers_nothing_is_granted_and_nothing_stays() {
+    let servers = Servers::new(5);
+    servers.set(&[Up, Down, Silent, Down, Up]);
+    let error = servers.builder().build().unwrap().try_lock().await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "lock \"lock\": cannot acquire: 2 servers did, and 3 have to; server 1: connection refused - Io; \
+         server 2: no reply in time - Io; server 3: connection refused - Io"
+    );
+    assert!(servers.with_key().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_too_late_gives_its_vote_back() {
+    let servers = Servers::new(3);
+    let redlock = servers.builder().build().unwrap();
+    // The others grant the lock. It is released before the late request arrives.
+    servers.set(&[Up, Up, Slow(2 * SERVER_TIMEOUT)]);
+    let guard = redlock.try_lock().await.unwrap().unwrap();
+    servers.set(&[Up, Up, Up]);
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    sleep(4 * SERVER_TIMEOUT).await;
+    assert!(servers.with_key().is_empty());
+    // The others do not grant it.
+    servers.set(&[Down, Down, Slow(2 * SERVER_TIMEOUT)]);
+    assert!(matches!(redlock.try_lock().await, Err(Error::NoQuorum { did: 0, needed: 2, .. })));
+    sleep(4 * SERVER_TIMEOUT).await;
+    assert!(servers.with_key().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_attempt_leaves_nothing() {
+    let servers = Servers::new(3);
+    let redlock = servers.builder().build().unwrap();
+    for delay in [SERVER_TIMEOUT / 2, SERVER_TIMEOUT / 4] {
+        servers.set(&[Up, Slow(delay), Slow(delay)]);
+        assert!(timeout(SERVER_TIMEOUT / 8, redlock.lock()).await.is_err());
+        sleep(4 * SERVER_TIMEOUT).await;
+        assert!(servers.with_key().is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guard_is_lost_when_most_servers_no_longer_have_it() {
+    let servers = Servers::new(3);
+    let redlock = servers.builder().build().unwrap();
+    let guard = redlock.lock().await.unwrap();
+    _ = servers.0[0].0.connection().execute(&[b"DEL", b"lock"]);
+    guard.extend().await.unwrap();
+    assert_eq!(servers.with_key(), [1, 2], "no vote is taken anew");
+    servers.set(&[Up, Up, Down]);
+    assert!(matches!(guard.extend().await, Err(Error::NoQuorum { did: 1, needed: 2, .. })));
+    assert!(!guard.is_lost());
+    servers.set(&[Up, Up, Up]);
+    _ = servers.0[1].0.connection().execute(&[b"DEL", b"lock"]);
+    assert!(matches!(guard.extend().await, Err(Error::Lost { .. })));
+    assert!(guard.is_lost());
+    assert_eq!(guard.release().await.unwrap(), Release::NotHeld);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_waits_gets_the_lock_when_it_is_free() {
+    let servers = Servers::new(3);
+    let redlock = servers.builder().build().unwrap();
+    let guard = redlock.lock().await.unwrap();
+    let waiting = tokio::spawn({
+        let redlock = redlock.clone();
+        async move { redlock.lock().await }
+    });
+    // It looks every 50 to 100 milliseconds.
+    match redlock.lock_timeout(Duration::from_secs(5)).await.unwrap_err() {
+        Error::TimedOut { attempts, .. } => assert!((50..=101).contains(&attempts), "{attempts}"),
+        other => panic!("{other}"),
+    }
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    assert!(waiting.await.unwrap().is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_is_renewed_stays_on_most_servers() {
+    let servers = Servers::new(3);
+    let guard = servers.builder().renew(true).build().unwrap().lock().await.unwrap();
+    servers.set(&[Up, Silent, Up]);
+    sleep(10 * LEASE).await;
+    assert!(!guard.is_lost());
+    servers.set(&[Up, Silent, Silent]);
+    guard.lost().await;
+    assert!(matches!(
+        guard.release().await,
+        Err(Error::NoQuorum { did: 1, needed: 2, .. }) | Ok(Release::NotHeld)
+    ));
+}
+
+#[test]
+fn settings_that_make_no_sense_are_errors() {
+    for (builder, reason) in [
+        (Servers::new(0).builder(), "a lock on several servers needs at least 3 of them"),
+        (Servers::new(2).builder(), "a lock on several servers needs at least 3 of them"),
+        (Servers::new(3).builder().fair(), "a lock of this kind has no queue, so it cannot be fair"),
+        (
+            Servers::new(3).builder().server_timeout(LEASE),
+            "`server_timeout` is not zero, and at most half of the lease of 10s",
+        ),
+    ] {
+        assert_eq!(builder.build().unwrap_err().to_string(), format!("lock \"lock\": {reason}"));
+    }
+}
