@@ -3,7 +3,7 @@
 use std::fmt;
 use std::pin::Pin;
 
-use redis::aio::{ConnectionLike, MultiplexedConnection};
+use redis::aio::{ConnectionLike, ConnectionManager, MultiplexedConnection};
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue as _, Pipeline, ProtocolVersion, PushInfo,
     PushKind, RedisFuture, RedisResult, Value,
@@ -54,10 +54,10 @@ impl fmt::Debug for Subscription {
 }
 
 /// A connection of redis-rs that can subscribe. Commands share one socket, and each subscription
-/// has its own.
+/// has its own. If the socket of the commands breaks, it connects again.
 #[derive(Clone, Debug)]
 pub struct PubSubConnection {
-    commands: MultiplexedConnection,
+    commands: ConnectionManager,
     /// Opens the connections of subscriptions. redis-rs delivers push messages of a multiplexed
     /// connection only in RESP3.
     client: Client,
@@ -67,11 +67,11 @@ impl PubSubConnection {
     /// Connects.
     ///
     /// # Errors
-    /// The errors of [`Client::get_multiplexed_async_connection`].
+    /// The errors of [`ConnectionManager::new`].
     pub async fn open(client: &Client) -> RedisResult<PubSubConnection> {
         let info = client.get_connection_info().clone();
         let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
-        let commands = client.get_multiplexed_async_connection().await?;
+        let commands = ConnectionManager::new(client.clone()).await?;
         Ok(PubSubConnection { commands, client: Client::open(info.set_redis_settings(settings))? })
     }
 }
