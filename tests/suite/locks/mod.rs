@@ -10,5 +10,6 @@ mod judged;
 mod latches;
 mod rate_limits;
 mod renewals;
+mod stress;
 mod verdicts;
 mod known_bugs;
