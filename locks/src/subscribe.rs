@@ -2,8 +2,9 @@
 
 use std::fmt;
 use std::pin::Pin;
+use std::time::Duration;
 
-use redis::aio::{ConnectionLike, ConnectionManager, MultiplexedConnection};
+use redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig, MultiplexedConnection};
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue as _, Pipeline, ProtocolVersion, PushInfo,
     PushKind, RedisFuture, RedisResult, Value,
@@ -53,6 +54,11 @@ impl fmt::Debug for Subscription {
     }
 }
 
+/// How often a request waits for a new socket, and how long at most each time. With the defaults of
+/// redis-rs, it would take seconds until a client notices that its server is back.
+const RECONNECTS: usize = 3;
+const RECONNECT_MAX: Duration = Duration::from_millis(500);
+
 /// A connection of redis-rs that can subscribe. Commands share one socket, and each subscription
 /// has its own. If the socket of the commands breaks, it connects again.
 #[derive(Clone, Debug)]
@@ -67,11 +73,13 @@ impl PubSubConnection {
     /// Connects.
     ///
     /// # Errors
-    /// The errors of [`ConnectionManager::new`].
+    /// The errors of [`ConnectionManager::new_with_config`].
     pub async fn open(client: &Client) -> RedisResult<PubSubConnection> {
         let info = client.get_connection_info().clone();
         let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
-        let commands = ConnectionManager::new(client.clone()).await?;
+        let config =
+            ConnectionManagerConfig::new().set_max_delay(RECONNECT_MAX).set_number_of_retries(RECONNECTS);
+        let commands = ConnectionManager::new_with_config(client.clone(), config).await?;
         Ok(PubSubConnection { commands, client: Client::open(info.set_redis_settings(settings))? })
     }
 }
