@@ -61,7 +61,11 @@
 //!
 //! A [`Connection`] wraps any connection of redis-rs. With [`Connection::new`], a client that waits
 //! asks again and again. With [`Connection::subscribing`], as over a [`PubSubConnection`], it is
-//! notified when it may try. The emulator's connections are connections of redis-rs, too:
+//! notified when it may try.
+//!
+//! The emulator's connections are connections of redis-rs, too, so nothing else changes on the way
+//! to a real server. `cargo run --example leader` elects a leader on the emulator, or on the server
+//! whose URL it is given.
 //!
 //! ```
 //! use locks::{Connection, Mutex};

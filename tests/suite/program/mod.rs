@@ -6,6 +6,8 @@ mod shards;
 mod explorations;
 mod serve;
 #[cfg(unix)]
+mod leader;
+#[cfg(unix)]
 mod many_clients;
 mod readme;
 mod tidy;
