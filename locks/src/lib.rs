@@ -79,6 +79,12 @@
 //! # runtime.block_on(example()).unwrap();
 //! ```
 //!
+//! # Metrics and logs
+//!
+//! [`Builder::counters`] counts attempts, grants, renewals and losses, for any metrics exporter.
+//! With the feature `tracing`, each of them is an event of that crate, too. Its field `lock` is the
+//! name of the lock. Losses and errors are warnings. No event has a token.
+//!
 //! # The registry
 //!
 //! [`registry`] lists all algorithms and their guarantees. `lockstep check` tests each guarantee.
@@ -96,6 +102,7 @@
 //! | `script` | Lua that several algorithms share |
 //! | `spec` | what an algorithm states about itself, and how it is opened by its name |
 //! | `error` | the errors of the locks for use |
+//! | `counters` | the events of locks: counters, and events for `tracing` |
 //! | `name` | the keys of a lock |
 //! | `request` | requests to the server, which are sent again |
 //! | `wait` | the time for which a client waits |
@@ -119,6 +126,7 @@ mod lock;
 mod script;
 mod spec;
 mod error;
+mod counters;
 mod name;
 mod request;
 mod wait;
@@ -138,6 +146,7 @@ pub mod published;
 pub mod registry;
 
 pub use connection::Connection;
+pub use counters::Counters;
 pub use env::{Env, Source};
 pub use error::{Error, Operation};
 pub use latch::{CountDownLatch, CountDownLatchBuilder};

@@ -9,6 +9,7 @@ use super::protocol::Protocol;
 use super::servers::Servers;
 use super::{Lease, Shared};
 use crate::connection::Connection;
+use crate::counters::Counters;
 use crate::env::Env;
 use crate::error::Error;
 use crate::lock::Terms;
@@ -19,6 +20,7 @@ use crate::request::{Context, millis};
 #[must_use = "a lock is made by `build`"]
 pub struct Builder<L> {
     servers: Servers,
+    counters: Counters,
     /// Its name is that of the lock: all names.
     context: Context,
     names: Vec<String>,
@@ -60,6 +62,7 @@ impl<L> Builder<L> {
     pub(crate) fn new(servers: Servers, names: Vec<String>, details: Details, kind: Kind<L>) -> Builder<L> {
         Builder {
             servers,
+            counters: Counters::default(),
             context: Context::new(&names.join(", ")),
             names,
             prefix: String::new(),
@@ -120,6 +123,11 @@ impl<L> Builder<L> {
         Builder { prefix: prefix.to_owned(), ..self }
     }
 
+    /// Counts what happens to the lock. Several locks can have the same counters.
+    pub fn counters(self, counters: &Counters) -> Self {
+        Builder { counters: counters.clone(), ..self }
+    }
+
     /// Other clocks and another source of unique names than those of the machine, for tests.
     pub fn env(mut self, env: Env) -> Self {
         self.context.env = env;
@@ -143,7 +151,8 @@ impl<L> Builder<L> {
     /// # Errors
     /// [`Error::Invalid`]: the settings make no sense.
     pub fn build(self) -> Result<L, Error> {
-        let Builder { servers, context, names, prefix, lease, renews, mut options, details, kind } = self;
+        let Builder { servers, counters, context, names, prefix, lease, renews, mut options, details, kind } =
+            self;
         let names = together(&prefix, &names).map_err(|reason| context.invalid(reason))?;
         // The server counts in milliseconds.
         options.lease = Duration::from_millis(millis(lease.unwrap_or(LEASE)));
@@ -158,7 +167,7 @@ impl<L> Builder<L> {
         if options.is_fair && !protocol.has_queue {
             return Err(context.invalid("a lock of this kind has no queue, so it cannot be fair"));
         }
-        let lease = Lease(Arc::new(Shared { servers, context, options, protocol }));
+        let lease = Lease(Arc::new(Shared { servers, counters, context, options, protocol }));
         Ok((kind.new)(lease, details))
     }
 }

@@ -9,6 +9,7 @@ use super::Shared;
 use super::holder::{Answer, Holder};
 use super::servers::Servers;
 use crate::bell::Bell;
+use crate::counters::Event;
 use crate::error::Error;
 use crate::lock::Release;
 use crate::request::Reply;
@@ -54,6 +55,7 @@ impl Claim {
             // the next attempt.
             Servers::Many(_) => self.holder = self.holder.anew(),
         }
+        self.holder.shared.note(&Event::Attempted);
         let Reply { value: Answer { is_yes, number }, sent_at, .. } = self.holder.acquire(patience).await?;
         if is_yes {
             self.is_open = true;
@@ -80,7 +82,7 @@ impl Claim {
     /// Tries until the lock is granted, or this time is over.
     pub(super) async fn wait(&mut self, within: Option<Duration>) -> Result<Granted, Error> {
         let shared = self.holder.shared.clone();
-        let Shared { servers, context, options, protocol } = &*shared;
+        let Shared { servers, context, options, protocol, .. } = &*shared;
         let (mut wait, mut bell) = (Wait::begin(context, within), Bell::default());
         loop {
             // A client that cannot hear is not to be woken in place of one that can. It is in the
@@ -115,12 +117,14 @@ impl Claim {
     pub(super) async fn release(mut self, is_over: impl Fn() -> bool) -> Result<Release, Error> {
         let Reply { value: answer, is_second, .. } = self.holder.release().await?;
         self.is_open = false;
-        Ok(match answer.is_yes {
+        let release = match answer.is_yes {
             true => Release::Released,
             // Another request may have ended it: the client's library may send one twice.
             false if is_second || !is_over() => Release::Unknown,
             false => Release::NotHeld,
-        })
+        };
+        self.holder.shared.note(&Event::Released(release));
+        Ok(release)
     }
 }
 
@@ -130,9 +134,13 @@ impl Drop for Claim {
             && let Ok(runtime) = Handle::try_current()
         {
             let holder = self.holder.clone();
-            // Nobody is there to hear of an error. If the request is lost, the lease ends the
-            // grant.
-            runtime.spawn(async move { _ = holder.release().await });
+            runtime.spawn(async move {
+                // Nobody is there to hear of an error. If the request is lost, the lease ends the
+                // grant.
+                if let Ok(Reply { value: Answer { is_yes: true, .. }, .. }) = holder.release().await {
+                    holder.shared.note(&Event::Released(Release::Released));
+                }
+            });
         }
     }
 }

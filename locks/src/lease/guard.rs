@@ -7,9 +7,11 @@ use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use super::Shared;
 use super::claim::{Claim, Granted};
 use super::holder::Holder;
 use super::term::Term;
+use crate::counters::Event;
 use crate::error::Error;
 use crate::lock::Release;
 
@@ -74,6 +76,7 @@ impl Guard {
     /// ```
     pub async fn lost(&self) {
         self.term.over().await;
+        note_loss(&self.claim.holder.shared, &self.term);
     }
 
     /// For how long the client can still rely on the grant, unless it is renewed. Zero if it is
@@ -105,6 +108,7 @@ impl Guard {
     pub async fn release(mut self) -> Result<Release, Error> {
         self.renewal.abort_all();
         let Guard { claim, term, .. } = self;
+        note_loss(&claim.holder.shared, &term);
         claim.release(|| term.is_over()).await
     }
 
@@ -122,7 +126,19 @@ async fn extend(holder: &Holder, term: &Term) -> Result<bool, Error> {
     } else {
         term.deny();
     }
-    Ok(!term.is_over())
+    if term.is_over() {
+        note_loss(&holder.shared, term);
+        return Ok(false);
+    }
+    holder.shared.note(&Event::Renewed);
+    Ok(true)
+}
+
+/// Notes that a grant is lost, unless that is known.
+fn note_loss(shared: &Shared, term: &Term) {
+    if term.is_newly_over() {
+        shared.note(&Event::Lost);
+    }
 }
 
 /// Extends a grant again and again, until it is lost or has lasted for `max_hold`.
@@ -137,7 +153,7 @@ async fn renew(holder: Holder, term: Term, every: Duration) {
         // After an error, there may be time for another request.
         _ = extend(&holder, &term).await;
         if term.is_over() {
-            return;
+            return note_loss(&holder.shared, &term);
         }
     }
 }

@@ -19,16 +19,18 @@ struct State {
     until: Duration,
     /// The server said that it no longer has the grant.
     is_denied: bool,
+    /// Somebody was told that the term is over.
+    is_known: bool,
 }
 
 impl Term {
     pub(super) fn new(env: Env, until: Duration) -> Term {
-        Term { env, state: watch::Sender::new(State { until, is_denied: false }) }
+        Term { env, state: watch::Sender::new(State { until, is_denied: false, is_known: false }) }
     }
 
     /// The time that is left.
     pub(super) fn remaining(&self) -> Duration {
-        let State { until, is_denied } = *self.state.borrow();
+        let State { until, is_denied, .. } = *self.state.borrow();
         if is_denied { Duration::ZERO } else { until.saturating_sub(self.env.elapsed()) }
     }
 
@@ -48,6 +50,11 @@ impl Term {
     /// The server no longer has the grant.
     pub(super) fn deny(&self) {
         self.state.send_modify(|state| state.is_denied = true);
+    }
+
+    /// Whether the term is over, and nobody has asked that since.
+    pub(super) fn is_newly_over(&self) -> bool {
+        self.is_over() && self.state.send_if_modified(|state| !std::mem::replace(&mut state.is_known, true))
     }
 
     /// Waits until the term is over.

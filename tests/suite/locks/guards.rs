@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use emulator::{Clock, Emulator};
 use locks::{
-    Builder, Connection, Env, Error, Guard, Mutex, PubSubConnection, ReentrantMutex, Release, RwLock,
-    Semaphore,
+    Builder, Connection, Counters, Env, Error, Guard, Mutex, PubSubConnection, ReentrantMutex, Release,
+    RwLock, Semaphore,
 };
 use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
+use tracing::Level;
+use tracing_subscriber::fmt::MakeWriter;
 
 use crate::redis_server;
 
@@ -92,6 +94,90 @@ async fn a_renewal_that_finds_nothing_ends_and_says_so() {
     assert!(lost_after < LEASE / 2, "{lost_after:?}");
     sleep(LEASE).await;
     assert!(!server.exists("lock"), "a renewal never takes a lock");
+}
+
+#[tokio::test(start_paused = true)]
+async fn counters_count_what_happens_to_a_lock() {
+    let (server, counters) = (server(), Counters::default());
+    let lock = mutex(&server).renew(true).counters(&counters).build().unwrap();
+    let guard = lock.lock().await.unwrap();
+    assert!(lock.try_lock().await.unwrap().is_none());
+    assert!(lock.lock_timeout(LEASE / 2).await.is_err());
+    assert_eq!((counters.acquired(), counters.refused(), counters.failed()), (1, 1, 1));
+    assert!(counters.attempts() > 10, "one that waits looks every 50 to 100 milliseconds");
+    assert_eq!(counters.renewed(), 1);
+    guard.extend().await.unwrap();
+    assert_eq!(counters.renewed(), 2);
+    guard.release().await.unwrap();
+    drop(lock.lock().await.unwrap());
+    settle().await;
+    assert_eq!((counters.released(), counters.lost()), (2, 0));
+    let guard = lock.lock().await.unwrap();
+    run(&server, &["DEL", "lock"]);
+    guard.lost().await;
+    assert_eq!(guard.release().await.unwrap(), Release::NotHeld);
+    assert_eq!((counters.acquired(), counters.released(), counters.lost()), (3, 2, 1), "a loss counts once");
+}
+
+/// Each event names its lock, and none has a token. The test is in a process of its own: threads
+/// without a subscriber decide, too, which events there are.
+#[tokio::test(start_paused = true)]
+async fn events_are_those_of_tracing() {
+    const IS_CHILD: &str = "LOCKSTEP_EVENTS_OF_TRACING";
+    if std::env::var_os(IS_CHILD).is_none() {
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        child.args(["--exact", "locks::guards::events_are_those_of_tracing", "--nocapture"]);
+        let output = child.env(IS_CHILD, "1").output().unwrap();
+        return assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt().without_time().with_ansi(false).with_max_level(Level::TRACE);
+    let _default = tracing::subscriber::set_default(subscriber.with_writer(log.clone()).finish());
+    let server = server();
+    let lock = mutex(&server).build().unwrap();
+    let guard = lock.lock().await.unwrap();
+    let token = server.get("lock").unwrap();
+    assert!(lock.try_lock().await.unwrap().is_none());
+    run(&server, &["DEL", "lock"]);
+    assert!(guard.extend().await.is_err());
+    guard.release().await.unwrap();
+    let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let words = |line: &str| line.trim().replace("locks::counters: ", "");
+    let lines: Vec<String> = text.lines().map(words).collect();
+    assert_eq!(
+        lines,
+        [
+            r#"TRACE attempted lock="lock""#,
+            r#"DEBUG acquired lock="lock" waited=0ns"#,
+            r#"TRACE attempted lock="lock""#,
+            r#"DEBUG refused lock="lock""#,
+            r#"WARN lost lock="lock""#,
+            r#"DEBUG released lock="lock" outcome=NotHeld"#,
+        ]
+    );
+    assert!(!text.contains(&String::from_utf8(token.to_vec()).unwrap()));
+}
+
+/// The text that a subscriber writes.
+#[derive(Clone, Default)]
+struct Log(Arc<Shared<Vec<u8>>>);
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl MakeWriter<'_> for Log {
+    type Writer = Log;
+
+    fn make_writer(&self) -> Log {
+        self.clone()
+    }
 }
 
 #[tokio::test(start_paused = true)]
