@@ -79,6 +79,14 @@
 //! # runtime.block_on(example()).unwrap();
 //! ```
 //!
+//! # Features
+//!
+//! | feature | adds |
+//! | --- | --- |
+//! | `blocking` | the module `blocking`: locks for code without async |
+//! | `tokio-util` | `Guard::cancellation_token`, for work in many tasks |
+//! | `tracing` | an event of that crate for each event of a lock |
+//!
 //! # Metrics and logs
 //!
 //! [`Builder::counters`] counts attempts, grants, renewals and losses, for any metrics exporter.
@@ -113,6 +121,7 @@
 //! | `mutex`, `reentrant_mutex`, `semaphore`, `rw_lock`, `multi_lock`, `redlock` | the locks for use: their scripts and their methods |
 //! | `latch` | [`CountDownLatch`]: clients wait until so many others are done |
 //! | `rate_limiter` | [`RateLimiter`]: its two algorithms, and how clients wait for it |
+//! | `blocking` | locks for code without async |
 //! | [`published`] | one file for every published algorithm, exactly as published |
 //! | [`registry`] | all algorithms by name, and what each one states about itself |
 //!
@@ -142,6 +151,8 @@ mod multi_lock;
 mod redlock;
 mod latch;
 mod rate_limiter;
+#[cfg(feature = "blocking")]
+pub mod blocking;
 pub mod published;
 pub mod registry;
 

@@ -16,12 +16,14 @@ use crate::request::Reply;
 use crate::wait::Wait;
 
 /// A holder that a server may know. If the claim is dropped, a task gives up its lock and its
-/// place in the queue. Without a runtime, both end by themselves.
+/// place in the queue. If the runtime has ended, both end by themselves.
 #[derive(Debug)]
 pub(super) struct Claim {
     pub(super) holder: Holder,
     /// A server may know the holder.
     is_open: bool,
+    /// The runtime in which the lock is acquired.
+    runtime: Option<Handle>,
 }
 
 /// The outcome of an attempt to acquire.
@@ -44,7 +46,7 @@ pub(super) struct Granted {
 
 impl Claim {
     pub(super) fn new(shared: &Arc<Shared>, more: &[u32]) -> Claim {
-        Claim { holder: Holder::new(shared, more), is_open: false }
+        Claim { holder: Holder::new(shared, more), is_open: false, runtime: Handle::try_current().ok() }
     }
 
     /// Tries once. If `patience` is not zero, the client waits in the queue for so long.
@@ -131,7 +133,7 @@ impl Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         if self.is_open
-            && let Ok(runtime) = Handle::try_current()
+            && let Some(runtime) = &self.runtime
         {
             let holder = self.holder.clone();
             runtime.spawn(async move {

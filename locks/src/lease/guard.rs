@@ -21,12 +21,13 @@ use crate::lock::Release;
 /// A lock with a lease is advice: a client may stall for longer than its lease and not notice it.
 /// If something must never happen twice, its resource has to check [`Guard::fencing_token`].
 ///
-/// If a guard is dropped, a task releases the lock, and touches no grant but this one. Where no
-/// tokio runtime runs, the grant stays until its lease ends.
+/// If a guard is dropped, a task releases the lock, and touches no grant but this one. It runs on
+/// the runtime on which the lock was acquired. If that has ended, the grant stays until its lease
+/// ends.
 #[must_use = "a lock is released as soon as its guard is dropped"]
 pub struct Guard {
-    /// Stops before the claim ends.
-    renewal: JoinSet<()>,
+    /// The renewal, and tasks that wait for the loss. They stop before the claim ends.
+    tasks: JoinSet<()>,
     claim: Claim,
     term: Term,
     fencing_token: i64,
@@ -37,13 +38,13 @@ impl Guard {
         let Granted { fencing_token, until } = granted;
         let shared = &claim.holder.shared;
         let term = Term::new(shared.context.env.clone(), until);
-        let mut renewal = JoinSet::new();
+        let mut tasks = JoinSet::new();
         if let Some(every) = shared.options.renew_every
             && let Ok(runtime) = Handle::try_current()
         {
-            renewal.spawn_on(renew(claim.holder.clone(), term.clone(), every), &runtime);
+            tasks.spawn_on(renew(claim.holder.clone(), term.clone(), every), &runtime);
         }
-        Guard { renewal, claim, term, fencing_token }
+        Guard { tasks, claim, term, fencing_token }
     }
 
     /// A number that is greater than that of every earlier grant of this lock. `None` if the lock
@@ -79,6 +80,22 @@ impl Guard {
         note_loss(&self.claim.holder.shared, &self.term);
     }
 
+    /// A token that is cancelled when the grant is lost, or the guard released or dropped. Many
+    /// pieces of work can wait for it.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime.
+    #[cfg(feature = "tokio-util")]
+    pub fn cancellation_token(&mut self) -> tokio_util::sync::CancellationToken {
+        let token = tokio_util::sync::CancellationToken::new();
+        let (on_end, term) = (token.clone().drop_guard(), self.term.clone());
+        self.tasks.spawn(async move {
+            term.over().await;
+            drop(on_end);
+        });
+        token
+    }
+
     /// For how long the client can still rely on the grant, unless it is renewed. Zero if it is
     /// lost.
     pub fn remaining(&self) -> Duration {
@@ -106,7 +123,7 @@ impl Guard {
     /// [`Error::Server`] and [`Error::NoQuorum`]: too few servers replied. A task tries once more,
     /// and otherwise the lease ends the grant.
     pub async fn release(mut self) -> Result<Release, Error> {
-        self.renewal.abort_all();
+        self.tasks.abort_all();
         let Guard { claim, term, .. } = self;
         note_loss(&claim.holder.shared, &term);
         claim.release(|| term.is_over()).await

@@ -97,6 +97,25 @@ async fn a_renewal_that_finds_nothing_ends_and_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_token_is_cancelled_when_the_grant_ends() {
+    let server = server();
+    let lock = mutex(&server).build().unwrap();
+    let mut guard = lock.lock().await.unwrap();
+    let token = guard.cancellation_token();
+    sleep(LEASE / 2).await;
+    guard.extend().await.unwrap();
+    sleep(LEASE / 2).await;
+    assert!(!token.is_cancelled());
+    sleep(LEASE / 2).await;
+    assert!(token.is_cancelled());
+    let mut guard = lock.lock().await.unwrap();
+    let token = guard.cancellation_token();
+    guard.release().await.unwrap();
+    settle().await;
+    assert!(token.is_cancelled());
+}
+
+#[tokio::test(start_paused = true)]
 async fn counters_count_what_happens_to_a_lock() {
     let (server, counters) = (server(), Counters::default());
     let lock = mutex(&server).renew(true).counters(&counters).build().unwrap();

@@ -1,6 +1,7 @@
 //! The locks of the `locks` crate, and known bugs of other locks.
 
 pub(crate) mod algorithms;
+mod blocking;
 mod guards;
 mod multi_locks;
 mod redlocks;
