@@ -57,16 +57,16 @@ pub enum Error {
     },
     /// Too few of several servers did what they were asked. If that was [`Operation::Acquire`],
     /// the grants of the others are given back.
-    #[error("lock {lock:?}: cannot {operation}: {did} servers did, and {needed} have to{}", list(causes))]
+    #[error("lock {lock:?}: cannot {operation}: needs {needed} servers, and has {agreed}{}", list(causes))]
     NoQuorum {
         /// The name of the lock.
         lock: String,
         /// The request.
         operation: Operation,
-        /// How many servers did it.
-        did: usize,
-        /// How many have to: more than half of all.
+        /// How many servers have to do it: more than half of all.
         needed: usize,
+        /// How many did.
+        agreed: usize,
         /// The error of each server that failed, or of the connection to it. The number of a server
         /// is its place in the list of connections, from 0.
         causes: Vec<(usize, RedisError)>,

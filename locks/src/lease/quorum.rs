@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::{self, Context};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use redis::{ErrorKind, RedisError};
@@ -20,10 +20,13 @@ use crate::request::Reply;
 
 /// The requests to all servers, and their votes. When it is dropped, a task carries on with the
 /// requests that have not ended. Without a runtime, the lease ends what they are granted.
-struct Poll {
-    requests: Vec<Pin<Box<dyn Future<Output = ()> + Send>>>,
+struct Ballot {
+    requests: Vec<Request>,
     tally: Arc<watch::Sender<Tally>>,
 }
+
+/// A request to one server. Its output is in the tally.
+type Request = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Whether a server did what it was asked. `None` if it has not replied yet.
 type Vote = Option<Result<bool, RedisError>>;
@@ -47,17 +50,17 @@ impl Holder {
     ) -> Result<Reply<Answer>, Error> {
         let Shared { context, options, .. } = &*self.shared;
         let sent_at = context.env.elapsed();
-        let mut poll = Poll::new(connections.len());
+        let mut ballot = Ballot::new(connections.len());
         for (server, connection) in connections.iter().cloned().enumerate() {
-            let request = self.clone().ask_one(connection, operation, server, poll.tally.clone());
-            poll.requests.push(Box::pin(request));
+            let request = self.clone().ask_one(connection, operation, server, ballot.tally.clone());
+            ballot.requests.push(Box::pin(request));
         }
-        let is_granted = poll.decide(options.server_timeout()).await;
+        let is_granted = ballot.decide(options.server_timeout()).await;
         if operation == Operation::Release || operation == Operation::Acquire && !is_granted {
             // A release is to reach all servers.
-            poll.finish(options.server_timeout()).await;
+            ballot.finish(options.server_timeout()).await;
         }
-        let tally = poll.tally.borrow();
+        let tally = ballot.tally.borrow();
         Ok(Reply { sent_at, is_second: tally.is_second, value: tally.judge(operation, &context.name)? })
     }
 
@@ -84,21 +87,21 @@ impl Holder {
     }
 }
 
-impl Poll {
-    fn new(servers: usize) -> Poll {
-        Poll { requests: Vec::new(), tally: Arc::new(watch::Sender::new(Tally::new(servers))) }
+impl Ballot {
+    fn new(servers: usize) -> Ballot {
+        Ballot { requests: Vec::new(), tally: Arc::new(watch::Sender::new(Tally::new(servers))) }
     }
 
     /// Waits for votes, at most so long. Returns whether most servers said yes.
     async fn decide(&mut self, at_most: Duration) -> bool {
         let decided = poll_fn(|cx| {
-            let ended = all(&mut self.requests, cx);
+            let ended = poll_all(&mut self.requests, cx);
             if self.tally.borrow().outcome.is_none() {
                 return ended;
             }
             // Those that waited for the outcome know it now.
-            _ = all(&mut self.requests, cx);
-            task::Poll::Ready(())
+            _ = poll_all(&mut self.requests, cx);
+            Poll::Ready(())
         });
         _ = timeout(at_most, decided).await;
         self.close()
@@ -106,7 +109,7 @@ impl Poll {
 
     /// Waits until all requests have ended, at most so long.
     async fn finish(&mut self, at_most: Duration) {
-        _ = timeout(at_most, poll_fn(|cx| all(&mut self.requests, cx))).await;
+        _ = timeout(at_most, poll_fn(|cx| poll_all(&mut self.requests, cx))).await;
     }
 
     /// Later votes change nothing. Returns whether most servers said yes.
@@ -117,22 +120,22 @@ impl Poll {
     }
 }
 
-impl Drop for Poll {
+impl Drop for Ballot {
     fn drop(&mut self) {
         self.close();
         if !self.requests.is_empty()
             && let Ok(runtime) = Handle::try_current()
         {
             let mut requests = std::mem::take(&mut self.requests);
-            runtime.spawn(async move { poll_fn(|cx| all(&mut requests, cx)).await });
+            runtime.spawn(async move { poll_fn(|cx| poll_all(&mut requests, cx)).await });
         }
     }
 }
 
-/// Polls the futures that have not ended.
-fn all(futures: &mut Vec<Pin<Box<dyn Future<Output = ()> + Send>>>, cx: &mut Context<'_>) -> task::Poll<()> {
-    futures.retain_mut(|future| future.as_mut().poll(cx).is_pending());
-    if futures.is_empty() { task::Poll::Ready(()) } else { task::Poll::Pending }
+/// Polls the requests that have not ended. It is ready when all have.
+fn poll_all(requests: &mut Vec<Request>, cx: &mut Context<'_>) -> Poll<()> {
+    requests.retain_mut(|request| request.as_mut().poll(cx).is_pending());
+    if requests.is_empty() { Poll::Ready(()) } else { Poll::Pending }
 }
 
 impl Tally {
@@ -178,14 +181,14 @@ impl Tally {
             // There is no fencing token, and it is not known when the lock may be free.
             return Ok(Answer { is_yes, number: if is_yes { 0 } else { -1 } });
         }
-        let (did, needed) = (self.yes(), self.needed());
+        let (needed, agreed) = (self.needed(), self.yes());
         let cause = |(server, vote): (usize, &Vote)| match vote {
             Some(Ok(_)) => None,
             Some(Err(error)) => Some((server, error.clone())),
             None => Some((server, (ErrorKind::Io, "no reply in time").into())),
         };
         let causes = self.votes.iter().enumerate().filter_map(cause).collect();
-        Err(Error::NoQuorum { lock: lock.to_owned(), operation, did, needed, causes })
+        Err(Error::NoQuorum { lock: lock.to_owned(), operation, needed, agreed, causes })
     }
 }
 
@@ -259,7 +262,7 @@ mod tests {
         assert_eq!(judge("ynf", Operation::Acquire), Ok(false));
         assert_eq!(judge("nnf", Operation::Release), Ok(false));
         let lost = judge("ynf", Operation::Extend).unwrap_err();
-        assert_eq!(lost, "lock \"report\": cannot extend: 1 servers did, and 2 have to; server 2: gone - Io");
+        assert_eq!(lost, "lock \"report\": cannot extend: needs 2 servers, and has 1; server 2: gone - Io");
         let late = judge("yf.", Operation::Acquire).unwrap_err();
         assert!(late.ends_with("server 1: gone - Io; server 2: no reply in time - Io"), "{late}");
     }

@@ -113,7 +113,7 @@ async fn without_most_servers_nothing_is_granted_and_nothing_stays() {
     let error = servers.builder().build().unwrap().try_lock().await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "lock \"lock\": cannot acquire: 2 servers did, and 3 have to; server 1: connection refused - Io; \
+        "lock \"lock\": cannot acquire: needs 3 servers, and has 2; server 1: connection refused - Io; \
          server 2: no reply in time - Io; server 3: connection refused - Io"
     );
     assert!(servers.with_key().is_empty());
@@ -132,7 +132,7 @@ async fn a_server_that_is_too_late_gives_its_vote_back() {
     assert!(servers.with_key().is_empty());
     // The others do not grant it.
     servers.set(&[Down, Down, Slow(2 * SERVER_TIMEOUT)]);
-    assert!(matches!(redlock.try_lock().await, Err(Error::NoQuorum { did: 0, needed: 2, .. })));
+    assert!(matches!(redlock.try_lock().await, Err(Error::NoQuorum { agreed: 0, needed: 2, .. })));
     sleep(4 * SERVER_TIMEOUT).await;
     assert!(servers.with_key().is_empty());
 }
@@ -158,7 +158,7 @@ async fn a_guard_is_lost_when_most_servers_no_longer_have_it() {
     guard.extend().await.unwrap();
     assert_eq!(servers.with_key(), [1, 2], "no vote is taken anew");
     servers.set(&[Up, Up, Down]);
-    assert!(matches!(guard.extend().await, Err(Error::NoQuorum { did: 1, needed: 2, .. })));
+    assert!(matches!(guard.extend().await, Err(Error::NoQuorum { agreed: 1, needed: 2, .. })));
     assert!(!guard.is_lost());
     servers.set(&[Up, Up, Up]);
     _ = servers.0[1].0.connection().execute(&[b"DEL", b"lock"]);
@@ -196,7 +196,7 @@ async fn a_lock_that_is_renewed_stays_on_most_servers() {
     guard.lost().await;
     assert!(matches!(
         guard.release().await,
-        Err(Error::NoQuorum { did: 1, needed: 2, .. }) | Ok(Release::NotHeld)
+        Err(Error::NoQuorum { agreed: 1, needed: 2, .. }) | Ok(Release::NotHeld)
     ));
 }
 
