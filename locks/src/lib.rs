@@ -40,6 +40,21 @@
 //! | `{NAME}:queue`, `{NAME}:alive` | the clients that wait | two seconds after the last look |
 //! | `{NAME}:fence` | the last fencing token | one day |
 //!
+//! # Guarantees
+//!
+//! `lockstep check` runs each lock in the orders of commands of two or three clients, with the
+//! faults of one class at a time. It runs all orders within its bounds, or a sample of them, and
+//! says which. The locks for use then do as follows.
+//!
+//! | class | faults | what breaks |
+//! | --- | --- | --- |
+//! | `order`, `skew`, `crash`, `lost`, `cancel` | wrong clocks of clients, crashes, lost messages, cancelled calls | nothing, but for [`Redlock`]: clients that try at once may all fail |
+//! | `slow` | a client stalls past its lease | it may be inside together with the next one; nobody ends the grant of another, and fencing tokens rise |
+//! | `server` | a server loses data, or its clock jumps | two clients may have the lock, a fencing token may occur twice, and a released lock may be free only after a lease |
+//!
+//! If two clients inside together do lasting harm, and the resource cannot check fencing tokens,
+//! use none of these: use a transaction of the resource, or a system with consensus.
+//!
 //! # Leases and fencing
 //!
 //! Every grant has a lease: without one, a crashed holder would keep the lock for ever. So a client

@@ -96,6 +96,22 @@ async fn converse_reading(bench: &Bench<'_>, algorithm: &Algorithm) {
     assert!(!bench.is_recorded(a.record()).await, "{name}: the server has forgotten its readers");
 }
 
+/// The front page of the crate says this of the locks for use.
+#[test]
+fn the_front_page_names_what_breaks() {
+    let first = ALGORITHMS.iter().position(|algorithm| algorithm.name == "mutex").unwrap();
+    for algorithm in &ALGORITHMS[first..] {
+        for &(property, class) in algorithm.spec.breaks {
+            let is_named = match class {
+                FaultClass::Slow => property == Property::ExclusiveBelief,
+                FaultClass::Server => property != Property::OwnerSafe && property != Property::Recovers,
+                _ => algorithm.name == "redlock_for_use" && property == Property::Progress,
+            };
+            assert!(is_named, "{} breaks {property} in {class}", algorithm.name);
+        }
+    }
+}
+
 #[tokio::test]
 async fn every_algorithm_on_the_emulator() {
     for algorithm in ALGORITHMS {
