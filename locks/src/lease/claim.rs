@@ -22,8 +22,8 @@ pub(super) struct Claim {
     pub(super) holder: Holder,
     /// A server may know the holder.
     is_open: bool,
-    /// The runtime in which the lock is acquired.
-    runtime: Option<Handle>,
+    /// The runtime on which the lock is acquired.
+    pub(super) runtime: Option<Handle>,
 }
 
 /// The outcome of an attempt to acquire.
@@ -53,8 +53,8 @@ impl Claim {
     pub(super) async fn attempt(&mut self, patience: Duration) -> Result<Attempt, Error> {
         match self.holder.shared.servers {
             Servers::One(_) => self.is_open = true,
-            // The tasks of an attempt end it. If one of their requests is late, it must not touch
-            // the next attempt.
+            // The requests of an attempt give up by themselves what it was granted. If one of them
+            // is late, it must not touch the next attempt.
             Servers::Many(_) => self.holder = self.holder.anew(),
         }
         self.holder.shared.note(&Event::Attempted);

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -40,9 +39,9 @@ impl Guard {
         let term = Term::new(shared.context.env.clone(), until);
         let mut tasks = JoinSet::new();
         if let Some(every) = shared.options.renew_every
-            && let Ok(runtime) = Handle::try_current()
+            && let Some(runtime) = &claim.runtime
         {
-            tasks.spawn_on(renew(claim.holder.clone(), term.clone(), every), &runtime);
+            tasks.spawn_on(renew(claim.holder.clone(), term.clone(), every), runtime);
         }
         Guard { tasks, claim, term, fencing_token }
     }

@@ -57,11 +57,10 @@ fn stress(
     open: &impl AsyncFn(&[Client], usize) -> Subject,
 ) -> Option<(Findings, Killed)> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let clients = |urls: &[String]| -> Vec<Client> {
-        urls.iter().map(|url| Client::open(url.as_str()).unwrap()).collect()
-    };
+    let clients =
+        |urls: &str| -> Vec<Client> { urls.split(' ').map(|url| Client::open(url).unwrap()).collect() };
     if let Ok(urls) = std::env::var(URLS) {
-        let clients = clients(&urls.split(' ').map(ToOwned::to_owned).collect::<Vec<_>>());
+        let clients = clients(&urls);
         runtime.block_on(work(&clients[0], async |nth| open(&clients[1..], nth).await));
         return None;
     }
@@ -70,10 +69,11 @@ fn stress(
         return None;
     }
     let urls: Vec<String> = own.iter().map(|server| format!("redis://{}/", server.addr())).collect();
+    let urls = urls.join(" ");
     let start = |_| {
         let mut process = Command::new(std::env::current_exe().unwrap());
         process.args(["--exact", &format!("locks::stress::{test}"), "--nocapture"]);
-        process.env(URLS, urls.join(" ")).stdout(Stdio::null()).spawn().unwrap()
+        process.env(URLS, &urls).stdout(Stdio::null()).spawn().unwrap()
     };
     let processes: Vec<Child> = (0..PROCESSES).map(start).collect();
     let Traces { log, count, killed, stays } = runtime.block_on(disturb(&clients(&urls), processes));
