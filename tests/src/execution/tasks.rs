@@ -11,7 +11,7 @@ use super::{Execution, panics};
 use crate::actor::Actor;
 use crate::client::Client;
 use crate::scenario::Act;
-use crate::sim::{ActorState, Clients, End, Part, Simulation};
+use crate::sim::{ActorState, Clients, End, Part, Simulation, tasks};
 use crate::trace::EventKind;
 
 impl Execution<'_> {
@@ -50,7 +50,9 @@ impl Execution<'_> {
                 if sim.stands_still(actor, Part::Main, cx.waker()) || !sim.may_poll(actor, polls_max) {
                     return Poll::Pending;
                 }
+                let before = tasks();
                 let poll = sim.quiescence.running(actor, || panics::within(|| running.as_mut().poll(cx)));
+                sim.polled(actor, before);
                 let end = match poll {
                     Ok(Poll::Pending) => None,
                     Ok(Poll::Ready(Ok(result))) => Some(End::Done(value(result))),

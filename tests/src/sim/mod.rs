@@ -60,7 +60,7 @@ pub(crate) use shared_list::SharedList;
 pub(crate) use state::{ActorState, State};
 pub(crate) use timer_cache::{CodeId, ScenarioTimers, Thresholds, TimerCache, UnknownTimer};
 pub(crate) use told::{Telling, Told};
-pub(crate) use turns::{Act, End};
+pub(crate) use turns::{Act, End, tasks};
 
 /// When every execution on emulators begins. It is no whole second, so that code which rounds to
 /// seconds shows what that does.

@@ -65,6 +65,8 @@ pub(super) struct Begun {
     turn: Turn,
     /// A task besides the actor's own has acted.
     by_task: bool,
+    /// How many tasks the actor's own code has spawned.
+    spawned: isize,
 }
 
 impl Simulation {
@@ -125,7 +127,8 @@ impl Simulation {
     fn begin_turn(&self, actor: Actor) {
         if self.state().actor(actor).begun.is_none() {
             let key = self.runs_next(actor);
-            self.state().actor(actor).begun = Some(Begun { key, turn: Turn::default(), by_task: false });
+            self.state().actor(actor).begun =
+                Some(Begun { key, turn: Turn::default(), by_task: false, spawned: 0 });
         }
     }
 
@@ -152,6 +155,13 @@ impl Simulation {
         state.note_polls(at, actor, 1, polls_max)
     }
 
+    /// The code of an actor has been polled. There were so many tasks before.
+    pub(crate) fn polled(&self, actor: Actor, tasks_before: usize) {
+        if let Some(begun) = &mut self.state().actor(actor).begun {
+            begun.spawned += tasks().cast_signed() - tasks_before.cast_signed();
+        }
+    }
+
     /// No client can run: all turns have ended.
     pub(super) fn end_turns(&self) {
         let mut actors: Vec<Actor> = self.state().actors.iter().map(|state| state.actor).collect();
@@ -166,27 +176,38 @@ impl Simulation {
         }
         let mut state = self.state();
         actors.retain(|&actor| state.actor(actor).begun.is_some());
-        let (tasks, owner) = state.count_tasks(&actors);
-        let is_learned = (tasks == 0 || owner.is_some()) && state.is_running && !state.is_endless;
+        let (by_tasks, owner) = state.count_tasks(&actors);
+        let is_learned = (by_tasks == 0 || owner.is_some()) && state.is_running && !state.is_endless;
         for actor in actors {
             let begun = state.actor(actor).begun.take();
-            if let (Clients::Teachers(learned), Some(Begun { key, turn, .. }), true) =
+            if let (Clients::Teachers(learned), Some(Begun { key, turn, spawned, .. }), true) =
                 (&self.clients, begun, is_learned)
             {
-                let tasks = if owner == Some(actor) { tasks } else { 0 };
+                let tasks = spawned + if owner == Some(actor) { by_tasks } else { 0 };
                 learned.learn(key, Turn { tasks, ..turn });
             }
         }
     }
 }
 
+/// How many tasks there are.
+pub(crate) fn tasks() -> usize {
+    tokio::runtime::Handle::current().metrics().num_alive_tasks()
+}
+
 impl State {
     /// Counts the tasks of the clients besides those of the actors' own code, after these clients
-    /// ran. Returns how many more there are than before, and whose they are. If it is not clear
-    /// whose task came, any of them may own it. If it is not clear whose task went, no client lost
-    /// one.
+    /// ran. Returns how many more there are than before without those that the actors' own code
+    /// spawned, and whose they are. If it is not clear whose task came, any of them may own it. If
+    /// it is not clear whose task went, no client lost one.
     fn count_tasks(&mut self, ran: &[Actor]) -> (isize, Option<Actor>) {
-        let (spawned, change) = self.count_spawned(0);
+        let (spawned, mut change) = self.count_spawned(0);
+        for &actor in ran {
+            let client = self.actor(actor);
+            let by_code = client.begun.as_ref().map_or(0, |begun| begun.spawned);
+            client.spawned = client.spawned.saturating_add_signed(by_code);
+            change -= by_code;
+        }
         // A task that ends closes its connections.
         let acted = |actor: &&Actor| {
             let begun = &self.actors[self.idx(**actor)].begun;
@@ -219,7 +240,7 @@ impl State {
     /// their number, and how many more there are than before.
     fn count_spawned(&mut self, ending: usize) -> (usize, isize) {
         let own = self.actors.iter().filter(|state| self.runs(state.actor)).count() + ending;
-        let spawned = tokio::runtime::Handle::current().metrics().num_alive_tasks().saturating_sub(own);
+        let spawned = tasks().saturating_sub(own);
         let before = std::mem::replace(&mut self.spawned, spawned);
         (spawned, spawned.cast_signed() - before.cast_signed())
     }
