@@ -150,8 +150,8 @@ impl Scenario {
     }
 
     /// Adds fresh clients that try to get everything after all actors have ended. Each returns
-    /// whether it was granted. [`crate::oracle::NoLeak`] and [`crate::oracle::Recovers`] use the
-    /// results.
+    /// whether it was granted, and keeps its grant: no task that it spawns runs after its end.
+    /// [`crate::oracle::NoLeak`] and [`crate::oracle::Recovers`] use the results.
     pub fn probe<F, Fut>(mut self, count: u32, act: F) -> Scenario
     where
         F: Fn(Client) -> Fut + Send + Sync + 'static,

@@ -7,7 +7,7 @@ use super::Execution;
 use crate::actor::{ACTORS_MAX, Actor};
 use crate::scenario::Act;
 use crate::schedule::Step;
-use crate::sim::{ActorState, GRACE, Gate, Passage, TIMER_MAX};
+use crate::sim::{ActorState, GRACE, Gate, Passage, State, TIMER_MAX};
 use crate::trace::EventKind;
 
 impl Execution<'_> {
@@ -56,7 +56,7 @@ impl Execution<'_> {
         let seen = self.sim.state().history().reached;
         let after_lease = seen.crash || seen.lost || seen.cancel;
         if after_lease {
-            self.advance(self.scenario.lease_max() + GRACE).await;
+            self.let_a_lease_pass().await;
         }
         let before = self.sim.before_probes(*wanted, after_lease);
         if before.as_ref().is_some_and(|before| self.sim.repeat_probes(before)) {
@@ -66,8 +66,9 @@ impl Execution<'_> {
         let mut granted = 0;
         for n in 1..=*wanted {
             let before = self.sim.now();
+            // A guard that the code drops at its end must not give its grant to the next client.
             let is_granted = self
-                .run_alone(ACTORS_MAX + n as usize, probe, |is_granted| is_granted)
+                .run_alone(ACTORS_MAX + n as usize, probe, |is_granted| is_granted, State::runs)
                 .await
                 .unwrap_or(false);
             // A grant that is free is granted at once, without waiting.
@@ -75,6 +76,18 @@ impl Execution<'_> {
         }
         self.sim.record(EventKind::Probed { granted, wanted: *wanted, after_lease });
         self.sim.end_probes(before, so_far);
+    }
+
+    /// A lease and some grace pass. Tasks that clients have left behind go on meanwhile.
+    async fn let_a_lease_pass(&mut self) {
+        let until = self.sim.now() + self.scenario.lease_max() + GRACE;
+        while self.advance_until_a_timer(until.saturating_sub(self.sim.now())).await && !self.is_endless() {
+            for actor in self.active() {
+                for connection in self.waiting_connections(actor) {
+                    self.let_through(actor, connection, Passage::default()).await;
+                }
+            }
+        }
     }
 
     /// Runs the requests of an actor that wait. Returns whether there were any.
@@ -104,12 +117,14 @@ impl Execution<'_> {
         !retrying.is_empty()
     }
 
-    /// Runs an actor to its end while nothing else moves. `None` if it failed or never ended.
+    /// Runs an actor while nothing else moves, as long as `goes_on`. `None` if it failed or never
+    /// ended.
     pub(super) async fn run_alone<R: 'static>(
         &self,
         number: usize,
         act: &Act<R>,
         value: fn(R) -> bool,
+        goes_on: fn(&State, Actor) -> bool,
     ) -> Option<bool> {
         let actor = Actor(number);
         let mut state = ActorState::new(actor);
@@ -118,7 +133,7 @@ impl Execution<'_> {
         let task = self.spawn(actor, act, value);
         self.quiesce().await;
         let mut waits = 0;
-        while self.sim.state().can_act(actor) && !self.sim.quiescence.is_expired() {
+        while goes_on(&self.sim.state(), actor) && !self.sim.quiescence.is_expired() {
             let waiting = self.waiting_connections(actor);
             for &connection in &waiting {
                 self.sim.state().actor(actor).polls = (0, 0);

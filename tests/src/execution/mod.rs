@@ -31,7 +31,7 @@ use crate::actor::{ACTORS_MAX, Actor};
 use crate::fault::{Effect, Effects, Fault, FaultKind, RequestOutcome, Target};
 use crate::scenario::{Act, Limits, Scenario};
 use crate::schedule::Step;
-use crate::sim::{Clients, Gate, Lack, Passage, RealTime, Server, Simulation, Tries, no_answer};
+use crate::sim::{Clients, Gate, Lack, Passage, RealTime, Server, Simulation, State, Tries, no_answer};
 use crate::trace::{Event, EventKind};
 
 struct Execution<'a> {
@@ -187,7 +187,7 @@ impl Execution<'_> {
 
     /// Runs the code before the actors, and removes its actor.
     async fn run_before(&self, before: &Act<()>) {
-        self.run_alone(ACTORS_MAX, before, |()| true).await;
+        self.run_alone(ACTORS_MAX, before, |()| true, State::can_act).await;
         self.note_panics();
         assert!(self.sim.now().is_zero(), "the code of `Scenario::before` must not wait for time to pass");
         self.sim.state().forget_preparation();

@@ -347,3 +347,41 @@ fn a_violation_names_the_permits() {
     let of_two = ExclusiveBelief::of("cs", 2).check(&history(&three)).unwrap().what;
     assert_eq!(of_two, "A, B and C are inside at once, but only 2 may be");
 }
+
+/// One of two permits is never given back. A fresh client whose guard gives its permit back by a
+/// task must not hide that from the next one.
+#[test]
+fn fresh_clients_keep_their_grants() {
+    let permits = Scenario::new("permits").always(NoLeak).actors(1, |client| async move {
+        Ok(send::<()>(&mut client.connection(), &["INCR", "used"]).await?)
+    });
+    let permits = permits.probe(2, |client| async move {
+        let used: i64 = send(&mut client.connection(), &["INCR", "used"]).await?;
+        let mut link = client.connection();
+        tokio::spawn(async move { send::<()>(&mut link, &["DECR", "used"]).await });
+        Ok(used <= 2)
+    });
+    expect_violation(&permits, "no-leak", 1);
+}
+
+/// A task that a client left behind keeps its lock for it. Fresh clients notice, after a lease.
+#[test]
+fn tasks_go_on_after_their_client() {
+    let left = Scenario::new("left behind").faults(Faults::none().lost(1)).always(Recovers);
+    let left = left.actors(1, |client| async move {
+        let mut link = client.connection();
+        () = send(&mut link, &["SET", "lock", "1", "PX", "10000"]).await?;
+        let mut renewing = client.connection();
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(Duration::from_secs(5)).await;
+                _ = send::<i64>(&mut renewing, &["PEXPIRE", "lock", "10000"]).await;
+            }
+        });
+        Ok(send::<()>(&mut link, &["DEL", "lock"]).await?)
+    });
+    let left = left.probe(1, |client| async move {
+        Ok(send::<Option<String>>(&mut client.connection(), &["GET", "lock"]).await?.is_none())
+    });
+    expect_violation(&left, "recovers", 2);
+}
