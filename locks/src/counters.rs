@@ -1,4 +1,4 @@
-//! The events of locks, for people who operate them: counters, and events for `tracing`.
+//! The events of locks, for people who operate them: counters, and events and spans for `tracing`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,10 +23,26 @@ pub(crate) enum Event<'a> {
     Renewed,
     Lost,
     Released(Release),
+    /// A latch was counted down, and this count is left.
+    CountedDown {
+        left: u32,
+    },
 }
 
-/// Counts the events of the locks that are made with it ([`Builder::counters`]). Clones share the
-/// numbers. They only rise, so a metrics exporter can read them at any time.
+/// An operation on a lock, for as long as it takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Span {
+    Acquire,
+    Extend,
+    Release,
+    SetCount,
+    CountDown,
+    Wait,
+}
+
+/// Counts the events of the locks, latches and limiters that are made with it, for example by
+/// [`Builder::counters`]. Clones share the numbers. They only rise, so a metrics exporter can read
+/// them at any time.
 ///
 /// [`Builder::counters`]: crate::Builder::counters
 #[derive(Clone, Debug, Default)]
@@ -47,13 +63,14 @@ macro_rules! numbers {
 }
 
 numbers! {
-    /// How often servers were asked for a lock. A client that waits asks more than once.
+    /// How often servers were asked for a lock, for permits, or whether a latch is open. A client
+    /// that waits asks more than once.
     attempts,
-    /// How often a lock was granted.
+    /// How often a lock or permits were granted, or a latch on which a client waited was open.
     acquired,
-    /// How often a lock was tried once, and was taken.
+    /// How often a lock was tried once and was taken, or there were too few permits.
     refused,
-    /// How often a call ended with an error in place of a lock. Waiting in vain is one, too.
+    /// How often a call ended with an error in place of that. Waiting in vain is one, too.
     failed,
     /// How often a lease began anew.
     renewed,
@@ -78,7 +95,7 @@ impl Counters {
             Event::Renewed => Some(renewed),
             Event::Lost => Some(lost),
             Event::Released(Release::Released) => Some(released),
-            Event::Released(_) => None,
+            Event::Released(_) | Event::CountedDown { .. } => None,
         };
         if let Some(number) = number {
             number.fetch_add(1, Ordering::Relaxed);
@@ -97,8 +114,28 @@ fn trace(lock: &str, event: &Event<'_>) {
         Event::Renewed => tracing::trace!(lock, "renewed"),
         Event::Lost => tracing::warn!(lock, "lost"),
         Event::Released(outcome) => tracing::debug!(lock, ?outcome, "released"),
+        Event::CountedDown { left } => tracing::debug!(lock, left, "counted down"),
     }
 }
 
 #[cfg(not(feature = "tracing"))]
 fn trace(_: &str, _: &Event<'_>) {}
+
+/// Runs an operation on the lock with this name. With the feature `tracing`, it is a span there.
+#[cfg(feature = "tracing")]
+pub(crate) async fn in_span<F: Future>(span: Span, lock: &str, operation: F) -> F::Output {
+    let span = match span {
+        Span::Acquire => tracing::debug_span!("acquire", lock),
+        Span::Extend => tracing::debug_span!("extend", lock),
+        Span::Release => tracing::debug_span!("release", lock),
+        Span::SetCount => tracing::debug_span!("set_count", lock),
+        Span::CountDown => tracing::debug_span!("count_down", lock),
+        Span::Wait => tracing::debug_span!("wait", lock),
+    };
+    tracing::Instrument::instrument(operation, span).await
+}
+
+#[cfg(not(feature = "tracing"))]
+pub(crate) async fn in_span<F: Future>(_: Span, _: &str, operation: F) -> F::Output {
+    operation.await
+}

@@ -6,6 +6,7 @@ use redis::{FromRedisValue, ScriptInvocation};
 use tokio::time::sleep;
 
 use crate::connection::Connection;
+use crate::counters::{Counters, Event, Span, in_span};
 use crate::env::Env;
 use crate::error::{Error, Operation, is_transient};
 use crate::name::Name;
@@ -18,8 +19,9 @@ const RESEND_AFTER: Duration = Duration::from_millis(50);
 #[derive(Clone, Debug)]
 pub(crate) struct Context {
     pub(crate) env: Env,
-    /// The name of the lock, latch or limiter, for errors.
+    /// The name of the lock, latch or limiter, for errors and events.
     pub(crate) name: String,
+    pub(crate) counters: Counters,
 }
 
 /// A reply of a server.
@@ -33,7 +35,7 @@ pub(crate) struct Reply<T> {
 
 impl Context {
     pub(crate) fn new(name: &str) -> Context {
-        Context { env: Env::system(), name: name.to_owned() }
+        Context { env: Env::system(), name: name.to_owned(), counters: Counters::default() }
     }
 
     /// Its keys, with this text before the name.
@@ -44,6 +46,36 @@ impl Context {
     /// Its settings, or the arguments of a call, make no sense.
     pub(crate) fn invalid(&self, reason: impl Into<String>) -> Error {
         Error::Invalid { lock: self.name.clone(), reason: reason.into() }
+    }
+
+    /// Notes an event.
+    pub(crate) fn note(&self, event: &Event<'_>) {
+        self.counters.note(&self.name, event);
+    }
+
+    /// Runs an operation as a span.
+    pub(crate) async fn in_span<F: Future>(&self, span: Span, operation: F) -> F::Output {
+        in_span(span, &self.name, operation).await
+    }
+
+    /// Runs an operation that acquires something or waits for it, and notes how it ends.
+    pub(crate) async fn acquiring<T>(
+        &self,
+        span: Span,
+        operation: impl Future<Output = Result<T, Error>>,
+        is_acquired: impl Fn(&T) -> bool,
+    ) -> Result<T, Error> {
+        let noted = async {
+            let began_at = self.env.elapsed();
+            let result = operation.await;
+            self.note(&match &result {
+                Ok(value) if is_acquired(value) => Event::Acquired { waited: self.env.elapsed() - began_at },
+                Ok(_) => Event::Refused,
+                Err(error) => Event::Failed(error),
+            });
+            result
+        };
+        self.in_span(span, noted).await
     }
 
     /// Sends a request. After an error that may pass by itself, sends it again: all scripts do the

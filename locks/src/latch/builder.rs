@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::{CountDownLatch, Shared};
 use crate::bell;
 use crate::connection::Connection;
+use crate::counters::Counters;
 use crate::env::Env;
 use crate::error::Error;
 use crate::request::Context;
@@ -52,6 +53,12 @@ impl CountDownLatchBuilder {
     /// A text before the name. Together they are the key.
     pub fn prefix(self, prefix: &str) -> Self {
         CountDownLatchBuilder { prefix: prefix.to_owned(), ..self }
+    }
+
+    /// Counts what happens to the latch. Several latches can have the same counters.
+    pub fn counters(mut self, counters: &Counters) -> Self {
+        self.context.counters = counters.clone();
+        self
     }
 
     /// Other clocks and another source of unique names than those of the machine, for tests.

@@ -31,6 +31,7 @@ use redis::{FromRedisValue, Script};
 
 use crate::bell::Bell;
 use crate::connection::Connection;
+use crate::counters::{Event, Span};
 use crate::error::{Error, Operation};
 use crate::request::{Context, millis};
 use crate::wait::Wait;
@@ -112,7 +113,9 @@ impl CountDownLatch {
             let reason = "a count is at least one: a latch without a count is open";
             return Err(self.0.context.invalid(reason));
         }
-        self.once(Operation::SetCount, &script::SET_COUNT, &count.to_string()).await
+        let count = count.to_string();
+        let set = self.once(Operation::SetCount, &script::SET_COUNT, &count);
+        self.0.context.in_span(Span::SetCount, set).await
     }
 
     /// Lowers the count by one, and wakes all clients that wait if it is then zero. Does nothing if
@@ -122,7 +125,13 @@ impl CountDownLatch {
     /// [`Error::Server`]: a server did not do what it was asked, and whether the call counts is not
     /// known. It counts at most once.
     pub async fn count_down(&self) -> Result<u32, Error> {
-        self.once(Operation::CountDown, &script::COUNT_DOWN, &self.0.channel).await
+        let Shared { context, channel, .. } = &*self.0;
+        let counted_down = async {
+            let left = self.once(Operation::CountDown, &script::COUNT_DOWN, channel).await?;
+            context.note(&Event::CountedDown { left });
+            Ok(left)
+        };
+        context.in_span(Span::CountDown, counted_down).await
     }
 
     /// The count that is left: zero if none runs.
@@ -140,7 +149,7 @@ impl CountDownLatch {
     /// [`Error::Lost`]: the server no longer has the count. [`Error::Server`]: a server did not do
     /// what it was asked.
     pub async fn wait(&self) -> Result<(), Error> {
-        self.wait_within(None).await
+        self.0.context.acquiring(Span::Wait, self.wait_within(None), |()| true).await
     }
 
     /// Waits at most so long until the count is zero.
@@ -149,7 +158,7 @@ impl CountDownLatch {
     /// Those of [`CountDownLatch::wait`], and [`Error::TimedOut`]: the count was not zero for so
     /// long.
     pub async fn wait_timeout(&self, timeout: Duration) -> Result<(), Error> {
-        self.wait_within(Some(timeout)).await
+        self.0.context.acquiring(Span::Wait, self.wait_within(Some(timeout)), |()| true).await
     }
 
     async fn wait_within(&self, within: Option<Duration>) -> Result<(), Error> {
@@ -158,6 +167,7 @@ impl CountDownLatch {
         let mut awaited: Option<String> = None;
         loop {
             wait.attempt();
+            context.note(&Event::Attempted);
             match self.look().await? {
                 None if awaited.is_some() => return Err(Error::Lost { lock: context.name.clone() }),
                 None | Some((0, _)) => return Ok(()),

@@ -20,7 +20,6 @@ use crate::request::{Context, millis};
 #[must_use = "a lock is made by `build`"]
 pub struct Builder<L> {
     servers: Servers,
-    counters: Counters,
     /// Its name is that of the lock: all names.
     context: Context,
     names: Vec<String>,
@@ -62,7 +61,6 @@ impl<L> Builder<L> {
     pub(crate) fn new(servers: Servers, names: Vec<String>, details: Details, kind: Kind<L>) -> Builder<L> {
         Builder {
             servers,
-            counters: Counters::default(),
             context: Context::new(&names.join(", ")),
             names,
             prefix: String::new(),
@@ -124,8 +122,9 @@ impl<L> Builder<L> {
     }
 
     /// Counts what happens to the lock. Several locks can have the same counters.
-    pub fn counters(self, counters: &Counters) -> Self {
-        Builder { counters: counters.clone(), ..self }
+    pub fn counters(mut self, counters: &Counters) -> Self {
+        self.context.counters = counters.clone();
+        self
     }
 
     /// Other clocks and another source of unique names than those of the machine, for tests.
@@ -140,10 +139,11 @@ impl<L> Builder<L> {
         self
     }
 
-    /// Makes the lock of a row in the registry, with its terms as they are. A client that waits
-    /// looks once a lease.
+    /// Makes the lock of a row in the registry, with its terms as they are. Unless the row says
+    /// how often a client that waits looks, it is woken in time or looks too late, after a lease.
     pub(crate) fn of(self, env: Env, terms: &Terms) -> Result<L, Error> {
-        self.env(env).lease(terms.lease).retry(terms.lease).build()
+        let retry = self.options.retry.unwrap_or(terms.lease);
+        self.env(env).lease(terms.lease).retry(retry).build()
     }
 
     /// Makes the lock.
@@ -151,8 +151,7 @@ impl<L> Builder<L> {
     /// # Errors
     /// [`Error::Invalid`]: the settings make no sense.
     pub fn build(self) -> Result<L, Error> {
-        let Builder { servers, counters, context, names, prefix, lease, renews, mut options, details, kind } =
-            self;
+        let Builder { servers, context, names, prefix, lease, renews, mut options, details, kind } = self;
         let names = together(&prefix, &names).map_err(|reason| context.invalid(reason))?;
         // The server counts in milliseconds.
         options.lease = Duration::from_millis(millis(lease.unwrap_or(LEASE)));
@@ -167,7 +166,7 @@ impl<L> Builder<L> {
         if options.is_fair && !protocol.has_queue {
             return Err(context.invalid("a lock of this kind has no queue, so it cannot be fair"));
         }
-        let lease = Lease(Arc::new(Shared { servers, counters, context, options, protocol }));
+        let lease = Lease(Arc::new(Shared { servers, context, options, protocol }));
         Ok((kind.new)(lease, details))
     }
 }

@@ -9,7 +9,7 @@ use super::Shared;
 use super::holder::{Answer, Holder};
 use super::servers::Servers;
 use crate::bell::Bell;
-use crate::counters::Event;
+use crate::counters::{Event, Span};
 use crate::error::Error;
 use crate::lock::Release;
 use crate::request::Reply;
@@ -57,7 +57,7 @@ impl Claim {
             // is late, it must not touch the next attempt.
             Servers::Many(_) => self.holder = self.holder.anew(),
         }
-        self.holder.shared.note(&Event::Attempted);
+        self.holder.shared.context.note(&Event::Attempted);
         let Reply { value: Answer { is_yes, number }, sent_at, .. } = self.holder.acquire(patience).await?;
         if is_yes {
             self.is_open = true;
@@ -117,16 +117,20 @@ impl Claim {
     /// Gives up what the server granted. `is_over` says whether that has ended already, as far as
     /// the client knows.
     pub(super) async fn release(mut self, is_over: impl Fn() -> bool) -> Result<Release, Error> {
-        let Reply { value: answer, is_second, .. } = self.holder.release().await?;
-        self.is_open = false;
-        let release = match answer.is_yes {
-            true => Release::Released,
-            // Another request may have ended it: the client's library may send one twice.
-            false if is_second || !is_over() => Release::Unknown,
-            false => Release::NotHeld,
+        let holder = self.holder.clone();
+        let released = async {
+            let Reply { value: answer, is_second, .. } = holder.release().await?;
+            self.is_open = false;
+            let release = match answer.is_yes {
+                true => Release::Released,
+                // Another request may have ended it: the client's library may send one twice.
+                false if is_second || !is_over() => Release::Unknown,
+                false => Release::NotHeld,
+            };
+            holder.shared.context.note(&Event::Released(release));
+            Ok(release)
         };
-        self.holder.shared.note(&Event::Released(release));
-        Ok(release)
+        holder.shared.context.in_span(Span::Release, released).await
     }
 }
 
@@ -137,11 +141,15 @@ impl Drop for Claim {
         {
             let holder = self.holder.clone();
             runtime.spawn(async move {
+                let context = &holder.shared.context;
                 // Nobody is there to hear of an error. If the request is lost, the lease ends the
                 // grant.
-                if let Ok(Reply { value: Answer { is_yes: true, .. }, .. }) = holder.release().await {
-                    holder.shared.note(&Event::Released(Release::Released));
-                }
+                let released = async {
+                    if let Ok(Reply { value: Answer { is_yes: true, .. }, .. }) = holder.release().await {
+                        context.note(&Event::Released(Release::Released));
+                    }
+                };
+                context.in_span(Span::Release, released).await;
             });
         }
     }

@@ -10,9 +10,10 @@ use super::Shared;
 use super::claim::{Claim, Granted};
 use super::holder::Holder;
 use super::term::Term;
-use crate::counters::Event;
+use crate::counters::{Event, Span};
 use crate::error::Error;
 use crate::lock::Release;
+use crate::request::Context;
 
 /// A grant. The client holds the lock until it releases it or drops the guard, or until the grant
 /// is lost.
@@ -76,7 +77,7 @@ impl Guard {
     /// ```
     pub async fn lost(&self) {
         self.term.over().await;
-        note_loss(&self.claim.holder.shared, &self.term);
+        note_loss(&self.claim.holder.shared.context, &self.term);
     }
 
     /// A token that is cancelled when the grant is lost, or the guard released or dropped. Many
@@ -124,7 +125,7 @@ impl Guard {
     pub async fn release(mut self) -> Result<Release, Error> {
         self.tasks.abort_all();
         let Guard { claim, term, .. } = self;
-        note_loss(&claim.holder.shared, &term);
+        note_loss(&claim.holder.shared.context, &term);
         claim.release(|| term.is_over()).await
     }
 
@@ -136,24 +137,28 @@ impl Guard {
 
 /// Extends the term if the server still has the grant. Returns whether the client still has it.
 async fn extend(holder: &Holder, term: &Term) -> Result<bool, Error> {
-    let reply = holder.extend().await?;
-    if reply.value.is_yes {
-        term.extend(reply.sent_at + holder.shared.options.usable_lease());
-    } else {
-        term.deny();
-    }
-    if term.is_over() {
-        note_loss(&holder.shared, term);
-        return Ok(false);
-    }
-    holder.shared.note(&Event::Renewed);
-    Ok(true)
+    let Shared { context, options, .. } = &*holder.shared;
+    let extended = async {
+        let reply = holder.extend().await?;
+        if reply.value.is_yes {
+            term.extend(reply.sent_at + options.usable_lease());
+        } else {
+            term.deny();
+        }
+        if term.is_over() {
+            note_loss(context, term);
+            return Ok(false);
+        }
+        context.note(&Event::Renewed);
+        Ok(true)
+    };
+    context.in_span(Span::Extend, extended).await
 }
 
 /// Notes that a grant is lost, unless that is known.
-fn note_loss(shared: &Shared, term: &Term) {
+fn note_loss(context: &Context, term: &Term) {
     if term.is_newly_over() {
-        shared.note(&Event::Lost);
+        context.note(&Event::Lost);
     }
 }
 
@@ -169,7 +174,7 @@ async fn renew(holder: Holder, term: Term, every: Duration) {
         // After an error, there may be time for another request.
         _ = extend(&holder, &term).await;
         if term.is_over() {
-            return note_loss(&holder.shared, &term);
+            return note_loss(&holder.shared.context, &term);
         }
     }
 }

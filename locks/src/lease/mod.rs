@@ -16,13 +16,13 @@ use std::time::Duration;
 
 pub use builder::Builder;
 pub(crate) use builder::{Details, Kind};
-use claim::{Attempt, Claim, Granted};
+use claim::{Attempt, Claim};
 pub use guard::Guard;
 use options::Options;
 pub(crate) use protocol::{Protocol, Scripts};
 pub(crate) use servers::Servers;
 
-use crate::counters::{Counters, Event};
+use crate::counters::Span;
 use crate::error::Error;
 use crate::request::Context;
 
@@ -35,7 +35,6 @@ pub(crate) struct Lease(Arc<Shared>);
 #[derive(Clone, Debug)]
 struct Shared {
     servers: Servers,
-    counters: Counters,
     context: Context,
     options: Options,
     protocol: Protocol,
@@ -45,15 +44,14 @@ impl Lease {
     /// Tries once. `more` are further arguments of the scripts.
     pub(crate) async fn try_acquire(&self, more: &[u32]) -> Result<Option<Guard>, Error> {
         let mut claim = Claim::new(&self.0, more);
-        let sent_at = self.0.context.env.elapsed();
-        match claim.attempt(Duration::ZERO).await {
-            Ok(Attempt::Granted(granted)) => Ok(Some(self.0.grant(claim, granted, sent_at))),
-            Ok(Attempt::Refused { .. }) => {
-                self.0.note(&Event::Refused);
-                Ok(None)
-            }
-            Err(error) => Err(self.0.fail(error)),
-        }
+        let granted = async {
+            Ok(match claim.attempt(Duration::ZERO).await? {
+                Attempt::Granted(granted) => Some(granted),
+                Attempt::Refused { .. } => None,
+            })
+        };
+        let granted = self.0.context.acquiring(Span::Acquire, granted, Option::is_some).await?;
+        Ok(granted.map(|granted| Guard::new(claim, granted)))
     }
 
     /// Waits until the lock is granted, at most as long as the settings say.
@@ -85,28 +83,7 @@ impl Lease {
 
     async fn acquire_within(&self, timeout: Option<Duration>, more: &[u32]) -> Result<Guard, Error> {
         let mut claim = Claim::new(&self.0, more);
-        let began_at = self.0.context.env.elapsed();
-        match claim.wait(timeout).await {
-            Ok(granted) => Ok(self.0.grant(claim, granted, began_at)),
-            Err(error) => Err(self.0.fail(error)),
-        }
-    }
-}
-
-impl Shared {
-    fn note(&self, event: &Event<'_>) {
-        self.counters.note(&self.context.name, event);
-    }
-
-    /// The client has the lock. It wanted it from this time on.
-    fn grant(&self, claim: Claim, granted: Granted, since: Duration) -> Guard {
-        self.note(&Event::Acquired { waited: self.context.env.elapsed() - since });
-        Guard::new(claim, granted)
-    }
-
-    /// The client does not get the lock.
-    fn fail(&self, error: Error) -> Error {
-        self.note(&Event::Failed(&error));
-        error
+        let granted = self.0.context.acquiring(Span::Acquire, claim.wait(timeout), |_| true).await?;
+        Ok(Guard::new(claim, granted))
     }
 }

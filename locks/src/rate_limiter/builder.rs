@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::{RateLimiter, Shared, sliding_window, token_bucket};
 use crate::connection::Connection;
+use crate::counters::Counters;
 use crate::env::Env;
 use crate::error::Error;
 use crate::request::Context;
@@ -48,6 +49,12 @@ impl RateLimiterBuilder {
     /// A text before the name. Together they are the key.
     pub fn prefix(self, prefix: &str) -> Self {
         RateLimiterBuilder { prefix: prefix.to_owned(), ..self }
+    }
+
+    /// Counts what happens to the rate limiter. Several limiters can have the same counters.
+    pub fn counters(mut self, counters: &Counters) -> Self {
+        self.context.counters = counters.clone();
+        self
     }
 
     /// Other clocks and another source of unique names than those of the machine, for tests.

@@ -26,6 +26,7 @@ pub use builder::RateLimiterBuilder;
 use tokio::time::sleep;
 
 use crate::connection::Connection;
+use crate::counters::{Event, Span};
 use crate::error::{Error, Operation};
 use crate::request::Context;
 use crate::wait::Wait;
@@ -120,7 +121,10 @@ impl RateLimiter {
     /// # Errors
     /// Those of [`RateLimiter::try_acquire`], and [`Error::Invalid`]: there can never be so many.
     pub async fn try_acquire_many(&self, permits: u32) -> Result<Decision, Error> {
-        self.ask(&self.0.context.env.unique(), self.checked(permits)?).await
+        let (context, permits) = (&self.0.context, self.checked(permits)?);
+        let token = context.env.unique();
+        let decision = self.ask(&token, permits);
+        context.acquiring(Span::Acquire, decision, |decision| decision.is_allowed()).await
     }
 
     /// Waits until there is a permit, and takes it. Clients that wait are not served in any order.
@@ -139,7 +143,7 @@ impl RateLimiter {
     /// # Errors
     /// Those of [`RateLimiter::try_acquire_many`].
     pub async fn acquire_many(&self, permits: u32) -> Result<(), Error> {
-        self.acquire_within(None, permits).await
+        self.acquire_within(None, self.checked(permits)?).await
     }
 
     /// Waits at most so long until there is a permit, and takes it. If there can be none before,
@@ -149,25 +153,29 @@ impl RateLimiter {
     /// Those of [`RateLimiter::try_acquire`], and [`Error::TimedOut`]: there was no permit for so
     /// long, or there will be none.
     pub async fn acquire_timeout(&self, timeout: Duration) -> Result<(), Error> {
-        self.acquire_within(Some(timeout), 1).await
+        self.acquire_within(Some(timeout), self.checked(1)?).await
     }
 
     async fn acquire_within(&self, within: Option<Duration>, permits: u32) -> Result<(), Error> {
         let context = &self.0.context;
-        let permits = self.checked(permits)?;
-        let (mut wait, token) = (Wait::begin(context, within), context.env.unique());
-        loop {
-            wait.attempt();
-            let Decision::Denied { retry_after } = self.ask(&token, permits).await? else { return Ok(()) };
-            let left = wait.left(context.env.elapsed(), retry_after)?;
-            let next = retry_after + context.env.jittered((retry_after / 10).min(SPREAD_MAX));
-            sleep(left.min(next)).await;
-        }
+        let acquired = async {
+            let (mut wait, token) = (Wait::begin(context, within), context.env.unique());
+            loop {
+                wait.attempt();
+                let decision = self.ask(&token, permits).await?;
+                let Decision::Denied { retry_after } = decision else { return Ok(()) };
+                let left = wait.left(context.env.elapsed(), retry_after)?;
+                let next = retry_after + context.env.jittered((retry_after / 10).min(SPREAD_MAX));
+                sleep(left.min(next)).await;
+            }
+        };
+        context.acquiring(Span::Acquire, acquired, |()| true).await
     }
 
     /// Asks for permits. A token is granted once.
     async fn ask(&self, token: &str, permits: u32) -> Result<Decision, Error> {
         let Shared { connection, context, algorithm } = &*self.0;
+        context.note(&Event::Attempted);
         let mut invocation = algorithm.script.prepare_invoke();
         invocation.key(&algorithm.keys).arg(token).arg(permits).arg(&algorithm.more);
         let reply = context.request(connection, Operation::Acquire, &invocation).await?;

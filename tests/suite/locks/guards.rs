@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use emulator::{Clock, Emulator};
 use locks::{
-    Builder, Connection, Counters, Env, Error, Guard, Mutex, PubSubConnection, ReentrantMutex, Release,
-    RwLock, Semaphore,
+    Builder, Connection, CountDownLatch, Counters, Env, Error, Guard, Mutex, PubSubConnection, RateLimiter,
+    ReentrantMutex, Release, RwLock, Semaphore,
 };
 use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
@@ -138,8 +138,27 @@ async fn counters_count_what_happens_to_a_lock() {
     assert_eq!((counters.acquired(), counters.released(), counters.lost()), (3, 2, 1), "a loss counts once");
 }
 
-/// Each event names its lock, and none has a token. The test is in a process of its own: threads
-/// without a subscriber decide, too, which events there are.
+#[tokio::test(start_paused = true)]
+async fn counters_count_what_happens_to_a_latch_and_a_limiter() {
+    let (server, counters) = (server(), Counters::default());
+    let connection = Connection::new(server.connection());
+    let latch = CountDownLatch::builder(connection.clone(), "latch").counters(&counters).build().unwrap();
+    assert!(latch.try_set_count(1).await.unwrap());
+    assert!(latch.wait_timeout(MOMENT).await.is_err());
+    latch.count_down().await.unwrap();
+    latch.wait().await.unwrap();
+    assert_eq!((counters.acquired(), counters.failed()), (1, 1));
+    let limiter = RateLimiter::builder(connection, "limiter").counters(&counters);
+    let limiter = limiter.sliding_window(1, LEASE).build().unwrap();
+    assert!(limiter.try_acquire().await.unwrap().is_allowed());
+    assert!(!limiter.try_acquire().await.unwrap().is_allowed());
+    assert!(limiter.acquire_timeout(MOMENT).await.is_err());
+    limiter.acquire().await.unwrap();
+    assert_eq!((counters.acquired(), counters.refused(), counters.failed()), (3, 1, 2));
+}
+
+/// Each event and span names its lock, and none has a token. The test is in a process of its own:
+/// threads without a subscriber decide, too, which events there are.
 #[tokio::test(start_paused = true)]
 async fn events_are_those_of_tracing() {
     const IS_CHILD: &str = "LOCKSTEP_EVENTS_OF_TRACING";
@@ -166,12 +185,12 @@ async fn events_are_those_of_tracing() {
     assert_eq!(
         lines,
         [
-            r#"TRACE attempted lock="lock""#,
-            r#"DEBUG acquired lock="lock" waited=0ns"#,
-            r#"TRACE attempted lock="lock""#,
-            r#"DEBUG refused lock="lock""#,
-            r#"WARN lost lock="lock""#,
-            r#"DEBUG released lock="lock" outcome=NotHeld"#,
+            r#"TRACE acquire{lock="lock"}: attempted lock="lock""#,
+            r#"DEBUG acquire{lock="lock"}: acquired lock="lock" waited=0ns"#,
+            r#"TRACE acquire{lock="lock"}: attempted lock="lock""#,
+            r#"DEBUG acquire{lock="lock"}: refused lock="lock""#,
+            r#"WARN extend{lock="lock"}: lost lock="lock""#,
+            r#"DEBUG release{lock="lock"}: released lock="lock" outcome=NotHeld"#,
         ]
     );
     assert!(!text.contains(&String::from_utf8(token.to_vec()).unwrap()));
