@@ -2,6 +2,7 @@
 
 pub(crate) mod algorithms;
 mod blocking;
+mod cancellations;
 mod guards;
 mod multi_locks;
 mod redlocks;
