@@ -21,10 +21,10 @@
 //! | --- | --- | --- |
 //! | [`Mutex`] | one | `mutex`, `mutex_renewed`, `mutex_waiting`, `mutex_fair` |
 //! | [`ReentrantMutex`] | one, which can lock again | `reentrant_mutex` |
-//! | [`MultiLock`] | one, of several names at once | `multi_lock` |
-//! | [`Redlock`] | one, on most of several servers | `redlock_for_use` |
-//! | [`RwLock`] | any number of readers, or one writer | `rw_lock`, `rw_lock_waiting` |
-//! | [`Semaphore`] | up to N permits | `semaphore`, `semaphore_waiting`, `semaphore_fair` |
+//! | [`MultiLock`] | one, of several names at once | `multi_lock`, `multi_lock_renewed`, `multi_lock_waiting` |
+//! | [`Redlock`] | one, on most of several servers | `redlock_for_use`, `redlock_for_use_renewed` |
+//! | [`RwLock`] | any number of readers, or one writer | `rw_lock`, `rw_lock_renewed`, `rw_lock_waiting` |
+//! | [`Semaphore`] | up to N permits | `semaphore`, `semaphore_renewed`, `semaphore_waiting`, `semaphore_fair` |
 //!
 //! [`CountDownLatch`] and [`RateLimiter`] are no locks, and have no row.
 //!
@@ -49,7 +49,7 @@
 //! | class | faults | what breaks |
 //! | --- | --- | --- |
 //! | `order`, `skew`, `crash`, `lost`, `cancel` | wrong clocks of clients, crashes, lost messages, cancelled calls | nothing, but for [`Redlock`]: clients that try at once may all fail |
-//! | `slow` | a client stalls past its lease | it may be inside together with the next one; nobody ends the grant of another, and fencing tokens rise |
+//! | `slow` | a client stalls past its lease | it may be inside together with the next one; nobody ends the grant of another, and fencing tokens rise; a client that waits for a [`MultiLock`] may wait for a lease |
 //! | `server` | a server loses data, or its clock jumps | two clients may have the lock, a fencing token may occur twice, and a released lock may be free only after a lease |
 //!
 //! If two clients inside together do lasting harm, and the resource cannot check fencing tokens,
@@ -100,13 +100,14 @@
 //! | --- | --- |
 //! | `blocking` | the module `blocking`: locks for code without async |
 //! | `tokio-util` | `Guard::cancellation_token`, for work in many tasks |
-//! | `tracing` | an event of that crate for each event of a lock |
+//! | `tracing` | spans and events of that crate |
 //!
 //! # Metrics and logs
 //!
 //! [`Builder::counters`] counts attempts, grants, renewals and losses, for any metrics exporter.
-//! With the feature `tracing`, each of them is an event of that crate, too. Its field `lock` is the
-//! name of the lock. Losses and errors are warnings. No event has a token.
+//! With the feature `tracing`, each of them is an event of that crate, too, and each operation is a
+//! span: `acquire`, `extend`, `release`; `set_count`, `count_down` and `wait` of a latch. Their
+//! field `lock` is the name of the lock. Losses and errors are warnings. No token is shown.
 //!
 //! # The registry
 //!
@@ -125,7 +126,7 @@
 //! | `script` | Lua that several algorithms share |
 //! | `spec` | what an algorithm states about itself, and how it is opened by its name |
 //! | `error` | the errors of the locks for use |
-//! | `counters` | the events of locks: counters, and events for `tracing` |
+//! | `counters` | the events of locks: counters, and events and spans for `tracing` |
 //! | `name` | the keys of a lock |
 //! | `request` | requests to the server, which are sent again |
 //! | `wait` | the time for which a client waits |

@@ -238,11 +238,44 @@ pub const ALGORITHM: Algorithm = Algorithm {
     name: "multi_lock",
     spec: &SPEC,
     scripts: &[ACQUIRE, EXTEND, RELEASE],
-    open: Open::One(open_row),
+    open: Open::One(|connection, env, terms| row_of(builder_of(connection, terms), env, terms)),
 };
 
-fn open_row(connection: Connection, env: Env, terms: &Terms) -> Box<dyn DynLock> {
+/// The row of the registry for clients that wait.
+pub const ALGORITHM_WAITING: Algorithm = Algorithm {
+    name: "multi_lock_waiting",
+    spec: &Spec {
+        abilities: &[Ability::Fences, Ability::Waits],
+        breaks: &[
+            (Property::ExclusiveBelief, FaultClass::Slow),
+            // It looks once in a while, and that can be late itself.
+            (Property::NoLostWakeUp, FaultClass::Slow),
+            (Property::NoLostWakeUp, FaultClass::Server),
+            (Property::ExclusiveFact, FaultClass::Server),
+            (Property::ExclusiveBelief, FaultClass::Server),
+            (Property::NoLeak, FaultClass::Server),
+            (Property::Fenced, FaultClass::Server),
+        ],
+        ..SPEC
+    },
+    ..ALGORITHM
+};
+
+/// The row of the registry for clients that try once, and renew their grants.
+pub const ALGORITHM_RENEWED: Algorithm = Algorithm {
+    name: "multi_lock_renewed",
+    spec: &Spec { abilities: &[Ability::Fences, Ability::Renews], ..SPEC },
+    open: Open::One(|connection, env, terms| row_of(builder_of(connection, terms).renew(true), env, terms)),
+    ..ALGORITHM
+};
+
+/// Nobody wakes a client that waits.
+fn builder_of(connection: Connection, terms: &Terms) -> Builder<MultiLock> {
     let names = [terms.key.clone(), format!("{}:second", terms.key)];
-    let multi_lock = MultiLock::builder(connection, names).fenced().of(env, terms);
+    MultiLock::builder(connection, names).retry(terms.lease / 2)
+}
+
+fn row_of(builder: Builder<MultiLock>, env: Env, terms: &Terms) -> Box<dyn DynLock> {
+    let multi_lock = builder.fenced().of(env, terms);
     row::open(terms, multi_lock, |MultiLock(lease)| Box::new(Row::new(lease, &[], Record::Value)))
 }

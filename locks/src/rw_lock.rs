@@ -239,7 +239,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
     name: "rw_lock",
     spec: &SPEC,
     scripts: &[READ, WRITE, EXTEND_READ, COMPARE_AND_EXTEND, RELEASE],
-    open: Open::One(open_row),
+    open: Open::One(|connection, env, terms| row_of(RwLock::builder(connection, &terms.key), env, terms)),
 };
 
 /// The row of the registry for clients that wait.
@@ -259,8 +259,18 @@ pub const ALGORITHM_WAITING: Algorithm = Algorithm {
     ..ALGORITHM
 };
 
-fn open_row(connection: Connection, env: Env, terms: &Terms) -> Box<dyn DynLock> {
-    let lock = RwLock::builder(connection, &terms.key).of(env, terms);
+/// The row of the registry for clients that try once, and renew their grants.
+pub const ALGORITHM_RENEWED: Algorithm = Algorithm {
+    name: "rw_lock_renewed",
+    spec: &Spec { abilities: &[Ability::Renews], ..SPEC },
+    open: Open::One(|connection, env, terms| {
+        row_of(RwLock::builder(connection, &terms.key).renew(true), env, terms)
+    }),
+    ..ALGORITHM
+};
+
+fn row_of(builder: Builder<RwLock>, env: Env, terms: &Terms) -> Box<dyn DynLock> {
+    let lock = builder.of(env, terms);
     let readers = |key: String, token| Record::Member(format!("{{{key}}}:readers"), token);
     row::open(terms, lock, |RwLock { read, write }| {
         Box::new(Row::new(write, &[], Record::Value).reading(read, readers))

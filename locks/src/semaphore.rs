@@ -249,6 +249,14 @@ pub const ALGORITHM_FAIR: Algorithm = Algorithm {
     ..ALGORITHM_WAITING
 };
 
+/// The row of the registry for clients that try once, and renew their grants.
+pub const ALGORITHM_RENEWED: Algorithm = Algorithm {
+    name: "semaphore_renewed",
+    spec: &Spec { abilities: &[Ability::Renews], ..SPEC },
+    open: Open::One(|connection, env, terms| row_of(builder_of(connection, terms).renew(true), env, terms)),
+    ..ALGORITHM
+};
+
 fn builder_of(connection: Connection, terms: &Terms) -> Builder<Semaphore> {
     Semaphore::builder(connection, &terms.key, terms.permits)
 }

@@ -16,6 +16,11 @@
 //! lease of Redisson is 30 s. In Redisson, all threads of a process share one subscription; here
 //! every client has its own.
 //!
+//! A watchdog belongs to its process. Row `redisson`: clients wait for the lock, and the process of
+//! a client ends with it. Row `redisson_process`: clients try once, and their processes go on for
+//! two leases. Then the code that handles a reply belongs to the process, too, and goes on if
+//! nobody waits for the reply.
+//!
 //! The client tries again after the `SUBSCRIBE`, so no wake-up is lost between the failed try and
 //! the `SUBSCRIBE`. The zoo of bugs has a copy of this lock without that try. A message is
 //! published only by a release that finds the lock. If a server has lost the lock, waiting clients
@@ -25,12 +30,15 @@
 //! - A client stalls as a whole, with its watchdog.
 //! - The reply to a release is lost. The release is sent again, and counts down twice.
 //! - A server loses the lock, by a restart without data or by a failover before replication.
+//! - A watchdog ends at the first error, for example while a server loads its data.
+//! - An acquire is cancelled, and its request runs (issue 2714). Or a release fails. The watchdog
+//!   then renews for nobody, as long as its process runs.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use redis::{RedisResult, Script};
-use tokio::task::JoinSet;
+use tokio::task::AbortHandle;
 
 use crate::env::Env;
 use crate::lock::{Lock, Record, Release, Terms};
@@ -67,6 +75,8 @@ static ACQUIRE_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(ACQUIRE))
 static RENEW_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(RENEW));
 static RELEASE_SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(RELEASE));
 
+const SCRIPTS: &[&str] = &[ACQUIRE, RENEW, RELEASE];
+
 /// The row of this algorithm in the registry.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "redisson",
@@ -91,43 +101,119 @@ pub const ALGORITHM: Algorithm = Algorithm {
             (Property::Unbroken, FaultClass::Server),
         ],
     },
-    scripts: &[ACQUIRE, RENEW, RELEASE],
+    scripts: SCRIPTS,
     open: Open::One(|connection, env, terms| Box::new(Redisson::new(connection, &env, terms))),
+};
+
+/// The row of this algorithm in processes that go on after their clients.
+pub const ALGORITHM_IN_PROCESS: Algorithm = Algorithm {
+    name: "redisson_process",
+    spec: &Spec {
+        abilities: &[Ability::Reenters],
+        guarantees: "one holder at a time, as long as its watchdog runs",
+        objection: "a watchdog renews for nobody after a cancelled acquire or a failed release, and ends at the first error",
+        breaks: &[
+            (Property::ExclusiveFact, FaultClass::Slow),
+            (Property::ExclusiveBelief, FaultClass::Slow),
+            (Property::ExclusiveFact, FaultClass::Lost),
+            (Property::ExclusiveBelief, FaultClass::Lost),
+            (Property::Recovers, FaultClass::Lost),
+            (Property::Recovers, FaultClass::Cancel),
+            (Property::ExclusiveFact, FaultClass::Server),
+            (Property::ExclusiveBelief, FaultClass::Server),
+            (Property::Unbroken, FaultClass::Slow),
+            (Property::NoLeak, FaultClass::Server),
+            (Property::Unbroken, FaultClass::Server),
+        ],
+        ..*ALGORITHM.spec
+    },
+    scripts: SCRIPTS,
+    open: Open::One(|connection, env, terms| {
+        Box::new(Redisson::new(connection, &env, terms).in_process_for(2 * terms.lease))
+    }),
 };
 
 /// One client's side of the lock. Its watchdog is a tokio task, on a clone of its connection.
 #[derive(Debug)]
-pub struct Redisson<C> {
+pub struct Redisson<C: Subscribe + Clone + Send + Sync + 'static> {
+    handle: Handle<C>,
+    /// For how long the process of the client goes on after it.
+    process_lasts: Duration,
+}
+
+/// The parts of a lock that its process has. Clones share the watchdog.
+#[derive(Clone, Debug)]
+struct Handle<C> {
     connection: C,
     key: String,
     channel: String,
     id: String,
     lease_ms: i64,
-    /// One task while the client holds the lock. The task ends when this is dropped.
-    watchdog: JoinSet<()>,
+    /// The task that renews the grant.
+    watchdog: Arc<Mutex<Option<AbortHandle>>>,
 }
 
 impl<C: Subscribe + Clone + Send + Sync + 'static> Redisson<C> {
-    /// A client that holds nothing.
+    /// A client that holds nothing, and whose process ends with it.
     pub fn new(connection: C, env: &Env, terms: &Terms) -> Redisson<C> {
         let (key, channel) = (terms.key.clone(), format!("{}:channel", terms.key));
-        let (id, lease_ms, watchdog) = (env.unique(), terms.lease_ms(), JoinSet::new());
-        Redisson { connection, key, channel, id, lease_ms, watchdog }
+        let (id, lease_ms, watchdog) = (env.unique(), terms.lease_ms(), Arc::default());
+        let handle = Handle { connection, key, channel, id, lease_ms, watchdog };
+        Redisson { handle, process_lasts: Duration::ZERO }
     }
 
+    /// Its process goes on for so long after it.
+    pub fn in_process_for(mut self, process_lasts: Duration) -> Redisson<C> {
+        self.process_lasts = process_lasts;
+        self
+    }
+
+    async fn attempt(&mut self) -> RedisResult<Option<i64>> {
+        if self.process_lasts.is_zero() {
+            return self.handle.attempt().await;
+        }
+        let mut handle = self.handle.clone();
+        let attempt = tokio::spawn(async move { handle.attempt().await }).await;
+        attempt.unwrap_or_else(|end| std::panic::resume_unwind(end.into_panic()))
+    }
+}
+
+impl<C: Subscribe + Clone + Send + Sync + 'static> Handle<C> {
     /// Tries once. Returns `None` if the client now holds the lock. Otherwise returns the rest of
     /// the lease in milliseconds, or -1 if the key has no time to live.
     async fn attempt(&mut self) -> RedisResult<Option<i64>> {
         let mut script = ACQUIRE_SCRIPT.key(&self.key);
-        let ttl_ms: Option<i64> =
-            script.arg(&self.id).arg(self.lease_ms).invoke_async(&mut self.connection).await?;
-        // Removes a watchdog that has ended because the lock was lost.
-        _ = self.watchdog.try_join_next();
-        if ttl_ms.is_none() && self.watchdog.is_empty() {
-            let Redisson { connection, key, id, lease_ms, .. } = self;
-            self.watchdog.spawn(renew(connection.clone(), key.clone(), id.clone(), *lease_ms));
+        let script = script.arg(&self.id).arg(self.lease_ms);
+        let ttl_ms: Option<i64> = script.invoke_async(&mut self.connection).await?;
+        if ttl_ms.is_none() {
+            let mut watchdog = self.watchdog();
+            // A watchdog has ended if the lock was lost.
+            if watchdog.as_ref().is_none_or(AbortHandle::is_finished) {
+                *watchdog = Some(tokio::spawn(self.clone().renew()).abort_handle());
+            }
         }
         Ok(ttl_ms)
+    }
+
+    /// Renews the lease until the lock is lost or a command fails.
+    async fn renew(mut self) {
+        let third = Duration::from_millis(u64::try_from(self.lease_ms / 3).unwrap_or(0));
+        loop {
+            tokio::time::sleep(third).await;
+            let mut script = RENEW_SCRIPT.key(&self.key);
+            let script = script.arg(&self.id).arg(self.lease_ms);
+            if !matches!(script.invoke_async(&mut self.connection).await, Ok(true)) {
+                return;
+            }
+        }
+    }
+
+    fn watchdog(&self) -> MutexGuard<'_, Option<AbortHandle>> {
+        self.watchdog.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn stop_watchdog(&self) {
+        self.watchdog().take().inspect(AbortHandle::abort);
     }
 }
 
@@ -140,7 +226,7 @@ impl<C: Subscribe + Clone + Send + Sync + 'static> Lock for Redisson<C> {
         if self.attempt().await?.is_none() {
             return Ok(true);
         }
-        let mut subscription = self.connection.subscribe(&self.channel).await?;
+        let mut subscription = self.handle.connection.subscribe(&self.handle.channel).await?;
         while let Some(ttl_ms) = self.attempt().await? {
             // In the last millisecond of a key, its PTTL is 0. A timer waits for at least one
             // millisecond.
@@ -153,34 +239,37 @@ impl<C: Subscribe + Clone + Send + Sync + 'static> Lock for Redisson<C> {
     }
 
     async fn release(&mut self) -> RedisResult<Release> {
-        let mut script = RELEASE_SCRIPT.key(&self.key);
-        let script = script.key(&self.channel).arg(&self.id).arg(self.lease_ms);
-        let is_free: Option<bool> = script.invoke_async(&mut self.connection).await?;
+        let Handle { connection, key, channel, id, lease_ms, .. } = &mut self.handle;
+        let mut script = RELEASE_SCRIPT.key(key);
+        let script = script.key(channel).arg(id).arg(*lease_ms);
+        let is_free: Option<bool> = script.invoke_async(connection).await?;
         let release = match is_free {
             Some(true) => Release::Released,
             Some(false) => Release::Inner,
             None => Release::NotHeld,
         };
         if release != Release::Inner {
-            self.watchdog = JoinSet::new();
+            self.handle.stop_watchdog();
         }
         Ok(release)
     }
 
     fn record(&self) -> Record {
-        Record::Field(self.key.clone(), self.id.clone())
+        Record::Field(self.handle.key.clone(), self.handle.id.clone())
     }
 }
 
-/// Renews the lease until the lock is lost or a command fails.
-async fn renew<C: Subscribe + Send>(mut connection: C, key: String, id: String, lease_ms: i64) {
-    let third = Duration::from_millis(u64::try_from(lease_ms / 3).unwrap_or(0));
-    loop {
-        tokio::time::sleep(third).await;
-        let mut script = RENEW_SCRIPT.key(&key);
-        let renewed = script.arg(&id).arg(lease_ms).invoke_async(&mut connection).await;
-        if !matches!(renewed, Ok(true)) {
-            return;
+impl<C: Subscribe + Clone + Send + Sync + 'static> Drop for Redisson<C> {
+    fn drop(&mut self) {
+        let (handle, process_lasts) = (self.handle.clone(), self.process_lasts);
+        if process_lasts.is_zero() {
+            return handle.stop_watchdog();
+        }
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                tokio::time::sleep(process_lasts).await;
+                handle.stop_watchdog();
+            });
         }
     }
 }

@@ -42,7 +42,7 @@ pub struct Effort {
 }
 
 impl Default for Effort {
-    /// About half a minute for all algorithms on two cores.
+    /// About a minute for all algorithms on two cores.
     fn default() -> Effort {
         Effort { limit: 10_000, samples: 2_000, seed: 0 }
     }
@@ -56,11 +56,14 @@ impl Effort {
     fn within(self, bound: Bound, spec: &Spec) -> (Bound, Effort) {
         let Effort { limit, samples, seed } = self;
         let for_algorithm = bound.of(spec);
-        let effort = match (bound, for_algorithm.has_late_replies) {
-            (Bound { clients: CLIENTS_MAX, .. } | Bound { has_late_replies: true, .. }, _) => self,
+        let effort = match (for_algorithm, bound.has_late_replies) {
+            (Bound { clients: CLIENTS_MAX, .. }, _) | (_, true) => self,
+            _ if bound.clients == CLIENTS_MAX => Effort { limit: limit / PART, ..self },
             // Among late replies, a stall at the right place is rare.
-            (_, true) => Effort { limit: limit / PART, ..self },
-            (_, false) => Effort { limit: limit / PART, samples: (samples / PART).max(1), seed },
+            (Bound { has_late_replies: true, .. }, _) => {
+                Effort { limit: limit / PART, samples: samples / 2, seed }
+            }
+            _ => Effort { limit: limit / PART, samples: (samples / PART).max(1), seed },
         };
         (for_algorithm, effort)
     }

@@ -38,7 +38,7 @@ fn every_counterexample_is_real() {
                 on_redis => on_redis.unwrap(),
             };
             let is_as_expected = match on_redis.comparison {
-                Comparison::Inconclusive { .. } => name == TOO_EXACT,
+                Comparison::Inconclusive { .. } => TOO_EXACT.contains(&name.as_str()),
                 Comparison::Same(Some(_)) => true,
                 _ => false,
             };
@@ -60,9 +60,14 @@ fn every_counterexample_is_real() {
     assert!(different.is_empty(), "{}", different.join("\n"));
 }
 
-/// In this counterexample a client waits for exactly a lease. On a real server some of that time
-/// has passed when the client learns how long to wait, so nobody can tell.
-const TOO_EXACT: &str = "redisson.slow.no-lost-wake-up.txt";
+/// In these counterexamples a client waits for exactly a lease, or its third renewal comes at the
+/// very end of its first lease. On a real server some of that time has passed when the client
+/// learns how long to wait, so nobody can tell.
+const TOO_EXACT: [&str; 3] = [
+    "redisson.slow.no-lost-wake-up.txt",
+    "multi_lock_waiting.slow.no-lost-wake-up.txt",
+    "redisson_process.lost.recovers.txt",
+];
 
 /// How many servers the algorithm of a saved schedule uses.
 fn servers(saved: &SavedSchedule) -> usize {

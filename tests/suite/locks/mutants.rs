@@ -70,8 +70,13 @@ fn mutants_of_renewals_are_found() {
     find!("reentrant_mutex", "return 0" => "return 1", Server, Unbroken);
     // It ends the lease.
     find!("mutex_renewed", "'PEXPIRE', KEYS[1], ARGV[2]" => "'PEXPIRE', KEYS[1], 0", Slow, ExclusiveFact);
+    find!("multi_lock_renewed", "'PEXPIRE', KEYS[nth], lease" => "'PEXPIRE', KEYS[nth], 0", Slow, ExclusiveFact);
+    find!("redlock_for_use_renewed", "'PEXPIRE', KEYS[1], ARGV[2]" => "'PEXPIRE', KEYS[1], 0", Slow, ExclusiveFact);
     // It makes the lease endless.
     find!("mutex_renewed", "'PEXPIRE', KEYS[1], ARGV[2]" => "'PERSIST', KEYS[1]", Pairs, Recovers);
+    // It gives the permit back, or ends the grant of the reader.
+    find!("semaphore_renewed", "if is_held then\n  add()" => "if is_held then\n  redis.call('DEL', KEYS[1])", Slow, OverIssue);
+    find!("rw_lock_renewed", "add_reader()\nreturn 1" => "redis.call('ZREM', KEYS[4], token)\nreturn 1", Slow, WriterAlone);
 }
 
 #[test]

@@ -1,9 +1,12 @@
-//! Tests the lock on several servers as its callers see it, in virtual time.
+//! Tests the lock on several servers as its callers see it, in virtual time, and clients that wait
+//! for it in random orders.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use emulator::{Clock, DirectConnection, Emulator};
+use harness::oracle::{ExclusiveFact, NoLeak, Recovers};
+use harness::{Client, Faults, Scenario, sample};
 use locks::{Builder, Connection, Env, Error, Redlock, Release};
 use redis::aio::ConnectionLike;
 use redis::{Cmd, Pipeline, RedisFuture, Value};
@@ -198,6 +201,36 @@ async fn a_lock_that_is_renewed_stays_on_most_servers() {
         guard.release().await,
         Err(Error::NoQuorum { agreed: 1, needed: 2, .. }) | Ok(Release::NotHeld)
     ));
+}
+
+/// Clients that wait, in random orders: one holds the lock at a time, and a fresh client gets it in
+/// the end.
+#[test]
+fn clients_that_wait_exclude_each_other() {
+    fn redlock(client: &Client) -> Redlock {
+        let connections = (0..3).map(|server| Connection::new(client.connection_to(server)));
+        Redlock::builder(connections, "lock").env(client.env()).lease(LEASE).retry(LEASE / 4).build().unwrap()
+    }
+    let none = Faults::none();
+    for faults in [none, none.crashes(1), none.lost(1), none.cancels(1), none.skew(LEASE)] {
+        let is_faulty = faults.crashes + faults.lost + faults.cancels > 0;
+        let scenario = Scenario::new("clients of Redlock wait").servers(3).lease(LEASE).faults(faults);
+        let scenario = scenario
+            .always(ExclusiveFact::of("section"))
+            .probe(1, |client| async move { Ok(redlock(&client).try_lock().await?.is_some()) });
+        let scenario = if is_faulty { scenario.always(Recovers) } else { scenario.always(NoLeak) };
+        let found = sample(
+            &scenario.interchangeable().actors(2, |client| async move {
+                if let Some(guard) = client.cancellable(redlock(&client).lock()).await.transpose()? {
+                    client.hold("section").until(guard.release()).await?;
+                }
+                Ok(())
+            }),
+            2_000,
+            0,
+        );
+        println!("{faults}: {} schedules", found.unwrap().schedules);
+    }
 }
 
 #[test]
