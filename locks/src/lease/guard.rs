@@ -1,10 +1,14 @@
 //! Guards: what a client has while it holds a lock.
 
 use std::fmt;
+#[cfg(feature = "tokio-util")]
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::time::sleep;
+#[cfg(feature = "tokio-util")]
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::Shared;
 use super::claim::{Claim, Granted};
@@ -26,11 +30,14 @@ use crate::request::Context;
 /// ends.
 #[must_use = "a lock is released as soon as its guard is dropped"]
 pub struct Guard {
-    /// The renewal, and tasks that wait for the loss. They stop before the claim ends.
-    tasks: JoinSet<()>,
+    /// The renewal, if there is one. It stops before the claim ends.
+    renewal: JoinSet<()>,
     claim: Claim,
     term: Term,
     fencing_token: i64,
+    /// Cancels the token that callers have.
+    #[cfg(feature = "tokio-util")]
+    on_end: OnceLock<DropGuard>,
 }
 
 impl Guard {
@@ -38,13 +45,20 @@ impl Guard {
         let Granted { fencing_token, until } = granted;
         let shared = &claim.holder.shared;
         let term = Term::new(shared.context.env.clone(), until);
-        let mut tasks = JoinSet::new();
+        let mut renewal = JoinSet::new();
         if let Some(every) = shared.options.renew_every
             && let Some(runtime) = &claim.runtime
         {
-            tasks.spawn_on(renew(claim.holder.clone(), term.clone(), every), runtime);
+            renewal.spawn_on(renew(claim.holder.clone(), term.clone(), every), runtime);
         }
-        Guard { tasks, claim, term, fencing_token }
+        Guard {
+            renewal,
+            claim,
+            term,
+            fencing_token,
+            #[cfg(feature = "tokio-util")]
+            on_end: OnceLock::new(),
+        }
     }
 
     /// A number that is greater than that of every earlier grant of this lock. `None` if the lock
@@ -82,18 +96,20 @@ impl Guard {
 
     /// A token that is cancelled when the grant is lost, or the guard released or dropped. Many
     /// pieces of work can wait for it.
-    ///
-    /// # Panics
-    /// Outside of a tokio runtime.
     #[cfg(feature = "tokio-util")]
-    pub fn cancellation_token(&mut self) -> tokio_util::sync::CancellationToken {
-        let token = tokio_util::sync::CancellationToken::new();
-        let (on_end, term) = (token.clone().drop_guard(), self.term.clone());
-        self.tasks.spawn(async move {
-            term.over().await;
-            drop(on_end);
+    pub fn cancellation_token(&self) -> CancellationToken {
+        let on_end = self.on_end.get_or_init(|| {
+            let (token, term) = (CancellationToken::new(), self.term.clone());
+            let on_loss = token.clone();
+            if let Some(runtime) = &self.claim.runtime {
+                runtime.spawn(async move {
+                    on_loss.run_until_cancelled(term.over()).await;
+                    on_loss.cancel();
+                });
+            }
+            token.drop_guard()
         });
-        token
+        on_end.token().clone()
     }
 
     /// For how long the client can still rely on the grant, unless it is renewed. Zero if it is
@@ -123,7 +139,7 @@ impl Guard {
     /// [`Error::Server`] and [`Error::NoQuorum`]: too few servers replied. A task tries once more,
     /// and otherwise the lease ends the grant.
     pub async fn release(mut self) -> Result<Release, Error> {
-        self.tasks.abort_all();
+        self.renewal.abort_all();
         let Guard { claim, term, .. } = self;
         note_loss(&claim.holder.shared.context, &term);
         claim.release(|| term.is_over()).await

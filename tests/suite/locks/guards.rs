@@ -100,7 +100,7 @@ async fn a_renewal_that_finds_nothing_ends_and_says_so() {
 async fn a_token_is_cancelled_when_the_grant_ends() {
     let server = server();
     let lock = mutex(&server).build().unwrap();
-    let mut guard = lock.lock().await.unwrap();
+    let guard = lock.lock().await.unwrap();
     let token = guard.cancellation_token();
     sleep(LEASE / 2).await;
     guard.extend().await.unwrap();
@@ -108,11 +108,15 @@ async fn a_token_is_cancelled_when_the_grant_ends() {
     assert!(!token.is_cancelled());
     sleep(LEASE / 2).await;
     assert!(token.is_cancelled());
-    let mut guard = lock.lock().await.unwrap();
-    let token = guard.cancellation_token();
-    guard.release().await.unwrap();
+    let owner = ReentrantMutex::builder(Connection::new(server.connection()), "lock").build().unwrap();
+    let (outer, inner) = (owner.lock().await.unwrap(), owner.lock().await.unwrap());
+    let (token, again) = (inner.cancellation_token(), outer.cancellation_token());
+    inner.release().await.unwrap();
     settle().await;
-    assert!(token.is_cancelled());
+    assert!(!token.is_cancelled());
+    outer.release().await.unwrap();
+    settle().await;
+    assert!(token.is_cancelled() && again.is_cancelled());
 }
 
 #[tokio::test(start_paused = true)]

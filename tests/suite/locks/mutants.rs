@@ -63,11 +63,19 @@ fn mutants_of_mutex_are_found() {
 }
 
 #[test]
+fn mutants_of_reentrant_mutexes_are_found() {
+    // The lock is taken from its owner.
+    find!("reentrant_mutex", "holder and holder ~= token" => "false", Order, ExclusiveFact);
+    // The release does not check the owner.
+    find!("reentrant_mutex", "if holder == token then\n  redis.call('DEL'" => "if holder then\n  redis.call('DEL'", Slow, OwnerSafe);
+    // To lock again does not ask whether the lock is still held.
+    find!("reentrant_mutex", "return 0" => "return 1", Server, Unbroken);
+}
+
+#[test]
 fn mutants_of_renewals_are_found() {
     // A renewal takes the lock if another client has it.
     find!("mutex_renewed", "return 0" => "redis.call('SET', KEYS[1], ARGV[1]) return 1", Slow, OwnerSafe);
-    // To lock again does not ask whether the lock is still held.
-    find!("reentrant_mutex", "return 0" => "return 1", Server, Unbroken);
     // It ends the lease.
     find!("mutex_renewed", "'PEXPIRE', KEYS[1], ARGV[2]" => "'PEXPIRE', KEYS[1], 0", Slow, ExclusiveFact);
     find!("multi_lock_renewed", "'PEXPIRE', KEYS[nth], lease" => "'PEXPIRE', KEYS[nth], 0", Slow, ExclusiveFact);
