@@ -70,7 +70,8 @@ numbers! {
     acquired,
     /// How often a lock was tried once and was taken, or there were too few permits.
     refused,
-    /// How often a call ended with an error in place of that. Waiting in vain is one, too.
+    /// How often a call to acquire or to wait ended with an error, for example because it waited in
+    /// vain.
     failed,
     /// How often a lease began anew.
     renewed,

@@ -22,7 +22,7 @@
 //! | [`Mutex`] | one | `mutex`, `mutex_renewed`, `mutex_waiting`, `mutex_fair` |
 //! | [`ReentrantMutex`] | one, which can lock again | `reentrant_mutex` |
 //! | [`MultiLock`] | one, of several names at once | `multi_lock`, `multi_lock_renewed`, `multi_lock_waiting` |
-//! | [`Redlock`] | one, on most of several servers | `redlock_for_use`, `redlock_for_use_renewed` |
+//! | [`Redlock`] | one, on most of several servers | `redlock_for_use` |
 //! | [`RwLock`] | any number of readers, or one writer | `rw_lock`, `rw_lock_renewed`, `rw_lock_waiting` |
 //! | [`Semaphore`] | up to N permits | `semaphore`, `semaphore_renewed`, `semaphore_waiting`, `semaphore_fair` |
 //!
@@ -49,7 +49,7 @@
 //! | class | faults | what breaks |
 //! | --- | --- | --- |
 //! | `order`, `skew`, `crash`, `lost`, `cancel` | wrong clocks of clients, crashes, lost messages, cancelled calls | nothing, but for [`Redlock`]: clients that try at once may all fail |
-//! | `slow` | a client stalls past its lease | it may be inside together with the next one; nobody ends the grant of another, and fencing tokens rise; a client that waits for a [`MultiLock`] may wait for a lease |
+//! | `slow` | a client stalls past its lease | it may be inside together with the next one; nobody ends the grant of another, and fencing tokens rise; a client that waits for a [`MultiLock`] may look late |
 //! | `server` | a server loses data, or its clock jumps | two clients may have the lock, a fencing token may occur twice, and a released lock may be free only after a lease |
 //!
 //! If two clients inside together do lasting harm, and the resource cannot check fencing tokens,
@@ -104,10 +104,10 @@
 //!
 //! # Metrics and logs
 //!
-//! [`Builder::counters`] counts attempts, grants, renewals and losses, for any metrics exporter.
-//! With the feature `tracing`, each of them is an event of that crate, too, and each operation is a
-//! span: `acquire`, `extend`, `release`; `set_count`, `count_down` and `wait` of a latch. Their
-//! field `lock` is the name of the lock. Losses and errors are warnings. No token is shown.
+//! [`Counters`] count attempts, grants, renewals and losses, for any metrics exporter. Each builder
+//! takes them. With the feature `tracing`, each of them is an event of that crate, too. Operations
+//! are spans: `acquire`, `extend`, `release`; `set_count`, `count_down` and `wait` of a latch.
+//! Their field `lock` is the name of the lock. Losses and errors are warnings. No token is shown.
 //!
 //! # The registry
 //!

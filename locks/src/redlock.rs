@@ -178,27 +178,15 @@ const SPEC: Spec = Spec {
     ],
 };
 
-/// The row of the registry for clients that try once, on three servers.
+/// The row of the registry, for three servers.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "redlock_for_use",
     spec: &SPEC,
     scripts: &[ACQUIRE, COMPARE_AND_EXTEND, COMPARE_AND_DELETE],
-    open: Open::Many(3, |connections, env, terms| {
-        row_of(Redlock::builder(connections, &terms.key), env, terms)
-    }),
+    open: Open::Many(3, open_row),
 };
 
-/// The row of the registry for clients that try once, and renew their grants.
-pub const ALGORITHM_RENEWED: Algorithm = Algorithm {
-    name: "redlock_for_use_renewed",
-    spec: &Spec { abilities: &[Ability::TimesOut, Ability::Renews], ..SPEC },
-    open: Open::Many(3, |connections, env, terms| {
-        row_of(Redlock::builder(connections, &terms.key).renew(true), env, terms)
-    }),
-    ..ALGORITHM
-};
-
-fn row_of(builder: Builder<Redlock>, env: Env, terms: &Terms) -> Box<dyn DynLock> {
-    let redlock = builder.of(env, terms);
+fn open_row(connections: Vec<Connection>, env: Env, terms: &Terms) -> Box<dyn DynLock> {
+    let redlock = Redlock::builder(connections, &terms.key).of(env, terms);
     row::open(terms, redlock, |Redlock(lease)| Box::new(Row::new(lease, &[], Record::Majority)))
 }

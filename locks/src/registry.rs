@@ -46,5 +46,4 @@ pub const ALGORITHMS: &[Algorithm] = &[
     multi_lock::ALGORITHM_WAITING,
     multi_lock::ALGORITHM_RENEWED,
     redlock::ALGORITHM,
-    redlock::ALGORITHM_RENEWED,
 ];

@@ -139,8 +139,8 @@ impl<L> Builder<L> {
         self
     }
 
-    /// Makes the lock of a row in the registry, with its terms as they are. Unless the row says
-    /// how often a client that waits looks, it is woken in time or looks too late, after a lease.
+    /// Makes the lock of a row in the registry, with its terms as they are. If the row sets no
+    /// `retry`, a client looks only after a lease, so that a lost wake-up shows.
     pub(crate) fn of(self, env: Env, terms: &Terms) -> Result<L, Error> {
         let retry = self.options.retry.unwrap_or(terms.lease);
         self.env(env).lease(terms.lease).retry(retry).build()

@@ -30,14 +30,14 @@ use crate::request::Context;
 /// ends.
 #[must_use = "a lock is released as soon as its guard is dropped"]
 pub struct Guard {
+    /// Cancels the tokens that callers have, before the claim ends.
+    #[cfg(feature = "tokio-util")]
+    on_end: OnceLock<DropGuard>,
     /// The renewal, if there is one. It stops before the claim ends.
     renewal: JoinSet<()>,
     claim: Claim,
     term: Term,
     fencing_token: i64,
-    /// Cancels the token that callers have.
-    #[cfg(feature = "tokio-util")]
-    on_end: OnceLock<DropGuard>,
 }
 
 impl Guard {
@@ -52,12 +52,12 @@ impl Guard {
             renewal.spawn_on(renew(claim.holder.clone(), term.clone(), every), runtime);
         }
         Guard {
+            #[cfg(feature = "tokio-util")]
+            on_end: OnceLock::new(),
             renewal,
             claim,
             term,
             fencing_token,
-            #[cfg(feature = "tokio-util")]
-            on_end: OnceLock::new(),
         }
     }
 
@@ -94,22 +94,25 @@ impl Guard {
         note_loss(&self.claim.holder.shared.context, &self.term);
     }
 
-    /// A token that is cancelled when the grant is lost, or the guard released or dropped. Many
-    /// pieces of work can wait for it.
+    /// A token that is cancelled when the grant is lost, or when its release begins: by
+    /// [`Guard::release`], or by the end of the guard. Many pieces of work can wait for it. A
+    /// caller that cancels its token does not cancel those of others.
+    ///
+    /// A loss is noticed on the tokio runtime on which the lock was acquired. If that ends, the
+    /// token is cancelled.
     #[cfg(feature = "tokio-util")]
     pub fn cancellation_token(&self) -> CancellationToken {
         let on_end = self.on_end.get_or_init(|| {
             let (token, term) = (CancellationToken::new(), self.term.clone());
-            let on_loss = token.clone();
             if let Some(runtime) = &self.claim.runtime {
+                let on_loss = token.clone().drop_guard();
                 runtime.spawn(async move {
-                    on_loss.run_until_cancelled(term.over()).await;
-                    on_loss.cancel();
+                    on_loss.token().run_until_cancelled(term.over()).await;
                 });
             }
             token.drop_guard()
         });
-        on_end.token().clone()
+        on_end.token().child_token()
     }
 
     /// For how long the client can still rely on the grant, unless it is renewed. Zero if it is
@@ -139,6 +142,8 @@ impl Guard {
     /// [`Error::Server`] and [`Error::NoQuorum`]: too few servers replied. A task tries once more,
     /// and otherwise the lease ends the grant.
     pub async fn release(mut self) -> Result<Release, Error> {
+        #[cfg(feature = "tokio-util")]
+        drop(self.on_end.take());
         self.renewal.abort_all();
         let Guard { claim, term, .. } = self;
         note_loss(&claim.holder.shared.context, &term);

@@ -9,7 +9,7 @@
 //!    field, `PEXPIRE k L`. If it does not, this watchdog ends.
 //! 4. Release, one script: if the key does not have our field, return nil. Otherwise
 //!    `HINCRBY k id -1`. If the result is above 0, `PEXPIRE k L`. If it is 0, `DEL k` and
-//!    `PUBLISH` to the channel.
+//!    `PUBLISH` to the channel. The watchdog ends with the last release, even if that fails.
 //!
 //! Source: the code of [Redisson](https://github.com/redisson/redisson), class `RedissonLock`, as
 //! described by Huyan Shi, "Redis series 13: distributed locks" (2020-01, in Chinese). The default
@@ -18,8 +18,8 @@
 //!
 //! A watchdog belongs to its process. Row `redisson`: clients wait for the lock, and the process of
 //! a client ends with it. Row `redisson_process`: clients try once, and their processes go on for
-//! two leases. Then the code that handles a reply belongs to the process, too, and goes on if
-//! nobody waits for the reply.
+//! two leases. Then the code that handles a reply belongs to the process, too: it goes on if nobody
+//! waits for the reply any more.
 //!
 //! The client tries again after the `SUBSCRIBE`, so no wake-up is lost between the failed try and
 //! the `SUBSCRIBE`. The zoo of bugs has a copy of this lock without that try. A message is
@@ -31,8 +31,9 @@
 //! - The reply to a release is lost. The release is sent again, and counts down twice.
 //! - A server loses the lock, by a restart without data or by a failover before replication.
 //! - A watchdog ends at the first error, for example while a server loads its data.
-//! - An acquire is cancelled, and its request runs (issue 2714). Or a release fails. The watchdog
-//!   then renews for nobody, as long as its process runs.
+//! - An acquire is cancelled, and its request runs:
+//!   [issue 2714](https://github.com/redisson/redisson/issues/2714). Or a client ends after an
+//!   error, and does not release. The watchdog then renews for nobody, as long as its process runs.
 
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -111,12 +112,13 @@ pub const ALGORITHM_IN_PROCESS: Algorithm = Algorithm {
     spec: &Spec {
         abilities: &[Ability::Reenters],
         guarantees: "one holder at a time, as long as its watchdog runs",
-        objection: "a watchdog renews for nobody after a cancelled acquire or a failed release, and ends at the first error",
+        objection: "a watchdog renews for nobody after a cancelled acquire or a missing release, and ends at the first error",
         breaks: &[
             (Property::ExclusiveFact, FaultClass::Slow),
             (Property::ExclusiveBelief, FaultClass::Slow),
             (Property::ExclusiveFact, FaultClass::Lost),
             (Property::ExclusiveBelief, FaultClass::Lost),
+            // After an error, a client gives up without a release.
             (Property::Recovers, FaultClass::Lost),
             (Property::Recovers, FaultClass::Cancel),
             (Property::ExclusiveFact, FaultClass::Server),
@@ -149,8 +151,15 @@ struct Handle<C> {
     channel: String,
     id: String,
     lease_ms: i64,
-    /// The task that renews the grant.
-    watchdog: Arc<Mutex<Option<AbortHandle>>>,
+    watchdog: Arc<Mutex<Watchdog>>,
+}
+
+/// The renewal of a grant.
+#[derive(Debug, Default)]
+struct Watchdog {
+    /// How often the client has acquired, and not released.
+    holds: u32,
+    task: Option<AbortHandle>,
 }
 
 impl<C: Subscribe + Clone + Send + Sync + 'static> Redisson<C> {
@@ -173,9 +182,13 @@ impl<C: Subscribe + Clone + Send + Sync + 'static> Redisson<C> {
             return self.handle.attempt().await;
         }
         let mut handle = self.handle.clone();
-        let attempt = tokio::spawn(async move { handle.attempt().await }).await;
-        attempt.unwrap_or_else(|end| std::panic::resume_unwind(end.into_panic()))
+        in_process(async move { handle.attempt().await }).await
     }
+}
+
+/// Runs code that goes on if nobody waits for its result any more.
+async fn in_process<T: Send + 'static>(code: impl Future<Output = T> + Send + 'static) -> T {
+    tokio::spawn(code).await.unwrap_or_else(|end| std::panic::resume_unwind(end.into_panic()))
 }
 
 impl<C: Subscribe + Clone + Send + Sync + 'static> Handle<C> {
@@ -187,12 +200,29 @@ impl<C: Subscribe + Clone + Send + Sync + 'static> Handle<C> {
         let ttl_ms: Option<i64> = script.invoke_async(&mut self.connection).await?;
         if ttl_ms.is_none() {
             let mut watchdog = self.watchdog();
-            // A watchdog has ended if the lock was lost.
-            if watchdog.as_ref().is_none_or(AbortHandle::is_finished) {
-                *watchdog = Some(tokio::spawn(self.clone().renew()).abort_handle());
+            watchdog.holds += 1;
+            // The task has ended if the lock was lost.
+            if watchdog.task.as_ref().is_none_or(AbortHandle::is_finished) {
+                watchdog.task = Some(tokio::spawn(self.clone().renew()).abort_handle());
             }
         }
         Ok(ttl_ms)
+    }
+
+    async fn release(&mut self) -> RedisResult<Release> {
+        let mut script = RELEASE_SCRIPT.key(&self.key);
+        let script = script.key(&self.channel).arg(&self.id).arg(self.lease_ms);
+        let is_free: RedisResult<Option<bool>> = script.invoke_async(&mut self.connection).await;
+        let mut watchdog = self.watchdog();
+        watchdog.holds = watchdog.holds.saturating_sub(1);
+        if watchdog.holds == 0 || !matches!(is_free, Ok(Some(false)) | Err(_)) {
+            watchdog.stop();
+        }
+        Ok(match is_free? {
+            Some(true) => Release::Released,
+            Some(false) => Release::Inner,
+            None => Release::NotHeld,
+        })
     }
 
     /// Renews the lease until the lock is lost or a command fails.
@@ -208,12 +238,15 @@ impl<C: Subscribe + Clone + Send + Sync + 'static> Handle<C> {
         }
     }
 
-    fn watchdog(&self) -> MutexGuard<'_, Option<AbortHandle>> {
+    fn watchdog(&self) -> MutexGuard<'_, Watchdog> {
         self.watchdog.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    fn stop_watchdog(&self) {
-        self.watchdog().take().inspect(AbortHandle::abort);
+impl Watchdog {
+    fn stop(&mut self) {
+        self.holds = 0;
+        self.task.take().inspect(AbortHandle::abort);
     }
 }
 
@@ -239,19 +272,11 @@ impl<C: Subscribe + Clone + Send + Sync + 'static> Lock for Redisson<C> {
     }
 
     async fn release(&mut self) -> RedisResult<Release> {
-        let Handle { connection, key, channel, id, lease_ms, .. } = &mut self.handle;
-        let mut script = RELEASE_SCRIPT.key(key);
-        let script = script.key(channel).arg(id).arg(*lease_ms);
-        let is_free: Option<bool> = script.invoke_async(connection).await?;
-        let release = match is_free {
-            Some(true) => Release::Released,
-            Some(false) => Release::Inner,
-            None => Release::NotHeld,
-        };
-        if release != Release::Inner {
-            self.handle.stop_watchdog();
+        if self.process_lasts.is_zero() {
+            return self.handle.release().await;
         }
-        Ok(release)
+        let mut handle = self.handle.clone();
+        in_process(async move { handle.release().await }).await
     }
 
     fn record(&self) -> Record {
@@ -263,12 +288,12 @@ impl<C: Subscribe + Clone + Send + Sync + 'static> Drop for Redisson<C> {
     fn drop(&mut self) {
         let (handle, process_lasts) = (self.handle.clone(), self.process_lasts);
         if process_lasts.is_zero() {
-            return handle.stop_watchdog();
+            return handle.watchdog().stop();
         }
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 tokio::time::sleep(process_lasts).await;
-                handle.stop_watchdog();
+                handle.watchdog().stop();
             });
         }
     }

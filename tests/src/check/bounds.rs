@@ -29,14 +29,10 @@ pub struct Bound {
 
 impl Bound {
     /// The bound for an algorithm. A client whose waits all have timers never outlives its lease if
-    /// it notices each timer in time. So its process has to be able to stand still. It asks several
-    /// servers at once, which with faults is too much for three.
+    /// it notices each timer in time. So its process has to be able to stand still.
     pub fn of(self, spec: &Spec) -> Bound {
-        if !spec.can(Ability::TimesOut) || self.faults == Faults::none() {
-            return self;
-        }
-        let has_late_replies = self.has_late_replies || self.faults.stalls > 0;
-        Bound { has_late_replies, clients: CLIENTS_FEW, ..self }
+        let has_late_replies = self.has_late_replies || self.faults.stalls > 0 && spec.can(Ability::TimesOut);
+        Bound { has_late_replies, ..self }
     }
 }
 

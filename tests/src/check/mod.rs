@@ -49,21 +49,18 @@ impl Default for Effort {
 }
 
 impl Effort {
-    /// About five minutes for all algorithms on two cores.
+    /// Some minutes for all algorithms on two cores.
     pub const THOROUGH: Effort = Effort { limit: 300_000, samples: 20_000, seed: 0 };
 
     /// A bound for an algorithm, and the effort for the explorations within it.
     fn within(self, bound: Bound, spec: &Spec) -> (Bound, Effort) {
         let Effort { limit, samples, seed } = self;
         let for_algorithm = bound.of(spec);
-        let effort = match (for_algorithm, bound.has_late_replies) {
-            (Bound { clients: CLIENTS_MAX, .. }, _) | (_, true) => self,
-            _ if bound.clients == CLIENTS_MAX => Effort { limit: limit / PART, ..self },
+        let effort = match (bound, for_algorithm.has_late_replies) {
+            (Bound { clients: CLIENTS_MAX, .. } | Bound { has_late_replies: true, .. }, _) => self,
             // Among late replies, a stall at the right place is rare.
-            (Bound { has_late_replies: true, .. }, _) => {
-                Effort { limit: limit / PART, samples: samples / 2, seed }
-            }
-            _ => Effort { limit: limit / PART, samples: (samples / PART).max(1), seed },
+            (_, true) => Effort { limit: limit / PART, ..self },
+            (_, false) => Effort { limit: limit / PART, samples: (samples / PART).max(1), seed },
         };
         (for_algorithm, effort)
     }

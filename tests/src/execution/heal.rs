@@ -82,12 +82,21 @@ impl Execution<'_> {
     async fn let_a_lease_pass(&mut self) {
         let until = self.sim.now() + self.scenario.lease_max() + GRACE;
         while self.advance_until_a_timer(until.saturating_sub(self.sim.now())).await && !self.is_endless() {
-            for actor in self.active() {
-                for connection in self.waiting_connections(actor) {
-                    self.let_through(actor, connection, Passage::default()).await;
-                }
+            // A reply may make a task send more.
+            while self.let_all_through().await && !self.is_endless() {}
+        }
+    }
+
+    /// Lets the requests through that wait. Returns whether there were any.
+    async fn let_all_through(&self) -> bool {
+        let mut has_moved = false;
+        for actor in self.active() {
+            for connection in self.waiting_connections(actor) {
+                self.let_through(actor, connection, Passage::default()).await;
+                has_moved = true;
             }
         }
+        has_moved
     }
 
     /// Runs the requests of an actor that wait. Returns whether there were any.

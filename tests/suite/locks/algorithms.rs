@@ -72,7 +72,7 @@ async fn converse(bench: &Bench<'_>, algorithm: &Algorithm) {
     }
     assert!(b.try_acquire().await.unwrap(), "{name}: it is free again");
     let recovers = |class| algorithm.spec.holds(Property::Recovers, class);
-    // A watchdog that outlives its holder goes on after a cancelled call.
+    // Some watchdogs outlive their holders, and renew for nobody.
     if recovers(FaultClass::Crash) && recovers(FaultClass::Cancel) {
         // The holder ends without a release, and its renewal task ends with it.
         drop(b);

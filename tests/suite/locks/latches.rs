@@ -6,7 +6,7 @@ use std::time::Duration;
 use emulator::{Clock, Emulator};
 use harness::client::GatedConnection;
 use harness::{Client, Faults, Scenario};
-use locks::{Connection, CountDownLatch, Error};
+use locks::{Connection, CountDownLatch, Counters, Error, RateLimiter};
 use redis::AsyncCommands as _;
 
 use super::judged::{fails, note, passes};
@@ -94,4 +94,26 @@ async fn a_latch_is_set_once_and_its_keys_expire() {
     assert!(matches!(latch.try_set_count(0).await, Err(Error::Invalid { .. })));
     tokio::time::sleep(25 * LONG).await;
     assert_eq!(server.keys("*"), Vec::<bytes::Bytes>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn counters_count_what_happens_to_a_latch_and_a_limiter() {
+    let (server, counters) = (Emulator::with_clock(Clock::tokio()), Counters::default());
+    let connection = Connection::new(server.connection());
+    let latch = CountDownLatch::builder(connection.clone(), "latch").counters(&counters).build().unwrap();
+    assert!(latch.try_set_count(1).await.unwrap());
+    assert!(latch.wait_timeout(PATIENCE).await.is_err());
+    latch.count_down().await.unwrap();
+    latch.wait().await.unwrap();
+    assert_eq!((counters.acquired(), counters.failed()), (1, 1));
+    let looks = counters.attempts();
+    assert!(looks > 2);
+    let limiter = RateLimiter::builder(connection, "limiter").counters(&counters);
+    let limiter = limiter.sliding_window(1, 2 * PATIENCE).build().unwrap();
+    assert!(limiter.try_acquire().await.unwrap().is_allowed());
+    assert!(!limiter.try_acquire().await.unwrap().is_allowed());
+    assert!(limiter.acquire_timeout(PATIENCE).await.is_err());
+    limiter.acquire().await.unwrap();
+    assert_eq!((counters.acquired(), counters.refused(), counters.failed()), (3, 1, 2));
+    assert_eq!(counters.attempts(), looks + 5, "one that waits asks twice");
 }

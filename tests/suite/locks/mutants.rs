@@ -79,7 +79,6 @@ fn mutants_of_renewals_are_found() {
     // It ends the lease.
     find!("mutex_renewed", "'PEXPIRE', KEYS[1], ARGV[2]" => "'PEXPIRE', KEYS[1], 0", Slow, ExclusiveFact);
     find!("multi_lock_renewed", "'PEXPIRE', KEYS[nth], lease" => "'PEXPIRE', KEYS[nth], 0", Slow, ExclusiveFact);
-    find!("redlock_for_use_renewed", "'PEXPIRE', KEYS[1], ARGV[2]" => "'PEXPIRE', KEYS[1], 0", Slow, ExclusiveFact);
     // It makes the lease endless.
     find!("mutex_renewed", "'PEXPIRE', KEYS[1], ARGV[2]" => "'PERSIST', KEYS[1]", Pairs, Recovers);
     // It gives the permit back, or ends the grant of the reader.

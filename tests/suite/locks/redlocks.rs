@@ -6,11 +6,14 @@ use std::time::Duration;
 
 use emulator::{Clock, DirectConnection, Emulator};
 use harness::oracle::{ExclusiveFact, NoLeak, Recovers};
+use harness::trace::Reached;
 use harness::{Client, Faults, Scenario, sample};
 use locks::{Builder, Connection, Env, Error, Redlock, Release};
 use redis::aio::ConnectionLike;
 use redis::{Cmd, Pipeline, RedisFuture, Value};
 use tokio::time::{sleep, timeout};
+
+use super::rewritten::{Change, Rewritten};
 
 use State::{Down, Silent, Slow, Up};
 
@@ -203,34 +206,84 @@ async fn a_lock_that_is_renewed_stays_on_most_servers() {
     ));
 }
 
-/// Clients that wait, in random orders: one holds the lock at a time, and a fresh client gets it in
-/// the end.
+/// Work that waits for its token must not go on while another client may get the lock.
+#[tokio::test(start_paused = true)]
+async fn a_token_is_cancelled_before_the_release_arrives() {
+    let servers = Servers::new(3);
+    let redlock = servers.builder().build().unwrap();
+    for releases in [true, false] {
+        servers.set(&[Up; 3]);
+        let guard = redlock.lock().await.unwrap();
+        let token = guard.cancellation_token();
+        servers.set(&[Slow(SERVER_TIMEOUT / 2); 3]);
+        let released = tokio::spawn(async move {
+            if releases {
+                _ = guard.release().await;
+            }
+        });
+        sleep(SERVER_TIMEOUT / 4).await;
+        assert!(token.is_cancelled() && servers.with_key().len() == 3);
+        released.await.unwrap();
+        sleep(SERVER_TIMEOUT).await;
+        assert!(servers.with_key().is_empty());
+    }
+}
+
+/// The most clients that take part in random orders.
+const CLIENTS: usize = 2;
+
+/// A lock whose clients wait, over scripts with these changes. It is renewed, or not.
+fn explored(client: &Client, renews: bool, changes: &'static [Change]) -> Redlock {
+    let connect = |server| Connection::new(Rewritten::new(client.connection_to(server), changes));
+    let builder = Redlock::builder((0..3).map(connect), "lock").env(client.env());
+    builder.lease(LEASE).renew(renews).retry(LEASE / 4).build().unwrap()
+}
+
+/// Clients that wait for the lock, work, and release it.
+fn scenario(renews: bool, changes: &'static [Change], faults: Faults) -> Scenario {
+    let reached = Reached { contention: true, overrun: faults.stalls > 0, ..Reached::default() };
+    let scenario = Scenario::new("Redlock").servers(3).lease(LEASE).faults(faults).must_reach(reached);
+    let scenario = scenario.always(ExclusiveFact::of("section")).interchangeable();
+    scenario.actors(CLIENTS, move |client| async move {
+        let lock = explored(&client, renews, changes);
+        let guard = match client.cancellable(lock.lock()).await {
+            // A client that stalls notices too late that the servers have replied.
+            None | Some(Err(Error::NoQuorum { .. } | Error::TooLate { .. })) => return Ok(()),
+            Some(granted) => granted?,
+        };
+        let hold = client.hold("section").enter();
+        if renews {
+            () = redis::cmd("PING").query_async(&mut client.connection()).await?;
+        }
+        match hold.until(guard.release()).await {
+            Err(Error::NoQuorum { .. }) => Ok(()),
+            released => Ok(released.map(drop)?),
+        }
+    })
+}
+
+/// In random orders, one client holds the lock at a time, and a fresh client gets it in the end.
 #[test]
-fn clients_that_wait_exclude_each_other() {
-    fn redlock(client: &Client) -> Redlock {
-        let connections = (0..3).map(|server| Connection::new(client.connection_to(server)));
-        Redlock::builder(connections, "lock").env(client.env()).lease(LEASE).retry(LEASE / 4).build().unwrap()
-    }
+fn clients_that_wait_or_renew_exclude_each_other() {
     let none = Faults::none();
-    for faults in [none, none.crashes(1), none.lost(1), none.cancels(1), none.skew(LEASE)] {
-        let is_faulty = faults.crashes + faults.lost + faults.cancels > 0;
-        let scenario = Scenario::new("clients of Redlock wait").servers(3).lease(LEASE).faults(faults);
-        let scenario = scenario
-            .always(ExclusiveFact::of("section"))
-            .probe(1, |client| async move { Ok(redlock(&client).try_lock().await?.is_some()) });
-        let scenario = if is_faulty { scenario.always(Recovers) } else { scenario.always(NoLeak) };
-        let found = sample(
-            &scenario.interchangeable().actors(2, |client| async move {
-                if let Some(guard) = client.cancellable(redlock(&client).lock()).await.transpose()? {
-                    client.hold("section").until(guard.release()).await?;
-                }
-                Ok(())
-            }),
-            2_000,
-            0,
-        );
-        println!("{faults}: {} schedules", found.unwrap().schedules);
+    let waiting = [none, none.crashes(1), none.lost(1), none.cancels(1), none.skew(LEASE)];
+    let renewing = [none.stalls(1), none.stalls(1).crashes(1)];
+    let all = waiting.map(|faults| (false, faults)).into_iter().chain(renewing.map(|faults| (true, faults)));
+    for (renews, faults) in all {
+        let scenario = scenario(renews, &[], faults)
+            .probe(1, |client| async move { Ok(explored(&client, false, &[]).try_lock().await?.is_some()) });
+        let is_lossy = faults.crashes + faults.lost + faults.cancels > 0;
+        let scenario = if is_lossy { scenario.always(Recovers) } else { scenario.always(NoLeak) };
+        println!("{faults}: {} schedules", sample(&scenario, 2_000, 0).unwrap().schedules);
     }
+}
+
+/// A renewal that ends the lease.
+#[test]
+fn a_mutant_of_the_renewal_is_found() {
+    const ENDS: &[Change] = &[("'PEXPIRE', KEYS[1], ARGV[2]", "'PEXPIRE', KEYS[1], 0")];
+    let report = sample(&scenario(true, ENDS, Faults::none().stalls(1)), 2_000, 0).unwrap_err();
+    assert!(report.to_string().contains("exclusive-fact is violated"), "{report}");
 }
 
 #[test]

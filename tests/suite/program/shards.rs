@@ -112,31 +112,29 @@ fn a_shard_says_which_it_is_and_leaves_the_rest_blank() {
                   2 clients: stalls 1
                   2 clients: lost 1
 
-         algorithm  property          order   skew  crash  slow  lost  server  cancel  pairs    rounds  as stated
-         setnx      exclusive-fact      ✓ 7  ✓ 128                               ✓ 27                –        yes
-                    exclusive-belief    ✓ 7  ✓ 128                               ✓ 27                –        yes
-                    owner-safe          ✓ 7  ✓ 128                               ✓ 27                –        yes
-                    recovers              –      –                                ✗ 2                –        yes
-                    no-leak             ✓ 7  ✓ 128                                  –            ✓ 823        yes
-                    progress            ✓ 7      –                                  –                –        yes
-         mutex      exclusive-fact                                               ✓ 41         ✓ ~1,602        yes
-                    exclusive-belief                                             ✓ 41                –        yes
-                    owner-safe                                                   ✓ 41         ✓ ~1,602        yes
-                    recovers                                                     ✓ 41         ✓ ~1,602        yes
-                    no-leak                                                         –         ✓ ~1,602        yes
-                    fenced                                                       ✓ 41         ✓ ~1,602        yes
+         algorithm  property          order  skew  crash  slow   lost   server  cancel  pairs  rounds  as stated
+         setnx      exclusive-fact      ✓ 7         ✓ 38          ✗ 5                               –        yes
+                    exclusive-belief    ✓ 7         ✓ 38          ✗ 5                               –        yes
+                    owner-safe          ✓ 7         ✓ 38          ✗ 4                               –        yes
+                    recovers              –          ✗ 1          ✗ 1                               –        yes
+                    no-leak             ✓ 7            –            –                           ✓ 823        yes
+                    progress            ✓ 7            –            –                               –        yes
+         mutex      exclusive-fact      ✓ 7         ✓ 38        ✓ 266      ✗ 3                               yes
+                    exclusive-belief    ✓ 7         ✓ 38        ✓ 266      ✗ 3                               yes
+                    owner-safe          ✓ 7         ✓ 38        ✓ 266  ✓ 8,821                               yes
+                    recovers              –         ✓ 38        ✓ 266  ✓ 8,821                               yes
+                    no-leak             ✓ 7            –            –      ✗ 3                               yes
+                    progress            ✓ 7            –            –        –                               yes
+                    fenced              ✓ 7         ✓ 38        ✓ 266      ✗ 5                               yes
 
         ✓ n   holds in all n schedules within the bounds
         ✓ ~n  holds in n schedules: some explorations were too large, so that a sample was run, too
         ✗ n   violated; the shortest counterexample has n steps
         –     not asked: without a meaning here, or a class that this one combines breaks it
 
-         sampled  more than 1,000 schedules
-         mutex    rounds
-
         Shard 2/3 alone: other shards have the verdicts of blank cells.
-        24 of 24 verdicts are as stated. For a counterexample: lockstep explain NAME
-        2,628 schedules explored; 5 more blocked: they ended early, because others cover them
+        36 of 36 verdicts are as stated. For a counterexample: lockstep explain NAME
+        10,123 schedules explored; 8 more blocked: they ended early, because others cover them
         Each exploration of a cell, with its size: --format json
     "#]]
     .assert_eq(&text);

@@ -56,7 +56,7 @@ pub(crate) struct Sampling {
     /// [default: 10000; thorough: 300000]
     #[arg(long)]
     limit: Option<u64>,
-    /// Run more schedules of each case: about five minutes for the whole table on two cores
+    /// Run more schedules of each case: some minutes for the whole table
     #[arg(long)]
     thorough: bool,
 }

@@ -201,10 +201,7 @@ impl Table {
         let names: Vec<_> = self.known_algorithms().into_iter().filter(times_out).map(|of| of.name).collect();
         match &names[..] {
             [] => String::new(),
-            names => format!(
-                "With faults two clients, and late replies in every bound with stalls:\n{}\n\n",
-                names.join(", ")
-            ),
+            names => format!("Late replies in every bound with stalls: {}\n\n", names.join(", ")),
         }
     }
 
