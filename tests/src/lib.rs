@@ -48,6 +48,7 @@
 //! | `scenario` | what is tested |
 //! | `execution` | runs one schedule |
 //! | `replay` | schedules that are known: followed, saved, rescaled, on a real server |
+//! | [`page`] | counterexamples as data and as pages |
 //! | `shrink` | simpler schedules with the same violation |
 //! | [`explore`] | many schedules: reduction, brute force, samples, reports |
 //! | [`proptest`] | strategies for `proptest` |
@@ -78,6 +79,7 @@ pub mod client;
 pub mod scenario;
 pub mod execution;
 pub mod replay;
+pub mod page;
 pub mod shrink;
 pub mod explore;
 #[cfg(feature = "proptest")]

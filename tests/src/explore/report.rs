@@ -5,6 +5,7 @@ use std::fmt;
 use crate::actor::Actor;
 use crate::execution::Runner;
 use crate::oracle::{Oracle, Violation, list};
+use crate::page::Counterexample;
 use crate::render::{printable, timeline};
 use crate::replay::{SavedSchedule, replay};
 use crate::scenario::Scenario;
@@ -40,6 +41,8 @@ pub enum Problem {
         /// The schedule with its scenario and the command of each step. Its text can be stored and
         /// replayed.
         saved: SavedSchedule,
+        /// Everything that happened, as data.
+        counterexample: Box<Counterexample>,
     },
     /// The code of an actor ended with an error or a panic, or waits for something that never
     /// happens.
@@ -107,6 +110,29 @@ impl fmt::Display for Report {
 }
 
 impl Report {
+    /// The violation as data, with the number of schedules that were run to find it. `None` if the
+    /// problem is another one.
+    pub fn counterexample(&self) -> Option<Counterexample> {
+        match &self.problem {
+            Problem::Violated { counterexample, .. } => {
+                Some(Counterexample { explored: Some(self.schedules), ..(**counterexample).clone() })
+            }
+            _ => None,
+        }
+    }
+
+    /// Writes the violation as an HTML page. A report of another problem is written as plain text.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    #[cfg(feature = "pages")]
+    pub fn write_html(&self, file: impl AsRef<std::path::Path>) -> std::io::Result<()> {
+        match self.counterexample() {
+            Some(counterexample) => counterexample.write_html(file),
+            None => std::fs::write(file, self.to_string()),
+        }
+    }
+
     /// The report of an exploration that cannot be divided, or not be resumed.
     pub(super) fn undivided(scenario: &str, why: String) -> Report {
         Report { scenario: scenario.into(), problem: Problem::Undivided(why), schedules: 0 }
@@ -179,10 +205,12 @@ impl Problem {
         violation: Violation,
         history: &History,
     ) -> Problem {
+        let saved = scenario.saved(oracle, history, violation.step);
         Problem::Violated {
             property: oracle.name(),
             timeline: timeline::render(history, scenario.actors.len(), Some(&violation)),
-            saved: scenario.saved(oracle, history, violation.step),
+            counterexample: Box::new(Counterexample::new(&saved, history, &violation)),
+            saved,
             schedule: Schedule { steps: history.steps[..violation.step].to_vec() },
             what: violation.what,
         }

@@ -1,6 +1,7 @@
 //! Text for people: requests, replies, keys, and the timeline of an execution.
 
 mod format;
+pub mod story;
 pub(crate) mod timeline;
 
 pub(crate) use format::*;

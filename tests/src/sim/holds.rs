@@ -8,7 +8,7 @@ use super::server::{asks, holds};
 use super::turns::Act;
 use super::{Server, Simulation, State};
 use crate::actor::Actor;
-use crate::trace::{EventKind, HoldId, changes};
+use crate::trace::{EventKind, HoldId, LeftBy, changes};
 
 /// A client inside a section.
 #[derive(Clone, Hash)]
@@ -75,7 +75,7 @@ impl Simulation {
     pub(crate) fn leave(&self, id: HoldId) {
         self.note(id.0, || Act::Leave { hold: id });
         let at = self.now();
-        self.state().leave(id, at);
+        self.state().leave(id, at, LeftBy::Code);
     }
 
     /// Records a fault of a server. Grants that the server loses by it are ended by no client.
@@ -139,7 +139,7 @@ impl Simulation {
     pub(super) fn before_send(&self, release: Option<HoldId>) {
         if let Some(id) = release {
             let at = self.now();
-            self.state().leave(id, at);
+            self.state().leave(id, at, LeftBy::Release);
         }
     }
 
@@ -246,11 +246,11 @@ impl Simulation {
 }
 
 impl State {
-    pub(super) fn leave(&mut self, id: HoldId, at: Duration) {
+    pub(super) fn leave(&mut self, id: HoldId, at: Duration, by: LeftBy) {
         if let Some(idx) = self.grants.iter().position(|grant| grant.id == id) {
             let Grant { actor, section, record, .. } = self.grants.remove(idx);
             self.recorder.grants_checked(record);
-            self.record(at, EventKind::Leave { hold: id, actor, section });
+            self.record(at, EventKind::Leave { hold: id, actor, section, by });
         }
     }
 }

@@ -37,7 +37,7 @@ use tokio::time::Instant;
 
 use crate::actor::Actor;
 use crate::fault::{Fault, Faults, RequestFault, RequestOutcome};
-use crate::trace::{EventKind, HoldId};
+use crate::trace::{EventKind, HoldId, LeftBy};
 
 pub(crate) use checkpoints::Checkpoints;
 pub(crate) use gate::{Gate, GateState, Passage, Pending, Traffic};
@@ -319,7 +319,7 @@ impl Simulation {
         let at = self.now();
         let mut state = self.state();
         let inside: Vec<HoldId> = state.grants.iter().filter(|g| g.actor == actor).map(|g| g.id).collect();
-        inside.into_iter().for_each(|id| state.leave(id, at));
+        inside.into_iter().for_each(|id| state.leave(id, at, LeftBy::Crash));
         state.recorder.reached().crash = true;
         state.recorder.client_ran(actor);
         // Oracles may leave out the time that passes after a crash.

@@ -200,7 +200,7 @@ pub enum EventKind {
         /// When the lease ends now, counted from the instant that the client gave.
         until: Duration,
     },
-    /// The client is no longer inside: the first command of its release ran, or it crashed.
+    /// The client is no longer inside.
     Leave {
         /// The number of this hold among all of the execution.
         hold: HoldId,
@@ -208,6 +208,8 @@ pub enum EventKind {
         actor: Actor,
         /// The section.
         section: &'static str,
+        /// Why it left.
+        by: LeftBy,
     },
     /// Another client ended the server's record of an unexpired grant.
     Ended {
@@ -320,6 +322,17 @@ pub enum EventKind {
         /// operation was cancelled.
         after_lease: bool,
     },
+}
+
+/// Why a client is no longer inside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeftBy {
+    /// The first command of its release runs.
+    Release,
+    /// Its code says so.
+    Code,
+    /// It crashed.
+    Crash,
 }
 
 impl EventKind {

@@ -18,6 +18,6 @@ mod outcomes;
 mod sampling;
 mod shrinking;
 mod proptest;
-mod saved_schedules;
+pub(crate) mod saved_schedules;
 mod replay_on_redis;
 mod linearizability;

@@ -8,7 +8,7 @@ use harness::oracle::{
     ExclusiveBelief, ExclusiveFact, Fenced, NoLeak, NoLostWakeUp, NotOvertaken, Oracle, OverIssue, Progress,
     Recovers, Success, Unbroken, WriterAlone,
 };
-use harness::trace::{Event, EventKind, History};
+use harness::trace::{Event, EventKind, History, LeftBy};
 use harness::{Faults, Scenario, exhaustive};
 
 use super::oracles::{SOUND, expect_violation, send};
@@ -254,7 +254,7 @@ fn extend(actor: Actor, section: &'static str, until: u64) -> EventKind {
 }
 
 fn leave(actor: Actor, section: &'static str) -> EventKind {
-    EventKind::Leave { hold: (actor, 0), actor, section }
+    EventKind::Leave { hold: (actor, 0), actor, section, by: LeftBy::Release }
 }
 
 #[track_caller]

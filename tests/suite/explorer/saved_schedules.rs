@@ -20,7 +20,7 @@ use locks::registry::{ALGORITHMS, Algorithm, FaultClass};
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/suite/data/schedules");
 
 /// Every saved counterexample by the name of its file.
-pub fn kept() -> BTreeMap<String, SavedSchedule> {
+pub(crate) fn kept() -> BTreeMap<String, SavedSchedule> {
     let _turn = turn();
     read()
 }

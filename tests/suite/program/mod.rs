@@ -4,6 +4,7 @@ pub(crate) mod cli;
 mod terminal;
 mod shards;
 mod explorations;
+mod pages;
 mod serve;
 #[cfg(unix)]
 mod leader;

@@ -4,12 +4,15 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
-use harness::check::{LEASE, Outcome, Verdict, check, properties, save, scenario};
+use harness::check::{LEASE, Outcome, Verdict, check, properties, save, scenario, scenario_of};
 use harness::execution::Runner;
 use harness::explore::render_finding;
+use harness::page::Counterexample;
+use harness::replay_saved;
 use locks::registry::{Algorithm, FaultClass, Property};
 
 use crate::check::Sampling;
+use crate::table::Format;
 
 /// Print the shortest counterexample of an algorithm: each step with its command, reply and time,
 /// and which clients are inside
@@ -29,6 +32,12 @@ pub(crate) struct Args {
     /// Save the schedule in this file, for `replay`
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
+    /// Write the counterexample to this file as an HTML page that needs nothing else
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// How to print the counterexample
+    #[arg(long, value_enum, default_value = "text")]
+    format: Format,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
@@ -68,11 +77,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
                 verdict.property,
                 LEASE.as_millis(),
             );
-            super::print(&text)?;
-            if let (Some(path), Some(saved)) = (&args.save, save(&mut runner, verdict)) {
-                let file = path.display();
-                std::fs::write(path, saved.to_string()).with_context(|| format!("cannot write {file}"))?;
-            }
+            show(args, &mut runner, verdict, schedules, text)?;
             return Ok(ExitCode::SUCCESS);
         }
     }
@@ -93,6 +98,27 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     super::print(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints a counterexample, and writes the files that are asked for. So many schedules were run to
+/// find it.
+fn show(args: &Args, runner: &mut Runner, verdict: &Verdict, schedules: u64, text: String) -> Result<()> {
+    let saved = save(runner, verdict).context("the verdict has no schedule")?;
+    let of = scenario_of(&saved, LEASE).context("the algorithm is not known")?;
+    let counterexample = replay_saved(runner, &of, &saved)?.counterexample();
+    let counterexample = counterexample.context("the schedule does not show the violation again")?;
+    let counterexample = Counterexample { explored: Some(schedules), ..counterexample };
+    super::print(&match args.format {
+        Format::Text => text,
+        Format::Json => counterexample.to_json() + "\n",
+    })?;
+    if let Some(path) = &args.save {
+        super::write(path, &saved.to_string())?;
+    }
+    if let Some(path) = &args.html {
+        super::write(path, &counterexample.to_html())?;
+    }
+    Ok(())
 }
 
 fn about(algorithm: &Algorithm) -> String {

@@ -11,6 +11,7 @@ mod replay;
 mod serve;
 
 use std::io::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
@@ -76,6 +77,11 @@ fn find(name: &str) -> Result<&'static Algorithm> {
             bail!("there is no algorithm named {name:?}; the known ones are {}", known.join(", "))
         }
     }
+}
+
+/// Writes a file.
+fn write(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Writes to standard output. If the reader has closed the pipe, that is not an error.

@@ -23,6 +23,9 @@ pub(crate) struct Args {
     /// Replay it on this server, too: `redis://host:6379/9`. The database must be empty
     #[arg(long, value_name = "URL")]
     redis: Option<String>,
+    /// If the property is violated, write the counterexample to this file as an HTML page
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
 const INCONCLUSIVE: u8 = 3;
@@ -52,6 +55,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let replayed =
         replay_saved(&mut runner, &scenario(saved.lease), &saved).with_context(|| file.to_string())?;
     super::print(&replayed.to_string())?;
+    if let Some(path) = &args.html {
+        let counterexample =
+            replayed.counterexample().context("no page is written: there is no violation")?;
+        super::write(path, &counterexample.to_html())?;
+    }
     let mut status = u8::from(!replayed.is_as_stated());
     if let Some(url) = &args.redis {
         let client = redis::Client::open(url.as_str())

@@ -42,20 +42,21 @@ fn guarded_by_timeout() {
     finds(
         &scenario().always(ExclusiveBelief::of("section", 1)),
         &expect![[r#"
-        exclusive-belief
+            exclusive-belief
 
-        step        time  A B
-           1       +0 ms  ● ·  A: SET lock A1 NX PX 10000 → OK
-                          │ ·      now lock = "A1" (10000 ms left)
-                          ┃ ·    ▸ A is inside. Its lease runs until +10000 ms.
-           2   +10001 ms  ┃ ·  10001 ms pass
-                          ┃ ·    ▸ The lease of A is over, and A is still inside.
-                          ┃ ·    ▸ The process of A stood still meanwhile.
-           3   +10001 ms  ┃ ●  B: SET lock B1 NX PX 10000 → OK
-                          ┃ │      now lock = "B1" (10000 ms left)
-                          ┃ ┃    ▸ B is inside. Its lease runs until +20001 ms. Now A and B are inside.
+            step        time  A B
+               1       +0 ms  ● ·  A: SET lock A1 NX PX 10000 → OK
+                              │ ·      now lock = "A1" (10000 ms left)
+                              ┃ ·    ▸ A is inside. Its lease runs until +10000 ms.
+               2   +10001 ms  ┃ ·  10001 ms pass
+                              ┃ ·    ▸ The lease of A is over, and A is still inside.
+                              ┃ ·    ▸ The process of A stood still meanwhile.
+               3   +10001 ms  ┃ ●  B: SET lock B1 NX PX 10000 → OK
+                              ┃ │      now lock = "B1" (10000 ms left)
+                              ┃ ┃    ▸ B is inside. Its lease runs until +20001 ms. Now A and B are inside.
+                              │ ┃    ▸ A leaves, and no longer counts as a holder.
 
-        ✗ A and B are inside at once, but only one may be.
-    "#]],
+            ✗ A and B are inside at once, but only one may be.
+        "#]],
     );
 }

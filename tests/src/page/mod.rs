@@ -1,0 +1,112 @@
+//! A counterexample as data, and as a page to send to people.
+
+#[cfg(feature = "pages")]
+mod html;
+
+use locks::registry::ALGORITHMS;
+use serde::Serialize;
+
+use crate::actor::Actor;
+use crate::oracle::Violation;
+use crate::render::story::{Entry, tell};
+use crate::replay::{Replayed, SavedSchedule, Subject};
+use crate::schedule::Step;
+use crate::trace::History;
+
+/// The version of the data. Programs that read it should refuse others.
+const VERSION: u32 = 1;
+
+/// A counterexample: the claim that is broken, and everything that happened until then. It
+/// serializes to the JSON of `lockstep explain --format json`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Counterexample {
+    /// The version of this format: 1.
+    pub version: u32,
+    /// The name of the scenario or of the algorithm.
+    pub name: String,
+    /// For an algorithm: what it guarantees.
+    pub guarantees: Option<String>,
+    /// For an algorithm: what it assumes.
+    pub assumes: Option<String>,
+    /// For an algorithm: the fault class.
+    pub class: Option<String>,
+    /// The property that is violated.
+    pub property: String,
+    /// The violation, in a sentence.
+    pub violation: String,
+    /// The names of the clients.
+    pub clients: Vec<String>,
+    /// How many servers the clients asked.
+    pub servers: usize,
+    /// How long a grant lasts, in milliseconds.
+    pub lease_ms: u64,
+    /// Each fault and each stall, with the number of its step.
+    pub faults: Vec<FaultInStep>,
+    /// How many schedules were run to find it, if that is known.
+    pub explored: Option<u64>,
+    /// The schedule, as `lockstep replay` and `harness::replay_saved` read it.
+    pub schedule: String,
+    /// Everything that happened, in order.
+    pub entries: Vec<Entry>,
+}
+
+/// A fault or a stall that a schedule has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FaultInStep {
+    /// The number of its step, from 1.
+    pub step: usize,
+    /// The fault as in the schedule.
+    pub fault: String,
+    /// A description of such a fault.
+    pub summary: String,
+}
+
+impl Counterexample {
+    /// The counterexample of a schedule that was replayed in full.
+    pub fn new(saved: &SavedSchedule, history: &History, violation: &Violation) -> Counterexample {
+        let entries = tell(history, saved.clients, violation.step);
+        let (name, class) = match &saved.subject {
+            Subject::Algorithm { name, class, .. } => (name.clone(), Some(class.name().to_owned())),
+            Subject::Scenario(name) => (name.clone(), None),
+        };
+        let of_name = ALGORITHMS.iter().find(|algorithm| class.is_some() && algorithm.name == name);
+        let messages = entries.iter().flat_map(|entry| &entry.messages);
+        let steps = history.steps.iter().take(violation.step).enumerate();
+        let faults = steps.filter_map(|(nth, step)| {
+            let summary = match step {
+                Step::Advance(_) => "time passes while clients have something to do",
+                step => step.fault()?.kind.documentation().1,
+            };
+            Some(FaultInStep { step: nth + 1, fault: step.to_string(), summary: summary.into() })
+        });
+        Counterexample {
+            version: VERSION,
+            guarantees: of_name.map(|algorithm| algorithm.spec.guarantees.into()),
+            assumes: of_name.map(|algorithm| algorithm.spec.assumes.into()),
+            name,
+            class,
+            property: saved.property.clone(),
+            violation: violation.what.clone(),
+            clients: (0..saved.clients).map(|n| Actor(n).to_string()).collect(),
+            servers: messages.map(|message| message.server + 1).max().unwrap_or(1),
+            lease_ms: saved.lease.as_millis() as u64,
+            faults: faults.collect(),
+            explored: None,
+            schedule: saved.to_string(),
+            entries,
+        }
+    }
+
+    /// The counterexample as JSON.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("it has no maps with other keys than texts")
+    }
+}
+
+impl Replayed {
+    /// The violation that the replay shows, as data. `None` if there is none.
+    pub fn counterexample(&self) -> Option<Counterexample> {
+        let violation = self.violation.as_ref()?;
+        Some(Counterexample::new(&self.saved, &self.history, violation))
+    }
+}

@@ -1,0 +1,94 @@
+//! The pages and the JSON of counterexamples.
+
+use std::fs;
+
+use harness::check::scenario_of;
+use harness::execution::Runner;
+use harness::oracle::ExclusiveBelief;
+use harness::{Scenario, exhaustive, replay_saved};
+use serde_json::Value;
+
+use super::cli::{lockstep, stdout};
+use crate::explorer::saved_schedules;
+
+/// A page needs nothing from elsewhere, and names all that happened.
+#[test]
+fn every_counterexample_has_a_page() {
+    let mut runner = Runner::new();
+    let kept = saved_schedules::kept();
+    assert!(!kept.is_empty());
+    for (name, saved) in kept {
+        let replayed = replay_saved(&mut runner, &scenario_of(&saved, saved.lease).unwrap(), &saved).unwrap();
+        let counterexample = replayed.counterexample().unwrap();
+        let page = counterexample.to_html();
+        for outside in ["http:", "https:", "src=", "url(", "@import"] {
+            assert!(!page.contains(outside), "{name} has {outside}");
+        }
+        let entries = &counterexample.entries;
+        assert_eq!(page.matches("<li class=\"entry").count(), entries.len(), "{name}");
+        let messages: usize = entries.iter().map(|entry| entry.messages.len()).sum();
+        assert_eq!(page.matches("<i class=\"message").count(), messages, "{name}");
+        assert!(entries.iter().any(|entry| !entry.messages.is_empty()), "{name}");
+        let last = format!("id=\"step={}\"", entries.last().unwrap().step);
+        assert!(page.contains(&last), "{name} has no {last}");
+    }
+}
+
+/// Two clients that are both inside at once.
+fn broken(name: &str) -> Scenario {
+    Scenario::new(name).always(ExclusiveBelief::of("cs", 1)).actors(2, |client| async move {
+        let ping = redis::cmd("PING");
+        () = ping.query_async(&mut client.connection()).await?;
+        Ok(client.hold("cs").until(ping.query_async::<()>(&mut client.connection())).await?)
+    })
+}
+
+#[test]
+fn a_report_of_ones_own_test_has_a_page_and_its_texts_are_escaped() {
+    let report = exhaustive(&broken("<script>alert(1)</script>")).unwrap_err();
+    let file = std::env::temp_dir().join(format!("lockstep-page-{}.html", std::process::id()));
+    report.write_html(&file).unwrap();
+    let page = fs::read_to_string(&file).unwrap();
+    fs::remove_file(&file).unwrap();
+    assert!(!page.contains("<script>alert"), "{page}");
+    assert!(page.contains("&lt;script&gt;alert"));
+    assert!(page.contains("A and B are inside at once, but only one may be"));
+    assert!(page.contains(&format!("{} schedules", report.schedules)));
+    let counterexample = report.counterexample().unwrap();
+    assert!(counterexample.schedule.starts_with("lockstep schedule 1\n"));
+}
+
+#[test]
+fn explain_writes_a_page_and_json() {
+    let file = std::env::temp_dir().join(format!("lockstep-explain-{}.html", std::process::id()));
+    let path = file.to_str().unwrap();
+    let json = stdout(&["explain", "setnx", "--class", "crash", "--format", "json", "--html", path]);
+    let page = fs::read_to_string(&file).unwrap();
+    fs::remove_file(&file).unwrap();
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json["version"], &json["property"]), (&1.into(), &"recovers".into()));
+    assert_eq!(json["class"], "crash");
+    let violation = json["violation"].as_str().unwrap();
+    assert!(page.contains(violation), "{page}");
+    let faults = json["faults"].as_array().unwrap();
+    assert!(faults.iter().any(|fault| fault["fault"].as_str().unwrap().starts_with("crash")), "{faults:?}");
+}
+
+#[test]
+fn replay_writes_a_page_if_there_is_a_violation() {
+    let saved = concat!(env!("CARGO_MANIFEST_DIR"), "/suite/data/schedules/setnx.crash.recovers.txt");
+    let file = std::env::temp_dir().join(format!("lockstep-replay-{}.html", std::process::id()));
+    let path = file.to_str().unwrap();
+    stdout(&["replay", saved, "--html", path]);
+    assert!(fs::read_to_string(&file).unwrap().contains("recovers"));
+    fs::remove_file(&file).unwrap();
+    // The schedule in which the holder does not crash.
+    let passes = fs::read_to_string(saved).unwrap().replace("crash A", "# crash A");
+    let other = file.with_extension("txt");
+    fs::write(&other, passes).unwrap();
+    let output = lockstep(&["replay", other.to_str().unwrap(), "--html", path]);
+    fs::remove_file(&other).unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no page is written: there is no violation"));
+    assert!(!file.exists());
+}
