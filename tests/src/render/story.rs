@@ -106,6 +106,8 @@ pub(crate) struct Teller<'a> {
     replying: Vec<(Actor, usize)>,
     /// Whether the history has several sections. Then the story names the section of a client.
     has_sections: bool,
+    /// Whether clients ask several servers.
+    has_servers: bool,
 }
 
 impl Teller<'_> {
@@ -117,6 +119,10 @@ impl Teller<'_> {
             leaving: None,
             replying: Vec::new(),
             has_sections: has_sections(history),
+            has_servers: history
+                .events
+                .iter()
+                .any(|event| matches!(event.kind, EventKind::Command { server: 1.., .. })),
         }
     }
 
@@ -131,7 +137,7 @@ impl Teller<'_> {
             }
             EventKind::Message { actor, text, .. } => {
                 self.act(event, Some(*actor), format!("{actor} receives {text}"));
-                self.message(*actor, 0, Sender::Server);
+                self.message_of_one_server(*actor, Sender::Server);
             }
             EventKind::Received { actor } => {
                 self.act(event, Some(*actor), format!("{actor} receives the reply"));
@@ -187,6 +193,14 @@ impl Teller<'_> {
         }
     }
 
+    /// Something moves in this act. The history does not say which server it concerns, so it is
+    /// left out if there are several.
+    fn message_of_one_server(&mut self, actor: Actor, by: Sender) {
+        if !self.has_servers {
+            self.message(actor, 0, by);
+        }
+    }
+
     fn entered(&mut self, actor: Actor, section: &str, until: Duration) {
         self.set(actor, ClientState::Inside);
         let is_inside = |&(_, state): &(usize, &ClientState)| *state == ClientState::Inside;
@@ -205,7 +219,7 @@ impl Teller<'_> {
             Description::OfClient(what) => {
                 self.act(event, actor, what);
                 if let (Some(actor), Some(Delivery::Never)) = (actor, delivery) {
-                    self.message(actor, 0, Sender::Client);
+                    self.message_of_one_server(actor, Sender::Client);
                     self.lose_last();
                 }
                 actor.into_iter().for_each(|actor| self.left(actor));
