@@ -149,7 +149,7 @@ impl CountDownLatch {
     /// [`Error::Lost`]: the server no longer has the count. [`Error::Server`]: a server did not do
     /// what it was asked.
     pub async fn wait(&self) -> Result<(), Error> {
-        self.0.context.acquiring(Span::Wait, self.wait_within(None), |()| true).await
+        self.wait_within(None).await
     }
 
     /// Waits at most so long until the count is zero.
@@ -158,10 +158,14 @@ impl CountDownLatch {
     /// Those of [`CountDownLatch::wait`], and [`Error::TimedOut`]: the count was not zero for so
     /// long.
     pub async fn wait_timeout(&self, timeout: Duration) -> Result<(), Error> {
-        self.0.context.acquiring(Span::Wait, self.wait_within(Some(timeout)), |()| true).await
+        self.wait_within(Some(timeout)).await
     }
 
     async fn wait_within(&self, within: Option<Duration>) -> Result<(), Error> {
+        self.0.context.acquiring(Span::Wait, self.until_open(within), |()| true).await
+    }
+
+    async fn until_open(&self, within: Option<Duration>) -> Result<(), Error> {
         let Shared { connection, context, channel, retry, .. } = &*self.0;
         let (mut wait, mut bell) = (Wait::begin(context, within), Bell::default());
         let mut awaited: Option<String> = None;

@@ -215,7 +215,7 @@ impl<C: Subscribe + Clone + Send + Sync + 'static> Handle<C> {
         let is_free: RedisResult<Option<bool>> = script.invoke_async(&mut self.connection).await;
         let mut watchdog = self.watchdog();
         watchdog.holds = watchdog.holds.saturating_sub(1);
-        if watchdog.holds == 0 || !matches!(is_free, Ok(Some(false)) | Err(_)) {
+        if watchdog.holds == 0 || matches!(is_free, Ok(Some(true) | None)) {
             watchdog.stop();
         }
         Ok(match is_free? {

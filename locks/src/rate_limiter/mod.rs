@@ -143,7 +143,7 @@ impl RateLimiter {
     /// # Errors
     /// Those of [`RateLimiter::try_acquire_many`].
     pub async fn acquire_many(&self, permits: u32) -> Result<(), Error> {
-        self.acquire_within(None, self.checked(permits)?).await
+        self.acquire_within(None, permits).await
     }
 
     /// Waits at most so long until there is a permit, and takes it. If there can be none before,
@@ -153,11 +153,11 @@ impl RateLimiter {
     /// Those of [`RateLimiter::try_acquire`], and [`Error::TimedOut`]: there was no permit for so
     /// long, or there will be none.
     pub async fn acquire_timeout(&self, timeout: Duration) -> Result<(), Error> {
-        self.acquire_within(Some(timeout), self.checked(1)?).await
+        self.acquire_within(Some(timeout), 1).await
     }
 
     async fn acquire_within(&self, within: Option<Duration>, permits: u32) -> Result<(), Error> {
-        let context = &self.0.context;
+        let (context, permits) = (&self.0.context, self.checked(permits)?);
         let acquired = async {
             let (mut wait, token) = (Wait::begin(context, within), context.env.unique());
             loop {

@@ -11,13 +11,11 @@ use super::Counterexample;
 impl Counterexample {
     /// The counterexample as an HTML page.
     pub fn to_html(&self) -> String {
-        let mut environment = Environment::new();
-        // The end of its name says that values are escaped.
-        environment.add_template("page.html", include_str!("page.html")).expect("the template is valid");
-        let template = environment.get_template("page.html").expect("it has been added");
         let (style, script) = (include_str!("page.css"), include_str!("page.js"));
-        let page = template.render(context! { of => Serde(self), style, script });
-        page.expect("the template names only what there is")
+        let values = context! { of => Serde(self), style, script };
+        // The end of the name says that values are escaped.
+        let page = Environment::new().render_named_str("page.html", include_str!("page.html"), values);
+        page.expect("the template is valid, and names only what there is")
     }
 
     /// Writes the page to a file.

@@ -270,9 +270,13 @@ impl Teller<'_> {
         {
             self.clients[n] = ClientState::Running;
         }
+        self.begin(event.step, event.at, actor, text);
+    }
+
+    fn begin(&mut self, step: usize, at: Duration, actor: Option<Actor>, text: String) {
         self.entries.push(Entry {
-            step: event.step,
-            at_ms: event.at.as_millis() as u64,
+            step,
+            at_ms: at.as_millis() as u64,
             actor: actor.map(|actor| actor.0),
             text,
             messages: Vec::new(),
@@ -287,21 +291,11 @@ impl Teller<'_> {
 
     /// Adds a detail to the last entry.
     fn detail(&mut self, kind: DetailKind, text: String) {
-        let clients = self.clients.clone();
         if self.entries.is_empty() {
-            let text = String::new();
-            self.entries.push(Entry {
-                step: 0,
-                at_ms: 0,
-                actor: None,
-                text,
-                messages: Vec::new(),
-                clients: clients.clone(),
-                details: Vec::new(),
-            });
+            self.begin(0, Duration::ZERO, None, String::new());
         }
         let entry = self.entries.last_mut().expect("there is one");
-        entry.details.push(Detail { kind, text, clients });
+        entry.details.push(Detail { kind, text, clients: self.clients.clone() });
     }
 }
 

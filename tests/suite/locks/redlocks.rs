@@ -229,9 +229,6 @@ async fn a_token_is_cancelled_before_the_release_arrives() {
     }
 }
 
-/// The most clients that take part in random orders.
-const CLIENTS: usize = 2;
-
 /// A lock whose clients wait, over scripts with these changes. It is renewed, or not.
 fn explored(client: &Client, renews: bool, changes: &'static [Change]) -> Redlock {
     let connect = |server| Connection::new(Rewritten::new(client.connection_to(server), changes));
@@ -244,7 +241,7 @@ fn scenario(renews: bool, changes: &'static [Change], faults: Faults) -> Scenari
     let reached = Reached { contention: true, overrun: faults.stalls > 0, ..Reached::default() };
     let scenario = Scenario::new("Redlock").servers(3).lease(LEASE).faults(faults).must_reach(reached);
     let scenario = scenario.always(ExclusiveFact::of("section")).interchangeable();
-    scenario.actors(CLIENTS, move |client| async move {
+    scenario.actors(2, move |client| async move {
         let lock = explored(&client, renews, changes);
         let guard = match client.cancellable(lock.lock()).await {
             // A client that stalls notices too late that the servers have replied.

@@ -8,7 +8,7 @@ use harness::check::{LEASE, Outcome, Verdict, check, properties, save, scenario,
 use harness::execution::Runner;
 use harness::explore::render_finding;
 use harness::page::Counterexample;
-use harness::replay_saved;
+use harness::{SavedSchedule, replay_saved};
 use locks::registry::{Algorithm, FaultClass, Property};
 
 use crate::check::Sampling;
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
                 verdict.property,
                 LEASE.as_millis(),
             );
-            show(args, &mut runner, verdict, schedules, text)?;
+            show(args, &mut runner, verdict, schedules, &text)?;
             return Ok(ExitCode::SUCCESS);
         }
     }
@@ -102,23 +102,27 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
 /// Prints a counterexample, and writes the files that are asked for. So many schedules were run to
 /// find it.
-fn show(args: &Args, runner: &mut Runner, verdict: &Verdict, schedules: u64, text: String) -> Result<()> {
+fn show(args: &Args, runner: &mut Runner, verdict: &Verdict, schedules: u64, text: &str) -> Result<()> {
     let saved = save(runner, verdict).context("the verdict has no schedule")?;
-    let of = scenario_of(&saved, LEASE).context("the algorithm is not known")?;
-    let counterexample = replay_saved(runner, &of, &saved)?.counterexample();
-    let counterexample = counterexample.context("the schedule does not show the violation again")?;
-    let counterexample = Counterexample { explored: Some(schedules), ..counterexample };
-    super::print(&match args.format {
-        Format::Text => text,
-        Format::Json => counterexample.to_json() + "\n",
-    })?;
+    match args.format {
+        Format::Text => super::print(text)?,
+        Format::Json => super::print(&(as_data(runner, &saved, schedules)?.to_json() + "\n"))?,
+    }
     if let Some(path) = &args.save {
         super::write(path, &saved.to_string())?;
     }
     if let Some(path) = &args.html {
-        super::write(path, &counterexample.to_html())?;
+        super::write(path, &as_data(runner, &saved, schedules)?.to_html())?;
     }
     Ok(())
+}
+
+/// Replays a saved counterexample.
+fn as_data(runner: &mut Runner, saved: &SavedSchedule, schedules: u64) -> Result<Counterexample> {
+    let of = scenario_of(saved, LEASE).context("the algorithm is not known")?;
+    let counterexample = replay_saved(runner, &of, saved)?.counterexample();
+    let counterexample = counterexample.context("the schedule does not show the violation again")?;
+    Ok(Counterexample { explored: Some(schedules), ..counterexample })
 }
 
 fn about(algorithm: &Algorithm) -> String {
