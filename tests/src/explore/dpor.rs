@@ -47,6 +47,8 @@ pub struct Dpor {
     nondeterminism: Option<(Vec<Step>, Vec<Step>)>,
     /// The places from which the next execution can continue.
     checkpoints: Checkpoints,
+    /// The last execution took the steps of this many nodes at the start of the path.
+    common: usize,
 }
 
 /// A place with a choice.
@@ -199,11 +201,27 @@ impl Dpor {
         self.is_branch_point.then(branch)
     }
 
+    /// This exploration comes next on the runner of `before`. Its first execution begins where it
+    /// leaves the last one of `before`, and not at the start.
+    pub fn follow(&mut self, before: Dpor) {
+        let Dpor { path, happens_before, checkpoints, common, .. } = before;
+        let pairs = self.path.iter().zip(&path[..common.min(path.len())]);
+        let is_equal = |(own, other): &(&Node, &Node)| (own.steps, own.taken) == (other.steps, other.taken);
+        self.common = pairs.take_while(is_equal).count();
+        self.checkpoints = checkpoints;
+        if !self.has_begun {
+            self.happens_before = happens_before;
+            self.happens_before.truncate(self.path.get(self.common).map_or(0, |node| node.steps));
+        }
+    }
+
     /// Runs the next schedule; `None` if there is none. The execution may have ended early: see
     /// [`Dpor::is_blocked`] and [`Dpor::nondeterminism`].
     pub fn run_next(&mut self, runner: &mut Runner, scenario: &Scenario) -> Option<Arc<History>> {
         if !self.has_begun {
-            self.happens_before = HappensBefore::with_predecessors(scenario.predecessors());
+            if self.common == 0 {
+                self.happens_before = HappensBefore::with_predecessors(scenario.predecessors());
+            }
             if self.path.is_empty() {
                 runner.begin_exploration();
             }
@@ -212,12 +230,13 @@ impl Dpor {
             return None;
         }
         let kept = self.path.len();
+        let common = std::mem::replace(&mut self.common, usize::MAX).min(kept.saturating_sub(1));
         let mut mode = runner.next_mode(scenario, &self.checkpoints);
         loop {
             (self.depth, self.is_blocked, self.is_branch_point) = (0, false, false);
-            self.checkpoints.rewind(self.path.last().map_or(0, |node| node.steps));
+            self.checkpoints.rewind(self.path.get(common).map_or(0, |node| node.steps));
             if mode == Mode::Learned && !self.checkpoints.is_empty() {
-                self.depth = kept.saturating_sub(1);
+                self.depth = common;
             }
             let history = match self.run_again(runner, scenario, mode) {
                 Ok(history) => history,

@@ -289,12 +289,15 @@ fn branch(
     branches_min: usize,
 ) -> Result<Vec<Dpor>, Stop> {
     let (mut within, mut branches) = (traces.continued(), trial.divide(0).1.into_iter().collect());
+    let mut before = Dpor::default();
     for choices in 1.. {
         let mut longer = Vec::new();
         for branch in branches {
             let (mut trunk, begun) = Dpor::divide(&branch, choices);
+            trunk.follow(before);
             longer.extend(begun);
             while within.run_next(runner, scenario, &mut trunk, |branch| longer.push(branch))? {}
+            before = trunk;
         }
         branches = longer;
         let Exploration { schedules, blocked, .. } = within.exploration;
@@ -327,12 +330,15 @@ fn run_branches(
     };
     let work = |mut runner: Runner| {
         let (mut done, mut probed) = (Vec::new(), probed.continued());
+        let mut before = Dpor::default();
         while let Some((id, mut branch)) = take() {
+            branch.follow(before);
             let mut traces = TraceSummary { exploration: probed, ..TraceSummary::of(scenario) };
             let result = traces.run(&mut runner, scenario, &mut branch, u64::MAX);
             let saved = result.and_then(|_| Ok(journal.save(&traces.result(id))?));
             probed = traces.exploration.continued();
             done.push((id, saved.map(|()| traces)));
+            before = branch;
         }
         (runner, done)
     };

@@ -279,8 +279,9 @@ redis.register_function('count', function(keys) calls = calls + 1 return redis.c
     }
 }
 
-/// An exploration can be divided after any number of choices, and at any time. It still runs the
-/// traces of the whole, as often as the whole does.
+/// An exploration can be divided after any number of choices, and at any time. Its branches can
+/// follow each other in any order. It still runs the traces of the whole, as often as the whole
+/// does.
 #[test]
 fn branches_have_the_traces_of_the_whole() {
     let mut runner = Runner::new().learning(Learning::Eager);
@@ -303,9 +304,17 @@ fn branches_have_the_traces_of_the_whole() {
             let mut trial = Dpor::default();
             (0..before).for_each(|_| _ = run(&mut trial));
             let (mut trunk, begun) = trial.divide(choices);
-            begun.into_iter().for_each(|mut branch| while run(&mut branch) {});
+            let mut branches = Vec::from_iter(begun);
             while run(&mut trunk) {
-                trunk.branch().into_iter().for_each(|mut branch| while run(&mut branch) {});
+                branches.extend(trunk.branch());
+            }
+            // Neighbours have most of the trunk in common, the two ends little.
+            let far = branches.split_off(branches.len() / 2);
+            let mut last = trunk;
+            for mut branch in far.into_iter().rev().chain(branches) {
+                branch.follow(last);
+                while run(&mut branch) {}
+                last = branch;
             }
             traces.sort_unstable();
             if choices == 0 {
