@@ -1,4 +1,5 @@
-//! Reads the data of a server for tests. These reads leave no footprint and expire no key.
+//! Reads the data and the scripts of a server for tests. These reads leave no footprint and expire
+//! no key.
 
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use crate::clock::Timestamp;
 use crate::engine::Snapshot;
 use crate::glob;
 use crate::keyspace::{Keyspace, Text, Value};
+use crate::script::ScriptCall;
 
 /// The data of a server at an instant. Its reads leave no footprint and expire no key.
 #[derive(Clone, Copy, Debug)]
@@ -73,6 +75,12 @@ impl Data<'_> {
     /// Describes a key of a database as one line of readable text: `lock = "A1" (10000 ms left)`.
     pub fn describe(&self, db: usize, key: &[u8]) -> Option<String> {
         self.keyspace.describe(db, key, self.now)
+    }
+
+    /// Describes the value at a key of a database as readable text. Returns also the milliseconds
+    /// that are left to it, if it has a deadline.
+    pub fn describe_value(&self, db: usize, key: &[u8]) -> Option<(String, Option<i64>)> {
+        self.keyspace.describe_value(db, key, self.now)
     }
 
     /// Describes a database as readable text: one line for each key, sorted by key.
@@ -154,5 +162,25 @@ impl Emulator {
     /// Returns the nearest deadline of a key after `after`, in any database.
     pub fn next_deadline(&self, after: Timestamp) -> Option<Timestamp> {
         self.read(|data| data.next_deadline(after))
+    }
+}
+
+/// Reads scripts, and the commands that they call.
+impl Emulator {
+    /// Keeps the commands that scripts and functions call from then on, until
+    /// [`Emulator::take_script_calls`].
+    pub fn keep_script_calls(&self) {
+        self.shared.engine().script_calls = Some(Vec::new());
+    }
+
+    /// Returns the kept commands in their order, and keeps no more.
+    pub fn take_script_calls(&self) -> Vec<ScriptCall> {
+        self.shared.engine().script_calls.take().unwrap_or_default()
+    }
+
+    /// Returns the source of a script in the cache, by its SHA1 in hexadecimal digits of any case.
+    /// This read leaves no footprint.
+    pub fn script(&self, sha: &str) -> Option<Bytes> {
+        self.shared.engine().script_source(sha.as_bytes())
     }
 }

@@ -135,7 +135,7 @@ pub use footprint::{Access, Footprint, Part, Place, Resource};
 pub use inspect::Data;
 pub use log::{LogHook, LogLevel, LogLine};
 pub use reply::Reply;
-pub use script::ScriptBudget;
+pub use script::{ScriptBudget, ScriptCall};
 pub use server::Server;
 #[cfg(unix)]
 pub use server::UnixServer;

@@ -39,9 +39,11 @@ use crate::spec::{Ability, Algorithm, AlgorithmKind, DynLock, FaultClass, Open, 
 /// fencing tokens follow. `ARGV[4]` and the arguments after it are the channels of the names, and
 /// the last argument is the number of names.
 macro_rules! with_names {
-    ($script:literal) => {
+    ($name:literal, $script:literal) => {
         concat!(
-            "\
+            "-- ",
+            $name,
+            "\n\
 local token, lease, names = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[#ARGV])
 local holders = {}
 for nth = 1, names do
@@ -54,6 +56,7 @@ end
 }
 
 const ACQUIRE: &str = with_names!(
+    "acquire",
     "\
 local wait
 for nth = 1, names do
@@ -82,6 +85,7 @@ return {1, fencing_token}"
 );
 
 const EXTEND: &str = with_names!(
+    "extend",
     "\
 for nth = 1, names do
   if holders[nth] ~= token then
@@ -96,6 +100,7 @@ return 1"
 
 /// A dead waiter stays in its queue until a client of that queue comes.
 const RELEASE: &str = with_names!(
+    "release",
     "\
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

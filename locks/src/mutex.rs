@@ -30,6 +30,7 @@ use crate::spec::{Ability, Algorithm, AlgorithmKind, DynLock, FaultClass, Open, 
 
 /// `ARGV[5]` says whether the lock is fair. `KEYS[4]` is the last fencing token, if it is fenced.
 const ACQUIRE: &str = with_queue!(
+    "acquire",
     "\
 local holder = redis.call('GET', KEYS[1])
 if holder and holder ~= token then
@@ -55,6 +56,7 @@ return {1, fencing_token}"
 );
 
 const RELEASE: &str = with_queue!(
+    "release",
     "\
 local holder = redis.call('GET', KEYS[1])
 dequeue()

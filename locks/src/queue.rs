@@ -9,9 +9,11 @@
 /// patience, and the channel of messages to waiters. The patience is how long a waiter counts as
 /// alive after a look, or 0 if the client does not wait. Times are in milliseconds.
 macro_rules! with_queue {
-    ($($script:literal),+) => {
+    ($name:literal, $($script:literal),+) => {
         concat!(
-            "\
+            "-- ",
+            $name,
+            "\n\
 local token, lease, patience = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

@@ -60,6 +60,7 @@ use crate::script::{COMPARE_AND_DELETE, COMPARE_AND_EXTEND};
 use crate::spec::{Ability, Algorithm, AlgorithmKind, DynLock, FaultClass, Open, Property, Spec};
 
 const ACQUIRE: &str = "\
+-- acquire
 local holder = redis.call('GET', KEYS[1])
 if holder and holder ~= ARGV[1] then
   return {0, redis.call('PTTL', KEYS[1])}

@@ -35,8 +35,9 @@ use crate::spec::{Ability, Algorithm, AlgorithmKind, DynLock, FaultClass, Open, 
 
 /// A script over the readers in `KEYS[4]`, without those whose lease has ended.
 macro_rules! with_readers {
-    ($script:literal) => {
+    ($name:literal, $script:literal) => {
         with_queue!(
+            $name,
             "\
 redis.call('ZREMRANGEBYSCORE', KEYS[4], '-inf', now)
 local writer = redis.call('GET', KEYS[1])
@@ -56,6 +57,7 @@ end
 }
 
 const READ: &str = with_readers!(
+    "read",
     "\
 if not is_reader then
   local wait = writer and redis.call('PTTL', KEYS[1]) or is_overtaking()
@@ -71,6 +73,7 @@ return {1, 0}"
 );
 
 const WRITE: &str = with_readers!(
+    "write",
     "\
 if writer ~= token then
   local wait = writer and redis.call('PTTL', KEYS[1])
@@ -89,6 +92,7 @@ return {1, 0}"
 );
 
 const EXTEND_READ: &str = with_readers!(
+    "extend-read",
     "\
 if not is_reader then
   return 0
@@ -98,6 +102,7 @@ return 1"
 );
 
 const RELEASE: &str = with_readers!(
+    "release",
     "\
 dequeue()
 local is_writer = writer == token

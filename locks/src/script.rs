@@ -29,6 +29,7 @@ pub(crate) use lua_raise;
 /// If the value of `KEYS[1]` is `ARGV[1]`, sets its time to live to `ARGV[2]` milliseconds and
 /// returns 1. Otherwise returns 0.
 pub(crate) const COMPARE_AND_EXTEND: &str = "\
+-- extend
 if redis.call('GET', KEYS[1]) == ARGV[1] then
   return redis.call('PEXPIRE', KEYS[1], ARGV[2])
 end
@@ -38,6 +39,7 @@ return 0";
 ///
 /// Source: <https://redis.io/docs/latest/commands/set/#patterns>.
 pub(crate) const COMPARE_AND_DELETE: &str = "\
+-- release
 if redis.call('GET', KEYS[1]) == ARGV[1] then
   return redis.call('DEL', KEYS[1])
 end

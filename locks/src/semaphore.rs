@@ -37,8 +37,9 @@ use crate::spec::{Ability, Algorithm, AlgorithmKind, DynLock, FaultClass, Open, 
 /// Scores are whole milliseconds, which a double represents exactly. The key's time to live is
 /// never lowered: a short lease must not end a longer one in the same key.
 macro_rules! with_members {
-    ($script:literal) => {
+    ($name:literal, $script:literal) => {
         with_queue!(
+            $name,
             "\
 local permits, count = tonumber(ARGV[6]), tonumber(ARGV[7])
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
@@ -63,6 +64,7 @@ end
 }
 
 const ACQUIRE: &str = with_members!(
+    "acquire",
     "\
 if not is_held then
   local waiter, until_ms
@@ -88,6 +90,7 @@ return {1, 0}"
 );
 
 const EXTEND: &str = with_members!(
+    "extend",
     "\
 if is_held then
   add()
@@ -97,6 +100,7 @@ return 0"
 );
 
 const RELEASE: &str = with_members!(
+    "release",
     "\
 dequeue()
 if is_held then

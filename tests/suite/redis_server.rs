@@ -137,7 +137,7 @@ pub fn start_own(count: usize) -> Vec<OwnServer> {
 }
 
 #[track_caller]
-fn say_it_is_missing(remedy: &str) {
+pub(crate) fn say_it_is_missing(remedy: &str) {
     let test = std::thread::current().name().unwrap_or("a test").to_owned();
     let message = format!("{test} did not run: {remedy}");
     assert!(std::env::var_os("CI").is_none(), "{message}");

@@ -48,7 +48,7 @@ use crate::error::{self, Error};
 use crate::keyspace::{Db, Hasher};
 use crate::reply::Reply;
 use crate::resp::Protocol;
-use crate::script::Rules;
+use crate::script::{Rules, ScriptCall};
 
 /// The arguments of a command, its name first.
 pub type Argv<'a> = [&'a [u8]];
@@ -284,6 +284,15 @@ pub(crate) fn call_from_script(
     argv: &Argv<'_>,
     rules: Rules,
 ) -> Reply {
+    let reply = check_and_run(engine, client, argv, rules);
+    if let Some(calls) = &mut engine.script_calls {
+        let argv = argv.iter().map(|arg| Bytes::copy_from_slice(arg)).collect();
+        calls.push(ScriptCall { argv, reply: reply.clone() });
+    }
+    reply
+}
+
+fn check_and_run(engine: &mut Box<Engine>, client: &mut Box<Client>, argv: &Argv<'_>, rules: Rules) -> Reply {
     let row = match resolve(argv) {
         Ok(row) => row,
         Err(_) => {

@@ -31,6 +31,11 @@ impl Engine {
         self.scripts.lookup(sha)
     }
 
+    /// The source of a known script.
+    pub(crate) fn script_source(&self, sha: &[u8]) -> Option<Bytes> {
+        self.scripts.known().get(&self.scripts.lookup(sha)?).cloned()
+    }
+
     /// Removes every script.
     pub(crate) fn flush_scripts(&mut self) {
         self.keyspace.footprint_mut().scripts(Access::Write);

@@ -28,7 +28,7 @@ use crate::keyspace::{Event, Keyspace};
 use crate::log::Hook;
 use crate::pubsub::PubSub;
 use crate::reply::Reply;
-use crate::script::{Functions, Known, Libraries, ScriptBudget, Scripts};
+use crate::script::{Functions, Known, Libraries, ScriptBudget, ScriptCall, Scripts};
 use crate::stats::Stats;
 use crate::topic::Topic;
 use crate::tracking::Tracker;
@@ -59,8 +59,7 @@ pub struct Engine {
     scripts: Scripts,
     /// The libraries of functions.
     functions: Functions,
-    /// The host of the last script. It is used again, because it is too large to be made for each
-    /// script.
+    /// The host of the last script, to be used again: it is large.
     host: Option<Box<ScriptHost>>,
     /// The running script, as other clients see it.
     pub busy: Arc<Busy<Job>>,
@@ -85,6 +84,8 @@ pub struct Engine {
     pub password: Bytes,
     /// The clients that get every command: `MONITOR`.
     pub monitors: Vec<Slot>,
+    /// The commands that scripts have called, if they are kept.
+    pub script_calls: Option<Vec<ScriptCall>>,
     /// Whether no caller needs the footprint of an execution.
     pub leaves_no_footprint: bool,
     /// The hook that gets the lines of the log.

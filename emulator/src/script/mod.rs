@@ -70,6 +70,15 @@ pub struct Rules {
     pub is_read_only: bool,
 }
 
+/// A command that a script or a function has called, and the reply that it got.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScriptCall {
+    /// The name and the arguments of the command.
+    pub argv: Vec<Bytes>,
+    /// The reply, before it became a value of Lua.
+    pub reply: Reply,
+}
+
 /// Whether a script or a function is called as read-only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {

@@ -13,9 +13,11 @@ use crate::script::lua_raise;
 /// A script of a request that counts once, however often it is sent. `ARGV[1]` is its token,
 /// `ARGV[2]` the time to live of the count, and `ARGV[3]` how long the token is remembered.
 macro_rules! once {
-    ($script:literal) => {
+    ($name:literal, $script:literal) => {
         concat!(
-            "\
+            "-- ",
+            $name,
+            "\n\
 local token, ttl, memory = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local count = tonumber(redis.call('HGET', KEYS[1], 'count') or 0)
 local is_known = redis.call('ZSCORE', KEYS[2], token)
@@ -38,6 +40,7 @@ end
 /// `ARGV[4]` is the count. 1 if this request has set it, 0 if another count runs.
 pub(super) static SET_COUNT: LazyLock<Script> = LazyLock::new(|| {
     Script::new(once!(
+        "set-count",
         "\
 if is_known then
   return 1
@@ -55,6 +58,7 @@ return 1"
 /// `ARGV[4]` is the channel of messages to the clients that wait. Returns the count that is left.
 pub(super) static COUNT_DOWN: LazyLock<Script> = LazyLock::new(|| {
     Script::new(once!(
+        "count-down",
         "\
 if is_known then
   return count
@@ -74,6 +78,7 @@ return count"
 /// `ARGV[1]` is the time to live of the count. `{count, round}`, or nil if there is none.
 pub(super) static LOOK: LazyLock<Script> = LazyLock::new(|| {
     Script::new(concat!(
+        "-- look\n",
         lua_raise!(),
         "\
 local found = redis.call('HMGET', KEYS[1], 'count', 'round')

@@ -32,6 +32,7 @@ use crate::script::{COMPARE_AND_DELETE, compare_and_delete};
 use crate::spec::{Ability, Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
 
 const COMPARE_AND_EXPIRE: &str = "\
+-- extend
 if redis.call('GET', KEYS[1]) == ARGV[1] then
   return redis.call('EXPIRE', KEYS[1], ARGV[2])
 end

@@ -26,6 +26,7 @@ use crate::spec::{Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
 /// If `KEYS[1]` does not exist, sets it to `ARGV[1]` for `ARGV[2]` seconds. Returns whether it did
 /// so.
 pub(super) const SETNX_EXPIRE: &str = "\
+-- acquire
 if redis.call('SETNX', KEYS[1], ARGV[1]) == 1 then
   redis.call('EXPIRE', KEYS[1], ARGV[2])
   return 1

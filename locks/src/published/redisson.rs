@@ -47,6 +47,7 @@ use crate::spec::{Ability, Algorithm, AlgorithmKind, FaultClass, Open, Property,
 use crate::subscribe::Subscribe;
 
 const ACQUIRE: &str = "\
+-- acquire
 if redis.call('EXISTS', KEYS[1]) == 0 or redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then
   redis.call('HINCRBY', KEYS[1], ARGV[1], 1)
   redis.call('PEXPIRE', KEYS[1], ARGV[2])
@@ -55,12 +56,14 @@ end
 return redis.call('PTTL', KEYS[1])";
 
 const RENEW: &str = "\
+-- renew
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then
   return redis.call('PEXPIRE', KEYS[1], ARGV[2])
 end
 return 0";
 
 const RELEASE: &str = "\
+-- release
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then
   return nil
 end

@@ -27,6 +27,7 @@ use crate::lock::{Lock, Record, Release, Terms};
 use crate::spec::{Ability, Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
 
 pub(super) const ACQUIRE: &str = "\
+-- acquire
 if redis.call('EXISTS', KEYS[1]) == 0 or redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then
   redis.call('HINCRBY', KEYS[1], ARGV[1], 1)
   redis.call('EXPIRE', KEYS[1], ARGV[2])
@@ -35,6 +36,7 @@ end
 return 0";
 
 pub(super) const RELEASE: &str = "\
+-- release
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then
   return nil
 end

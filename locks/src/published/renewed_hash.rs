@@ -25,6 +25,7 @@ use crate::lock::{Lock, Record, Release, Terms};
 use crate::spec::{Ability, Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
 
 const RENEW: &str = "\
+-- renew
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then
   return redis.call('EXPIRE', KEYS[1], ARGV[2])
 end

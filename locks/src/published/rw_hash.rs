@@ -33,6 +33,7 @@ use crate::lock::{Lock, Record, Release, Terms};
 use crate::spec::{Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
 
 const READ: &str = "\
+-- read
 local write = redis.call('HGET', KEYS[1], 'write')
 if write and ARGV[1] - write <= tonumber(ARGV[2]) then
   return 0
@@ -42,6 +43,7 @@ redis.call('PEXPIRE', KEYS[1], ARGV[2])
 return 1";
 
 const WRITE: &str = "\
+-- write
 for _, field in ipairs({'read', 'write'}) do
   local time = redis.call('HGET', KEYS[1], field)
   if time and ARGV[1] - time <= tonumber(ARGV[2]) then
@@ -53,6 +55,7 @@ redis.call('PEXPIRE', KEYS[1], ARGV[2])
 return 1";
 
 const RELEASE: &str = "\
+-- release
 if redis.call('HGET', KEYS[1], ARGV[1]) == ARGV[2] then
   return redis.call('HDEL', KEYS[1], ARGV[1])
 end

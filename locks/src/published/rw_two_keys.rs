@@ -25,6 +25,7 @@ use crate::spec::{Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
 
 /// `KEYS[1]` is the readers' key, and `KEYS[2]` is the writers' key.
 const READ: &str = "\
+-- read
 if redis.call('EXISTS', KEYS[2]) == 1 then
   return 0
 end
@@ -32,6 +33,7 @@ redis.call('SET', KEYS[1], 1, 'EX', ARGV[1])
 return 1";
 
 const WRITE: &str = "\
+-- write
 if redis.call('EXISTS', KEYS[1]) == 1 then
   return 0
 end

@@ -39,6 +39,7 @@ const LIMIT_MAX: u32 = 100_000;
 /// A number in a string has fourteen digits in Lua, and the times have sixteen. Therefore
 /// `string.format` writes them.
 const ACQUIRE: &str = concat!(
+    "-- acquire\n",
     lua_raise!(),
     "\
 local token, permits = ARGV[1], tonumber(ARGV[2])

@@ -39,6 +39,7 @@ const UNITS_MAX: u64 = 1 << 52;
 /// that which flows in each microsecond. `ARGV[6]` is the time in which an empty bucket fills up,
 /// and `ARGV[7]` the same in milliseconds, rounded up.
 const ACQUIRE: &str = concat!(
+    "-- acquire\n",
     lua_raise!(),
     "\
 local token, permits, unit = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])

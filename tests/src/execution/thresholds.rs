@@ -227,6 +227,7 @@ impl Behaviour {
         let after = history.events.iter().filter(|event| event.step > steps);
         let acts = after.filter_map(|event| match &event.kind {
             EventKind::Command { actor, text, changed, .. } => {
+                let changed: Vec<String> = changed.iter().map(ToString::to_string).collect();
                 Some(format!("{actor} {text} {}", changed.join(" ")))
             }
             EventKind::Enter { actor, section, .. } => Some(format!("{actor} enters {section}")),

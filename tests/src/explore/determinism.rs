@@ -39,7 +39,7 @@ pub fn expect_success(
     let schedule = shrink(runner, scenario, &schedule, &success).map_or(schedule, |finding| finding.schedule);
     let history = replay(runner, scenario, &schedule, Recording::Full);
     let (actor, what, step) = history.failure().unwrap_or((actor, what, step));
-    let timeline = timeline::render(&history, scenario.actors.len(), None);
+    let timeline = timeline::render(&history, scenario.actors.len(), None, timeline::ANY);
     let saved = scenario.saved(&Success, &history, step);
     report(Problem::Failed { actor, what, schedule, timeline, saved })
 }

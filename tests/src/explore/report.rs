@@ -43,6 +43,8 @@ pub enum Problem {
         saved: SavedSchedule,
         /// Everything that happened, as data.
         counterexample: Box<Counterexample>,
+        /// The scenario of the schedule.
+        of: Box<Scenario>,
     },
     /// The code of an actor ended with an error or a panic, or waits for something that never
     /// happens.
@@ -110,15 +112,18 @@ impl fmt::Display for Report {
 }
 
 impl Report {
-    /// The violation as data, with the number of schedules that were run to find it. `None` if the
-    /// problem is another one.
+    /// The violation as data, with the number of schedules that were run to find it, and with the
+    /// schedules beside it, which are run now. `None` if the problem is another one.
     pub fn counterexample(&self) -> Option<Counterexample> {
-        match &self.problem {
-            Problem::Violated { counterexample, .. } => {
-                Some(Counterexample { explored: Some(self.schedules), ..(**counterexample).clone() })
-            }
-            _ => None,
-        }
+        let Problem::Violated { counterexample, property, schedule, of, .. } = &self.problem else {
+            return None;
+        };
+        let found = Counterexample { explored: Some(self.schedules), ..(**counterexample).clone() };
+        let oracle = of.oracles.iter().find(|oracle| oracle.name() == *property);
+        Some(match oracle {
+            Some(oracle) => found.with_neighbours(&mut Runner::new(), of, &**oracle, &schedule.steps),
+            None => found,
+        })
     }
 
     /// Writes the violation as an HTML page. A report of another problem is written as plain text.
@@ -194,7 +199,7 @@ impl Problem {
         let mut shown = replay(runner, scenario, &schedule, Recording::Full);
         // Later events are not part of it.
         shown.events.retain(|event| event.step <= livelock.steps);
-        let timeline = timeline::render(&shown, scenario.actors.len(), None);
+        let timeline = timeline::render(&shown, scenario.actors.len(), None, timeline::ANY);
         Problem::Livelock { actors: livelock.actors.clone(), schedule, round: livelock.round, timeline }
     }
 
@@ -208,18 +213,20 @@ impl Problem {
         let saved = scenario.saved(oracle, history, violation.step);
         Problem::Violated {
             property: oracle.name(),
-            timeline: timeline::render(history, scenario.actors.len(), Some(&violation)),
+            timeline: timeline::render(history, scenario.actors.len(), Some(&violation), timeline::ANY),
             counterexample: Box::new(Counterexample::new(&saved, history, &violation)),
             saved,
+            of: Box::new(scenario.clone()),
             schedule: Schedule { steps: history.steps[..violation.step].to_vec() },
             what: violation.what,
         }
     }
 }
 
-/// Renders the timeline of a finding. The fault budgets are those of the finding.
-pub fn render_finding(runner: &mut Runner, scenario: &Scenario, finding: &Finding) -> String {
+/// Renders the timeline of a finding, wrapped to so many columns. The fault budgets are those of
+/// the finding.
+pub fn render_finding(runner: &mut Runner, scenario: &Scenario, finding: &Finding, width: usize) -> String {
     let scenario = scenario.with_actors(finding.actors).faults(finding.faults);
     let history = replay(runner, &scenario, &finding.schedule, Recording::Full);
-    timeline::render(&history, finding.actors, Some(&finding.violation))
+    timeline::render(&history, finding.actors, Some(&finding.violation), width)
 }

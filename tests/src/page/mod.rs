@@ -2,14 +2,20 @@
 
 #[cfg(feature = "pages")]
 mod html;
+mod neighbours;
 
 use locks::registry::ALGORITHMS;
 use serde::Serialize;
 
+use neighbours::neighbours;
+pub use neighbours::{Alternative, Decisive, Neighbours};
+
 use crate::actor::Actor;
-use crate::oracle::Violation;
+use crate::execution::Runner;
+use crate::oracle::{Oracle, Violation};
 use crate::render::story::{Entry, tell};
-use crate::replay::{Replayed, SavedSchedule, Subject};
+use crate::replay::{MismatchError, Replayed, SavedSchedule, Subject, match_scenario};
+use crate::scenario::Scenario;
 use crate::schedule::Step;
 use crate::trace::History;
 
@@ -44,6 +50,8 @@ pub struct Counterexample {
     pub faults: Vec<FaultInStep>,
     /// How many schedules were run to find it, if that is known.
     pub explored: Option<u64>,
+    /// The schedules beside it, if they were run.
+    pub neighbours: Option<Neighbours>,
     /// The schedule, as `lockstep replay` and `harness::replay_saved` read it.
     pub schedule: String,
     /// Everything that happened, in order.
@@ -92,9 +100,22 @@ impl Counterexample {
             lease_ms: saved.lease.as_millis() as u64,
             faults: faults.collect(),
             explored: None,
+            neighbours: None,
             schedule: saved.to_string(),
             entries,
         }
+    }
+
+    /// Runs the schedules beside this one, which violates this oracle. Adds which order of two
+    /// steps decides it, and which other steps were possible.
+    pub(crate) fn with_neighbours(
+        self,
+        runner: &mut Runner,
+        scenario: &Scenario,
+        oracle: &dyn Oracle,
+        schedule: &[Step],
+    ) -> Counterexample {
+        Counterexample { neighbours: neighbours(runner, scenario, oracle, schedule), ..self }
     }
 
     /// The counterexample as JSON.
@@ -104,9 +125,19 @@ impl Counterexample {
 }
 
 impl Replayed {
-    /// The violation that the replay shows, as data. `None` if there is none.
-    pub fn counterexample(&self) -> Option<Counterexample> {
-        let violation = self.violation.as_ref()?;
-        Some(Counterexample::new(&self.saved, &self.history, violation))
+    /// The violation that the replay shows, as data, with the schedules beside it. `None` if there
+    /// is no violation.
+    ///
+    /// # Errors
+    /// As for [`replay_saved`](crate::replay_saved): the scenario is another one.
+    pub fn counterexample(
+        &self,
+        runner: &mut Runner,
+        scenario: &Scenario,
+    ) -> Result<Option<Counterexample>, MismatchError> {
+        let Some(violation) = &self.violation else { return Ok(None) };
+        let (scenario, oracle) = match_scenario(scenario, &self.saved)?;
+        let counterexample = Counterexample::new(&self.saved, &self.history, violation);
+        Ok(Some(counterexample.with_neighbours(runner, &scenario, &*oracle, &self.saved.schedule().steps)))
     }
 }

@@ -1,18 +1,53 @@
 "use strict";
-const entries = [...document.querySelectorAll("li.entry")];
+const entries = [...document.querySelectorAll("ol > li[value]")];
+const panel = document.getElementById("keys");
 let current = -1;
+
+// The time of each entry. Only the first entry of an instant shows it.
+let now = 0;
+const times = entries.map((entry) => (now = Number(entry.querySelector("time")?.dataset.at ?? now)));
 
 // Shows an entry, and has its step in the address.
 function go(to) {
+  entries[current]?.classList.remove("current");
   current = Math.max(0, Math.min(entries.length - 1, to));
-  entries.forEach((entry, nth) => entry.classList.toggle("current", nth === current));
+  entries[current].classList.add("current");
   entries[current].scrollIntoView({ block: "nearest" });
-  history.replaceState(null, "", "#step=" + entries[current].dataset.step);
+  history.replaceState(null, "", "#step=" + entries[current].value);
+  showKeys();
+}
+
+// Shows what the keys hold after the current entry, and how much is left of their time to live.
+function showKeys() {
+  const keys = new Map();
+  for (let nth = 0; nth <= current; nth++) {
+    for (const change of entries[nth].querySelectorAll(".change[data-key]")) {
+      const { key, left } = change.dataset;
+      const value = change.querySelector("span");
+      if (value) keys.set(key, { value: value.textContent, is_new: nth === current, left, at: times[nth] });
+      else keys.delete(key);
+    }
+  }
+  const lines = [...keys].map(([key, { value, is_new, left, at }]) => {
+    const line = document.createElement("p");
+    line.append(key + " = ", Object.assign(document.createElement(is_new ? "mark" : "span"), { textContent: value }));
+    if (left !== undefined) {
+      const rest = Math.max(0, Number(left) - (times[current] - at));
+      const bar = Object.assign(document.createElement("span"), { className: "lease" });
+      bar.style.setProperty("--left", (100 * rest) / Math.max(1, Number(left)) + "%");
+      line.append(bar, rest > 0 ? rest + " ms left" : "its time is over");
+    }
+    return line;
+  });
+  const title = document.createElement("h2");
+  title.textContent = "Keys after step " + entries[current].value + (lines.length ? "" : ": none");
+  panel.replaceChildren(title, ...lines);
+  panel.hidden = false;
 }
 
 function goToAddress() {
   const step = /^#step=(\d+)$/.exec(location.hash);
-  const nth = step ? entries.findIndex((entry) => entry.dataset.step === step[1]) : -1;
+  const nth = step ? entries.findIndex((entry) => entry.value === Number(step[1])) : -1;
   if (nth >= 0) go(nth);
 }
 
@@ -24,7 +59,10 @@ document.addEventListener("keydown", (event) => {
     go(moves[event.key]);
   }
 });
-entries.forEach((entry, nth) => entry.addEventListener("click", () => go(nth)));
+document.querySelector("ol").addEventListener("click", (event) => {
+  const nth = entries.indexOf(event.target.closest("ol > li"));
+  if (nth >= 0) go(nth);
+});
 window.addEventListener("hashchange", goToAddress);
 goToAddress();
 

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use emulator::Reply;
 use emulator::command::{self, Flag, Row};
 use redis::{Arg, Cmd, IntoConnectionInfo, Value};
 
@@ -71,9 +72,31 @@ impl Format for Value {
     }
 }
 
-impl Format for Vec<Value> {
+impl<T: Format> Format for Vec<T> {
     fn show(&self) -> String {
         format!("[{}]", self.iter().map(Format::show).collect::<Vec<_>>().join(", "))
+    }
+}
+
+impl Format for Reply {
+    fn show(&self) -> String {
+        match self {
+            Reply::Nil | Reply::NilArray => "(nil)".into(),
+            Reply::Integer(n) => n.to_string(),
+            Reply::Status(text) | Reply::BigNumber(text) => String::from_utf8_lossy(text).into_owned(),
+            Reply::Bulk(bytes) | Reply::Verbatim(_, bytes) => format!("\"{}\"", bytes.escape_ascii()),
+            Reply::Array(items) | Reply::Set(items) | Reply::Push(items) | Reply::Several(items) => {
+                items.show()
+            }
+            Reply::Error(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+            Reply::Settled(_, reply) => reply.show(),
+            Reply::Boolean(value) => value.to_string(),
+            Reply::Double(value) => value.to_string(),
+            Reply::Map(pairs) => {
+                let pairs = pairs.iter().map(|(key, value)| format!("{}: {}", key.show(), value.show()));
+                format!("{{{}}}", pairs.collect::<Vec<_>>().join(", "))
+            }
+        }
     }
 }
 
@@ -112,7 +135,7 @@ fn keys(cmd: &Cmd, is_meant: impl Fn(&Row) -> bool) -> Vec<Vec<u8>> {
     places.filter_map(|place| argv.get(place)).map(|key| key.to_vec()).collect()
 }
 
-fn bytes_of<'a>(arg: &Arg<&'a [u8]>) -> &'a [u8] {
+pub(crate) fn bytes_of<'a>(arg: &Arg<&'a [u8]>) -> &'a [u8] {
     match arg {
         Arg::Simple(bytes) => bytes,
         _ => b"0",
@@ -124,16 +147,41 @@ fn bytes_of<'a>(arg: &Arg<&'a [u8]>) -> &'a [u8] {
 const SHOWN_ARGUMENT_BYTES_MAX: usize = 32;
 
 pub(crate) fn format_command(cmd: &Cmd) -> String {
+    format_words(cmd.args_iter().map(|arg| bytes_of(&arg)))
+}
+
+/// The name of a script: the word in its first line, if that is a comment of one word.
+fn name_in(source: &str) -> Option<&str> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || "_-.:".contains(c);
+    let name = source.lines().next()?.trim().strip_prefix("--")?.trim();
+    (!name.is_empty() && name.len() <= SHOWN_ARGUMENT_BYTES_MAX && name.chars().all(is_part)).then_some(name)
+}
+
+/// The name of a script. If it has none, the beginning of its first line, in quotes.
+pub(crate) fn script_name(source: &str) -> String {
+    const CHARS_MAX: usize = 24;
+    if let Some(name) = name_in(source) {
+        return name.to_owned();
+    }
+    let first = source.lines().next().unwrap_or_default().trim();
+    match first.char_indices().nth(CHARS_MAX) {
+        Some((end, _)) => format!("\"{}…\"", &first[..end]),
+        None => format!("\"{first}\""),
+    }
+}
+
+/// Words of a command on one line. A script that has a name is shown by it.
+pub(crate) fn format_words<'a>(words: impl Iterator<Item = &'a [u8]>) -> String {
     let mut line = String::new();
-    for bytes in cmd.args_iter().map(|arg| bytes_of(&arg)) {
+    for bytes in words {
         if !line.is_empty() {
             line.push(' ');
         }
         let shown = bytes.escape_ascii().to_string();
-        if shown.len() > SHOWN_ARGUMENT_BYTES_MAX {
-            _ = write!(line, "{}…", &shown[..8]);
-        } else {
-            line.push_str(&shown);
+        match std::str::from_utf8(bytes).ok().and_then(name_in) {
+            Some(name) => line.push_str(name),
+            None if shown.len() > SHOWN_ARGUMENT_BYTES_MAX => _ = write!(line, "{}…", &shown[..8]),
+            None => line.push_str(&shown),
         }
     }
     line

@@ -1,6 +1,7 @@
 //! A history as a story: one entry for each event that people see as an act, with what it changed
 //! and what it means. Texts and pages are made of it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -9,7 +10,7 @@ use crate::actor::Actor;
 use crate::fault::{Delivery, Description, Fault};
 use crate::oracle::list;
 use crate::schedule::Step;
-use crate::trace::{Event, EventKind, History, LeftBy};
+use crate::trace::{Event, EventKind, History, KeyChange, LeftBy, Script, Struck};
 
 /// An act of a client, or an event outside of all clients.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -20,8 +21,12 @@ pub struct Entry {
     pub at_ms: u64,
     /// The number of the client that acts, from 0.
     pub actor: Option<usize>,
+    /// The act is a fault.
+    pub is_fault: bool,
     /// The act, in words.
     pub text: String,
+    /// The commands that the script of this act called, in order.
+    pub script: Vec<Exchange>,
     /// Everything that moves between clients and servers.
     pub messages: Vec<Message>,
     /// The state of each client during the act.
@@ -38,10 +43,21 @@ pub enum ClientState {
     NotYet,
     /// It runs, outside of all sections.
     Running,
-    /// It is inside of a section.
+    /// It is inside of a section, and its grant lasts.
     Inside,
+    /// It still believes to be inside, but its lease is over or another client has ended its grant.
+    Believes,
     /// It has crashed.
     Gone,
+}
+
+/// A command with its reply.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Exchange {
+    /// The command as one would type it.
+    pub command: String,
+    /// The reply on one line.
+    pub reply: String,
 }
 
 /// A request, or something that a server sends.
@@ -76,6 +92,23 @@ pub struct Detail {
     pub text: String,
     /// The state of each client after it.
     pub clients: Vec<ClientState>,
+    /// For a change of a key.
+    pub key: Option<KeyState>,
+}
+
+/// A key before and after a change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct KeyState {
+    /// The number of its server, from 0.
+    pub server: usize,
+    /// The key.
+    pub key: String,
+    /// Its value before, if it was seen.
+    pub before: Option<String>,
+    /// Its value now. `None` if it is gone.
+    pub value: Option<String>,
+    /// How long it has to live, in milliseconds.
+    pub left_ms: Option<i64>,
 }
 
 /// A kind of detail.
@@ -100,44 +133,55 @@ pub(crate) struct Teller<'a> {
     history: &'a History,
     clients: Vec<ClientState>,
     pub(crate) entries: Vec<Entry>,
+    /// The number of steps that are told.
+    told: usize,
     /// The client that is about to send the first command of its release.
     leaving: Option<Actor>,
     /// The servers that have run requests whose replies are still on their way, by their clients.
     replying: Vec<(Actor, usize)>,
     /// Whether the history has several sections. Then the story names the section of a client.
     has_sections: bool,
-    /// Whether clients ask several servers.
+    /// Whether clients ask several servers. Then the story names the server.
     has_servers: bool,
+    /// The names of scripts by their SHA1, as far as a server knew them at any time.
+    scripts: BTreeMap<&'a str, &'a str>,
+    /// The last values of keys, by server and key.
+    values: BTreeMap<(usize, String), String>,
 }
 
-impl Teller<'_> {
-    pub(crate) fn new(history: &History, actors: usize) -> Teller<'_> {
+impl<'a> Teller<'a> {
+    pub(crate) fn new(history: &'a History, actors: usize) -> Teller<'a> {
+        let requests = || history.events.iter().filter_map(|event| request(&event.kind));
+        let name = |script: &'a Script| Some((&*script.sha, script.name.as_deref()?));
         Teller {
             history,
             clients: vec![ClientState::NotYet; actors],
             entries: Vec::new(),
+            told: 0,
             leaving: None,
             replying: Vec::new(),
             has_sections: has_sections(history),
-            has_servers: history
-                .events
-                .iter()
-                .any(|event| matches!(event.kind, EventKind::Command { server: 1.., .. })),
+            has_servers: requests().any(|(server, ..)| server > 0),
+            scripts: requests().filter_map(|(.., script)| name(script?)).collect(),
+            values: BTreeMap::new(),
         }
     }
 
     pub(crate) fn event(&mut self, event: &Event) {
+        self.steps_without_events(event.step);
         match &event.kind {
-            EventKind::Command { actor, server, text, reply, changed, .. } => {
-                let to = if *server > 0 { format!(" to {}", server + 1) } else { String::new() };
+            EventKind::Command { actor, server, text, script, reply, changed, .. } => {
+                let to = if self.has_servers { format!(" to {}", server + 1) } else { String::new() };
+                let text = self.request_text(text, script.as_ref());
                 self.act(event, Some(*actor), format!("{actor}{to}: {text} → {reply}"));
                 self.request(event, *actor, *server);
-                changed.iter().for_each(|key| self.detail(DetailKind::Change, format!("now {key}")));
+                script.iter().for_each(|script| self.open_script(script));
+                changed.iter().for_each(|change| self.change(*server, change));
                 self.left(*actor);
             }
-            EventKind::Message { actor, text, .. } => {
+            EventKind::Message { actor, server, text, .. } => {
                 self.act(event, Some(*actor), format!("{actor} receives {text}"));
-                self.message_of_one_server(*actor, Sender::Server);
+                self.message(*actor, *server, Sender::Server);
             }
             EventKind::Received { actor } => {
                 self.act(event, Some(*actor), format!("{actor} receives the reply"));
@@ -146,14 +190,26 @@ impl Teller<'_> {
                     self.message(*actor, server, Sender::Server);
                 }
             }
-            EventKind::Fault { fault, request } => self.fault(event, *fault, request),
+            EventKind::Fault { fault, request } => {
+                self.fault(event, *fault, request.as_ref());
+                self.entries.last_mut().into_iter().for_each(|entry| entry.is_fault = true);
+            }
             EventKind::Started { actor } => {
                 let what = "starts, reads its clock, and stalls before its first command";
                 self.act(event, Some(*actor), format!("{actor} {what}"));
             }
-            EventKind::Advanced { by, .. } => self.act(event, None, format!("{} ms pass", by.as_millis())),
+            EventKind::Advanced { by, is_wait } => {
+                let step = event.step.checked_sub(1).and_then(|nth| self.history.steps.get(nth));
+                let why = match step {
+                    _ if *is_wait => ": every client waits",
+                    Some(Step::Advance(_)) => ": every client is slow",
+                    _ => "",
+                };
+                self.act(event, None, format!("{} ms pass{why}", by.as_millis()));
+            }
             EventKind::Enter { actor, section, until, .. } => self.entered(*actor, section, *until),
             EventKind::Extended { actor, until, .. } => {
+                self.set(*actor, ClientState::Inside);
                 let until = format_time(*until);
                 self.remark(format!(
                     "{actor} is granted the section once more. Its lease runs until {until}."
@@ -170,7 +226,67 @@ impl Teller<'_> {
                     LeftBy::Crash => {}
                 }
             }
-            kind => sentence(kind).into_iter().for_each(|sentence| self.remark(sentence)),
+            kind => {
+                if let EventKind::Ended { holder: actor, .. } | EventKind::Overrun { actor } = kind {
+                    self.set(*actor, ClientState::Believes);
+                }
+                sentence(kind).into_iter().for_each(|sentence| self.remark(sentence));
+            }
+        }
+    }
+
+    /// Tells the steps before this one that have no events: a client starts, and has several
+    /// requests to send.
+    fn steps_without_events(&mut self, step: usize) {
+        for nth in self.told + 1..step {
+            if let Some(Step::Run(actor, _)) = self.history.steps.get(nth - 1)
+                && self.clients.get(actor.0) == Some(&ClientState::NotYet)
+            {
+                let at = Duration::from_millis(self.entries.last().map_or(0, |entry| entry.at_ms));
+                self.clients[actor.0] = ClientState::Running;
+                self.begin(
+                    nth,
+                    at,
+                    Some(*actor),
+                    format!("{actor} starts, and has several requests to send"),
+                );
+            }
+        }
+        self.told = self.told.max(step);
+    }
+
+    /// A request in words. A script is shown by its name.
+    fn request_text(&self, text: &str, script: Option<&Script>) -> String {
+        let name =
+            script.and_then(|script| script.name.as_deref().or(self.scripts.get(&*script.sha).copied()));
+        match (name, script) {
+            (Some(name), Some(script)) => {
+                let what = if script.sha.is_empty() { "function" } else { "script" };
+                format!("{what} {name} {}", script.arguments).trim_end().to_owned()
+            }
+            _ => text.to_owned(),
+        }
+    }
+
+    /// The act is a call of this script.
+    fn open_script(&mut self, script: &Script) {
+        let exchanges = script.commands.iter().cloned();
+        if let Some(entry) = self.entries.last_mut() {
+            entry.script.extend(exchanges.map(|(command, reply)| Exchange { command, reply }));
+        }
+    }
+
+    fn change(&mut self, server: usize, change: &KeyChange) {
+        let KeyChange { key, value, left_ms } = change.clone();
+        let place = (server, key.clone());
+        let before = match &value {
+            Some(value) => self.values.insert(place, value.clone()),
+            None => self.values.remove(&place),
+        };
+        let on = if self.has_servers { format!(" on {}:", server + 1) } else { String::new() };
+        self.detail(DetailKind::Change, format!("now{on} {change}"));
+        if let Some(detail) = self.entries.last_mut().and_then(|entry| entry.details.last_mut()) {
+            detail.key = Some(KeyState { server, key, before, value, left_ms });
         }
     }
 
@@ -193,17 +309,11 @@ impl Teller<'_> {
         }
     }
 
-    /// Something moves in this act. The history does not say which server it concerns, so it is
-    /// left out if there are several.
-    fn message_of_one_server(&mut self, actor: Actor, by: Sender) {
-        if !self.has_servers {
-            self.message(actor, 0, by);
-        }
-    }
-
     fn entered(&mut self, actor: Actor, section: &str, until: Duration) {
         self.set(actor, ClientState::Inside);
-        let is_inside = |&(_, state): &(usize, &ClientState)| *state == ClientState::Inside;
+        let is_inside = |&(_, state): &(usize, &ClientState)| {
+            matches!(state, ClientState::Inside | ClientState::Believes)
+        };
         let inside: Vec<Actor> =
             self.clients.iter().enumerate().filter(is_inside).map(|(n, _)| Actor(n)).collect();
         let now =
@@ -212,14 +322,19 @@ impl Teller<'_> {
         self.remark(format!("{actor} is inside{section}. Its lease runs until {}.{now}", format_time(until)));
     }
 
-    fn fault(&mut self, event: &Event, fault: Fault, request: &str) {
+    fn fault(&mut self, event: &Event, fault: Fault, request: Option<&Struck>) {
         let actor = fault.target.actor();
         let delivery = fault.of_request().map(|fault| fault.delivery);
-        match (fault.kind.row().describe)(fault, request) {
+        let request_text = request.map_or(String::new(), |Struck { server, text, script, .. }| {
+            let to = if self.has_servers { format!(" to server {}", server + 1) } else { String::new() };
+            self.request_text(text, script.as_ref()) + &to
+        });
+        match (fault.kind.row().describe)(fault, &request_text) {
             Description::OfClient(what) => {
                 self.act(event, actor, what);
-                if let (Some(actor), Some(Delivery::Never)) = (actor, delivery) {
-                    self.message_of_one_server(actor, Sender::Client);
+                if let (Some(actor), Some(request), Some(Delivery::Never)) = (actor, request, delivery) {
+                    let by = if request.is_message { Sender::Server } else { Sender::Client };
+                    self.message(actor, request.server, by);
                     self.lose_last();
                 }
                 actor.into_iter().for_each(|actor| self.left(actor));
@@ -249,7 +364,7 @@ impl Teller<'_> {
     /// If this was the first command of the actor's release, notes the release.
     fn left(&mut self, actor: Actor) {
         if self.leaving.take_if(|leaving| *leaving == actor).is_some() {
-            self.remark(format!("{actor} releases the lock, and no longer counts as a holder."));
+            self.remark(format!("{actor} begins its release, and no longer counts as a holder."));
         }
     }
 
@@ -278,7 +393,9 @@ impl Teller<'_> {
             step,
             at_ms: at.as_millis() as u64,
             actor: actor.map(|actor| actor.0),
+            is_fault: false,
             text,
+            script: Vec::new(),
             messages: Vec::new(),
             clients: self.clients.clone(),
             details: Vec::new(),
@@ -295,7 +412,7 @@ impl Teller<'_> {
             self.begin(0, Duration::ZERO, None, String::new());
         }
         let entry = self.entries.last_mut().expect("there is one");
-        entry.details.push(Detail { kind, text, clients: self.clients.clone() });
+        entry.details.push(Detail { kind, text, clients: self.clients.clone(), key: None });
     }
 }
 
@@ -341,6 +458,18 @@ fn sentence(kind: &EventKind) -> Option<String> {
         | EventKind::Leave { .. }
         | EventKind::RetriesEnded { .. } => return None,
     })
+}
+
+/// The server, the text and the script of a request.
+fn request(kind: &EventKind) -> Option<(usize, &str, Option<&Script>)> {
+    match kind {
+        EventKind::Command { server, text, script, .. }
+        | EventKind::Fault { request: Some(Struck { server, text, script, .. }), .. } => {
+            Some((*server, text, script.as_ref()))
+        }
+        EventKind::Message { server, text, .. } => Some((*server, text, None)),
+        _ => None,
+    }
 }
 
 fn has_sections(history: &History) -> bool {

@@ -298,7 +298,7 @@ fn conversation(history: &History) -> impl Iterator<Item = Said<'_>> {
             let (step, at) = (event.step, event.at);
             Some(Said { step, at, actor: *actor, text, brief, reply, late: *late })
         }
-        EventKind::Message { actor, text, brief } => {
+        EventKind::Message { actor, text, brief, .. } => {
             let (step, at) = (event.step, event.at);
             Some(Said { step, at, actor: *actor, text, brief, reply: "", late: Duration::ZERO })
         }
@@ -371,6 +371,7 @@ mod tests {
                 actor: Actor(0),
                 server: 0,
                 text: String::new(),
+                script: None,
                 brief: String::new(),
                 reply: String::new(),
                 changed: Vec::new(),

@@ -112,7 +112,8 @@ pub(crate) fn match_scenario(
     Ok((scenario.with_actors(wanted), oracle.clone()))
 }
 
-/// Prints the divergences, the timeline, and the verdict.
+/// Prints the divergences, the timeline, and the verdict. With a width, as in `{:80}`, the timeline
+/// is wrapped to it.
 impl fmt::Display for Replayed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Replayed { saved, history, violation, divergences, failure, is_judged } = self;
@@ -120,7 +121,8 @@ impl fmt::Display for Replayed {
         if !divergences.is_empty() {
             writeln!(f)?;
         }
-        writeln!(f, "{}", timeline::render(history, saved.clients, violation.as_ref()))?;
+        let width = f.width().unwrap_or(timeline::ANY);
+        writeln!(f, "{}", timeline::render(history, saved.clients, violation.as_ref(), width))?;
         failure.iter().try_for_each(|sentence| writeln!(f, "{}.", printable(sentence)))?;
         let seen = match violation {
             Some(_) => "is violated",

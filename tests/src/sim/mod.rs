@@ -37,7 +37,7 @@ use tokio::time::Instant;
 
 use crate::actor::Actor;
 use crate::fault::{Fault, Faults, RequestFault, RequestOutcome};
-use crate::trace::{EventKind, HoldId, LeftBy};
+use crate::trace::{EventKind, HoldId, LeftBy, Struck};
 
 pub(crate) use checkpoints::Checkpoints;
 pub(crate) use gate::{Gate, GateState, Passage, Pending, Traffic};
@@ -374,7 +374,7 @@ impl Simulation {
 
     /// Records a fault that is not a request fault.
     pub(crate) fn record_fault(&self, fault: Fault) {
-        let kind = EventKind::Fault { fault, request: String::new() };
+        let kind = EventKind::Fault { fault, request: None };
         if fault.target.server().is_none() {
             return self.record(kind);
         }
@@ -395,9 +395,9 @@ impl Simulation {
     }
 
     /// Records a fault that struck a request or a message of this actor.
-    pub(crate) fn record_request_fault(&self, actor: Actor, fault: Fault, request: impl FnOnce() -> String) {
+    pub(crate) fn record_request_fault(&self, actor: Actor, fault: Fault, request: impl FnOnce() -> Struck) {
         if self.recording == Recording::Full {
-            self.record(EventKind::Fault { fault, request: request() });
+            self.record(EventKind::Fault { fault, request: Some(request()) });
         }
         let Some(RequestFault { outcome, .. }) = fault.of_request() else { return };
         let mut state = self.state();

@@ -4,10 +4,12 @@
 use std::hash::{BuildHasher as _, Hash as _, Hasher as _};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use foldhash::quality::FixedState;
 use redis::{Arg, Cmd, Pipeline, RedisResult, Value};
 
-use crate::render::{brief, brief_command, first_key, format_command};
+use crate::render::{brief, brief_command, bytes_of, first_key, format_command, format_words, script_name};
+use crate::trace::Script;
 
 /// One step of a client. Clones share it.
 #[derive(Clone, Debug)]
@@ -74,6 +76,28 @@ impl Request {
         let commands: Vec<_> = self.commands().map(format_command).collect();
         let key = self.commands().find_map(first_key);
         (format!("MULTI; {}; EXEC", commands.join("; ")), brief("MULTI", key))
+    }
+
+    /// The script or function that the request calls, if it is a single command. `source` returns
+    /// the source of a script by its SHA1, if the server knows it.
+    pub(crate) fn script(&self, source: impl Fn(&str) -> Option<Bytes>) -> Option<Script> {
+        let RequestKind::Command(cmd) = &self.kind else { return None };
+        let words: Vec<&[u8]> = cmd.args_iter().map(|word| bytes_of(&word)).collect();
+        let [name, program, _, arguments @ ..] = &words[..] else { return None };
+        let text = String::from_utf8_lossy(program);
+        let (sha, name) = match &*name.to_ascii_lowercase() {
+            b"eval" | b"eval_ro" => {
+                (redis::Script::new(&text).get_hash().to_owned(), Some(script_name(&text)))
+            }
+            b"evalsha" | b"evalsha_ro" => {
+                let name = source(&text).map(|source| script_name(&String::from_utf8_lossy(&source)));
+                (text.to_ascii_lowercase(), name)
+            }
+            b"fcall" | b"fcall_ro" => (String::new(), Some(text.into_owned())),
+            _ => return None,
+        };
+        let arguments = format_words(arguments.iter().copied());
+        Some(Script { sha, name, arguments, commands: Vec::new() })
     }
 
     /// A hash of the server, the name and the first key.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use emulator::{Access, Footprint, Resource};
+use emulator::{Access, Footprint, Resource, ScriptCall};
 use redis::{RedisError, RedisResult, Value};
 
 use super::gate::{Gate, GateState, Passage, Pending, Traffic};
@@ -15,11 +15,11 @@ use super::request::{Request, RequestKind, hash_result};
 use super::session::{Running, Session};
 use super::told::Told;
 use super::turns::Act;
-use super::{ActorState, Recording, Simulation};
+use super::{ActorState, Recording, Server, Simulation};
 use crate::actor::Actor;
 use crate::fault::{Delivery, Fault, FaultKind, RequestFault, RequestOutcome, Target};
-use crate::render::{Format, format_error, written_keys};
-use crate::trace::{EventKind, HoldId};
+use crate::render::{Format, format_error, format_words, written_keys};
+use crate::trace::{EventKind, HoldId, KeyChange, Script, Struck};
 
 /// The end of a client's wait for a reply.
 #[derive(Clone)]
@@ -251,7 +251,7 @@ impl Simulation {
             (Delivery::Never, _) => Loss::Request,
         };
         self.before_send(release);
-        self.record_request_fault(actor, fault, || request.text().0);
+        self.record_request_fault(actor, fault, || self.struck(gate, request));
         match loss {
             Loss::Late => self.delay(gate, request.clone()),
             Loss::Connection => self.reopen(gate),
@@ -283,6 +283,9 @@ impl Simulation {
         }
         let is_subscribing = matches!(request.kind, RequestKind::Subscribe { .. });
         let own = if is_subscribing { self.subscribing(server, (actor, nth)) } else { None };
+        if let (Server::Emulator(emulator), Recording::Full) = (&self.servers[server], self.recording) {
+            emulator.keep_script_calls();
+        }
         let mut running = own.as_ref().unwrap_or(session).run(request.clone());
         let poll = running.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         let reply = if let Poll::Ready(Ok(reply)) = &poll { Some(reply) } else { None };
@@ -316,7 +319,7 @@ impl Simulation {
         };
         // A client that has crashed observes nothing more. The step records its end.
         if outcome != RequestOutcome::Crashed {
-            self.record_request_fault(actor, fault, || request.text().0);
+            self.record_request_fault(actor, fault, || self.struck(gate, &request));
         }
         match outcome {
             RequestOutcome::Resent => {
@@ -364,7 +367,7 @@ impl Simulation {
         if is_waiting {
             self.serve(gate, Passage { fault: Some(fault(FaultKind::Delay)), ..Passage::default() });
         } else if is_replied {
-            self.record_request_fault(actor, fault(FaultKind::LoseReply), || request.text().0);
+            self.record_request_fault(actor, fault(FaultKind::LoseReply), || self.struck(gate, &request));
             self.answer(gate, Answer::Lost(Loss::Reply));
         }
     }
@@ -438,7 +441,8 @@ impl Simulation {
             let changed = self.changed_keys(server);
             let late = self.real_time.get().map_or(Duration::ZERO, |real_time| real_time.late(self.now()));
             let (text, brief) = request.text();
-            self.record(EventKind::Command { actor, server, text, brief, reply, changed, late });
+            let script = self.script(server, request);
+            self.record(EventKind::Command { actor, server, text, brief, script, reply, changed, late });
         }
         self.after_command(actor);
         if self.real_time.get().is_some() {
@@ -449,7 +453,7 @@ impl Simulation {
 
     /// The keys that the last command changed, with their new values. On a real server they are not
     /// known.
-    fn changed_keys(&self, server: usize) -> Vec<String> {
+    fn changed_keys(&self, server: usize) -> Vec<KeyChange> {
         let Some(footprint) = self.footprint(server) else { return Vec::new() };
         let mut keys: Vec<&[u8]> = footprint
             .iter()
@@ -461,9 +465,27 @@ impl Simulation {
         keys.sort_unstable();
         keys.dedup();
         let show = |key: &[u8]| {
-            let held = self.read(server, |data| data.describe(0, key)).flatten();
-            held.unwrap_or_else(|| format!("{} is gone", key.escape_ascii()))
+            let held = self.read(server, |data| data.describe_value(0, key)).flatten();
+            let (value, left_ms) = held.map_or((None, None), |(value, left_ms)| (Some(value), left_ms));
+            KeyChange { key: key.escape_ascii().to_string(), value, left_ms }
         };
         keys.into_iter().map(show).collect()
+    }
+
+    /// The script that a request calls, with the commands that it has just called.
+    fn script(&self, server: usize, request: &Request) -> Option<Script> {
+        let Server::Emulator(emulator) = &self.servers[server] else { return request.script(|_| None) };
+        let commands = emulator.take_script_calls();
+        let script = request.script(|sha| emulator.script(sha))?;
+        let show =
+            |call: ScriptCall| (format_words(call.argv.iter().map(|word| &word[..])), call.reply.show());
+        Some(Script { commands: commands.into_iter().map(show).collect(), ..script })
+    }
+
+    /// A request of this connection that a fault strikes.
+    fn struck(&self, gate: usize, request: &Request) -> Struck {
+        let (_, server) = self.ends(gate);
+        let script = self.script(server, request);
+        Struck { server, text: request.text().0, script, is_message: false }
     }
 }

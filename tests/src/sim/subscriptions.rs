@@ -15,7 +15,7 @@ use super::turns::Act;
 use super::{Recording, Server, Simulation};
 use crate::actor::Actor;
 use crate::render::brief;
-use crate::trace::EventKind;
+use crate::trace::{EventKind, Struck};
 
 /// The subscription of a connection.
 #[derive(Clone)]
@@ -234,7 +234,7 @@ impl Simulation {
     /// Lets the message at this gate pass, unless a fault breaks the connection.
     pub(super) fn pass_message(&self, gate: usize, passage: Passage) {
         let mut state = self.state();
-        let actor = state.gates[gate].actor;
+        let Gate { actor, server, .. } = state.gates[gate];
         let Some(subscription) = &mut state.gates[gate].subscription else { return };
         let channel = subscription.channel.clone();
         let message = subscription.messages.front().cloned().unwrap_or_default();
@@ -244,12 +244,13 @@ impl Simulation {
         }
         drop(state);
         if let Some(fault) = passage.fault {
-            self.record_request_fault(actor, fault, text);
+            let struck = || Struck { server, text: text(), script: None, is_message: true };
+            self.record_request_fault(actor, fault, struck);
             return self.give_message(gate, None);
         }
         if self.recording == Recording::Full {
             let brief = brief("message", Some(channel.clone().into_bytes()));
-            self.record(EventKind::Message { actor, text: text(), brief });
+            self.record(EventKind::Message { actor, server, text: text(), brief });
         }
         self.give_message(gate, Some(message));
     }

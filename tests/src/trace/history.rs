@@ -1,5 +1,6 @@
 //! The events of one execution, in order. Oracles see this and nothing else.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -159,10 +160,12 @@ pub enum EventKind {
         text: String,
         /// Its name and first key. They identify the command even if the code has changed a little.
         brief: String,
+        /// The script or function that it called.
+        script: Option<Script>,
         /// The reply as `redis-cli` would print it, on one line.
         reply: String,
         /// The keys that it changed, with their new values.
-        changed: Vec<String>,
+        changed: Vec<KeyChange>,
         /// On a real server: by how much the reply came later than the schedule's time.
         late: Duration,
     },
@@ -170,6 +173,8 @@ pub enum EventKind {
     Message {
         /// The client.
         actor: Actor,
+        /// The server that sent it.
+        server: usize,
         /// The channel and the message.
         text: String,
         /// `message` and the channel.
@@ -247,9 +252,8 @@ pub enum EventKind {
     Fault {
         /// The fault.
         fault: Fault,
-        /// For a request fault the command as one would type it, or the channel and the message.
-        /// Empty for other faults.
-        request: String,
+        /// For a request fault, the request or the message.
+        request: Option<Struck>,
     },
     /// A reply arrived that had been late. It is recorded only in a full recording.
     Received {
@@ -322,6 +326,56 @@ pub enum EventKind {
         /// operation was cancelled.
         after_lease: bool,
     },
+}
+
+/// A request or a message that a fault struck.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Struck {
+    /// The server that it goes to, or comes from.
+    pub server: usize,
+    /// The command as one would type it, or the channel and the message.
+    pub text: String,
+    /// The script or function that the command calls.
+    pub script: Option<Script>,
+    /// It is a message.
+    pub is_message: bool,
+}
+
+/// A call of a script or of a function.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Script {
+    /// The SHA1 of the script. Empty for a function.
+    pub sha: String,
+    /// The name: that of the function, or the word in the first line of the script if that is a
+    /// comment, such as `-- release`. If there is none, the beginning of its source. `None` if the
+    /// server does not know the script.
+    pub name: Option<String>,
+    /// The keys and the arguments, in the form in which one would type them.
+    pub arguments: String,
+    /// The commands that it called, with their replies. On a real server they are not known.
+    pub commands: Vec<(String, String)>,
+}
+
+/// A key that a command changed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeyChange {
+    /// The key, with unprintable bytes escaped.
+    pub key: String,
+    /// Its new value as readable text. `None` if the key is gone.
+    pub value: Option<String>,
+    /// How long it has to live, in milliseconds. `None` if it has no deadline.
+    pub left_ms: Option<i64>,
+}
+
+/// One line: `lock = "A1" (10000 ms left)`.
+impl fmt::Display for KeyChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.value {
+            Some(value) => write!(f, "{} = {value}", self.key)?,
+            None => write!(f, "{} is gone", self.key)?,
+        }
+        self.left_ms.map_or(Ok(()), |left_ms| write!(f, " ({left_ms} ms left)"))
+    }
 }
 
 /// Why a client is no longer inside.

@@ -25,8 +25,10 @@ pub fn check(scenario: &Scenario, schedule: &str, expected: &Expect) {
                 Some(format!("+{at} {actor}: {text} → {reply}\n"))
             }
             EventKind::Advanced { .. } => Some(format!("+{at} time\n")),
-            EventKind::Fault { fault, request } if request.is_empty() => Some(format!("+{at} {fault}\n")),
-            EventKind::Fault { fault, request } => Some(format!("+{at} {fault}: {request}\n")),
+            EventKind::Fault { fault, request: None } => Some(format!("+{at} {fault}\n")),
+            EventKind::Fault { fault, request: Some(request) } => {
+                Some(format!("+{at} {fault}: {}\n", request.text))
+            }
             EventKind::GaveUp { actor, error } => Some(format!("+{at} {actor} gives up: {error}\n")),
             EventKind::Stuck { actor } => Some(format!("+{at} {actor} is stuck\n")),
             EventKind::Failed { actor, error } => Some(format!("+{at} {actor} failed: {error}\n")),

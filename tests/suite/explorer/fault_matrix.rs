@@ -133,13 +133,13 @@ fn a_server_has_lost_its_scripts() {
         "flush",
         &["restart", "reload", "unsynced reload", "flush"],
         &expect![[r#"
-            step        time  A
+            step        time  A  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
                1       +0 ms  ·  server 1 forgets its scripts
                2       +0 ms  ●  A: SETNX lock 1 → 1
                               │      now lock = "1"
                               ┃    ▸ A is inside. Its lease runs until +10000 ms.
                3       +0 ms  ●  A: EVALSHA b0d697da… 1 lock → NOSCRIPT No matching script. Please use EVAL.
-                              │    ▸ A releases the lock, and no longer counts as a holder.
+                              │    ▸ A begins its release, and no longer counts as a holder.
                               │      probe1: SETNX lock 1 → 0
                               │    ▸ All clients have ended, none crashed, and no message was lost. Fresh clients try: 0 of 1 are granted.
 
@@ -164,13 +164,13 @@ fn a_server_has_lost_its_last_write() {
         "unsynced reload",
         &["unsynced reload"],
         &expect![[r#"
-            step        time  A
+            step        time  A  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
                1       +0 ms  ●  A: SETNX lock 1 → 1
                               │      now lock = "1"
                               ┃    ▸ A is inside. Its lease runs until +10000 ms.
                2       +0 ms  ●  A: DEL lock → 1
                               │      now lock is gone
-                              │    ▸ A releases the lock, and no longer counts as a holder.
+                              │    ▸ A begins its release, and no longer counts as a holder.
                3       +0 ms  │  server 1 restarts, without scripts and without what the last write changed
                               │      probe1: SETNX lock 1 → 0
                               │    ▸ All clients have ended, none crashed, and no message was lost. Fresh clients try: 0 of 1 are granted.
@@ -219,7 +219,7 @@ fn a_connection_is_no_longer_what_it_was() {
         "drop",
         &["lost message", "restart", "unsynced reload", "drop"],
         &expect![[r#"
-            step        time  A B
+            step        time  A B  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
                1       +0 ms  ● ·  A: WATCH lock → OK
                2       +0 ms  ● ·  A: EXISTS lock never arrives: the connection has broken
                3       +0 ms  ● ·  A: EXISTS lock → 0
@@ -267,13 +267,13 @@ fn a_release_is_cancelled() {
         "cancel",
         &["restart", "unsynced reload", "cancel"],
         &expect![[r#"
-            step        time  A B
+            step        time  A B  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
                1       +0 ms  ● ·  A: SETNX lock 1 → 1
                               │ ·      now lock = "1"
                               ┃ ·    ▸ A is inside. Its lease runs until +10000 ms.
                2       +0 ms  ● ·  A: DEL lock → 1
                               │ ·      now lock is gone
-                              │ ·    ▸ A releases the lock, and no longer counts as a holder.
+                              │ ·    ▸ A begins its release, and no longer counts as a holder.
                               │ ·    ▸ A cancels its operation before the reply arrives.
                               ┃ ·    ▸ A is inside. Its lease runs until +10000 ms.
                3       +0 ms  ┃ ●  B: SETNX lock 1 → 1
@@ -317,19 +317,19 @@ if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) 
         "response timeout",
         &["restart", "unsynced reload", "delay", "response timeout"],
         &expect![[r#"
-            step        time  A B
-               1       +0 ms  ● ·  A: EVAL --obtain… 1 lock A → 1
+            step        time  A B  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
+               1       +0 ms  ● ·  A: script obtain lock A → 1
                               │ ·      now lock = "A"
                               ┃ ·    ▸ A is inside. Its lease runs until +10000 ms.
-               2     +500 ms  ● ·  A: EVAL --unlock… 1 lock A is still on its way, and A gives up waiting
-                              │ ·    ▸ A releases the lock, and no longer counts as a holder.
+               2     +500 ms  ● ·  A: script unlock lock A is still on its way, and A gives up waiting
+                              │ ·    ▸ A begins its release, and no longer counts as a holder.
                      +500 ms  │ ·  500 ms pass
-               3     +500 ms  ● ·  A: EVAL --obtain… 1 lock A → 1
+               3     +500 ms  ● ·  A: script obtain lock A → 1
                               ┃ ·    ▸ A is inside. Its lease runs until +10500 ms.
-               4     +500 ms  ● ·  A: EVAL --unlock… 1 lock A → 1
+               4     +500 ms  ● ·  A: script unlock lock A → 1
                               ┃ ·      now lock is gone
                               ┃ ·    ▸ This request comes late: A has given it up.
-               5     +500 ms  ┃ ●  B: EVAL --obtain… 1 lock B → 1
+               5     +500 ms  ┃ ●  B: script obtain lock B → 1
                               ┃ │      now lock = "B"
                               ┃ ┃    ▸ B is inside. Its lease runs until +10500 ms. Now A and B are inside.
 
@@ -357,7 +357,7 @@ fn a_lease_is_measured_by_a_clock_that_can_be_set() {
         "client jump",
         &["stall", "unsynced reload", "response timeout", "client jump", "drift", "server drift"],
         &expect![[r#"
-            step        time  A
+            step        time  A  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
                1       +0 ms  ●  A: SETNX lock 1 → 1
                               │      now lock = "1"
                2       +0 ms  │  the clock of A jumps by 10001 ms
@@ -402,11 +402,11 @@ fn a_lease_is_measured_by_clocks_that_drift() {
         "drift",
         &["jump", "restart", "unsynced reload", "drift", "server drift"],
         &expect![[r#"
-            step        time  A
+            step        time  A  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
                1       +0 ms  ·  the clock of A runs 500000 ppm too slow
                2       +0 ms  ●  A: SET lock A NX PX 10000 → OK
                               │      now lock = "A" (10000 ms left)
-               3   +10001 ms  │  10001 ms pass
+               3   +10001 ms  │  10001 ms pass: every client is slow
                4   +10001 ms  ●  A: GET lock → (nil)
                               │    ▸ A failed: the lock is gone before its lease is over - Client
                               │      probe1: SETNX lock 1 → 1
@@ -427,7 +427,7 @@ fn a_lease_is_a_time_of_day() {
         "server skew",
         &["skew", "jump", "restart", "unsynced reload", "drift", "server drift", "server skew"],
         &expect![[r#"
-            step        time  A
+            step        time  A  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
                1       +0 ms  ·  the clock of server 1 is 10001 ms ahead
                2       +0 ms  ●  A: SET lock A NX PXAT 1700000010500 → OK
                               │      now lock is gone
@@ -477,13 +477,13 @@ return redis.call('ZADD', KEYS[1], ARGV[1], ARGV[3])";
         panic!("the shorter lease ends the longer one")
     };
     expect![[r#"
-        step        time  A B
-           1       +0 ms  ● ·  A: EVAL --permit… 1 permits 0 10000 A → 1
+        step        time  A B  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
+           1       +0 ms  ● ·  A: script permit permits 0 10000 A → 1
                           │ ·      now permits = [A 0]
                           ┃ ·    ▸ A is inside. Its lease runs until +10000 ms.
            2       +0 ms  ┃ ●  B starts, reads its clock, and stalls before its first command
            3    +2000 ms  ┃ │  2000 ms pass
-           4    +2000 ms  ┃ ●  B: EVAL --permit… 1 permits 2000 1000 B → 1
+           4    +2000 ms  ┃ ●  B: script permit permits 2000 1000 B → 1
                           ┃ │      now permits = [B 2000]
                           ┃ ┃    ▸ B is inside. Its lease runs until +3000 ms. Now A and B are inside.
 

@@ -310,7 +310,7 @@ fn resources_and_sections_of_others_do_not_count() {
 fn a_crash_gives_the_next_client_another_lease() {
     let oracle = NoLostWakeUp::of("cs", Duration::from_millis(10));
     let empty_for = |fault, span| {
-        let fault = EventKind::Fault { fault: Fault::new(fault, Target::Client(A)), request: String::new() };
+        let fault = EventKind::Fault { fault: Fault::new(fault, Target::Client(A)), request: None };
         let by = Duration::from_millis(span);
         [(0, fault), (span, EventKind::Advanced { by, is_wait: true })]
     };

@@ -191,9 +191,8 @@ fn outcome(scenario: &Scenario, history: &History) -> String {
             EventKind::Command { actor, server, text, reply, changed, .. } => {
                 let own = of_actors.entry(actor.to_string()).or_default();
                 _ = writeln!(own, "  server {server}: {text} -> {reply}");
-                for line in changed {
-                    let key = line.split(' ').next().unwrap_or_default().to_owned();
-                    keys.insert((*server, key), line.clone());
+                for change in changed {
+                    keys.insert((*server, change.key.clone()), change.to_string());
                 }
             }
             EventKind::Message { actor, text, .. } => {

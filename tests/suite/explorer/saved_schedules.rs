@@ -192,7 +192,7 @@ fn a_schedule_passes_or_fails() {
         "pass",
         steps,
         &expect![[r#"
-            step        time  A B
+            step        time  A B  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
                1       +0 ms  ● ·  A starts, reads its clock, and stalls before its first command
                2       +0 ms  ● ·  A: SET lock 1 NX PX 10000 → OK
                               │ ·      now lock = "1" (10000 ms left)
@@ -201,7 +201,7 @@ fn a_schedule_passes_or_fails() {
                4       +0 ms  ┃ ●  B: SET lock 1 NX PX 10000 → (nil)
                5       +0 ms  ● │  A: DEL lock → 1
                               │ │      now lock is gone
-                              │ │    ▸ A releases the lock, and no longer counts as a holder.
+                              │ │    ▸ A begins its release, and no longer counts as a holder.
                               │ │      probe1: SET lock 1 NX PX 10000 → OK
                               │ │      now lock = "1" (10000 ms left)
                               │ │    ▸ All clients have ended, none crashed, and no message was lost. Fresh clients try: 1 of 1 are granted.
@@ -215,20 +215,20 @@ fn a_schedule_passes_or_fails() {
         "pass",
         steps,
         &expect![[r#"
-        step        time  A B
-           1       +0 ms  ● ·  A starts, reads its clock, and stalls before its first command
-           2       +0 ms  ● ·  A: SET lock 1 PX 10000 → OK
-                          │ ·      now lock = "1" (10000 ms left)
-                          ┃ ·    ▸ A is inside. Its lease runs until +10000 ms.
-           3       +0 ms  ┃ ●  B starts, reads its clock, and stalls before its first command
-           4       +0 ms  ┃ ●  B: SET lock 1 PX 10000 → OK
-                          ┃ │      now lock = "1" (10000 ms left)
-                          ┃ ┃    ▸ B is inside. Its lease runs until +10000 ms. Now A and B are inside.
+            step        time  A B  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
+               1       +0 ms  ● ·  A starts, reads its clock, and stalls before its first command
+               2       +0 ms  ● ·  A: SET lock 1 PX 10000 → OK
+                              │ ·      now lock = "1" (10000 ms left)
+                              ┃ ·    ▸ A is inside. Its lease runs until +10000 ms.
+               3       +0 ms  ┃ ●  B starts, reads its clock, and stalls before its first command
+               4       +0 ms  ┃ ●  B: SET lock 1 PX 10000 → OK
+                              ┃ │      now lock = "1" (10000 ms left)
+                              ┃ ┃    ▸ B is inside. Its lease runs until +10000 ms. Now A and B are inside.
 
-        ✗ A and B hold the lock, each with a lease that still runs.
+            ✗ A and B hold the lock, each with a lease that still runs.
 
-        exclusive-fact is violated, but must hold.
-    "#]],
+            exclusive-fact is violated, but must hold.
+        "#]],
     );
     assert!(replay(&sound(), "pass", steps).is_as_stated());
     assert!(!replay(&sound(), "fail", steps).is_as_stated());
@@ -243,19 +243,19 @@ fn a_schedule_may_be_written_by_hand() {
     let replayed = replay(&sound(), "pass", "A\ntime +4321ms\ncrash A\ntime +5680ms\nB\n");
     assert_eq!(replayed.divergences, Vec::<String>::new());
     expect![[r#"
-        step        time  A B
+        step        time  A B  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
            1       +0 ms  ● ·  A: SET lock 1 NX PX 10000 → OK
                           │ ·      now lock = "1" (10000 ms left)
                           ┃ ·    ▸ A is inside. Its lease runs until +10000 ms.
-           2    +4321 ms  ┃ ·  4321 ms pass
+           2    +4321 ms  ┃ ·  4321 ms pass: every client is slow
            3    +4321 ms  ● ·  A crashes
-           4   +10001 ms    ·  5680 ms pass
+           4   +10001 ms    ·  5680 ms pass: every client is slow
            5   +10001 ms    ●  B: SET lock 1 NX PX 10000 → OK
                             │      now lock = "1" (10000 ms left)
                             ┃    ▸ B is inside. Its lease runs until +20001 ms.
            6   +10001 ms    ●  B: DEL lock → 1
                             │      now lock is gone
-                            │    ▸ B releases the lock, and no longer counts as a holder.
+                            │    ▸ B begins its release, and no longer counts as a holder.
                +22001 ms    │  12000 ms pass
                             │      probe1: SET lock 1 NX PX 10000 → OK
                             │      now lock = "1" (10000 ms left)

@@ -45,6 +45,7 @@ fn check(schedule: &str, expected: &Expect) {
         EventKind::Command { actor, text, reply, .. } => Some(format!("{actor}: {text} → {reply}\n")),
         EventKind::Message { actor, text, .. } => Some(format!("{actor} hears {text}\n")),
         EventKind::Fault { fault, request } => {
+            let request = request.as_ref().map_or("", |request| &request.text);
             Some(format!("{}: {} {request}\n", fault.target, fault.kind.word()))
         }
         EventKind::SubscriptionEnded { actor, channel } => {

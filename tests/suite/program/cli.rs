@@ -296,20 +296,20 @@ fn readers_and_writers_are_told_apart() {
 
         writer-alone is violated in the class order. Clients: 3; readers: 2; permits: 1; lease: 10000 ms.
 
-        step        time  A B C
-           1       +0 ms  ● · ·  A: EVALSHA 47dd40bc… 1 lock 1700000000500 10000 → 1
+        step        time  A B C  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
+           1       +0 ms  ● · ·  A: script read lock 1700000000500 10000 → 1
                           │ · ·      now lock = {read: 1700000000500} (10000 ms left)
                           ┃ · ·    ▸ A is inside (reading). Its lease runs until +10000 ms.
-           2       +0 ms  ┃ ● ·  B: EVALSHA 47dd40bc… 1 lock 1700000000500 10000 → 1
+           2       +0 ms  ┃ ● ·  B: script read lock 1700000000500 10000 → 1
                           ┃ │ ·      now lock = {read: 1700000000500} (10000 ms left)
                           ┃ ┃ ·    ▸ B is inside (reading). Its lease runs until +10000 ms. Now A and B are inside.
-           3       +0 ms  ┃ ● ·  B: EVALSHA 42bd1df4… 1 lock read 1700000000500 → 1
+           3       +0 ms  ┃ ● ·  B: script release lock read 1700000000500 → 1
                           ┃ │ ·      now lock is gone
-                          ┃ │ ·    ▸ B releases the lock, and no longer counts as a holder.
-                          ┃ │ ·    ▸ With this, B has ended the grant of A, whose lease still runs.
-           4       +0 ms  ┃ │ ●  C: EVALSHA 73ee9382… 1 lock 1700000000500 10000 → 1
-                          ┃ │ │      now lock = {write: 1700000000500} (10000 ms left)
-                          ┃ │ ┃    ▸ C is inside (writing). Its lease runs until +10000 ms. Now A and C are inside.
+                          ┃ │ ·    ▸ B begins its release, and no longer counts as a holder.
+                          ╏ │ ·    ▸ With this, B has ended the grant of A, whose lease still runs.
+           4       +0 ms  ╏ │ ●  C: script write lock 1700000000500 10000 → 1
+                          ╏ │ │      now lock = {write: 1700000000500} (10000 ms left)
+                          ╏ │ ┃    ▸ C is inside (writing). Its lease runs until +10000 ms. Now A and C are inside.
 
         ✗ writer C is inside together with A, each with a lease that still runs.
     "#]].assert_eq(&drawn);

@@ -5,6 +5,7 @@ mod terminal;
 mod shards;
 mod explorations;
 mod pages;
+mod browser;
 mod serve;
 #[cfg(unix)]
 mod leader;

@@ -5,6 +5,7 @@ use std::fs;
 use harness::check::scenario_of;
 use harness::execution::Runner;
 use harness::oracle::ExclusiveBelief;
+use harness::page::Counterexample;
 use harness::{Scenario, exhaustive, replay_saved};
 use serde_json::Value;
 
@@ -18,18 +19,24 @@ fn every_counterexample_has_a_page() {
     let kept = saved_schedules::kept();
     assert!(!kept.is_empty());
     for (name, saved) in kept {
-        let replayed = replay_saved(&mut runner, &scenario_of(&saved, saved.lease).unwrap(), &saved).unwrap();
-        let counterexample = replayed.counterexample().unwrap();
+        let scenario = scenario_of(&saved, saved.lease).unwrap();
+        let replayed = replay_saved(&mut runner, &scenario, &saved).unwrap();
+        let counterexample = replayed.counterexample(&mut runner, &scenario).unwrap().unwrap();
+        assert!(counterexample.neighbours.is_some(), "{name} does not fail by its possible steps");
         let page = counterexample.to_html();
         for outside in ["http:", "https:", "src=", "url(", "@import"] {
             assert!(!page.contains(outside), "{name} has {outside}");
         }
         let entries = &counterexample.entries;
-        assert_eq!(page.matches("<li class=\"entry").count(), entries.len(), "{name}");
-        let messages: usize = entries.iter().map(|entry| entry.messages.len()).sum();
-        assert_eq!(page.matches("<i class=\"message").count(), messages, "{name}");
-        assert!(entries.iter().any(|entry| !entry.messages.is_empty()), "{name}");
-        let last = format!("id=\"step={}\"", entries.last().unwrap().step);
+        assert_eq!(page.matches("<li value=").count(), entries.len(), "{name}");
+        // A request and its reply are drawn as one.
+        let requests: usize = entries.iter().filter(|entry| !entry.messages.is_empty()).count();
+        assert!(requests > 0 && page.matches("\" style=\"--s:").count() >= requests, "{name}");
+        // A server that has lost its scripts does not know their names.
+        let mut texts = entries.iter().map(|entry| &entry.text);
+        let unnamed = texts.find(|text| text.contains("EVALSHA") && !text.contains("→ NOSCRIPT"));
+        assert_eq!(unnamed, None, "{name} shows a script without its name");
+        let last = format!("<li value=\"{}\"", entries.last().unwrap().step);
         assert!(page.contains(&last), "{name} has no {last}");
     }
 }
@@ -91,4 +98,16 @@ fn replay_writes_a_page_if_there_is_a_violation() {
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("no page is written: there is no violation"));
     assert!(!file.exists());
+}
+
+/// The texts of a long history are limited, and the page says so.
+#[test]
+fn a_page_of_a_long_history_is_small() {
+    let counterexample = exhaustive(&broken("long")).unwrap_err().counterexample().unwrap();
+    for (len, is_whole) in [(10_000, false), (4_000, true)] {
+        let entries: Vec<_> = counterexample.entries.iter().cloned().cycle().take(len).collect();
+        let page = Counterexample { entries, neighbours: None, ..counterexample.clone() }.to_html();
+        assert!(page.len() < 2_000_000, "{}", page.len());
+        assert_eq!(!page.contains("are left out"), is_whole);
+    }
 }

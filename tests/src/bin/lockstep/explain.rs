@@ -71,7 +71,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             Outcome::Holds => None,
         });
         if let Some((verdict, finding, size)) = found {
-            let drawn = render_finding(&mut runner, &scenario(algorithm, class, *size), finding);
+            let scenario = scenario(algorithm, class, *size);
+            let drawn = render_finding(&mut runner, &scenario, finding, super::width());
             text += &format!(
                 "{} is violated in the class {class}. {size}; lease: {} ms.\n\n{drawn}",
                 verdict.property,
@@ -120,7 +121,7 @@ fn show(args: &Args, runner: &mut Runner, verdict: &Verdict, schedules: u64, tex
 /// Replays a saved counterexample.
 fn as_data(runner: &mut Runner, saved: &SavedSchedule, schedules: u64) -> Result<Counterexample> {
     let of = scenario_of(saved, LEASE).context("the algorithm is not known")?;
-    let counterexample = replay_saved(runner, &of, saved)?.counterexample();
+    let counterexample = replay_saved(runner, &of, saved)?.counterexample(runner, &of)?;
     let counterexample = counterexample.context("the schedule does not show the violation again")?;
     Ok(Counterexample { explored: Some(schedules), ..counterexample })
 }

@@ -84,6 +84,13 @@ fn write(path: &Path, text: &str) -> Result<()> {
     std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
+/// The columns of the terminal. Text that goes elsewhere is not wrapped: its width is the largest
+/// that can be formatted.
+fn width() -> usize {
+    let size = terminal_size::terminal_size_of(std::io::stdout());
+    size.map_or(u16::MAX, |(terminal_size::Width(columns), _)| columns).into()
+}
+
 /// Writes to standard output. If the reader has closed the pipe, that is not an error.
 fn print(text: &str) -> Result<()> {
     let mut stdout = std::io::stdout();

@@ -54,10 +54,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let mut runner = Runner::new();
     let replayed =
         replay_saved(&mut runner, &scenario(saved.lease), &saved).with_context(|| file.to_string())?;
-    super::print(&replayed.to_string())?;
+    super::print(&format!("{replayed:width$}", width = super::width()))?;
     if let Some(path) = &args.html {
-        let counterexample =
-            replayed.counterexample().context("no page is written: there is no violation")?;
+        let counterexample = replayed.counterexample(&mut runner, &scenario(saved.lease))?;
+        let counterexample = counterexample.context("no page is written: there is no violation")?;
         super::write(path, &counterexample.to_html())?;
     }
     let mut status = u8::from(!replayed.is_as_stated());

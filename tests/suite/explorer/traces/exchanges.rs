@@ -8,7 +8,7 @@ use harness::explore::{Dpor, RandomWalk, probe_timers};
 use harness::fault::Fault;
 use harness::schedule::Step;
 use harness::sim::Recording;
-use harness::trace::{EventKind, HappensBefore, History, Process};
+use harness::trace::{EventKind, HappensBefore, History, KeyChange, Process};
 use harness::{Scenario, Schedule, replay};
 
 use super::programs::{programs, programs_of_a_kind, random_program, rare_programs, uniform_program};
@@ -72,6 +72,7 @@ fn seen_by_actors(history: &History) -> Vec<Vec<String>> {
             }
             EventKind::Fault { fault, request } => {
                 let actor = fault.target.actor().into_iter();
+                let request = request.as_ref().map_or("", |request| &request.text);
                 actor.for_each(|actor| reached[actor.0].push(format!("{:?} {request}", fault.kind)));
             }
             EventKind::Enter { actor, until, .. } => reached[actor.0].push(format!("inside until {until:?}")),
@@ -85,15 +86,13 @@ fn seen_by_actors(history: &History) -> Vec<Vec<String>> {
 }
 
 /// The value of every key after its last change.
-fn left_behind(history: &History) -> BTreeMap<(usize, &str), &str> {
+fn left_behind(history: &History) -> BTreeMap<(usize, &str), &KeyChange> {
     let changes = history.events.iter().filter_map(|event| match &event.kind {
         EventKind::Command { server, changed, .. } => Some((server, changed)),
         _ => None,
     });
-    let lines = changes.flat_map(|(&server, changed)| changed.iter().map(move |line| (server, line)));
-    lines
-        .map(|(server, line)| ((server, line.split(' ').next().unwrap_or_default()), line.as_str()))
-        .collect()
+    let changes = changes.flat_map(|(&server, changed)| changed.iter().map(move |change| (server, change)));
+    changes.map(|(server, change)| ((server, &*change.key), change)).collect()
 }
 
 /// If two neighbouring steps are independent, swapping them changes nothing that an actor or a

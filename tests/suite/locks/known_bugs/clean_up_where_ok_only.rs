@@ -67,21 +67,21 @@ fn clean_up_where_ok_only() {
         &expect![[r#"
             A failed: it has given the lock back, and still has it
 
-            step        time  A
-               1       +0 ms  ●  A: SET lock A1 NX PX 10000 → OK
-                              │      now lock = "A1" (10000 ms left)
+            step        time  A  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
+               1       +0 ms  ●  A to 1: SET lock A1 NX PX 10000 → OK
+                              │      now on 1: lock = "A1" (10000 ms left)
                2       +0 ms  ●  A to 2: SET lock A1 NX PX 10000 → OK
-                              │      now lock = "A1" (10000 ms left)
+                              │      now on 2: lock = "A1" (10000 ms left)
                3       +0 ms  ●  A to 3: SET lock A1 NX PX 10000 → OK
-                              │      now lock = "A1" (10000 ms left)
+                              │      now on 3: lock = "A1" (10000 ms left)
                               │    ▸ The reply is lost, and the request is sent again.
                4       +0 ms  ●  A to 3: SET lock A1 NX PX 10000 → (nil)
                               ┃    ▸ A is inside. Its lease runs until +10000 ms.
-               5       +0 ms  ●  A: EVAL --unlock… 1 lock A1 → 1
-                              │      now lock is gone
-                              │    ▸ A releases the lock, and no longer counts as a holder.
-               6       +0 ms  ●  A to 2: EVAL --unlock… 1 lock A1 → 1
-                              │      now lock is gone
+               5       +0 ms  ●  A to 1: script unlock lock A1 → 1
+                              │      now on 1: lock is gone
+                              │    ▸ A begins its release, and no longer counts as a holder.
+               6       +0 ms  ●  A to 2: script unlock lock A1 → 1
+                              │      now on 2: lock is gone
                7       +0 ms  ●  A to 3: GET lock → "A1"
                               │    ▸ A failed: it has given the lock back, and still has it
         "#]],

@@ -75,19 +75,19 @@ fn deaf_after_reconnect() {
         &expect![[r#"
             no-lost-wake-up
 
-            step        time  A B
+            step        time  A B  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
                1       +0 ms  ● ·  A: SUBSCRIBE released → ["subscribe", "released", 1]
-               2       +0 ms  ● ·  A: EVAL --obtain… 1 lock A1 → 1
+               2       +0 ms  ● ·  A: script obtain lock A1 → 1
                               │ ·      now lock = "A1" (10000 ms left)
                               ┃ ·    ▸ A is inside. Its lease runs until +10000 ms.
                3       +0 ms  ┃ ●  B: SUBSCRIBE released → ["subscribe", "released", 1]
-               4       +0 ms  ┃ ●  B: EVAL --obtain… 1 lock B1 → 0
-               5       +0 ms  ● │  A: EVAL --unlock… 1 lock A1 → 1
+               4       +0 ms  ┃ ●  B: script obtain lock B1 → 0
+               5       +0 ms  ● │  A: script unlock lock A1 → 1
                               │ │      now lock is gone
-                              │ │    ▸ A releases the lock, and no longer counts as a holder.
+                              │ │    ▸ A begins its release, and no longer counts as a holder.
                6       +0 ms  │ ●  B: released: "lock" never arrives: the connection has broken
                7       +0 ms  │ ●  B: SUBSCRIBE released → ["subscribe", "released", 1]
-               8   +10000 ms  │ │  10000 ms pass
+               8   +10000 ms  │ │  10000 ms pass: every client waits
 
             ✗ no client has been inside for 10000 ms, although clients wait.
         "#]],

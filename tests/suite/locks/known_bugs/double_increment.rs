@@ -86,20 +86,20 @@ fn double_increment() {
         &expect![[r#"
             A failed: it has released all that it acquired, and is 1 deep
 
-            step        time  A
-               1       +0 ms  ●  A: EVAL --obtain… 1 lock A A1 → 1
+            step        time  A  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
+               1       +0 ms  ●  A: script obtain lock A A1 → 1
                               │      now lock = {A: 1} (10000 ms left)
                               ┃    ▸ A is inside. Its lease runs until +10000 ms.
-               2       +0 ms  ●  A: EVAL --obtain… 1 lock A A2 → 1
+               2       +0 ms  ●  A: script obtain lock A A2 → 1
                               ┃      now lock = {A: 2} (10000 ms left)
                               ┃    ▸ The reply is lost, and the request is sent again.
-               3       +0 ms  ●  A: EVAL --obtain… 1 lock A A2 → 1
+               3       +0 ms  ●  A: script obtain lock A A2 → 1
                               ┃      now lock = {A: 3} (10000 ms left)
-               4       +0 ms  ●  A: EVAL --unlock… 1 lock A A2 → 2
+               4       +0 ms  ●  A: script unlock lock A A2 → 2
                               ┃      now lock = {A: 2} (10000 ms left)
-               5       +0 ms  ●  A: EVAL --unlock… 1 lock A A1 → 1
+               5       +0 ms  ●  A: script unlock lock A A1 → 1
                               │      now lock = {A: 1} (10000 ms left)
-                              │    ▸ A releases the lock, and no longer counts as a holder.
+                              │    ▸ A begins its release, and no longer counts as a holder.
                               │    ▸ A failed: it has released all that it acquired, and is 1 deep
         "#]],
     );

@@ -76,48 +76,48 @@ fn even_quorum() {
         &expect![[r#"
             a livelock of 9 steps
 
-            step        time  A B
-               1       +0 ms  ● ·  A: SET lock A1 NX PX 10000 → OK
-                              │ ·      now lock = "A1" (10000 ms left)
-               2       +0 ms  │ ●  B: SET lock B1 NX PX 10000 → (nil)
+            step        time  A B  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
+               1       +0 ms  ● ·  A to 1: SET lock A1 NX PX 10000 → OK
+                              │ ·      now on 1: lock = "A1" (10000 ms left)
+               2       +0 ms  │ ●  B to 1: SET lock B1 NX PX 10000 → (nil)
                3       +0 ms  │ ●  B to 2: SET lock B1 NX PX 10000 → OK
-                              │ │      now lock = "B1" (10000 ms left)
-               4       +0 ms  │ ●  B: EVAL --unlock… 1 lock B1 → 0
+                              │ │      now on 2: lock = "B1" (10000 ms left)
+               4       +0 ms  │ ●  B to 1: script unlock lock B1 → 0
                5       +0 ms  ● │  A to 2: SET lock A1 NX PX 10000 → (nil)
-               6       +0 ms  ● │  A: EVAL --unlock… 1 lock A1 → 1
-                              │ │      now lock is gone
-               7       +0 ms  ● │  A to 2: EVAL --unlock… 1 lock A1 → 0
-               8       +0 ms  │ ●  B to 2: EVAL --unlock… 1 lock B1 → 1
-                              │ │      now lock is gone
-               9      +50 ms  │ │  50 ms pass
-              10      +50 ms  ● │  A: SET lock A2 NX PX 10000 → OK
-                              │ │      now lock = "A2" (10000 ms left)
-              11      +50 ms  │ ●  B: SET lock B2 NX PX 10000 → (nil)
+               6       +0 ms  ● │  A to 1: script unlock lock A1 → 1
+                              │ │      now on 1: lock is gone
+               7       +0 ms  ● │  A to 2: script unlock lock A1 → 0
+               8       +0 ms  │ ●  B to 2: script unlock lock B1 → 1
+                              │ │      now on 2: lock is gone
+               9      +50 ms  │ │  50 ms pass: every client waits
+              10      +50 ms  ● │  A to 1: SET lock A2 NX PX 10000 → OK
+                              │ │      now on 1: lock = "A2" (10000 ms left)
+              11      +50 ms  │ ●  B to 1: SET lock B2 NX PX 10000 → (nil)
               12      +50 ms  │ ●  B to 2: SET lock B2 NX PX 10000 → OK
-                              │ │      now lock = "B2" (10000 ms left)
-              13      +50 ms  │ ●  B: EVAL --unlock… 1 lock B2 → 0
+                              │ │      now on 2: lock = "B2" (10000 ms left)
+              13      +50 ms  │ ●  B to 1: script unlock lock B2 → 0
               14      +50 ms  ● │  A to 2: SET lock A2 NX PX 10000 → (nil)
-              15      +50 ms  ● │  A: EVAL --unlock… 1 lock A2 → 1
-                              │ │      now lock is gone
-              16      +50 ms  ● │  A to 2: EVAL --unlock… 1 lock A2 → 0
-              17      +50 ms  │ ●  B to 2: EVAL --unlock… 1 lock B2 → 1
-                              │ │      now lock is gone
-              18     +100 ms  │ │  50 ms pass
-              19     +100 ms  ● │  A: SET lock A3 NX PX 10000 → OK
-                              │ │      now lock = "A3" (10000 ms left)
-              20     +100 ms  │ ●  B: SET lock B3 NX PX 10000 → (nil)
+              15      +50 ms  ● │  A to 1: script unlock lock A2 → 1
+                              │ │      now on 1: lock is gone
+              16      +50 ms  ● │  A to 2: script unlock lock A2 → 0
+              17      +50 ms  │ ●  B to 2: script unlock lock B2 → 1
+                              │ │      now on 2: lock is gone
+              18     +100 ms  │ │  50 ms pass: every client waits
+              19     +100 ms  ● │  A to 1: SET lock A3 NX PX 10000 → OK
+                              │ │      now on 1: lock = "A3" (10000 ms left)
+              20     +100 ms  │ ●  B to 1: SET lock B3 NX PX 10000 → (nil)
               21     +100 ms  │ ●  B to 2: SET lock B3 NX PX 10000 → OK
-                              │ │      now lock = "B3" (10000 ms left)
-              22     +100 ms  │ ●  B: EVAL --unlock… 1 lock B3 → 0
+                              │ │      now on 2: lock = "B3" (10000 ms left)
+              22     +100 ms  │ ●  B to 1: script unlock lock B3 → 0
               23     +100 ms  ● │  A to 2: SET lock A3 NX PX 10000 → (nil)
-              24     +100 ms  ● │  A: EVAL --unlock… 1 lock A3 → 1
-                              │ │      now lock is gone
-              25     +100 ms  ● │  A to 2: EVAL --unlock… 1 lock A3 → 0
-              26     +100 ms  │ ●  B to 2: EVAL --unlock… 1 lock B3 → 1
-                              │ │      now lock is gone
-              27     +150 ms  │ │  50 ms pass
-              28     +150 ms  ● │  A: SET lock A4 NX PX 10000 → OK
-                              │ │      now lock = "A4" (10000 ms left)
+              24     +100 ms  ● │  A to 1: script unlock lock A3 → 1
+                              │ │      now on 1: lock is gone
+              25     +100 ms  ● │  A to 2: script unlock lock A3 → 0
+              26     +100 ms  │ ●  B to 2: script unlock lock B3 → 1
+                              │ │      now on 2: lock is gone
+              27     +150 ms  │ │  50 ms pass: every client waits
+              28     +150 ms  ● │  A to 1: SET lock A4 NX PX 10000 → OK
+                              │ │      now on 1: lock = "A4" (10000 ms left)
         "#]],
     );
 }

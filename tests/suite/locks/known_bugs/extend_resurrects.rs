@@ -53,23 +53,23 @@ fn extend_resurrects() {
         &expect![[r#"
             unbroken
 
-            step        time  A B
+            step        time  A B  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
                1       +0 ms  ● ·  A starts, reads its clock, and stalls before its first command
                2       +0 ms  ● ·  A: SET lock A1 NX PX 10000 → OK
                               │ ·      now lock = "A1" (10000 ms left)
-               3   +10001 ms  │ ·  10001 ms pass
+               3   +10001 ms  │ ·  10001 ms pass: every client is slow
                4   +10001 ms  ● ·  A receives the reply
                               ┃ ·    ▸ A is inside. Its lease runs until +10000 ms.
                5   +10001 ms  ┃ ●  B: SET lock B1 NX PX 10000 → OK
                               ┃ │      now lock = "B1" (10000 ms left)
                               ┃ ┃    ▸ B is inside. Its lease runs until +20001 ms. Now A and B are inside.
-               6   +10001 ms  ┃ ●  B: EVAL --extend… 1 lock B1 → 1
+               6   +10001 ms  ┃ ●  B: script extend lock B1 → 1
                               ┃ ┃      now lock = "B1" (10000 ms left)
                               ┃ ┃    ▸ B is granted the section once more. Its lease runs until +20001 ms.
-               7   +10001 ms  ┃ ●  B: EVAL --unlock… 1 lock B1 → 1
+               7   +10001 ms  ┃ ●  B: script unlock lock B1 → 1
                               ┃ │      now lock is gone
-                              ┃ │    ▸ B releases the lock, and no longer counts as a holder.
-               8   +10001 ms  ● │  A: EVAL --extend… 1 lock A1 → 1
+                              ┃ │    ▸ B begins its release, and no longer counts as a holder.
+               8   +10001 ms  ● │  A: script extend lock A1 → 1
                               ┃ │      now lock = "A1" (10000 ms left)
                               ┃ │    ▸ A is granted the section once more. Its lease runs until +20001 ms.
 

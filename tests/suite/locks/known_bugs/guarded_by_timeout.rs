@@ -44,16 +44,16 @@ fn guarded_by_timeout() {
         &expect![[r#"
             exclusive-belief
 
-            step        time  A B
+            step        time  A B  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
                1       +0 ms  ● ·  A: SET lock A1 NX PX 10000 → OK
                               │ ·      now lock = "A1" (10000 ms left)
                               ┃ ·    ▸ A is inside. Its lease runs until +10000 ms.
                2   +10001 ms  ┃ ·  10001 ms pass
-                              ┃ ·    ▸ The lease of A is over, and A is still inside.
-                              ┃ ·    ▸ The process of A stood still meanwhile.
-               3   +10001 ms  ┃ ●  B: SET lock B1 NX PX 10000 → OK
-                              ┃ │      now lock = "B1" (10000 ms left)
-                              ┃ ┃    ▸ B is inside. Its lease runs until +20001 ms. Now A and B are inside.
+                              ╏ ·    ▸ The lease of A is over, and A is still inside.
+                              ╏ ·    ▸ The process of A stood still meanwhile.
+               3   +10001 ms  ╏ ●  B: SET lock B1 NX PX 10000 → OK
+                              ╏ │      now lock = "B1" (10000 ms left)
+                              ╏ ┃    ▸ B is inside. Its lease runs until +20001 ms. Now A and B are inside.
                               │ ┃    ▸ A leaves, and no longer counts as a holder.
 
             ✗ A and B are inside at once, but only one may be.

@@ -69,13 +69,13 @@ fn hold_and_wait() {
         &expect![[r#"
             A waits for something that never comes
 
-            step        time  A B
+            step        time  A B  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
                1       +0 ms  ● ·  A: BLPOP first 0 → ["first", "free"]
                               │ ·      now first is gone
                2       +0 ms  │ ●  B: BLPOP second 0 → ["second", "free"]
                               │ │      now second is gone
-               5 +86400000 ms  │ │  86400000 ms pass
-               6 +172800000 ms  │ │  86400000 ms pass
+               5 +86400000 ms  │ │  86400000 ms pass: every client waits
+               6 +172800000 ms  │ │  86400000 ms pass: every client waits
                               │ │    ▸ A waits for something that never comes.
                               │ │    ▸ B waits for something that never comes.
         "#]],

@@ -60,17 +60,17 @@ fn leader_renewal() {
         &expect![[r#"
             exclusive-fact
 
-            step        time  A B
+            step        time  A B  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
                1       +0 ms  ● ·  A: SET lock A1 NX PX 10000 → OK
                               │ ·      now lock = "A1" (10000 ms left)
                               ┃ ·    ▸ A is inside. Its lease runs until +10000 ms.
-               2    +3334 ms  ┃ ·  3334 ms pass
+               2    +3334 ms  ┃ ·  3334 ms pass: every client waits
                3   +10001 ms  ┃ ·  6667 ms pass
-                              ┃ ·    ▸ The lease of A is over, and A is still inside.
-                              ┃ ·    ▸ The process of A stood still meanwhile.
-               4   +10001 ms  ┃ ●  B: SET lock B1 NX PX 10000 → OK
-                              ┃ │      now lock = "B1" (10000 ms left)
-                              ┃ ┃    ▸ B is inside. Its lease runs until +20001 ms. Now A and B are inside.
+                              ╏ ·    ▸ The lease of A is over, and A is still inside.
+                              ╏ ·    ▸ The process of A stood still meanwhile.
+               4   +10001 ms  ╏ ●  B: SET lock B1 NX PX 10000 → OK
+                              ╏ │      now lock = "B1" (10000 ms left)
+                              ╏ ┃    ▸ B is inside. Its lease runs until +20001 ms. Now A and B are inside.
                               ┃ ┃    ▸ A is granted the section once more. Its lease runs until +13334 ms.
 
             ✗ A and B hold the lock, each with a lease that still runs.

@@ -49,11 +49,11 @@ fn lease_from_reply() {
         &expect![[r#"
             exclusive-fact
 
-            step        time  A B
+            step        time  A B  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
                1       +0 ms  ● ·  A starts, reads its clock, and stalls before its first command
                2       +0 ms  ● ·  A: SET lock A1 NX PX 10000 → OK
                               │ ·      now lock = "A1" (10000 ms left)
-               3   +10001 ms  │ ·  10001 ms pass
+               3   +10001 ms  │ ·  10001 ms pass: every client is slow
                4   +10001 ms  │ ●  B: SET lock B1 NX PX 10000 → OK
                               │ │      now lock = "B1" (10000 ms left)
                               │ ┃    ▸ B is inside. Its lease runs until +20001 ms.
@@ -88,21 +88,21 @@ fn lease_from_reply_over_a_multiplexed_connection() {
     finds(
         &scenario,
         &expect![[r#"
-        exclusive-fact
+            exclusive-fact
 
-        step        time  A B
-           1       +0 ms  ● ·  A starts, reads its clock, and stalls before its first command
-           2       +0 ms  ● ·  A: SET lock A1 NX PX 10000 → OK
-                          │ ·      now lock = "A1" (10000 ms left)
-           3   +10001 ms  │ ·  10001 ms pass
-                          │ ·    ▸ The process of A stood still meanwhile.
-           4   +10001 ms  │ ●  B: SET lock B1 NX PX 10000 → OK
-                          │ │      now lock = "B1" (10000 ms left)
-                          │ ┃    ▸ B is inside. Its lease runs until +20001 ms.
-           5   +10001 ms  ● ┃  A receives the reply
-                          ┃ ┃    ▸ A is inside. Its lease runs until +20001 ms. Now A and B are inside.
+            step        time  A B  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
+               1       +0 ms  ● ·  A starts, reads its clock, and stalls before its first command
+               2       +0 ms  ● ·  A: SET lock A1 NX PX 10000 → OK
+                              │ ·      now lock = "A1" (10000 ms left)
+               3   +10001 ms  │ ·  10001 ms pass
+                              │ ·    ▸ The process of A stood still meanwhile.
+               4   +10001 ms  │ ●  B: SET lock B1 NX PX 10000 → OK
+                              │ │      now lock = "B1" (10000 ms left)
+                              │ ┃    ▸ B is inside. Its lease runs until +20001 ms.
+               5   +10001 ms  ● ┃  A receives the reply
+                              ┃ ┃    ▸ A is inside. Its lease runs until +20001 ms. Now A and B are inside.
 
-        ✗ B and A hold the lock, each with a lease that still runs.
-    "#]],
+            ✗ B and A hold the lock, each with a lease that still runs.
+        "#]],
     );
 }

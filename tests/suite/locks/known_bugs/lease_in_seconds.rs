@@ -45,12 +45,12 @@ fn lease_in_seconds() {
         &expect![[r#"
             exclusive-fact
 
-            step        time  A B
-               1       +0 ms  ● ·  A: EVAL --take\n… 1 lock 1700000000 1700000010 → 1
+            step        time  A B  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
+               1       +0 ms  ● ·  A: script take lock 1700000000 1700000010 → 1
                               │ ·      now lock = "1700000010"
                               ┃ ·    ▸ A is inside. Its lease runs until +10000 ms.
-               2    +9500 ms  ┃ ·  9500 ms pass
-               3    +9500 ms  ┃ ●  B: EVAL --take\n… 1 lock 1700000010 1700000020 → 1
+               2    +9500 ms  ┃ ·  9500 ms pass: every client is slow
+               3    +9500 ms  ┃ ●  B: script take lock 1700000010 1700000020 → 1
                               ┃ │      now lock = "1700000020"
                               ┃ ┃    ▸ B is inside. Its lease runs until +19500 ms. Now A and B are inside.
 

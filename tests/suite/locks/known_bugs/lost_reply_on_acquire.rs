@@ -57,18 +57,18 @@ fn lost_reply_on_acquire() {
         &scenario(TAKE_OR_HAVE),
         one_of_each(),
         &expect![[r#"
-        no-lost-wake-up
+            no-lost-wake-up
 
-        step        time  A
-           1       +0 ms  ●  A: EVAL --obtain… 1 lock A1 → 1
-                          │      now lock = "A1" (10000 ms left)
-                          │    ▸ The reply is lost, and A gives up waiting for it.
-           2       +0 ms  ●  A: EVAL --obtain… 1 lock A1 → 0
-           3    +5000 ms  │  5000 ms pass
-           4    +5000 ms  ●  A: EVAL --obtain… 1 lock A1 → 0
-           5   +10000 ms  │  5000 ms pass
+            step        time  A  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
+               1       +0 ms  ●  A: script obtain lock A1 → 1
+                              │      now lock = "A1" (10000 ms left)
+                              │    ▸ The reply is lost, and A gives up waiting for it.
+               2       +0 ms  ●  A: script obtain lock A1 → 0
+               3    +5000 ms  │  5000 ms pass: every client waits
+               4    +5000 ms  ●  A: script obtain lock A1 → 0
+               5   +10000 ms  │  5000 ms pass: every client waits
 
-        ✗ no client has been inside for 10000 ms, although clients wait.
-    "#]],
+            ✗ no client has been inside for 10000 ms, although clients wait.
+        "#]],
     );
 }

@@ -65,16 +65,16 @@ fn no_validity_check() {
         &expect![[r#"
             exclusive-fact
 
-            step        time  A B
-               1       +0 ms  ● ·  A: SET lock A1 NX PX 10000 → OK
-                              │ ·      now lock = "A1" (10000 ms left)
+            step        time  A B  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
+               1       +0 ms  ● ·  A to 1: SET lock A1 NX PX 10000 → OK
+                              │ ·      now on 1: lock = "A1" (10000 ms left)
                2       +0 ms  ● ·  A to 2: SET lock A1 NX PX 10000 → OK
-                              │ ·      now lock = "A1" (10000 ms left)
-               3   +10001 ms  │ ·  10001 ms pass
-               4   +10001 ms  │ ●  B: SET lock B1 NX PX 10000 → OK
-                              │ │      now lock = "B1" (10000 ms left)
+                              │ ·      now on 2: lock = "A1" (10000 ms left)
+               3   +10001 ms  │ ·  10001 ms pass: every client is slow
+               4   +10001 ms  │ ●  B to 1: SET lock B1 NX PX 10000 → OK
+                              │ │      now on 1: lock = "B1" (10000 ms left)
                5   +10001 ms  │ ●  B to 2: SET lock B1 NX PX 10000 → OK
-                              │ │      now lock = "B1" (10000 ms left)
+                              │ │      now on 2: lock = "B1" (10000 ms left)
                               │ ┃    ▸ B is inside. Its lease runs until +20001 ms.
                6   +10001 ms  ● ┃  A receives the reply
                               ┃ ┃    ▸ A is inside. Its lease runs until +20001 ms. Now A and B are inside.
@@ -94,12 +94,12 @@ fn lease_that_is_over() {
         &expect![[r#"
             A failed: it has won, and its lease is over
 
-            step        time  A
-               1       +0 ms  ●  A: SET lock A1 NX PX 10000 → OK
-                              │      now lock = "A1" (10000 ms left)
-               2   +10000 ms  │  10000 ms pass
+            step        time  A  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
+               1       +0 ms  ●  A to 1: SET lock A1 NX PX 10000 → OK
+                              │      now on 1: lock = "A1" (10000 ms left)
+               2   +10000 ms  │  10000 ms pass: every client is slow
                3   +10000 ms  ●  A to 2: SET lock A1 NX PX 10000 → OK
-                              │      now lock = "A1" (10000 ms left)
+                              │      now on 2: lock = "A1" (10000 ms left)
                               │    ▸ A failed: it has won, and its lease is over
         "#]],
     );

@@ -70,13 +70,13 @@ fn noscript_on_release() {
         &expect![[r#"
             no-leak
 
-            step        time  A B C D E
+            step        time  A B C D E  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
                1       +0 ms  · · · ● ·  D: SCRIPT FLUSH → OK
                2       +0 ms  ● · · │ ·  A: SET lock A1 NX PX 10000 → OK
                               │ · · │ ·      now lock = "A1" (10000 ms left)
                               ┃ · · │ ·    ▸ A is inside. Its lease runs until +10000 ms.
                3       +0 ms  ● · · │ ·  A: EVALSHA b23aaa31… 1 lock A1 → NOSCRIPT No matching script. Please use EVAL.
-                              │ · · │ ·    ▸ A releases the lock, and no longer counts as a holder.
+                              │ · · │ ·    ▸ A begins its release, and no longer counts as a holder.
                               │ · · │ ·      probe1: SET lock probe NX PX 10000 → (nil)
                               │ · · │ ·    ▸ All clients have ended, none crashed, and no message was lost. Fresh clients try: 0 of 1 are granted.
 
@@ -92,14 +92,14 @@ fn noscript_after_load() {
         &expect![[r#"
             no-leak
 
-            step        time  A B C D E
+            step        time  A B C D E  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
                1       +0 ms  · · · ● ·  D: SCRIPT FLUSH → OK
                2       +0 ms  ● · · │ ·  A: SET lock A1 NX PX 10000 → OK
                               │ · · │ ·      now lock = "A1" (10000 ms left)
                               ┃ · · │ ·    ▸ A is inside. Its lease runs until +10000 ms.
                3       +0 ms  ● · · │ ·  A: EVALSHA b23aaa31… 1 lock A1 → NOSCRIPT No matching script. Please use EVAL.
-                              │ · · │ ·    ▸ A releases the lock, and no longer counts as a holder.
-               4       +0 ms  ● · · │ ·  A: SCRIPT LOAD --unlock… → "b23aaa3154fa95d553e56c3ce642b96d6a8d54fd"
+                              │ · · │ ·    ▸ A begins its release, and no longer counts as a holder.
+               4       +0 ms  ● · · │ ·  A: SCRIPT LOAD unlock → "b23aaa3154fa95d553e56c3ce642b96d6a8d54fd"
                5       +0 ms  │ · · │ ●  E: SCRIPT FLUSH → OK
                6       +0 ms  ● · · │ │  A: EVALSHA b23aaa31… 1 lock A1 → NOSCRIPT No matching script. Please use EVAL.
                               │ · · │ │      probe1: SET lock probe NX PX 10000 → (nil)

@@ -75,25 +75,26 @@ fn release_overtakes_acquire() {
         &expect![[r#"
             no-leak
 
-            step        time  A
+            step        time  A  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
+               1       +0 ms  ●  A starts, and has several requests to send
                2       +0 ms  ●  A to 2: SET lock A1 NX PX 10000 → OK
-                              │      now lock = "A1" (10000 ms left)
+                              │      now on 2: lock = "A1" (10000 ms left)
                3       +0 ms  ●  A to 3: SET lock A1 NX PX 10000 → OK
-                              │      now lock = "A1" (10000 ms left)
+                              │      now on 3: lock = "A1" (10000 ms left)
                               ┃    ▸ A is inside. Its lease runs until +10000 ms.
-               4       +0 ms  ●  A: EVAL --unlock… 1 lock A1 → 0
-                              │    ▸ A releases the lock, and no longer counts as a holder.
-               5       +0 ms  ●  A: SET lock A1 NX PX 10000 → OK
-                              │      now lock = "A1" (10000 ms left)
-               6       +0 ms  ●  A to 2: EVAL --unlock… 1 lock A1 → 1
-                              │      now lock is gone
-               7       +0 ms  ●  A to 3: EVAL --unlock… 1 lock A1 → 1
-                              │      now lock is gone
-                              │      probe1: SET lock probe NX PX 10000 → (nil)
+               4       +0 ms  ●  A to 1: script unlock lock A1 → 0
+                              │    ▸ A begins its release, and no longer counts as a holder.
+               5       +0 ms  ●  A to 1: SET lock A1 NX PX 10000 → OK
+                              │      now on 1: lock = "A1" (10000 ms left)
+               6       +0 ms  ●  A to 2: script unlock lock A1 → 1
+                              │      now on 2: lock is gone
+               7       +0 ms  ●  A to 3: script unlock lock A1 → 1
+                              │      now on 3: lock is gone
+                              │      probe1 to 1: SET lock probe NX PX 10000 → (nil)
                               │      probe1 to 2: SET lock probe NX PX 10000 → OK
-                              │      now lock = "probe" (10000 ms left)
+                              │      now on 2: lock = "probe" (10000 ms left)
                               │      probe1 to 3: SET lock probe NX PX 10000 → OK
-                              │      now lock = "probe" (10000 ms left)
+                              │      now on 3: lock = "probe" (10000 ms left)
                               │    ▸ All clients have ended, none crashed, and no message was lost. Fresh clients try: 0 of 1 are granted.
 
             ✗ no client crashed and no message was lost, but only 0 of 1 fresh clients got a grant.

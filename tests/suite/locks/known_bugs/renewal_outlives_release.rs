@@ -79,19 +79,19 @@ fn renewal_outlives_release() {
         &expect![[r#"
             B failed: the lock is still taken, more than a lease after its holder went away
 
-            step        time  A B
+            step        time  A B  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
                1       +0 ms  ● ·  A: SET lock A1 NX PX 10000 → OK
                               │ ·      now lock = "A1" (10000 ms left)
                               ┃ ·    ▸ A is inside. Its lease runs until +10000 ms.
-               2       +0 ms  ● ·  A: EVAL --unlock… 1 lock A1 is lost on its way, and A gives up waiting
-                              │ ·    ▸ A releases the lock, and no longer counts as a holder.
+               2       +0 ms  ● ·  A: script unlock lock A1 is lost on its way, and A gives up waiting
+                              │ ·    ▸ A begins its release, and no longer counts as a holder.
                               │ ·    ▸ A gives up: timed out
-               3       +0 ms  │ ●  B: EVAL --obtain… 1 lock B1 → 0
-               4    +6000 ms  │ │  6000 ms pass
-               5    +6000 ms  ● │  A: EVAL --extend… 1 lock A1 → 1
+               3       +0 ms  │ ●  B: script obtain lock B1 → 0
+               4    +6000 ms  │ │  6000 ms pass: every client waits
+               5    +6000 ms  ● │  A: script extend lock A1 → 1
                               │ │      now lock = "A1" (10000 ms left)
-               6   +11000 ms  │ │  5000 ms pass
-               7   +11000 ms  │ ●  B: EVAL --obtain… 1 lock B1 → 0
+               6   +11000 ms  │ │  5000 ms pass: every client waits
+               7   +11000 ms  │ ●  B: script obtain lock B1 → 0
                               │ │    ▸ B failed: the lock is still taken, more than a lease after its holder went away
         "#]],
     );

@@ -72,20 +72,20 @@ fn shared_token() {
         &expect![[r#"
             exclusive-fact
 
-            step        time  A B C
+            step        time  A B C  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
                1       +0 ms  ● · ·  A: SET lock A1 NX PX 10000 → OK
                               │ · ·      now lock = "A1" (10000 ms left)
                               ┃ · ·    ▸ A is inside (first). Its lease runs until +10000 ms.
-               2   +10001 ms  ┃ · ·  10001 ms pass
-                              ┃ · ·    ▸ The lease of A is over, and A is still inside.
+               2   +10001 ms  ┃ · ·  10001 ms pass: every client is slow
+                              ╏ · ·    ▸ The lease of A is over, and A is still inside.
                3   +10001 ms  ● · ·  A: SET lock A2 NX PX 10000 → OK
-                              ┃ · ·      now lock = "A2" (10000 ms left)
+                              ╏ · ·      now lock = "A2" (10000 ms left)
                               ┃ · ·    ▸ A is inside (section). Its lease runs until +11000 ms.
                4   +10001 ms  ● · ·  A: SET data A1 → OK
                               ┃ · ·      now data = "A1"
-               5   +10001 ms  ● · ·  A: EVAL --unlock… 1 lock A2 → 1
+               5   +10001 ms  ● · ·  A: script unlock lock A2 → 1
                               │ · ·      now lock is gone
-                              │ · ·    ▸ A releases the lock, and no longer counts as a holder.
+                              │ · ·    ▸ A begins its release, and no longer counts as a holder.
                6   +10001 ms  │ ● ·  B: SET lock B1 NX PX 10000 → OK
                               │ │ ·      now lock = "B1" (10000 ms left)
                               │ ┃ ·    ▸ B is inside (section). Its lease runs until +20001 ms.

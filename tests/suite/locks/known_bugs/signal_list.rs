@@ -60,23 +60,23 @@ fn signal_list() {
         &scenario(UNLOCK_AND_SIGNAL),
         Faults::none().crashes(1).stalls(1),
         &expect![[r#"
-        no-lost-wake-up
+            no-lost-wake-up
 
-        step        time  A B
-           1       +0 ms  ● ·  A: SET lock A1 NX PX 10000 → OK
-                          │ ·      now lock = "A1" (10000 ms left)
-                          ┃ ·    ▸ A is inside. Its lease runs until +10000 ms.
-           2       +0 ms  ┃ ●  B: SET lock B1 NX PX 10000 → (nil)
-           3       +0 ms  ● │  A: EVAL --unlock… 1 lock A1 → 1
-                          │ │      now lock is gone
-                          │ │      now signal = [1] (1000 ms left)
-                          │ │    ▸ A releases the lock, and no longer counts as a holder.
-           4    +1001 ms  │ │  1001 ms pass
-           6   +11001 ms  │ ●  B: BLPOP signal 10 → (nil)
-               +11001 ms  │ │  10000 ms pass
+            step        time  A B  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
+               1       +0 ms  ● ·  A: SET lock A1 NX PX 10000 → OK
+                              │ ·      now lock = "A1" (10000 ms left)
+                              ┃ ·    ▸ A is inside. Its lease runs until +10000 ms.
+               2       +0 ms  ┃ ●  B: SET lock B1 NX PX 10000 → (nil)
+               3       +0 ms  ● │  A: script unlock lock A1 → 1
+                              │ │      now lock is gone
+                              │ │      now signal = [1] (1000 ms left)
+                              │ │    ▸ A begins its release, and no longer counts as a holder.
+               4    +1001 ms  │ │  1001 ms pass: every client is slow
+               6   +11001 ms  │ ●  B: BLPOP signal 10 → (nil)
+                   +11001 ms  │ │  10000 ms pass: every client waits
 
-        ✗ no client has been inside for 10000 ms, although clients wait.
-    "#]],
+            ✗ no client has been inside for 10000 ms, although clients wait.
+        "#]],
     );
 }
 
@@ -87,21 +87,21 @@ fn signal_of_holders_alone() {
     finds(
         &scenario(UNLOCK_WHAT_IS_HELD_AND_SIGNAL),
         &expect![[r#"
-        no-lost-wake-up
+            no-lost-wake-up
 
-        step        time  A B
-           1       +0 ms  ● ·  A: SET lock A1 NX PX 10000 → OK
-                          │ ·      now lock = "A1" (10000 ms left)
-                          ┃ ·    ▸ A is inside. Its lease runs until +10000 ms.
-           2       +0 ms  ┃ ●  B: SET lock B1 NX PX 10000 → (nil)
-           3   +10001 ms  ┃ │  10001 ms pass
-                          ┃ │    ▸ The lease of A is over, and A is still inside.
-           4   +10001 ms  ● │  A: EVAL --unlock… 1 lock A1 → 0
-                          │ │    ▸ A releases the lock, and no longer counts as a holder.
-           6   +20001 ms  │ ●  B: BLPOP signal 10 → (nil)
-               +20001 ms  │ │  10000 ms pass
+            step        time  A B  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
+               1       +0 ms  ● ·  A: SET lock A1 NX PX 10000 → OK
+                              │ ·      now lock = "A1" (10000 ms left)
+                              ┃ ·    ▸ A is inside. Its lease runs until +10000 ms.
+               2       +0 ms  ┃ ●  B: SET lock B1 NX PX 10000 → (nil)
+               3   +10001 ms  ┃ │  10001 ms pass: every client is slow
+                              ╏ │    ▸ The lease of A is over, and A is still inside.
+               4   +10001 ms  ● │  A: script unlock lock A1 → 0
+                              │ │    ▸ A begins its release, and no longer counts as a holder.
+               6   +20001 ms  │ ●  B: BLPOP signal 10 → (nil)
+                   +20001 ms  │ │  10000 ms pass: every client waits
 
-        ✗ no client has been inside for 10000 ms, although clients wait.
-    "#]],
+            ✗ no client has been inside for 10000 ms, although clients wait.
+        "#]],
     );
 }

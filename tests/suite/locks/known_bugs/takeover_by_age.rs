@@ -77,11 +77,11 @@ fn takeover_by_age() {
         &expect![[r#"
             exclusive-fact
 
-            step        time  A B
+            step        time  A B  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
                1       +0 ms  ● ·  A: SETNX lock 1700000000500 → 1
                               │ ·      now lock = "1700000000500"
                               ┃ ·    ▸ A is inside. Its lease runs until +10000 ms.
-               2    +8001 ms  ┃ ·  8001 ms pass
+               2    +8001 ms  ┃ ·  8001 ms pass: every client is slow
                3    +8001 ms  ┃ ●  B: SETNX lock 1700000008501 → 0
                4    +8001 ms  ┃ ●  B: GET lock → "1700000000500"
                5    +8001 ms  ┃ ●  B: GETSET lock 1700000008501 → "1700000000500"
@@ -102,12 +102,12 @@ fn takeover_by_age_in_a_script() {
         &expect![[r#"
             exclusive-fact
 
-            step        time  A B
-               1       +0 ms  ● ·  A: EVAL --take\n… 1 lock 8000 → "1700000000500"
+            step        time  A B  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
+               1       +0 ms  ● ·  A: script take lock 8000 → "1700000000500"
                               │ ·      now lock = "1700000000500"
                               ┃ ·    ▸ A is inside. Its lease runs until +10000 ms.
-               2    +8001 ms  ┃ ·  8001 ms pass
-               3    +8001 ms  ┃ ●  B: EVAL --take\n… 1 lock 8000 → "1700000008501"
+               2    +8001 ms  ┃ ·  8001 ms pass: every client is slow
+               3    +8001 ms  ┃ ●  B: script take lock 8000 → "1700000008501"
                               ┃ │      now lock = "1700000008501"
                               ┃ ┃    ▸ B is inside. Its lease runs until +18001 ms. Now A and B are inside.
 

@@ -56,26 +56,26 @@ fn token_by_get() {
         &expect![[r#"
             fenced
 
-            step        time  A B
-               1       +0 ms  ● ·  A: EVAL --acquir… 2 lock token A1 → 1
+            step        time  A B  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
+               1       +0 ms  ● ·  A: script acquire lock token A1 → 1
                               │ ·      now lock = "A1" (10000 ms left)
                               │ ·      now token = "1"
                               ┃ ·    ▸ A is inside. Its lease runs until +10000 ms.
-               2   +10001 ms  ┃ ·  10001 ms pass
-                              ┃ ·    ▸ The lease of A is over, and A is still inside.
-               3   +10001 ms  ┃ ●  B: EVAL --acquir… 2 lock token B1 → 2
-                              ┃ │      now lock = "B1" (10000 ms left)
-                              ┃ │      now token = "2"
-                              ┃ ┃    ▸ B is inside. Its lease runs until +20001 ms. Now A and B are inside.
-               4   +10001 ms  ┃ ●  B: GET token → "2"
-               5   +10001 ms  ┃ ●  B: EVAL --write\… 1 data 2 → 1
-                              ┃ ┃      now data = "2"
-                              ┃ ┃    ▸ data accepts B's write with token 2.
-                              ┃ │    ▸ B leaves, and no longer counts as a holder.
+               2   +10001 ms  ┃ ·  10001 ms pass: every client is slow
+                              ╏ ·    ▸ The lease of A is over, and A is still inside.
+               3   +10001 ms  ╏ ●  B: script acquire lock token B1 → 2
+                              ╏ │      now lock = "B1" (10000 ms left)
+                              ╏ │      now token = "2"
+                              ╏ ┃    ▸ B is inside. Its lease runs until +20001 ms. Now A and B are inside.
+               4   +10001 ms  ╏ ●  B: GET token → "2"
+               5   +10001 ms  ╏ ●  B: script write data 2 → 1
+                              ╏ ┃      now data = "2"
+                              ╏ ┃    ▸ data accepts B's write with token 2.
+                              ╏ │    ▸ B leaves, and no longer counts as a holder.
                6   +10001 ms  ● │  A: GET token → "2"
-               7   +10001 ms  ● │  A: EVAL --write\… 1 data 2 → 1
-                              ┃ │      now data = "2"
-                              ┃ │    ▸ data accepts A's write with token 2.
+               7   +10001 ms  ● │  A: script write data 2 → 1
+                              ╏ │      now data = "2"
+                              ╏ │    ▸ data accepts A's write with token 2.
                               │ │    ▸ A leaves, and no longer counts as a holder.
 
             ✗ data accepts A's write with token 2 after B's with token 2.

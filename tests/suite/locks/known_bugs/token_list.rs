@@ -84,13 +84,13 @@ fn token_list() {
         &expect![[r#"
             recovers
 
-            step        time  A
-               1       +0 ms  ●  A: EVAL --revive… 0 1700000000500 → (nil)
+            step        time  A  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
+               1       +0 ms  ●  A: script revive 1700000000500 → (nil)
                2       +0 ms  ●  A: BLPOP free 1 → ["free", "1"]
                               │      now free is gone
                        +0 ms  ●  A crashes before the reply arrives
                    +12000 ms     12000 ms pass
-                                     probe1: EVAL --revive… 0 1700000012500 → (nil)
+                                     probe1: script revive 1700000012500 → (nil)
                                      probe1: BLPOP free 1 → (nil)
                    +13000 ms     1000 ms pass
                                    ▸ All clients have ended, and more than a lease has passed. Fresh clients try: 0 of 1 are granted.

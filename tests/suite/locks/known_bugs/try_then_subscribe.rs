@@ -51,20 +51,20 @@ fn try_then_subscribe() {
         &scenario(Then::TryAgain).prompt_replies(),
         Faults::none().crashes(1).stalls(1),
         &expect![[r#"
-        no-lost-wake-up
+            no-lost-wake-up
 
-        step        time  A B
-           1       +0 ms  ● ·  A: SET lock A1 NX PX 10000 → OK
-                          │ ·      now lock = "A1" (10000 ms left)
-                          ┃ ·    ▸ A is inside. Its lease runs until +10000 ms.
-           2       +0 ms  ┃ ●  B: SET lock B1 NX PX 10000 → (nil)
-           3       +0 ms  ● │  A: EVAL --unlock… 1 lock A1 → 1
-                          │ │      now lock is gone
-                          │ │    ▸ A releases the lock, and no longer counts as a holder.
-           4       +0 ms  │ ●  B: SUBSCRIBE released → ["subscribe", "released", 1]
-           5   +10000 ms  │ │  10000 ms pass
+            step        time  A B  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
+               1       +0 ms  ● ·  A: SET lock A1 NX PX 10000 → OK
+                              │ ·      now lock = "A1" (10000 ms left)
+                              ┃ ·    ▸ A is inside. Its lease runs until +10000 ms.
+               2       +0 ms  ┃ ●  B: SET lock B1 NX PX 10000 → (nil)
+               3       +0 ms  ● │  A: script unlock lock A1 → 1
+                              │ │      now lock is gone
+                              │ │    ▸ A begins its release, and no longer counts as a holder.
+               4       +0 ms  │ ●  B: SUBSCRIBE released → ["subscribe", "released", 1]
+               5   +10000 ms  │ │  10000 ms pass: every client waits
 
-        ✗ no client has been inside for 10000 ms, although clients wait.
-    "#]],
+            ✗ no client has been inside for 10000 ms, although clients wait.
+        "#]],
     );
 }

@@ -76,19 +76,19 @@ fn writer_starvation() {
         &scenario(WRITE_OR_WAIT),
         Faults::none().crashes(1),
         &expect![[r#"
-        not-overtaken
+            not-overtaken
 
-        step        time  A B C
-           1       +0 ms  ● · ·  A: EVAL --reader… 0 → 1
-                          │ · ·      now readers = "1" (10000 ms left)
-                          ┃ · ·    ▸ A is inside (reading). Its lease runs until +10000 ms.
-           2       +0 ms  ┃ · ●  C: EVAL --writer… 0 → 0
-                          ┃ · ┃    ▸ C is inside (waiting). Its lease runs until +10000 ms. Now A and C are inside.
-           3       +0 ms  ┃ ● ┃  B: EVAL --reader… 0 → 1
-                          ┃ │ ┃      now readers = "2" (10000 ms left)
-                          ┃ ┃ ┃    ▸ B is inside (reading). Its lease runs until +10000 ms. Now A, B and C are inside.
+            step        time  A B C  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
+               1       +0 ms  ● · ·  A: script reader → 1
+                              │ · ·      now readers = "1" (10000 ms left)
+                              ┃ · ·    ▸ A is inside (reading). Its lease runs until +10000 ms.
+               2       +0 ms  ┃ · ●  C: script writer → 0
+                              ┃ · ┃    ▸ C is inside (waiting). Its lease runs until +10000 ms. Now A and C are inside.
+               3       +0 ms  ┃ ● ┃  B: script reader → 1
+                              ┃ │ ┃      now readers = "2" (10000 ms left)
+                              ┃ ┃ ┃    ▸ B is inside (reading). Its lease runs until +10000 ms. Now A, B and C are inside.
 
-        ✗ B enters before C, who waited first.
-    "#]],
+            ✗ B enters before C, who waited first.
+        "#]],
     );
 }

@@ -56,24 +56,24 @@ fn zombie_refresh() {
         &scenario(&["XX", "CH"]),
         one_of_each(),
         &expect![[r#"
-        over-issue
+            over-issue
 
-        step        time  A B
-           1       +0 ms  ● ·  A starts, reads its clock, and stalls before its first command
-           2       +0 ms  ● ·  A: EVAL --acquir… 1 permits A1 → 1
-                          │ ·      now permits = [A1 1700000000500]
-           3   +12000 ms  │ ·  12000 ms pass
-           4   +12000 ms  │ ●  B: EVAL --acquir… 1 permits B1 → 1
-                          │ │      now permits = [B1 1700000012500]
-                          │ ┃    ▸ B is inside. Its lease runs until +22000 ms.
-           5   +12000 ms  ● ┃  A receives the reply
-                          ┃ ┃    ▸ A is inside. Its lease runs until +10000 ms. Now A and B are inside.
-           6   +12000 ms  ● ┃  A: ZADD permits 1700000012500 A1 → 1
-                          ┃ ┃      now permits = [A1 1700000012500, B1 1700000012500]
-           7   +12000 ms  ● ┃  A: ZSCORE permits A1 → "1700000012500"
-                          ┃ ┃    ▸ A is granted the section once more. Its lease runs until +22000 ms.
+            step        time  A B  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
+               1       +0 ms  ● ·  A starts, reads its clock, and stalls before its first command
+               2       +0 ms  ● ·  A: script acquire permits A1 → 1
+                              │ ·      now permits = [A1 1700000000500]
+               3   +12000 ms  │ ·  12000 ms pass: every client is slow
+               4   +12000 ms  │ ●  B: script acquire permits B1 → 1
+                              │ │      now permits = [B1 1700000012500]
+                              │ ┃    ▸ B is inside. Its lease runs until +22000 ms.
+               5   +12000 ms  ● ┃  A receives the reply
+                              ┃ ┃    ▸ A is inside. Its lease runs until +10000 ms. Now A and B are inside.
+               6   +12000 ms  ● ┃  A: ZADD permits 1700000012500 A1 → 1
+                              ┃ ┃      now permits = [A1 1700000012500, B1 1700000012500]
+               7   +12000 ms  ● ┃  A: ZSCORE permits A1 → "1700000012500"
+                              ┃ ┃    ▸ A is granted the section once more. Its lease runs until +22000 ms.
 
-        ✗ B and A hold 2 of 1 permits, each with a lease that still runs.
-    "#]],
+            ✗ B and A hold 2 of 1 permits, each with a lease that still runs.
+        "#]],
     );
 }

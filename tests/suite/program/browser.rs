@@ -1,0 +1,158 @@
+//! The pages of counterexamples in a real browser: keys, clicks, links, and the panel of keys.
+//!
+//! The browser is the first of [`BROWSERS`] on the `PATH`. Without one, the tests print one line
+//! and pass. In CI (`CI` is set) they fail.
+
+use std::fs;
+use std::process::{Command, Stdio};
+
+use harness::check::scenario_of;
+use harness::execution::Runner;
+use harness::page::Counterexample;
+use harness::replay_saved;
+use serde_json::Value;
+
+use crate::explorer::saved_schedules;
+use crate::redis_server::say_it_is_missing;
+
+const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
+
+/// The name of a browser that is installed.
+#[track_caller]
+fn browser() -> Option<&'static str> {
+    let answers = |name: &&&str| {
+        let version =
+            Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+        version.is_ok_and(|status| status.success())
+    };
+    let found = BROWSERS.iter().find(answers).copied();
+    if found.is_none() {
+        say_it_is_missing("install chromium");
+    }
+    found
+}
+
+/// The counterexample of a kept schedule.
+fn counterexample(name: &str) -> Counterexample {
+    let kept = saved_schedules::kept();
+    let (_, saved) = kept.into_iter().find(|(file, _)| file.starts_with(name)).expect("it is kept");
+    let (mut runner, scenario) = (Runner::new(), scenario_of(&saved, saved.lease).unwrap());
+    let replayed = replay_saved(&mut runner, &scenario, &saved).unwrap();
+    replayed.counterexample(&mut runner, &scenario).unwrap().unwrap()
+}
+
+/// Opens a page at an address, runs this script in it, and returns the object that it makes.
+fn open(browser: &str, page: &str, hash: &str, script: &str) -> Value {
+    let seen = format!(
+        "<pre id=seen></pre><script>window.onerror = (what) => document.getElementById('seen').textContent = what;\
+         document.getElementById('seen').textContent = JSON.stringify((() => {{ {script} }})());</script>"
+    );
+    let file = tempfile(&page.replace("</body>", &format!("{seen}</body>")));
+    let output = Command::new(browser)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", "--virtual-time-budget=10000"])
+        .arg(format!("file://{}{hash}", file.display()))
+        .output()
+        .unwrap();
+    fs::remove_file(&file).unwrap();
+    let dom = String::from_utf8_lossy(&output.stdout).into_owned();
+    let seen = dom.split("<pre id=\"seen\">").nth(1).and_then(|rest| rest.split("</pre>").next());
+    let seen = seen.unwrap_or_else(|| panic!("the browser shows nothing: {output:?}"));
+    serde_json::from_str(&seen.replace("&gt;", ">").replace("&lt;", "<").replace("&amp;", "&"))
+        .unwrap_or_else(|error| panic!("{error}: {seen}"))
+}
+
+fn tempfile(text: &str) -> std::path::PathBuf {
+    let nth = text.len();
+    let file = std::env::temp_dir().join(format!("lockstep-browser-{}-{nth}.html", std::process::id()));
+    fs::write(&file, text).unwrap();
+    file
+}
+
+#[test]
+fn a_page_is_walked_by_keys_clicks_and_links() {
+    let Some(browser) = browser() else { return };
+    let counterexample = counterexample("fair_semaphore_comment.order");
+    let last = counterexample.entries.last().unwrap().step;
+    let page = counterexample.to_html();
+    let seen = open(
+        browser,
+        &page,
+        "#step=4",
+        "const press = (key) => document.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }));
+         const steps = [location.hash];
+         for (const key of ['j', 'ArrowDown', 'k', 'ArrowUp', '!', 'j']) { press(key); steps.push(location.hash); }
+         const violation = document.querySelector('.current').classList.contains('violation');
+         document.querySelectorAll('ol > li[value]')[8].click();
+         steps.push(location.hash);
+         const panel = document.getElementById('keys');
+         const box = (element) => element.getBoundingClientRect();
+         const bars = [...document.querySelectorAll('.bars .clash')].map(box);
+         const text = box(document.querySelector('ol > li[value] > div'));
+         return { steps, violation, keys: panel.hidden ? null : [...panel.children].map((line) => line.textContent),
+                  marked: panel.querySelector('mark').textContent, bars: bars.length,
+                  apart: bars.every((bar) => bar.height > 10 && bar.right < text.left) };",
+    );
+    let expected: Vec<Value> =
+        [4, 5, 6, 5, 4, last, last, 9].map(|step| format!("#step={step}").into()).into();
+    assert_eq!(seen["steps"], Value::Array(expected));
+    assert_eq!(seen["violation"], true);
+    // The bars of both holders are at the violation, and cover no text.
+    assert_eq!((&seen["bars"], &seen["apart"]), (&2.into(), &true.into()));
+    let keys: Vec<&str> =
+        seen["keys"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
+    assert_eq!(keys[0], "Keys after step 9");
+    assert!(keys.contains(&"lock:counter = \"2\""), "{keys:?}");
+    assert!(seen["marked"].as_str().unwrap().contains("A1 1700000000501"), "{seen}");
+}
+
+#[test]
+fn a_page_says_why_and_what_else_was_possible() {
+    let Some(browser) = browser() else { return };
+    let counterexample = counterexample("set_nx_ex_del.slow.exclusive-fact");
+    let near = counterexample.neighbours.clone().unwrap();
+    let decisive = near.decisive.expect("an order of two steps decides it");
+    assert!(decisive.early < decisive.late && !near.is_partial && near.races > 0);
+    let seen = open(
+        browser,
+        &counterexample.to_html(),
+        "",
+        "const others = [...document.querySelectorAll('.others')];
+         others.forEach((other) => other.open = true);
+         document.querySelector('dd a[href^=\"#step=\"]').click();
+         return { lines: others.flatMap((other) => [...other.querySelectorAll('li')]).length,
+                  broken: document.querySelectorAll('.others li .broken').length,
+                  width: document.documentElement.scrollWidth <= window.innerWidth };",
+    );
+    let broken = near.alternatives.iter().filter(|other| other.violation.is_some()).count();
+    assert_eq!(seen["lines"], near.alternatives.len());
+    assert_eq!(seen["broken"], broken);
+    assert!(broken > 0 && broken < near.alternatives.len());
+    assert_eq!(seen["width"], true);
+}
+
+/// A stranger's text that is markup stays text.
+#[test]
+fn the_text_of_a_stranger_is_no_markup() {
+    let Some(browser) = browser() else { return };
+    let mut counterexample = counterexample("setnx.crash.recovers");
+    let evil = "</script><img src=x onerror=\"document.title='run'\"><script>document.title='run'</script>";
+    counterexample.name = evil.into();
+    counterexample.violation = evil.into();
+    counterexample.schedule = evil.into();
+    for entry in &mut counterexample.entries {
+        entry.text = evil.into();
+        entry.details.iter_mut().for_each(|detail| detail.text = evil.into());
+        for key in entry.details.iter_mut().filter_map(|detail| detail.key.as_mut()) {
+            (key.key, key.value) = (evil.into(), Some(evil.into()));
+        }
+    }
+    let seen = open(
+        browser,
+        &counterexample.to_html(),
+        "#step=1",
+        "return { title: document.title, images: document.images.length, scripts: document.scripts.length };",
+    );
+    assert!(seen["title"].as_str().unwrap().starts_with("</script><img"), "{seen}");
+    // The script of the page, and the two of this test.
+    assert_eq!((&seen["images"], &seen["scripts"]), (&0.into(), &2.into()));
+}
