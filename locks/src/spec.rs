@@ -171,10 +171,10 @@ pub enum Ability {
 }
 
 macro_rules! named {
-    ($(#[$doc:meta])* $type:ident { $($(#[$variant_doc:meta])* $variant:ident = $name:literal,)* }) => {
+    ($(#[$doc:meta])* $type:ident { $($(#[doc = $line:literal])* $variant:ident = $name:literal,)* }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-        pub enum $type { $($(#[$variant_doc])* $variant,)* }
+        pub enum $type { $($(#[doc = $line])* $variant,)* }
 
         impl $type {
             /// All values, in order.
@@ -183,6 +183,11 @@ macro_rules! named {
             /// The name in tables and on the command line.
             pub const fn name(self) -> &'static str {
                 match self { $($type::$variant => $name),* }
+            }
+
+            /// The description of the value, as in its documentation here.
+            pub const fn description(self) -> &'static str {
+                match self { $($type::$variant => concat!($($line),*).trim_ascii()),* }
             }
 
             /// The value with this name.
