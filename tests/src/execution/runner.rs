@@ -58,6 +58,11 @@ pub(crate) enum Mode {
     Learned,
 }
 
+/// How many runners can work at the same time: one on each core that the process may use.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 /// Runs executions, one after the other, and keeps between them what is expensive to make.
 pub struct Runner {
     lessons: Lessons,

@@ -4,14 +4,14 @@
 use std::hash::BuildHasher as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::thread::{ScopedJoinHandle, available_parallelism, scope};
+use std::thread::{ScopedJoinHandle, scope};
 
 use foldhash::quality::FixedState;
 
 use super::journal::Journal;
 use super::results::{BranchId, BranchResult, KeptViolation, Plan, TRUNK, add_to_digest};
 use super::{Dpor, Exploration, Stop, determinism, with_all_tries, with_journal};
-use crate::execution::{Mode, Runner};
+use crate::execution::{Mode, Runner, cores};
 use crate::explore::{Problem, Report};
 use crate::oracle::list;
 use crate::scenario::Scenario;
@@ -343,7 +343,7 @@ fn run_branches(
         (runner, done)
     };
     let workers: Vec<_> = scope(|scope| {
-        let runners = (0..available_parallelism().map_or(1, usize::from)).map(|_| runner.fork());
+        let runners = (0..cores()).map(|_| runner.fork());
         let workers: Vec<_> = runners.map(|runner| scope.spawn(|| work(runner))).collect();
         let joined = workers.into_iter().map(ScopedJoinHandle::join);
         joined.map(|done| done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()

@@ -119,7 +119,7 @@ fn look_for_what_is_missing() {
     kept.retain(|_, saved| replay_kept(saved).is_ok_and(|replayed| is_whole(&replayed)));
     let cells = Mutex::new(cells());
     std::thread::scope(|scope| {
-        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+        for _ in 0..harness::execution::cores() {
             scope.spawn(|| {
                 let mut runner = Runner::new();
                 let next = || cells.lock().unwrap().next();
