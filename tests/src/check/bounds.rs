@@ -43,6 +43,11 @@ impl fmt::Display for Bound {
     }
 }
 
+/// The faults of all bounds of a class together.
+pub(super) fn faults_of(class: FaultClass, lease: Duration) -> Faults {
+    bounds(class, lease).into_iter().map(|bound| bound.faults).fold(Faults::none(), Faults::or)
+}
+
 /// The bounds of a class. Each is explored by itself, so faults of two of them never meet in one
 /// execution.
 pub fn bounds(class: FaultClass, lease: Duration) -> Vec<Bound> {

@@ -4,19 +4,20 @@
 mod bounds;
 mod scenario;
 mod sizes;
+mod membership;
 
 use std::time::Duration;
 
 use locks::registry::{ALGORITHMS, Algorithm, FaultClass, Property, Spec};
 
 pub use bounds::{Bound, bounds, properties};
+pub use membership::{ForeignStep, match_class};
 pub use scenario::{scenario, scenario_of_lease};
 pub use sizes::Participants;
 use sizes::{CLIENTS_MAX, sizes};
 
 use crate::execution::Runner;
 use crate::explore::{Exploration, Report, explore_few, explore_random};
-use crate::fault::Faults;
 use crate::replay::{Expectation, SavedSchedule, SavedStep, Subject, replay};
 use crate::scenario::Scenario;
 use crate::shrink::Finding;
@@ -244,7 +245,6 @@ pub fn scenario_of(saved: &SavedSchedule, lease: Duration) -> Option<Scenario> {
     let algorithm = ALGORITHMS.iter().find(|algorithm| algorithm.name == name)?;
     let size = Participants { clients: saved.clients, permits: *permits, readers: *readers };
     // Steps name their faults, so a scenario with all of them replays every schedule of the class.
-    let all = bounds(*class, lease).into_iter().map(|bound| bound.faults);
-    let faults = all.fold(Faults::none(), Faults::or).outage(*outage);
+    let faults = bounds::faults_of(*class, lease).outage(*outage);
     Some(scenario_of_lease(algorithm, *class, size, lease).faults(faults))
 }

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use expect_test::{Expect, expect, expect_file};
-use harness::check::{Effort, Verdict, check, properties, save, scenario_of};
+use harness::check::{Effort, Verdict, check, match_class, properties, save, scenario_of};
 use harness::execution::{Choice, Policy, Runner};
 use harness::oracle::{ExclusiveFact, Recovers};
 use harness::replay::{MismatchError, Replayed};
@@ -59,6 +59,7 @@ fn every_counterexample_is_kept() {
     let kept = read();
     assert_eq!(kept.keys().cloned().collect::<Vec<_>>(), stated, "run this test once with UPDATE_EXPECT=1");
     for (name, saved) in kept {
+        assert_eq!(match_class(&saved), Ok(()), "{name}");
         let replayed = replay_kept(&saved).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert!(is_whole(&replayed), "run this test once with UPDATE_EXPECT=1: {name}\n{replayed}");
     }
