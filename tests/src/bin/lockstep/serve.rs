@@ -84,19 +84,21 @@ async fn serve(args: &Args, stopped: &Notify) -> Result<ExitCode> {
         emulator.allow_control();
     }
     let server = emulator.listen(&addrs[..]).await.with_context(failed)?;
-    super::print(&format!("listening on {}\n", server.url()))?;
     #[cfg(unix)]
-    let _unix_server = match &args.unix {
+    let unix_server = match &args.unix {
         Some(path) => {
             let server = emulator.listen_unix(path, args.unix_perm).await;
-            let server = server.with_context(|| {
+            Some(server.with_context(|| {
                 format!("cannot listen on {}: choose another path with --unix", path.display())
-            })?;
-            super::print(&format!("listening on {}\n", server.url()))?;
-            Some(server)
+            })?)
         }
         None => None,
     };
+    super::print(&format!("listening on {}\n", server.url()))?;
+    #[cfg(unix)]
+    if let Some(server) = &unix_server {
+        super::print(&format!("listening on {}\n", server.url()))?;
+    }
     stopped.notified().await;
     Ok(ExitCode::SUCCESS)
 }
@@ -130,7 +132,9 @@ fn guard(endpoint: &str, has_control: bool) -> Result<()> {
             "--control on {endpoint} needs a password, because it lets clients move the clock and place faults: {REMEDY}"
         );
     }
-    eprintln!("lockstep: warning: other machines can connect to {endpoint} without a password: {REMEDY}");
+    super::complain(&format!(
+        "lockstep: warning: other machines can connect to {endpoint} without a password: {REMEDY}\n"
+    ));
     Ok(())
 }
 
