@@ -44,7 +44,7 @@ pub enum ClaimError {
         example: String,
     },
     /// The server does not answer.
-    #[error("the server does not answer: {}", printable(&.0.to_string()))]
+    #[error("the server does not answer: check its URL, and that it runs: {}", printable(&.0.to_string()))]
     Redis(#[from] RedisError),
 }
 

@@ -81,16 +81,16 @@ fn check_prints_the_table() {
                     progress            ✓ 7      –      –        –      –        –       –         –         –        yes
                     fenced              ✓ 7  ✓ 128   ✓ 38  ✓ 1,828  ✓ 266      ✗ 5    ✓ 41  ✓ ~3,269  ✓ ~1,602        yes
 
-        ✓ n   holds in all n schedules within the bounds
-        ✓ ~n  holds in n schedules: some explorations were too large, so that a sample was run, too
-        ✗ n   violated; the shortest counterexample has n steps
-        –     not asked: without a meaning here, or a class that this one combines breaks it
+         ✓ n   holds in all n schedules within the bounds
+         ✓ ~n  holds in n schedules, and some explorations are samples
+         ✗ n   violated; the shortest counterexample has n steps
+         –     not asked: no meaning here, or a class that this one combines breaks it
 
          sampled  more than 1,000 schedules
          mutex    pairs rounds
 
         79 of 79 verdicts are as stated. For a counterexample: lockstep explain NAME
-        19,199 schedules explored; 121 more blocked: they ended early, because others cover them
+        19,199 schedules explored; 121 more blocked, because others cover them
         Each exploration of a cell, with its size: --format json
     "#]]
     .assert_eq(&table);
@@ -107,7 +107,7 @@ fn check_names_what_it_did_not_exhaust() {
          mutex    slow server              skew lost server cancel pairs rounds
 
         79 of 79 verdicts are as stated. For a counterexample: lockstep explain NAME
-        13,557 schedules explored; 19 more blocked: they ended early, because others cover them
+        13,557 schedules explored; 19 more blocked, because others cover them
         Each exploration of a cell, with its size: --format json
     "#]]
     .assert_eq(sampled);
@@ -170,11 +170,11 @@ fn wrong_usage_is_explained() {
     for (args, message) in [
         (
             &["check", "nosuch"][..],
-            "there is no algorithm named \"nosuch\"; the known ones are exists_set, setnx, ",
+            "there is no algorithm named \"nosuch\": `lockstep list algorithms` prints all names\n",
         ),
         (
             &["explain", "nosuch"],
-            "there is no algorithm named \"nosuch\"; the known ones are exists_set, setnx, ",
+            "there is no algorithm named \"nosuch\": `lockstep list algorithms` prints all names\n",
         ),
         (
             &["explain", "setnx", "--property", "speed"],
@@ -192,6 +192,23 @@ fn wrong_usage_is_explained() {
         (&["check", "--shard", "0/3"], "invalid value '0/3' for '--shard <I/N>': write I/N"),
         (&["check", "--shard", "1/1001"], "invalid value '1/1001' for '--shard <I/N>': write I/N"),
         (&["check", "--shard", "two"], "invalid value 'two' for '--shard <I/N>': write I/N"),
+        (
+            &["chek", "setnx"],
+            "there is no command and no algorithm named \"chek\": `lockstep --help` prints all commands, and \
+             `lockstep list algorithms` all algorithms; did you mean check?",
+        ),
+        (
+            &["explain", "setnx", "--class", "crush"],
+            "there is no class \"crush\"; there are order, skew, crash, ",
+        ),
+        (&["explain", "setnx", "--class", "crush"], "rounds; did you mean crash?\n"),
+        (&["explain", "setnx", "--property", "recovrs"], ", progress; did you mean recovers?\n"),
+        (&["check", "--jobs", "0"], "invalid value '0' for '--jobs <N>': write a whole number, 1 or more"),
+        (&["check", "--limit=-1"], "invalid value '-1' for '--limit <N>': write a whole number from 0 to "),
+        (
+            &["man", "explan"],
+            "there is no command \"explan\": `lockstep --help` lists them; did you mean explain?",
+        ),
         (&["merge"], "the following required arguments were not provided:\n  <PATH>..."),
         (
             &["explain", "mutex", "--class", "skew", "--property", "recovers"],
@@ -268,17 +285,22 @@ fn explain_saves_what_replay_replays() {
     );
     assert!(text.ends_with("\nrecovers holds, but must be violated.\n"), "{text}");
     for (from, to, message) in [
-        ("setnx_expire", "setnx_expires", "there is no algorithm named \"setnx_expires\""),
+        (
+            "setnx_expire",
+            "setnx_expires",
+            "there is no algorithm named \"setnx_expires\": `lockstep list algorithms` prints all names; did you mean setnx_expire",
+        ),
         ("crash-after A", "crash Alice", "line 10: \"crash Alice\" is not a step: write `A 1 SET lock`"),
         ("recovers", "speed", "has no property \"speed\"; it has exclusive-fact, "),
         (
             "algorithm setnx_expire",
             "scenario mine",
-            "is a schedule of the scenario \"mine\", which is part of a test",
+            "this is a schedule of the scenario \"mine\", which is part of a test",
         ),
     ] {
         let (status, text) = replay_changed(from, to);
-        assert!(status == Some(2) && text.contains(message), "{text}");
+        // There is nothing else, no header before the message.
+        assert!(status == Some(2) && text.starts_with("lockstep: ") && text.contains(message), "{text}");
     }
 }
 
@@ -364,10 +386,13 @@ fn replay_compares_with_a_real_server() {
     let output = lockstep(&["replay", path, "--redis", "redis://127.0.0.1:1/"]);
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{stderr}");
+    let refused = "Connection refused";
     assert!(
-        stderr.starts_with("lockstep: cannot replay on the server: the server does not answer: "),
+        stderr
+            .starts_with("lockstep: cannot replay on the server: the server does not answer: check its URL"),
         "{stderr}"
     );
+    assert_eq!(stderr.matches(refused).count(), 1, "{stderr}");
 }
 
 /// A server that is killed when the test ends.

@@ -353,9 +353,9 @@ fn merge_says_which_shards_are_missing_or_doubled() {
         few, exhaustive       2         2          5        0       –  unknown
         lockstep: few, exhaustive: shards are missing: 2/3; run the test with LOCKSTEP_SHARD=2/3
         # no folder
-        lockstep: cannot read DIR: No such file or directory (os error 2)
+        lockstep: cannot read DIR: name files and folders that have results of shards: No such file or directory (os error 2)
         # an empty folder
-        lockstep: DIR has no results: no file *.json or *.jsonl
+        lockstep: DIR has no results: no file *.json or *.jsonl; name another folder, or run the shards first
         # an empty file
         lockstep: no file has a result: each shard was stopped at its very start; run the shards again
     "#]].assert_eq(&said);

@@ -1,6 +1,9 @@
 //! The program `lockstep` and its documentation.
 
 pub(crate) mod cli;
+mod command_line;
+#[cfg(unix)]
+mod tty;
 mod terminal;
 mod shards;
 mod explorations;

@@ -63,6 +63,18 @@ fn the_table_of_algorithms_is_the_registry() {
 }
 
 #[test]
+fn the_exit_statuses_are_those_of_the_help() {
+    let help = stdout(&["--help"]);
+    let (_, statuses) = help.split_once("\nExit status:\n").unwrap();
+    let mut table = String::from("| exit status | meaning |\n| --- | --- |\n");
+    for line in statuses.lines() {
+        let (status, meaning) = line.trim().split_once(' ').unwrap();
+        table += &format!("| {status} | {} |\n", meaning.trim());
+    }
+    check("tests/", "exit status", &table);
+}
+
+#[test]
 fn the_command_list_is_the_table() {
     let mut list = String::from("| group | commands |\n| --- | --- |\n");
     for group in GROUPS {

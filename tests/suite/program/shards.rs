@@ -127,14 +127,14 @@ fn a_shard_says_which_it_is_and_leaves_the_rest_blank() {
                     progress            ✓ 7            –            –        –                               yes
                     fenced              ✓ 7         ✓ 38        ✓ 266      ✗ 5                               yes
 
-        ✓ n   holds in all n schedules within the bounds
-        ✓ ~n  holds in n schedules: some explorations were too large, so that a sample was run, too
-        ✗ n   violated; the shortest counterexample has n steps
-        –     not asked: without a meaning here, or a class that this one combines breaks it
+         ✓ n   holds in all n schedules within the bounds
+         ✓ ~n  holds in n schedules, and some explorations are samples
+         ✗ n   violated; the shortest counterexample has n steps
+         –     not asked: no meaning here, or a class that this one combines breaks it
 
         Shard 2/3 alone: other shards have the verdicts of blank cells.
         36 of 36 verdicts are as stated. For a counterexample: lockstep explain NAME
-        10,123 schedules explored; 8 more blocked: they ended early, because others cover them
+        10,123 schedules explored; 8 more blocked, because others cover them
         Each exploration of a cell, with its size: --format json
     "#]]
     .assert_eq(&text);
@@ -212,10 +212,10 @@ fn shards_that_cannot_be_joined_are_an_error() {
         $ lockstep merge empty.json
         lockstep: empty.json is not what `lockstep check --shard I/N --format json` prints; run that again: EOF while parsing a value at line 1 column 0
         $ lockstep merge nowhere.json
-        lockstep: cannot read nowhere.json: No such file or directory (os error 2)
+        lockstep: cannot read nowhere.json: name files and folders that have results of shards: No such file or directory (os error 2)
     "#]].assert_eq(&said);
     let (status, text) = parts.merge("algorithm.json", "text");
-    let message = "lockstep: algorithm.json: there is no algorithm named \"setnex\"; the known ones are ";
+    let message = "lockstep: algorithm.json: there is no algorithm named \"setnex\": ";
     assert!(status == 2 && text.starts_with(message), "{text}");
 }
 

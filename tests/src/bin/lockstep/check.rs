@@ -1,31 +1,37 @@
 //! `lockstep check`: every algorithm, every fault class, every property.
 
 use std::cmp::Reverse;
+use std::num::NonZeroUsize;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
+use std::thread;
 #[cfg(unix)]
 use std::time::Duration;
 
 use anyhow::Result;
 use harness::check::{Effort, Verdict, check};
-use harness::execution::Runner;
+use harness::execution::{Runner, cores};
 use harness::explore::Shard;
-use indicatif::{ProgressBar, ProgressStyle};
 use locks::registry::{ALGORITHMS, Algorithm};
 
+use crate::names;
+use crate::progress::CheckProgress;
 use crate::shard::{Cell, cells, cost};
+use crate::stop;
 use crate::table::{Format, Row, Table};
 
 /// Print the verdict table: whether each property of each algorithm holds in each fault class
 ///
-/// Exit status: 0 if every verdict is as the algorithm states, 1 if one is not, 2 for wrong usage.
+/// If you stop it with Ctrl-C, it prints the verdicts that it has, and marks the others. Ctrl-C
+/// once more ends it at once.
 #[derive(clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
-    /// Algorithms to check; all if none is named
-    #[arg(value_name = "NAME")]
-    names: Vec<String>,
+    /// Algorithms to check, as in `lockstep list algorithms`; all if none is named
+    #[arg(value_name = "NAME", value_parser = names::algorithms(), hide_possible_values = true)]
+    pub(crate) names: Vec<String>,
     /// How to print the verdicts
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -35,6 +41,9 @@ pub(crate) struct Args {
     /// `lockstep merge` joins the parts
     #[arg(long, value_name = "I/N", default_value_t = Shard::WHOLE)]
     shard: Shard,
+    /// How many cells of the table are checked at the same time [default: one for each core]
+    #[arg(long, short, value_name = "N", value_parser = at_least_one)]
+    jobs: Option<NonZeroUsize>,
     /// Print the CPU time of each cell in milliseconds, for `costs.txt`
     #[cfg(unix)]
     #[arg(long, hide = true)]
@@ -46,15 +55,15 @@ pub(crate) struct Args {
 #[group(skip)]
 pub(crate) struct Sampling {
     /// The seed of the sampled schedules, for cases with too many schedules to run them all
-    #[arg(long, default_value_t = Effort::default().seed)]
+    #[arg(long, value_name = "S", default_value_t = Effort::default().seed, value_parser = number)]
     seed: u64,
     /// How many schedules are sampled in each case with too many schedules to run them all
     /// [default: 2000; thorough: 20000]
-    #[arg(long)]
+    #[arg(long, value_name = "N", value_parser = number)]
     samples: Option<u64>,
     /// If a case has at least so many schedules, so many are run, and a sample of them all
     /// [default: 10000; thorough: 300000]
-    #[arg(long)]
+    #[arg(long, value_name = "N", value_parser = number)]
     limit: Option<u64>,
     /// Run more schedules of each case: some minutes for the whole table
     #[arg(long)]
@@ -69,6 +78,14 @@ impl Sampling {
     }
 }
 
+fn number(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("write a whole number from 0 to {}", u64::MAX))
+}
+
+fn at_least_one(text: &str) -> Result<NonZeroUsize, String> {
+    text.parse().map_err(|_| "write a whole number, 1 or more".to_owned())
+}
+
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let algorithms: Vec<&'static Algorithm> = match &args.names[..] {
         [] => ALGORITHMS.iter().collect(),
@@ -81,14 +98,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
     };
     let effort = args.sampling.effort();
-    let checked = check_all(&cells(args.shard, &algorithms), effort)?;
+    let jobs = args.jobs.map_or_else(cores, NonZeroUsize::get);
+    let cells = cells(args.shard, &algorithms);
+    let checked = check_all(&cells, effort, jobs)?;
     #[cfg(unix)]
     if args.costs {
         let lines = checked.iter().map(|Checked { cell: (algorithm, class), cpu, .. }| {
             format!("{} {class} {}\n", algorithm.name, cpu.as_millis())
         });
         super::print(&lines.collect::<String>())?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(if checked.len() == cells.len() { ExitCode::SUCCESS } else { stop::STATUS.into() });
     }
     let rows = checked.iter().flat_map(|checked| &checked.verdicts).map(Row::new).collect();
     Table::new(&algorithms, effort, args.shard, rows).print(args.format)
@@ -124,33 +143,53 @@ fn cpu_time() -> Duration {
     Duration::try_from(time).unwrap_or_default()
 }
 
-/// Checks all cells on all cores. The results are in the order of the cells.
-fn check_all(cells: &[Cell], effort: Effort) -> Result<Vec<Checked>> {
-    // If standard error is not a terminal, indicatif hides the bar.
-    let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} {msg}").expect("a valid template");
-    let progress = ProgressBar::new(cells.len() as u64).with_style(style);
+/// An event that the main thread of a check waits for.
+enum Event {
+    /// A cell is done; this is its place.
+    Checked(usize, thread::Result<Result<Checked>>),
+    /// The user stops the check.
+    Stop,
+}
+
+/// Checks the cells, so many at the same time. The results are in the order of the cells. If the
+/// user stops the check, cells are missing.
+fn check_all(cells: &[Cell], effort: Effort, jobs: usize) -> Result<Vec<Checked>> {
+    let progress = CheckProgress::new(cells);
     // The most expensive cells come first, so that no core has a long one in the end.
     let mut dearest: Vec<(usize, Cell)> = cells.iter().copied().enumerate().collect();
     dearest.sort_by_key(|&(place, cell)| (Reverse(cost(cell)), place));
-    let next = AtomicUsize::new(0);
+    let (dearest, next) = (Arc::new(dearest), Arc::new(AtomicUsize::new(0)));
     let (send, receive) = mpsc::channel();
-    std::thread::scope(|scope| {
-        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
-            let (send, next, progress, dearest) = (send.clone(), &next, &progress, &dearest);
-            scope.spawn(move || {
-                let mut runner = Runner::new();
-                while let Some(&(place, cell)) = dearest.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    progress.set_message(format!("{} {}", cell.0.name, cell.1));
-                    let checked = Checked::new(&mut runner, cell, effort);
-                    progress.inc(1);
-                    send.send((place, checked)).expect("the receiver outlives the threads");
+    for _ in 0..jobs.min(cells.len()) {
+        let (dearest, next) = (dearest.clone(), next.clone());
+        let (progress, send) = (progress.clone(), send.clone());
+        // Nobody waits for the thread: if the check is stopped, the process ends amid a cell.
+        thread::spawn(move || {
+            let mut runner = Runner::new();
+            while let Some(&(place, cell)) = dearest.get(next.fetch_add(1, Ordering::Relaxed)) {
+                progress.begin(cell);
+                let run = AssertUnwindSafe(|| Checked::new(&mut runner, cell, effort));
+                let checked = catch_unwind(run);
+                if let Ok(Ok(Checked { verdicts, .. })) = &checked {
+                    progress.end(cell, verdicts);
                 }
-            });
+                if send.send(Event::Checked(place, checked)).is_err() {
+                    break;
+                }
+            }
+        });
+    }
+    stop::on_signal(move || _ = send.send(Event::Stop));
+    let mut done = Vec::new();
+    while done.len() < cells.len() {
+        let Ok(Event::Checked(place, checked)) = receive.recv() else { break };
+        let is_right = matches!(checked, Ok(Ok(_)));
+        done.push((place, checked));
+        if !is_right {
+            break;
         }
-    });
-    drop(send);
-    progress.finish_and_clear();
-    let mut done: Vec<_> = receive.into_iter().collect();
+    }
+    progress.clear();
     done.sort_by_key(|&(place, _)| place);
-    done.into_iter().map(|(_, checked)| checked).collect()
+    done.into_iter().map(|(_, checked)| checked.unwrap_or_else(|panic| resume_unwind(panic))).collect()
 }

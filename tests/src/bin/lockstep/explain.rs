@@ -9,23 +9,32 @@ use harness::execution::Runner;
 use harness::explore::render_finding;
 use harness::page::Counterexample;
 use harness::{SavedSchedule, replay_saved};
+use indicatif::ProgressBar;
 use locks::registry::{Algorithm, FaultClass, Property};
 
 use crate::check::Sampling;
+use crate::list::asked;
+use crate::output::complain;
+use crate::progress::spinner;
 use crate::table::Format;
+use crate::{names, stop};
 
 /// Print the shortest counterexample of an algorithm: each step with its command, reply and time,
 /// and which clients are inside
+///
+/// It explores one fault class after the other, the mildest first. If you stop it with Ctrl-C, it
+/// says which classes have no counterexample.
 #[derive(clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
-    /// The algorithm
+    /// The algorithm, as in `lockstep list algorithms`
+    #[arg(value_parser = names::algorithms(), hide_possible_values = true)]
     name: String,
     /// The property to violate; by default the first that is violated
-    #[arg(long)]
+    #[arg(long, value_name = "P", value_parser = names::properties())]
     property: Option<String>,
     /// The fault class; by default the first in which the property is violated
-    #[arg(long)]
+    #[arg(long, value_name = "C", value_parser = names::classes())]
     class: Option<String>,
     #[command(flatten)]
     sampling: Sampling,
@@ -43,7 +52,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let algorithm = super::find(&args.name)?;
     let wanted = args.property.as_deref().map(|name| find_property(algorithm, name)).transpose()?;
-    let class = args.class.as_deref().map(find_class).transpose()?;
+    let class = args.class.as_deref().map(names::find_class).transpose()?;
     let is_meant = |&known: &FaultClass| {
         class.is_none_or(|class| class == known)
             && wanted.is_none_or(|property| properties(algorithm, known).contains(&property))
@@ -54,9 +63,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     let is_wanted = |verdict: &&Verdict| wanted.is_none_or(|property| verdict.property == property);
     let mut runner = Runner::new();
+    let progress = watch(algorithm, &classes);
     let mut text = about(algorithm);
     let (mut schedules, mut sampled, mut vacuous) = (0, Vec::new(), Vec::new());
     for &class in &classes {
+        progress.set_message(format!("exploring {} in the class {class}", algorithm.name));
         let verdicts = check(&mut runner, algorithm, class, args.sampling.effort())?;
         if let Some(verdict) = verdicts.first() {
             schedules += verdict.schedules;
@@ -72,16 +83,19 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         });
         if let Some((verdict, finding, size)) = found {
             let scenario = scenario(algorithm, class, *size);
-            let drawn = render_finding(&mut runner, &scenario, finding, super::width());
+            let drawn = render_finding(&mut runner, &scenario, finding, super::output::columns());
             text += &format!(
                 "{} is violated in the class {class}. {size}; lease: {} ms.\n\n{drawn}",
                 verdict.property,
                 LEASE.as_millis(),
             );
+            progress.finish_and_clear();
             show(args, &mut runner, verdict, schedules, &text)?;
             return Ok(ExitCode::SUCCESS);
         }
+        progress.inc(1);
     }
+    progress.finish_and_clear();
     if !vacuous.is_empty() {
         bail!(
             "the schedules in {} do not test the property, so its verdict is unknown: run more with --limit or --samples",
@@ -107,7 +121,7 @@ fn show(args: &Args, runner: &mut Runner, verdict: &Verdict, schedules: u64, tex
     let saved = save(runner, verdict).context("the verdict has no schedule")?;
     match args.format {
         Format::Text => super::print(text)?,
-        Format::Json => super::print(&(as_data(runner, &saved, schedules)?.to_json() + "\n"))?,
+        Format::Json => super::print_json(&(as_data(runner, &saved, schedules)?.to_json() + "\n"))?,
     }
     if let Some(path) = &args.save {
         super::write(path, &saved.to_string())?;
@@ -135,19 +149,32 @@ fn about(algorithm: &Algorithm) -> String {
 }
 
 fn find_property(algorithm: &Algorithm, name: &str) -> Result<Property> {
-    let is_asked = |property: &Property| {
-        FaultClass::ALL.iter().any(|&class| properties(algorithm, class).contains(property))
-    };
-    let known: Vec<Property> = Property::ALL.iter().copied().filter(is_asked).collect();
+    let known = asked(algorithm);
     known.iter().copied().find(|property| property.name() == name).with_context(|| {
-        let known: Vec<_> = known.iter().map(|property| property.name()).collect();
-        format!("{} has no property {name:?}; it has {}", algorithm.name, known.join(", "))
+        let names: Vec<_> = known.iter().map(|property| property.name()).collect();
+        let hint = names::did_you_mean(name, names.iter().copied());
+        format!("{} has no property {name:?}; it has {}{hint}", algorithm.name, names.join(", "))
     })
 }
 
-fn find_class(name: &str) -> Result<FaultClass> {
-    FaultClass::named(name).with_context(|| {
-        let known: Vec<_> = FaultClass::ALL.iter().map(|class| class.name()).collect();
-        format!("there is no class {name:?}; there are {}", known.join(", "))
-    })
+/// Shows which class is explored. If the user stops the search, says what is known so far.
+fn watch(algorithm: &'static Algorithm, classes: &[FaultClass]) -> ProgressBar {
+    let progress = spinner();
+    let (watched, names) = (progress.downgrade(), classes.iter().map(|class| class.name()));
+    let names: Vec<&str> = names.collect();
+    stop::on_signal(move || {
+        let Some(progress) = watched.upgrade().filter(|progress| !progress.is_finished()) else {
+            stop::end();
+        };
+        let (done, open) = names.split_at(names.len().min(progress.position() as usize));
+        progress.finish_and_clear();
+        let found = match done {
+            [] => String::new(),
+            done => format!("no counterexample was found in {}, and ", done.join(", ")),
+        };
+        let (name, open) = (algorithm.name, open.join(", "));
+        complain(&format!("PARTIAL: {name}: stopped; {found}{open} are not judged\n"));
+        stop::end();
+    });
+    progress
 }

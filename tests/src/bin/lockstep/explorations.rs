@@ -5,11 +5,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use comfy_table::{CellAlignment, Table as Grid, presets};
+use comfy_table::CellAlignment;
 use harness::explore::{BranchResult, Origin, Plan, Results, Shard};
 use harness::trace::Reached;
 use serde::Serialize;
 
+use crate::grid::wrapping;
+use crate::output::width;
 use crate::table::{Format, grouped};
 use crate::tables::listed;
 
@@ -61,11 +63,10 @@ pub(crate) fn join(files: Files, format: Format) -> Result<ExitCode> {
         bail!("no file has a result: each shard was stopped at its very start; run the shards again");
     }
     let joined: Vec<Joined> = explorations.into_values().map(|files| Joined::new(&files)).collect();
-    let text = match format {
-        Format::Text => render(&joined),
-        Format::Json => serde_json::to_string_pretty(&joined)? + "\n",
-    };
-    super::print(&text)?;
+    match format {
+        Format::Text => super::print(&render(&joined))?,
+        Format::Json => super::print_json(&(serde_json::to_string_pretty(&joined)? + "\n"))?,
+    }
     let mistakes: Vec<String> = joined.iter().flat_map(Joined::mistakes).collect();
     if !mistakes.is_empty() {
         bail!("{}", mistakes.join("\nlockstep: "));
@@ -75,8 +76,7 @@ pub(crate) fn join(files: Files, format: Format) -> Result<ExitCode> {
 
 /// One line for each exploration, and the reports of those that do not pass.
 fn render(joined: &[Joined]) -> String {
-    let mut grid = Grid::new();
-    grid.load_preset(presets::NOTHING);
+    let mut grid = wrapping(width().unwrap_or(usize::MAX));
     grid.set_header(["exploration", "shards", "branches", "schedules", "blocked", "traces", "verdict"]);
     let mut reports = String::new();
     for one in joined {

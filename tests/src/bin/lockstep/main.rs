@@ -1,42 +1,69 @@
 //! `lockstep`: the verdict table, counterexamples, and the emulator on a port.
 
+mod output;
+mod grid;
+mod names;
+mod stop;
 mod shard;
 mod table;
+mod progress;
 mod check;
 mod tables;
 mod explorations;
 mod merge;
+mod list;
 mod explain;
 mod replay;
 mod serve;
+mod generate;
+mod help;
 
-use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
-use clap::{Parser, Subcommand};
-use harness::render::{format_url, printable};
-use locks::registry::{ALGORITHMS, Algorithm};
+use clap::{CommandFactory as _, Parser, Subcommand};
+use locks::registry::ALGORITHMS;
+
+use help::{examples, examples_and_statuses};
+use names::find;
+use output::{complain, print, print_json};
 
 /// Tests the guarantees of Redis locks: every order of commands, clock errors and faults, on an
 /// emulator in this process.
 #[derive(Parser)]
-#[command(name = "lockstep", version, args_conflicts_with_subcommands = true)]
+#[command(
+    name = "lockstep",
+    version,
+    args_conflicts_with_subcommands = true,
+    max_term_width = output::WIDTH,
+    after_help = examples_and_statuses(help::MAIN)
+)]
 struct Args {
     #[command(subcommand)]
     command: Option<Command>,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Without a command, as for check")]
     check: check::Args,
 }
 
 #[derive(Subcommand)]
 enum Command {
+    #[command(after_help = examples(help::CHECK))]
     Check(check::Args),
-    Merge(merge::Args),
+    #[command(after_help = examples(help::EXPLAIN))]
     Explain(explain::Args),
+    #[command(after_help = examples(help::REPLAY))]
     Replay(replay::Args),
+    #[command(after_help = examples(help::LIST))]
+    List(list::Args),
+    #[command(after_help = examples(help::MERGE))]
+    Merge(merge::Args),
+    #[command(after_help = examples(help::SERVE))]
     Serve(serve::Args),
+    #[command(after_help = examples(help::COMPLETIONS))]
+    Completions(generate::CompletionsArgs),
+    #[command(after_help = examples(help::MAN))]
+    Man(generate::ManArgs),
 }
 
 fn main() -> ExitCode {
@@ -47,55 +74,70 @@ fn main() -> ExitCode {
         complain(&error.render().to_string());
         std::process::exit(error.exit_code());
     });
-    let outcome = match args.command.unwrap_or(Command::Check(args.check)) {
-        Command::Check(args) => check::run(&args),
-        Command::Merge(args) => merge::run(&args),
-        Command::Explain(args) => explain::run(&args),
-        Command::Replay(args) => replay::run(&args),
-        Command::Serve(args) => serve::run(&args),
+    let outcome = match args.command {
+        None => expect_algorithms(&args.check).and_then(|()| check::run(&args.check)),
+        Some(Command::Check(args)) => check::run(&args),
+        Some(Command::Explain(args)) => explain::run(&args),
+        Some(Command::Replay(args)) => replay::run(&args),
+        Some(Command::List(args)) => list::run(&args),
+        Some(Command::Merge(args)) => merge::run(&args),
+        Some(Command::Serve(args)) => serve::run(&args),
+        Some(Command::Completions(args)) => generate::completions(&args, Args::command()),
+        Some(Command::Man(args)) => generate::man(&args, Args::command()),
     };
     outcome.unwrap_or_else(|error| {
-        complain(&format!("lockstep: {error:#}\n"));
+        complain(&format!("lockstep: {}\n", output::causes(&error)));
         ExitCode::from(2)
     })
 }
 
-/// Writes to standard error. Passwords in URLs of the command line are removed.
-fn complain(text: &str) {
-    let arguments = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned());
-    let urls = arguments.filter(|argument| argument.contains("://"));
-    let text = urls.fold(text.to_owned(), |text, url| text.replace(&url, &format_url(url.as_str())));
-    _ = std::io::stderr().write_all(printable(&text).as_bytes());
-}
-
-/// The algorithm of this name.
-fn find(name: &str) -> Result<&'static Algorithm> {
-    match ALGORITHMS.iter().find(|algorithm| algorithm.name == name) {
-        Some(algorithm) => Ok(algorithm),
-        None => {
-            let known: Vec<_> = ALGORITHMS.iter().map(|algorithm| algorithm.name).collect();
-            bail!("there is no algorithm named {name:?}; the known ones are {}", known.join(", "))
-        }
-    }
+/// Checks the words of a call without a command. A word that is no algorithm may be a command with
+/// a slip in it.
+fn expect_algorithms(args: &check::Args) -> Result<()> {
+    let Some(word) = args.names.iter().find(|name| find(name).is_err()) else { return Ok(()) };
+    let program = Args::command();
+    let commands = program.get_subcommands().map(clap::Command::get_name);
+    let hint = names::did_you_mean(word, commands.chain(ALGORITHMS.iter().map(|algorithm| algorithm.name)));
+    bail!(
+        "there is no command and no algorithm named {word:?}: `lockstep --help` prints all commands, \
+         and `lockstep list algorithms` all algorithms{hint}"
+    )
 }
 
 /// Writes a file.
 fn write(path: &Path, text: &str) -> Result<()> {
-    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+    let failed = || format!("cannot write {}: name a file in a folder that exists", path.display());
+    std::fs::write(path, text).with_context(failed)
 }
 
-/// The columns of the terminal. Text that goes elsewhere is not wrapped: its width is the largest
-/// that can be formatted.
-fn width() -> usize {
-    let size = terminal_size::terminal_size_of(std::io::stdout());
-    size.map_or(u16::MAX, |(terminal_size::Width(columns), _)| columns).into()
-}
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory as _, Parser as _};
 
-/// Writes to standard output. If the reader has closed the pipe, that is not an error.
-fn print(text: &str) -> Result<()> {
-    let mut stdout = std::io::stdout();
-    match stdout.write_all(printable(text).as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        written => written.context("cannot write to standard output"),
+    use super::{Args, help};
+
+    #[test]
+    fn definitions_are_consistent() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn examples_are_right() {
+        let pages = [
+            help::MAIN,
+            help::CHECK,
+            help::EXPLAIN,
+            help::REPLAY,
+            help::LIST,
+            help::MERGE,
+            help::SERVE,
+            help::COMPLETIONS,
+            help::MAN,
+        ];
+        for (_, command) in pages.concat() {
+            let words = command.split(['>', '|']).next().unwrap().split_whitespace();
+            assert!(Args::try_parse_from(words).is_ok(), "{command}");
+        }
+        assert!(Args::try_parse_from(["lockstep", "explain"]).is_err());
     }
 }

@@ -14,8 +14,8 @@ use crate::tables;
 /// Join the results of shards: those of `check --shard I/N --format json` to the whole table, and
 /// those of tests with LOCKSTEP_SHARD and LOCKSTEP_RESULTS to whole explorations
 ///
-/// Exit status: 0 if the whole passes, and 1 if it does not. 2 if shards are missing, are there
-/// twice or do not fit together, and for wrong usage.
+/// The exit status is 0 if the whole passes, and 1 if it does not. If shards are missing, are there
+/// twice or do not fit together, it is 2.
 #[derive(clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
@@ -69,7 +69,7 @@ fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
         within.retain(|file| has_extension(file, RESULTS_EXTENSION) || has_extension(file, "json"));
         ensure!(
             !within.is_empty(),
-            "{} has no results: no file *.json or *.{RESULTS_EXTENSION}",
+            "{} has no results: no file *.json or *.{RESULTS_EXTENSION}; name another folder, or run the shards first",
             path.display()
         );
         within.sort();

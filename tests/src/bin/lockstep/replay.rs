@@ -6,15 +6,17 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
-use harness::check::{Participants, scenario_of};
+use harness::check::{Participants, match_class, scenario_of};
 use harness::execution::Runner;
 use harness::replay::{Comparison, Subject, replay_on_redis};
 use harness::{SavedSchedule, replay_saved};
 
+use crate::progress::spinner;
+
 /// Replay a saved schedule, print its timeline, and compare the outcome with its expectation
 ///
-/// Exit status: 0 if it meets its expectation, and is equal on a real server; 1 if not; 2 for wrong
-/// usage; 3 if the real server was too slow to compare.
+/// The exit status is 0 if the outcome meets the expectation, and is equal on a real server; 1 if
+/// not; 3 if the real server was too slow to compare.
 #[derive(clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
@@ -35,37 +37,32 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let file = args.file.display();
-    let text = read(&args.file).with_context(|| format!("cannot read {file}"))?;
+    let unread =
+        || format!("cannot read {file}: name a file that `lockstep explain NAME --save` has written");
+    let text = read(&args.file).with_context(unread)?;
     let saved: SavedSchedule = text.parse().with_context(|| file.to_string())?;
-    match &saved.subject {
-        Subject::Algorithm { name, class, permits, readers, .. } => {
-            super::find(name).with_context(|| file.to_string())?;
-            let size = Participants { clients: saved.clients, permits: *permits, readers: *readers };
-            let lease_ms = saved.lease.as_millis();
-            super::print(&format!("{name} ({class}). {size}; lease: {lease_ms} ms.\n\n"))?;
-        }
-        Subject::Scenario(name) => {
-            bail!(
-                "{file} is a schedule of the scenario {name:?}, which is part of a test: replay it there with harness::replay_saved"
-            )
-        }
-    }
+    let head = head(&saved).with_context(|| file.to_string())?;
+    match_class(&saved).with_context(|| file.to_string())?;
+    let client = args.redis.as_deref().map(redis::Client::open).transpose();
+    let client =
+        client.context("--redis is not the URL of a server: write for example redis://host:6379/9")?;
     let scenario = |lease| scenario_of(&saved, lease).expect("the algorithm has been looked for");
     let mut runner = Runner::new();
     let replayed =
         replay_saved(&mut runner, &scenario(saved.lease), &saved).with_context(|| file.to_string())?;
-    super::print(&format!("{replayed:width$}", width = super::width()))?;
+    super::print(&format!("{head}\n\n{replayed:columns$}", columns = super::output::columns()))?;
     if let Some(path) = &args.html {
         let counterexample = replayed.counterexample(&mut runner, &scenario(saved.lease))?;
         let counterexample = counterexample.context("no page is written: there is no violation")?;
         super::write(path, &counterexample.to_html())?;
     }
     let mut status = u8::from(!replayed.is_as_stated());
-    if let Some(url) = &args.redis {
-        let client = redis::Client::open(url.as_str())
-            .context("--redis is not the URL of a server: write for example redis://host:6379/9")?;
-        let on_redis =
-            replay_on_redis(&mut runner, &client, &saved, scenario).context("cannot replay on the server")?;
+    if let Some(client) = client {
+        let progress = spinner();
+        progress.set_message("replaying on the server, in real time");
+        let on_redis = replay_on_redis(&mut runner, &client, &saved, scenario);
+        progress.finish_and_clear();
+        let on_redis = on_redis.context("cannot replay on the server")?;
         super::print(&format!("On the server: {on_redis}.\n"))?;
         match on_redis.comparison {
             Comparison::Same(_) => {}
@@ -74,6 +71,20 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
     }
     Ok(ExitCode::from(status))
+}
+
+/// The algorithm of a schedule, and its bounds.
+fn head(saved: &SavedSchedule) -> Result<String> {
+    match &saved.subject {
+        Subject::Algorithm { name, class, permits, readers, .. } => {
+            super::find(name)?;
+            let size = Participants { clients: saved.clients, permits: *permits, readers: *readers };
+            Ok(format!("{name} ({class}). {size}; lease: {} ms.", saved.lease.as_millis()))
+        }
+        Subject::Scenario(name) => bail!(
+            "this is a schedule of the scenario {name:?}, which is part of a test: replay it there with harness::replay_saved"
+        ),
+    }
 }
 
 fn read(path: &Path) -> io::Result<String> {

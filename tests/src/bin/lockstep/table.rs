@@ -11,7 +11,9 @@ use harness::explore::Shard;
 use locks::registry::{Algorithm, FaultClass};
 use serde::{Deserialize, Serialize};
 
-use crate::shard::Question;
+use crate::output::width;
+use crate::shard::{Question, questions};
+use crate::stop;
 
 #[derive(Clone, Copy, clap::ValueEnum)]
 pub(crate) enum Format {
@@ -140,15 +142,27 @@ impl Table {
         self.algorithms.iter().filter_map(|name| super::find(name).ok()).collect()
     }
 
+    /// The verdicts that the shard has to give.
+    fn questions(&self) -> Vec<Question<'static>> {
+        questions(self.shard, &self.known_algorithms())
+    }
+
     /// Prints the table. The exit status is 0 if every verdict is as the algorithm states, and 1 if
-    /// not.
+    /// not. If the check was stopped, it is that of Ctrl-C.
     pub(crate) fn print(&self, format: Format) -> Result<ExitCode> {
-        let text = match format {
-            Format::Text => self.render(),
-            Format::Json => serde_json::to_string_pretty(self)?,
-        };
-        super::print(&(text + "\n"))?;
-        Ok(ExitCode::from(u8::from(!self.verdicts.iter().all(Row::is_as_stated))))
+        let is_whole = self.verdicts.len() == self.questions().len();
+        match format {
+            Format::Text => super::print(&self.render(width()))?,
+            Format::Json if is_whole => super::print_json(&(serde_json::to_string_pretty(self)? + "\n"))?,
+            Format::Json => super::complain(
+                "lockstep: stopped: no JSON is printed, because verdicts are missing; run the command again\n",
+            ),
+        }
+        if is_whole {
+            Ok(ExitCode::from(u8::from(!self.verdicts.iter().all(Row::is_as_stated))))
+        } else {
+            Ok(stop::STATUS.into())
+        }
     }
 }
 
@@ -193,13 +207,18 @@ impl Row {
         }
     }
 
-    fn cell(&self) -> String {
-        match &self.found {
-            Found::Holds if self.sampled => format!("✓ ~{}", grouped(self.schedules)),
-            Found::Holds => format!("✓ {}", grouped(self.schedules)),
-            Found::Violated { steps, .. } => format!("✗ {steps}"),
-            Found::Vacuous => "vacuous".into(),
-        }
+    /// The verdict, and the statement of the algorithm.
+    fn judgement(&self) -> String {
+        let found = match self.found {
+            Found::Holds => "holds",
+            Found::Violated { .. } => "violated",
+            Found::Vacuous => "vacuous",
+        };
+        let stated = match self.expected {
+            Stated::Holds => "hold",
+            Stated::Violated => "be violated",
+        };
+        format!("{found}, must {stated}")
     }
 }
 

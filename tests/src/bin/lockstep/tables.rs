@@ -51,7 +51,8 @@ pub(crate) fn read(path: &Path) -> Result<Table> {
     }
 
     let file = path.display();
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {file}"))?;
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("cannot read {file}: name files and folders that have results of shards"))?;
     let foreign =
         || format!("{file} is not what `lockstep check --shard I/N --format json` prints; run that again");
     let Origin { lockstep } = serde_json::from_str(&text).with_context(foreign)?;

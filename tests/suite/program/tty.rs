@@ -1,0 +1,185 @@
+//! The program on a terminal: colours, widths, progress, Ctrl-C.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::process::{Child, Command, Stdio};
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+
+/// A terminal of 80 columns. The first file is the side of the person, the second is the side of
+/// the program.
+fn terminal() -> (File, File) {
+    let person = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&person).unwrap();
+    unlockpt(&person).unwrap();
+    let path = ptsname(&person, Vec::new()).unwrap();
+    let program = File::options().read(true).write(true).open(path.to_str().unwrap()).unwrap();
+    tcsetwinsize(&person, Winsize { ws_row: 50, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+    (person.into(), program)
+}
+
+/// The program, in an environment of which its output depends on nothing.
+fn program(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lockstep"));
+    command.args(args).env("TERM", "xterm").stdin(Stdio::null());
+    for variable in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS"] {
+        command.env_remove(variable);
+    }
+    command
+}
+
+/// Reads what the program shows until this is true, or the program has ended.
+fn read_until(terminal: &mut File, is_enough: impl Fn(&str) -> bool) -> String {
+    let (mut shown, mut bytes) = (Vec::new(), [0; 4096]);
+    loop {
+        // When the program has ended, Linux reports an error here, and other systems an end.
+        match terminal.read(&mut bytes) {
+            Ok(0) | Err(_) => break,
+            Ok(n) => shown.extend_from_slice(&bytes[..n]),
+        }
+        if is_enough(&String::from_utf8_lossy(&shown)) {
+            break;
+        }
+    }
+    String::from_utf8_lossy(&shown).replace("\r\n", "\n")
+}
+
+/// Runs the program on a terminal. Returns what it shows, and its exit status.
+fn show(mut command: Command) -> (String, Option<i32>) {
+    let (mut person, end) = terminal();
+    let (out, err) = (end.try_clone().unwrap(), end);
+    let mut child = command.stdout(out).stderr(err).spawn().unwrap();
+    drop(command);
+    let shown = read_until(&mut person, |_| false);
+    (shown, child.wait().unwrap().code())
+}
+
+/// The text without colours and without lines of progress.
+fn plain(shown: &str) -> String {
+    let text = anstream::adapter::strip_str(shown).to_string();
+    text.lines().map(|line| format!("{}\n", line.rsplit('\r').next().unwrap())).collect()
+}
+
+#[test]
+fn the_table_fits_80_columns() {
+    let (shown, status) = show(program(&["check", "setnx", "mutex"]));
+    assert_eq!(status, Some(0), "{shown}");
+    assert!(shown.contains("\u{1b}[32m✓\u{1b}[0m 7"), "{shown}");
+    let text = plain(&shown);
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    let table = text.split("\n\n").nth(1).unwrap();
+    expect_test::expect![[r#"
+                         order  skew crash   slow  lost server cancel  pairs rounds
+        setnx
+        exclusive-fact     ✓ 7 ✓ 128  ✓ 38  ✓ 554   ✗ 5    ✗ 3   ✓ 27      –      –
+        exclusive-belief   ✓ 7 ✓ 128  ✓ 38  ✓ 554   ✗ 5    ✗ 3   ✓ 27      –      –
+        owner-safe         ✓ 7 ✓ 128  ✓ 38  ✓ 554   ✗ 4    ✗ 4   ✓ 27      –      –
+        recovers             –     –   ✗ 1      –   ✗ 1    ✗ 3    ✗ 2      –      –
+        no-leak            ✓ 7 ✓ 128     –  ✓ 554     –    ✗ 3      – ✓ 1.3k  ✓ 823
+        progress           ✓ 7     –     –      –     –      –      –      –      –
+        mutex
+        exclusive-fact     ✓ 7 ✓ 128  ✓ 38 ✓ 1.8k ✓ 266    ✗ 3   ✓ 41 ✓~3.2k ✓~1.6k
+        exclusive-belief   ✓ 7 ✓ 128  ✓ 38    ✗ 5 ✓ 266    ✗ 3   ✓ 41      –      –
+        owner-safe         ✓ 7 ✓ 128  ✓ 38 ✓ 1.8k ✓ 266 ✓ 8.8k   ✓ 41 ✓~3.2k ✓~1.6k
+        recovers             –     –  ✓ 38      – ✓ 266 ✓ 8.8k   ✓ 41 ✓~3.2k ✓~1.6k
+        no-leak            ✓ 7 ✓ 128     – ✓ 1.8k     –    ✗ 3      – ✓~3.2k ✓~1.6k
+        progress           ✓ 7     –     –      –     –      –      –      –      –
+        fenced             ✓ 7 ✓ 128  ✓ 38 ✓ 1.8k ✓ 266    ✗ 5   ✓ 41 ✓~3.2k ✓~1.6k"#]]
+    .assert_eq(table);
+}
+
+#[test]
+fn colours_can_be_switched_off_and_on() {
+    let mut command = program(&["explain", "setnx"]);
+    command.env("NO_COLOR", "1");
+    let (shown, _) = show(command);
+    assert!(shown.contains("\n✗ more than a lease") && !shown.contains("\u{1b}[3"), "{shown}");
+    let (shown, _) = show(program(&["explain", "setnx"]));
+    assert!(shown.contains("\u{1b}[1m\u{1b}[31m✗ more than a lease"), "{shown}");
+    let (shown, _) = show(program(&["explain", "nosuch"]));
+    assert!(shown.contains("\u{1b}[1m\u{1b}[31mlockstep:\u{1b}[0m there is no"), "{shown}");
+    let output = program(&["explain", "setnx"]).env("CLICOLOR_FORCE", "1").output().unwrap();
+    assert!(String::from_utf8(output.stdout).unwrap().contains("\u{1b}[31m✗"));
+    let json = program(&["check", "setnx", "--format", "json"]).env("CLICOLOR_FORCE", "1").output().unwrap();
+    assert!(serde_json::from_slice::<serde_json::Value>(&json.stdout).is_ok(), "JSON has no colours");
+}
+
+#[test]
+fn a_long_search_says_what_it_does() {
+    let (shown, _) = show(program(&["explain", "mutex_fair", "--property", "owner-safe"]));
+    assert!(shown.contains("exploring mutex_fair in the class "), "{shown}");
+    let (shown, _) = show(program(&["check", "mutex_fair"]));
+    assert!(shown.contains(" of 9, ") && shown.contains(" schedules/s"), "{shown}");
+    assert!(shown.contains("s left: mutex_fair "), "{shown}");
+}
+
+/// Whether the signals of Ctrl-C and of the end of a session reach a program that this process
+/// starts. Under `nohup`, they do not.
+fn has_signals() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap_or("0");
+    let ignored = u64::from_str_radix(ignored.trim(), 16).unwrap_or(0);
+    // SIGHUP, SIGINT and SIGTERM are 1, 2 and 15 everywhere.
+    let has = ignored & (1 | 1 << 1 | 1 << 14) == 0;
+    if !has {
+        println!("NOT CHECKED: the signals are ignored here");
+    }
+    has
+}
+
+/// Starts a check, and stops it when it has judged something. Returns what it wrote to standard
+/// output, to standard error, and its exit status.
+fn stop(args: &[&str], is_begun: fn(&str) -> bool) -> (String, String, Option<i32>) {
+    let (mut person, end) = terminal();
+    let mut command = program(args);
+    let mut child: Child = command.stdout(Stdio::piped()).stderr(end).spawn().unwrap();
+    drop(command);
+    read_until(&mut person, is_begun);
+    let interrupt = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(interrupt.success());
+    let mut out = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+    let shown = read_until(&mut person, |_| false);
+    (out, shown, child.wait().unwrap().code())
+}
+
+/// Whether a check has judged some of its cells.
+fn has_judged(shown: &str) -> bool {
+    shown.rsplit("%, ").next().is_some_and(|rest| rest.contains(" of ") && !rest.starts_with('0'))
+}
+
+#[test]
+fn a_stopped_check_prints_what_it_has() {
+    if !has_signals() {
+        return;
+    }
+    let args = ["check", "--jobs", "1", "--limit", "300", "--samples", "100"];
+    let (out, shown, status) = stop(&args, has_judged);
+    assert_eq!(status, Some(130), "{out}{shown}");
+    let (first, last) = (out.lines().next().unwrap(), out.lines().last().unwrap());
+    assert!(first.starts_with("PARTIAL: stopped after ") && first == last, "{out}");
+    assert!(out.contains(" ?     not judged: the check was stopped before\n"), "{out}");
+    let has_cells =
+        |mark: &str| out.lines().any(|line| line.contains(mark) && line.contains("exclusive-fact"));
+    assert!(has_cells("  ?") && !out.contains("NO\n"), "{out}");
+    let (out, shown, status) = stop(&[&args[..], &["--format", "json"]].concat(), has_judged);
+    assert_eq!((status, &out[..]), (Some(130), ""), "{shown}");
+    assert!(plain(&shown).contains("lockstep: stopped: no JSON is printed"), "{shown}");
+}
+
+#[test]
+fn a_stopped_search_says_what_it_knows() {
+    if !has_signals() {
+        return;
+    }
+    let args = ["explain", "redlock_for_use", "--property", "owner-safe", "--thorough"];
+    let (out, shown, status) = stop(&args, |shown| shown.contains("in the class skew"));
+    assert_eq!((status, &out[..]), (Some(130), ""), "{shown}");
+    let text = plain(&shown);
+    assert!(
+        text.contains("PARTIAL: redlock_for_use: stopped; no counterexample was found in order, and"),
+        "{text}"
+    );
+    assert!(text.contains(" are not judged\n"), "{text}");
+}
