@@ -155,6 +155,16 @@ fn everybody_who_can_connect_needs_a_password_or_is_warned_of() {
     }
 }
 
+#[test]
+fn without_control_a_server_says_how_to_get_it() {
+    let server = start(&["--port", "0"]);
+    assert!(ask(&mut server.connect(), "EMULATOR HELP").contains("unknown command 'EMULATOR'"));
+    assert_eq!(
+        server.stop(),
+        "lockstep: the command EMULATOR is off: --control lets clients move the clock and place faults\n"
+    );
+}
+
 #[cfg(unix)]
 mod unix {
     use std::os::unix::fs::PermissionsExt as _;
@@ -213,6 +223,8 @@ mod unix {
                 path.display()
             )
         );
+        let output = lockstep(&["serve", "--port", "0", "--unix", path.to_str().unwrap()]);
+        assert!(output.stdout.is_empty(), "it listens on nothing");
         assert_eq!(ask(&mut first.connect(), "PING"), "PONG", "it has lost nothing");
         // A killed server leaves its socket behind, and the next server replaces it.
         first.serving.0.kill().unwrap();

@@ -194,7 +194,7 @@ fn texts_of_a_replay_are_escaped() {
 #[test]
 fn log_lines_of_scripts_are_escaped() {
     let child = Command::new(env!("CARGO_BIN_EXE_lockstep"))
-        .args(["serve", "--addr", "127.0.0.1:0"])
+        .args(["serve", "--addr", "127.0.0.1:0", "--control"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()

@@ -84,20 +84,25 @@ async fn serve(args: &Args, stopped: &Notify) -> Result<ExitCode> {
         emulator.allow_control();
     }
     let server = emulator.listen(&addrs[..]).await.with_context(failed)?;
+    let mut urls = vec![server.url()];
     #[cfg(unix)]
-    let unix_server = match &args.unix {
+    let _unix_server = match &args.unix {
         Some(path) => {
             let server = emulator.listen_unix(path, args.unix_perm).await;
-            Some(server.with_context(|| {
+            let server = server.with_context(|| {
                 format!("cannot listen on {}: choose another path with --unix", path.display())
-            })?)
+            })?;
+            urls.push(server.url());
+            Some(server)
         }
         None => None,
     };
-    super::print(&format!("listening on {}\n", server.url()))?;
-    #[cfg(unix)]
-    if let Some(server) = &unix_server {
-        super::print(&format!("listening on {}\n", server.url()))?;
+    super::print(&urls.iter().map(|url| format!("listening on {url}\n")).collect::<String>())?;
+    if !args.control {
+        const HINT: &str =
+            "the command EMULATOR is off: --control lets clients move the clock and place faults";
+        // If standard error is closed, nobody reads it.
+        _ = writeln!(std::io::stderr(), "lockstep: {HINT}");
     }
     stopped.notified().await;
     Ok(ExitCode::SUCCESS)
