@@ -1,4 +1,5 @@
-//! A listener on its own thread, for code that has no runtime.
+//! A listener that its emulator owns: on a thread for code that has no runtime, or on a runtime
+//! whose clock no other thread sees.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::Arc;
@@ -14,9 +15,18 @@ use crate::shared::Shared;
 /// Listens until it is dropped.
 pub struct Background {
     url: String,
+    _serving: Serving,
+}
+
+enum Serving {
+    Here { _server: Server },
+    OnThread { _thread: Thread },
+}
+
+struct Thread {
     /// The thread ends when this sender is dropped.
     lifeline: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    handle: Option<JoinHandle<()>>,
 }
 
 impl Background {
@@ -28,17 +38,12 @@ impl Background {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         listener.set_nonblocking(true)?;
         let url = format!("redis://{}/", listener.local_addr()?);
-        let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-        let (lifeline, cut) = oneshot::channel();
-        let serve = async move {
-            // The socket is bound already; this registers it with the runtime.
-            let _server = Server::over(shared, tokio::net::TcpListener::from_std(listener)?)?;
-            _ = cut.await;
-            io::Result::Ok(())
+        let is_served_here = shared.engine().clock().is_of_this_runtime();
+        let serving = match is_served_here {
+            true => Serving::Here { _server: serve(shared, listener)? },
+            false => Serving::OnThread { _thread: Thread::start(shared, listener)? },
         };
-        let run = move || runtime.block_on(serve).expect("a listener can be registered with a new runtime");
-        let thread = thread::Builder::new().name("emulator".into()).spawn(run)?;
-        Ok(Background { url, lifeline: Some(lifeline), thread: Some(thread) })
+        Ok(Background { url, _serving: serving })
     }
 
     /// The URL for Redis clients.
@@ -47,12 +52,33 @@ impl Background {
     }
 }
 
-impl Drop for Background {
+impl Thread {
+    fn start(shared: Arc<Shared>, listener: TcpListener) -> io::Result<Thread> {
+        let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+        let (lifeline, cut) = oneshot::channel();
+        let until_cut = async move {
+            let _server = serve(shared, listener)?;
+            _ = cut.await;
+            io::Result::Ok(())
+        };
+        let run =
+            move || runtime.block_on(until_cut).expect("a listener can be registered with a new runtime");
+        let handle = thread::Builder::new().name("emulator".into()).spawn(run)?;
+        Ok(Thread { lifeline: Some(lifeline), handle: Some(handle) })
+    }
+}
+
+/// Serves a bound socket on the current runtime.
+fn serve(shared: Arc<Shared>, listener: TcpListener) -> io::Result<Server> {
+    Server::over(shared, tokio::net::TcpListener::from_std(listener)?)
+}
+
+impl Drop for Thread {
     fn drop(&mut self) {
         self.lifeline = None;
-        if let Some(thread) = self.thread.take() {
+        if let Some(handle) = self.handle.take() {
             // A panic of the thread has already been reported by the panic hook.
-            _ = thread.join();
+            _ = handle.join();
         }
     }
 }

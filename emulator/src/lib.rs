@@ -229,11 +229,13 @@ impl Emulator {
     /// # Ok(()) }
     /// ```
     ///
-    /// The listener's thread does not see a [`Clock::tokio`] of a paused runtime. For such a clock,
-    /// use another front end.
+    /// No other thread sees tokio's clock while a runtime has paused it. If this is so at the first
+    /// call and the server has [`Clock::tokio`], the listener is a task of this runtime. It ends
+    /// with the runtime. There, a client must be async, or run in `spawn_blocking`. A client that
+    /// blocks the runtime's thread would wait for ever.
     ///
     /// # Panics
-    /// If the machine has no free port or no free thread.
+    /// If the machine has no free port or no free thread, or if such a runtime has no I/O.
     pub fn url(&self) -> String {
         let start =
             || Background::start(self.shared.clone()).expect("the emulator needs a free port and a thread");
@@ -242,8 +244,24 @@ impl Emulator {
 
     /// A client of redis-rs for [`Emulator::url`].
     ///
+    /// ```
+    /// use std::time::Duration;
+    /// use emulator::{Clock, Emulator};
+    /// use redis::AsyncCommands as _;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> redis::RedisResult<()> {
+    /// // In `#[tokio::test(start_paused = true)]`: an hour is over as soon as all tasks wait.
+    /// let emulator = Emulator::with_clock(Clock::tokio());
+    /// let mut connection = emulator.client().get_multiplexed_async_connection().await?;
+    /// () = connection.set_ex("session", "me", 60).await?;
+    /// tokio::time::sleep(Duration::from_secs(3_600)).await;
+    /// assert!(!connection.exists("session").await?);
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Panics
-    /// If the machine has no free port or no free thread.
+    /// As [`Emulator::url`] does.
     pub fn client(&self) -> redis::Client {
         redis::Client::open(self.url()).expect("a listener has a valid URL")
     }

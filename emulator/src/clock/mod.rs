@@ -110,7 +110,13 @@ impl Clock {
     /// A clock that follows tokio's clock, from [`Timestamp::EPOCH`] on.
     ///
     /// Under `#[tokio::test(start_paused = true)]` it moves only by `tokio::time::advance` and by
-    /// auto-advance.
+    /// auto-advance: when all tasks wait, tokio moves its clock to the next timer.
+    ///
+    /// Then serve clients on this runtime, as every front end of [`Emulator`] does that is used
+    /// inside it. While a server elsewhere prepares its reply, all tasks of the runtime wait. So
+    /// tokio moves its clock to the client's timeout.
+    ///
+    /// [`Emulator`]: crate::Emulator
     #[expect(clippy::disallowed_methods, reason = "this is the place where tokio's time comes in")]
     pub fn tokio() -> Clock {
         Clock::of(Timeline::Tokio(tokio::time::Instant::now()))
@@ -161,6 +167,16 @@ impl Clock {
     /// Whether this is the machine's clock, which moves by itself and which no test moves.
     pub(crate) fn is_machines(&self) -> bool {
         matches!(self.timeline, Timeline::System)
+    }
+
+    /// Whether this is tokio's clock, and the current runtime has paused or moved it. Then only
+    /// tasks of this runtime see its time: on any other thread, tokio's clock is the machine's.
+    #[expect(clippy::disallowed_methods, reason = "tokio's time, beside the machine's")]
+    pub(crate) fn is_of_this_runtime(&self) -> bool {
+        let Timeline::Tokio(_) = self.timeline else { return false };
+        let before = std::time::Instant::now();
+        let shown = tokio::time::Instant::now().into_std();
+        shown < before || std::time::Instant::now() < shown
     }
 
     /// Returns how long it takes until the clock shows this time, if the clock is not changed.
@@ -341,6 +357,22 @@ mod tests {
         let shown =
             [&time, &late, &fast, &frozen].map(|clock| clock.now().since(Timestamp::EPOCH).as_millis());
         assert_eq!(shown, [11_000, 1_000, 11_011, 1_000]);
+    }
+
+    #[test]
+    fn a_clock_is_of_its_runtime_only_while_it_differs_from_the_machines() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        runtime.expect("it starts").block_on(async {
+            let clock = Clock::tokio();
+            assert!(!clock.is_of_this_runtime());
+            tokio::time::pause();
+            assert!(clock.is_of_this_runtime());
+            assert!(![Clock::system(), Clock::manual()].iter().any(Clock::is_of_this_runtime));
+            tokio::time::advance(Duration::from_secs(60)).await;
+            tokio::time::resume();
+            assert!(clock.is_of_this_runtime(), "it is a minute ahead");
+            assert!(!std::thread::spawn(move || clock.is_of_this_runtime()).join().expect("it ends"));
+        });
     }
 
     async fn slept(clock: &Clock, millis: u64) -> Duration {

@@ -411,6 +411,48 @@ async fn tokios_clock_at_the_in_memory_stream() {
     follow_the_clock(&mut connection).await;
 }
 
+/// A connection to the emulator's URL that waits for each reply, however long it takes.
+async fn connect_patiently(emulator: &Emulator) -> MultiplexedConnection {
+    let patient = redis::AsyncConnectionConfig::new().set_response_timeout(None);
+    emulator.client().get_multiplexed_async_connection_with_config(&patient).await.unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn tokios_clock_at_a_client() {
+    follow_the_clock(&mut connect_patiently(&Emulator::with_clock(Clock::tokio())).await).await;
+}
+
+/// tokio moves its clock if it finds no event. So a request or a reply on its way, however large,
+/// must be an event.
+#[tokio::test(start_paused = true)]
+async fn no_time_passes_while_a_client_and_its_server_talk() {
+    let clock = Clock::tokio();
+    let emulator = Emulator::with_clock(clock.clone());
+    let started = clock.now();
+    let large = vec![b'x'; 8 << 20];
+    let talk = async |n: usize| {
+        let mut connection = emulator.client().get_multiplexed_async_connection().await.unwrap();
+        () = connection.set(n, &large).await.unwrap();
+        assert!(connection.get::<_, Vec<u8>>(n).await.unwrap() == large);
+        let mut pipeline = redis::pipe();
+        (0..1_000).for_each(|_| _ = pipeline.incr("sum", 1).ignore());
+        () = pipeline.query_async(&mut connection).await.unwrap();
+    };
+    tokio::join!(talk(0), talk(1), talk(2), talk(3));
+    assert_eq!(emulator.get("sum").as_deref(), Some(&b"4000"[..]));
+    assert_eq!(clock.now(), started);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_blocking_client_of_tokios_clock_has_a_thread_of_its_own() {
+    let emulator = Emulator::with_clock(Clock::tokio());
+    let client = emulator.client();
+    let pinged = tokio::task::spawn_blocking(move || {
+        redis::cmd("PING").query::<String>(&mut client.get_connection().unwrap()).unwrap()
+    });
+    assert_eq!(pinged.await.unwrap(), "PONG");
+}
+
 #[tokio::test(start_paused = true)]
 async fn each_server_has_a_clock_of_its_own() {
     let time = Clock::tokio();
