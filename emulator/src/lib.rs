@@ -120,6 +120,7 @@ mod background;
 mod inspect;
 
 use std::io;
+use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -370,6 +371,40 @@ impl Emulator {
     /// A client that waits at a front end does this by itself, and so does the next command.
     pub fn tick(&self) {
         self.shared.engine().tick();
+    }
+
+    /// How many clients wait for the reply to a command: for a key, for a time, or for the end of a
+    /// pause (`blocked_clients` of `INFO`).
+    pub fn blocked_clients(&self) -> usize {
+        self.shared.engine().waiting.blocked_clients()
+    }
+
+    /// Waits until at least so many clients wait for the reply to a command. For how long is up to
+    /// the caller: see `tokio::time::timeout`.
+    ///
+    /// ```
+    /// use emulator::Emulator;
+    /// use redis::AsyncCommands as _;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> redis::RedisResult<()> {
+    /// let emulator = Emulator::new();
+    /// let mut worker = emulator.connection();
+    /// let job = tokio::spawn(async move { worker.blpop::<_, (String, String)>("jobs", 0.0).await });
+    /// emulator.until_blocked(1).await; // no sleep: from here on, the worker waits
+    /// () = emulator.connection().rpush("jobs", "one").await?;
+    /// assert_eq!(job.await.unwrap()?.1, "one");
+    /// # Ok(()) }
+    /// ```
+    pub async fn until_blocked(&self, clients: usize) {
+        let client_blocked = self.shared.engine().client_blocked();
+        loop {
+            let mut client_blocked = pin!(client_blocked.notified());
+            client_blocked.as_mut().enable();
+            if clients <= self.blocked_clients() {
+                return;
+            }
+            client_blocked.await;
+        }
     }
 
     /// Places a fault that strikes later commands. Faults placed earlier come first.

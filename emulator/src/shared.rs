@@ -14,6 +14,7 @@ use tokio::sync::futures::OwnedNotified;
 
 use crate::busy::Busy;
 use crate::client::Slot;
+use crate::clock::{Clock, Timestamp};
 use crate::engine::{Departed, Engine, Job};
 
 pub(crate) struct Shared {
@@ -146,17 +147,16 @@ impl Shared {
         loop {
             let mut moved = pin!(moved.notified());
             moved.as_mut().enable();
-            let (next_wake_up, clock) =
-                self.when_free(|engine| (engine.next_wake_up().0, engine.clock().clone())).await;
-            let due = async {
-                match next_wake_up {
-                    Some(next_wake_up) => clock.sleep_until(next_wake_up).await,
-                    None => std::future::pending().await,
-                }
-            };
+            let (next_wake_up, patience) = self
+                .when_free(|engine| {
+                    let next_wake_up = engine.next_wake_up().0;
+                    (next_wake_up.map(|at| (engine.clock().clone(), at)), engine.first_patience())
+                })
+                .await;
             tokio::select! {
                 () = moved => {}
-                () = due => self.when_free(Engine::tick).await,
+                () = until(next_wake_up) => self.when_free(Engine::tick).await,
+                () = until(patience) => self.when_free(Engine::tick).await,
             }
         }
     }
@@ -165,6 +165,14 @@ impl Shared {
         let mut held = Held { engine, _release: Release(self) };
         held.close_departed();
         held
+    }
+}
+
+/// Waits until a clock shows a time, or for ever if there is none.
+async fn until(time: Option<(Clock, Timestamp)>) {
+    match time {
+        Some((clock, time)) => clock.sleep_until(time).await,
+        None => std::future::pending().await,
     }
 }
 
@@ -195,7 +203,6 @@ impl Drop for Release<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::Clock;
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn every_task_that_waits_gets_the_engine() {

@@ -69,12 +69,12 @@ pub(super) fn pop_or_wait<T: ValueType>(ctx: &mut Ctx<'_>, argv: &Argv<'_>, serv
 
 /// Waits until the deadline, and for nothing else.
 pub(super) fn wait_out(ctx: &mut Ctx<'_>, wait: Wait) -> Reply {
-    self::wait(
-        ctx,
-        Until::Deadline,
-        wait,
-        Arc::new(|_: &mut Box<Engine>, _: &mut Box<Client>, _: &[u8]| Ok(None)),
-    )
+    wait_for(ctx, Until::Deadline, wait)
+}
+
+/// Waits for an event at which the engine replies, not the command.
+pub(super) fn wait_for(ctx: &mut Ctx<'_>, until: Until, wait: Wait) -> Reply {
+    self::wait(ctx, until, wait, Arc::new(|_: &mut Box<Engine>, _: &mut Box<Client>, _: &[u8]| Ok(None)))
 }
 
 fn wait(ctx: &mut Ctx<'_>, until: Until, wait: Wait, attempt: crate::engine::Attempt) -> Reply {

@@ -1,4 +1,5 @@
-//! `EMULATOR`: the clock, the faults and a reset for clients that have only a connection.
+//! `EMULATOR`: the clock, the faults, a reset and a wait for other clients. It is for clients that
+//! have only a connection.
 //!
 //! The command exists only if control was allowed, and it is in no list of commands.
 //!
@@ -9,8 +10,10 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::Flag::{Admin, Loading, NoMulti, NoScript, Stale};
+use super::blocking::{Wait, wait_for};
 use super::{Argv, Ctx, Outcome, Row, is_known, is_word};
 use crate::clock::{Clock, DRIFT_PPM, Timestamp};
+use crate::engine::Until;
 use crate::error::Error;
 use crate::fault::{Effect, Fault};
 use crate::reply::Reply;
@@ -23,6 +26,7 @@ pub(super) static ROW: Row = Row::container(
         Row::new("emulator|fault", -3, &[Admin, NoScript, Loading, Stale, NoMulti], fault),
         Row::new("emulator|help", 2, &[Loading, Stale], help),
         Row::new("emulator|reset", 2, &[Admin, NoScript, Loading, Stale, NoMulti], reset),
+        Row::new("emulator|wait-blocked", -3, &[Admin, NoScript, Loading, Stale, NoMulti], wait_blocked),
     ],
 );
 
@@ -62,6 +66,9 @@ const HELP: &[&str] = &[
     "RESET",
     "    Remove all data and faults. Restore the clock and the settings with which the server started.",
     "    Connections stay open.",
+    "WAIT-BLOCKED <clients> [<milliseconds>]",
+    "    Wait until this many clients wait for the reply to a command, such as BLPOP, and return their number.",
+    "    It is an error if that takes longer, by default 10000 milliseconds. CLOCK does not change this time.",
     "HELP",
     "    Print this help.",
 ];
@@ -217,6 +224,32 @@ fn reset(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
     }
     ctx.engine.reset(clock);
     Ok(Reply::OK)
+}
+
+/// How long `EMULATOR WAIT-BLOCKED` waits by default. A client that never blocks must not stop a
+/// test for ever.
+const PATIENCE_MS: i64 = 10_000;
+
+/// `EMULATOR WAIT-BLOCKED clients [milliseconds]`
+fn wait_blocked(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
+    const PLACE: &str = "EMULATOR WAIT-BLOCKED";
+    let clients = number(argv[2], 0..=u32::MAX.into(), &format!("{PLACE}: clients"))?;
+    let patience_ms = match &argv[3..] {
+        [] => PATIENCE_MS,
+        [patience_ms] => number(patience_ms, 0..=MILLIS_MAX, &format!("{PLACE}: milliseconds"))?,
+        _ => return Err(Error::new(format!("ERR {PLACE} takes only clients and milliseconds"))),
+    };
+    let (blocked_clients, clients) = (ctx.engine.waiting.blocked_clients(), clients as usize);
+    if clients <= blocked_clients {
+        return Ok(Reply::count(blocked_clients));
+    }
+    let started = ctx.engine.control.as_ref().map_or_else(|| ctx.engine.now(), Clock::now);
+    let until = Until::OthersBlock { clients, patience: started + millis(patience_ms) };
+    let on_timeout = Reply::Error(Error::new(format!(
+        "ERR fewer than {clients} clients have blocked. CLIENT LIST shows what each client does."
+    )));
+    ctx.engine.move_wake_up();
+    Ok(wait_for(ctx, until, Wait { deadline: None, on_timeout }))
 }
 
 fn number(arg: &[u8], bounds: RangeInclusive<i64>, what: &str) -> Result<i64, Error> {

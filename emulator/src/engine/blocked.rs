@@ -1,8 +1,12 @@
 //! How a client blocks, and how its command runs again or ends.
 
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+
 use super::{Blocked, Engine, Until};
 use crate::client::{Client, Slot};
-use crate::clock::Timestamp;
+use crate::clock::{Clock, Timestamp};
 use crate::reply::Reply;
 
 impl Engine {
@@ -16,6 +20,7 @@ impl Engine {
         }
         self.waiting.insert(client.slot, blocked);
         self.keyspace.events.is_awaited = self.waiting.awaits_keys();
+        self.client_blocked.notify_waiters();
     }
 
     /// Ends the blocked command of a client without a reply, if it has one.
@@ -75,5 +80,40 @@ impl Engine {
             self.unblock(slot);
         }
         self.outbox.end_inner(slot, reply, outer);
+    }
+
+    /// The notification that a client has blocked.
+    pub(crate) fn client_blocked(&self) -> Arc<Notify> {
+        self.client_blocked.clone()
+    }
+
+    /// Sends the number of blocked clients to the observers for which it is large enough.
+    pub(super) fn answer_observers(&mut self) {
+        for slot in self.waiting.satisfied_observers() {
+            let blocked_clients = Reply::count(self.waiting.blocked_clients());
+            self.unblock(slot);
+            self.outbox.send(slot, blocked_clients);
+        }
+    }
+
+    /// Ends the waits of the observers whose patience is over.
+    pub(super) fn dismiss_observers(&mut self) {
+        if let Some((clock, patience)) = self.first_patience()
+            && let now = clock.now()
+            && patience <= now
+        {
+            self.waiting.impatient_observers(now).into_iter().for_each(|slot| self.give_up(slot));
+        }
+    }
+
+    /// When the patience of the next observer is over, with the clock that shows this time.
+    pub(crate) fn first_patience(&self) -> Option<(Clock, Timestamp)> {
+        let patience = self.waiting.first_patience()?;
+        Some((self.control.clone()?, patience))
+    }
+
+    /// Notifies those that wait for the next wake-up to find out again when it is.
+    pub(crate) fn move_wake_up(&self) {
+        self.wake_up_moved.notify_waiters();
     }
 }

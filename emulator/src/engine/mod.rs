@@ -113,6 +113,8 @@ pub struct Engine {
     next_wake_up: Option<Timestamp>,
     /// Notified when the next wake-up moves to an earlier time.
     wake_up_moved: Arc<Notify>,
+    /// Notified when a client blocks.
+    client_blocked: Arc<Notify>,
 }
 
 /// A request to the engine that waits while a script has the engine.
@@ -294,6 +296,7 @@ impl Engine {
             self.run_due(now);
             self.publish_events(None);
         }
+        self.dismiss_observers();
     }
 
     /// Runs what is due, without a command.
@@ -309,6 +312,7 @@ impl Engine {
     pub(crate) fn end(self: &mut Box<Self>) {
         self.publish_events(None);
         self.serve_blocked();
+        self.answer_observers();
         self.watches.notice(&self.keyspace);
         self.keyspace.events.is_tracked = !self.tracker.is_idle();
         self.set_next_wake_up();

@@ -47,6 +47,13 @@ pub enum Until {
     Arrival,
     /// Only the deadline.
     Deadline,
+    /// So many other clients have a blocked command, for a test that waits for them.
+    OthersBlock {
+        /// The number of clients.
+        clients: usize,
+        /// The end of the wait on the clock with which the server started, which no client moves.
+        patience: Timestamp,
+    },
 }
 
 /// All blocked commands.
@@ -56,6 +63,8 @@ pub struct Waiting {
     /// The clients that wait for each key, in the order of arrival.
     by_key: IndexMap<(usize, Bytes), IndexSet<Slot, Hasher>, Hasher>,
     deadlines: BTreeSet<(Timestamp, Slot)>,
+    /// The clients that only wait until others have blocked.
+    observers: Vec<Slot>,
 }
 
 impl Waiting {
@@ -65,6 +74,9 @@ impl Waiting {
             for key in keys {
                 self.by_key.entry((*db, key.clone())).or_default().insert(slot);
             }
+        }
+        if let Until::OthersBlock { .. } = blocked.until {
+            self.observers.push(slot);
         }
         self.deadlines.extend(blocked.deadline.map(|deadline| (deadline, slot)));
         self.blocked.insert(slot, blocked);
@@ -83,6 +95,7 @@ impl Waiting {
                 }
             }
         }
+        self.observers.retain(|observer| *observer != slot);
         if let Some(deadline) = blocked.deadline {
             self.deadlines.remove(&(deadline, slot));
         }
@@ -138,8 +151,32 @@ impl Waiting {
         self.blocked.keys().copied().collect()
     }
 
-    /// How many commands are blocked.
-    pub fn len(&self) -> usize {
-        self.blocked.len()
+    /// How many clients have a blocked command. Observers do not count.
+    pub fn blocked_clients(&self) -> usize {
+        self.blocked.len() - self.observers.len()
+    }
+
+    /// The observers for which enough clients have blocked.
+    pub fn satisfied_observers(&self) -> Vec<Slot> {
+        let blocked_clients = self.blocked_clients();
+        let wanted = self.observed().filter(|(_, clients, _)| *clients <= blocked_clients);
+        wanted.map(|(slot, ..)| slot).collect()
+    }
+
+    /// The observers whose patience is over.
+    pub fn impatient_observers(&self, now: Timestamp) -> Vec<Slot> {
+        self.observed().filter(|(.., patience)| *patience <= now).map(|(slot, ..)| slot).collect()
+    }
+
+    /// When the patience of the next observer is over.
+    pub fn first_patience(&self) -> Option<Timestamp> {
+        self.observed().map(|(.., patience)| patience).min()
+    }
+
+    fn observed(&self) -> impl Iterator<Item = (Slot, usize, Timestamp)> {
+        self.observers.iter().filter_map(|slot| match self.blocked.get(slot)?.until {
+            Until::OthersBlock { clients, patience } => Some((*slot, clients, patience)),
+            _ => None,
+        })
     }
 }

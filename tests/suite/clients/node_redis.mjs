@@ -52,7 +52,7 @@ class Session {
 
   // The server says when so many clients wait: no guess, no sleep.
   async blocked(n) {
-    while ((await this.r.clientList()).filter(({ flags }) => flags.includes("b")).length < n);
+    assert((await this.r.sendCommand(["EMULATOR", "WAIT-BLOCKED", String(n)])) >= n);
   }
 
   end() {

@@ -19,7 +19,7 @@ const fault = (r, ...words) => r.call("EMULATOR", "FAULT", ...words);
 
 // The server says when so many clients wait: no guess, no sleep.
 async function blocked(r, n) {
-  while (((await r.client("LIST")).match(/ flags=[A-Za-z]*b/g) ?? []).length < n);
+  assert((await r.call("EMULATOR", "WAIT-BLOCKED", n)) >= n);
 }
 
 const nextEvent = (emitter, name) => new Promise((resolve) => emitter.once(name, (...args) => resolve(args)));

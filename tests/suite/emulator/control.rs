@@ -102,17 +102,9 @@ async fn a_client_that_waits_on_a_frozen_system_clock_is_woken() {
     let mut doors = (connect().await, emulator.connection());
     let waiting = async { tokio::join!(doors.0.blpop("a", 3600.0), doors.1.blpop("b", 3600.0)) };
     let advance = async {
-        while redis::cmd("CLIENT")
-            .arg("LIST")
-            .query_async::<String>(&mut control)
-            .await
-            .unwrap()
-            .matches("flags=b")
-            .count()
-            < 2
-        {
-            tokio::task::yield_now().await;
-        }
+        let blocked =
+            redis::cmd("EMULATOR").arg(&["WAIT-BLOCKED", "2"]).query_async::<i64>(&mut control).await;
+        assert_eq!(blocked.unwrap(), 2);
         redis::cmd("EMULATOR")
             .arg(&["CLOCK", "ADVANCE", "3600000"])
             .query_async::<i64>(&mut control)
@@ -122,6 +114,84 @@ async fn a_client_that_waits_on_a_frozen_system_clock_is_woken() {
     type Popped = redis::RedisResult<Option<(String, String)>>;
     let (popped, _): ((Popped, Popped), i64) = tokio::join!(waiting, advance);
     assert_eq!((popped.0.unwrap(), popped.1.unwrap()), (None, None));
+}
+
+#[test]
+fn a_client_waits_until_others_have_blocked() {
+    let (emulator, mut control, mut a) = controlled();
+    let mut b = Peer::open(&emulator);
+    assert_eq!(control.call("EMULATOR WAIT-BLOCKED 0"), ":0");
+    assert_eq!(control.call("EMULATOR WAIT-BLOCKED 2"), "");
+    assert_eq!(emulator.blocked_clients(), 0, "who waits for others does not count");
+    assert_eq!(a.call("BLPOP list 0"), "");
+    assert!(a.call("INFO clients").is_empty());
+    assert_eq!((control.receive().as_str(), emulator.blocked_clients()), ("", 1));
+    let mut other = Peer::open(&emulator);
+    assert!(other.call("INFO clients").contains("blocked_clients:1 "));
+    assert_eq!(b.call("BLPOP list 0"), "");
+    assert_eq!((control.receive().as_str(), emulator.blocked_clients()), (":2", 2));
+    assert_eq!(control.call("EMULATOR WAIT-BLOCKED 2"), ":2");
+    // A command that CLIENT PAUSE holds back waits, too, as in `blocked_clients` of Redis.
+    assert_eq!(other.call("CLIENT PAUSE 1000 WRITE"), "+OK");
+    assert_eq!(control.call("EMULATOR WAIT-BLOCKED 3"), "");
+    assert_eq!(other.call("SET k v"), "");
+    assert_eq!(control.receive(), ":3");
+    drop((a, b));
+    assert_eq!(emulator.blocked_clients(), 1);
+}
+
+#[test]
+fn a_wait_for_blocked_clients_ends() {
+    const TOO_FEW: &str = "-ERR fewer than 1 clients have blocked. CLIENT LIST shows what each client does.";
+    let time = Clock::manual();
+    let emulator = Emulator::with_clock(time.view());
+    emulator.allow_control();
+    let (mut a, mut b) = (Peer::open(&emulator), Peer::open(&emulator));
+    for (line, wait_ms) in [("EMULATOR WAIT-BLOCKED 1", 10_000), ("EMULATOR WAIT-BLOCKED 1 5", 5)] {
+        assert_eq!(a.call(line), "");
+        // The clock that clients move has no influence.
+        b.call("EMULATOR CLOCK ADVANCE 3600000");
+        b.call("EMULATOR CLOCK FREEZE");
+        time.advance(Duration::from_millis(wait_ms - 1));
+        emulator.tick();
+        assert_eq!(a.receive(), "");
+        time.advance(Duration::from_millis(1));
+        emulator.tick();
+        assert_eq!(a.receive(), TOO_FEW);
+    }
+    assert_eq!(a.call("EMULATOR WAIT-BLOCKED 1"), "");
+    assert_eq!(b.call("EMULATOR RESET"), "+OK");
+    assert_eq!(a.receive(), TOO_FEW);
+    let mut direct = emulator.connection();
+    let reply = direct.execute(&[b"EMULATOR", b"WAIT-BLOCKED", b"1"]);
+    assert!(matches!(reply, emulator::Reply::Error(_)), "where no command can wait: {reply:?}");
+    assert_eq!(
+        a.call("EMULATOR WAIT-BLOCKED one"),
+        "-ERR EMULATOR WAIT-BLOCKED: clients must be an integer from 0 to 4294967295, not 'one'"
+    );
+    assert_eq!(
+        a.call("EMULATOR WAIT-BLOCKED 1 -1"),
+        "-ERR EMULATOR WAIT-BLOCKED: milliseconds must be an integer from 0 to 253402300799999, not '-1'"
+    );
+    assert_eq!(
+        a.call("EMULATOR WAIT-BLOCKED 1 2 3"),
+        "-ERR EMULATOR WAIT-BLOCKED takes only clients and milliseconds"
+    );
+}
+
+#[tokio::test]
+async fn a_wait_for_blocked_clients_ends_while_the_clock_is_frozen() {
+    let emulator = Emulator::new();
+    emulator.allow_control();
+    let server = emulator.listen("127.0.0.1:0").await.unwrap();
+    let client = redis::Client::open(server.url()).unwrap();
+    let mut doors = (client.get_multiplexed_async_connection().await.unwrap(), emulator.connection());
+    () = redis::cmd("EMULATOR").arg(&["CLOCK", "FREEZE"]).query_async(&mut doors.0).await.unwrap();
+    let wait = redis::cmd("EMULATOR").arg(&["WAIT-BLOCKED", "1", "20"]).to_owned();
+    let ended = tokio::join!(wait.query_async::<i64>(&mut doors.0), wait.query_async::<i64>(&mut doors.1));
+    for error in [ended.0.unwrap_err(), ended.1.unwrap_err()] {
+        assert!(error.to_string().contains("fewer than 1 clients have blocked"), "{error}");
+    }
 }
 
 #[test]

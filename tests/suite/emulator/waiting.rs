@@ -61,7 +61,7 @@ async fn a_server_that_hangs_up_over_tcp() {
     let server = emulator.listen("127.0.0.1:0").await.unwrap();
     let mut waiter = tokio::net::TcpStream::connect(server.addr()).await.unwrap();
     waiter.write_all(b"BLPOP list 0\r\n").await.unwrap();
-    until_blocked(&mut emulator.connection(), 1).await;
+    emulator.until_blocked(1).await;
     emulator.hang_up();
     assert_eq!(waiter.read(&mut [0; 16]).await.unwrap(), 0);
 }
@@ -214,20 +214,9 @@ async fn a_list_that_is_waited_for_at_every_door() {
     assert_eq!(&reply, b"*2\r\n$1\r\nl\r\n$1\r\n2\r\n");
 
     let waiting = tokio::spawn(async move { tcp.blpop::<_, (String, i64)>("l", 0.0).await });
-    until_blocked(&mut pusher, 1).await;
+    emulator.until_blocked(1).await;
     () = pusher.rpush("l", 3).await.unwrap();
     assert_eq!(waiting.await.unwrap().unwrap(), ("l".to_string(), 3));
-}
-
-/// Returns when this many clients are blocked.
-async fn until_blocked(connection: &mut emulator::DirectConnection, count: usize) {
-    loop {
-        let info: String = redis::cmd("INFO").arg("clients").query_async(connection).await.unwrap();
-        if info.contains(&format!("blocked_clients:{count}\r\n")) {
-            return;
-        }
-        tokio::task::yield_now().await;
-    }
 }
 
 #[tokio::test]
@@ -237,9 +226,11 @@ async fn a_client_that_is_gone_takes_nothing() {
     let mut connection = emulator.connection();
     let mut gone = tokio::net::TcpStream::connect(server.addr()).await.unwrap();
     gone.write_all(b"BLPOP l 0\r\n").await.unwrap();
-    until_blocked(&mut connection, 1).await;
+    emulator.until_blocked(1).await;
     drop(gone);
-    until_blocked(&mut connection, 0).await;
+    while emulator.blocked_clients() > 0 {
+        tokio::task::yield_now().await;
+    }
     () = connection.rpush("l", 1).await.unwrap();
     assert_eq!(connection.lrange::<_, Vec<i64>>("l", 0, -1).await.unwrap(), [1]);
 }

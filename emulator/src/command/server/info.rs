@@ -132,7 +132,7 @@ fn clients(ctx: &mut Ctx<'_>, text: &mut String) -> fmt::Result {
             ("maxclients", &ctx.engine.config.number(MAXCLIENTS)),
             ("client_recent_max_input_buffer", &0),
             ("client_recent_max_output_buffer", &0),
-            ("blocked_clients", &ctx.engine.waiting.len()),
+            ("blocked_clients", &ctx.engine.waiting.blocked_clients()),
             ("tracking_clients", &(tracking + usize::from(ctx.client.tracking.is_some()))),
             ("clients_in_timeout_table", &0),
         ],
