@@ -50,6 +50,25 @@ impl Data<'_> {
         keys
     }
 
+    /// Returns the list at a key of database 0, from its head on. It is empty if there is none.
+    pub fn elements(&self, key: &str) -> Vec<Bytes> {
+        self.peek(
+            key,
+            |value| if let Value::List(list) = value { list.iter().cloned().collect() } else { vec![] },
+        )
+        .unwrap_or_default()
+    }
+
+    /// Returns the members of the set at a key of database 0, in order. There are none if there is
+    /// no set.
+    pub fn members(&self, key: &str) -> Vec<Bytes> {
+        let members =
+            self.peek(key, |value| if let Value::Set(set) = value { set.iter().collect() } else { vec![] });
+        let mut members: Vec<Bytes> = members.unwrap_or_default();
+        members.sort_unstable();
+        members
+    }
+
     /// Returns the score of a member of the sorted set at a key of database 0.
     pub fn score(&self, key: &str, member: &str) -> Option<f64> {
         self.peek(
@@ -132,6 +151,17 @@ impl Emulator {
     /// Returns the keys of database 0 that match a pattern of `KEYS`, in order.
     pub fn keys(&self, pattern: &str) -> Vec<Bytes> {
         self.read(|data| data.keys(pattern))
+    }
+
+    /// Returns the list at a key of database 0, from its head on. It is empty if there is none.
+    pub fn elements(&self, key: &str) -> Vec<Bytes> {
+        self.read(|data| data.elements(key))
+    }
+
+    /// Returns the members of the set at a key of database 0, in order. There are none if there is
+    /// no set.
+    pub fn members(&self, key: &str) -> Vec<Bytes> {
+        self.read(|data| data.members(key))
     }
 
     /// Returns the score of a member of the sorted set at a key of database 0.

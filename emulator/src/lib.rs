@@ -79,7 +79,7 @@
 //! | [`command`] | the table of commands, and the one path through it |
 //! | `shared` | the engine behind its lock |
 //! | `connection`, `direct`, `stream`, `server`, `background` | the front ends |
-//! | `inspect` | what tests read of the data |
+//! | `inspect`, `prepare` | what tests read of the data, and what they put there |
 //!
 //! # Invariants
 //!
@@ -118,6 +118,7 @@ mod stream;
 mod server;
 mod background;
 mod inspect;
+mod prepare;
 
 use std::io;
 use std::pin::pin;

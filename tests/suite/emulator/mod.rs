@@ -8,4 +8,5 @@ mod waiting;
 mod config_effects;
 mod script_limits;
 mod pipelines;
+mod prepared;
 mod busy_scripts;
