@@ -1,0 +1,195 @@
+//! The shortest front end: a connection on the engine itself, without bytes and without a task.
+
+mod redis_rs;
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use crate::Emulator;
+use crate::client::{CallContext, Client, Closing, Slot};
+use crate::command;
+use crate::footprint::{Access, Footprint};
+use crate::reply::Reply;
+use crate::resp::Protocol;
+use crate::shared::Shared;
+use crate::topic::Topic;
+
+/// A client connection that runs each command where it is awaited.
+///
+/// With the feature `redis`, it implements `ConnectionLike` of redis-rs, the async trait and the
+/// sync one.
+///
+/// A command runs when its future is first polled. If the future is dropped before, the command was
+/// never sent. If a future is dropped while its command waits (`BLPOP`, `WAIT`, …), the command is
+/// withdrawn.
+///
+/// Through the sync trait no command can wait: it replies at once, as inside `MULTI`.
+pub struct DirectConnection {
+    shared: Arc<Shared>,
+    slot: Slot,
+    /// The connection of the sync trait, which passes bytes. It is opened at the first use.
+    bytes: Option<Box<crate::connection::Connection>>,
+}
+
+impl DirectConnection {
+    pub(crate) fn open(emulator: &Emulator) -> DirectConnection {
+        DirectConnection::over(emulator.shared.clone())
+    }
+
+    fn over(shared: Arc<Shared>) -> DirectConnection {
+        let slot = shared.engine().open_client().slot;
+        DirectConnection {
+            shared,
+            slot,
+            bytes: None,
+        }
+    }
+
+    /// Runs one command now. A command that would wait replies at once, as inside `MULTI`.
+    pub fn execute(&mut self, argv: &[&[u8]]) -> Reply {
+        self.call(argv, CallContext::WithoutWaiting).reply
+    }
+
+    /// Runs one command and waits for its reply. A command may wait for a key, for the end of a
+    /// pause, or for a time.
+    pub async fn execute_and_wait(&self, argv: &[&[u8]]) -> Reply {
+        self.answer(argv).await.reply
+    }
+
+    async fn answer(&self, argv: &[&[u8]]) -> Answer {
+        let answer = self.call(argv, CallContext::Directly);
+        if !answer.comes_later {
+            return answer;
+        }
+        struct Withdraw<'a>(&'a Shared, Slot);
+        impl Drop for Withdraw<'_> {
+            fn drop(&mut self) {
+                self.0.engine().unblock(self.1);
+            }
+        }
+        let _withdraw = Withdraw(&self.shared, self.slot);
+        // Boxed because few commands wait, and the state of a wait is large.
+        let reply = Box::pin(self.until(Client::take_answer)).await;
+        self.client(|client| Answer::to(client, reply))
+    }
+
+    /// Returns the next message that is not a reply, such as one of a subscribed channel.
+    pub async fn message(&mut self) -> Reply {
+        self.until(Client::take_message).await
+    }
+
+    /// Polls for the next message that is not a reply. The caller must make time pass on the
+    /// server.
+    pub fn poll_message(&self, cx: &mut Context<'_>) -> Poll<Reply> {
+        self.poll(cx, Client::take_message)
+    }
+
+    /// Returns the footprint of a poll for messages: the subscribed channels, and that the
+    /// connection is open.
+    pub fn looking(&self) -> Footprint {
+        let mut footprint = Footprint::default();
+        footprint.connections(Access::Read);
+        self.client(|client| {
+            client.listens_to().for_each(|(topic, name)| match topic {
+                Topic::Pattern => footprint.channels(Access::Read),
+                Topic::Channel | Topic::ShardChannel => footprint.channel(Access::Read, name),
+            });
+        });
+        footprint
+    }
+
+    /// Returns the footprint of closing the connection: its subscriptions end, unless the server
+    /// has hung up before.
+    pub fn closing(&self) -> Footprint {
+        let mut footprint = Footprint::default();
+        self.client(|client| {
+            if client.is_subscriber() || client.is_hung_up {
+                footprint.connections(Access::Read);
+            }
+            client.note_leaving(&mut footprint);
+        });
+        footprint
+    }
+
+    /// Whether [`Emulator::hang_up`] has closed the connection.
+    pub fn is_hung_up(&self) -> bool {
+        self.client(|client| client.is_hung_up)
+    }
+
+    /// Waits for what `take` takes from the client, or for the end of the connection, which gives
+    /// [`Reply::NOTHING`]. Meanwhile it runs what is due by the clock.
+    async fn until(&self, take: fn(&mut Client) -> Option<Reply>) -> Reply {
+        tokio::select! {
+            biased;
+            reply = poll_fn(|cx| self.poll(cx, take)) => reply,
+            () = self.shared.clone().drive() => unreachable!("driving never ends"),
+        }
+    }
+
+    fn poll(&self, cx: &mut Context<'_>, take: fn(&mut Client) -> Option<Reply>) -> Poll<Reply> {
+        let mut engine = self.shared.engine();
+        let client = engine.client(self.slot);
+        let taken = take(client).or((client.closing != Closing::No).then_some(Reply::NOTHING));
+        if taken.is_none() {
+            client.set_waker(cx.waker());
+        }
+        taken.map_or(Poll::Pending, Poll::Ready)
+    }
+
+    fn call(&self, argv: &[&[u8]], runs: CallContext) -> Answer {
+        let mut engine = self.shared.engine();
+        let client = engine.client(self.slot);
+        if client.closing != Closing::No {
+            // If the connection was refused, the reason was sent to it before.
+            let reply = client.take_answer().unwrap_or(Reply::NOTHING);
+            let answer = Answer::to(client, reply);
+            engine.keyspace.footprint_mut().clear();
+            engine.use_connection();
+            return answer;
+        }
+        client.context = runs;
+        let reply = command::call(&mut engine, self.slot, argv);
+        let (reply, messages) = reply.split_messages();
+        messages.into_iter().for_each(|message| engine.deliver_to(self.slot, message));
+        Answer::to(engine.client(self.slot), reply)
+    }
+
+    fn client<R>(&self, look: impl FnOnce(&Client) -> R) -> R {
+        look(self.shared.engine().client(self.slot))
+    }
+}
+
+/// A clone is a new connection, without the selected database, the name and the subscriptions of
+/// this one.
+impl Clone for DirectConnection {
+    fn clone(&self) -> DirectConnection {
+        DirectConnection::over(self.shared.clone())
+    }
+}
+
+impl Drop for DirectConnection {
+    fn drop(&mut self) {
+        self.shared.close_client(self.slot);
+    }
+}
+
+/// The reply to a command, with the state of the client at that moment.
+struct Answer {
+    reply: Reply,
+    /// The command waits, or its reply is lost.
+    comes_later: bool,
+    protocol: Protocol,
+    is_closed: bool,
+}
+
+impl Answer {
+    fn to(client: &Client, reply: Reply) -> Answer {
+        Answer {
+            reply,
+            comes_later: client.is_blocked || client.is_cut_off,
+            protocol: client.protocol,
+            is_closed: client.closing != Closing::No,
+        }
+    }
+}
