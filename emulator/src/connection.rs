@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use bytes::{Buf as _, BytesMut};
 
 use crate::Emulator;
-use crate::client::{CallContext, Closing, Slot};
+use crate::client::{Closing, Slot};
 use crate::command::{self, borrow};
 use crate::config::Id;
 use crate::engine::Engine;
@@ -72,10 +72,11 @@ impl Connection {
     }
 
     /// Makes commands reply at once where they would wait, for a front end that cannot wait.
+    #[cfg(feature = "redis")]
     pub(crate) fn never_waits(&mut self) {
         let shared = self.shared.clone();
         let mut engine = shared.engine();
-        engine.client(self.slot).context = CallContext::WithoutWaiting;
+        engine.client(self.slot).context = crate::client::CallContext::WithoutWaiting;
     }
 
     /// Takes bytes from the client, runs each request that they complete, and appends the replies

@@ -20,7 +20,8 @@
 //!
 //! One engine has three front ends:
 //!
-//! - [`Emulator::connection`] for redis-rs, with no bytes and no task.
+//! - [`Emulator::connection`] for redis-rs, with no bytes and no task. The feature `redis`, on by
+//!   default, implements redis-rs's traits. Without it, this crate does not need redis-rs.
 //! - [`Emulator::stream`] for any client that takes a stream.
 //! - [`Emulator::listen`] for any client.
 //!
@@ -187,7 +188,8 @@ impl Emulator {
         Emulator { shared: Arc::new(Shared::new(engine)), background: Arc::default() }
     }
 
-    /// Opens a connection for redis-rs. It runs each command where the command is awaited.
+    /// Opens a connection that runs each command where the command is awaited. With the feature
+    /// `redis`, it is a connection of redis-rs.
     pub fn connection(&self) -> DirectConnection {
         DirectConnection::open(self)
     }
@@ -264,6 +266,7 @@ impl Emulator {
     ///
     /// # Panics
     /// As [`Emulator::url`] does.
+    #[cfg(feature = "redis")]
     pub fn client(&self) -> redis::Client {
         redis::Client::open(self.url()).expect("a listener has a valid URL")
     }

@@ -1,5 +1,6 @@
 //! The shortest front end: a connection on the engine itself, without bytes and without a task.
 
+#[cfg(feature = "redis")]
 mod redis_rs;
 
 use std::future::poll_fn;
@@ -29,6 +30,7 @@ pub struct DirectConnection {
     shared: Arc<Shared>,
     slot: Slot,
     /// The connection of the sync trait, which passes bytes. It is opened at the first use.
+    #[cfg(feature = "redis")]
     bytes: Option<Box<crate::connection::Connection>>,
 }
 
@@ -42,6 +44,7 @@ impl DirectConnection {
         DirectConnection {
             shared,
             slot,
+            #[cfg(feature = "redis")]
             bytes: None,
         }
     }
@@ -175,6 +178,7 @@ impl Drop for DirectConnection {
 }
 
 /// The reply to a command, with the state of the client at that moment.
+#[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "only redis-rs's traits read all of it"))]
 struct Answer {
     reply: Reply,
     /// The command waits, or its reply is lost.
