@@ -90,8 +90,9 @@ pub mod linearizability;
 pub use client::Client;
 pub use explore::{Exploration, Report, exhaustive, sample};
 pub use fault::Faults;
+pub use locks::Record;
 pub use replay::{SavedSchedule, replay, replay_saved};
-pub use scenario::{ActorError, Limits, Scenario};
+pub use scenario::{ActorError, Limits, Scenario, from_fn};
 pub use schedule::Schedule;
 
 /// The examples of the READMEs are tests.

@@ -40,6 +40,35 @@ impl Default for Limits {
 /// The error type of an actor: anything that `?` can turn into an error.
 pub type ActorError = Box<dyn std::error::Error + Send + Sync>;
 
+/// Code whose error has a type of its own, for [`Scenario::actors`] and the other methods that take
+/// code.
+///
+/// A closure that ends with `Ok(())` does not name the type of its error, so these methods name it:
+/// [`ActorError`]. A function names its own.
+///
+/// ```
+/// use harness::{Client, Scenario, from_fn};
+///
+/// async fn act(client: Client) -> redis::RedisResult<()> {
+///     redis::cmd("PING").query_async(&mut client.connection()).await
+/// }
+///
+/// let scenario = Scenario::new("functions").actors(2, from_fn(act));
+/// ```
+pub fn from_fn<R, E, F, Fut>(
+    act: F,
+) -> impl Fn(Client) -> Pin<Box<dyn Future<Output = Result<R, ActorError>> + Send>> + Send + Sync + 'static
+where
+    F: Fn(Client) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<R, E>> + Send + 'static,
+    E: Into<ActorError>,
+{
+    move |client| {
+        let running = act(client);
+        Box::pin(async move { running.await.map_err(Into::into) })
+    }
+}
+
 /// An actor's code.
 pub(crate) type Act<R> =
     Arc<dyn Fn(Client) -> Pin<Box<dyn Future<Output = Result<R, ActorError>> + Send>> + Send + Sync>;
@@ -85,7 +114,13 @@ impl Scenario {
         }
     }
 
-    /// Adds `count` actors that all run this code. If an actor ends with an error, the test fails.
+    /// Adds `count` actors that all run this code: a closure, or [`from_fn`] of a function.
+    ///
+    /// If an actor ends with an error, the test fails, with two exceptions. An actor may end with
+    /// an error after a fault has given it one, such as a lost reply. It may also do so after the
+    /// lease of its last hold has ended, or after its grant was lost while it was inside. If the
+    /// code returns an error in other cases that are no bug, such as a timeout, return `Ok(())` in
+    /// its place.
     ///
     /// # Panics
     /// There are more than 26 actors: the name of each is a letter.
@@ -136,17 +171,45 @@ impl Scenario {
         self
     }
 
-    /// Code that runs before all steps, alone, for example to write data or to load scripts.
+    /// Code that runs before all steps, alone, for example to write data.
     ///
-    /// It runs once, and every execution starts from the servers as it left them. It must not wait
-    /// for time to pass.
+    /// It runs once, after all such code that was added earlier. Every execution starts from the
+    /// servers as it left them. It must not wait for time to pass.
     pub fn before<F, Fut>(mut self, act: F) -> Scenario
     where
         F: Fn(Client) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<(), ActorError>> + Send + 'static,
     {
-        self.before = Some(boxed(act));
+        let act = boxed(act);
+        self.before = Some(match self.before.take() {
+            None => act,
+            Some(earlier) => boxed(move |client: Client| {
+                let (earlier, act) = (earlier.clone(), act.clone());
+                async move {
+                    earlier(client.clone()).await?;
+                    act(client).await
+                }
+            }),
+        });
         self
+    }
+
+    /// Loads a script on every server before all steps, as a service does that has run for a while.
+    ///
+    /// Without it, each actor pays a `NOSCRIPT` error and a `SCRIPT LOAD` for its first use of the
+    /// script. These are more steps, in all their orders. A restart of a server still loses the
+    /// script.
+    pub fn script(self, script: &redis::Script) -> Scenario {
+        let script = Arc::new(script.clone());
+        self.before(move |client| {
+            let script = script.clone();
+            async move {
+                for server in 0..client.servers() {
+                    script.load_async(&mut client.connection_to(server)).await?;
+                }
+                Ok(())
+            }
+        })
     }
 
     /// Adds fresh clients that try to get everything after all actors have ended. Each returns

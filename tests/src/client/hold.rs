@@ -10,7 +10,21 @@ use locks::Record;
 use super::Client;
 use crate::trace::HoldId;
 
-/// A client inside a section.
+/// A client that was granted a section, and what is known of the grant.
+///
+/// Oracles judge by these marks and nothing else:
+///
+/// | mark | use it |
+/// | --- | --- |
+/// | [`until`](Hold::until) | if the client does nothing inside but release |
+/// | [`during`](Hold::during) | if the client sends commands inside, such as renewals and writes |
+/// | [`enter`](Hold::enter) | if neither fits: the client is inside until the guard is dropped |
+/// | [`since`](Hold::since) | if an attempt has several commands, so that the last is not the first |
+/// | [`record`](Hold::record) | for [`OwnerSafe`](crate::oracle::OwnerSafe) |
+/// | [`extend`](HoldGuard::extend) | after each renewal; for [`Unbroken`](crate::oracle::Unbroken), too |
+///
+/// The lease is [`Client::lease`]. It counts from when the client's last request was made, unless
+/// [`since`](Hold::since) says otherwise.
 #[must_use = "a client is inside only after `enter`, or while `during` or `until` is awaited"]
 pub struct Hold<'a> {
     pub(super) client: &'a Client,
@@ -21,7 +35,7 @@ pub struct Hold<'a> {
 
 impl Hold<'_> {
     /// The lease counts from this time, and not from the client's last request. Use it for locks
-    /// that take several commands.
+    /// that take several commands, with [`Client::now`] before the first of them.
     pub fn since(self, since: Duration) -> Self {
         Hold { since: Some(since), ..self }
     }
@@ -34,6 +48,9 @@ impl Hold<'_> {
 
     /// Stays inside until the first command of `release` runs, and returns the output of `release`.
     /// While that command waits at its gate, the client is inside: it stalls before its release.
+    ///
+    /// A renewal that is part of `release` is the first command, and ends the stay. It is then not
+    /// tested what happens inside after it: use [`during`](Hold::during) or [`enter`](Hold::enter).
     pub async fn until<F: Future>(self, release: F) -> F::Output {
         self.enter().until(release).await
     }
@@ -61,8 +78,8 @@ pub struct HoldGuard {
 }
 
 impl HoldGuard {
-    /// The client was granted the section once more while it is inside. Its lease counts from
-    /// `since` now.
+    /// The client was granted the section once more while it is inside, for example by a renewal.
+    /// Its lease counts from `since` now, which is [`Client::now`] before the renewal began.
     pub fn extend(&self, since: Duration, record: Record) {
         self.client.sim.extend(self.id, since, record);
     }

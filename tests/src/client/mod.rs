@@ -37,7 +37,8 @@ impl Client {
         self.actor.to_string()
     }
 
-    /// How long the grants of this actor last.
+    /// How long the grants of this actor last: [`Scenario::lease`](crate::Scenario::lease). If code
+    /// takes its lease from here, or if both take it from one constant, they cannot differ.
     pub fn lease(&self) -> Duration {
         self.sim.lease_of(self.actor)
     }
@@ -58,6 +59,11 @@ impl Client {
     pub fn connection_to(&self, server: usize) -> GatedConnection {
         let gate = self.sim.open(self.actor, server);
         GatedConnection { sim: self.sim.clone(), actor: self.actor, gate, server }
+    }
+
+    /// The number of servers.
+    pub(crate) fn servers(&self) -> usize {
+        self.sim.servers.len()
     }
 
     /// The client's own clock, as wrong as the schedule makes it, and unique names that are equal
@@ -109,7 +115,8 @@ impl Client {
         self.sim.accept(self.actor, resource, token);
     }
 
-    /// Marks that the client was granted `section` and is inside.
+    /// Marks that the client was granted `section` and is inside. To be called when the code knows
+    /// of the grant. [`Hold`] says which mark is for what.
     pub fn hold(&self, section: &'static str) -> Hold<'_> {
         Hold { client: self, section, since: None, record: None }
     }

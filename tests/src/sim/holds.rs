@@ -87,7 +87,12 @@ impl Simulation {
         // If most servers keep a grant, which of them lost it by this fault decides who ends it.
         let looked_at: Vec<Record> = state.grants.iter().filter_map(|grant| grant.record.clone()).collect();
         state.recorder.grants_checked(looked_at);
+        let is_kept = |grant: &Grant| grant.record.is_some();
+        let before: Vec<bool> = state.grants.iter().map(is_kept).collect();
         self.drop_lost_records(&mut state.grants);
+        let lost = state.grants.iter().zip(before).filter(|(grant, before)| *before && !is_kept(grant));
+        let losers: Vec<Actor> = lost.map(|(grant, _)| grant.actor).collect();
+        losers.into_iter().for_each(|actor| state.actor(actor).lost_lease = true);
     }
 
     /// Forgets the records that no server has any more, and looks how long the others last.

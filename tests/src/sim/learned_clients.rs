@@ -109,12 +109,16 @@ impl Simulation {
 
     /// Records the end of a client's code.
     pub(crate) fn end_client(&self, actor: Actor, end: &End) {
-        let is_excused = self.state().got_fault_error(actor);
+        let at = self.now();
         match end.clone() {
             End::Done(value) => self.state().actor(actor).result = Some(value),
-            End::Error(error) if is_excused => self.record(EventKind::GaveUp { actor, error }),
+            End::Error(error) if self.state().may_give_up(actor, at) => {
+                self.record(EventKind::GaveUp { actor, error });
+            }
             End::Error(error) | End::Panic(error) => self.record(EventKind::Failed { actor, error }),
         }
+        // Executions that differ in nothing else continue equally.
+        self.state().actor(actor).forget_leases();
     }
 
     /// Records that an actor has ended, for whatever reason.

@@ -78,6 +78,10 @@ pub(crate) struct ActorState {
     pub(crate) is_crashed: bool,
     /// A fault gave the client an error in place of a reply.
     pub(crate) got_fault_error: bool,
+    /// It lost its grant while it was inside.
+    pub(crate) lost_lease: bool,
+    /// When the lease of its last hold ends.
+    pub(crate) lease_end: Option<Duration>,
     /// The error of its clock at the start, and how much that grows with time.
     pub(crate) skew_ms: i64,
     pub(crate) drift_ppm: i64,
@@ -163,6 +167,15 @@ impl State {
         | EventKind::Leave { actor, .. } = kind
         {
             self.note_progress(at, actor);
+        }
+        match kind {
+            EventKind::Enter { actor, until, .. } | EventKind::Extended { actor, until, .. } => {
+                self.actor(actor).lease_end = Some(until);
+            }
+            EventKind::Overrun { actor: loser }
+            | EventKind::Ended { holder: loser, .. }
+            | EventKind::Shortened { holder: loser, .. } => self.actor(loser).lost_lease = true,
+            _ => {}
         }
         self.recorder.event(at, kind);
     }
@@ -328,9 +341,17 @@ impl State {
         self.actors[idx].last_run = self.n_run;
     }
 
-    /// Whether a fault gave the client an error in place of a reply.
-    pub(crate) fn got_fault_error(&self, actor: Actor) -> bool {
-        self.actors[self.idx(actor)].got_fault_error
+    /// Whether the client may end with an error now: a fault gave it one in place of a reply, it
+    /// has lost its grant, or its lease has ended.
+    pub(crate) fn may_give_up(&mut self, actor: Actor, at: Duration) -> bool {
+        let ActorState { got_fault_error, lost_lease, lease_end, .. } = self.actors[self.idx(actor)];
+        if got_fault_error || lost_lease {
+            return true;
+        }
+        lease_end.is_some_and(|end| {
+            self.recorder.time_read();
+            end <= at
+        })
     }
 
     /// Whether the client has not crashed and its code, or a task of it, may still do something.
@@ -356,6 +377,11 @@ impl ActorState {
         self.skew_ms + self.drift_ms(now)
     }
 
+    /// Its code has ended, so it no longer matters whether its leases have.
+    pub(super) fn forget_leases(&mut self) {
+        (self.lost_lease, self.lease_end) = (false, None);
+    }
+
     /// How far its clock has drifted, this long after the start.
     pub(crate) fn drift_ms(&self, now: Duration) -> i64 {
         (now.as_millis() as i64).saturating_mul(self.drift_ppm) / 1_000_000
@@ -368,6 +394,8 @@ impl ActorState {
             is_finished: false,
             is_crashed: false,
             got_fault_error: false,
+            lost_lease: false,
+            lease_end: None,
             skew_ms: 0,
             drift_ppm: 0,
             result: None,

@@ -149,6 +149,8 @@ impl Hash for ActorState {
             is_finished,
             is_crashed,
             got_fault_error,
+            lost_lease,
+            lease_end,
             skew_ms,
             drift_ppm,
             result,
@@ -175,10 +177,11 @@ impl Hash for ActorState {
             is_told: _,
             begun: _,
         } = self;
-        let flags = (is_started, is_finished, is_crashed, got_fault_error, may_wake, was_ready, result);
+        let flags =
+            (is_started, is_finished, is_crashed, got_fault_error, lost_lease, may_wake, was_ready, result);
         (actor, flags, skew_ms, drift_ppm, holds, operations, names, sent_at).hash(hasher);
         (releasing, release_to_come, operation, pause, local_state, spawned).hash(hasher);
-        (gives_up, stage, exchanges).hash(hasher);
+        (gives_up, stage, exchanges, lease_end).hash(hasher);
     }
 }
 

@@ -292,7 +292,8 @@ pub enum EventKind {
         /// The channel.
         channel: String,
     },
-    /// The client's code ended with an error after a fault that gave it an error. Code may do that.
+    /// The client's code ended with an error after a fault that gave it an error, or after it had
+    /// lost its lease. Code may do that.
     GaveUp {
         /// The client.
         actor: Actor,
