@@ -276,7 +276,7 @@ pub const ALGORITHM_RENEWED: Algorithm = Algorithm {
 
 /// Nobody wakes a client that waits.
 fn builder_of(connection: Connection, terms: &Terms) -> Builder<MultiLock> {
-    let names = [terms.key.clone(), format!("{}:second", terms.key)];
+    let names = [terms.key.clone(), format!("{{{}}}:second", terms.key)];
     MultiLock::builder(connection, names).retry(terms.lease / 2)
 }
 

@@ -42,6 +42,7 @@
 //! | `schedule` | steps, and schedules as text |
 //! | [`trace`] | what happened in an execution: history, step footprints, happens-before |
 //! | [`oracle`] | what must hold; sees a history and nothing else |
+//! | [`lint`] | habits that break locks, found in the commands of a few executions |
 //! | `render` | text for people: commands, replies, timelines |
 //! | `sim` | what the clients of an execution share: gates, servers, time, holds, what is known of clients and servers |
 //! | `client` | a client's side: gated connections, subscriptions, holds |
@@ -73,6 +74,7 @@ pub mod fault;
 pub mod schedule;
 pub mod trace;
 pub mod oracle;
+pub mod lint;
 pub mod render;
 pub mod sim;
 pub mod client;

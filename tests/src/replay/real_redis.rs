@@ -376,6 +376,7 @@ mod tests {
                 reply: String::new(),
                 changed: Vec::new(),
                 late: ms(late),
+                sent: Box::default(),
             },
         };
         let steps = vec![Step::Run(Actor(0), 0), Step::Advance(ms(1200)), Step::Run(Actor(0), 0)];

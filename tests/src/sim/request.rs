@@ -100,6 +100,12 @@ impl Request {
         Some(Script { sha, name, arguments, commands: Vec::new() })
     }
 
+    /// The words of each command.
+    pub(crate) fn words(&self) -> Vec<Vec<Vec<u8>>> {
+        let word = |arg: Arg<&[u8]>| if let Arg::Simple(word) = arg { word.to_vec() } else { b"0".to_vec() };
+        self.commands().map(|command| command.args_iter().map(word).collect()).collect()
+    }
+
     /// A hash of the server, the name and the first key.
     pub(crate) fn hash_brief(&self, server: usize) -> u64 {
         let (RequestKind::Command(cmd) | RequestKind::Subscribe { cmd, .. }) = &self.kind else {

@@ -19,7 +19,7 @@ use super::{ActorState, Recording, Server, Simulation};
 use crate::actor::Actor;
 use crate::fault::{Delivery, Fault, FaultKind, RequestFault, RequestOutcome, Target};
 use crate::render::{Format, format_error, format_words, written_keys};
-use crate::trace::{EventKind, HoldId, KeyChange, Script, Struck};
+use crate::trace::{EventKind, HoldId, KeyChange, Script, Sent, Struck};
 
 /// The end of a client's wait for a reply.
 #[derive(Clone)]
@@ -300,11 +300,11 @@ impl Simulation {
     /// A request has run. Records that, and answers the client unless a fault or a late reply keeps
     /// the answer back.
     pub(crate) fn finish(&self, gate: usize, result: RedisResult<Value>, passage: Passage) {
-        let ends @ (actor, _) = self.ends(gate);
+        let actor = self.ends(gate).0;
         let Some(Pending { request, brief, sent, .. }) = self.state().gates[gate].pending.clone() else {
             return;
         };
-        self.record_result(ends, &request, &result);
+        self.record_result(gate, &request, &result);
         self.note_exchange(actor, brief, hash_result(&result));
         if result.is_err() && self.session(gate).is_hung_up() {
             self.state().lose_connection(actor);
@@ -426,23 +426,27 @@ impl Simulation {
     pub(crate) fn run_late(&self, gate: usize) {
         let late = self.state().gates[gate].late.pop_front();
         let Some(Late { request, session }) = late else { return };
-        let ends @ (actor, _) = self.ends(gate);
+        let actor = self.ends(gate).0;
         self.before_command(actor, None);
         let result = self.run(gate, &request, &session);
         let result = result.unwrap_or_else(|_| Err(Loss::Late.into()));
-        self.record_result(ends, &request, &result);
+        self.record_result(gate, &request, &result);
         self.record(EventKind::Late { actor });
     }
 
     /// Records a request that has run.
-    fn record_result(&self, (actor, server): (Actor, usize), request: &Request, result: &RedisResult<Value>) {
+    fn record_result(&self, gate: usize, request: &Request, result: &RedisResult<Value>) {
+        let (actor, server) = self.ends(gate);
         if self.recording == Recording::Full {
             let reply = result.as_ref().map_or_else(format_error, Format::show);
             let changed = self.changed_keys(server);
             let late = self.real_time.get().map_or(Duration::ZERO, |real_time| real_time.late(self.now()));
             let (text, brief) = request.text();
             let script = self.script(server, request);
-            self.record(EventKind::Command { actor, server, text, brief, script, reply, changed, late });
+            let is_shared = self.state().gates[gate].traffic == Traffic::Bytes;
+            let sent = Box::new(Sent { commands: request.words(), is_shared });
+            let kind = EventKind::Command { actor, server, text, brief, script, reply, changed, late, sent };
+            self.record(kind);
         }
         self.after_command(actor);
         if self.real_time.get().is_some() {

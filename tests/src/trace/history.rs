@@ -132,6 +132,24 @@ impl Reached {
     }
 }
 
+/// `contention, crash`, or nothing.
+impl fmt::Display for Reached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Reached { contention, overrun, crash, lost, cancel, skew, server } = *self;
+        let all = [
+            (contention, "contention"),
+            (overrun, "overrun"),
+            (crash, "crash"),
+            (lost, "lost"),
+            (cancel, "cancel"),
+            (skew, "skew"),
+            (server, "server"),
+        ];
+        let reached: Vec<&str> = all.into_iter().filter_map(|(is, name)| is.then_some(name)).collect();
+        f.write_str(&reached.join(", "))
+    }
+}
+
 /// One thing that happened.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
@@ -141,6 +159,15 @@ pub struct Event {
     pub at: Duration,
     /// Its kind.
     pub kind: EventKind,
+}
+
+/// A request as its client sent it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// The words of each command. A transaction has several commands.
+    pub commands: Vec<Vec<Vec<u8>>>,
+    /// Several tasks can send on its connection at once, as on redis-rs's `MultiplexedConnection`.
+    pub is_shared: bool,
 }
 
 /// Identifies a hold of a section: the client, and the number of the hold among those of the
@@ -168,6 +195,8 @@ pub enum EventKind {
         changed: Vec<KeyChange>,
         /// On a real server: by how much the reply came later than the schedule's time.
         late: Duration,
+        /// How it was sent.
+        sent: Box<Sent>,
     },
     /// A client received a message of a channel. It is recorded only in a full recording.
     Message {

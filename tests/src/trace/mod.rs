@@ -11,6 +11,6 @@ pub use footprint::StepFootprint;
 pub(crate) use footprint::changes;
 pub use happens_before::{HappensBefore, Process};
 pub(crate) use history::HistoryMark;
-pub use history::{Event, EventKind, History, HoldId, KeyChange, LeftBy, Reached, Script, Struck};
+pub use history::{Event, EventKind, History, HoldId, KeyChange, LeftBy, Reached, Script, Sent, Struck};
 pub(crate) use local_state::LocalState;
 pub(crate) use recorder::Recorder;

@@ -1,0 +1,69 @@
+//! Lints: habits of lock code that break locks sooner or later. A lint reads the commands, replies
+//! and footprints of an execution. It does not prove that a lock is broken: oracles do.
+//!
+//! [`LINTS`] has a row for each. `tests/LINTS.md` has a section for each, with a schedule in which
+//! the habit does harm.
+
+mod usage;
+mod no_ttl;
+mod setnx_then_expire;
+mod plain_del;
+mod client_time;
+mod undeclared_key;
+mod cross_slot;
+mod shared_blocking;
+mod creating_renewal;
+
+use std::fmt;
+
+use crate::trace::History;
+use usage::{Call, Usage};
+
+/// A habit that breaks locks.
+#[derive(Debug)]
+pub struct Lint {
+    /// The name, which is the anchor of its section in `tests/LINTS.md`, too.
+    pub name: &'static str,
+    /// The habit, in a sentence.
+    pub summary: &'static str,
+    /// Why it does harm, and a better way.
+    pub advice: &'static str,
+    /// Where an execution shows the habit, in words.
+    find: fn(&Usage<'_>) -> Option<String>,
+}
+
+/// All lints.
+pub const LINTS: &[Lint] = &[
+    no_ttl::LINT,
+    setnx_then_expire::LINT,
+    plain_del::LINT,
+    client_time::LINT,
+    undeclared_key::LINT,
+    cross_slot::LINT,
+    shared_blocking::LINT,
+    creating_renewal::LINT,
+];
+
+/// A lint that an execution shows.
+#[derive(Clone, Debug)]
+pub struct Warning {
+    /// The lint.
+    pub lint: &'static Lint,
+    /// Where the code does it: the client, and its commands.
+    pub place: String,
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Warning { lint: Lint { name, summary, advice, .. }, place } = self;
+        write!(f, "{summary}\n  {place}\n  {advice}\n  See tests/LINTS.md#{name}")
+    }
+}
+
+/// The lints that at least one of these executions shows, each at its first place. The executions
+/// are recorded in full.
+pub fn warnings<'a>(histories: impl IntoIterator<Item = &'a History>) -> Vec<Warning> {
+    let usages: Vec<Usage<'_>> = histories.into_iter().map(Usage::of).collect();
+    let first = |lint: &'static Lint| usages.iter().find_map(|usage| (lint.find)(usage));
+    LINTS.iter().filter_map(|lint| Some(Warning { lint, place: first(lint)? })).collect()
+}
