@@ -106,3 +106,8 @@ struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct HarnessReadme;
+
+/// The examples of the READMEs are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../LINTS.md")]
+struct LintsPage;

@@ -29,7 +29,7 @@ pub fn expect_success(
     history: &History,
     schedules: u64,
 ) -> Result<(), Box<Report>> {
-    let report = |problem| Err(Box::new(Report { scenario: scenario.name.clone(), problem, schedules }));
+    let report = |problem| Err(Box::new(Report::new(scenario, problem, schedules)));
     let Some((actor, what, step)) = history.failure() else { return Ok(()) };
     if let Some(problem) = endless(runner, scenario, history) {
         return report(problem);
@@ -104,7 +104,7 @@ pub(super) fn expect_the_same_again(
     let what = difference.or_else(|| touched_otherwise(history, &one));
     let what = what.unwrap_or_else(|| "These steps had other effects when they ran again.\n".into());
     let problem = Problem::Nondeterminism { what, schedule };
-    Err(Box::new(Report { scenario: scenario.name.clone(), problem, schedules }).into())
+    Err(Box::new(Report::new(scenario, problem, schedules)).into())
 }
 
 /// Describes the first step at which the servers did different things in the two executions.

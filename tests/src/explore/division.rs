@@ -4,7 +4,9 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use super::journal::Journal;
-use super::{Exploration, Report, Shard, ShardError, judge, parallel, series};
+use super::parallel::Until;
+use super::progress::Progress;
+use super::{Exploration, Report, Shard, ShardError, judge, lints, parallel, series};
 use crate::execution::Runner;
 use crate::scenario::Scenario;
 
@@ -79,7 +81,9 @@ impl Division {
 /// - The folder for results cannot be used, or has results of another exploration.
 pub fn exhaustive_shard(scenario: &Scenario, division: &Division) -> Result<Exploration, Box<Report>> {
     run(scenario, division, "exhaustive", |runner, journal| {
-        parallel::explore_shard(runner, scenario, journal)
+        let is_all = !journal.is_written() && !journal.is_shared();
+        let until = if is_all { Until::FirstFind } else { Until::End };
+        parallel::explore_shard(runner, scenario, journal, (until, &Progress::on_terminal(scenario)))
     })
 }
 
@@ -112,7 +116,14 @@ fn run(
             // Tests hide what they print by macros if they pass.
             _ = writeln!(std::io::stderr(), "{note}");
         }
-        judge(&mut runner, scenario, exploration, division.shard)
+        let judged = judge(&mut runner, scenario, exploration, division.shard);
+        let violation = judged.as_ref().err().and_then(|report| report.schedule());
+        let lints = lints::look(&mut runner, scenario, violation);
+        lints::print(&scenario.name, &lints);
+        match judged {
+            Ok(exploration) => Ok(Exploration { lints, ..exploration }),
+            Err(report) => Err(Box::new(Report { lints, ..*report })),
+        }
     });
     journal.end(judged.as_ref().err().map(|report| &**report))?;
     judged

@@ -17,11 +17,14 @@ mod sampler;
 mod shard;
 mod results;
 mod journal;
+mod progress;
 mod parallel;
 mod series;
 mod division;
+mod lints;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 
 pub use access_profile::AccessProfile;
@@ -31,6 +34,7 @@ pub use division::{
     Division, DivisionError, RESULTS_VARIABLE, SHARD_VARIABLE, exhaustive_shard, sample_shard,
 };
 pub use dpor::Dpor;
+pub use lints::lints;
 pub use parallel::explore_all;
 pub(crate) use parallel::explore_few;
 pub use pct::Pct;
@@ -46,7 +50,8 @@ pub use uniform_walk::UniformWalk;
 
 use crate::execution::{Mode, Policy, Runner};
 use crate::fault::{Fault, Target};
-use crate::oracle::Oracle;
+use crate::lint::Warning;
+use crate::oracle::{Oracle, list};
 use crate::replay::replay;
 use crate::scenario::Scenario;
 use crate::schedule::{Schedule, Step};
@@ -72,12 +77,45 @@ pub struct Exploration {
     pub findings: Vec<Finding>,
     /// Everything that happened in at least one execution.
     pub reached: Reached,
+    /// Habits of the code that break locks sooner or later. Empty unless [`exhaustive`] or
+    /// [`sample`] has looked for them.
+    pub lints: Vec<Warning>,
     /// The clients that tried in vain in an execution, and do so for ever.
     retrying: BTreeSet<Tries>,
     /// The rounds of seeming livelocks that came to an end.
     livelocks: BTreeSet<Vec<Step>>,
     /// The oracles that had something to judge in at least one execution. Two may have one name.
     judged: BTreeSet<(usize, &'static str)>,
+    /// How many schedules were run until each oracle was violated first.
+    found_after: BTreeMap<usize, u64>,
+}
+
+/// One line: what was judged and found, in how many schedules, and what happened in them.
+impl fmt::Display for Exploration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Exploration { schedules, blocked, findings, reached, lints, .. } = self;
+        if findings.is_empty() {
+            let judged: BTreeSet<&str> = self.judged.iter().map(|&(_, name)| name).collect();
+            write!(f, "no violation of {}", list(&Vec::from_iter(judged)))?;
+        } else {
+            let violated = findings.iter().map(|Finding { oracle, schedule, .. }| {
+                format!("{} (after {} steps)", oracle.name(), schedule.steps.len())
+            });
+            write!(f, "violations of {}", list(&Vec::from_iter(violated)))?;
+        }
+        write!(f, " in {schedules} schedule{}", if *schedules == 1 { "" } else { "s" })?;
+        if *blocked > 0 {
+            write!(f, " (and {blocked} that others cover)")?;
+        }
+        if *reached != Reached::default() {
+            write!(f, "; reached: {reached}")?;
+        }
+        if !lints.is_empty() {
+            let names: BTreeSet<&str> = lints.iter().map(|warning| warning.lint.name).collect();
+            write!(f, "; lints: {}", Vec::from_iter(names).join(", "))?;
+        }
+        Ok(())
+    }
 }
 
 /// Why an exploration stops before its end.
@@ -86,6 +124,20 @@ enum Stop {
     /// Code that repeats commands in vain gives up by itself, after some tries or some time, and
     /// that was not known. Or the code of a client cannot be learned. The exploration begins again.
     KnowsMore,
+}
+
+impl Stop {
+    /// It comes after other schedules, which count, too.
+    fn after(self, earlier: &Exploration) -> Stop {
+        match self {
+            Stop::Report(mut report) => {
+                report.schedules += earlier.schedules;
+                report.found_after += earlier.schedules;
+                Stop::Report(report)
+            }
+            Stop::KnowsMore => Stop::KnowsMore,
+        }
+    }
 }
 
 impl From<Box<Report>> for Stop {
@@ -152,8 +204,16 @@ impl Exploration {
         Exploration { retrying, livelocks, ..Exploration::default() }
     }
 
+    /// The oracle at this place of the scenario is violated in the last execution.
+    fn note_find(&mut self, oracle: usize) {
+        self.found_after.entry(oracle).or_insert(self.schedules);
+    }
+
     /// Adds the counts of another exploration, but not its findings.
     fn add(&mut self, other: &Exploration) {
+        for (&oracle, after) in &other.found_after {
+            self.found_after.entry(oracle).or_insert(self.schedules + after);
+        }
         self.schedules += other.schedules;
         self.blocked += other.blocked;
         self.reached = self.reached.or(other.reached);
@@ -188,7 +248,7 @@ impl Exploration {
     }
 
     fn report(&self, scenario: &Scenario, problem: Problem) -> Box<Report> {
-        Box::new(Report { scenario: scenario.name.clone(), problem, schedules: self.schedules })
+        Box::new(Report::new(scenario, problem, self.schedules))
     }
 
     /// The first thing without which a pass means nothing.
@@ -208,14 +268,22 @@ impl Exploration {
     }
 }
 
-/// Runs every trace of the scenario within its fault budgets.
+/// Runs every trace of the scenario within its fault budgets, or until an oracle is violated.
 ///
 /// A trace is all schedules that differ only in the order of independent steps. One schedule of
 /// each trace is run. If `LOCKSTEP_SHARD` is set, it runs one shard of them: see
 /// [`Division::from_env`].
 ///
+/// If all actors run the same code, it begins with one actor, and adds others. It ends at the
+/// number of actors at which an oracle is violated. If a number of actors has more than a thousand
+/// schedules, it ends at the first violation after those. A run that is divided or that keeps its
+/// results goes on to the end.
+///
+/// If standard error is a terminal and the exploration takes long, it prints there how far it is.
+///
 /// # Errors
-/// - An oracle is violated. The report holds the shortest violation of the first such oracle.
+/// - An oracle is violated. The report holds the first such oracle, and the shortest of its
+///   violations that were found.
 /// - Something that had to happen never happened.
 /// - The code of an actor fails, waits for ever, or is nondeterministic.
 pub fn exhaustive(scenario: &Scenario) -> Result<Exploration, Box<Report>> {
@@ -255,13 +323,12 @@ pub(crate) fn judge_one(
     determinism::expect_success(runner, scenario, &history, 1)?;
     let violated = scenario.oracles.iter().find_map(|oracle| Some((oracle, oracle.check(&history)?)));
     if let Some(missing) = without_oracle(scenario) {
-        let problem = Problem::Vacuous(missing);
-        return Err(Box::new(Report { scenario: scenario.name.clone(), problem, schedules: 1 }));
+        return Err(Box::new(Report::new(scenario, Problem::Vacuous(missing), 1)));
     }
     match violated {
         Some((oracle, violation)) => {
             let problem = Problem::violated(scenario, &**oracle, violation, &history);
-            Err(Box::new(Report { scenario: scenario.name.clone(), problem, schedules: 1 }))
+            Err(Box::new(Report::new(scenario, problem, 1)))
         }
         None => Ok(history),
     }
@@ -333,12 +400,16 @@ fn judge(
     exploration: Exploration,
     shard: Shard,
 ) -> Result<Exploration, Box<Report>> {
-    let violated = scenario.oracles.iter().find_map(|oracle| exploration.finding(oracle.name()));
-    if let Some(Finding { oracle, actors, schedule, violation, .. }) = violated {
+    let oracles = scenario.oracles.iter().enumerate();
+    let violated = oracles.map(|(place, oracle)| (place, exploration.finding(oracle.name())));
+    let violated = violated.into_iter().find_map(|(place, finding)| Some((place, finding?)));
+    if let Some((place, Finding { oracle, actors, schedule, violation, .. })) = violated {
         let scenario = scenario.with_actors(*actors);
         let history = replay(runner, &scenario, schedule, Recording::Full);
         let problem = Problem::violated(&scenario, &**oracle, violation.clone(), &history);
-        return Err(exploration.report(&scenario, problem));
+        let found_after = exploration.found_after.get(&place).copied();
+        let report = exploration.report(&scenario, problem);
+        return Err(Box::new(Report { found_after: found_after.unwrap_or(report.schedules), ..*report }));
     }
     let missing = match shard {
         Shard::WHOLE => exploration.missing(scenario),

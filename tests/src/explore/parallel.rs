@@ -9,6 +9,7 @@ use std::thread::{ScopedJoinHandle, scope};
 use foldhash::quality::FixedState;
 
 use super::journal::Journal;
+use super::progress::Progress;
 use super::results::{BranchId, BranchResult, KeptViolation, Plan, TRUNK, add_to_digest};
 use super::{Dpor, Exploration, Stop, determinism, with_all_tries, with_journal};
 use crate::execution::{Mode, Runner, cores};
@@ -38,7 +39,22 @@ const SHARED_BRANCHES_MIN: usize = 1_000;
 /// The code of an actor fails without a fault that explains it, waits for ever, or is
 /// nondeterministic.
 pub fn explore_all(runner: &mut Runner, scenario: &Scenario) -> Result<Exploration, Box<Report>> {
-    explore_shard(runner, scenario, &mut Journal::unwritten(scenario))
+    explore_shard(
+        runner,
+        scenario,
+        &mut Journal::unwritten(scenario),
+        (Until::End, &Progress::silent(scenario)),
+    )
+}
+
+/// When an exploration ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Until {
+    /// All traces have been run.
+    End,
+    /// An oracle is violated. If a number of actors has few schedules, all of them are run, so that
+    /// the smallest violation among them is found.
+    FirstFind,
 }
 
 /// Runs the branches of a shard.
@@ -46,9 +62,13 @@ pub(super) fn explore_shard(
     runner: &mut Runner,
     scenario: &Scenario,
     journal: &mut Journal,
+    (until, progress): (Until, &Progress),
 ) -> Result<Exploration, Box<Report>> {
     with_journal(runner, scenario, journal, |runner, journal| {
-        explore_sizes(runner, scenario, |runner, scenario| explore_size(runner, scenario, journal))
+        progress.begin();
+        explore_sizes(runner, scenario, until, |runner, scenario| {
+            explore_size(runner, scenario, journal, (until, progress))
+        })
     })
 }
 
@@ -66,7 +86,7 @@ pub(crate) fn explore_few(
     runner.learn_thresholds(scenario);
     with_all_tries(runner, |runner| {
         let mut is_whole = true;
-        let explored = explore_sizes(runner, scenario, |runner, scenario| {
+        let explored = explore_sizes(runner, scenario, Until::End, |runner, scenario| {
             let mut traces = TraceSummary::of(scenario);
             // More actors have more schedules.
             is_whole = is_whole && traces.run(runner, scenario, &mut Dpor::default(), schedules_max)?;
@@ -80,13 +100,14 @@ pub(crate) fn explore_few(
 fn explore_sizes(
     runner: &mut Runner,
     scenario: &Scenario,
+    until: Until,
     mut explore: impl FnMut(&mut Runner, &Scenario) -> Result<TraceSummary, Stop>,
 ) -> Result<Exploration, Stop> {
     let mut exploration = Exploration::default();
     let all = scenario.actors.len();
     for actors in if scenario.is_uniform() { 1..=all } else { all..=all } {
         let scenario = scenario.with_actors(actors);
-        let traces = explore(runner, &scenario)?;
+        let traces = explore(runner, &scenario).map_err(|stop| stop.after(&exploration))?;
         exploration.add(&traces.exploration);
         for (oracle, violation) in scenario.oracles.iter().zip(traces.violations) {
             let Some(Candidate { least, causal_past, whole }) = violation else { continue };
@@ -95,6 +116,9 @@ fn explore_sizes(
                 let found = found.or_else(|| shrink(runner, &scenario, &whole, oracle));
                 exploration.keep(found.ok_or_else(|| exploration.vanished(&scenario, oracle, whole))?);
             }
+        }
+        if until == Until::FirstFind && !exploration.findings.is_empty() {
+            break;
         }
     }
     Ok(exploration)
@@ -105,6 +129,7 @@ fn explore_size(
     runner: &mut Runner,
     scenario: &Scenario,
     journal: &mut Journal,
+    (until, progress): (Until, &Progress),
 ) -> Result<TraceSummary, Stop> {
     // Every process needs the trial and the trunk, to know the branches. One of them has their
     // results.
@@ -116,7 +141,13 @@ fn explore_size(
     }
     // The first schedules tell how many there are.
     let (mut branches, mut trial) = (Vec::new(), Dpor::default());
-    if !trunk.run(runner, scenario, &mut trial, FEW)? {
+    let is_tried = |traces: &TraceSummary| {
+        progress.note(actors);
+        traces.exploration.schedules >= FEW
+    };
+    let is_whole = trunk.run_until(runner, scenario, &mut trial, is_tried)?;
+    let is_found = until == Until::FirstFind && trunk.is_violated();
+    if !is_whole && !is_found {
         let branches_min = if journal.is_shared() { SHARED_BRANCHES_MIN } else { BRANCHES_MIN };
         branches = branch(runner, scenario, (&trial, &mut trunk), branches_min)?;
     }
@@ -134,7 +165,8 @@ fn explore_size(
             open.push((id, Mutex::new(Some(std::mem::take(&mut branches[nth - 1])))));
         }
     }
-    traces.add(run_branches(runner, scenario, (&open, &probed), journal)?);
+    let branches = run_branches(runner, scenario, (&open, &probed), journal, (until, progress));
+    traces.add(branches.map_err(|stop| stop.after(&traces.exploration))?);
     Ok(traces)
 }
 
@@ -197,6 +229,11 @@ impl TraceSummary {
         BranchResult { actors, nth, schedules, blocked, reached, judged, violations, traces }
     }
 
+    /// Whether an oracle was violated.
+    fn is_violated(&self) -> bool {
+        self.violations.iter().any(Option::is_some)
+    }
+
     /// Runs the remaining schedules, but no more than `schedules_max`. Returns whether all were
     /// run.
     fn run(
@@ -206,7 +243,18 @@ impl TraceSummary {
         dpor: &mut Dpor,
         schedules_max: u64,
     ) -> Result<bool, Stop> {
-        while self.exploration.schedules < schedules_max {
+        self.run_until(runner, scenario, dpor, |traces| traces.exploration.schedules >= schedules_max)
+    }
+
+    /// Runs the remaining schedules until this is over. Returns whether all were run.
+    fn run_until(
+        &mut self,
+        runner: &mut Runner,
+        scenario: &Scenario,
+        dpor: &mut Dpor,
+        is_over: impl Fn(&TraceSummary) -> bool,
+    ) -> Result<bool, Stop> {
+        while !is_over(self) {
             if !self.run_next(runner, scenario, dpor, |_| {})? {
                 return Ok(true);
             }
@@ -249,8 +297,9 @@ impl TraceSummary {
         }
         self.exploration.count(runner, scenario, &history)?;
         self.exploration.reached.contention |= dpor.happens_before().has_contention(&history);
-        for (oracle, known) in scenario.oracles.iter().zip(&mut self.violations) {
+        for (place, (oracle, known)) in scenario.oracles.iter().zip(&mut self.violations).enumerate() {
             let Some(violation) = oracle.check(&history) else { continue };
+            self.exploration.note_find(place);
             let causal_past = dpor.happens_before().causal_past(violation.step - 1);
             let least = ScheduleSize::least(&history, &causal_past);
             if known.as_ref().is_none_or(|known| least < known.least) {
@@ -296,7 +345,11 @@ fn branch(
             let (mut trunk, begun) = Dpor::divide(&branch, choices);
             trunk.follow(before);
             longer.extend(begun);
-            while within.run_next(runner, scenario, &mut trunk, |branch| longer.push(branch))? {}
+            let mut next = || {
+                let ran = within.run_next(runner, scenario, &mut trunk, |branch| longer.push(branch));
+                ran.map_err(|stop| stop.after(&traces.exploration))
+            };
+            while next()? {}
             before = trunk;
         }
         branches = longer;
@@ -318,15 +371,20 @@ fn run_branches(
     scenario: &Scenario,
     (branches, probed): (&[OpenBranch], &Exploration),
     journal: &Journal,
+    (until, progress): (Until, &Progress),
 ) -> Result<TraceSummary, Stop> {
     let mut traces = TraceSummary::of(scenario);
     if branches.is_empty() {
         return Ok(traces);
     }
+    progress.branch(branches.len());
+    // No branch after this one counts: the result is the same on any number of cores.
+    let last = AtomicUsize::new(usize::MAX);
     let next = AtomicUsize::new(0);
     let take = || {
         let (id, branch) = branches.get(next.fetch_add(1, Ordering::Relaxed))?;
-        Some((*id, branch.lock().unwrap_or_else(PoisonError::into_inner).take()?))
+        let is_open = id.1 <= last.load(Ordering::Relaxed);
+        is_open.then_some((*id, branch.lock().unwrap_or_else(PoisonError::into_inner).take()?))
     };
     let work = |mut runner: Runner| {
         let (mut done, mut probed) = (Vec::new(), probed.continued());
@@ -334,7 +392,16 @@ fn run_branches(
         while let Some((id, mut branch)) = take() {
             branch.follow(before);
             let mut traces = TraceSummary { exploration: probed, ..TraceSummary::of(scenario) };
-            let result = traces.run(&mut runner, scenario, &mut branch, u64::MAX);
+            let ends = |traces: &TraceSummary| {
+                let is_found = until == Until::FirstFind && traces.is_violated();
+                progress.note(id.0);
+                is_found || last.load(Ordering::Relaxed) < id.1
+            };
+            let result = traces.run_until(&mut runner, scenario, &mut branch, ends);
+            if until == Until::FirstFind && (result.is_err() || traces.is_violated()) {
+                last.fetch_min(id.1, Ordering::Relaxed);
+            }
+            progress.branch_done();
             let saved = result.and_then(|_| Ok(journal.save(&traces.result(id))?));
             probed = traces.exploration.continued();
             done.push((id, saved.map(|()| traces)));
@@ -356,8 +423,9 @@ fn run_branches(
     if done.iter().any(|(_, branch)| matches!(branch, Err(Stop::KnowsMore))) {
         return Err(Stop::KnowsMore);
     }
-    for (_, branch) in done {
-        traces.add(branch?);
+    let last = last.into_inner();
+    for (_, branch) in done.into_iter().filter(|&((_, nth), _)| nth <= last) {
+        traces.add(branch.map_err(|stop| stop.after(&traces.exploration))?);
     }
     Ok(traces)
 }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::actor::Actor;
 use crate::execution::Runner;
+use crate::lint::Warning;
 use crate::oracle::{Oracle, Violation, list};
 use crate::page::Counterexample;
 use crate::render::{printable, timeline};
@@ -23,6 +24,10 @@ pub struct Report {
     pub problem: Problem,
     /// How many schedules were run.
     pub schedules: u64,
+    /// How many of them were run until the problem showed first.
+    pub found_after: u64,
+    /// Habits of the code that break locks sooner or later.
+    pub lints: Vec<Warning>,
 }
 
 /// A problem of a scenario.
@@ -112,13 +117,27 @@ impl fmt::Display for Report {
 }
 
 impl Report {
+    /// A report of a problem that the last of so many schedules shows.
+    pub(super) fn new(scenario: &Scenario, problem: Problem, schedules: u64) -> Report {
+        let (scenario, found_after) = (scenario.name.clone(), schedules);
+        Report { scenario, problem, schedules, found_after, lints: Vec::new() }
+    }
+
+    /// The schedule of a violation.
+    pub(super) fn schedule(&self) -> Option<&Schedule> {
+        match &self.problem {
+            Problem::Violated { schedule, .. } => Some(schedule),
+            _ => None,
+        }
+    }
+
     /// The violation as data, with the number of schedules that were run to find it, and with the
     /// schedules beside it, which are run now. `None` if the problem is another one.
     pub fn counterexample(&self) -> Option<Counterexample> {
         let Problem::Violated { counterexample, property, schedule, of, .. } = &self.problem else {
             return None;
         };
-        let found = Counterexample { explored: Some(self.schedules), ..(**counterexample).clone() };
+        let found = Counterexample { explored: Some(self.found_after), ..(**counterexample).clone() };
         let oracle = of.oracles.iter().find(|oracle| oracle.name() == *property);
         Some(match oracle {
             Some(oracle) => found.with_neighbours(&mut Runner::new(), of, &**oracle, &schedule.steps),
@@ -140,12 +159,14 @@ impl Report {
 
     /// The report of an exploration that cannot be divided, or not be resumed.
     pub(super) fn undivided(scenario: &str, why: String) -> Report {
-        Report { scenario: scenario.into(), problem: Problem::Undivided(why), schedules: 0 }
+        let (scenario, problem) = (scenario.into(), Problem::Undivided(why));
+        Report { scenario, problem, schedules: 0, found_after: 0, lints: Vec::new() }
     }
 
     fn text(&self) -> String {
-        let Report { scenario, problem, schedules } = self;
-        let schedules = if *schedules == 1 { "1 schedule".into() } else { format!("{schedules} schedules") };
+        let Report { scenario, problem, schedules, found_after, .. } = self;
+        let of_all = if found_after == schedules { String::new() } else { format!("{found_after} of ") };
+        let schedules = format!("{of_all}{schedules} schedule{}", if *schedules == 1 { "" } else { "s" });
         match problem {
             Problem::Vacuous(what) => {
                 format!("{scenario}: vacuous: in {schedules} {what}, so the pass means nothing")

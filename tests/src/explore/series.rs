@@ -147,6 +147,7 @@ impl<'a> Sample<'a> {
         let oracles = scenario.oracles.iter().zip(is_over).enumerate();
         for (place, (oracle, is_over)) in oracles.filter(|(_, (_, is_over))| !**is_over) {
             let Some(violation) = oracle.check(history) else { continue };
+            exploration.note_find(place);
             let causal_past = happens_before.causal_past(violation.step - 1);
             if exploration.lacks(oracle, ScheduleSize::least(history, &causal_past)) {
                 let whole = Schedule { steps: history.steps[..violation.step].to_vec() };

@@ -2,7 +2,7 @@
 
 use emulator::command::{self, Flag};
 
-use super::{Lint, Usage};
+use super::{Call, Lint, Usage};
 
 pub(super) const LINT: Lint = Lint {
     name: "shared-blocking",
@@ -15,8 +15,19 @@ fn find(usage: &Usage<'_>) -> Option<String> {
     let blocks = |name: &str| {
         command::lookup(name.as_bytes()).is_some_and(|(row, _)| row.flags.contains(&Flag::Blocking))
     };
-    let is_blocking = |(name, _): (String, _)| blocks(&name);
-    let call =
-        usage.calls.iter().find(|call| call.sent.is_shared && call.command().is_some_and(is_blocking))?;
+    let connection = |call: &Call<'_>| (call.actor, call.server, call.sent.connection);
+    let mut shared = usage.calls.iter().filter(|call| call.sent.is_shared);
+    let call = shared.find(|call| {
+        let mut beside = usage.calls.iter().filter(|other| connection(other) == connection(call));
+        is(call, blocks) && beside.any(|other| !is(other, |name| blocks(name) || OPENING.contains(&name)))
+    })?;
     Some(call.said())
 }
+
+/// Whether the request is one command, whose name is meant.
+fn is(call: &Call<'_>, is_meant: impl Fn(&str) -> bool) -> bool {
+    call.command().is_some_and(|(name, _)| is_meant(&name))
+}
+
+/// A library sends these when it opens a connection.
+const OPENING: [&str; 4] = ["CLIENT", "HELLO", "AUTH", "SELECT"];

@@ -443,8 +443,9 @@ impl Simulation {
             let late = self.real_time.get().map_or(Duration::ZERO, |real_time| real_time.late(self.now()));
             let (text, brief) = request.text();
             let script = self.script(server, request);
-            let is_shared = self.state().gates[gate].traffic == Traffic::Bytes;
-            let sent = Box::new(Sent { commands: request.words(), is_shared });
+            let Gate { nth: connection, traffic, .. } = self.state().gates[gate];
+            let (commands, is_shared) = (request.words(), traffic == Traffic::Bytes);
+            let sent = Box::new(Sent { commands, connection, is_shared });
             let kind = EventKind::Command { actor, server, text, brief, script, reply, changed, late, sent };
             self.record(kind);
         }

@@ -166,6 +166,8 @@ pub struct Event {
 pub struct Sent {
     /// The words of each command. A transaction has several commands.
     pub commands: Vec<Vec<Vec<u8>>>,
+    /// The number of its connection among those of the client.
+    pub connection: usize,
     /// Several tasks can send on its connection at once, as on redis-rs's `MultiplexedConnection`.
     pub is_shared: bool,
 }

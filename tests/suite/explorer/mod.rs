@@ -13,6 +13,8 @@ pub(crate) mod oracles;
 mod oracle_boundaries;
 mod grants;
 mod vacuous;
+mod first_use;
+mod lints;
 mod traces;
 mod outcomes;
 mod sampling;

@@ -14,5 +14,5 @@ mod serve;
 mod leader;
 #[cfg(unix)]
 mod many_clients;
-mod readme;
+pub(crate) mod readme;
 mod tidy;

@@ -12,14 +12,20 @@ use crate::emulator::conformance::wire::{Peer as _, Real, Wire, parse};
 use crate::program::cli::stdout;
 use crate::redis_server;
 
-/// Compares the lines between two marks, which are HTML comments in the README. With
-/// `UPDATE_EXPECT` set, it writes the lines anew.
+/// Compares the lines between two marks in the README of a folder.
 #[track_caller]
 fn check(folder: &str, name: &str, expected: &str) {
+    check_page(&format!("{folder}README.md"), name, expected);
+}
+
+/// Compares the lines between two marks, which are HTML comments in a page. With `UPDATE_EXPECT`
+/// set, it writes the lines anew.
+#[track_caller]
+pub(crate) fn check_page(page: &str, name: &str, expected: &str) {
     // Several tests write to the same file.
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    let path = format!("{}/../{folder}README.md", env!("CARGO_MANIFEST_DIR"));
+    let path = format!("{}/../{page}", env!("CARGO_MANIFEST_DIR"));
     let readme = std::fs::read_to_string(&path).unwrap();
     let (begin, end) = (format!("<!-- {name} -->\n"), format!("<!-- end of {name} -->"));
     let (before, rest) = readme.split_once(&begin).unwrap_or_else(|| panic!("{path} has no {begin}"));

@@ -1,0 +1,192 @@
+//! The way to a first test: actors that are functions, scripts that are loaded, errors about a lost
+//! lease, and explorations that end early and say what they did.
+
+use std::time::Duration;
+
+use expect_test::expect;
+use harness::explore::{Problem, explore_all};
+use harness::oracle::{ExclusiveFact, NoLeak, OwnerSafe, Success};
+use harness::{Client, Faults, Record, Scenario, exhaustive, from_fn, sample};
+use redis::{RedisResult, Script};
+
+use crate::explorer::oracles::{SOUND, send};
+
+const LEASE: Duration = Duration::from_secs(10);
+
+async fn take_and_release(client: Client) -> RedisResult<()> {
+    if send(&mut client.connection(), SOUND.take).await? {
+        client.hold("cs").until(send::<()>(&mut client.connection(), &["DEL", "lock"])).await?;
+    }
+    Ok(())
+}
+
+async fn take(client: Client) -> RedisResult<bool> {
+    send(&mut client.connection(), SOUND.take).await
+}
+
+#[test]
+fn functions_are_actors_beside_closures() {
+    let functions = Scenario::new("functions")
+        .before(from_fn(async |client: Client| send::<()>(&mut client.connection(), &["PING"]).await))
+        .actors(1, from_fn(take_and_release))
+        .actors_with_lease(1, LEASE, from_fn(take_and_release))
+        .actors(1, |client| async move { Ok(take_and_release(client).await?) })
+        .probe(1, from_fn(take))
+        .always(ExclusiveFact::of("cs"))
+        .always(NoLeak);
+    exhaustive(&functions).unwrap();
+
+    async fn fail(_: Client) -> Result<(), String> {
+        Err("no luck".into())
+    }
+    let report = exhaustive(&Scenario::new("failing").actors(1, from_fn(fail)).always(Success)).unwrap_err();
+    let Problem::Failed { what, .. } = &report.problem else { panic!("{report}") };
+    assert_eq!(what, "failed: no luck");
+}
+
+const ACQUIRE: &str = "return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', 10000) and 1 or 0";
+const RELEASE: &str = "return redis.call('GET', KEYS[1]) == ARGV[1] and redis.call('DEL', KEYS[1]) or 0";
+
+/// Two clients with a lock of two scripts.
+fn scripted() -> Scenario {
+    Scenario::new("scripted").always(ExclusiveFact::of("cs")).actors(2, |client| async move {
+        let mut link = client.connection();
+        if Script::new(ACQUIRE).key("lock").arg(client.name()).invoke_async(&mut link).await? {
+            let (release, name) = (Script::new(RELEASE), client.name());
+            client.hold("cs").until(release.key("lock").arg(name).invoke_async::<()>(&mut link)).await?;
+        }
+        Ok(())
+    })
+}
+
+/// Each script that is not loaded costs each client two more steps.
+#[test]
+fn scripts_that_are_loaded_make_explorations_smaller() {
+    let with = |scripts: &[&str]| {
+        scripts.iter().fold(scripted(), |scenario, script| scenario.script(&Script::new(script)))
+    };
+    let schedules = [&[][..], &[ACQUIRE], &[RELEASE, ACQUIRE]]
+        .map(|scripts| exhaustive(&with(scripts)).unwrap().schedules);
+    expect!["[17, 5, 5]"].assert_eq(&format!("{schedules:?}"));
+}
+
+/// `before` and `script` do not replace each other, and every server has the scripts.
+#[test]
+fn code_before_the_actors_adds_up() {
+    let scenario = Scenario::new("before")
+        .script(&Script::new(ACQUIRE))
+        .before(|client| async move { Ok(send(&mut client.connection(), &["SET", "key", "1"]).await?) })
+        .script(&Script::new(RELEASE))
+        .servers(2)
+        .always(Success)
+        .actors(1, |client| async move {
+            for server in 0..2 {
+                let mut exists = redis::cmd("SCRIPT");
+                exists
+                    .arg("EXISTS")
+                    .arg([ACQUIRE, RELEASE].map(|code| Script::new(code).get_hash().to_owned()).to_vec());
+                let exists: Vec<bool> = exists.query_async(&mut client.connection_to(server)).await?;
+                assert_eq!(exists, [true, true]);
+            }
+            assert_eq!(send::<i32>(&mut client.connection(), &["GET", "key"]).await?, 1);
+            Ok(())
+        });
+    exhaustive(&scenario).unwrap();
+}
+
+/// A lock whose release returns an error if the client no longer holds the lock.
+fn strict(faults: Faults) -> Scenario {
+    Scenario::new("strict").faults(faults).always(OwnerSafe).actors(2, |client| async move {
+        let mut link = client.connection();
+        if send(&mut link, &["SET", "lock", &client.name(), "NX", "PX", "10000"]).await? {
+            let hold = client.hold("cs").record(Record::Value("lock".into(), client.name()));
+            let name = client.name();
+            if !hold.until(send::<bool>(&mut link, &["EVAL", RELEASE, "1", "lock", &name])).await? {
+                return Err("the lock was lost".into());
+            }
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn an_error_about_a_lost_lease_fails_no_test() {
+    let passed = exhaustive(&strict(Faults::none().stalls(1))).unwrap();
+    assert!(passed.reached.overrun);
+    // The server loses the grant.
+    exhaustive(&strict(Faults::none().restarts(1))).unwrap();
+}
+
+/// An error about it is a failure if the client was inside with a lease that ran.
+#[test]
+fn an_error_without_a_lost_lease_fails_the_test() {
+    let deluded = Scenario::new("deluded").faults(Faults::none().stalls(1)).always(OwnerSafe).actors(
+        2,
+        |client| async move {
+            let hold = client.hold("cs").enter();
+            () = send(&mut client.connection(), &["PING"]).await?;
+            drop(hold);
+            if client.now() < LEASE { Err("the lock was lost".into()) } else { Ok(()) }
+        },
+    );
+    let report = exhaustive(&deluded).unwrap_err();
+    let Problem::Failed { what, .. } = &report.problem else { panic!("{report}") };
+    assert_eq!(what, "failed: the lock was lost");
+}
+
+#[test]
+fn an_exploration_is_one_line() {
+    let scenario = scripted().script(&Script::new(ACQUIRE)).script(&Script::new(RELEASE));
+    let line = |scenario: &Scenario| exhaustive(scenario).unwrap().to_string();
+    expect!["no violation of exclusive-fact in 5 schedules; reached: contention"].assert_eq(&line(&scenario));
+    expect!["no violation of exclusive-fact in 24 schedules; reached: contention, crash"]
+        .assert_eq(&line(&scenario.clone().faults(Faults::none().crashes(1))));
+    let broken = Scenario::new("broken")
+        .actors(2, |client| async move {
+            let mut link = client.connection();
+            let _inside = client.hold("cs").enter();
+            () = send(&mut link, &["INCR", "n"]).await?;
+            Ok(send(&mut link, &["INCR", "n"]).await?)
+        })
+        .always(ExclusiveFact::of("cs"));
+    let found = explore_all(&mut harness::execution::Runner::new(), &broken).unwrap();
+    expect!["violations of exclusive-fact (after 2 steps) in 7 schedules; reached: contention"]
+        .assert_eq(&found.to_string());
+}
+
+/// Clients that work beside a lock that anybody is granted, so that there are many schedules.
+fn large() -> Scenario {
+    Scenario::new("large").always(ExclusiveFact::of("cs")).actors(3, |client| async move {
+        let mut link = client.connection();
+        for _ in 0..3 {
+            () = send(&mut link, &["INCR", "n"]).await?;
+        }
+        let others: i64 = send(&mut link, &["INCR", "inside"]).await?;
+        // The bug shows only with three clients.
+        if others != 2 {
+            client.hold("cs").until(send::<()>(&mut link, &["DECR", "inside"])).await?;
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn an_exploration_ends_at_the_first_find() {
+    let report = exhaustive(&large()).unwrap_err();
+    let all = explore_all(&mut harness::execution::Runner::new(), &large()).unwrap();
+    assert_eq!(all.findings.len(), 1);
+    assert!(report.schedules < all.schedules / 2, "{} of {}", report.schedules, all.schedules);
+    expect!["large: exclusive-fact is violated (found after 163 of 1081 schedules)"]
+        .assert_eq(report.to_string().lines().next().unwrap());
+    // The result does not depend on the threads.
+    let again = exhaustive(&large()).unwrap_err();
+    assert_eq!((again.schedules, again.found_after), (report.schedules, report.found_after));
+}
+
+/// A sample runs on, and says which schedule showed the violation first.
+#[test]
+fn a_sample_says_what_was_needed() {
+    let report = sample(&large(), 500, 1).unwrap_err();
+    expect!["large: exclusive-fact is violated (found after 15 of 500 schedules)"]
+        .assert_eq(report.to_string().lines().next().unwrap());
+}

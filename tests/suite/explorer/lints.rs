@@ -1,0 +1,285 @@
+//! Each lint catches a lock that has its habit, and is silent on the repaired lock and on all locks
+//! for use. `tests/LINTS.md` shows how each habit does harm.
+
+use std::time::Duration;
+
+use expect_test::expect;
+use harness::check::{Participants, scenario};
+use harness::explore::lints;
+use harness::lint::LINTS;
+use harness::oracle::{ExclusiveBelief, ExclusiveFact, OwnerSafe, Recovers};
+use harness::{Client, Faults, Record, Scenario, exhaustive, from_fn};
+use locks::registry::{ALGORITHMS, AlgorithmKind, FaultClass};
+use redis::RedisResult;
+use redis::aio::ConnectionLike;
+
+use crate::program::readme::check_page;
+
+const LEASE: Duration = Duration::from_secs(10);
+
+/// A lock as commands, one a line. The first command of `take` replies whether it is granted.
+#[derive(Clone, Copy)]
+struct Recipe {
+    take: &'static [&'static str],
+    inside: &'static [&'static str],
+    release: &'static [&'static str],
+}
+
+const SOUND: Recipe = Recipe {
+    take: &["SET lock $me NX PX 10000"],
+    inside: &["EVAL $renew 1 lock $me"],
+    release: &["EVAL $delete 1 lock $me"],
+};
+
+/// The scripts and values that stand in recipes.
+fn value(client: &Client, word: &str) -> String {
+    match word {
+        "$me" => client.name(),
+        "$deadline" => (client.env().now_ms() + LEASE.as_millis() as i64).to_string(),
+        "$renew" => {
+            "return redis.call('GET', KEYS[1]) == ARGV[1] and redis.call('PEXPIRE', KEYS[1], 10000) or 0"
+                .into()
+        }
+        "$delete" => {
+            "return redis.call('GET', KEYS[1]) == ARGV[1] and redis.call('DEL', KEYS[1]) or 0".into()
+        }
+        // These two count the grants, in a key that is named, or not.
+        "$count" => {
+            "redis.call('INCR', KEYS[2]) return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', 10000)".into()
+        }
+        "$count_secretly" => {
+            "redis.call('INCR', '{lock}:n') return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', 10000)"
+                .into()
+        }
+        word => word.into(),
+    }
+}
+
+async fn send<T: redis::FromRedisValue>(client: &Client, line: &str) -> RedisResult<T> {
+    let words: Vec<String> = line.split(' ').map(|word| value(client, word)).collect();
+    redis::cmd(&words[0]).arg(&words[1..]).query_async(&mut client.connection()).await
+}
+
+async fn send_all(client: &Client, lines: &[&str]) -> RedisResult<()> {
+    for line in lines {
+        send::<redis::Value>(client, line).await?;
+    }
+    Ok(())
+}
+
+/// Two clients of a lock.
+fn lock(recipe: Recipe) -> Scenario {
+    let take = move |client: Client| async move {
+        let is_granted: Option<bool> = send(&client, recipe.take[0]).await?;
+        if is_granted == Some(true) {
+            send_all(&client, &recipe.take[1..]).await?;
+        }
+        RedisResult::Ok(is_granted == Some(true))
+    };
+    let act = move |client: Client| async move {
+        let since = client.now();
+        if take(client.clone()).await? {
+            let record = Record::Value("lock".into(), client.name());
+            let hold = client.hold("section").since(since).record(record).enter();
+            send_all(&client, recipe.inside).await?;
+            hold.until(send_all(&client, recipe.release)).await?;
+        }
+        RedisResult::Ok(())
+    };
+    Scenario::new("a lock with a habit")
+        .lease(LEASE)
+        .actors(2, from_fn(act))
+        .probe(1, from_fn(take))
+        .always(ExclusiveFact::of("section"))
+        .always(OwnerSafe)
+}
+
+/// The names of the lints that a scenario shows.
+fn names(scenario: &Scenario) -> Vec<&'static str> {
+    lints(scenario).into_iter().map(|warning| warning.lint.name).collect()
+}
+
+/// A lock shows this lint alone, and the repaired lock shows none. The lock breaks under these
+/// faults, and the repaired one does not: `tests/LINTS.md` has the schedule.
+#[track_caller]
+fn check_lint(lint: &str, [broken, repaired]: [Scenario; 2], faults: Faults) {
+    for scenario in [&broken, &broken.clone().faults(faults)] {
+        assert_eq!(names(scenario), [lint]);
+    }
+    let repaired = repaired.faults(faults);
+    assert_eq!(names(&repaired), [""; 0]);
+    assert!(exhaustive(&repaired).unwrap().lints.is_empty());
+    let report = exhaustive(&broken.faults(faults)).expect_err("the lock is broken");
+    assert_eq!(report.lints.len(), 1);
+    let text = report.to_string();
+    let (timeline, _) = text.split_once("\nSave this schedule").unwrap();
+    check_page("tests/LINTS.md", lint, &format!("```text\n{}\n\n{timeline}```\n", report.lints[0]));
+}
+
+#[test]
+fn no_ttl() {
+    let broken = Recipe { take: &["SET lock $me NX"], inside: &[], ..SOUND };
+    let recovering = |recipe| lock(recipe).always(Recovers);
+    check_lint("no-ttl", [broken, SOUND].map(recovering), Faults::none().crashes(1));
+}
+
+#[test]
+fn setnx_then_expire() {
+    let broken = Recipe { take: &["SETNX lock $me", "PEXPIRE lock 10000"], ..SOUND };
+    let recovering = |recipe| lock(recipe).always(Recovers);
+    check_lint("setnx-then-expire", [broken, SOUND].map(recovering), Faults::none().crashes(1));
+    let set = Recipe { take: &["SET lock $me NX", "EXPIRE lock 10"], ..SOUND };
+    assert_eq!(names(&lock(set)), ["setnx-then-expire"]);
+}
+
+#[test]
+fn plain_del() {
+    let broken = Recipe { release: &["DEL lock"], ..SOUND };
+    check_lint("plain-del", [broken, SOUND].map(lock), Faults::none().stalls(1));
+    let checked = Recipe { release: &["GET lock", "UNLINK lock"], ..SOUND };
+    assert_eq!(names(&lock(checked)), ["plain-del"]);
+}
+
+#[test]
+fn client_time() {
+    let broken = Recipe { take: &["SET lock $me NX PXAT $deadline"], ..SOUND };
+    check_lint("client-time", [broken, SOUND].map(lock), Faults::none().skew(2 * LEASE));
+}
+
+#[test]
+fn creating_renewal() {
+    let broken = Recipe { inside: &["SET lock $me PX 10000"], ..SOUND };
+    check_lint("creating-renewal", [broken, SOUND].map(lock), Faults::none().stalls(1));
+    let only_existing = Recipe { inside: &["SET lock $me XX PX 10000"], ..SOUND };
+    assert_eq!(names(&lock(only_existing)), [""; 0]);
+}
+
+/// One server is no cluster, so no schedule shows the harm of these two.
+#[test]
+fn lints_of_clusters() {
+    let check = |take, lint: Option<&str>| {
+        let shown = lints(&lock(Recipe { take, ..SOUND }));
+        assert_eq!(shown.iter().map(|warning| warning.lint.name).collect::<Vec<_>>(), Vec::from_iter(lint));
+        if let Some(lint) = lint {
+            check_page("tests/LINTS.md", lint, &format!("```text\n{}\n```\n", shown[0]));
+        }
+    };
+    check(&["EVAL $count_secretly 1 lock $me"], Some("undeclared-key"));
+    check(&["EVAL $count 2 lock lock:n $me"], Some("cross-slot"));
+    check(&["EVAL $count 2 lock {lock}:n $me"], None);
+}
+
+/// A holder that renews its grant while it waits for a message, and a client that comes after the
+/// first lease. `shares` is whether the holder waits on the connection on which it renews.
+fn waiting(shares: fn() -> bool) -> Scenario {
+    async fn take(client: &Client, link: &mut impl ConnectionLike) -> RedisResult<bool> {
+        let mut set = redis::cmd("SET");
+        set.arg("lock").arg(client.name()).arg("NX").arg("PX").arg(LEASE.as_millis() as u64);
+        set.query_async(link).await
+    }
+    let patient = redis::AsyncConnectionConfig::new().set_response_timeout(None);
+    Scenario::new("a holder that waits")
+        .always(ExclusiveBelief::of("section", 1))
+        .actors(1, move |client| {
+            let patient = patient.clone();
+            async move {
+                let mut link = client.multiplexed_with_config(patient.clone()).await?;
+                let mut waiting = link.clone();
+                if !shares() {
+                    waiting = client.multiplexed_with_config(patient).await?;
+                }
+                if take(&client, &mut link).await? {
+                    let inside = client.hold("section").enter();
+                    let message = tokio::spawn(async move {
+                        redis::cmd("BLPOP").arg("news").arg(12).exec_async(&mut waiting).await
+                    });
+                    tokio::time::sleep(LEASE / 2).await;
+                    redis::cmd("PEXPIRE").arg("lock").arg(10_000).exec_async(&mut link).await?;
+                    message.await??;
+                    drop(inside);
+                }
+                Ok(())
+            }
+        })
+        .actors(1, |client| async move {
+            tokio::time::sleep(LEASE + Duration::from_secs(1)).await;
+            if take(&client, &mut client.connection()).await? {
+                client.hold("section").until(async {}).await;
+            }
+            Ok(())
+        })
+}
+
+#[test]
+fn shared_blocking() {
+    check_lint("shared-blocking", [waiting(|| true), waiting(|| false)], Faults::none());
+}
+
+/// A lint that a lock for use shows is wrong. Many published locks show some.
+#[test]
+fn locks_for_use_show_no_lint() {
+    let first = ALGORITHMS.iter().position(|algorithm| algorithm.name == "mutex").unwrap();
+    let mut published = String::new();
+    for (place, algorithm) in ALGORITHMS.iter().enumerate() {
+        let shown = |class| -> Vec<String> {
+            let readers = (algorithm.spec.kind == AlgorithmKind::ReadWrite).then_some(1);
+            let size = Participants { clients: 2, permits: 1, readers };
+            let shown = lints(&scenario(algorithm, class, size));
+            if place >= first {
+                shown.iter().map(ToString::to_string).collect()
+            } else {
+                shown.iter().map(|warning| warning.lint.name.to_owned()).collect()
+            }
+        };
+        let classes = [FaultClass::Order, FaultClass::Slow, FaultClass::Rounds];
+        let shown: std::collections::BTreeSet<_> = classes.into_iter().flat_map(shown).collect();
+        if place >= first {
+            assert!(shown.is_empty(), "{} shows {shown:?}", algorithm.name);
+        } else {
+            published += &format!("{}: {}\n", algorithm.name, Vec::from_iter(shown).join(", "));
+        }
+    }
+    expect![[r#"
+        exists_set: no-ttl, plain-del
+        setnx: no-ttl, plain-del
+        setnx_expire: plain-del, setnx-then-expire
+        del_setnx_takeover: client-time, no-ttl, plain-del
+        getset_takeover: client-time, plain-del, setnx-then-expire
+        lua_setnx_expire: plain-del
+        lua_token: 
+        set_nx_ex_del: plain-del
+        set_nx_get_del: plain-del
+        set_nx_px_cad: 
+        redlock: 
+        redlock_3: 
+        reentrant_hash: 
+        renewed_hash: 
+        local_reentrant: 
+        redisson: 
+        redisson_process: 
+        rw_two_keys: cross-slot, plain-del
+        rw_hash: client-time
+        zset_semaphore: client-time
+        fair_semaphore_posted: client-time, cross-slot
+        fair_semaphore_comment: client-time, cross-slot
+        fair_semaphore_weighted: client-time, cross-slot
+        fair_semaphore_locked: client-time, cross-slot
+    "#]]
+    .assert_eq(&published);
+}
+
+#[test]
+fn every_lint_has_a_section() {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/LINTS.md")).unwrap();
+    let sections: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+    assert_eq!(sections, LINTS.iter().map(|lint| lint.name).collect::<Vec<_>>());
+    let row = |lint: &harness::lint::Lint| {
+        format!("| [{0}](#{0}) | {1} | {2} |\n", lint.name, lint.summary, lint.advice)
+    };
+    let rows: String = LINTS.iter().map(row).collect();
+    check_page(
+        "tests/LINTS.md",
+        "lints",
+        &format!("| lint | habit | what to do |\n| --- | --- | --- |\n{rows}"),
+    );
+}
