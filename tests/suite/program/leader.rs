@@ -29,20 +29,25 @@ impl Drop for Process {
     }
 }
 
+/// The program of an example.
+pub(crate) fn example(name: &str) -> Command {
+    let mut example: PathBuf = std::env::current_exe().unwrap();
+    example.pop();
+    example.set_file_name("examples");
+    example.push(name);
+    let path = example.display();
+    assert!(example.exists(), "no {path}: `cargo test` builds it, `cargo test --test suite` does not");
+    Command::new(example)
+}
+
 /// A line that a member of the service has printed.
 type Line = (usize, String);
 
 /// A member of the service, by its number.
 fn join(member: usize, port: u16, lines: Sender<Line>) -> Process {
-    let mut example: PathBuf = std::env::current_exe().unwrap();
-    example.pop();
-    example.set_file_name("examples");
-    example.push("leader");
-    let mut command = Command::new(&example);
+    let mut command = example("leader");
     let started = command.arg(format!("redis://127.0.0.1:{port}/")).stdout(Stdio::piped()).spawn();
-    let mut child = started.unwrap_or_else(|error| {
-        panic!("{}: {error}: `cargo test` builds it, `cargo test --test suite` does not", example.display())
-    });
+    let mut child = started.unwrap();
     let output = BufReader::new(child.stdout.take().unwrap());
     std::thread::spawn(move || {
         for line in output.lines().map_while(Result::ok) {

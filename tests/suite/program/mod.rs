@@ -13,6 +13,8 @@ mod serve;
 #[cfg(unix)]
 mod leader;
 #[cfg(unix)]
+mod first_test;
+#[cfg(unix)]
 mod many_clients;
 pub(crate) mod readme;
 mod tidy;
