@@ -12,8 +12,8 @@ pub(super) const LINT: Lint = Lint {
     find,
 };
 
-/// A key is one of a lock if the attempt wrote it, and the release removes it. A sorted set may keep
-/// the ends of its members itself.
+/// A key is one of a lock if the attempt wrote it, and the release removes it. A sorted set may
+/// keep the ends of its members itself.
 fn find(usage: &Usage<'_>) -> Option<String> {
     usage.stays.iter().find_map(|stay| {
         let granted = *stay.attempt.last()?;
