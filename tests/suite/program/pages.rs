@@ -60,7 +60,7 @@ fn a_report_of_ones_own_test_has_a_page_and_its_texts_are_escaped() {
     assert!(!page.contains("<script>alert"), "{page}");
     assert!(page.contains("&lt;script&gt;alert"));
     assert!(page.contains("A and B are inside at once, but only one may be"));
-    assert!(page.contains(&format!("{} schedules", report.schedules)));
+    assert!(page.contains(&format!("{} schedules", report.found_after)));
     let counterexample = report.counterexample().unwrap();
     assert!(counterexample.schedule.starts_with("lockstep schedule 1\n"));
 }
@@ -110,4 +110,28 @@ fn a_page_of_a_long_history_is_small() {
         assert!(page.len() < 2_000_000, "{}", page.len());
         assert_eq!(!page.contains("are left out"), is_whole);
     }
+}
+
+/// The table is a page. Each violated verdict has a page, each other one a place with its bounds,
+/// and no link is dead.
+#[test]
+fn check_writes_the_table_and_its_counterexamples() {
+    let folder = std::env::temp_dir().join(format!("lockstep-table-{}", std::process::id()));
+    let path = folder.to_str().unwrap();
+    let json = stdout(&["check", "setnx", "set_nx_ex_del", "--format", "json", "--html", path]);
+    let index = fs::read_to_string(folder.join("index.html")).unwrap();
+    let json: Value = serde_json::from_str(&json).unwrap();
+    let verdicts = json["verdicts"].as_array().unwrap();
+    let violated = verdicts.iter().filter(|verdict| verdict["verdict"] == "violated").count();
+    assert_eq!(index.matches("<td class=\"violated\">").count(), violated);
+    assert_eq!(index.matches("<td class=\"holds\">").count(), verdicts.len() - violated);
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), violated + 1);
+    for link in index.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next()) {
+        match link.strip_prefix('#') {
+            Some(place) => assert!(index.contains(&format!("id=\"{place}\"")), "{link}"),
+            None => assert!(fs::read_to_string(folder.join(link)).unwrap().contains("is violated"), "{link}"),
+        }
+    }
+    assert!(!index.contains("PARTIAL"));
+    fs::remove_dir_all(&folder).unwrap();
 }

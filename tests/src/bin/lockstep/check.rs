@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
@@ -17,6 +18,7 @@ use harness::explore::Shard;
 use locks::registry::{ALGORITHMS, Algorithm};
 
 use crate::names;
+use crate::pages;
 use crate::progress::CheckProgress;
 use crate::shard::{Cell, cells, cost};
 use crate::stop;
@@ -44,6 +46,9 @@ pub(crate) struct Args {
     /// How many cells of the table are checked at the same time [default: one for each core]
     #[arg(long, short, value_name = "N", value_parser = at_least_one)]
     jobs: Option<NonZeroUsize>,
+    /// Write the table to this folder as HTML, with a page for each counterexample: `index.html`
+    #[arg(long, value_name = "DIR")]
+    html: Option<PathBuf>,
     /// Print the CPU time of each cell in milliseconds, for `costs.txt`
     #[cfg(unix)]
     #[arg(long, hide = true)]
@@ -100,7 +105,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let effort = args.sampling.effort();
     let jobs = args.jobs.map_or_else(cores, NonZeroUsize::get);
     let cells = cells(args.shard, &algorithms);
-    let checked = check_all(&cells, effort, jobs)?;
+    if let Some(folder) = &args.html {
+        pages::make_folder(folder)?;
+    }
+    let checked = check_all(&cells, effort, (jobs, args.html.clone()))?;
+    if let Some(folder) = &args.html {
+        let verdicts: Vec<&Verdict> = checked.iter().flat_map(|checked| &checked.verdicts).collect();
+        pages::write_table(folder, &algorithms, &verdicts)?;
+    }
     #[cfg(unix)]
     if args.costs {
         let lines = checked.iter().map(|Checked { cell: (algorithm, class), cpu, .. }| {
@@ -123,10 +135,19 @@ struct Checked {
 }
 
 impl Checked {
-    fn new(runner: &mut Runner, cell @ (algorithm, class): Cell, effort: Effort) -> Result<Checked> {
+    /// Checks a cell. If there is a folder, writes its counterexamples there.
+    fn new(
+        runner: &mut Runner,
+        cell @ (algorithm, class): Cell,
+        effort: Effort,
+        folder: Option<&Path>,
+    ) -> Result<Checked> {
         #[cfg(unix)]
         let before = cpu_time();
         let verdicts = check(runner, algorithm, class, effort)?;
+        if let Some(folder) = folder {
+            pages::write_counterexamples(folder, runner, &verdicts)?;
+        }
         Ok(Checked {
             cell,
             verdicts,
@@ -151,9 +172,13 @@ enum Event {
     Stop,
 }
 
-/// Checks the cells, so many at the same time. The results are in the order of the cells. If the
-/// user stops the check, cells are missing.
-fn check_all(cells: &[Cell], effort: Effort, jobs: usize) -> Result<Vec<Checked>> {
+/// Checks the cells, so many at the same time, and writes their counterexamples to the folder. The
+/// results are in the order of the cells. If the user stops the check, cells are missing.
+fn check_all(
+    cells: &[Cell],
+    effort: Effort,
+    (jobs, folder): (usize, Option<PathBuf>),
+) -> Result<Vec<Checked>> {
     let progress = CheckProgress::new(cells);
     // The most expensive cells come first, so that no core has a long one in the end.
     let mut dearest: Vec<(usize, Cell)> = cells.iter().copied().enumerate().collect();
@@ -162,13 +187,13 @@ fn check_all(cells: &[Cell], effort: Effort, jobs: usize) -> Result<Vec<Checked>
     let (send, receive) = mpsc::channel();
     for _ in 0..jobs.min(cells.len()) {
         let (dearest, next) = (dearest.clone(), next.clone());
-        let (progress, send) = (progress.clone(), send.clone());
+        let (progress, send, folder) = (progress.clone(), send.clone(), folder.clone());
         // Nobody waits for the thread: if the check is stopped, the process ends amid a cell.
         thread::spawn(move || {
             let mut runner = Runner::new();
             while let Some(&(place, cell)) = dearest.get(next.fetch_add(1, Ordering::Relaxed)) {
                 progress.begin(cell);
-                let run = AssertUnwindSafe(|| Checked::new(&mut runner, cell, effort));
+                let run = AssertUnwindSafe(|| Checked::new(&mut runner, cell, effort, folder.as_deref()));
                 let checked = catch_unwind(run);
                 if let Ok(Ok(Checked { verdicts, .. })) = &checked {
                     progress.end(cell, verdicts);

@@ -4,17 +4,16 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
-use harness::check::{LEASE, Outcome, Verdict, check, properties, save, scenario, scenario_of};
+use harness::check::{LEASE, Outcome, Verdict, check, properties, save, scenario};
 use harness::execution::Runner;
 use harness::explore::render_finding;
-use harness::page::Counterexample;
-use harness::{SavedSchedule, replay_saved};
 use indicatif::ProgressBar;
 use locks::registry::{Algorithm, FaultClass, Property};
 
 use crate::check::Sampling;
 use crate::list::asked;
 use crate::output::complain;
+use crate::pages::counterexample;
 use crate::progress::spinner;
 use crate::table::Format;
 use crate::{names, stop};
@@ -121,23 +120,15 @@ fn show(args: &Args, runner: &mut Runner, verdict: &Verdict, schedules: u64, tex
     let saved = save(runner, verdict).context("the verdict has no schedule")?;
     match args.format {
         Format::Text => super::print(text)?,
-        Format::Json => super::print_json(&(as_data(runner, &saved, schedules)?.to_json() + "\n"))?,
+        Format::Json => super::print_json(&(counterexample(runner, &saved, schedules)?.to_json() + "\n"))?,
     }
     if let Some(path) = &args.save {
         super::write(path, &saved.to_string())?;
     }
     if let Some(path) = &args.html {
-        super::write(path, &as_data(runner, &saved, schedules)?.to_html())?;
+        super::write(path, &counterexample(runner, &saved, schedules)?.to_html())?;
     }
     Ok(())
-}
-
-/// Replays a saved counterexample.
-fn as_data(runner: &mut Runner, saved: &SavedSchedule, schedules: u64) -> Result<Counterexample> {
-    let of = scenario_of(saved, LEASE).context("the algorithm is not known")?;
-    let counterexample = replay_saved(runner, &of, saved)?.counterexample(runner, &of)?;
-    let counterexample = counterexample.context("the schedule does not show the violation again")?;
-    Ok(Counterexample { explored: Some(schedules), ..counterexample })
 }
 
 fn about(algorithm: &Algorithm) -> String {

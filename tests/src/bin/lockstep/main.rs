@@ -5,6 +5,7 @@ mod grid;
 mod names;
 mod stop;
 mod shard;
+mod pages;
 mod table;
 mod progress;
 mod check;

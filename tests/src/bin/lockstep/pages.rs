@@ -1,0 +1,184 @@
+//! `check --html`: the verdict table as a page, and a page for each counterexample.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use harness::check::{LEASE, Outcome, Part, Verdict, bounds, properties, save, scenario_of};
+use harness::execution::Runner;
+use harness::page::Counterexample;
+use harness::{SavedSchedule, replay_saved};
+use locks::registry::{Algorithm, FaultClass, Property};
+use minijinja::value::Serde;
+use minijinja::{Environment, context};
+use serde::Serialize;
+
+/// The page with the table.
+const INDEX: &str = "index.html";
+
+/// Replays a saved counterexample. So many schedules were run to find it.
+pub(crate) fn counterexample(
+    runner: &mut Runner,
+    saved: &SavedSchedule,
+    schedules: u64,
+) -> Result<Counterexample> {
+    let of = scenario_of(saved, LEASE).context("the algorithm is not known")?;
+    let counterexample = replay_saved(runner, &of, saved)?.counterexample(runner, &of)?;
+    let counterexample = counterexample.context("the schedule does not show the violation again")?;
+    Ok(Counterexample { explored: Some(schedules), ..counterexample })
+}
+
+/// Makes the folder.
+pub(crate) fn make_folder(folder: &Path) -> Result<()> {
+    let failed = || format!("cannot make the folder {}: name another one with --html", folder.display());
+    std::fs::create_dir_all(folder).with_context(failed)
+}
+
+/// Writes a page for each counterexample of a cell.
+pub(crate) fn write_counterexamples(folder: &Path, runner: &mut Runner, verdicts: &[Verdict]) -> Result<()> {
+    for verdict in verdicts {
+        if let Some(saved) = save(runner, verdict) {
+            let counterexample = self::counterexample(runner, &saved, verdict.schedules)?;
+            let name = file_name(verdict.algorithm, verdict.class, verdict.property);
+            super::write(&folder.join(name), &counterexample.to_html())?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes the page with the table of these verdicts. Verdicts of its algorithms that are missing
+/// are not judged.
+pub(crate) fn write_table(
+    folder: &Path,
+    algorithms: &[&'static Algorithm],
+    verdicts: &[&Verdict],
+) -> Result<()> {
+    let classes: Vec<Class> = FaultClass::ALL.iter().map(|&class| Class::new(class)).collect();
+    let sections: Vec<Section> =
+        algorithms.iter().map(|algorithm| Section::new(algorithm, verdicts)).collect();
+    let missing: usize = sections.iter().map(|section| section.missing).sum();
+    let values = context! {
+        lease_ms => LEASE.as_millis() as u64, missing, judged => verdicts.len(),
+        classes => Serde(&classes), sections => Serde(&sections),
+    };
+    // The end of the name says that values are escaped.
+    let page = Environment::new().render_named_str("table.html", include_str!("table.html"), values);
+    super::write(&folder.join(INDEX), &page.context("the page of the table is not valid")?)
+}
+
+fn file_name(algorithm: &Algorithm, class: FaultClass, property: Property) -> String {
+    format!("{}.{class}.{property}.html", algorithm.name)
+}
+
+#[derive(Serialize)]
+struct Class {
+    name: &'static str,
+    description: String,
+    bounds: Vec<String>,
+}
+
+impl Class {
+    fn new(class: FaultClass) -> Class {
+        let bounds = bounds(class, LEASE).iter().map(ToString::to_string).collect();
+        Class { name: class.name(), description: class.description().to_owned(), bounds }
+    }
+}
+
+/// The part of the table that belongs to an algorithm.
+#[derive(Serialize)]
+struct Section {
+    name: &'static str,
+    guarantees: &'static str,
+    assumes: &'static str,
+    objection: &'static str,
+    lines: Vec<Line>,
+    /// The explorations of each class, by class.
+    explorations: Vec<(&'static str, Vec<String>)>,
+    /// So many verdicts are missing.
+    missing: usize,
+}
+
+/// The verdicts on a property, by class.
+#[derive(Serialize)]
+struct Line {
+    property: &'static str,
+    cells: Vec<Cell>,
+}
+
+#[derive(Serialize)]
+struct Cell {
+    kind: &'static str,
+    text: String,
+    link: Option<String>,
+    is_as_stated: bool,
+}
+
+impl Section {
+    fn new(algorithm: &'static Algorithm, verdicts: &[&Verdict]) -> Section {
+        let own: Vec<&Verdict> =
+            verdicts.iter().copied().filter(|verdict| verdict.algorithm.name == algorithm.name).collect();
+        let is_asked = |property, class| properties(algorithm, class).contains(&property);
+        let properties = Property::ALL.iter().copied();
+        let properties =
+            properties.filter(|&property| FaultClass::ALL.iter().any(|&class| is_asked(property, class)));
+        let cell = |property: Property, class: FaultClass| {
+            let found = own.iter().find(|verdict| (verdict.property, verdict.class) == (property, class));
+            found.map_or_else(
+                || Cell::without_verdict(is_asked(property, class)),
+                |verdict| Cell::new(verdict),
+            )
+        };
+        let lines: Vec<Line> = properties
+            .map(|property| Line {
+                property: property.name(),
+                cells: FaultClass::ALL.iter().map(|&class| cell(property, class)).collect(),
+            })
+            .collect();
+        let explorations = FaultClass::ALL.iter().filter_map(|&class| {
+            let verdict = own.iter().find(|verdict| verdict.class == class)?;
+            Some((class.name(), verdict.parts.iter().map(exploration).collect()))
+        });
+        let missing = lines.iter().flat_map(|line| &line.cells).filter(|cell| cell.kind == "unknown").count();
+        let spec = algorithm.spec;
+        Section {
+            name: algorithm.name,
+            guarantees: spec.guarantees,
+            assumes: spec.assumes,
+            objection: spec.objection,
+            explorations: explorations.collect(),
+            lines,
+            missing,
+        }
+    }
+}
+
+/// An exploration in words.
+fn exploration(Part { bound, size, schedules, is_sampled, limit }: &Part) -> String {
+    let how = if *is_sampled {
+        format!("more than {limit}, so a sample was run")
+    } else {
+        "all that there are".into()
+    };
+    format!("{bound} ({size}): {schedules} schedules, {how}")
+}
+
+impl Cell {
+    fn new(verdict: &Verdict) -> Cell {
+        let place = format!("#{}.{}", verdict.algorithm.name, verdict.class);
+        let (kind, text, link) = match &verdict.outcome {
+            Outcome::Holds if verdict.is_sampled() => ("holds", format!("✓ ~{}", verdict.schedules), place),
+            Outcome::Holds => ("holds", format!("✓ {}", verdict.schedules), place),
+            Outcome::Vacuous(_) => ("unknown", "vacuous".into(), place),
+            Outcome::Violated(finding, _) => {
+                let link = file_name(verdict.algorithm, verdict.class, verdict.property);
+                ("violated", format!("✗ {}", finding.violation.step), link)
+            }
+        };
+        Cell { kind, text, link: Some(link), is_as_stated: verdict.is_as_stated() }
+    }
+
+    /// The property is not asked for in the class, or is not judged.
+    fn without_verdict(is_asked: bool) -> Cell {
+        let (kind, text) = if is_asked { ("unknown", "?") } else { ("none", "") };
+        Cell { kind, text: text.into(), link: None, is_as_stated: true }
+    }
+}
