@@ -14,9 +14,10 @@ use redis::{RedisResult, Script};
 const LEASE: Duration = Duration::from_secs(10);
 
 /// Deletes the key, whoever holds the lock.
-const DELETE: &str = "return redis.call('DEL', KEYS[1])";
+const DELETE: &str = "-- release\nreturn redis.call('DEL', KEYS[1])";
 /// Deletes the key if the client still holds the lock.
 const COMPARE_AND_DELETE: &str = "\
+-- release
 if redis.call('GET', KEYS[1]) == ARGV[1] then
   return redis.call('DEL', KEYS[1])
 end
