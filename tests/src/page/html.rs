@@ -122,12 +122,9 @@ impl<'a> View<'a> {
         let rows = entries.iter().enumerate().map(|(nth, entry)| {
             let is_first = before(nth).is_none_or(|before| before.step != entry.step);
             let others = near.clone().filter(|other| is_first && other.step == entry.step).collect();
-            Row { others, ..Row::new(entry, before(nth), (clients.len(), *servers)) }
+            Row::new(entry, before(nth), others, (clients.len(), *servers))
         });
         let mut rows: Vec<Row<'_>> = rows.collect();
-        for row in &mut rows {
-            row.passing = row.others.iter().filter(|other| other.violation.is_none()).count();
-        }
         if let Some(last) = rows.last_mut() {
             last.kind += " violation";
         }
@@ -168,7 +165,12 @@ fn bars(entries: &[Entry], clients: usize, lanes: usize) -> Vec<Bar> {
 }
 
 impl<'a> Row<'a> {
-    fn new(entry: &'a Entry, before: Option<&Entry>, (clients, servers): (usize, usize)) -> Row<'a> {
+    fn new(
+        entry: &'a Entry,
+        before: Option<&Entry>,
+        others: Vec<&'a Alternative>,
+        (clients, servers): (usize, usize),
+    ) -> Row<'a> {
         let Entry { step, at_ms, actor, ref text, ref script, .. } = *entry;
         let is_later = before.is_some_and(|before| before.at_ms != at_ms);
         let kinds = [
@@ -187,8 +189,8 @@ impl<'a> Row<'a> {
             text,
             script,
             details: entry.details.iter().map(|detail| DetailRow::new(detail, servers)).collect(),
-            others: Vec::new(),
-            passing: 0,
+            passing: others.iter().filter(|other| other.violation.is_none()).count(),
+            others,
         }
     }
 }
@@ -199,25 +201,17 @@ fn arrows(messages: &[Message], clients: usize) -> Vec<Arrow> {
     for &Message { server, by, is_lost, .. } in messages {
         let server = clients + server + 2;
         let is_asked = |arrow: &&mut Arrow| arrow.kind == "request" && arrow.server == server;
-        let kind = match (by, arrows.last_mut().filter(is_asked)) {
-            (Sender::Server, Some(request)) => {
-                request.kind = if is_lost { "lost-reply" } else { "exchange" };
-                continue;
-            }
-            (Sender::Server, None) => {
-                if is_lost {
-                    "reply lost-reply"
-                } else {
-                    "reply"
-                }
-            }
-            (Sender::Client, _) => {
-                if is_lost {
-                    "request lost"
-                } else {
-                    "request"
-                }
-            }
+        if by == Sender::Server
+            && let Some(request) = arrows.last_mut().filter(is_asked)
+        {
+            request.kind = if is_lost { "lost-reply" } else { "exchange" };
+            continue;
+        }
+        let kind = match (by, is_lost) {
+            (Sender::Client, false) => "request",
+            (Sender::Client, true) => "request lost",
+            (Sender::Server, false) => "reply",
+            (Sender::Server, true) => "reply lost-reply",
         };
         arrows.push(Arrow { kind, server });
     }

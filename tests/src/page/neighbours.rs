@@ -67,8 +67,11 @@ pub(super) fn neighbours(
     let (history, possible) = search.run(schedule);
     let last_step = oracle.check(&history)?.step;
     let steps = &history.steps[..last_step];
-    let races = races(&history, last_step);
-    let decisive = races.iter().rev().find_map(|&race| search.decisive(&history, steps, race));
+    let happens_before = HappensBefore::of(&history);
+    let of = |late| happens_before.races(late).iter().map(move |&early| (early, late));
+    let races: Vec<(usize, usize)> = (0..last_step).flat_map(of).collect();
+    let mut backwards = races.iter().rev();
+    let decisive = backwards.find_map(|&race| search.decisive(&history, &happens_before, steps, race));
     let mut alternatives = Vec::new();
     for (place, (&taken, possible)) in steps.iter().zip(&possible).enumerate() {
         for &other in possible.iter().filter(|&&other| other != taken) {
@@ -76,14 +79,6 @@ pub(super) fn neighbours(
         }
     }
     Some(Neighbours { decisive, races: races.len(), alternatives, is_partial: search.room == 0 })
-}
-
-/// The pairs of steps that race, by the later one.
-fn races(history: &History, last_step: usize) -> Vec<(usize, usize)> {
-    let happens_before = HappensBefore::of(history);
-    let of =
-        |late: usize| happens_before.races(late).iter().map(move |&early| (early, late)).collect::<Vec<_>>();
-    (0..last_step).flat_map(of).collect()
 }
 
 struct Search<'a> {
@@ -113,10 +108,10 @@ impl Search<'_> {
     fn decisive(
         &mut self,
         history: &History,
+        happens_before: &HappensBefore,
         steps: &[Step],
         (early, late): (usize, usize),
     ) -> Option<Decisive> {
-        let happens_before = HappensBefore::of(history);
         let comes_first = |place: usize| {
             place == late || place > early && place < late && !happens_before.precedes(early, place)
         };
@@ -128,16 +123,11 @@ impl Search<'_> {
         if self.oracle.check(&swapped).is_some() {
             return None;
         }
-        let told = tell(history, self.scenario.actors.len(), steps.len());
-        let text = |place: usize| {
-            let entry = told.iter().find(|entry| entry.step == place + 1);
-            entry.map_or(String::new(), |entry| entry.text.clone())
-        };
         Some(Decisive {
             early: early + 1,
-            early_text: text(early),
+            early_text: self.text(history, early),
             late: late + 1,
-            late_text: text(late),
+            late_text: self.text(history, late),
             schedule: swapped.steps.iter().map(ToString::to_string).collect(),
         })
     }
@@ -147,14 +137,19 @@ impl Search<'_> {
         let tried = [&steps[..place], &[other], &steps[place..]].concat();
         let history = self.try_run(&tried)?;
         let violation = self.oracle.check(&history);
-        let told = tell(&history, self.scenario.actors.len(), place + 1);
-        let entry = told.iter().find(|entry| entry.step == place + 1);
         Some(Alternative {
             step: place + 1,
             other: other.to_string(),
-            text: entry.map_or(String::new(), |entry| entry.text.clone()),
+            text: self.text(&history, place),
             violation: violation.map(|violation| violation.what),
         })
+    }
+
+    /// The step at a place in words. Empty if nothing is told of it.
+    fn text(&self, history: &History, place: usize) -> String {
+        let told = tell(history, self.scenario.actors.len(), place + 1);
+        let entry = told.into_iter().find(|entry| entry.step == place + 1);
+        entry.map_or(String::new(), |entry| entry.text)
     }
 }
 

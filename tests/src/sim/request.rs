@@ -102,8 +102,8 @@ impl Request {
 
     /// The words of each command.
     pub(crate) fn words(&self) -> Vec<Vec<Vec<u8>>> {
-        let word = |arg: Arg<&[u8]>| if let Arg::Simple(word) = arg { word.to_vec() } else { b"0".to_vec() };
-        self.commands().map(|command| command.args_iter().map(word).collect()).collect()
+        let words = |command: &Cmd| command.args_iter().map(|word| bytes_of(&word).to_vec()).collect();
+        self.commands().map(words).collect()
     }
 
     /// A hash of the server, the name and the first key.

@@ -11,10 +11,10 @@ use indicatif::ProgressBar;
 use locks::registry::{Algorithm, FaultClass, Property};
 
 use crate::check::Sampling;
-use crate::list::asked;
 use crate::output::complain;
 use crate::pages::counterexample;
 use crate::progress::spinner;
+use crate::shard::asked;
 use crate::table::Format;
 use crate::{names, stop};
 
@@ -118,15 +118,17 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 /// find it.
 fn show(args: &Args, runner: &mut Runner, verdict: &Verdict, schedules: u64, text: &str) -> Result<()> {
     let saved = save(runner, verdict).context("the verdict has no schedule")?;
-    match args.format {
-        Format::Text => super::print(text)?,
-        Format::Json => super::print_json(&(counterexample(runner, &saved, schedules)?.to_json() + "\n"))?,
+    let is_needed = matches!(args.format, Format::Json) || args.html.is_some();
+    let data = is_needed.then(|| counterexample(runner, &saved, schedules)).transpose()?;
+    match (args.format, &data) {
+        (Format::Json, Some(data)) => super::print_json(&(data.to_json() + "\n"))?,
+        _ => super::print(text)?,
     }
     if let Some(path) = &args.save {
         super::write(path, &saved.to_string())?;
     }
-    if let Some(path) = &args.html {
-        super::write(path, &counterexample(runner, &saved, schedules)?.to_html())?;
+    if let (Some(path), Some(data)) = (&args.html, &data) {
+        super::write(path, &data.to_html())?;
     }
     Ok(())
 }

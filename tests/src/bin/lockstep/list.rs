@@ -3,13 +3,14 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use harness::check::{LEASE, bounds, properties};
+use harness::check::{LEASE, bounds};
 use harness::fault::FaultKind;
 use locks::registry::{ALGORITHMS, Algorithm, FaultClass, Property};
 use serde::Serialize;
 
 use crate::grid::{drawn, wrapping};
 use crate::output::{WIDTH, width};
+use crate::shard::asked;
 use crate::table::Format;
 
 /// List the algorithms, properties, fault classes and faults, each with its meaning
@@ -89,14 +90,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         Format::Json => super::print_json(&(serde_json::to_string_pretty(&list)? + "\n"))?,
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// The properties that are asked of an algorithm in some fault class.
-pub(crate) fn asked(algorithm: &Algorithm) -> Vec<Property> {
-    let is_asked = |property: &Property| {
-        FaultClass::ALL.iter().any(|&class| properties(algorithm, class).contains(property))
-    };
-    Property::ALL.iter().copied().filter(is_asked).collect()
 }
 
 impl List {

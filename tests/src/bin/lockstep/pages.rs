@@ -12,6 +12,8 @@ use minijinja::value::Serde;
 use minijinja::{Environment, context};
 use serde::Serialize;
 
+use crate::shard::asked;
+
 /// The page with the table.
 const INDEX: &str = "index.html";
 
@@ -117,9 +119,6 @@ impl Section {
         let own: Vec<&Verdict> =
             verdicts.iter().copied().filter(|verdict| verdict.algorithm.name == algorithm.name).collect();
         let is_asked = |property, class| properties(algorithm, class).contains(&property);
-        let properties = Property::ALL.iter().copied();
-        let properties =
-            properties.filter(|&property| FaultClass::ALL.iter().any(|&class| is_asked(property, class)));
         let cell = |property: Property, class: FaultClass| {
             let found = own.iter().find(|verdict| (verdict.property, verdict.class) == (property, class));
             found.map_or_else(
@@ -127,7 +126,8 @@ impl Section {
                 |verdict| Cell::new(verdict),
             )
         };
-        let lines: Vec<Line> = properties
+        let lines: Vec<Line> = asked(algorithm)
+            .into_iter()
             .map(|property| Line {
                 property: property.name(),
                 cells: FaultClass::ALL.iter().map(|&class| cell(property, class)).collect(),

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use harness::check::properties;
 use harness::explore::Shard;
-use locks::registry::{Algorithm, FaultClass};
+use locks::registry::{Algorithm, FaultClass, Property};
 
 /// The CPU time of cells, each a line such as `mutex slow 120`, in milliseconds. Only their ratios
 /// matter. `lockstep check --costs` prints them anew.
@@ -48,6 +48,14 @@ pub(crate) fn questions(shard: Shard, algorithms: &[&'static Algorithm]) -> Vec<
         properties.map(move |property| (algorithm.name, class.name(), property.name()))
     });
     asked.collect()
+}
+
+/// The properties that are asked of an algorithm in some fault class.
+pub(crate) fn asked(algorithm: &Algorithm) -> Vec<Property> {
+    let is_asked = |property: &Property| {
+        FaultClass::ALL.iter().any(|&class| properties(algorithm, class).contains(property))
+    };
+    Property::ALL.iter().copied().filter(is_asked).collect()
 }
 
 /// The cost of a cell, and at least one, so that cells without any are spread, too.
