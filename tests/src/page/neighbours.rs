@@ -63,7 +63,7 @@ pub(super) fn neighbours(
     oracle: &dyn Oracle,
     schedule: &[Step],
 ) -> Option<Neighbours> {
-    let mut search = Search { runner, scenario, oracle, room: SCHEDULES_MAX };
+    let mut search = Search { runner, scenario, oracle, room: SCHEDULES_MAX, is_partial: false };
     let (history, possible) = search.run(schedule);
     let last_step = oracle.check(&history)?.step;
     let steps = &history.steps[..last_step];
@@ -78,7 +78,7 @@ pub(super) fn neighbours(
             alternatives.extend(search.alternative(steps, place, other));
         }
     }
-    Some(Neighbours { decisive, races: races.len(), alternatives, is_partial: search.room == 0 })
+    Some(Neighbours { decisive, races: races.len(), alternatives, is_partial: search.is_partial })
 }
 
 struct Search<'a> {
@@ -87,6 +87,8 @@ struct Search<'a> {
     oracle: &'a dyn Oracle,
     /// So many schedules may still be run.
     room: usize,
+    /// A schedule was not run, because there was no room.
+    is_partial: bool,
 }
 
 impl Search<'_> {
@@ -99,6 +101,7 @@ impl Search<'_> {
 
     /// Runs a schedule if there is room.
     fn try_run(&mut self, steps: &[Step]) -> Option<History> {
+        self.is_partial |= self.room == 0;
         self.room = self.room.checked_sub(1)?;
         Some(self.run(steps).0)
     }

@@ -135,3 +135,28 @@ fn check_writes_the_table_and_its_counterexamples() {
     assert!(!index.contains("PARTIAL"));
     fs::remove_dir_all(&folder).unwrap();
 }
+
+/// If there are more schedules beside a counterexample than are run, the page says so.
+#[test]
+fn a_page_says_if_other_steps_are_missing() {
+    let scenario =
+        Scenario::new("long").always(ExclusiveBelief::of("cs", 1)).actors(2, |client| async move {
+            let ping = redis::cmd("PING");
+            let rounds = if client.name() == "A" { 300 } else { 1 };
+            for _ in 0..rounds {
+                () = ping.query_async(&mut client.connection()).await?;
+            }
+            Ok(client.hold("cs").until(ping.query_async::<()>(&mut client.connection())).await?)
+        });
+    let steps = "A\n".repeat(300) + "B\n";
+    let schedule = format!(
+        "lockstep schedule 1\nscenario long\nclients 2\nlease 10000ms\nproperty exclusive-belief\nmust fail\n\n{steps}"
+    );
+    let (mut runner, saved) = (Runner::new(), schedule.parse().unwrap());
+    let replayed = replay_saved(&mut runner, &scenario, &saved).unwrap();
+    let counterexample = replayed.counterexample(&mut runner, &scenario).unwrap().unwrap();
+    assert!(counterexample.neighbours.as_ref().unwrap().is_partial);
+    assert!(counterexample.to_html().contains("than were run"));
+    let small = exhaustive(&broken("small")).unwrap_err().counterexample().unwrap();
+    assert!(!small.neighbours.as_ref().unwrap().is_partial && !small.to_html().contains("than were run"));
+}

@@ -167,7 +167,7 @@ impl Cell {
         let (kind, text, link) = match &verdict.outcome {
             Outcome::Holds if verdict.is_sampled() => ("holds", format!("✓ ~{}", verdict.schedules), place),
             Outcome::Holds => ("holds", format!("✓ {}", verdict.schedules), place),
-            Outcome::Vacuous(_) => ("unknown", "vacuous".into(), place),
+            Outcome::Vacuous(_) => ("vacuous", "vacuous".into(), place),
             Outcome::Violated(finding, _) => {
                 let link = file_name(verdict.algorithm, verdict.class, verdict.property);
                 ("violated", format!("✗ {}", finding.violation.step), link)
