@@ -5,6 +5,8 @@
 //! trace, [`sample`] draws schedules by chance, [`replay()`] runs one. If an oracle finds a
 //! violation, the [`Report`] has the shortest schedule that shows it, and its timeline.
 //!
+//! The [`guide`] begins with a first test.
+//!
 //! # Architecture
 //!
 //! The way of a schedule, file by file:
@@ -55,6 +57,7 @@
 //! | [`proptest`] | strategies for `proptest` |
 //! | [`check`] | the verdict table of the `locks` crate |
 //! | [`linearizability`] | the judge of runs that no schedule orders |
+//! | [`guide`] | no code: how to use all this, chapter by chapter |
 //!
 //! # Invariants
 //!
@@ -88,6 +91,7 @@ pub mod explore;
 pub mod proptest;
 pub mod check;
 pub mod linearizability;
+pub mod guide;
 
 pub use client::Client;
 pub use explore::{Exploration, Report, exhaustive, sample};
@@ -97,17 +101,7 @@ pub use replay::{SavedSchedule, replay, replay_saved};
 pub use scenario::{ActorError, Limits, Scenario, from_fn};
 pub use schedule::Schedule;
 
-/// The examples of the READMEs are tests.
+/// The examples of the front page are tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 struct Readme;
-
-/// The examples of the READMEs are tests.
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct HarnessReadme;
-
-/// The examples of the READMEs are tests.
-#[cfg(doctest)]
-#[doc = include_str!("../LINTS.md")]
-struct LintsPage;

@@ -1,8 +1,8 @@
 //! Lints: habits of lock code that break locks sooner or later. A lint reads the commands, replies
 //! and footprints of an execution. It does not prove that a lock is broken: oracles do.
 //!
-//! [`LINTS`] has a row for each. `tests/LINTS.md` has a section for each, with a schedule in which
-//! the habit does harm.
+//! [`LINTS`] has a row for each. `tests/guide/lints.md` has a section for each, with a schedule in
+//! which the habit does harm.
 
 mod usage;
 mod no_ttl;
@@ -22,7 +22,7 @@ use usage::{Call, Usage};
 /// A habit that breaks locks.
 #[derive(Debug)]
 pub struct Lint {
-    /// The name, which is the anchor of its section in `tests/LINTS.md`, too.
+    /// The name, which is the anchor of its section in `tests/guide/lints.md`, too.
     pub name: &'static str,
     /// The habit, in a sentence.
     pub summary: &'static str,
@@ -56,7 +56,7 @@ pub struct Warning {
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Warning { lint: Lint { name, summary, advice, .. }, place } = self;
-        write!(f, "{summary}\n  {place}\n  {advice}\n  See tests/LINTS.md#{name}")
+        write!(f, "{summary}\n  {place}\n  {advice}\n  See tests/guide/lints.md#{name}")
     }
 }
 

@@ -1,5 +1,5 @@
 //! Each lint catches a lock that has its habit, and is silent on the repaired lock and on all locks
-//! for use. `tests/LINTS.md` shows how each habit does harm.
+//! for use. `tests/guide/lints.md` shows how each habit does harm.
 
 use std::time::Duration;
 
@@ -100,7 +100,7 @@ fn names(scenario: &Scenario) -> Vec<&'static str> {
 }
 
 /// A lock shows this lint alone, and the repaired lock shows none. The lock breaks under these
-/// faults, and the repaired one does not: `tests/LINTS.md` has the schedule.
+/// faults, and the repaired one does not: `tests/guide/lints.md` has the schedule.
 #[track_caller]
 fn check_lint(lint: &str, [broken, repaired]: [Scenario; 2], faults: Faults) {
     for scenario in [&broken, &broken.clone().faults(faults)] {
@@ -113,7 +113,7 @@ fn check_lint(lint: &str, [broken, repaired]: [Scenario; 2], faults: Faults) {
     assert_eq!(report.lints.len(), 1);
     let text = report.to_string();
     let (timeline, _) = text.split_once("\nSave this schedule").unwrap();
-    check_page("tests/LINTS.md", lint, &format!("```text\n{}\n\n{timeline}```\n", report.lints[0]));
+    check_page("tests/guide/lints.md", lint, &format!("```text\n{}\n\n{timeline}```\n", report.lints[0]));
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn lints_of_clusters() {
         let shown = lints(&lock(Recipe { take, ..SOUND }));
         assert_eq!(shown.iter().map(|warning| warning.lint.name).collect::<Vec<_>>(), Vec::from_iter(lint));
         if let Some(lint) = lint {
-            check_page("tests/LINTS.md", lint, &format!("```text\n{}\n```\n", shown[0]));
+            check_page("tests/guide/lints.md", lint, &format!("```text\n{}\n```\n", shown[0]));
         }
     };
     check(&["EVAL $count_secretly 1 lock $me"], Some("undeclared-key"));
@@ -270,7 +270,7 @@ fn locks_for_use_show_no_lint() {
 
 #[test]
 fn every_lint_has_a_section() {
-    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/LINTS.md")).unwrap();
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/guide/lints.md")).unwrap();
     let sections: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("## ")).collect();
     assert_eq!(sections, LINTS.iter().map(|lint| lint.name).collect::<Vec<_>>());
     let row = |lint: &harness::lint::Lint| {
@@ -278,7 +278,7 @@ fn every_lint_has_a_section() {
     };
     let rows: String = LINTS.iter().map(row).collect();
     check_page(
-        "tests/LINTS.md",
+        "tests/guide/lints.md",
         "lints",
         &format!("| lint | habit | what to do |\n| --- | --- | --- |\n{rows}"),
     );

@@ -1,4 +1,4 @@
-//! Cases near the boundaries that PROPERTIES.md names.
+//! Cases near the boundaries that `tests/guide/properties.md` names.
 
 use std::time::Duration;
 

@@ -98,6 +98,8 @@ fn explore(name: &str) -> Result<(), Box<harness::Report>> {
     let explored = match name {
         // One, two and three clients have few traces, four have many.
         "divided" => exhaustive(&lock(name, 4, none.crashes(2)).always(Recorder::from_env())),
+        // For a transcript of `tests/guide/ci.md`.
+        "my lock" => exhaustive(&lock(name, 4, none.crashes(2))),
         "few" => exhaustive(&lock(name, 2, none).always(Recorder::from_env())),
         "sample" => sample(&lock(name, 3, none.crashes(1)).always(Recorder::from_env()), 1_000, 7),
         "broken" => exhaustive(&lock(name, 3, none.stalls(1))),

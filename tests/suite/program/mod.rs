@@ -17,4 +17,6 @@ mod first_test;
 #[cfg(unix)]
 mod many_clients;
 pub(crate) mod readme;
+#[cfg(unix)]
+mod guide;
 mod tidy;

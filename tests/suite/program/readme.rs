@@ -12,12 +12,6 @@ use crate::emulator::conformance::wire::{Peer as _, Real, Wire, parse};
 use crate::program::cli::stdout;
 use crate::redis_server;
 
-/// Compares the lines between two marks in the README of a folder.
-#[track_caller]
-fn check(folder: &str, name: &str, expected: &str) {
-    check_page(&format!("{folder}README.md"), name, expected);
-}
-
 /// Compares the lines between two marks, which are HTML comments in a page. With `UPDATE_EXPECT`
 /// set, it writes the lines anew.
 #[track_caller]
@@ -52,7 +46,7 @@ fn the_table_of_faults_is_that_of_the_code() {
         let budgets: Vec<String> = budgets.iter().map(|budget| format!("`{budget}`")).collect();
         table += &format!("| `{step}` | {} | {summary} |\n", budgets.join(", "));
     }
-    check("tests/", "faults", &table);
+    check_page("tests/guide/faults.md", "faults", &table);
 }
 
 #[test]
@@ -65,7 +59,7 @@ fn the_table_of_algorithms_is_the_registry() {
             algorithm.name, spec.guarantees, spec.assumes, spec.objection
         );
     }
-    check("locks/", "algorithms", &table);
+    check_page("locks/README.md", "algorithms", &table);
 }
 
 #[test]
@@ -77,7 +71,7 @@ fn the_exit_statuses_are_those_of_the_help() {
         let (status, meaning) = line.trim().split_once(' ').unwrap();
         table += &format!("| {status} | {} |\n", meaning.trim());
     }
-    check("tests/", "exit status", &table);
+    check_page("tests/guide/program.md", "exit status", &table);
 }
 
 #[test]
@@ -92,7 +86,7 @@ fn the_command_list_is_the_table() {
         let names: Vec<_> = names.map(|name| name.to_uppercase()).collect();
         list += &format!("| {} | {} |\n", group.name, names.join(" · "));
     }
-    check("emulator/", "commands", &list);
+    check_page("emulator/README.md", "commands", &list);
 }
 
 /// The commands of the real server that the emulator does not have.
@@ -112,7 +106,7 @@ fn commands_left_out() {
     };
     let mut missing: Vec<String> = names.filter(is_missing).collect();
     missing.sort();
-    check("emulator/", "left out", &format!("{}\n", missing.join(" · ")));
+    check_page("emulator/README.md", "left out", &format!("{}\n", missing.join(" · ")));
 }
 
 /// `.ci/clients` runs these files.
@@ -121,14 +115,8 @@ fn the_examples_in_other_languages_are_those_that_run() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/suite/clients");
     for (name, language) in [("example.py", "python"), ("example.mjs", "js")] {
         let example = std::fs::read_to_string(format!("{folder}/{name}")).unwrap();
-        check("emulator/", name, &format!("```{language}\n{example}```\n"));
+        check_page("tests/guide/languages.md", name, &format!("```{language}\n{example}```\n"));
     }
-}
-
-#[test]
-fn the_counterexample_is_what_explain_prints() {
-    let text = stdout(&["explain", "fair_semaphore_comment"]);
-    check("", "counterexample", &format!("```text\n$ lockstep explain fair_semaphore_comment\n{text}```\n"));
 }
 
 #[test]
@@ -136,12 +124,12 @@ fn the_saved_schedule_is_one_that_is_kept() {
     let path =
         concat!(env!("CARGO_MANIFEST_DIR"), "/suite/data/schedules/set_nx_get_del.slow.exclusive-fact.txt");
     let text = std::fs::read_to_string(path).unwrap();
-    check("tests/", "saved schedule", &format!("```text\n{text}```\n"));
+    check_page("tests/guide/replay.md", "saved schedule", &format!("```text\n{text}```\n"));
 }
 
-/// The files for engines of `tests/CLUSTER.md`, by their names.
+/// The files for engines of `tests/guide/ci.md`, by their names.
 fn cluster_files() -> Vec<(String, String)> {
-    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/CLUSTER.md")).unwrap();
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/guide/ci.md")).unwrap();
     let files = page.split("<!-- file: ").skip(1).map(|rest| {
         let (name, rest) = rest.split_once(" -->\n```").unwrap();
         let (_, rest) = rest.split_once('\n').unwrap();
@@ -163,7 +151,7 @@ fn feed(program: &str, args: &[&str], input: &str) -> Option<Output> {
 #[test]
 fn the_files_for_clusters_are_well_formed() {
     let files = cluster_files();
-    assert_eq!(files.len(), 3);
+    assert_eq!(files.len(), 4);
     for (name, text) in files {
         let output = if name.ends_with(".sh") {
             feed("bash", &["-n"], &text)

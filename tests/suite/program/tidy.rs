@@ -277,7 +277,7 @@ fn modules_import_from_earlier_ones_only() {
 
 #[test]
 fn every_oracle_is_in_the_table_and_has_a_lock_that_it_catches() {
-    let page = fs::read_to_string(workspace().join("tests/README.md")).unwrap();
+    let page = fs::read_to_string(workspace().join("tests/guide/oracles.md")).unwrap();
     let suite = fs::read_to_string(workspace().join("tests/suite/explorer/oracles.rs")).unwrap();
     let mut oracles = Vec::new();
     for entry in fs::read_dir(workspace().join("tests/src/oracle")).unwrap() {
@@ -289,7 +289,7 @@ fn every_oracle_is_in_the_table_and_has_a_lock_that_it_catches() {
     oracles.retain(|oracle| oracle != "Success");
     assert!(oracles.len() > 8, "{oracles:?}");
     for oracle in oracles {
-        assert!(page.contains(&format!("`{oracle}`")), "tests/README.md does not list {oracle}");
+        assert!(page.contains(&format!("`{oracle}`")), "tests/guide/oracles.md does not list {oracle}");
         assert!(suite.contains(&oracle), "suite/explorer/oracles.rs has no lock that {oracle} catches");
     }
 }

@@ -1,0 +1,323 @@
+//! The guide and the READMEs: links lead somewhere, every block of code is run by somebody, and
+//! what stands after a `$` prints what the page says.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::ops::Range;
+use std::path::Path;
+use std::process::Command;
+
+use pulldown_cmark::{CodeBlockKind, Event, LinkType, Options, Parser, Tag, TagEnd};
+
+use crate::redis_server;
+
+const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+const GUIDE: &str = "tests/guide";
+/// Stands for any real server.
+const URL_OF_REDIS: &str = "redis://localhost:6379/9";
+/// Begins the output of a command.
+const MARK: char = '\u{1}';
+/// The programs that pages use, on free ports. Everything ends with the shell.
+const STAND_INS: &str = r#"
+exec 2>&1
+trap 'kill $(jobs -p) 2>/dev/null' EXIT
+begin_output() { local status=$?; printf '\001'; return $status; }
+lockstep() {
+    case $1 in
+        serve) exec env lockstep "$@" --port 0 >serve.log ;;
+        *) command lockstep "$@" ;;
+    esac
+}
+# The tests of a project.
+cargo() { SUITE_EXPLORATION="my lock" "$SUITE" --exact program::explorations::a_process_of_the_tests_below; }
+redis-cli() {
+    until grep -q redis:// serve.log 2>/dev/null; do sleep 0.02; done
+    command redis-cli --no-raw -p "$(sed -n 's|.*redis://[^:]*:\([0-9]*\).*|\1|p' serve.log | head -n 1)" "$@"
+}
+"#;
+
+/// A Markdown file of the workspace, by its path there.
+struct Page {
+    path: String,
+    text: String,
+}
+
+impl Page {
+    fn open(path: &str) -> Page {
+        let text = fs::read_to_string(Path::new(WORKSPACE).join(path)).unwrap();
+        Page { path: path.to_owned(), text }
+    }
+
+    fn events(&self) -> impl Iterator<Item = (Event<'_>, Range<usize>)> {
+        Parser::new_ext(&self.text, Options::ENABLE_TABLES).into_offset_iter()
+    }
+
+    /// The anchors of the headings, as GitHub and rustdoc make them.
+    fn anchors(&self) -> BTreeSet<String> {
+        let mut heading = None;
+        let mut anchors = BTreeSet::new();
+        for (event, _) in self.events() {
+            match event {
+                Event::Start(Tag::Heading { .. }) => heading = Some(String::new()),
+                Event::End(TagEnd::Heading(_)) => anchors.extend(heading.take().map(|text| slug(&text))),
+                Event::Text(text) | Event::Code(text) => {
+                    heading.iter_mut().for_each(|heading| *heading += &text);
+                }
+                _ => {}
+            }
+        }
+        anchors
+    }
+
+    /// The fenced blocks: the language, the place of the text, and the mark in the line before it.
+    fn blocks(&self) -> Vec<(String, Range<usize>, Option<&str>)> {
+        let mut blocks = Vec::new();
+        let mut events = self.events();
+        while let Some((event, fences)) = events.next() {
+            let Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(language))) = event else { continue };
+            let mut text = fences.end..fences.end;
+            for (event, range) in events.by_ref() {
+                match event {
+                    Event::Text(_) => text = text.start.min(range.start)..range.end,
+                    _ => break,
+                }
+            }
+            let before = self.text[..fences.start].trim_end().lines().next_back().unwrap_or_default();
+            let mark = before.strip_prefix("<!-- ").and_then(|mark| mark.strip_suffix(" -->"));
+            blocks.push((language.into_string(), text, mark));
+        }
+        blocks
+    }
+}
+
+fn slug(heading: &str) -> String {
+    let kept = heading.to_lowercase().replace(' ', "-");
+    kept.chars().filter(|&c| c.is_alphanumeric() || "-_".contains(c)).collect()
+}
+
+fn chapters() -> Vec<Page> {
+    let mut paths: Vec<String> = fs::read_dir(Path::new(WORKSPACE).join(GUIDE))
+        .unwrap()
+        .map(|entry| format!("{GUIDE}/{}", entry.unwrap().file_name().to_str().unwrap()))
+        .collect();
+    paths.sort();
+    paths.iter().map(|path| Page::open(path)).collect()
+}
+
+fn pages() -> Vec<Page> {
+    let mut pages = chapters();
+    let others = ["README.md", "emulator/README.md", "locks/README.md", "tests/README.md"];
+    pages.extend(others.map(Page::open));
+    pages
+}
+
+/// The links of a page that lead nowhere.
+fn broken_links(page: &Page) -> Vec<String> {
+    let folder = Path::new(&page.path).parent().unwrap();
+    let is_broken = |link: &str| {
+        let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+        if file.is_empty() {
+            return !page.anchors().contains(anchor);
+        }
+        let path = folder.join(file);
+        let has_anchor = || Page::open(path.to_str().unwrap()).anchors().contains(anchor);
+        !Path::new(WORKSPACE).join(&path).exists() || !anchor.is_empty() && !has_anchor()
+    };
+    let links = page.events().filter_map(|(event, _)| match event {
+        Event::Start(Tag::Link { dest_url, .. }) if !dest_url.starts_with("http") => Some(dest_url),
+        _ => None,
+    });
+    links.filter(|link| is_broken(link)).map(|link| format!("{}: {link}", page.path)).collect()
+}
+
+/// The links of a chapter that rustdoc cannot follow, because `links.md` does not replace them.
+fn links_to_files(page: &Page, replaced: &BTreeSet<&str>) -> Vec<String> {
+    let links = page.events().filter_map(|(event, _)| match event {
+        Event::Start(Tag::Link { link_type, dest_url, id, .. }) => {
+            let is_replaced = link_type != LinkType::Inline && replaced.contains(&*id);
+            let is_kept = dest_url.starts_with("http") || dest_url.starts_with('#');
+            (!is_kept && !is_replaced).then(|| format!("{}: {dest_url}", page.path))
+        }
+        _ => None,
+    });
+    links.collect()
+}
+
+/// The blocks of a page that nothing runs. Rust is run by rustdoc, commands by this file, and what
+/// has a mark by whatever reads the mark.
+fn blocks_not_run(page: &Page, readers: &str) -> Vec<String> {
+    let is_run = |language: &str, text: &str, mark: Option<&str>| match (language, mark) {
+        ("rust" | "console", _) => true,
+        ("text", None) => !text.starts_with("$ "),
+        (_, Some(mark)) => readers.contains(mark.split(": ").next().unwrap()),
+        _ => false,
+    };
+    let blocks = page.blocks().into_iter();
+    let idle = blocks.filter(|(language, text, mark)| !is_run(language, &page.text[text.clone()], *mark));
+    idle.map(|(language, text, _)| format!("{}: {language}: {}", page.path, &page.text[text])).collect()
+}
+
+/// The commands of a block, without their outputs. A line that ends with `\` goes on.
+fn commands(block: &str) -> Vec<String> {
+    let mut commands: Vec<String> = Vec::new();
+    let mut goes_on = false;
+    for line in block.lines() {
+        match line.strip_prefix("$ ") {
+            Some(command) => commands.push(command.to_owned()),
+            None if goes_on => *commands.last_mut().unwrap() += &format!("\n{line}"),
+            None => continue,
+        }
+        goes_on = line.ends_with('\\');
+    }
+    commands
+}
+
+/// Runs commands in one shell and a folder of their own. Returns their outputs.
+fn run(commands: &[String], redis: Option<&str>) -> Vec<String> {
+    static NTH: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+    let nth = NTH.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let folder = std::env::temp_dir().join(format!("lockstep-guide-{}-{nth}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let mut script = STAND_INS.to_owned();
+    for command in commands {
+        script += &format!("begin_output\n{command}\n");
+    }
+    if let Some(redis) = redis {
+        script = script.replace(URL_OF_REDIS, redis);
+    }
+    let programs = Path::new(env!("CARGO_BIN_EXE_lockstep")).parent().unwrap().to_owned();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::join_paths(std::iter::once(programs).chain(std::env::split_paths(&path))).unwrap();
+    let mut bash = Command::new("bash");
+    bash.args(["-c", &script]).env("PATH", path).env("SUITE", std::env::current_exe().unwrap());
+    let output = bash.current_dir(&folder).output();
+    fs::remove_dir_all(&folder).unwrap();
+    let output = String::from_utf8(output.unwrap().stdout).unwrap();
+    output.split(MARK).skip(1).map(str::to_owned).collect()
+}
+
+/// Runs all commands of a page. Returns the page with their outputs.
+fn with_outputs(page: &Page, redis: Option<&str>) -> String {
+    let blocks: Vec<_> = page.blocks().into_iter().filter(|(language, ..)| language == "console").collect();
+    let commands_of = |range: &Range<usize>| commands(&page.text[range.clone()]);
+    let all: Vec<String> = blocks.iter().flat_map(|(_, range, _)| commands_of(range)).collect();
+    let outputs = run(&all, redis);
+    assert_eq!(outputs.len(), all.len(), "{}: a command has ended the shell: {outputs:?}", page.path);
+    let mut outputs = outputs.into_iter();
+    let (mut text, mut end) = (String::new(), 0);
+    for (_, range, _) in blocks {
+        text += &page.text[end..range.start];
+        for command in commands_of(&range) {
+            text += &format!("$ {command}\n{}", outputs.next().unwrap());
+        }
+        end = range.end;
+    }
+    text + &page.text[end..]
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let broken: Vec<String> = pages().iter().flat_map(broken_links).collect();
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+    let canary = |text: &str| Page { path: format!("{GUIDE}/canary.md"), text: text.to_owned() };
+    assert_eq!(broken_links(&canary("# Two `Words`\n\n[a](#two-words) [b](bug.md)")), [""; 0]);
+    for link in ["no.md", "#no", "bug.md#no"] {
+        assert_eq!(broken_links(&canary(&format!("[a]({link})"))).len(), 1, "{link}");
+    }
+}
+
+#[test]
+fn chapters_link_to_modules_in_rustdoc() {
+    let links = fs::read_to_string(Path::new(WORKSPACE).join("tests/src/guide/links.md")).unwrap();
+    let replaced: BTreeSet<&str> =
+        links.lines().map(|line| line.strip_prefix('[').unwrap().split_once(']').unwrap().0).collect();
+    let kept: Vec<String> = chapters().iter().flat_map(|page| links_to_files(page, &replaced)).collect();
+    assert!(kept.is_empty(), "{}", kept.join("\n"));
+    let text = "[bug](bug.md) [other] [bug]\n\n[other]: other.md\n[bug]: bug.md\n".to_owned();
+    assert_eq!(links_to_files(&Page { path: "canary".into(), text }, &replaced).len(), 2);
+}
+
+#[test]
+fn the_index_has_every_chapter_and_so_does_rustdoc() {
+    let (index, module) = (Page::open(&format!("{GUIDE}/README.md")), Page::open("tests/src/guide.rs"));
+    for page in chapters().iter().filter(|page| page.path != index.path) {
+        let file = page.path.rsplit('/').next().unwrap();
+        let name = file.strip_suffix(".md").unwrap();
+        assert!(index.text.contains(&format!("[{name}]: {file}\n")), "{file}");
+        let chapter = format!("{name}: include_str!(\"../guide/{file}\");");
+        assert!(module.text.contains(&chapter), "tests/src/guide.rs does not list {name}");
+    }
+}
+
+#[test]
+fn every_block_of_code_is_run() {
+    let mut readers = String::new();
+    for folder in ["tests/suite/program", "tests/suite/explorer", ".ci", ".ci/packages"] {
+        for entry in fs::read_dir(Path::new(WORKSPACE).join(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            readers += &if path.is_file() { fs::read_to_string(path).unwrap() } else { String::new() };
+        }
+    }
+    let idle: Vec<String> = pages().iter().flat_map(|page| blocks_not_run(page, &readers)).collect();
+    assert!(idle.is_empty(), "nothing runs these:\n{}", idle.join("\n"));
+    for block in ["```sh\nls\n```", "```text\n$ ls\n```", "<!-- nobody -->\n```yaml\na: 1\n```"] {
+        let canary = Page { path: "canary".into(), text: block.into() };
+        assert_eq!(blocks_not_run(&canary, "somebody").len(), 1, "{block}");
+    }
+}
+
+#[test]
+fn commands_print_what_the_pages_say() {
+    let borrowed = redis_server::borrow();
+    let has_cli = Command::new("redis-cli").arg("--version").output().is_ok();
+    if borrowed.is_some() && !has_cli {
+        redis_server::say_it_is_missing("install redis-tools");
+    }
+    let redis = borrowed.as_ref().filter(|_| has_cli).map(redis_server::RedisServer::url);
+    let mut stale = Vec::new();
+    for page in pages() {
+        let needs_redis = [URL_OF_REDIS, "$ redis-cli"].iter().any(|text| page.text.contains(text));
+        if needs_redis && redis.is_none() {
+            eprintln!("{} did not run", page.path);
+            continue;
+        }
+        let text = with_outputs(&page, redis.as_deref());
+        if text == page.text {
+            continue;
+        }
+        if std::env::var_os("UPDATE_EXPECT").is_some() {
+            fs::write(Path::new(WORKSPACE).join(&page.path), text).unwrap();
+        } else {
+            stale.push(format!("{}:\n{text}", page.path));
+        }
+    }
+    assert!(stale.is_empty(), "run once with UPDATE_EXPECT=1, and read what changes:\n{}", stale.join("\n"));
+}
+
+/// A command inside a sentence runs if it is whole: no word stands for a name.
+#[test]
+fn explanations_named_in_a_sentence_exist() {
+    let mut named = BTreeSet::new();
+    for page in pages() {
+        named.extend(page.events().filter_map(|(event, _)| match event {
+            Event::Code(text) if text.starts_with("lockstep explain ") => Some(text.into_string()),
+            _ => None,
+        }));
+    }
+    named.retain(|command| !command.contains(|c: char| c.is_uppercase() || "[…".contains(c)));
+    assert!(named.len() > 4, "{named:?}");
+    let commands: Vec<String> =
+        named.iter().map(|command| format!("{command} >/dev/null && echo ran")).collect();
+    for (command, output) in named.iter().zip(run(&commands, None)) {
+        assert_eq!(output, "ran\n", "{command}");
+    }
+}
+
+#[test]
+fn commands_are_run_in_one_shell() {
+    let text = "```console\n$ a=1; \\\nfalse\nold\n$ echo $? $a\n```\n\n```console\n$ echo \"$a\" >&2\n```\n";
+    let page = Page { path: "canary".into(), text: text.into() };
+    let expected =
+        "```console\n$ a=1; \\\nfalse\n$ echo $? $a\n1 1\n```\n\n```console\n$ echo \"$a\" >&2\n1\n```\n";
+    assert_eq!(with_outputs(&page, None), expected);
+}
