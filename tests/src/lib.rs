@@ -61,8 +61,8 @@
 //!
 //! # Invariants
 //!
-//! - Equal schedules give equal executions: nothing but the policy decides. One execution of 61
-//!   is replayed twice to make sure.
+//! - Equal schedules give equal executions: nothing but the policy decides. One execution of 61,
+//!   and six of the first 61, are replayed to make sure.
 //! - The code of a client runs from its start, once for each local state. A server runs a request
 //!   once for each of its own states. Later executions repeat what both did there, and an
 //!   exploration begins them where they differ from the execution before. If nothing else runs,

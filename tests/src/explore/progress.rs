@@ -15,7 +15,7 @@ const INTERVAL: Duration = Duration::from_secs(10);
 /// The clock is read once in so many schedules.
 const READ_EVERY: u64 = 16;
 
-/// What a project lacks whose dependencies are built as by default for `cargo test`.
+/// The advice for a project whose dependencies are built as `cargo test` builds them by default.
 const UNOPTIMISED: &str = "\n  To explore up to 15 times as fast, add this to Cargo.toml:\n
   [profile.dev.package.\"*\"]\n  opt-level = 3\n  debug-assertions = false\n";
 

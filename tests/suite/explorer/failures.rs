@@ -51,7 +51,7 @@ fn code_that_depends_on_anything_else_is_noticed() {
         "#]],
     );
     check(
-        |call| 1 + u64::from(call < 12),
+        |call| 1 + u64::from(call < 14),
         &expect![[r#"
             After these steps, the possible next steps were B and A. When they ran again: A.
         "#]],
