@@ -3,8 +3,8 @@
 use super::{Oracle, Violation};
 use crate::trace::History;
 
-/// The code of every client ends, and without an error unless a fault gave it one. Every
-/// exploration checks this for every scenario.
+/// The code of every client ends, and without an error unless a fault gave it one, or its grant was
+/// lost. Every exploration checks this for every scenario.
 ///
 /// A violation: a command gets an error that the client does not expect, or a client waits for a
 /// message that nobody sends.

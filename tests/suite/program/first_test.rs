@@ -2,7 +2,6 @@
 //! example finds the bug that is printed there.
 
 use std::fs;
-use std::path::PathBuf;
 use std::process::Command;
 
 use crate::program::leader::example;
@@ -27,46 +26,53 @@ fn the_example_is_short() {
     assert!(fs::read_to_string(path).unwrap().lines().count() < 80);
 }
 
-/// A folder with a link to this checkout.
-fn folder_beside_checkout(name: &str) -> PathBuf {
+/// The lines of a page after a mark, without their fences.
+fn block(page: &str, mark: &str) -> String {
+    let page = fs::read_to_string(format!("{CHECKOUT}/{page}")).unwrap();
+    let (_, block) = page.split_once(&format!("<!-- {mark} -->\n```")).unwrap();
+    let (_, lines) = block.split_once('\n').unwrap();
+    lines.split_once("```\n").unwrap().0.to_owned()
+}
+
+/// Runs commands in a folder with a link to this checkout. Returns what they print.
+#[track_caller]
+fn run_beside_checkout(name: &str, commands: &str) -> String {
     let folder = std::env::temp_dir().join(format!("lockstep-{name}-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
     std::os::unix::fs::symlink(CHECKOUT, folder.join("lockstep")).unwrap();
-    folder
+    let script = format!("set -e\nexport CARGO_NET_OFFLINE=true\n{commands}");
+    let output = Command::new("bash").args(["-c", &script]).current_dir(&folder).output().unwrap();
+    fs::remove_dir_all(&folder).unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
 }
+
+/// Finds all packages that a build needs.
+const RESOLVE: &str = "command cargo metadata --format-version 1";
 
 /// All but the last command run. To compile everything once more would take minutes.
 #[test]
 fn the_commands_make_a_project() {
-    let page = fs::read_to_string(format!("{CHECKOUT}/tests/guide/first_test.md")).unwrap();
-    let (_, block) = page.split_once("<!-- first test -->\n```sh\n").unwrap();
-    let (commands, _) = block.split_once("```\n").unwrap();
+    let commands = block("tests/guide/first_test.md", "first test");
     assert!(commands.ends_with("cargo run\n"), "{commands}");
-    let folder = folder_beside_checkout("first-test");
-    let resolve = "cargo() { case $1 in run) shift; command cargo metadata --format-version 1 >metadata.json ;; *) command cargo \"$@\" ;; esac; }";
-    let script = format!("set -e\nexport CARGO_NET_OFFLINE=true\n{resolve}\n{commands}");
-    let output = Command::new("bash").args(["-c", &script]).current_dir(&folder).output().unwrap();
-    let metadata = fs::read_to_string(folder.join("my_lock/metadata.json")).unwrap_or_default();
-    let code = fs::read_to_string(folder.join("my_lock/src/main.rs")).unwrap_or_default();
-    fs::remove_dir_all(&folder).unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert!(metadata.contains("lockstep-harness"), "{metadata}");
-    assert!(code.contains("struct MyLock"));
+    let cargo = format!("cargo() {{ case $1 in run) {RESOLVE} ;; *) command cargo \"$@\" ;; esac; }}");
+    let said = run_beside_checkout("first-test", &format!("{cargo}\n{commands}\ncat src/main.rs"));
+    assert!(said.contains("lockstep-harness") && said.contains("struct MyLock"), "{said}");
+}
+
+#[test]
+fn the_commands_add_the_emulator_to_a_project() {
+    let commands = block("tests/guide/test_double.md", "test double");
+    let new = "cargo new own --lib && cd own";
+    let said = run_beside_checkout("test-double", &format!("{new}\n{commands}\n{RESOLVE}"));
+    assert!(said.contains("lockstep-emulator"), "{said}");
 }
 
 #[test]
 fn the_dependencies_of_the_front_page_can_be_resolved() {
-    let page = fs::read_to_string(format!("{CHECKOUT}/README.md")).unwrap();
-    let (_, block) = page.split_once("<!-- dependencies -->\n```toml\n").unwrap();
-    let (lines, _) = block.split_once("```\n").unwrap();
-    let folder = folder_beside_checkout("dependencies");
-    let package = "[package]\nname = \"own\"\nedition = \"2024\"\n[lib]\npath = \"lib.rs\"\n";
-    fs::write(folder.join("Cargo.toml"), format!("{package}{lines}")).unwrap();
-    fs::write(folder.join("lib.rs"), "").unwrap();
-    let metadata = ["metadata", "--offline", "--format-version", "1"];
-    let output = Command::new("cargo").args(metadata).current_dir(&folder).output().unwrap();
-    fs::remove_dir_all(&folder).unwrap();
-    let (said, metadata) = (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
-    assert!(output.status.success(), "{said}");
-    assert!(metadata.contains("lockstep-harness"), "{metadata}");
+    let lines = block("README.md", "dependencies");
+    let new = "cargo new own --lib && cd own && sed -i '/dependencies/d' Cargo.toml";
+    let said =
+        run_beside_checkout("dependencies", &format!("{new}\ncat >>Cargo.toml <<'END'\n{lines}END\n{RESOLVE}"));
+    assert!(said.contains("lockstep-harness"), "{said}");
 }

@@ -15,6 +15,8 @@ const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 const GUIDE: &str = "tests/guide";
 /// Stands for any real server.
 const URL_OF_REDIS: &str = "redis://localhost:6379/9";
+/// The port in the pages, for the server and for its client. It may be taken here.
+const PORT: [&str; 2] = ["--port 7000", "redis-cli -p 7000"];
 /// Begins the output of a command.
 const MARK: char = '\u{1}';
 /// The programs that pages use, on free ports. Everything ends with the shell.
@@ -24,7 +26,7 @@ trap 'kill $(jobs -p) 2>/dev/null' EXIT
 begin_output() { local status=$?; printf '\001'; return $status; }
 lockstep() {
     case $1 in
-        serve) exec env lockstep "$@" --port 0 >serve.log ;;
+        serve) exec env lockstep "$@" >serve.log ;;
         *) command lockstep "$@" ;;
     esac
 }
@@ -147,7 +149,7 @@ fn links_to_files(page: &Page, replaced: &BTreeSet<&str>) -> Vec<String> {
 /// has a mark by whatever reads the mark.
 fn blocks_not_run(page: &Page, readers: &str) -> Vec<String> {
     let is_run = |language: &str, text: &str, mark: Option<&str>| match (language, mark) {
-        ("rust" | "console", _) => true,
+        ("rust" | "rust,no_run" | "console", _) => true,
         ("text", None) => !text.starts_with("$ "),
         (_, Some(mark)) => readers.contains(mark.split(": ").next().unwrap()),
         _ => false,
@@ -182,6 +184,7 @@ fn run(commands: &[String], redis: Option<&str>) -> Vec<String> {
     for command in commands {
         script += &format!("begin_output\n{command}\n");
     }
+    script = script.replace(PORT[0], "--port 0").replace(PORT[1], "redis-cli");
     if let Some(redis) = redis {
         script = script.replace(URL_OF_REDIS, redis);
     }

@@ -162,7 +162,7 @@ fn the_files_for_clusters_are_well_formed() {
                 &text,
             )
         } else {
-            println!("NOT CHECKED: {name}, because there is no parser of YAML");
+            redis_server::say_it_is_missing(&format!("{name} is not checked: install python3-yaml"));
             continue;
         };
         let output = output.unwrap();
