@@ -10,6 +10,7 @@ use std::time::Duration;
 use crate::actor::{ACTORS_MAX, Actor};
 use crate::client::Client;
 use crate::fault::Faults;
+use crate::lint::{Allowance, LINTS};
 use crate::oracle::Oracle;
 use crate::trace::Reached;
 
@@ -87,6 +88,7 @@ pub struct Scenario {
     pub(crate) response_timeout: Option<Duration>,
     pub(crate) faults: Faults,
     pub(crate) oracles: Vec<Arc<dyn Oracle>>,
+    pub(crate) allowances: Vec<Allowance>,
     pub(crate) must_reach: Reached,
     pub(crate) is_interchangeable: bool,
     pub(crate) has_prompt_replies: bool,
@@ -107,6 +109,7 @@ impl Scenario {
             response_timeout: None,
             faults: Faults::none(),
             oracles: Vec::new(),
+            allowances: Vec::new(),
             must_reach: Reached::default(),
             is_interchangeable: false,
             has_prompt_replies: false,
@@ -255,6 +258,29 @@ impl Scenario {
     /// Adds an oracle that must hold in every execution.
     pub fn always(mut self, oracle: impl Oracle + 'static) -> Scenario {
         self.oracles.push(Arc::new(oracle));
+        self
+    }
+
+    /// Allows the lint of this name, because its habit does no harm here.
+    ///
+    /// An [`Exploration`](crate::Exploration) then shows the reason as text. If the code does not
+    /// show the habit, a warning is printed.
+    ///
+    /// ```
+    /// use harness::Scenario;
+    ///
+    /// let scenario = Scenario::new("deploy lock").allow("no-ttl", "an operator removes the key by hand");
+    /// ```
+    ///
+    /// # Panics
+    /// There is no such lint.
+    pub fn allow(mut self, lint: &str, reason: impl Into<String>) -> Scenario {
+        let known = LINTS.iter().find(|known| known.name == lint);
+        let lint = known.unwrap_or_else(|| {
+            let names: Vec<&str> = LINTS.iter().map(|lint| lint.name).collect();
+            panic!("there is no lint {lint:?}; the lints are {}", names.join(", "))
+        });
+        self.allowances.push(Allowance { lint, reason: reason.into(), is_fulfilled: false });
         self
     }
 

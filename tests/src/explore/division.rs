@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use super::journal::Journal;
+use super::lints::Habits;
 use super::parallel::Until;
 use super::progress::Progress;
 use super::{Exploration, Report, Shard, ShardError, judge, lints, parallel, series};
@@ -118,11 +119,12 @@ fn run(
         }
         let judged = judge(&mut runner, scenario, exploration, division.shard);
         let violation = judged.as_ref().err().and_then(|report| report.schedule());
-        let lints = lints::look(&mut runner, scenario, violation);
-        lints::print(&scenario.name, &lints);
+        let habits = lints::look(&mut runner, scenario, violation);
+        lints::print(&scenario.name, &habits);
+        let Habits { lints, allowances } = habits;
         match judged {
-            Ok(exploration) => Ok(Exploration { lints, ..exploration }),
-            Err(report) => Err(Box::new(Report { lints, ..*report })),
+            Ok(exploration) => Ok(Exploration { lints, allowances, ..exploration }),
+            Err(report) => Err(Box::new(Report { lints, allowances, ..*report })),
         }
     });
     journal.end(judged.as_ref().err().map(|report| &**report))?;

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::{Dpor, Method, Sampler};
 use crate::execution::Runner;
-use crate::lint::{Warning, warnings};
+use crate::lint::{Allowance, Warning, warnings};
 use crate::render::printable;
 use crate::replay::replay;
 use crate::scenario::Scenario;
@@ -21,13 +21,22 @@ const DRAWN: u64 = 16;
 ///
 /// It looks at 17 executions within the fault budgets: the first one of an exploration, in which
 /// the actors act one after the other, and random ones. [`exhaustive`](crate::exhaustive) and
-/// [`sample`](crate::sample) look at these and at the violation that they report.
+/// [`sample`](crate::sample) look at these and at the violation that they report. The lints that
+/// the scenario allows are left out.
 pub fn lints(scenario: &Scenario) -> Vec<Warning> {
-    look(&mut Runner::new(), scenario, None)
+    look(&mut Runner::new(), scenario, None).lints
 }
 
-/// The lints of a scenario, and of the violation that was found.
-pub(super) fn look(runner: &mut Runner, scenario: &Scenario, violation: Option<&Schedule>) -> Vec<Warning> {
+/// What a few executions show of the code.
+pub(super) struct Habits {
+    /// The lints that the scenario does not allow.
+    pub(super) lints: Vec<Warning>,
+    /// The lints that it allows.
+    pub(super) allowances: Vec<Allowance>,
+}
+
+/// What the code of a scenario does, and in the violation that was found.
+pub(super) fn look(runner: &mut Runner, scenario: &Scenario, violation: Option<&Schedule>) -> Habits {
     let violation = violation.map(|schedule| replay(runner, scenario, schedule, Recording::Full));
     let mut histories = Vec::from_iter(violation);
     let steps = |history: &History| Schedule { steps: history.steps.clone() };
@@ -39,16 +48,25 @@ pub(super) fn look(runner: &mut Runner, scenario: &Scenario, violation: Option<&
         let (history, drawn) = sampler.run(runner, scenario);
         histories.push(replay(runner, &drawn, &steps(&history), Recording::Full));
     }
-    warnings(&histories)
+    let (mut lints, mut allowances) = (warnings(&histories), scenario.allowances.clone());
+    for Allowance { lint, is_fulfilled, .. } in &mut allowances {
+        *is_fulfilled = lints.iter().any(|warning| warning.lint.name == lint.name);
+    }
+    lints.retain(|warning| allowances.iter().all(|allowance| allowance.lint.name != warning.lint.name));
+    Habits { lints, allowances }
 }
 
-/// Prints these warnings on standard error, each only once for a scenario.
-pub(super) fn print(scenario: &str, warnings: &[Warning]) {
+/// Prints these lints on standard error, and the allowances that are not fulfilled. Prints each
+/// only once for a scenario.
+pub(super) fn print(scenario: &str, Habits { lints, allowances }: &Habits) {
     static PRINTED: Mutex<BTreeSet<(String, &str)>> = Mutex::new(BTreeSet::new());
     let mut printed = PRINTED.lock().unwrap_or_else(PoisonError::into_inner);
-    for warning in warnings {
-        if printed.insert((scenario.to_owned(), warning.lint.name)) {
-            eprintln!("{}", printable(&format!("{scenario}: warning: {warning}")));
+    let unfulfilled = allowances.iter().filter(|allowance| !allowance.is_fulfilled);
+    let unfulfilled = unfulfilled.map(|allowance| (allowance.lint.name, allowance.to_string()));
+    let warnings = lints.iter().map(|warning| (warning.lint.name, warning.to_string()));
+    for (lint, text) in warnings.chain(unfulfilled) {
+        if printed.insert((scenario.to_owned(), lint)) {
+            eprintln!("{}", printable(&format!("{scenario}: warning: {text}")));
         }
     }
 }

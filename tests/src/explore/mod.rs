@@ -50,8 +50,9 @@ pub use uniform_walk::UniformWalk;
 
 use crate::execution::{Mode, Policy, Runner};
 use crate::fault::{Fault, Target};
-use crate::lint::Warning;
+use crate::lint::{Allowance, Warning};
 use crate::oracle::{Oracle, list};
+use crate::render::on_one_line;
 use crate::replay::replay;
 use crate::scenario::Scenario;
 use crate::schedule::{Schedule, Step};
@@ -80,6 +81,8 @@ pub struct Exploration {
     /// Habits of the code that break locks sooner or later. Empty unless [`exhaustive`] or
     /// [`sample`] has looked for them.
     pub lints: Vec<Warning>,
+    /// The lints that the scenario allows, if `lints` is known.
+    pub allowances: Vec<Allowance>,
     /// The clients that tried in vain in an execution, and do so for ever.
     retrying: BTreeSet<Tries>,
     /// The rounds of seeming livelocks that came to an end.
@@ -93,7 +96,7 @@ pub struct Exploration {
 /// One line: what was judged and found, in how many schedules, and what happened in them.
 impl fmt::Display for Exploration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Exploration { schedules, blocked, findings, reached, lints, .. } = self;
+        let Exploration { schedules, blocked, findings, reached, lints, allowances, .. } = self;
         if findings.is_empty() {
             let judged: BTreeSet<&str> = self.judged.iter().map(|&(_, name)| name).collect();
             write!(f, "no violation of {}", list(&Vec::from_iter(judged)))?;
@@ -113,6 +116,10 @@ impl fmt::Display for Exploration {
         if !lints.is_empty() {
             let names: BTreeSet<&str> = lints.iter().map(|warning| warning.lint.name).collect();
             write!(f, "; lints: {}", Vec::from_iter(names).join(", "))?;
+        }
+        for Allowance { lint, reason, is_fulfilled } in allowances {
+            let allowed = if *is_fulfilled { "allowed" } else { "allowed without need" };
+            write!(f, "; {allowed}: {} ({})", lint.name, on_one_line(reason))?;
         }
         Ok(())
     }

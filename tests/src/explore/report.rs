@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::actor::Actor;
 use crate::execution::Runner;
-use crate::lint::Warning;
+use crate::lint::{Allowance, Warning};
 use crate::oracle::{Oracle, Violation, list};
 use crate::page::Counterexample;
 use crate::render::{printable, timeline};
@@ -28,6 +28,8 @@ pub struct Report {
     pub found_after: u64,
     /// Habits of the code that break locks sooner or later.
     pub lints: Vec<Warning>,
+    /// The lints that the scenario allows.
+    pub allowances: Vec<Allowance>,
 }
 
 /// A problem of a scenario.
@@ -120,7 +122,8 @@ impl Report {
     /// A report of a problem that the last of so many schedules shows.
     pub(super) fn new(scenario: &Scenario, problem: Problem, schedules: u64) -> Report {
         let (scenario, found_after) = (scenario.name.clone(), schedules);
-        Report { scenario, problem, schedules, found_after, lints: Vec::new() }
+        let (lints, allowances) = (Vec::new(), Vec::new());
+        Report { scenario, problem, schedules, found_after, lints, allowances }
     }
 
     /// The schedule of a violation.
@@ -160,7 +163,8 @@ impl Report {
     /// The report of an exploration that cannot be divided, or not be resumed.
     pub(super) fn undivided(scenario: &str, why: String) -> Report {
         let (scenario, problem) = (scenario.into(), Problem::Undivided(why));
-        Report { scenario, problem, schedules: 0, found_after: 0, lints: Vec::new() }
+        let (lints, allowances) = (Vec::new(), Vec::new());
+        Report { scenario, problem, schedules: 0, found_after: 0, lints, allowances }
     }
 
     fn text(&self) -> String {

@@ -1,8 +1,8 @@
 //! Lints: habits of lock code that break locks sooner or later. A lint reads the commands, replies
 //! and footprints of an execution. It does not prove that a lock is broken: oracles do.
 //!
-//! [`LINTS`] has a row for each. `tests/guide/lints.md` has a section for each, with a schedule in
-//! which the habit does harm.
+//! [`LINTS`] has a row for each. `tests/LINTS.md` has a section for each, with a schedule in which
+//! the habit does harm. A scenario may allow a lint, and then says why.
 
 mod usage;
 mod no_ttl;
@@ -56,7 +56,28 @@ pub struct Warning {
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Warning { lint: Lint { name, summary, advice, .. }, place } = self;
-        write!(f, "{summary}\n  {place}\n  {advice}\n  See tests/guide/lints.md#{name}")
+        write!(f, "{summary}\n  {place}\n  {advice}\n  ")?;
+        write!(f, "See tests/LINTS.md#{name}. If it does no harm here: Scenario::allow(\"{name}\", \"why\")")
+    }
+}
+
+/// A lint that a scenario allows: [`Scenario::allow`](crate::Scenario::allow).
+#[derive(Clone, Debug)]
+pub struct Allowance {
+    /// The lint.
+    pub lint: &'static Lint,
+    /// Why the habit does no harm there.
+    pub reason: String,
+    /// The code shows the habit. Without that, the allowance hides nothing.
+    pub is_fulfilled: bool,
+}
+
+/// A warning of an allowance that is not fulfilled.
+impl fmt::Display for Allowance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Allowance { lint: Lint { name, .. }, reason, .. } = self;
+        write!(f, "The scenario allows {name} ({reason}), but its code does not show it.\n  ")?;
+        write!(f, "Remove Scenario::allow(\"{name}\", …)")
     }
 }
 

@@ -169,6 +169,30 @@ fn lints_of_clusters() {
     check(&["EVAL $count 2 lock {lock}:n $me"], None);
 }
 
+/// Reports show why, and warn of an allowance that hides nothing.
+#[test]
+fn a_scenario_allows_a_lint() {
+    let broken = Recipe { release: &["DEL lock"], ..SOUND };
+    let allowing = lock(broken).allow("plain-del", "the lease is a year").allow("no-ttl", "of no use");
+    assert_eq!(names(&allowing), [""; 0]);
+    let passed = exhaustive(&allowing).unwrap();
+    assert!(passed.lints.is_empty());
+    expect!["no violation of exclusive-fact and owner-safe in 7 schedules; reached: contention; allowed: plain-del (the lease is a year); allowed without need: no-ttl (of no use)"].assert_eq(&passed.to_string());
+    expect![[r#"
+        The scenario allows no-ttl (of no use), but its code does not show it.
+          Remove Scenario::allow("no-ttl", …)"#]]
+    .assert_eq(&passed.allowances[1].to_string());
+    let report = exhaustive(&allowing.faults(Faults::none().stalls(1))).unwrap_err();
+    let fulfilled: Vec<bool> = report.allowances.iter().map(|allowance| allowance.is_fulfilled).collect();
+    assert_eq!((report.lints.len(), &fulfilled[..]), (0, &[true, false][..]));
+}
+
+#[test]
+#[should_panic(expected = "there is no lint \"plain-dell\"; the lints are no-ttl, setnx-then-expire, ")]
+fn an_allowance_of_no_lint_is_an_error() {
+    _ = Scenario::new("my lock").allow("plain-dell", "the lease is a year");
+}
+
 /// A holder that renews its grant while it waits for a message, and a client that comes after the
 /// first lease. `shares` is whether the holder waits on the connection on which it renews.
 fn waiting(shares: fn() -> bool) -> Scenario {
