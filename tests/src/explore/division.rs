@@ -8,35 +8,44 @@ use super::lints::Habits;
 use super::parallel::Until;
 use super::progress::Progress;
 use super::{Exploration, Report, Shard, ShardError, judge, lints, parallel, series};
-use crate::execution::Runner;
+use crate::execution::{Runner, cores};
+use crate::render::printable;
 use crate::scenario::Scenario;
 
 /// The variable that names the shard of a process, such as `2/8`.
 pub const SHARD_VARIABLE: &str = "LOCKSTEP_SHARD";
 /// The variable that names the folder for results.
 pub const RESULTS_VARIABLE: &str = "LOCKSTEP_RESULTS";
+/// The variable that says how many schedules of an exploration run at the same time.
+pub const JOBS_VARIABLE: &str = "LOCKSTEP_JOBS";
 
-/// The shard that this process runs, and the folder where it writes its results.
+/// The largest number of jobs.
+const JOBS_MAX: usize = 1_000;
+
+/// The shard that this process runs, how many of its schedules run at the same time, and the folder
+/// where it writes its results.
 ///
-/// Shards are disjoint. Together they run what one process would run.
+/// Shards are disjoint. Together they run what one process would run. The number of jobs changes no
+/// result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Division {
     pub(super) shard: Shard,
+    pub(super) jobs: usize,
     pub(super) results: Option<PathBuf>,
 }
 
-/// Why a variable does not name a shard.
+/// Why a variable does not divide an exploration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{SHARD_VARIABLE} is {value:?}: {error}")]
+#[error("{variable} is {value:?}: {remedy}")]
 pub struct DivisionError {
+    variable: &'static str,
     value: String,
-    #[source]
-    error: ShardError,
+    remedy: String,
 }
 
 impl From<Shard> for Division {
     fn from(shard: Shard) -> Division {
-        Division { shard, results: None }
+        Division { shard, jobs: cores(), results: None }
     }
 }
 
@@ -47,21 +56,30 @@ impl Division {
         Division { results: Some(folder.into()), ..self }
     }
 
-    /// The division that the variables `LOCKSTEP_SHARD` and `LOCKSTEP_RESULTS` name. Without them,
-    /// the process runs everything and writes nothing.
+    /// Runs at most so many schedules at the same time: one on each of so many threads. A sample has
+    /// one thread.
+    pub fn jobs(self, jobs: std::num::NonZeroUsize) -> Division {
+        Division { jobs: jobs.get(), ..self }
+    }
+
+    /// The division that the variables `LOCKSTEP_SHARD`, `LOCKSTEP_JOBS` and `LOCKSTEP_RESULTS`
+    /// name. Without them, the process runs everything on all cores, and writes nothing.
     ///
     /// # Errors
-    /// `LOCKSTEP_SHARD` is not `I/N`.
+    /// `LOCKSTEP_SHARD` is not `I/N`, or `LOCKSTEP_JOBS` is no number of jobs.
     pub fn from_env() -> Result<Division, DivisionError> {
-        let shard = match std::env::var_os(SHARD_VARIABLE) {
-            Some(value) => {
-                let value = value.to_string_lossy().into_owned();
-                value.parse().map_err(|error| DivisionError { value, error })?
-            }
-            None => Shard::WHOLE,
-        };
+        let shard =
+            parsed(SHARD_VARIABLE, |value| value.parse().map_err(|error: ShardError| error.to_string()))?;
+        let jobs = parsed(JOBS_VARIABLE, |value| {
+            let jobs = value.parse().ok().filter(|jobs| (1..=JOBS_MAX).contains(jobs));
+            jobs.ok_or(format!("write how many schedules may run at the same time, from 1 to {JOBS_MAX}"))
+        })?;
         let results = std::env::var_os(RESULTS_VARIABLE).filter(|folder| !folder.is_empty());
-        Ok(Division { shard, results: results.map(PathBuf::from) })
+        Ok(Division {
+            shard: shard.unwrap_or(Shard::WHOLE),
+            jobs: jobs.unwrap_or_else(cores),
+            results: results.map(PathBuf::from),
+        })
     }
 
     /// The division of a scenario by the variables.
@@ -69,6 +87,16 @@ impl Division {
         let refuse = |error: DivisionError| Box::new(Report::undivided(&scenario.name, error.to_string()));
         Division::from_env().map_err(refuse)
     }
+}
+
+/// The value of a variable, if it is set.
+fn parsed<T>(
+    variable: &'static str,
+    parse: impl FnOnce(&str) -> Result<T, String>,
+) -> Result<Option<T>, DivisionError> {
+    let Some(value) = std::env::var_os(variable) else { return Ok(None) };
+    let value = value.to_string_lossy().into_owned();
+    parse(&value).map(Some).map_err(|remedy| DivisionError { variable, value, remedy })
 }
 
 /// Runs one shard of [`exhaustive`](super::exhaustive).

@@ -15,13 +15,15 @@ use super::results::{
     complete_lines,
 };
 use super::{Division, Report, Shard};
-use crate::execution::{KnownCode, Runner};
+use crate::execution::{KnownCode, Runner, cores};
 use crate::scenario::Scenario;
 
 /// The shard of an exploration that this process runs, and what is done.
 #[derive(Debug)]
 pub(super) struct Journal {
     origin: Origin,
+    /// How many branches run at the same time.
+    jobs: usize,
     plans: Vec<Plan>,
     done: BTreeMap<BranchId, BranchResult>,
     counts: Counts,
@@ -55,6 +57,7 @@ impl Journal {
     pub(super) fn unwritten(scenario: &Scenario) -> Journal {
         Journal {
             origin: Origin::of(scenario, "exhaustive", Shard::WHOLE),
+            jobs: cores(),
             plans: Vec::new(),
             done: BTreeMap::new(),
             counts: Counts::default(),
@@ -73,7 +76,7 @@ impl Journal {
         method: &str,
     ) -> Result<Journal, Box<Report>> {
         let origin = Origin::of(scenario, method, division.shard);
-        let mut journal = Journal { origin, ..Journal::unwritten(scenario) };
+        let mut journal = Journal { origin, jobs: division.jobs, ..Journal::unwritten(scenario) };
         if let Some(folder) = &division.results {
             journal.read(folder).map_err(|why| journal.refuse(&why))?;
         }
@@ -178,6 +181,11 @@ impl Journal {
     /// Whether other processes run other shards.
     pub(super) fn is_shared(&self) -> bool {
         self.origin.shard != Shard::WHOLE
+    }
+
+    /// How many branches run at the same time.
+    pub(super) fn jobs(&self) -> usize {
+        self.jobs
     }
 
     /// Whether this shard has the trunks, with all schedules of what is not divided.

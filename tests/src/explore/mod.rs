@@ -31,7 +31,7 @@ pub use access_profile::AccessProfile;
 pub use brute_force::DepthFirst;
 pub use coverage::Coverage;
 pub use division::{
-    Division, DivisionError, RESULTS_VARIABLE, SHARD_VARIABLE, exhaustive_shard, sample_shard,
+    Division, DivisionError, JOBS_VARIABLE, RESULTS_VARIABLE, SHARD_VARIABLE, exhaustive_shard, sample_shard,
 };
 pub use dpor::Dpor;
 pub use lints::lints;
@@ -278,8 +278,8 @@ impl Exploration {
 /// Runs every trace of the scenario within its fault budgets, or until an oracle is violated.
 ///
 /// A trace is all schedules that differ only in the order of independent steps. One schedule of
-/// each trace is run. If `LOCKSTEP_SHARD` is set, it runs one shard of them: see
-/// [`Division::from_env`].
+/// each trace is run. If `LOCKSTEP_SHARD` is set, it runs one shard of them, and `LOCKSTEP_JOBS`
+/// sets how many run at the same time: see [`Division::from_env`].
 ///
 /// If all actors run the same code, it begins with one actor, and adds others. It ends at the
 /// number of actors at which an oracle is violated. If a number of actors has more than a thousand

@@ -12,7 +12,7 @@ use super::journal::Journal;
 use super::progress::Progress;
 use super::results::{BranchId, BranchResult, KeptViolation, Plan, TRUNK, add_to_digest};
 use super::{Dpor, Exploration, Stop, determinism, with_all_tries, with_journal};
-use crate::execution::{Mode, Runner, cores};
+use crate::execution::{Mode, Runner};
 use crate::explore::{Problem, Report};
 use crate::oracle::list;
 use crate::scenario::Scenario;
@@ -410,7 +410,7 @@ fn run_branches(
         (runner, done)
     };
     let workers: Vec<_> = scope(|scope| {
-        let runners = (0..cores()).map(|_| runner.fork());
+        let runners = (0..journal.jobs()).map(|_| runner.fork());
         let workers: Vec<_> = runners.map(|runner| scope.spawn(|| work(runner))).collect();
         let joined = workers.into_iter().map(ScopedJoinHandle::join);
         joined.map(|done| done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use harness::explore::{Division, RESULTS_VARIABLE, SHARD_VARIABLE, Shard, exhaustive_shard};
+use harness::explore::{Division, JOBS_VARIABLE, RESULTS_VARIABLE, SHARD_VARIABLE, Shard, exhaustive_shard};
 use harness::oracle::{ExclusiveFact, Fenced, Oracle, Violation};
 use harness::trace::{HappensBefore, History, Reached};
 use harness::{Client, Faults, Scenario, exhaustive, sample};
@@ -152,7 +152,9 @@ impl Folder {
         let test = format!("{}::a_process_of_the_tests_below", module_path!().split_once("::").unwrap().1);
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", &test]).env(EXPLORATION, exploration).env(TRACES, &traces);
-        command.env_remove(SHARD_VARIABLE).env_remove(RESULTS_VARIABLE);
+        for variable in [SHARD_VARIABLE, JOBS_VARIABLE, RESULTS_VARIABLE] {
+            command.env_remove(variable);
+        }
         let output = command.envs(variables.iter().copied()).output().unwrap();
         let said = [output.stdout, output.stderr].concat();
         Ended {
@@ -235,6 +237,15 @@ fn shards_are_disjoint_and_their_union_is_the_whole() {
             assert!(sorted(union) == sorted(whole.traces.clone()), "{exploration} in {of} shards");
         }
     }
+}
+
+/// One thread runs the branches one after the other, in their order.
+#[test]
+fn the_number_of_jobs_changes_no_result() {
+    let folder = Folder::new("jobs");
+    let [one, again, three] = ["1", "1", "3"].map(|jobs| folder.run("divided", &[(JOBS_VARIABLE, jobs)]));
+    assert!(one.has_passed && !one.traces.is_empty() && one.traces == again.traces, "{}", one.said);
+    assert!(sorted(one.traces) == sorted(three.traces));
 }
 
 #[test]
@@ -430,6 +441,13 @@ fn a_variable_with_a_bad_value_is_an_error() {
         );
         assert!(!ended.has_passed && ended.said.contains(&expected), "{}", ended.said);
         assert!(ended.traces.is_empty());
+    }
+    for bad in ["0", "-1", "x", "", "1001"] {
+        let ended = folder.run("few", &[(JOBS_VARIABLE, bad)]);
+        let remedy = "write how many schedules may run at the same time, from 1 to 1000";
+        assert!(
+            !ended.has_passed && ended.said.contains(&format!("few: LOCKSTEP_JOBS is {bad:?}: {remedy}"))
+        );
     }
 }
 
