@@ -149,9 +149,9 @@ fn run(
         let violation = judged.as_ref().err().and_then(|report| report.schedule());
         let habits = lints::look(&mut runner, scenario, violation);
         lints::print(&scenario.name, &habits);
-        let Habits { lints, allowances } = habits;
+        let Habits { lints, allowances, unloaded } = habits;
         match judged {
-            Ok(exploration) => Ok(Exploration { lints, allowances, ..exploration }),
+            Ok(exploration) => Ok(Exploration { lints, allowances, unloaded, ..exploration }),
             Err(report) => Err(Box::new(Report { lints, allowances, ..*report })),
         }
     });

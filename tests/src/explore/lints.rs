@@ -12,7 +12,7 @@ use crate::replay::replay;
 use crate::scenario::Scenario;
 use crate::schedule::Schedule;
 use crate::sim::Recording;
-use crate::trace::History;
+use crate::trace::{EventKind, History, Script};
 
 /// The number of executions that are drawn.
 const DRAWN: u64 = 16;
@@ -33,6 +33,8 @@ pub(super) struct Habits {
     pub(super) lints: Vec<Warning>,
     /// The lints that it allows.
     pub(super) allowances: Vec<Allowance>,
+    /// The scripts that the servers did not know when a client called them first.
+    pub(super) unloaded: Vec<String>,
 }
 
 /// What the code of a scenario does, and in the violation that was found.
@@ -53,12 +55,26 @@ pub(super) fn look(runner: &mut Runner, scenario: &Scenario, violation: Option<&
         *is_fulfilled = lints.iter().any(|warning| warning.lint.name == lint.name);
     }
     lints.retain(|warning| allowances.iter().all(|allowance| allowance.lint.name != warning.lint.name));
-    Habits { lints, allowances }
+    let unloaded: BTreeSet<String> = histories.iter().flat_map(unloaded).collect();
+    Habits { lints, allowances, unloaded: Vec::from_iter(unloaded) }
+}
+
+/// The scripts that a server did not know, before a fault can have made it forget them.
+fn unloaded(history: &History) -> impl Iterator<Item = String> {
+    let is_of_server =
+        |kind: &EventKind| matches!(kind, EventKind::Fault { fault, .. } if fault.target.actor().is_none());
+    let before = history.events.iter().map(|event| &event.kind).take_while(move |kind| !is_of_server(kind));
+    before.filter_map(|kind| match kind {
+        EventKind::Command { script: Some(Script { sha, name: None, .. }), .. } => {
+            Some(history.scripts.get(sha).unwrap_or(sha).clone())
+        }
+        _ => None,
+    })
 }
 
 /// Prints these lints on standard error, and the allowances that are not fulfilled. Prints each
 /// only once for a scenario.
-pub(super) fn print(scenario: &str, Habits { lints, allowances }: &Habits) {
+pub(super) fn print(scenario: &str, Habits { lints, allowances, .. }: &Habits) {
     static PRINTED: Mutex<BTreeSet<(String, &str)>> = Mutex::new(BTreeSet::new());
     let mut printed = PRINTED.lock().unwrap_or_else(PoisonError::into_inner);
     let unfulfilled = allowances.iter().filter(|allowance| !allowance.is_fulfilled);

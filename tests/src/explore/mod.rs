@@ -83,6 +83,9 @@ pub struct Exploration {
     pub lints: Vec<Warning>,
     /// The lints that the scenario allows, if `lints` is known.
     pub allowances: Vec<Allowance>,
+    /// The scripts that clients had to load, if `lints` is known. With
+    /// [`Scenario::script`](crate::Scenario::script), there are fewer schedules.
+    pub unloaded: Vec<String>,
     /// The clients that tried in vain in an execution, and do so for ever.
     retrying: BTreeSet<Tries>,
     /// The rounds of seeming livelocks that came to an end.
@@ -96,7 +99,7 @@ pub struct Exploration {
 /// One line: what was judged and found, in how many schedules, and what happened in them.
 impl fmt::Display for Exploration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Exploration { schedules, blocked, findings, reached, lints, allowances, .. } = self;
+        let Exploration { schedules, blocked, findings, reached, lints, allowances, unloaded, .. } = self;
         if findings.is_empty() {
             let judged: BTreeSet<&str> = self.judged.iter().map(|&(_, name)| name).collect();
             write!(f, "no violation of {}", list(&Vec::from_iter(judged)))?;
@@ -120,6 +123,10 @@ impl fmt::Display for Exploration {
         for Allowance { lint, reason, is_fulfilled } in allowances {
             let allowed = if *is_fulfilled { "allowed" } else { "allowed without need" };
             write!(f, "; {allowed}: {} ({})", lint.name, on_one_line(reason))?;
+        }
+        if !unloaded.is_empty() {
+            let scripts = on_one_line(&list(unloaded));
+            write!(f, "; clients had to load {scripts}: Scenario::script leaves that out")?;
         }
         Ok(())
     }
