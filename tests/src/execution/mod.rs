@@ -25,7 +25,7 @@ use lesson::Lessons;
 pub use policy::{Choice, Policy};
 use repeat::Position;
 pub(crate) use runner::Mode;
-pub use runner::{Learning, Runner, cores};
+pub use runner::{Learning, Runner, Stopper, cores};
 
 use crate::actor::{ACTORS_MAX, Actor};
 use crate::fault::{Effect, Effects, Fault, FaultKind, RequestOutcome, Target};

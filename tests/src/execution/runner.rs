@@ -88,6 +88,18 @@ pub struct Runner {
     pub(crate) named_keys: BTreeSet<(usize, Vec<u8>)>,
 }
 
+/// Stops the executions of a [`Runner`].
+#[derive(Clone)]
+pub struct Stopper(Arc<Quiescence>);
+
+impl Stopper {
+    /// Ends the execution that runs now before its next step, and all later ones at once. They end
+    /// as those that reach a limit.
+    pub fn stop(&self) {
+        self.0.stop();
+    }
+}
+
 impl Default for Runner {
     fn default() -> Runner {
         Runner::new()
@@ -98,6 +110,16 @@ impl Runner {
     /// A runner with emulators of its own.
     pub fn new() -> Runner {
         Runner::with_timers(Timers::default())
+    }
+
+    /// Stops the executions of this runner, from any thread.
+    pub fn stopper(&self) -> Stopper {
+        Stopper(self.lessons.quiescence.clone())
+    }
+
+    /// Whether a [`Stopper`] has stopped its executions.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.lessons.quiescence.is_stopped()
     }
 
     /// Repeats what clients and servers did before from then on.

@@ -81,6 +81,9 @@ pub enum OnRedisError {
         /// The step or the setting that asks for them.
         what: String,
     },
+    /// A [`Stopper`](crate::execution::Stopper) has ended the replay.
+    #[error("the replay was stopped; all keys that it wrote are deleted")]
+    Stopped,
     /// A command may block. The gate lets the next command through only after the previous reply.
     #[error(
         "step {step}: {command} may block, and a replay on a real server runs only commands that reply at once"
@@ -96,6 +99,8 @@ pub enum OnRedisError {
 /// Replays a saved schedule on a real server, in the selected database. If the scenario has several
 /// servers, it uses the databases after it, too. They must be empty, and are empty again
 /// afterwards. `scenario` makes the scenario for a lease.
+///
+/// [`Runner::stopper`] stops it. Its keys are deleted then, too.
 ///
 /// Meanwhile the databases are claimed: a connection to each is named, for example,
 /// `lockstep-replay-9`. Another replay there is refused. The claim is not a key, because the
@@ -133,6 +138,9 @@ pub fn replay_on_redis(
         let (scenario, _) = match_scenario(&scenario(lease), saved)?;
         let on_redis = redis_replay.run(&scenario, (saved.lease, lease));
         claim.empty(&redis_replay.named)?;
+        if redis_replay.runner.is_stopped() {
+            return Err(OnRedisError::Stopped);
+        }
         let is_conclusive = !matches!(on_redis.comparison, Comparison::Inconclusive { .. });
         last = Some(on_redis);
         if is_conclusive {

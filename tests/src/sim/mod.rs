@@ -336,7 +336,7 @@ impl Simulation {
     pub(crate) fn advanced(&self, by: Duration) {
         let at = self.now();
         if let Some(real_time) = self.real_time.get() {
-            real_time.wait_until(at);
+            real_time.wait_until(at, || self.quiescence.is_expired());
         }
         let mut state = self.state();
         state.recorder.advanced(at, by);

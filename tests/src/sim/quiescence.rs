@@ -22,6 +22,8 @@ pub(crate) struct Quiescence {
     parks: AtomicU64,
     /// The execution has taken too much real time. Nobody waits for quiescence any more.
     is_expired: AtomicBool,
+    /// No execution is to go on.
+    is_stopped: AtomicBool,
     /// The number of the actor whose code runs now, plus one; zero if none does.
     running: AtomicUsize,
 }
@@ -102,8 +104,19 @@ impl Quiescence {
         }
     }
 
+    /// Ends this execution and all later ones. Another thread calls this.
+    pub(crate) fn stop(&self) {
+        self.is_stopped.store(true, Ordering::SeqCst);
+        self.expire();
+    }
+
+    /// Whether the execution is to end, for one of these reasons.
     pub(crate) fn is_expired(&self) -> bool {
-        self.is_expired.load(Ordering::SeqCst)
+        self.is_expired.load(Ordering::SeqCst) || self.is_stopped()
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.is_stopped.load(Ordering::SeqCst)
     }
 
     /// Runs code of an actor.

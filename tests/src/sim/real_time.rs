@@ -9,6 +9,8 @@ use redis::RedisResult;
 /// Longest real wait for one step. An execution may move its own time on by a day when nothing else
 /// can happen.
 const WAIT_MAX: Duration = Duration::from_secs(60);
+/// How often a wait looks whether it is to end.
+const INTERVAL: Duration = Duration::from_millis(50);
 
 /// Real time since the start of an execution.
 pub(crate) struct RealTime {
@@ -24,10 +26,13 @@ impl RealTime {
         Ok(RealTime { started: now(), started_at: Timestamp::from_millis(seconds * 1000 + micros / 1000) })
     }
 
-    /// Waits until this much real time has passed.
-    pub(crate) fn wait_until(&self, at: Duration) {
-        #[expect(clippy::disallowed_methods, reason = "a real server's time passes by itself alone")]
-        std::thread::sleep(at.saturating_sub(now() - self.started).min(WAIT_MAX));
+    /// Waits until this much real time has passed, or until the wait is to end.
+    pub(crate) fn wait_until(&self, at: Duration, is_over: impl Fn() -> bool) {
+        let until = at.min(now() - self.started + WAIT_MAX);
+        while let Some(left) = until.checked_sub(now() - self.started).filter(|_| !is_over()) {
+            #[expect(clippy::disallowed_methods, reason = "a real server's time passes by itself alone")]
+            std::thread::sleep(left.min(INTERVAL));
+        }
     }
 
     /// How much more real time has passed than this.

@@ -7,6 +7,8 @@ use std::process::{Child, Command, Stdio};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
+use crate::redis_server;
+
 /// A terminal of 80 columns. The first file is the side of the person, the second is the side of
 /// the program.
 fn terminal() -> (File, File) {
@@ -126,6 +128,34 @@ fn has_signals() -> bool {
         println!("NOT CHECKED: the signals are ignored here");
     }
     has
+}
+
+/// A replay that is stopped while it waits in real time deletes its keys.
+#[test]
+fn a_stopped_replay_leaves_no_key_on_a_real_server() {
+    let Some(server) = redis_server::borrow() else { return };
+    if !has_signals() {
+        return;
+    }
+    let path = concat!(env!("CARGO_TARGET_TMPDIR"), "/long.txt");
+    let head = "lockstep schedule 1\nalgorithm setnx\nclass slow\npermits 1\nclients 1\nlease 10000ms\n\
+                property exclusive-fact\nmust pass\n\nA 1 SETNX lock\n";
+    std::fs::write(path, format!("{head}{}", "time +9000ms\n".repeat(40))).unwrap();
+    let mut command = program(&["replay", path, "--redis", &server.url()]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut connection = redis::Client::open(server.url()).unwrap().get_connection().unwrap();
+    let mut keys = || redis::cmd("DBSIZE").query::<usize>(&mut connection).unwrap();
+    while keys() == 0 {
+        assert!(child.try_wait().unwrap().is_none(), "it has ended before it could be stopped");
+    }
+    let interrupt = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(interrupt.success());
+    let output = child.wait_with_output().unwrap();
+    let (out, err) = [output.stdout, output.stderr].map(|said| String::from_utf8(said).unwrap()).into();
+    assert_eq!(output.status.code(), Some(130), "{out}{err}");
+    assert_eq!(err, "PARTIAL: the replay was stopped; all keys that it wrote are deleted\n");
+    assert!(!out.contains("On the server"), "{out}");
+    assert_eq!(keys(), 0);
 }
 
 /// Starts a check, and stops it when it has judged something. Returns what it wrote to standard

@@ -8,15 +8,18 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, bail};
 use harness::check::{Participants, match_class, scenario_of};
 use harness::execution::Runner;
-use harness::replay::{Comparison, Subject, replay_on_redis};
+use harness::replay::{Comparison, OnRedisError, Subject, replay_on_redis};
 use harness::{SavedSchedule, replay_saved};
 
+use crate::output::complain;
 use crate::progress::spinner;
+use crate::stop;
 
 /// Replay a saved schedule, print its timeline, and compare the outcome with its expectation
 ///
 /// The exit status is 0 if the outcome meets the expectation, and is equal on a real server; 1 if
-/// not; 3 if the real server was too slow to compare.
+/// not; 3 if the real server was too slow to compare. If you stop it with Ctrl-C, it deletes its
+/// keys on the real server first.
 #[derive(clap::Args)]
 #[group(skip)]
 pub(crate) struct Args {
@@ -60,8 +63,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if let Some(client) = client {
         let progress = spinner();
         progress.set_message("replaying on the server, in real time");
+        let stopper = runner.stopper();
+        stop::on_signal(move || stopper.stop());
         let on_redis = replay_on_redis(&mut runner, &client, &saved, scenario);
         progress.finish_and_clear();
+        if let Err(stopped @ OnRedisError::Stopped) = on_redis {
+            complain(&format!("PARTIAL: {stopped}\n"));
+            return Ok(ExitCode::from(stop::STATUS));
+        }
         let on_redis = on_redis.context("cannot replay on the server")?;
         super::print(&format!("On the server: {on_redis}.\n"))?;
         match on_redis.comparison {
