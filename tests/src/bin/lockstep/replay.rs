@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, bail};
 use harness::check::{Participants, match_class, scenario_of};
 use harness::execution::Runner;
-use harness::replay::{Comparison, OnRedisError, Subject, replay_on_redis};
+use harness::replay::{Comparison, Expectation, OnRedisError, Replayed, Subject, replay_on_redis};
 use harness::{SavedSchedule, replay_saved};
 
 use crate::output::complain;
@@ -60,6 +60,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         super::write(path, &counterexample.to_html())?;
     }
     let mut status = u8::from(!replayed.is_as_stated());
+    if status != 0 {
+        super::print(&advice(&replayed, &file.to_string()))?;
+    }
     if let Some(client) = client {
         let progress = spinner();
         progress.set_message("replaying on the server, in real time");
@@ -75,12 +78,43 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         super::print(&format!("On the server: {on_redis}.\n"))?;
         match on_redis.comparison {
             Comparison::Same(_) => {}
-            Comparison::Different { .. } => status = 1,
+            Comparison::Different { .. } => {
+                status = 1;
+                super::print(DIFFERENT)?;
+            }
             Comparison::Inconclusive { .. } => status = status.max(INCONCLUSIVE),
         }
     }
     Ok(ExitCode::from(status))
 }
+
+/// What to do if the outcome does not meet the expectation.
+fn advice(replayed: &Replayed, file: &str) -> String {
+    let SavedSchedule { expectation, subject, .. } = &replayed.saved;
+    let name = match subject {
+        Subject::Algorithm { name, .. } | Subject::Scenario(name) => name,
+    };
+    let again = format!("save a new one with `lockstep explain {name} --save {file}`");
+    if replayed.failure.is_some() {
+        return "Every client must come to its end without an error: repair the code, or the steps.\n".into();
+    }
+    if replayed.violation.is_none() && !replayed.is_judged {
+        return format!("The steps test nothing: correct them, or {again}.\n");
+    }
+    match expectation {
+        Expectation::Pass => {
+            format!("The code has the bug: repair it. If that is meant, write `must fail` in {file}.\n")
+        }
+        Expectation::Fail if replayed.divergences.is_empty() => {
+            format!("If the code is repaired, write `must pass` in {file}: it is a regression test then.\n")
+        }
+        Expectation::Fail => format!("The steps no longer fit the code: correct them, or {again}.\n"),
+    }
+}
+
+/// What to do if the servers differ.
+const DIFFERENT: &str = "Check that the server is Redis 7.0, and that nobody else uses its database. \
+                         If that is so, the emulator has a bug: please report it with this schedule.\n";
 
 /// The algorithm of a schedule, and its bounds.
 fn head(saved: &SavedSchedule) -> Result<String> {
