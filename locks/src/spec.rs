@@ -168,6 +168,8 @@ pub enum Ability {
     Fences,
     /// A client stops waiting for a server long before its lease ends.
     TimesOut,
+    /// A grant has no lease: it lasts until its holder releases it.
+    Persists,
 }
 
 macro_rules! named {

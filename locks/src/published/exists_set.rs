@@ -15,14 +15,14 @@ use redis::RedisResult;
 use redis::aio::ConnectionLike;
 
 use crate::lock::{Lock, Record, Release, Terms};
-use crate::spec::{Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
+use crate::spec::{Ability, Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
 
 /// The row of this algorithm in the registry.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "exists_set",
     spec: &Spec {
         kind: AlgorithmKind::Mutex,
-        abilities: &[],
+        abilities: &[Ability::Persists],
         guarantees: "nothing",
         assumes: "that no other client acquires at the same time",
         objection: "EXISTS and SET are two commands, and another client can run between them",

@@ -19,14 +19,14 @@ use redis::RedisResult;
 use redis::aio::ConnectionLike;
 
 use crate::lock::{Lock, Record, Release, Terms};
-use crate::spec::{Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
+use crate::spec::{Ability, Algorithm, AlgorithmKind, FaultClass, Open, Property, Spec};
 
 /// The row of this algorithm in the registry.
 pub const ALGORITHM: Algorithm = Algorithm {
     name: "setnx",
     spec: &Spec {
         kind: AlgorithmKind::Mutex,
-        abilities: &[],
+        abilities: &[Ability::Persists],
         guarantees: "one holder at a time, however slow it is",
         assumes: "that no holder ever crashes, and that no message is ever lost",
         objection: "without a time to live a crashed holder keeps the lock for ever",

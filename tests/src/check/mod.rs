@@ -13,8 +13,8 @@ use locks::registry::{ALGORITHMS, Algorithm, FaultClass, Property, Spec};
 pub use bounds::{Bound, bounds, properties};
 pub use membership::{ForeignStep, match_class};
 pub use scenario::{scenario, scenario_of_lease};
-pub use sizes::Participants;
 use sizes::{CLIENTS_MAX, sizes};
+pub use sizes::{Participants, terms};
 
 use crate::execution::Runner;
 use crate::explore::{Exploration, Report, explore_few, explore_random};

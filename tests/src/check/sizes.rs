@@ -1,8 +1,9 @@
 //! How many clients, permits and readers take part in the scenarios of an algorithm.
 
 use std::fmt;
+use std::time::Duration;
 
-use locks::registry::AlgorithmKind;
+use locks::registry::{Ability, Algorithm, AlgorithmKind};
 
 /// The largest number of clients in a scenario. Three clients show races that two cannot. No race
 /// has been found yet that needs four.
@@ -29,6 +30,20 @@ impl Participants {
     fn is_mixed(self) -> bool {
         self.readers.is_some_and(|readers| 0 < readers && readers < self.clients)
     }
+}
+
+/// The participants and their lease: `Clients: 2; permits: 1; lease: 10000 ms.` If a lock has no
+/// lease, more sentences say what it counts on.
+pub fn terms(algorithm: &Algorithm, size: Participants, lease: Duration) -> String {
+    let lease_ms = lease.as_millis();
+    if !algorithm.spec.can(Ability::Persists) {
+        return format!("{size}; lease: {lease_ms} ms.");
+    }
+    format!(
+        "{size}; no lease.\n\
+         A grant lasts until its holder releases it, so the lock counts on every holder to come to its release.\n\
+         Properties that need a lease are judged by one of {lease_ms} ms."
+    )
 }
 
 impl fmt::Display for Participants {
@@ -58,4 +73,27 @@ fn mixes(kind: AlgorithmKind, clients: usize, permits: u32) -> impl Iterator<Ite
         permits,
         readers: readers_max.map(|_| readers),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use locks::registry::ALGORITHMS;
+
+    use super::*;
+
+    #[test]
+    fn a_lock_without_a_lease_counts_on_its_holders() {
+        let size = Participants { clients: 2, permits: 1, readers: None };
+        let of = |name: &str| {
+            let algorithm = ALGORITHMS.iter().find(|algorithm| algorithm.name == name).unwrap();
+            terms(algorithm, size, Duration::from_secs(10))
+        };
+        assert_eq!(of("mutex"), "Clients: 2; permits: 1; lease: 10000 ms.");
+        assert_eq!(
+            of("setnx"),
+            "Clients: 2; permits: 1; no lease.\n\
+             A grant lasts until its holder releases it, so the lock counts on every holder to come to its release.\n\
+             Properties that need a lease are judged by one of 10000 ms."
+        );
+    }
 }

@@ -9,7 +9,7 @@ use harness::explore::lints;
 use harness::lint::LINTS;
 use harness::oracle::{ExclusiveBelief, ExclusiveFact, OwnerSafe, Recovers};
 use harness::{Client, Faults, Record, Scenario, exhaustive, from_fn};
-use locks::registry::{ALGORITHMS, AlgorithmKind, FaultClass};
+use locks::registry::{ALGORITHMS, Ability, AlgorithmKind, FaultClass};
 use redis::RedisResult;
 use redis::aio::ConnectionLike;
 
@@ -257,6 +257,8 @@ fn locks_for_use_show_no_lint() {
         };
         let classes = [FaultClass::Order, FaultClass::Slow, FaultClass::Rounds];
         let shown: std::collections::BTreeSet<_> = classes.into_iter().flat_map(shown).collect();
+        let persists = algorithm.spec.can(Ability::Persists);
+        assert!(!persists || shown.contains("no-ttl"), "the grants of {} end", algorithm.name);
         if place >= first {
             assert!(shown.is_empty(), "{} shows {shown:?}", algorithm.name);
         } else {

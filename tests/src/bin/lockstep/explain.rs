@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
-use harness::check::{LEASE, Outcome, Verdict, check, properties, save, scenario};
+use harness::check::{LEASE, Outcome, Verdict, check, properties, save, scenario, terms};
 use harness::execution::Runner;
 use harness::explore::render_finding;
 use indicatif::ProgressBar;
@@ -84,9 +84,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             let scenario = scenario(algorithm, class, *size);
             let drawn = render_finding(&mut runner, &scenario, finding, super::output::columns());
             text += &format!(
-                "{} is violated in the class {class}. {size}; lease: {} ms.\n\n{drawn}",
+                "{} is violated in the class {class}. {}\n\n{drawn}",
                 verdict.property,
-                LEASE.as_millis(),
+                terms(algorithm, *size, LEASE),
             );
             progress.finish_and_clear();
             show(args, &mut runner, verdict, schedules, &text)?;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
-use harness::check::{Participants, match_class, scenario_of};
+use harness::check::{Participants, match_class, scenario_of, terms};
 use harness::execution::Runner;
 use harness::replay::{Comparison, Expectation, OnRedisError, Replayed, Subject, replay_on_redis};
 use harness::{SavedSchedule, replay_saved};
@@ -120,9 +120,9 @@ const DIFFERENT: &str = "Check that the server is Redis 7.0, and that nobody els
 fn head(saved: &SavedSchedule) -> Result<String> {
     match &saved.subject {
         Subject::Algorithm { name, class, permits, readers, .. } => {
-            super::find(name)?;
+            let algorithm = super::find(name)?;
             let size = Participants { clients: saved.clients, permits: *permits, readers: *readers };
-            Ok(format!("{name} ({class}). {size}; lease: {} ms.", saved.lease.as_millis()))
+            Ok(format!("{name} ({class}). {}", terms(algorithm, size, saved.lease)))
         }
         Subject::Scenario(name) => bail!(
             "this is a schedule of the scenario {name:?}, which is part of a test: replay it there with harness::replay_saved"
