@@ -67,8 +67,8 @@ pub struct Violation {
     pub what: String,
 }
 
-/// The first moment at which more than `permits` clients are inside `section`, and these clients. A
-/// client counts only if `counts(now, end of lease)` holds.
+/// The first moment at which more than `permits` clients are inside `section`, and these clients in
+/// the order of their names. A client counts only if `counts(now, end of lease)` holds.
 fn crowded(
     history: &History,
     section: &str,
@@ -77,7 +77,9 @@ fn crowded(
 ) -> Option<(usize, Vec<Actor>)> {
     let is_crowd = |(_, inside): &(usize, Vec<_>)| inside.len() > permits;
     let (step, inside) = entries(history, &[section], counts).find(is_crowd)?;
-    Some((step, inside.into_iter().map(|(actor, _)| actor).collect()))
+    let mut inside: Vec<Actor> = inside.into_iter().map(|(actor, _)| actor).collect();
+    inside.sort_unstable();
+    Some((step, inside))
 }
 
 /// Every moment at which a client enters one of the sections, or is granted it once more. Each item

@@ -232,7 +232,7 @@ fn a_connection_is_no_longer_what_it_was() {
                               │ ┃      now lock = "1"
                               ┃ ┃    ▸ A is inside. Its lease runs until +10000 ms. Now A and B are inside.
 
-            ✗ B and A hold the lock, each with a lease that still runs.
+            ✗ A and B hold the lock, each with a lease that still runs.
         "#]],
     );
 }

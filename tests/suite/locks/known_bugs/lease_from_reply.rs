@@ -60,7 +60,7 @@ fn lease_from_reply() {
                5   +10001 ms  ● ┃  A receives the reply
                               ┃ ┃    ▸ A is inside. Its lease runs until +20001 ms. Now A and B are inside.
 
-            ✗ B and A hold the lock, each with a lease that still runs.
+            ✗ A and B hold the lock, each with a lease that still runs.
         "#]],
     );
 }
@@ -102,7 +102,7 @@ fn lease_from_reply_over_a_multiplexed_connection() {
                5   +10001 ms  ● ┃  A receives the reply
                               ┃ ┃    ▸ A is inside. Its lease runs until +20001 ms. Now A and B are inside.
 
-            ✗ B and A hold the lock, each with a lease that still runs.
+            ✗ A and B hold the lock, each with a lease that still runs.
         "#]],
     );
 }

@@ -79,7 +79,7 @@ fn no_validity_check() {
                6   +10001 ms  ● ┃  A receives the reply
                               ┃ ┃    ▸ A is inside. Its lease runs until +20001 ms. Now A and B are inside.
 
-            ✗ B and A hold the lock, each with a lease that still runs.
+            ✗ A and B hold the lock, each with a lease that still runs.
         "#]],
     );
 }

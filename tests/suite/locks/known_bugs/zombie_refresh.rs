@@ -73,7 +73,7 @@ fn zombie_refresh() {
                7   +12000 ms  ● ┃  A: ZSCORE permits A1 → "1700000012500"
                               ┃ ┃    ▸ A is granted the section once more. Its lease runs until +22000 ms.
 
-            ✗ B and A hold 2 of 1 permits, each with a lease that still runs.
+            ✗ A and B hold 2 of 1 permits, each with a lease that still runs.
         "#]],
     );
 }
