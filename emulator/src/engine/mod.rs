@@ -432,4 +432,10 @@ impl Snapshot {
         let scripts = self.scripts.keys().fold(0_u64, |sum, sha| sum.wrapping_add(hasher.hash_one(sha)));
         hasher.hash_one((&self.keyspace, scripts))
     }
+
+    /// The sources of the known scripts, each with its SHA1.
+    pub fn scripts(&self) -> impl Iterator<Item = (&str, &Bytes)> {
+        let digits = |sha| std::str::from_utf8(sha).expect("a SHA1 has hexadecimal digits");
+        self.scripts.iter().map(move |(sha, source)| (digits(sha), source))
+    }
 }

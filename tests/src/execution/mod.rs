@@ -182,6 +182,8 @@ impl Execution<'_> {
             }
             self.sim.begin_with(snapshots);
             self.sim.state().recorder.start_with(failures);
+            let scripts = snapshots.iter().flat_map(|(snapshot, _)| snapshot.scripts());
+            scripts.for_each(|(sha, source)| self.sim.name_script(sha, source));
         }
     }
 

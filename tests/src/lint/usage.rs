@@ -21,7 +21,7 @@ pub(super) struct Call<'a> {
     pub(super) actor: Actor,
     pub(super) server: usize,
     pub(super) sent: &'a Sent,
-    pub(super) text: &'a str,
+    pub(super) text: String,
     pub(super) reply: &'a str,
     changed: &'a [KeyChange],
     /// The actions of the server. They are not known of commands that waited, or that ran outside
@@ -52,11 +52,21 @@ impl<'a> Usage<'a> {
         let mut seen_step = 0;
         for event in &history.events {
             match event.kind {
-                EventKind::Command { actor, server, ref text, ref reply, ref changed, ref sent, .. } => {
+                EventKind::Command {
+                    actor,
+                    server,
+                    ref text,
+                    ref script,
+                    ref reply,
+                    ref changed,
+                    ref sent,
+                    ..
+                } => {
                     let is_first = std::mem::replace(&mut seen_step, event.step) != event.step;
                     let footprints =
                         if is_first { footprints(history, event.step, actor, server) } else { Vec::new() };
                     let nth = usage.calls.len();
+                    let text = history.request_text(text, script.as_ref());
                     usage.calls.push(Call { actor, server, sent, text, reply, changed, footprints });
                     trying.entry(actor).or_default().push(nth);
                     match inside.get(&actor).filter(|stays| !stays.is_empty()) {

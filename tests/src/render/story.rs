@@ -143,16 +143,13 @@ pub(crate) struct Teller<'a> {
     has_sections: bool,
     /// Whether clients ask several servers. Then the story names the server.
     has_servers: bool,
-    /// The names of scripts by their SHA1, as far as a server knew them at any time.
-    scripts: BTreeMap<&'a str, &'a str>,
     /// The last values of keys, by server and key.
     values: BTreeMap<(usize, String), String>,
 }
 
 impl<'a> Teller<'a> {
     pub(crate) fn new(history: &'a History, actors: usize) -> Teller<'a> {
-        let requests = || history.events.iter().filter_map(|event| request(&event.kind));
-        let name = |script: &'a Script| Some((&*script.sha, script.name.as_deref()?));
+        let mut servers = history.events.iter().filter_map(|event| server(&event.kind));
         Teller {
             history,
             clients: vec![ClientState::NotYet; actors],
@@ -161,8 +158,7 @@ impl<'a> Teller<'a> {
             leaving: None,
             replying: Vec::new(),
             has_sections: has_sections(history),
-            has_servers: requests().any(|(server, ..)| server > 0),
-            scripts: requests().filter_map(|(.., script)| name(script?)).collect(),
+            has_servers: servers.any(|server| server > 0),
             values: BTreeMap::new(),
         }
     }
@@ -172,7 +168,7 @@ impl<'a> Teller<'a> {
         match &event.kind {
             EventKind::Command { actor, server, text, script, reply, changed, .. } => {
                 let to = if self.has_servers { format!(" to {}", server + 1) } else { String::new() };
-                let text = self.request_text(text, script.as_ref());
+                let text = self.history.request_text(text, script.as_ref());
                 self.act(event, Some(*actor), format!("{actor}{to}: {text} → {reply}"));
                 self.request(event, *actor, *server);
                 script.iter().for_each(|script| self.open_script(script));
@@ -255,19 +251,6 @@ impl<'a> Teller<'a> {
         self.told = self.told.max(step);
     }
 
-    /// A request in words. A script is shown by its name.
-    fn request_text(&self, text: &str, script: Option<&Script>) -> String {
-        let name =
-            script.and_then(|script| script.name.as_deref().or(self.scripts.get(&*script.sha).copied()));
-        match (name, script) {
-            (Some(name), Some(script)) => {
-                let what = if script.sha.is_empty() { "function" } else { "script" };
-                format!("{what} {name} {}", script.arguments).trim_end().to_owned()
-            }
-            _ => text.to_owned(),
-        }
-    }
-
     /// The act is a call of this script.
     fn open_script(&mut self, script: &Script) {
         let exchanges = script.commands.iter().cloned();
@@ -327,7 +310,7 @@ impl<'a> Teller<'a> {
         let delivery = fault.of_request().map(|fault| fault.delivery);
         let request_text = request.map_or(String::new(), |Struck { server, text, script, .. }| {
             let to = if self.has_servers { format!(" to server {}", server + 1) } else { String::new() };
-            self.request_text(text, script.as_ref()) + &to
+            self.history.request_text(text, script.as_ref()) + &to
         });
         match (fault.kind.row().describe)(fault, &request_text) {
             Description::OfClient(what) => {
@@ -460,14 +443,12 @@ fn sentence(kind: &EventKind) -> Option<String> {
     })
 }
 
-/// The server, the text and the script of a request.
-fn request(kind: &EventKind) -> Option<(usize, &str, Option<&Script>)> {
+/// The server of a request or of a message.
+fn server(kind: &EventKind) -> Option<usize> {
     match kind {
-        EventKind::Command { server, text, script, .. }
-        | EventKind::Fault { request: Some(Struck { server, text, script, .. }), .. } => {
-            Some((*server, text, script.as_ref()))
-        }
-        EventKind::Message { server, text, .. } => Some((*server, text, None)),
+        EventKind::Command { server, .. }
+        | EventKind::Message { server, .. }
+        | EventKind::Fault { request: Some(Struck { server, .. }), .. } => Some(*server),
         _ => None,
     }
 }

@@ -37,6 +37,7 @@ use tokio::time::Instant;
 
 use crate::actor::Actor;
 use crate::fault::{Fault, Faults, RequestFault, RequestOutcome};
+use crate::render::script_name;
 use crate::trace::{EventKind, HoldId, LeftBy, Struck};
 
 pub(crate) use checkpoints::Checkpoints;
@@ -392,6 +393,14 @@ impl Simulation {
             self.state().recorder.time_read();
         }
         self.now()
+    }
+
+    /// Records the name of a script, for texts that know its SHA1 alone.
+    pub(crate) fn name_script(&self, sha: &str, source: &[u8]) {
+        if self.recording == Recording::Full {
+            let name = script_name(&String::from_utf8_lossy(source));
+            self.state().recorder.script_named(sha, name);
+        }
     }
 
     /// Records a fault that struck a request or a message of this actor.

@@ -100,6 +100,20 @@ impl Request {
         Some(Script { sha, name, arguments, commands: Vec::new() })
     }
 
+    /// The sources of the scripts that it sends to the server, each with its SHA1.
+    pub(crate) fn scripts(&self) -> impl Iterator<Item = (String, Bytes)> {
+        self.words().into_iter().filter_map(|words| {
+            let [name, first, ..] = &words[..] else { return None };
+            let source = match &*name.to_ascii_lowercase() {
+                b"eval" | b"eval_ro" => first,
+                b"script" if first.eq_ignore_ascii_case(b"load") => words.get(2)?,
+                _ => return None,
+            };
+            let sha = redis::Script::new(&String::from_utf8_lossy(source)).get_hash().to_owned();
+            Some((sha, Bytes::copy_from_slice(source)))
+        })
+    }
+
     /// The words of each command.
     pub(crate) fn words(&self) -> Vec<Vec<Vec<u8>>> {
         let words = |command: &Cmd| command.args_iter().map(|word| bytes_of(&word).to_vec()).collect();

@@ -479,6 +479,7 @@ impl Simulation {
 
     /// The script that a request calls, with the commands that it has just called.
     fn script(&self, server: usize, request: &Request) -> Option<Script> {
+        request.scripts().for_each(|(sha, source)| self.name_script(&sha, &source));
         let Server::Emulator(emulator) = &self.servers[server] else { return request.script(|_| None) };
         let commands = emulator.take_script_calls();
         let script = request.script(|sha| emulator.script(sha))?;

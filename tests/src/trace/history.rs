@@ -1,5 +1,6 @@
 //! The events of one execution, in order. Oracles see this and nothing else.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +27,9 @@ pub struct History {
     /// The time of a real server's clock at the start. `None` on the emulator, whose clock always
     /// starts at the same time.
     pub started_at: Option<Timestamp>,
+    /// The names of scripts by their SHA1: of those that a server knew at the start, and of those
+    /// that a client sent. They are recorded only in a full recording.
+    pub scripts: BTreeMap<String, String>,
 }
 
 /// A place in a history, between two steps.
@@ -58,7 +62,19 @@ impl History {
             steps: self.steps[from.steps..].to_vec(),
             footprints: self.footprints[from.steps..].to_vec(),
             reached: self.reached,
-            started_at: None,
+            ..History::default()
+        }
+    }
+
+    /// A request in words, with this text. A call of a script is shown by the script's name.
+    pub(crate) fn request_text(&self, text: &str, script: Option<&Script>) -> String {
+        let name = script.and_then(|script| script.name.as_ref().or_else(|| self.scripts.get(&script.sha)));
+        match (name, script) {
+            (Some(name), Some(script)) => {
+                let what = if script.sha.is_empty() { "function" } else { "script" };
+                format!("{what} {name} {}", script.arguments).trim_end().to_owned()
+            }
+            _ => text.to_owned(),
         }
     }
 

@@ -63,6 +63,11 @@ impl Recorder {
         self.history.started_at = at;
     }
 
+    /// A script of this SHA1 has this name.
+    pub(crate) fn script_named(&mut self, sha: &str, name: String) {
+        self.history.scripts.insert(sha.to_owned(), name);
+    }
+
     /// Begins a step that takes from this budget.
     pub(crate) fn begin_step(&mut self, step: Step, budget: Option<Budget>) {
         let is_server_fault = Process::of(step) == Process::Servers;

@@ -138,7 +138,7 @@ fn a_server_has_lost_its_scripts() {
                2       +0 ms  ●  A: SETNX lock 1 → 1
                               │      now lock = "1"
                               ┃    ▸ A is inside. Its lease runs until +10000 ms.
-               3       +0 ms  ●  A: EVALSHA b0d697da… 1 lock → NOSCRIPT No matching script. Please use EVAL.
+               3       +0 ms  ●  A: script "return redis.call('DEL',…" lock → NOSCRIPT No matching script. Please use EVAL.
                               │    ▸ A begins its release, and no longer counts as a holder.
                               │      probe1: SETNX lock 1 → 0
                               │    ▸ All clients have ended, none crashed, and no message was lost. Fresh clients try: 0 of 1 are granted.

@@ -75,7 +75,7 @@ fn noscript_on_release() {
                2       +0 ms  ● · · │ ·  A: SET lock A1 NX PX 10000 → OK
                               │ · · │ ·      now lock = "A1" (10000 ms left)
                               ┃ · · │ ·    ▸ A is inside. Its lease runs until +10000 ms.
-               3       +0 ms  ● · · │ ·  A: EVALSHA b23aaa31… 1 lock A1 → NOSCRIPT No matching script. Please use EVAL.
+               3       +0 ms  ● · · │ ·  A: script unlock lock A1 → NOSCRIPT No matching script. Please use EVAL.
                               │ · · │ ·    ▸ A begins its release, and no longer counts as a holder.
                               │ · · │ ·      probe1: SET lock probe NX PX 10000 → (nil)
                               │ · · │ ·    ▸ All clients have ended, none crashed, and no message was lost. Fresh clients try: 0 of 1 are granted.
@@ -97,11 +97,11 @@ fn noscript_after_load() {
                2       +0 ms  ● · · │ ·  A: SET lock A1 NX PX 10000 → OK
                               │ · · │ ·      now lock = "A1" (10000 ms left)
                               ┃ · · │ ·    ▸ A is inside. Its lease runs until +10000 ms.
-               3       +0 ms  ● · · │ ·  A: EVALSHA b23aaa31… 1 lock A1 → NOSCRIPT No matching script. Please use EVAL.
+               3       +0 ms  ● · · │ ·  A: script unlock lock A1 → NOSCRIPT No matching script. Please use EVAL.
                               │ · · │ ·    ▸ A begins its release, and no longer counts as a holder.
                4       +0 ms  ● · · │ ·  A: SCRIPT LOAD unlock → "b23aaa3154fa95d553e56c3ce642b96d6a8d54fd"
                5       +0 ms  │ · · │ ●  E: SCRIPT FLUSH → OK
-               6       +0 ms  ● · · │ │  A: EVALSHA b23aaa31… 1 lock A1 → NOSCRIPT No matching script. Please use EVAL.
+               6       +0 ms  ● · · │ │  A: script unlock lock A1 → NOSCRIPT No matching script. Please use EVAL.
                               │ · · │ │      probe1: SET lock probe NX PX 10000 → (nil)
                               │ · · │ │    ▸ All clients have ended, none crashed, and no message was lost. Fresh clients try: 0 of 1 are granted.
 
