@@ -61,8 +61,8 @@ impl Client {
         GatedConnection { sim: self.sim.clone(), actor: self.actor, gate, server }
     }
 
-    /// The number of servers.
-    pub(crate) fn servers(&self) -> usize {
+    /// The number of servers: [`Scenario::servers`](crate::Scenario::servers).
+    pub fn servers(&self) -> usize {
         self.sim.servers.len()
     }
 

@@ -20,8 +20,10 @@ fn find(usage: &Usage<'_>) -> Option<String> {
     })
 }
 
-/// The slot of a key: <https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/>.
-fn slot(key: &[u8]) -> u16 {
+/// The slot of a key in a cluster. A scenario with a server for each node finds the node by it.
+///
+/// <https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/>
+pub fn slot(key: &[u8]) -> u16 {
     const SLOTS: u16 = 16_384;
     crc16(hash_tag(key).unwrap_or(key)) % SLOTS
 }

@@ -16,6 +16,8 @@ mod creating_renewal;
 
 use std::fmt;
 
+pub use cross_slot::slot;
+
 use crate::trace::History;
 use usage::{Call, Usage};
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 use expect_test::expect;
 use harness::check::{Participants, scenario};
 use harness::explore::lints;
-use harness::lint::LINTS;
-use harness::oracle::{ExclusiveBelief, ExclusiveFact, OwnerSafe, Recovers};
+use harness::lint::{LINTS, slot};
+use harness::oracle::{ExclusiveBelief, ExclusiveFact, NoLostWakeUp, OwnerSafe, Recovers, WriterAlone};
 use harness::{Client, Faults, Record, Scenario, exhaustive, from_fn};
 use locks::registry::{ALGORITHMS, Ability, AlgorithmKind, FaultClass};
 use redis::RedisResult;
@@ -43,21 +43,33 @@ fn value(client: &Client, word: &str) -> String {
         "$delete" => {
             "return redis.call('GET', KEYS[1]) == ARGV[1] and redis.call('DEL', KEYS[1]) or 0".into()
         }
-        // These two count the grants, in a key that is named, or not.
-        "$count" => {
-            "redis.call('INCR', KEYS[2]) return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', 10000)".into()
-        }
-        "$count_secretly" => {
-            "redis.call('INCR', '{lock}:n') return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', 10000)"
-                .into()
-        }
+        // These two push to a list for which others wait. Its name is declared, or built.
+        "$notify" => "-- release
+            if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+            redis.call('DEL', KEYS[1])
+            return redis.call('RPUSH', KEYS[2], 1)"
+            .into(),
+        "$notify_secretly" => value(client, "$notify").replace("KEYS[2]", "KEYS[1] .. ':signal'"),
+        // The second key is that of the other kind of clients.
+        "$enter" => "-- enter
+            if redis.call('EXISTS', KEYS[2]) == 1 then return false end
+            return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', 10000)"
+            .into(),
         word => word.into(),
     }
 }
 
 async fn send<T: redis::FromRedisValue>(client: &Client, line: &str) -> RedisResult<T> {
     let words: Vec<String> = line.split(' ').map(|word| value(client, word)).collect();
-    redis::cmd(&words[0]).arg(&words[1..]).query_async(&mut client.connection()).await
+    let node = if client.servers() == 1 { 0 } else { node_of(&words) };
+    redis::cmd(&words[0]).arg(&words[1..]).query_async(&mut client.connection_to(node)).await
+}
+
+/// The node to which a proxy of two nodes sends a command: that of its first key. The nodes have
+/// equal parts of the slots.
+fn node_of(words: &[String]) -> usize {
+    let first_key = if words[0] == "EVAL" { &words[3] } else { &words[1] };
+    usize::from(slot(first_key.as_bytes()) >= 8192)
 }
 
 async fn send_all(client: &Client, lines: &[&str]) -> RedisResult<()> {
@@ -99,21 +111,27 @@ fn names(scenario: &Scenario) -> Vec<&'static str> {
     lints(scenario).into_iter().map(|warning| warning.lint.name).collect()
 }
 
-/// A lock shows this lint alone, and the repaired lock shows none. The lock breaks under these
-/// faults, and the repaired one does not: `tests/guide/lints.md` has the schedule.
 #[track_caller]
-fn check_lint(lint: &str, [broken, repaired]: [Scenario; 2], faults: Faults) {
+fn check_lint(lint: &str, scenarios: [Scenario; 2], faults: Faults) {
+    check_lints(&[lint], scenarios, faults);
+}
+
+/// A lock shows these lints alone, and the repaired lock shows none. The lock breaks under these
+/// faults, and the repaired one does not: `tests/LINTS.md` has the schedule, in the section of the
+/// first lint.
+#[track_caller]
+fn check_lints(lints: &[&str], [broken, repaired]: [Scenario; 2], faults: Faults) {
     for scenario in [&broken, &broken.clone().faults(faults)] {
-        assert_eq!(names(scenario), [lint]);
+        assert_eq!(names(scenario), lints);
     }
     let repaired = repaired.faults(faults);
     assert_eq!(names(&repaired), [""; 0]);
     assert!(exhaustive(&repaired).unwrap().lints.is_empty());
     let report = exhaustive(&broken.faults(faults)).expect_err("the lock is broken");
-    assert_eq!(report.lints.len(), 1);
+    assert_eq!(report.lints.len(), lints.len());
     let text = report.to_string();
     let (timeline, _) = text.split_once("\nSave this schedule").unwrap();
-    check_page("tests/guide/lints.md", lint, &format!("```text\n{}\n\n{timeline}```\n", report.lints[0]));
+    check_page("tests/LINTS.md", lints[0], &format!("```text\n{}\n\n{timeline}```\n", report.lints[0]));
 }
 
 #[test]
@@ -154,19 +172,61 @@ fn creating_renewal() {
     assert_eq!(names(&lock(only_existing)), [""; 0]);
 }
 
-/// One server is no cluster, so no schedule shows the harm of these two.
-#[test]
-fn lints_of_clusters() {
-    let check = |take, lint: Option<&str>| {
-        let shown = lints(&lock(Recipe { take, ..SOUND }));
-        assert_eq!(shown.iter().map(|warning| warning.lint.name).collect::<Vec<_>>(), Vec::from_iter(lint));
-        if let Some(lint) = lint {
-            check_page("tests/guide/lints.md", lint, &format!("```text\n{}\n```\n", shown[0]));
+/// A lock on two nodes that wakes a client when it is released. The client waits for the list
+/// `free`, to which this release pushes.
+fn notifying(release: &'static str, free: &'static str) -> Scenario {
+    let act = move |client: Client| async move {
+        let take = "SET lock $me NX PX 10000";
+        let mut is_granted: Option<bool> = send(&client, take).await?;
+        if is_granted.is_none() {
+            send::<redis::Value>(&client, &format!("BLPOP {free} 10")).await?;
+            is_granted = send(&client, take).await?;
         }
+        if is_granted == Some(true) {
+            client.hold("section").until(send_all(&client, &[release])).await?;
+        }
+        RedisResult::Ok(())
     };
-    check(&["EVAL $count_secretly 1 lock $me"], Some("undeclared-key"));
-    check(&["EVAL $count 2 lock lock:n $me"], Some("cross-slot"));
-    check(&["EVAL $count 2 lock {lock}:n $me"], None);
+    let oracle = NoLostWakeUp::of("section", LEASE / 2);
+    Scenario::new("a lock on two nodes").lease(LEASE).servers(2).actors(2, from_fn(act)).always(oracle)
+}
+
+/// A list that a script names by itself is on the node of the script, and its readers ask another.
+#[test]
+fn undeclared_key() {
+    let broken = notifying("EVAL $notify_secretly 1 lock $me", "lock:signal");
+    let repaired = notifying("EVAL $notify 2 lock {lock}:signal $me", "{lock}:signal");
+    check_lints(&["undeclared-key", "cross-slot"], [broken, repaired], Faults::none());
+    let release = &["EVAL $notify_secretly 1 {lock} $me"];
+    let same_slot = Recipe { take: &["SET {lock} $me NX PX 10000"], inside: &[], release };
+    assert_eq!(names(&lock(same_slot)), ["undeclared-key"]);
+}
+
+/// A read-write lock on two nodes, which has these keys for readers and for writers.
+fn read_write([reading, writing]: [&'static str; 2]) -> Scenario {
+    let act = |section: &'static str, own: &'static str, other: &'static str| {
+        from_fn(move |client: Client| async move {
+            let take = format!("EVAL $enter 2 {own} {other} $me");
+            if send::<Option<bool>>(&client, &take).await? == Some(true) {
+                let release = format!("EVAL $delete 1 {own} $me");
+                client.hold(section).until(send::<redis::Value>(&client, &release)).await?;
+            }
+            RedisResult::Ok(())
+        })
+    };
+    Scenario::new("a read-write lock on two nodes")
+        .lease(LEASE)
+        .servers(2)
+        .actors(1, act("reading", reading, writing))
+        .actors(1, act("writing", writing, reading))
+        .always(WriterAlone::of("reading", "writing"))
+}
+
+/// Scripts with the same keys run on different nodes if their first keys differ.
+#[test]
+fn cross_slot() {
+    let scenarios = [["lock:readers", "lock:writer"], ["{lock}:readers", "{lock}:writer"]].map(read_write);
+    check_lints(&["cross-slot"], scenarios, Faults::none());
 }
 
 /// Reports show why, and warn of an allowance that hides nothing.
