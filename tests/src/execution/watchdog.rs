@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::render::printable;
 use crate::sim::Quiescence;
 
 /// How often the watchdog looks.
@@ -60,6 +61,7 @@ impl Watch {
         if taken > limit.saturating_add(GRACE) {
             let actor = self.quiescence.runs_now();
             let who = actor.map_or("a task that an actor spawned".into(), |actor| format!("actor {actor}"));
+            let scenario = printable(scenario);
             eprintln!(
                 "{scenario}: {who} does not come to its end: its code has run for {} seconds without an `await` that lets others run. \
                  Nothing can stop such code, so the process exits. `Scenario::limits` sets the limit.",

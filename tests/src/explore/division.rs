@@ -143,7 +143,7 @@ fn run(
     let judged = explored.and_then(|exploration| {
         if let Some(note) = journal.note(exploration.schedules) {
             // Tests hide what they print by macros if they pass.
-            _ = writeln!(std::io::stderr(), "{note}");
+            _ = writeln!(std::io::stderr(), "{}", printable(&note));
         }
         let judged = judge(&mut runner, scenario, exploration, division.shard);
         let violation = judged.as_ref().err().and_then(|report| report.schedule());

@@ -8,22 +8,29 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use harness::execution::Runner;
+use harness::explore::{Division, Shard, exhaustive_shard};
 use harness::oracle::{ExclusiveFact, Oracle, Violation};
 use harness::replay::ClaimError;
 use harness::trace::{EventKind, History};
 use harness::{Client, Faults, SavedSchedule, Scenario, exhaustive, replay_saved};
 use locks::Subscribe as _;
+use serde_json::Value;
 
 use crate::program::cli::{Serving, lockstep};
 use crate::redis_server;
 
-/// Colours, an overwritten line, a bell, a second form of escape, right-to-left text, and a
-/// deletion.
-const HOSTILE: &str = "\u{1b}[31m\rx\u{7}\u{9b}2J\u{202e}y\u{7f}";
+/// Colours, a new title of the window, an overwritten line, a backspace, a second form of escape,
+/// right-to-left text, a space without width, and a deletion.
+pub(super) const HOSTILE: &str =
+    "\u{1b}[31m\u{1b}]0;title\u{7}\rx\u{8}\u{9b}2J\u{202e}y\u{2066}\u{200b}\u{feff}\u{e0001}\u{7f}";
+
+/// Whether a terminal acts on this character, or does not show it.
+pub(super) fn is_hidden(c: char) -> bool {
+    c.is_control() && c != '\n' || HOSTILE.contains(c) && !c.is_ascii()
+}
 
 #[track_caller]
 fn check(text: &str) {
-    let is_hidden = |c: char| c.is_control() && c != '\n' || c == '\u{202e}';
     assert!(!text.contains(is_hidden), "{text:?}");
 }
 
@@ -108,6 +115,68 @@ fn files() {
         said.contains("too_long.txt: ") && said.ends_with(": a saved schedule has 1048576 bytes at most\n"),
         "{said}"
     );
+}
+
+/// Copies of a document, in each of which one text, or the name of one field, is hostile. Of the
+/// items of a list, only the first one is changed.
+fn with_hostile_texts(document: &Value) -> Vec<Value> {
+    match document {
+        Value::String(_) => vec![HOSTILE.into()],
+        Value::Array(items) => {
+            let with = |first| Value::Array([&[first], &items[1..]].concat());
+            items.first().into_iter().flat_map(with_hostile_texts).map(with).collect()
+        }
+        Value::Object(fields) => {
+            let with = |name: &str, (as_name, value): (&str, Value)| {
+                let mut fields = fields.clone();
+                fields.remove(name);
+                fields.insert(as_name.into(), value);
+                Value::Object(fields)
+            };
+            let named = fields.iter().map(|(name, value)| with(name, (HOSTILE, value.clone())));
+            let inner = fields.iter().flat_map(|(name, value)| {
+                with_hostile_texts(value).into_iter().map(move |value| with(name, (name, value)))
+            });
+            named.chain(inner).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+#[test]
+fn shards_of_the_table() {
+    let shard = lockstep(&["check", "setnx", "--limit", "10", "--samples", "10", "--format", "json"]).stdout;
+    let hostile = with_hostile_texts(&serde_json::from_slice(&shard).unwrap());
+    assert!(hostile.len() > 20);
+    for shard in hostile {
+        let path = file(OsStr::new("shard.json"), shard.to_string().as_bytes());
+        for format in ["text", "json"] {
+            check(&run(&["merge", path.to_str().unwrap(), "--format", format].map(OsStr::new)));
+        }
+    }
+}
+
+#[test]
+fn results_of_explorations() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("hostile results");
+    _ = std::fs::remove_dir_all(&folder);
+    let kept = Division::from(Shard::WHOLE).results(&folder);
+    let report = exhaustive_shard(&saying(|_| async { Ok(()) }).always(Suspicious), &kept).unwrap_err();
+    check(&report.to_string());
+    check(&run(&["merge".as_ref(), folder.as_ref()]));
+    let path = std::fs::read_dir(&folder).unwrap().next().unwrap().unwrap().path();
+    let lines: Vec<String> = std::fs::read_to_string(&path).unwrap().lines().map(str::to_owned).collect();
+    for (nth, line) in lines.iter().enumerate() {
+        for hostile in with_hostile_texts(&serde_json::from_str(line).unwrap()) {
+            let mut lines = lines.clone();
+            lines[nth] = hostile.to_string();
+            std::fs::write(&path, lines.join("\n") + "\n").unwrap();
+            check(&run(&["merge".as_ref(), folder.as_ref()]));
+            // A run that goes on there reads the file, too.
+            let resumed = exhaustive_shard(&saying(|_| async { Ok(()) }), &kept);
+            check(&resumed.map_or_else(|report| report.to_string(), |passed| passed.to_string()));
+        }
+    }
 }
 
 /// An oracle that reports a violation in any history with an accepted write.
@@ -209,7 +278,7 @@ fn log_lines_of_scripts_are_escaped() {
     let mut line = String::new();
     BufReader::new(serving.0.stderr.take().unwrap()).read_line(&mut line).unwrap();
     check(&line);
-    assert!(line.ends_with("\\u{1b}[31m\\rx\\u{7}\\u{9b}2J\\u{202e}y\\u{7f}\n"), "{line:?}");
+    assert!(line.ends_with("\\u{200b}\\u{feff}\\u{e0001}\\u{7f}\n"), "{line:?}");
 }
 
 #[test]

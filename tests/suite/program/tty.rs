@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
+use crate::program::terminal::{HOSTILE, is_hidden};
 use crate::redis_server;
 
 /// A terminal of 80 columns. The first file is the side of the person, the second is the side of
@@ -55,6 +56,29 @@ fn show(mut command: Command) -> (String, Option<i32>) {
     drop(command);
     let shown = read_until(&mut person, |_| false);
     (shown, child.wait().unwrap().code())
+}
+
+/// Of a file from a stranger, nothing reaches the terminal that it acts on. The colours of the
+/// program itself do.
+#[test]
+fn hostile_files() {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("folder {HOSTILE}"));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("hostile.txt");
+    let saved = "lockstep schedule 1\nalgorithm setnx_expire\nclass crash\npermits 1\nclients 1\n\
+                 lease 10000ms\nproperty recovers\nmust pass\n\nA 1 SETNX lock\ncrash A\n";
+    for text in
+        [saved.into(), saved.replace("lock\n", HOSTILE), format!("# {HOSTILE}\n{saved}"), HOSTILE.into()]
+    {
+        std::fs::write(&path, text).unwrap();
+        for command in ["replay", "merge"] {
+            let (shown, _) = show(program(&[command, path.to_str().unwrap()]));
+            let styles = ["\u{1b}[1m", "\u{1b}[31m", "\u{1b}[36m", "\u{1b}[0m"];
+            let shown = styles.iter().fold(shown, |shown, style| shown.replace(style, ""));
+            assert!(!shown.contains(is_hidden), "{shown:?}");
+            assert!(shown.contains("hostile.txt"), "{shown:?}");
+        }
+    }
 }
 
 /// The text without colours and without lines of progress.
