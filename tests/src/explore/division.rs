@@ -56,8 +56,8 @@ impl Division {
         Division { results: Some(folder.into()), ..self }
     }
 
-    /// Runs at most so many schedules at the same time: one on each of so many threads. A sample has
-    /// one thread.
+    /// Runs at most so many schedules of an exploration at the same time, each on a thread of its
+    /// own. A sample has one thread.
     pub fn jobs(self, jobs: std::num::NonZeroUsize) -> Division {
         Division { jobs: jobs.get(), ..self }
     }

@@ -27,7 +27,7 @@ pub fn lints(scenario: &Scenario) -> Vec<Warning> {
     look(&mut Runner::new(), scenario, None).lints
 }
 
-/// What a few executions show of the code.
+/// The habits of the code, as far as a few executions show them.
 pub(super) struct Habits {
     /// The lints that the scenario does not allow.
     pub(super) lints: Vec<Warning>,
@@ -37,7 +37,7 @@ pub(super) struct Habits {
     pub(super) unloaded: Vec<String>,
 }
 
-/// What the code of a scenario does, and in the violation that was found.
+/// The habits of the code of a scenario. The violation that was found is one of the executions.
 pub(super) fn look(runner: &mut Runner, scenario: &Scenario, violation: Option<&Schedule>) -> Habits {
     let violation = violation.map(|schedule| replay(runner, scenario, schedule, Recording::Full));
     let mut histories = Vec::from_iter(violation);

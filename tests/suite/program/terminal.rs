@@ -19,8 +19,8 @@ use serde_json::Value;
 use crate::program::cli::{Serving, lockstep};
 use crate::redis_server;
 
-/// Colours, a new title of the window, an overwritten line, a backspace, a second form of escape,
-/// right-to-left text, a space without width, and a deletion.
+/// Colours, a new title of the window, an overwritten line, and a second form of escape. Then
+/// right-to-left text, characters without width, and a deletion.
 pub(super) const HOSTILE: &str =
     "\u{1b}[31m\u{1b}]0;title\u{7}\rx\u{8}\u{9b}2J\u{202e}y\u{2066}\u{200b}\u{feff}\u{e0001}\u{7f}";
 

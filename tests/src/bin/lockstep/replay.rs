@@ -88,7 +88,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::from(status))
 }
 
-/// What to do if the outcome does not meet the expectation.
+/// The next step of the user if the outcome does not meet the expectation.
 fn advice(replayed: &Replayed, file: &str) -> String {
     let SavedSchedule { expectation, subject, .. } = &replayed.saved;
     let name = match subject {
@@ -112,7 +112,7 @@ fn advice(replayed: &Replayed, file: &str) -> String {
     }
 }
 
-/// What to do if the servers differ.
+/// The next step of the user if the servers differ.
 const DIFFERENT: &str = "Check that the server is Redis 7.0, and that nobody else uses its database. \
                          If that is so, the emulator has a bug: please report it with this schedule.\n";
 
