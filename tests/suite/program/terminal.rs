@@ -117,8 +117,8 @@ fn files() {
     );
 }
 
-/// Copies of a document, in each of which one text, or the name of one field, is hostile. Of the
-/// items of a list, only the first one is changed.
+/// Copies of a document, in each of which one text, or the name of one field, is hostile. Lists are
+/// changed only in their first item.
 fn with_hostile_texts(document: &Value) -> Vec<Value> {
     match document {
         Value::String(_) => vec![HOSTILE.into()],

@@ -58,8 +58,7 @@ fn show(mut command: Command) -> (String, Option<i32>) {
     (shown, child.wait().unwrap().code())
 }
 
-/// Of a file from a stranger, nothing reaches the terminal that it acts on. The colours of the
-/// program itself do.
+/// A terminal acts on the colours of the program itself, and on nothing in a file from a stranger.
 #[test]
 fn hostile_files() {
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("folder {HOSTILE}"));
