@@ -101,7 +101,7 @@ impl Request {
     }
 
     /// The sources of the scripts that it sends to the server, each with its SHA1.
-    pub(crate) fn scripts(&self) -> impl Iterator<Item = (String, Bytes)> {
+    pub(crate) fn scripts(&self) -> impl Iterator<Item = (String, Vec<u8>)> {
         self.words().into_iter().filter_map(|words| {
             let [name, first, ..] = &words[..] else { return None };
             let source = match &*name.to_ascii_lowercase() {
@@ -110,7 +110,7 @@ impl Request {
                 _ => return None,
             };
             let sha = redis::Script::new(&String::from_utf8_lossy(source)).get_hash().to_owned();
-            Some((sha, Bytes::copy_from_slice(source)))
+            Some((sha, source.clone()))
         })
     }
 

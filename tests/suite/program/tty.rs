@@ -115,6 +115,19 @@ fn the_table_fits_80_columns() {
 }
 
 #[test]
+fn a_counterexample_fits_80_columns() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/suite/data/schedules/setnx.crash.recovers.txt");
+    for args in [&["explain", "setnx"][..], &["replay", path]] {
+        let text = plain(&show(program(args)).0);
+        assert!(
+            text.contains("no lease.\n") && text.contains(" every holder\nto come to its release.\n"),
+            "{text}"
+        );
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    }
+}
+
+#[test]
 fn colours_can_be_switched_off_and_on() {
     let mut command = program(&["explain", "setnx"]);
     command.env("NO_COLOR", "1");

@@ -11,7 +11,7 @@ use indicatif::ProgressBar;
 use locks::registry::{Algorithm, FaultClass, Property};
 
 use crate::check::Sampling;
-use crate::output::complain;
+use crate::output::{complain, wrapped};
 use crate::pages::counterexample;
 use crate::progress::spinner;
 use crate::shard::asked;
@@ -83,11 +83,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         if let Some((verdict, finding, size)) = found {
             let scenario = scenario(algorithm, class, *size);
             let drawn = render_finding(&mut runner, &scenario, finding, super::output::columns());
-            text += &format!(
-                "{} is violated in the class {class}. {}\n\n{drawn}",
-                verdict.property,
-                terms(algorithm, *size, LEASE),
-            );
+            let (property, terms) = (verdict.property, terms(algorithm, *size, LEASE));
+            text += &wrapped(&format!("{property} is violated in the class {class}. {terms}"), "");
+            text += &format!("\n{drawn}");
             progress.finish_and_clear();
             show(args, &mut runner, verdict, schedules, &text)?;
             return Ok(ExitCode::SUCCESS);
@@ -135,10 +133,11 @@ fn show(args: &Args, runner: &mut Runner, verdict: &Verdict, schedules: u64, tex
 
 fn about(algorithm: &Algorithm) -> String {
     let spec = algorithm.spec;
-    format!(
-        "{}\n  guarantees  {}\n  assumes     {}\n  objection   {}\n\n",
+    let about = format!(
+        "{}\n  guarantees  {}\n  assumes     {}\n  objection   {}",
         algorithm.name, spec.guarantees, spec.assumes, spec.objection
-    )
+    );
+    wrapped(&about, "              ") + "\n"
 }
 
 fn find_property(algorithm: &Algorithm, name: &str) -> Result<Property> {

@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use anyhow::{Context as _, Result};
 use clap::builder::styling::{AnsiColor, Style};
 use harness::render::{format_url, printable};
+use textwrap::{WordSeparator, WordSplitter, WrapAlgorithm};
 
 /// The width of texts if standard output is not a terminal.
 pub(crate) const WIDTH: usize = 80;
@@ -77,6 +78,18 @@ pub(crate) fn width() -> Option<usize> {
 /// that can be formatted.
 pub(crate) fn columns() -> usize {
     width().unwrap_or(u16::MAX.into())
+}
+
+/// The text, wrapped to the width of the terminal. The parts of a line begin with this indent, but
+/// for the first one.
+pub(crate) fn wrapped(text: &str, indent: &str) -> String {
+    let options = textwrap::Options::new(columns())
+        .subsequent_indent(indent)
+        .word_separator(WordSeparator::AsciiSpace)
+        .word_splitter(WordSplitter::NoHyphenation)
+        .wrap_algorithm(WrapAlgorithm::FirstFit)
+        .break_words(false);
+    text.lines().map(|line| textwrap::fill(line, &options) + "\n").collect()
 }
 
 fn write_to(mut stdout: impl Write, text: &[u8]) -> Result<()> {

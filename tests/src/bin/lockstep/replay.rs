@@ -11,7 +11,7 @@ use harness::execution::Runner;
 use harness::replay::{Comparison, Expectation, OnRedisError, Replayed, Subject, replay_on_redis};
 use harness::{SavedSchedule, replay_saved};
 
-use crate::output::complain;
+use crate::output::{columns, complain, wrapped};
 use crate::progress::spinner;
 use crate::stop;
 
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let mut runner = Runner::new();
     let replayed =
         replay_saved(&mut runner, &scenario(saved.lease), &saved).with_context(|| file.to_string())?;
-    super::print(&format!("{head}\n\n{replayed:columns$}", columns = super::output::columns()))?;
+    super::print(&format!("{}\n{replayed:columns$}", wrapped(&head, ""), columns = columns()))?;
     if let Some(path) = &args.html {
         let counterexample = replayed.counterexample(&mut runner, &scenario(saved.lease))?;
         let counterexample = counterexample.context("no page is written: there is no violation")?;
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     let mut status = u8::from(!replayed.is_as_stated());
     if status != 0 {
-        super::print(&advice(&replayed, &file.to_string()))?;
+        super::print(&wrapped(&advice(&replayed, &file.to_string()), ""))?;
     }
     if let Some(client) = client {
         let progress = spinner();
@@ -80,7 +80,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             Comparison::Same(_) => {}
             Comparison::Different { .. } => {
                 status = 1;
-                super::print(DIFFERENT)?;
+                super::print(&wrapped(DIFFERENT, ""))?;
             }
             Comparison::Inconclusive { .. } => status = status.max(INCONCLUSIVE),
         }
