@@ -1,8 +1,8 @@
 //! Lints: habits of lock code that break locks sooner or later. A lint reads the commands, replies
 //! and footprints of an execution. It does not prove that a lock is broken: oracles do.
 //!
-//! [`LINTS`] has a row for each. `tests/LINTS.md` has a section for each, with a schedule in which
-//! the habit does harm. A scenario may allow a lint, and then says why.
+//! [`LINTS`] has a row for each. `tests/guide/lints.md` has a section for each, with a schedule in
+//! which the habit does harm. A scenario may allow a lint, and then says why.
 
 mod usage;
 mod no_ttl;
@@ -59,7 +59,10 @@ impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Warning { lint: Lint { name, summary, advice, .. }, place } = self;
         write!(f, "{summary}\n  {place}\n  {advice}\n  ")?;
-        write!(f, "See tests/LINTS.md#{name}. If it does no harm here: Scenario::allow(\"{name}\", \"why\")")
+        write!(
+            f,
+            "See tests/guide/lints.md#{name}. If it does no harm here: Scenario::allow(\"{name}\", \"why\")"
+        )
     }
 }
 

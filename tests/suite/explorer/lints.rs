@@ -117,7 +117,7 @@ fn check_lint(lint: &str, scenarios: [Scenario; 2], faults: Faults) {
 }
 
 /// A lock shows these lints alone, and the repaired lock shows none. The lock breaks under these
-/// faults, and the repaired one does not: `tests/LINTS.md` has the schedule, in the section of the
+/// faults, and the repaired one does not: `tests/guide/lints.md` has the schedule, in the section of the
 /// first lint.
 #[track_caller]
 fn check_lints(lints: &[&str], [broken, repaired]: [Scenario; 2], faults: Faults) {
@@ -131,7 +131,7 @@ fn check_lints(lints: &[&str], [broken, repaired]: [Scenario; 2], faults: Faults
     assert_eq!(report.lints.len(), lints.len());
     let text = report.to_string();
     let (timeline, _) = text.split_once("\nSave this schedule").unwrap();
-    check_page("tests/LINTS.md", lints[0], &format!("```text\n{}\n\n{timeline}```\n", report.lints[0]));
+    check_page("tests/guide/lints.md", lints[0], &format!("```text\n{}\n\n{timeline}```\n", report.lints[0]));
 }
 
 #[test]

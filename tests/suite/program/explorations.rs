@@ -98,16 +98,14 @@ fn explore(name: &str) -> Result<(), Box<harness::Report>> {
     let explored = match name {
         // One, two and three clients have few traces, four have many.
         "divided" => exhaustive(&lock(name, 4, none.crashes(2)).always(Recorder::from_env())),
-        // For a transcript of `tests/guide/ci.md`.
-        "my lock" => exhaustive(&lock(name, 4, none.crashes(2))),
+        "my lock" => exhaustive(&lock(name, 4, none.crashes(2))), // for `tests/guide/ci.md`
         "few" => exhaustive(&lock(name, 2, none).always(Recorder::from_env())),
         "sample" => sample(&lock(name, 3, none.crashes(1)).always(Recorder::from_env()), 1_000, 7),
         "broken" => exhaustive(&lock(name, 3, none.stalls(1))),
         "vacuous" => exhaustive(&lock(name, 2, none).always(Fenced::of("data"))),
         "gives up" => exhaustive(&trying(name).always(Recorder::from_env())),
         "unreached" => {
-            let must_reach = Reached { overrun: true, ..Reached::default() };
-            exhaustive(&lock(name, 2, none).must_reach(must_reach))
+            exhaustive(&lock(name, 2, none).must_reach(Reached { overrun: true, ..Reached::default() }))
         }
         _ => panic!("there is no exploration {name:?}"),
     };

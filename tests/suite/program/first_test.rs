@@ -72,7 +72,9 @@ fn the_commands_add_the_emulator_to_a_project() {
 fn the_dependencies_of_the_front_page_can_be_resolved() {
     let lines = block("README.md", "dependencies");
     let new = "cargo new own --lib && cd own && sed -i '/dependencies/d' Cargo.toml";
-    let said =
-        run_beside_checkout("dependencies", &format!("{new}\ncat >>Cargo.toml <<'END'\n{lines}END\n{RESOLVE}"));
+    let said = run_beside_checkout(
+        "dependencies",
+        &format!("{new}\ncat >>Cargo.toml <<'END'\n{lines}END\n{RESOLVE}"),
+    );
     assert!(said.contains("lockstep-harness"), "{said}");
 }
