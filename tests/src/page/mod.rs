@@ -1,8 +1,10 @@
 //! A counterexample as data, and as a page to send to people.
 
+mod neighbours;
+#[cfg(feature = "pages")]
+mod view;
 #[cfg(feature = "pages")]
 mod html;
-mod neighbours;
 
 use locks::registry::ALGORITHMS;
 use serde::Serialize;

@@ -1,0 +1,235 @@
+//! What the pictures of a counterexample show: lanes, bars, rows and arrows.
+//!
+//! It knows no form of output.
+
+use serde::Serialize;
+
+use super::{Alternative, Counterexample};
+use crate::render::story::{ClientState, Detail, DetailKind, Entry, Exchange, KeyState, Message, Sender};
+
+/// Everything that the template draws.
+#[derive(Serialize)]
+pub(super) struct View<'a> {
+    /// The names above the lanes: time and faults, the clients, the servers.
+    pub(super) lanes: Vec<String>,
+    pub(super) bars: Vec<Bar>,
+    pub(super) rows: Vec<Row<'a>>,
+    /// So many acts at the start are not on the page.
+    pub(super) left_out: usize,
+}
+
+/// The state of a client over some rows.
+#[derive(Serialize)]
+pub(super) struct Bar {
+    pub(super) lane: usize,
+    pub(super) kind: &'static str,
+    /// The lines of the grid before its first row and after its last one. The head has the first
+    /// row of the grid.
+    pub(super) from: usize,
+    pub(super) to: usize,
+}
+
+#[derive(Serialize)]
+pub(super) struct Row<'a> {
+    pub(super) step: usize,
+    pub(super) kind: String,
+    /// The time, if it is not that of the row before.
+    pub(super) at_ms: Option<u64>,
+    /// The lane of who acts, from 1.
+    pub(super) actor: usize,
+    pub(super) arrows: Vec<Arrow>,
+    pub(super) text: &'a str,
+    pub(super) script: &'a [Exchange],
+    pub(super) details: Vec<DetailRow<'a>>,
+    /// The other steps that were possible here, and with how many of them the property holds.
+    pub(super) others: Vec<&'a Alternative>,
+    pub(super) passing: usize,
+}
+
+/// A request, its reply, or both.
+#[derive(Serialize)]
+pub(super) struct Arrow {
+    pub(super) kind: &'static str,
+    /// The lane of the server, from 1.
+    pub(super) server: usize,
+}
+
+#[derive(Serialize)]
+pub(super) struct DetailRow<'a> {
+    pub(super) kind: &'static str,
+    pub(super) text: &'a str,
+    pub(super) change: Option<Change<'a>>,
+}
+
+/// A key whose value has changed from `head`, something, `tail` to `head`, `new`, `tail`.
+#[derive(Serialize)]
+pub(super) struct Change<'a> {
+    pub(super) key: String,
+    pub(super) is_gone: bool,
+    pub(super) head: &'a str,
+    pub(super) new: &'a str,
+    pub(super) tail: &'a str,
+    pub(super) left_ms: Option<i64>,
+}
+
+impl<'a> View<'a> {
+    /// The view of the last acts, as many as have room. `size` is what an act needs of it.
+    pub(super) fn of(
+        counterexample: &'a Counterexample,
+        mut room: usize,
+        size: impl Fn(&Entry) -> usize,
+    ) -> View<'a> {
+        let Counterexample { entries, clients, servers, neighbours, .. } = counterexample;
+        let fits = |entry: &&Entry| {
+            let fits = room.checked_sub(size(entry));
+            room = fits.unwrap_or_default();
+            fits.is_some()
+        };
+        let left_out = entries.len() - entries.iter().rev().take_while(fits).count();
+        let entries = &entries[left_out..];
+        let server = |n| if *servers > 1 { format!("S{}", n + 1) } else { "server".into() };
+        let names = clients.iter().cloned().chain((0..*servers).map(server));
+        let lanes: Vec<String> = [String::from("time")].into_iter().chain(names).collect();
+        let before = |nth: usize| nth.checked_sub(1).map(|nth| &entries[nth]);
+        let near = neighbours.iter().flat_map(|near| &near.alternatives);
+        let rows = entries.iter().enumerate().map(|(nth, entry)| {
+            let is_first = before(nth).is_none_or(|before| before.step != entry.step);
+            let others = near.clone().filter(|other| is_first && other.step == entry.step).collect();
+            Row::new(entry, before(nth), others, (clients.len(), *servers))
+        });
+        let mut rows: Vec<Row<'_>> = rows.collect();
+        if let Some(last) = rows.last_mut() {
+            last.kind += " violation";
+        }
+        View { bars: bars(entries, clients.len(), lanes.len()), rows, lanes, left_out }
+    }
+}
+
+/// The bars of all lanes. The first lane is that of time and faults.
+fn bars(entries: &[Entry], clients: usize, lanes: usize) -> Vec<Bar> {
+    let whole = |lane| Bar { lane, kind: "server", from: 2, to: entries.len() + 2 };
+    let mut bars: Vec<Bar> = [0].into_iter().chain(clients + 1..lanes).map(whole).collect();
+    for client in 0..clients {
+        let lane = client + 1;
+        for (nth, entry) in entries.iter().enumerate() {
+            let states = entry.details.last().map_or(&entry.clients, |detail| &detail.clients);
+            let kind = match states[client] {
+                ClientState::NotYet => "not-yet",
+                ClientState::Running => "runs",
+                ClientState::Gone => "gone",
+                _ if nth + 1 == entries.len() => "clash",
+                ClientState::Inside => "inside",
+                ClientState::Believes => "believes",
+            };
+            match bars.last_mut() {
+                Some(last) if last.lane == lane && last.kind == kind => last.to += 1,
+                _ => bars.push(Bar { lane, kind, from: nth + 2, to: nth + 3 }),
+            }
+        }
+    }
+    bars
+}
+
+impl<'a> Row<'a> {
+    fn new(
+        entry: &'a Entry,
+        before: Option<&Entry>,
+        others: Vec<&'a Alternative>,
+        (clients, servers): (usize, usize),
+    ) -> Row<'a> {
+        let Entry { step, at_ms, actor, ref text, ref script, .. } = *entry;
+        let is_later = before.is_some_and(|before| before.at_ms != at_ms);
+        let kinds = [
+            (before.is_some_and(|before| before.step == step), "same"),
+            (is_later, "later"),
+            (actor.is_none(), "outside"),
+            (entry.is_fault, "fault"),
+        ];
+        let kinds = kinds.into_iter().filter_map(|(is_so, kind)| is_so.then_some(kind));
+        Row {
+            step,
+            kind: kinds.collect::<Vec<_>>().join(" "),
+            at_ms: (is_later || before.is_none()).then_some(at_ms),
+            actor: actor.map_or(1, |actor| actor + 2),
+            arrows: arrows(&entry.messages, clients),
+            text,
+            script,
+            details: entry.details.iter().map(|detail| DetailRow::new(detail, servers)).collect(),
+            passing: others.iter().filter(|other| other.violation.is_none()).count(),
+            others,
+        }
+    }
+}
+
+/// A request that is answered in the same act is one arrow with its reply.
+fn arrows(messages: &[Message], clients: usize) -> Vec<Arrow> {
+    let mut arrows: Vec<Arrow> = Vec::new();
+    for &Message { server, by, is_lost, .. } in messages {
+        let server = clients + server + 2;
+        let is_asked = |arrow: &&mut Arrow| arrow.kind == "request" && arrow.server == server;
+        if by == Sender::Server
+            && let Some(request) = arrows.last_mut().filter(is_asked)
+        {
+            request.kind = if is_lost { "lost-reply" } else { "exchange" };
+            continue;
+        }
+        let kind = match (by, is_lost) {
+            (Sender::Client, false) => "request",
+            (Sender::Client, true) => "request lost",
+            (Sender::Server, false) => "reply",
+            (Sender::Server, true) => "reply lost-reply",
+        };
+        arrows.push(Arrow { kind, server });
+    }
+    arrows
+}
+
+impl<'a> DetailRow<'a> {
+    fn new(detail: &'a Detail, servers: usize) -> DetailRow<'a> {
+        let kind = match detail.kind {
+            DetailKind::Change => "change",
+            DetailKind::Remark => "remark",
+        };
+        let change = detail.key.as_ref().map(|key| Change::new(key, servers));
+        DetailRow { kind, text: &detail.text, change }
+    }
+}
+
+impl<'a> Change<'a> {
+    fn new(KeyState { server, key, before, value, left_ms }: &'a KeyState, servers: usize) -> Change<'a> {
+        let key = if servers > 1 { format!("S{}: {key}", server + 1) } else { key.clone() };
+        let (is_gone, left_ms) = (value.is_none(), *left_ms);
+        let value = value.as_deref().unwrap_or_default();
+        let (head, tail) = common(before.as_deref().unwrap_or_default(), value);
+        let new = &value[head..value.len() - tail];
+        Change { key, is_gone, head: &value[..head], new, tail: &value[value.len() - tail..], left_ms }
+    }
+}
+
+/// How many bytes two texts have in common at their starts and at their ends.
+fn common(one: &str, other: &str) -> (usize, usize) {
+    let alike = |pairs: &mut dyn Iterator<Item = (char, char)>| {
+        pairs.take_while(|(one, other)| one == other).map(|(one, _)| one.len_utf8()).sum::<usize>()
+    };
+    let head = alike(&mut one.chars().zip(other.chars()));
+    let tail = alike(&mut one[head..].chars().rev().zip(other[head..].chars().rev()));
+    (head, tail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_two_texts_have_in_common() {
+        for (one, other, expected) in [
+            ("", "[A1 1]", (0, 0)),
+            ("[A1 1]", "[A1 1, B1 2]", (5, 1)),
+            ("\"A1\"", "\"A1\"", (4, 0)),
+            ("aa", "a", (1, 0)),
+            ("é1", "é2", (2, 0)),
+        ] {
+            assert_eq!(common(one, other), expected, "{one} {other}");
+        }
+    }
+}
