@@ -160,6 +160,18 @@ impl Report {
         }
     }
 
+    /// Writes the violation as an SVG picture.
+    ///
+    /// # Errors
+    /// The file cannot be written, or the problem is not a violation, and has no picture.
+    #[cfg(feature = "pages")]
+    pub fn write_svg(&self, file: impl AsRef<std::path::Path>) -> std::io::Result<()> {
+        let counterexample = self.counterexample().ok_or_else(|| {
+            std::io::Error::other("no picture is written: the report has no violation; print it as text")
+        })?;
+        counterexample.write_svg(file)
+    }
+
     /// The report of an exploration that cannot be divided, or not be resumed.
     pub(super) fn undivided(scenario: &str, why: String) -> Report {
         let (scenario, problem) = (scenario.into(), Problem::Undivided(why));

@@ -1,10 +1,12 @@
-//! A counterexample as data, and as a page to send to people.
+//! A counterexample as data, as a page to send to people, and as a picture for READMEs.
 
 mod neighbours;
 #[cfg(feature = "pages")]
 mod view;
 #[cfg(feature = "pages")]
 mod html;
+#[cfg(feature = "pages")]
+mod svg;
 
 use locks::registry::ALGORITHMS;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! What the pictures of a counterexample show: lanes, bars, rows and arrows.
+//! The parts of a drawn counterexample: lanes, bars, rows and arrows.
 //!
 //! It knows no form of output.
 
@@ -32,7 +32,7 @@ pub(super) struct Bar {
 #[derive(Serialize)]
 pub(super) struct Row<'a> {
     pub(super) step: usize,
-    pub(super) kind: String,
+    pub(super) kinds: Vec<&'static str>,
     /// The time, if it is not that of the row before.
     pub(super) at_ms: Option<u64>,
     /// The lane of who acts, from 1.
@@ -49,7 +49,7 @@ pub(super) struct Row<'a> {
 /// A request, its reply, or both.
 #[derive(Serialize)]
 pub(super) struct Arrow {
-    pub(super) kind: &'static str,
+    pub(super) kinds: Vec<&'static str>,
     /// The lane of the server, from 1.
     pub(super) server: usize,
 }
@@ -99,7 +99,7 @@ impl<'a> View<'a> {
         });
         let mut rows: Vec<Row<'_>> = rows.collect();
         if let Some(last) = rows.last_mut() {
-            last.kind += " violation";
+            last.kinds.push("violation");
         }
         View { bars: bars(entries, clients.len(), lanes.len()), rows, lanes, left_out }
     }
@@ -148,7 +148,7 @@ impl<'a> Row<'a> {
         let kinds = kinds.into_iter().filter_map(|(is_so, kind)| is_so.then_some(kind));
         Row {
             step,
-            kind: kinds.collect::<Vec<_>>().join(" "),
+            kinds: kinds.collect(),
             at_ms: (is_later || before.is_none()).then_some(at_ms),
             actor: actor.map_or(1, |actor| actor + 2),
             arrows: arrows(&entry.messages, clients),
@@ -161,25 +161,22 @@ impl<'a> Row<'a> {
     }
 }
 
-/// A request that is answered in the same act is one arrow with its reply.
+/// A request and its reply are two kinds of one arrow if both move in the same act.
 fn arrows(messages: &[Message], clients: usize) -> Vec<Arrow> {
     let mut arrows: Vec<Arrow> = Vec::new();
     for &Message { server, by, is_lost, .. } in messages {
         let server = clients + server + 2;
-        let is_asked = |arrow: &&mut Arrow| arrow.kind == "request" && arrow.server == server;
-        if by == Sender::Server
-            && let Some(request) = arrows.last_mut().filter(is_asked)
-        {
-            request.kind = if is_lost { "lost-reply" } else { "exchange" };
-            continue;
-        }
         let kind = match (by, is_lost) {
             (Sender::Client, false) => "request",
-            (Sender::Client, true) => "request lost",
+            (Sender::Client, true) => "lost-request",
             (Sender::Server, false) => "reply",
-            (Sender::Server, true) => "reply lost-reply",
+            (Sender::Server, true) => "lost-reply",
         };
-        arrows.push(Arrow { kind, server });
+        let is_asked = |arrow: &&mut Arrow| arrow.kinds == ["request"] && arrow.server == server;
+        match arrows.last_mut().filter(is_asked) {
+            Some(request) if by == Sender::Server => request.kinds.push(kind),
+            _ => arrows.push(Arrow { kinds: vec![kind], server }),
+        }
     }
     arrows
 }
@@ -206,14 +203,23 @@ impl<'a> Change<'a> {
     }
 }
 
-/// How many bytes two texts have in common at their starts and at their ends.
+/// How many bytes two texts have in common at their starts and at their ends. If a part of a word
+/// or of a number has changed, the whole has.
 fn common(one: &str, other: &str) -> (usize, usize) {
     let alike = |pairs: &mut dyn Iterator<Item = (char, char)>| {
         pairs.take_while(|(one, other)| one == other).map(|(one, _)| one.len_utf8()).sum::<usize>()
     };
     let head = alike(&mut one.chars().zip(other.chars()));
-    let tail = alike(&mut one[head..].chars().rev().zip(other[head..].chars().rev()));
-    (head, tail)
+    let is_in_word = [one, other].iter().any(|text| text[head..].starts_with(char::is_alphanumeric));
+    let whole = one[..head].trim_end_matches(char::is_alphanumeric).len();
+    let head = if is_in_word { whole } else { head };
+    let (one, other) = (&one[head..], &other[head..]);
+    let tail = alike(&mut one.chars().rev().zip(other.chars().rev()));
+    let starts = [one, other].map(|text| text.len() - tail);
+    let is_in_word = one[..starts[0]].ends_with(char::is_alphanumeric)
+        || other[..starts[1]].ends_with(char::is_alphanumeric);
+    let whole = one[starts[0]..].trim_start_matches(char::is_alphanumeric).len();
+    (head, if is_in_word { whole } else { tail })
 }
 
 #[cfg(test)]
@@ -226,8 +232,10 @@ mod tests {
             ("", "[A1 1]", (0, 0)),
             ("[A1 1]", "[A1 1, B1 2]", (5, 1)),
             ("\"A1\"", "\"A1\"", (4, 0)),
-            ("aa", "a", (1, 0)),
-            ("é1", "é2", (2, 0)),
+            ("[A1 1]", "[A1 1700]", (4, 1)),
+            ("\"A1\"", "\"B1\"", (1, 1)),
+            ("aa", "a", (0, 0)),
+            ("é 1", "é 2", (3, 0)),
         ] {
             assert_eq!(common(one, other), expected, "{one} {other}");
         }

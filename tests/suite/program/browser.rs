@@ -10,7 +10,7 @@ use harness::check::scenario_of;
 use harness::execution::Runner;
 use harness::page::Counterexample;
 use harness::replay_saved;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::explorer::saved_schedules;
 use crate::redis_server::say_it_is_missing;
@@ -47,25 +47,25 @@ fn open(browser: &str, page: &str, hash: &str, script: &str) -> Value {
         "<pre id=seen></pre><script>window.onerror = (what) => document.getElementById('seen').textContent = what;\
          document.getElementById('seen').textContent = JSON.stringify((() => {{ {script} }})());</script>"
     );
-    let file = tempfile(&page.replace("</body>", &format!("{seen}</body>")));
+    let dom = dump(browser, &page.replace("</body>", &format!("{seen}</body>")), "html", hash);
+    let seen = dom.split("<pre id=\"seen\">").nth(1).and_then(|rest| rest.split("</pre>").next());
+    let seen = seen.unwrap_or_else(|| panic!("the browser shows nothing: {dom}"));
+    serde_json::from_str(&seen.replace("&gt;", ">").replace("&lt;", "<").replace("&amp;", "&"))
+        .unwrap_or_else(|error| panic!("{error}: {seen}"))
+}
+
+/// Opens a file with this end of its name. Returns what the browser has made of it.
+fn dump(browser: &str, text: &str, extension: &str, hash: &str) -> String {
+    let name = format!("lockstep-browser-{}-{}.{extension}", std::process::id(), text.len());
+    let file = std::env::temp_dir().join(name);
+    fs::write(&file, text).unwrap();
     let output = Command::new(browser)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", "--virtual-time-budget=10000"])
         .arg(format!("file://{}{hash}", file.display()))
         .output()
         .unwrap();
     fs::remove_file(&file).unwrap();
-    let dom = String::from_utf8_lossy(&output.stdout).into_owned();
-    let seen = dom.split("<pre id=\"seen\">").nth(1).and_then(|rest| rest.split("</pre>").next());
-    let seen = seen.unwrap_or_else(|| panic!("the browser shows nothing: {output:?}"));
-    serde_json::from_str(&seen.replace("&gt;", ">").replace("&lt;", "<").replace("&amp;", "&"))
-        .unwrap_or_else(|error| panic!("{error}: {seen}"))
-}
-
-fn tempfile(text: &str) -> std::path::PathBuf {
-    let nth = text.len();
-    let file = std::env::temp_dir().join(format!("lockstep-browser-{}-{nth}.html", std::process::id()));
-    fs::write(&file, text).unwrap();
-    file
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 #[test]
@@ -130,10 +130,8 @@ fn a_page_says_why_and_what_else_was_possible() {
     assert_eq!(seen["width"], true);
 }
 
-/// A stranger's text that is markup stays text.
-#[test]
-fn the_text_of_a_stranger_is_no_markup() {
-    let Some(browser) = browser() else { return };
+/// A counterexample whose texts are markup.
+fn hostile() -> Counterexample {
     let mut counterexample = counterexample("setnx.crash.recovers");
     let evil = "</script><img src=x onerror=\"document.title='run'\"><script>document.title='run'</script>";
     counterexample.name = evil.into();
@@ -146,13 +144,52 @@ fn the_text_of_a_stranger_is_no_markup() {
             (key.key, key.value) = (evil.into(), Some(evil.into()));
         }
     }
+    counterexample
+}
+
+/// A stranger's text that is markup stays text.
+#[test]
+fn the_text_of_a_stranger_is_no_markup() {
+    let Some(browser) = browser() else { return };
     let seen = open(
         browser,
-        &counterexample.to_html(),
+        &hostile().to_html(),
         "#step=1",
         "return { title: document.title, images: document.images.length, scripts: document.scripts.length };",
     );
     assert!(seen["title"].as_str().unwrap().starts_with("</script><img"), "{seen}");
-    // The script of the page, and the two of this test.
+    // The script of the page, and that of this test.
     assert_eq!((&seen["images"], &seen["scripts"]), (&0.into(), &2.into()));
+}
+
+/// With the fonts of the browser, no text is outside of its picture, and no two texts overlap.
+#[test]
+fn the_texts_of_a_picture_have_room() {
+    let Some(browser) = browser() else { return };
+    let known =
+        ["fair_semaphore_comment.order", "redlock.server.exclusive-fact", "set_nx_ex_del.slow.owner-safe"];
+    for counterexample in known.map(counterexample).into_iter().chain([hostile()]) {
+        let svg = counterexample.to_svg();
+        let dom = dump(browser, &svg, "svg", "");
+        assert!(dom.contains("<svg") && !dom.contains("parsererror"), "{dom}");
+        let seen = open(
+            browser,
+            &format!("<html><body>{svg}</body></html>"),
+            "",
+            "const box = (element) => element.getBoundingClientRect();
+             const picture = box(document.querySelector('svg'));
+             const texts = [...document.querySelectorAll('svg > text')].map((text) => [text.textContent, box(text)]);
+             const outside = texts.filter(([, text]) => text.left < picture.left || text.right > picture.right ||
+                                                        text.top < picture.top || text.bottom > picture.bottom);
+             const overlaps = texts.filter(([, one], nth) => texts.slice(nth + 1).some(([, other]) =>
+                 one.left < other.right && other.left < one.right && one.top < other.bottom && other.top < one.bottom));
+             const names = (texts) => texts.map(([text]) => text);
+             return { texts: texts.length, outside: names(outside), overlaps: names(overlaps),
+                      scripts: document.scripts.length, images: document.images.length };",
+        );
+        assert!(seen["texts"].as_u64().unwrap() > 20, "{seen}");
+        assert_eq!((&seen["outside"], &seen["overlaps"]), (&json!([]), &json!([])));
+        // The script of this test is the only one.
+        assert_eq!((&seen["scripts"], &seen["images"]), (&json!(1), &json!(0)));
+    }
 }

@@ -8,6 +8,7 @@ mod terminal;
 mod shards;
 mod explorations;
 mod pages;
+mod pictures;
 mod browser;
 mod serve;
 #[cfg(unix)]

@@ -42,7 +42,7 @@ fn every_counterexample_has_a_page() {
 }
 
 /// Two clients that are both inside at once.
-fn broken(name: &str) -> Scenario {
+pub(super) fn broken(name: &str) -> Scenario {
     Scenario::new(name).always(ExclusiveBelief::of("cs", 1)).actors(2, |client| async move {
         let ping = redis::cmd("PING");
         () = ping.query_async(&mut client.connection()).await?;
@@ -96,7 +96,7 @@ fn replay_writes_a_page_if_there_is_a_violation() {
     let output = lockstep(&["replay", other.to_str().unwrap(), "--html", path]);
     fs::remove_file(&other).unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("no page is written: there is no violation"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no file is written: there is no violation"));
     assert!(!file.exists());
 }
 

@@ -12,7 +12,7 @@ use locks::registry::{Algorithm, FaultClass, Property};
 
 use crate::check::Sampling;
 use crate::output::{complain, wrapped};
-use crate::pages::counterexample;
+use crate::pages::{Drawings, counterexample};
 use crate::progress::spinner;
 use crate::shard::asked;
 use crate::table::Format;
@@ -40,9 +40,8 @@ pub(crate) struct Args {
     /// Save the schedule in this file, for `replay`
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
-    /// Write the counterexample to this file as an HTML page that needs nothing else
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
+    #[command(flatten)]
+    drawings: Drawings,
     /// How to print the counterexample
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
@@ -109,6 +108,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         text += &format!("In {}, some schedules were only sampled.\n", sampled.join(", "));
     }
     super::print(&text)?;
+    if args.save.is_some() || args.drawings.is_any() {
+        bail!("no file is written: there is no counterexample");
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -116,7 +118,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 /// find it.
 fn show(args: &Args, runner: &mut Runner, verdict: &Verdict, schedules: u64, text: &str) -> Result<()> {
     let saved = save(runner, verdict).context("the verdict has no schedule")?;
-    let is_needed = matches!(args.format, Format::Json) || args.html.is_some();
+    let is_needed = matches!(args.format, Format::Json) || args.drawings.is_any();
     let data = is_needed.then(|| counterexample(runner, &saved, schedules)).transpose()?;
     match (args.format, &data) {
         (Format::Json, Some(data)) => super::print_json(&(data.to_json() + "\n"))?,
@@ -125,10 +127,7 @@ fn show(args: &Args, runner: &mut Runner, verdict: &Verdict, schedules: u64, tex
     if let Some(path) = &args.save {
         super::write(path, &saved.to_string())?;
     }
-    if let (Some(path), Some(data)) = (&args.html, &data) {
-        super::write(path, &data.to_html())?;
-    }
-    Ok(())
+    data.map_or(Ok(()), |data| args.drawings.write(&data))
 }
 
 fn about(algorithm: &Algorithm) -> String {

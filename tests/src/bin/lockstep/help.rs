@@ -36,6 +36,7 @@ pub(crate) const EXPLAIN: &[Example] = &[
     ("One property in one class", "lockstep explain set_nx_get_del --class slow --property exclusive-fact"),
     ("A schedule to edit and to replay", "lockstep explain setnx --save setnx.txt"),
     ("A page to send to people", "lockstep explain setnx --html setnx.html"),
+    ("A picture for a README or a pull request", "lockstep explain setnx --svg setnx.svg"),
 ];
 
 pub(crate) const REPLAY: &[Example] = &[

@@ -1,6 +1,6 @@
-//! `check --html`: the verdict table as a page, and a page for each counterexample.
+//! Pages and pictures of counterexamples, and for `check --html` also a page of the verdict table.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use harness::check::{LEASE, Outcome, Part, Verdict, bounds, properties, save, scenario_of};
@@ -16,6 +16,34 @@ use crate::shard::asked;
 
 /// The page with the table.
 const INDEX: &str = "index.html";
+
+/// The files to which `explain` and `replay` draw a counterexample.
+#[derive(clap::Args)]
+#[group(skip)]
+pub(crate) struct Drawings {
+    /// Write the counterexample to this file as an HTML page that needs nothing else
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Write the counterexample to this file as an SVG picture, for a README or a pull request
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+}
+
+impl Drawings {
+    pub(crate) fn is_any(&self) -> bool {
+        self.html.is_some() || self.svg.is_some()
+    }
+
+    pub(crate) fn write(&self, counterexample: &Counterexample) -> Result<()> {
+        if let Some(path) = &self.html {
+            super::write(path, &counterexample.to_html())?;
+        }
+        if let Some(path) = &self.svg {
+            super::write(path, &counterexample.to_svg())?;
+        }
+        Ok(())
+    }
+}
 
 /// Replays a saved counterexample. So many schedules were run to find it.
 pub(crate) fn counterexample(

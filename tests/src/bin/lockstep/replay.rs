@@ -12,6 +12,7 @@ use harness::replay::{Comparison, Expectation, OnRedisError, Replayed, Subject, 
 use harness::{SavedSchedule, replay_saved};
 
 use crate::output::{columns, complain, wrapped};
+use crate::pages::Drawings;
 use crate::progress::spinner;
 use crate::stop;
 
@@ -28,9 +29,8 @@ pub(crate) struct Args {
     /// Replay it on this server, too: `redis://host:6379/9`. The database must be empty
     #[arg(long, value_name = "URL")]
     redis: Option<String>,
-    /// If the property is violated, write the counterexample to this file as an HTML page
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
+    #[command(flatten)]
+    drawings: Drawings,
 }
 
 const INCONCLUSIVE: u8 = 3;
@@ -54,10 +54,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let replayed =
         replay_saved(&mut runner, &scenario(saved.lease), &saved).with_context(|| file.to_string())?;
     super::print(&format!("{}\n{replayed:columns$}", wrapped(&head, ""), columns = columns()))?;
-    if let Some(path) = &args.html {
+    if args.drawings.is_any() {
         let counterexample = replayed.counterexample(&mut runner, &scenario(saved.lease))?;
-        let counterexample = counterexample.context("no page is written: there is no violation")?;
-        super::write(path, &counterexample.to_html())?;
+        let counterexample = counterexample.context("no file is written: there is no violation")?;
+        args.drawings.write(&counterexample)?;
     }
     let mut status = u8::from(!replayed.is_as_stated());
     if status != 0 {
