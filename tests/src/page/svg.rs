@@ -424,11 +424,12 @@ fn legend() -> Vec<Sign> {
     SIGNS.into_iter().map(sign).collect()
 }
 
-const SIGNS: [(&str, &str); 6] = [
+const SIGNS: [(&str, &str); 7] = [
     ("acts", "acts"),
     ("runs", "runs"),
-    ("inside", "is inside"),
-    ("believes", "believes to be inside, but its grant has ended"),
+    ("replying", "its reply is late"),
+    ("inside", "inside"),
+    ("believes", "inside, its grant has ended"),
     ("clash", "at the violation"),
     ("lost", "never arrives"),
 ];

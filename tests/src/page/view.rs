@@ -115,6 +115,7 @@ fn bars(entries: &[Entry], clients: usize, lanes: usize) -> Vec<Bar> {
             let states = entry.details.last().map_or(&entry.clients, |detail| &detail.clients);
             let kind = match states[client] {
                 ClientState::NotYet => "not-yet",
+                ClientState::Running if entry.replying.contains(&client) => "replying",
                 ClientState::Running => "runs",
                 ClientState::Gone => "gone",
                 _ if nth + 1 == entries.len() => "clash",

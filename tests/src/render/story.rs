@@ -31,6 +31,9 @@ pub struct Entry {
     pub messages: Vec<Message>,
     /// The state of each client during the act.
     pub clients: Vec<ClientState>,
+    /// The clients to which a reply is on its way after the act: a server has run their requests,
+    /// and they do not know it.
+    pub replying: Vec<usize>,
     /// Changes of keys, and remarks, in order.
     pub details: Vec<Detail>,
 }
@@ -137,8 +140,8 @@ pub(crate) struct Teller<'a> {
     told: usize,
     /// The client that is about to send the first command of its release.
     leaving: Option<Actor>,
-    /// The servers that have run requests whose replies are still on their way, by their clients.
-    replying: Vec<(Actor, usize)>,
+    /// The replies that are on their way: the client, its connection, and the server.
+    replying: Vec<(Actor, usize, usize)>,
     /// Whether the history has several sections. Then the story names the section of a client.
     has_sections: bool,
     /// Whether clients ask several servers. Then the story names the server.
@@ -166,11 +169,11 @@ impl<'a> Teller<'a> {
     pub(crate) fn event(&mut self, event: &Event) {
         self.steps_without_events(event.step);
         match &event.kind {
-            EventKind::Command { actor, server, text, script, reply, changed, .. } => {
+            EventKind::Command { actor, server, text, script, reply, changed, sent, .. } => {
                 let to = if self.has_servers { format!(" to {}", server + 1) } else { String::new() };
                 let text = self.history.request_text(text, script.as_ref());
                 self.act(event, Some(*actor), format!("{actor}{to}: {text} → {reply}"));
-                self.request(event, *actor, *server);
+                self.request(event, *actor, sent.connection, *server);
                 script.iter().for_each(|script| self.open_script(script));
                 changed.iter().for_each(|change| self.change(*server, change));
                 self.left(*actor);
@@ -180,11 +183,12 @@ impl<'a> Teller<'a> {
                 self.message(*actor, *server, Sender::Server);
             }
             EventKind::Received { actor } => {
+                let step = self.step(event);
+                let arrives =
+                    |&mut (other, connection, _): &mut _| step == Some(Step::Receive(other, connection));
+                let reply = self.replying.extract_if(.., arrives).next();
                 self.act(event, Some(*actor), format!("{actor} receives the reply"));
-                if let Some(nth) = self.replying.iter().position(|(other, _)| other == actor) {
-                    let (_, server) = self.replying.remove(nth);
-                    self.message(*actor, server, Sender::Server);
-                }
+                reply.into_iter().for_each(|(_, _, server)| self.message(*actor, server, Sender::Server));
             }
             EventKind::Fault { fault, request } => {
                 self.fault(event, *fault, request.as_ref());
@@ -195,21 +199,19 @@ impl<'a> Teller<'a> {
                 self.act(event, Some(*actor), format!("{actor} {what}"));
             }
             EventKind::Advanced { by, is_wait } => {
-                let step = event.step.checked_sub(1).and_then(|nth| self.history.steps.get(nth));
-                let why = match step {
+                let why = match self.step(event) {
                     _ if *is_wait => ": every client waits",
                     Some(Step::Advance(_)) => ": every client is slow",
                     _ => "",
                 };
                 self.act(event, None, format!("{} ms pass{why}", by.as_millis()));
             }
-            EventKind::Enter { actor, section, until, .. } => self.entered(*actor, section, *until),
+            EventKind::Enter { actor, section, until, .. } => {
+                self.entered(event.at, *actor, section, *until);
+            }
             EventKind::Extended { actor, until, .. } => {
-                self.set(*actor, ClientState::Inside);
-                let until = format_time(*until);
-                self.remark(format!(
-                    "{actor} is granted the section once more. Its lease runs until {until}."
-                ));
+                let lease = self.grant(*actor, event.at, *until);
+                self.remark(format!("{actor} is granted the section once more. {lease}"));
             }
             EventKind::Leave { actor, by, .. } => {
                 self.set(*actor, ClientState::Running);
@@ -231,6 +233,11 @@ impl<'a> Teller<'a> {
         }
     }
 
+    /// The step of an event.
+    fn step(&self, event: &Event) -> Option<Step> {
+        self.history.steps.get(event.step.checked_sub(1)?).copied()
+    }
+
     /// Tells the steps before this one that have no events: a client starts, and has several
     /// requests to send.
     fn steps_without_events(&mut self, step: usize) {
@@ -240,12 +247,8 @@ impl<'a> Teller<'a> {
             {
                 let at = Duration::from_millis(self.entries.last().map_or(0, |entry| entry.at_ms));
                 self.clients[actor.0] = ClientState::Running;
-                self.begin(
-                    nth,
-                    at,
-                    Some(*actor),
-                    format!("{actor} starts, and has several requests to send"),
-                );
+                let text = format!("{actor} starts, and has several requests to send");
+                self.begin(nth, at, Some(*actor), text);
             }
         }
         self.told = self.told.max(step);
@@ -274,12 +277,16 @@ impl<'a> Teller<'a> {
     }
 
     /// The act is a request that has run.
-    fn request(&mut self, event: &Event, actor: Actor, server: usize) {
+    fn request(&mut self, event: &Event, actor: Actor, connection: usize, server: usize) {
         self.message(actor, server, Sender::Client);
-        let step = event.step.checked_sub(1).and_then(|nth| self.history.steps.get(nth));
-        match step {
-            Some(Step::Send(..)) => self.replying.push((actor, server)),
+        // Nobody waits for an earlier reply on this connection any more.
+        self.replying.retain(|&(other, nth, _)| (other, nth) != (actor, connection));
+        match self.step(event) {
+            Some(Step::Send(..)) => self.replying.push((actor, connection, server)),
             _ => self.message(actor, server, Sender::Server),
+        }
+        if let Some(entry) = self.entries.last_mut() {
+            entry.replying = self.replying.iter().map(|(actor, ..)| actor.0).collect();
         }
     }
 
@@ -292,17 +299,23 @@ impl<'a> Teller<'a> {
         }
     }
 
-    fn entered(&mut self, actor: Actor, section: &str, until: Duration) {
-        self.set(actor, ClientState::Inside);
-        let is_inside = |&(_, state): &(usize, &ClientState)| {
-            matches!(state, ClientState::Inside | ClientState::Believes)
-        };
-        let inside: Vec<Actor> =
-            self.clients.iter().enumerate().filter(is_inside).map(|(n, _)| Actor(n)).collect();
+    /// A client knows now that it is granted a section. After a late reply, its lease may be over.
+    /// Returns the lease in words.
+    fn grant(&mut self, actor: Actor, at: Duration, until: Duration) -> String {
+        let is_over = at >= until;
+        self.set(actor, if is_over { ClientState::Believes } else { ClientState::Inside });
+        format!("Its lease {} until {}.", if is_over { "ran" } else { "runs" }, format_time(until))
+    }
+
+    fn entered(&mut self, at: Duration, actor: Actor, section: &str, until: Duration) {
+        let lease = self.grant(actor, at, until);
+        let is_inside = |state| [ClientState::Inside, ClientState::Believes].contains(state);
+        let inside = self.clients.iter().enumerate().filter(|(_, state)| is_inside(state));
+        let inside: Vec<Actor> = inside.map(|(n, _)| Actor(n)).collect();
         let now =
             if inside.len() > 1 { format!(" Now {} are inside.", list(&inside)) } else { String::new() };
         let section = if self.has_sections { format!(" ({section})") } else { String::new() };
-        self.remark(format!("{actor} is inside{section}. Its lease runs until {}.{now}", format_time(until)));
+        self.remark(format!("{actor} is inside{section}. {lease}{now}"));
     }
 
     fn fault(&mut self, event: &Event, fault: Fault, request: Option<&Struck>) {
@@ -381,6 +394,7 @@ impl<'a> Teller<'a> {
             script: Vec::new(),
             messages: Vec::new(),
             clients: self.clients.clone(),
+            replying: self.replying.iter().map(|(actor, ..)| actor.0).collect(),
             details: Vec::new(),
         });
     }

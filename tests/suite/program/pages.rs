@@ -6,7 +6,8 @@ use harness::check::scenario_of;
 use harness::execution::Runner;
 use harness::oracle::ExclusiveBelief;
 use harness::page::Counterexample;
-use harness::{Scenario, exhaustive, replay_saved};
+use harness::render::story::{ClientState, Sender};
+use harness::{Faults, SavedSchedule, Scenario, exhaustive, replay_saved};
 use serde_json::Value;
 
 use super::cli::{lockstep, stdout};
@@ -98,6 +99,52 @@ fn replay_writes_a_page_if_there_is_a_violation() {
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("no file is written: there is no violation"));
     assert!(!file.exists());
+}
+
+/// While a reply is on its way, its client does not know what the server has done. When the reply
+/// arrives, the lease that it grants may be over.
+#[test]
+fn a_late_reply_is_seen_from_its_request_to_its_arrival() {
+    let schedule = "lockstep schedule 1\nalgorithm set_nx_ex_del\nclass slow\npermits 1\nclients 2\nlease 10000ms\n\
+                    property exclusive-belief\nmust fail\n\nstart A\nsend A\ntime +10001ms\nB\nreceive A\n";
+    let saved: SavedSchedule = schedule.parse().unwrap();
+    let scenario = scenario_of(&saved, saved.lease).unwrap();
+    let replayed = replay_saved(&mut Runner::new(), &scenario, &saved).unwrap();
+    let counterexample = Counterexample::new(&saved, &replayed.history, replayed.violation.as_ref().unwrap());
+    let replying: Vec<&[usize]> = counterexample.entries.iter().map(|entry| &*entry.replying).collect();
+    assert_eq!(replying, [&[][..], &[0], &[0], &[0], &[]]);
+    let last = counterexample.entries.last().unwrap().details.last().unwrap();
+    assert_eq!(last.clients, [ClientState::Believes, ClientState::Inside]);
+    assert_eq!(last.text, "A is inside. Its lease ran until +10000 ms. Now A and B are inside.");
+    // The bar has the rows of steps 2, 3 and 4, which are the lines 3 to 6 of the grid.
+    let page = counterexample.to_html();
+    assert!(page.contains("<i class=\"replying\" style=\"grid-area: 3/4/6/5\"></i>"), "{page}");
+}
+
+/// Late replies of several servers may arrive in another order than their requests.
+#[test]
+fn a_late_reply_comes_from_its_own_server() {
+    let scenario =
+        Scenario::new("two").servers(2).faults(Faults::none().stalls(1)).actors(2, |client| async move {
+            let ping = redis::cmd("PING");
+            let mut connections = [client.connection_to(0), client.connection_to(1)];
+            let [one, other] = &mut connections;
+            let (one, other) = tokio::join!(ping.query_async::<()>(one), ping.query_async::<()>(other));
+            one.and(other)?;
+            Ok(client.hold("cs").until(ping.query_async::<()>(&mut client.connection())).await?)
+        });
+    let schedule = "lockstep schedule 1\nscenario two\nclients 2\nlease 10000ms\nproperty exclusive-belief\nmust fail\n\n\
+                    start A\nsend A\nsend A.2\nreceive A.2\nreceive A\nB\nB\nB.2\n";
+    let scenario = scenario.always(ExclusiveBelief::of("cs", 1));
+    let saved: SavedSchedule = schedule.parse().unwrap();
+    let replayed = replay_saved(&mut Runner::new(), &scenario, &saved).unwrap();
+    assert!(replayed.divergences.is_empty(), "{replayed}");
+    let counterexample = Counterexample::new(&saved, &replayed.history, replayed.violation.as_ref().unwrap());
+    let of_a = counterexample.entries.iter().flat_map(|entry| &entry.messages);
+    let of_a: Vec<_> =
+        of_a.filter(|message| message.client == 0).map(|message| (message.by, message.server)).collect();
+    let (request, reply) = (Sender::Client, Sender::Server);
+    assert_eq!(of_a, [(request, 0), (request, 1), (reply, 1), (reply, 0)]);
 }
 
 /// The texts of a long history are limited, and the page says so.

@@ -84,9 +84,18 @@ fn every_counterexample_has_a_picture() {
         assert_eq!(check(&svg), steps(&counterexample), "{name}");
         kinds += &svg;
     }
-    for kind in
-        ["request", "reply", "lost-request", "lost-reply", "inside", "believes", "clash", "acts fault", "gap"]
-    {
+    for kind in [
+        "request",
+        "reply",
+        "lost-request",
+        "lost-reply",
+        "replying",
+        "inside",
+        "believes",
+        "clash",
+        "acts fault",
+        "gap",
+    ] {
         assert!(kinds.contains(&format!("<path class=\"{kind}\"")), "no picture has {kind}");
     }
 }
