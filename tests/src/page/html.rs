@@ -11,7 +11,7 @@ use minijinja::{Environment, context};
 
 use super::Counterexample;
 use super::view::View;
-use crate::render::story::Entry;
+use crate::render::story::{Detail, Entry};
 
 /// The most bytes of texts on a page. A page with more opens slowly.
 const TEXT_BYTES_MAX: usize = 1_700_000;
@@ -41,6 +41,9 @@ impl Counterexample {
 /// About how many bytes of text the row of an entry has.
 fn size(Entry { text, script, details, .. }: &Entry) -> usize {
     let script = script.iter().map(|exchange| exchange.command.len() + exchange.reply.len() + 20);
-    let details = details.iter().map(|detail| detail.text.len() + 100);
+    let details = details.iter().map(|Detail { text, key, .. }| {
+        let before = key.as_ref().and_then(|key| key.before.as_ref()).map_or(0, String::len);
+        text.len() + before + 100
+    });
     ROW_BYTES + text.len() + script.sum::<usize>() + details.sum::<usize>()
 }

@@ -38,6 +38,8 @@ pub struct Counterexample {
     pub guarantees: Option<String>,
     /// For an algorithm: what it assumes.
     pub assumes: Option<String>,
+    /// For an algorithm: what is said against it.
+    pub objection: Option<String>,
     /// For an algorithm: the fault class.
     pub class: Option<String>,
     /// The property that is violated.
@@ -95,6 +97,7 @@ impl Counterexample {
             version: VERSION,
             guarantees: of_name.map(|algorithm| algorithm.spec.guarantees.into()),
             assumes: of_name.map(|algorithm| algorithm.spec.assumes.into()),
+            objection: of_name.map(|algorithm| algorithm.spec.objection.into()),
             name,
             class,
             property: saved.property.clone(),

@@ -24,7 +24,8 @@ function showKeys() {
     for (const change of entries[nth].querySelectorAll(".change[data-key]")) {
       const { key, left } = change.dataset;
       const value = change.querySelector("span");
-      if (value) keys.set(key, { value: value.textContent, is_new: nth === current, left, at: times[nth] });
+      const now = value && [...value.childNodes].filter((node) => node.nodeName !== "DEL");
+      if (now) keys.set(key, { value: now.map((node) => node.textContent).join(""), is_new: nth === current, left, at: times[nth] });
       else keys.delete(key);
     }
   }

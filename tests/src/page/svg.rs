@@ -54,6 +54,8 @@ const COLUMNS_MIN: usize = 40;
 /// The space between two acts, and between two that are not at the same time.
 const GAP: usize = 6;
 const TIME_GAP: usize = 16;
+/// The indents of a change.
+const CHANGE: [&str; 2] = ["  ", "    "];
 /// The most lines of a picture, of one text, and the most details of one act.
 const LINES_MAX: usize = 300;
 const TEXT_LINES_MAX: usize = 3;
@@ -63,10 +65,12 @@ const TOLD_MAX: usize = 200;
 const CAPTION_MAX: usize = 6;
 /// So many characters of a value before its change are shown.
 const UNCHANGED_MAX: usize = 40;
-/// They stand before and after the new part of a value. No text has them, because `printable`
-/// escapes them, and they have no width.
-const NEW: char = '\u{1}';
-const OLD: char = '\u{2}';
+/// It stands between the pieces of a text. No text has it, because `printable` escapes it. It has no
+/// width.
+const BREAK: char = '\u{1}';
+
+/// A part of a text with its kind: it is `new`, `old`, or neither.
+type Piece<'a> = (&'static str, &'a str);
 
 /// Everything that the template draws.
 #[derive(Serialize)]
@@ -99,10 +103,10 @@ struct Line {
     parts: Vec<Part>,
 }
 
-/// A part of a line that is new, or one that is not.
+/// A part of a line: it is `new`, `old`, or neither.
 #[derive(Debug, PartialEq, Serialize)]
 struct Part {
-    is_new: bool,
+    kind: &'static str,
     text: String,
 }
 
@@ -202,7 +206,7 @@ impl Picture {
             acts.push(drawing.act(row));
         }
         let violation = tops.last().copied().unwrap_or(drawing.y);
-        drawing.text("broken", &format!("✗ {}.", counterexample.violation), ["", "  "]);
+        drawing.text("broken", &[("", &format!("✗ {}.", counterexample.violation))], ["", "  "]);
         drawing.y += GAP;
         tops.push(drawing.y);
         let bars = view.bars.iter().map(|bar| PlacedBar::new(bar, &tops, &columns)).collect();
@@ -290,19 +294,17 @@ impl Drawing<'_> {
         let middle = self.y + LINE / 2;
         let is_told = !row.text.is_empty();
         if is_told {
-            self.text("act", row.text, ["", "  "]);
+            self.text("act", &[("", row.text)], ["", "  "]);
         }
         for detail in row.details.iter().take(DETAILS_MAX) {
             match detail {
-                DetailRow { change: Some(change), .. } => {
-                    self.text("change", &change_text(change), ["  ", "    "])
-                }
-                DetailRow { kind: "remark", text, .. } => self.text("remark", text, ["▸ ", "  "]),
-                DetailRow { text, .. } => self.text("change", text, ["  ", "    "]),
+                DetailRow { change: Some(change), .. } => self.change(change),
+                DetailRow { kind: "remark", text, .. } => self.text("remark", &[("", text)], ["▸ ", "  "]),
+                DetailRow { text, .. } => self.text("change", &[("", text)], CHANGE),
             }
         }
         if let more @ 1.. = row.details.len().saturating_sub(DETAILS_MAX) {
-            self.text("change", &format!("… and {more} more"), ["  ", "    "]);
+            self.text("change", &[("", &format!("… and {more} more"))], CHANGE);
         }
         self.y += GAP;
         let actor = self.columns.lane(row.actor - 1);
@@ -322,14 +324,26 @@ impl Drawing<'_> {
         }
     }
 
+    /// A key with its new value.
+    fn change(&mut self, Change { key, is_gone, head, old, new, tail, left_ms }: &Change<'_>) {
+        if *is_gone {
+            return self.text("change", &[("", &format!("{key} is gone"))], CHANGE);
+        }
+        let cut = head.char_indices().rev().nth(UNCHANGED_MAX).map(|(at, _)| at);
+        let head = cut.map_or((*head).to_owned(), |at| format!("…{}", &head[at..]));
+        let left = left_ms.map_or(String::new(), |left_ms| format!(" ({left_ms} ms left)"));
+        let (start, end) = (format!("{key} = {head}"), format!("{tail}{left}"));
+        self.text("change", &[("", &start), ("old", old), ("new", new), ("", &end)], CHANGE);
+    }
+
     /// Text over the whole width.
     fn across(&mut self, kind: &'static str, text: &str, ten_columns: usize) {
         let columns = (self.columns.width - 2 * MARGIN) * 10 / ten_columns;
-        self.lines(kind, MARGIN, wrap(text, columns, ["", ""]));
+        self.lines(kind, MARGIN, wrap(&[("", text)], columns, ["", ""]));
     }
 
     /// Text beside the lanes.
-    fn text(&mut self, kind: &'static str, text: &str, indents: [&str; 2]) {
+    fn text(&mut self, kind: &'static str, text: &[Piece<'_>], indents: [&str; 2]) {
         self.lines(kind, self.columns.text, wrap(text, self.columns.text_columns, indents));
     }
 
@@ -339,17 +353,6 @@ impl Drawing<'_> {
             self.y += LINE;
         }
     }
-}
-
-/// A change as text. Marks are around the part of the value that is new.
-fn change_text(Change { key, is_gone, head, new, tail, left_ms }: &Change<'_>) -> String {
-    if *is_gone {
-        return format!("{key} is gone");
-    }
-    let cut = head.char_indices().rev().nth(UNCHANGED_MAX).map(|(at, _)| at);
-    let head = cut.map_or((*head).to_owned(), |at| format!("…{}", &head[at..]));
-    let left = left_ms.map_or(String::new(), |left_ms| format!(" ({left_ms} ms left)"));
-    format!("{key} = {head}{NEW}{new}{OLD}{tail}{left}")
 }
 
 /// The claim of a counterexample.
@@ -368,19 +371,15 @@ fn start(text: &str, chars_max: usize) -> String {
 
 /// Wraps a text to so many columns, with these indents of its first line and of the others. If it
 /// needs too many lines, its end is cut.
-fn wrap(text: &str, columns: usize, indents: [&str; 2]) -> Vec<Vec<Part>> {
-    let pieces = text.split_inclusive(is_mark);
-    let pieces = pieces.flat_map(|piece| {
-        let (text, mark) = piece.split_at(piece.trim_end_matches(is_mark).len());
-        [start(text, columns * TEXT_LINES_MAX), mark.into()]
-    });
+fn wrap(pieces: &[Piece<'_>], columns: usize, indents: [&str; 2]) -> Vec<Vec<Part>> {
+    let texts: Vec<String> = pieces.iter().map(|(_, text)| start(text, columns * TEXT_LINES_MAX)).collect();
+    let text = texts.join(&BREAK.to_string());
     let options = Options::new(columns)
         .initial_indent(indents[0])
         .subsequent_indent(indents[1])
         .word_separator(WordSeparator::AsciiSpace)
         .word_splitter(WordSplitter::NoHyphenation)
         .wrap_algorithm(WrapAlgorithm::FirstFit);
-    let text: String = pieces.collect();
     let mut lines: Vec<String> = textwrap::wrap(&text, options).into_iter().map(Into::into).collect();
     if lines.len() > TEXT_LINES_MAX {
         lines.truncate(TEXT_LINES_MAX);
@@ -390,27 +389,18 @@ fn wrap(text: &str, columns: usize, indents: [&str; 2]) -> Vec<Vec<Part>> {
         }
         last.push('…');
     }
-    let mut is_new = false;
-    lines.iter().map(|line| parts(line, &mut is_new)).collect()
-}
-
-fn is_mark(c: char) -> bool {
-    [NEW, OLD].contains(&c)
-}
-
-/// The parts of a line between the marks. `is_new` is whether its start is new, and then its end.
-fn parts(line: &str, is_new: &mut bool) -> Vec<Part> {
-    let mut parts = Vec::new();
-    for piece in line.split_inclusive(is_mark) {
-        let text = piece.trim_end_matches(is_mark);
-        if !text.is_empty() {
-            parts.push(Part { is_new: *is_new, text: text.into() });
-        }
-        if piece.ends_with(is_mark) {
-            *is_new = piece.ends_with(NEW);
-        }
-    }
-    parts
+    let mut kinds = pieces.iter().map(|&(kind, _)| kind);
+    let mut kind = kinds.next().unwrap_or_default();
+    let mut parts = |line: &String| {
+        let parts = line.split(BREAK).enumerate().map(|(nth, text)| {
+            if nth > 0 {
+                kind = kinds.next().unwrap_or_default();
+            }
+            Part { kind, text: text.into() }
+        });
+        parts.filter(|part| !part.text.is_empty()).collect()
+    };
+    lines.iter().map(&mut parts).collect()
 }
 
 /// The signs of the lanes, one beside the other.
@@ -452,17 +442,15 @@ mod tests {
             ("abcdef abcd abcd abcd", &["abcdef", "  abcd", "  abc…"]),
             ("漢字漢字漢字漢字", &["漢字", "  漢字", "  漢…"]),
         ] {
-            assert_eq!(texts(&wrap(text, 6, ["", "  "])), expected, "{text:?}");
+            assert_eq!(texts(&wrap(&[("", text)], 6, ["", "  "])), expected, "{text:?}");
         }
     }
 
     #[test]
-    fn the_new_part_of_a_value_is_marked_in_each_line() {
-        let change =
-            Change { key: "k".into(), is_gone: false, head: "[", new: "b c", tail: "]", left_ms: None };
-        let lines = wrap(&change_text(&change), 6, ["", ""]);
-        let new: Vec<&str> =
-            lines.iter().flatten().filter(|part| part.is_new).map(|part| &*part.text).collect();
-        assert_eq!((texts(&lines).join("|").as_str(), new), ("k = [b|c]", vec!["b", "c"]));
+    fn the_pieces_of_a_text_keep_their_kinds_when_it_is_wrapped() {
+        let lines = wrap(&[("", "k = ["), ("old", ""), ("new", "b\u{1} c"), ("", "]")], 8, ["", ""]);
+        let new = lines.iter().flatten().filter(|part| part.kind == "new").map(|part| &*part.text);
+        assert_eq!(new.collect::<Vec<_>>(), ["b\\u{1}", "c"]);
+        assert_eq!(texts(&lines), ["k =", "[b\\u{1}", "c]"]);
     }
 }

@@ -14,6 +14,8 @@ pub(super) struct View<'a> {
     pub(super) lanes: Vec<String>,
     pub(super) bars: Vec<Bar>,
     pub(super) rows: Vec<Row<'a>>,
+    /// The number of digits of the last step.
+    pub(super) digits: usize,
     /// So many acts at the start are not on the page.
     pub(super) left_out: usize,
 }
@@ -41,9 +43,9 @@ pub(super) struct Row<'a> {
     pub(super) text: &'a str,
     pub(super) script: &'a [Exchange],
     pub(super) details: Vec<DetailRow<'a>>,
-    /// The other steps that were possible here, and with how many of them the property holds.
+    /// The other steps that were possible here, and their verdicts in words.
     pub(super) others: Vec<&'a Alternative>,
-    pub(super) passing: usize,
+    pub(super) what_if: String,
 }
 
 /// A request, its reply, or both.
@@ -61,12 +63,13 @@ pub(super) struct DetailRow<'a> {
     pub(super) change: Option<Change<'a>>,
 }
 
-/// A key whose value has changed from `head`, something, `tail` to `head`, `new`, `tail`.
+/// A key whose value has changed from `head`, `old`, `tail` to `head`, `new`, `tail`.
 #[derive(Serialize)]
 pub(super) struct Change<'a> {
     pub(super) key: String,
     pub(super) is_gone: bool,
     pub(super) head: &'a str,
+    pub(super) old: &'a str,
     pub(super) new: &'a str,
     pub(super) tail: &'a str,
     pub(super) left_ms: Option<i64>,
@@ -101,7 +104,8 @@ impl<'a> View<'a> {
         if let Some(last) = rows.last_mut() {
             last.kinds.push("violation");
         }
-        View { bars: bars(entries, clients.len(), lanes.len()), rows, lanes, left_out }
+        let digits = rows.last().map_or(1, |row| row.step.to_string().len());
+        View { digits, bars: bars(entries, clients.len(), lanes.len()), rows, lanes, left_out }
     }
 }
 
@@ -156,9 +160,22 @@ impl<'a> Row<'a> {
             text,
             script,
             details: entry.details.iter().map(|detail| DetailRow::new(detail, servers)).collect(),
-            passing: others.iter().filter(|other| other.violation.is_none()).count(),
+            what_if: what_if(&others),
             others,
         }
+    }
+}
+
+/// The verdicts on other steps in words.
+fn what_if(others: &[&Alternative]) -> String {
+    let passing = others.iter().filter(|other| other.violation.is_none()).count();
+    match (others.len(), passing) {
+        (1, 0) => "1 other step: fails, too".into(),
+        (1, _) => "1 other step: passes".into(),
+        (n, 0) => format!("{n} other steps: all fail, too"),
+        (n, 1) => format!("{n} other steps: 1 passes"),
+        (n, passing) if n == passing => format!("{n} other steps: all pass"),
+        (n, passing) => format!("{n} other steps: {passing} pass"),
     }
 }
 
@@ -197,10 +214,10 @@ impl<'a> Change<'a> {
     fn new(KeyState { server, key, before, value, left_ms }: &'a KeyState, servers: usize) -> Change<'a> {
         let key = if servers > 1 { format!("S{}: {key}", server + 1) } else { key.clone() };
         let (is_gone, left_ms) = (value.is_none(), *left_ms);
-        let value = value.as_deref().unwrap_or_default();
-        let (head, tail) = common(before.as_deref().unwrap_or_default(), value);
-        let new = &value[head..value.len() - tail];
-        Change { key, is_gone, head: &value[..head], new, tail: &value[value.len() - tail..], left_ms }
+        let [before, value] = [before, value].map(|value| value.as_deref().unwrap_or_default());
+        let (head, tail) = common(before, value);
+        let [old, new] = [before, value].map(|value| &value[head..value.len() - tail]);
+        Change { key, is_gone, head: &value[..head], old, new, tail: &value[value.len() - tail..], left_ms }
     }
 }
 

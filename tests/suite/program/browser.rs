@@ -74,6 +74,9 @@ fn a_page_is_walked_by_keys_clicks_and_links() {
     let counterexample = counterexample("fair_semaphore_comment.order");
     let last = counterexample.entries.last().unwrap().step;
     let page = counterexample.to_html();
+    // The score of A was 1, and the page says why that matters.
+    assert!(page.contains("[A1 <del>1</del><mark>1700000000501</mark>]"), "{page}");
+    assert!(page.contains("every new client ranks before every holder"), "{page}");
     let seen = open(
         browser,
         &page,
