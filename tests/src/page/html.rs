@@ -1,6 +1,6 @@
 //! Renders a counterexample as a page of its own: no network, no other files.
 //!
-//! The page is a grid with a row for each act. The template writes what [`View`] has; it computes
+//! The page has grids with a row for each act. The template writes what [`View`] has; it computes
 //! nothing.
 
 use std::io;
@@ -8,22 +8,27 @@ use std::path::Path;
 
 use minijinja::value::Serde;
 use minijinja::{Environment, context};
+use serde::Serialize;
 
 use super::Counterexample;
-use super::view::View;
+use super::view::{Bar, Row, View};
 use crate::render::story::{Detail, Entry};
 
 /// The most bytes of texts on a page. A page with more opens slowly.
 const TEXT_BYTES_MAX: usize = 1_700_000;
 /// The bytes around the text of an act, about.
 const ROW_BYTES: usize = 100;
+/// So many rows are in a group. The style knows about how high it is.
+const GROUP_ROWS: usize = 100;
 
 impl Counterexample {
     /// The counterexample as an HTML page.
     pub fn to_html(&self) -> String {
         let (style, script) = (include_str!("page.css"), include_str!("page.js"));
         let view = View::of(self, TEXT_BYTES_MAX, size);
-        let values = context! { of => Serde(self), view => Serde(&view), style, script };
+        let groups = groups(&view);
+        let values =
+            context! { of => Serde(self), view => Serde(&view), groups => Serde(&groups), style, script };
         // The end of the name says that values are escaped.
         let page = Environment::new().render_named_str("page.html", include_str!("page.html"), values);
         page.expect("the template is valid, and names only what there is")
@@ -36,6 +41,24 @@ impl Counterexample {
     pub fn write_html(&self, file: impl AsRef<Path>) -> io::Result<()> {
         std::fs::write(file, self.to_html())
     }
+}
+
+/// Some rows in a grid of their own. A group that is far from the screen is not laid out.
+#[derive(Serialize)]
+struct Group<'a> {
+    rows: &'a [Row<'a>],
+    /// The parts of the bars that are beside its rows.
+    bars: Vec<Bar>,
+}
+
+fn groups<'a>(view: &'a View<'_>) -> Vec<Group<'a>> {
+    let group = |(nth, rows): (usize, &'a [Row<'_>])| {
+        let (from, to) = (nth * GROUP_ROWS, nth * GROUP_ROWS + rows.len());
+        let beside = view.bars.iter().filter(|bar| bar.from < to && bar.to > from);
+        let part = |bar: &Bar| Bar { from: bar.from.max(from) - from, to: bar.to.min(to) - from, ..*bar };
+        Group { rows, bars: beside.map(part).collect() }
+    };
+    view.rows.chunks(GROUP_ROWS).enumerate().map(group).collect()
 }
 
 /// About how many bytes of text the row of an entry has.

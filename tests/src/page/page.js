@@ -60,7 +60,7 @@ document.addEventListener("keydown", (event) => {
     go(moves[event.key]);
   }
 });
-document.querySelector("ol").addEventListener("click", (event) => {
+document.querySelector("main").addEventListener("click", (event) => {
   const nth = entries.indexOf(event.target.closest("ol > li"));
   if (nth >= 0) go(nth);
 });

@@ -233,8 +233,7 @@ impl Picture {
 impl PlacedBar {
     /// A bar from the top of its first row to the top of the row after its last one.
     fn new(&Bar { lane, kind, from, to }: &Bar, tops: &[usize], columns: &Columns) -> PlacedBar {
-        // The rows of the view begin at line 2.
-        let (top, bottom) = (tops[from - 2], tops[to - 2]);
+        let (top, bottom) = (tops[from], tops[to]);
         PlacedBar { kind, x: columns.lane(lane), y: top, height: bottom - top }
     }
 }

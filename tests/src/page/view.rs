@@ -25,8 +25,7 @@ pub(super) struct View<'a> {
 pub(super) struct Bar {
     pub(super) lane: usize,
     pub(super) kind: &'static str,
-    /// The lines of the grid before its first row and after its last one. The head has the first
-    /// row of the grid.
+    /// Its first row, and the row after its last one, from 0.
     pub(super) from: usize,
     pub(super) to: usize,
 }
@@ -111,7 +110,7 @@ impl<'a> View<'a> {
 
 /// The bars of all lanes. The first lane is that of time and faults.
 fn bars(entries: &[Entry], clients: usize, lanes: usize) -> Vec<Bar> {
-    let whole = |lane| Bar { lane, kind: "server", from: 2, to: entries.len() + 2 };
+    let whole = |lane| Bar { lane, kind: "server", from: 0, to: entries.len() };
     let mut bars: Vec<Bar> = [0].into_iter().chain(clients + 1..lanes).map(whole).collect();
     for client in 0..clients {
         let lane = client + 1;
@@ -128,7 +127,7 @@ fn bars(entries: &[Entry], clients: usize, lanes: usize) -> Vec<Bar> {
             };
             match bars.last_mut() {
                 Some(last) if last.lane == lane && last.kind == kind => last.to += 1,
-                _ => bars.push(Bar { lane, kind, from: nth + 2, to: nth + 3 }),
+                _ => bars.push(Bar { lane, kind, from: nth, to: nth + 1 }),
             }
         }
     }

@@ -133,6 +133,31 @@ fn a_page_says_why_and_what_else_was_possible() {
     assert_eq!(seen["width"], true);
 }
 
+/// Only a part of a long page is laid out, and each step can still be reached. The panel of keys
+/// does not cover it.
+#[test]
+fn a_long_page_is_walked() {
+    let Some(browser) = browser() else { return };
+    let counterexample = counterexample("set_nx_ex_del.slow.owner-safe");
+    let mut entries: Vec<_> = counterexample.entries.iter().cloned().cycle().take(3_000).collect();
+    entries.iter_mut().zip(1..).for_each(|(entry, step)| entry.step = step);
+    let page = Counterexample { entries, ..counterexample }.to_html();
+    let seen = open(
+        browser,
+        &page,
+        "#step=1234",
+        "const press = (key) => document.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }));
+         const box = (name) => document.querySelector(name).getBoundingClientRect();
+         const isSeen = () => box('.head').bottom <= box('.current').top && box('.current').bottom <= box('aside').top;
+         const seen = [[location.hash, isSeen()]];
+         for (const key of ['j', '!', 'k']) { press(key); seen.push([location.hash, isSeen()]); }
+         return { seen, bars: document.querySelectorAll('.bars').length };",
+    );
+    let expected = [1234, 1235, 3000, 2999].map(|step| json!([format!("#step={step}"), true]));
+    assert_eq!(seen["seen"], json!(expected));
+    assert_eq!(seen["bars"], 30);
+}
+
 /// A counterexample whose texts are markup.
 fn hostile() -> Counterexample {
     let mut counterexample = counterexample("setnx.crash.recovers");

@@ -116,9 +116,9 @@ fn a_late_reply_is_seen_from_its_request_to_its_arrival() {
     let last = counterexample.entries.last().unwrap().details.last().unwrap();
     assert_eq!(last.clients, [ClientState::Believes, ClientState::Inside]);
     assert_eq!(last.text, "A is inside. Its lease ran until +10000 ms. Now A and B are inside.");
-    // The bar has the rows of steps 2, 3 and 4, which are the lines 3 to 6 of the grid.
+    // The bar has the rows of steps 2, 3 and 4, which are the lines 2 to 5 of the grid.
     let page = counterexample.to_html();
-    assert!(page.contains("<i class=\"replying\" style=\"grid-area: 3/4/6/5\"></i>"), "{page}");
+    assert!(page.contains("<i class=\"replying\" style=\"grid-area: 2/4/5/5\"></i>"), "{page}");
 }
 
 /// Late replies of several servers may arrive in another order than their requests.
