@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::execution::{Choice, Policy, Runner};
 use crate::oracle::Oracle;
-use crate::render::story::tell;
+use crate::render::teller::tell;
 use crate::replay::Follow;
 use crate::scenario::Scenario;
 use crate::schedule::Step;

@@ -2,6 +2,7 @@
 
 mod format;
 pub mod story;
+pub(crate) mod teller;
 pub(crate) mod timeline;
 
 pub(crate) use format::*;

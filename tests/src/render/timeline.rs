@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
 
-use super::story::{ClientState, DetailKind, Entry, Teller, format_time, tell};
+use super::story::{ClientState, DetailKind, Entry};
+use super::teller::{Teller, format_time, tell};
 use crate::actor::Actor;
 use crate::oracle::Violation;
 use crate::render::printable;

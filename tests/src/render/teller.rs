@@ -1,0 +1,367 @@
+//! Tells a history as a story.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::story::{ClientState, Detail, DetailKind, Entry, Exchange, KeyState, Message, Sender};
+use crate::actor::Actor;
+use crate::fault::{Delivery, Description, Fault};
+use crate::oracle::list;
+use crate::schedule::Step;
+use crate::trace::{Event, EventKind, History, KeyChange, LeftBy, Script, Struck};
+
+/// Tells the history up to this step, for so many clients.
+pub(crate) fn tell(history: &History, actors: usize, last_step: usize) -> Vec<Entry> {
+    let mut teller = Teller::new(history, actors);
+    history.events.iter().filter(|event| event.step <= last_step).for_each(|event| teller.event(event));
+    teller.entries
+}
+
+/// Tells events one after the other.
+pub(crate) struct Teller<'a> {
+    history: &'a History,
+    clients: Vec<ClientState>,
+    pub(crate) entries: Vec<Entry>,
+    /// The number of steps that are told.
+    told: usize,
+    /// The client that is about to send the first command of its release.
+    leaving: Option<Actor>,
+    /// The replies that are on their way: the client, its connection, and the server.
+    replying: Vec<(Actor, usize, usize)>,
+    /// Whether the history has several sections. Then the story names the section of a client.
+    has_sections: bool,
+    /// Whether clients ask several servers. Then the story names the server.
+    has_servers: bool,
+    /// The last values of keys, by server and key.
+    values: BTreeMap<(usize, String), String>,
+}
+
+impl<'a> Teller<'a> {
+    pub(crate) fn new(history: &'a History, actors: usize) -> Teller<'a> {
+        let mut servers = history.events.iter().filter_map(|event| server(&event.kind));
+        Teller {
+            history,
+            clients: vec![ClientState::NotYet; actors],
+            entries: Vec::new(),
+            told: 0,
+            leaving: None,
+            replying: Vec::new(),
+            has_sections: has_sections(history),
+            has_servers: servers.any(|server| server > 0),
+            values: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn event(&mut self, event: &Event) {
+        self.steps_without_events(event.step);
+        match &event.kind {
+            EventKind::Command { actor, server, text, script, reply, changed, sent, .. } => {
+                let to = if self.has_servers { format!(" to {}", server + 1) } else { String::new() };
+                let text = self.history.request_text(text, script.as_ref());
+                self.act(event, Some(*actor), format!("{actor}{to}: {text} → {reply}"));
+                self.request(event, *actor, sent.connection, *server);
+                script.iter().for_each(|script| self.open_script(script));
+                changed.iter().for_each(|change| self.change(*server, change));
+                self.left(*actor);
+            }
+            EventKind::Message { actor, server, text, .. } => {
+                self.act(event, Some(*actor), format!("{actor} receives {text}"));
+                self.message(*actor, *server, Sender::Server);
+            }
+            EventKind::Received { actor } => {
+                let step = self.step(event);
+                let arrives =
+                    |&mut (other, connection, _): &mut _| step == Some(Step::Receive(other, connection));
+                let reply = self.replying.extract_if(.., arrives).next();
+                self.act(event, Some(*actor), format!("{actor} receives the reply"));
+                reply.into_iter().for_each(|(_, _, server)| self.message(*actor, server, Sender::Server));
+            }
+            EventKind::Fault { fault, request } => {
+                self.fault(event, *fault, request.as_ref());
+                self.entries.last_mut().into_iter().for_each(|entry| entry.is_fault = true);
+            }
+            EventKind::Started { actor } => {
+                let what = "starts, reads its clock, and stalls before its first command";
+                self.act(event, Some(*actor), format!("{actor} {what}"));
+            }
+            EventKind::Advanced { by, is_wait } => {
+                let why = match self.step(event) {
+                    _ if *is_wait => ": every client waits",
+                    Some(Step::Advance(_)) => ": every client is slow",
+                    _ => "",
+                };
+                self.act(event, None, format!("{} ms pass{why}", by.as_millis()));
+            }
+            EventKind::Enter { actor, section, until, .. } => {
+                self.entered(event.at, *actor, section, *until);
+            }
+            EventKind::Extended { actor, until, .. } => {
+                let lease = self.grant(*actor, event.at, *until);
+                self.remark(format!("{actor} is granted the section once more. {lease}"));
+            }
+            EventKind::Leave { actor, by, .. } => {
+                self.set(*actor, ClientState::Running);
+                match by {
+                    // The history records this event just before the first command of the release.
+                    LeftBy::Release => self.leaving = Some(*actor),
+                    LeftBy::Code => {
+                        self.remark(format!("{actor} leaves, and no longer counts as a holder."));
+                    }
+                    LeftBy::Crash => {}
+                }
+            }
+            kind => {
+                if let EventKind::Ended { holder: actor, .. } | EventKind::Overrun { actor } = kind {
+                    self.set(*actor, ClientState::Believes);
+                }
+                sentence(kind).into_iter().for_each(|sentence| self.remark(sentence));
+            }
+        }
+    }
+
+    /// The step of an event.
+    fn step(&self, event: &Event) -> Option<Step> {
+        self.history.steps.get(event.step.checked_sub(1)?).copied()
+    }
+
+    /// Tells the steps before this one that have no events: a client starts, and has several
+    /// requests to send.
+    fn steps_without_events(&mut self, step: usize) {
+        for nth in self.told + 1..step {
+            if let Some(Step::Run(actor, _)) = self.history.steps.get(nth - 1)
+                && self.clients.get(actor.0) == Some(&ClientState::NotYet)
+            {
+                let at = Duration::from_millis(self.entries.last().map_or(0, |entry| entry.at_ms));
+                self.clients[actor.0] = ClientState::Running;
+                let text = format!("{actor} starts, and has several requests to send");
+                self.begin(nth, at, Some(*actor), text);
+            }
+        }
+        self.told = self.told.max(step);
+    }
+
+    /// The act is a call of this script.
+    fn open_script(&mut self, script: &Script) {
+        let exchanges = script.commands.iter().cloned();
+        if let Some(entry) = self.entries.last_mut() {
+            entry.script.extend(exchanges.map(|(command, reply)| Exchange { command, reply }));
+        }
+    }
+
+    fn change(&mut self, server: usize, change: &KeyChange) {
+        let KeyChange { key, value, left_ms } = change.clone();
+        let place = (server, key.clone());
+        let before = match &value {
+            Some(value) => self.values.insert(place, value.clone()),
+            None => self.values.remove(&place),
+        };
+        let on = if self.has_servers { format!(" on {}:", server + 1) } else { String::new() };
+        self.detail(DetailKind::Change, format!("now{on} {change}"));
+        if let Some(detail) = self.entries.last_mut().and_then(|entry| entry.details.last_mut()) {
+            detail.key = Some(KeyState { server, key, before, value, left_ms });
+        }
+    }
+
+    /// The act is a request that has run.
+    fn request(&mut self, event: &Event, actor: Actor, connection: usize, server: usize) {
+        self.message(actor, server, Sender::Client);
+        // Nobody waits for an earlier reply on this connection any more.
+        self.replying.retain(|&(other, nth, _)| (other, nth) != (actor, connection));
+        match self.step(event) {
+            Some(Step::Send(..)) => self.replying.push((actor, connection, server)),
+            _ => self.message(actor, server, Sender::Server),
+        }
+        if let Some(entry) = self.entries.last_mut() {
+            entry.replying = self.replying.iter().map(|(actor, ..)| actor.0).collect();
+        }
+    }
+
+    /// Something moves between a client and a server in this act.
+    fn message(&mut self, Actor(client): Actor, server: usize, by: Sender) {
+        if client < self.clients.len()
+            && let Some(entry) = self.entries.last_mut()
+        {
+            entry.messages.push(Message { client, server, by, is_lost: false });
+        }
+    }
+
+    /// A client knows now that it is granted a section. After a late reply, its lease may be over.
+    /// Returns the lease in words.
+    fn grant(&mut self, actor: Actor, at: Duration, until: Duration) -> String {
+        let is_over = at >= until;
+        self.set(actor, if is_over { ClientState::Believes } else { ClientState::Inside });
+        format!("Its lease {} until {}.", if is_over { "ran" } else { "runs" }, format_time(until))
+    }
+
+    fn entered(&mut self, at: Duration, actor: Actor, section: &str, until: Duration) {
+        let lease = self.grant(actor, at, until);
+        let is_inside = |state| [ClientState::Inside, ClientState::Believes].contains(state);
+        let inside = self.clients.iter().enumerate().filter(|(_, state)| is_inside(state));
+        let inside: Vec<Actor> = inside.map(|(n, _)| Actor(n)).collect();
+        let now =
+            if inside.len() > 1 { format!(" Now {} are inside.", list(&inside)) } else { String::new() };
+        let section = if self.has_sections { format!(" ({section})") } else { String::new() };
+        self.remark(format!("{actor} is inside{section}. {lease}{now}"));
+    }
+
+    fn fault(&mut self, event: &Event, fault: Fault, request: Option<&Struck>) {
+        let actor = fault.target.actor();
+        let delivery = fault.of_request().map(|fault| fault.delivery);
+        let request_text = request.map_or(String::new(), |Struck { server, text, script, .. }| {
+            let to = if self.has_servers { format!(" to server {}", server + 1) } else { String::new() };
+            self.history.request_text(text, script.as_ref()) + &to
+        });
+        match (fault.kind.row().describe)(fault, &request_text) {
+            Description::OfClient(what) => {
+                self.act(event, actor, what);
+                if let (Some(actor), Some(request), Some(Delivery::Never)) = (actor, request, delivery) {
+                    let by = if request.is_message { Sender::Server } else { Sender::Client };
+                    self.message(actor, request.server, by);
+                    self.lose_last();
+                }
+                actor.into_iter().for_each(|actor| self.left(actor));
+            }
+            Description::EndOfClient(what) => {
+                self.leaving = None;
+                self.act(event, actor, what);
+                actor.into_iter().for_each(|actor| self.set(actor, ClientState::Gone));
+            }
+            Description::Outside(what) => self.act(event, None, what),
+            Description::Remark(what) => {
+                if delivery == Some(Delivery::Now) {
+                    self.lose_last();
+                }
+                self.remark(what);
+            }
+        }
+    }
+
+    /// The last message of the act never arrives.
+    fn lose_last(&mut self) {
+        if let Some(message) = self.entries.last_mut().and_then(|entry| entry.messages.last_mut()) {
+            message.is_lost = true;
+        }
+    }
+
+    /// If this was the first command of the actor's release, notes the release.
+    fn left(&mut self, actor: Actor) {
+        if self.leaving.take_if(|leaving| *leaving == actor).is_some() {
+            self.remark(format!("{actor} begins its release, and no longer counts as a holder."));
+        }
+    }
+
+    fn set(&mut self, actor: Actor, state: ClientState) {
+        if let Some(client) = self.clients.get_mut(actor.0) {
+            *client = state;
+        }
+    }
+
+    /// Begins an entry.
+    fn act(&mut self, event: &Event, actor: Option<Actor>, text: String) {
+        // A probe has no column and takes no step.
+        if actor.is_some_and(|actor| actor.0 >= self.clients.len()) {
+            return self.detail(DetailKind::Change, text);
+        }
+        if let Some(Actor(n)) = actor
+            && self.clients[n] == ClientState::NotYet
+        {
+            self.clients[n] = ClientState::Running;
+        }
+        self.begin(event.step, event.at, actor, text);
+    }
+
+    fn begin(&mut self, step: usize, at: Duration, actor: Option<Actor>, text: String) {
+        self.entries.push(Entry {
+            step,
+            at_ms: at.as_millis() as u64,
+            actor: actor.map(|actor| actor.0),
+            is_fault: false,
+            text,
+            script: Vec::new(),
+            messages: Vec::new(),
+            clients: self.clients.clone(),
+            replying: self.replying.iter().map(|(actor, ..)| actor.0).collect(),
+            details: Vec::new(),
+        });
+    }
+
+    fn remark(&mut self, sentence: String) {
+        self.detail(DetailKind::Remark, sentence);
+    }
+
+    /// Adds a detail to the last entry.
+    fn detail(&mut self, kind: DetailKind, text: String) {
+        if self.entries.is_empty() {
+            self.begin(0, Duration::ZERO, None, String::new());
+        }
+        let entry = self.entries.last_mut().expect("there is one");
+        entry.details.push(Detail { kind, text, clients: self.clients.clone(), key: None });
+    }
+}
+
+/// The sentence on an event that is no act.
+fn sentence(kind: &EventKind) -> Option<String> {
+    Some(match kind {
+        EventKind::Accepted { actor, resource, token, .. } => {
+            format!("{resource} accepts {actor}'s write with token {token}.")
+        }
+        EventKind::Late { actor } => format!("This request comes late: {actor} has given it up."),
+        EventKind::Ended { holder, by } => {
+            format!("With this, {by} has ended the grant of {holder}, whose lease still runs.")
+        }
+        EventKind::Shortened { holder, by } => {
+            format!("With this, {by} has shortened the grant of {holder}: it ends before the lease.")
+        }
+        EventKind::Overrun { actor } => {
+            format!("The lease of {actor} is over, and {actor} is still inside.")
+        }
+        EventKind::Probed { granted, wanted, after_lease } => {
+            let when = if *after_lease {
+                "All clients have ended, and more than a lease has passed."
+            } else {
+                "All clients have ended, none crashed, and no message was lost."
+            };
+            format!("{when} Fresh clients try: {granted} of {wanted} are granted.")
+        }
+        EventKind::Failed { actor, error } => format!("{actor} failed: {error}"),
+        EventKind::SubscriptionEnded { actor, channel } => {
+            format!("{actor} receives no more messages of {channel}: the connection has broken.")
+        }
+        EventKind::GaveUp { actor, error } => format!("{actor} gives up: {error}"),
+        EventKind::Endless { actor, limit } => format!("{actor} does not come to its end: {limit}."),
+        EventKind::Stuck { actor } => format!("{actor} waits for something that never comes."),
+        EventKind::Command { .. }
+        | EventKind::Message { .. }
+        | EventKind::Received { .. }
+        | EventKind::Fault { .. }
+        | EventKind::Started { .. }
+        | EventKind::Advanced { .. }
+        | EventKind::Enter { .. }
+        | EventKind::Extended { .. }
+        | EventKind::Leave { .. }
+        | EventKind::RetriesEnded { .. } => return None,
+    })
+}
+
+/// The server of a request or of a message.
+fn server(kind: &EventKind) -> Option<usize> {
+    match kind {
+        EventKind::Command { server, .. }
+        | EventKind::Message { server, .. }
+        | EventKind::Fault { request: Some(Struck { server, .. }), .. } => Some(*server),
+        _ => None,
+    }
+}
+
+fn has_sections(history: &History) -> bool {
+    let mut entered = history.events.iter().filter_map(|event| match event.kind {
+        EventKind::Enter { section, .. } => Some(section),
+        _ => None,
+    });
+    let first = entered.next();
+    entered.any(|section| Some(section) != first)
+}
+
+pub(super) fn format_time(at: Duration) -> String {
+    format!("+{} ms", at.as_millis())
+}
