@@ -97,7 +97,7 @@ pub struct KeyState {
     pub server: usize,
     /// The key.
     pub key: String,
-    /// Its value before, if it was seen.
+    /// Its value before. `None` if there was none, or if it is not known.
     pub before: Option<String>,
     /// Its value now. `None` if it is gone.
     pub value: Option<String>,

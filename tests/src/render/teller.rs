@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::story::{ClientState, Detail, DetailKind, Entry, Exchange, KeyState, Message, Sender};
 use crate::actor::Actor;
-use crate::fault::{Delivery, Description, Fault};
+use crate::fault::{Delivery, Description, Fault, Target};
 use crate::oracle::list;
 use crate::schedule::Step;
 use crate::trace::{Event, EventKind, History, KeyChange, LeftBy, Script, Struck};
@@ -32,8 +32,8 @@ pub(crate) struct Teller<'a> {
     has_sections: bool,
     /// Whether clients ask several servers. Then the story names the server.
     has_servers: bool,
-    /// The last values of keys, by server and key.
-    values: BTreeMap<(usize, String), String>,
+    /// The last values of keys, by server and key, and when they expire in milliseconds.
+    values: BTreeMap<(usize, String), (String, Option<i64>)>,
 }
 
 impl<'a> Teller<'a> {
@@ -151,10 +151,16 @@ impl<'a> Teller<'a> {
     fn change(&mut self, server: usize, change: &KeyChange) {
         let KeyChange { key, value, left_ms } = change.clone();
         let place = (server, key.clone());
-        let before = match &value {
-            Some(value) => self.values.insert(place, value.clone()),
+        let at_ms = self.entries.last().map_or(0, |entry| entry.at_ms as i64);
+        let last = match &value {
+            Some(value) => {
+                let expires_ms = left_ms.map(|left_ms| at_ms.saturating_add(left_ms));
+                self.values.insert(place, (value.clone(), expires_ms))
+            }
             None => self.values.remove(&place),
         };
+        let has_expired = |expires_ms: Option<i64>| expires_ms.is_some_and(|expires_ms| expires_ms < at_ms);
+        let before = last.and_then(|(value, expires_ms)| (!has_expired(expires_ms)).then_some(value));
         let on = if self.has_servers { format!(" on {}:", server + 1) } else { String::new() };
         self.detail(DetailKind::Change, format!("now{on} {change}"));
         if let Some(detail) = self.entries.last_mut().and_then(|entry| entry.details.last_mut()) {
@@ -206,6 +212,10 @@ impl<'a> Teller<'a> {
 
     fn fault(&mut self, event: &Event, fault: Fault, request: Option<&Struck>) {
         let actor = fault.target.actor();
+        if let Target::Server(struck) = fault.target {
+            // It may have lost keys, or expired them.
+            self.values.retain(|&(server, _), _| server != struck);
+        }
         let delivery = fault.of_request().map(|fault| fault.delivery);
         let request_text = request.map_or(String::new(), |Struck { server, text, script, .. }| {
             let to = if self.has_servers { format!(" to server {}", server + 1) } else { String::new() };

@@ -101,6 +101,27 @@ fn replay_writes_a_page_if_there_is_a_violation() {
     assert!(!file.exists());
 }
 
+/// The value of the first key that a step changes, before that step.
+fn before(counterexample: &Counterexample, step: usize) -> Option<&str> {
+    let entry = counterexample.entries.iter().find(|entry| entry.step == step).unwrap();
+    let key = entry.details.iter().find_map(|detail| detail.key.as_ref()).unwrap();
+    key.before.as_deref()
+}
+
+#[test]
+fn a_value_before_a_change_is_one_that_was_still_there() {
+    let counterexample = |name: &str| {
+        let kept = saved_schedules::kept();
+        let (_, saved) = kept.into_iter().find(|(file, _)| file.starts_with(name)).unwrap();
+        let scenario = scenario_of(&saved, saved.lease).unwrap();
+        let replayed = replay_saved(&mut Runner::new(), &scenario, &saved).unwrap();
+        Counterexample::new(&saved, &replayed.history, replayed.violation.as_ref().unwrap())
+    };
+    assert_eq!(before(&counterexample("fair_semaphore_comment.order.over-issue"), 9), Some("[A1 1]"));
+    // Step 4 restarts the server without its data.
+    assert_eq!(before(&counterexample("redlock.server.exclusive-fact"), 5), None);
+}
+
 /// While a reply is on its way, its client does not know what the server has done. When the reply
 /// arrives, the lease that it grants may be over.
 #[test]
@@ -111,6 +132,8 @@ fn a_late_reply_is_seen_from_its_request_to_its_arrival() {
     let scenario = scenario_of(&saved, saved.lease).unwrap();
     let replayed = replay_saved(&mut Runner::new(), &scenario, &saved).unwrap();
     let counterexample = Counterexample::new(&saved, &replayed.history, replayed.violation.as_ref().unwrap());
+    // The key of A has expired, so the key of B replaces nothing.
+    assert_eq!(before(&counterexample, 4), None);
     let replying: Vec<&[usize]> = counterexample.entries.iter().map(|entry| &*entry.replying).collect();
     assert_eq!(replying, [&[][..], &[0], &[0], &[0], &[]]);
     let last = counterexample.entries.last().unwrap().details.last().unwrap();
