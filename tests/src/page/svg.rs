@@ -65,8 +65,8 @@ const TOLD_MAX: usize = 200;
 const CAPTION_MAX: usize = 6;
 /// So many characters of a value before its change are shown.
 const UNCHANGED_MAX: usize = 40;
-/// It stands between the pieces of a text. No text has it, because `printable` escapes it. It has no
-/// width.
+/// It stands between the pieces of a text, and has no width. No text has it, because `printable`
+/// escapes it.
 const BREAK: char = '\u{1}';
 
 /// A part of a text with its kind: it is `new`, `old`, or neither.
@@ -332,7 +332,8 @@ impl Drawing<'_> {
         let head = cut.map_or((*head).to_owned(), |at| format!("…{}", &head[at..]));
         let left = left_ms.map_or(String::new(), |left_ms| format!(" ({left_ms} ms left)"));
         let (start, end) = (format!("{key} = {head}"), format!("{tail}{left}"));
-        self.text("change", &[("", &start), ("old", old), ("new", new), ("", &end)], CHANGE);
+        let between = if old.is_empty() || new.is_empty() { "" } else { " " };
+        self.text("change", &[("", &start), ("old", old), ("", between), ("new", new), ("", &end)], CHANGE);
     }
 
     /// Text over the whole width.
