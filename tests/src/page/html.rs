@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::Counterexample;
 use super::view::{Bar, Row, View};
-use crate::render::story::{Detail, Entry};
+use crate::render::story::{Detail, Entry, Exchange};
 
 /// The most bytes of texts on a page. A page with more opens slowly.
 const TEXT_BYTES_MAX: usize = 1_700_000;
@@ -63,10 +63,15 @@ fn groups<'a>(view: &'a View<'_>) -> Vec<Group<'a>> {
 
 /// About how many bytes of text the row of an entry has.
 fn size(Entry { text, script, details, .. }: &Entry) -> usize {
-    let script = script.iter().map(|exchange| exchange.command.len() + exchange.reply.len() + 20);
+    let script = script.iter().map(|Exchange { command, reply }| escaped(command) + escaped(reply) + 20);
     let details = details.iter().map(|Detail { text, key, .. }| {
-        let before = key.as_ref().and_then(|key| key.before.as_ref()).map_or(0, String::len);
-        text.len() + before + 100
+        let before = key.as_ref().and_then(|key| key.before.as_deref()).map_or(0, escaped);
+        escaped(text) + before + 100
     });
-    ROW_BYTES + text.len() + script.sum::<usize>() + details.sum::<usize>()
+    ROW_BYTES + escaped(text) + script.sum::<usize>() + details.sum::<usize>()
+}
+
+/// The most bytes of a text in HTML. `&quot;` and other characters of markup have six.
+fn escaped(text: &str) -> usize {
+    text.len() + 5 * text.bytes().filter(|byte| b"<>&\"'/".contains(byte)).count()
 }

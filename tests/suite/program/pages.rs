@@ -180,6 +180,10 @@ fn a_page_of_a_long_history_is_small() {
         assert!(page.len() < 2_000_000, "{}", page.len());
         assert_eq!(!page.contains("are left out"), is_whole);
     }
+    let mut entries = vec![counterexample.entries[0].clone(); 10_000];
+    entries.iter_mut().for_each(|entry| entry.text = "{\"a\": \"b\"}".repeat(9));
+    let page = Counterexample { entries, neighbours: None, ..counterexample }.to_html();
+    assert!(page.len() < 2_000_000, "{}", page.len());
 }
 
 /// The table is a page. Each violated verdict has a page, each other one a place with its bounds,
