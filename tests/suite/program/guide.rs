@@ -102,6 +102,7 @@ fn chapters() -> Vec<Page> {
         .unwrap()
         .map(|entry| format!("{GUIDE}/{}", entry.unwrap().file_name().to_str().unwrap()))
         .collect();
+    paths.retain(|path| path.ends_with(".md"));
     paths.sort();
     paths.iter().map(|path| Page::open(path)).collect()
 }

@@ -185,3 +185,12 @@ fn the_script_for_slurm_runs_each_shard() {
     let ran = feed("bash", &["-c", &task], "").unwrap();
     assert_eq!(String::from_utf8(ran.stdout).unwrap(), format!("5/64 {folder}/results\n"));
 }
+
+#[test]
+fn the_picture_of_the_front_page_is_what_explain_draws() {
+    let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/guide/zinterstore.svg");
+    let drawn = concat!(env!("CARGO_TARGET_TMPDIR"), "/zinterstore.svg");
+    stdout(&["explain", "fair_semaphore_comment", "--svg", drawn]);
+    let drawn = std::fs::read_to_string(drawn).unwrap();
+    expect_test::expect_file![kept].assert_eq(&drawn);
+}
