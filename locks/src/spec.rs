@@ -230,8 +230,8 @@ named! {
         /// If all clients have released, nobody crashed and no message was lost, everything is free
         /// at once.
         NoLeak = "no-leak",
-        /// If no message was lost, clients never wait for a lease or longer while nobody holds the
-        /// lock. After a crash, they wait for one lease more.
+        /// While all clients wait, the lock is never free for a lease or longer. After a crash, it
+        /// is free for at most twice that.
         NoLostWakeUp = "no-lost-wake-up",
         /// If clients try, and nobody crashed and no message was lost, at least one of them is
         /// granted.

@@ -8,7 +8,7 @@ mod html;
 #[cfg(feature = "pages")]
 mod svg;
 
-use locks::registry::ALGORITHMS;
+use locks::registry::{ALGORITHMS, Ability};
 use serde::Serialize;
 
 use neighbours::neighbours;
@@ -51,7 +51,10 @@ pub struct Counterexample {
     pub clients: Vec<String>,
     /// How many servers the clients asked.
     pub servers: usize,
-    /// How long a grant lasts, in milliseconds.
+    /// Whether a grant ends by itself. If not, it lasts until its holder releases it.
+    pub has_lease: bool,
+    /// How long a grant lasts, in milliseconds. Properties that need a lease are judged by this
+    /// one, even if the lock has none.
     pub lease_ms: u64,
     /// Each fault and each stall, with the number of its step.
     pub faults: Vec<FaultInStep>,
@@ -105,6 +108,7 @@ impl Counterexample {
             violation: violation.what.clone(),
             clients: (0..saved.clients).map(|n| Actor(n).to_string()).collect(),
             servers: messages.map(|message| message.server + 1).max().unwrap_or(1),
+            has_lease: of_name.is_none_or(|algorithm| !algorithm.spec.can(Ability::Persists)),
             lease_ms: saved.lease.as_millis() as u64,
             faults: faults.collect(),
             explored: None,

@@ -269,11 +269,9 @@ impl Drawing<'_> {
         let faults: Vec<String> = faults.collect();
         let faults = if faults.is_empty() { "none".into() } else { faults.join("; ") };
         let clients = of.clients.join(", ");
-        self.across(
-            "faint",
-            &format!("Clients: {clients}. Lease: {} ms. Faults: {faults}.", of.lease_ms),
-            TEN_COLUMNS,
-        );
+        let lease = if of.has_lease { format!("{} ms", of.lease_ms) } else { "none".into() };
+        let bounds = format!("Clients: {clients}. Lease: {lease}. Faults: {faults}.");
+        self.across("faint", &bounds, TEN_COLUMNS);
         if let (1.., Some(first)) = (view.left_out, view.rows.first()) {
             let left_out = format!(
                 "It begins at step {}: the first {} acts are left out, because the picture would be too tall.",

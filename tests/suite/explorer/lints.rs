@@ -117,8 +117,8 @@ fn check_lint(lint: &str, scenarios: [Scenario; 2], faults: Faults) {
 }
 
 /// A lock shows these lints alone, and the repaired lock shows none. The lock breaks under these
-/// faults, and the repaired one does not: `tests/guide/lints.md` has the schedule, in the section of the
-/// first lint.
+/// faults, and the repaired one does not: `tests/guide/lints.md` has the schedule, in the section
+/// of the first lint.
 #[track_caller]
 fn check_lints(lints: &[&str], [broken, repaired]: [Scenario; 2], faults: Faults) {
     for scenario in [&broken, &broken.clone().faults(faults)] {

@@ -59,18 +59,18 @@ fn extend_resurrects() {
                               │ ·      now lock = "A1" (10000 ms left)
                3   +10001 ms  │ ·  10001 ms pass: every client is slow
                4   +10001 ms  ● ·  A receives the reply
-                              ┃ ·    ▸ A is inside. Its lease runs until +10000 ms.
-               5   +10001 ms  ┃ ●  B: SET lock B1 NX PX 10000 → OK
-                              ┃ │      now lock = "B1" (10000 ms left)
-                              ┃ ┃    ▸ B is inside. Its lease runs until +20001 ms. Now A and B are inside.
-               6   +10001 ms  ┃ ●  B: script extend lock B1 → 1
-                              ┃ ┃      now lock = "B1" (10000 ms left)
-                              ┃ ┃    ▸ B is granted the section once more. Its lease runs until +20001 ms.
-               7   +10001 ms  ┃ ●  B: script unlock lock B1 → 1
-                              ┃ │      now lock is gone
-                              ┃ │    ▸ B begins its release, and no longer counts as a holder.
+                              ╏ ·    ▸ A is inside. Its lease ran until +10000 ms.
+               5   +10001 ms  ╏ ●  B: SET lock B1 NX PX 10000 → OK
+                              ╏ │      now lock = "B1" (10000 ms left)
+                              ╏ ┃    ▸ B is inside. Its lease runs until +20001 ms. Now A and B are inside.
+               6   +10001 ms  ╏ ●  B: script extend lock B1 → 1
+                              ╏ ┃      now lock = "B1" (10000 ms left)
+                              ╏ ┃    ▸ B is granted the section once more. Its lease runs until +20001 ms.
+               7   +10001 ms  ╏ ●  B: script unlock lock B1 → 1
+                              ╏ │      now lock is gone
+                              ╏ │    ▸ B begins its release, and no longer counts as a holder.
                8   +10001 ms  ● │  A: script extend lock A1 → 1
-                              ┃ │      now lock = "A1" (10000 ms left)
+                              ╏ │      now lock = "A1" (10000 ms left)
                               ┃ │    ▸ A is granted the section once more. Its lease runs until +20001 ms.
 
             ✗ A is granted the section once more, although B held it meanwhile.

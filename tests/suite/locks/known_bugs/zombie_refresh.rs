@@ -67,9 +67,9 @@ fn zombie_refresh() {
                               │ │      now permits = [B1 1700000012500]
                               │ ┃    ▸ B is inside. Its lease runs until +22000 ms.
                5   +12000 ms  ● ┃  A receives the reply
-                              ┃ ┃    ▸ A is inside. Its lease runs until +10000 ms. Now A and B are inside.
+                              ╏ ┃    ▸ A is inside. Its lease ran until +10000 ms. Now A and B are inside.
                6   +12000 ms  ● ┃  A: ZADD permits 1700000012500 A1 → 1
-                              ┃ ┃      now permits = [A1 1700000012500, B1 1700000012500]
+                              ╏ ┃      now permits = [A1 1700000012500, B1 1700000012500]
                7   +12000 ms  ● ┃  A: ZSCORE permits A1 → "1700000012500"
                               ┃ ┃    ▸ A is granted the section once more. Its lease runs until +22000 ms.
 
