@@ -34,7 +34,7 @@ pub struct Division {
     pub(super) results: Option<PathBuf>,
 }
 
-/// Why a variable does not divide an exploration.
+/// Why the value of a variable cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{variable} is {value:?}: {remedy}")]
 pub struct DivisionError {

@@ -410,7 +410,7 @@ fn run_branches(
         (runner, done)
     };
     let workers: Vec<_> = scope(|scope| {
-        let runners = (0..journal.jobs()).map(|_| runner.fork());
+        let runners = (0..journal.jobs().min(branches.len())).map(|_| runner.fork());
         let workers: Vec<_> = runners.map(|runner| scope.spawn(|| work(runner))).collect();
         let joined = workers.into_iter().map(ScopedJoinHandle::join);
         joined.map(|done| done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()

@@ -16,7 +16,7 @@ const INTERVAL: Duration = Duration::from_secs(10);
 const READ_EVERY: u64 = 16;
 
 /// The advice for a project whose dependencies are built as `cargo test` builds them by default.
-const UNOPTIMISED: &str = "\n  To explore up to 15 times as fast, add this to Cargo.toml:\n
+const UNOPTIMISED: &str = "\n  If dependencies are not optimised, add this to the Cargo.toml of the workspace. It is then up to 15 times as fast:\n
   [profile.dev.package.\"*\"]\n  opt-level = 3\n  debug-assertions = false\n";
 
 /// How far an exploration is.

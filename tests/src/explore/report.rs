@@ -134,13 +134,13 @@ impl Report {
         }
     }
 
-    /// The violation as data, with the number of schedules that were run to find it, and with the
+    /// The violation as data, with the number of schedules that were explored, and with the
     /// schedules beside it, which are run now. `None` if the problem is another one.
     pub fn counterexample(&self) -> Option<Counterexample> {
         let Problem::Violated { counterexample, property, schedule, of, .. } = &self.problem else {
             return None;
         };
-        let found = Counterexample { explored: Some(self.found_after), ..(**counterexample).clone() };
+        let found = Counterexample { explored: Some(self.schedules), ..(**counterexample).clone() };
         let oracle = of.oracles.iter().find(|oracle| oracle.name() == *property);
         Some(match oracle {
             Some(oracle) => found.with_neighbours(&mut Runner::new(), of, &**oracle, &schedule.steps),

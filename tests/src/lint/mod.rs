@@ -81,8 +81,11 @@ pub struct Allowance {
 impl fmt::Display for Allowance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Allowance { lint: Lint { name, .. }, reason, .. } = self;
-        write!(f, "The scenario allows {name} ({reason}), but its code does not show it.\n  ")?;
-        write!(f, "Remove Scenario::allow(\"{name}\", …)")
+        write!(
+            f,
+            "The scenario allows {name} ({reason}), but no execution that was looked at shows it.\n  "
+        )?;
+        write!(f, "If no other one does, remove Scenario::allow(\"{name}\", …)")
     }
 }
 

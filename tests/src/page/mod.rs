@@ -51,14 +51,15 @@ pub struct Counterexample {
     pub clients: Vec<String>,
     /// How many servers the clients asked.
     pub servers: usize,
-    /// Whether a grant ends by itself. If not, it lasts until its holder releases it.
-    pub has_lease: bool,
+    /// For an algorithm: whether a grant ends by itself. If not, it lasts until its holder releases
+    /// it.
+    pub has_lease: Option<bool>,
     /// How long a grant lasts, in milliseconds. Properties that need a lease are judged by this
     /// one, even if the lock has none.
     pub lease_ms: u64,
     /// Each fault and each stall, with the number of its step.
     pub faults: Vec<FaultInStep>,
-    /// How many schedules were run to find it, if that is known.
+    /// How many schedules were explored in all, if that is known.
     pub explored: Option<u64>,
     /// The schedules beside it, if they were run.
     pub neighbours: Option<Neighbours>,
@@ -108,7 +109,7 @@ impl Counterexample {
             violation: violation.what.clone(),
             clients: (0..saved.clients).map(|n| Actor(n).to_string()).collect(),
             servers: messages.map(|message| message.server + 1).max().unwrap_or(1),
-            has_lease: of_name.is_none_or(|algorithm| !algorithm.spec.can(Ability::Persists)),
+            has_lease: of_name.map(|algorithm| !algorithm.spec.can(Ability::Persists)),
             lease_ms: saved.lease.as_millis() as u64,
             faults: faults.collect(),
             explored: None,

@@ -269,7 +269,7 @@ impl Drawing<'_> {
         let faults: Vec<String> = faults.collect();
         let faults = if faults.is_empty() { "none".into() } else { faults.join("; ") };
         let clients = of.clients.join(", ");
-        let lease = if of.has_lease { format!("{} ms", of.lease_ms) } else { "none".into() };
+        let lease = if of.has_lease == Some(false) { "none".into() } else { format!("{} ms", of.lease_ms) };
         let bounds = format!("Clients: {clients}. Lease: {lease}. Faults: {faults}.");
         self.across("faint", &bounds, TEN_COLUMNS);
         if let (1.., Some(first)) = (view.left_out, view.rows.first()) {

@@ -6,10 +6,14 @@
 //! replay is an error.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use redis::{Client, Connection, RedisError};
 
 use crate::render::printable;
+
+/// The most time until a server answers.
+const REPLY_MAX: Duration = Duration::from_secs(10);
 
 /// Why a replay cannot have a database for itself.
 #[derive(Debug, thiserror::Error)]
@@ -102,6 +106,7 @@ impl Database {
     /// Checks for another claim and sets this one, in one transaction.
     fn claimed(client: &Client, number: i64) -> Result<Database, ClaimError> {
         let mut database = Database { number, connection: client.get_connection()? };
+        database.connection.set_read_timeout(Some(REPLY_MAX))?;
         let name = format!("lockstep-replay-{number}");
         let mut pipeline = redis::pipe();
         pipeline.atomic().cmd("CLIENT").arg("LIST").cmd("CLIENT").arg("SETNAME").arg(&name).ignore();

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use emulator::command::{Flag, lookup};
 use emulator::{Access, Resource};
-use redis::Client;
+use redis::{Client, RedisError};
 
 use crate::actor::Actor;
 use crate::execution::Runner;
@@ -84,6 +84,18 @@ pub enum OnRedisError {
     /// A [`Stopper`](crate::execution::Stopper) has ended the replay.
     #[error("the replay was stopped; all keys that it wrote are deleted")]
     Stopped,
+    /// The server no longer answers, so keys of the replay may remain.
+    #[error(
+        "the server no longer answers: {}; when it runs again, delete what the replay may have left there: DEL {keys}",
+        printable(&error.to_string())
+    )]
+    Left {
+        /// The keys that the replay may have written.
+        keys: String,
+        /// The error of the attempt to delete them.
+        #[source]
+        error: RedisError,
+    },
     /// A command may block. The gate lets the next command through only after the previous reply.
     #[error(
         "step {step}: {command} may block, and a replay on a real server runs only commands that reply at once"
@@ -137,7 +149,10 @@ pub fn replay_on_redis(
     for lease in LEASES {
         let (scenario, _) = match_scenario(&scenario(lease), saved)?;
         let on_redis = redis_replay.run(&scenario, (saved.lease, lease));
-        claim.empty(&redis_replay.named)?;
+        claim.empty(&redis_replay.named).map_err(|error| match error {
+            ClaimError::Redis(error) => OnRedisError::left(&redis_replay.named, error),
+            error => error.into(),
+        })?;
         if redis_replay.runner.is_stopped() {
             return Err(OnRedisError::Stopped);
         }
@@ -148,6 +163,13 @@ pub fn replay_on_redis(
         }
     }
     Ok(last.expect("there are leases to try"))
+}
+
+impl OnRedisError {
+    fn left(named: &BTreeSet<(usize, Vec<u8>)>, error: RedisError) -> OnRedisError {
+        let keys: BTreeSet<String> = named.iter().map(|(_, key)| key.escape_ascii().to_string()).collect();
+        OnRedisError::Left { keys: Vec::from_iter(keys).join(" "), error }
+    }
 }
 
 /// The name of the command, if it may block.

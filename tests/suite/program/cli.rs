@@ -284,7 +284,8 @@ fn explain_saves_what_replay_replays() {
         text.contains("\nstep 2: expected A's command 2 \"DEL lock\", client sent \"EXPIRE lock\"\n"),
         "{text}"
     );
-    let advice = "The steps no longer fit the code: correct them, or save a new one with `lockstep explain setnx_expire --save ";
+    let advice = "The steps no longer fit the code: correct them, or save a new one with `lockstep explain setnx_expire --class crash \
+                  --property recovers --save NEW_FILE`";
     assert!(text.contains(&format!("\nrecovers holds, but must be violated.\n{advice}")), "{text}");
     let (status, text) = replay_changed("crash-after A", "A 1 SETNX lock\nA 2 EXPIRE lock\ncrash A");
     let advice = "If the code is repaired, write `must pass` in ";

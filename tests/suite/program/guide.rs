@@ -7,7 +7,8 @@ use std::ops::Range;
 use std::path::Path;
 use std::process::Command;
 
-use pulldown_cmark::{CodeBlockKind, Event, LinkType, Options, Parser, Tag, TagEnd};
+use harness::lint::LINTS;
+use pulldown_cmark::{BrokenLink, CodeBlockKind, CowStr, Event, LinkType, Options, Parser, Tag, TagEnd};
 
 use crate::redis_server;
 
@@ -33,7 +34,11 @@ lockstep() {
 # The tests of a project.
 cargo() { SUITE_EXPLORATION="my lock" "$SUITE" --exact program::explorations::a_process_of_the_tests_below; }
 redis-cli() {
-    until grep -q redis:// serve.log 2>/dev/null; do sleep 0.02; done
+    local tries=0
+    until grep -q redis:// serve.log 2>/dev/null; do
+        if ((++tries > 1000)); then cat serve.log; return 1; fi
+        sleep 0.02
+    done
     command redis-cli --no-raw -p "$(sed -n 's|.*redis://[^:]*:\([0-9]*\).*|\1|p' serve.log | head -n 1)" "$@"
 }
 "#;
@@ -50,8 +55,15 @@ impl Page {
         Page { path: path.to_owned(), text }
     }
 
-    fn events(&self) -> impl Iterator<Item = (Event<'_>, Range<usize>)> {
-        Parser::new_ext(&self.text, Options::ENABLE_TABLES).into_offset_iter()
+    fn events<'a>(&'a self) -> impl Iterator<Item = (Event<'a>, Range<usize>)> {
+        // A link whose label the page does not define counts as a link to a file of that name.
+        // Brackets alone, as in `[NAME…]`, are text.
+        let undefined = |link: BrokenLink<'a>| {
+            let is_link = link.link_type == LinkType::Reference;
+            is_link.then_some((link.reference, CowStr::Borrowed("")))
+        };
+        let options = Options::ENABLE_TABLES;
+        Parser::new_with_broken_link_callback(&self.text, options, Some(undefined)).into_offset_iter()
     }
 
     /// The anchors of the headings, as GitHub and rustdoc make them.
@@ -127,7 +139,11 @@ fn broken_links(page: &Page) -> Vec<String> {
         !Path::new(WORKSPACE).join(&path).exists() || !anchor.is_empty() && !has_anchor()
     };
     let links = page.events().filter_map(|(event, _)| match event {
-        Event::Start(Tag::Link { dest_url, .. }) if !dest_url.starts_with("http") => Some(dest_url),
+        Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. })
+            if !dest_url.starts_with("http") =>
+        {
+            Some(dest_url)
+        }
         _ => None,
     });
     links.filter(|link| is_broken(link)).map(|link| format!("{}: {link}", page.path)).collect()
@@ -146,14 +162,31 @@ fn links_to_files(page: &Page, replaced: &BTreeSet<&str>) -> Vec<String> {
     links.collect()
 }
 
-/// The blocks of a page that nothing runs. Rust is run by rustdoc, commands by this file, and what
-/// has a mark by whatever reads the mark.
-fn blocks_not_run(page: &Page, readers: &str) -> Vec<String> {
+/// Each mark before a block that something else runs or compares, and the words by which that finds
+/// it.
+const MARKS: [(&str, &str, &str); 10] = [
+    ("run by .ci/run", ".ci/run", "readme_command 'cargo test'"),
+    ("packages", ".ci/packages/try", "/<!-- packages -->/"),
+    ("dependencies", "tests/suite/program/first_test.rs", "\"dependencies\""),
+    ("first test", "tests/suite/program/first_test.rs", "\"first test\""),
+    ("test double", "tests/suite/program/first_test.rs", "\"test double\""),
+    ("my lock", "tests/suite/program/first_test.rs", "\"my lock\""),
+    ("saved schedule", "tests/suite/program/readme.rs", "\"saved schedule\""),
+    ("example.py", "tests/suite/program/readme.rs", "\"example.py\""),
+    ("example.mjs", "tests/suite/program/readme.rs", "\"example.mjs\""),
+    ("file", "tests/suite/program/readme.rs", "<!-- file: "),
+];
+
+/// The blocks of a page that nothing runs. Rust is run by rustdoc, commands by this file.
+fn blocks_not_run(page: &Page) -> Vec<String> {
+    let is_known = |mark: &str| {
+        let name = mark.split(": ").next().unwrap();
+        MARKS.iter().any(|&(known, ..)| known == name) || LINTS.iter().any(|lint| lint.name == name)
+    };
     let is_run = |language: &str, text: &str, mark: Option<&str>| match (language, mark) {
         ("rust" | "rust,no_run" | "console", _) => true,
         ("text", None) => !text.starts_with("$ "),
-        (_, Some(mark)) => readers.contains(mark.split(": ").next().unwrap()),
-        _ => false,
+        (_, mark) => mark.is_some_and(is_known),
     };
     let blocks = page.blocks().into_iter();
     let idle = blocks.filter(|(language, text, mark)| !is_run(language, &page.text[text.clone()], *mark));
@@ -225,8 +258,8 @@ fn links_lead_somewhere() {
     assert!(broken.is_empty(), "{}", broken.join("\n"));
     let canary = |text: &str| Page { path: format!("{GUIDE}/canary.md"), text: text.to_owned() };
     assert_eq!(broken_links(&canary("# Two `Words`\n\n[a](#two-words) [b](bug.md)")), [""; 0]);
-    for link in ["no.md", "#no", "bug.md#no"] {
-        assert_eq!(broken_links(&canary(&format!("[a]({link})"))).len(), 1, "{link}");
+    for link in ["[a](no.md)", "[a](#no)", "[a](bug.md#no)", "![a](no.svg)", "[a][no]"] {
+        assert_eq!(broken_links(&canary(link)).len(), 1, "{link}");
     }
 }
 
@@ -255,18 +288,18 @@ fn the_index_has_every_chapter_and_so_does_rustdoc() {
 
 #[test]
 fn every_block_of_code_is_run() {
-    let mut readers = String::new();
-    for folder in ["tests/suite/program", "tests/suite/explorer", ".ci", ".ci/packages"] {
-        for entry in fs::read_dir(Path::new(WORKSPACE).join(folder)).unwrap() {
-            let path = entry.unwrap().path();
-            readers += &if path.is_file() { fs::read_to_string(path).unwrap() } else { String::new() };
-        }
-    }
-    let idle: Vec<String> = pages().iter().flat_map(|page| blocks_not_run(page, &readers)).collect();
+    let pages = pages();
+    let idle: Vec<String> = pages.iter().flat_map(blocks_not_run).collect();
     assert!(idle.is_empty(), "nothing runs these:\n{}", idle.join("\n"));
+    for (mark, reader, words) in MARKS {
+        let text = fs::read_to_string(Path::new(WORKSPACE).join(reader)).unwrap();
+        assert!(text.contains(words), "{reader} does not read {mark}");
+        let begin = format!("<!-- {mark}");
+        assert!(pages.iter().any(|page| page.text.contains(&begin)), "no page has the mark {mark}");
+    }
     for block in ["```sh\nls\n```", "```text\n$ ls\n```", "<!-- nobody -->\n```yaml\na: 1\n```"] {
         let canary = Page { path: "canary".into(), text: block.into() };
-        assert_eq!(blocks_not_run(&canary, "somebody").len(), 1, "{block}");
+        assert_eq!(blocks_not_run(&canary).len(), 1, "{block}");
     }
 }
 

@@ -61,7 +61,7 @@ fn a_report_of_ones_own_test_has_a_page_and_its_texts_are_escaped() {
     assert!(!page.contains("<script>alert"), "{page}");
     assert!(page.contains("&lt;script&gt;alert"));
     assert!(page.contains("A and B are inside at once, but only one may be"));
-    assert!(page.contains(&format!("{} schedules", report.found_after)));
+    assert!(page.contains(&format!("{} schedules", report.schedules)));
     let counterexample = report.counterexample().unwrap();
     assert!(counterexample.schedule.starts_with("lockstep schedule 1\n"));
 }
@@ -96,9 +96,24 @@ fn replay_writes_a_page_if_there_is_a_violation() {
     fs::write(&other, passes).unwrap();
     let output = lockstep(&["replay", other.to_str().unwrap(), "--html", path]);
     fs::remove_file(&other).unwrap();
-    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(output.status.code(), Some(1), "the outcome is not as stated, either");
     assert!(String::from_utf8_lossy(&output.stderr).contains("no file is written: there is no violation"));
     assert!(!file.exists());
+}
+
+#[test]
+fn a_file_that_is_named_twice_is_an_error() {
+    let saved = concat!(env!("CARGO_MANIFEST_DIR"), "/suite/data/schedules/setnx.crash.recovers.txt");
+    for args in [
+        ["explain", "setnx", "--save", "twice", "--svg", "twice"],
+        ["explain", "setnx", "--html", "twice", "--svg", "twice"],
+        ["replay", saved, "--html", "twice", "--svg", "twice"],
+    ] {
+        let output = lockstep(&args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(said, "lockstep: twice is named twice: each file needs a name of its own\n");
+    }
 }
 
 /// The value of the first key that a step changes, before that step.

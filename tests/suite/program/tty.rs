@@ -189,7 +189,9 @@ fn a_stopped_replay_leaves_no_key_on_a_real_server() {
     let output = child.wait_with_output().unwrap();
     let (out, err) = [output.stdout, output.stderr].map(|said| String::from_utf8(said).unwrap()).into();
     assert_eq!(output.status.code(), Some(130), "{out}{err}");
-    assert_eq!(err, "PARTIAL: the replay was stopped; all keys that it wrote are deleted\n");
+    let expected = "stopping: the keys of the replay are deleted. Ctrl-C once more ends at once, and leaves them.\n\
+                    PARTIAL: the replay was stopped; all keys that it wrote are deleted\n";
+    assert_eq!(err, expected);
     assert!(!out.contains("On the server"), "{out}");
     assert_eq!(keys(), 0);
 }

@@ -48,6 +48,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    args.drawings.expect_other_files(args.save.as_deref().as_slice())?;
     let algorithm = super::find(&args.name)?;
     let wanted = args.property.as_deref().map(|name| find_property(algorithm, name)).transpose()?;
     let class = args.class.as_deref().map(names::find_class).transpose()?;
@@ -114,8 +115,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints a counterexample, and writes the files that are asked for. So many schedules were run to
-/// find it.
+/// Prints a counterexample, and writes the files that are asked for. So many schedules were
+/// explored in all.
 fn show(args: &Args, runner: &mut Runner, verdict: &Verdict, schedules: u64, text: &str) -> Result<()> {
     let saved = save(runner, verdict).context("the verdict has no schedule")?;
     let is_needed = matches!(args.format, Format::Json) || args.drawings.is_any();

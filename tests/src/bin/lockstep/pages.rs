@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use harness::check::{LEASE, Outcome, Part, Verdict, bounds, properties, save, scenario_of};
 use harness::execution::Runner;
 use harness::page::Counterexample;
@@ -34,6 +34,20 @@ impl Drawings {
         self.html.is_some() || self.svg.is_some()
     }
 
+    /// Checks that no drawing takes the place of another file of the command.
+    ///
+    /// # Errors
+    /// A file is named twice.
+    pub(crate) fn expect_other_files(&self, others: &[&Path]) -> Result<()> {
+        let drawings = [&self.html, &self.svg].into_iter().flatten().map(PathBuf::as_path);
+        let mut files: Vec<&Path> = others.iter().copied().chain(drawings).collect();
+        files.sort();
+        match files.windows(2).find(|pair| pair[0] == pair[1]) {
+            Some(pair) => bail!("{} is named twice: each file needs a name of its own", pair[0].display()),
+            None => Ok(()),
+        }
+    }
+
     pub(crate) fn write(&self, counterexample: &Counterexample) -> Result<()> {
         if let Some(path) = &self.html {
             super::write(path, &counterexample.to_html())?;
@@ -45,7 +59,7 @@ impl Drawings {
     }
 }
 
-/// Replays a saved counterexample. So many schedules were run to find it.
+/// Replays a saved counterexample. So many schedules were explored in all.
 pub(crate) fn counterexample(
     runner: &mut Runner,
     saved: &SavedSchedule,

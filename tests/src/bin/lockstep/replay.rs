@@ -42,6 +42,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let file = args.file.display();
     let unread =
         || format!("cannot read {file}: name a file that `lockstep explain NAME --save` has written");
+    args.drawings.expect_other_files(&[&args.file])?;
     let text = read(&args.file).with_context(unread)?;
     let saved: SavedSchedule = text.parse().with_context(|| file.to_string())?;
     let head = head(&saved).with_context(|| file.to_string())?;
@@ -54,20 +55,29 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let replayed =
         replay_saved(&mut runner, &scenario(saved.lease), &saved).with_context(|| file.to_string())?;
     super::print(&format!("{}\n{replayed:columns$}", wrapped(&head, ""), columns = columns()))?;
-    if args.drawings.is_any() {
-        let counterexample = replayed.counterexample(&mut runner, &scenario(saved.lease))?;
-        let counterexample = counterexample.context("no file is written: there is no violation")?;
-        args.drawings.write(&counterexample)?;
-    }
     let mut status = u8::from(!replayed.is_as_stated());
     if status != 0 {
         super::print(&wrapped(&advice(&replayed, &file.to_string()), ""))?;
+    }
+    if args.drawings.is_any() {
+        match replayed.counterexample(&mut runner, &scenario(saved.lease))? {
+            Some(counterexample) => args.drawings.write(&counterexample)?,
+            None => {
+                complain("no file is written: there is no violation\n");
+                status = status.max(1);
+            }
+        }
     }
     if let Some(client) = client {
         let progress = spinner();
         progress.set_message("replaying on the server, in real time");
         let stopper = runner.stopper();
-        stop::on_signal(move || stopper.stop());
+        stop::on_signal(move || {
+            complain(
+                "stopping: the keys of the replay are deleted. Ctrl-C once more ends at once, and leaves them.\n",
+            );
+            stopper.stop();
+        });
         let on_redis = replay_on_redis(&mut runner, &client, &saved, scenario);
         progress.finish_and_clear();
         if let Err(stopped @ OnRedisError::Stopped) = on_redis {
@@ -90,11 +100,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
 /// The next step of the user if the outcome does not meet the expectation.
 fn advice(replayed: &Replayed, file: &str) -> String {
-    let SavedSchedule { expectation, subject, .. } = &replayed.saved;
-    let name = match subject {
-        Subject::Algorithm { name, .. } | Subject::Scenario(name) => name,
+    let SavedSchedule { expectation, subject, property, .. } = &replayed.saved;
+    let again = match subject {
+        Subject::Algorithm { name, class, .. } => format!(
+            "save a new one with `lockstep explain {name} --class {class} --property {property} --save NEW_FILE`"
+        ),
+        Subject::Scenario(_) => "explore the scenario again".into(),
     };
-    let again = format!("save a new one with `lockstep explain {name} --save {file}`");
     if replayed.failure.is_some() {
         return "Every client must come to its end without an error: repair the code, or the steps.\n".into();
     }
