@@ -10,9 +10,6 @@ use harness::{Client, Faults, Record, Scenario, exhaustive, from_fn};
 use redis::aio::ConnectionLike;
 use redis::{RedisResult, Script};
 
-/// The lock and the scenario have the same lease.
-const LEASE: Duration = Duration::from_secs(10);
-
 /// Deletes the key, whoever holds the lock.
 const DELETE: &str = "-- release\nreturn redis.call('DEL', KEYS[1])";
 /// Deletes the key if the client still holds the lock.
@@ -27,13 +24,14 @@ return 0";
 struct MyLock<C> {
     connection: C,
     token: String,
+    lease: Duration,
     release: Script,
 }
 
 impl<C: ConnectionLike> MyLock<C> {
     async fn try_lock(&mut self) -> RedisResult<bool> {
         let mut set = redis::cmd("SET");
-        set.arg("lock").arg(&self.token).arg("NX").arg("PX").arg(LEASE.as_millis() as u64);
+        set.arg("lock").arg(&self.token).arg("NX").arg("PX").arg(self.lease.as_millis() as u64);
         set.query_async(&mut self.connection).await
     }
 
@@ -46,6 +44,7 @@ fn scenario(release: &'static str) -> Scenario {
     let open = move |client: &Client| MyLock {
         connection: client.connection(),
         token: client.name(),
+        lease: client.lease(),
         release: Script::new(release),
     };
     // One client: it takes the lock once, and marks while it is inside.
@@ -58,12 +57,12 @@ fn scenario(release: &'static str) -> Scenario {
         RedisResult::Ok(())
     };
     Scenario::new("my lock")
-        .lease(LEASE)
+        .lease(Duration::from_secs(10))
         .script(&Script::new(release))
         .actors(3, from_fn(act))
         .interchangeable()
         // After the actors, a fresh client must get the lock.
-        .probe(1, from_fn(move |client| async move { open(&client).try_lock().await }))
+        .probe(1, move |client| async move { Ok(open(&client).try_lock().await?) })
         .faults(Faults::none().stalls(1).crashes(1))
         .always(ExclusiveFact::of("section"))
         .always(OwnerSafe)

@@ -149,6 +149,7 @@ impl Report {
     }
 
     /// Writes the violation as an HTML page. A report of another problem is written as plain text.
+    /// The folder of the file is made.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -156,11 +157,11 @@ impl Report {
     pub fn write_html(&self, file: impl AsRef<std::path::Path>) -> std::io::Result<()> {
         match self.counterexample() {
             Some(counterexample) => counterexample.write_html(file),
-            None => std::fs::write(file, self.to_string()),
+            None => crate::page::write(file.as_ref(), &self.to_string()),
         }
     }
 
-    /// Writes the violation as an SVG picture.
+    /// Writes the violation as an SVG picture. The folder of the file is made.
     ///
     /// # Errors
     /// The file cannot be written, or the problem is not a violation, and has no picture.

@@ -34,12 +34,12 @@ impl Counterexample {
         page.expect("the template is valid, and names only what there is")
     }
 
-    /// Writes the page to a file.
+    /// Writes the page to a file, and makes its folder.
     ///
     /// # Errors
     /// The file cannot be written.
     pub fn write_html(&self, file: impl AsRef<Path>) -> io::Result<()> {
-        std::fs::write(file, self.to_html())
+        super::write(file.as_ref(), &self.to_html())
     }
 }
 

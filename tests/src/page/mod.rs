@@ -154,3 +154,12 @@ impl Replayed {
         Ok(Some(counterexample.with_neighbours(runner, &scenario, &*oracle, &self.saved.schedule().steps)))
     }
 }
+
+/// Writes a file, and makes its folder.
+#[cfg(feature = "pages")]
+pub(crate) fn write(file: &std::path::Path, text: &str) -> std::io::Result<()> {
+    if let Some(folder) = file.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    std::fs::write(file, text)
+}

@@ -27,12 +27,12 @@ impl Counterexample {
         picture.expect("the template is valid, and names only what there is")
     }
 
-    /// Writes the picture to a file.
+    /// Writes the picture to a file, and makes its folder.
     ///
     /// # Errors
     /// The file cannot be written.
     pub fn write_svg(&self, file: impl AsRef<Path>) -> io::Result<()> {
-        std::fs::write(file, self.to_svg())
+        super::write(file.as_ref(), &self.to_svg())
     }
 }
 

@@ -217,7 +217,7 @@ impl RedisReplay<'_> {
         let Some((stretch, emulated)) = rescaled else {
             let step = self.violation.as_ref().map_or(0, |violation| violation.step);
             let what = format!(
-                "with this lease, and {} ms before and after the end of each time to live, the emulator no longer shows {}",
+                "with this lease, and {} ms before and after the end of each time to live, the emulator no longer shows {}; does the code take its lease from `client.lease()`?",
                 slack.as_millis(),
                 sentence(self.violation.as_ref())
             );

@@ -2,6 +2,7 @@ import assert from "node:assert";
 import Redis from "ioredis";
 
 const server = new Redis(process.env.REDIS_URL);
+await server.call("EMULATOR", "RESET"); // no data, faults or time of an earlier test
 await server.call("EMULATOR", "CLOCK", "FREEZE");
 
 // A lease runs out without anybody waiting for it.

@@ -5,6 +5,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 server = redis.Redis.from_url(os.environ["REDIS_URL"])
+server.execute_command("EMULATOR", "RESET")  # no data, faults or time of an earlier test
 server.execute_command("EMULATOR", "CLOCK", "FREEZE")
 
 # A lease runs out without anybody waiting for it.
