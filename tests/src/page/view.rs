@@ -1,13 +1,12 @@
-//! The parts of a drawn counterexample: lanes, bars, rows and arrows.
-//!
-//! It knows no form of output.
+//! The parts of a drawn counterexample: lanes, bars, rows and arrows. The page and the picture
+//! place them. A kind is the class by which the styles of both draw a part.
 
 use serde::Serialize;
 
 use super::{Alternative, Counterexample};
 use crate::render::story::{ClientState, Detail, DetailKind, Entry, Exchange, KeyState, Message, Sender};
 
-/// Everything that the template draws.
+/// Everything that the page and the picture draw.
 #[derive(Serialize)]
 pub(super) struct View<'a> {
     /// The names above the lanes: time and faults, the clients, the servers.
@@ -16,7 +15,7 @@ pub(super) struct View<'a> {
     pub(super) rows: Vec<Row<'a>>,
     /// The number of digits of the last step.
     pub(super) digits: usize,
-    /// So many acts at the start are not on the page.
+    /// So many acts at the start have no room.
     pub(super) left_out: usize,
 }
 

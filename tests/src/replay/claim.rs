@@ -6,14 +6,11 @@
 //! replay is an error.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use redis::{Client, Connection, RedisError};
 
 use crate::render::printable;
-
-/// The most time until a server answers.
-const REPLY_MAX: Duration = Duration::from_secs(10);
+use crate::sim::REPLY_MAX;
 
 /// Why a replay cannot have a database for itself.
 #[derive(Debug, thiserror::Error)]

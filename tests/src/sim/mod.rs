@@ -56,7 +56,7 @@ pub(crate) use saved::Saved;
 pub(crate) use serve::{Answer, Blocked, Loss};
 pub use server::Server;
 pub(crate) use server::no_answer;
-pub(crate) use session::Session;
+pub(crate) use session::{REPLY_MAX, Session};
 pub(crate) use shared_list::SharedList;
 pub(crate) use state::{ActorState, State};
 pub(crate) use timer_cache::{CodeId, ScenarioTimers, Thresholds, TimerCache, UnknownTimer};

@@ -86,9 +86,7 @@ impl Request {
         let [name, program, _, arguments @ ..] = &words[..] else { return None };
         let text = String::from_utf8_lossy(program);
         let (sha, name) = match &*name.to_ascii_lowercase() {
-            b"eval" | b"eval_ro" => {
-                (redis::Script::new(&text).get_hash().to_owned(), Some(script_name(&text)))
-            }
+            b"eval" | b"eval_ro" => (sha_of(program), Some(script_name(&text))),
             b"evalsha" | b"evalsha_ro" => {
                 let name = source(&text).map(|source| script_name(&String::from_utf8_lossy(&source)));
                 (text.to_ascii_lowercase(), name)
@@ -109,8 +107,7 @@ impl Request {
                 b"script" if first.eq_ignore_ascii_case(b"load") => words.get(2)?,
                 _ => return None,
             };
-            let sha = redis::Script::new(&String::from_utf8_lossy(source)).get_hash().to_owned();
-            Some((sha, source.clone()))
+            Some((sha_of(source), source.clone()))
         })
     }
 
@@ -158,6 +155,11 @@ impl RequestKind {
         }
         hasher.finish()
     }
+}
+
+/// The SHA1 by which clients call the script of this source.
+fn sha_of(source: &[u8]) -> String {
+    redis::Script::new(&String::from_utf8_lossy(source)).get_hash().to_owned()
 }
 
 /// A hash of a reply, or of the error of a request that the server refused.

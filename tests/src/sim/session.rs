@@ -12,7 +12,7 @@ use super::request::{Request, RequestKind};
 use super::server::{Server, no_answer};
 
 /// Longest time that a real server may take to answer.
-const REPLY_MAX: Duration = Duration::from_secs(10);
+pub(crate) const REPLY_MAX: Duration = Duration::from_secs(10);
 
 /// A request that is being run. The first poll sends it.
 pub(crate) type Running = Pin<Box<dyn Future<Output = RedisResult<Value>> + Send>>;
