@@ -4,10 +4,9 @@
 use std::fs;
 use std::process::Command;
 
+use crate::program::guide::{Page, WORKSPACE};
 use crate::program::leader::example;
 use crate::program::readme::check_page;
-
-const CHECKOUT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 #[test]
 fn the_example_finds_the_bug() {
@@ -26,20 +25,12 @@ fn the_example_is_short() {
     assert!(fs::read_to_string(path).unwrap().lines().count() < 80);
 }
 
-/// The lines of a page after a mark, without their fences.
-fn block(page: &str, mark: &str) -> String {
-    let page = fs::read_to_string(format!("{CHECKOUT}/{page}")).unwrap();
-    let (_, block) = page.split_once(&format!("<!-- {mark} -->\n```")).unwrap();
-    let (_, lines) = block.split_once('\n').unwrap();
-    lines.split_once("```\n").unwrap().0.to_owned()
-}
-
 /// Runs commands in a folder with a link to this checkout. Returns what they print.
 #[track_caller]
 fn run_beside_checkout(name: &str, commands: &str) -> String {
     let folder = std::env::temp_dir().join(format!("lockstep-{name}-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
-    std::os::unix::fs::symlink(CHECKOUT, folder.join("lockstep")).unwrap();
+    std::os::unix::fs::symlink(WORKSPACE, folder.join("lockstep")).unwrap();
     let script = format!("set -e\nexport CARGO_NET_OFFLINE=true\n{commands}");
     let output = Command::new("bash").args(["-c", &script]).current_dir(&folder).output().unwrap();
     fs::remove_dir_all(&folder).unwrap();
@@ -53,7 +44,8 @@ const RESOLVE: &str = "command cargo metadata --format-version 1";
 /// All but the last command run. To compile everything once more would take minutes.
 #[test]
 fn the_commands_make_a_project() {
-    let commands = block("tests/guide/first_test.md", "first test");
+    let page = Page::open("tests/guide/first_test.md");
+    let commands = page.block("first test");
     assert!(commands.ends_with("cargo run\n"), "{commands}");
     let cargo = format!("cargo() {{ case $1 in run) {RESOLVE} ;; *) command cargo \"$@\" ;; esac; }}");
     let said = run_beside_checkout("first-test", &format!("{cargo}\n{commands}\ncat src/main.rs"));
@@ -62,7 +54,8 @@ fn the_commands_make_a_project() {
 
 #[test]
 fn the_commands_add_the_emulator_to_a_project() {
-    let commands = block("tests/guide/test_double.md", "test double");
+    let page = Page::open("tests/guide/test_double.md");
+    let commands = page.block("test double");
     let new = "cargo new own --lib && cd own";
     let said = run_beside_checkout("test-double", &format!("{new}\n{commands}\n{RESOLVE}"));
     assert!(said.contains("lockstep-emulator"), "{said}");
@@ -70,7 +63,8 @@ fn the_commands_add_the_emulator_to_a_project() {
 
 #[test]
 fn the_dependencies_of_the_front_page_can_be_resolved() {
-    let lines = block("README.md", "dependencies");
+    let page = Page::open("README.md");
+    let lines = page.block("dependencies");
     let new = "cargo new own --lib && cd own && sed -i '/dependencies/d' Cargo.toml";
     let said = run_beside_checkout(
         "dependencies",

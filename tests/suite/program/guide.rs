@@ -12,7 +12,7 @@ use pulldown_cmark::{BrokenLink, CodeBlockKind, CowStr, Event, LinkType, Options
 
 use crate::redis_server;
 
-const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+pub(crate) const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 const GUIDE: &str = "tests/guide";
 /// Stands for any real server.
 const URL_OF_REDIS: &str = "redis://localhost:6379/9";
@@ -44,13 +44,13 @@ redis-cli() {
 "#;
 
 /// A Markdown file of the workspace, by its path there.
-struct Page {
+pub(crate) struct Page {
     path: String,
     text: String,
 }
 
 impl Page {
-    fn open(path: &str) -> Page {
+    pub(crate) fn open(path: &str) -> Page {
         let text = fs::read_to_string(Path::new(WORKSPACE).join(path)).unwrap();
         Page { path: path.to_owned(), text }
     }
@@ -101,6 +101,13 @@ impl Page {
             blocks.push((language.into_string(), text, mark));
         }
         blocks
+    }
+
+    /// The text of the block with this mark.
+    pub(crate) fn block(&self, mark: &str) -> &str {
+        let block = self.blocks().into_iter().find(|(.., own)| *own == Some(mark));
+        let (_, text, _) = block.unwrap_or_else(|| panic!("{} has no block {mark}", self.path));
+        &self.text[text]
     }
 }
 
