@@ -114,7 +114,8 @@ impl Simulation {
         let Some(snapshot) = self.snapshot(server) else { return };
         let mut state = self.state();
         state.recorder.log_written(server);
-        let log = &mut state.logs[server];
+        // The code before the actors writes what cannot be lost: the logs begin after it.
+        let Some(log) = state.logs.get_mut(server) else { return };
         log.push_back(snapshot);
         if log.len() > self.config.faults.unsynced as usize + 1 {
             log.pop_front();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use expect_test::expect;
 use harness::execution::Runner;
 use harness::sim::Recording;
-use harness::{Faults, Scenario, Schedule, replay};
+use harness::{Client, Faults, Scenario, Schedule, replay};
 use redis::RedisResult;
 
 use crate::explorer::executions::check;
@@ -107,4 +107,26 @@ fn that_a_task_hears_of_a_restart_is_its_clients_move() {
         assert_eq!(history.failure().is_none(), is_excused, "{last}");
         assert!(history.footprints[3].conflicts_with(&history.footprints[4]), "{last}");
     }
+}
+
+/// What the code before the actors wrote is there before any write that a server can lose.
+#[test]
+fn a_reload_loses_no_write_of_the_code_before_the_actors() {
+    let set = |value: &'static str| {
+        move |client: Client| async move { Ok(send(&mut client.connection(), &["SET", "k", value]).await?) }
+    };
+    let scenario = Scenario::new("written before").faults(Faults::none().reloads(1).unsynced(1));
+    let scenario = scenario
+        .before(set("before"))
+        .actors(1, set("after"))
+        .actors(1, |client| async move { Ok(send(&mut client.connection(), &["GET", "k"]).await?) });
+    check(
+        &scenario,
+        "A\nreload 1 -1\nB",
+        &expect![[r#"
+            +0 A: SET k after → OK
+            +0 reload 1 -1
+            +0 B: GET k → "before"
+        "#]],
+    );
 }
