@@ -247,7 +247,12 @@ impl Dpor {
                     continue;
                 }
             };
-            if self.nondeterminism.is_some() {
+            // It may have ended where an earlier one had a choice, and not because of a limit.
+            let missed = self.path.get(self.depth);
+            if let Some(node) = missed.filter(|_| !history.is_endless()) {
+                self.nondeterminism.get_or_insert_with(|| (node.enabled.clone(), Vec::new()));
+            }
+            if missed.is_some() || self.nondeterminism.is_some() {
                 return Some(history);
             }
             // An execution that reached a limit is a report, whatever timers there are.

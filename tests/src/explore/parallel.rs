@@ -279,7 +279,8 @@ impl TraceSummary {
                 let schedules = self.exploration.schedules;
                 determinism::expect_the_same_again(runner, scenario, (&history, mode), schedules)?;
             }
-            let [once, again] = [expected, enabled].map(|steps| list(steps));
+            let [once, again] =
+                [expected, enabled].map(|steps| if steps.is_empty() { "none".into() } else { list(steps) });
             let what = format!(
                 "After these steps, the possible next steps were {once}. When they ran again: {again}.\n"
             );

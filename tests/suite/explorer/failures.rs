@@ -58,6 +58,30 @@ fn code_that_depends_on_anything_else_is_noticed() {
     );
 }
 
+/// From some run on, the code ends earlier. The exploration may then expect a step after its end.
+#[test]
+fn code_that_becomes_shorter_is_noticed() {
+    let mut noticed = 0;
+    for first in 1..40 {
+        let calls = Arc::new(AtomicU64::new(0));
+        let shorter = Scenario::new("shorter").always(Success).actors(2, move |client| {
+            let commands = 2 - u64::from(calls.fetch_add(1, Ordering::Relaxed) >= first);
+            async move {
+                let mut link = client.connection();
+                for _ in 0..commands {
+                    () = redis::cmd("INCR").arg("n").query_async(&mut link).await?;
+                }
+                Ok(())
+            }
+        });
+        if let Err(report) = exhaustive(&shorter) {
+            assert!(matches!(report.problem, Problem::Nondeterminism { .. }), "{first}: {report}");
+            noticed += 1;
+        }
+    }
+    assert!(noticed > 10, "{noticed}");
+}
+
 /// A client tells in its process, not in Redis, when it is busy, and another one in that process
 /// fails then. In the second case the first hundred schedules show nothing.
 #[test]
