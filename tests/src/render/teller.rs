@@ -149,7 +149,8 @@ impl<'a> Teller<'a> {
     }
 
     fn change(&mut self, server: usize, change: &KeyChange) {
-        let KeyChange { key, value, left_ms } = change.clone();
+        let KeyChange { value, left_ms, .. } = change.clone();
+        let key = change.name();
         let place = (server, key.clone());
         let at_ms = self.entries.last().map_or(0, |entry| entry.at_ms as i64);
         let last = match &value {

@@ -460,19 +460,19 @@ impl Simulation {
     /// known.
     fn changed_keys(&self, server: usize) -> Vec<KeyChange> {
         let Some(footprint) = self.footprint(server) else { return Vec::new() };
-        let mut keys: Vec<&[u8]> = footprint
+        let mut keys: Vec<(usize, &[u8])> = footprint
             .iter()
             .filter_map(|(resource, access, _)| match resource {
-                Resource::Key { key, .. } if access == Access::Write => Some(key),
+                Resource::Key { db, key, .. } if access == Access::Write => Some((db, key)),
                 _ => None,
             })
             .collect();
         keys.sort_unstable();
         keys.dedup();
-        let show = |key: &[u8]| {
-            let held = self.read(server, |data| data.describe_value(0, key)).flatten();
+        let show = |(db, key): (usize, &[u8])| {
+            let held = self.read(server, |data| data.describe_value(db, key)).flatten();
             let (value, left_ms) = held.map_or((None, None), |(value, left_ms)| (Some(value), left_ms));
-            KeyChange { key: key.escape_ascii().to_string(), value, left_ms }
+            KeyChange { db, key: key.escape_ascii().to_string(), value, left_ms }
         };
         keys.into_iter().map(show).collect()
     }

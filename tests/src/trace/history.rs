@@ -407,6 +407,8 @@ pub struct Script {
 /// A key that a command changed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeyChange {
+    /// The index of its database.
+    pub db: usize,
     /// The key, with unprintable bytes escaped.
     pub key: String,
     /// Its new value as readable text. `None` if the key is gone.
@@ -415,12 +417,23 @@ pub struct KeyChange {
     pub left_ms: Option<i64>,
 }
 
+impl KeyChange {
+    /// The key, and its database unless that is the one in which connections begin: `lock`, or
+    /// `lock (database 1)`.
+    pub fn name(&self) -> String {
+        match self.db {
+            0 => self.key.clone(),
+            db => format!("{} (database {db})", self.key),
+        }
+    }
+}
+
 /// One line: `lock = "A1" (10000 ms left)`.
 impl fmt::Display for KeyChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.value {
-            Some(value) => write!(f, "{} = {value}", self.key)?,
-            None => write!(f, "{} is gone", self.key)?,
+            Some(value) => write!(f, "{} = {value}", self.name())?,
+            None => write!(f, "{} is gone", self.name())?,
         }
         self.left_ms.map_or(Ok(()), |left_ms| write!(f, " ({left_ms} ms left)"))
     }

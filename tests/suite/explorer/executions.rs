@@ -304,3 +304,27 @@ fn a_client_that_spins_at_the_end_of_a_lease_gets_the_lock() {
     });
     exhaustive(&spins.actors(1, |_| async { Ok(()) })).unwrap();
 }
+
+/// A connection may select another database than the first.
+#[test]
+fn changed_keys_are_those_of_their_database() {
+    let scenario = Scenario::new("databases").actors(1, |client| async move {
+        let mut link = client.connection();
+        send::<()>(&mut link, &["SET", "k", "zero"]).await?;
+        send::<()>(&mut link, &["SELECT", "1"]).await?;
+        send::<()>(&mut link, &["SET", "k", "one", "PX", "10000"]).await?;
+        Ok(send(&mut link, &["DEL", "k"]).await?)
+    });
+    let schedule: Schedule = "A\nA\nA\nA".parse().unwrap();
+    let history = replay(&mut Runner::new(), &scenario, &schedule, Recording::Full);
+    let changes = history.events.iter().filter_map(|event| match &event.kind {
+        EventKind::Command { changed, .. } => Some(changed),
+        _ => None,
+    });
+    expect![[r#"
+        k = "zero"
+        k (database 1) = "one" (10000 ms left)
+        k (database 1) is gone
+    "#]]
+    .assert_eq(&changes.flatten().map(|change| format!("{change}\n")).collect::<String>());
+}

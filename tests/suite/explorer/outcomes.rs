@@ -192,7 +192,7 @@ fn outcome(scenario: &Scenario, history: &History) -> String {
                 let own = of_actors.entry(actor.to_string()).or_default();
                 _ = writeln!(own, "  server {server}: {text} -> {reply}");
                 for change in changed {
-                    keys.insert((*server, change.key.clone()), change.to_string());
+                    keys.insert((*server, change.name()), change.to_string());
                 }
             }
             EventKind::Message { actor, text, .. } => {

@@ -86,13 +86,13 @@ fn seen_by_actors(history: &History) -> Vec<Vec<String>> {
 }
 
 /// The value of every key after its last change.
-fn left_behind(history: &History) -> BTreeMap<(usize, &str), &KeyChange> {
+fn left_behind(history: &History) -> BTreeMap<(usize, String), &KeyChange> {
     let changes = history.events.iter().filter_map(|event| match &event.kind {
         EventKind::Command { server, changed, .. } => Some((server, changed)),
         _ => None,
     });
     let changes = changes.flat_map(|(&server, changed)| changed.iter().map(move |change| (server, change)));
-    changes.map(|(server, change)| ((server, &*change.key), change)).collect()
+    changes.map(|(server, change)| ((server, change.name()), change)).collect()
 }
 
 /// If two neighbouring steps are independent, swapping them changes nothing that an actor or a
