@@ -356,6 +356,15 @@ impl Clients {
         }
     }
 
+    /// Gives an open connection this number, which no other one has. Later ones get greater numbers.
+    pub fn renumber(&mut self, slot: Slot, id: ClientId) {
+        self.opened = self.opened.max(id);
+        let client = self.get(slot).expect("a connection keeps its client until it is closed");
+        if client.id != REFUSED {
+            client.id = id;
+        }
+    }
+
     /// Restarts the numbers: the next connection gets number 1.
     pub fn count_anew(&mut self) {
         self.opened = 0;

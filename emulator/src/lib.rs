@@ -335,7 +335,7 @@ impl Emulator {
     /// reset, one of these happened:
     ///
     /// - A client has changed the state of its connection, waits, or has read the server's
-    ///   counters.
+    ///   counters or the number of its connection.
     /// - A setting has changed, or a library was loaded.
     /// - A script has changed the state of Lua's libraries.
     ///

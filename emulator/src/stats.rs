@@ -23,7 +23,8 @@ pub struct Stats {
     pub connections: u64,
     /// Connections refused because of `maxclients`.
     pub rejected_connections: u64,
-    /// A client has read these counters, or the state of other clients.
+    /// A client has read these counters, the state of other clients, or the number of its
+    /// connection.
     pub were_read: bool,
     /// The bytes received from connections and sent to them, if a connection has bytes.
     pub net: Traffic,
@@ -153,14 +154,17 @@ impl Stats {
         }
     }
 
-    /// Iterates over every called command, in the order of the first calls.
+    /// Iterates over every called command, sorted by name. The order of the calls must not be seen:
+    /// calls of two clients do not depend on each other.
     pub fn commands(&self) -> impl Iterator<Item = (&'static str, &Calls)> {
-        self.commands.values().map(|(name, calls)| (*name, calls))
+        let mut commands: Vec<_> = self.commands.values().map(|(name, calls)| (*name, calls)).collect();
+        commands.sort_unstable_by_key(|(name, _)| *name);
+        commands.into_iter()
     }
 
     /// Returns the calls of one command, if it was called.
     pub fn command(&self, name: &str) -> Option<&Calls> {
-        self.commands().find(|(own, _)| *own == name).map(|(_, calls)| calls)
+        self.commands.values().find(|(own, _)| *own == name).map(|(_, calls)| calls)
     }
 
     /// Returns the number of each error code, sorted by code.

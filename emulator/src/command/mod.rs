@@ -42,7 +42,7 @@ use bytes::Bytes;
 use indexmap::IndexMap;
 use smallvec::SmallVec;
 
-use crate::client::{CallContext, Client, Closing, Slot};
+use crate::client::{CallContext, Client, ClientId, Closing, Slot};
 use crate::engine::Engine;
 use crate::error::{self, Error};
 use crate::keyspace::{Db, Hasher};
@@ -71,6 +71,12 @@ impl Ctx<'_> {
     pub fn db(&mut self) -> Db<'_> {
         let db = self.engine.keyspace.db(self.client.db);
         if self.row.has(Flag::ReadOnly) { db.reading() } else { db }
+    }
+
+    /// The number of the client's connection. No snapshot has it.
+    pub(crate) fn read_id(&mut self) -> ClientId {
+        self.engine.stats.were_read = true;
+        self.client.id
     }
 
     /// Parses an argument that is the index of a database.

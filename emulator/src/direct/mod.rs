@@ -49,6 +49,14 @@ impl DirectConnection {
         }
     }
 
+    /// Gives the connection this number in place of the next one, for `CLIENT ID`. No other
+    /// connection may have it. An exploration needs numbers that do not depend on the order in which
+    /// clients connect.
+    #[doc(hidden)]
+    pub fn set_id(&self, id: u64) {
+        self.shared.engine().clients.renumber(self.slot, id);
+    }
+
     /// Runs one command now. A command that would wait replies at once, as inside `MULTI`.
     pub fn execute(&mut self, argv: &[&[u8]]) -> Reply {
         self.call(argv, CallContext::WithoutWaiting).reply

@@ -68,7 +68,7 @@ pub(crate) struct Blocked {
 #[derive(Clone)]
 pub(crate) struct Late {
     pub(super) request: Request,
-    session: Session,
+    pub(super) session: Session,
 }
 
 impl Simulation {
@@ -137,7 +137,7 @@ impl Simulation {
     /// Opens a connection, in the place of a closed one if there is any.
     pub(crate) fn open(&self, actor: Actor, server: usize) -> usize {
         self.note(actor, || Act::Open { server });
-        let session = self.new_session(server);
+        let session = self.new_session(actor, server);
         let mut state = self.state();
         let own = |gate: &&Gate| gate.actor == actor;
         let is_free = |gate: &Gate| gate.server == server && gate.session.is_none() && !gate.was_given_up;
@@ -162,6 +162,7 @@ impl Simulation {
     pub(super) fn hang_up(&self, gate: usize) {
         let Some(session) = self.state().gates[gate].session.take() else { return };
         let Gate { server, traffic, .. } = self.state().gates[gate];
+        self.state().recorder.connection_changed(server);
         let known = self.end_subscription(gate);
         match &session {
             Session::Emulator(connection) => {
@@ -386,17 +387,19 @@ impl Simulation {
     /// Opens a new session in place of a broken one.
     fn reopen(&self, gate: usize) {
         self.hang_up(gate);
-        let server = self.state().gates[gate].server;
-        let session = self.new_session(server);
+        let (actor, server) = self.ends(gate);
+        let session = self.new_session(actor, server);
         self.state().gates[gate].session = Some(session);
     }
 
-    /// Opens a session. If the servers run only what is not known, the connection is opened at its
-    /// first request that runs.
-    fn new_session(&self, server: usize) -> Session {
+    /// Opens a session of an actor. If the servers run only what is not known, the connection is
+    /// opened at its first request that runs.
+    fn new_session(&self, actor: Actor, server: usize) -> Session {
         let session = Session::open(&self.servers[server]);
+        self.state().recorder.connection_changed(server);
         if let (Session::Emulator(connection), Clients::Tasks) = (&session, &self.clients) {
-            connection.open();
+            let id = self.state().next_connection(actor);
+            connection.open_with(id);
         }
         session
     }

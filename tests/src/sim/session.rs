@@ -37,6 +37,12 @@ impl LazyConnection {
         self.connection.get_or_init(|| self.emulator.connection())
     }
 
+    /// Opens the connection. It gets this number, or the next one.
+    pub(super) fn open_with(&self, id: Option<u64>) {
+        let connection = self.open();
+        id.into_iter().for_each(|id| connection.set_id(id));
+    }
+
     /// The connection, if it is open.
     pub(crate) fn get(&self) -> Option<&DirectConnection> {
         self.connection.get()

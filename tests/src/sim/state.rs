@@ -17,7 +17,7 @@ use super::retries::{Exchange, Livelock, Retry, Tries};
 use super::shared_list::SharedList;
 use super::timer_cache::UnknownTimer;
 use super::turns::Begun;
-use crate::actor::Actor;
+use crate::actor::{ACTORS_MAX, Actor};
 use crate::fault::{Budget, Fault, Target};
 use crate::schedule::Step;
 use crate::trace::{EventKind, History, HoldId, LocalState, Recorder};
@@ -90,6 +90,8 @@ pub(crate) struct ActorState {
     /// The number of its holds so far, and of its operations that can be cancelled.
     pub(super) holds: usize,
     pub(super) operations: usize,
+    /// The number of its connections so far.
+    pub(super) connections: u64,
     /// How often its code was polled in the step of this number.
     pub(crate) polls: (usize, u64),
     /// The number of unique names that it has drawn.
@@ -251,6 +253,17 @@ impl State {
         self.wake(actor, waker);
     }
 
+    /// The number that `CLIENT ID` returns on the next connection of an actor. It does not depend on
+    /// the order in which clients connect. `None` for code that runs alone.
+    pub(super) fn next_connection(&mut self, actor: Actor) -> Option<u64> {
+        if actor.0 >= ACTORS_MAX {
+            return None;
+        }
+        let client = self.actor(actor);
+        client.connections += 1;
+        Some((client.connections - 1) * ACTORS_MAX as u64 + actor.0 as u64 + 1)
+    }
+
     /// Forgets what wakes the tasks of clients: they are learned clients from now on.
     pub(super) fn forget_tasks(&mut self) {
         self.gates.iter_mut().for_each(|gate| gate.waker = None);
@@ -401,6 +414,7 @@ impl ActorState {
             result: None,
             holds: 0,
             operations: 0,
+            connections: 0,
             polls: (0, 0),
             is_told: true,
             begun: None,

@@ -176,6 +176,7 @@ impl Hash for ActorState {
             // Only tasks have these.
             is_told: _,
             begun: _,
+            connections: _,
         } = self;
         let flags =
             (is_started, is_finished, is_crashed, got_fault_error, lost_lease, may_wake, was_ready, result);

@@ -34,6 +34,9 @@ pub struct StepFootprint {
     pub awaits_timer: bool,
     /// A timer of an actor fired.
     pub fires_timer: bool,
+    /// The servers to which it opened or closed a connection, a bit each. Two such steps are
+    /// independent: only commands that list or count connections see them.
+    pub connections_changed: u32,
     /// The clock of this server jumped, or was set at the start.
     pub clock_set: Option<usize>,
     /// The servers whose logs it wrote or cut, a bit each. If the last writes can be lost, the
@@ -66,6 +69,8 @@ impl StepFootprint {
             || other.ends_service_of(self)
             || self.moves_clock_of(other)
             || other.moves_clock_of(self)
+            || self.counts_connections_of(other)
+            || other.counts_connections_of(self)
             || self.waits && other.changes_readiness
             || other.waits && self.changes_readiness
             || self.moves_time && (other.moves_time || other.depends_on_time())
@@ -93,6 +98,16 @@ impl StepFootprint {
             let mut footprints = other.servers.iter();
             other.moves_time || footprints.any(|(server, print)| *server == jumped && print.depends_on_time())
         })
+    }
+
+    /// Whether a command of this step can see or end the connections that the other one changed.
+    fn counts_connections_of(&self, other: &StepFootprint) -> bool {
+        let concerns_all = |footprint: &Footprint| {
+            footprint.iter().any(|(what, access, _)| (what, access) == (Resource::Settings, Access::Write))
+        };
+        let mut servers =
+            self.servers.iter().filter(|(server, _)| other.connections_changed >> server & 1 == 1);
+        servers.any(|(_, footprint)| concerns_all(footprint))
     }
 
     pub(crate) fn depends_on_time(&self) -> bool {

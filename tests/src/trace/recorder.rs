@@ -133,6 +133,11 @@ impl Recorder {
         self.touch(|footprint| footprint.servers.push((server, access)));
     }
 
+    /// A connection to this server was opened or closed.
+    pub(crate) fn connection_changed(&mut self, server: usize) {
+        self.touch(|footprint| footprint.connections_changed |= 1 << server);
+    }
+
     /// Something was computed from the time, or the instants that matter have changed.
     pub(crate) fn time_read(&mut self) {
         self.touch(|footprint| footprint.reads_time = true);

@@ -18,7 +18,8 @@ use harness::trace::{EventKind, History};
 use harness::{Faults, Scenario, Schedule, replay};
 
 use super::traces::commands::{of, sends};
-use super::traces::programs::Rare;
+use super::traces::known_counts::count;
+use super::traces::programs::{CLIENTS, Rare};
 
 /// The number of random programs of each kind. `LOCKSTEP_OUTCOMES` sets another one.
 const PROGRAMS: u64 = 25;
@@ -147,6 +148,9 @@ fn kinds() -> Vec<(&'static str, Rare)> {
         of("records and crashes", none.crashes(1), 2, RECORDS, 2),
         of("majority", none, 2, MAJORITY, 2),
         of("majority and crashes", none.crashes(1), 2, MAJORITY, 2),
+        of("clients", none, 3, CLIENTS, 2),
+        of("clients and cancels", none.cancels(1), 2, CLIENTS, 2),
+        of("clients and delays", none.delays(1), 2, CLIENTS, 2),
     ]
 }
 
@@ -404,6 +408,41 @@ fn state_beside_the_keys_is_in_the_footprint() {
             compare_outcomes(&program(programs, faults)).unwrap();
         }
     }
+}
+
+/// Connections are opened and closed in steps. Commands that count, list or end connections depend
+/// on that.
+#[test]
+fn connections_are_in_the_footprint() {
+    let (none, clients) = (Faults::none(), "feed: CLIENT ID -> SET b {}");
+    let programs: &[(&[&[&str]], Faults)] = &[
+        (&[&["listen c", "CONFIG RESETSTAT"], &["listen c", "INFO stats"]], none),
+        (&[&["GET a"], &["INFO clients"]], none.cancels(1)),
+        (&[&["cancellably: GET a"], &["INFO clients"]], none.cancels(1)),
+        (&[&["cancellably: GET a"], &["CLIENT LIST"]], none.cancels(1)),
+        (&[&["GET a"], &["CLIENT LIST"]], none.delays(1)),
+        (&[&["2:GET a", "GET a"], &["CLIENT KILL TYPE normal SKIPME yes"]], none.delays(1)),
+        (&[&["cancellably: GET a", "GET a"], &["CLIENT KILL TYPE normal SKIPME yes"]], none.cancels(1)),
+        (&[&["2:GET a"], &["INFO clients"]], none),
+        (&[&["GET a"], &["CLIENT LIST"]], none.crashes(1)),
+        (&[&["listen c"], &["2:GET a"], &["INFO stats"]], none),
+        (&[&["CONFIG RESETSTAT"], &["GET a"], &["INFO commandstats"]], none),
+        (&[&["SET b 1"], &["GET a"], &["INFO commandstats"]], none),
+        (&[&["sleep 1200ms"], &["CLIENT LIST"]], none.stalls(1)),
+        // The numbers of connections do not depend on the order in which clients connect.
+        (&[&[clients], &[clients]], none),
+        (&[&["listen c", clients], &["2:GET a", clients]], none),
+    ];
+    for &(programs, faults) in programs {
+        compare_outcomes(&program(programs, faults)).unwrap();
+    }
+}
+
+/// Connections conflict with nothing if nobody looks at them.
+#[test]
+fn clients_connect_in_any_order() {
+    let scenario = program(&[&["listen c"], &["listen d"], &["2:GET a"]], Faults::none());
+    assert_eq!(count(&scenario), (1, 0));
 }
 
 /// The number of different outcomes of each program is what a reader can count by hand.

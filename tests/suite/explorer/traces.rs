@@ -3,7 +3,7 @@
 
 pub mod commands;
 pub mod programs;
-mod known_counts;
+pub mod known_counts;
 mod exchanges;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -8,6 +8,7 @@ use super::super::Flag::{Admin, Loading, NoScript, Stale};
 use super::super::{Argv, Ctx, Flag, Outcome, Row, blocking, integer, is_word};
 use super::{is_printable, tracking, valid_name};
 use crate::client::{Client, Closing, Slot};
+use crate::clock::Timestamp;
 use crate::engine::PauseMode;
 use crate::error::{self, Error};
 use crate::reply::Reply;
@@ -46,12 +47,13 @@ fn getname(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
 
 /// `CLIENT ID`
 fn id(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
-    Ok(Reply::Integer(ctx.client.id as i64))
+    Ok(Reply::Integer(ctx.read_id() as i64))
 }
 
 /// `CLIENT INFO`
 fn info(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
-    Ok(Reply::Verbatim(*b"txt", (describe(ctx, ctx.client) + "\n").into()))
+    let now = ctx.engine.keyspace.now();
+    Ok(Reply::Verbatim(*b"txt", (describe(ctx.client, now) + "\n").into()))
 }
 
 /// `CLIENT LIST [TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [ID client-id [client-id ...]]`
@@ -69,12 +71,13 @@ fn list(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
         }
         _ => return Err(error::SYNTAX),
     };
+    let now = ctx.engine.keyspace.now();
     let mut lines = Vec::new();
     let mut clients = ctx.engine.clients.others();
     clients.push(ctx.client);
     clients.sort_by_key(|client| client.id);
     for client in clients.into_iter().filter(|client| keep(client)) {
-        lines.push(describe(ctx, client) + "\n");
+        lines.push(describe(client, now) + "\n");
     }
     Ok(Reply::Verbatim(*b"txt", lines.concat().into()))
 }
@@ -106,8 +109,7 @@ impl ClientType {
 
 /// Describes a client in one line. Values that an emulator does not have, such as buffers of its
 /// own, are 0.
-fn describe(ctx: &Ctx<'_>, client: &Client) -> String {
-    let now = ctx.engine.keyspace.instant();
+fn describe(client: &Client, now: Timestamp) -> String {
     let [channels, patterns, shard_channels] = client.subscriptions.each_ref().map(BTreeSet::len);
     let queued = client.transaction.as_ref().map_or(-1, |transaction| transaction.queue.len() as i64);
     let [addr, laddr] =

@@ -87,7 +87,7 @@ fn hello(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
         field("server", Reply::bulk("redis")),
         field("version", Reply::bulk("7.0.15")),
         field("proto", Reply::Integer(protocol.version())),
-        field("id", Reply::Integer(ctx.client.id as i64)),
+        field("id", Reply::Integer(ctx.read_id() as i64)),
         field("mode", Reply::bulk("standalone")),
         field("role", Reply::bulk("master")),
         field("modules", Reply::Array(Vec::new())),

@@ -61,6 +61,8 @@ fn set(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 
 /// `CONFIG RESETSTAT`
 fn resetstat(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
+    // Every command counts, so the order matters to who reads the counters later.
+    ctx.engine.concern_all();
     ctx.engine.stats.reset();
     ctx.engine.keyspace.events.counts = Default::default();
     Ok(Reply::OK)

@@ -60,6 +60,8 @@ fn len(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
 
 /// `SLOWLOG RESET`
 fn reset(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
+    // Every command may be slow.
+    ctx.engine.concern_all();
     ctx.engine.stats.slow_log.clear();
     Ok(Reply::OK)
 }

@@ -168,6 +168,23 @@ const CLOCKS: &[&str] = &[
     "BLPOP l 0.01",
 ];
 
+/// Commands that count, list and end connections, and the commands that open or close some.
+pub const CLIENTS: &[&str] = &[
+    "INFO clients",
+    "INFO stats",
+    "INFO commandstats",
+    "CONFIG RESETSTAT",
+    "CLIENT LIST",
+    "CLIENT KILL TYPE normal SKIPME yes",
+    "CLIENT KILL TYPE pubsub",
+    "feed: CLIENT ID -> SET b {}",
+    "listen c",
+    "hear 5ms",
+    "GET a",
+    "2:GET a",
+    "cancellably: GET a",
+];
+
 /// All kinds of programs with rarer faults.
 pub fn rarities() -> Vec<Rare> {
     let (none, five) = (Faults::none(), Duration::from_millis(5));
@@ -210,6 +227,10 @@ pub fn rarities() -> Vec<Rare> {
         of(none.server_drift(300_000).stalls(1), CLOCKS, 2),
         of(none.jump(five).stalls(1), COMMANDS, 1),
         of(none.restarts(1).stalls(1), COMMANDS, 1),
+        of(none, CLIENTS, 3),
+        of(none.cancels(1), CLIENTS, 2),
+        of(none.delays(1), CLIENTS, 2),
+        of(none.drops(1), CLIENTS, 2),
     ]
 }
 
