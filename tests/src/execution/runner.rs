@@ -18,8 +18,8 @@ use super::watchdog::Watch;
 use super::{Execution, Lessons, Policy, Prepared, enabled};
 use crate::scenario::Scenario;
 use crate::sim::{
-    Checkpoints, Clients, CodeId, Lack, Learned, Livelock, Quiescence, Recording, Retry, Server, Simulation,
-    Tries, UnknownTimer,
+    Checkpoints, Clients, CodeId, Difference, Lack, Learned, Livelock, Quiescence, Recording, Retry, Server,
+    Simulation, Tries, UnknownTimer,
 };
 use crate::trace::History;
 
@@ -286,6 +286,18 @@ impl Runner {
         }
     }
 
+    /// The clients of a scenario did something else than was learned, although they were told the
+    /// same.
+    pub(crate) fn note_difference(&self, scenario: &Scenario, difference: Difference) {
+        self.unlearn(scenario);
+        self.learned.note_difference(&self.timers.of(scenario).codes, difference);
+    }
+
+    /// How clients differed from what was learned of them. That is forgotten.
+    pub(crate) fn take_difference(&self) -> Option<Difference> {
+        self.learned.take_difference()
+    }
+
     /// The clients of a scenario, or its servers, do not always do what was learned. Returns
     /// whether that is new.
     pub(crate) fn unlearn(&self, scenario: &Scenario) -> bool {
@@ -334,7 +346,10 @@ impl Runner {
         let clients = match mode {
             Mode::Real => Clients::Tasks,
             Mode::Teaching => Clients::Teachers(self.learned.clone()),
-            Mode::Learned => Clients::Learned(self.learned.clone()),
+            Mode::Learned => {
+                self.learned.note_repeated(&self.timers.of(scenario).codes);
+                Clients::Learned(self.learned.clone())
+            }
         };
         // A schedule on a real server takes real time.
         let is_real = servers.iter().any(|server| matches!(server, Server::Redis(_)));

@@ -12,7 +12,7 @@ use crate::replay::replay;
 use crate::scenario::{Limits, Scenario};
 use crate::schedule::Schedule;
 use crate::shrink::shrink;
-use crate::sim::Recording;
+use crate::sim::{Difference, Recording};
 use crate::trace::{EventKind, History};
 
 /// Most real time for finding out what code without an end repeats.
@@ -83,8 +83,8 @@ fn repeated(commands: &[String]) -> Vec<String> {
 ///
 /// # Errors
 /// - The executions differ. The report shows the first difference.
-/// - They differ, but two executions in which everything runs do not. Then what was learned is
-///   wrong, and is used no more.
+/// - They differ, but those in which everything runs do not. Then what was learned is used no more,
+///   and the exploration begins again. If it finds nothing, this difference is its report.
 pub(super) fn expect_the_same_again(
     runner: &mut Runner,
     scenario: &Scenario,
@@ -92,17 +92,24 @@ pub(super) fn expect_the_same_again(
     schedules: u64,
 ) -> Result<(), Stop> {
     let schedule = Schedule { steps: history.steps.clone() };
-    if replay(runner, scenario, &schedule, Recording::Lean) == *history {
+    let again = replay(runner, scenario, &schedule, Recording::Lean);
+    if again == *history {
         return Ok(());
     }
     let [one, other] = [(); 2].map(|()| replay(runner, scenario, &schedule, Recording::Full));
+    let render = |one: &History, other: &History| {
+        let difference = timeline::render_difference(one, other, scenario.actors.len());
+        difference.or_else(|| touched_otherwise(one, other))
+    };
     let difference = timeline::render_difference(&one, &other, scenario.actors.len());
-    if difference.is_none() && mode != Mode::Real {
-        runner.unlearn(scenario);
+    // The first of three may have been the one that differs.
+    let is_certain = difference.is_some() || replay(runner, scenario, &schedule, Recording::Lean) != again;
+    let what = difference.or_else(|| render(history, &again)).or_else(|| touched_otherwise(history, &one));
+    let what = what.unwrap_or_else(|| "These steps had other effects when they ran again.\n".into());
+    if !is_certain && mode != Mode::Real {
+        runner.note_difference(scenario, Difference { what, schedule });
         return Err(Stop::KnowsMore);
     }
-    let what = difference.or_else(|| touched_otherwise(history, &one));
-    let what = what.unwrap_or_else(|| "These steps had other effects when they ran again.\n".into());
     let problem = Problem::Nondeterminism { what, schedule };
     Err(Box::new(Report::new(scenario, problem, schedules)).into())
 }
@@ -141,7 +148,7 @@ mod tests {
     }
 
     /// If a request that is remembered is not the one that the code sends, that is noticed, even if
-    /// the server replies as before. The exploration begins again, and the result is right.
+    /// the server replies as before.
     #[test]
     fn a_wrong_remembered_request_is_noticed() {
         let scenario = lock();
@@ -150,9 +157,7 @@ mod tests {
             let sound = explore_all(&mut runner, &scenario).unwrap();
             assert_eq!(runner.best_mode(&scenario), Mode::Learned);
             assert!(runner.remember_wrongly(&right, &wrong) > 0);
-            let again = explore_all(&mut runner, &scenario).unwrap();
-            assert_ne!(runner.best_mode(&scenario), Mode::Learned, "what was learned is used no more");
-            assert_eq!(counts(&again), counts(&sound));
+            expect_difference(&mut runner, &scenario, &sound);
         }
     }
 
@@ -167,9 +172,17 @@ mod tests {
         }
         assert_eq!(runner.best_mode(&scenario), Mode::Learned);
         assert!(runner.remember_without_events() > 0);
-        let again = explore_all(&mut runner, &scenario).unwrap();
-        assert_ne!(runner.best_mode(&scenario), Mode::Learned, "what was learned is used no more");
-        assert_eq!(counts(&again), counts(&sound));
+        expect_difference(&mut runner, &scenario, &sound);
+    }
+
+    /// An exploration reports that the clients differ from what is remembered of them. The next one
+    /// lets everything run, and has the right result.
+    #[track_caller]
+    fn expect_difference(runner: &mut Runner, scenario: &Scenario, sound: &Exploration) {
+        let report = explore_all(runner, scenario).unwrap_err();
+        assert!(matches!(report.problem, Problem::Nondeterminism { .. }), "{report}");
+        assert_ne!(runner.best_mode(scenario), Mode::Learned, "what was learned is used no more");
+        assert_eq!(counts(&explore_all(runner, scenario).unwrap()), counts(sound));
     }
 
     fn counts(found: &Exploration) -> (u64, u64, usize) {

@@ -57,7 +57,7 @@ use crate::replay::replay;
 use crate::scenario::Scenario;
 use crate::schedule::{Schedule, Step};
 use crate::shrink::{Finding, ScheduleSize};
-use crate::sim::{Recording, Retry, Tries};
+use crate::sim::{Difference, Recording, Retry, Tries};
 use crate::trace::{History, Reached};
 use journal::Journal;
 
@@ -349,13 +349,27 @@ pub(crate) fn judge_one(
 }
 
 /// Explores a scenario. If some code gives up tries in vain, explores again with all of its tries.
+/// If nothing is found, but some code did something else than before, that is the report.
 fn with_all_tries<R>(
     runner: &mut Runner,
+    scenario: &Scenario,
+    exploration: impl Fn(&R) -> &Exploration,
     mut explore: impl FnMut(&mut Runner) -> Result<R, Stop>,
 ) -> Result<R, Box<Report>> {
+    runner.take_difference();
     loop {
         match explore(runner) {
-            Ok(result) => return Ok(result),
+            Ok(result) => {
+                let difference = runner.take_difference();
+                let Exploration { schedules, findings, .. } = exploration(&result);
+                return match difference.filter(|_| findings.is_empty()) {
+                    Some(Difference { what, schedule }) => {
+                        let problem = Problem::Nondeterminism { what, schedule };
+                        Err(Box::new(Report::new(scenario, problem, *schedules)))
+                    }
+                    None => Ok(result),
+                };
+            }
             Err(Stop::Report(report)) => return Err(report),
             Err(Stop::KnowsMore) => {}
         }
@@ -363,19 +377,24 @@ fn with_all_tries<R>(
 }
 
 /// Explores the shard of a journal. Everything that shards know of the code is used from the start.
-fn with_journal<R>(
+fn with_journal(
     runner: &mut Runner,
     scenario: &Scenario,
     journal: &mut Journal,
-    mut explore: impl FnMut(&mut Runner, &mut Journal) -> Result<R, Stop>,
-) -> Result<R, Box<Report>> {
+    mut explore: impl FnMut(&mut Runner, &mut Journal) -> Result<Exploration, Stop>,
+) -> Result<Exploration, Box<Report>> {
     runner.limit_learned();
     runner.learn_thresholds(scenario);
     journal.tell(runner, scenario)?;
-    with_all_tries(runner, |runner| {
-        journal.begin(runner, scenario)?;
-        explore(runner, journal)
-    })
+    with_all_tries(
+        runner,
+        scenario,
+        |found| found,
+        |runner| {
+            journal.begin(runner, scenario)?;
+            explore(runner, journal)
+        },
+    )
 }
 
 /// The steps that are not two steps in one. If an actor can start by a step of its own, its start

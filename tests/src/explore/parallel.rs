@@ -84,16 +84,21 @@ pub(crate) fn explore_few(
 ) -> Result<(Exploration, bool), Box<Report>> {
     runner.limit_learned();
     runner.learn_thresholds(scenario);
-    with_all_tries(runner, |runner| {
-        let mut is_whole = true;
-        let explored = explore_sizes(runner, scenario, Until::End, |runner, scenario| {
-            let mut traces = TraceSummary::of(scenario);
-            // More actors have more schedules.
-            is_whole = is_whole && traces.run(runner, scenario, &mut Dpor::default(), schedules_max)?;
-            Ok(traces)
-        });
-        Ok((explored?, is_whole))
-    })
+    with_all_tries(
+        runner,
+        scenario,
+        |(found, _)| found,
+        |runner| {
+            let mut is_whole = true;
+            let explored = explore_sizes(runner, scenario, Until::End, |runner, scenario| {
+                let mut traces = TraceSummary::of(scenario);
+                // More actors have more schedules.
+                is_whole = is_whole && traces.run(runner, scenario, &mut Dpor::default(), schedules_max)?;
+                Ok(traces)
+            });
+            Ok((explored?, is_whole))
+        },
+    )
 }
 
 /// Explores each number of actors by `explore`, and shrinks the smallest violations.

@@ -19,6 +19,7 @@ use super::timer_cache::CodeId;
 use super::told::Telling;
 use super::turns::Turn;
 use crate::actor::Actor;
+use crate::schedule::Schedule;
 use crate::trace::LocalState;
 
 /// When a timer wakes a client.
@@ -62,6 +63,21 @@ struct Unlearnable {
     clients: BTreeSet<CodeId>,
     /// Codes that leave more behind on servers than snapshots have.
     servers: BTreeSet<CodeId>,
+    /// Codes that are known to get more than they are told: from each other, or out of streams.
+    sharing: BTreeSet<CodeId>,
+    /// Codes of which an execution has repeated what was learned.
+    repeated: BTreeSet<CodeId>,
+    /// The first code that did something else than before, although it was told the same.
+    difference: Option<(CodeId, Difference)>,
+}
+
+/// How code differed from what was learned of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Difference {
+    /// In words, whole lines of them.
+    pub(crate) what: String,
+    /// The schedule that showed it, if one is known.
+    pub(crate) schedule: Schedule,
 }
 
 /// Why an execution means nothing.
@@ -178,6 +194,41 @@ impl Learned {
         unlearnable.servers.extend(codes);
     }
 
+    /// An execution repeats what was learned of these codes.
+    pub(crate) fn note_repeated(&self, codes: &[CodeId]) {
+        self.unlearnable().repeated.extend(codes);
+    }
+
+    /// Code of these did something else than was learned.
+    pub(crate) fn note_difference(&self, codes: &[CodeId], difference: Difference) {
+        let mut unlearnable = self.unlearnable();
+        if let Some(&code) = codes.iter().find(|code| !unlearnable.sharing.contains(code)) {
+            unlearnable.difference.get_or_insert((code, difference));
+        }
+    }
+
+    /// How code differed from what was learned of it. That is forgotten.
+    pub(crate) fn take_difference(&self) -> Option<Difference> {
+        let mut unlearnable = self.unlearnable();
+        let (code, difference) = unlearnable.difference.take()?;
+        (!unlearnable.sharing.contains(&code)).then_some(difference)
+    }
+
+    /// A client, told the same as before, did something else.
+    fn differ(&self, (code, actor, _): Key, [before, now]: [String; 2]) {
+        let what = format!(
+            "{actor} was told the same as before, and did something else.\nBefore: {before}\nNow: {now}\n"
+        );
+        self.unlearn_clients(&[code]);
+        self.note_difference(&[code], Difference { what, schedule: Schedule::default() });
+    }
+
+    /// These codes get more than they are told.
+    pub(super) fn note_sharing(&self, code: CodeId) {
+        self.unlearn_clients(&[code]);
+        self.unlearnable().sharing.insert(code);
+    }
+
     /// These codes depend on more than they are told.
     pub(super) fn unlearn_clients(&self, codes: &[CodeId]) {
         self.unlearnable().clients.extend(codes);
@@ -189,7 +240,13 @@ impl Learned {
         match known.turns.get(&key) {
             None => _ = known.turns.insert(key, Arc::new(turn)),
             Some(known) if **known == turn => {}
-            Some(_) => self.unlearn_clients(&[key.0]),
+            // Code may draw tokens by chance, which shows before anything is repeated.
+            Some(known) if known.is_like(&turn) && !self.unlearnable().repeated.contains(&key.0) => {
+                self.unlearn_clients(&[key.0]);
+            }
+            // It may wait for another client in its process.
+            Some(known) if known.is_idle() || turn.is_idle() => self.note_sharing(key.0),
+            Some(known) => self.differ(key, [known.text(), turn.text()]),
         }
     }
 
@@ -197,7 +254,8 @@ impl Learned {
         let mut known = self.known();
         let is_news = match (known.timers.get(&key).copied(), timer) {
             (Some(Timer::At(known)), Timer::At(now)) if known != now => {
-                return self.unlearn_clients(&[key.0]);
+                let text = |at: Duration| format!("a timer fired after {} ms", at.as_millis());
+                return self.differ(key, [text(known), text(now)]);
             }
             (Some(Timer::At(_)), _) => false,
             (Some(Timer::NotBefore(before)), Timer::NotBefore(now)) => before < now,

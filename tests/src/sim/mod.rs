@@ -44,7 +44,7 @@ pub(crate) use checkpoints::Checkpoints;
 pub(crate) use gate::{Gate, GateState, Passage, Pending, Traffic};
 use known_servers::Place;
 pub(crate) use known_states::{Outcome, Recall};
-pub(crate) use learned::{Key, Lack, Learned};
+pub(crate) use learned::{Difference, Key, Lack, Learned};
 pub(crate) use learned_clients::{Clients, Unknown};
 pub(crate) use operations::OperationId;
 pub(crate) use pause::Part;

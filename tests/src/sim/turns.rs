@@ -4,6 +4,7 @@
 //! It is woken by a reply, a timer or a cancellation. Its turn is all that it does until no task of
 //! it can run.
 
+use std::mem::discriminant;
 use std::time::Duration;
 
 use locks::Record;
@@ -57,6 +58,63 @@ pub(crate) struct Turn {
     pub(super) tasks: isize,
 }
 
+impl Turn {
+    /// Whether a client does the same in both turns but for words: arguments, and texts of errors.
+    pub(super) fn is_like(&self, other: &Turn) -> bool {
+        self.acts.len() == other.acts.len()
+            && self.acts.iter().zip(&other.acts).all(|(one, other)| one.is_like(other))
+    }
+
+    /// Whether nothing was done that others can notice.
+    pub(super) fn is_idle(&self) -> bool {
+        self.acts.iter().all(|act| act.text().is_none())
+    }
+
+    /// One line: `it sent GET k; it entered cs; it ended`.
+    pub(super) fn text(&self) -> String {
+        self.acts.iter().filter_map(Act::text).collect::<Vec<_>>().join("; ")
+    }
+}
+
+impl Act {
+    fn is_like(&self, other: &Act) -> bool {
+        let names = |request: &Request| -> Vec<_> {
+            request.words().into_iter().map(|words| words.into_iter().next()).collect()
+        };
+        match (self, other) {
+            (Act::Ask { request: one, .. }, Act::Ask { request: other, .. }) => {
+                names(&one.request) == names(&other.request)
+            }
+            (Act::Enter { section: one, .. }, Act::Enter { section: other, .. }) => one == other,
+            (Act::End(one), Act::End(other)) => discriminant(one) == discriminant(other),
+            _ => discriminant(self) == discriminant(other),
+        }
+    }
+
+    /// `None` if the act says nothing to people.
+    fn text(&self) -> Option<String> {
+        Some(match self {
+            Act::Ask { request, .. } => format!("it sent {}", request.request.text().0),
+            Act::AwaitMessage { .. } => "it waited for a message".into(),
+            Act::GiveUp { .. } | Act::Delay { .. } => "it gave up a request".into(),
+            Act::Enter { section, .. } => format!("it entered {section}"),
+            Act::Extend { .. } => "it extended its stay".into(),
+            Act::Leave { .. } => "it left".into(),
+            Act::Accept { resource, token } => format!("{resource} accepted {token}"),
+            Act::End(End::Done(_)) => "it ended".into(),
+            Act::End(End::Error(error)) => format!("it failed: {error}"),
+            Act::End(End::Panic(panic)) => format!("it failed: {panic}"),
+            Act::ReadTime
+            | Act::DrawName
+            | Act::Open { .. }
+            | Act::Close { .. }
+            | Act::Withdraw { .. }
+            | Act::BeginOperation
+            | Act::EndOperation { .. } => return None,
+        })
+    }
+}
+
 /// A turn that has not ended.
 #[derive(Clone, Debug)]
 pub(super) struct Begun {
@@ -102,7 +160,7 @@ impl Simulation {
     /// A client does something that cannot be learned.
     pub(crate) fn note_unlearnable(&self, actor: Actor) {
         if let Clients::Teachers(learned) = &self.clients {
-            learned.unlearn_clients(&[self.code_of(actor)]);
+            learned.note_sharing(self.code_of(actor));
         }
     }
 

@@ -82,6 +82,59 @@ fn code_that_becomes_shorter_is_noticed() {
     assert!(noticed > 10, "{noticed}");
 }
 
+/// Code that does something else at times is noticed, although most executions repeat what it did
+/// before: what it does in any two runs is compared.
+#[test]
+fn code_that_differs_from_what_was_learned_is_noticed() {
+    let check = |commands: fn(u64) -> &'static [&'static str]| {
+        let runs = Arc::new(AtomicU64::new(0));
+        let write = |scenario: Scenario| {
+            scenario.actors(1, |client| async move {
+                let mut link = client.connection();
+                for _ in 0..4 {
+                    () = redis::cmd("INCR").arg("n").query_async(&mut link).await?;
+                }
+                Ok(())
+            })
+        };
+        let fickle = write(Scenario::new("fickle").always(Success)).actors(1, move |client| {
+            let commands = commands(runs.fetch_add(1, Ordering::Relaxed));
+            async move {
+                let mut link = client.connection();
+                for command in commands {
+                    let (name, key) = command.split_once(' ').unwrap();
+                    () = redis::cmd(name).arg(key).query_async(&mut link).await?;
+                }
+                Ok(())
+            }
+        });
+        let report = exhaustive(&write(fickle)).unwrap_err();
+        assert!(matches!(report.problem, Problem::Nondeterminism { .. }), "{report}");
+    };
+    // As by the parity of the system's clock: most executions that follow each other are equal.
+    check(|run| if run / 40 % 2 == 0 { &["INCR n", "GET n"] } else { &["INCR n", "TTL n"] });
+    check(|run| if run % 90 == 89 { &["INCR n", "TTL n"] } else { &["INCR n", "GET n"] });
+    check(|run| if run % 90 == 70 { &["INCR n", "PING x"] } else { &["INCR n", "GET n"] });
+}
+
+/// Clients that wait for each other in their process are no nondeterminism.
+#[test]
+fn clients_may_share_a_mutex() {
+    let shared = Arc::new(tokio::sync::Mutex::new(()));
+    let scenario = Scenario::new("sharing a mutex").always(Success).actors(2, move |client| {
+        let shared = shared.clone();
+        async move {
+            let mut link = client.connection();
+            let _guard = shared.lock().await;
+            for _ in 0..2 {
+                () = redis::cmd("INCR").arg("n").query_async(&mut link).await?;
+            }
+            Ok(())
+        }
+    });
+    exhaustive(&scenario).unwrap();
+}
+
 /// A client tells in its process, not in Redis, when it is busy, and another one in that process
 /// fails then. In the second case the first hundred schedules show nothing.
 #[test]
