@@ -15,6 +15,7 @@ mod explorer {
     mod vacuous;
     mod traces;
     mod outcomes;
+    mod repeats;
     mod shrinking;
 }
 

@@ -107,11 +107,9 @@ impl Execution<'_> {
     /// Ends the execution without further faults, or repeats what is known to follow.
     pub(super) async fn heal_or_repeat(&mut self) {
         let Some(remembered) = self.repeat(None) else { return };
-        // Clients that probe could end the grants of others, and no state has all that decides it.
-        let is_plain = self.sim.state().has_no_grants();
         self.heal().await;
         self.note_panics();
-        if is_plain && self.sim.state().is_whole() {
+        if self.sim.state().is_whole() {
             self.remember(remembered, None, None);
         }
     }

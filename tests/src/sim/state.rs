@@ -373,11 +373,6 @@ impl State {
         state.is_started && !state.is_crashed && (!state.is_finished || self.has_request(actor))
     }
 
-    /// Whether no client is inside a section.
-    pub(crate) fn has_no_grants(&self) -> bool {
-        self.grants.is_empty()
-    }
-
     /// Whether a request of the actor waits, or the reply to one is on the way.
     pub(crate) fn has_request(&self, actor: Actor) -> bool {
         self.gates.iter().any(|gate| gate.actor == actor && gate.is_busy())

@@ -158,9 +158,6 @@ impl Hash for ActorState {
             operations,
             names,
             sent_at,
-            releasing,
-            release_to_come,
-            operation,
             pause,
             local_state,
             spawned,
@@ -173,16 +170,18 @@ impl Hash for ActorState {
             polls: _,
             last_run: _,
             latest_turn: _,
-            // Only tasks have these.
+            // Only tasks have or read these.
             is_told: _,
             begun: _,
             connections: _,
+            releasing: _,
+            release_to_come: _,
+            operation: _,
         } = self;
         let flags =
             (is_started, is_finished, is_crashed, got_fault_error, lost_lease, may_wake, was_ready, result);
         (actor, flags, skew_ms, drift_ppm, holds, operations, names, sent_at).hash(hasher);
-        (releasing, release_to_come, operation, pause, local_state, spawned).hash(hasher);
-        (gives_up, stage, exchanges, lease_end).hash(hasher);
+        (pause, local_state, spawned, gives_up, stage, exchanges, lease_end).hash(hasher);
     }
 }
 
@@ -248,5 +247,172 @@ impl Hash for Operation {
 impl Hash for Pause {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         (self.awaits_reply, self.woken.is_empty()).hash(hasher);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::{Arc, OnceLock};
+    use std::task::Waker;
+    use std::time::Duration;
+
+    use emulator::Emulator;
+    use locks::Record;
+
+    use super::super::gate::Traffic;
+    use super::super::holds::Grant;
+    use super::super::pause::Part;
+    use super::super::request::Request;
+    use super::super::retries::Tries;
+    use super::super::session::Session;
+    use super::*;
+    use crate::actor::Actor;
+
+    const A: Actor = Actor(0);
+    const MS: Duration = Duration::from_millis(1);
+
+    type Change = fn(&mut State);
+
+    /// Each of these changes how an execution may continue, or what oracles see of it.
+    const CHANGES: &[(&str, Change)] = &[
+        ("nothing", |_| {}),
+        ("another actor", |state| state.actors.push(ActorState::new(Actor(2)))),
+        ("started", |state| state.actor(A).is_started = true),
+        ("finished", |state| state.actor(A).is_finished = true),
+        ("crashed", |state| state.actor(A).is_crashed = true),
+        ("got an error", |state| state.actor(A).got_fault_error = true),
+        ("lost its lease", |state| state.actor(A).lost_lease = true),
+        ("has a lease", |state| state.actor(A).lease_end = Some(MS)),
+        ("wrong clock", |state| state.actor(A).skew_ms = 1),
+        ("drifting clock", |state| state.actor(A).drift_ppm = 1),
+        ("result", |state| state.actor(A).result = Some(true)),
+        ("holds", |state| state.actor(A).holds = 1),
+        ("operations", |state| state.actor(A).operations = 1),
+        ("names", |state| state.actor(A).names = 1),
+        ("its last command", |state| state.actor(A).last_run = 1),
+        ("sent", |state| state.actor(A).sent_at = MS),
+        ("stands still", |state| state.actor(A).pause = Some(Pause::default())),
+        ("stands still until a reply", |state| {
+            state.actor(A).pause = Some(Pause { awaits_reply: true, ..Pause::default() });
+        }),
+        ("stands still, and was woken", |state| {
+            let woken = vec![(Part::Main, Waker::noop().clone())];
+            state.actor(A).pause = Some(Pause { woken, ..Pause::default() });
+        }),
+        ("latest turn", |state| state.actor(A).latest_turn = 1),
+        ("local state", |state| {
+            let client = state.actor(A);
+            client.local_state = client.local_state.after(MS, "told");
+        }),
+        ("a task", |state| state.actor(A).spawned = 1),
+        ("may wake", |state| state.actor(A).may_wake = true),
+        ("was ready", |state| state.actor(A).was_ready = true),
+        ("gives up", |state| state.actor(A).gives_up = vec![1]),
+        ("stage", |state| state.actor(A).stage = 1),
+        ("another gate", |state| state.gates.push(Gate::new(A, 1, 0))),
+        ("another server", |state| state.gates[0].server = 1),
+        ("closed", |state| state.gates[0].session = None),
+        ("waits", |state| state.gates[0].gate_state = GateState::Waiting),
+        ("listens", |state| state.gates[0].gate_state = GateState::Listening),
+        ("replied", |state| state.gates[0].gate_state = GateState::Replied(Ok(redis::Value::Nil))),
+        ("replied something else", |state| {
+            state.gates[0].gate_state = GateState::Replied(Ok(redis::Value::Okay));
+        }),
+        ("a message", |state| state.gates[0].gate_state = GateState::Heard(Some(vec![1]))),
+        ("no more messages", |state| state.gates[0].gate_state = GateState::Heard(None)),
+        ("traffic", |state| state.gates[0].traffic = Traffic::Bytes),
+        ("another request", |state| state.gates[0].pending = Some(pending("SET"))),
+        ("no request", |state| state.gates[0].pending = None),
+        ("a later request", |state| state.gates[0].pending = Some(Pending { sent: MS, ..pending("GET") })),
+        ("a release", |state| {
+            state.gates[0].pending = Some(Pending { release: Some((A, 1)), ..pending("GET") });
+        }),
+        ("operation", |state| state.gates[0].operation = Some((A, 1))),
+        ("a late request", |state| state.gates[0].late.push_back(late("GET"))),
+        ("another late request", |state| state.gates[0].late.push_back(late("SET"))),
+        ("gave a request up", |state| state.gates[0].was_given_up = true),
+        ("a grant", |state| state.grants.push(grant())),
+        ("another holder", |state| state.grants.push(Grant { actor: Actor(1), ..grant() })),
+        ("another section", |state| state.grants.push(Grant { section: "other", ..grant() })),
+        ("a longer grant", |state| state.grants.push(Grant { until: 2 * MS, ..grant() })),
+        ("a grant without a record", |state| state.grants.push(Grant { record: None, ..grant() })),
+        ("a shortened grant", |state| state.grants.push(Grant { lasts: false, ..grant() })),
+        ("an operation", |state| state.operations.push(operation(false))),
+        ("a cancelled operation", |state| state.operations.push(operation(true))),
+        ("awake", |state| state.woken.push(A)),
+        ("commands", |state| state.n_run = 1),
+        ("an outage", |state| state.outages.push((0, MS))),
+        ("an outage elsewhere", |state| state.outages.push((1, MS))),
+        ("a longer outage", |state| state.outages.push((0, 2 * MS))),
+        ("a log", |state| state.logs.push([Arc::new(Emulator::new().snapshot())].into())),
+        ("a log of another state", |state| {
+            let emulator = Emulator::new();
+            emulator.connection().execute(&[b"SET", b"k", b"v"]);
+            state.logs.push([Arc::new(emulator.snapshot())].into());
+        }),
+        ("looked at", |state| state.looked_at = MS),
+        ("waited in vain", |state| _ = state.waited_in_vain.insert(tries())),
+        ("a livelock", |state| {
+            state.livelock = Some(Livelock { steps: 2, round: 1, actors: vec![A, Actor(1)] });
+        }),
+    ];
+
+    fn pending(name: &str) -> Pending {
+        let request = request(name);
+        Pending { brief: request.hash_brief(0), request, sent: Duration::ZERO, release: None }
+    }
+
+    fn request(name: &str) -> Request {
+        Request::from(&redis::cmd(name).arg("k").to_owned())
+    }
+
+    fn late(name: &str) -> Late {
+        Late { request: request(name), session: Session::over(&Emulator::new(), OnceLock::new()) }
+    }
+
+    fn grant() -> Grant {
+        let record = Some(Record::Key("k".into()));
+        Grant { id: (A, 1), actor: A, section: "cs", until: MS, record, lasts: true }
+    }
+
+    fn operation(is_cancelled: bool) -> Operation {
+        Operation { id: (A, 1), is_cancelled, waker: None }
+    }
+
+    fn tries() -> Tries {
+        Tries { actor: A, request: 1, commands: 1, hash: 1 }
+    }
+
+    fn hash_of(change: Change) -> u64 {
+        let actors = [A, Actor(1)].map(ActorState::new).into_iter().collect();
+        let mut state = State { actors, ..State::default() };
+        let session = Some(Session::over(&Emulator::new(), OnceLock::new()));
+        state.gates.push(Gate { session, pending: Some(pending("GET")), ..Gate::new(A, 0, 0) });
+        change(&mut state);
+        FixedState::default().hash_one(&state)
+    }
+
+    /// If two such states had one hash, a step of one would be repeated in the other.
+    #[test]
+    fn states_that_continue_otherwise_have_other_hashes() {
+        let mut seen = BTreeMap::new();
+        for &(name, change) in CHANGES {
+            if let Some(other) = seen.insert(hash_of(change), name) {
+                panic!("{other} and {name} have one hash");
+            }
+        }
+    }
+
+    #[test]
+    fn a_state_has_no_hash_if_it_lacks_something() {
+        let has_hash = |change: Change| {
+            let mut state = State::default();
+            change(&mut state);
+            state.has_hash()
+        };
+        assert!(has_hash(|_| {}));
+        assert!(!has_hash(|state| state.is_clock_set = true));
+        assert!(!has_hash(|state| state.is_endless = true));
     }
 }

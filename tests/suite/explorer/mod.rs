@@ -17,6 +17,7 @@ mod first_use;
 mod lints;
 mod traces;
 mod outcomes;
+mod repeats;
 mod sampling;
 mod shrinking;
 mod proptest;

@@ -4,7 +4,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::sync::Arc;
 use std::time::Duration;
 
 use harness::execution::{Learning, Runner};
@@ -23,8 +22,6 @@ use super::traces::programs::{CLIENTS, Rare};
 
 /// The number of random programs of each kind. `LOCKSTEP_OUTCOMES` sets another one.
 const PROGRAMS: u64 = 25;
-/// The number of programs of each kind that are explored again and again.
-const REPEATED: u64 = 15;
 /// If brute force needs more schedules than this, the program is left out. A test counts them.
 const SCHEDULES_MAX: usize = 20_000;
 
@@ -125,7 +122,7 @@ const RECORDS: &[&str] = &[
 /// A lock on three servers.
 const MAJORITY: &[&str] = &["majority k", "DEL k", "2:DEL k", "3:DEL k", "2:FLUSHALL"];
 
-fn kinds() -> Vec<(&'static str, Rare)> {
+pub(super) fn kinds() -> Vec<(&'static str, Rare)> {
     let none = Faults::none();
     let of = |name, faults, actors, commands, commands_max| {
         (name, Rare { faults, actors, commands, commands_max, response_timeout: None })
@@ -177,7 +174,7 @@ fn judged(scenario: Scenario) -> Scenario {
         .always(Progress::of(&["cs"]))
 }
 
-fn probed(scenario: Scenario) -> Scenario {
+pub(super) fn probed(scenario: Scenario) -> Scenario {
     scenario.probe(1, |client| async move {
         let set = redis::cmd("SET").arg(&["k", "probe", "NX"]).to_owned();
         Ok(set.query_async(&mut client.connection()).await?)
@@ -339,32 +336,6 @@ fn program(programs: &[&[&str]], faults: Faults) -> Scenario {
     judged(programs.iter().fold(scenario, |scenario, program| sends(scenario, of(program))))
 }
 
-/// An exploration repeats steps of earlier ones. Its histories are those of one in which everything
-/// runs.
-#[test]
-fn explorations_that_repeat_others_have_equal_histories() {
-    let programs = std::env::var("LOCKSTEP_REPEATS").ok().and_then(|count| count.parse().ok());
-    for (nth, (name, kind)) in (0..).zip(kinds()) {
-        for seed in 0..programs.unwrap_or(REPEATED) {
-            // Libraries of functions are more than a server learns.
-            let program = probed(kind.program(seed + 10_000_000 * (nth + 1)).servers(3));
-            let real = histories(&mut Runner::new().learning(Learning::Off), &program);
-            let mut runner = Runner::new().learning(Learning::Eager);
-            for exploration in 1..=4 {
-                let again = histories(&mut runner, &program);
-                assert!(again == real, "{name}, exploration {exploration}: {program:?}");
-            }
-        }
-    }
-}
-
-/// The histories of an exploration, but not of one that is large.
-fn histories(runner: &mut Runner, scenario: &Scenario) -> Vec<Arc<History>> {
-    runner.learn_thresholds(scenario);
-    let mut dpor = Dpor::default();
-    std::iter::from_fn(|| dpor.run_next(runner, scenario)).take(200).collect()
-}
-
 /// A holder deletes its grant on one server, and another client on another. The first of them ends
 /// the grant.
 #[test]
@@ -448,14 +419,21 @@ fn clients_connect_in_any_order() {
 /// The number of different outcomes of each program is what a reader can count by hand.
 #[test]
 fn outcomes_that_are_known() {
-    let check = |programs: &[&[&str]], expected: usize| {
-        let (outcomes, _) = compare_outcomes(&program(programs, Faults::none())).unwrap();
+    let check_with = |faults: Faults, programs: &[&[&str]], expected: usize| {
+        let (outcomes, _) = compare_outcomes(&program(programs, faults)).unwrap();
         assert_eq!(outcomes, expected, "{programs:?}");
     };
+    let check = |programs: &[&[&str]], expected| check_with(Faults::none(), programs, expected);
     check(&[&["INCR a"], &["INCR a"]], 2);
     check(&[&["GET a"], &["GET a"]], 1);
     check(&[&["GET a"], &["SET a 1"]], 2);
     check(&[&["INCR a"], &["INCR b"], &["INCR b"]], 2);
     let unequal: BTreeSet<_> = ["SET a 1", "SET a 2", "SET a 3"].into();
     check(&unequal.iter().map(std::slice::from_ref).collect::<Vec<_>>(), 3);
+    // The operation is cancelled before its request is sent, or after it has run, or it is not.
+    check_with(Faults::none().cancels(1), &[&["cancellably: SET a 1", "GET a"]], 3);
+    // The clock jumps ahead or back after it was read for the first command, and before that runs, or
+    // it does not.
+    let jump = Faults::none().client_jump(Duration::from_millis(5));
+    check_with(jump, &[&["SET a {now}", "SET b {now}"]], 3);
 }

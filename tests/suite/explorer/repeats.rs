@@ -1,0 +1,116 @@
+//! Explorations repeat what clients, servers and probes did before. Their histories are those of
+//! explorations in which everything runs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use harness::execution::{Learning, Runner};
+use harness::explore::Dpor;
+use harness::trace::History;
+use harness::{Faults, Record, Scenario};
+
+use super::oracles::send;
+use super::outcomes::{kinds, probed};
+use super::traces::programs::rarities;
+
+/// The number of programs of each kind. `LOCKSTEP_REPEATS` sets another one.
+const PROGRAMS: u64 = 15;
+
+/// Explores again and again, and expects the histories of an exploration in which everything runs.
+#[track_caller]
+fn expect_equal_histories(scenario: &Scenario) {
+    let real = histories(&mut Runner::new().learning(Learning::Off), scenario);
+    let mut runner = Runner::new().learning(Learning::Eager);
+    for exploration in 1..=4 {
+        let again = histories(&mut runner, scenario);
+        assert!(again == real, "exploration {exploration}: {scenario:?}");
+    }
+}
+
+/// The histories of an exploration, but not of one that is large.
+fn histories(runner: &mut Runner, scenario: &Scenario) -> Vec<Arc<History>> {
+    runner.learn_thresholds(scenario);
+    let mut dpor = Dpor::default();
+    std::iter::from_fn(|| dpor.run_next(runner, scenario)).take(200).collect()
+}
+
+#[test]
+fn random_programs() {
+    let programs = std::env::var("LOCKSTEP_REPEATS").ok().and_then(|count| count.parse().ok());
+    let kinds = kinds().into_iter().map(|(_, kind)| kind).chain(rarities());
+    for (nth, kind) in (1..).zip(kinds) {
+        for seed in 0..programs.unwrap_or(PROGRAMS) {
+            // Libraries of functions are more than a server learns.
+            expect_equal_histories(&probed(kind.program(seed + 10_000_000 * nth).servers(3)));
+        }
+    }
+}
+
+/// Two executions end with equal data. In one of them a client is still inside, and a probe ends its
+/// grant.
+#[test]
+fn a_probe_ends_a_grant() {
+    let scenario = Scenario::new("inside at the end").actors(1, |client| async move {
+        let mut link = client.connection();
+        send::<()>(&mut link, &["SET", "k", "v"]).await?;
+        if !send(&mut link, &["EXISTS", "other"]).await? {
+            std::mem::forget(client.hold("cs").record(Record::Key("k".into())).enter());
+        }
+        Ok(())
+    });
+    let scenario = scenario
+        .actors(1, |client| async move { Ok(send(&mut client.connection(), &["SET", "other", "1"]).await?) });
+    let probed =
+        scenario.probe(1, |client| async move { Ok(send(&mut client.connection(), &["DEL", "k"]).await?) });
+    expect_equal_histories(&probed);
+}
+
+/// Two executions end with equal data, and at equal times. In one of them a clock has jumped.
+#[test]
+fn a_probe_depends_on_the_clock_of_the_server() {
+    let jumps = Faults::none().jump(Duration::from_secs(6));
+    let scenario = Scenario::new("jump").servers(2).faults(jumps).actors(1, |client| async move {
+        for server in 0..2 {
+            send::<()>(&mut client.connection_to(server), &["SET", "k", "v", "PX", "10000"]).await?;
+        }
+        send::<()>(&mut client.connection_to(0), &["PTTL", "k"]).await?;
+        Ok(send(&mut client.connection_to(1), &["PTTL", "k"]).await?)
+    });
+    let probed = scenario.probe(1, |client| async move {
+        Ok(send::<i64>(&mut client.connection(), &["PTTL", "k"]).await? > 5_000)
+    });
+    expect_equal_histories(&probed);
+}
+
+/// If timers fire together, the one that was armed first fires first.
+#[test]
+fn timers_that_fire_together() {
+    let scenario = Scenario::new("together").actors(2, |client| async move {
+        send::<()>(&mut client.connection(), &["INCR", "n"]).await?;
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        drop(client.hold("cs").enter());
+        Ok(())
+    });
+    expect_equal_histories(&scenario);
+}
+
+/// B's timer fires at 12 ms. First it is known only that it does not fire before the one of A, which
+/// may be at 5 ms. In other executions, the one of A is at 20 ms.
+#[test]
+fn a_timer_that_is_not_known_may_be_the_next() {
+    let sleeps = |scenario: Scenario, early, late| {
+        scenario.actors(1, move |client| async move {
+            let mut link = client.connection();
+            let is_late = send(&mut link, &["EXISTS", "late"]).await?;
+            tokio::time::sleep(Duration::from_millis(if is_late { late } else { early })).await;
+            Ok(send(&mut link, &["INCR", "n"]).await?)
+        })
+    };
+    for faults in [Faults::none(), Faults::none().stalls(1)] {
+        let scenario = sleeps(Scenario::new("unknown timers").faults(faults), 5, 20);
+        let scenario = sleeps(scenario, 12, 12).actors(1, |client| async move {
+            Ok(send(&mut client.connection(), &["SET", "late", "1"]).await?)
+        });
+        expect_equal_histories(&scenario);
+    }
+}
