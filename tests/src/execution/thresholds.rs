@@ -18,9 +18,12 @@ const TICK: Duration = Duration::from_millis(1);
 const STEPS_BEFORE_MAX: usize = 12;
 /// Most steps after time has moved. A client that polls for ever ends here.
 const STEPS_AFTER_MAX: usize = 60;
-/// Each span between two known instants is divided into so many parts. Two thresholds in it that
-/// cancel each other out are found by this, too.
-const PARTS: u32 = 4;
+/// About so many times is time moved between two known instants, over all places together. Two
+/// thresholds there that cancel each other out are found if one of these spans lies between them.
+const CUTS: usize = 512;
+/// The least and the greatest number of them at one place.
+const PARTS_MIN: usize = 4;
+const PARTS_MAX: usize = 64;
 /// Most thresholds of a scenario.
 const THRESHOLDS_MAX: usize = 8;
 
@@ -30,6 +33,28 @@ const THRESHOLDS_MAX: usize = 8;
 struct Place {
     first: (Actor, usize),
     second: (Actor, usize),
+}
+
+/// Cuts a span into so many parts and one more. At each place the cuts are shifted by another share
+/// of a part, because the code that distinguishes spans often runs after several places.
+#[derive(Clone, Copy, Debug)]
+struct Cuts {
+    parts: u32,
+    shift: f64,
+}
+
+/// Multiples of it, without their whole parts, are spread evenly.
+const GOLDEN_RATIO: f64 = 0.618_033_988_749_895;
+
+impl Cuts {
+    /// The instants at which parts end, in order.
+    fn between(self, from: Duration, to: Duration) -> Vec<Duration> {
+        let part = (to - from).div_f64(f64::from(self.parts));
+        let inner = (0..self.parts).map(|n| from + floor(part.mul_f64(f64::from(n) + self.shift)));
+        let mut cuts: Vec<Duration> = inner.filter(|cut| *cut > from).chain([to]).collect();
+        cuts.dedup();
+        cuts
+    }
 }
 
 /// The acts of clients after time had moved.
@@ -84,21 +109,25 @@ impl Runner {
         if let [act] = &scenario.actors[..] {
             scenario.actors.push(act.clone());
         }
-        let mut known = Vec::new();
+        let (mut known, mut places) = (Vec::new(), Vec::new());
         for (first, second) in pairs(&self.timers.of(&scenario).codes) {
             for steps in 0..=STEPS_BEFORE_MAX {
-                // A pair of equal clients stands for a client alone, too.
-                let mut is_possible = false;
+                let before = places.len();
                 for more in 0..=STEPS_BEFORE_MAX {
                     let place = Place { first: (first, steps), second: (second, more) };
                     let Some(instants) = self.instants_at(&scenario, place) else { break };
-                    is_possible = true;
-                    self.learn_at(&scenario, place, &instants, &mut known);
+                    places.push((place, instants));
                 }
-                if !is_possible {
+                // A pair of equal clients stands for a client alone, too.
+                if places.len() == before {
                     break;
                 }
             }
+        }
+        let parts = (CUTS / places.len().max(1)).clamp(PARTS_MIN, PARTS_MAX) as u32;
+        for (nth, (place, instants)) in (0..).zip(&places) {
+            let cuts = Cuts { parts, shift: (f64::from(nth) * GOLDEN_RATIO).fract() };
+            self.learn_at(&scenario, *place, instants, cuts, &mut known);
         }
         if known.len() >= THRESHOLDS_MAX {
             eprintln!(
@@ -123,6 +152,7 @@ impl Runner {
         scenario: &Scenario,
         place: Place,
         instants: &[Duration],
+        cuts: Cuts,
         known: &mut Vec<Duration>,
     ) {
         let horizon = 2 * scenario.lease_max() + GRACE;
@@ -135,12 +165,10 @@ impl Runner {
             if gap[1] - gap[0] <= TICK {
                 continue;
             }
-            let part = (gap[1] - gap[0]) / PARTS;
-            let cut = |n: u32| if n == PARTS { gap[1] } else { gap[0] + floor(part * n) };
             let low = seen.filter(|(at, _)| *at == gap[0]);
             let mut low = low.unwrap_or_else(|| (gap[0], self.behaviour(scenario, place, gap[0])));
-            for n in 1..=PARTS {
-                let high = (cut(n), self.behaviour(scenario, place, cut(n)));
+            for cut in cuts.between(gap[0], gap[1]) {
+                let high = (cut, self.behaviour(scenario, place, cut));
                 self.bisect(scenario, place, &low, &high, known);
                 low = high;
             }

@@ -157,7 +157,7 @@ redis.register_function('count', function(keys) calls = calls + 1 return redis.c
 redis.register_function('peek', function() return redis.call('SET', 'peeked', calls) end)";
 
 /// Adds servers, a library, probes, and all oracles but `Fenced`.
-fn judged(scenario: Scenario) -> Scenario {
+pub(super) fn judged(scenario: Scenario) -> Scenario {
     let ms = Duration::from_millis;
     let prepared = scenario.servers(3).before(|client| async move {
         let load = redis::cmd("FUNCTION").arg("LOAD").arg(LIBRARY).to_owned();
@@ -183,7 +183,7 @@ pub(super) fn probed(scenario: Scenario) -> Scenario {
 
 /// Everything that clients, servers and oracles see of an execution, as text. The time of a command
 /// is no part of it: if the command does not depend on the time, nobody sees when it ran.
-fn outcome(scenario: &Scenario, history: &History) -> String {
+pub(super) fn outcome(scenario: &Scenario, history: &History) -> String {
     let (mut of_actors, mut marks) = (BTreeMap::<String, String>::new(), String::new());
     let mut keys = BTreeMap::new();
     for event in &history.events {
@@ -237,7 +237,7 @@ fn outcome(scenario: &Scenario, history: &History) -> String {
 }
 
 /// The outcomes with a schedule for each, and the number of schedules.
-type Outcomes = BTreeMap<String, Vec<Step>>;
+pub(super) type Outcomes = BTreeMap<String, Vec<Step>>;
 
 fn outcome_of(runner: &mut Runner, scenario: &Scenario, steps: &[Step], outcomes: &mut Outcomes) {
     let schedule = Schedule { steps: steps.to_vec() };
@@ -265,7 +265,7 @@ fn brute_force(runner: &mut Runner, scenario: &Scenario) -> Option<(Outcomes, us
 }
 
 /// The outcomes of the reduction.
-fn reduced(runner: &mut Runner, scenario: &Scenario) -> Outcomes {
+pub(super) fn reduced(runner: &mut Runner, scenario: &Scenario) -> Outcomes {
     runner.learn_thresholds(scenario);
     let (mut outcomes, mut dpor) = (Outcomes::new(), Dpor::default());
     while let Some(history) = dpor.run_next(runner, scenario) {

@@ -1,0 +1,125 @@
+//! Spans of time that only the code distinguishes: trials find them, and then time moves to them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use harness::execution::{Choice, Learning, Policy, Runner};
+use harness::explore::{DepthFirst, probe_timers};
+use harness::oracle::ExclusiveFact;
+use harness::schedule::Step;
+use harness::sim::Recording;
+use harness::trace::History;
+use harness::{Faults, Scenario, Schedule, replay};
+
+use super::oracles::{SOUND, expect_violation, send};
+use super::outcomes::{judged, kinds, outcome, reduced};
+
+/// The number of random programs of each kind. `LOCKSTEP_DENSE` sets another one.
+const PROGRAMS: u64 = 10;
+/// If brute force needs more schedules than this, the program is left out.
+const SCHEDULES_MAX: usize = 20_000;
+
+/// A holder goes wrong if it notices between these ages that its grant has grown old. It is right
+/// before and after.
+fn goes_wrong(from_ms: u64, to_ms: u64, by_tokio: bool) -> Scenario {
+    let stalls = Faults::none().stalls(1);
+    let scenario = Scenario::new("goes wrong").faults(stalls).always(ExclusiveFact::of("cs"));
+    scenario.actors(2, move |client| async move {
+        let mut link = client.connection();
+        let (since, instant) = (client.now(), tokio::time::Instant::now());
+        if send(&mut link, SOUND.take).await? {
+            let hold = client.hold("cs").enter();
+            send::<()>(&mut link, &["PING"]).await?;
+            let age = if by_tokio { instant.elapsed() } else { client.now() - since };
+            if (from_ms..to_ms).contains(&(age.as_millis() as u64)) {
+                send::<()>(&mut link, &["DEL", "lock"]).await?;
+            }
+            hold.until(send::<()>(&mut link, &["DEL", "lock"])).await?;
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn code_that_goes_wrong_in_a_short_span_is_found() {
+    for (from_ms, to_ms) in
+        [(6_000, 6_400), (3_000, 3_200), (500, 600), (1_234, 1_400), (4_900, 5_000), (9_700, 9_900)]
+    {
+        for by_tokio in [false, true] {
+            println!("{from_ms} to {to_ms} ms, by tokio's clock: {by_tokio}");
+            expect_violation(&goes_wrong(from_ms, to_ms, by_tokio), "exclusive-fact", 5);
+        }
+    }
+}
+
+/// Lets time move by every number of milliseconds up to a greatest one, and not only to instants
+/// that matter.
+struct Dense<'a>(&'a mut DepthFirst);
+
+const SPAN_MS_MAX: u64 = 30;
+/// The lease of the programs.
+const LEASE_MS: u64 = 8;
+
+impl Policy for Dense<'_> {
+    fn choose(&mut self, enabled: &[Step], history: &History) -> Choice {
+        let is_instant = |step: &&Step| matches!(step, Step::Advance(_));
+        let mut steps: Vec<Step> = enabled.iter().filter(|step| !is_instant(step)).copied().collect();
+        if steps.len() < enabled.len() {
+            // When the lease of a request ends that is still on its way, no step leads to that very
+            // millisecond, but only to those before and after.
+            let spans = (1..=SPAN_MS_MAX).filter(|ms| *ms != LEASE_MS);
+            steps.extend(spans.map(|ms| Step::Advance(Duration::from_millis(ms))));
+        }
+        match self.0.choose(&steps, history) {
+            Choice::Take(idx) => Choice::Move(steps[idx]),
+            choice => choice,
+        }
+    }
+}
+
+/// An outcome but for its numbers: most of them depend on the time.
+fn without_numbers(outcome: &str) -> String {
+    outcome.replace(|letter: char| letter.is_ascii_digit(), "")
+}
+
+/// The outcomes, without numbers, of all orders in which time moves by every number of milliseconds.
+/// `None` if there are too many.
+fn dense(runner: &mut Runner, scenario: &Scenario) -> Option<BTreeMap<String, Vec<Step>>> {
+    let (mut outcomes, mut depth_first) = (BTreeMap::new(), DepthFirst::default());
+    for _ in 0..SCHEDULES_MAX {
+        if !depth_first.next_schedule(usize::MAX) {
+            return Some(outcomes);
+        }
+        let mut history = runner.run(scenario, &mut Dense(&mut depth_first), Recording::Full);
+        if probe_timers(runner, scenario, &history) {
+            history = replay(runner, scenario, &Schedule { steps: history.steps }, Recording::Full);
+        }
+        outcomes.entry(without_numbers(&outcome(scenario, &history))).or_insert(history.steps);
+    }
+    None
+}
+
+/// If time moves by any number of milliseconds, clients, servers and oracles see nothing else than
+/// if it moves to the instants that matter.
+#[test]
+fn no_other_instant_matters() {
+    let programs = std::env::var("LOCKSTEP_DENSE").ok().and_then(|count| count.parse().ok());
+    let programs: u64 = programs.unwrap_or(PROGRAMS);
+    for (nth, (name, kind)) in (0..).zip(kinds()).filter(|(_, (_, kind))| kind.faults.stalls > 0) {
+        let (mut compared, mut missed) = (0, Vec::new());
+        for seed in 0..programs {
+            let program = judged(kind.program(seed + 10_000_000 * (nth + 1))).prompt_replies();
+            let mut runner = Runner::new().learning(Learning::Off);
+            let reduced: BTreeSet<String> =
+                reduced(&mut runner, &program).keys().map(|outcome| without_numbers(outcome)).collect();
+            let Some(dense) = dense(&mut runner, &program) else { continue };
+            compared += 1;
+            if let Some((outcome, steps)) = dense.iter().find(|(outcome, _)| !reduced.contains(*outcome)) {
+                missed.push(format!("{program:?}\n{steps:?}\n{outcome}"));
+            }
+        }
+        println!("{name}: {compared} of {programs} programs compared");
+        assert!(missed.is_empty(), "{} programs: {}", missed.len(), missed.join("\n"));
+        assert!(2 * compared > programs, "{name}: most programs are too large");
+    }
+}
