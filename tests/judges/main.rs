@@ -6,6 +6,7 @@ mod explorer {
     pub(crate) mod executions;
     mod failures;
     mod spin_loops;
+    mod livelocks;
     mod thresholds;
     mod lost_messages;
     mod server_faults;

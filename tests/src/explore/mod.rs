@@ -6,6 +6,7 @@ mod determinism;
 mod access_profile;
 mod timer_probe;
 mod retry_probe;
+mod livelock_search;
 mod coverage;
 mod brute_force;
 mod dpor;
@@ -90,6 +91,8 @@ pub struct Exploration {
     retrying: BTreeSet<Tries>,
     /// The rounds of seeming livelocks that came to an end.
     livelocks: BTreeSet<Vec<Step>>,
+    /// Simple patterns have been tried that may lead to a livelock.
+    has_tried_patterns: bool,
     /// The oracles that had something to judge in at least one execution. Two may have one name.
     judged: BTreeSet<(usize, &'static str)>,
     /// How many schedules were run until each oracle was violated first.
@@ -182,6 +185,14 @@ impl Exploration {
         if runner.is_due_for_check() || is_reported && mode != Mode::Real {
             determinism::expect_the_same_again(runner, scenario, (history, mode), self.schedules)?;
         }
+        let has_tried_patterns = self.has_tried_patterns || retries.is_empty();
+        if !has_tried_patterns && scenario.actors.len() > 1 {
+            self.has_tried_patterns = true;
+            if let Some((history, livelock)) = livelock_search::find_livelock(runner, scenario) {
+                let problem = Problem::livelock(runner, scenario, &history, &livelock);
+                return Err(self.report(scenario, problem).into());
+            }
+        }
         // The probe is as good for one execution as for another, unless the code differs.
         for (tries, Retry { steps, .. }) in retries {
             let is_new = self.retrying.insert(tries);
@@ -215,7 +226,8 @@ impl Exploration {
     /// An exploration that has run nothing, and does not probe again what this one has probed.
     fn continued(&self) -> Exploration {
         let (retrying, livelocks) = (self.retrying.clone(), self.livelocks.clone());
-        Exploration { retrying, livelocks, ..Exploration::default() }
+        let has_tried_patterns = self.has_tried_patterns;
+        Exploration { retrying, livelocks, has_tried_patterns, ..Exploration::default() }
     }
 
     /// The oracle at this place of the scenario is violated in the last execution.
@@ -234,6 +246,7 @@ impl Exploration {
         self.judged.extend(&other.judged);
         self.retrying.extend(&other.retrying);
         self.livelocks.extend(other.livelocks.iter().cloned());
+        self.has_tried_patterns |= other.has_tried_patterns;
     }
 
     /// Adds another exploration of the same scenario, with its findings.

@@ -96,19 +96,20 @@ impl State {
     /// All clients have ended equal tries in turns. Only more rounds show whether they go on.
     fn find_livelock(&self) -> Option<Livelock> {
         let actors = self.actors.iter().filter(|actor| !actor.is_finished && !actor.is_crashed);
-        let tries = |actor: &&ActorState| len_of_tries(&actor.exchanges, TRIES).is_some();
-        if !actors.clone().all(|actor| tries(&actor)) {
-            return None;
-        }
-        let actors: Vec<Actor> = actors.map(|actor| actor.actor).collect();
+        let tries = actors.map(|actor| Some((actor.actor, len_of_tries(&actor.exchanges, TRIES)?)));
+        let tries: Vec<(Actor, usize)> = tries.collect::<Option<_>>()?;
         let steps = &self.history().steps;
         let is_round = |&len: &usize| {
             let Some(start) = steps.len().checked_sub(2 * len) else { return false };
             let (before, latest) = steps[start..].split_at(len);
-            let moves = |actor| latest.iter().any(|step| step.actor() == Some(actor));
-            before == latest && actors.iter().all(|&actor| moves(actor))
+            let has_whole_tries = |&(actor, commands): &(Actor, usize)| {
+                let own = latest.iter().filter(|step| step.actor() == Some(actor)).count();
+                own > 0 && own.is_multiple_of(commands)
+            };
+            before == latest && tries.iter().all(has_whole_tries)
         };
-        let round = (1..=ROUND_MAX).find(is_round).filter(|_| actors.len() > 1)?;
+        let round = (1..=ROUND_MAX).find(is_round).filter(|_| tries.len() > 1)?;
+        let actors = tries.into_iter().map(|(actor, _)| actor).collect();
         Some(Livelock { steps: steps.len(), round, actors })
     }
 

@@ -4,6 +4,7 @@ pub(crate) mod executions;
 mod failures;
 mod known_code;
 mod spin_loops;
+mod livelocks;
 mod thresholds;
 mod lost_messages;
 mod server_faults;

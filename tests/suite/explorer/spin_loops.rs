@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use harness::actor::Actor;
 use harness::execution::{Choice, Policy, Runner};
-use harness::explore::{Problem, run};
+use harness::explore::run;
 use harness::oracle::{ExclusiveBelief, ExclusiveFact};
 use harness::schedule::Step;
 use harness::trace::History;
@@ -207,60 +207,6 @@ fn a_client_that_spins_gets_its_replies_in_time() {
         Ok(())
     });
     exhaustive(&impatient).unwrap();
-}
-
-/// Takes two locks, and gives the first one back if the second one is taken.
-async fn takes_both(client: Client, locks: [&'static str; 2]) -> Result<(), ActorError> {
-    let mut link = client.connection();
-    loop {
-        let [one, other] = locks;
-        if !send(&mut link, &["SET", one, &client.name(), "NX"]).await? {
-            continue;
-        }
-        if send(&mut link, &["SET", other, &client.name(), "NX"]).await? {
-            return Ok(client.hold("cs").until(send::<()>(&mut link, &["DEL", one, other])).await?);
-        }
-        send::<()>(&mut link, &["DEL", one]).await?;
-    }
-}
-
-/// A client that ends first, and two clients that take two locks, and then write so often to one
-/// key.
-fn two_locks(orders: [[&'static str; 2]; 2], writes: usize) -> Scenario {
-    let scenario = Scenario::new("two locks").always(ExclusiveFact::of("cs"));
-    let scenario =
-        scenario.actors(1, |client| async move { Ok(send(&mut client.connection(), &["PING"]).await?) });
-    orders.into_iter().fold(scenario, |scenario, locks| {
-        scenario.actors(1, move |client| async move {
-            takes_both(client.clone(), locks).await?;
-            for _ in 0..writes {
-                send::<()>(&mut client.connection(), &["SET", "key", "1"]).await?;
-            }
-            Ok(())
-        })
-    })
-}
-
-#[track_caller]
-fn expect_livelock(scenario: &Scenario) {
-    let report = exhaustive(scenario).unwrap_err();
-    let Problem::Livelock { actors, round, .. } = &report.problem else { panic!("{report}") };
-    assert_eq!((actors.as_slice(), *round), (&[Actor(1), Actor(2)][..], 6));
-}
-
-/// Two clients that take the locks in different orders keep each other from getting on. If the
-/// order is equal, they do not.
-#[test]
-fn locks_in_different_orders_are_a_livelock() {
-    expect_livelock(&two_locks([["a", "b"], ["b", "a"]], 0));
-    exhaustive(&two_locks([["a", "b"], ["a", "b"]], 0)).unwrap();
-}
-
-/// Equal commands in turns look like a livelock, until they come to an end. An exploration finds
-/// them first.
-#[test]
-fn a_livelock_after_one_that_only_seems_to_be_one() {
-    expect_livelock(&two_locks([["a", "b"], ["b", "a"]], 3));
 }
 
 /// A client ends its tries by another command, or by entering.
