@@ -356,7 +356,8 @@ impl Clients {
         }
     }
 
-    /// Gives an open connection this number, which no other one has. Later ones get greater numbers.
+    /// Gives an open connection this number, which no other one has. Later ones get greater
+    /// numbers.
     pub fn renumber(&mut self, slot: Slot, id: ClientId) {
         self.opened = self.opened.max(id);
         let client = self.get(slot).expect("a connection keeps its client until it is closed");

@@ -5,6 +5,7 @@
 mod explorer {
     pub(crate) mod executions;
     mod failures;
+    mod nondeterminism;
     mod spin_loops;
     mod livelocks;
     mod thresholds;

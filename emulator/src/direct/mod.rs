@@ -50,8 +50,8 @@ impl DirectConnection {
     }
 
     /// Gives the connection this number in place of the next one, for `CLIENT ID`. No other
-    /// connection may have it. An exploration needs numbers that do not depend on the order in which
-    /// clients connect.
+    /// connection may have it. An exploration needs numbers that do not depend on the order in
+    /// which clients connect.
     #[doc(hidden)]
     pub fn set_id(&self, id: u64) {
         self.shared.engine().clients.renumber(self.slot, id);

@@ -34,8 +34,8 @@ pub(super) fn find_livelock(runner: &mut Runner, scenario: &Scenario) -> Option<
     )
 }
 
-/// Whether a client changes in the last round what another one reads or writes there. Otherwise each
-/// of them waits for something else, such as the end of a lease.
+/// Whether a client changes in the last round what another one reads or writes there. Otherwise
+/// each of them waits for something else, such as the end of a lease.
 fn interfere(history: &History, livelock: &Livelock) -> bool {
     let round = livelock.steps - livelock.round..livelock.steps;
     round.clone().any(|one| {

@@ -253,8 +253,8 @@ impl State {
         self.wake(actor, waker);
     }
 
-    /// The number that `CLIENT ID` returns on the next connection of an actor. It does not depend on
-    /// the order in which clients connect. `None` for code that runs alone.
+    /// The number that `CLIENT ID` returns on the next connection of an actor. It does not depend
+    /// on the order in which clients connect. `None` for code that runs alone.
     pub(super) fn next_connection(&mut self, actor: Actor) -> Option<u64> {
         if actor.0 >= ACTORS_MAX {
             return None;

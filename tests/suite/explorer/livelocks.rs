@@ -61,8 +61,8 @@ fn a_livelock_after_one_that_only_seems_to_be_one() {
     expect_livelock(&two_locks([["a", "b"], ["b", "a"]], 3));
 }
 
-/// Each client takes a key on every server, and is granted the lock by more than half of them. Of an
-/// even number, two clients can get half each, and then try again and again.
+/// Each client takes a key on every server, and is granted the lock by more than half of them. If
+/// their number is even, two clients can get half each, and then try again and again.
 #[test]
 fn a_tie_of_an_even_number_of_servers_is_a_livelock() {
     for servers in [2, 4] {

@@ -2,6 +2,7 @@
 
 pub(crate) mod executions;
 mod failures;
+mod nondeterminism;
 mod known_code;
 mod spin_loops;
 mod livelocks;

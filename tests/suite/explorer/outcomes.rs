@@ -432,7 +432,7 @@ fn outcomes_that_are_known() {
     check(&unequal.iter().map(std::slice::from_ref).collect::<Vec<_>>(), 3);
     // The operation is cancelled before its request is sent, or after it has run, or it is not.
     check_with(Faults::none().cancels(1), &[&["cancellably: SET a 1", "GET a"]], 3);
-    // The clock jumps ahead or back after it was read for the first command, and before that runs, or
+    // The clock jumps ahead or back between its reading for the first command and that command, or
     // it does not.
     let jump = Faults::none().client_jump(Duration::from_millis(5));
     check_with(jump, &[&["SET a {now}", "SET b {now}"]], 3);

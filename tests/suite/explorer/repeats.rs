@@ -46,8 +46,8 @@ fn random_programs() {
     }
 }
 
-/// Two executions end with equal data. In one of them a client is still inside, and a probe ends its
-/// grant.
+/// Two executions end with equal data. In one of them a client is still inside, and a probe ends
+/// its grant.
 #[test]
 fn a_probe_ends_a_grant() {
     let scenario = Scenario::new("inside at the end").actors(1, |client| async move {
@@ -94,8 +94,8 @@ fn timers_that_fire_together() {
     expect_equal_histories(&scenario);
 }
 
-/// B's timer fires at 12 ms. First it is known only that it does not fire before the one of A, which
-/// may be at 5 ms. In other executions, the one of A is at 20 ms.
+/// B's timer fires at 12 ms. First it is known only that it does not fire before the one of A,
+/// which may be at 5 ms. In other executions, the one of A is at 20 ms.
 #[test]
 fn a_timer_that_is_not_known_may_be_the_next() {
     let sleeps = |scenario: Scenario, early, late| {

@@ -109,7 +109,7 @@ fn that_a_task_hears_of_a_restart_is_its_clients_move() {
     }
 }
 
-/// What the code before the actors wrote is there before any write that a server can lose.
+/// The code before the actors wrote before any write that a server can lose.
 #[test]
 fn a_reload_loses_no_write_of_the_code_before_the_actors() {
     let set = |value: &'static str| {

@@ -65,8 +65,8 @@ impl Policy for Dense<'_> {
         let is_instant = |step: &&Step| matches!(step, Step::Advance(_));
         let mut steps: Vec<Step> = enabled.iter().filter(|step| !is_instant(step)).copied().collect();
         if steps.len() < enabled.len() {
-            // When the lease of a request ends that is still on its way, no step leads to that very
-            // millisecond, but only to those before and after.
+            // The lease of a request may end while the request is on its way. Steps lead to the time
+            // before and after, and not to that very millisecond.
             let spans = (1..=SPAN_MS_MAX).filter(|ms| *ms != LEASE_MS);
             steps.extend(spans.map(|ms| Step::Advance(Duration::from_millis(ms))));
         }
@@ -82,8 +82,8 @@ fn without_numbers(outcome: &str) -> String {
     outcome.replace(|letter: char| letter.is_ascii_digit(), "")
 }
 
-/// The outcomes, without numbers, of all orders in which time moves by every number of milliseconds.
-/// `None` if there are too many.
+/// The outcomes, without numbers, of all orders in which time moves by every number of
+/// milliseconds. `None` if there are too many.
 fn dense(runner: &mut Runner, scenario: &Scenario) -> Option<BTreeMap<String, Vec<Step>>> {
     let (mut outcomes, mut depth_first) = (BTreeMap::new(), DepthFirst::default());
     for _ in 0..SCHEDULES_MAX {
