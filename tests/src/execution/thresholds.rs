@@ -20,7 +20,7 @@ const STEPS_BEFORE_MAX: usize = 12;
 const STEPS_AFTER_MAX: usize = 60;
 /// About so many times is time moved between two known instants, over all places together. Two
 /// thresholds there that cancel each other out are found if one of these spans lies between them.
-const CUTS: usize = 512;
+const CUTS: usize = 256;
 /// The least and the greatest number of them at one place.
 const PARTS_MIN: usize = 4;
 const PARTS_MAX: usize = 64;
@@ -35,7 +35,7 @@ struct Place {
     second: (Actor, usize),
 }
 
-/// Cuts a span into so many parts and one more. At each place the cuts are shifted by another share
+/// Cuts a span so many times. At each place the cuts are shifted by another share
 /// of a part, because the code that distinguishes spans often runs after several places.
 #[derive(Clone, Copy, Debug)]
 struct Cuts {
@@ -47,13 +47,11 @@ struct Cuts {
 const GOLDEN_RATIO: f64 = 0.618_033_988_749_895;
 
 impl Cuts {
-    /// The instants at which parts end, in order.
-    fn between(self, from: Duration, to: Duration) -> Vec<Duration> {
+    /// The instants between these two, in order.
+    fn between(self, from: Duration, to: Duration) -> impl Iterator<Item = Duration> {
         let part = (to - from).div_f64(f64::from(self.parts));
-        let inner = (0..self.parts).map(|n| from + floor(part.mul_f64(f64::from(n) + self.shift)));
-        let mut cuts: Vec<Duration> = inner.filter(|cut| *cut > from).chain([to]).collect();
-        cuts.dedup();
-        cuts
+        let cuts = (0..self.parts).map(move |n| from + floor(part.mul_f64(f64::from(n) + self.shift)));
+        cuts.filter(move |cut| from < *cut && *cut < to)
     }
 }
 
@@ -167,12 +165,16 @@ impl Runner {
             }
             let low = seen.filter(|(at, _)| *at == gap[0]);
             let mut low = low.unwrap_or_else(|| (gap[0], self.behaviour(scenario, place, gap[0])));
-            for cut in cuts.between(gap[0], gap[1]) {
-                let high = (cut, self.behaviour(scenario, place, cut));
-                self.bisect(scenario, place, &low, &high, known);
-                low = high;
+            let high = (gap[1], self.behaviour(scenario, place, gap[1]));
+            // If no client acts any more, none distinguishes anything.
+            let is_over = low.1.acts.is_empty() && high.1.acts.is_empty();
+            for cut in cuts.between(gap[0], gap[1]).filter(|_| !is_over) {
+                let cut = (cut, self.behaviour(scenario, place, cut));
+                self.bisect(scenario, place, &low, &cut, known);
+                low = cut;
             }
-            seen = Some(low);
+            self.bisect(scenario, place, &low, &high, known);
+            seen = Some(high);
         }
     }
 

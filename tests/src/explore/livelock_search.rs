@@ -2,8 +2,6 @@
 //! search may explore what follows from few turns for a very long time before it gets there, so
 //! simple patterns are tried first.
 
-use std::sync::Arc;
-
 use super::retry_probe::never_ends;
 use crate::actor::Actor;
 use crate::execution::{Choice, Policy, Runner};
@@ -22,14 +20,14 @@ const REPEATS: [usize; 2] = [1, 2];
 const STEPS_MAX: usize = 150;
 
 /// A livelock of clients that take turns in a simple pattern, and the history that leads there.
-pub(super) fn find_livelock(runner: &mut Runner, scenario: &Scenario) -> Option<(Arc<History>, Livelock)> {
+pub(super) fn find_livelock(runner: &mut Runner, scenario: &Scenario) -> Option<(History, Livelock)> {
     let patterns = patterns(scenario.actors.len());
     REPEATS.iter().flat_map(|&repeats| patterns.iter().map(move |turns| (turns, repeats))).find_map(
         |(turns, repeats)| {
             let follow = || Pattern { turns, repeats, taken: 0 };
             let (history, _) = runner.run_fresh(scenario, follow, Recording::Lean);
             let livelock = runner.livelock.take().filter(|livelock| interfere(&history, livelock))?;
-            never_ends(runner, scenario, &history, &livelock).then(|| (Arc::new(history), livelock))
+            never_ends(runner, scenario, &history, &livelock).then_some((history, livelock))
         },
     )
 }
