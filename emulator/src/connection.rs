@@ -36,6 +36,8 @@ pub struct Connection {
     has_news: bool,
     /// The state of the client when the engine was last held.
     closing: Closing,
+    /// Whether the client waited then because the whole server sleeps.
+    is_held_asleep: bool,
 }
 
 /// The initial state of a client.
@@ -68,6 +70,7 @@ impl Connection {
             input: BytesMut::new(),
             has_news: false,
             closing: Closing::No,
+            is_held_asleep: false,
         }
     }
 
@@ -133,6 +136,18 @@ impl Connection {
         self.closing
     }
 
+    /// Whether the client waits because `DEBUG SLEEP` stops the server, as of the last time that
+    /// the engine was held.
+    pub(crate) fn is_held_asleep(&self) -> bool {
+        self.is_held_asleep
+    }
+
+    fn note_state(&mut self, engine: &mut Engine) {
+        let is_asleep = engine.asleep_until.is_some();
+        let client = engine.client(self.slot);
+        (self.closing, self.is_held_asleep) = (client.closing, client.is_blocked && is_asleep);
+    }
+
     /// Appends messages, and replies to commands that have waited, to `output`. Then runs the
     /// requests that waited after those.
     ///
@@ -175,7 +190,7 @@ impl Connection {
         let slot = self.slot;
         self.has_news = false;
         if bytes.is_empty() && self.input.is_empty() && !engine.client(slot).has_messages() {
-            self.closing = engine.client(slot).closing;
+            self.note_state(engine);
             return;
         }
         let (received, before) = (bytes.len(), output.len());
@@ -189,7 +204,7 @@ impl Connection {
         if self.input.len() > requests_bytes_max {
             engine.kill(slot);
         }
-        self.closing = engine.client(slot).closing;
+        self.note_state(engine);
         if self.input.is_empty() || self.closing != Closing::No {
             // The memory of one big request is not kept. Bytes after the last request of a closing
             // connection are ignored.

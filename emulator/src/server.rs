@@ -24,6 +24,9 @@ use tokio::task::{AbortHandle, JoinSet};
 use crate::client::Closing;
 use crate::connection::{self, Connection, Origin};
 use crate::engine::{Engine, Job};
+use crate::error;
+use crate::reply::Reply;
+use crate::resp::{self, Protocol};
 use crate::shared::{Shared, Waiting};
 
 /// The bytes of requests that one turn of a connection reads from its socket, before other
@@ -189,11 +192,18 @@ async fn accept<S>(
     // On a single-threaded runtime no other client could get `-BUSY` or kill the script.
     let may_be_busy = Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
     let mut connections = JoinSet::new();
+    // If the process is out of file descriptors, this one is given up for the client to refuse.
+    let mut spare = TcpSocket::new_v4().ok();
     let mut driving = pin!(shared.clone().drive());
     loop {
         tokio::select! {
             accepted = poll_fn(&mut next) => match accepted {
                 Ok((socket, addresses)) => {
+                    spare = spare.or_else(|| TcpSocket::new_v4().ok());
+                    if spare.is_none() {
+                        refuse(socket).await;
+                        continue;
+                    }
                     // Connections are opened in the order in which they came: a password set by one
                     // client does not concern older connections.
                     let origin = Origin { addresses, may_be_busy };
@@ -208,14 +218,24 @@ async fn accept<S>(
                         }
                     });
                 }
-                // Usually the process is out of file descriptors: wait until closed connections
-                // free some.
+                Err(_) if spare.take().is_some() => {}
+                // Others have taken the spare descriptor: wait until some are free.
                 Err(_) => tokio::time::sleep(std::time::Duration::from_millis(10)).await,
             },
             Some(_) = connections.join_next() => {}
             () = &mut driving => {}
         }
     }
+}
+
+/// Refuses a client for which there is no file descriptor, as Redis does with more than
+/// `maxclients`.
+async fn refuse(mut socket: impl AsyncWrite + Unpin) {
+    let (refusal, mut output) = (Reply::Error(error::MAX_CLIENTS), BytesMut::new());
+    resp::encode(&refusal, Protocol::Resp2, &mut output);
+    // An error means that the client is gone.
+    _ = socket.write_all(&output).await;
+    _ = socket.shutdown().await;
 }
 
 /// Serves one client, as [`accept`] does on a single-threaded runtime.
@@ -319,7 +339,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Exchange<'_, S> {
             if !self.connection.has_news() {
                 is_drained = Pin::new(&mut *self.socket).poll_read(cx, &mut read)?.is_pending();
                 if !is_drained && read.filled().is_empty() {
-                    return Poll::Ready(Ok(Pause::Closed));
+                    if !self.connection.is_held_asleep() {
+                        return Poll::Ready(Ok(Pause::Closed));
+                    }
+                    // A server that sleeps reads nothing. It finds the end of the requests after
+                    // its replies to them.
+                    is_drained = true;
                 }
             }
             read_bytes += read.filled().len();

@@ -86,16 +86,17 @@ fn wait(ctx: &mut Ctx<'_>, until: Until, wait: Wait, attempt: crate::engine::Att
     Reply::NOTHING
 }
 
-/// Whether `CLIENT PAUSE` delays this command.
+/// Whether `CLIENT PAUSE` or `DEBUG SLEEP` delays this command.
 pub(super) fn is_paused(engine: &Engine, client: &Client, row: &Row) -> bool {
-    let Some((_, mode)) = engine.pause else { return false };
     let ends_writing_transaction = || {
         let queue = client.transaction.iter().flat_map(|transaction| &transaction.queue);
         row.name == "exec" && queue.into_iter().any(|argv| resolve(&borrow(argv)).is_ok_and(may_write))
     };
-    let concerns = match mode {
-        PauseMode::All => true,
-        PauseMode::Write => may_write(row) || ends_writing_transaction(),
+    let concerns = match engine.pause {
+        _ if engine.asleep_until.is_some() => true,
+        Some((_, PauseMode::All)) => true,
+        Some((_, PauseMode::Write)) => may_write(row) || ends_writing_transaction(),
+        None => false,
     };
     concerns && client.can_wait() && (client.transaction.is_none() || transactions::runs_at_once(row))
 }

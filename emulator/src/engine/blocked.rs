@@ -38,6 +38,12 @@ impl Engine {
     /// Ends `CLIENT PAUSE`: the commands that it held back run now.
     pub(crate) fn unpause(self: &mut Box<Self>) {
         self.pause = None;
+        self.run_held_back();
+    }
+
+    /// Runs the commands that `CLIENT PAUSE` or `DEBUG SLEEP` held back. They wait again if the
+    /// other one still holds them back.
+    pub(super) fn run_held_back(self: &mut Box<Self>) {
         for slot in self.waiting.for_unpause() {
             self.attempt(slot, b"");
         }

@@ -81,6 +81,8 @@ pub struct Engine {
     pub tracker: Tracker,
     /// The end of `CLIENT PAUSE`, and the commands that it holds back.
     pub pause: Option<(Timestamp, PauseMode)>,
+    /// The end of `DEBUG SLEEP`. Until then, the server seems to stand still.
+    pub asleep_until: Option<Timestamp>,
     /// The password that `AUTH` must give. If it is empty, no password is needed.
     pub password: Bytes,
     /// The clients that get every command: `MONITOR`.
@@ -162,7 +164,8 @@ impl Engine {
         self.clock = clock;
         self.watches = Watches::default();
         self.pause = None;
-        self.faults.clear();
+        self.asleep_until = None;
+        self.faults = Faults::default();
         for slot in self.waiting.slots() {
             self.give_up(slot);
         }
@@ -201,6 +204,7 @@ impl Engine {
     pub fn is_snapshot_complete(&self) -> bool {
         self.clients.have_no_state()
             && self.pause.is_none()
+            && self.asleep_until.is_none()
             && self.watches.is_empty()
             && !self.stats.were_read
             && self.config.is_same(&self.started_with)
@@ -387,6 +391,10 @@ impl Engine {
         if self.pause.is_some_and(|(until, _)| until <= now) {
             self.unpause();
         }
+        if self.asleep_until.is_some_and(|until| until <= now) {
+            self.asleep_until = None;
+            self.run_held_back();
+        }
         while let Some((deadline, slot)) = self.waiting.first_deadline()
             && deadline <= now
         {
@@ -401,7 +409,8 @@ impl Engine {
         let waiting = self.waiting.first_deadline().map(|(deadline, _)| deadline);
         let pause = self.pause.map(|(until, _)| until);
         let next_wake_up =
-            [self.keyspace.next_expiry(), waiting, pause, self.client_check_at].into_iter().flatten().min();
+            [self.keyspace.next_expiry(), waiting, pause, self.asleep_until, self.client_check_at];
+        let next_wake_up = next_wake_up.into_iter().flatten().min();
         let is_earlier = next_wake_up
             .is_some_and(|next_wake_up| self.next_wake_up.is_none_or(|before| next_wake_up < before));
         self.next_wake_up = next_wake_up;

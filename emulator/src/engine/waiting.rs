@@ -41,7 +41,7 @@ pub enum Until {
         /// Whether a value is of the kind that the command waits for.
         is_kind: fn(&Value) -> bool,
     },
-    /// `CLIENT PAUSE` ends.
+    /// `CLIENT PAUSE` or `DEBUG SLEEP` ends.
     Unpaused,
     /// The deadline, at which the command arrives: a fault delayed it.
     Arrival,

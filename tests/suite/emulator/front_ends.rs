@@ -73,6 +73,26 @@ async fn a_unix_socket() {
     assert!(!path.exists(), "the socket goes with its server");
 }
 
+/// Redis reads nothing while it sleeps, so it finds the end of the requests after its replies.
+#[tokio::test]
+async fn a_client_that_sends_no_more_gets_the_replies_after_a_sleep() {
+    let emulator = Emulator::new();
+    emulator.start_with("enable-debug-command", "yes").unwrap();
+    let server = emulator.listen("127.0.0.1:0").await.unwrap();
+    let mut sleeper = TcpStream::connect(server.addr()).await.unwrap();
+    let mut other = TcpStream::connect(server.addr()).await.unwrap();
+    sleeper.write_all(b"DEBUG SLEEP 0.2\r\nPING 1\r\n").await.unwrap();
+    sleeper.shutdown().await.unwrap();
+    emulator.until_blocked(1).await;
+    other.write_all(b"PING 2\r\nPING 3\r\n").await.unwrap();
+    other.shutdown().await.unwrap();
+    for (mut client, expected) in [(sleeper, "+OK\r\n$1\r\n1\r\n"), (other, "$1\r\n2\r\n$1\r\n3\r\n")] {
+        let mut replies = String::new();
+        client.read_to_string(&mut replies).await.unwrap();
+        assert_eq!(replies, expected);
+    }
+}
+
 #[tokio::test]
 async fn a_server_that_is_dropped_closes_its_connections() {
     let server = Emulator::new().listen("127.0.0.1:0").await.unwrap();

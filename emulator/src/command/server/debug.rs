@@ -5,7 +5,6 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::super::{Argv, Ctx, Outcome, blocking, count, docs, is_word};
-use crate::engine::PauseMode;
 use crate::error::{self, Error};
 use crate::keyspace::{Expiry, Value};
 use crate::log::LogLevel;
@@ -198,7 +197,6 @@ fn sleep(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
         return Ok(Reply::OK);
     }
     let until = ctx.engine.keyspace.now() + span;
-    let before = ctx.engine.pause.map_or(until, |(before, _)| before);
-    ctx.engine.pause = Some((until.max(before), PauseMode::All));
+    ctx.engine.asleep_until = ctx.engine.asleep_until.max(Some(until));
     Ok(blocking::wait_out(ctx, blocking::Wait { deadline: Some(until), on_timeout: Reply::OK }))
 }
