@@ -1,6 +1,7 @@
 //! Faults that a test places for commands. They do what a network or a server in trouble does.
 
 use std::fmt;
+use std::io::Write as _;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -27,6 +28,7 @@ pub struct Fault {
     client: Option<Bytes>,
     /// How many more commands it strikes. `None`: all that match.
     count: Option<u64>,
+    has_struck: bool,
 }
 
 /// The effect of a fault on a command.
@@ -65,7 +67,7 @@ impl Effect {
 impl Fault {
     /// Creates a fault that strikes the next command of any client.
     pub fn new(effect: Effect) -> Fault {
-        Fault { effect, command: None, client: None, count: Some(1) }
+        Fault { effect, command: None, client: None, count: Some(1), has_struck: false }
     }
 
     /// Restricts it to this command. A subcommand has a name such as `client|setname`.
@@ -90,6 +92,11 @@ impl Fault {
     pub fn always(mut self) -> Fault {
         self.count = None;
         self
+    }
+
+    /// The name of the command to which it is restricted.
+    pub(crate) fn named(&self) -> Option<&str> {
+        self.command.as_deref()
     }
 
     fn concerns(&self, client: &Bytes, argv: &[&[u8]]) -> bool {
@@ -124,7 +131,8 @@ impl fmt::Display for Fault {
     }
 }
 
-/// The faults that have not struck yet, in the order in which they were placed.
+/// The faults that can still strike, in the order in which they were placed. If some of them have
+/// never struck when they are dropped, a warning says so.
 #[derive(Debug, Default)]
 pub struct Faults(Vec<Fault>);
 
@@ -151,13 +159,39 @@ impl Faults {
         self.0.iter()
     }
 
+    /// Iterates over the faults that have never struck.
+    pub fn unstruck(&self) -> impl Iterator<Item = &Fault> {
+        self.0.iter().filter(|fault| !fault.has_struck)
+    }
+
+    /// The text about the faults that have never struck, if there are any.
+    fn warning(&self) -> Option<String> {
+        let unstruck: Vec<String> = self.unstruck().map(|fault| format!("  {fault}\n")).collect();
+        (!unstruck.is_empty()).then(|| {
+            format!(
+                "lockstep: warning: faults that never struck, because no client sent a command that they concern:\n{}",
+                unstruck.concat()
+            )
+        })
+    }
+
     /// Returns the effect for this command of a client with this name: that of the first fault that
     /// matches. Counts the fault down.
     pub fn strike(&mut self, client: &Bytes, argv: &[&[u8]]) -> Option<Effect> {
         let idx = self.0.iter().position(|fault| fault.concerns(client, argv))?;
         let fault = &mut self.0[idx];
+        fault.has_struck = true;
         fault.count = fault.count.map(|count| count - 1);
-        Some(if fault.count == Some(0) { self.0.remove(idx).effect } else { fault.effect.clone() })
+        Some(if fault.count == Some(0) { self.0.remove(idx).effect.clone() } else { fault.effect.clone() })
+    }
+}
+
+impl Drop for Faults {
+    fn drop(&mut self) {
+        if let Some(warning) = self.warning() {
+            // Tests hide what they print by macros if they pass.
+            _ = std::io::stderr().write_all(warning.as_bytes());
+        }
     }
 }
 
@@ -188,5 +222,22 @@ mod tests {
             faults.iter().map(Fault::to_string).collect::<Vec<_>>(),
             ["LOSE-REPLY COUNT 0 COMMAND get"]
         );
+        assert_eq!(faults.warning(), None);
+    }
+
+    #[test]
+    fn a_fault_that_never_struck_is_told() {
+        let mut faults = Faults::default();
+        faults.place(Fault::new(Effect::DropAfter).command("INCR"));
+        faults.place(Fault::new(Effect::Twice).command("SET").count(2));
+        faults.strike(&Bytes::new(), &[b"INCRBY", b"n", b"2"]);
+        faults.strike(&Bytes::new(), &[b"SET", b"k", b"v"]);
+        expect_test::expect![[r#"
+            lockstep: warning: faults that never struck, because no client sent a command that they concern:
+              DROP-AFTER COUNT 1 COMMAND incr
+        "#]]
+        .assert_eq(&faults.warning().unwrap_or_default());
+        faults.clear();
+        assert_eq!(faults.warning(), None);
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::Flag::{Admin, Loading, NoMulti, NoScript, Stale};
 use super::blocking::{Wait, wait_for};
-use super::{Argv, Ctx, Outcome, Row, is_known, is_word};
+use super::{Argv, Ctx, Outcome, Row, expect_known, is_word};
 use crate::clock::{Clock, DRIFT_PPM, Timestamp};
 use crate::engine::Until;
 use crate::error::Error;
@@ -61,6 +61,8 @@ const HELP: &[&str] = &[
     "                           MASTERDOWN, NOREPLICAS, CLUSTERDOWN or TRYAGAIN alone is Redis's error",
     "FAULT LIST",
     "    List the faults that can still strike.",
+    "FAULT UNSTRUCK",
+    "    List the faults that have never struck.",
     "FAULT CLEAR",
     "    Remove all faults.",
     "RESET",
@@ -134,16 +136,17 @@ fn clock(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 }
 
 const EFFECTS: &[&str] =
-    &["DROP-BEFORE", "DROP-AFTER", "LOSE-REPLY", "DELAY", "TWICE", "ERROR", "LIST", "CLEAR"];
+    &["DROP-BEFORE", "DROP-AFTER", "LOSE-REPLY", "DELAY", "TWICE", "ERROR", "LIST", "UNSTRUCK", "CLEAR"];
 
 /// `EMULATOR FAULT <<DROP-BEFORE | DROP-AFTER | LOSE-REPLY | DELAY milliseconds | TWICE | ERROR
-/// text> [COUNT count] [COMMAND name] [CLIENT name] | LIST | CLEAR>`
+/// text> [COUNT count] [COMMAND name] [CLIENT name] | LIST | UNSTRUCK | CLEAR>`
 fn fault(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let faults = &mut ctx.engine.faults;
     let (effect, options) = match &argv[2..] {
         [word] if is_word(word, "list") => {
-            return Ok(Reply::Array(faults.iter().map(|fault| Reply::bulk(fault.to_string())).collect()));
+            return Ok(listed(faults.iter()));
         }
+        [word] if is_word(word, "unstruck") => return Ok(listed(faults.unstruck())),
         [word] if is_word(word, "clear") => {
             faults.clear();
             return Ok(Reply::OK);
@@ -169,9 +172,9 @@ fn fault(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
                 "ERR the text of the error is missing: write EMULATOR FAULT ERROR text",
             ));
         }
-        [word, ..] if ["list", "clear"].iter().any(|known| is_word(word, known)) => {
+        [word, ..] if ["list", "unstruck", "clear"].iter().any(|known| is_word(word, known)) => {
             return Err(Error::from_static(
-                "ERR EMULATOR FAULT LIST and EMULATOR FAULT CLEAR take no more arguments",
+                "ERR EMULATOR FAULT LIST, UNSTRUCK and CLEAR take no more arguments",
             ));
         }
         words => return Err(unknown("EMULATOR FAULT", words[0], EFFECTS)),
@@ -185,7 +188,11 @@ fn fault(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
                     count => fault.count(count),
                 }
             }
-            [word, name] if is_word(word, "command") => fault.command(&command_name(name)?),
+            [word, name] if is_word(word, "command") => {
+                let name = String::from_utf8_lossy(name);
+                expect_known(&name)?;
+                fault.command(&name)
+            }
             [word, name] if is_word(word, "client") => fault.client(name.to_vec()),
             _ => {
                 return Err(unknown(
@@ -200,15 +207,8 @@ fn fault(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     Ok(Reply::OK)
 }
 
-fn command_name(name: &[u8]) -> Result<String, Error> {
-    let words: Vec<&[u8]> = name.splitn(2, |&byte| byte == b'|').collect();
-    let text = String::from_utf8_lossy(name);
-    if is_known(&words) {
-        return Ok(text.into_owned());
-    }
-    Err(Error::new(format!(
-        "ERR there is no command '{text}'. COMMAND LIST lists all; write a subcommand as client|id"
-    )))
+fn listed<'a>(faults: impl Iterator<Item = &'a Fault>) -> Reply {
+    Reply::Array(faults.map(|fault| Reply::bulk(fault.to_string())).collect())
 }
 
 /// `EMULATOR HELP`

@@ -222,6 +222,19 @@ pub(crate) fn is_known(argv: &Argv<'_>) -> bool {
     })
 }
 
+/// Checks the name of a command or of a subcommand such as `client|id`.
+///
+/// # Errors
+/// There is no such command.
+pub(crate) fn expect_known(name: &str) -> Result<(), Error> {
+    let words: Vec<&[u8]> = name.splitn(2, '|').map(str::as_bytes).collect();
+    is_known(&words).then_some(()).ok_or_else(|| {
+        Error::new(format!(
+            "ERR there is no command '{name}'. COMMAND LIST lists all; write a subcommand as client|id"
+        ))
+    })
+}
+
 /// Refuses, delays, queues or runs one command.
 fn perform(engine: &mut Box<Engine>, client: &mut Box<Client>, argv: &Argv<'_>) -> Reply {
     let row = match admit(engine, client, argv) {

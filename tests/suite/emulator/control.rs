@@ -270,6 +270,32 @@ fn errors_strike_named_clients_and_commands_and_spoil_transactions() {
     assert_eq!(a.call("GET k"), "$1 2");
 }
 
+/// A fault that strikes nothing makes a test green that tests nothing.
+#[test]
+fn a_fault_that_never_struck_is_listed() {
+    let (emulator, mut control, mut a) = controlled();
+    control.call("EMULATOR FAULT DROP-AFTER COMMAND incr");
+    control.call("EMULATOR FAULT TWICE COUNT 0 COMMAND incrby");
+    assert_eq!(emulator.unstruck().len(), 2);
+    assert_eq!(a.call("INCRBY n 2"), ":4");
+    assert_eq!(control.call("EMULATOR FAULT UNSTRUCK"), "*1 $31 DROP-AFTER COUNT 1 COMMAND incr");
+    assert_eq!(emulator.unstruck(), [Fault::new(Effect::DropAfter).command("INCR")]);
+    assert_eq!(a.call("INCR n"), "");
+    assert_eq!(emulator.unstruck(), []);
+}
+
+#[test]
+#[should_panic(expected = "would never strike: ERR there is no command 'incrr'")]
+fn a_fault_on_an_unknown_command_is_refused() {
+    Emulator::new().place(Fault::new(Effect::DropAfter).command("INCRR"));
+}
+
+#[test]
+#[should_panic(expected = "would never strike: ERR there is no command 'client|rename'")]
+fn a_fault_on_an_unknown_subcommand_is_refused() {
+    Emulator::new().place(Fault::new(Effect::DropAfter).command("CLIENT|RENAME"));
+}
+
 #[test]
 fn control_is_not_part_of_the_game() {
     let (emulator, mut control, mut a) = controlled();
@@ -315,17 +341,14 @@ fn errors_say_what_was_wrong_and_what_to_do() {
         ),
         (
             "EMULATOR FAULT EXPLODE",
-            "ERR EMULATOR FAULT takes one of DROP-BEFORE, DROP-AFTER, LOSE-REPLY, DELAY, TWICE, ERROR, LIST, CLEAR, not 'EXPLODE'. Try EMULATOR HELP.",
+            "ERR EMULATOR FAULT takes one of DROP-BEFORE, DROP-AFTER, LOSE-REPLY, DELAY, TWICE, ERROR, LIST, UNSTRUCK, CLEAR, not 'EXPLODE'. Try EMULATOR HELP.",
         ),
         ("EMULATOR FAULT DELAY", "ERR wrong number of arguments: write EMULATOR FAULT DELAY milliseconds"),
         (
             "EMULATOR FAULT ERROR \"\"",
             "ERR the text of the error is missing: write EMULATOR FAULT ERROR text",
         ),
-        (
-            "EMULATOR FAULT LIST all",
-            "ERR EMULATOR FAULT LIST and EMULATOR FAULT CLEAR take no more arguments",
-        ),
+        ("EMULATOR FAULT LIST all", "ERR EMULATOR FAULT LIST, UNSTRUCK and CLEAR take no more arguments"),
         (
             "EMULATOR FAULT TWICE COUNT",
             "ERR EMULATOR FAULT … takes one of COUNT n, COMMAND name, CLIENT name, not 'COUNT'. Try EMULATOR HELP.",

@@ -1,9 +1,10 @@
 //! `lockstep serve`: which clients may connect, what it leaves behind, and how it behaves while a
 //! script runs.
 
-use std::io::{BufReader, Read as _};
-use std::net::TcpListener;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
 
 use redis::Commands as _;
 
@@ -91,6 +92,47 @@ fn the_password_is_asked_for_and_outlives_a_reset() {
         assert_eq!(ask(&mut newcomer, "AUTH secret"), "OK");
         server.stop();
     }
+}
+
+/// A test in another language sees it in the log of its server.
+#[test]
+fn a_fault_that_never_struck_is_told() {
+    const WARNING: &str =
+        "lockstep: warning: faults that never struck, because no client sent a command that they concern:\n";
+    let server = start(&["--port", "0", "--control"]);
+    let mut client = server.connect();
+    assert_eq!(ask(&mut client, "EMULATOR FAULT TWICE COMMAND incr"), "OK");
+    assert_eq!(ask(&mut client, "EMULATOR FAULT TWICE COMMAND ping"), "OK");
+    assert_eq!(ask(&mut client, "PING"), "PONG");
+    assert_eq!(ask(&mut client, "EMULATOR RESET"), "OK");
+    assert_eq!(ask(&mut client, "EMULATOR FAULT LOSE-REPLY COMMAND get CLIENT b"), "OK");
+    drop(client);
+    let said = server.stop();
+    let [at_reset, at_end] = ["TWICE COUNT 1 COMMAND incr", "LOSE-REPLY COUNT 1 COMMAND get CLIENT b"];
+    assert_eq!(said, format!("{WARNING}  {at_reset}\n{WARNING}  {at_end}\n"));
+}
+
+/// Redis accepts such a client, too, and tells it why it cannot be served.
+#[test]
+fn without_file_descriptors_new_clients_are_refused() {
+    let program = env!("CARGO_BIN_EXE_lockstep");
+    let limited = format!("ulimit -n 40 && exec \"{program}\" serve --port 0");
+    let server = start_with(Command::new("sh").args(["-c", &limited]));
+    let addr = server.url.trim_start_matches("redis://").trim_end_matches('/');
+    let mut clients: Vec<TcpStream> = (0..60).map(|_| TcpStream::connect(addr).unwrap()).collect();
+    let mut replies = clients.iter_mut().map(|client| {
+        client.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        client.write_all(b"PING\r\n").unwrap();
+        let mut reply = String::new();
+        BufReader::new(client).read_line(&mut reply).unwrap();
+        reply
+    });
+    let served = replies.by_ref().take_while(|reply| reply == "+PONG\r\n").count();
+    assert!((10..40).contains(&served), "{served}");
+    assert!(replies.all(|reply| reply == "-ERR max number of clients reached\r\n"));
+    drop(clients);
+    assert_eq!(ask(&mut server.connect(), "PING"), "PONG");
+    server.stop();
 }
 
 #[test]
