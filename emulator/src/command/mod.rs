@@ -303,7 +303,13 @@ pub(crate) fn call_from_script(
     argv: &Argv<'_>,
     rules: Rules,
 ) -> Reply {
-    let reply = check_and_run(engine, client, argv, rules);
+    let reply = match admit_in_script(engine, client, argv, rules) {
+        Ok(row) => run(engine, client, row, argv),
+        Err(error) => {
+            engine.stats.rejected(named(argv), &error);
+            Reply::Error(error)
+        }
+    };
     if let Some(calls) = &mut engine.script_calls {
         let argv = argv.iter().map(|arg| Bytes::copy_from_slice(arg)).collect();
         calls.push(ScriptCall { argv, reply: reply.clone() });
@@ -311,34 +317,32 @@ pub(crate) fn call_from_script(
     reply
 }
 
-fn check_and_run(engine: &mut Box<Engine>, client: &mut Box<Client>, argv: &Argv<'_>, rules: Rules) -> Reply {
-    let row = match resolve(argv) {
-        Ok(row) => row,
-        Err(_) => {
-            return Reply::Error(Error::from_static(if is_known(argv) {
-                "ERR Wrong number of args calling Redis command from script"
-            } else {
-                "ERR Unknown Redis command called from script"
-            }));
-        }
-    };
+/// Checks whether a script may call a command, in Redis's order.
+fn admit_in_script(
+    engine: &mut Engine,
+    client: &Client,
+    argv: &Argv<'_>,
+    rules: Rules,
+) -> Result<&'static Row, Error> {
+    let row = resolve(argv).map_err(|_| {
+        Error::from_static(if is_known(argv) {
+            "ERR Wrong number of args calling Redis command from script"
+        } else {
+            "ERR Unknown Redis command called from script"
+        })
+    })?;
     if row.has(Flag::NoScript) {
-        return Reply::Error(Error::from_static("ERR This Redis command is not allowed from script"));
+        return Err(Error::from_static("ERR This Redis command is not allowed from script"));
     }
     let is_write = row.has(Flag::Write) || REPLICATED_READS.contains(&row.name);
     if rules.is_read_only && is_write {
-        return Reply::Error(error::READ_ONLY_SCRIPT);
+        return Err(error::READ_ONLY_SCRIPT);
     }
-    if let Err(error) = admission::check_in_script(engine, row) {
-        return Reply::Error(error);
+    admission::check_in_script(engine, row)?;
+    if client.may_be_busy && row.has(Flag::Write) {
+        engine.busy.write()?;
     }
-    if client.may_be_busy
-        && row.has(Flag::Write)
-        && let Err(error) = engine.busy.write()
-    {
-        return Reply::Error(error);
-    }
-    run(engine, client, row, argv)
+    Ok(row)
 }
 
 pub(crate) fn run(

@@ -96,6 +96,13 @@ fn info_counts_calls_errors_hits_and_misses() {
         &["GET"],
         &["EXEC"],
         &["EVAL", "return {err='MYERR x'}", "0"],
+        // What a script may not call is rejected, too.
+        &["EVAL", "return redis.call('get')", "0"],
+        &["EVAL", "redis.pcall('nosuch') return 1", "0"],
+        &["EVAL", "return redis.pcall('subscribe', 'x')", "0"],
+        &["EVAL", "return redis.pcall('config')", "0"],
+        &["EVAL", "return redis.pcall('config', 'get')", "0"],
+        &["EVAL_RO", "return redis.call('set', 'a', 'b')", "0"],
         &["CLIENT", "NOSUCH"],
         &["CONFIG", "GET"],
         &["CONFIG", "NOSUCH"],
