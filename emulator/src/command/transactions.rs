@@ -5,7 +5,7 @@ use bytes::Bytes;
 
 use super::Flag::{AllowBusy, Fast, Loading, NoScript, SkipSlowlog, Stale};
 use super::{Argv, Ctx, KeySpec, Outcome, Row, borrow, is_word, resolve, run};
-use crate::client::{CallContext, Client, Transaction};
+use crate::client::{CallContext, Client, Closing, Transaction};
 use crate::engine::Engine;
 use crate::error::{self, Error};
 use crate::reply::{Protocol, Reply};
@@ -78,6 +78,8 @@ fn exec(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
     let mut has_changed = false;
     let replies = transaction.queue.iter().map(|argv| {
         let argv = borrow(argv);
+        // Commands run after one that closes the connection, too, but the client gets no reply.
+        let is_closing = ctx.client.closing != Closing::No;
         let reply = match resolve(&argv) {
             Ok(row) => {
                 let mark = ctx.engine.outbox.mark();
@@ -88,7 +90,8 @@ fn exec(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
             }
             Err(error) => Reply::Error(error),
         };
-        let now = moment(ctx.client);
+        let (protocol, is_wanted) = moment(ctx.client);
+        let now = (protocol, is_wanted && !is_closing);
         has_changed |= now != first;
         (now, reply)
     });

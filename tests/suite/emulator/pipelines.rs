@@ -93,6 +93,37 @@ async fn all_is_written_before_anything_is_read_over_a_unix_socket_on_many_threa
     over_a_unix_socket("many").await;
 }
 
+/// Commands after the one that kills their own client still run, but the client gets no reply.
+#[test]
+fn a_transaction_that_kills_its_client_runs_to_its_end() {
+    let emulator = Emulator::new();
+    let real = redis_server::borrow();
+    let urls = real.iter().map(|server| server.url()).chain([emulator.url()]);
+    for url in urls {
+        let client = redis::Client::open(url.as_str()).unwrap();
+        let redis::ConnectionAddr::Tcp(host, port) = client.get_connection_info().addr() else {
+            panic!("{url}")
+        };
+        let mut stream = connect((host.as_str(), *port));
+        stream.write_all(b"CLIENT ID\r\n").unwrap();
+        let mut id = [0; 64];
+        let len = stream.read(&mut id).unwrap();
+        let id = std::str::from_utf8(&id[1..len]).unwrap().trim();
+        let kill = format!("CLIENT KILL ID {id} SKIPME no");
+        let db = client.get_connection_info().redis_settings().db();
+        let sent = format!("SELECT {db}\r\nMULTI\r\nSET a 1\r\n{kill}\r\nSET b 1\r\nEXEC\r\nPING\r\n");
+        stream.write_all(sent.as_bytes()).unwrap();
+        let mut replies = Vec::new();
+        // Redis closes with requests unread, and the system may report that.
+        _ = stream.read_to_end(&mut replies);
+        let queued = "+QUEUED\r\n".repeat(3);
+        assert_eq!(String::from_utf8_lossy(&replies), format!("+OK\r\n+OK\r\n{queued}*3\r\n+OK\r\n:1\r\n"));
+        let mut connection = client.get_connection().unwrap();
+        let kept: Vec<String> = redis::cmd("MGET").arg(&["a", "b"]).query(&mut connection).unwrap();
+        assert_eq!(kept, ["1", "1"]);
+    }
+}
+
 #[test]
 fn all_is_written_before_anything_is_read_without_a_runtime() {
     let emulator = Emulator::new();

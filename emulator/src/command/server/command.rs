@@ -137,7 +137,10 @@ fn command_list(_: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
         }
         _ => return Err(error::SYNTAX),
     };
-    let kept = rows().filter(|(row, group)| keep(row, group));
+    let with_subcommands = |(row, group): (&'static Row, &'static Group)| {
+        std::iter::once(row).chain(row.subcommands).map(move |row| (row, group))
+    };
+    let kept = rows().flat_map(with_subcommands).filter(|(row, group)| keep(row, group));
     Ok(Reply::Array(kept.map(|(row, _)| Reply::bulk(row.name)).collect()))
 }
 
