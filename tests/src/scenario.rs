@@ -12,10 +12,18 @@ use crate::client::Client;
 use crate::fault::Faults;
 use crate::lint::{Allowance, LINTS};
 use crate::oracle::Oracle;
+use crate::schedule::SPAN_MAX;
 use crate::trace::Reached;
 
 /// How long redis-rs's multiplexed connections wait for a reply by default.
 pub const RESPONSE_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// The largest number of servers: each is an emulator of its own.
+const SERVERS_MAX: usize = 100;
+/// The largest number of probes.
+const PROBES_MAX: u32 = 1_000;
+/// The shortest time in scenarios, because leases are counted in milliseconds.
+const SPAN_MIN: Duration = Duration::from_millis(1);
 
 /// The limits of one execution. Code that reaches one of them is reported as code that does not
 /// come to its end.
@@ -127,27 +135,33 @@ impl Scenario {
     ///
     /// # Panics
     /// There are more than 26 actors: the name of each is a letter.
+    #[track_caller]
     pub fn actors<F, Fut>(mut self, count: usize, act: F) -> Scenario
     where
         F: Fn(Client) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<(), ActorError>> + Send + 'static,
     {
-        let act = boxed(act);
-        self.actors.extend(std::iter::repeat_n(act, count));
-        assert!(self.actors.len() <= ACTORS_MAX, "a scenario has at most {ACTORS_MAX} actors");
+        let room = ACTORS_MAX - self.actors.len();
+        assert!(count <= room, "a scenario has at most {ACTORS_MAX} actors");
+        self.actors.extend(std::iter::repeat_n(boxed(act), count));
         self
     }
 
     /// Adds `count` actors whose grants last for `lease`, instead of the scenario's lease. Their
     /// code reads it by [`Client::lease`].
-    pub fn actors_with_lease<F, Fut>(mut self, count: usize, lease: Duration, act: F) -> Scenario
+    ///
+    /// # Panics
+    /// As for [`actors`](Scenario::actors) and [`lease`](Scenario::lease).
+    #[track_caller]
+    pub fn actors_with_lease<F, Fut>(self, count: usize, lease: Duration, act: F) -> Scenario
     where
         F: Fn(Client) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<(), ActorError>> + Send + 'static,
     {
-        let first = self.actors.len();
-        self.leases.extend((first..first + count).map(|actor| (actor, lease)));
-        self.actors(count, act)
+        let (first, lease) = (self.actors.len(), bounded("a lease", lease));
+        let mut scenario = self.actors(count, act);
+        scenario.leases.extend((first..scenario.actors.len()).map(|actor| (actor, lease)));
+        scenario
     }
 
     /// Makes all actors so far repeat their code this many times.
@@ -218,24 +232,41 @@ impl Scenario {
     /// Adds fresh clients that try to get everything after all actors have ended. Each returns
     /// whether it was granted, and keeps its grant: no task that it spawns runs after its end.
     /// [`crate::oracle::NoLeak`] and [`crate::oracle::Recovers`] use the results.
+    ///
+    /// # Panics
+    /// There are more than 1,000 probes.
+    #[track_caller]
     pub fn probe<F, Fut>(mut self, count: u32, act: F) -> Scenario
     where
         F: Fn(Client) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<bool, ActorError>> + Send + 'static,
     {
+        assert!(count <= PROBES_MAX, "a scenario has at most {PROBES_MAX} probes, not {count}");
         self.probe = Some((count, boxed(act)));
         self
     }
 
     /// The number of independent servers; one by default. [`Client::connection_to`] connects to
     /// each.
+    ///
+    /// # Panics
+    /// There is no server, or there are more than 100.
+    #[track_caller]
     pub fn servers(self, servers: usize) -> Scenario {
+        assert!(
+            (1..=SERVERS_MAX).contains(&servers),
+            "a scenario has from 1 to {SERVERS_MAX} servers, not {servers}"
+        );
         Scenario { servers, ..self }
     }
 
     /// How long a grant lasts; ten seconds by default.
+    ///
+    /// # Panics
+    /// The lease is shorter than a millisecond, or longer than ten years.
+    #[track_caller]
     pub fn lease(self, lease: Duration) -> Scenario {
-        Scenario { lease, ..self }
+        Scenario { lease: bounded("a lease", lease), ..self }
     }
 
     /// Sets how long clients wait for a reply before they get a timeout error. By default,
@@ -246,12 +277,24 @@ impl Scenario {
     /// ([`Faults::delays`]). While a command blocks on the server, there is no such limit. Time
     /// passes while a request waits only if there are stalls
     /// ([`Faults::stalls`]).
+    ///
+    /// # Panics
+    /// The timeout is shorter than a millisecond, or longer than ten years.
+    #[track_caller]
     pub fn response_timeout(self, response_timeout: Duration) -> Scenario {
-        Scenario { response_timeout: Some(response_timeout), ..self }
+        Scenario { response_timeout: Some(bounded("a response timeout", response_timeout)), ..self }
     }
 
     /// The fault budgets.
+    ///
+    /// # Panics
+    /// A clock is wrong by more than ten years, or runs more than a thousand times too fast, or a
+    /// server is away for more than ten years.
+    #[track_caller]
     pub fn faults(self, faults: Faults) -> Scenario {
+        if let Some(excess) = faults.excess(SPAN_MAX) {
+            panic!("{excess}");
+        }
         Scenario { faults, ..self }
     }
 
@@ -374,6 +417,14 @@ impl Scenario {
         fewer.actors.truncate(count);
         fewer
     }
+}
+
+/// A span of time in a scenario, if it is one.
+#[track_caller]
+fn bounded(what: &str, span: Duration) -> Duration {
+    let is_possible = (SPAN_MIN..=SPAN_MAX).contains(&span);
+    assert!(is_possible, "{what} lasts for at least a millisecond and at most ten years, not {span:?}");
+    span
 }
 
 pub(crate) fn boxed<R, F, Fut>(act: F) -> Act<R>

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use emulator::DRIFT_PPM;
+
 /// A budget as a field of [`Faults`]. Texts and samples use one list of them.
 pub(crate) struct Field {
     /// The name of the method that sets it.
@@ -131,6 +133,20 @@ impl fmt::Display for Faults {
 }
 
 impl Faults {
+    /// What is wrong if a budget is larger than any clock can show.
+    pub(crate) fn excess(mut self, span_max: Duration) -> Option<String> {
+        let ppm_max = DRIFT_PPM.end().unsigned_abs();
+        FIELDS.iter().find_map(|Field { name, value, .. }| match value {
+            Value::Span(of) if *of(&mut self) > span_max => {
+                Some(format!("`Faults::{name}` is at most ten years, not {:?}", of(&mut self)))
+            }
+            Value::Ppm(of) if u64::from(*of(&mut self)) > ppm_max => {
+                Some(format!("`Faults::{name}` is at most {ppm_max} ppm, not {}", of(&mut self)))
+            }
+            _ => None,
+        })
+    }
+
     /// For each budget the larger one of the two.
     pub(crate) fn or(mut self, mut other: Faults) -> Faults {
         for field in FIELDS {

@@ -24,6 +24,64 @@ async fn take(client: Client) -> RedisResult<bool> {
     send(&mut client.connection(), SOUND.take).await
 }
 
+/// The message of the panic that a builder ends with.
+#[track_caller]
+fn refused(build: impl FnOnce() -> Scenario + std::panic::UnwindSafe) -> String {
+    let panic = std::panic::catch_unwind(build).expect_err("the parameter is refused");
+    panic
+        .downcast_ref::<String>()
+        .cloned()
+        .unwrap_or_else(|| panic.downcast_ref::<&str>().unwrap().to_string())
+}
+
+/// Parameters that no execution can have are refused where they are set. Those at the limit run.
+#[test]
+fn extreme_parameters_are_refused_or_run() {
+    let scenario =
+        || Scenario::new("extreme").actors(2, from_fn(take_and_release)).always(ExclusiveFact::of("cs"));
+    let decade = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+    let none = Faults::none();
+    expect![[r#""#]].assert_eq(
+        &[
+            refused(|| scenario().servers(0)),
+            refused(|| scenario().servers(usize::MAX)),
+            refused(|| scenario().lease(Duration::MAX)),
+            refused(|| scenario().lease(Duration::ZERO)),
+            refused(|| scenario().actors_with_lease(1, Duration::MAX, from_fn(take_and_release))),
+            refused(|| scenario().actors_with_lease(usize::MAX, LEASE, from_fn(take_and_release))),
+            refused(|| scenario().actors(usize::MAX, from_fn(take_and_release))),
+            refused(|| scenario().response_timeout(Duration::MAX)),
+            refused(|| scenario().probe(u32::MAX, from_fn(take))),
+            refused(|| scenario().faults(none.skew(Duration::MAX))),
+            refused(|| scenario().faults(none.outage(Duration::MAX))),
+            refused(|| scenario().faults(none.drift(u32::MAX))),
+        ]
+        .join("\n"),
+    );
+    let longest = harness::Limits { steps: usize::MAX, polls: u64::MAX, wall_time: Duration::MAX };
+    for extreme in [
+        scenario().servers(100),
+        scenario().lease(decade).faults(none.stalls(1)),
+        scenario().lease(Duration::from_millis(1)).faults(none.stalls(1).crashes(1)).probe(1, from_fn(take)),
+        scenario().response_timeout(decade).faults(none.stalls(1)),
+        scenario().response_timeout(Duration::from_millis(1)).faults(none.lost(1)),
+        scenario().faults(none.skew(decade)),
+        scenario().faults(none.server_skew(decade)),
+        scenario().faults(none.client_jump(decade)),
+        scenario().faults(none.jump(decade)),
+        scenario().faults(none.drift(999_000_000)),
+        scenario().faults(none.server_drift(999_000_000)),
+        scenario().faults(none.restarts(1).outage(decade)),
+        scenario().faults(none.reloads(1).unsynced(u32::MAX)),
+        scenario().faults(Faults { crashes: u32::MAX, ..none }),
+        scenario().limits(longest),
+        scenario().rounds(0),
+    ] {
+        // It ends, with whatever verdict.
+        _ = exhaustive(&extreme).map_err(|report| report.to_string());
+    }
+}
+
 #[test]
 fn functions_are_actors_beside_closures() {
     let functions = Scenario::new("functions")
