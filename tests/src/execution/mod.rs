@@ -31,7 +31,7 @@ use crate::actor::{ACTORS_MAX, Actor};
 use crate::fault::{Effect, Effects, Fault, FaultKind, RequestOutcome, Target};
 use crate::scenario::{Act, Limits, Scenario};
 use crate::schedule::Step;
-use crate::sim::{Clients, Gate, Lack, Passage, RealTime, Server, Simulation, State, Tries, no_answer};
+use crate::sim::{Clients, Gate, Lack, Passage, RealTime, Server, Simulation, State, Tries};
 use crate::trace::{Event, EventKind};
 
 struct Execution<'a> {
@@ -82,9 +82,7 @@ impl Execution<'_> {
     async fn begin(&mut self) {
         for server in &self.sim.servers {
             let Server::Redis(client) = server else { continue };
-            let real_time = RealTime::start(client);
-            let real_time = real_time.unwrap_or_else(|error| panic!("{}", no_answer(client, &error)));
-            self.sim.real_time.get_or_init(|| real_time);
+            self.sim.real_time.get_or_init(|| RealTime::start(client));
         }
         match &self.scenario.before {
             Some(before) => self.prepare(before).await,

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use redis::{Client, Connection, RedisError};
 
 use crate::render::printable;
-use crate::sim::REPLY_MAX;
+use crate::sim::connect;
 
 /// Why a replay cannot have a database for itself.
 #[derive(Debug, thiserror::Error)]
@@ -102,8 +102,7 @@ impl Claim {
 impl Database {
     /// Checks for another claim and sets this one, in one transaction.
     fn claimed(client: &Client, number: i64) -> Result<Database, ClaimError> {
-        let mut database = Database { number, connection: client.get_connection()? };
-        database.connection.set_read_timeout(Some(REPLY_MAX))?;
+        let mut database = Database { number, connection: connect(client)? };
         let name = format!("lockstep-replay-{number}");
         let mut pipeline = redis::pipe();
         pipeline.atomic().cmd("CLIENT").arg("LIST").cmd("CLIENT").arg("SETNAME").arg(&name).ignore();

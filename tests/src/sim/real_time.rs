@@ -4,7 +4,9 @@
 use std::time::{Duration, Instant};
 
 use emulator::Timestamp;
-use redis::RedisResult;
+
+use super::START;
+use super::server::connect;
 
 /// Longest real wait for one step. An execution may move its own time on by a day when nothing else
 /// can happen.
@@ -20,10 +22,14 @@ pub(crate) struct RealTime {
 }
 
 impl RealTime {
-    /// Starts at the server's time, by `TIME`.
-    pub(crate) fn start(client: &redis::Client) -> RedisResult<RealTime> {
-        let (seconds, micros): (i64, i64) = redis::cmd("TIME").query(&mut client.get_connection()?)?;
-        Ok(RealTime { started: now(), started_at: Timestamp::from_millis(seconds * 1000 + micros / 1000) })
+    /// Starts at the server's time, by `TIME`. If the server does not answer, nothing else will
+    /// succeed.
+    pub(crate) fn start(client: &redis::Client) -> RealTime {
+        let time = connect(client).and_then(|mut connection| redis::cmd("TIME").query(&mut connection));
+        let started_at = time.map_or(START, |(seconds, micros): (i64, i64)| {
+            Timestamp::from_millis(seconds * 1000 + micros / 1000)
+        });
+        RealTime { started: now(), started_at }
     }
 
     /// Waits until this much real time has passed, or until the wait is to end.

@@ -1,10 +1,13 @@
 //! A server of a scenario, in this process or real, and whether it still has a grant.
 
+use std::time::Duration;
+
 use emulator::{Data, Emulator};
 use locks::Record;
-use redis::{ConnectionLike as _, RedisError};
+use redis::{ConnectionLike as _, RedisResult};
 
-use crate::render::{format_url, printable};
+/// Longest time that a real server may take to answer.
+const REPLY_MAX: Duration = Duration::from_secs(10);
 
 /// Where the commands of a scenario run.
 #[derive(Clone, Debug)]
@@ -27,22 +30,28 @@ pub(super) fn holds(data: Data<'_>, record: &Record) -> bool {
     }
 }
 
+/// Connects to a real server. Neither this nor a reply takes longer than [`REPLY_MAX`].
+///
+/// # Errors
+/// The server does not answer.
+pub(crate) fn connect(client: &redis::Client) -> RedisResult<redis::Connection> {
+    let connection = client.get_connection_with_timeout(REPLY_MAX)?;
+    connection.set_read_timeout(Some(REPLY_MAX))?;
+    connection.set_write_timeout(Some(REPLY_MAX))?;
+    Ok(connection)
+}
+
 /// Whether a real server has a grant, by its answer on a connection of its own. If it does not
 /// answer, it has lost everything.
 pub(super) fn asks(client: &redis::Client, record: &Record) -> bool {
-    client.clone().req_command(&question(record)).is_ok_and(|answer| match record {
+    let answer = connect(client).and_then(|mut connection| connection.req_command(&question(record)));
+    answer.is_ok_and(|answer| match record {
         Record::Value(_, value) | Record::Majority(_, value) => {
             answer == redis::Value::BulkString(value.clone().into_bytes())
         }
         Record::Key(_) | Record::Field(..) => answer == redis::Value::Int(1),
         Record::Member(..) => answer != redis::Value::Nil,
     })
-}
-
-/// The message for a real server that fails during an execution.
-pub(crate) fn no_answer(client: &redis::Client, error: &RedisError) -> String {
-    let url = format_url(client.get_connection_info().clone());
-    format!("{url} does not answer: {}", printable(&error.to_string()))
 }
 
 fn question(record: &Record) -> redis::Cmd {

@@ -1,18 +1,15 @@
 //! The session of a connection, on an emulator or on a real server.
 
 use std::collections::VecDeque;
+use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::Duration;
 
 use emulator::{DirectConnection, Emulator};
-use redis::{Cmd, Pipeline, RedisResult, Value};
+use redis::{Cmd, Pipeline, RedisError, RedisResult, Value};
 
 use super::request::{Request, RequestKind};
-use super::server::{Server, no_answer};
-
-/// Longest time that a real server may take to answer.
-pub(crate) const REPLY_MAX: Duration = Duration::from_secs(10);
+use super::server::{Server, connect};
 
 /// A request that is being run. The first poll sends it.
 pub(crate) type Running = Pin<Box<dyn Future<Output = RedisResult<Value>> + Send>>;
@@ -22,7 +19,8 @@ pub(crate) type Running = Pin<Box<dyn Future<Output = RedisResult<Value>> + Send
 pub(crate) enum Session {
     Emulator(Arc<LazyConnection>),
     /// The lock is never contended. It makes the connection `Sync`, as redis-rs's traits require.
-    Redis(Arc<Mutex<redis::Connection>>),
+    /// There is no connection if the server has not answered once.
+    Redis(Arc<Mutex<Option<redis::Connection>>>),
 }
 
 /// A connection to an emulator, opened when it is needed.
@@ -58,12 +56,7 @@ impl Session {
     pub(crate) fn open(server: &Server) -> Session {
         match server {
             Server::Emulator(emulator) => Session::over(emulator, OnceLock::new()),
-            Server::Redis(client) => {
-                let connection = client.get_connection();
-                let connection = connection.unwrap_or_else(|error| panic!("{}", no_answer(client, &error)));
-                connection.set_read_timeout(Some(REPLY_MAX)).expect("a socket takes this option");
-                Session::Redis(Arc::new(Mutex::new(connection)))
-            }
+            Server::Redis(client) => Session::Redis(Arc::new(Mutex::new(connect(client).ok()))),
         }
     }
 
@@ -82,17 +75,18 @@ impl Session {
     pub(crate) fn news(&self, command: &str) -> RedisResult<VecDeque<Vec<u8>>> {
         let mut news = VecDeque::new();
         let Session::Redis(connection) = self else { return Ok(news) };
-        let mut connection = connection.lock().expect("one task uses it");
-        connection.send_packed_command(&redis::cmd(command).get_packed_command())?;
-        loop {
-            let words: Vec<Value> = redis::from_redis_value(connection.recv_response()?)?;
-            match &words[..] {
-                [Value::BulkString(kind), _, Value::BulkString(message)] if kind == b"message" => {
-                    news.push_back(message.clone());
+        ask(connection, |connection| {
+            connection.send_packed_command(&redis::cmd(command).get_packed_command())?;
+            loop {
+                let words: Vec<Value> = redis::from_redis_value(connection.recv_response()?)?;
+                match &words[..] {
+                    [Value::BulkString(kind), _, Value::BulkString(message)] if kind == b"message" => {
+                        news.push_back(message.clone());
+                    }
+                    _ => return Ok(news),
                 }
-                _ => return Ok(news),
             }
-        }
+        })
     }
 
     /// Runs a request. An error reply of a command is a value.
@@ -113,7 +107,7 @@ impl Session {
             Session::Emulator(connection) => connection.open().exchange(cmd).await,
             Session::Redis(connection) => {
                 use redis::ConnectionLike as _;
-                connection.lock().expect("one task uses it").req_command(cmd)
+                ask(connection, |connection| connection.req_command(cmd))
             }
         }
     }
@@ -123,9 +117,24 @@ impl Session {
             Session::Emulator(connection) => connection.open().request_all(pipeline, offset, count).await,
             Session::Redis(connection) => {
                 use redis::ConnectionLike as _;
-                let mut connection = connection.lock().expect("one task uses it");
-                connection.req_packed_commands(&pipeline.get_packed_pipeline(), offset, count)
+                let packed = pipeline.get_packed_pipeline();
+                ask(connection, |connection| connection.req_packed_commands(&packed, offset, count))
             }
         }
     }
+}
+
+/// Asks a real server. If it has not answered once, it is not asked again: each time would take as
+/// long.
+fn ask<R>(
+    session: &Mutex<Option<redis::Connection>>,
+    ask: impl FnOnce(&mut redis::Connection) -> RedisResult<R>,
+) -> RedisResult<R> {
+    let mut session = session.lock().expect("one task uses it");
+    let connection = session.as_mut().ok_or_else(|| io::Error::from(io::ErrorKind::BrokenPipe))?;
+    let answer = ask(connection);
+    if answer.as_ref().is_err_and(RedisError::is_io_error) {
+        *session = None;
+    }
+    answer
 }

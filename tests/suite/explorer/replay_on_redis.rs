@@ -247,6 +247,50 @@ fn disturbed(disturb: impl Fn() + Clone + Send + Sync + 'static) -> Scenario {
     })
 }
 
+/// The kernel accepts connections of a socket that listens, and nobody answers.
+#[test]
+fn a_server_that_never_answers_is_an_error() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("redis://{}/", silent.local_addr().unwrap());
+    let error = replay(url, &passing("A"), |_| sender(&["SET", "lock", "1"])).unwrap_err();
+    assert!(error.to_string().starts_with("the server does not answer: check its URL"), "{error}");
+}
+
+/// The server ends amid the execution: the client finds its connection broken, and gets no new one.
+/// Or it ends before, when the database is claimed already and the scenario is made for a lease.
+#[test]
+fn a_server_that_dies_is_an_error() {
+    for is_early in [false, true] {
+        let emulator = emulator::Emulator::new();
+        let url = emulator.url();
+        let (server, made) = (Arc::new(Mutex::new(Some(emulator))), AtomicU64::new(0));
+        let dying = |_| {
+            if is_early && made.fetch_add(1, Ordering::Relaxed) == 1 {
+                drop(server.lock().unwrap().take());
+            }
+            let server = server.clone();
+            Scenario::new("sender").always(ExclusiveFact::of("cs")).actors(1, move |client| {
+                let server = server.clone();
+                async move {
+                    let mut link = client.connection();
+                    () = redis::cmd("SET").arg("key").arg("1").query_async(&mut link).await?;
+                    if is_real(&mut link).await {
+                        std::thread::spawn(move || drop(server.lock().unwrap().take())).join().unwrap();
+                    }
+                    let ping = redis::cmd("PING");
+                    _ = ping.query_async::<()>(&mut client.connection()).await;
+                    Ok(ping.query_async::<()>(&mut link).await?)
+                }
+            })
+        };
+        let error = replay(url, &passing("A\nA\nA.2\nA"), dying).unwrap_err().to_string();
+        assert!(
+            error.starts_with("the server no longer answers: ") && error.ends_with(": DEL key"),
+            "{error}"
+        );
+    }
+}
+
 #[test]
 fn of_two_replays_at_once_one_is_refused() {
     let Some(server) = redis_server::borrow() else { return };
