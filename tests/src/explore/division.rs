@@ -110,9 +110,8 @@ fn parsed<T>(
 /// - The folder for results cannot be used, or has results of another exploration.
 pub fn exhaustive_shard(scenario: &Scenario, division: &Division) -> Result<Exploration, Box<Report>> {
     run(scenario, division, "exhaustive", |runner, journal| {
-        let is_all = !journal.is_written() && !journal.is_shared();
-        let until = if is_all { Until::FirstFind } else { Until::End };
-        parallel::explore_shard(runner, scenario, journal, (until, &Progress::on_terminal(scenario)))
+        let progress = Progress::on_terminal(scenario);
+        parallel::explore_shard(runner, scenario, journal, (Until::FirstFind, &progress))
     })
 }
 

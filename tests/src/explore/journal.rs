@@ -6,7 +6,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::hash::BuildHasher as _;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use foldhash::quality::FixedState;
 
@@ -29,6 +29,8 @@ pub(super) struct Journal {
     counts: Counts,
     /// The exploration has begun so many times.
     begun: usize,
+    /// A shard that has failed, and the branch at which it did.
+    failed: OnceLock<(Shard, BranchId)>,
     file: Option<Kept>,
 }
 
@@ -62,6 +64,7 @@ impl Journal {
             done: BTreeMap::new(),
             counts: Counts::default(),
             begun: 0,
+            failed: OnceLock::new(),
             file: None,
         }
     }
@@ -130,24 +133,47 @@ impl Journal {
         format!("{readable}.{hash:08x}.{shard}.{RESULTS_EXTENSION}")
     }
 
-    /// Lets the runner know what this shard and others have found out about the scenario's code.
-    pub(super) fn tell(&mut self, runner: &mut Runner, scenario: &Scenario) -> Result<(), Box<Report>> {
-        let Some(Kept { path, .. }) = &self.file else { return Ok(()) };
+    /// The results of other shards, and earlier ones of this shard, as far as they are in the folder.
+    fn alike(&self) -> Result<Vec<Results>, Box<Report>> {
+        let Some(Kept { path, .. }) = &self.file else { return Ok(Vec::new()) };
         let folder = path.parent().unwrap_or(path);
         let entries = fs::read_dir(folder).map_err(|error| self.unwritable(&error))?;
-        let mut known = KnownCode::default();
-        for other in entries.flatten().map(|entry| entry.path()) {
-            if other.extension().is_none_or(|extension| extension != RESULTS_EXTENSION) {
-                continue;
-            }
-            // Files that cannot be used are for their own shards to report.
-            let Ok(Some(Results { origin, .. })) = Results::read(&other) else { continue };
-            let is_alike = (&origin.scenario, &origin.method) == (&self.origin.scenario, &self.origin.method);
-            if is_alike && origin.difference(&self.origin).is_none() {
-                known = known.or(origin.known);
-            }
+        let files = entries.flatten().map(|entry| entry.path());
+        let files = files.filter(|file| file.extension().is_some_and(|of| of == RESULTS_EXTENSION));
+        // Files that cannot be used are for their own shards to report.
+        let results = files.filter_map(|file| Results::read(&file).ok().flatten());
+        let is_alike = |Results { origin, .. }: &Results| {
+            (&origin.scenario, &origin.method) == (&self.origin.scenario, &self.origin.method)
+                && origin.difference(&self.origin).is_none()
+        };
+        Ok(results.filter(is_alike).collect())
+    }
+
+    /// Whether another shard has failed at an earlier branch. One process would have ended there.
+    pub(super) fn is_over_before(&self, branch: BranchId) -> bool {
+        if self.is_shared() && self.failed.get().is_none() {
+            let is_same_code = |results: &Results, at: BranchId| {
+                let mut plans = results.plans.iter().filter(|plan| plan.actors <= at.0);
+                results.origin.known == self.origin.known && plans.all(|plan| self.plans.contains(plan))
+            };
+            let failed = |results: &Results| {
+                let at = results.failure().filter(|_| results.origin.shard != self.origin.shard)?.at?;
+                (at < branch && is_same_code(results, at)).then_some((results.origin.shard, at))
+            };
+            // If the folder cannot be read, this shard goes on.
+            let failed = self.alike().unwrap_or_default().iter().find_map(failed);
+            failed.map(|failed| self.failed.set(failed));
         }
-        self.origin.known = known;
+        self.failed.get().is_some_and(|&(_, at)| at < branch)
+    }
+
+    /// Lets the runner know what this shard and others have found out about the scenario's code.
+    pub(super) fn tell(&mut self, runner: &mut Runner, scenario: &Scenario) -> Result<(), Box<Report>> {
+        if self.file.is_none() {
+            return Ok(());
+        }
+        let known = self.alike()?.into_iter().map(|results| results.origin.known);
+        self.origin.known = known.fold(KnownCode::default(), KnownCode::or);
         runner.know_code(scenario, &self.origin.known);
         Ok(())
     }
@@ -230,7 +256,7 @@ impl Journal {
 
     /// Writes how the shard ended.
     pub(super) fn end(&self, report: Option<&Report>) -> Result<(), Box<Report>> {
-        self.write(&Line::Ending(Ending { report: report.map(ToString::to_string) }))
+        self.write(&Line::Ending(Ending { failure: report.map(Report::failure) }))
     }
 
     /// A note for the user, if this process did not simply run everything.
@@ -247,6 +273,10 @@ impl Journal {
             (_, 0) => "has nothing to do: other shards have all branches".into(),
             _ => format!("has {own} of {all} branches, with {schedules} schedules"),
         };
+        let ended = match self.failed.get() {
+            Some((failed, _)) => format!(" It ended early, because shard {failed} has failed."),
+            None => String::new(),
+        };
         let judge = match &self.file {
             Some(Kept { path, .. }) => {
                 let folder = path.parent().unwrap_or(path);
@@ -254,7 +284,7 @@ impl Journal {
             }
             None => "Set LOCKSTEP_RESULTS to a folder, so that `lockstep merge` can tell".into(),
         };
-        Some(format!("{scenario}: shard {shard} {what}.{resumed} {judge} whether the whole passes."))
+        Some(format!("{scenario}: shard {shard} {what}.{resumed}{ended} {judge} whether the whole passes."))
     }
 
     fn write(&self, line: &Line<'_>) -> Result<(), Box<Report>> {

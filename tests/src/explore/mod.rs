@@ -17,6 +17,7 @@ mod uniform_walk;
 mod sampler;
 mod shard;
 mod results;
+mod failure;
 mod journal;
 mod progress;
 mod parallel;
@@ -35,6 +36,7 @@ pub use division::{
     Division, DivisionError, JOBS_VARIABLE, RESULTS_VARIABLE, SHARD_VARIABLE, exhaustive_shard, sample_shard,
 };
 pub use dpor::Dpor;
+pub use failure::Failure;
 pub use lints::lints;
 pub use parallel::explore_all;
 pub(crate) use parallel::explore_few;
@@ -97,6 +99,8 @@ pub struct Exploration {
     judged: BTreeSet<(usize, &'static str)>,
     /// How many schedules were run until each oracle was violated first.
     found_after: BTreeMap<usize, u64>,
+    /// The branch at which it ended, because an oracle was violated there.
+    ended_at: Option<BranchId>,
 }
 
 /// One line: what was judged and found, in how many schedules, and what happened in them.
@@ -105,7 +109,11 @@ impl fmt::Display for Exploration {
         let Exploration { schedules, blocked, findings, reached, lints, allowances, unloaded, .. } = self;
         if findings.is_empty() {
             let judged: BTreeSet<&str> = self.judged.iter().map(|&(_, name)| name).collect();
-            write!(f, "no violation of {}", list(&Vec::from_iter(judged)))?;
+            match judged.is_empty() {
+                // A shard may have no branches, or nothing to judge.
+                true => f.write_str("nothing was judged")?,
+                false => write!(f, "no violation of {}", list(&Vec::from_iter(judged)))?,
+            }
         } else {
             let violated = findings.iter().map(|Finding { oracle, schedule, .. }| {
                 format!("{} (after {} steps)", oracle.name(), schedule.steps.len())
@@ -150,6 +158,17 @@ impl Stop {
             Stop::Report(mut report) => {
                 report.schedules += earlier.schedules;
                 report.found_after += earlier.schedules;
+                Stop::Report(report)
+            }
+            Stop::KnowsMore => Stop::KnowsMore,
+        }
+    }
+
+    /// It comes in this branch, and so many schedules were run before the branch.
+    fn within(self, branch: BranchId, before: u64) -> Stop {
+        match self {
+            Stop::Report(mut report) => {
+                report.ended_at.get_or_insert((branch, report.schedules - before));
                 Stop::Report(report)
             }
             Stop::KnowsMore => Stop::KnowsMore,
@@ -247,6 +266,7 @@ impl Exploration {
         self.retrying.extend(&other.retrying);
         self.livelocks.extend(other.livelocks.iter().cloned());
         self.has_tried_patterns |= other.has_tried_patterns;
+        self.ended_at = self.ended_at.or(other.ended_at);
     }
 
     /// Adds another exploration of the same scenario, with its findings.
@@ -275,7 +295,8 @@ impl Exploration {
     }
 
     fn report(&self, scenario: &Scenario, problem: Problem) -> Box<Report> {
-        Box::new(Report::new(scenario, problem, self.schedules))
+        let report = Report::new(scenario, problem, self.schedules);
+        Box::new(Report { ended_at: self.ended_at.map(|branch| (branch, 0)), ..report })
     }
 
     /// The first thing without which a pass means nothing.
@@ -303,8 +324,8 @@ impl Exploration {
 ///
 /// If all actors run the same code, it begins with one actor, and adds others. It ends at the
 /// number of actors at which an oracle is violated. If a number of actors has more than a thousand
-/// schedules, it ends at the first violation after those. A run that is divided or that keeps its
-/// results goes on to the end.
+/// schedules, it ends at the first violation after those. Shards do the same, and `lockstep merge`
+/// reports what one process would.
 ///
 /// If standard error is a terminal and the exploration takes long, it prints there how far it is.
 ///

@@ -4,7 +4,7 @@
 use std::hash::BuildHasher as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::thread::{ScopedJoinHandle, scope};
+use std::thread::{Builder, ScopedJoinHandle, scope};
 
 use foldhash::quality::FixedState;
 
@@ -21,13 +21,10 @@ use crate::shrink::{ScheduleSize, shrink};
 
 /// If a scenario has more schedules than this, they are divided among branches.
 const FEW: u64 = 1_000;
-/// The least number of branches. It does not depend on the number of cores, so that every machine
-/// finds the same.
-const BRANCHES_MIN: usize = 100;
-/// The least number of branches of several processes. It does not depend on their number. A thread
-/// takes a branch when it has time, but which process has a branch is decided before. So they need
-/// more branches for equal loads.
-const SHARED_BRANCHES_MIN: usize = 1_000;
+/// The least number of branches. It does not depend on the number of cores or processes, so that
+/// all find the same. A thread takes a branch when it has time, but which process has a branch is
+/// decided before. So processes need many branches for equal loads.
+const BRANCHES_MIN: usize = 1_000;
 
 /// Runs every trace, as [`super::exhaustive`] does, and returns the findings as they are.
 ///
@@ -67,6 +64,9 @@ pub(super) fn explore_shard(
     with_journal(runner, scenario, journal, |runner, journal| {
         progress.begin();
         explore_sizes(runner, scenario, until, |runner, scenario| {
+            if journal.is_over_before((scenario.actors.len(), TRUNK)) {
+                return Ok(TraceSummary::of(scenario));
+            }
             explore_size(runner, scenario, journal, (until, progress))
         })
     })
@@ -136,33 +136,34 @@ fn explore_size(
     journal: &mut Journal,
     (until, progress): (Until, &Progress),
 ) -> Result<TraceSummary, Stop> {
-    // Every process needs the trial and the trunk, to know the branches. One of them has their
-    // results.
+    // Every process needs the trial and the trunk, to know the branches. All of them end at a
+    // violation there, and one of them has the results.
     let actors = scenario.actors.len();
-    let has_trunk = journal.has_trunk() && journal.done((actors, TRUNK)).is_none();
     let mut trunk = TraceSummary { digest: journal.is_written().then_some(0), ..TraceSummary::of(scenario) };
-    if !has_trunk {
+    if journal.done((actors, TRUNK)).is_some_and(|done| done.violations.is_empty()) {
         trunk.violations.clear();
     }
-    // The first schedules tell how many there are.
-    let (mut branches, mut trial) = (Vec::new(), Dpor::default());
-    let is_tried = |traces: &TraceSummary| {
-        progress.note(actors);
-        traces.exploration.schedules >= FEW
-    };
-    let is_whole = trunk.run_until(runner, scenario, &mut trial, is_tried)?;
-    let is_found = until == Until::FirstFind && trunk.is_violated();
-    if !is_whole && !is_found {
-        let branches_min = if journal.is_shared() { SHARED_BRANCHES_MIN } else { BRANCHES_MIN };
-        branches = branch(runner, scenario, (&trial, &mut trunk), branches_min)?;
-    }
+    let mut branches = trunk_of(runner, scenario, &mut trunk, (until, progress))
+        .map_err(|stop| stop.within((actors, TRUNK), 0))?;
     let digest = trunk.digest.unwrap_or_default();
     let own = journal.plan(Plan { actors, branches: branches.len(), digest })?;
+    if until == Until::FirstFind && trunk.is_violated() {
+        if own.contains(&(actors, TRUNK)) && journal.done((actors, TRUNK)).is_none() {
+            journal.save(&trunk.result((actors, TRUNK)))?;
+        }
+        trunk.exploration.ended_at = Some((actors, TRUNK));
+        return Ok(trunk);
+    }
     let probed = trunk.exploration.continued();
-    let (mut traces, mut open) = (TraceSummary::of(scenario), Vec::new());
+    let (mut traces, mut open, mut violated) = (TraceSummary::of(scenario), Vec::new(), None);
     for id @ (_, nth) in own {
         if let Some(done) = journal.done(id) {
-            traces.add(TraceSummary::resumed(scenario, done));
+            let done = TraceSummary::resumed(scenario, done);
+            if until == Until::FirstFind && done.is_violated() {
+                violated = Some((id, done));
+                break;
+            }
+            traces.add(done);
         } else if nth == TRUNK {
             journal.save(&trunk.result(id))?;
             traces.add(std::mem::replace(&mut trunk, TraceSummary::of(scenario)));
@@ -172,14 +173,41 @@ fn explore_size(
     }
     let branches = run_branches(runner, scenario, (&open, &probed), journal, (until, progress));
     traces.add(branches.map_err(|stop| stop.after(&traces.exploration))?);
+    if let Some((id, violated)) = violated.filter(|_| traces.exploration.ended_at.is_none()) {
+        traces.add(violated);
+        traces.exploration.ended_at = Some(id);
+    }
     Ok(traces)
+}
+
+/// Runs the trial and the trunk. Returns the branches. There are none if the trial has all
+/// schedules, or if it is over.
+fn trunk_of(
+    runner: &mut Runner,
+    scenario: &Scenario,
+    trunk: &mut TraceSummary,
+    (until, progress): (Until, &Progress),
+) -> Result<Vec<Dpor>, Stop> {
+    let mut trial = Dpor::default();
+    // The first schedules tell how many there are.
+    let is_tried = |traces: &TraceSummary| {
+        progress.note(scenario.actors.len());
+        traces.exploration.schedules >= FEW
+    };
+    let is_whole = trunk.run_until(runner, scenario, &mut trial, is_tried)?;
+    let is_over = |trunk: &TraceSummary| until == Until::FirstFind && trunk.is_violated();
+    if is_whole || is_over(trunk) {
+        return Ok(Vec::new());
+    }
+    let branches = branch(runner, scenario, (&trial, trunk))?;
+    Ok(if is_over(trunk) { Vec::new() } else { branches })
 }
 
 /// The results of all traces of a scenario.
 struct TraceSummary {
     exploration: Exploration,
-    /// For each oracle, the smallest violation by [`Candidate::least`]. It is empty if another
-    /// shard looks for violations.
+    /// For each oracle, the smallest violation by [`Candidate::least`]. It is empty if an earlier
+    /// process has found that there is none.
     violations: Vec<Option<Candidate>>,
     /// A hash of all executions, if results are written.
     digest: Option<u64>,
@@ -231,7 +259,8 @@ impl TraceSummary {
             Some(KeptViolation { oracle, least, causal_past, whole })
         });
         let (violations, traces) = (violations.collect(), Vec::new());
-        BranchResult { actors, nth, schedules, blocked, reached, judged, violations, traces }
+        let found_after = self.exploration.found_after.clone();
+        BranchResult { actors, nth, schedules, blocked, reached, judged, found_after, violations, traces }
     }
 
     /// Whether an oracle was violated.
@@ -341,7 +370,6 @@ fn branch(
     runner: &mut Runner,
     scenario: &Scenario,
     (trial, traces): (&Dpor, &mut TraceSummary),
-    branches_min: usize,
 ) -> Result<Vec<Dpor>, Stop> {
     let (mut within, mut branches) = (traces.continued(), trial.divide(0).1.into_iter().collect());
     let mut before = Dpor::default();
@@ -360,7 +388,7 @@ fn branch(
         }
         branches = longer;
         let Exploration { schedules, blocked, .. } = within.exploration;
-        if branches.len() >= branches_min || branches.len() as u64 <= schedules + blocked {
+        if branches.len() >= BRANCHES_MIN || branches.len() as u64 <= schedules + blocked {
             break;
         }
     }
@@ -389,7 +417,7 @@ fn run_branches(
     let next = AtomicUsize::new(0);
     let take = || {
         let (id, branch) = branches.get(next.fetch_add(1, Ordering::Relaxed))?;
-        let is_open = id.1 <= last.load(Ordering::Relaxed);
+        let is_open = id.1 <= last.load(Ordering::Relaxed) && !journal.is_over_before(*id);
         is_open.then_some((*id, branch.lock().unwrap_or_else(PoisonError::into_inner).take()?))
     };
     let work = |mut runner: Runner| {
@@ -408,19 +436,21 @@ fn run_branches(
                 last.fetch_min(id.1, Ordering::Relaxed);
             }
             progress.branch_done();
-            let saved = result.and_then(|_| Ok(journal.save(&traces.result(id))?));
+            let saved = result.and_then(|is_whole| {
+                // A branch that ended because it no longer counts has no result.
+                let is_done = is_whole || traces.is_violated();
+                if is_done {
+                    journal.save(&traces.result(id))?;
+                }
+                Ok(())
+            });
             probed = traces.exploration.continued();
-            done.push((id, saved.map(|()| traces)));
+            done.push((id, saved.map(|()| traces).map_err(|stop| stop.within(id, 0))));
             before = branch;
         }
         (runner, done)
     };
-    let workers: Vec<_> = scope(|scope| {
-        let runners = (0..journal.jobs().min(branches.len())).map(|_| runner.fork());
-        let workers: Vec<_> = runners.map(|runner| scope.spawn(|| work(runner))).collect();
-        let joined = workers.into_iter().map(ScopedJoinHandle::join);
-        joined.map(|done| done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
-    });
+    let workers = on_threads(runner, journal.jobs().min(branches.len()), work);
     let (runners, done): (Vec<Runner>, Vec<_>) = workers.into_iter().unzip();
     runner.adopt(runners);
     let mut done: Vec<_> = done.into_iter().flatten().collect();
@@ -433,5 +463,20 @@ fn run_branches(
     for (_, branch) in done.into_iter().filter(|&((_, nth), _)| nth <= last) {
         traces.add(branch.map_err(|stop| stop.after(&traces.exploration))?);
     }
+    traces.exploration.ended_at = (last < usize::MAX).then_some((scenario.actors.len(), last));
     Ok(traces)
+}
+
+/// Does this on so many threads, this one among them. The system may refuse threads to a process:
+/// then the others have more to do.
+fn on_threads<R: Send>(runner: &Runner, count: usize, work: impl Fn(Runner) -> R + Sync) -> Vec<R> {
+    scope(|scope| {
+        let others = (1..count).map(|_| runner.fork());
+        let started = others.map(|runner| Builder::new().spawn_scoped(scope, || work(runner)));
+        let started: Vec<_> = started.flatten().collect();
+        let own = work(runner.fork());
+        let joined = started.into_iter().map(ScopedJoinHandle::join);
+        let joined = joined.map(|done| done.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        std::iter::once(own).chain(joined).collect()
+    })
 }

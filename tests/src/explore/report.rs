@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::{BranchId, Failure};
 use crate::actor::Actor;
 use crate::execution::Runner;
 use crate::lint::{Allowance, Warning};
@@ -30,6 +31,9 @@ pub struct Report {
     pub lints: Vec<Warning>,
     /// The lints that the scenario allows.
     pub allowances: Vec<Allowance>,
+    /// The branch at which the exploration ended, and how many of its schedules were run if it has
+    /// no result.
+    pub(super) ended_at: Option<(BranchId, u64)>,
 }
 
 /// A problem of a scenario.
@@ -123,7 +127,20 @@ impl Report {
     pub(super) fn new(scenario: &Scenario, problem: Problem, schedules: u64) -> Report {
         let (scenario, found_after) = (scenario.name.clone(), schedules);
         let (lints, allowances) = (Vec::new(), Vec::new());
-        Report { scenario, problem, schedules, found_after, lints, allowances }
+        Report { scenario, problem, schedules, found_after, lints, allowances, ended_at: None }
+    }
+
+    /// How a shard fails that has this report.
+    pub(super) fn failure(&self) -> Failure {
+        let violation = match &self.problem {
+            Problem::Violated { property, schedule, of, .. } => {
+                let place = of.oracles.iter().position(|oracle| oracle.name() == *property);
+                place.map(|place| (place, schedule.steps.len()))
+            }
+            _ => None,
+        };
+        let (at, schedules) = self.ended_at.map_or((None, 0), |(at, schedules)| (Some(at), schedules));
+        Failure { at, schedules, violation, text: self.parts() }
     }
 
     /// The schedule of a violation.
@@ -177,27 +194,39 @@ impl Report {
     pub(super) fn undivided(scenario: &str, why: String) -> Report {
         let (scenario, problem) = (scenario.into(), Problem::Undivided(why));
         let (lints, allowances) = (Vec::new(), Vec::new());
-        Report { scenario, problem, schedules: 0, found_after: 0, lints, allowances }
+        Report { scenario, problem, schedules: 0, found_after: 0, lints, allowances, ended_at: None }
     }
 
     fn text(&self) -> String {
-        let Report { scenario, problem, schedules, found_after, .. } = self;
-        let of_all = if found_after == schedules { String::new() } else { format!("{found_after} of ") };
-        let schedules = format!("{of_all}{schedules} schedule{}", if *schedules == 1 { "" } else { "s" });
+        let (head, rest) = self.parts();
+        match rest {
+            Some(rest) => head + &counted(self.found_after, self.schedules) + &rest,
+            None => head,
+        }
+    }
+
+    /// The text before the number of schedules, and after it. `None` if the text does not have it.
+    fn parts(&self) -> (String, Option<String>) {
+        let Report { scenario, problem, .. } = self;
+        let found = |what: &str, rest: String| {
+            (format!("{scenario}: {what} (found after "), Some(format!(")\n\n{rest}")))
+        };
         match problem {
             Problem::Vacuous(what) => {
-                format!("{scenario}: vacuous: in {schedules} {what}, so the pass means nothing")
+                (format!("{scenario}: vacuous: in "), Some(format!(" {what}, so the pass means nothing")))
             }
-            Problem::Undivided(why) => format!("{scenario}: {why}"),
-            Problem::Nondeterminism { what, schedule } => format!(
-                "{scenario}: the schedule led to two different executions. Something besides the schedule decides what the code does: \
+            Problem::Undivided(why) => (format!("{scenario}: {why}"), None),
+            Problem::Nondeterminism { what, schedule } => (
+                format!(
+                    "{scenario}: the schedule led to two different executions. Something besides the schedule decides what the code does: \
                  its own random numbers, the machine's clock, the order of a HashMap, or `select!` without `biased`.\n\n\
                  {what}\nschedule:\n{schedule}"
+                ),
+                None,
             ),
-            Problem::Livelock { actors, round, timeline, .. } => format!(
-                "{scenario}: livelock: {} try again and again, and none of them gets on (found after {schedules})\n\n\
-                 {timeline}\nThe last {round} steps come again and again.",
-                list(actors)
+            Problem::Livelock { actors, round, timeline, .. } => found(
+                &format!("livelock: {} try again and again, and none of them gets on", list(actors)),
+                format!("{timeline}\nThe last {round} steps come again and again."),
             ),
             Problem::Endless { actor, limit, commands } => {
                 let commands = if commands.is_empty() {
@@ -205,24 +234,30 @@ impl Report {
                 } else {
                     format!("It repeats:\n  {}", commands.join("\n  "))
                 };
-                format!(
-                    "{scenario}: actor {actor} does not come to its end: {limit} (found after {schedules})\n\n{commands}\n\n\
-                     If the code needs more, raise the limit by `Scenario::limits`."
+                found(
+                    &format!("actor {actor} does not come to its end: {limit}"),
+                    format!("{commands}\n\nIf the code needs more, raise the limit by `Scenario::limits`."),
                 )
             }
             Problem::Failed { actor, what, timeline, saved, .. } => {
                 let what = what.lines().next().unwrap_or_default();
-                format!(
-                    "{scenario}: actor {actor} {what} (found after {schedules})\n\n\
-                     {timeline}\nSave this schedule, and replay it with harness::replay_saved:\n\n{saved}"
-                )
+                found(&format!("actor {actor} {what}"), to_replay(timeline, saved))
             }
-            Problem::Violated { property, timeline, saved, .. } => format!(
-                "{scenario}: {property} is violated (found after {schedules})\n\n\
-                 {timeline}\nSave this schedule, and replay it with harness::replay_saved:\n\n{saved}"
-            ),
+            Problem::Violated { property, timeline, saved, .. } => {
+                found(&format!("{property} is violated"), to_replay(timeline, saved))
+            }
         }
     }
+}
+
+/// `7 of 12 schedules`: how many were run until the problem showed first, of how many in all.
+pub(super) fn counted(found_after: u64, schedules: u64) -> String {
+    let of_all = if found_after == schedules { String::new() } else { format!("{found_after} of ") };
+    format!("{of_all}{schedules} schedule{}", if schedules == 1 { "" } else { "s" })
+}
+
+fn to_replay(timeline: &str, saved: &SavedSchedule) -> String {
+    format!("{timeline}\nSave this schedule, and replay it with harness::replay_saved:\n\n{saved}")
 }
 
 impl Problem {

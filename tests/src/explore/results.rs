@@ -1,6 +1,7 @@
 //! The results of one shard of an exploration: lines of JSON, one for each branch that is done.
 //! They do not know how schedules are run.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::hash::BuildHasher as _;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use std::sync::Arc;
 use foldhash::quality::FixedState;
 use serde::{Deserialize, Serialize};
 
-use super::{Exploration, Shard};
+use super::{Exploration, Failure, Shard};
 use crate::execution::KnownCode;
 use crate::oracle::Oracle;
 use crate::scenario::Scenario;
@@ -101,6 +102,9 @@ pub struct BranchResult {
     pub reached: Reached,
     /// The oracles that had something to judge, by their places.
     pub judged: Vec<usize>,
+    /// By the place of each violated oracle, how many schedules were run until its first violation.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub found_after: BTreeMap<usize, u64>,
     /// The smallest violation of each violated oracle.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) violations: Vec<KeptViolation>,
@@ -125,8 +129,8 @@ pub(super) struct KeptViolation {
 /// The end of one run of a shard.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Ending {
-    /// The text of the report, if the shard did not pass.
-    pub report: Option<String>,
+    /// How the shard failed, if it did not pass.
+    pub failure: Option<Failure>,
 }
 
 impl Origin {
@@ -182,6 +186,7 @@ impl BranchResult {
             blocked: self.blocked,
             reached: self.reached,
             judged: self.judged.iter().filter_map(oracle).collect(),
+            found_after: self.found_after.clone(),
             ..Exploration::default()
         }
     }
@@ -241,6 +246,11 @@ impl Results {
     pub fn read(path: &Path) -> Result<Option<Results>, ResultsError> {
         let text = fs::read_to_string(path).map_err(|error| ResultsError::unreachable(path, &error))?;
         Results::parse(path, complete_lines(&text))
+    }
+
+    /// How the shard failed, if it has ended and did not pass.
+    pub fn failure(&self) -> Option<&Failure> {
+        self.ending.as_ref()?.failure.as_ref()
     }
 
     /// Parses lines of a file.

@@ -66,7 +66,8 @@ fn draw_series(
     let has_first = journal.has_trunk() && journal.done((actors, TRUNK)).is_none();
     let mut first = Sampler::new(Method::PORTFOLIO, seed);
     let drawn = if has_first { &mut sample } else { &mut learner };
-    let result = drawn.run(runner, &mut first, series[TRUNK].clone())?;
+    let result = drawn.run(runner, &mut first, series[TRUNK].clone());
+    let result = result.map_err(|stop| stop.within((actors, TRUNK), 0))?;
     let plan = Plan { actors, branches: series.len() - 1, digest: drawn.digest.unwrap_or_default() };
     for (_, nth) in journal.plan(plan)? {
         if let Some(done) = journal.done((actors, nth)) {
@@ -75,7 +76,9 @@ fn draw_series(
             journal.save(&result)?;
         } else {
             let mut sampler = first.continued(series[nth].start);
-            let result = sample.run(runner, &mut sampler, series[nth].clone())?;
+            let before = sample.exploration.schedules;
+            let result = sample.run(runner, &mut sampler, series[nth].clone());
+            let result = result.map_err(|stop| stop.within((actors, nth), before))?;
             journal.save(&BranchResult { nth, ..result })?;
         }
     }
@@ -113,6 +116,7 @@ impl<'a> Sample<'a> {
     ) -> Result<BranchResult, Stop> {
         let earlier = std::mem::take(&mut self.exploration.reached);
         let judged_earlier = std::mem::take(&mut self.exploration.judged);
+        let before = self.exploration.schedules;
         let mut result = BranchResult { actors: self.scenario.actors.len(), ..BranchResult::default() };
         result.schedules = numbers.end - numbers.start;
         for _ in numbers {
@@ -125,7 +129,7 @@ impl<'a> Sample<'a> {
                 *digest = add_to_digest(*digest, &history);
                 result.traces.push(trace);
             }
-            self.judge(runner, &history, &happens_before, &mut result)?;
+            self.judge(runner, (&history, &happens_before), before, &mut result)?;
         }
         result.reached = self.exploration.reached;
         result.judged = self.exploration.judged.iter().map(|&(place, _)| place).collect();
@@ -139,8 +143,8 @@ impl<'a> Sample<'a> {
     fn judge(
         &mut self,
         runner: &mut Runner,
-        history: &History,
-        happens_before: &HappensBefore,
+        (history, happens_before): (&History, &HappensBefore),
+        before: u64,
         result: &mut BranchResult,
     ) -> Result<(), Stop> {
         let Sample { scenario, exploration, is_over, .. } = self;
@@ -148,6 +152,7 @@ impl<'a> Sample<'a> {
         for (place, (oracle, is_over)) in oracles.filter(|(_, (_, is_over))| !**is_over) {
             let Some(violation) = oracle.check(history) else { continue };
             exploration.note_find(place);
+            result.found_after.entry(place).or_insert(exploration.schedules - before);
             let causal_past = happens_before.causal_past(violation.step - 1);
             if exploration.lacks(oracle, ScheduleSize::least(history, &causal_past)) {
                 let whole = Schedule { steps: history.steps[..violation.step].to_vec() };

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use comfy_table::CellAlignment;
-use harness::explore::{BranchResult, Origin, Plan, Results, Shard};
+use harness::explore::{BranchId, BranchResult, Failure, Origin, Plan, Results, Shard};
 use harness::trace::Reached;
 use serde::Serialize;
 
@@ -134,14 +134,18 @@ impl Joined {
     }
 }
 
+/// How the whole fails, if a shard has failed.
+fn failure(files: &Files) -> Option<&Failure> {
+    Failure::of_whole(files.iter().map(|(_, results)| results))
+}
+
 /// The verdict on an exploration of which all shards are there.
 fn judge(files: &Files) -> Verdict {
     let (_, first) = &files[0];
-    let endings = files.iter().filter_map(|(_, results)| results.ending.as_ref());
-    if let Some(report) = endings.filter_map(|ending| ending.report.clone()).next() {
-        return Verdict::Failed { report };
-    }
     let branches = || files.iter().flat_map(|(_, results)| &results.branches);
+    if let Some(failure) = failure(files) {
+        return Verdict::Failed { report: failure.report(branches()) };
+    }
     let reached = branches().fold(Reached::default(), |reached, branch| reached.or(branch.reached));
     let judged: BTreeSet<usize> = branches().flat_map(|branch| &branch.judged).copied().collect();
     let mut oracles = first.origin.oracles.iter().enumerate();
@@ -202,11 +206,13 @@ fn incomplete(files: &Files) -> Vec<String> {
         .iter()
         .flat_map(|(_, results)| results.plans.iter().map(|plan| (plan.actors, plan.branches)))
         .collect();
+    // What one process would not run before the failure does not matter.
+    let failure = failure(files);
+    let matters = |&id: &BranchId| failure.is_none_or(|failure| failure.follows(id));
     for (path, Results { origin, ending, branches, .. }) in files {
-        let own = plans.iter().flat_map(|(&actors, &count)| origin.branches(actors, count));
+        let own = plans.iter().flat_map(|(&actors, &count)| origin.branches(actors, count)).filter(matters);
         let open = own.filter(|id| !branches.iter().any(|branch| (branch.actors, branch.nth) == *id)).count();
-        let has_failed = ending.as_ref().is_some_and(|ending| ending.report.is_some());
-        if !has_failed && (open > 0 || ending.is_none()) {
+        if open > 0 || failure.is_none() && ending.is_none() {
             mistakes.push(format!(
                 "shard {} is not finished; {open} of the branches that it has are missing: run it again with {} \
                  where it is, and it continues",
