@@ -116,8 +116,8 @@ fn completions_have_the_names() {
 fn manual_pages_have_what_the_help_has() {
     let main = stdout(&["man"]);
     assert!(main.contains(".TH lockstep 1") && main.contains("Exit status:"), "{main}");
-    let folder = concat!(env!("CARGO_TARGET_TMPDIR"), "/man");
-    std::fs::create_dir_all(folder).unwrap();
+    let folder = concat!(env!("CARGO_TARGET_TMPDIR"), "/man/pages");
+    _ = std::fs::remove_dir_all(folder);
     assert_eq!(stdout(&["man", "--dir", folder]), "");
     for command in COMMANDS {
         let page = stdout(&["man", command]);
@@ -140,14 +140,14 @@ fn messages_say_what_to_do() {
         ),
         (&["replay", folder], "Is a directory", "name a file that "),
         (&["replay", saved, "--redis", "redis://127.0.0.1:1/"], "Connection refused", "check its URL"),
-        (&["replay", saved, "--html", "/missing/x"], "No such file", "name a file in a folder that exists"),
+        (&["replay", saved, "--html", "/dev/null/x"], "Not a directory", "name a file where one can be made"),
         (
-            &["explain", "setnx", "--save", "/missing/x"],
-            "No such file",
-            "name a file in a folder that exists",
+            &["explain", "setnx", "--save", "/dev/null/x"],
+            "Not a directory",
+            "name a file where one can be made",
         ),
         (&["merge", "/missing"], "No such file", "name files and folders that have results"),
-        (&["man", "--dir", "/missing"], "No such file", "name a folder that exists"),
+        (&["man", "--dir", "/dev/null/x"], "Not a directory", "name another folder"),
     ] {
         let output = lockstep(args);
         let stderr = String::from_utf8(output.stderr).unwrap();
@@ -155,6 +155,26 @@ fn messages_say_what_to_do() {
         assert_eq!(stderr.matches(cause).count(), 1, "{args:?}: {stderr}");
         assert!(stderr.contains(remedy), "{args:?}: {stderr}");
     }
+}
+
+/// With stacks that large, the system refuses each thread. The work is then done on the first one.
+#[test]
+fn a_process_without_threads_comes_to_its_end() {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_lockstep"));
+    let command = command.env("RUST_MIN_STACK", (1_u64 << 60).to_string());
+    let check = command.args(["check", "setnx", "--jobs", "2"]).output().unwrap();
+    let said = String::from_utf8_lossy(&check.stderr);
+    assert!(check.status.success(), "{said}");
+    assert_eq!(String::from_utf8(check.stdout).unwrap(), stdout(&["check", "setnx"]));
+}
+
+/// What a lock does not claim is no defect of it.
+#[test]
+fn explain_says_that_the_lock_states_the_violation() {
+    let said = stdout(&["explain", "mutex"]);
+    let stated =
+        "The lock states this itself: it assumes that this does not happen, or its objection says so.";
+    assert!(said.contains(&format!("lease: 10000 ms.\n{stated}\n")), "{said}");
 }
 
 #[test]

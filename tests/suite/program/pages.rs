@@ -68,11 +68,12 @@ fn a_report_of_ones_own_test_has_a_page_and_its_texts_are_escaped() {
 
 #[test]
 fn explain_writes_a_page_and_json() {
-    let file = std::env::temp_dir().join(format!("lockstep-explain-{}.html", std::process::id()));
+    let folder = std::env::temp_dir().join(format!("lockstep-explain-{}", std::process::id()));
+    let file = folder.join("of/setnx.html");
     let path = file.to_str().unwrap();
     let json = stdout(&["explain", "setnx", "--class", "crash", "--format", "json", "--html", path]);
     let page = fs::read_to_string(&file).unwrap();
-    fs::remove_file(&file).unwrap();
+    fs::remove_dir_all(&folder).unwrap();
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!((&json["version"], &json["property"]), (&1.into(), &"recovers".into()));
     assert_eq!(json["class"], "crash");

@@ -151,10 +151,16 @@ fn feed(program: &str, args: &[&str], input: &str) -> Option<Output> {
 #[test]
 fn the_files_for_clusters_are_well_formed() {
     let files = cluster_files();
-    assert_eq!(files.len(), 4);
+    assert_eq!(files.len(), 5);
     for (name, text) in files {
         let output = if name.ends_with(".sh") {
             feed("bash", &["-n"], &text)
+        } else if name == "Dockerfile" {
+            let shell = |line: &str| line.strip_prefix("RUN ").map(|command| format!("{command}\n"));
+            let is_known =
+                |line: &str| ["FROM ", "COPY ", "WORKDIR ", "RUN "].iter().any(|word| line.starts_with(word));
+            assert!(text.lines().all(is_known), "{text}");
+            feed("bash", &["-n"], &text.lines().filter_map(shell).collect::<String>())
         } else if feed("python3", &["-c", "import yaml"], "").is_some_and(|output| output.status.success()) {
             feed(
                 "python3",

@@ -185,11 +185,10 @@ fn check_all(
     dearest.sort_by_key(|&(place, cell)| (Reverse(cost(cell)), place));
     let (dearest, next) = (Arc::new(dearest), Arc::new(AtomicUsize::new(0)));
     let (send, receive) = mpsc::channel();
-    for _ in 0..jobs.min(cells.len()) {
+    let worker = || {
         let (dearest, next) = (dearest.clone(), next.clone());
         let (progress, send, folder) = (progress.clone(), send.clone(), folder.clone());
-        // Nobody waits for the thread: if the check is stopped, the process ends amid a cell.
-        thread::spawn(move || {
+        move || {
             let mut runner = Runner::new();
             while let Some(&(place, cell)) = dearest.get(next.fetch_add(1, Ordering::Relaxed)) {
                 progress.begin(cell);
@@ -202,7 +201,13 @@ fn check_all(
                     break;
                 }
             }
-        });
+        }
+    };
+    // Nobody waits for a thread: if the check is stopped, the process ends amid a cell.
+    let threads = (0..jobs.min(cells.len())).map(|_| thread::Builder::new().spawn(worker()));
+    // The system may refuse threads to a process.
+    if threads.filter(Result::is_ok).count() == 0 {
+        worker()();
     }
     stop::on_signal(move || _ = send.send(Event::Stop));
     let mut done = Vec::new();

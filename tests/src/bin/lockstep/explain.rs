@@ -84,7 +84,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             let scenario = scenario(algorithm, class, *size);
             let drawn = render_finding(&mut runner, &scenario, finding, super::output::columns());
             let (property, terms) = (verdict.property, terms(algorithm, *size, LEASE));
-            text += &wrapped(&format!("{property} is violated in the class {class}. {terms}"), "");
+            let stated = stated(algorithm, verdict);
+            text += &wrapped(&format!("{property} is violated in the class {class}. {terms}\n{stated}"), "");
             text += &format!("\n{drawn}");
             progress.finish_and_clear();
             show(args, &mut runner, verdict, schedules, &text)?;
@@ -129,6 +130,16 @@ fn show(args: &Args, runner: &mut Runner, verdict: &Verdict, schedules: u64, tex
         super::write(path, &saved.to_string())?;
     }
     data.map_or(Ok(()), |data| args.drawings.write(&data))
+}
+
+/// What the lock says of a violation.
+fn stated(algorithm: &Algorithm, verdict: &Verdict) -> &'static str {
+    match algorithm.spec.holds(verdict.property, verdict.class) {
+        true => "The lock states that this cannot happen: please report it.",
+        false => {
+            "The lock states this itself: it assumes that this does not happen, or its objection says so."
+        }
+    }
 }
 
 fn about(algorithm: &Algorithm) -> String {

@@ -25,7 +25,7 @@ pub(crate) struct CompletionsArgs {
 pub(crate) struct ManArgs {
     /// The command; by default, the page of lockstep itself
     command: Option<String>,
-    /// Write all pages to files in this folder instead
+    /// Write all pages to files in this folder instead, and make it if it does not exist
     #[arg(long, value_name = "DIR", conflicts_with = "command")]
     dir: Option<PathBuf>,
 }
@@ -39,7 +39,8 @@ pub(crate) fn completions(args: &CompletionsArgs, mut program: Command) -> Resul
 
 pub(crate) fn man(args: &ManArgs, mut program: Command) -> Result<ExitCode> {
     if let Some(folder) = &args.dir {
-        let failed = || format!("cannot write to {}: name a folder that exists", folder.display());
+        let failed = || format!("cannot write to {}: name another folder", folder.display());
+        std::fs::create_dir_all(folder).with_context(failed)?;
         clap_mangen::generate_to(program, folder).with_context(failed)?;
         return Ok(ExitCode::SUCCESS);
     }

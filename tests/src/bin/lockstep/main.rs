@@ -105,9 +105,10 @@ fn expect_algorithms(args: &check::Args) -> Result<()> {
     )
 }
 
-/// Writes a file.
+/// Writes a file, and makes its folder.
 fn write(path: &Path, text: &str) -> Result<()> {
-    let failed = || format!("cannot write {}: name a file in a folder that exists", path.display());
+    let failed = || format!("cannot write {}: name a file where one can be made", path.display());
+    path.parent().map_or(Ok(()), std::fs::create_dir_all).with_context(failed)?;
     std::fs::write(path, text).with_context(failed)
 }
 

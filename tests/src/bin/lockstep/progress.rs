@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use harness::check::Verdict;
@@ -42,7 +43,7 @@ impl CheckProgress {
             });
         // The position counts costs, not cells, because a few cells take most of the time.
         let bar = ProgressBar::new(cells.iter().copied().map(cost).sum()).with_style(style);
-        bar.enable_steady_tick(REDRAWN_EVERY);
+        redraw(&bar);
         CheckProgress { bar, cells: done, schedules }
     }
 
@@ -65,6 +66,23 @@ impl CheckProgress {
 pub(crate) fn spinner() -> ProgressBar {
     let style = ProgressStyle::with_template("{spinner} {wide_msg} {elapsed}").expect("a valid template");
     let spinner = ProgressBar::new_spinner().with_style(style);
-    spinner.enable_steady_tick(REDRAWN_EVERY);
+    redraw(&spinner);
     spinner
+}
+
+/// Draws a line again from time to time. If the process gets no thread for that, the line changes
+/// only when there is something new.
+fn redraw(bar: &ProgressBar) {
+    if bar.is_hidden() {
+        return;
+    }
+    let drawn = bar.downgrade();
+    let redraw = move || {
+        while let Some(bar) = drawn.upgrade().filter(|bar| !bar.is_finished()) {
+            bar.tick();
+            drop(bar);
+            thread::sleep(REDRAWN_EVERY);
+        }
+    };
+    _ = thread::Builder::new().name("progress".into()).spawn(redraw);
 }
