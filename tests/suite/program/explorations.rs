@@ -105,7 +105,7 @@ fn explore(name: &str) -> Result<(), Box<harness::Report>> {
         "few" => exhaustive(&lock(name, 2, none).always(Recorder::from_env())),
         "sample" => sample(&lock(name, 3, none.crashes(1)).always(Recorder::from_env()), 1_000, 7),
         "broken" => exhaustive(&lock(name, 3, none.stalls(1))),
-        "late" => exhaustive(&failures::in_reverse(name)),
+        "late" => exhaustive(&failures::violating(name)),
         "fails late" => exhaustive(&failures::failing(name)),
         "broken sample" => sample(&lock(name, 3, none.stalls(1)), 1_000, 7),
         "vacuous" => exhaustive(&lock(name, 2, none).always(Fenced::of("data"))),
