@@ -26,6 +26,7 @@ fn goes_wrong(from_ms: u64, to_ms: u64, by_tokio: bool) -> Scenario {
     let scenario = Scenario::new("goes wrong").faults(stalls).always(ExclusiveFact::of("cs"));
     scenario.actors(2, move |client| async move {
         let mut link = client.connection();
+        #[expect(clippy::disallowed_methods, reason = "the paused clock of the code under test")]
         let (since, instant) = (client.now(), tokio::time::Instant::now());
         if send(&mut link, SOUND.take).await? {
             let hold = client.hold("cs").enter();
