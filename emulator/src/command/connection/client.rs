@@ -23,7 +23,7 @@ pub(super) const ROWS: &[Row] = &[
     Row::help("client|help"),
     Row::new("client|id", 2, ANYBODY, id),
     Row::new("client|info", 2, ANYBODY, info).tips(&["nondeterministic_output"]).telling_counts(),
-    Row::new("client|kill", -3, ADMIN, kill),
+    Row::new("client|kill", -3, ADMIN, kill).telling_counts(),
     Row::new("client|list", -2, ADMIN, list).tips(&["nondeterministic_output"]).telling_counts(),
     Row::new("client|no-evict", 3, ADMIN, no_evict),
     Row::new("client|pause", -3, ADMIN, pause),
@@ -194,7 +194,6 @@ fn kill(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
             }
         }
     }
-    ctx.engine.concern_all();
     let is_meant = |client: &Client| filters.iter().all(|filter| filter(client));
     let others = ctx.engine.clients.others();
     let slots: Vec<Slot> =
