@@ -43,9 +43,7 @@ fn goes_wrong(from_ms: u64, to_ms: u64, by_tokio: bool) -> Scenario {
 
 #[test]
 fn code_that_goes_wrong_in_a_short_span_is_found() {
-    for (from_ms, to_ms) in
-        [(6_000, 6_400), (3_000, 3_200), (500, 600), (1_234, 1_400), (4_900, 5_000), (9_700, 9_900)]
-    {
+    for (from_ms, to_ms) in [(6_000, 6_400), (3_000, 3_200), (500, 600)] {
         for by_tokio in [false, true] {
             println!("{from_ms} to {to_ms} ms, by tokio's clock: {by_tokio}");
             expect_violation(&goes_wrong(from_ms, to_ms, by_tokio), "exclusive-fact", 5);
