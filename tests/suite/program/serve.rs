@@ -130,7 +130,17 @@ fn without_file_descriptors_new_clients_are_refused() {
     let served = replies.by_ref().take_while(|reply| reply == "+PONG\r\n").count();
     assert!((10..40).contains(&served), "{served}");
     assert!(replies.all(|reply| reply == "-ERR max number of clients reached\r\n"));
+    let mut first = clients.swap_remove(0);
     drop(clients);
+    // The server has noticed that they are gone.
+    let mut info = [0; 1024];
+    loop {
+        first.write_all(b"INFO clients\r\n").unwrap();
+        let len = first.read(&mut info).unwrap();
+        if String::from_utf8_lossy(&info[..len]).contains("connected_clients:1\r\n") {
+            break;
+        }
+    }
     assert_eq!(ask(&mut server.connect(), "PING"), "PONG");
     server.stop();
 }

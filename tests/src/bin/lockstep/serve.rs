@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use emulator::{Clock, DATABASES, Emulator};
@@ -42,6 +43,8 @@ pub(crate) struct Args {
     control: bool,
 }
 
+/// The most time for the end of all connections.
+const END_MAX: Duration = Duration::from_millis(500);
 /// The default port of Redis.
 const PORT: u16 = 6379;
 
@@ -57,8 +60,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     // to clients, and reads `SCRIPT KILL`.
     let runtime = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let outcome = runtime.block_on(serve(args, &stopped));
-    // The runtime does not wait for a script that still runs.
-    runtime.shutdown_background();
+    // The connections end now, and then the emulator, which tells of faults that never struck. The
+    // runtime does not wait for a script that still runs.
+    runtime.shutdown_timeout(END_MAX);
     outcome
 }
 
