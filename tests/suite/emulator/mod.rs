@@ -2,6 +2,7 @@
 
 pub(crate) mod conformance;
 mod footprints;
+mod growth_rows;
 mod front_ends;
 mod control;
 mod waiting;
