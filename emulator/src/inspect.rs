@@ -9,7 +9,7 @@ use crate::Emulator;
 use crate::clock::Timestamp;
 use crate::engine::Snapshot;
 use crate::glob;
-use crate::keyspace::{Keyspace, Text, Value};
+use crate::keyspace::{Keyspace, Member, Text, Value};
 use crate::script::ScriptCall;
 
 /// The data of a server at an instant. Its reads leave no footprint and expire no key.
@@ -63,7 +63,7 @@ impl Data<'_> {
     /// no set.
     pub fn members(&self, key: &str) -> Vec<Bytes> {
         let members =
-            self.peek(key, |value| if let Value::Set(set) = value { set.iter().collect() } else { vec![] });
+            self.peek(key, |value| if let Value::Set(set) = value { set.iter().map(Member::to_bytes).collect() } else { vec![] });
         let mut members: Vec<Bytes> = members.unwrap_or_default();
         members.sort_unstable();
         members

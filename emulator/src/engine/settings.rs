@@ -106,7 +106,7 @@ impl Engine {
 
     /// About how many bytes the server takes, and how many of these are data.
     pub(crate) fn memory(&mut self) -> (usize, usize) {
-        let data = self.keyspace.stats().iter().map(|stats| stats.bytes).sum();
+        let data = self.keyspace.bytes();
         let clients = self.clients.len() * size_of::<Client>();
         (size_of::<Engine>() + clients + self.scripts_memory() + data, data)
     }

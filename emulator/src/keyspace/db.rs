@@ -1,6 +1,7 @@
 //! One database during one execution. Each read and each change by a command is recorded.
 
 use bytes::Bytes;
+use smallvec::SmallVec;
 
 use super::expires::Expires;
 use super::{
@@ -69,6 +70,26 @@ impl<'a> Db<'a> {
     /// `WRONGTYPE` if the key holds another type.
     pub fn lookup_as<T: ValueType>(&mut self, key: &[u8]) -> Result<Option<&T>, Error> {
         self.lookup(key).map(|value| T::of(value).ok_or(error::WRONG_TYPE)).transpose()
+    }
+
+    /// The values of several live keys, in the order of the keys. Every key is read, even if the
+    /// caller may need only some of the values.
+    ///
+    /// # Errors
+    /// `WRONGTYPE` for a value that is not accepted. Later keys are not read then.
+    pub fn lookup_all(
+        mut self,
+        keys: &[&[u8]],
+        accepts: fn(&Value) -> bool,
+    ) -> Result<SmallVec<[Option<&'a Value>; 2]>, Error> {
+        for key in keys {
+            if self.lookup(key).is_some_and(|value| !accepts(value)) {
+                return Err(error::WRONG_TYPE);
+            }
+        }
+        // Expired keys have been removed by now.
+        let dict: &'a Dict = self.dict;
+        Ok(keys.iter().map(|key| dict.get(*key).map(|entry| &entry.value)).collect())
     }
 
     /// Whether there is a live key of this name. This method and the next ones do not count as
@@ -155,7 +176,7 @@ impl<'a> Db<'a> {
         let idx = self.keep_alive(key, idx);
         self.count(key, idx);
         if let Some(idx) = idx {
-            self.dict[idx].accessed = self.now;
+            self.dict.touch(idx, self.now);
             <ZSet as ValueType>::of(&self.dict[idx].value).ok_or(error::WRONG_TYPE)?;
         }
         Ok(Members::at(self, key, idx, is_whole))
@@ -164,14 +185,14 @@ impl<'a> Db<'a> {
     /// Creates a missing key with an empty value, and returns its index.
     pub(super) fn create(&mut self, key: &[u8], empty: Value) -> usize {
         self.events.appear(self.index, key);
-        self.dict.insert_full(key.into(), Entry::new(empty, None, self.now)).0
+        self.dict.insert(key, Entry::new(empty, None, self.now))
     }
 
     /// Removes a key whose value has become empty, and records the event `del`.
     pub(super) fn discard(&mut self, idx: usize) {
         let (key, _) = self.dict.get_index(idx).expect("the caller has just found it");
         self.events.record(Class::Generic, "del", self.index, key);
-        self.dict.swap_remove_index(idx);
+        self.dict.remove(idx);
     }
 
     /// Records an event of a key under its Redis name: `db.notify(Class::String, "set", key)`.
@@ -192,9 +213,10 @@ impl<'a> Db<'a> {
 
     /// Sets a key to a value, whatever it held.
     pub fn insert(&mut self, key: &[u8], value: Value, expiry: Expiry) {
-        let found = self.dict.get_full_mut(key);
-        let had = found.as_ref().and_then(|(.., old)| old.deadline());
-        let has_expired = found.as_ref().is_some_and(|(.., old)| old.is_expired(self.now));
+        let found = self.dict.get(key);
+        let had = found.and_then(Entry::deadline);
+        let has_expired = found.is_some_and(|old| old.is_expired(self.now));
+        let is_new = found.is_none() || has_expired;
         let deadline = match expiry {
             Expiry::Never => None,
             Expiry::At(deadline) => Some(deadline),
@@ -204,21 +226,13 @@ impl<'a> Db<'a> {
         if had.is_some() {
             self.footprint.key(Access::Read, self.index, key, had);
         }
-        let entry = Entry::new(value, deadline, self.now);
-        let idx = match found {
-            Some((idx, _, old)) => {
-                *old = entry;
-                if has_expired {
-                    self.events.expire(self.index, key);
-                    self.events.appear(self.index, key);
-                }
-                idx
-            }
-            None => {
-                self.events.appear(self.index, key);
-                self.dict.insert_full(key.into(), entry).0
-            }
-        };
+        if has_expired {
+            self.events.expire(self.index, key);
+        }
+        if is_new {
+            self.events.appear(self.index, key);
+        }
+        let idx = self.dict.insert(key, Entry::new(value, deadline, self.now));
         self.note_deadline(idx);
     }
 
@@ -227,7 +241,7 @@ impl<'a> Db<'a> {
         match self.find(key) {
             Some(idx) => {
                 self.footprint.key(Access::Write, self.index, key, None);
-                self.dict.swap_remove_index(idx);
+                self.dict.remove(idx);
                 true
             }
             None => false,
@@ -243,7 +257,7 @@ impl<'a> Db<'a> {
             "del"
         } else {
             self.footprint.key(Access::Write, self.index, key, deadline);
-            self.dict[idx].until = deadline.unwrap_or(NEVER);
+            self.dict.change(idx, |entry| entry.until = deadline.unwrap_or(NEVER));
             self.note_deadline(idx);
             if deadline.is_some() { "expire" } else { "persist" }
         };
@@ -254,7 +268,7 @@ impl<'a> Db<'a> {
     pub fn take(&mut self, key: &[u8]) -> Option<Content> {
         let idx = self.access(key)?;
         self.footprint.key(Access::Write, self.index, key, None);
-        self.dict.swap_remove_index(idx).map(|(_, entry)| Content(entry))
+        Some(Content(self.dict.remove(idx)))
     }
 
     /// A copy of a live key's value, with its deadline and encoding.
@@ -273,17 +287,17 @@ impl<'a> Db<'a> {
         self.remove(key);
         self.footprint.key(Access::Write, self.index, key, entry.deadline());
         self.events.appear(self.index, key);
-        let (idx, _) = self.dict.insert_full(key.into(), entry);
+        let idx = self.dict.insert(key, entry);
         self.note_deadline(idx);
     }
 
     /// Fixes the encoding of a live key's value from now on.
     pub fn set_encoding(&mut self, key: &[u8], encoding: Encoding) {
         if let Some(idx) = self.find(key) {
-            match (&mut self.dict[idx].value, encoding) {
+            self.dict.change(idx, |entry| match (&mut entry.value, encoding) {
                 (Value::ZSet(zset), Encoding::SkipList) => zset.outgrow(),
-                _ => self.dict[idx].encoding = Some(encoding),
-            }
+                _ => entry.encoding = Some(encoding),
+            });
         }
     }
 
@@ -339,7 +353,7 @@ impl<'a> Db<'a> {
     /// The index of a live key, for a command that needs its value.
     fn access(&mut self, key: &[u8]) -> Option<usize> {
         let idx = self.find_or_miss(key)?;
-        self.dict[idx].accessed = self.now;
+        self.dict.touch(idx, self.now);
         Some(idx)
     }
 
@@ -387,7 +401,7 @@ impl<'a> Db<'a> {
         let idx = idx?;
         if self.dict[idx].is_expired(self.now) {
             self.events.expire(self.index, key);
-            self.dict.swap_remove_index(idx);
+            self.dict.remove(idx);
             return None;
         }
         Some(idx)

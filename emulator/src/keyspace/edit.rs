@@ -30,8 +30,9 @@ impl<'a, T: ValueType> Edit<'a, T> {
 
     /// The value, for changing.
     pub fn write(&mut self) -> &mut T {
+        let dict = &mut *self.db.dict;
+        let (key, entry) = if self.has_written { dict.opened(self.idx) } else { dict.open(self.idx) };
         self.has_written = true;
-        let (key, entry) = self.db.dict.get_index_mut(self.idx).expect("an edit holds the key in place");
         self.db.footprint.key(Access::Write, self.db.index, key, entry.deadline());
         let value = T::of_mut(&mut entry.value).expect("the kind was checked when the edit began");
         value.limit(self.db.limits);
@@ -62,11 +63,13 @@ impl<'a, T: ValueType> Edit<'a, T> {
 
 impl<T: ValueType> Drop for Edit<'_, T> {
     fn drop(&mut self) {
+        if self.has_written {
+            let (_, entry) = self.db.dict.opened(self.idx);
+            entry.encoding = Encoding::after_edit(&entry.value);
+            self.db.dict.close(self.idx);
+        }
         if self.get().is_empty() {
             self.db.discard(self.idx);
-        } else if self.has_written {
-            let entry = &mut self.db.dict[self.idx];
-            entry.encoding = Encoding::after_edit(&entry.value);
         }
     }
 }

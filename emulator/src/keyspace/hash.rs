@@ -4,7 +4,7 @@
 use indexmap::IndexMap;
 
 use super::encoding::{Encoding, Limits, ListPack};
-use super::{Hasher, Text};
+use super::{Hasher, ITEM_BYTES, Text};
 
 /// Fields with values. If a hash has outgrown a listpack, a removal moves the last field into the
 /// gap.
@@ -13,12 +13,14 @@ pub struct Hash {
     fields: IndexMap<Text, Text, Hasher>,
     encoding: Encoding,
     limits: ListPack,
+    /// The bytes of all fields and values.
+    content_bytes: usize,
 }
 
 impl Default for Hash {
     fn default() -> Hash {
         let limits = Limits::default().hash;
-        Hash { fields: IndexMap::default(), encoding: Encoding::ListPack, limits }
+        Hash { fields: IndexMap::default(), encoding: Encoding::ListPack, limits, content_bytes: 0 }
     }
 }
 
@@ -44,6 +46,11 @@ impl Hash {
     /// The encoding that Redis would use.
     pub fn encoding(&self) -> Encoding {
         self.encoding
+    }
+
+    /// About how many bytes the fields and values take.
+    pub(super) fn memory(&self) -> usize {
+        2 * self.len() * ITEM_BYTES + self.content_bytes
     }
 
     /// Sets the limits that apply from now on.
@@ -74,10 +81,17 @@ impl Hash {
     /// Sets a field, and returns whether it is new.
     pub fn insert(&mut self, field: &[u8], value: &[u8]) -> bool {
         let before = self.fields.len();
-        let (is_short, value) = (self.limits.takes(field) && self.limits.takes(value), value.into());
+        let is_short = self.limits.takes(field) && self.limits.takes(value);
+        self.content_bytes += value.len();
         match self.fields.get_mut(field) {
-            Some(old) => *old = value,
-            None => _ = self.fields.insert(field.into(), value),
+            Some(old) => {
+                self.content_bytes -= old.len();
+                *old = value.into();
+            }
+            None => {
+                self.content_bytes += field.len();
+                self.fields.insert(field.into(), value.into());
+            }
         }
         if !is_short || self.fields.len() > self.limits.len_max {
             self.encoding = Encoding::HashTable;
@@ -91,6 +105,7 @@ impl Hash {
             Encoding::ListPack => self.fields.shift_remove(field),
             _ => self.fields.swap_remove(field),
         };
+        self.content_bytes -= removed.as_ref().map_or(0, |value| field.len() + value.len());
         removed.is_some()
     }
 }

@@ -1,6 +1,8 @@
 //! Access to a sorted set member by member: commands on different members are independent.
 
-use super::{Class, Db, Encoding, Entry, ValueType, ZSet};
+use std::ops::Range;
+
+use super::{Class, Db, Encoding, Entry, Text, ValueType, ZSet};
 use crate::footprint::{Access, Part, Place};
 
 /// A sorted set, or an empty one if the key is missing.
@@ -78,6 +80,21 @@ impl<'a, 'k> Members<'a, 'k> {
         true
     }
 
+    /// Removes the members of these ranks, which the caller has just read.
+    pub fn remove_range(&mut self, ranks: Range<usize>) {
+        let Some(idx) = self.idx.filter(|_| !ranks.is_empty()) else { return };
+        if self.is_whole {
+            self.change(idx, |zset| zset.remove_range(ranks));
+            // Its reader is recorded already.
+            return self.touch(Access::Write, Part::Whole);
+        }
+        let members: Vec<Text> =
+            self.zset().map_or_else(Vec::new, |zset| zset.range(ranks).map(|(member, _)| member.clone()).collect());
+        for member in &members {
+            self.remove(member);
+        }
+    }
+
     /// Records that Redis has written its reply by now, as [`Db::answer`] does.
     pub fn answer(&mut self) {
         self.db.answer();
@@ -94,12 +111,14 @@ impl<'a, 'k> Members<'a, 'k> {
     }
 
     fn change<R>(&mut self, idx: usize, change: impl FnOnce(&mut ZSet) -> R) -> R {
-        let entry = &mut self.db.dict[idx];
-        let zset =
-            <ZSet as ValueType>::of_mut(&mut entry.value).expect("the kind was checked in the beginning");
-        zset.limit(self.db.limits);
-        let outcome = change(zset);
-        self.is_whole |= !Members::are_apart(entry);
+        let (outcome, is_whole) = self.db.dict.change(idx, |entry| {
+            let zset =
+                <ZSet as ValueType>::of_mut(&mut entry.value).expect("the kind was checked in the beginning");
+            zset.limit(self.db.limits);
+            let outcome = change(zset);
+            (outcome, !Members::are_apart(entry))
+        });
+        self.is_whole |= is_whole;
         outcome
     }
 

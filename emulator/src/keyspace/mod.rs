@@ -8,11 +8,14 @@
 
 mod stats;
 mod db;
+mod dict;
 mod edit;
 mod encoding;
 mod event;
 mod expires;
 mod hash;
+mod list;
+mod order;
 mod members;
 mod random;
 mod set;
@@ -25,24 +28,22 @@ pub use edit::Edit;
 pub use encoding::{Encoding, Limits, ListPack};
 pub use event::{Class, Classes, Event, Events};
 pub use hash::Hash;
+pub use list::List;
 pub use members::Members;
 pub use random::Random;
-pub use set::Set;
+pub use set::{Member, Set};
 pub use text::Text;
-pub use value::{List, Value, ValueType};
+pub use value::{Value, ValueType};
 pub use zset::ZSet;
-
-use indexmap::IndexMap;
 
 use crate::clock::Timestamp;
 use crate::footprint::{Access, Footprint};
 
+use dict::Dict;
 use expires::Expires;
 
 /// A hasher with a fixed seed. The iteration order depends only on the operations before.
 pub(crate) type Hasher = foldhash::fast::FixedState;
-
-type Dict = IndexMap<Text, Entry, Hasher>;
 
 #[derive(Clone, Debug, Hash)]
 struct Entry {
@@ -55,6 +56,9 @@ struct Entry {
     /// When a command last read the value.
     accessed: Timestamp,
 }
+
+/// The memory of an item of a collection apart from its content, in bytes.
+const ITEM_BYTES: usize = size_of::<bytes::Bytes>();
 
 /// Marks a key without a deadline. It cannot be a deadline, because it would have removed the key
 /// at once.
@@ -97,9 +101,9 @@ impl Keyspace {
 
     /// Removes the keys whose deadline has passed.
     pub fn expire_due(&mut self) {
-        while let Some((db, key)) = self.expires.pop_due(self.now.millis(), &self.dicts) {
+        while let Some((db, idx, key)) = self.expires.pop_due(self.now.millis(), &self.dicts) {
             self.footprint.key(Access::Write, db, &key, None);
-            self.dicts[db].swap_remove(&key);
+            self.dicts[db].remove(idx);
             self.events.expire(db, &key);
         }
     }
@@ -146,7 +150,7 @@ impl Keyspace {
 
     /// The first deadline after `after` (milliseconds since the Unix epoch), in any database.
     pub fn next_deadline(&self, after: i64) -> Option<i64> {
-        let deadlines = self.dicts.iter().flat_map(Dict::values).filter_map(Entry::deadline);
+        let deadlines = self.dicts.iter().flat_map(|dict| dict.values()).filter_map(Entry::deadline);
         deadlines.filter(|&deadline| deadline > after).min()
     }
 

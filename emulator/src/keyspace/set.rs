@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use indexmap::IndexSet;
 
-use super::{Encoding, Hasher, Limits};
+use super::{Encoding, Hasher, ITEM_BYTES, Limits, Text};
 
 /// A set.
 ///
@@ -14,13 +14,42 @@ pub struct Set {
     members: Members,
     /// The largest number of integers that are kept in order.
     integers_max: usize,
+    /// The bytes of all members in a hash table.
+    content_bytes: usize,
 }
 
 #[derive(Clone, Debug)]
 enum Members {
     /// In ascending order. After a set has become hashed, it never returns to this form.
     Integers(Vec<i64>),
-    Hashed(IndexSet<Bytes, Hasher>),
+    Hashed(IndexSet<Text, Hasher>),
+}
+
+/// A member as a set stores it, so that another set finds it without a copy.
+#[derive(Clone, Copy)]
+pub enum Member<'a> {
+    /// One of a few integers.
+    Integer(i64),
+    /// A member in a hash table.
+    Text(&'a Text),
+}
+
+impl Member<'_> {
+    /// The member as the text that clients send.
+    pub fn to_text(self) -> Text {
+        match self {
+            Member::Integer(integer) => digits(integer),
+            Member::Text(text) => text.clone(),
+        }
+    }
+
+    /// The member as a part of a reply.
+    pub fn to_bytes(self) -> Bytes {
+        match self {
+            Member::Integer(integer) => Bytes::from(integer.to_string()),
+            Member::Text(text) => text.to_bytes(),
+        }
+    }
 }
 
 /// Sets are equal for this if their members come in the same order.
@@ -36,11 +65,11 @@ impl std::hash::Hash for Set {
 
 impl Set {
     /// A set of these members.
-    pub fn of<T: AsRef<[u8]>>(members: impl IntoIterator<Item = T>, limits: &Limits) -> Set {
+    pub fn from_members<'a>(members: impl IntoIterator<Item = Member<'a>>, limits: &Limits) -> Set {
         let mut set = Set::default();
         set.limit(limits);
         for member in members {
-            set.insert(member.as_ref());
+            set.insert_text(member.to_text());
         }
         set
     }
@@ -71,6 +100,14 @@ impl Set {
         }
     }
 
+    /// About how many bytes the members take.
+    pub(super) fn memory(&self) -> usize {
+        match &self.members {
+            Members::Integers(integers) => size_of_val(&integers[..]),
+            Members::Hashed(members) => members.len() * ITEM_BYTES + self.content_bytes,
+        }
+    }
+
     /// Whether the set contains a member.
     pub fn contains(&self, member: &[u8]) -> bool {
         match &self.members {
@@ -79,23 +116,37 @@ impl Set {
         }
     }
 
+    /// Whether the set contains a member of another set.
+    pub fn contains_member(&self, member: Member<'_>) -> bool {
+        match (member, &self.members) {
+            (Member::Integer(integer), Members::Integers(integers)) => integers.binary_search(&integer).is_ok(),
+            (Member::Integer(integer), Members::Hashed(members)) => members.contains(&*digits(integer)),
+            (Member::Text(text), _) => self.contains(text),
+        }
+    }
+
     /// The member at an index below the length.
-    pub fn get(&self, idx: usize) -> Bytes {
+    pub fn get(&self, idx: usize) -> Member<'_> {
         match &self.members {
-            Members::Integers(integers) => digits(integers[idx]),
-            Members::Hashed(members) => members[idx].clone(),
+            Members::Integers(integers) => Member::Integer(integers[idx]),
+            Members::Hashed(members) => Member::Text(&members[idx]),
         }
     }
 
     /// The members in their order.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = Bytes> + '_ {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Member<'_>> {
         (0..self.len()).map(|idx| self.get(idx))
     }
 
     /// Adds a member, and returns whether it is new.
     pub fn insert(&mut self, member: &[u8]) -> bool {
+        self.insert_text(member.into())
+    }
+
+    /// Adds a member that is ready to be stored, and returns whether it is new.
+    fn insert_text(&mut self, member: Text) -> bool {
         if let Members::Integers(integers) = &mut self.members {
-            match position(integers, member) {
+            match position(integers, &member) {
                 Some(Ok(_)) => return false,
                 Some(Err((idx, integer))) if integers.len() < self.integers_max => {
                     integers.insert(idx, integer);
@@ -104,7 +155,10 @@ impl Set {
                 Some(Err(_)) | None => {}
             }
         }
-        self.hashed().insert(Bytes::copy_from_slice(member))
+        let bytes = member.len();
+        let is_new = self.hashed().insert(member);
+        self.content_bytes += if is_new { bytes } else { 0 };
+        is_new
     }
 
     /// Removes a member, and returns whether it existed.
@@ -114,22 +168,32 @@ impl Set {
                 let found = position(integers, member).and_then(Result::ok);
                 found.map(|idx| integers.remove(idx)).is_some()
             }
-            Members::Hashed(members) => members.swap_remove(member),
+            Members::Hashed(members) => {
+                let was_there = members.swap_remove(member);
+                self.content_bytes -= if was_there { member.len() } else { 0 };
+                was_there
+            }
         }
     }
 
     /// Removes the member at an index below the length, and returns it.
     pub fn remove_at(&mut self, idx: usize) -> Bytes {
         match &mut self.members {
-            Members::Integers(integers) => digits(integers.remove(idx)),
-            Members::Hashed(members) => members.swap_remove_index(idx).expect("the caller knows the length"),
+            Members::Integers(integers) => Member::Integer(integers.remove(idx)).to_bytes(),
+            Members::Hashed(members) => {
+                let member = members.swap_remove_index(idx).expect("the caller knows the length");
+                self.content_bytes -= member.len();
+                member.into()
+            }
         }
     }
 
     /// Converts the members to a hash table if they are not in one, and returns it.
-    fn hashed(&mut self) -> &mut IndexSet<Bytes, Hasher> {
+    fn hashed(&mut self) -> &mut IndexSet<Text, Hasher> {
         if let Members::Integers(integers) = &self.members {
-            self.members = Members::Hashed(integers.iter().copied().map(digits).collect());
+            let members: IndexSet<Text, Hasher> = integers.iter().copied().map(digits).collect();
+            self.content_bytes = members.iter().map(|member| member.len()).sum();
+            self.members = Members::Hashed(members);
         }
         match &mut self.members {
             Members::Hashed(members) => members,
@@ -140,7 +204,8 @@ impl Set {
 
 impl Default for Set {
     fn default() -> Set {
-        Set { members: Members::Integers(Vec::new()), integers_max: Limits::default().intset_len_max }
+        let integers_max = Limits::default().intset_len_max;
+        Set { members: Members::Integers(Vec::new()), integers_max, content_bytes: 0 }
     }
 }
 
@@ -151,8 +216,8 @@ fn position(integers: &[i64], member: &[u8]) -> Option<Result<usize, (usize, i64
     Some(integers.binary_search(&integer).map_err(|idx| (idx, integer)))
 }
 
-fn digits(integer: i64) -> Bytes {
-    Bytes::from(integer.to_string())
+fn digits(integer: i64) -> Text {
+    Text::from(integer.to_string().as_bytes())
 }
 
 #[cfg(test)]
@@ -162,8 +227,8 @@ mod tests {
     #[test]
     fn few_integers_are_in_order_and_what_outgrew_that_stays_hashed() {
         let limits = Limits::default();
-        let mut set = Set::of(["10", "9", "-1", "9"], &limits);
-        assert_eq!(set.iter().collect::<Vec<_>>(), ["-1", "9", "10"]);
+        let mut set = Set::from_members([10, 9, -1, 9].map(Member::Integer), &limits);
+        assert_eq!(set.iter().map(Member::to_bytes).collect::<Vec<_>>(), ["-1", "9", "10"]);
 
         assert!(set.insert(b"01"), "which is text");
         assert_eq!((set.encoding(), set.len()), (Encoding::HashTable, 4));
@@ -171,7 +236,7 @@ mod tests {
         assert_eq!((set.encoding(), set.len()), (Encoding::HashTable, 3));
         assert!(set.contains(b"-1") && !set.contains(b"1"));
 
-        let mut set = Set::of((0..512).map(|integer| integer.to_string()), &limits);
+        let mut set = Set::from_members((0..512).map(Member::Integer), &limits);
         assert!(!set.insert(b"511"));
         assert_eq!(set.encoding(), Encoding::IntSet);
         assert!(set.insert(b"512"));

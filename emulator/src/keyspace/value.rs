@@ -1,15 +1,9 @@
 //! The values that a key can hold.
 
-use std::collections::VecDeque;
 use std::fmt;
 
-use bytes::Bytes;
-
-use super::{Hash, Limits, Set, Text, ZSet};
+use super::{Hash, Limits, List, Member, Set, Text, ZSet};
 use crate::reply::format_double;
-
-/// A list. Its head is the front.
-pub type List = VecDeque<Bytes>;
 
 /// A value of any type. Most values are strings, so a `Value` is as small as a string.
 #[derive(Clone, Debug, Hash)]
@@ -80,7 +74,7 @@ macro_rules! kind {
 }
 
 kind!(Text, String, std::convert::identity, |_| false, |_, _| {});
-kind!(List, List, Box::new, |list| list.is_empty(), |_, _| {});
+kind!(List, List, Box::new, List::is_empty, |_, _| {});
 kind!(Set, Set, Box::new, |set| set.is_empty(), Set::limit);
 kind!(Hash, Hash, Box::new, |hash| hash.is_empty(), Hash::limit);
 kind!(ZSet, ZSet, Box::new, |zset| zset.len() == 0, ZSet::limit);
@@ -92,7 +86,7 @@ impl fmt::Display for Value {
         match self {
             Value::String(text) => write!(f, "\"{}\"", text.escape_ascii()),
             Value::List(items) => write!(f, "[{}]", join(items.iter())),
-            Value::Set(members) => write!(f, "{{{}}}", join(members.iter())),
+            Value::Set(members) => write!(f, "{{{}}}", join(members.iter().map(Member::to_bytes))),
             Value::Hash(hash) => {
                 let fields = hash.iter().map(|(k, v)| format!("{}: {}", k.escape_ascii(), v.escape_ascii()));
                 write!(f, "{{{}}}", fields.collect::<Vec<_>>().join(", "))

@@ -3,36 +3,31 @@
 use std::ops::Range;
 
 use indexmap::IndexMap;
-use indexset::BTreeSet;
 use ordered_float::OrderedFloat;
 
 use super::encoding::{Encoding, Limits, ListPack};
-use super::{Hasher, Text};
-
-/// The largest number of members in one node of the order tree.
-///
-/// A node allocates room for so many members at once, and most sorted sets in tests are small. For
-/// large sets, ranks are fastest with about 256.
-const NODE_LEN_MAX: usize = 128;
-
-type Score = OrderedFloat<f64>;
+use super::order::{Order, Score};
+use super::{Hasher, ITEM_BYTES, Text};
 
 /// Members with scores. Scores are never NaN: code that computes a score refuses NaN.
 #[derive(Clone, Debug)]
 pub struct ZSet {
     scores: IndexMap<Text, Score, Hasher>,
-    order: BTreeSet<(Score, Text)>,
+    order: Order,
     encoding: Encoding,
     limits: ListPack,
+    /// The bytes of all members.
+    content_bytes: usize,
 }
 
 impl Default for ZSet {
     fn default() -> ZSet {
         ZSet {
             scores: IndexMap::default(),
-            order: BTreeSet::with_maximum_node_size(NODE_LEN_MAX),
+            order: Order::default(),
             encoding: Encoding::ListPack,
             limits: Limits::default().zset,
+            content_bytes: 0,
         }
     }
 }
@@ -58,9 +53,10 @@ impl ZSet {
             zset.encoding = Encoding::ListPack;
             zset.scores.values_mut().for_each(|score| *score = Encoding::ListPack.score(*score));
         }
-        for (member, &score) in &zset.scores {
-            zset.order.insert((score, member.clone()));
-        }
+        zset.content_bytes = zset.scores.keys().map(|member| member.len()).sum();
+        let mut items: Vec<_> = zset.scores.iter().map(|(member, &score)| (score, member.clone())).collect();
+        items.sort_unstable();
+        zset.order = Order::of_sorted(items);
         zset
     }
 
@@ -70,6 +66,11 @@ impl ZSet {
         let limits = limits.zset;
         let encoding = if len > limits.len_max { Encoding::SkipList } else { Encoding::ListPack };
         ZSet { encoding, limits, ..ZSet::default() }
+    }
+
+    /// About how many bytes the members and scores take.
+    pub(super) fn memory(&self) -> usize {
+        self.len() * (ITEM_BYTES + size_of::<f64>()) + self.content_bytes
     }
 
     /// Sets the limits that apply from now on.
@@ -106,12 +107,7 @@ impl ZSet {
 
     /// The member of this rank, with its score.
     pub fn nth(&self, rank: usize) -> Option<(&Text, f64)> {
-        self.order.get_index(rank).map(|(score, member)| (member, score.0))
-    }
-
-    /// The members, in no particular order.
-    pub fn members(&self) -> impl Iterator<Item = &Text> {
-        self.scores.keys()
+        self.order.get(rank).map(|(score, member)| (member, score.0))
     }
 
     /// Adds a member or moves it to another score, and returns its old score.
@@ -128,6 +124,7 @@ impl ZSet {
                 if self.scores.len() >= self.limits.len_max || !self.limits.takes(member) {
                     self.encoding = Encoding::SkipList;
                 }
+                self.content_bytes += member.len();
                 let member = Text::from(member);
                 let score = self.encoding.score(score);
                 self.scores.insert(member.clone(), score);
@@ -141,34 +138,38 @@ impl ZSet {
     /// Removes a member, and returns whether it existed.
     pub fn remove(&mut self, member: &[u8]) -> bool {
         match self.scores.swap_remove_entry(member) {
-            Some((member, score)) => self.order.remove(&(score, member)),
+            Some((member, score)) => {
+                self.content_bytes -= member.len();
+                self.order.remove(&(score, member))
+            }
             None => false,
         }
+    }
+
+    /// Removes the members of these ranks.
+    pub fn remove_range(&mut self, ranks: Range<usize>) {
+        for (_, member) in self.order.range(ranks.clone()) {
+            self.content_bytes -= member.len();
+            self.scores.swap_remove(member);
+        }
+        self.order.remove_range(ranks);
     }
 
     /// How many members come before this score and member. If the member has this score, the result
     /// is its rank.
     pub fn rank(&self, score: f64, member: &[u8]) -> usize {
-        self.order.rank(&(OrderedFloat(score), Text::from(member)))
+        self.order.rank(OrderedFloat(score), member)
     }
 
     /// How many members satisfy `is_before`. It must hold for a prefix of the order and for no
     /// other members.
     pub fn partition_point(&self, is_before: impl Fn(&[u8], f64) -> bool) -> usize {
-        let (mut low, mut high) = (0, self.len());
-        while low < high {
-            let middle = low.midpoint(high);
-            let (score, member) = self.order.get_index(middle).expect("the middle is below the length");
-            if is_before(member, score.0) { low = middle + 1 } else { high = middle }
-        }
-        low
+        self.order.partition_point(|(score, member)| is_before(member, score.0))
     }
 
     /// The members of these ranks, in order.
     pub fn range(&self, ranks: Range<usize>) -> impl DoubleEndedIterator<Item = (&Text, f64)> {
-        // The tree's own `range_idx` accepts no empty range.
-        let members = (!ranks.is_empty()).then(|| self.order.range_idx(ranks));
-        members.into_iter().flatten().map(|(score, member)| (member, score.0))
+        self.order.range(ranks).map(|(score, member)| (member, score.0))
     }
 }
 

@@ -129,12 +129,13 @@ impl<'a> Options<'a> {
         Ok((options, destination))
     }
 
-    /// The places that `LIMIT` selects, of `len`.
-    fn range(&self, len: usize) -> std::ops::Range<usize> {
+    /// The places that `LIMIT` selects, of `len`, counted from the last one if `is_reversed`.
+    fn range(&self, len: usize, is_reversed: bool) -> std::ops::Range<usize> {
         let Some((offset, count)) = self.limit else { return 0..len };
         let start = usize::try_from(offset).unwrap_or(0).min(len);
         let count = usize::try_from(count).unwrap_or(len);
-        start..start.saturating_add(count).min(len)
+        let end = start.saturating_add(count).min(len);
+        if is_reversed { len - end..len - start } else { start..end }
     }
 }
 
@@ -166,30 +167,37 @@ fn sorted(
     };
     let is_for_good = destination.is_some() || ctx.client.context == CallContext::InScript;
     let mut db = ctx.db().reading();
-    let (mut items, is_set): (Vec<Bytes>, bool) = match db.lookup(key) {
-        None => (Vec::new(), false),
-        Some(Value::List(list)) => (list.iter().cloned().collect(), false),
-        Some(Value::Set(set)) => (set.iter().collect(), true),
-        Some(Value::ZSet(zset)) => {
-            let members = zset.range(0..zset.len()).map(|(member, _)| member.to_bytes()).collect();
-            // Redis needs the skip list here, and converts a compact encoding.
-            db.set_encoding(key, Encoding::SkipList);
-            (members, false)
-        }
-        Some(_) => return Err(error::WRONG_TYPE),
-    };
+    let value = db.lookup(key);
+    let is_set = matches!(value, Some(Value::Set(_)));
     if is_set && is_for_good && matches!(by, By::None) {
         // Sets have no order that could be stored, or on which a script could rely.
         by = By::Themselves;
         options.is_alpha = true;
     }
+    let is_sorted = !matches!(by, By::None);
+    let is_reversed = options.is_descending && !is_set;
+    // Without sorting, only the items that are returned are read.
+    let read = |len| if is_sorted { 0..len } else { options.range(len, is_reversed) };
+    let mut items: Vec<Bytes> = match value {
+        None => Vec::new(),
+        Some(Value::List(list)) => list.range(read(list.len())).cloned().collect(),
+        Some(Value::Set(set)) => read(set.len()).map(|idx| set.get(idx).to_bytes()).collect(),
+        Some(Value::ZSet(zset)) => {
+            let members = zset.range(read(zset.len())).map(|(member, _)| member.to_bytes()).collect();
+            // Redis needs the skip list here, and converts a compact encoding.
+            db.set_encoding(key, Encoding::SkipList);
+            members
+        }
+        Some(_) => return Err(error::WRONG_TYPE),
+    };
     match by {
-        By::None if options.is_descending && !is_set => items.reverse(),
+        By::None if is_reversed => items.reverse(),
         By::None => {}
         By::Themselves => sort_by_weight(&mut items, &options, |item| Some(item.clone()))?,
         By::Pattern(pattern) => sort_by_weight(&mut items, &options, |item| follow(&mut db, pattern, item))?,
     }
-    let items = items.drain(options.range(items.len()));
+    let places = if is_sorted { options.range(items.len(), false) } else { 0..items.len() };
+    let items = items.drain(places);
     if options.get.is_empty() {
         return Ok(items.map(Some).collect());
     }

@@ -50,7 +50,7 @@ impl Options {
 
     fn find(&self, list: &List, wanted: &[u8]) -> Vec<usize> {
         let looked_at = if self.maxlen == 0 { list.len() } else { self.maxlen.min(list.len()) };
-        let is_match = |idx: &usize| list[*idx] == wanted;
+        let is_match = |idx: &usize| list.get(*idx).is_some_and(|element| element == wanted);
         // The lowest rank has no positive counterpart. For it, Redis skips no match and has no
         // limit.
         let limit = match self.count {

@@ -70,17 +70,17 @@ impl End {
 
     /// Takes up to this many elements from this end.
     fn take(self, list: &mut List, count: usize) -> Vec<Bytes> {
-        let count = count.min(list.len());
+        let (len, count) = (list.len(), count.min(list.len()));
         match self {
-            End::Head => list.drain(..count).collect(),
-            End::Tail => list.drain(list.len() - count..).rev().collect(),
+            End::Head => list.take(0..count).collect(),
+            End::Tail => list.take(len - count..len).rev().collect(),
         }
     }
 
     fn peek(self, list: &List) -> Option<&Bytes> {
         match self {
-            End::Head => list.front(),
-            End::Tail => list.back(),
+            End::Head => list.get(0),
+            End::Tail => list.get(list.len().checked_sub(1)?),
         }
     }
 
@@ -130,7 +130,7 @@ fn lindex(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let mut db = ctx.db();
     let Some(list) = db.lookup_as::<List>(argv[1])? else { return Ok(Reply::Nil) };
     let idx = locate(integer(argv[2])?, list.len());
-    Ok(Reply::bulk_or_nil(idx.map(|idx| list[idx].clone())))
+    Ok(Reply::bulk_or_nil(idx.and_then(|idx| list.get(idx)).cloned()))
 }
 
 /// `LINSERT key <BEFORE | AFTER> pivot element`: returns the new length, or -1 without the pivot
@@ -170,25 +170,28 @@ fn lrange(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 fn lrem(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let count = integer(argv[2])?;
     let Some(mut edit) = ctx.db().edit::<List>(argv[1])? else { return Ok(Reply::Integer(0)) };
-    let found = edit.get().iter().filter(|element| *element == argv[3]).count();
-    let removed = if count == 0 { found } else { count.unsigned_abs().min(found as u64) as usize };
-    if removed == 0 {
-        return Ok(Reply::Integer(0));
+    let elements = edit.get().iter().enumerate().filter(|(_, element)| *element == argv[3]);
+    let places = elements.map(|(idx, _)| idx);
+    let count_max = usize::try_from(count.unsigned_abs()).ok().filter(|&max| max > 0).unwrap_or(usize::MAX);
+    let found: Vec<usize> = if count < 0 {
+        let mut from_tail: Vec<usize> = places.rev().take(count_max).collect();
+        from_tail.reverse();
+        from_tail
+    } else {
+        places.take(count_max).collect()
+    };
+    if !found.is_empty() {
+        edit.write().remove_at(&found);
+        edit.notify(Class::List, "lrem");
     }
-    let first = if count < 0 { found - removed } else { 0 };
-    let mut nth = 0..;
-    edit.write().retain(|element| {
-        element != argv[3] || !nth.next().is_some_and(|nth| (first..first + removed).contains(&nth))
-    });
-    edit.notify(Class::List, "lrem");
-    Ok(Reply::count(removed))
+    Ok(Reply::count(found.len()))
 }
 
 /// `LSET key index element`
 fn lset(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let mut edit = ctx.db().edit::<List>(argv[1])?.ok_or(error::NO_SUCH_KEY)?;
     let idx = locate(integer(argv[2])?, edit.get().len()).ok_or(error::INDEX_OUT_OF_RANGE)?;
-    edit.write()[idx] = Bytes::copy_from_slice(argv[3]);
+    edit.write().replace(idx, Bytes::copy_from_slice(argv[3]));
     edit.answer();
     edit.notify(Class::List, "lset");
     Ok(Reply::OK)
@@ -201,8 +204,7 @@ fn ltrim(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     // A write even if all elements stay: as in Redis, clients that watch the key notice it.
     let list = edit.write();
     let kept = index_range(start, stop, list.len());
-    list.truncate(kept.end);
-    list.drain(..kept.start);
+    list.keep(kept);
     edit.notify(Class::List, "ltrim");
     Ok(Reply::OK)
 }

@@ -5,11 +5,14 @@ use smallvec::SmallVec;
 use super::super::{Argv, Ctx, Outcome, integer_within, is_word};
 use super::members;
 use crate::error::{self, Error};
-use crate::keyspace::{Class, Expiry, Limits, Set};
+use crate::keyspace::{Class, Expiry, Limits, Member, Set, Value, ValueType};
 use crate::reply::Reply;
 
-/// A combination of sets. A missing key is an empty set.
-type Combine = fn(&[Set], &Limits) -> Set;
+/// Sets that are combined. A missing key is an empty set.
+type Inputs<'a> = SmallVec<[Option<&'a Set>; 2]>;
+
+/// A combination of sets.
+type Combine = fn(&[Option<&Set>], &Limits) -> Set;
 
 /// `SINTER key [key ...]`, SUNION and SDIFF
 pub(super) fn combined(ctx: &mut Ctx<'_>, argv: &Argv<'_>, combine: Combine) -> Outcome {
@@ -19,13 +22,14 @@ pub(super) fn combined(ctx: &mut Ctx<'_>, argv: &Argv<'_>, combine: Combine) -> 
 /// `SINTERSTORE destination key [key ...]`, SUNIONSTORE and SDIFFSTORE: replaces the destination
 /// and its time to live; an empty result removes the destination
 pub(super) fn store(ctx: &mut Ctx<'_>, argv: &Argv<'_>, combine: Combine) -> Outcome {
+    let (limits, event) = (ctx.engine.keyspace.limits, ctx.row.name);
     let inputs = lookup(ctx, &argv[2..])?;
-    let result = combine(&inputs, &ctx.engine.keyspace.limits);
+    let result = combine(&inputs, &limits);
     let len = result.len();
-    let event = ctx.row.name;
     // Redis writes its reply before the event. Only if nothing is left of an intersection because a
     // set is missing, the event comes first.
-    let answers_last = event == "sinterstore" && inputs.iter().any(Set::is_empty);
+    let answers_last = event == "sinterstore" && inputs.iter().any(Option::is_none);
+    drop(inputs);
     let mut db = ctx.db();
     if len > 0 {
         db.insert(argv[1], result.into(), Expiry::Never);
@@ -55,27 +59,35 @@ pub(super) fn sintercard(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     if !rest.is_empty() {
         return Err(error::SYNTAX);
     }
-    let len = intersection(&lookup(ctx, keys)?, &Limits::default()).len();
-    Ok(Reply::count(if limit == 0 { len } else { len.min(limit) }))
+    let limit = if limit == 0 { usize::MAX } else { limit };
+    Ok(Reply::count(common(&lookup(ctx, keys)?).take(limit).count()))
 }
 
 /// Reads every key, even if the result is already known, because a key of the wrong type is an
 /// error.
 ///
 /// A missing key is an event also for the commands that store.
-fn lookup(ctx: &mut Ctx<'_>, keys: &Argv<'_>) -> Result<SmallVec<[Set; 2]>, Error> {
-    let mut db = ctx.db().reading();
-    keys.iter().map(|key| Ok(db.lookup_as::<Set>(key)?.cloned().unwrap_or_default())).collect()
+fn lookup<'c>(ctx: &'c mut Ctx<'_>, keys: &Argv<'_>) -> Result<Inputs<'c>, Error> {
+    let values = ctx.db().reading().lookup_all(keys, |value| matches!(value, Value::Set(_)))?;
+    Ok(values.into_iter().map(|value| value.and_then(Set::of)).collect())
 }
 
-pub(super) fn intersection(inputs: &[Set], limits: &Limits) -> Set {
-    let Some(smallest) = inputs.iter().min_by_key(|input| input.len()) else { return Set::default() };
-    let common = smallest.iter().filter(|member| inputs.iter().all(|input| input.contains(member)));
-    Set::of(common, limits)
+/// The members that all sets have, in the order of the smallest one.
+fn common<'a>(inputs: &[Option<&'a Set>]) -> impl Iterator<Item = Member<'a>> {
+    let sets: Option<SmallVec<[&'a Set; 2]>> = inputs.iter().copied().collect();
+    let mut others = sets.unwrap_or_default();
+    others.sort_by_key(|set| set.len());
+    let smallest = (!others.is_empty()).then(|| others.remove(0));
+    let members = smallest.into_iter().flat_map(Set::iter);
+    members.filter(move |member| others.iter().all(|other| other.contains_member(*member)))
 }
 
-pub(super) fn union(inputs: &[Set], limits: &Limits) -> Set {
-    Set::of(inputs.iter().flat_map(Set::iter), limits)
+pub(super) fn intersection(inputs: &[Option<&Set>], limits: &Limits) -> Set {
+    Set::from_members(common(inputs), limits)
+}
+
+pub(super) fn union(inputs: &[Option<&Set>], limits: &Limits) -> Set {
+    Set::from_members(inputs.iter().flatten().flat_map(|input| input.iter()), limits)
 }
 
 /// Returns the members of the first set that are in no other set.
@@ -83,18 +95,18 @@ pub(super) fn union(inputs: &[Set], limits: &Limits) -> Set {
 /// Redis has two algorithms, and the encoding of the result shows which it used. One adds those
 /// members of the first set that no other set has. The other adds all of them, and then removes
 /// members.
-pub(super) fn difference(inputs: &[Set], limits: &Limits) -> Set {
-    let Some((first, others)) = inputs.split_first() else { return Set::default() };
-    let existing = inputs.iter().filter(|input| !input.is_empty());
-    let (lookups, removals) =
-        existing.fold((0, 0), |(lookups, removals), input| (lookups + first.len(), removals + input.len()));
+pub(super) fn difference(inputs: &[Option<&Set>], limits: &Limits) -> Set {
+    let Some((Some(first), others)) = inputs.split_first() else { return Set::default() };
+    let others: SmallVec<[&Set; 2]> = others.iter().copied().flatten().collect();
+    let lookups = first.len() * (1 + others.len());
+    let removals = first.len() + others.iter().map(|other| other.len()).sum::<usize>();
     if lookups / 2 <= removals {
-        let own = first.iter().filter(|member| !others.iter().any(|other| other.contains(member)));
-        return Set::of(own, limits);
+        let is_alone = |member: &Member<'_>| !others.iter().any(|other| other.contains_member(*member));
+        return Set::from_members(first.iter().filter(is_alone), limits);
     }
-    let mut result = Set::of(first.iter(), limits);
-    for member in others.iter().flat_map(Set::iter) {
-        result.remove(&member);
+    let mut result = Set::from_members(first.iter(), limits);
+    for member in others.iter().flat_map(|other| other.iter()) {
+        result.remove(&member.to_text());
     }
     result
 }

@@ -105,7 +105,8 @@ fn sscan(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let Some(set) = db.lookup_as::<Set>(argv[1])? else { return Ok(scan::nothing()) };
     let options = scan::Options::parse(&argv[3..])?;
     let page = options.page_of(set.encoding(), cursor, set.len());
-    let members = page.places.clone().map(|idx| set.get(idx)).filter(|member| options.matches(member));
+    let members = page.places.clone().map(|idx| set.get(idx).to_bytes());
+    let members = members.filter(|member| options.matches(member));
     let found = members.map(Reply::Bulk).collect();
     Ok(page.reply(found))
 }
@@ -140,5 +141,5 @@ fn remove(mut set: Edit<'_, Set>, members: &Argv<'_>) -> usize {
 
 /// All members, as most commands return them.
 fn members(set: &Set) -> Reply {
-    Reply::Set(set.iter().map(Reply::Bulk).collect())
+    Reply::Set(set.iter().map(|member| Reply::Bulk(member.to_bytes())).collect())
 }

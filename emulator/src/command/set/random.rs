@@ -40,10 +40,11 @@ pub(super) fn srandmember(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let len = set.get().len();
     let Some(wanted) = wanted else {
         let idx = pick::one(&mut set, len);
-        return Ok(Reply::Bulk(set.get().get(idx)));
+        return Ok(Reply::Bulk(set.get().get(idx).to_bytes()));
     };
-    let picked = pick::some(&mut set, len, wanted, |set, idx| set.get(idx).len())?;
-    Ok(Reply::Array(picked.into_iter().map(|idx| Reply::Bulk(set.get().get(idx))).collect()))
+    let picked = pick::some(&mut set, len, wanted, |set, idx| set.get(idx).to_text().len())?;
+    let picked = picked.into_iter().map(|idx| Reply::Bulk(set.get().get(idx).to_bytes()));
+    Ok(Reply::Array(picked.collect()))
 }
 
 fn pop(set: &mut Edit<'_, Set>) -> Reply {

@@ -78,15 +78,12 @@ fn take(mut zset: Edit<'_, ZSet>, end: End, count: usize, parts: usize) -> Vec<(
     let collect = |members: &mut dyn Iterator<Item = (&Text, f64)>| -> Vec<(Text, f64)> {
         members.map(|(member, score)| (member.clone(), score)).collect()
     };
-    let taken = match end {
-        End::Min => collect(&mut zset.get().range(0..count)),
-        End::Max => collect(&mut zset.get().range(len - count..len).rev()),
+    let (ranks, taken) = match end {
+        End::Min => (0..count, collect(&mut zset.get().range(0..count))),
+        End::Max => (len - count..len, collect(&mut zset.get().range(len - count..len).rev())),
     };
     if !taken.is_empty() {
-        let members = zset.write();
-        for (member, _) in &taken {
-            members.remove(member);
-        }
+        zset.write().remove_range(ranks);
         zset.answer_in_part(parts);
         zset.notify(Class::ZSet, end.event());
         zset.answer();

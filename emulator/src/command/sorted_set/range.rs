@@ -70,14 +70,12 @@ pub(super) fn remove(ctx: &mut Ctx<'_>, argv: &Argv<'_>, by: By) -> Outcome {
     let (from, to) = range.places();
     let Some(zset) = left.between(from, to) else { return Ok(Reply::Integer(0)) };
     let ranks = range.ranks(zset, Direction::Forward);
-    let members: Vec<Text> = zset.range(ranks).map(|(member, _)| member.clone()).collect();
-    if !members.is_empty() {
-        for member in &members {
-            left.remove(member);
-        }
+    let removed = ranks.len();
+    if removed > 0 {
+        left.remove_range(ranks);
         left.notify(event);
     }
-    Ok(Reply::count(members.len()))
+    Ok(Reply::count(removed))
 }
 
 struct Options {
