@@ -155,7 +155,11 @@ impl Shared {
                 .await;
             tokio::select! {
                 () = moved => {}
-                () = until(next_wake_up) => self.when_free(Engine::tick).await,
+                () = until(next_wake_up) => {
+                    self.when_free(Engine::tick).await;
+                    // If more is due, clients get their turn before.
+                    tokio::task::yield_now().await;
+                }
                 () = until(patience) => self.when_free(Engine::tick).await,
             }
         }

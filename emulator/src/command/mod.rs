@@ -79,6 +79,12 @@ impl Ctx<'_> {
         self.client.id
     }
 
+    /// The client's selected database, for a command that reads more than single keys.
+    pub fn whole_db(&mut self) -> Db<'_> {
+        self.engine.keyspace.expire_all();
+        self.db()
+    }
+
     /// Parses an argument that is the index of a database.
     pub(crate) fn database(&self, arg: &[u8]) -> Result<usize, Error> {
         let index = i32::try_from(integer(arg)?).map_err(|_| error::DB_NOT_AN_INT)?;

@@ -124,7 +124,12 @@ impl Engine {
     /// The emulator never evicts keys. With a policy other than `noeviction` there is no limit.
     pub(crate) fn lacks_memory(&mut self) -> bool {
         let limit = self.config.size(MAXMEMORY);
-        limit != 0 && self.config.text(MAXMEMORY_POLICY) == "noeviction" && self.memory().0 > limit
+        if limit == 0 || self.config.text(MAXMEMORY_POLICY) != "noeviction" || self.memory().0 <= limit {
+            return false;
+        }
+        // Keys that are already due take no memory that a command could lack.
+        self.keyspace.expire_all();
+        self.memory().0 > limit
     }
 
     /// Whether writes require replicas. The emulator has no replicas.

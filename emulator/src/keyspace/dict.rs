@@ -8,10 +8,15 @@ use indexmap::IndexMap;
 use super::{Entry, Hasher, Text};
 use crate::clock::Timestamp;
 
-/// From this capacity on, memory that removed keys have left is returned.
-pub(super) const SHRINK_CAPACITY_MIN: usize = 4096;
+/// From this capacity on, a table returns the memory that it does not need.
+const SHRINK_CAPACITY_MIN: usize = 4096;
 /// Memory is returned if fewer than one in this many places is in use.
-pub(super) const SHRINK_RATIO: usize = 8;
+const SHRINK_RATIO: usize = 8;
+
+/// The capacity to which a table with this many items shrinks, if most of it is unused.
+pub(super) fn shrunk(len: usize, capacity: usize) -> Option<usize> {
+    (capacity >= SHRINK_CAPACITY_MIN && len < capacity / SHRINK_RATIO).then_some(2 * len)
+}
 
 /// Keys with their entries, in the order of insertion. A removal moves the last key into the gap.
 #[derive(Debug, Default)]
@@ -96,10 +101,8 @@ impl Dict {
     pub(super) fn remove(&mut self, idx: usize) -> Entry {
         let (key, entry) = self.entries.swap_remove_index(idx).expect("the caller has just found it");
         self.totals.subtract(&key, &entry);
-        if self.entries.len() < self.entries.capacity() / SHRINK_RATIO
-            && self.entries.capacity() >= SHRINK_CAPACITY_MIN
-        {
-            self.entries.shrink_to(2 * self.entries.len());
+        if let Some(capacity) = shrunk(self.entries.len(), self.entries.capacity()) {
+            self.entries.shrink_to(capacity);
         }
         entry
     }
@@ -107,10 +110,9 @@ impl Dict {
     /// Removes all keys.
     pub(super) fn clear(&mut self) {
         self.totals = Totals::default();
-        if self.entries.capacity() >= SHRINK_CAPACITY_MIN {
-            self.entries = IndexMap::default();
-        } else {
-            self.entries.clear();
+        self.entries.clear();
+        if let Some(capacity) = shrunk(0, self.entries.capacity()) {
+            self.entries.shrink_to(capacity);
         }
     }
 

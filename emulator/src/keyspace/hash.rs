@@ -3,6 +3,7 @@
 
 use indexmap::IndexMap;
 
+use super::dict::shrunk;
 use super::encoding::{Encoding, Limits, ListPack};
 use super::{Hasher, ITEM_BYTES, Text};
 
@@ -105,6 +106,9 @@ impl Hash {
             Encoding::ListPack => self.fields.shift_remove(field),
             _ => self.fields.swap_remove(field),
         };
+        if let Some(capacity) = shrunk(self.fields.len(), self.fields.capacity()) {
+            self.fields.shrink_to(capacity);
+        }
         self.content_bytes -= removed.as_ref().map_or(0, |value| field.len() + value.len());
         removed.is_some()
     }

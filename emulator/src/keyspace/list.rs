@@ -6,7 +6,7 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use super::ITEM_BYTES;
-use super::dict::{SHRINK_CAPACITY_MIN, SHRINK_RATIO};
+use super::dict::shrunk;
 
 /// A list. Its head is the front.
 #[derive(Clone, Debug, Default)]
@@ -80,8 +80,8 @@ impl List {
     /// Removes and returns the elements at these indexes, which must exist.
     pub fn take(&mut self, places: Range<usize>) -> impl DoubleEndedIterator<Item = Bytes> {
         self.content_bytes -= self.range(places.clone()).map(Bytes::len).sum::<usize>();
-        if self.len() - places.len() < self.elements.capacity() / SHRINK_RATIO {
-            self.elements.shrink_to(SHRINK_CAPACITY_MIN.max(2 * self.len()));
+        if let Some(capacity) = shrunk(self.len(), self.elements.capacity()) {
+            self.elements.shrink_to(capacity);
         }
         self.elements.drain(places)
     }

@@ -60,6 +60,9 @@ struct Entry {
 /// The memory of an item of a collection apart from its content, in bytes.
 const ITEM_BYTES: usize = size_of::<bytes::Bytes>();
 
+/// How many keys are removed at once if nobody can notice that others are left.
+const EXPIRED_AT_ONCE_MAX: usize = 256;
+
 /// Marks a key without a deadline. It cannot be a deadline, because it would have removed the key
 /// at once.
 const NEVER: i64 = i64::MIN;
@@ -99,9 +102,23 @@ impl Keyspace {
         self.expires.compact(&self.dicts);
     }
 
-    /// Removes the keys whose deadline has passed.
+    /// Removes keys whose deadline has passed. These are all such keys, unless nobody can notice
+    /// that some are left: then their number is limited, so that the next command need not wait.
     pub fn expire_due(&mut self) {
-        while let Some((db, idx, key)) = self.expires.pop_due(self.now.millis(), &self.dicts) {
+        let is_noticed = self.footprint.is_recording()
+            || self.events.wanted.wants(Class::Expired)
+            || self.events.is_tracked;
+        self.expire(if is_noticed { usize::MAX } else { EXPIRED_AT_ONCE_MAX });
+    }
+
+    /// Removes all keys whose deadline has passed, for a command that reads more than single keys.
+    pub fn expire_all(&mut self) {
+        self.expire(usize::MAX);
+    }
+
+    fn expire(&mut self, count_max: usize) {
+        for _ in 0..count_max {
+            let Some((db, idx, key)) = self.expires.pop_due(self.now.millis(), &self.dicts) else { return };
             self.footprint.key(Access::Write, db, &key, None);
             self.dicts[db].remove(idx);
             self.events.expire(db, &key);
@@ -124,7 +141,7 @@ impl Keyspace {
             self.footprint.database(Access::Write, a);
             self.footprint.database(Access::Write, b);
             self.dicts.swap(a, b);
-            self.expires.rebuild(&self.dicts);
+            self.expires.swap(a, b, self.dicts.len());
         }
     }
 
@@ -213,7 +230,7 @@ impl Keyspace {
         }
         self.dicts.clone_from(&source.dicts);
         self.expires.clone_from(&source.expires);
-        self.expire_due();
+        self.expire_all();
     }
 
     /// Empties every database, and resets the settings and the random generator.
@@ -263,7 +280,8 @@ impl std::hash::Hash for Keyspace {
             (db, dict.len()).hash(state);
             dict.iter().for_each(|entry| entry.hash(state));
         }
-        (&self.random, self.expires.is_active, self.limits).hash(state);
+        (&self.random, self.limits).hash(state);
+        self.expires.hash_settings(state);
     }
 }
 

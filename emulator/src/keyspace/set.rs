@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use indexmap::IndexSet;
 
+use super::dict::shrunk;
 use super::{Encoding, Hasher, ITEM_BYTES, Limits, Text};
 
 /// A set.
@@ -171,6 +172,7 @@ impl Set {
             Members::Hashed(members) => {
                 let was_there = members.swap_remove(member);
                 self.content_bytes -= if was_there { member.len() } else { 0 };
+                shrink(members);
                 was_there
             }
         }
@@ -183,6 +185,7 @@ impl Set {
             Members::Hashed(members) => {
                 let member = members.swap_remove_index(idx).expect("the caller knows the length");
                 self.content_bytes -= member.len();
+                shrink(members);
                 member.into()
             }
         }
@@ -206,6 +209,12 @@ impl Default for Set {
     fn default() -> Set {
         let integers_max = Limits::default().intset_len_max;
         Set { members: Members::Integers(Vec::new()), integers_max, content_bytes: 0 }
+    }
+}
+
+fn shrink(members: &mut IndexSet<Text, Hasher>) {
+    if let Some(capacity) = shrunk(members.len(), members.capacity()) {
+        members.shrink_to(capacity);
     }
 }
 

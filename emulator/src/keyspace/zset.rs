@@ -5,6 +5,7 @@ use std::ops::Range;
 use indexmap::IndexMap;
 use ordered_float::OrderedFloat;
 
+use super::dict::shrunk;
 use super::encoding::{Encoding, Limits, ListPack};
 use super::order::{Order, Score};
 use super::{Hasher, ITEM_BYTES, Text};
@@ -137,13 +138,11 @@ impl ZSet {
 
     /// Removes a member, and returns whether it existed.
     pub fn remove(&mut self, member: &[u8]) -> bool {
-        match self.scores.swap_remove_entry(member) {
-            Some((member, score)) => {
-                self.content_bytes -= member.len();
-                self.order.remove(&(score, member))
-            }
-            None => false,
-        }
+        let Some((member, score)) = self.scores.swap_remove_entry(member) else { return false };
+        self.content_bytes -= member.len();
+        self.order.remove(&(score, member));
+        self.shrink();
+        true
     }
 
     /// Removes the members of these ranks.
@@ -153,6 +152,13 @@ impl ZSet {
             self.scores.swap_remove(member);
         }
         self.order.remove_range(ranks);
+        self.shrink();
+    }
+
+    fn shrink(&mut self) {
+        if let Some(capacity) = shrunk(self.scores.len(), self.scores.capacity()) {
+            self.scores.shrink_to(capacity);
+        }
     }
 
     /// How many members come before this score and member. If the member has this score, the result

@@ -149,7 +149,7 @@ fn move_(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 
 /// `RANDOMKEY`
 fn randomkey(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
-    Ok(Reply::bulk_or_nil(ctx.db().random_key()))
+    Ok(Reply::bulk_or_nil(ctx.whole_db().random_key()))
 }
 
 /// `RENAME key newkey`
@@ -183,6 +183,7 @@ fn scan(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let cursor = scan::cursor(argv[1])?;
     let options = scan::Options::parse_for_keys(&argv[2..])?;
     // Not `reading()`: a key that the scan skips publishes no `keymiss` event.
+    ctx.engine.keyspace.expire_all();
     let mut db = ctx.engine.keyspace.db(ctx.client.db);
     let page = options.page(cursor, db.len());
     let mut keys = db.keys_at(page.places.clone());

@@ -50,7 +50,7 @@ pub(super) const ROWS: &[Row] = &[
 
 /// `DBSIZE`
 fn dbsize(ctx: &mut Ctx<'_>, _: &Argv<'_>) -> Outcome {
-    Ok(Reply::count(ctx.db().len()))
+    Ok(Reply::count(ctx.whole_db().len()))
 }
 
 /// `FLUSHALL [ASYNC | SYNC]`

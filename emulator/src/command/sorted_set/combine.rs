@@ -28,7 +28,7 @@ pub(super) fn combined(
     result.sort_unstable_by(|(a, a_score), (b, b_score)| {
         (OrderedFloat(*a_score), a).cmp(&(OrderedFloat(*b_score), b))
     });
-    Ok(members(ctx, result.into_iter(), options.with_scores))
+    Ok(members(ctx.client.protocol, result.into_iter(), options.with_scores))
 }
 
 /// `ZINTERSTORE destination numkeys key [key ...] [WEIGHTS weight [weight ...]] [AGGREGATE <SUM |

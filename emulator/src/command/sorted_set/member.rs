@@ -128,7 +128,7 @@ pub(super) fn zrandmember(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     drop(zset);
     Ok(match wanted {
         None => Reply::bulk_or_nil(picked.into_iter().next().map(|(member, _)| member.into())),
-        Some(_) => members(ctx, picked.into_iter(), with_scores),
+        Some(_) => members(ctx.client.protocol, picked.into_iter(), with_scores),
     })
 }
 

@@ -9,10 +9,13 @@ mod pop;
 mod blocking;
 mod member;
 
+use bytes::Bytes;
+
 use super::Flag::{Blocking, DenyOom, Fast, MovableKeys, NoScript, ReadOnly, Write};
 use super::{Ctx, KeySpec, Row, pairs};
-use crate::keyspace::{Class, Expiry, Text, ZSet};
+use crate::keyspace::{Class, Expiry, ZSet};
 use crate::reply::Reply;
+use crate::resp::Protocol;
 
 use blocking::{bzmpop, bzpopmax, bzpopmin};
 use bounds::By;
@@ -98,10 +101,13 @@ pub(super) const ROWS: &[Row] = &[
 ];
 
 /// The reply for members, with their scores if requested.
-fn members(ctx: &Ctx<'_>, members: impl Iterator<Item = (Text, f64)>, with_scores: bool) -> Reply {
+fn members<M: Into<Bytes>>(
+    protocol: Protocol,
+    members: impl Iterator<Item = (M, f64)>,
+    with_scores: bool,
+) -> Reply {
     if with_scores {
-        let members = members.map(|(member, score)| (Reply::Bulk(member.into()), Reply::Double(score)));
-        pairs(ctx.client.protocol, members)
+        pairs(protocol, members.map(|(member, score)| (Reply::Bulk(member.into()), Reply::Double(score))))
     } else {
         Reply::Array(members.map(|(member, _)| Reply::Bulk(member.into())).collect())
     }

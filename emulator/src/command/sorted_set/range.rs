@@ -37,14 +37,18 @@ pub(super) fn zrange(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 /// reverse take the maximum first
 pub(super) fn range(ctx: &mut Ctx<'_>, argv: &Argv<'_>, fixed: Fixed) -> Outcome {
     let options = Options::parse(&argv[4..], fixed)?;
-    let selected = options.select(ctx, &argv[1..])?;
-    Ok(members(ctx, selected.into_iter(), options.with_scores))
+    let protocol = ctx.client.protocol;
+    options.select(ctx, &argv[1..], |selected| {
+        members(protocol, selected.map(|(member, score)| (member.to_bytes(), score)), options.with_scores)
+    })
 }
 
 /// `ZRANGESTORE dst src min max [BYSCORE | BYLEX] [REV] [LIMIT offset count]`
 pub(super) fn zrangestore(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let options = Options::parse(&argv[5..], Fixed { with_scores: Some(false), ..Fixed::NOTHING })?;
-    let selected = options.select(ctx, &argv[2..])?;
+    let selected: Vec<(Text, f64)> = options.select(ctx, &argv[2..], |selected| {
+        selected.map(|(member, score)| (member.clone(), score)).collect()
+    })?;
     // Redis knows the number of members in advance only if the range is one of ranks.
     let len = if matches!(options.by, By::Rank) { selected.len() } else { 0 };
     let mut zset = ZSet::for_len(len, &ctx.engine.keyspace.limits);
@@ -115,9 +119,14 @@ impl Options {
         }
     }
 
-    /// Returns the members and scores that `key min max` selects. In reverse the arguments are
-    /// `key max min`.
-    fn select(&self, ctx: &mut Ctx<'_>, args: &Argv<'_>) -> Result<Vec<(Text, f64)>, Error> {
+    /// Calls `take` with the members and scores that `key min max` selects. In reverse the
+    /// arguments are `key max min`.
+    fn select<R>(
+        &self,
+        ctx: &mut Ctx<'_>,
+        args: &Argv<'_>,
+        take: impl FnOnce(&mut dyn Iterator<Item = (&Text, f64)>) -> R,
+    ) -> Result<R, Error> {
         let (min, max) = match (self.by, self.direction) {
             (By::Score | By::Lex, Direction::Reverse) => (args[2], args[1]),
             _ => (args[1], args[2]),
@@ -125,20 +134,20 @@ impl Options {
         let range = Range::parse(self.by, min, max)?;
         let mut zset = ctx.db().reading().members(args[0])?;
         let (from, to) = range.places();
-        let Some(zset) = zset.between(from, to) else { return Ok(Vec::new()) };
+        let Some(zset) = zset.between(from, to) else { return Ok(take(&mut std::iter::empty())) };
         let members = zset.range(range.ranks(zset, self.direction));
         Ok(match self.direction {
-            Direction::Forward => self.limit(members),
-            Direction::Reverse => self.limit(members.rev()),
+            Direction::Forward => take(&mut self.limit(members)),
+            Direction::Reverse => take(&mut self.limit(members.rev())),
         })
     }
 
-    fn limit<'a>(&self, members: impl Iterator<Item = (&'a Text, f64)>) -> Vec<(Text, f64)> {
+    fn limit<I: Iterator>(&self, members: I) -> impl Iterator<Item = I::Item> + use<I> {
         // With ranks, the parser accepts LIMIT only if it takes all. Redis then ignores its offset,
         // too.
         let offset = if matches!(self.by, By::Rank) { 0 } else { self.offset };
         let offset = usize::try_from(offset).unwrap_or(usize::MAX);
         let count = usize::try_from(self.count).unwrap_or(usize::MAX);
-        members.skip(offset).take(count).map(|(member, score)| (member.clone(), score)).collect()
+        members.skip(offset).take(count)
     }
 }
