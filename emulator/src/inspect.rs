@@ -62,8 +62,9 @@ impl Data<'_> {
     /// Returns the members of the set at a key of database 0, in order. There are none if there is
     /// no set.
     pub fn members(&self, key: &str) -> Vec<Bytes> {
-        let members =
-            self.peek(key, |value| if let Value::Set(set) = value { set.iter().map(Member::to_bytes).collect() } else { vec![] });
+        let members = self.peek(key, |value| {
+            if let Value::Set(set) = value { set.iter().map(Member::to_bytes).collect() } else { vec![] }
+        });
         let mut members: Vec<Bytes> = members.unwrap_or_default();
         members.sort_unstable();
         members

@@ -5,12 +5,11 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::hash::{Hash as _, Hasher};
 
-use super::{Dict, Text};
+use super::Text;
+use super::dict::{Dict, shrunk};
 
 /// Below this length, the removal of outdated entries is not worth its time.
 const COMPACT_LEN_MIN: usize = 64;
-/// How much memory is kept when all entries are removed, in entries.
-const KEPT_LEN_MAX: usize = 4096;
 
 /// The index that a database had at the start. `SWAPDB` moves a database, but not its id.
 type Id = usize;
@@ -46,7 +45,13 @@ impl Expires {
             self.places = (0..databases).collect();
         }
         for place in &mut self.places {
-            *place = if *place == a { b } else if *place == b { a } else { *place };
+            *place = if *place == a {
+                b
+            } else if *place == b {
+                a
+            } else {
+                *place
+            };
         }
         if self.places.is_sorted() {
             self.places.clear();
@@ -60,7 +65,7 @@ impl Expires {
 
     pub(super) fn clear(&mut self) {
         self.heap.clear();
-        self.heap.shrink_to(KEPT_LEN_MAX);
+        self.shrink();
     }
 
     /// The first deadline, which may be outdated.
@@ -73,6 +78,7 @@ impl Expires {
     pub(super) fn pop_due(&mut self, now: i64, dicts: &[Dict]) -> Option<(usize, usize, Text)> {
         while self.first().is_some_and(|deadline| deadline < now) {
             let Reverse((deadline, id, key)) = self.heap.pop()?;
+            self.shrink();
             if let Some((db, idx)) = find(dicts, &self.places, (deadline, id, &key)) {
                 return Some((db, idx, key));
             }
@@ -88,7 +94,13 @@ impl Expires {
         let places = &self.places;
         self.heap.retain(|Reverse((deadline, id, key))| find(dicts, places, (*deadline, *id, key)).is_some());
         self.compact_at = (2 * self.heap.len()).max(COMPACT_LEN_MIN);
-        self.heap.shrink_to(self.compact_at.max(KEPT_LEN_MAX));
+        self.shrink();
+    }
+
+    fn shrink(&mut self) {
+        if let Some(capacity) = shrunk(self.heap.len(), self.heap.capacity()) {
+            self.heap.shrink_to(capacity);
+        }
     }
 }
 
@@ -97,4 +109,55 @@ fn find(dicts: &[Dict], places: &[usize], (deadline, id, key): (i64, Id, &Text))
     let db = places.get(id).copied().unwrap_or(id);
     let (idx, _, entry) = dicts[db].get_full(key)?;
     (entry.deadline() == Some(deadline)).then_some((db, idx))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{EXPIRED_AT_ONCE_MAX, Expiry, Keyspace, Text};
+    use crate::clock::Timestamp;
+
+    const KEYS: usize = 3 * EXPIRED_AT_ONCE_MAX;
+
+    /// Databases with keys that have all expired now. Nothing has removed them yet.
+    fn due(is_recording: bool) -> Keyspace {
+        let mut keyspace = Keyspace::new(2);
+        keyspace.footprint_mut().set_recording(is_recording);
+        for nth in 0..KEYS {
+            let key = format!("key:{nth}");
+            keyspace.db(nth % 2).insert(key.as_bytes(), Text::default().into(), Expiry::At(0));
+        }
+        keyspace.begin(Timestamp::from_millis(1));
+        keyspace
+    }
+
+    #[test]
+    fn keys_that_end_at_once_are_removed_in_parts_that_nobody_notices() {
+        let mut keyspace = due(false);
+        keyspace.expire_due();
+        assert_eq!(keyspace.db(0).len() + keyspace.db(1).len(), KEYS - EXPIRED_AT_ONCE_MAX);
+        assert!(keyspace.next_expiry().is_some_and(|at| at <= keyspace.instant()), "it goes on at once");
+        assert_eq!(keyspace.db(0).lookup(format!("key:{}", KEYS - 2).as_bytes()).map(|_| ()), None);
+        assert_eq!(keyspace.stats()[0].keys, 0);
+        assert_eq!(keyspace.events.counts.expired, KEYS as u64);
+
+        let mut keyspace = due(true);
+        keyspace.expire_due();
+        assert_eq!(keyspace.db(0).len() + keyspace.db(1).len(), 0, "a footprint has all of them");
+    }
+
+    #[test]
+    fn deadlines_stay_with_their_keys_when_databases_are_exchanged() {
+        let mut keyspace = Keyspace::new(3);
+        keyspace.db(0).insert(b"key", Text::default().into(), Expiry::At(0));
+        keyspace.swap(0, 1);
+        keyspace.swap(1, 2);
+        keyspace.db(0).insert(b"other", Text::default().into(), Expiry::At(5));
+        keyspace.begin(Timestamp::from_millis(1));
+        keyspace.expire_due();
+        let lens = [0, 1, 2].map(|db| keyspace.db(db).len());
+        assert_eq!(lens, [1, 0, 0]);
+        keyspace.begin(Timestamp::from_millis(6));
+        keyspace.expire_due();
+        assert_eq!(keyspace.db(0).len(), 0);
+    }
 }

@@ -88,8 +88,9 @@ impl<'a, 'k> Members<'a, 'k> {
             // Its reader is recorded already.
             return self.touch(Access::Write, Part::Whole);
         }
-        let members: Vec<Text> =
-            self.zset().map_or_else(Vec::new, |zset| zset.range(ranks).map(|(member, _)| member.clone()).collect());
+        let members: Vec<Text> = self
+            .zset()
+            .map_or_else(Vec::new, |zset| zset.range(ranks).map(|(member, _)| member.clone()).collect());
         for member in &members {
             self.remove(member);
         }

@@ -23,7 +23,6 @@ pub(super) struct Order {
     nodes: Vec<Vec<Item>>,
     /// A Fenwick tree of the lengths of the nodes.
     sums: Vec<usize>,
-    len: usize,
 }
 
 /// The place of a member: its node, and its index there.
@@ -32,13 +31,10 @@ type Spot = (usize, usize);
 impl Order {
     /// Members that are already in order.
     pub(super) fn of_sorted(items: Vec<Item>) -> Order {
-        let len = items.len();
-        let (mut nodes, mut items) = (Vec::new(), items.into_iter());
+        let (mut order, mut items) = (Order::default(), items.into_iter());
         while items.len() > 0 {
-            nodes.push(items.by_ref().take(NODE_LEN_MAX).collect());
+            order.push_node(items.by_ref().take(NODE_LEN_MAX).collect());
         }
-        let mut order = Order { nodes, sums: Vec::new(), len };
-        order.sum();
         order
     }
 
@@ -77,15 +73,11 @@ impl Order {
     /// Adds a member that is not there yet.
     pub(super) fn insert(&mut self, item: Item) {
         let (mut node, mut idx) = self.search(|own| *own < item);
-        self.len += 1;
         if node == self.nodes.len() {
             // The member becomes the last one.
             match self.nodes.last() {
                 Some(last) if last.len() < NODE_LEN_MAX => (node, idx) = (node - 1, last.len()),
-                _ => {
-                    self.nodes.push(vec![item]);
-                    return self.sum();
-                }
+                _ => return self.push_node(vec![item]),
             }
         }
         if self.nodes[node].len() < NODE_LEN_MAX {
@@ -108,15 +100,13 @@ impl Order {
             return false;
         }
         self.nodes[node].remove(idx);
-        self.len -= 1;
         let next_len = self.nodes.get(node + 1).map(Vec::len);
         if next_len.is_some_and(|next_len| self.nodes[node].len() + next_len <= MERGED_LEN_MAX) {
             let next = self.nodes.remove(node + 1);
             self.nodes[node].extend(next);
             self.sum();
         } else if self.nodes[node].is_empty() {
-            self.nodes.remove(node);
-            self.sum();
+            self.remove_nodes(node..node + 1);
         } else {
             self.add(node, -1);
         }
@@ -125,21 +115,44 @@ impl Order {
 
     /// Removes the members of these ranks.
     pub(super) fn remove_range(&mut self, ranks: Range<usize>) {
-        let ((first, start), (last, end)) = (self.spot_of(ranks.start), self.spot_of(ranks.end));
-        self.len -= ranks.len();
-        if first == last && self.nodes.get(first).is_some_and(|node| node.len() > ranks.len()) {
-            self.nodes[first].drain(start..end);
-            return self.add(first, -(ranks.len() as isize));
+        let Some(last_rank) = ranks.clone().next_back() else { return };
+        let ((first, start), (last, last_idx)) = (self.spot_of(ranks.start), self.spot_of(last_rank));
+        if first == last {
+            self.nodes[first].drain(start..=last_idx);
+            self.add(first, -(ranks.len() as isize));
+        } else {
+            let n_first = self.nodes[first].drain(start..).len();
+            let n_last = self.nodes[last].drain(..=last_idx).len();
+            self.add(first, -(n_first as isize));
+            self.add(last, -(n_last as isize));
         }
-        if let Some(node) = self.nodes.get_mut(last) {
-            node.drain(..end);
+        let from = if self.nodes[first].is_empty() { first } else { first + 1 };
+        let to = if self.nodes[last].is_empty() { last + 1 } else { last };
+        self.remove_nodes(from.min(to)..to);
+    }
+
+    /// Adds a node after all others.
+    fn push_node(&mut self, node: Vec<Item>) {
+        let idx = self.nodes.len();
+        let below = self.n_before(idx) - self.n_before(idx & (idx + 1));
+        self.sums.push(below + node.len());
+        self.nodes.push(node);
+    }
+
+    /// Removes these nodes. If they are the last ones, no other sum changes.
+    fn remove_nodes(&mut self, nodes: Range<usize>) {
+        let are_last = nodes.end == self.nodes.len();
+        match nodes {
+            Range { start, end } if start == end => {}
+            Range { start, .. } if are_last => {
+                self.nodes.truncate(start);
+                self.sums.truncate(start);
+            }
+            nodes => {
+                self.nodes.drain(nodes);
+                self.sum();
+            }
         }
-        if let Some(node) = self.nodes.get_mut(first).filter(|_| first < last) {
-            node.truncate(start);
-        }
-        let kept = if start == 0 { first } else { first + 1 };
-        self.nodes.drain(kept.min(last)..last);
-        self.sum();
     }
 
     /// The first place at which `is_before` does not hold.

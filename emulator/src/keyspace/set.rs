@@ -120,7 +120,9 @@ impl Set {
     /// Whether the set contains a member of another set.
     pub fn contains_member(&self, member: Member<'_>) -> bool {
         match (member, &self.members) {
-            (Member::Integer(integer), Members::Integers(integers)) => integers.binary_search(&integer).is_ok(),
+            (Member::Integer(integer), Members::Integers(integers)) => {
+                integers.binary_search(&integer).is_ok()
+            }
             (Member::Integer(integer), Members::Hashed(members)) => members.contains(&*digits(integer)),
             (Member::Text(text), _) => self.contains(text),
         }

@@ -108,7 +108,11 @@ pub(super) struct Input<'a> {
 
 impl<'a> Input<'a> {
     fn of(value: Option<&'a Value>) -> Input<'a> {
-        Input { zset: value.and_then(<ZSet as ValueType>::of), set: value.and_then(<Set as ValueType>::of), weight: 1.0 }
+        Input {
+            zset: value.and_then(<ZSet as ValueType>::of),
+            set: value.and_then(<Set as ValueType>::of),
+            weight: 1.0,
+        }
     }
 
     fn len(&self) -> usize {
