@@ -1,9 +1,11 @@
 //! Libraries of functions: their code and descriptions, and the Lua state that runs them.
 //! <https://redis.io/docs/latest/develop/programmability/functions-intro/>
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use indexmap::IndexMap;
-use mlua::Function;
+use mlua::RegistryKey;
 
 use super::shebang::Metadata;
 use super::vm::{Callable, Sandbox, Vm};
@@ -47,7 +49,7 @@ pub enum RestorePolicy {
 /// A function that is ready to run, with its Lua state.
 pub struct ReadyFunction {
     vm: Vm,
-    function: Function,
+    function: Arc<RegistryKey>,
     name: Bytes,
     is_read_only: bool,
 }
@@ -60,13 +62,18 @@ impl ReadyFunction {
     }
 }
 
+/// The functions of a library in Lua's registry, by name.
+type Loaded = IndexMap<Bytes, Arc<RegistryKey>, Hasher>;
+
 /// The libraries of one server.
 #[derive(Default)]
 pub struct Functions {
     libraries: Libraries,
+    /// The names of the library and of the function, by the name of the function in lower case.
+    names: IndexMap<Vec<u8>, (Bytes, Bytes), Hasher>,
     /// The Lua functions by library. If a library is missing here, its code runs again when one of
     /// its functions is called.
-    loaded: IndexMap<Bytes, IndexMap<Bytes, Function, Hasher>, Hasher>,
+    loaded: IndexMap<Bytes, Loaded, Hasher>,
     vm: Option<Vm>,
     budget: ScriptBudget,
 }
@@ -80,7 +87,9 @@ impl Functions {
     /// Replaces the libraries.
     pub fn set_libraries(&mut self, libraries: &Libraries) {
         self.flush();
-        self.libraries.clone_from(libraries);
+        for (name, library) in libraries {
+            self.insert(name.clone(), library.clone());
+        }
     }
 
     /// Sets the budget of each function, and of the code of each library, from now on.
@@ -93,11 +102,16 @@ impl Functions {
 
     /// Removes every library.
     pub fn flush(&mut self) {
-        self.libraries.clear();
-        self.loaded.clear();
+        self.clear();
         if let Some(vm) = &self.vm {
             vm.json.reset();
         }
+    }
+
+    fn clear(&mut self) {
+        self.libraries.clear();
+        self.names.clear();
+        self.loaded.clear();
     }
 
     /// Runs the code of a library, and returns its name. If `replace` is set, it may replace
@@ -113,8 +127,8 @@ impl Functions {
         let (library, loaded) = self.evaluate(code)?;
         self.check_names(&name, &library)?;
         // Redis puts a library that replaces another after all others, as it does with a new one.
-        self.libraries.shift_remove(&name);
-        self.libraries.insert(name.clone(), library);
+        self.remove(&name);
+        self.insert(name.clone(), library);
         self.loaded.insert(name.clone(), loaded);
         Ok(name)
     }
@@ -126,7 +140,7 @@ impl Functions {
     pub fn restore(&mut self, codes: &[Bytes], policy: RestorePolicy) -> Result<(), Error> {
         let before = self.libraries.clone();
         if policy == RestorePolicy::Flush {
-            self.libraries.clear();
+            self.clear();
         }
         let outcome = codes.iter().try_for_each(|code| {
             let Metadata { name, .. } = Metadata::parse(code)?;
@@ -136,8 +150,8 @@ impl Functions {
             self.load(code, true).map(|_| ())
         });
         if outcome.is_err() {
-            self.libraries = before;
-            self.loaded.clear();
+            self.clear();
+            before.into_iter().for_each(|(name, library)| self.insert(name, library));
         }
         outcome
     }
@@ -147,17 +161,30 @@ impl Functions {
     /// # Errors
     /// There is no library of this name.
     pub fn delete(&mut self, name: &[u8]) -> Result<(), Error> {
-        self.loaded.shift_remove(name);
-        self.libraries.shift_remove(name).map(|_| ()).ok_or(error::LIBRARY_NOT_FOUND)
+        self.remove(name).map(|_| ()).ok_or(error::LIBRARY_NOT_FOUND)
+    }
+
+    fn insert(&mut self, name: Bytes, library: Library) {
+        for own_name in library.functions.keys() {
+            let names = self.names.entry(own_name.to_ascii_lowercase());
+            names.or_insert_with(|| (name.clone(), own_name.clone()));
+        }
+        self.libraries.insert(name, library);
+    }
+
+    fn remove(&mut self, name: &[u8]) -> Option<Library> {
+        self.loaded.swap_remove(name);
+        let library = self.libraries.shift_remove(name)?;
+        for own_name in library.functions.keys() {
+            self.names.swap_remove(&own_name.to_ascii_lowercase());
+        }
+        Some(library)
     }
 
     /// The names of the library and of the function, for the name of a function in any case of
     /// letters.
-    pub fn lookup(&self, name: &[u8]) -> Option<(Bytes, Bytes)> {
-        self.libraries.iter().find_map(|(library_name, library)| {
-            let own_name = library.functions.keys().find(|own_name| own_name.eq_ignore_ascii_case(name))?;
-            Some((library_name.clone(), own_name.clone()))
-        })
+    pub fn lookup(&self, name: &[u8]) -> Option<&(Bytes, Bytes)> {
+        self.names.get(&name.to_ascii_lowercase())
     }
 
     /// Takes out what is needed to run a function. The libraries stay.
@@ -194,7 +221,7 @@ impl Functions {
         Ok(is_read_only)
     }
 
-    fn evaluate(&mut self, code: &[u8]) -> Result<(Library, IndexMap<Bytes, Function, Hasher>), Error> {
+    fn evaluate(&mut self, code: &[u8]) -> Result<(Library, Loaded), Error> {
         let Metadata { body, .. } = Metadata::parse(code)?;
         let budget = self.budget;
         let vm = self.vm.get_or_insert_with(|| Vm::new(Sandbox::Functions, budget).expect(SANDBOX_LOADS));
@@ -208,11 +235,11 @@ impl Functions {
             return Err(Error::from_static("ERR No functions registered"));
         }
         let mut library = Library { code: Bytes::copy_from_slice(code), functions: IndexMap::default() };
-        let mut loaded = IndexMap::default();
+        let mut loaded = Loaded::default();
         for (name, registered) in registered {
             let description = Description { text: registered.description, flags: registered.flags };
             library.functions.insert(name.clone(), description);
-            loaded.insert(name, registered.callback);
+            loaded.insert(name, Arc::new(registered.callback));
         }
         Ok((library, loaded))
     }
@@ -220,7 +247,7 @@ impl Functions {
     /// Checks that no other library has a function of the same name.
     fn check_names(&self, library_name: &Bytes, library: &Library) -> Result<(), Error> {
         for name in library.functions.keys() {
-            if self.lookup(name).is_some_and(|(other, _)| other != *library_name) {
+            if self.lookup(name).is_some_and(|(other, _)| other != library_name) {
                 return Err(Error::new([b"ERR Function ", &name[..], b" already exists"].concat()));
             }
         }

@@ -22,7 +22,7 @@ use std::any::Any;
 
 use bytes::Bytes;
 use indexmap::IndexMap;
-use mlua::Function;
+use mlua::RegistryKey;
 
 use crate::error::{self, Error};
 use crate::keyspace::Hasher;
@@ -107,7 +107,8 @@ struct Loaded {
 }
 
 struct Compiled {
-    function: Function,
+    /// The function in Lua's registry.
+    function: RegistryKey,
     /// The flags of a script whose first line is a shebang.
     flags: Option<Vec<&'static str>>,
 }
@@ -217,7 +218,7 @@ impl Scripts {
             let vm = Vm::new(Sandbox::Scripts, self.budget).expect(SANDBOX_LOADS);
             Box::new(Loaded { vm, compiled: IndexMap::default() })
         });
-        let function = vm.compile(body).map_err(|message| {
+        let function = vm.compile(body).and_then(|code| vm.keep(code)).map_err(|message| {
             Error::new([b"ERR Error compiling script (new function): ", &message[..]].concat())
         })?;
         if compiled.len() >= COMPILED_MAX {
@@ -253,8 +254,8 @@ impl ReadyScript {
     }
 }
 
-/// How many scripts stay compiled. Each takes one of about 8,000 places that `mlua` has. When this
-/// number is reached, all are dropped and compiled again when they are used.
+/// How many scripts stay compiled, because their code counts as memory of each script that runs. When
+/// this number is reached, all are dropped and compiled again when they are used.
 const COMPILED_MAX: usize = 1000;
 /// How many sources are stored with their SHA1.
 const SHAS_MAX: usize = 1000;

@@ -25,7 +25,8 @@ pub(super) fn register_function(lua: &Lua, args: &MultiValue) -> mlua::Result<()
             let Value::Function(callback) = callback else {
                 return Err(fail_with("ERR second argument to redis.register_function must be a function"));
             };
-            (name, Registered { description: None, flags: Vec::new(), callback: callback.clone() })
+            let callback = lua.create_registry_value(callback)?;
+            (name, Registered { description: None, flags: Vec::new(), callback })
         }
         _ => return Err(fail_with("ERR wrong number of arguments to redis.register_function")),
     };
@@ -83,6 +84,7 @@ fn named_arguments(lua: &Lua, named: &Table) -> mlua::Result<(Bytes, Registered)
         name.ok_or_else(|| fail_with("ERR redis.register_function must get a function name argument"))?;
     let callback =
         callback.ok_or_else(|| fail_with("ERR redis.register_function must get a callback argument"))?;
+    let callback = lua.create_registry_value(callback)?;
     Ok((name, Registered { description, flags, callback }))
 }
 

@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 use bstr::BStr;
 use bytes::Bytes;
 use indexmap::IndexMap;
-use mlua::{Function, HookTriggers, Lua, LuaOptions, LuaString, StdLib, Table, Value, VmState};
+use mlua::{Function, HookTriggers, Lua, LuaOptions, LuaString, RegistryKey, StdLib, Table, Value, VmState};
 
 use super::budget::{Fatal, INSTRUCTIONS_PER_CHECK, Place, limit_memory, spend};
 use super::c_api::{Ended, Entry, Failure, Input, SandboxParts};
@@ -58,7 +58,7 @@ pub(super) struct Vm {
 
 /// A script or function to run, with its name in errors.
 pub(super) struct Callable<'a> {
-    pub function: &'a Function,
+    pub function: &'a RegistryKey,
     pub name: &'a [u8],
     pub is_read_only: bool,
 }
@@ -92,7 +92,9 @@ pub(super) struct Running {
 pub(super) struct Registered {
     pub description: Option<Bytes>,
     pub flags: Vec<&'static str>,
-    pub callback: Function,
+    /// The function in Lua's registry: a script may register more functions than `mlua` has places
+    /// for references.
+    pub callback: RegistryKey,
 }
 
 impl Running {
@@ -133,6 +135,9 @@ impl Vm {
         let (world, globals, restore, load, compile): (Table, Table, Function, Function, Function) =
             sandbox.call((native, is_of_functions))?;
         lua.set_globals(world)?;
+        // The first release of a key adds a field to the registry. The next ones need no memory.
+        drop(lua.create_registry_value(true)?);
+        lua.expire_registry_values();
         let entry = Entry::new(&lua, &SandboxParts { globals, restore, locate })?;
         let mut vm = Vm { lua, kind, entry, load, compile, json, budget };
         vm.set_budget(budget)?;
@@ -152,6 +157,8 @@ impl Vm {
 
     /// Compiles code. The error is the message of the compiler.
     pub(super) fn compile(&self, code: &[u8]) -> Result<Function, Vec<u8>> {
+        // Functions whose keys have been dropped make room for the new code.
+        self.lua.expire_registry_values();
         let chunk_name = self.kind.chunk_name();
         // Redis's compiler accepts only source text, and refuses compiled chunks with this error.
         if code.first() == Some(&BINARY_CHUNK) {
@@ -166,6 +173,12 @@ impl Vm {
             }
             Err(error) => Err(error.to_string().into()),
         }
+    }
+
+    /// Stores compiled code in Lua's registry until the key is dropped. The error is that of Lua: there
+    /// is no memory.
+    pub(super) fn keep(&self, code: Function) -> Result<RegistryKey, Vec<u8>> {
+        self.lua.create_registry_value(code).map_err(|error| error.to_string().into())
     }
 
     pub(super) fn run(

@@ -34,7 +34,7 @@ pub(super) const ROWS: &[Row] = &[
 /// `FCALL function numkeys [key [key ...]] [arg [arg ...]]`, and `FCALL_RO`
 pub(super) fn fcall(ctx: &mut Ctx<'_>, argv: &Argv<'_>, mode: Mode) -> Outcome {
     let functions = ctx.engine.functions(Access::Write);
-    let function = functions.lookup(argv[1]).ok_or(error::FUNCTION_NOT_FOUND)?;
+    let function = functions.lookup(argv[1]).cloned().ok_or(error::FUNCTION_NOT_FOUND)?;
     let (keys, args) = keys_and_args(argv, &error::FUNCTION_NUMKEYS)?;
     let ready = functions.take(&function, mode)?;
     let program = || Program::Function {

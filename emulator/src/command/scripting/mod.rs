@@ -93,7 +93,7 @@ pub(super) fn flags(engine: &Engine, row: &Row, argv: &Argv<'_>) -> Option<Vec<&
         "evalsha" | "evalsha_ro" => script::flags(scripts.known().get(&scripts.lookup(argv[1])?)?),
         "fcall" | "fcall_ro" => {
             let (library, name) = functions.lookup(argv[1])?;
-            Some(functions.libraries().get(&library)?.functions.get(&name)?.flags.clone())
+            Some(functions.libraries().get(library)?.functions.get(name)?.flags.clone())
         }
         _ => None,
     }

@@ -8,7 +8,8 @@ use mlua::{Function, Lua};
 use smallvec::SmallVec;
 
 use super::push::{Digits, push};
-use super::{Name, bytes, guarded, make_room, place_in, push_bytes, push_function, push_name, running};
+use super::stack::Stack;
+use super::{Name, bytes, create_function, guarded, make_room, place_in, running};
 use crate::error::Error;
 use crate::reply::Reply;
 use crate::script::budget::{Over, Place};
@@ -26,11 +27,8 @@ const UNKNOWN_COMMAND: Error = Error::from_static("ERR Invalid command passed to
 /// There is no memory.
 pub(in crate::script) fn commands(lua: &Lua) -> mlua::Result<[(&'static str, Function); 3]> {
     let create = |name, function: ffi::lua_CFunction| {
-        let running = crate::script::vm::running_cell(lua);
-        // SAFETY: `push_function` may raise, and the closure owns nothing. The state of the script
-        // lives as long as the Lua state.
-        let function = unsafe { lua.exec_raw((), |state| push_function(state, running, function, 0)) };
-        function.map(|function| (name, function))
+        // SAFETY: these functions have no upvalues of their own.
+        unsafe { create_function(lua, function, ()) }.map(|function| (name, function))
     };
     Ok([create("call", call)?, create("pcall", pcall)?, create("acl_check_cmd", acl_check_cmd)?])
 }
@@ -90,27 +88,29 @@ type Compute = fn(Arguments, &mut Running) -> Result<(Reply, Then), Over>;
 /// The reply says so, the script must end, or the reply cannot be converted.
 ///
 /// # Safety
-/// As for [`running`].
+/// As for [`running`], and the C function has just begun.
 unsafe fn answer(state: *mut lua_State, compute: Compute) -> c_int {
     // SAFETY: the frame owns nothing: the reply stays in the state of the script. That state is not
     // borrowed while the reply is pushed, because pushing runs no code but Lua's own.
     unsafe {
+        let stack = Stack::of_function(state);
         let cell = running(state);
-        let Ok(then) = compute_into(cell, Arguments::on_stack(state), compute) else {
-            push_name(state, Name::MustEnd);
+        let Ok(then) = compute_into(cell, Arguments::on_stack(stack), compute) else {
+            stack.push_name(Name::MustEnd);
             ffi::lua_error(state);
         };
+        // The arguments give way to the reply, so that it may be as deep after many of them.
         ffi::lua_settop(state, 0);
         if then == Then::ReturnTrue {
-            ffi::lua_pushboolean(state, 1);
+            stack.push_boolean(true);
             return 1;
         }
         let running = &*cell.as_ptr();
         make_room(state, BYTES_OF_LUA * running.reply.size(), running.budget.memory_bytes_max);
-        push(state, &running.reply, running.rules.protocol);
+        push(stack, &running.reply, running.rules.protocol);
         if then == Then::ReturnMarked {
-            push_name(state, Name::IgnoreErrorStatsUpdate);
-            ffi::lua_pushboolean(state, 1);
+            stack.push_name(Name::IgnoreErrorStatsUpdate);
+            stack.push_boolean(true);
             ffi::lua_rawset(state, -3);
         }
         drop_reply(cell);
@@ -172,9 +172,13 @@ impl Arguments {
     /// # Raises
     /// There is no memory.
     ///
+    /// # Stack
+    /// 1 slot
+    ///
     /// # Safety
-    /// The values on the stack of `state` are the arguments, and a slot is free.
-    unsafe fn on_stack(state: *mut lua_State) -> Arguments {
+    /// The values on the stack are the arguments of the function that is running.
+    unsafe fn on_stack(stack: Stack) -> Arguments {
+        let (stack, state) = (stack.at_most(1), stack.state);
         // SAFETY: the frame owns nothing. Each string takes the place of its number.
         unsafe {
             let mut arguments = Arguments { state, n: ffi::lua_gettop(state), are_strings: true };
@@ -182,7 +186,7 @@ impl Arguments {
                 match ffi::lua_type(state, idx) {
                     ffi::LUA_TSTRING => {}
                     ffi::LUA_TNUMBER => {
-                        push_bytes(state, Digits::of(ffi::lua_tonumber(state, idx)).as_bytes());
+                        stack.push_bytes(Digits::of(ffi::lua_tonumber(state, idx)).as_bytes());
                         ffi::lua_replace(state, idx);
                     }
                     _ => arguments.are_strings = false,

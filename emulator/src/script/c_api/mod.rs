@@ -14,6 +14,7 @@
 //! 2. A frame that owns something calls only functions of Lua that never raise, because they do
 //!    not allocate and run no code of a script:
 //!    - `lua_gettop`, `lua_settop`, `lua_type`, `lua_pushvalue`, `lua_pushnil`, `lua_toboolean`;
+//!    - `lua_checkstack`, because the Lua of `mlua` catches the error of its allocator;
 //!    - `lua_touserdata`, `lua_tonumber` of a number, `lua_tolstring` of a string;
 //!    - `lua_rawget`, `lua_rawgeti`, and `lua_next` with a key that it returned itself;
 //!    - `lua_getstack`, and `lua_getinfo` for `S` and `l`;
@@ -23,14 +24,20 @@
 //! 4. No panic unwinds through a frame of C. [`guarded`] catches it, the script ends, and
 //!    [`Entry::run`] resumes it.
 //! 5. No code of a script runs while [`Running`] is borrowed.
-//! 6. A C function may use 20 slots of Lua's stack beside its arguments (`LUA_MINSTACK`). Functions
-//!    that need more call `lua_checkstack` first.
+//! 6. Lua does not check that a value fits on its stack. So only the methods of [`Stack`] push, which
+//!    knows how many slots are free. A C function gets 20 beside its arguments (`LUA_MINSTACK`), and
+//!    asks Lua for more. Each function states under `# Stack` how many it uses at most, and a debug
+//!    build checks these statements: see [`stack`].
+//! 7. No Rust value refers to a Lua value for as long as a script wants: `mlua` has about 8,000 places
+//!    for such references. What a script keeps refers to Lua values by upvalues, and what a server
+//!    keeps by keys of Lua's registry.
 //!
 //! Lua is compiled as C, and `mlua` declares its functions as `C-unwind`: `longjmp` over frames
 //! without destructors is defined for them.
 
 #![allow(unsafe_code, reason = "Lua's C interface; each block says why it is sound")]
 
+mod stack;
 mod push;
 mod read;
 mod call;
@@ -41,16 +48,16 @@ mod tests;
 use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::ptr::NonNull;
 
-use mlua::{Lua, ffi};
+use mlua::{Function, IntoLuaMulti, Lua, ffi};
 
 pub(super) use call::commands;
 use ffi::lua_State;
 pub(super) use run::{Ended, Entry, Failure, Input, SandboxParts};
+use stack::Stack;
 
 use super::budget::{Over, Place};
-use super::vm::{Running, SANDBOX_NAME};
+use super::vm::{Running, SANDBOX_NAME, running_cell};
 
 /// A field of a table, or the text of an error, that conversions need. Each C function has all of
 /// them as upvalues, so that to push one allocates nothing.
@@ -101,64 +108,48 @@ const FREE_UPVALUE: c_int = STATE_UPVALUE + 1 + NAMES.len() as c_int;
 /// How many levels of the stack are searched for the line of an error.
 const LEVELS_MAX: c_int = 8;
 
-/// Replaces the topmost `n_own` values of the stack by a function. Its upvalues are the script's
-/// state, the names, and these values.
+/// Creates a function of Lua from one of C. Its upvalues are the script's state, the names, and
+/// these own ones.
 ///
-/// # Raises
+/// # Errors
 /// There is no memory.
 ///
 /// # Safety
-/// `state` is valid. `running` is valid as long as the function may be called.
-unsafe fn push_function(
-    state: *mut lua_State,
-    running: NonNull<RefCell<Running>>,
+/// The function of C expects these upvalues.
+unsafe fn create_function(
+    lua: &Lua,
     function: ffi::lua_CFunction,
-    n_own: c_int,
-) {
-    // SAFETY: the frame owns nothing. Room for the upvalues is checked first.
+    own: impl IntoLuaMulti,
+) -> mlua::Result<Function> {
+    let running = running_cell(lua);
+    // SAFETY: the closure may raise and owns nothing. The values on its stack are `own`. The state
+    // of the script lives as long as the Lua state.
     unsafe {
-        ffi::luaL_checkstack(state, FREE_UPVALUE + n_own, std::ptr::null());
-        let first_own = ffi::lua_gettop(state) - n_own + 1;
-        ffi::lua_pushlightuserdata(state, running.as_ptr().cast());
-        for name in &NAMES {
-            push_bytes(state, name.as_bytes());
-        }
-        for _ in 0..n_own {
-            ffi::lua_pushvalue(state, first_own);
-            ffi::lua_remove(state, first_own);
-        }
-        ffi::lua_pushcclosure(state, function, FREE_UPVALUE - 1 + n_own);
+        lua.exec_raw(own, |state| {
+            let n_own = ffi::lua_gettop(state);
+            let stack = Stack::grown(state, FREE_UPVALUE + n_own, c"stack overflow");
+            stack.push_pointer(running.as_ptr());
+            for name in NAMES {
+                stack.push_bytes(name.as_bytes());
+            }
+            for idx in 1..=n_own {
+                stack.push_copy(idx);
+            }
+            ffi::lua_pushcclosure(state, function, FREE_UPVALUE - 1 + n_own);
+            ffi::lua_insert(state, 1);
+            ffi::lua_settop(state, 1);
+        })
     }
 }
 
 /// The state of the script that called the C function which is running now.
 ///
 /// # Safety
-/// [`push_function`] pushed the function that is running. The reference is used only while it runs.
+/// [`create_function`] created the function that is running, or that function itself did, with the
+/// same first upvalue. The reference is used only while it runs.
 unsafe fn running<'a>(state: *mut lua_State) -> &'a RefCell<Running> {
-    // SAFETY: the upvalue is the pointer that `push_function` got, which is still valid.
+    // SAFETY: the upvalue is the pointer to the state of the script, which is still valid.
     unsafe { &*ffi::lua_touserdata(state, ffi::lua_upvalueindex(STATE_UPVALUE)).cast() }
-}
-
-/// Pushes the text of a name. Needs one slot, and never raises.
-///
-/// # Safety
-/// As for [`running`].
-unsafe fn push_name(state: *mut lua_State, name: Name) {
-    // SAFETY: the upvalue exists; the caller has a slot.
-    unsafe { ffi::lua_pushvalue(state, ffi::lua_upvalueindex(STATE_UPVALUE + 1 + name as c_int)) }
-}
-
-/// Pushes a string.
-///
-/// # Raises
-/// There is no memory.
-///
-/// # Safety
-/// `state` is valid and has a free slot.
-unsafe fn push_bytes(state: *mut lua_State, bytes: &[u8]) {
-    // SAFETY: the pointer and the length are those of a slice, which Lua copies.
-    unsafe { ffi::lua_pushlstring_(state, bytes.as_ptr().cast(), bytes.len()) }
 }
 
 /// The bytes of a string on the stack. Never raises.

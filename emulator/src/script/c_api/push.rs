@@ -1,65 +1,77 @@
 //! From a reply to a Lua value.
 //! <https://redis.io/docs/latest/develop/programmability/lua-api/#data-type-conversion>
 
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int};
 
-use mlua::ffi::{self, lua_State};
+use mlua::ffi;
 
-use super::{Name, grown_size, push_bytes, push_name};
+use super::stack::Stack;
+use super::{Name, grown_size};
 use crate::reply::{Reply, format_double};
 use crate::resp::Protocol;
+
+/// How many slots a table takes: itself, a name, a table in it, a key and a value.
+const SLOTS_OF_TABLE: c_int = 5;
+
+const TOO_DEEP: &CStr = c"stack overflow (the reply is nested too deeply)";
 
 /// Pushes a reply as a script sees it: in the types of RESP2, unless the script chose RESP3.
 ///
 /// # Raises
 /// There is no memory, the reply is nested too deeply, or a key of a map is nil.
 ///
+/// # Stack
+/// 1 slot. A table asks Lua for [`SLOTS_OF_TABLE`] more.
+///
 /// # Safety
-/// As for [`super::running`]; a slot is free.
-pub(super) unsafe fn push(state: *mut lua_State, reply: &Reply, protocol: Protocol) {
+/// As for [`super::running`].
+pub(super) unsafe fn push(stack: Stack, reply: &Reply, protocol: Protocol) {
+    let stack = stack.at_most(1);
     let is_resp3 = protocol == Protocol::Resp3;
-    // SAFETY: the frame owns nothing. The caller has a slot, and arms that need more ask first.
+    // SAFETY: the frame owns nothing.
     unsafe {
         match reply {
-            Reply::Integer(n) => ffi::lua_pushnumber(state, *n as f64),
-            Reply::BigNumber(digits) if is_resp3 => push_field(state, Name::BigNumber, digits),
-            Reply::Verbatim(format, text) if is_resp3 => push_verbatim(state, format, text),
+            Reply::Integer(n) => stack.push_number(*n as f64),
+            Reply::BigNumber(digits) if is_resp3 => push_field(stack, Name::BigNumber, digits),
+            Reply::Verbatim(format, text) if is_resp3 => push_verbatim(stack, format, text),
             Reply::Bulk(bytes) | Reply::BigNumber(bytes) | Reply::Verbatim(_, bytes) => {
-                push_bytes(state, bytes);
+                stack.push_bytes(bytes);
             }
-            Reply::Double(value) if is_resp3 => push_double(state, *value),
-            Reply::Double(value) => push_bytes(state, Digits::of(*value).as_bytes()),
-            Reply::Nil | Reply::NilArray if is_resp3 => ffi::lua_pushnil(state),
-            Reply::Nil | Reply::NilArray => ffi::lua_pushboolean(state, 0),
-            Reply::Boolean(yes) if is_resp3 => ffi::lua_pushboolean(state, (*yes).into()),
-            Reply::Boolean(yes) => ffi::lua_pushnumber(state, u8::from(*yes).into()),
-            Reply::Status(text) => push_field(state, Name::Ok, text),
-            Reply::Error(error) => push_field(state, Name::Err, error.as_bytes()),
-            Reply::Set(items) if is_resp3 => push_set(state, items),
-            Reply::Map(pairs) if is_resp3 => push_map(state, pairs),
+            Reply::Double(value) if is_resp3 => push_double(stack, *value),
+            Reply::Double(value) => stack.push_bytes(Digits::of(*value).as_bytes()),
+            Reply::Nil | Reply::NilArray if is_resp3 => stack.push_nil(),
+            Reply::Nil | Reply::NilArray => stack.push_boolean(false),
+            Reply::Boolean(yes) if is_resp3 => stack.push_boolean(*yes),
+            Reply::Boolean(yes) => stack.push_number(u8::from(*yes).into()),
+            Reply::Status(text) => push_field(stack, Name::Ok, text),
+            Reply::Error(error) => push_field(stack, Name::Err, error.as_bytes()),
+            Reply::Set(items) if is_resp3 => push_set(stack, items),
+            Reply::Map(pairs) if is_resp3 => push_map(stack, pairs),
             Reply::Array(items) | Reply::Set(items) | Reply::Push(items) | Reply::Several(items) => {
-                push_list(state, items, protocol);
+                push_list(stack, items, protocol);
             }
-            Reply::Map(pairs) => push_flat(state, pairs, protocol),
-            Reply::Settled(_, reply) => push(state, reply, protocol),
+            Reply::Map(pairs) => push_flat(stack, pairs, protocol),
+            Reply::Settled(_, reply) => push(stack, reply, protocol),
         }
     }
 }
 
-/// Pushes an empty table, and makes room for a table in it, a key and a value.
+/// Pushes an empty table, and returns the stack with room for what the caller puts into it.
 ///
 /// # Raises
 /// There is no memory, or the stack is too high.
 ///
+/// # Stack
+/// It asks Lua for [`SLOTS_OF_TABLE`] and takes 1 of them.
+///
 /// # Safety
-/// `state` is valid.
-unsafe fn push_table(state: *mut lua_State, n_items: usize, n_fields: usize) {
+/// As for [`super::running`].
+unsafe fn push_table(stack: Stack, n_items: usize, n_fields: usize) -> Stack {
     // SAFETY: the frame owns nothing.
     unsafe {
-        ffi::luaL_checkstack(state, 5, c"the reply is nested too deeply".as_ptr());
-        // Lua reserves memory for so many items and fields at once.
-        let size = |n| c_int::try_from(n).unwrap_or(c_int::MAX);
-        ffi::lua_createtable(state, size(n_items), size(n_fields));
+        let stack = Stack::grown(stack.state, SLOTS_OF_TABLE, TOO_DEEP);
+        stack.push_table(n_items, n_fields);
+        stack
     }
 }
 
@@ -70,11 +82,11 @@ unsafe fn push_table(state: *mut lua_State, n_items: usize, n_fields: usize) {
 ///
 /// # Safety
 /// As for [`super::running`].
-unsafe fn push_field(state: *mut lua_State, name: Name, text: &[u8]) {
+unsafe fn push_field(stack: Stack, name: Name, text: &[u8]) {
     // SAFETY: the frame owns nothing.
     unsafe {
-        push_table(state, 0, 1);
-        set_field(state, name, text);
+        let stack = push_table(stack, 0, 1);
+        set_field(stack, name, text);
     }
 }
 
@@ -83,13 +95,13 @@ unsafe fn push_field(state: *mut lua_State, name: Name, text: &[u8]) {
 ///
 /// # Safety
 /// As for [`super::running`].
-unsafe fn push_double(state: *mut lua_State, value: f64) {
+unsafe fn push_double(stack: Stack, value: f64) {
     // SAFETY: the frame owns nothing.
     unsafe {
-        push_table(state, 0, 1);
-        push_name(state, Name::Double);
-        ffi::lua_pushnumber(state, value);
-        ffi::lua_rawset(state, -3);
+        let stack = push_table(stack, 0, 1);
+        stack.push_name(Name::Double);
+        stack.push_number(value);
+        ffi::lua_rawset(stack.state, -3);
     }
 }
 
@@ -98,14 +110,18 @@ unsafe fn push_double(state: *mut lua_State, value: f64) {
 /// # Raises
 /// There is no memory.
 ///
+/// # Stack
+/// 2 slots
+///
 /// # Safety
-/// As for [`super::running`]; two slots are free.
-unsafe fn set_field(state: *mut lua_State, name: Name, text: &[u8]) {
+/// As for [`super::running`].
+unsafe fn set_field(stack: Stack, name: Name, text: &[u8]) {
+    let stack = stack.at_most(2);
     // SAFETY: the frame owns nothing.
     unsafe {
-        push_name(state, name);
-        push_bytes(state, text);
-        ffi::lua_rawset(state, -3);
+        stack.push_name(name);
+        stack.push_bytes(text);
+        ffi::lua_rawset(stack.state, -3);
     }
 }
 
@@ -114,13 +130,13 @@ unsafe fn set_field(state: *mut lua_State, name: Name, text: &[u8]) {
 ///
 /// # Safety
 /// As for [`push`].
-unsafe fn push_list(state: *mut lua_State, items: &[Reply], protocol: Protocol) {
+unsafe fn push_list(stack: Stack, items: &[Reply], protocol: Protocol) {
     // SAFETY: the frame owns nothing; the iterator only has references.
     unsafe {
-        push_table(state, array_size(items.len(), protocol), 0);
+        let stack = push_table(stack, array_size(items.len(), protocol), 0);
         for (item, place) in items.iter().zip(1..) {
-            push(state, item, protocol);
-            ffi::lua_rawseti_(state, -2, place);
+            push(stack, item, protocol);
+            ffi::lua_rawseti_(stack.state, -2, place);
         }
     }
 }
@@ -132,15 +148,15 @@ unsafe fn push_list(state: *mut lua_State, items: &[Reply], protocol: Protocol) 
 ///
 /// # Safety
 /// As for [`push`].
-unsafe fn push_flat(state: *mut lua_State, pairs: &[(Reply, Reply)], protocol: Protocol) {
+unsafe fn push_flat(stack: Stack, pairs: &[(Reply, Reply)], protocol: Protocol) {
     // SAFETY: the frame owns nothing; the iterator only has references.
     unsafe {
-        push_table(state, array_size(2 * pairs.len(), protocol), 0);
+        let stack = push_table(stack, array_size(2 * pairs.len(), protocol), 0);
         for ((key, value), place) in pairs.iter().zip((1..).step_by(2)) {
-            push(state, key, protocol);
-            ffi::lua_rawseti_(state, -2, place);
-            push(state, value, protocol);
-            ffi::lua_rawseti_(state, -2, place + 1);
+            push(stack, key, protocol);
+            ffi::lua_rawseti_(stack.state, -2, place);
+            push(stack, value, protocol);
+            ffi::lua_rawseti_(stack.state, -2, place + 1);
         }
     }
 }
@@ -150,18 +166,18 @@ unsafe fn push_flat(state: *mut lua_State, pairs: &[(Reply, Reply)], protocol: P
 ///
 /// # Safety
 /// As for [`push`].
-unsafe fn push_set(state: *mut lua_State, members: &[Reply]) {
+unsafe fn push_set(stack: Stack, members: &[Reply]) {
     // SAFETY: the frame owns nothing.
     unsafe {
-        push_table(state, 0, 1);
-        push_name(state, Name::Set);
-        push_table(state, 0, 0);
+        let stack = push_table(stack, 0, 1);
+        stack.push_name(Name::Set);
+        stack.push_table(0, 0);
         for member in members {
-            push(state, member, Protocol::Resp3);
-            ffi::lua_pushboolean(state, 1);
-            ffi::lua_rawset(state, -3);
+            push(stack, member, Protocol::Resp3);
+            stack.push_boolean(true);
+            ffi::lua_rawset(stack.state, -3);
         }
-        ffi::lua_rawset(state, -3);
+        ffi::lua_rawset(stack.state, -3);
     }
 }
 
@@ -170,18 +186,18 @@ unsafe fn push_set(state: *mut lua_State, members: &[Reply]) {
 ///
 /// # Safety
 /// As for [`push`].
-unsafe fn push_map(state: *mut lua_State, pairs: &[(Reply, Reply)]) {
+unsafe fn push_map(stack: Stack, pairs: &[(Reply, Reply)]) {
     // SAFETY: the frame owns nothing.
     unsafe {
-        push_table(state, 0, 1);
-        push_name(state, Name::Map);
-        push_table(state, 0, 0);
+        let stack = push_table(stack, 0, 1);
+        stack.push_name(Name::Map);
+        stack.push_table(0, 0);
         for (key, value) in pairs {
-            push(state, key, Protocol::Resp3);
-            push(state, value, Protocol::Resp3);
-            ffi::lua_rawset(state, -3);
+            push(stack, key, Protocol::Resp3);
+            push(stack, value, Protocol::Resp3);
+            ffi::lua_rawset(stack.state, -3);
         }
-        ffi::lua_rawset(state, -3);
+        ffi::lua_rawset(stack.state, -3);
     }
 }
 
@@ -190,15 +206,15 @@ unsafe fn push_map(state: *mut lua_State, pairs: &[(Reply, Reply)]) {
 ///
 /// # Safety
 /// As for [`push`].
-unsafe fn push_verbatim(state: *mut lua_State, format: &[u8], text: &[u8]) {
+unsafe fn push_verbatim(stack: Stack, format: &[u8], text: &[u8]) {
     // SAFETY: the frame owns nothing.
     unsafe {
-        push_table(state, 0, 1);
-        push_name(state, Name::VerbatimString);
-        push_table(state, 0, 0);
-        set_field(state, Name::Format, format);
-        set_field(state, Name::String, text);
-        ffi::lua_rawset(state, -3);
+        let stack = push_table(stack, 0, 1);
+        stack.push_name(Name::VerbatimString);
+        stack.push_table(0, 0);
+        set_field(stack, Name::Format, format);
+        set_field(stack, Name::String, text);
+        ffi::lua_rawset(stack.state, -3);
     }
 }
 

@@ -5,70 +5,71 @@ use std::ffi::c_int;
 use bytes::Bytes;
 use mlua::ffi::{self, lua_State};
 
-use super::{Name, bytes, push_name};
+use super::stack::Stack;
+use super::{Name, bytes};
 use crate::error::Error;
 use crate::reply::Reply;
 use crate::resp::Protocol;
 use crate::script::args::{c_string, truncate};
 
-/// How many slots of the stack the conversion of a value needs: a table, a key and a value on each
-/// level, and a name.
-pub(super) const SLOTS: c_int = 3 * REPLY_DEPTH_MAX as c_int + 10;
+/// How many slots a table takes beside itself: the table of a map, a key, and its value.
+const SLOTS_OF_TABLE: c_int = 3;
 
-/// The deepest nesting of a table that a script may return.
+/// The deepest nesting of a table that a script may return. Code that reads, copies and drops a
+/// reply recurses as deep.
 const REPLY_DEPTH_MAX: usize = 200;
 /// How many values such a table may hold: as many as a request may have arguments. Because tables
 /// may contain each other several times, a small table could become an endless reply.
 const REPLY_ELEMENTS_MAX: usize = 1 << 20;
 
+const TOO_DEEP: Error = Error::from_static("ERR reached lua stack limit");
+
 /// The reply for the value on top of the stack, which a script returned.
 ///
+/// # Stack
+/// A table asks Lua for [`SLOTS_OF_TABLE`]. If Lua has none, that table becomes an error.
+///
 /// # Safety
-/// As for [`super::running`]. If the value is a table, [`SLOTS`] slots are free.
+/// As for [`super::running`].
 pub(super) unsafe fn to_reply(state: *mut lua_State, protocol: Protocol) -> Reply {
     let mut returned = Returned { state, protocol, n_left: REPLY_ELEMENTS_MAX };
-    // SAFETY: the caller vouches for the state and the slots.
+    // SAFETY: the caller vouches for the state.
     unsafe { returned.reply(REPLY_DEPTH_MAX).unwrap_or_else(Reply::Error) }
 }
 
 /// A field of the table on top of the stack, if it is a string.
 ///
+/// # Stack
+/// 1 slot
+///
 /// # Safety
-/// As for [`super::running`]. The topmost value is a table, and a slot is free.
-pub(super) unsafe fn text_field(state: *mut lua_State, name: Name) -> Option<Bytes> {
+/// As for [`super::running`], and the topmost value is a table.
+pub(super) unsafe fn text_field(stack: Stack, name: Name) -> Option<Bytes> {
+    let stack = stack.at_most(1);
     // SAFETY: the bytes are copied while the string is on the stack.
     unsafe {
-        let is_text = push_field(state, name) == ffi::LUA_TSTRING;
-        let text = is_text.then(|| Bytes::copy_from_slice(bytes(state, -1)));
-        ffi::lua_pop(state, 1);
+        let is_text = stack.push_field(name) == ffi::LUA_TSTRING;
+        let text = is_text.then(|| Bytes::copy_from_slice(bytes(stack.state, -1)));
+        stack.pop(1);
         text
     }
 }
 
 /// A field of the table on top of the stack, if it is a number.
 ///
-/// # Safety
-/// As for [`text_field`].
-pub(super) unsafe fn number_field(state: *mut lua_State, name: Name) -> Option<f64> {
-    // SAFETY: the number is a copy.
-    unsafe {
-        let is_number = push_field(state, name) == ffi::LUA_TNUMBER;
-        let number = is_number.then(|| ffi::lua_tonumber(state, -1));
-        ffi::lua_pop(state, 1);
-        number
-    }
-}
-
-/// Pushes a field of the table on top of the stack, and returns its type.
+/// # Stack
+/// 1 slot
 ///
 /// # Safety
 /// As for [`text_field`].
-unsafe fn push_field(state: *mut lua_State, name: Name) -> c_int {
-    // SAFETY: the name takes the slot, and the field replaces it.
+pub(super) unsafe fn number_field(stack: Stack, name: Name) -> Option<f64> {
+    let stack = stack.at_most(1);
+    // SAFETY: the number is a copy.
     unsafe {
-        push_name(state, name);
-        ffi::lua_rawget_(state, -2);
-        ffi::lua_type(state, -1)
+        let is_number = stack.push_field(name) == ffi::LUA_TNUMBER;
+        let number = is_number.then(|| ffi::lua_tonumber(stack.state, -1));
+        stack.pop(1);
+        number
     }
 }
 
@@ -85,11 +86,11 @@ impl Returned {
     /// # Errors
     /// The whole reply is too large.
     ///
-    /// # Safety
-    /// As for [`to_reply`], with three slots for each level that `depth` still allows.
+    /// # Stack, # Safety
+    /// As for [`to_reply`].
     unsafe fn reply(&mut self, depth: usize) -> Result<Reply, Error> {
         let Some(depth) = depth.checked_sub(1) else {
-            return Ok(Reply::Error(Error::from_static("ERR reached lua stack limit")));
+            return Ok(Reply::Error(TOO_DEEP));
         };
         self.n_left = self.n_left.checked_sub(1).ok_or_else(|| {
             Error::new(format!("ERR the reply of the script has more than {REPLY_ELEMENTS_MAX} elements"))
@@ -101,7 +102,10 @@ impl Returned {
                 ffi::LUA_TSTRING => Reply::bulk(bytes(state, -1)),
                 ffi::LUA_TNUMBER => Reply::Integer(truncate(ffi::lua_tonumber(state, -1))),
                 ffi::LUA_TBOOLEAN => self.boolean(ffi::lua_toboolean(state, -1) != 0),
-                ffi::LUA_TTABLE => self.table(depth)?,
+                ffi::LUA_TTABLE => match Stack::with_room(state, SLOTS_OF_TABLE) {
+                    Some(stack) => self.table(stack, depth)?,
+                    None => Reply::Error(TOO_DEEP),
+                },
                 _ => Reply::Nil,
             })
         }
@@ -117,116 +121,127 @@ impl Returned {
 
     /// Converts the table on top of the stack.
     ///
+    /// # Stack
+    /// [`SLOTS_OF_TABLE`]
+    ///
     /// # Safety
     /// As for [`Returned::reply`].
-    unsafe fn table(&mut self, depth: usize) -> Result<Reply, Error> {
-        let state = self.state;
+    unsafe fn table(&mut self, stack: Stack, depth: usize) -> Result<Reply, Error> {
+        let stack = stack.at_most(SLOTS_OF_TABLE);
         // SAFETY: the topmost value is the table before and after each of these steps.
         unsafe {
-            if let Some(err) = text_field(state, Name::Err) {
+            if let Some(err) = text_field(stack, Name::Err) {
                 return Ok(Reply::Error(Error::new(err.slice_ref(c_string(&err)))));
             }
-            if let Some(ok) = text_field(state, Name::Ok) {
+            if let Some(ok) = text_field(stack, Name::Ok) {
                 return Ok(Reply::Status(ok.slice_ref(c_string(&ok))));
             }
-            if let Some(double) = number_field(state, Name::Double) {
+            if let Some(double) = number_field(stack, Name::Double) {
                 return Ok(Reply::Double(double));
             }
-            if let Some(map) = self.table_field(Name::Map, |returned| returned.map(depth)) {
+            if let Some(map) = self.table_field(stack, Name::Map, |returned| returned.map(stack, depth)) {
                 return map;
             }
-            if let Some(set) = self.table_field(Name::Set, |returned| returned.set(depth)) {
+            if let Some(set) = self.table_field(stack, Name::Set, |returned| returned.set(stack, depth)) {
                 return set;
             }
-            if let Some(digits) = text_field(state, Name::BigNumber) {
+            if let Some(digits) = text_field(stack, Name::BigNumber) {
                 // Line breaks in the digits become spaces, because they would end the line of the
                 // reply.
                 let digits = digits.iter().map(|byte| if b"\r\n".contains(byte) { b' ' } else { *byte });
                 return Ok(Reply::BigNumber(digits.collect()));
             }
-            if let Some(Some(verbatim)) = self.table_field(Name::VerbatimString, |_| verbatim(state)) {
+            if let Some(Some(verbatim)) = self.table_field(stack, Name::VerbatimString, |_| verbatim(stack)) {
                 return Ok(verbatim);
             }
-            self.list(depth)
+            self.list(stack, depth)
         }
     }
 
     /// Reads a field with `read`, which finds it on top of the stack, if the field is a table.
     ///
+    /// # Stack
+    /// 1 slot, apart from those of `read`
+    ///
     /// # Safety
     /// As for [`text_field`].
-    unsafe fn table_field<R>(&mut self, name: Name, read: impl FnOnce(&mut Returned) -> R) -> Option<R> {
-        let state = self.state;
+    unsafe fn table_field<R>(
+        &mut self,
+        stack: Stack,
+        name: Name,
+        read: impl FnOnce(&mut Returned) -> R,
+    ) -> Option<R> {
         // SAFETY: the stack gets its old height again, whatever `read` left on it.
         unsafe {
-            let top = ffi::lua_gettop(state);
-            let is_table = push_field(state, name) == ffi::LUA_TTABLE;
+            let height = stack.height();
+            let is_table = stack.push_field(name) == ffi::LUA_TTABLE;
             let value = is_table.then(|| read(self));
-            ffi::lua_settop(state, top);
+            ffi::lua_settop(stack.state, height);
             value
         }
     }
 
     /// Converts the table on top of the stack as the pairs of a map.
-    fn map(&mut self, depth: usize) -> Result<Reply, Error> {
+    ///
+    /// # Stack
+    /// 2 slots
+    ///
+    /// # Safety
+    /// As for [`Returned::reply`].
+    unsafe fn map(&mut self, stack: Stack, depth: usize) -> Result<Reply, Error> {
+        let stack = stack.at_most(2);
         let mut pairs = Vec::new();
-        self.each_pair(|returned| {
-            // SAFETY: the key is below the value; its copy is on top of the stack for a moment.
-            unsafe {
-                ffi::lua_pushvalue(returned.state, -2);
-                let key = returned.reply(depth)?;
-                ffi::lua_pop(returned.state, 1);
-                pairs.push((key, returned.reply(depth)?));
+        // SAFETY: each key is one that `push_next` pushed, because `reply` changes no value.
+        unsafe {
+            stack.push_nil();
+            while stack.push_next() {
+                let value = self.reply(depth)?;
+                stack.pop(1);
+                pairs.push((self.reply(depth)?, value));
             }
-            Ok(())
-        })?;
+        }
         Ok(Reply::Map(pairs))
     }
 
     /// Converts the keys of the table on top of the stack as the members of a set.
-    fn set(&mut self, depth: usize) -> Result<Reply, Error> {
+    ///
+    /// # Stack
+    /// 2 slots
+    ///
+    /// # Safety
+    /// As for [`Returned::reply`].
+    unsafe fn set(&mut self, stack: Stack, depth: usize) -> Result<Reply, Error> {
+        let stack = stack.at_most(2);
         let mut members = Vec::new();
-        self.each_pair(|returned| {
-            // SAFETY: as in `map`.
-            unsafe {
-                ffi::lua_pushvalue(returned.state, -2);
-                members.push(returned.reply(depth)?);
-                ffi::lua_pop(returned.state, 1);
-            }
-            Ok(())
-        })?;
-        Ok(Reply::Set(members))
-    }
-
-    /// Calls `read` with each key and value of the table on top of the stack above the table.
-    fn each_pair(&mut self, mut read: impl FnMut(&mut Returned) -> Result<(), Error>) -> Result<(), Error> {
-        // SAFETY: `read` leaves the stack as it was, so each key is one that `lua_next` returned.
+        // SAFETY: as in `map`.
         unsafe {
-            ffi::lua_pushnil(self.state);
-            while ffi::lua_next(self.state, -2) != 0 {
-                read(self)?;
-                ffi::lua_pop(self.state, 1);
+            stack.push_nil();
+            while stack.push_next() {
+                stack.pop(1);
+                members.push(self.reply(depth)?);
             }
         }
-        Ok(())
+        Ok(Reply::Set(members))
     }
 
     /// Converts the items of the table on top of the stack up to the first nil.
     ///
+    /// # Stack
+    /// 1 slot
+    ///
     /// # Safety
     /// As for [`Returned::reply`].
-    unsafe fn list(&mut self, depth: usize) -> Result<Reply, Error> {
-        let state = self.state;
+    unsafe fn list(&mut self, stack: Stack, depth: usize) -> Result<Reply, Error> {
+        let stack = stack.at_most(1);
         let mut items = Vec::new();
         // SAFETY: each item is on top of the stack only while it is converted.
         unsafe {
             for place in 1.. {
-                ffi::lua_rawgeti_(state, -1, place);
-                let is_nil = ffi::lua_isnil(state, -1) != 0;
+                let is_nil = stack.push_item(-1, place) == ffi::LUA_TNIL;
                 if !is_nil {
                     items.push(self.reply(depth)?);
                 }
-                ffi::lua_pop(state, 1);
+                stack.pop(1);
                 if is_nil {
                     break;
                 }
@@ -237,9 +252,15 @@ impl Returned {
 }
 
 /// Converts the table on top of the stack as a verbatim string, if it is one.
-fn verbatim(state: *mut lua_State) -> Option<Reply> {
-    // SAFETY: `table_field` has found the table.
-    let (format, text) = unsafe { (text_field(state, Name::Format)?, text_field(state, Name::String)?) };
+///
+/// # Stack
+/// 1 slot
+///
+/// # Safety
+/// As for [`text_field`].
+unsafe fn verbatim(stack: Stack) -> Option<Reply> {
+    // SAFETY: the caller vouches for the table.
+    let (format, text) = unsafe { (text_field(stack, Name::Format)?, text_field(stack, Name::String)?) };
     let letters = std::array::from_fn(|idx| format.get(idx).copied().unwrap_or(b' '));
     Some(Reply::Verbatim(letters, text))
 }

@@ -7,13 +7,11 @@ use std::ptr::NonNull;
 
 use bytes::Bytes;
 use mlua::ffi::{self, lua_State};
-use mlua::{Function, IntoLua as _, Lua, Table, Value};
+use mlua::{Function, IntoLua as _, Lua, RegistryKey, Table, Value};
 
-use super::read::{self, number_field, text_field, to_reply};
-use super::{
-    FREE_UPVALUE, Name, grown_size, guarded, make_room, push_bytes, push_function, push_name, running,
-    used_bytes,
-};
+use super::read::{number_field, text_field, to_reply};
+use super::stack::Stack;
+use super::{FREE_UPVALUE, Name, create_function, grown_size, guarded, make_room, running, used_bytes};
 use crate::reply::Reply;
 use crate::resp::Protocol;
 use crate::script::Host;
@@ -24,8 +22,9 @@ use crate::script::vm::{Running, running_cell};
 pub(in crate::script) struct Entry {
     /// It keeps the state of scripts alive, and what `running` points to.
     lua: Lua,
-    start: Function,
+    prepare: Function,
     handler: Function,
+    convert: Function,
     running: NonNull<RefCell<Running>>,
 }
 
@@ -72,8 +71,10 @@ pub(in crate::script) struct Ended {
     pub used_bytes: usize,
 }
 
-/// The input of [`start`]. It lies in the frame of [`Entry::run`].
+/// The input of [`prepare`]. It lies in the frame of [`Entry::run`].
 struct Call<'a> {
+    /// The place of the function in Lua's registry.
+    function: c_int,
     input: Input<'a>,
     /// Whether the script before this one may have left something in the sandbox.
     must_restore: bool,
@@ -86,48 +87,64 @@ impl Entry {
     /// There is no memory.
     pub(in crate::script) fn new(lua: &Lua, parts: &SandboxParts) -> mlua::Result<Entry> {
         let SandboxParts { globals, restore, locate } = parts;
-        let running = running_cell(lua);
-        // SAFETY: `push_function` may raise, and the closures own nothing. The state of the script
-        // lives as long as the Lua state. `handle` and `start` get the upvalues that they expect.
+        // SAFETY: the functions get the upvalues that they expect.
         unsafe {
-            let handler: Function = lua.exec_raw(locate, |state| push_function(state, running, handle, 1))?;
-            let upvalues = (restore, globals);
-            let start = lua.exec_raw(upvalues, |state| push_function(state, running, start, 2))?;
-            Ok(Entry { lua: lua.clone(), start, handler, running })
+            Ok(Entry {
+                lua: lua.clone(),
+                prepare: create_function(lua, prepare, (restore, globals))?,
+                handler: create_function(lua, handle, locate)?,
+                convert: create_function(lua, convert, ())?,
+                running: running_cell(lua),
+            })
         }
     }
 
-    /// Runs a script or a function of the same Lua state, after `begin` has set the state of
-    /// scripts.
+    /// Runs a script or a function in the registry of the same Lua state, after `begin` has set the
+    /// state of scripts.
+    ///
+    /// What comes before the script and after it are calls of their own, so that the script may nest
+    /// its calls as deep as in Redis.
     ///
     /// # Panics
     /// The host of the script has panicked, or a native function.
     pub(in crate::script) fn run(
         &self,
-        function: &Function,
+        function: &RegistryKey,
         input: Input<'_>,
         begin: impl FnOnce(&mut Running),
     ) -> Ended {
-        // SAFETY: the state is locked and has 20 free slots. Nothing here raises before the
-        // protected call, which gets a pointer to a value that outlives it. `push_into_stack` fails
-        // only for a function of another Lua state.
+        debug_assert!(self.lua.owns_registry_value(function), "{SAME_STATE}");
+        // SAFETY: the state is locked. Nothing here raises except in the protected calls. The first
+        // of them gets a pointer to a value that outlives it. `push_into_stack` fails only for
+        // a function of another Lua state.
         let ended = self.lua.exec_raw_lua(|raw| unsafe {
             let cell = self.running.as_ref();
-            let call = Call { input, must_restore: cell.borrow().is_disturbed };
+            let call = Call { function: function.id(), input, must_restore: cell.borrow().is_disturbed };
             begin(&mut cell.borrow_mut());
             let state = raw.state();
-            let top = ffi::lua_gettop(state);
-            for part in [&self.handler, &self.start, function] {
-                part.push_into_stack(raw).expect(SAME_STATE);
+            let stack = Stack::with_room(state, SLOTS_OF_RUN).expect("a Lua state that is idle has room");
+            let height = stack.height();
+            let push = |part: &Function| part.push_into_stack(raw).expect(SAME_STATE);
+            push(&self.handler);
+            push(&self.prepare);
+            stack.push_pointer(&raw const call);
+            let mut status = ffi::lua_pcall(state, 1, ffi::LUA_MULTRET, 0);
+            if status == ffi::LUA_OK {
+                // The function and its arguments are above the handler.
+                let n_args = stack.height() - height - 2;
+                status = ffi::lua_pcall(state, n_args, 1, height + 1);
             }
-            ffi::lua_pushlightuserdata(state, (&raw const call).cast_mut().cast());
-            let status = ffi::lua_pcall(state, 2, 0, top + 1);
+            if status == ffi::LUA_OK {
+                push(&self.convert);
+                ffi::lua_insert(state, -2);
+                status = ffi::lua_pcall(state, 1, 0, 0);
+            }
             if status != ffi::LUA_OK && cell.borrow().outcome.is_none() {
                 // If the error is the panic of a native function, `mlua` resumes it here. It is no
                 // table, so no code of a script runs.
                 finish(cell, |_| Err(unexpected(&raw.pop_value())));
             }
-            ffi::lua_settop(state, top);
+            ffi::lua_settop(state, height);
             let mut running = cell.borrow_mut();
             running.reply = Reply::Nil;
             running.is_disturbed |= running.fatal.is_some() || !matches!(running.outcome, Some(Ok(_)));
@@ -146,6 +163,8 @@ impl Entry {
     }
 }
 
+/// How many slots [`Entry::run`] takes: the handler, the function, and its arguments or its result.
+const SLOTS_OF_RUN: c_int = 4;
 const HAS_OUTCOME: &str = "a script that has ended without a panic has an outcome";
 const SAME_STATE: &str = "the entry and the functions belong to one Lua state";
 
@@ -159,41 +178,42 @@ fn unexpected(error: &Value) -> Failure {
     Failure { text, is_table: false, place: None }
 }
 
-/// The C function of an [`Entry`]: gets the function to run and a pointer to its [`Call`].
+/// The first C function of an [`Entry`]: gets a pointer to a [`Call`], and returns the function to run
+/// with its arguments.
 ///
 /// # Raises
-/// The script fails, there is no memory for its arguments, or a native function has panicked.
-unsafe extern "C-unwind" fn start(state: *mut lua_State) -> c_int {
+/// There is no memory for the arguments, or a native function has panicked.
+unsafe extern "C-unwind" fn prepare(state: *mut lua_State) -> c_int {
     const RESTORE: c_int = ffi::lua_upvalueindex(FREE_UPVALUE);
     // SAFETY: the frame owns nothing: `Call` lies in the frame of `Entry::run`, which no error
-    // crosses. It takes at most four slots, apart from those that it asks for.
+    // crosses. The stack takes the function and two lists, or a name, a list and an item.
     unsafe {
-        let call: *const Call<'_> = ffi::lua_touserdata(state, 2).cast();
-        let Input { keys, args, are_arguments } = (*call).input;
-        if (*call).must_restore {
-            ffi::lua_pushvalue(state, RESTORE);
+        let stack = Stack::of_function(state).at_most(4);
+        let call: *const Call<'_> = ffi::lua_touserdata(state, 1).cast();
+        let Call { function, input: Input { keys, args, are_arguments }, must_restore } = *call;
+        if must_restore {
+            stack.push_copy(RESTORE);
             ffi::lua_call(state, 0, 0);
         }
-        // The function stays on top.
-        ffi::lua_settop(state, 1);
-        let cell = running(state);
+        ffi::lua_settop(state, 0);
+        stack.push_item(ffi::LUA_REGISTRYINDEX, function);
         let n_bytes = bytes_of(keys).saturating_add(bytes_of(args));
-        make_room(state, n_bytes, (*cell.as_ptr()).budget.memory_bytes_max);
-        let n_args = if are_arguments {
-            push_strings(state, keys);
-            push_strings(state, args);
-            2
-        } else {
-            set_global(state, Name::Keys, keys);
-            set_global(state, Name::Argv, args);
-            0
-        };
-        ffi::lua_call(state, n_args, 1);
-        if ffi::lua_type(state, -1) == ffi::LUA_TTABLE {
-            ffi::luaL_checkstack(state, read::SLOTS, std::ptr::null());
+        make_room(state, n_bytes, (*running(state).as_ptr()).budget.memory_bytes_max);
+        if are_arguments {
+            push_strings(stack, keys);
+            push_strings(stack, args);
+            return 3;
         }
-        finish(cell, |protocol| Ok(to_reply(state, protocol)));
+        set_global(stack, Name::Keys, keys);
+        set_global(stack, Name::Argv, args);
+        1
     }
+}
+
+/// The last C function of an [`Entry`]: gets the result of the script, and stores it as a reply.
+unsafe extern "C-unwind" fn convert(state: *mut lua_State) -> c_int {
+    // SAFETY: the value is on top of the stack. Nothing here raises.
+    unsafe { finish(running(state), |protocol| Ok(to_reply(state, protocol))) };
     0
 }
 
@@ -202,15 +222,19 @@ unsafe extern "C-unwind" fn start(state: *mut lua_State) -> c_int {
 /// # Raises
 /// There is no memory.
 ///
+/// # Stack
+/// 3 slots
+///
 /// # Safety
-/// The function that is running is [`start`], and three slots are free.
-unsafe fn set_global(state: *mut lua_State, name: Name, items: &[&[u8]]) {
+/// The function that is running is [`prepare`].
+unsafe fn set_global(stack: Stack, name: Name, items: &[&[u8]]) {
     const GLOBALS: c_int = ffi::lua_upvalueindex(FREE_UPVALUE + 1);
+    let stack = stack.at_most(3);
     // SAFETY: the frame owns nothing.
     unsafe {
-        push_name(state, name);
-        push_strings(state, items);
-        ffi::lua_rawset(state, GLOBALS);
+        stack.push_name(name);
+        push_strings(stack, items);
+        ffi::lua_rawset(stack.state, GLOBALS);
     }
 }
 
@@ -221,11 +245,12 @@ unsafe fn set_global(state: *mut lua_State, name: Name, items: &[&[u8]]) {
 unsafe extern "C-unwind" fn handle(state: *mut lua_State) -> c_int {
     // SAFETY: the frame owns nothing. The table of `locate` is on top of the stack.
     unsafe {
-        ffi::lua_pushvalue(state, ffi::lua_upvalueindex(FREE_UPVALUE));
+        let stack = Stack::of_function(state).at_most(1);
+        stack.push_copy(ffi::lua_upvalueindex(FREE_UPVALUE));
         ffi::lua_insert(state, 1);
         ffi::lua_pcall(state, 1, 1, 0);
         if ffi::lua_type(state, -1) == ffi::LUA_TTABLE {
-            finish(running(state), |_| Err(failure(state)));
+            finish(running(state), |_| Err(failure(stack)));
         }
     }
     1
@@ -242,18 +267,21 @@ fn finish(cell: &RefCell<Running>, read: impl FnOnce(Protocol) -> Result<Reply, 
 
 /// The error in the table of the message handler, which is on top of the stack.
 ///
+/// # Stack
+/// 1 slot
+///
 /// # Safety
 /// As for [`text_field`].
-unsafe fn failure(state: *mut lua_State) -> Failure {
-    // SAFETY: the caller vouches for the table and the slot.
+unsafe fn failure(stack: Stack) -> Failure {
+    // SAFETY: the caller vouches for the table.
     unsafe {
-        let source = text_field(state, Name::Source);
-        let line = number_field(state, Name::Line);
+        let source = text_field(stack, Name::Source);
+        let line = number_field(stack, Name::Line);
         let place = source.zip(line).map(|(source, line)| Place {
             source: String::from_utf8_lossy(&source).into_owned(),
             line: line as i64,
         });
-        Failure { text: text_field(state, Name::Err).unwrap_or_default(), is_table: true, place }
+        Failure { text: text_field(stack, Name::Err).unwrap_or_default(), is_table: true, place }
     }
 }
 
@@ -262,15 +290,19 @@ unsafe fn failure(state: *mut lua_State) -> Failure {
 /// # Raises
 /// There is no memory.
 ///
+/// # Stack
+/// 2 slots
+///
 /// # Safety
-/// `state` is valid and has two free slots.
-unsafe fn push_strings(state: *mut lua_State, items: &[&[u8]]) {
+/// The stack belongs to the function that is running.
+unsafe fn push_strings(stack: Stack, items: &[&[u8]]) {
+    let stack = stack.at_most(2);
     // SAFETY: the frame owns nothing.
     unsafe {
-        ffi::lua_createtable(state, c_int::try_from(grown_size(items.len())).unwrap_or(c_int::MAX), 0);
+        stack.push_table(grown_size(items.len()), 0);
         for (item, place) in items.iter().zip(1..) {
-            push_bytes(state, item);
-            ffi::lua_rawseti_(state, -2, place);
+            stack.push_bytes(item);
+            ffi::lua_rawseti_(stack.state, -2, place);
         }
     }
 }

@@ -3,6 +3,9 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
+use mlua::{Lua, ffi};
+
+use super::stack::Stack;
 use crate::error::Error;
 use crate::log::LogLevel;
 use crate::reply::Reply;
@@ -94,6 +97,64 @@ fn check(scripts: &mut Scripts, source: &str, expected: &Reply) {
 
 fn error(text: &str) -> Reply {
     Reply::Error(Error::new(text.as_bytes().to_vec()))
+}
+
+#[test]
+fn a_stack_knows_how_many_slots_are_free() {
+    // SAFETY: `exec_raw` calls the closure as a function of C, with two arguments.
+    unsafe {
+        let outcome = Lua::new().exec_raw::<()>((1, 2), |state| {
+            let stack = Stack::of_function(state);
+            assert_eq!((stack.height(), stack.n_free()), (2, ffi::LUA_MINSTACK));
+            let three = stack.at_most(3);
+            three.push_nil();
+            assert_eq!((three.n_free(), stack.n_free()), (2, ffi::LUA_MINSTACK - 1));
+            assert_eq!(three.at_most(1).n_free(), 1);
+            assert_eq!(Stack::with_room(state, 100).map(Stack::n_free), Some(100));
+            assert!(Stack::with_room(state, 8000).is_none());
+            ffi::lua_settop(state, 0);
+            assert_eq!(three.n_free(), 5);
+        });
+        outcome.unwrap();
+    }
+}
+
+/// The functions of Lua that push a value where there was none.
+const PUSHING: &[&str] = &[
+    "lua_push",
+    "lua_createtable",
+    "lua_newtable",
+    "lua_newthread",
+    "lua_newuserdata",
+    "lua_rawgeti",
+    "lua_getfield",
+    "lua_getmetatable",
+    "lua_next",
+];
+
+/// The lines that push without a [`Stack`].
+fn unchecked(source: &str) -> Vec<&str> {
+    let is_unchecked = |line: &&str| {
+        // It takes its upvalues from the stack.
+        let line = line.replace("lua_pushcclosure", "");
+        !line.trim_start().starts_with("//")
+            && PUSHING.iter().any(|name| line.contains(&format!("ffi::{name}")))
+    };
+    source.lines().filter(is_unchecked).collect()
+}
+
+#[test]
+fn nothing_but_a_stack_pushes() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/script/c_api");
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let lines = std::fs::read_to_string(&path).unwrap();
+        match path.file_name().and_then(|name| name.to_str()) {
+            Some("stack.rs") => assert!(unchecked(&lines).len() > 5, "the check finds what it looks for"),
+            Some("tests.rs") => {}
+            _ => assert_eq!(unchecked(&lines), Vec::<&str>::new(), "{}", path.display()),
+        }
+    }
 }
 
 #[test]

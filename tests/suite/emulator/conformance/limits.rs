@@ -54,3 +54,49 @@ fn a_client_that_sends_too_much_at_once_is_disconnected() {
 fn one_client_too_many_is_told_so() {
     check(&["maxclients", "1"], &["maxclients", "10000"], &[b"", b""]);
 }
+
+/// Scripts that nest their result `n` levels deep, with tables as items, members, keys and values.
+const NESTING: &[&str] = &[
+    "t = {t}",
+    "t = {set = {[t] = true}}",
+    "t = {map = {[t] = 1}}",
+    "t = {map = {[1] = t}}",
+    "t = i % 2 == 0 and {set = {[t] = true}} or {map = {[t] = 1}}",
+];
+
+#[test]
+fn a_script_returns_tables_in_tables() {
+    let returns = |before: &str, step: &str, n: usize| {
+        let script = format!("{before}local t = {{}} for i = 1, {n} do {step} end return t");
+        request(&["EVAL", &script, "0"])
+    };
+    let emulator = Emulator::new();
+    let mut emulated = Emulated::open(&emulator);
+    let server = redis_server::borrow();
+    let mut real = server.as_ref().map(|server| Real::over(server.connect()));
+    let mut check = |request: &[u8]| {
+        emulated.send(request);
+        let reply = emulated.receive().expect("the emulator answers");
+        if let Some(real) = &mut real {
+            real.send(request);
+            let expected = real.receive().expect("the server answers");
+            assert_eq!(reply.escape_ascii().to_string(), expected.escape_ascii().to_string());
+        }
+    };
+    for before in ["", "redis.setresp(3) "] {
+        for step in NESTING {
+            for n in [1, 52, 53, 54, 153, 180, 190, 199] {
+                check(&returns(before, step, n));
+            }
+        }
+    }
+    // Beyond, the emulator does not go on as long as Redis.
+    for (step, begin) in NESTING.iter().zip(["*1", "*1", "*2", "*2", "*1"]) {
+        emulated.send(&returns("", step, 200));
+        let reply = emulated.receive().expect("the emulator answers").escape_ascii().to_string();
+        assert!(
+            reply.starts_with(begin) && reply.contains("-ERR reached lua stack limit"),
+            "{step}: {reply}"
+        );
+    }
+}
