@@ -16,7 +16,7 @@ use crate::error::Error;
 pub(super) const INSTRUCTIONS_PER_CHECK: u64 = 100_000;
 
 /// How many instructions count for reading or writing one value of JSON or MessagePack.
-const INSTRUCTIONS_PER_VALUE: u64 = 8;
+pub(super) const INSTRUCTIONS_PER_VALUE: u64 = 8;
 /// How many bytes count as one instruction when they are copied.
 const BYTES_PER_INSTRUCTION: u64 = 64;
 

@@ -9,7 +9,7 @@ use mlua::{Error as LuaError, ExternalError as _, Function, IntoLuaMulti, Lua, M
 
 use super::args::{Args, c_string, raise, raise_bare};
 use super::budget::{NO_MEMORY, Place, is_over, spend};
-use super::c_api::place;
+use super::c_api::{coroutines, place};
 use super::library::{CONTENTS, JsonConfig, NEXT, gsub, libraries, string_functions, table_functions};
 use super::random::{random, randomseed};
 use super::redis::redis;
@@ -61,7 +61,9 @@ pub(super) fn natives(lua: &Lua, json: &JsonConfig) -> mlua::Result<Table> {
         native.set(name, lua.create_function(make)?)?;
     }
     native.set("contents", contents)?;
-    native.set("unwrap", lua.create_function(unwrap_caught)?)?;
+    let unwrap = lua.create_function(unwrap_caught)?;
+    native.set("coroutine", lua.create_table_from(coroutines(lua, &unwrap)?)?)?;
+    native.set("unwrap", unwrap)?;
     native.set("is_over", lua.create_function(|lua, ()| Ok(is_over(lua)))?)?;
     native.set("locate", lua.create_function(|lua, error: Value| locate(lua, error))?)?;
     native.set("load", lua.create_function(|lua, (protected, load)| load_of(lua, protected, load))?)?;
@@ -115,9 +117,20 @@ pub(super) enum Raised {
     Fatal,
     /// A string, as Lua's own functions raise it.
     Text(Vec<u8>),
-    /// A value that a script raised, on its way through Rust. If no script code catches it, the
-    /// message handler has seen it already.
-    Value(Value),
+    /// A value that a script raised, on its way through Rust: see [`raise_value`]. If no script code
+    /// catches it, the message handler has seen it already.
+    Value,
+}
+
+/// The name of the registry entry with the value that a script raised.
+const RAISED: &str = "raised";
+
+/// The error for a value that a script raised. It is on its way through Rust until [`unwrap`] or
+/// [`locate`] reads it, and no other error is on the way then. The error does not refer to the value,
+/// because Lua's collector decides how long an error lives.
+fn raise_value(lua: &Lua, value: &Value) -> mlua::Result<LuaError> {
+    lua.set_named_registry_value(RAISED, value)?;
+    Ok(Raised::Value.into_lua_err())
 }
 
 impl std::fmt::Display for Raised {
@@ -125,7 +138,7 @@ impl std::fmt::Display for Raised {
         match self {
             Raised::Table(error) => error.fmt(f),
             Raised::Fatal => f.write_str("the script must end"),
-            Raised::Value(value) => write!(f, "{value:?}"),
+            Raised::Value => f.write_str("a value of the script"),
             Raised::Text(text) => f.write_str(&String::from_utf8_lossy(text)),
         }
     }
@@ -143,7 +156,7 @@ fn unwrap(lua: &Lua, error: Value) -> mlua::Result<Value> {
             Ok(Value::Table(lua.create_table_from([("err", err)])?))
         }
         Raised::Text(text) => Ok(Value::String(lua.create_string(text)?)),
-        Raised::Value(value) => Ok(value),
+        Raised::Value => lua.named_registry_value(RAISED),
         fatal @ Raised::Fatal => Ok(Value::String(lua.create_string(fatal.to_string())?)),
     }
 }
@@ -190,18 +203,22 @@ fn load_of(lua: &Lua, protected: Function, load: Function) -> mlua::Result<Funct
             // In C, the name ends at the first NUL.
             lua.create_string(c_string(&args.string(2)?.as_bytes()))?
         };
-        call_back(&protected, (&load, reader, name))
+        call_back(lua, &protected, (&load, reader, name))
     })
 }
 
 /// Calls a function of the sandbox that calls a function of the script. Errors of the script pass
 /// unchanged.
-pub(super) fn call_back(protected: &Function, args: impl IntoLuaMulti) -> mlua::Result<MultiValue> {
+pub(super) fn call_back(
+    lua: &Lua,
+    protected: &Function,
+    args: impl IntoLuaMulti,
+) -> mlua::Result<MultiValue> {
     let mut values: MultiValue = protected.call(args)?;
     match (values.pop_front(), values.front()) {
         (Some(Value::Boolean(true)), _) => Ok(values),
         (_, Some(Value::Error(error))) => Err((**error).clone()),
-        (_, error) => Err(Raised::Value(error.cloned().unwrap_or(Value::Nil)).into_lua_err()),
+        (_, error) => Err(raise_value(lua, error.unwrap_or(&Value::Nil))?),
     }
 }
 
@@ -209,7 +226,8 @@ pub(super) fn call_back(protected: &Function, args: impl IntoLuaMulti) -> mlua::
 /// it.
 fn locate(lua: &Lua, error: Value) -> mlua::Result<Table> {
     if let Value::Error(error) = &error
-        && let Raised::Value(Value::Table(located)) = raised(error)
+        && let Raised::Value = raised(error)
+        && let Value::Table(located) = lua.named_registry_value(RAISED)?
     {
         return Ok(located);
     }

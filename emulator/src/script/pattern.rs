@@ -16,7 +16,7 @@ pub const ESCAPE: u8 = b'%';
 /// A pattern without any of these is plain text.
 const SPECIALS: &[u8] = b"^$*+?.([%-";
 /// How many captures a pattern may have.
-const CAPTURES_MAX: usize = 32;
+pub const CAPTURES_MAX: usize = 32;
 /// How many steps are taken before they are reported.
 const STEPS_PER_REPORT: u64 = 4096;
 

@@ -50,9 +50,10 @@ string.gfind = string.gmatch
 local n_catchers = 0
 
 -- Calls back for Rust, through which an error that is a table could not pass. As in Redis, an error that nobody catches is seen by
--- the message handler where it is raised.
+-- the message handler where it is raised. Errors in a coroutine are caught where it is resumed.
+local running = coroutine.running
 local function protected(f, ...)
-  if n_catchers > 0 then return pcall(f, ...) end
+  if n_catchers > 0 or running() then return pcall(f, ...) end
   local args, n = { ... }, select('#', ...)
   return xpcall(function() return f(unpack(args, 1, n)) end, locate)
 end
@@ -70,9 +71,9 @@ local function replace(parts, replacement, before, match, ...)
 end
 
 -- What `matches` gives, with each match replaced; no text, and the type of a replacement that is none.
-string.gsub = native.gsub(protected, function(replacement, matches)
+string.gsub = native.gsub(protected, function(subject, replacement, matches)
   local parts, n = {}, 0
-  while replace(parts, replacement, matches()) do
+  while replace(parts, replacement, matches(subject)) do
     n = n + 1
     local kind = type(parts[#parts])
     if kind ~= 'string' and kind ~= 'number' then return nil, kind end
@@ -85,26 +86,8 @@ local function resumed(ok, ...)
   if ok then return true, ... end
   return false, native.unwrap((...))
 end
-local resume = coroutine.resume
-coroutine.resume = native.relay(function(...)
-  n_catchers = n_catchers + 1
-  return resumed(resume(...))
-end)
 
-local function unwrapped(ok, ...)
-  n_catchers = n_catchers - 1
-  if ok then return ... end
-  local err = native.unwrap((...))
-  error(err, type(err) == 'string' and 3 or 0)
-end
-local create = coroutine.create
-coroutine.wrap = native.relay(function(body)
-  local thread = create(body)
-  return function(...)
-    n_catchers = n_catchers + 1
-    return unwrapped(resume(thread, ...))
-  end
-end)
+for name, builtin in pairs(native.coroutine) do coroutine[name] = builtin end
 
 for _, name in ipairs { 'coroutine', 'math', 'string', 'table' } do
   globals[name] = protect(_G[name])

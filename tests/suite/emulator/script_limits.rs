@@ -1,7 +1,13 @@
 //! Limits of scripts: each ends a script with an error that names the limit, whatever the script
 //! does to continue. The server stays usable.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use emulator::{Clock, Emulator, Reply, ScriptBudget};
+use harness::execution::Runner;
+use harness::sim::Recording;
+use harness::{Scenario, Schedule, replay};
 
 const LIMIT: ScriptBudget = ScriptBudget {
     instructions_max: 200_000,
@@ -269,4 +275,137 @@ fn a_slow_pattern_ends() {
     // A long pattern alone is no error: it does not overflow the stack.
     emulator.script_budget(ScriptBudget::default());
     assert_eq!(eval(&emulator, "return string.find(('a'):rep(5e4), ('a?'):rep(5e4))"), Reply::Integer(1));
+}
+
+/// Scripts whose result is nested as deep as a reply can be, and deeper.
+const ENDLESS: &[&str] = &[
+    "local t = {} t[1] = t return t",
+    "local t = {set = {}} t.set[t] = true return t",
+    "local t = {map = {}} t.map[t] = 1 return t",
+    "local t = {map = {}} t.map[1] = t return t",
+    "local s, m = {set = {}}, {map = {}} s.set[m] = true m.map[s] = 1 return s",
+    "local t = {} for i = 1, 190 do t = {set = {[t] = true}} end return t",
+    "local t = {} for i = 1, 190 do t = {map = {[t] = 1}} end return t",
+];
+
+/// How deep the first items of a reply are nested, and whether an error ends them.
+fn depth_of(reply: &Reply) -> (usize, bool) {
+    let below = match reply {
+        Reply::Array(items) | Reply::Set(items) => items.first(),
+        Reply::Map(pairs) => {
+            let is_deep = |reply: &&Reply| !matches!(reply, Reply::Integer(_));
+            pairs.first().and_then(|(key, value)| [key, value].into_iter().find(is_deep))
+        }
+        _ => None,
+    };
+    below.map_or((0, matches!(reply, Reply::Error(_))), |below| {
+        let (depth, is_error) = depth_of(below);
+        (depth + 1, is_error)
+    })
+}
+
+#[test]
+fn a_reply_is_nested_200_levels_deep_and_no_deeper() {
+    let emulator = emulator();
+    let mut connection = emulator.connection();
+    for script in ENDLESS {
+        let expected = if script.contains("190") { (190, false) } else { (200, true) };
+        assert_eq!(depth_of(&eval(&emulator, script)), expected, "{script}");
+        let library = format!("#!lua name=l\nredis.register_function('f', function() {script} end)");
+        connection.execute(&[b"FUNCTION", b"LOAD", b"REPLACE", library.as_bytes()]);
+        assert_eq!(depth_of(&connection.execute(&[b"FCALL", b"f", b"0"])), expected, "{script}");
+        let n_ended = Arc::new(AtomicUsize::new(0));
+        let counter = n_ended.clone();
+        let scenario = Scenario::new("nested").actors(2, move |client| {
+            let counter = counter.clone();
+            async move {
+                let mut link = client.connection();
+                // The client of the tests may refuse a reply that is nested as deep.
+                _ = redis::cmd("EVAL").arg(script).arg(0).query_async::<redis::Value>(&mut link).await;
+                () = redis::cmd("PING").query_async(&mut client.connection()).await?;
+                counter.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            }
+        });
+        let schedule: Schedule = "A\nB\nA\nB".parse().unwrap();
+        replay(&mut Runner::new(), &scenario, &schedule, Recording::Full);
+        assert!(n_ended.load(Ordering::Relaxed) >= 2, "{script}");
+    }
+}
+
+/// Scripts that keep many values, or that leave much behind.
+const KEEPERS: &[(&str, i64)] = &[
+    ("local t = {} for i = 1, 20000 do t[i] = string.gmatch('a', '%w') end return #t", 20_000),
+    // Lua collects its garbage rarely while it holds much else.
+    (
+        "local t = {} for i = 1, 2e5 do t[i] = {} end
+         for i = 1, 20000 do string.gmatch('a', '%w')() end return 1",
+        1,
+    ),
+    (
+        "local t = {} for i = 1, 2e5 do t[i] = {} end
+         for i = 1, 20000 do string.gsub('a', 'a', function() return 'b' end) end return 1",
+        1,
+    ),
+    (
+        "local t = {} for i = 1, 2e5 do t[i] = {} end
+         for i = 1, 20000 do pcall(string.gsub, 'a', 'a', function() error({}) end) end return 1",
+        1,
+    ),
+    ("local t = {} for i = 1, 20000 do t[i] = coroutine.wrap(function() return i end) end return t[9]()", 9),
+    ("for i = 1, 20000 do pcall(load, function() error({}) end) end return 1", 1),
+    ("for i = 1, 20000 do pcall(coroutine.wrap(function() error({}) end)) end return 1", 1),
+    ("for i = 1, 30000 do redis.call('RPUSH', 'lines', 'line ' .. i) end return 1", 1),
+    (
+        "local words = {} for _, line in ipairs(redis.call('LRANGE', 'lines', 0, -1)) do
+            for word in line:gmatch('%S+') do words[#words + 1] = word end
+        end return #words",
+        60_000,
+    ),
+];
+
+#[test]
+fn what_a_script_keeps_takes_nothing_from_the_next_scripts() {
+    let emulator = Emulator::with_clock(Clock::manual());
+    for (script, expected) in KEEPERS {
+        assert_eq!(eval(&emulator, script), Reply::Integer(*expected), "{script}");
+        for n in 1..=1000 {
+            let next = format!("return #string.rep('a', {n}) + #{{unpack(ARGV)}}");
+            assert_eq!(eval(&emulator, &next), Reply::Integer(n), "after {script}");
+        }
+    }
+}
+
+#[test]
+fn a_server_has_as_many_scripts_and_functions_as_clients_want() {
+    let emulator = Emulator::with_clock(Clock::manual());
+    let mut connection = emulator.connection();
+    let mut shas = Vec::new();
+    for n in 0..20_000 {
+        let reply = connection.execute(&[b"SCRIPT", b"LOAD", format!("return {n}").as_bytes()]);
+        let Reply::Bulk(sha) = reply else { panic!("{reply:?}") };
+        shas.push(sha);
+    }
+    for n in [0, 1, 9_999, 19_999] {
+        assert_eq!(connection.execute(&[b"EVALSHA", &shas[n], b"0"]), Reply::Integer(n as i64));
+    }
+    let many = "#!lua name=many\nfor i = 1, 10000 do
+        redis.register_function('many_' .. i, function() return i end)
+    end";
+    for _ in 0..2 {
+        let reply = connection.execute(&[b"FUNCTION", b"LOAD", b"REPLACE", many.as_bytes()]);
+        assert_eq!(reply, Reply::bulk("many"));
+    }
+    for n in 0..10_000 {
+        let code = format!("#!lua name=l{n}\nredis.register_function('f{n}', function() return {n} end)");
+        let reply = connection.execute(&[b"FUNCTION", b"LOAD", code.as_bytes()]);
+        assert_eq!(reply, Reply::bulk(format!("l{n}")));
+    }
+    for (name, expected) in [("many_1", 1), ("MANY_10000", 10_000), ("f0", 0), ("f9999", 9_999)] {
+        assert_eq!(
+            connection.execute(&[b"FCALL", name.as_bytes(), b"0"]),
+            Reply::Integer(expected),
+            "{name}"
+        );
+    }
 }

@@ -42,6 +42,9 @@ mod push;
 mod read;
 mod call;
 mod run;
+mod unpack;
+mod gmatch;
+mod coroutines;
 #[cfg(test)]
 mod tests;
 
@@ -52,9 +55,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use mlua::{Function, IntoLuaMulti, Lua, ffi};
 
 pub(super) use call::commands;
+pub(super) use coroutines::coroutines;
 use ffi::lua_State;
+pub(super) use gmatch::gmatch;
 pub(super) use run::{Ended, Entry, Failure, Input, SandboxParts};
 use stack::Stack;
+pub(super) use unpack::unpack;
 
 use super::budget::{Over, Place};
 use super::vm::{Running, SANDBOX_NAME, running_cell};
@@ -207,6 +213,28 @@ fn guarded<R>(
 ) -> Result<R, Over> {
     let outcome = catch_unwind(AssertUnwindSafe(|| act(&mut running.borrow_mut())));
     outcome.unwrap_or_else(|panic| Err(running.borrow_mut().end_with_panic(panic)))
+}
+
+/// Spends instructions of the script that is running.
+///
+/// # Raises
+/// The script must end.
+///
+/// # Stack
+/// 1 slot
+///
+/// # Safety
+/// As for [`running`], and the function has the names as upvalues.
+unsafe fn pay(stack: Stack, instructions: u64) {
+    let stack = stack.at_most(1);
+    // SAFETY: the frame owns nothing. The closures have only references.
+    unsafe {
+        let place = || place_in(stack.state);
+        if guarded(running(stack.state), |running| running.spend(instructions, place)).is_err() {
+            stack.push_name(Name::MustEnd);
+            ffi::lua_error(stack.state);
+        }
+    }
 }
 
 /// The line of the innermost function that belongs to the script. Functions of C, Rust and the

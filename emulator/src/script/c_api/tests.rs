@@ -192,10 +192,19 @@ fn every_type_is_an_older_one_in_resp2() {
 
 #[test]
 fn a_command_gets_as_many_arguments_as_the_stack_holds() {
-    let source = "local t = {} for i = 1, 7800 do t[i] = i / 2 end
-        local reply = redis.call('echo', unpack(t))
-        return {#reply, reply[2], reply[7801], redis.acl_check_cmd(unpack(t))}";
-    let items = [Reply::Integer(7801), Reply::bulk("0.5"), Reply::bulk("3900"), Reply::Integer(1)];
+    let source = "local t = {} for i = 1, 7999 do t[i] = i / 2 end
+        local reply = redis.call('echo', 'a', 'b', unpack(t))
+        local function add(...) return 'c', 'd', ... end
+        for i = 1, 100 do t[i] = 'text' .. i end
+        return {#reply, reply[4], reply[8002], redis.acl_check_cmd(unpack(t)),
+            #redis.call('echo', add(add(unpack(t))))}";
+    let items = [
+        Reply::Integer(8002),
+        Reply::bulk("0.5"),
+        Reply::bulk("3999.5"),
+        Reply::Integer(1),
+        Reply::Integer(8004),
+    ];
     check(&mut Scripts::default(), source, &Reply::Array(items.into()));
 }
 
@@ -213,6 +222,28 @@ fn a_reply_that_is_too_deep_for_the_stack_is_an_error() {
     let source = "local reply, n = redis.call('deep', 1000), 0
         while reply do reply, n = reply[1], n + 1 end return n";
     check(&mut Scripts::default(), source, &Reply::Integer(1000));
+}
+
+#[test]
+fn a_table_may_be_an_item_a_member_a_key_or_a_value() {
+    type Wrap = fn(Reply) -> Reply;
+    let shapes: [(&str, Wrap); 4] = [
+        ("{t}", |reply| Reply::Array(vec![reply])),
+        ("{set = {[t] = true}}", |reply| Reply::Set(vec![reply])),
+        ("{map = {[t] = 1}}", |reply| Reply::Map(vec![(reply, Reply::Integer(1))])),
+        ("{map = {[1] = t}}", |reply| Reply::Map(vec![(Reply::Integer(1), reply)])),
+    ];
+    let mut scripts = Scripts::default();
+    for (shape, wrap) in shapes {
+        for n in [1, 52, 53, 153, 199] {
+            let source = format!("local t = {{}} for i = 1, {n} do t = {shape} end return t");
+            let expected = (0..n).fold(Reply::Array(vec![]), |reply, _| wrap(reply));
+            check(&mut scripts, &source, &expected);
+        }
+        let endless = format!("local t = {{}} for i = 1, 1000 do t = {shape} end return t");
+        let expected = (0..200).fold(error("ERR reached lua stack limit"), |reply, _| wrap(reply));
+        check(&mut scripts, &endless, &expected);
+    }
 }
 
 #[test]

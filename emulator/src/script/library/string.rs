@@ -1,5 +1,5 @@
 //! The functions of `string` that could crash or block the process in Lua's C code: those that
-//! match patterns, and `rep`.
+//! match patterns, and `rep`. [`gmatch`] is a function of C, because scripts keep its results.
 
 use std::ops::Range;
 
@@ -8,6 +8,7 @@ use mlua::{Function, IntoLuaMulti as _, Lua, LuaString, MultiValue, Table, Value
 
 use crate::script::args::{Args, raise};
 use crate::script::budget::{check_size, spend, spend_bytes};
+use crate::script::c_api::gmatch;
 use crate::script::native::call_back;
 use crate::script::pattern::{Capture, ESCAPE, Failure, Match, Matcher, is_literal};
 
@@ -19,7 +20,7 @@ pub(in crate::script) fn functions(lua: &Lua) -> mlua::Result<Table> {
     };
     set("find", |lua, args| find(lua, args, true))?;
     set("match", |lua, args| find(lua, args, false))?;
-    set("gmatch", gmatch)?;
+    table.raw_set("gmatch", gmatch(lua)?)?;
     set("rep", rep)?;
     Ok(table)
 }
@@ -57,28 +58,6 @@ fn find(lua: &Lua, args: &MultiValue, wants_place: bool) -> mlua::Result<MultiVa
     Value::Nil.into_lua_multi(lua)
 }
 
-/// `string.gmatch(s, pattern)`
-fn gmatch(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
-    let args = Args::new(lua, args);
-    let (subject, pattern) = (args.string(1)?, args.string(2)?);
-    let mut next = 0;
-    let iterate = move |lua: &Lua, values: MultiValue| {
-        let args = Args::new(lua, &values);
-        let (subject, pattern) = (subject.as_bytes(), pattern.as_bytes());
-        let mut matcher = Matcher::new(&subject, &pattern);
-        while next <= subject.len() {
-            let found = match_at(&args, &mut matcher, next)?;
-            next += 1;
-            if let Some(found) = found {
-                next = next.max(found.range.end);
-                return captures(&args, &subject, &found);
-            }
-        }
-        Value::Nil.into_lua_multi(lua)
-    };
-    lua.create_function_mut(iterate)?.into_lua_multi(lua)
-}
-
 /// `string.gsub(s, pattern, repl [, n])`; `replace_each` is the sandbox's function, for a `repl`
 /// that is a function or a table.
 pub(in crate::script) fn gsub(
@@ -113,8 +92,11 @@ pub(in crate::script) fn gsub(
             }
         };
         let (subject, mut found) = (matches.subject, found.into_iter());
+        // It gets the subject with each call, because it lives until Lua's collector runs.
         let iterate = lua.create_function_mut(move |lua, values: MultiValue| {
-            let (args, subject) = (Args::new(lua, &values), subject.as_bytes());
+            let args = Args::new(lua, &values);
+            let subject = args.string(1)?;
+            let subject = subject.as_bytes();
             let text = |range: Range<usize>| lua.create_string(&subject[range]).map(Value::String);
             let Some((before, matched)) = found.next() else {
                 return text(rest.clone())?.into_lua_multi(lua);
@@ -124,7 +106,7 @@ pub(in crate::script) fn gsub(
             values.push_front(text(before)?);
             Ok(values)
         })?;
-        let replaced = call_back(&protected, (&replace_each, replacement, iterate))?;
+        let replaced = call_back(lua, &protected, (&replace_each, subject, replacement, iterate))?;
         match (replaced.front(), replaced.get(1)) {
             (Some(Value::Nil), Some(Value::String(kind))) => {
                 let kind = kind.as_bytes();

@@ -1,15 +1,13 @@
-//! Functions whose work grows with a list or a text: `unpack`, `table.concat`, and the costs of
+//! Functions whose work grows with a list or a text: `table.concat`, and the costs of
 //! Lua's own functions.
 
 use mlua::{Lua, LuaString, MultiValue, Table, Value};
 
-use super::STACK_SLOTS_MAX;
 use crate::script::args::{Args, raise, truncate, type_name};
 use crate::script::budget::{check_size, spend, spend_bytes, spend_values};
+use crate::script::c_api::unpack;
 use crate::script::vm::with_running;
 
-/// How many values one call may return, so that they fit on Lua's stack.
-const UNPACKED_MAX: usize = STACK_SLOTS_MAX - 100;
 /// How many bytes count as one instruction when the garbage collector visits them.
 const COLLECTED_BYTES_PER_INSTRUCTION: usize = 8;
 
@@ -17,7 +15,7 @@ const COLLECTED_BYTES_PER_INSTRUCTION: usize = 8;
 /// name.
 pub(in crate::script) fn functions(lua: &Lua) -> mlua::Result<Table> {
     let table = lua.create_table()?;
-    table.raw_set("unpack", lua.create_function(|lua, args| unpack(lua, &args))?)?;
+    table.raw_set("unpack", unpack(lua)?)?;
     table.raw_set("concat", lua.create_function(|lua, args| concat(lua, &args))?)?;
     let pay = |name, cost: Cost| {
         let pay = move |lua: &Lua, args: MultiValue| {
@@ -37,18 +35,6 @@ pub(in crate::script) fn functions(lua: &Lua) -> mlua::Result<Table> {
         Ok(args.lua.used_memory() / COLLECTED_BYTES_PER_INSTRUCTION)
     })?;
     Ok(table)
-}
-
-/// `unpack(list [, i [, j]])`. Lua's own assumes that the number of values fits into an `int`.
-fn unpack(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
-    let args = Args::new(lua, args);
-    let list = list(&args).ok_or_else(|| args.wrong_type(1, "table"))?;
-    let first = args.int_or(2, 1)?;
-    let last = if args.is_nil(3) { list.raw_len() as i32 } else { args.int(3)? };
-    if i64::from(last) - i64::from(first) >= UNPACKED_MAX as i64 {
-        return Err(raise(args.lua, "too many results to unpack"));
-    }
-    (first..=last).map(|idx| list.raw_get(idx)).collect()
 }
 
 /// `table.concat(list [, separator [, i [, j]]])`
