@@ -254,8 +254,8 @@ impl ReadyScript {
     }
 }
 
-/// How many scripts stay compiled, because their code counts as memory of each script that runs. When
-/// this number is reached, all are dropped and compiled again when they are used.
+/// How many scripts stay compiled, because their code counts as memory of each script that runs.
+/// When this number is reached, all are dropped and compiled again when they are used.
 const COMPILED_MAX: usize = 1000;
 /// How many sources are stored with their SHA1.
 const SHAS_MAX: usize = 1000;

@@ -117,17 +117,17 @@ pub(super) enum Raised {
     Fatal,
     /// A string, as Lua's own functions raise it.
     Text(Vec<u8>),
-    /// A value that a script raised, on its way through Rust: see [`raise_value`]. If no script code
-    /// catches it, the message handler has seen it already.
+    /// A value that a script raised, on its way through Rust: see [`raise_value`]. If no script
+    /// code catches it, the message handler has seen it already.
     Value,
 }
 
 /// The name of the registry entry with the value that a script raised.
 const RAISED: &str = "raised";
 
-/// The error for a value that a script raised. It is on its way through Rust until [`unwrap`] or
-/// [`locate`] reads it, and no other error is on the way then. The error does not refer to the value,
-/// because Lua's collector decides how long an error lives.
+/// The error for a value that a script raised. The error does not refer to the value, because Lua's
+/// collector decides how long the error lives. [`unwrap`] or [`locate`] reads the value before
+/// another can be raised.
 fn raise_value(lua: &Lua, value: &Value) -> mlua::Result<LuaError> {
     lua.set_named_registry_value(RAISED, value)?;
     Ok(Raised::Value.into_lua_err())

@@ -175,8 +175,8 @@ impl Vm {
         }
     }
 
-    /// Stores compiled code in Lua's registry until the key is dropped. The error is that of Lua: there
-    /// is no memory.
+    /// Stores compiled code in Lua's registry until the key is dropped. The error is that of Lua:
+    /// there is no memory.
     pub(super) fn keep(&self, code: Function) -> Result<RegistryKey, Vec<u8>> {
         self.lua.create_registry_value(code).map_err(|error| error.to_string().into())
     }

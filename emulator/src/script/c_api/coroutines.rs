@@ -13,8 +13,8 @@ use super::stack::Stack;
 use super::{FREE_UPVALUE, STATE_UPVALUE, bytes, create_function, running};
 use crate::script::budget::NO_MEMORY;
 
-/// The functions with their names in the table `coroutine`. `unwrap` makes of an error what a script
-/// sees of it.
+/// The functions with their names in the table `coroutine`. `unwrap` makes of an error what
+/// a script sees of it.
 ///
 /// # Errors
 /// There is no memory.

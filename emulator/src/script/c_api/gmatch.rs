@@ -1,5 +1,5 @@
-//! `string.gmatch`. What it returns may live as long as the script wants, so the subject and the
-//! pattern are upvalues of a function of C.
+//! `string.gmatch`. Its iterators live as long as a script wants, so the subject and the pattern
+//! are upvalues of a function of C.
 
 use std::ffi::c_int;
 
@@ -41,8 +41,8 @@ unsafe extern "C-unwind" fn push_iterator(state: *mut lua_State) -> c_int {
     }
 }
 
-/// The iterator: returns the captures of the next match, or the whole match if the pattern has none.
-/// Returns nothing if there is no more match.
+/// The iterator: returns the captures of the next match, or the whole match if the pattern has
+/// none. Returns nothing if there is no more match.
 ///
 /// # Raises
 /// The pattern is malformed, there is no memory, or the script must end.

@@ -24,13 +24,13 @@
 //! 4. No panic unwinds through a frame of C. [`guarded`] catches it, the script ends, and
 //!    [`Entry::run`] resumes it.
 //! 5. No code of a script runs while [`Running`] is borrowed.
-//! 6. Lua does not check that a value fits on its stack. So only the methods of [`Stack`] push, which
-//!    knows how many slots are free. A C function gets 20 beside its arguments (`LUA_MINSTACK`), and
-//!    asks Lua for more. Each function states under `# Stack` how many it uses at most, and a debug
-//!    build checks these statements: see [`stack`].
-//! 7. No Rust value refers to a Lua value for as long as a script wants: `mlua` has about 8,000 places
-//!    for such references. What a script keeps refers to Lua values by upvalues, and what a server
-//!    keeps by keys of Lua's registry.
+//! 6. Lua does not check that a value fits on its stack. So only the methods of [`Stack`] push. It
+//!    knows how many slots are free: a C function gets 20 beside its arguments (`LUA_MINSTACK`),
+//!    and asks Lua for more. Each function states under `# Stack` how many it uses at most, and
+//!    a debug build checks these statements: see [`stack`].
+//! 7. No Rust value refers to a Lua value for as long as a script wants, because `mlua` has about
+//!    8,000 places for such references. Functions that a script keeps have upvalues instead, and
+//!    a server keeps functions by keys of Lua's registry.
 //!
 //! Lua is compiled as C, and `mlua` declares its functions as `C-unwind`: `longjmp` over frames
 //! without destructors is defined for them.

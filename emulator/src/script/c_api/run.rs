@@ -102,8 +102,8 @@ impl Entry {
     /// Runs a script or a function in the registry of the same Lua state, after `begin` has set the
     /// state of scripts.
     ///
-    /// What comes before the script and after it are calls of their own, so that the script may nest
-    /// its calls as deep as in Redis.
+    /// The preparation, the script and the conversion are three protected calls, one after the
+    /// other. So the script may nest its own calls as deep as in Redis.
     ///
     /// # Panics
     /// The host of the script has panicked, or a native function.
@@ -178,8 +178,8 @@ fn unexpected(error: &Value) -> Failure {
     Failure { text, is_table: false, place: None }
 }
 
-/// The first C function of an [`Entry`]: gets a pointer to a [`Call`], and returns the function to run
-/// with its arguments.
+/// The first C function of an [`Entry`]: gets a pointer to a [`Call`], and returns the function to
+/// run with its arguments.
 ///
 /// # Raises
 /// There is no memory for the arguments, or a native function has panicked.

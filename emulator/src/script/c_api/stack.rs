@@ -237,8 +237,9 @@ impl Stack {
         }
     }
 
-    /// Replaces the key on top of the stack by the next key and its value in the table below, or by
-    /// nothing after the last key. Never raises for a key that this function has pushed, or nil.
+    /// Replaces the key on top of the stack by the next key and its value in the table below. After
+    /// the last key, pops the key and returns `false`. Never raises for nil, or for a key that this
+    /// function has pushed.
     ///
     /// # Stack
     /// 1 slot
