@@ -166,7 +166,7 @@ async fn acquire_and_release(
     lock: &mut dyn DynLock,
     client: &Client,
 ) -> Result<(), ActorError> {
-    let since = client.now();
+    let since = client.true_time();
     let waits = spec.can(Ability::Waits);
     let acquire = match (section == READING, waits) {
         (true, true) => lock.acquire_read(),
@@ -190,7 +190,7 @@ async fn acquire_and_release(
         () = redis::cmd("PING").query_async(&mut client.connection()).await?;
     }
     if spec.can(Ability::Reenters) {
-        let since = client.now();
+        let since = client.true_time();
         if client.cancellable(lock.try_acquire()).await.transpose()?.unwrap_or(false) {
             hold.extend(since, lock.record());
             client.cancellable(lock.release()).await.transpose()?;

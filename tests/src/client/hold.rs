@@ -35,8 +35,12 @@ pub struct Hold<'a> {
 
 impl Hold<'_> {
     /// The lease counts from this time, and not from the client's last request. Use it for locks
-    /// that take several commands, with [`Client::now`] before the first of them.
+    /// that take several commands, with [`Client::true_time`] before the first of them.
+    ///
+    /// # Panics
+    /// The time is in the future, as [`Client::now`] is.
     pub fn since(self, since: Duration) -> Self {
+        self.client.expect_past(since);
         Hold { since: Some(since), ..self }
     }
 
@@ -79,8 +83,12 @@ pub struct HoldGuard {
 
 impl HoldGuard {
     /// The client was granted the section once more while it is inside, for example by a renewal.
-    /// Its lease counts from `since` now, which is [`Client::now`] before the renewal began.
+    /// Its lease counts from `since` now, which is [`Client::true_time`] before the renewal began.
+    ///
+    /// # Panics
+    /// `since` is in the future, as [`Client::now`] is.
     pub fn extend(&self, since: Duration, record: Record) {
+        self.client.expect_past(since);
         self.client.sim.extend(self.id, since, record);
     }
 

@@ -72,11 +72,28 @@ impl Client {
         Env::new(self.clone())
     }
 
-    /// True time since the start of the execution.
+    /// What the client's own clock shows, as time since the Unix epoch. It is as wrong as the
+    /// schedule makes it, and is that of [`Client::env`].
     pub fn now(&self) -> Duration {
+        Source::now(self)
+    }
+
+    /// True time since the start of the execution, which no client knows. It is for marks:
+    /// [`Hold::since`] and [`HoldGuard::extend`]. Code under test reads [`Client::now`].
+    pub fn true_time(&self) -> Duration {
         self.sim.note(self.actor, || Act::ReadTime);
         self.sim.state().recorder.time_read();
         self.sim.now()
+    }
+
+    /// Whoever takes the time of a mark from the client's clock would mark a lease of decades.
+    #[track_caller]
+    fn expect_past(&self, since: Duration) {
+        let now = self.sim.now();
+        assert!(
+            since <= now,
+            "a lease cannot begin at {since:?}, because {now:?} have passed: take the time from Client::true_time, and not from a clock"
+        );
     }
 
     /// Runs an operation that a schedule may cancel wherever it waits, if
@@ -136,7 +153,7 @@ impl Source for Client {
 
     /// True time, as much too fast or too slow as the client's clock is.
     fn elapsed(&self) -> Duration {
-        let now = Client::now(self);
+        let now = self.true_time();
         let drift_ms = {
             let state = self.sim.state();
             state.actors[state.idx(self.actor)].drift_ms(now)

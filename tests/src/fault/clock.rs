@@ -1,6 +1,7 @@
 //! Wrong clocks: skew from the start, drift, and jumps.
 //!
-//! The clock of a client is that of [`Client::env`](crate::Client::env). The clock of a server is
+//! The clock of a client is that of [`Client::now`](crate::Client::now) and
+//! [`Client::env`](crate::Client::env). The clock of a server is
 //! the one by which its keys expire.
 
 use std::time::Duration;

@@ -4,11 +4,12 @@
 use std::time::Duration;
 
 use expect_test::{Expect, expect};
-use harness::execution::Runner;
+use harness::execution::{Choice, Policy, Runner};
 use harness::explore::explore_all;
-use harness::oracle::ExclusiveFact;
+use harness::oracle::{ExclusiveFact, Success};
+use harness::schedule::{SPAN_MAX, Step};
 use harness::sim::Recording;
-use harness::trace::EventKind;
+use harness::trace::{EventKind, History};
 use harness::{Faults, Scenario, Schedule, exhaustive, replay};
 
 use super::oracles::{SOUND, send};
@@ -296,7 +297,7 @@ fn a_client_that_spins_at_the_end_of_a_lease_gets_the_lock() {
         tokio::time::sleep(LEASE).await;
         if send::<i64>(&mut link, &["PTTL", "lock"]).await? == 0 {
             while !send(&mut link, SOUND.take).await? {}
-            if client.now() == LEASE + Duration::from_millis(1) {
+            if client.true_time() == LEASE + Duration::from_millis(1) {
                 drop(client.hold("cs").enter());
             }
         }
@@ -327,4 +328,57 @@ fn changed_keys_are_those_of_their_database() {
         k (database 1) is gone
     "#]]
     .assert_eq(&changes.flatten().map(|change| format!("{change}\n")).collect::<String>());
+}
+
+/// Code that reads `client.now()` sees the skew of its clock, as code that reads `client.env()` does.
+#[test]
+fn the_time_of_a_client_is_that_of_its_own_clock() {
+    const START: Duration = Duration::from_millis(1_700_000_000_500);
+    let reading = Scenario::new("reading").always(Success).actors(1, |client| async move {
+        () = send(&mut client.connection(), &["PING"]).await?;
+        assert_eq!(client.now().as_millis() as i64, client.env().now_ms());
+        if client.now() == START + client.true_time() { Ok(()) } else { Err("its clock is wrong".into()) }
+    });
+    exhaustive(&reading.clone().faults(Faults::none().stalls(1))).unwrap();
+    for faults in
+        [Faults::none().skew(Duration::from_secs(1)), Faults::none().client_jump(Duration::from_secs(1))]
+    {
+        let report = exhaustive(&reading.clone().faults(faults)).unwrap_err().to_string();
+        assert!(report.contains("its clock is wrong"), "{report}");
+    }
+}
+
+/// A key's time to live may end later than one step of time reaches, and later than a schedule can
+/// express.
+#[test]
+fn whatever_can_happen_can_be_said() {
+    let set = |ttl_ms: u64| {
+        Scenario::new("sender").lease(SPAN_MAX).faults(Faults::none().stalls(2)).actors(
+            1,
+            move |client| async move {
+                let mut set = redis::cmd("SET");
+                set.arg("key").arg("1").arg("PX").arg(ttl_ms);
+                let mut link = client.connection();
+                () = set.query_async(&mut link).await?;
+                Ok(redis::cmd("GET").arg("key").query_async::<()>(&mut link).await?)
+            },
+        )
+    };
+    for ttl_ms in [10_000, SPAN_MAX.as_millis() as u64, 4_000_000_000_000_000_000] {
+        Runner::new().run(&set(ttl_ms), &mut Sayable, Recording::Lean);
+    }
+}
+
+/// Checks that every enabled step can be written in a schedule. It takes the last step, which is a
+/// step of time if one is enabled.
+struct Sayable;
+
+impl Policy for Sayable {
+    fn choose(&mut self, enabled: &[Step], _: &History) -> Choice {
+        for &step in enabled {
+            let schedule = Schedule { steps: vec![step] };
+            assert_eq!(schedule.to_string().parse(), Ok(schedule));
+        }
+        Choice::Take(enabled.len() - 1)
+    }
 }

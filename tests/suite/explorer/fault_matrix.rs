@@ -453,7 +453,7 @@ return redis.call('ZADD', KEYS[1], ARGV[1], ARGV[3])";
         if client.name() == "B" {
             tokio::time::sleep(Duration::from_secs(2)).await;
         }
-        let (mut link, since) = (client.connection(), client.now());
+        let (mut link, since) = (client.connection(), client.true_time());
         let mut take = cmd("EVAL");
         take.arg(TAKE).arg(1).arg("permits").arg(since.as_millis() as u64);
         take.arg(client.lease().as_millis() as u64).arg(client.name());

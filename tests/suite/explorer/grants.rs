@@ -15,7 +15,7 @@ fn renamed(first: &'static str) -> Scenario {
         send::<()>(&mut link, &["SET", "first", "1"]).await?;
         let hold = client.hold("cs").record(Record::Key(first.into())).enter();
         send::<()>(&mut link, &["SET", "second", "1"]).await?;
-        hold.extend(client.now(), Record::Key("second".into()));
+        hold.extend(client.true_time(), Record::Key("second".into()));
         Ok(hold.until(send::<()>(&mut link, &["DEL", "second"])).await?)
     });
     scenario
@@ -118,13 +118,13 @@ fn an_extended_grant_counts() {
     let scenario = Scenario::new("extended").always(ExclusiveFact::of("cs")).actors(1, |client| async move {
         let hold = client.hold("cs").enter();
         tokio::time::sleep(Duration::from_secs(6)).await;
-        hold.extend(client.now(), Record::Key("lock".into()));
+        hold.extend(client.true_time(), Record::Key("lock".into()));
         tokio::time::sleep(Duration::from_secs(6)).await;
         Ok(())
     });
     let scenario = scenario.actors(1, |client| async move {
         tokio::time::sleep(Duration::from_secs(11)).await;
-        drop(client.hold("cs").since(client.now()).enter());
+        drop(client.hold("cs").since(client.true_time()).enter());
         Ok(())
     });
     expect_violation(&scenario, "exclusive-fact", 3);
@@ -139,7 +139,7 @@ fn an_extension_that_is_short_is_shortened_by_nobody() {
         let hold = client.hold("cs").record(Record::Key("lock".into()));
         let hold = hold.enter();
         send::<()>(&mut link, &["PEXPIRE", "lock", "5000"]).await?;
-        hold.extend(client.now(), Record::Key("lock".into()));
+        hold.extend(client.true_time(), Record::Key("lock".into()));
         Ok(hold.until(send::<()>(&mut link, &["DEL", "lock"])).await?)
     });
     let writes = scenario.actors(1, |client| async move {
@@ -213,4 +213,15 @@ fn a_grant_is_ended_before_its_holder_leaves() {
             .actors(1, move |client| async move { Ok(send::<()>(&mut client.connection(), end).await?) });
         expect_violation(&ends, "owner-safe", 2);
     }
+}
+
+/// The lease of a mark counts in true time. A client's clock shows time since the Unix epoch.
+#[test]
+fn a_lease_that_begins_in_the_future_is_a_failure() {
+    let marks = Scenario::new("marks").always(ExclusiveFact::of("cs")).actors(1, |client| async move {
+        drop(client.hold("cs").since(client.now()).enter());
+        Ok(())
+    });
+    let report = exhaustive(&marks).unwrap_err().to_string();
+    assert!(report.contains("take the time from Client::true_time, and not from a clock"), "{report}");
 }

@@ -89,7 +89,7 @@ fn lock(recipe: Recipe) -> Scenario {
         RedisResult::Ok(is_granted == Some(true))
     };
     let act = move |client: Client| async move {
-        let since = client.now();
+        let since = client.true_time();
         if take(client.clone()).await? {
             let record = Record::Value("lock".into(), client.name());
             let hold = client.hold("section").since(since).record(record).enter();

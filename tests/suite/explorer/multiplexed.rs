@@ -63,7 +63,7 @@ fn lock(name: &str, front_end: FrontEnd, clients: usize, faults: Faults) -> Scen
             async move {
                 let connection = front_end.open(&client).await?;
                 let mut lock = algorithm.open(vec![connection], client.env(), &terms);
-                let since = client.now();
+                let since = client.true_time();
                 if lock.try_acquire().await? {
                     let hold = client.hold("cs").since(since).record(lock.record());
                     hold.until(lock.release()).await?;

@@ -164,7 +164,7 @@ fn writes_apart(last: &'static str) -> Scenario {
     scenario.actors(2, move |client| async move {
         send::<()>(&mut client.connection(), &["SET", &client.name(), "1"]).await?;
         let is_last = client.name() == last;
-        if is_last == (client.now() >= Duration::from_secs(1)) {
+        if is_last == (client.true_time() >= Duration::from_secs(1)) {
             client.accepted("data", i64::from(is_last));
         }
         Ok(())

@@ -270,7 +270,7 @@ fn asking(ask: fn(&str) -> [&str; 2]) -> Scenario {
         let (mut link, name) = (client.connection(), client.name());
         if send(&mut link, &["SET", "lock", &name, "NX", "PX", "10000"]).await? {
             let hold = client.hold("cs").enter();
-            let since = client.now();
+            let since = client.true_time();
             let holder: Option<String> = send(&mut link, &ask(&name)).await?;
             if holder == Some(name) {
                 hold.extend(since, Record::Key("lock".into()));

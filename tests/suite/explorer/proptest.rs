@@ -41,7 +41,7 @@ fn scenario(name: &str, parameters: &Parameters) -> Scenario {
             let mut lock = open(&client);
             async move {
                 for _ in 0..2 {
-                    let since = client.now();
+                    let since = client.true_time();
                     if lock.try_acquire().await? {
                         client.hold("cs").since(since).record(lock.record()).until(lock.release()).await?;
                     }

@@ -152,7 +152,7 @@ return redis.call('ZADD', KEYS[1], ARGV[1], ARGV[3])";
     let act = |client: Client| async move {
         let (mut link, mut again) = (client.connection(), client.connection());
         cmd("PING").exec_async(&mut link).await?;
-        let since = client.now();
+        let since = client.true_time();
         let mut take = cmd("EVAL");
         take.arg(TAKE).arg(1).arg("permits").arg(since.as_millis() as u64);
         take.arg(client.lease().as_millis() as u64).arg(client.name());

@@ -142,7 +142,9 @@ async fn keeps(client: Client) -> Result<(), ActorError> {
     let mut link = client.connection();
     if send(&mut link, &["SET", "lock", "A", "NX", "PX", "10000"]).await? {
         let _hold = client.hold("cs").enter();
-        while !send(&mut link, &["EXISTS", "gave-up"]).await? && client.now() < Duration::from_secs(10) {}
+        while !send(&mut link, &["EXISTS", "gave-up"]).await? && client.true_time() < Duration::from_secs(10)
+        {
+        }
     }
     Ok(())
 }
@@ -153,9 +155,9 @@ fn a_spinning_client_gives_up_at_its_deadline() {
     let scenario = Scenario::new("a deadline").always(ExclusiveFact::of("cs")).actors(1, keeps);
     let scenario = scenario.actors(1, |client| async move {
         let mut link = client.connection();
-        let start = client.now();
+        let start = client.true_time();
         while !send(&mut link, &["SET", "lock", "B", "NX", "PX", "10000"]).await? {
-            if client.now() - start >= Duration::from_secs(2) {
+            if client.true_time() - start >= Duration::from_secs(2) {
                 client.hold("cs").until(send::<()>(&mut link, &["SET", "gave-up", "1"])).await?;
                 return Ok(());
             }
@@ -347,9 +349,9 @@ fn the_lease_of_a_client_that_spins_begins_with_its_last_try() {
         });
         let spins = scenario.actors(1, move |client| async move {
             let mut link = client.connection();
-            let mut since = client.now();
+            let mut since = client.true_time();
             while !send(&mut link, SOUND.take).await? {
-                since = client.now();
+                since = client.true_time();
             }
             let hold = client.hold("cs");
             let _hold = if is_timed { hold.since(since).enter() } else { hold.enter() };
@@ -358,7 +360,7 @@ fn the_lease_of_a_client_that_spins_begins_with_its_last_try() {
         });
         spins.actors(1, |client| async move {
             tokio::time::sleep(Duration::from_secs(12)).await;
-            drop(client.hold("cs").since(client.now()).enter());
+            drop(client.hold("cs").since(client.true_time()).enter());
             Ok(())
         })
     };
@@ -375,12 +377,12 @@ fn the_lease_of_a_client_that_spins_begins_after_the_holder_has_slept() {
         tokio::time::sleep(Duration::from_secs(8)).await;
         send::<()>(&mut link, &["DEL", "lock"]).await?;
         tokio::time::sleep(Duration::from_secs(8)).await;
-        drop(client.hold("cs").since(client.now()).enter());
+        drop(client.hold("cs").since(client.true_time()).enter());
         Ok(())
     });
     let spins = scenario.actors(1, |client| async move {
         let mut link = client.connection();
-        let has_spun = client.now().is_zero();
+        let has_spun = client.true_time().is_zero();
         while !send(&mut link, &["EXISTS", "taken"]).await? {}
         while !send(&mut link, SOUND.take).await? {}
         if has_spun {
@@ -431,7 +433,7 @@ fn the_command_after_a_timeout_is_no_try() {
             Ok(())
         });
         let comes_late = times_out.actors(1, |client| async move {
-            if client.now() >= LATE {
+            if client.true_time() >= LATE {
                 send::<()>(&mut client.connection(), &["SET", "late", "1"]).await?;
             }
             Ok(())

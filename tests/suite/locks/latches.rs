@@ -31,7 +31,7 @@ fn scenario(changes: &'static [Change], faults: Faults) -> Scenario {
         Ok(())
     });
     let workers = prepared.actors(2, move |client| async move {
-        let done_at = client.now().as_millis() as u64;
+        let done_at = client.true_time().as_millis() as u64;
         () = client.connection().set(client.name(), done_at).await?;
         latch(&client, changes).count_down().await?;
         Ok(())
@@ -43,7 +43,7 @@ fn scenario(changes: &'static [Change], faults: Faults) -> Scenario {
         };
         let done_at: Vec<Option<u64>> = client.connection().mget(&["A", "B"]).await?;
         if let [Some(a), Some(b)] = done_at[..] {
-            let waited = client.now().as_millis() as u64 - a.max(b);
+            let waited = client.true_time().as_millis() as u64 - a.max(b);
             assert!(waited == 0 || !is_undisturbed, "it waited in vain for {waited} ms");
         } else {
             assert!(!is_open, "the latch opened too early: {done_at:?}");

@@ -218,7 +218,7 @@ impl Sender {
     }
 
     async fn extend(&mut self, key: &str) -> RedisResult<()> {
-        let since = self.client.now();
+        let since = self.client.true_time();
         let extended = call(&mut self.connections[0], &format!("PEXPIRE {key} 12")).await;
         if let (Ok(Value::Int(1)), Some(guard)) = (&extended, &self.guard) {
             guard.extend(since, Record::Value(key.to_owned(), self.client.name()));
@@ -227,7 +227,7 @@ impl Sender {
     }
 
     async fn majority(&mut self, key: &str) -> RedisResult<()> {
-        let (since, mut n_granted) = (self.client.now(), 0);
+        let (since, mut n_granted) = (self.client.true_time(), 0);
         for server in 0..3 {
             n_granted += u32::from(self.set_if_free(server, key).await?);
         }

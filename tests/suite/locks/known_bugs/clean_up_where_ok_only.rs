@@ -28,7 +28,7 @@ fn scenario(clean_up: Where) -> Scenario {
         .must_reach(Reached { contention: true, lost: true, ..Reached::default() })
         .always(ExclusiveFact::of("section"))
         .actors(2, move |client| async move {
-            let (since, token) = (client.now(), client.env().unique());
+            let (since, token) = (client.true_time(), client.env().unique());
             let mut servers = [0, 1, 2].map(|server| (client.connection_to(server), false));
             for (link, granted) in &mut servers {
                 *granted = take(link, &token).await?;

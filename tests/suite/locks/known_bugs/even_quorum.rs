@@ -38,7 +38,7 @@ fn scenario(servers: usize, pause: Duration, tries: usize) -> Scenario {
         .actors(2, move |client| async move {
             let mut links: Vec<_> = (0..servers).map(|server| client.connection_to(server)).collect();
             for _try in 0..tries {
-                let (since, token) = (client.now(), client.env().unique());
+                let (since, token) = (client.true_time(), client.env().unique());
                 let mut granted = 0;
                 for link in &mut links {
                     granted += usize::from(take(link, &token).await?);

@@ -35,7 +35,7 @@ fn scenario(extend: &'static str) -> Scenario {
                 return Ok(());
             }
             let hold = client.hold("section").enter();
-            let since = client.now();
+            let since = client.true_time();
             if run(&mut link, extend, &token).await? {
                 hold.extend(since, Record::Value("lock".into(), token.clone()));
                 hold.until(run::<()>(&mut link, UNLOCK, &token)).await?;

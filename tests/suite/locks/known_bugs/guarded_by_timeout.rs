@@ -21,7 +21,7 @@ fn scenario() -> Scenario {
         .faults(Faults::none().stalls(1))
         .always(ExclusiveFact::of("section"))
         .actors(2, |client| async move {
-            let since = client.now();
+            let since = client.true_time();
             let attempt = async {
                 let (mut link, token) = (client.connection(), client.env().unique());
                 if take(&mut link, &token).await? {

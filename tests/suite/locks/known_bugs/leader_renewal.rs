@@ -25,14 +25,14 @@ fn scenario(renewed: Renewed) -> Scenario {
         .always(ExclusiveFact::of("leader"))
         .actors(1, move |client| async move {
             let (mut link, token) = (client.multiplexed().await?, client.env().unique());
-            let since = client.now();
+            let since = client.true_time();
             let set = redis::cmd("SET").arg("lock").arg(&token).arg("NX").arg("PX").arg(10_000).to_owned();
             if !set.query_async(&mut link).await? {
                 return Ok(());
             }
             let hold = client.hold("leader").since(since).enter();
             tokio::time::sleep(LEASE / 3).await;
-            let since = client.now();
+            let since = client.true_time();
             let renewal = redis::cmd("EVAL").arg(EXTEND).arg(1).arg("lock").arg(&token).to_owned();
             if renewed(renewal.query_async(&mut link).await) {
                 hold.extend(since, Record::Value("lock".into(), token.clone()));

@@ -27,9 +27,9 @@ fn scenario(since: Since) -> Scenario {
         .always(ExclusiveFact::of("section"))
         .actors(2, move |client| async move {
             let (mut link, token) = (client.connection(), client.env().unique());
-            let asked_at = client.now();
+            let asked_at = client.true_time();
             if take(&mut link, &token).await?
-                && let Some(since) = since(asked_at, client.now())
+                && let Some(since) = since(asked_at, client.true_time())
             {
                 client.hold("section").since(since).until(run::<()>(&mut link, UNLOCK, &token)).await?;
             }
@@ -81,7 +81,7 @@ fn lease_from_reply_over_a_multiplexed_connection() {
                 let mut unlock = redis::cmd("EVAL");
                 unlock.arg(UNLOCK).arg(1).arg("lock").arg(&token);
                 let release = unlock.query_async::<()>(&mut connection);
-                client.hold("section").since(client.now()).until(release).await?;
+                client.hold("section").since(client.true_time()).until(release).await?;
             }
             Ok(())
         });

@@ -26,7 +26,7 @@ fn scenario(end_of_lease: fn(i64) -> i64) -> Scenario {
         .must_reach(Reached { contention: true, ..Reached::default() })
         .always(ExclusiveFact::of("section"))
         .actors(2, move |client| async move {
-            let (mut link, since) = (client.connection(), client.now());
+            let (mut link, since) = (client.connection(), client.true_time());
             let now_ms = client.env().now_ms();
             let [now, till] = [now_ms / 1000, end_of_lease(now_ms)].map(|second| second.to_string());
             if send(&mut link, &["EVAL", TAKE, "1", "lock", &now, &till]).await? {

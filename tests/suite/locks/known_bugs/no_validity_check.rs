@@ -31,11 +31,11 @@ fn scenario(validity: Validity) -> Scenario {
         .actors(2, move |client| async move {
             let (mut links, token) =
                 ([0, 1, 2].map(|server| client.connection_to(server)), client.env().unique());
-            let (asked_at, mut granted) = (client.now(), 0);
+            let (asked_at, mut granted) = (client.true_time(), 0);
             for link in &mut links {
                 granted += usize::from(granted < 2 && take(link, &token).await?);
             }
-            let since = validity(asked_at, client.now()).filter(|_| granted == 2);
+            let since = validity(asked_at, client.true_time()).filter(|_| granted == 2);
             let release = async {
                 for link in &mut links {
                     run::<()>(link, UNLOCK, &token).await?;
@@ -43,7 +43,9 @@ fn scenario(validity: Validity) -> Scenario {
                 Ok(())
             };
             match since {
-                Some(since) if client.now() - since >= LEASE => Err("it has won, and its lease is over")?,
+                Some(since) if client.true_time() - since >= LEASE => {
+                    Err("it has won, and its lease is over")?
+                }
                 Some(since) => client.hold("section").since(since).until(release).await,
                 None => release.await,
             }

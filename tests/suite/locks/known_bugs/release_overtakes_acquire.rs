@@ -32,7 +32,7 @@ fn scenario(after: After) -> Scenario {
         .always(NoLeak)
         .always(ExclusiveFact::of("section"))
         .actors(2, move |client| async move {
-            let (since, token) = (client.now(), client.env().unique());
+            let (since, token) = (client.true_time(), client.env().unique());
             let (answer, mut answers) = mpsc::unbounded_channel();
             for server in 0..SERVERS {
                 let (mut link, token, answer) = (client.connection_to(server), token.clone(), answer.clone());

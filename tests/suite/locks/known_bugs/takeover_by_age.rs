@@ -57,7 +57,7 @@ fn scenario<F: Future<Output = Result<Option<i64>, ActorError>> + Send + 'static
         .must_reach(Reached { contention: true, ..Reached::default() })
         .always(ExclusiveFact::of("section"))
         .actors(2, move |client| async move {
-            let since = client.now();
+            let since = client.true_time();
             if let Some(taken) = take(client.clone(), max_age).await? {
                 let (mut link, taken) = (client.connection(), taken.to_string());
                 client.hold("section").since(since).until(run::<()>(&mut link, UNLOCK, &taken)).await?;

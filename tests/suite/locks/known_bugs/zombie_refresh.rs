@@ -35,7 +35,7 @@ fn scenario(refresh: &'static [&'static str]) -> Scenario {
                 return Ok(());
             }
             let hold = client.hold("section").enter();
-            let (since, now) = (client.now(), client.env().now_ms().to_string());
+            let (since, now) = (client.true_time(), client.env().now_ms().to_string());
             let words = [&["ZADD", "permits"], refresh, &[&now, &id]].concat();
             // The reply is 1 if the permit was added, or changed with `XX CH`. Its score may be the
             // same as before.
