@@ -162,7 +162,7 @@ impl Hash for ActorState {
             local_state,
             spawned,
             may_wake,
-            was_ready,
+            readiness,
             gives_up,
             stage,
             exchanges,
@@ -179,7 +179,7 @@ impl Hash for ActorState {
             operation: _,
         } = self;
         let flags =
-            (is_started, is_finished, is_crashed, got_fault_error, lost_lease, may_wake, was_ready, result);
+            (is_started, is_finished, is_crashed, got_fault_error, lost_lease, may_wake, readiness, result);
         (actor, flags, skew_ms, drift_ppm, holds, operations, names, sent_at).hash(hasher);
         (pause, local_state, spawned, gives_up, stage, exchanges, lease_end).hash(hasher);
     }
@@ -198,12 +198,13 @@ impl Hash for Gate {
             operation,
             late,
             was_given_up,
+            stalled_for,
             subscription,
             // Only tasks have one.
             waker: _,
         } = self;
         (actor, nth, server, session.is_some(), gate_state, traffic).hash(hasher);
-        (pending, operation, late, was_given_up, subscription).hash(hasher);
+        (pending, operation, late, was_given_up, stalled_for, subscription).hash(hasher);
     }
 }
 
