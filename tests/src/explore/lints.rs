@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use super::{Dpor, Method, Sampler};
 use crate::execution::Runner;
@@ -50,7 +51,8 @@ pub(super) fn look(runner: &mut Runner, scenario: &Scenario, violation: Option<&
         let (history, drawn) = sampler.run(runner, scenario);
         histories.push(replay(runner, &drawn, &steps(&history), Recording::Full));
     }
-    let (mut lints, mut allowances) = (warnings(&histories), scenario.allowances.clone());
+    let leases: Vec<Duration> = (0..scenario.actors.len()).map(|actor| scenario.lease_of(actor)).collect();
+    let (mut lints, mut allowances) = (warnings(&histories, &leases), scenario.allowances.clone());
     for Allowance { lint, is_fulfilled, .. } in &mut allowances {
         *is_fulfilled = lints.iter().any(|warning| warning.lint.name == lint.name);
     }

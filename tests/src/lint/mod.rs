@@ -13,8 +13,10 @@ mod undeclared_key;
 mod cross_slot;
 mod shared_blocking;
 mod creating_renewal;
+mod other_lease;
 
 use std::fmt;
+use std::time::Duration;
 
 pub use cross_slot::slot;
 
@@ -44,6 +46,7 @@ pub const LINTS: &[Lint] = &[
     cross_slot::LINT,
     shared_blocking::LINT,
     creating_renewal::LINT,
+    other_lease::LINT,
 ];
 
 /// A lint that an execution shows.
@@ -90,9 +93,12 @@ impl fmt::Display for Allowance {
 }
 
 /// The lints that at least one of these executions shows, each at its first place. The executions
-/// are recorded in full.
-pub fn warnings<'a>(histories: impl IntoIterator<Item = &'a History>) -> Vec<Warning> {
-    let usages: Vec<Usage<'_>> = histories.into_iter().map(Usage::of).collect();
+/// are recorded in full, and these are the leases of their actors.
+pub fn warnings<'a>(
+    histories: impl IntoIterator<Item = &'a History>,
+    leases: &'a [Duration],
+) -> Vec<Warning> {
+    let usages: Vec<Usage<'_>> = histories.into_iter().map(|history| Usage::of(history, leases)).collect();
     let first = |lint: &'static Lint| usages.iter().find_map(|usage| (lint.find)(usage));
     LINTS.iter().filter_map(|lint| Some(Warning { lint, place: first(lint)? })).collect()
 }

@@ -1,9 +1,9 @@
 //! Lock keys that nothing ends.
 
-use emulator::{Access, Part, Resource};
+use emulator::Access;
 
 use super::usage::{Key, show};
-use super::{Call, Lint, Usage};
+use super::{Lint, Usage};
 
 pub(super) const LINT: Lint = Lint {
     name: "no-ttl",
@@ -12,26 +12,12 @@ pub(super) const LINT: Lint = Lint {
     find,
 };
 
-/// A key is one of a lock if the attempt wrote it, and the release removes it. A sorted set may
-/// keep the ends of its members itself.
 fn find(usage: &Usage<'_>) -> Option<String> {
     usage.stays.iter().find_map(|stay| {
         let granted = *stay.attempt.last()?;
-        let endless = |key: &Key| {
-            // Other keys, such as a counter of fencing tokens, stay on purpose.
-            let is_released = stay.after.iter().any(|&nth| usage.calls[nth].has_removed(key));
-            is_released && !is_sorted_set(usage, key) && !has_deadline(usage, key, granted)
-        };
-        let key = usage.attempted(stay).into_iter().find(endless)?;
+        let key = usage.lock_keys(stay).find(|key| !has_deadline(usage, key, granted))?;
         let made = stay.attempt.iter().find(|&&nth| usage.calls[nth].written().any(|own| own == key))?;
         Some(format!("{} The key {} never ends.", usage.calls[*made].said(), show(&key)))
-    })
-}
-
-fn is_sorted_set(usage: &Usage<'_>, key: &Key) -> bool {
-    let touched = usage.calls.iter().flat_map(Call::touched);
-    touched.filter(|(own, ..)| own == key).any(|(_, resource, ..)| {
-        matches!(resource, Resource::Key { part: Part::Member(_) | Part::Places(..), .. })
     })
 }
 

@@ -3,8 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
-use emulator::{Access, Footprint, Resource};
+use emulator::{Access, Footprint, Part, Resource};
 
 use crate::actor::Actor;
 use crate::trace::{EventKind, History, KeyChange, LeftBy, Sent};
@@ -14,6 +15,8 @@ pub(super) struct Usage<'a> {
     pub(super) calls: Vec<Call<'a>>,
     /// The stays of the clients, in the order in which they began.
     pub(super) stays: Vec<Stay>,
+    /// The lease of each client.
+    pub(super) leases: &'a [Duration],
 }
 
 /// A request that ran in a step of its client.
@@ -43,8 +46,8 @@ pub(super) struct Stay {
 pub(super) type Key = (usize, Vec<u8>);
 
 impl<'a> Usage<'a> {
-    pub(super) fn of(history: &'a History) -> Usage<'a> {
-        let mut usage = Usage { calls: Vec::new(), stays: Vec::new() };
+    pub(super) fn of(history: &'a History, leases: &'a [Duration]) -> Usage<'a> {
+        let mut usage = Usage { calls: Vec::new(), stays: Vec::new(), leases };
         // For each client, its calls since its last stay, and its stays that have not ended.
         let mut trying: BTreeMap<Actor, Vec<usize>> = BTreeMap::new();
         let mut inside: BTreeMap<Actor, Vec<usize>> = BTreeMap::new();
@@ -101,6 +104,24 @@ impl<'a> Usage<'a> {
     }
 }
 
+impl Usage<'_> {
+    /// The keys that keep the grant of a stay: the attempt wrote them, and the release removes
+    /// them. Other keys, such as a counter of fencing tokens, stay on purpose. A sorted set is none
+    /// of them, because it may keep the ends of its members itself.
+    pub(super) fn lock_keys(&self, stay: &Stay) -> impl Iterator<Item = Key> {
+        let is_released = |key: &Key| stay.after.iter().any(|&nth| self.calls[nth].has_removed(key));
+        let own = self.attempted(stay).into_iter();
+        own.filter(move |key| is_released(key) && !self.is_sorted_set(key))
+    }
+
+    pub(super) fn is_sorted_set(&self, key: &Key) -> bool {
+        let touched = self.calls.iter().flat_map(Call::touched);
+        touched.filter(|(own, ..)| own == key).any(|(_, resource, ..)| {
+            matches!(resource, Resource::Key { part: Part::Member(_) | Part::Places(..), .. })
+        })
+    }
+}
+
 impl Call<'_> {
     /// The name in upper case and the arguments, if the request is one command.
     pub(super) fn command(&self) -> Option<(String, &[Vec<u8>])> {
@@ -144,6 +165,12 @@ impl Call<'_> {
     pub(super) fn has_removed(&self, key: &Key) -> bool {
         let key = show(key);
         self.changed.iter().any(|change| change.value.is_none() && change.key == key)
+    }
+
+    /// How long a key that it changed had to live after it, in milliseconds.
+    pub(super) fn left_ms(&self, key: &Key) -> Option<i64> {
+        let key = show(key);
+        self.changed.iter().find(|change| change.key == key)?.left_ms
     }
 
     /// `A sends SET lock A1 → OK.`

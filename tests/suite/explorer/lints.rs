@@ -172,6 +172,16 @@ fn creating_renewal() {
     assert_eq!(names(&lock(only_existing)), [""; 0]);
 }
 
+/// The key ends before the lease by which grants are judged, and a client comes in between.
+#[test]
+fn other_lease() {
+    let broken = Recipe { take: &["SET lock $me NX PX 5000"], inside: &[], ..SOUND };
+    let sound = Recipe { inside: &[], ..SOUND };
+    check_lint("other-lease", [broken, sound].map(lock), Faults::none().stalls(1));
+    let longer = Recipe { take: &["SET lock $me NX EX 30"], ..SOUND };
+    assert_eq!(names(&lock(longer)), ["other-lease"]);
+}
+
 /// A lock on two nodes that wakes a client when it is released. The client waits for the list
 /// `free`, to which this release pushes.
 fn notifying(release: &'static str, free: &'static str) -> Scenario {
