@@ -111,7 +111,10 @@ impl<'a> Teller<'a> {
                 }
             }
             kind => {
-                if let EventKind::Ended { holder: actor, .. } | EventKind::Overrun { actor } = kind {
+                if let EventKind::Ended { holder: actor, .. }
+                | EventKind::Overrun { actor, is_kept: false }
+                | EventKind::Lapsed { actor } = kind
+                {
                     self.set(*actor, ClientState::Believes);
                 }
                 sentence(kind).into_iter().for_each(|sentence| self.remark(sentence));
@@ -323,8 +326,16 @@ fn sentence(kind: &EventKind) -> Option<String> {
         EventKind::Shortened { holder, by } => {
             format!("With this, {by} has shortened the grant of {holder}: it ends before the lease.")
         }
-        EventKind::Overrun { actor } => {
+        EventKind::Overrun { actor, is_kept: false } => {
             format!("The lease of {actor} is over, and {actor} is still inside.")
+        }
+        EventKind::Overrun { actor, is_kept: true } => {
+            format!(
+                "The lease of {actor} is over, and {actor} is still inside. The server still keeps its grant."
+            )
+        }
+        EventKind::Lapsed { actor } => {
+            format!("The server no longer keeps the grant of {actor}, and {actor} is still inside.")
         }
         EventKind::Probed { granted, wanted, after_lease } => {
             let when = if *after_lease {

@@ -6,7 +6,7 @@ use locks::Record;
 
 use super::server::{asks, holds};
 use super::turns::Act;
-use super::{Server, Simulation, State};
+use super::{Recording, Server, Simulation, State};
 use crate::actor::Actor;
 use crate::trace::{EventKind, HoldId, LeftBy, changes};
 
@@ -21,6 +21,8 @@ pub(super) struct Grant {
     pub(super) record: Option<Record>,
     /// The record stays on the server until the lease ends, if nobody changes it.
     pub(super) lasts: bool,
+    /// The server has it no longer, and that is told. Only texts need this.
+    pub(super) has_lapsed: bool,
 }
 
 impl Simulation {
@@ -49,7 +51,7 @@ impl Simulation {
                 EventKind::Enter { hold: id, actor, section, until, is_recorded: record.is_some() },
             );
             let lasts = record.as_ref().is_some_and(|record| self.lasts(record, until));
-            state.grants.push(Grant { id, actor, section, until, record, lasts });
+            state.grants.push(Grant { id, actor, section, until, record, lasts, has_lapsed: false });
         }
         id
     }
@@ -66,6 +68,7 @@ impl Simulation {
         let former = grant.record.take();
         grant.record = self.has(&record).then(|| record.clone());
         grant.lasts = grant.record.is_some() && self.lasts(&record, until);
+        grant.has_lapsed = false;
         let (actor, section) = (grant.actor, grant.section);
         state.recorder.grants_checked(former.into_iter().chain([record]));
         state.record(at, EventKind::Extended { hold: id, actor, section, until });
@@ -92,7 +95,46 @@ impl Simulation {
         self.drop_lost_records(&mut state.grants);
         let lost = state.grants.iter().zip(before).filter(|(grant, before)| *before && !is_kept(grant));
         let losers: Vec<Actor> = lost.map(|(grant, _)| grant.actor).collect();
-        losers.into_iter().for_each(|actor| state.actor(actor).lost_lease = true);
+        for actor in losers {
+            state.actor(actor).lost_lease = true;
+            if self.is_for_texts() {
+                state.record(at, EventKind::Lapsed { actor });
+            }
+        }
+    }
+
+    /// The ends of leases, and of the servers' records of grants, while time moved.
+    pub(super) fn ends_of_grants(
+        &self,
+        grants: &mut [Grant],
+        from: Duration,
+        to: Duration,
+    ) -> Vec<EventKind> {
+        let end = |grant: &mut Grant| {
+            let (actor, is_kept) = (grant.actor, self.is_seen_kept(grant));
+            let is_lapse = self.is_for_texts() && grant.record.is_some() && !is_kept;
+            let has_lapsed = grant.has_lapsed;
+            grant.has_lapsed |= is_lapse;
+            if from < grant.until && grant.until <= to {
+                Some(EventKind::Overrun { actor, is_kept })
+            } else {
+                (is_lapse && !has_lapsed).then_some(EventKind::Lapsed { actor })
+            }
+        };
+        grants.iter_mut().filter_map(end).collect()
+    }
+
+    /// Whether events are recorded that only texts need. Real servers are not asked for them.
+    fn is_for_texts(&self) -> bool {
+        self.recording == Recording::Full && self.real_time.get().is_none()
+    }
+
+    /// Whether the servers keep a grant for more than the instant at which a key ends.
+    fn is_seen_kept(&self, grant: &Grant) -> bool {
+        const AN_INSTANT: Duration = Duration::from_millis(1);
+        let Some(record) = grant.record.as_ref().filter(|_| self.is_for_texts()) else { return false };
+        let left = self.read(0, |data| data.ttl(record.key())).flatten();
+        self.has(record) && left.is_none_or(|left| left > AN_INSTANT)
     }
 
     /// Forgets the records that no server has any more, and looks how long the others last.

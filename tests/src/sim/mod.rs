@@ -341,11 +341,9 @@ impl Simulation {
         }
         let mut state = self.state();
         state.recorder.advanced(at, by);
-        let overrun: Vec<Actor> =
-            state.grants.iter().filter(|g| at >= g.until && at - by < g.until).map(|g| g.actor).collect();
-        for actor in overrun {
-            state.recorder.reached().overrun = true;
-            state.record(at, EventKind::Overrun { actor });
+        for kind in self.ends_of_grants(&mut state.grants, at - by, at) {
+            state.recorder.reached().overrun |= matches!(kind, EventKind::Overrun { .. });
+            state.record(at, kind);
         }
     }
 

@@ -293,6 +293,14 @@ pub enum EventKind {
     Overrun {
         /// The client that is still inside.
         actor: Actor,
+        /// The server still keeps its grant, as a full recording on emulators shows.
+        is_kept: bool,
+    },
+    /// The server's record of a grant is gone, and no client ended it. It is recorded only in a
+    /// full recording on emulators, unless the lease ends in the same step.
+    Lapsed {
+        /// The client that is still inside.
+        actor: Actor,
     },
     /// A fault struck. If it struck a command that ran, it comes after the command. Request faults
     /// are recorded only in a full recording.
@@ -467,6 +475,7 @@ impl EventKind {
             EventKind::Command { .. }
             | EventKind::Message { .. }
             | EventKind::Received { .. }
+            | EventKind::Lapsed { .. }
             | EventKind::Late { .. }
             | EventKind::Fault { .. }
             | EventKind::Advanced { .. }

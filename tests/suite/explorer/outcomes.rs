@@ -204,8 +204,8 @@ pub(super) fn outcome(scenario: &Scenario, history: &History) -> String {
             | EventKind::Leave { .. }
             | EventKind::Ended { .. }
             | EventKind::Shortened { .. }
-            | EventKind::Overrun { .. }
             | EventKind::Probed { .. } => _ = writeln!(marks, "  {at} ms: {:?}", event.kind),
+            EventKind::Overrun { actor, .. } => _ = writeln!(marks, "  {at} ms: overrun of {actor}"),
             EventKind::Accepted { actor, resource, token, .. } => {
                 _ = writeln!(marks, "  {at} ms: {resource} accepts {token} of {actor}");
             }
@@ -218,6 +218,7 @@ pub(super) fn outcome(scenario: &Scenario, history: &History) -> String {
             EventKind::Fault { .. }
             | EventKind::RetriesEnded { .. }
             | EventKind::Advanced { .. }
+            | EventKind::Lapsed { .. }
             | EventKind::Late { .. }
             | EventKind::Received { .. }
             | EventKind::Started { .. }

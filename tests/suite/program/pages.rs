@@ -1,13 +1,15 @@
 //! The pages and the JSON of counterexamples.
 
 use std::fs;
+use std::time::Duration;
 
+use expect_test::expect;
 use harness::check::scenario_of;
 use harness::execution::Runner;
-use harness::oracle::ExclusiveBelief;
+use harness::oracle::{ExclusiveBelief, ExclusiveFact, Violation};
 use harness::page::Counterexample;
 use harness::render::story::{ClientState, Sender};
-use harness::{Faults, SavedSchedule, Scenario, exhaustive, replay_saved};
+use harness::{Faults, Record, SavedSchedule, Scenario, exhaustive, replay_saved};
 use serde_json::Value;
 
 use super::cli::{lockstep, stdout};
@@ -158,6 +160,35 @@ fn a_late_reply_is_seen_from_its_request_to_its_arrival() {
     // The bar has the rows of steps 2, 3 and 4, which are the lines 2 to 5 of the grid.
     let page = counterexample.to_html();
     assert!(page.contains("<i class=\"replying\" style=\"grid-area: 2/4/5/5\"></i>"), "{page}");
+}
+
+/// A renewal without a mark: the lease of the hold ends, and the server keeps its record for longer.
+#[test]
+fn a_bar_follows_what_the_server_keeps() {
+    let scenario = Scenario::new("renewed").always(ExclusiveFact::of("cs")).actors(1, |client| async move {
+        let mut link = client.connection();
+        let set = redis::cmd("SET").arg(&["lock", "A", "PX", "10000"]).to_owned();
+        () = set.query_async(&mut link).await?;
+        let inside = client.hold("cs").record(Record::Value("lock".into(), "A".into())).enter();
+        for _ in 0..2 {
+            tokio::time::sleep(Duration::from_secs(6)).await;
+            () = redis::cmd("PEXPIRE").arg("lock").arg(10_000).query_async(&mut link).await?;
+        }
+        tokio::time::sleep(Duration::from_secs(11)).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        drop(inside);
+        Ok(())
+    });
+    let schedule = "lockstep schedule 1\nscenario renewed\nclients 1\nlease 10000ms\nproperty exclusive-fact\nmust pass\n\nA\n";
+    let replayed = replay_saved(&mut Runner::new(), &scenario, &schedule.parse().unwrap()).unwrap();
+    let violation = Violation { step: replayed.history.steps.len(), what: "none".into() };
+    let entries = Counterexample::new(&replayed.saved, &replayed.history, &violation).entries;
+    let states = entries.iter().filter_map(|entry| {
+        let state = entry.details.last().map_or(&entry.clients, |detail| &detail.clients)[0];
+        entry.actor.is_none().then(|| format!("{} ms: {state:?}", entry.at_ms))
+    });
+    expect!["6000 ms: Inside, 12000 ms: Inside, 24000 ms: Running"]
+        .assert_eq(&states.collect::<Vec<_>>().join(", "));
 }
 
 /// Late replies of several servers may arrive in another order than their requests.
