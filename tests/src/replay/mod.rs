@@ -14,6 +14,6 @@ pub(crate) use comparison::ReplyComparison;
 pub use follow::{Follow, Replay, replay};
 pub use real_redis::{Comparison, OnRedis, OnRedisError, replay_on_redis};
 pub(crate) use replayed::match_scenario;
-pub use replayed::{MismatchError, Replayed, replay_saved};
+pub use replayed::{MismatchError, Replayed, replay_loosely, replay_saved};
 pub(crate) use rescale::{Edge, Rescale};
 pub use saved::{Expectation, ExpectedCommand, SavedError, SavedSchedule, SavedStep, Subject};

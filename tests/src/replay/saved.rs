@@ -137,14 +137,25 @@ impl SavedSchedule {
         let diverging = self.steps.iter().zip(places).enumerate();
         diverging.filter_map(|(idx, (saved, place))| saved.divergence(history, idx + 1, place)).collect()
     }
+
+    /// How many steps an execution skipped. `taken` is as for [`SavedSchedule::divergences`].
+    pub fn skipped(&self, taken: &[Option<usize>]) -> usize {
+        let places = taken.iter().copied().chain(std::iter::repeat(None));
+        self.steps.iter().zip(places).filter(|(saved, place)| place.is_none() && saved.matters()).count()
+    }
 }
 
 impl SavedStep {
+    /// Whether the schedule means something else without this step. If nothing else can happen,
+    /// time passes by itself.
+    fn matters(&self) -> bool {
+        self.step != Step::Wait
+    }
+
     fn divergence(&self, history: &History, number: usize, place: Option<usize>) -> Option<String> {
         let Some(place) = place else {
             return match (&self.expected, self.step) {
-                // If nothing else can happen, time passes by itself.
-                (_, Step::Wait) => None,
+                _ if !self.matters() => None,
                 (Some(expected), Step::Run(actor, _)) => Some(format!(
                     "step {number}: expected {actor}'s command {expected}, {actor} has nothing to send: skipped"
                 )),

@@ -8,13 +8,10 @@ use std::time::Duration;
 
 use expect_test::{Expect, expect, expect_file};
 use harness::check::{Effort, Verdict, check, match_class, properties, save, scenario_of};
-use harness::execution::{Choice, Policy, Runner};
+use harness::execution::Runner;
 use harness::oracle::{ExclusiveFact, Recovers};
-use harness::replay::{MismatchError, Replayed};
-use harness::schedule::{SPAN_MAX, Step};
-use harness::sim::Recording;
-use harness::trace::History;
-use harness::{Faults, SavedSchedule, Scenario, Schedule, replay_saved};
+use harness::replay::{MismatchError, Replayed, replay_loosely};
+use harness::{Faults, SavedSchedule, Scenario, replay_saved};
 use locks::registry::{ALGORITHMS, Algorithm, FaultClass};
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/suite/data/schedules");
@@ -281,7 +278,22 @@ fn where_the_code_goes_another_way() {
         step 7: `skew B +5ms` is not possible here: skipped
     "#]]
     .assert_eq(&(replayed.divergences.join("\n") + "\n"));
-    assert!(replayed.is_as_stated());
+    // It no longer tests what it was saved for, unless that is allowed.
+    assert_eq!((replayed.skipped, replayed.is_as_stated()), (3, false));
+    let last = |replayed: &Replayed| replayed.to_string().lines().last().unwrap().to_owned();
+    expect![
+        "exclusive-fact holds, as expected, but 3 steps were skipped: the schedule does not fit the code."
+    ]
+    .assert_eq(&last(&replayed));
+    let loosely = replay_loosely(&mut Runner::new(), &changed, &replayed.saved).unwrap();
+    assert!(loosely.is_as_stated());
+    assert_eq!(last(&loosely), "exclusive-fact holds, as expected.");
+}
+
+/// If nothing else can happen, time passes by itself.
+#[test]
+fn a_wait_may_be_skipped() {
+    assert!(replay(&sound(), "pass", "A\nA\nwait\nB\n").is_as_stated());
 }
 
 #[test]
@@ -298,6 +310,13 @@ fn a_schedule_of_something_else() {
         mismatch("exclusive-fact", "speed"),
         r#"the scenario "a lock" has no property "speed"; it has exclusive-fact, recovers"#
     );
+    assert_eq!(
+        mismatch("scenario a lock", "scenario another lock"),
+        r#"the schedule is of the scenario "another lock", and this one is "a lock": correct the line `scenario`, or allow other names by `harness::replay::replay_loosely`"#
+    );
+    let renamed = HEADER.replace("a lock", "another lock") + "must pass\n\nA\nA\n";
+    let loosely = replay_loosely(&mut Runner::new(), &sound(), &renamed.parse().unwrap()).unwrap();
+    assert!(loosely.is_as_stated());
 }
 
 #[test]
@@ -461,39 +480,4 @@ fn time_stands_when_too_much_has_happened_in_it() {
     let text = HEADER.replace("a lock", "restless") + "must pass\n\nA\ntime +315360000000ms\n";
     let replayed = replay_saved(&mut Runner::new(), &restless, &text.parse().unwrap()).unwrap();
     assert!(replayed.failure.unwrap().contains("polled 100000 times"));
-}
-
-/// A key's time to live may end later than one step of time reaches, and later than a schedule can
-/// express.
-#[test]
-fn whatever_can_happen_can_be_said() {
-    let set = |ttl_ms: u64| {
-        Scenario::new("sender").lease(SPAN_MAX).faults(Faults::none().stalls(2)).actors(
-            1,
-            move |client| async move {
-                let mut set = redis::cmd("SET");
-                set.arg("key").arg("1").arg("PX").arg(ttl_ms);
-                let mut link = client.connection();
-                () = set.query_async(&mut link).await?;
-                Ok(redis::cmd("GET").arg("key").query_async::<()>(&mut link).await?)
-            },
-        )
-    };
-    for ttl_ms in [10_000, SPAN_MAX.as_millis() as u64, 4_000_000_000_000_000_000] {
-        Runner::new().run(&set(ttl_ms), &mut Sayable, Recording::Lean);
-    }
-}
-
-/// Checks that every enabled step can be written in a schedule. It takes the last step, which is a
-/// step of time if one is enabled.
-struct Sayable;
-
-impl Policy for Sayable {
-    fn choose(&mut self, enabled: &[Step], _: &History) -> Choice {
-        for &step in enabled {
-            let schedule = Schedule { steps: vec![step] };
-            assert_eq!(schedule.to_string().parse(), Ok(schedule));
-        }
-        Choice::Take(enabled.len() - 1)
-    }
 }

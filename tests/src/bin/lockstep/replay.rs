@@ -113,6 +113,9 @@ fn advice(replayed: &Replayed, file: &str) -> String {
     if replayed.violation.is_none() && !replayed.is_judged {
         return format!("The steps test nothing: correct them, or {again}.\n");
     }
+    if replayed.skipped > 0 {
+        return format!("The steps no longer fit the code: correct them, or {again}.\n");
+    }
     match expectation {
         Expectation::Pass => {
             format!("The code has the bug: repair it. If that is meant, write `must fail` in {file}.\n")
