@@ -55,8 +55,15 @@ fn note(info: &PanicHookInfo<'_>) {
     PANICS.with_borrow_mut(|panics| panics.iter_mut().for_each(|panics| panics.push(text(info.payload()))));
 }
 
-/// The text of a panic.
+/// The text of a panic. If code opens a socket or a pipe, tokio's text names a remedy that nobody
+/// has here.
 fn text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("(the panic has no text)").into()
+    let text = text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("(the panic has no text)");
+    if text.contains(OF_TOKIO_WITHOUT_IO) { WITHOUT_IO } else { text }.into()
 }
+
+const OF_TOKIO_WITHOUT_IO: &str = "context was found, but IO is disabled";
+const WITHOUT_IO: &str = "the code opens a connection by itself, and an exploration has no network: \
+                          let it take its connection from outside, and pass it `client.connection()` \
+                          or `client.multiplexed().await?`";

@@ -112,6 +112,18 @@ fn a_panic_of_a_spawned_task_is_a_report() {
     }
 }
 
+/// The code connects by itself, in place of taking its connection from outside.
+#[test]
+fn a_real_connection_is_a_report() {
+    let connecting = Scenario::new("connecting").always(Success).actors(1, |_| async move {
+        let client = redis::Client::open("redis://127.0.0.1:1/")?;
+        Ok(redis::cmd("PING").exec_async(&mut client.get_multiplexed_async_connection().await?).await?)
+    });
+    let report = exhaustive(&connecting).unwrap_err();
+    let Problem::Failed { what, .. } = &report.problem else { panic!("{report}") };
+    expect!["failed: its code panicked: the code opens a connection by itself, and an exploration has no network: let it take its connection from outside, and pass it `client.connection()` or `client.multiplexed().await?`"].assert_eq(what);
+}
+
 /// A panic that the code of an actor catches is part of the code.
 #[test]
 fn a_panic_that_is_caught_is_no_failure() {

@@ -1,5 +1,6 @@
 //! The reports of code under test that depends on more than it is told.
 
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -50,6 +51,18 @@ fn code_that_depends_on_anything_else_is_noticed() {
             After these steps, the possible next steps were B and A. When they ran again: A.
         "#]],
     );
+}
+
+/// A name by chance is a key, so that equal steps touch different keys.
+#[test]
+fn a_report_of_chance_says_where_names_come_from() {
+    let chance = || RandomState::new().build_hasher().finish();
+    let drawing = Scenario::new("drawing").always(Success).actors(2, move |client| async move {
+        Ok(redis::cmd("INCR").arg(chance()).exec_async(&mut client.connection()).await?)
+    });
+    let report = exhaustive(&drawing).unwrap_err();
+    let Problem::Nondeterminism { .. } = &report.problem else { panic!("{report}") };
+    assert!(report.to_string().contains("take names from `client.env().unique()`"), "{report}");
 }
 
 /// From some run on, the code ends earlier. The exploration may then expect a step after its end.
