@@ -7,7 +7,7 @@ use super::journal::Journal;
 use super::lints::Habits;
 use super::parallel::Until;
 use super::progress::Progress;
-use super::{Exploration, Report, Shard, ShardError, judge, lints, parallel, series};
+use super::{Exploration, Problem, Report, Shard, ShardError, judge, lints, parallel, series, vacuous};
 use crate::execution::{Runner, cores};
 use crate::render::printable;
 use crate::scenario::Scenario;
@@ -137,6 +137,9 @@ fn run(
     method: &str,
     explore: impl FnOnce(&mut Runner, &mut Journal) -> Result<Exploration, Box<Report>>,
 ) -> Result<Exploration, Box<Report>> {
+    if let Some(missing) = vacuous::known_before(scenario) {
+        return Err(Box::new(Report::new(scenario, Problem::Vacuous(missing), 0)));
+    }
     let (mut runner, mut journal) = (Runner::new(), Journal::open(division, scenario, method)?);
     let explored = explore(&mut runner, &mut journal);
     let judged = explored.and_then(|exploration| {

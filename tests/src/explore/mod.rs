@@ -3,6 +3,7 @@
 
 mod report;
 mod determinism;
+mod vacuous;
 mod access_profile;
 mod timer_probe;
 mod retry_probe;
@@ -61,7 +62,7 @@ use crate::scenario::Scenario;
 use crate::schedule::{Schedule, Step};
 use crate::shrink::{Finding, ScheduleSize};
 use crate::sim::{Difference, Recording, Retry, Tries};
-use crate::trace::{History, Reached};
+use crate::trace::{EventKind, History, Reached};
 use journal::Journal;
 
 /// So many seeming livelocks are examined.
@@ -97,6 +98,10 @@ pub struct Exploration {
     has_tried_patterns: bool,
     /// The oracles that had something to judge in at least one execution. Two may have one name.
     judged: BTreeSet<(usize, &'static str)>,
+    /// The sections that clients entered, until every oracle had something to judge.
+    entered: BTreeSet<String>,
+    /// A client was inside after its lease had ended, and no oracle of the scenario judges that.
+    is_overrun_unjudged: bool,
     /// How many schedules were run until each oracle was violated first.
     found_after: BTreeMap<usize, u64>,
     /// The branch at which it ended, because an oracle was violated there.
@@ -126,6 +131,12 @@ impl fmt::Display for Exploration {
         }
         if *reached != Reached::default() {
             write!(f, "; reached: {reached}")?;
+        }
+        if self.is_overrun_unjudged {
+            f.write_str(
+                "; a holder was still inside when its lease had ended, and no oracle was asked about that: ",
+            )?;
+            f.write_str("ask ExclusiveBelief, or Fenced")?;
         }
         if !lints.is_empty() {
             let names: BTreeSet<&str> = lints.iter().map(|warning| warning.lint.name).collect();
@@ -233,6 +244,9 @@ impl Exploration {
         }
         determinism::expect_success(runner, scenario, history, self.schedules)?;
         self.reached = self.reached.or(history.reached);
+        if self.judged.len() < scenario.oracles.len() {
+            self.note_sections(history);
+        }
         for (nth, oracle) in scenario.oracles.iter().enumerate() {
             let oracle_id = (nth, oracle.name());
             if !self.judged.contains(&oracle_id) && oracle.judges(history) {
@@ -240,6 +254,17 @@ impl Exploration {
             }
         }
         Ok(())
+    }
+
+    /// Records the sections that clients entered.
+    fn note_sections(&mut self, history: &History) {
+        for event in &history.events {
+            if let EventKind::Enter { section, .. } = event.kind
+                && !self.entered.contains(section)
+            {
+                self.entered.insert(section.to_owned());
+            }
+        }
     }
 
     /// An exploration that has run nothing, and does not probe again what this one has probed.
@@ -263,6 +288,7 @@ impl Exploration {
         self.blocked += other.blocked;
         self.reached = self.reached.or(other.reached);
         self.judged.extend(&other.judged);
+        self.entered.extend(other.entered.iter().cloned());
         self.retrying.extend(&other.retrying);
         self.livelocks.extend(other.livelocks.iter().cloned());
         self.has_tried_patterns |= other.has_tried_patterns;
@@ -301,11 +327,11 @@ impl Exploration {
 
     /// The first thing without which a pass means nothing.
     fn missing(&self, scenario: &Scenario) -> Option<String> {
-        let mut oracles = scenario.oracles.iter().map(|oracle| oracle.name()).enumerate();
-        let unjudged = oracles.find(|oracle| !self.judged.contains(oracle));
+        let mut oracles = scenario.oracles.iter().enumerate();
+        let unjudged = oracles.find(|(place, oracle)| !self.judged.contains(&(*place, oracle.name())));
         let missing = self.reached.missing(scenario.must_reach).map(str::to_owned);
         let missing = missing.or(without_oracle(scenario));
-        missing.or(unjudged.map(|(_, name)| format!("{name} had nothing to judge")))
+        missing.or_else(|| unjudged.map(|(_, oracle)| vacuous::unjudged(&**oracle, &self.entered)))
     }
 
     /// Whether a violation of this oracle of at least the size `least` can be smaller than the
@@ -332,7 +358,7 @@ impl Exploration {
 /// # Errors
 /// - An oracle is violated. The report holds the first such oracle, and the shortest of its
 ///   violations that were found.
-/// - Something that had to happen never happened.
+/// - Something that had to happen never happened. If no schedule can make it happen, none is run.
 /// - The code of an actor fails, waits for ever, or is nondeterministic.
 pub fn exhaustive(scenario: &Scenario) -> Result<Exploration, Box<Report>> {
     exhaustive_shard(scenario, &Division::of_process(scenario)?)
@@ -484,6 +510,10 @@ fn judge(
     };
     match missing {
         Some(missing) => Err(exploration.report(scenario, Problem::Vacuous(missing))),
-        None => Ok(exploration),
+        None => {
+            let is_overrun_unjudged = exploration.reached.overrun
+                && !scenario.oracles.iter().any(|oracle| oracle.judges_overruns());
+            Ok(Exploration { is_overrun_unjudged, ..exploration })
+        }
     }
 }

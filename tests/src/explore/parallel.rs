@@ -252,15 +252,26 @@ impl TraceSummary {
 
     /// The result of a branch that has these traces.
     fn result(&self, (actors, nth): BranchId) -> BranchResult {
-        let Exploration { schedules, blocked, reached, ref judged, .. } = self.exploration;
+        let Exploration { schedules, blocked, reached, ref judged, ref entered, .. } = self.exploration;
         let judged = judged.iter().map(|&(place, _)| place).collect();
         let violations = self.violations.iter().enumerate().filter_map(|(oracle, violation)| {
             let Candidate { least, causal_past, whole } = violation.clone()?;
             Some(KeptViolation { oracle, least, causal_past, whole })
         });
         let (violations, traces) = (violations.collect(), Vec::new());
-        let found_after = self.exploration.found_after.clone();
-        BranchResult { actors, nth, schedules, blocked, reached, judged, found_after, violations, traces }
+        let (entered, found_after) = (entered.clone(), self.exploration.found_after.clone());
+        BranchResult {
+            actors,
+            nth,
+            schedules,
+            blocked,
+            reached,
+            judged,
+            entered,
+            found_after,
+            violations,
+            traces,
+        }
     }
 
     /// Whether an oracle was violated.

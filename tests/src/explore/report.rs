@@ -212,6 +212,9 @@ impl Report {
             (format!("{scenario}: {what} (found after "), Some(format!(")\n\n{rest}")))
         };
         match problem {
+            Problem::Vacuous(what) if self.schedules == 0 => {
+                (format!("{scenario}: vacuous: {what}. Without that, a pass would mean nothing"), None)
+            }
             Problem::Vacuous(what) => {
                 (format!("{scenario}: vacuous: in "), Some(format!(" {what}, so the pass means nothing")))
             }
@@ -219,7 +222,8 @@ impl Report {
             Problem::Nondeterminism { what, schedule } => (
                 format!(
                     "{scenario}: the schedule led to two different executions. Something besides the schedule decides what the code does: \
-                 its own random numbers, the machine's clock, the order of a HashMap, or `select!` without `biased`.\n\n\
+                 its own random names and numbers (take names from `client.env().unique()`), the machine's clock (read `client.now()`), \
+                 the order of a HashMap, or `select!` without `biased`.\n\n\
                  {what}\nschedule:\n{schedule}"
                 ),
                 None,

@@ -1,7 +1,7 @@
 //! The results of one shard of an exploration: lines of JSON, one for each branch that is done.
 //! They do not know how schedules are run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::hash::BuildHasher as _;
 use std::path::{Path, PathBuf};
@@ -105,6 +105,9 @@ pub struct BranchResult {
     /// By the place of each violated oracle, how many schedules were run until its first violation.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub found_after: BTreeMap<usize, u64>,
+    /// The sections that clients entered, if an oracle had nothing to judge for a while.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub entered: BTreeSet<String>,
     /// The smallest violation of each violated oracle.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) violations: Vec<KeptViolation>,
@@ -187,6 +190,7 @@ impl BranchResult {
             reached: self.reached,
             judged: self.judged.iter().filter_map(oracle).collect(),
             found_after: self.found_after.clone(),
+            entered: self.entered.clone(),
             ..Exploration::default()
         }
     }

@@ -133,6 +133,7 @@ impl<'a> Sample<'a> {
         }
         result.reached = self.exploration.reached;
         result.judged = self.exploration.judged.iter().map(|&(place, _)| place).collect();
+        result.entered = self.exploration.entered.clone();
         self.exploration.reached = earlier.or(result.reached);
         self.exploration.judged.extend(judged_earlier);
         Ok(result)

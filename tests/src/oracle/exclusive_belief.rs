@@ -1,6 +1,6 @@
 //! The oracle for mutual exclusion as the clients see it.
 
-use super::{Oracle, Violation, crowded, is_entered, list};
+use super::{Oracle, Violation, Wanted, crowded, is_entered, list};
 use crate::trace::History;
 
 /// Never more than `permits` clients are inside the section at once, whatever the server knows of
@@ -28,6 +28,14 @@ impl Oracle for ExclusiveBelief {
 
     fn judges(&self, history: &History) -> bool {
         is_entered(history, self.section)
+    }
+
+    fn wants(&self) -> Wanted {
+        Wanted::Sections(vec![self.section])
+    }
+
+    fn judges_overruns(&self) -> bool {
+        true
     }
 
     fn check(&self, history: &History) -> Option<Violation> {

@@ -1,6 +1,6 @@
 //! The oracle for mutual exclusion among leases that still run.
 
-use super::{Oracle, Violation, crowded, is_entered, list};
+use super::{Oracle, Violation, Wanted, crowded, is_entered, list};
 use crate::trace::History;
 
 /// Never two holders of the section at once. A holder was granted the section, has not sent its
@@ -27,6 +27,10 @@ impl Oracle for ExclusiveFact {
 
     fn judges(&self, history: &History) -> bool {
         is_entered(history, self.section)
+    }
+
+    fn wants(&self) -> Wanted {
+        Wanted::Sections(vec![self.section])
     }
 
     fn check(&self, history: &History) -> Option<Violation> {

@@ -1,6 +1,6 @@
 //! The oracle for resources that check fencing tokens.
 
-use super::{Oracle, Violation};
+use super::{Oracle, Violation, Wanted};
 use crate::actor::Actor;
 use crate::trace::{EventKind, History};
 
@@ -34,6 +34,14 @@ impl Oracle for Fenced {
         history.events.iter().any(
             |event| matches!(event.kind, EventKind::Accepted { resource, .. } if resource == self.resource),
         )
+    }
+
+    fn wants(&self) -> Wanted {
+        Wanted::Resource(self.resource)
+    }
+
+    fn judges_overruns(&self) -> bool {
+        true
     }
 
     fn judges_commands(&self) -> bool {

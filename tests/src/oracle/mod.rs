@@ -49,6 +49,17 @@ pub trait Oracle: Debug + Send + Sync {
     /// means nothing.
     fn judges(&self, history: &History) -> bool;
 
+    /// What it looks for in an execution. With it, a report says what is missing if no execution
+    /// has anything to judge, and an exploration does not begin if none can have it.
+    fn wants(&self) -> Wanted {
+        Wanted::Other
+    }
+
+    /// Whether it also judges clients that are inside after their leases have ended.
+    fn judges_overruns(&self) -> bool {
+        false
+    }
+
     /// Whether the order of all commands matters, even if they touch different keys.
     fn judges_commands(&self) -> bool {
         false
@@ -56,6 +67,25 @@ pub trait Oracle: Debug + Send + Sync {
 
     /// The first violation, if there is one.
     fn check(&self, history: &History) -> Option<Violation>;
+}
+
+/// What an execution must have so that an oracle judges it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// Clients enter these sections.
+    Sections(Vec<&'static str>),
+    /// A client inside this section is granted it once more.
+    Extension(&'static str),
+    /// A server keeps the grant of a client at the place that its hold names.
+    Record,
+    /// This resource accepts a write.
+    Resource(&'static str),
+    /// Fresh clients probe, and there was no crash, no lost message and no cancellation.
+    Probe,
+    /// Fresh clients probe, and there was such a fault.
+    ProbeAfterLoss,
+    /// Something else.
+    Other,
 }
 
 /// The place and the description of a violation.

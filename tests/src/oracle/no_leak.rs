@@ -1,6 +1,6 @@
 //! The oracle for grants that stay although their clients have released them.
 
-use super::{Oracle, Probe, Violation, probe};
+use super::{Oracle, Probe, Violation, Wanted, probe};
 use crate::trace::History;
 
 /// If all clients have released, and no crash, lost message or cancellation prevented that,
@@ -18,6 +18,10 @@ impl Oracle for NoLeak {
 
     fn judges(&self, history: &History) -> bool {
         probe(history, false).is_some()
+    }
+
+    fn wants(&self) -> Wanted {
+        Wanted::Probe
     }
 
     fn check(&self, history: &History) -> Option<Violation> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Oracle, Violation, is_entered};
+use super::{Oracle, Violation, Wanted, is_entered};
 use crate::trace::{EventKind, History};
 
 /// A client never waits in vain: while all clients wait, the section never stays empty for `within`
@@ -39,6 +39,10 @@ impl Oracle for NoLostWakeUp {
 
     fn judges(&self, history: &History) -> bool {
         self.sections.iter().any(|section| is_entered(history, section))
+    }
+
+    fn wants(&self) -> Wanted {
+        Wanted::Sections(self.sections.clone())
     }
 
     fn check(&self, history: &History) -> Option<Violation> {

@@ -1,6 +1,6 @@
 //! The oracle for fairness towards waiting clients.
 
-use super::{Oracle, Violation, is_entered, list};
+use super::{Oracle, Violation, Wanted, is_entered, list};
 use crate::actor::Actor;
 use crate::trace::{EventKind, History, HoldId};
 
@@ -32,6 +32,10 @@ impl Oracle for NotOvertaken {
 
     fn judges(&self, history: &History) -> bool {
         is_entered(history, self.waiting)
+    }
+
+    fn wants(&self) -> Wanted {
+        Wanted::Sections(vec![self.waiting])
     }
 
     fn check(&self, history: &History) -> Option<Violation> {

@@ -1,6 +1,6 @@
 //! The oracle for semaphores that grant too many permits at once.
 
-use super::{Oracle, Violation, crowded, is_entered, list};
+use super::{Oracle, Violation, Wanted, crowded, is_entered, list};
 use crate::trace::History;
 
 /// Never more than `permits` holders of the section at once. A holder was granted the section, has
@@ -29,6 +29,10 @@ impl Oracle for OverIssue {
 
     fn judges(&self, history: &History) -> bool {
         is_entered(history, self.section)
+    }
+
+    fn wants(&self) -> Wanted {
+        Wanted::Sections(vec![self.section])
     }
 
     fn check(&self, history: &History) -> Option<Violation> {

@@ -1,6 +1,6 @@
 //! The oracle for grants that the wrong client ends.
 
-use super::{Oracle, Violation};
+use super::{Oracle, Violation, Wanted};
 use crate::trace::{EventKind, History};
 
 /// No client's release, renewal or takeover ends the unexpired grant of another client, or shortens
@@ -19,6 +19,10 @@ impl Oracle for OwnerSafe {
 
     fn judges(&self, history: &History) -> bool {
         history.events.iter().any(|event| matches!(event.kind, EventKind::Enter { is_recorded: true, .. }))
+    }
+
+    fn wants(&self) -> Wanted {
+        Wanted::Record
     }
 
     fn check(&self, history: &History) -> Option<Violation> {

@@ -1,6 +1,6 @@
 //! The oracle for attempts that all fail although nobody holds anything.
 
-use super::{Oracle, Violation, is_entered, probe};
+use super::{Oracle, Violation, Wanted, is_entered, probe};
 use crate::trace::History;
 
 /// If all clients have ended, and no crash, lost message or cancellation prevented that, at least
@@ -29,6 +29,10 @@ impl Oracle for Progress {
 
     fn judges(&self, history: &History) -> bool {
         probe(history, false).is_some()
+    }
+
+    fn wants(&self) -> Wanted {
+        Wanted::Probe
     }
 
     fn check(&self, history: &History) -> Option<Violation> {

@@ -1,6 +1,6 @@
 //! The oracle for locks that stay held after a fault.
 
-use super::{Oracle, Probe, Violation, probe};
+use super::{Oracle, Probe, Violation, Wanted, probe};
 use crate::trace::History;
 
 /// After a crash or a lost message, and one lease and some grace later, fresh clients get the lock,
@@ -17,6 +17,10 @@ impl Oracle for Recovers {
 
     fn judges(&self, history: &History) -> bool {
         probe(history, true).is_some()
+    }
+
+    fn wants(&self) -> Wanted {
+        Wanted::ProbeAfterLoss
     }
 
     fn check(&self, history: &History) -> Option<Violation> {

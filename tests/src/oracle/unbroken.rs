@@ -1,6 +1,6 @@
 //! The oracle for renewals of a grant that was lost meanwhile.
 
-use super::{Oracle, Violation, list};
+use super::{Oracle, Violation, Wanted, list};
 use crate::actor::Actor;
 use crate::trace::{EventKind, History, HoldId};
 
@@ -29,6 +29,10 @@ impl Oracle for Unbroken {
     fn judges(&self, history: &History) -> bool {
         let is_extended = |what: &EventKind| matches!(*what, EventKind::Extended { section, .. } if section == self.section);
         history.events.iter().any(|event| is_extended(&event.kind))
+    }
+
+    fn wants(&self) -> Wanted {
+        Wanted::Extension(self.section)
     }
 
     fn check(&self, history: &History) -> Option<Violation> {

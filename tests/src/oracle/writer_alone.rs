@@ -1,6 +1,6 @@
 //! The oracle for mutual exclusion in a read-write lock.
 
-use super::{Oracle, Violation, entries, is_entered, list};
+use super::{Oracle, Violation, Wanted, entries, is_entered, list};
 use crate::actor::Actor;
 use crate::trace::History;
 
@@ -37,6 +37,14 @@ impl Oracle for WriterAlone {
 
     fn judges(&self, history: &History) -> bool {
         is_entered(history, self.reading) && is_entered(history, self.writing)
+    }
+
+    fn wants(&self) -> Wanted {
+        Wanted::Sections(vec![self.reading, self.writing])
+    }
+
+    fn judges_overruns(&self) -> bool {
+        !self.counts_leases
     }
 
     fn check(&self, history: &History) -> Option<Violation> {

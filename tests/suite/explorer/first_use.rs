@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use expect_test::expect;
 use harness::explore::{Problem, explore_all};
-use harness::oracle::{ExclusiveFact, NoLeak, OwnerSafe, Success};
+use harness::oracle::{ExclusiveBelief, ExclusiveFact, NoLeak, OwnerSafe, Success};
 use harness::{Client, Faults, Record, Scenario, exhaustive, from_fn, sample};
 use redis::{RedisResult, Script};
 
@@ -216,6 +216,34 @@ fn an_exploration_is_one_line() {
     let found = explore_all(&mut harness::execution::Runner::new(), &broken).unwrap();
     expect!["violations of exclusive-fact (after 2 steps) in 7 schedules; reached: contention"]
         .assert_eq(&found.to_string());
+}
+
+/// A renewal that stops although the holder works on. No two clients have leases that run, so
+/// only the belief of the clients shows it, and a pass without that says so.
+#[test]
+fn a_pass_says_that_no_oracle_was_asked_about_an_overrun() {
+    let scenario = Scenario::new("a renewal that stops").lease(LEASE).actors(2, |client| async move {
+        let (mut link, take) = (client.connection(), &["SET", "lock", "1", "NX", "PX", "10000"]);
+        if send(&mut link, take).await? {
+            let inside = client.hold("cs").enter();
+            tokio::time::sleep(LEASE / 2).await;
+            let since = client.true_time();
+            send::<()>(&mut link, &["PEXPIRE", "lock", "10000"]).await?;
+            inside.extend(since, Record::Key("lock".into()));
+            tokio::time::sleep(2 * LEASE).await;
+            drop(inside);
+        } else {
+            tokio::time::sleep(2 * LEASE).await;
+            if send(&mut link, take).await? {
+                client.hold("cs").until(async {}).await;
+            }
+        }
+        Ok(())
+    });
+    let passed = exhaustive(&scenario.clone().always(ExclusiveFact::of("cs"))).unwrap();
+    expect!["no violation of exclusive-fact in 9 schedules; reached: contention, overrun; a holder was still inside when its lease had ended, and no oracle was asked about that: ask ExclusiveBelief, or Fenced"].assert_eq(&passed.to_string());
+    let report = exhaustive(&scenario.always(ExclusiveBelief::of("cs", 1))).unwrap_err();
+    assert!(report.to_string().contains("are inside at once"), "{report}");
 }
 
 /// Clients that work beside a lock that anybody is granted, so that there are many schedules.

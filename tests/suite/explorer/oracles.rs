@@ -427,20 +427,17 @@ fn an_oracle_without_anything_to_judge_makes_a_pass_vacuous() {
     let take = |client: Client| async move { Ok(send::<()>(&mut client.connection(), SOUND.take).await?) };
     let idle = || Scenario::new("idle").actors(1, take);
     for (scenario, name) in [
-        (idle().always(NoLeak), "no-leak"),
-        (idle().always(Recovers), "recovers"),
         (idle().always(OwnerSafe), "owner-safe"),
         (idle().always(ExclusiveFact::of("misspelt")), "exclusive-fact"),
     ] {
         let report = exhaustive(&scenario).unwrap_err().to_string();
-        let expected =
-            format!("idle: vacuous: in 1 schedule {name} had nothing to judge, so the pass means nothing");
-        assert_eq!(report, expected);
+        let expected = format!("idle: vacuous: in 1 schedule {name} had nothing to judge: ");
+        assert!(report.starts_with(&expected), "{report}");
     }
     // There are no readers.
     let writers = read_write((0, SOUND), (2, SOUND)).always(WriterAlone::of("reading", "writing"));
     let report = exhaustive(&writers).unwrap_err().to_string();
-    assert!(report.ends_with("writer-alone had nothing to judge, so the pass means nothing"), "{report}");
+    assert!(report.contains("writer-alone had nothing to judge: no client entered \"reading\""), "{report}");
 }
 
 /// A client may be inside twice, in two of its tasks. When one stay ends, the other continues.
