@@ -1,11 +1,11 @@
 //! A lock of one's own under test. Copy this file, and put your lock in the place of `MyLock`.
 //!
 //! The first release breaks the lock: the program prints the schedule that shows how. The second
-//! one passes.
+//! one passes. The last exploration asks whether a holder is alone if nobody is slow.
 
 use std::time::Duration;
 
-use harness::oracle::{ExclusiveFact, OwnerSafe, Recovers};
+use harness::oracle::{ExclusiveBelief, ExclusiveFact, OwnerSafe, Recovers};
 use harness::{Client, Faults, Record, Scenario, exhaustive, from_fn};
 use redis::aio::ConnectionLike;
 use redis::{RedisResult, Script};
@@ -74,4 +74,10 @@ fn main() {
     println!("{report}");
     let passed = exhaustive(&scenario(COMPARE_AND_DELETE)).expect("the second release is right");
     println!("my lock, repaired: {passed}");
+    // A holder that is slower than its lease is inside beside the next one, and only fencing keeps its
+    // writes out. If nobody is slow, a holder is alone. A renewal that stops too early breaks this.
+    let alone = ExclusiveBelief::of("section", 1);
+    let prompt = scenario(COMPARE_AND_DELETE).faults(Faults::none().crashes(1)).always(alone);
+    let passed = exhaustive(&prompt).expect("nobody is inside after its lease");
+    println!("my lock, if nobody is slow: {passed}");
 }

@@ -86,7 +86,7 @@ impl Client {
         self.sim.now()
     }
 
-    /// Whoever takes the time of a mark from the client's clock would mark a lease of decades.
+    /// A mark with the time of the client's clock would be a lease of decades.
     #[track_caller]
     fn expect_past(&self, since: Duration) {
         let now = self.sim.now();
