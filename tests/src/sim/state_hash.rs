@@ -267,6 +267,7 @@ mod tests {
     use super::super::request::Request;
     use super::super::retries::Tries;
     use super::super::session::Session;
+    use super::super::state::Readiness;
     use super::*;
     use crate::actor::Actor;
 
@@ -308,7 +309,8 @@ mod tests {
         }),
         ("a task", |state| state.actor(A).spawned = 1),
         ("may wake", |state| state.actor(A).may_wake = true),
-        ("was ready", |state| state.actor(A).was_ready = true),
+        ("ready", |state| state.actor(A).readiness = Readiness::Ready),
+        ("amid a stall", |state| state.actor(A).readiness = Readiness::Stalls),
         ("gives up", |state| state.actor(A).gives_up = vec![1]),
         ("stage", |state| state.actor(A).stage = 1),
         ("another gate", |state| state.gates.push(Gate::new(A, 1, 0))),
@@ -333,12 +335,15 @@ mod tests {
         ("a late request", |state| state.gates[0].late.push_back(late("GET"))),
         ("another late request", |state| state.gates[0].late.push_back(late("SET"))),
         ("gave a request up", |state| state.gates[0].was_given_up = true),
+        ("stalled", |state| state.gates[0].stalled_for = 1),
+        ("stalled for longer", |state| state.gates[0].stalled_for = 2),
         ("a grant", |state| state.grants.push(grant())),
         ("another holder", |state| state.grants.push(Grant { actor: Actor(1), ..grant() })),
         ("another section", |state| state.grants.push(Grant { section: "other", ..grant() })),
         ("a longer grant", |state| state.grants.push(Grant { until: 2 * MS, ..grant() })),
         ("a grant without a record", |state| state.grants.push(Grant { record: None, ..grant() })),
         ("a shortened grant", |state| state.grants.push(Grant { lasts: false, ..grant() })),
+        ("a lapsed grant", |state| state.grants.push(Grant { has_lapsed: true, ..grant() })),
         ("an operation", |state| state.operations.push(operation(false))),
         ("a cancelled operation", |state| state.operations.push(operation(true))),
         ("awake", |state| state.woken.push(A)),
@@ -374,7 +379,7 @@ mod tests {
 
     fn grant() -> Grant {
         let record = Some(Record::Key("k".into()));
-        Grant { id: (A, 1), actor: A, section: "cs", until: MS, record, lasts: true }
+        Grant { id: (A, 1), actor: A, section: "cs", until: MS, record, lasts: true, has_lapsed: false }
     }
 
     fn operation(is_cancelled: bool) -> Operation {
