@@ -56,18 +56,13 @@ fn code_that_goes_wrong_in_a_short_span_is_found() {
 struct Dense<'a>(&'a mut DepthFirst);
 
 const SPAN_MS_MAX: u64 = 30;
-/// The lease of the programs.
-const LEASE_MS: u64 = 8;
 
 impl Policy for Dense<'_> {
     fn choose(&mut self, enabled: &[Step], history: &History) -> Choice {
         let is_instant = |step: &&Step| matches!(step, Step::Advance(_));
         let mut steps: Vec<Step> = enabled.iter().filter(|step| !is_instant(step)).copied().collect();
         if steps.len() < enabled.len() {
-            // The lease of a request may end while the request is on its way. Steps lead to the time
-            // before and after, and not to that very millisecond.
-            let spans = (1..=SPAN_MS_MAX).filter(|ms| *ms != LEASE_MS);
-            steps.extend(spans.map(|ms| Step::Advance(Duration::from_millis(ms))));
+            steps.extend((1..=SPAN_MS_MAX).map(|ms| Step::Advance(Duration::from_millis(ms))));
         }
         match self.0.choose(&steps, history) {
             Choice::Take(idx) => Choice::Move(steps[idx]),
@@ -76,9 +71,15 @@ impl Policy for Dense<'_> {
     }
 }
 
-/// An outcome but for its numbers: most of them depend on the time.
+/// An outcome without its numbers and their units: most of them depend on the time.
 fn without_numbers(outcome: &str) -> String {
-    outcome.replace(|letter: char| letter.is_ascii_digit(), "")
+    let (mut text, mut rest) = (String::new(), outcome);
+    while let Some(at) = rest.find(|letter: char| letter.is_ascii_digit()) {
+        text.push_str(&rest[..at]);
+        rest = rest[at..].trim_start_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
+        rest = rest.strip_prefix("ms").or(rest.strip_prefix('s')).unwrap_or(rest);
+    }
+    text + rest
 }
 
 /// The outcomes, without numbers, of all orders in which time moves by every number of
