@@ -223,7 +223,7 @@ impl Learned {
         let what = format!(
             "{actor} was told the same as before, and did something else.\nBefore: {before}\nNow: {now}\n"
         );
-        self.unlearn_clients(&[code]);
+        self.unlearn(&[code]);
         self.note_difference(&[code], Difference { what, schedule: Schedule::default() });
     }
 
