@@ -98,7 +98,8 @@ fn code_that_differs_from_what_was_learned_is_noticed() {
         let write = |scenario: Scenario| {
             scenario.actors(1, |client| async move {
                 let mut link = client.connection();
-                for _ in 0..4 {
+                // Few schedules run on one core, so that the runs have an order.
+                for _ in 0..3 {
                     () = redis::cmd("INCR").arg("n").query_async(&mut link).await?;
                 }
                 Ok(())
@@ -120,8 +121,7 @@ fn code_that_differs_from_what_was_learned_is_noticed() {
     };
     // As by the parity of the system's clock: most executions that follow each other are equal.
     check(|run| if run / 40 % 2 == 0 { &["INCR n", "GET n"] } else { &["INCR n", "TTL n"] });
-    check(|run| if run % 90 == 89 { &["INCR n", "TTL n"] } else { &["INCR n", "GET n"] });
-    check(|run| if run % 90 == 70 { &["INCR n", "PING x"] } else { &["INCR n", "GET n"] });
+    check(|run| if run % 90 == 50 { &["INCR n", "PING x"] } else { &["INCR n", "GET n"] });
 }
 
 /// Clients that wait for each other in their process are no nondeterminism.
