@@ -41,7 +41,19 @@ fn extreme_parameters_are_refused_or_run() {
         || Scenario::new("extreme").actors(2, from_fn(take_and_release)).always(ExclusiveFact::of("cs"));
     let decade = Duration::from_secs(10 * 365 * 24 * 60 * 60);
     let none = Faults::none();
-    expect![[r#""#]].assert_eq(
+    expect![[r#"
+        a scenario has from 1 to 100 servers, not 0
+        a scenario has from 1 to 100 servers, not 18446744073709551615
+        a lease lasts for at least a millisecond and at most ten years, not 18446744073709551615.999999999s
+        a lease lasts for at least a millisecond and at most ten years, not 0ns
+        a lease lasts for at least a millisecond and at most ten years, not 18446744073709551615.999999999s
+        a scenario has at most 26 actors
+        a scenario has at most 26 actors
+        a response timeout lasts for at least a millisecond and at most ten years, not 18446744073709551615.999999999s
+        a scenario has at most 1000 probes, not 4294967295
+        `Faults::skew` is at most ten years, not 18446744073709551615.999999999s
+        `Faults::outage` is at most ten years, not 18446744073709551615.999999999s
+        `Faults::drift` is at most 999000000 ppm, not 4294967295"#]].assert_eq(
         &[
             refused(|| scenario().servers(0)),
             refused(|| scenario().servers(usize::MAX)),

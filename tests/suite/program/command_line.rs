@@ -140,12 +140,8 @@ fn messages_say_what_to_do() {
         ),
         (&["replay", folder], "Is a directory", "name a file that "),
         (&["replay", saved, "--redis", "redis://127.0.0.1:1/"], "Connection refused", "check its URL"),
-        (&["replay", saved, "--html", "/dev/null/x"], "Not a directory", "name a file where one can be made"),
-        (
-            &["explain", "setnx", "--save", "/dev/null/x"],
-            "Not a directory",
-            "name a file where one can be made",
-        ),
+        (&["replay", saved, "--html", "/dev/null/x"], "File exists", "name a file where one can be made"),
+        (&["explain", "setnx", "--save", "/dev/null/x"], "File exists", "name a file where one can be made"),
         (&["merge", "/missing"], "No such file", "name files and folders that have results"),
         (&["man", "--dir", "/dev/null/x"], "Not a directory", "name another folder"),
     ] {

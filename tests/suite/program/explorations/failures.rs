@@ -106,3 +106,23 @@ fn a_shard_ends_if_another_has_failed() {
     let (status, text) = folder.merge();
     assert!(status == 1 && text.contains("late: in-order is violated"), "{text}");
 }
+
+/// A shard can have nothing to judge. Only the whole is vacuous.
+#[test]
+fn only_the_whole_is_vacuous() {
+    let mut said = String::new();
+    for exploration in ["vacuous", "unreached"] {
+        let folder = Folder::new(exploration);
+        assert!(folder.run_all(exploration, 2).iter().all(|shard| shard.has_passed));
+        let (status, text) = folder.merge();
+        assert_eq!(status, 1);
+        said += &text;
+        assert!(!folder.run(exploration, &[]).has_passed);
+    }
+    expect_test::expect![[r#"
+         exploration          shards  branches  schedules  blocked  traces  verdict
+         vacuous, exhaustive       2         2          5        0       –  vacuous: fenced had nothing to judge
+         exploration            shards  branches  schedules  blocked  traces  verdict
+         unreached, exhaustive       2         2          5        0       –  vacuous: no lease ever ended while its holder was inside
+    "#]].assert_eq(&said);
+}
