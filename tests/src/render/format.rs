@@ -177,8 +177,7 @@ pub(crate) fn format_words<'a>(words: impl Iterator<Item = &'a [u8]>) -> String 
         if !line.is_empty() {
             line.push(' ');
         }
-        // A value can have many megabytes.
-        let shown = bytes[..bytes.len().min(SHOWN_ARGUMENT_BYTES_MAX + 1)].escape_ascii().to_string();
+        let shown = bytes.escape_ascii().to_string();
         match std::str::from_utf8(bytes).ok().and_then(name_in) {
             Some(name) => line.push_str(name),
             None if shown.len() > SHOWN_ARGUMENT_BYTES_MAX => _ = write!(line, "{}…", &shown[..8]),

@@ -15,7 +15,7 @@ use foldhash::quality::FixedState;
 use indexmap::IndexSet;
 use redis::Value;
 
-use super::learned::{LEARNED_BYTES_MAX, Lack};
+use super::learned::Lack;
 use super::probes::{BeforeProbes, Probes};
 use super::request::{Request, RequestKind};
 use super::session::Session;
@@ -195,16 +195,6 @@ impl Simulation {
         None
     }
 
-    /// Whether a request has more bytes than are remembered. The execution then means nothing, and
-    /// has to run with servers that run everything.
-    pub(super) fn is_too_large(&self, request: &Request) -> bool {
-        let is_too_large = self.learned().is_some() && request.bytes() > LEARNED_BYTES_MAX;
-        if is_too_large {
-            self.stop(Lack::NoSnapshot);
-        }
-        is_too_large
-    }
-
     /// A hash of what a request makes a server do. A subscription belongs to its connection.
     pub(super) fn deed(&self, request: &Request, (actor, nth): (Actor, usize)) -> u64 {
         match request.kind {
@@ -248,9 +238,7 @@ impl Simulation {
             messages.extend(arrived.into_iter().map(|message| (to, message)));
             is_complete &= !is_closed || connection.is_hung_up();
         }
-        let is_small = |reply: &&Value| bytes_of(reply) <= LEARNED_BYTES_MAX;
-        let reply = reply.filter(|_| is_complete && emulator.is_snapshot_complete()).filter(is_small);
-        let Some(reply) = reply else {
+        let Some(reply) = reply.filter(|_| is_complete && emulator.is_snapshot_complete()) else {
             drop(places);
             return self.stop(Lack::NoSnapshot);
         };
@@ -347,15 +335,5 @@ impl Simulation {
         if is_in_step && let Some(footprint) = self.footprint(server) {
             self.state().recorder.server_access(server, footprint);
         }
-    }
-}
-
-/// The bytes of the texts in a reply.
-fn bytes_of(reply: &Value) -> usize {
-    match reply {
-        Value::BulkString(bytes) => bytes.len(),
-        Value::Array(values) | Value::Set(values) => values.iter().map(bytes_of).sum(),
-        Value::Map(pairs) => pairs.iter().map(|(key, value)| bytes_of(key) + bytes_of(value)).sum(),
-        _ => 0,
     }
 }

@@ -34,10 +34,6 @@ pub(super) enum Timer {
 /// exploration.
 const KNOWN_MAX: usize = 50_000;
 
-/// If a request or a reply has more bytes than this, everything runs: each state that is remembered
-/// has copies of them.
-pub(super) const LEARNED_BYTES_MAX: usize = 1 << 20;
-
 /// The code of a client, its name and its local state.
 pub(crate) type Key = (CodeId, Actor, LocalState);
 
@@ -89,7 +85,7 @@ pub(crate) struct Difference {
 pub(crate) enum Lack {
     /// A learned client reached a local state in which it has not been seen.
     UnknownState,
-    /// A client left more behind on a server than a snapshot has, or more than is remembered.
+    /// A client left more behind on a server than a snapshot has.
     NoSnapshot,
 }
 

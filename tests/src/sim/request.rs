@@ -111,12 +111,6 @@ impl Request {
         })
     }
 
-    /// The bytes of its words.
-    pub(crate) fn bytes(&self) -> usize {
-        let bytes = |command: &Cmd| command.args_iter().map(|word| bytes_of(&word).len()).sum::<usize>();
-        self.commands().map(bytes).sum()
-    }
-
     /// The words of each command.
     pub(crate) fn words(&self) -> Vec<Vec<Vec<u8>>> {
         let words = |command: &Cmd| command.args_iter().map(|word| bytes_of(&word).to_vec()).collect();

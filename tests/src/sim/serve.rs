@@ -85,9 +85,6 @@ impl Simulation {
     /// A client comes to its gate with a request. Nothing that a crashed client sends arrives, even
     /// if a task of it still runs.
     pub(crate) fn ask(&self, gate: usize, request: Pending) {
-        if self.is_too_large(&request.request) {
-            return;
-        }
         self.announce(gate, request.sent, request.brief);
         let mut state = self.state();
         let Gate { actor, nth, .. } = state.gates[gate];

@@ -2,7 +2,6 @@
 //! the other processes.
 
 mod failures;
-mod large;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
@@ -109,7 +108,6 @@ fn explore(name: &str) -> Result<(), Box<harness::Report>> {
         "fails late" => exhaustive(&failures::failing(name)),
         "broken sample" => sample(&lock(name, 3, none.stalls(1)), 1_000, 7),
         "vacuous" => exhaustive(&lock(name, 2, none).always(Fenced::of("data"))),
-        "large" => exhaustive(&large::writing(name)),
         "gives up" => exhaustive(&trying(name).always(Recorder::from_env())),
         "unreached" => {
             exhaustive(&lock(name, 2, none).must_reach(Reached { overrun: true, ..Reached::default() }))
@@ -124,9 +122,6 @@ fn explore(name: &str) -> Result<(), Box<harness::Report>> {
 fn a_process_of_the_tests_below() {
     if let Ok(name) = std::env::var(EXPLORATION) {
         explore(&name).unwrap();
-        if let Ok(status) = fs::read_to_string("/proc/self/status") {
-            println!("{}", status.lines().find(|line| line.starts_with("VmHWM:")).unwrap());
-        }
     }
 }
 
