@@ -7,10 +7,48 @@ use std::time::Duration;
 
 use crate::Emulator;
 use crate::client::Client;
+use crate::command;
+use crate::fault::Fault;
 use crate::keyspace::{Class, Expiry, Hash, Keyspace, List, Set, Text, ValueType, ZSet};
 use crate::reply::Reply;
 
 impl Emulator {
+    /// Places a fault that strikes later commands. Faults placed earlier come first.
+    ///
+    /// A test that places a fault which never strikes tests nothing. So a warning on standard error
+    /// names such faults when the server ends, or at a [`reset`](Emulator::reset).
+    ///
+    /// # Panics
+    /// The fault names a command that the emulator does not have, so it would never strike.
+    pub fn place(&self, fault: Fault) {
+        if let Some(name) = fault.named() {
+            let known = command::expect_known(name);
+            known.unwrap_or_else(|error| panic!("the fault {fault} would never strike: {error}"));
+        }
+        self.shared.engine().faults.place(fault);
+    }
+
+    /// Returns the placed faults that have never struck. A test asks for them at its end: it has
+    /// not tested what they do.
+    ///
+    /// ```
+    /// use emulator::{Effect, Emulator, Fault};
+    ///
+    /// let emulator = Emulator::new();
+    /// emulator.place(Fault::new(Effect::Twice).command("INCR"));
+    /// emulator.connection().execute(&[b"INCRBY", b"counter", b"2"]);
+    /// assert_eq!(emulator.unstruck(), [Fault::new(Effect::Twice).command("INCR")]);
+    /// # emulator.clear_faults();
+    /// ```
+    pub fn unstruck(&self) -> Vec<Fault> {
+        self.shared.engine().faults.unstruck().cloned().collect()
+    }
+
+    /// Removes the faults that can still strike.
+    pub fn clear_faults(&self) {
+        self.shared.engine().faults.clear();
+    }
+
     /// Sets a key of database 0 to a string, whatever it held, and removes its deadline (`SET`).
     ///
     /// ```

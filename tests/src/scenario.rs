@@ -288,8 +288,8 @@ impl Scenario {
     /// The fault budgets.
     ///
     /// # Panics
-    /// A clock is wrong by more than ten years, or runs more than a thousand times too fast, or a
-    /// server is away for more than ten years.
+    /// A clock runs more than a thousand times too fast. Or it is wrong, or a server is away, for
+    /// more than ten years.
     #[track_caller]
     pub fn faults(self, faults: Faults) -> Scenario {
         if let Some(excess) = faults.excess(SPAN_MAX) {

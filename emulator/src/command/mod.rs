@@ -180,7 +180,8 @@ fn resolve_under(row: &'static Row, argv: &Argv<'_>) -> Result<&'static Row, Err
 fn named(argv: &Argv<'_>) -> Option<&'static str> {
     let (row, _) = lookup(argv[0])?;
     let sub = argv.get(1).and_then(|name| subcommand(row, name));
-    if row.is_container() { sub.map(|sub| sub.name) } else { Some(sub.unwrap_or(row).name) }
+    let is_unknown = row.is_container() && argv.len() > 1 && sub.is_none();
+    (!is_unknown).then(|| sub.unwrap_or(row).name)
 }
 
 /// Returns a subcommand by its own name, in any case. Only `COMMAND` has both a function and

@@ -8,8 +8,8 @@ use super::results::{BranchId, BranchResult, Results};
 
 /// How a shard failed: its report, and where one process would come to it.
 ///
-/// All shards divide an exploration into equal branches, and one process runs these in order. So the
-/// first failure is that of the whole.
+/// All shards divide an exploration into equal branches, and one process runs these in order. So
+/// the first failure is that of the whole.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Failure {
     /// The branch at which one process would end. `None` if it would run all branches first, as in
@@ -19,7 +19,8 @@ pub struct Failure {
     pub(super) schedules: u64,
     /// The place of the violated oracle, and the number of steps of its shortest schedule.
     pub(super) violation: Option<(usize, usize)>,
-    /// The report before the number of schedules, and after it. Some reports do not have the number.
+    /// The report before the number of schedules, and after it. Some reports do not have the
+    /// number.
     pub(super) text: (String, Option<String>),
 }
 

@@ -133,7 +133,8 @@ impl Journal {
         format!("{readable}.{hash:08x}.{shard}.{RESULTS_EXTENSION}")
     }
 
-    /// The results of other shards, and earlier ones of this shard, as far as they are in the folder.
+    /// The results of other shards, and earlier ones of this shard, as far as they are in the
+    /// folder.
     fn alike(&self) -> Result<Vec<Results>, Box<Report>> {
         let Some(Kept { path, .. }) = &self.file else { return Ok(Vec::new()) };
         let folder = path.parent().unwrap_or(path);

@@ -141,7 +141,7 @@ impl fmt::Display for Faults {
 }
 
 impl Faults {
-    /// What is wrong if a budget is larger than any clock can show.
+    /// A message if a budget is larger than any clock can show.
     pub(crate) fn excess(mut self, span_max: Duration) -> Option<String> {
         let ppm_max = DRIFT_PPM.end().unsigned_abs();
         FIELDS.iter().find_map(|Field { name, value, .. }| match value {

@@ -164,7 +164,7 @@ fn a_process_without_threads_comes_to_its_end() {
     assert_eq!(String::from_utf8(check.stdout).unwrap(), stdout(&["check", "setnx"]));
 }
 
-/// What a lock does not claim is no defect of it.
+/// A violation that a lock does not exclude is no defect of it.
 #[test]
 fn explain_says_that_the_lock_states_the_violation() {
     let said = stdout(&["explain", "mutex"]);

@@ -225,8 +225,8 @@ fn note<'a>(said: &'a str, exploration: &str) -> &'a str {
     lines.next().unwrap_or_else(|| panic!("{said}"))
 }
 
-/// Each trace of the whole is judged by one shard. Those of the trunk are judged by all, so that all
-/// end at a violation there.
+/// Each trace of the whole is judged by one shard. Those of the trunk are judged by all, so that
+/// all end at a violation there.
 #[test]
 fn shards_are_disjoint_and_their_union_is_the_whole() {
     let divisions =

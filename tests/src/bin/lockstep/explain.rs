@@ -132,7 +132,7 @@ fn show(args: &Args, runner: &mut Runner, verdict: &Verdict, schedules: u64, tex
     data.map_or(Ok(()), |data| args.drawings.write(&data))
 }
 
-/// What the lock says of a violation.
+/// Whether the lock itself states a violation, as a sentence.
 fn stated(algorithm: &Algorithm, verdict: &Verdict) -> &'static str {
     match algorithm.spec.holds(verdict.property, verdict.class) {
         true => "The lock states that this cannot happen: please report it.",

@@ -206,7 +206,7 @@ fn incomplete(files: &Files) -> Vec<String> {
         .iter()
         .flat_map(|(_, results)| results.plans.iter().map(|plan| (plan.actors, plan.branches)))
         .collect();
-    // What one process would not run before the failure does not matter.
+    // Branches that one process would not run before the failure do not matter.
     let failure = failure(files);
     let matters = |&id: &BranchId| failure.is_none_or(|failure| failure.follows(id));
     for (path, Results { origin, ending, branches, .. }) in files {

@@ -96,7 +96,7 @@ fn info_counts_calls_errors_hits_and_misses() {
         &["GET"],
         &["EXEC"],
         &["EVAL", "return {err='MYERR x'}", "0"],
-        // What a script may not call is rejected, too.
+        // Commands that a script may not call are rejected, too.
         &["EVAL", "return redis.call('get')", "0"],
         &["EVAL", "redis.pcall('nosuch') return 1", "0"],
         &["EVAL", "return redis.pcall('subscribe', 'x')", "0"],

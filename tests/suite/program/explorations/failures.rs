@@ -1,4 +1,5 @@
-//! Shards that fail: together they report what one process would, and none runs much more than that.
+//! Shards that fail: together they report what one process would, and none runs much more than
+//! that.
 
 use harness::Scenario;
 use harness::oracle::{Oracle, Success, Violation};
@@ -85,8 +86,8 @@ fn merge_reports_what_one_process_would() {
     }
 }
 
-/// A shard that finds nothing ends when it sees that another one has failed before. What it leaves
-/// out does not matter to the whole.
+/// A shard that finds nothing ends when it sees that another one has failed before. The whole does
+/// not need the rest.
 #[test]
 fn a_shard_ends_if_another_has_failed() {
     let shards = ["1/2", "2/2"];
