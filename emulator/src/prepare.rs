@@ -1,4 +1,4 @@
-//! Puts data into a server for tests.
+//! Puts data and faults into a server for tests.
 //!
 //! A change has the effects of a command of Redis: it serves blocked clients, notifies subscribers
 //! and leaves a footprint. But no password, fault or pause holds it back, and no counter shows it.
