@@ -81,7 +81,7 @@ impl Ctx<'_> {
 
     /// The client's selected database, for a command that reads more than single keys.
     pub fn whole_db(&mut self) -> Db<'_> {
-        self.engine.keyspace.expire_all();
+        self.engine.keyspace.expire_rest();
         self.db()
     }
 

@@ -128,7 +128,7 @@ impl Engine {
             return false;
         }
         // Keys that are already due take no memory that a command could lack.
-        self.keyspace.expire_all();
+        self.keyspace.expire_rest();
         self.memory().0 > limit
     }
 

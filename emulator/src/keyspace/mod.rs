@@ -77,6 +77,8 @@ pub struct Keyspace {
     now: Timestamp,
     footprint: Footprint,
     expires: Expires,
+    /// Whether keys are left whose deadline has passed.
+    is_behind: bool,
     /// The events of keys that subscribers or blocked clients need.
     pub events: Events,
     random: Random,
@@ -109,11 +111,16 @@ impl Keyspace {
             || self.events.wanted.wants(Class::Expired)
             || self.events.is_tracked;
         self.expire(if is_noticed { usize::MAX } else { EXPIRED_AT_ONCE_MAX });
+        self.is_behind = self.next_expiry().is_some_and(|due_at| due_at <= self.now);
     }
 
-    /// Removes all keys whose deadline has passed, for a command that reads more than single keys.
-    pub fn expire_all(&mut self) {
-        self.expire(usize::MAX);
+    /// Removes the keys that [`Keyspace::expire_due`] has left, for a command that reads more than
+    /// single keys.
+    pub fn expire_rest(&mut self) {
+        if self.is_behind {
+            self.expire(usize::MAX);
+            self.is_behind = false;
+        }
     }
 
     fn expire(&mut self, count_max: usize) {
@@ -230,7 +237,7 @@ impl Keyspace {
         }
         self.dicts.clone_from(&source.dicts);
         self.expires.clone_from(&source.expires);
-        self.expire_all();
+        self.expire(usize::MAX);
     }
 
     /// Empties every database, and resets the settings and the random generator.

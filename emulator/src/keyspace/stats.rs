@@ -22,7 +22,7 @@ pub struct KeyspaceStats {
 impl Keyspace {
     /// The statistics of every database.
     pub fn stats(&mut self) -> Vec<KeyspaceStats> {
-        self.expire_all();
+        self.expire_rest();
         (0..self.databases()).map(|index| self.db(index).stats()).collect()
     }
 

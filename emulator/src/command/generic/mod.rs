@@ -183,7 +183,7 @@ fn scan(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let cursor = scan::cursor(argv[1])?;
     let options = scan::Options::parse_for_keys(&argv[2..])?;
     // Not `reading()`: a key that the scan skips publishes no `keymiss` event.
-    ctx.engine.keyspace.expire_all();
+    ctx.engine.keyspace.expire_rest();
     let mut db = ctx.engine.keyspace.db(ctx.client.db);
     let page = options.page(cursor, db.len());
     let mut keys = db.keys_at(page.places.clone());

@@ -46,7 +46,7 @@ pub(super) fn info(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let is_default = argv.len() == 1 || asked("default");
     let is_all = asked("all") || asked("everything");
     let mut text = String::new();
-    ctx.engine.keyspace.expire_all();
+    ctx.engine.keyspace.expire_rest();
     for Section(name, shown, lines) in SECTIONS {
         if is_all || is_default && *shown == Shown::Always || asked(name) {
             text += if text.is_empty() { "" } else { "\r\n" };
