@@ -213,7 +213,8 @@ impl<'a> Db<'a> {
 
     /// Sets a key to a value, whatever it held.
     pub fn insert(&mut self, key: &[u8], value: Value, expiry: Expiry) {
-        let found = self.dict.get(key);
+        let idx = self.dict.get_index_of(key);
+        let found = idx.map(|idx| &self.dict[idx]);
         let had = found.and_then(Entry::deadline);
         let has_expired = found.is_some_and(|old| old.is_expired(self.now));
         let is_new = found.is_none() || has_expired;
@@ -232,7 +233,14 @@ impl<'a> Db<'a> {
         if is_new {
             self.events.appear(self.index, key);
         }
-        let idx = self.dict.insert(key, Entry::new(value, deadline, self.now));
+        let entry = Entry::new(value, deadline, self.now);
+        let idx = match idx {
+            Some(idx) => {
+                self.dict.change(idx, |old| *old = entry);
+                idx
+            }
+            None => self.dict.insert(key, entry),
+        };
         self.note_deadline(idx);
     }
 

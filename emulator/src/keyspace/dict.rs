@@ -80,21 +80,11 @@ impl Dict {
         self.totals
     }
 
-    /// Adds a key, or replaces its entry. Returns its index.
+    /// Adds a key that is not there, and returns its index.
     pub(super) fn insert(&mut self, key: &[u8], entry: Entry) -> usize {
-        match self.entries.get_full_mut(key) {
-            Some((idx, key, old)) => {
-                self.totals.subtract(key, old);
-                *old = entry;
-                self.totals.add(key, old);
-                idx
-            }
-            None => {
-                let key = Text::from(key);
-                self.totals.add(&key, &entry);
-                self.entries.insert_full(key, entry).0
-            }
-        }
+        let key = Text::from(key);
+        self.totals.add(&key, &entry);
+        self.entries.insert_full(key, entry).0
     }
 
     /// Removes the key at an index.
