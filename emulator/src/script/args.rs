@@ -2,9 +2,23 @@
 
 use std::borrow::Cow;
 
-use mlua::{Error as LuaError, ExternalError as _, Lua, LuaString, MultiValue, Value};
+use mlua::{
+    Error as LuaError, ExternalError as _, Function, IntoLuaMulti, Lua, LuaString, MultiValue, Value,
+};
 
+use super::budget::{spend, spend_bytes};
 use super::native::Raised;
+
+/// A native function, which pays for its arguments, and then for what it does.
+pub(super) fn function<R: IntoLuaMulti>(
+    lua: &Lua,
+    act: impl Fn(&Args<'_>) -> mlua::Result<R> + Send + 'static,
+) -> mlua::Result<Function> {
+    lua.create_function(move |lua, values: MultiValue| {
+        spend(lua, 1 + values.len() as u64)?;
+        act(&Args::new(lua, &values))
+    })
+}
 
 /// The arguments that a script passed. Positions count from 1, as in the errors.
 pub(super) struct Args<'a> {
@@ -31,20 +45,30 @@ impl<'a> Args<'a> {
 
     /// A number, or text that is a number.
     pub fn number(&self, place: usize) -> mlua::Result<f64> {
+        self.as_number(place)?.ok_or_else(|| self.wrong_type(place, "number"))
+    }
+
+    /// A number, or text that is a number; `None` for anything else.
+    pub fn as_number(&self, place: usize) -> mlua::Result<Option<f64>> {
         match self.get(place) {
-            Some(Value::Number(number)) => Ok(*number),
-            Some(Value::Integer(number)) => Ok(*number as f64),
+            Some(Value::Number(number)) => Ok(Some(*number)),
+            Some(Value::Integer(number)) => Ok(Some(*number as f64)),
             Some(Value::String(text)) => {
-                let number = self.lua.coerce_number(Value::String(text.clone()))?;
-                number.ok_or_else(|| self.wrong_type(place, "number"))
+                spend_bytes(self.lua, text.as_bytes().len())?;
+                self.lua.coerce_number(Value::String(text.clone()))
             }
-            _ => Err(self.wrong_type(place, "number")),
+            _ => Ok(None),
         }
     }
 
     /// A number as C casts it to 64 bits.
     pub fn integer(&self, place: usize) -> mlua::Result<i64> {
         self.number(place).map(truncate)
+    }
+
+    /// A number as C casts it to 64 bits, or `default` if the argument is missing.
+    pub fn integer_or(&self, place: usize, default: i64) -> mlua::Result<i64> {
+        if self.is_nil(place) { Ok(default) } else { self.integer(place) }
     }
 
     /// A number as C casts it to 64 bits, and then to 32.

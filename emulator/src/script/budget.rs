@@ -13,12 +13,15 @@ use super::vm::{Running, with_running};
 use crate::error::Error;
 
 /// How many instructions a script executes at most before a check whether it may continue.
-pub(super) const INSTRUCTIONS_PER_CHECK: u64 = 100_000;
+pub(super) const INSTRUCTIONS_PER_CHECK: u64 = 10_000;
 
 /// How many instructions count for reading or writing one value of JSON or MessagePack.
 pub(super) const INSTRUCTIONS_PER_VALUE: u64 = 8;
+/// How many instructions a command counts for until the next check. The budget has another limit for
+/// commands.
+const INSTRUCTIONS_PER_COMMAND: u64 = 100;
 /// How many bytes count as one instruction when they are copied.
-const BYTES_PER_INSTRUCTION: u64 = 64;
+pub(super) const BYTES_PER_INSTRUCTION: u64 = 64;
 
 /// The message of Lua's own error when its memory limit is reached.
 pub(super) const NO_MEMORY: &str = "not enough memory";
@@ -104,7 +107,12 @@ impl Running {
         {
             return Err(self.end(error, place()));
         }
-        if is_over { Err(self.end(too_much("took", limit, "instructions"), place())) } else { Ok(()) }
+        match (is_over, &self.loading) {
+            (false, _) => Ok(()),
+            (true, None) => Err(self.end(too_much("took", limit, "instructions"), place())),
+            // Redis's text, for a library that takes longer than 500 ms to load.
+            (true, Some(_)) => Err(self.end(Error::from_static("ERR FUNCTION LOAD timeout"), None)),
+        }
     }
 
     /// Counts values that a library reads or writes.
@@ -121,6 +129,7 @@ impl Running {
     /// There are too many commands or footprint entries: the script must end.
     pub fn spend_command(&mut self, place: impl FnOnce() -> Option<Place>) -> Result<(), Over> {
         self.commands += 1;
+        self.instructions_unchecked = self.instructions_unchecked.saturating_add(INSTRUCTIONS_PER_COMMAND);
         if self.may_be_busy() {
             return Ok(());
         }

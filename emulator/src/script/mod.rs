@@ -14,6 +14,7 @@ mod vm;
 mod c_api;
 mod redis;
 mod register;
+mod builtins;
 mod native;
 mod payload;
 mod functions;

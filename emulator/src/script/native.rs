@@ -5,12 +5,13 @@
 //! Lua function would replace the frame of the script, and the error could not have its line. A
 //! Rust function keeps that frame.
 
-use mlua::{Error as LuaError, ExternalError as _, Function, IntoLuaMulti, Lua, MultiValue, Table, Value};
+use mlua::{Error as LuaError, ExternalError as _, Function, Lua, MultiValue, Table, Value};
 
-use super::args::{Args, c_string, raise, raise_bare};
+use super::args::{c_string, function, raise, raise_bare};
 use super::budget::{NO_MEMORY, Place, is_over, spend};
-use super::c_api::{coroutines, place};
-use super::library::{CONTENTS, JsonConfig, NEXT, gsub, libraries, string_functions, table_functions};
+use super::builtins::meter;
+use super::c_api::{catchers, coroutines, place};
+use super::library::{CONTENTS, JsonConfig, NEXT, libraries, string_functions, table_functions};
 use super::random::{random, randomseed};
 use super::redis::redis;
 use super::register::register_function;
@@ -29,62 +30,32 @@ pub(super) fn natives(lua: &Lua, json: &JsonConfig) -> mlua::Result<Table> {
     let contents = lua.create_table()?;
     lua.set_named_registry_value(CONTENTS, &contents)?;
     lua.set_named_registry_value(NEXT, lua.globals().get::<Function>("next")?)?;
+    let load: Function = lua.globals().get("load")?;
+    native.set("compile", lua.globals().get::<Function>("loadstring")?)?;
+    let unwrap = lua.create_function(unwrap_caught)?;
+    native.set("catchers", lua.create_table_from(catchers(lua, &unwrap, &load)?)?)?;
+    native.set("coroutine", lua.create_table_from(coroutines(lua, &unwrap)?)?)?;
+    meter(lua, &contents)?;
     native.set("redis", redis(lua)?)?;
     native.set("register", lua.create_function(|lua, args| register_function(lua, &args))?)?;
     native.set("libraries", libraries(lua, json)?)?;
     native.set("string", string_functions(lua)?)?;
     native.set("table", table_functions(lua)?)?;
-    native.set("random", lua.create_function(|lua, bounds| random(lua, &bounds))?)?;
-    native.set("randomseed", lua.create_function(|lua, args| randomseed(lua, &args))?)?;
-    for (name, access) in [
-        ("relay", (|_, _| Ok(())) as TableAccess),
-        ("relay_read", |contents, args| {
-            if let Some(table) = args.front_mut()
-                && let seen @ Value::Table(_) = contents.raw_get(&*table)?
-            {
-                *table = seen;
-            }
-            Ok(())
-        }),
-        ("relay_write", |contents, args| match args.front() {
-            Some(table @ Value::Table(_)) if contents.contains_key(table)? => {
-                Err(raise_bare("Attempt to modify a readonly table"))
-            }
-            _ => Ok(()),
-        }),
-    ] {
-        let contents = contents.clone();
-        let make = move |lua: &Lua, function: Function| {
-            let contents = contents.clone();
-            lua.create_function(move |lua, args| relay(lua, &function, &contents, access, args))
-        };
-        native.set(name, lua.create_function(make)?)?;
-    }
+    native.set("random", function(lua, random)?)?;
+    native.set("randomseed", function(lua, randomseed)?)?;
+    let relay_of = |lua: &Lua, function: Function| {
+        lua.create_function(move |lua, args: MultiValue| relay(lua, &function, args))
+    };
+    native.set("relay", lua.create_function(relay_of)?)?;
     native.set("contents", contents)?;
-    let unwrap = lua.create_function(unwrap_caught)?;
-    native.set("coroutine", lua.create_table_from(coroutines(lua, &unwrap)?)?)?;
-    native.set("unwrap", unwrap)?;
-    native.set("is_over", lua.create_function(|lua, ()| Ok(is_over(lua)))?)?;
     native.set("locate", lua.create_function(|lua, error: Value| locate(lua, error))?)?;
-    native.set("load", lua.create_function(|lua, (protected, load)| load_of(lua, protected, load))?)?;
-    let gsub_of = |lua: &Lua, (protected, replace_each)| gsub(lua, protected, replace_each);
-    native.set("gsub", lua.create_function(gsub_of)?)?;
     Ok(native)
 }
 
-/// The treatment of the first argument of a function, if that is a read-only table.
-type TableAccess = fn(&Table, &mut MultiValue) -> mlua::Result<()>;
-
-/// Calls a function of Lua or the sandbox as if the script had called it directly. Its errors
-/// contain the line of the script.
-fn relay(
-    lua: &Lua,
-    function: &Function,
-    contents: &Table,
-    access: TableAccess,
-    mut args: MultiValue,
-) -> mlua::Result<MultiValue> {
-    access(contents, &mut args)?;
+/// Calls a function of the sandbox as if the script had called it directly. Its errors contain the
+/// line of the script.
+fn relay(lua: &Lua, function: &Function, args: MultiValue) -> mlua::Result<MultiValue> {
+    spend(lua, 1 + args.len() as u64)?;
     let message = match function.call::<MultiValue>(args) {
         Err(LuaError::RuntimeError(message)) => message,
         other => return other,
@@ -117,20 +88,6 @@ pub(super) enum Raised {
     Fatal,
     /// A string, as Lua's own functions raise it.
     Text(Vec<u8>),
-    /// A value that a script raised, on its way through Rust: see [`raise_value`]. If no script
-    /// code catches it, the message handler has seen it already.
-    Value,
-}
-
-/// The name of the registry entry with the value that a script raised.
-const RAISED: &str = "raised";
-
-/// The error for a value that a script raised. The error does not refer to the value, because Lua's
-/// collector decides how long the error lives. [`unwrap`] or [`locate`] reads the value before
-/// another can be raised.
-fn raise_value(lua: &Lua, value: &Value) -> mlua::Result<LuaError> {
-    lua.set_named_registry_value(RAISED, value)?;
-    Ok(Raised::Value.into_lua_err())
 }
 
 impl std::fmt::Display for Raised {
@@ -138,7 +95,6 @@ impl std::fmt::Display for Raised {
         match self {
             Raised::Table(error) => error.fmt(f),
             Raised::Fatal => f.write_str("the script must end"),
-            Raised::Value => f.write_str("a value of the script"),
             Raised::Text(text) => f.write_str(&String::from_utf8_lossy(text)),
         }
     }
@@ -156,7 +112,6 @@ fn unwrap(lua: &Lua, error: Value) -> mlua::Result<Value> {
             Ok(Value::Table(lua.create_table_from([("err", err)])?))
         }
         Raised::Text(text) => Ok(Value::String(lua.create_string(text)?)),
-        Raised::Value => lua.named_registry_value(RAISED),
         fatal @ Raised::Fatal => Ok(Value::String(lua.create_string(fatal.to_string())?)),
     }
 }
@@ -190,53 +145,24 @@ fn raised(mut error: &LuaError) -> Raised {
     known.unwrap_or_else(|| Raised::Text(error.to_string().into()))
 }
 
-/// `load(reader [, name])`; `load` is the sandbox's function, for valid arguments.
-fn load_of(lua: &Lua, protected: Function, load: Function) -> mlua::Result<Function> {
-    lua.create_function(move |lua, args: MultiValue| {
-        let args = Args::new(lua, &args);
-        let Some(reader @ Value::Function(_)) = args.get(1) else {
-            return Err(args.wrong_type(1, "function"));
-        };
-        let name = if args.is_nil(2) {
-            lua.create_string("=(load)")?
-        } else {
-            // In C, the name ends at the first NUL.
-            lua.create_string(c_string(&args.string(2)?.as_bytes()))?
-        };
-        call_back(lua, &protected, (&load, reader, name))
-    })
-}
-
-/// Calls a function of the sandbox that calls a function of the script. Errors of the script pass
-/// unchanged.
-pub(super) fn call_back(
-    lua: &Lua,
-    protected: &Function,
-    args: impl IntoLuaMulti,
-) -> mlua::Result<MultiValue> {
-    let mut values: MultiValue = protected.call(args)?;
-    match (values.pop_front(), values.front()) {
-        (Some(Value::Boolean(true)), _) => Ok(values),
-        (_, Some(Value::Error(error))) => Err((**error).clone()),
-        (_, error) => Err(raise_value(lua, error.unwrap_or(&Value::Nil))?),
-    }
-}
-
 /// The message handler of a script: converts the error to a table, and records the line that raised
 /// it.
 fn locate(lua: &Lua, error: Value) -> mlua::Result<Table> {
-    if let Value::Error(error) = &error
-        && let Raised::Value = raised(error)
-        && let Value::Table(located) = lua.named_registry_value(RAISED)?
-    {
-        return Ok(located);
-    }
     let table = match unwrap(lua, error)? {
-        Value::Table(table) => table,
+        Value::Table(table) => {
+            // A number is text, too.
+            let err: Value = table.raw_get("err")?;
+            if matches!(err, Value::String(_) | Value::Integer(_) | Value::Number(_))
+                && let Some(text) = lua.coerce_string(err)?
+            {
+                table.raw_set("err", lua.create_string(c_string(&text.as_bytes()))?)?;
+            }
+            table
+        }
         other => {
             let mut text = b"ERR ".to_vec();
             match &other {
-                Value::String(message) => text.extend_from_slice(&message.as_bytes()),
+                Value::String(message) => text.extend_from_slice(c_string(&message.as_bytes())),
                 other => text.extend_from_slice(other.to_string()?.as_bytes()),
             }
             lua.create_table_from([("err", lua.create_string(text)?)])?

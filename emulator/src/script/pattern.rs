@@ -19,6 +19,15 @@ const SPECIALS: &[u8] = b"^$*+?.([%-";
 pub const CAPTURES_MAX: usize = 32;
 /// How many steps are taken before they are reported.
 const STEPS_PER_REPORT: u64 = 4096;
+/// How many bytes of a set, or of a capture, are compared in one step.
+const BYTES_PER_STEP: usize = 8;
+
+/// What a match has cost since the last report.
+pub struct Effort {
+    pub steps: u64,
+    /// How much memory the choices take now.
+    pub held_bytes: usize,
+}
 
 /// The reason why a match has no result.
 pub enum Failure<E> {
@@ -28,13 +37,19 @@ pub enum Failure<E> {
     Ended(E),
 }
 
+impl<E> From<&'static str> for Failure<E> {
+    fn from(text: &'static str) -> Failure<E> {
+        Failure::Malformed(text)
+    }
+}
+
 /// The content of a capture.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capture {
     /// The end has not been reached.
     Open { start: usize },
     /// A part of the subject.
-    Text(Range<usize>),
+    Text { start: usize, end: usize },
     /// `()`: a place in the subject, counted from 0.
     Position(usize),
 }
@@ -51,6 +66,29 @@ pub struct Match {
 /// The captures of a match. Most patterns have few.
 pub type Captures = SmallVec<[Capture; 4]>;
 
+/// A pattern, which ends before its first NUL, as in C.
+#[derive(Clone, Copy)]
+pub struct Pattern<'a> {
+    text: &'a [u8],
+    /// Whether it matches only where the search begins.
+    pub is_anchored: bool,
+}
+
+impl<'a> Pattern<'a> {
+    /// A pattern in which a leading `^` is an anchor.
+    pub fn new(text: &'a [u8]) -> Pattern<'a> {
+        match c_string(text).strip_prefix(b"^") {
+            Some(text) => Pattern { text, is_anchored: true },
+            None => Pattern::unanchored(text),
+        }
+    }
+
+    /// A pattern in which a leading `^` is that character.
+    pub fn unanchored(text: &'a [u8]) -> Pattern<'a> {
+        Pattern { text: c_string(text), is_anchored: false }
+    }
+}
+
 /// Whether a pattern is plain text.
 pub fn is_literal(pattern: &[u8]) -> bool {
     !c_string(pattern).iter().any(|byte| SPECIALS.contains(byte))
@@ -60,9 +98,9 @@ pub fn is_literal(pattern: &[u8]) -> bool {
 pub struct Matcher<'a> {
     subject: &'a [u8],
     pattern: &'a [u8],
+    is_anchored: bool,
     captures: Captures,
-    /// The choices that are left, the latest last, mixed with the captures to undo before them. The
-    /// length of the pattern limits it.
+    /// The choices that are left, the latest last, mixed with the captures to undo before them.
     choices: Vec<Choice>,
     /// The steps since the last report.
     steps: u64,
@@ -96,31 +134,40 @@ enum Step {
 type Malformed = &'static str;
 
 impl<'a> Matcher<'a> {
-    /// The pattern ends before its first NUL, as in C.
-    pub fn new(subject: &'a [u8], pattern: &'a [u8]) -> Matcher<'a> {
-        let pattern = c_string(pattern);
-        Matcher { subject, pattern, captures: Captures::new(), choices: Vec::new(), steps: 0 }
+    pub fn new(subject: &'a [u8], pattern: Pattern<'a>) -> Matcher<'a> {
+        let Pattern { text: pattern, is_anchored } = pattern;
+        let (captures, choices) = (Captures::new(), Vec::new());
+        Matcher { subject, pattern, is_anchored, captures, choices, steps: 0 }
     }
 
-    /// Matches the pattern at one place of the subject. Each `STEPS_PER_REPORT` steps, `report`
-    /// is called with their number.
+    /// Searches for the first match from a place of the subject on. `report` is called at the end,
+    /// and each `STEPS_PER_REPORT` steps.
     ///
     /// # Errors
     /// The pattern is malformed, or `report` failed.
-    pub fn match_at<E>(
+    pub fn find<E>(
+        &mut self,
+        from: usize,
+        report: &mut impl FnMut(Effort) -> Result<(), E>,
+    ) -> Result<Option<Match>, Failure<E>> {
+        let last = if self.is_anchored { from } else { self.subject.len() };
+        let found = (from..=last).find_map(|start| self.match_at(start, report).transpose()).transpose();
+        self.report(report)?;
+        found
+    }
+
+    /// Matches the pattern at one place of the subject.
+    fn match_at<E>(
         &mut self,
         start: usize,
-        report: &mut impl FnMut(u64) -> Result<(), E>,
+        report: &mut impl FnMut(Effort) -> Result<(), E>,
     ) -> Result<Option<Match>, Failure<E>> {
         self.captures.clear();
         self.choices.clear();
         let mut place = Place { subject: start, pattern: 0 };
         loop {
-            self.steps += 1;
-            if self.steps >= STEPS_PER_REPORT {
-                report(self.take_steps()).map_err(Failure::Ended)?;
-            }
-            let next = match self.step(place).map_err(Failure::Malformed)? {
+            self.take_steps(1, report)?;
+            let next = match self.step(place, report)? {
                 Step::Done => {
                     let captures = std::mem::take(&mut self.captures);
                     return Ok(Some(Match { range: start..place.subject, captures }));
@@ -135,13 +182,27 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// Returns the number of steps that have not been reported, and resets it.
-    pub fn take_steps(&mut self) -> u64 {
-        std::mem::take(&mut self.steps)
+    /// Counts steps, and reports them if there are enough.
+    fn take_steps<E>(
+        &mut self,
+        n: u64,
+        report: &mut impl FnMut(Effort) -> Result<(), E>,
+    ) -> Result<(), Failure<E>> {
+        self.steps += n;
+        if self.steps < STEPS_PER_REPORT { Ok(()) } else { self.report(report) }
+    }
+
+    fn report<E>(&mut self, report: &mut impl FnMut(Effort) -> Result<(), E>) -> Result<(), Failure<E>> {
+        let held_bytes = self.choices.capacity() * size_of::<Choice>();
+        report(Effort { steps: std::mem::take(&mut self.steps), held_bytes }).map_err(Failure::Ended)
     }
 
     /// Matches one item of the pattern.
-    fn step(&mut self, place: Place) -> Result<Step, Malformed> {
+    fn step<E>(
+        &mut self,
+        place: Place,
+        report: &mut impl FnMut(Effort) -> Result<(), E>,
+    ) -> Result<Step, Failure<E>> {
         let at = |subject, pattern| Step::Next(Place { subject, pattern });
         let Place { subject, pattern } = place;
         match (self.byte(pattern), self.byte(pattern + 1)) {
@@ -159,13 +220,14 @@ impl<'a> Matcher<'a> {
                 Ok(at(subject, pattern + 1))
             }
             (Some(ESCAPE), Some(b'b')) => {
-                let end = self.balanced(place)?;
+                let end = self.balanced(place, report)?;
                 Ok(end.map_or(Step::Failed, |end| at(end, pattern + 4)))
             }
             (Some(ESCAPE), Some(b'f')) => {
                 let item = pattern + 2..self.item_end(self.frontier_set(pattern + 2)?)?;
                 let before = subject.checked_sub(1).map_or(0, |idx| self.subject[idx]);
                 let after = self.subject.get(subject).copied().unwrap_or(0);
+                self.steps += 2 * steps_of(&item);
                 let is_frontier = !self.is_in_set(before, &item) && self.is_in_set(after, &item);
                 Ok(if is_frontier { at(subject, item.end) } else { Step::Failed })
             }
@@ -174,13 +236,18 @@ impl<'a> Matcher<'a> {
                 Ok(end.map_or(Step::Failed, |end| at(end, pattern + 2)))
             }
             (Some(b'$'), None) => Ok(if subject == self.subject.len() { Step::Done } else { Step::Failed }),
-            _ => self.repeated(place),
+            _ => self.repeated(place, report),
         }
     }
 
     /// Matches a single character or class with its optional suffix: `?`, `*`, `+`, `-`.
-    fn repeated(&mut self, place: Place) -> Result<Step, Malformed> {
+    fn repeated<E>(
+        &mut self,
+        place: Place,
+        report: &mut impl FnMut(Effort) -> Result<(), E>,
+    ) -> Result<Step, Failure<E>> {
         let item = place.pattern..self.item_end(place.pattern)?;
+        self.steps += steps_of(&item);
         let matches = self.is_item_at(place.subject, &item);
         let behind = item.end + 1;
         let once = Place { subject: place.subject + 1, pattern: behind };
@@ -191,8 +258,8 @@ impl<'a> Matcher<'a> {
                 Step::Next(once)
             }
             Some(b'?') => Step::Next(none),
-            Some(b'*') => self.as_many_as_can_be(none, &item),
-            Some(b'+') if matches => self.as_many_as_can_be(once, &item),
+            Some(b'*') => self.as_many_as_can_be(none, &item, report)?,
+            Some(b'+') if matches => self.as_many_as_can_be(once, &item, report)?,
             Some(b'-') => {
                 self.choices.push(Choice::More { item, place: none });
                 Step::Next(none)
@@ -203,15 +270,22 @@ impl<'a> Matcher<'a> {
         })
     }
 
-    fn as_many_as_can_be(&mut self, place: Place, item: &Range<usize>) -> Step {
-        let rest = self.subject.len() - place.subject;
-        let n_matching = (0..rest).take_while(|n| self.is_item_at(place.subject + n, item)).count();
-        self.steps += n_matching as u64;
+    fn as_many_as_can_be<E>(
+        &mut self,
+        place: Place,
+        item: &Range<usize>,
+        report: &mut impl FnMut(Effort) -> Result<(), E>,
+    ) -> Result<Step, Failure<E>> {
+        let mut n_matching = 0;
+        while self.is_item_at(place.subject + n_matching, item) {
+            n_matching += 1;
+            self.take_steps(1 + steps_of(item), report)?;
+        }
         let most = Place { subject: place.subject + n_matching, ..place };
         if n_matching > 0 {
             self.choices.push(Choice::Fewer { first: place.subject, place: most });
         }
-        Step::Next(most)
+        Ok(Step::Next(most))
     }
 
     /// Undoes the captures since the latest choice, and returns the place of its alternative.
@@ -227,6 +301,7 @@ impl<'a> Matcher<'a> {
                     return Some(place);
                 }
                 Choice::More { item, mut place } => {
+                    self.steps += steps_of(&item);
                     if self.is_item_at(place.subject, &item) {
                         place.subject += 1;
                         self.choices.push(Choice::More { item, place });
@@ -256,17 +331,18 @@ impl<'a> Matcher<'a> {
             _ => None,
         });
         let (idx, start) = open.ok_or("invalid pattern capture")?;
-        self.captures[idx] = Capture::Text(start..end);
+        self.captures[idx] = Capture::Text { start, end };
         self.choices.push(Choice::Reopen { idx, start });
         Ok(())
     }
 
     /// `%1`: the place after the text at `subject`, if that text equals the capture.
-    fn same_as_capture(&self, digit: u8, subject: usize) -> Result<Option<usize>, Malformed> {
+    fn same_as_capture(&mut self, digit: u8, subject: usize) -> Result<Option<usize>, Malformed> {
         let idx = usize::from(digit).checked_sub(usize::from(b'1'));
         match idx.and_then(|idx| self.captures.get(idx)) {
-            Some(Capture::Text(range)) => {
-                let text = &self.subject[range.clone()];
+            Some(&Capture::Text { start, end }) => {
+                let text = &self.subject[start..end];
+                self.steps += (text.len() / BYTES_PER_STEP) as u64;
                 Ok(self.subject[subject..].starts_with(text).then_some(subject + text.len()))
             }
             Some(Capture::Position(_)) => Ok(None),
@@ -275,16 +351,20 @@ impl<'a> Matcher<'a> {
     }
 
     /// `%bxy`: the place after the `y` that closes the `x` here.
-    fn balanced(&mut self, place: Place) -> Result<Option<usize>, Malformed> {
+    fn balanced<E>(
+        &mut self,
+        place: Place,
+        report: &mut impl FnMut(Effort) -> Result<(), E>,
+    ) -> Result<Option<usize>, Failure<E>> {
         let (Some(open), Some(close)) = (self.byte(place.pattern + 2), self.byte(place.pattern + 3)) else {
-            return Err("unbalanced pattern");
+            return Err("unbalanced pattern".into());
         };
         if self.subject.get(place.subject) != Some(&open) {
             return Ok(None);
         }
         let mut depth = 1;
         for (idx, &byte) in self.subject.iter().enumerate().skip(place.subject + 1) {
-            self.steps += 1;
+            self.take_steps(1, report)?;
             if byte == close {
                 depth -= 1;
                 if depth == 0 {
@@ -361,6 +441,11 @@ impl<'a> Matcher<'a> {
     fn byte(&self, idx: usize) -> Option<u8> {
         self.pattern.get(idx).copied()
     }
+}
+
+/// How many steps it takes to compare one byte with an item: a set may be long.
+fn steps_of(item: &Range<usize>) -> u64 {
+    (item.len() / BYTES_PER_STEP) as u64
 }
 
 /// Whether a byte is in a class such as `%a`, as in the locale C. An upper-case letter means the

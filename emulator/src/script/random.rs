@@ -1,7 +1,5 @@
 //! `math.random` and `math.randomseed`.
 
-use mlua::{Lua, MultiValue};
-
 use super::args::{Args, raise};
 use super::vm::with_running;
 
@@ -31,25 +29,25 @@ impl Lrand48 {
 }
 
 /// `math.random([m [, n]])`
-pub(super) fn random(lua: &Lua, bounds: &MultiValue) -> mlua::Result<f64> {
-    let drawn = with_running(lua, |running| running.random.draw());
-    let bounds = Args::new(lua, bounds);
+pub(super) fn random(bounds: &Args<'_>) -> mlua::Result<f64> {
+    let drawn = with_running(bounds.lua, |running| running.random.draw());
     let (low, high) = match bounds.len() {
         0 => return Ok(drawn),
         1 => (1, bounds.int(1)?),
         2 => (bounds.int(1)?, bounds.int(2)?),
-        _ => return Err(raise(lua, "wrong number of arguments")),
+        _ => return Err(raise(bounds.lua, "wrong number of arguments")),
     };
     if low > high {
         return Err(bounds.error(bounds.len(), "interval is empty"));
     }
-    let (low, high) = (f64::from(low), f64::from(high));
-    Ok((drawn * (high - low + 1.0)).floor() + low)
+    // C counts the numbers in an `int`, which overflows.
+    let n = high.wrapping_sub(low).wrapping_add(1);
+    Ok((drawn * f64::from(n)).floor() + f64::from(low))
 }
 
 /// `math.randomseed(seed)`
-pub(super) fn randomseed(lua: &Lua, args: &MultiValue) -> mlua::Result<()> {
-    let seed = Args::new(lua, args).int(1)?;
-    with_running(lua, |running| running.random = Lrand48::from_seed(seed as u32));
+pub(super) fn randomseed(args: &Args<'_>) -> mlua::Result<()> {
+    let seed = args.int(1)?;
+    with_running(args.lua, |running| running.random = Lrand48::from_seed(seed as u32));
     Ok(())
 }

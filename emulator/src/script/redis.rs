@@ -1,10 +1,10 @@
 //! `redis`: the table with which scripts call the server.
 //! <https://redis.io/docs/latest/develop/programmability/lua-api/#redis_object>
 
-use mlua::{ExternalError as _, Lua, MultiValue, Table, Value};
+use mlua::{ExternalError as _, Lua, LuaString, Table, Value};
 
-use super::args::truncate;
-use super::budget::spend;
+use super::args::{Args, function, truncate};
+use super::budget::{check_size, spend, spend_bytes};
 use super::c_api::commands;
 use super::native::Raised;
 use super::sha1_hex;
@@ -21,69 +21,46 @@ const REPL_FLAGS: std::ops::RangeInclusive<i64> = 0..=3;
 /// The functions of the table. The sandbox defines the constants.
 pub(super) fn redis(lua: &Lua) -> mlua::Result<Table> {
     let redis = lua.create_table()?;
-    let set = |name, function: fn(&Lua, &MultiValue) -> mlua::Result<MultiValue>| {
-        redis.raw_set(name, lua.create_function(move |lua, args: MultiValue| function(lua, &args))?)
-    };
     for (name, function) in commands(lua)? {
         redis.raw_set(name, function)?;
     }
-    set("log", log)?;
-    set("setresp", |lua, args| {
-        if args.len() != 1 {
-            return Err(fail_with("ERR redis.setresp() requires one argument."));
-        }
-        let protocol = match lua.coerce_number(args[0].clone())?.map(truncate) {
-            Some(2) => Protocol::Resp2,
-            Some(3) => Protocol::Resp3,
-            _ => return Err(fail_with("ERR RESP version must be 2 or 3.")),
-        };
-        with_running(lua, |running| running.rules.protocol = protocol);
-        Ok(MultiValue::new())
-    })?;
-    let sha1hex = |lua: &Lua, args: MultiValue| {
-        if args.len() != 1 {
-            return Err(fail_with("ERR wrong number of arguments"));
-        }
-        let text = match &args[0] {
-            Value::String(_) | Value::Number(_) | Value::Integer(_) => lua.coerce_string(args[0].clone())?,
-            _ => None,
-        };
-        let text = text.as_ref().map(mlua::LuaString::as_bytes);
-        let text = text.as_deref().unwrap_or_default();
-        spend(lua, text.len() as u64 / HASHED_BYTES_PER_INSTRUCTION)?;
-        lua.create_string(sha1_hex(text))
-    };
-    redis.raw_set("sha1hex", lua.create_function(sha1hex)?)?;
-    redis
-        .raw_set("error_reply", lua.create_function(|lua, args| one_field(lua, &args, "err", error_text))?)?;
-    redis.raw_set(
-        "status_reply",
-        lua.create_function(|lua, args| one_field(lua, &args, "ok", <[u8]>::to_vec))?,
-    )?;
-    set("set_repl", set_repl)?;
-    redis.raw_set("breakpoint", lua.create_function(|_, _: MultiValue| Ok(false))?)?;
-    set("debug", |_, _| Ok(MultiValue::new()))?;
-    redis.raw_set("replicate_commands", lua.create_function(|_, _: MultiValue| Ok(true))?)?;
+    redis.raw_set("log", function(lua, log)?)?;
+    redis.raw_set("setresp", function(lua, setresp)?)?;
+    redis.raw_set("sha1hex", function(lua, sha1hex)?)?;
+    redis.raw_set("error_reply", function(lua, |args| one_field(args, "err", error_text))?)?;
+    redis.raw_set("status_reply", function(lua, |args| one_field(args, "ok", <[u8]>::to_vec))?)?;
+    redis.raw_set("set_repl", function(lua, set_repl)?)?;
+    redis.raw_set("breakpoint", function(lua, |_| Ok(false))?)?;
+    redis.raw_set("debug", function(lua, |_| Ok(()))?)?;
+    redis.raw_set("replicate_commands", function(lua, |_| Ok(true))?)?;
     Ok(redis)
 }
 
 /// `redis.log(level, message, …)`: messages other than strings and numbers are left out. A library
 /// that is being loaded logs nothing.
-fn log(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
+fn log(args: &Args<'_>) -> mlua::Result<()> {
     if args.len() < 2 {
         return Err(fail_with("ERR redis.log() requires two arguments or more."));
     }
-    let level = lua.coerce_number(args[0].clone())?;
+    let level = args.as_number(1)?;
     let level = level.ok_or_else(|| fail_with("ERR First argument must be a number (log level)."))?;
-    let level = usize::try_from(level as i64).ok().and_then(|level| LogLevel::ALL.get(level).copied());
+    let level = usize::try_from(truncate(level)).ok().and_then(|level| LogLevel::ALL.get(level).copied());
     let level = level.ok_or_else(|| fail_with("ERR Invalid debug level."))?;
-    let words: Vec<Vec<u8>> = args.iter().skip(1).filter_map(word).collect();
-    with_running(lua, |running| {
+    let mut text = Vec::new();
+    for (idx, word) in (2..=args.len()).filter_map(|place| word(args.get(place)?)).enumerate() {
+        spend_bytes(args.lua, word.len())?;
+        check_size(args.lua, text.len() + word.len())?;
+        if idx > 0 {
+            text.push(b' ');
+        }
+        text.extend(word);
+    }
+    with_running(args.lua, |running| {
         if let Some(host) = &running.host {
-            host.log(level, words.join(&b' '));
+            host.log(level, text);
         }
     });
-    Ok(MultiValue::new())
+    Ok(())
 }
 
 fn word(value: &Value) -> Option<Vec<u8>> {
@@ -95,32 +72,61 @@ fn word(value: &Value) -> Option<Vec<u8>> {
     }
 }
 
+/// `redis.setresp(protocol)`
+fn setresp(args: &Args<'_>) -> mlua::Result<()> {
+    if args.len() != 1 {
+        return Err(fail_with("ERR redis.setresp() requires one argument."));
+    }
+    let protocol = match args.as_number(1)?.map(truncate) {
+        Some(2) => Protocol::Resp2,
+        Some(3) => Protocol::Resp3,
+        _ => return Err(fail_with("ERR RESP version must be 2 or 3.")),
+    };
+    with_running(args.lua, |running| running.rules.protocol = protocol);
+    Ok(())
+}
+
+/// `redis.sha1hex(text)`: the hash of the empty text for a value that is no text.
+fn sha1hex(args: &Args<'_>) -> mlua::Result<LuaString> {
+    if args.len() != 1 {
+        return Err(fail_with("ERR wrong number of arguments"));
+    }
+    let text = match args.get(1) {
+        Some(text @ (Value::String(_) | Value::Number(_) | Value::Integer(_))) => {
+            args.lua.coerce_string(text.clone())?
+        }
+        _ => None,
+    };
+    let text = text.as_ref().map(LuaString::as_bytes);
+    let text = text.as_deref().unwrap_or_default();
+    spend(args.lua, text.len() as u64 / HASHED_BYTES_PER_INSTRUCTION)?;
+    args.lua.create_string(sha1_hex(text))
+}
+
 /// `redis.set_repl(flags)`: it has no effect, because there are no replicas.
-fn set_repl(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
+fn set_repl(args: &Args<'_>) -> mlua::Result<()> {
     if args.len() != 1 {
         return Err(fail_with("ERR redis.set_repl() requires two arguments."));
     }
-    let flags = lua.coerce_number(args[0].clone())?.unwrap_or_default();
-    if !REPL_FLAGS.contains(&(flags as i64)) {
+    let flags = args.as_number(1)?.unwrap_or_default();
+    if !REPL_FLAGS.contains(&truncate(flags)) {
         return Err(fail_with(
             "ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.",
         ));
     }
-    Ok(MultiValue::new())
+    Ok(())
 }
 
 /// `redis.error_reply(text)` and `redis.status_reply(text)`
-fn one_field(
-    lua: &Lua,
-    args: &MultiValue,
-    field: &str,
-    text_of: fn(&[u8]) -> Vec<u8>,
-) -> mlua::Result<Table> {
-    let (field, text) = match (args.len(), args.front()) {
-        (1, Some(Value::String(text))) => (field, text_of(&text.as_bytes())),
+fn one_field(args: &Args<'_>, field: &str, text_of: fn(&[u8]) -> Vec<u8>) -> mlua::Result<Table> {
+    let (field, text) = match (args.len(), args.get(1)) {
+        (1, Some(Value::String(text))) => {
+            spend_bytes(args.lua, text.as_bytes().len())?;
+            (field, text_of(&text.as_bytes()))
+        }
         _ => ("err", b"ERR wrong number or type of arguments".to_vec()),
     };
-    lua.create_table_from([(field, lua.create_string(text)?)])
+    args.lua.create_table_from([(field, args.lua.create_string(text)?)])
 }
 
 /// The text of an error. Its code ends at the first space; the code is `ERR` if there is no space.

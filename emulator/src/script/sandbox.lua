@@ -2,9 +2,8 @@
 -- `native` holds what Rust provides. Returns the globals as scripts see them and as they are, `restore`, what runs a library, and the compiler.
 local native, is_of_functions = ...
 
-local error, pcall, xpcall, select, type, tostring = error, pcall, xpcall, select, type, tostring
-local getmetatable, setmetatable, load, loadstring = getmetatable, setmetatable, load, loadstring
-local collectgarbage, concat, unpack = collectgarbage, table.concat, unpack
+local error, xpcall, type, tostring = error, xpcall, type, tostring
+local getmetatable, setmetatable, loadstring, collectgarbage = getmetatable, setmetatable, loadstring, collectgarbage
 local locate = native.locate
 
 local READONLY = 'Attempt to modify a readonly table'
@@ -23,69 +22,17 @@ end
 
 local globals = {}
 for _, name in ipairs {
-  '_VERSION', 'assert', 'error', 'gcinfo', 'ipairs', 'load', 'loadstring', 'rawequal', 'select', 'tonumber', 'tostring',
-  'type',
+  '_VERSION', 'assert', 'error', 'gcinfo', 'ipairs', 'next', 'pairs', 'rawequal', 'rawget', 'rawset', 'select',
+  'setmetatable', 'tonumber', 'tostring', 'type',
 } do
   globals[name] = _G[name]
 end
 
 math.random, math.randomseed = native.random, native.randomseed
 
--- What takes C as long as a list has elements, or a text has bytes, is paid for by these.
-local function paid(pay, builtin)
-  return function(...)
-    pay(...)
-    return builtin(...)
-  end
-end
-table.insert = native.relay_write(paid(native.table.pay_for_insert, table.insert))
-table.remove = native.relay(paid(native.table.pay_for_remove, table.remove))
-table.maxn = native.relay(paid(native.table.pay_for_maxn, table.maxn))
 table.concat = native.table.concat
-
 for name, builtin in pairs(native.string) do string[name] = builtin end
 string.gfind = string.gmatch
-
--- How many functions are waiting to catch an error.
-local n_catchers = 0
-
--- Calls back for Rust, through which an error that is a table could not pass. As in Redis, an error that nobody catches is seen by
--- the message handler where it is raised. Errors in a coroutine are caught where it is resumed.
-local running = coroutine.running
-local function protected(f, ...)
-  if n_catchers > 0 or running() then return pcall(f, ...) end
-  local args, n = { ... }, select('#', ...)
-  return xpcall(function() return f(unpack(args, 1, n)) end, locate)
-end
-
--- For `error('…', 2)`: as if the function had been called by C.
-local function call(f, ...) return f(...) end
-
-local function replace(parts, replacement, before, match, ...)
-  parts[#parts + 1] = before
-  if match == nil then return false end
-  local value
-  if type(replacement) == 'table' then value = replacement[(...)] else value = call(replacement, ...) end
-  parts[#parts + 1] = value or match
-  return true
-end
-
--- What `matches` gives, with each match replaced; no text, and the type of a replacement that is none.
-string.gsub = native.gsub(protected, function(subject, replacement, matches)
-  local parts, n = {}, 0
-  while replace(parts, replacement, matches(subject)) do
-    n = n + 1
-    local kind = type(parts[#parts])
-    if kind ~= 'string' and kind ~= 'number' then return nil, kind end
-  end
-  return concat(parts), n
-end)
-
-local function resumed(ok, ...)
-  n_catchers = n_catchers - 1
-  if ok then return true, ... end
-  return false, native.unwrap((...))
-end
 
 for name, builtin in pairs(native.coroutine) do coroutine[name] = builtin end
 
@@ -118,13 +65,6 @@ for name, library in pairs(native.libraries) do
   globals[name] = protect(library)
 end
 
-for name, builtin in pairs { next = next, pairs = pairs, rawget = rawget } do
-  globals[name] = native.relay_read(builtin)
-end
-for name, builtin in pairs { rawset = rawset, setmetatable = setmetatable } do
-  globals[name] = native.relay_write(builtin)
-end
-
 globals.unpack = native.table.unpack
 
 -- What a script says of the garbage collector ends when the next begins.
@@ -141,52 +81,20 @@ local function restore_collector()
   collectgarbage('restart')
 end
 
-globals.loadstring = native.relay(paid(native.table.pay_for_text, function(...)
+globals.loadstring = native.relay(function(...)
   local chunk = ...
+  native.table.pay_for_text(chunk)
   if type(chunk) == 'string' and chunk:byte(1) == 27 then return nil, "unexpected symbol near 'char(27)'" end
   return loadstring(...)
-end))
-
-globals.load = native.load(protected, function(reader, name)
-  local function text_only()
-    local part = call(reader)
-    native.table.pay_for_text(part)
-    if type(part) == 'string' and part:byte(1) == 27 then error("unexpected symbol near 'char(27)'", 0) end
-    return part
-  end
-  -- The compiler does not keep its copy of the name from the garbage collector, which the reader may call (CVE-2025-49844). `name` is
-  -- that copy, and lives until `load` returns.
-  local code, err = load(text_only, name)
-  if code then return code end
-  return nil, native.unwrap(err)
 end)
 
--- Redis's own pcall: of a failed command the caller sees the text alone; of a table without one, the table and what stands in its place.
-local function caught(ok, ...)
-  n_catchers = n_catchers - 1
-  if ok then return true, ... end
-  local err = native.unwrap((...))
-  if type(err) ~= 'table' then return false, err end
-  local text = err.err
-  if type(text) == 'string' or type(text) == 'number' then return false, text end
-  return false, err, text
-end
-function globals.pcall(...)
-  if select('#', ...) == 0 then return false, 'attempt to call a boolean value' end
-  n_catchers = n_catchers + 1
-  return caught(pcall(...))
-end
-
-function globals.xpcall(f, handler)
-  n_catchers = n_catchers + 1
-  return resumed(xpcall(f, function(err)
-    if native.is_over() then return err end
-    return handler(native.unwrap(err))
-  end))
-end
+for name, builtin in pairs(native.catchers) do globals[name] = builtin end
 
 local metatable_of_globals = {
   __index = function(_, name)
+    if type(name) ~= 'string' and type(name) ~= 'number' then
+      error('Second argument to luaProtectedTableError must be a string or number', 2)
+    end
     error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
   end,
 }
@@ -211,7 +119,6 @@ end)
 
 -- Undoes what the last script has left. Rust calls it if that script has caught an error, has failed, or has called `collectgarbage`.
 local function restore()
-  n_catchers = 0
   if is_collector_changed then restore_collector() end
 end
 
@@ -224,4 +131,4 @@ local function load_library(library)
   return ok, err
 end
 
-return globals._G, globals, restore, load_library, loadstring
+return globals._G, globals, restore, load_library, native.compile

@@ -72,7 +72,7 @@ impl<'a> Metadata<'a> {
             return Err(Error::from_static("ERR Missing library metadata"));
         }
         let (line, body) = split_line(code).ok_or(INVALID)?;
-        let words = split_words(line).filter(|_| !line.contains(&0)).ok_or(INVALID)?;
+        let words = split_words(line).ok_or(INVALID)?;
         let (engine, values) = words.split_first().ok_or(INVALID)?;
         let mut name = None;
         for value in values {
@@ -103,9 +103,11 @@ pub(super) fn check_name(name: &[u8]) -> Result<(), Error> {
     if is_name { Ok(()) } else { Err(crate::error::LIBRARY_NAME) }
 }
 
-/// The first line, and the rest that starts with its line break.
+/// The first line, and the rest that starts with its line break. As in C, no line goes on after a
+/// NUL.
 fn split_line(source: &[u8]) -> Option<(&[u8], &[u8])> {
-    source.iter().position(|&byte| byte == b'\n').map(|end| source.split_at(end))
+    let end = source.iter().position(|byte| matches!(byte, b'\n' | 0))?;
+    (source[end] == b'\n').then(|| source.split_at(end))
 }
 
 fn with(text: &[u8], what: &[u8]) -> Error {

@@ -7,12 +7,13 @@ use mlua::ffi::{self, lua_State};
 use mlua::{Function, Lua};
 use smallvec::SmallVec;
 
+use super::meter::n_bytes;
 use super::push::{Digits, push};
 use super::stack::Stack;
-use super::{Name, bytes, create_function, guarded, make_room, place_in, running};
+use super::{Name, bytes, create_function, guarded, make_room, pay, place_in, running};
 use crate::error::Error;
 use crate::reply::Reply;
-use crate::script::budget::{Over, Place};
+use crate::script::budget::{BYTES_PER_INSTRUCTION, Over, Place};
 use crate::script::vm::Running;
 
 const NO_ARGUMENT: Error =
@@ -95,6 +96,8 @@ unsafe fn answer(state: *mut lua_State, compute: Compute) -> c_int {
     unsafe {
         let stack = Stack::of_function(state);
         let cell = running(state);
+        let n_args = stack.height();
+        pay(state, 1 + n_args as u64 + n_bytes(state, 1..=n_args) / BYTES_PER_INSTRUCTION);
         let Ok(then) = compute_into(cell, Arguments::on_stack(stack), compute) else {
             stack.push_name(Name::MustEnd);
             ffi::lua_error(state);
@@ -106,7 +109,9 @@ unsafe fn answer(state: *mut lua_State, compute: Compute) -> c_int {
             return 1;
         }
         let running = &*cell.as_ptr();
-        make_room(state, BYTES_OF_LUA * running.reply.size(), running.budget.memory_bytes_max);
+        let size = running.reply.size();
+        pay(state, size as u64 / BYTES_PER_INSTRUCTION);
+        make_room(state, BYTES_OF_LUA * size, running.budget.memory_bytes_max);
         push(stack, &running.reply, running.rules.protocol);
         if then == Then::ReturnMarked {
             stack.push_name(Name::IgnoreErrorStatsUpdate);

@@ -10,7 +10,7 @@ use mlua::ffi::{self, lua_State};
 use mlua::{Function, Lua, Table};
 
 use super::stack::Stack;
-use super::{FREE_UPVALUE, STATE_UPVALUE, bytes, create_function, running};
+use super::{FREE_UPVALUE, STATE_UPVALUE, bytes, create_function, pay, running};
 use crate::script::budget::NO_MEMORY;
 
 /// The functions with their names in the table `coroutine`. `unwrap` makes of an error what
@@ -47,7 +47,10 @@ pub(in crate::script) fn coroutines(
 /// The argument is no thread, or the script must end.
 unsafe extern "C-unwind" fn resume(state: *mut lua_State) -> c_int {
     // SAFETY: the frame owns nothing. `coroutines` has set the upvalues.
-    unsafe { resume_first(state, FREE_UPVALUE, FREE_UPVALUE + 1) }
+    unsafe {
+        pay(state, 1 + ffi::lua_gettop(state) as u64);
+        resume_first(state, FREE_UPVALUE, FREE_UPVALUE + 1)
+    }
 }
 
 /// `coroutine.wrap(function)`
@@ -58,6 +61,7 @@ unsafe extern "C-unwind" fn wrap(state: *mut lua_State) -> c_int {
     const CREATE: c_int = ffi::lua_upvalueindex(FREE_UPVALUE + 2);
     // SAFETY: the frame owns nothing. Lua's function leaves the thread on top of the stack.
     unsafe {
+        pay(state, 1 + ffi::lua_gettop(state) as u64);
         let stack = Stack::of_function(state).at_most(5);
         call_in_frame(state, CREATE);
         stack.push_pointer(running(state));
@@ -77,6 +81,7 @@ unsafe extern "C-unwind" fn wrapped(state: *mut lua_State) -> c_int {
     const THREAD: c_int = ffi::lua_upvalueindex(STATE_UPVALUE + 3);
     // SAFETY: the frame owns nothing. `wrap` has set the upvalues.
     unsafe {
+        pay(state, 1 + ffi::lua_gettop(state) as u64);
         let stack = Stack::of_function(state).at_most(2);
         stack.push_copy(THREAD);
         ffi::lua_insert(state, 1);
@@ -121,7 +126,7 @@ unsafe fn resume_first(state: *mut lua_State, unwrap: c_int, builtin: c_int) -> 
 ///
 /// # Safety
 /// As for [`running`].
-unsafe fn must_unwrap(state: *mut lua_State) -> bool {
+pub(super) unsafe fn must_unwrap(state: *mut lua_State) -> bool {
     // SAFETY: the bytes are those of a string on the stack.
     unsafe {
         let mut running = running(state).borrow_mut();

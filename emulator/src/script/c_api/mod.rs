@@ -42,8 +42,13 @@ mod push;
 mod read;
 mod call;
 mod run;
+mod meter;
+mod lists;
 mod unpack;
+mod matches;
 mod gmatch;
+mod gsub;
+mod protect;
 mod coroutines;
 #[cfg(test)]
 mod tests;
@@ -58,6 +63,10 @@ pub(super) use call::commands;
 pub(super) use coroutines::coroutines;
 use ffi::lua_State;
 pub(super) use gmatch::gmatch;
+pub(super) use gsub::gsub;
+pub(super) use lists::lists;
+pub(super) use meter::{Access, Work, metered};
+pub(super) use protect::catchers;
 pub(super) use run::{Ended, Entry, Failure, Input, SandboxParts};
 use stack::Stack;
 pub(super) use unpack::unpack;
@@ -220,21 +229,29 @@ fn guarded<R>(
 /// # Raises
 /// The script must end.
 ///
-/// # Stack
-/// 1 slot
-///
 /// # Safety
-/// As for [`running`], and the function has the names as upvalues.
-unsafe fn pay(stack: Stack, instructions: u64) {
-    let stack = stack.at_most(1);
+/// As for [`running`].
+unsafe fn pay(state: *mut lua_State, instructions: u64) {
     // SAFETY: the frame owns nothing. The closures have only references.
     unsafe {
-        let place = || place_in(stack.state);
-        if guarded(running(stack.state), |running| running.spend(instructions, place)).is_err() {
-            stack.push_name(Name::MustEnd);
-            ffi::lua_error(stack.state);
+        let place = || place_in(state);
+        if guarded(running(state), |running| running.spend(instructions, place)).is_err() {
+            room(state, 1).push_bytes(NAMES[Name::MustEnd as usize].as_bytes());
+            ffi::lua_error(state);
         }
     }
+}
+
+/// The stack with room for so many values, in a function that does not know how many slots are left.
+///
+/// # Raises
+/// Lua has no more room.
+///
+/// # Safety
+/// `state` is valid, and belongs to the function that is running.
+unsafe fn room(state: *mut lua_State, n_slots: c_int) -> Stack {
+    // SAFETY: the caller vouches for the state.
+    unsafe { Stack::grown(state, n_slots, c"stack overflow") }
 }
 
 /// The line of the innermost function that belongs to the script. Functions of C, Rust and the

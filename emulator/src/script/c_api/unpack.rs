@@ -6,9 +6,10 @@ use std::ffi::c_int;
 use mlua::ffi::{self, lua_State};
 use mlua::{Function, Lua};
 
+use super::meter::n_bytes;
 use super::stack::Stack;
 use super::{create_function, pay};
-use crate::script::budget::INSTRUCTIONS_PER_VALUE;
+use crate::script::budget::{BYTES_PER_INSTRUCTION, INSTRUCTIONS_PER_VALUE};
 
 /// `unpack(list [, i [, j]])`
 ///
@@ -23,7 +24,7 @@ pub(in crate::script) fn unpack(lua: &Lua) -> mlua::Result<Function> {
 unsafe extern "C-unwind" fn push_items(state: *mut lua_State) -> c_int {
     // SAFETY: the frame owns nothing.
     unsafe {
-        let stack = Stack::of_function(state);
+        pay(state, 1 + ffi::lua_gettop(state) as u64 + n_bytes(state, 2..=3) / BYTES_PER_INSTRUCTION);
         ffi::luaL_checktype(state, 1, ffi::LUA_TTABLE);
         let first = ffi::luaL_optinteger(state, 2, 1) as c_int;
         let last = match ffi::lua_type(state, 3) {
@@ -38,7 +39,7 @@ unsafe extern "C-unwind" fn push_items(state: *mut lua_State) -> c_int {
         let Some(grown) = Stack::with_room(state, n_slots) else {
             return ffi::luaL_error(state, c"too many results to unpack".as_ptr());
         };
-        pay(stack, n_values as u64 * INSTRUCTIONS_PER_VALUE);
+        pay(state, n_values as u64 * INSTRUCTIONS_PER_VALUE);
         for place in first..=last {
             grown.push_item(1, place);
         }

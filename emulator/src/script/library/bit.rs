@@ -1,8 +1,8 @@
 //! `bit`: operations on 32-bit integers. <https://bitop.luajit.org/api.html>
 
-use mlua::{Lua, MultiValue, Table};
+use mlua::{Lua, Table};
 
-use crate::script::args::Args;
+use crate::script::args::{Args, function};
 
 /// An operation on two numbers, or on a number and a count of bits.
 type Operation = fn(u32, u32) -> u32;
@@ -19,31 +19,29 @@ pub(super) fn library(lua: &Lua) -> mlua::Result<Table> {
         ("ror", u32::rotate_right),
     ];
     let table = lua.create_table()?;
-    let set = |name, function: fn(&Args<'_>) -> mlua::Result<u32>| {
-        table.raw_set(name, lua.create_function(move |lua, args| signed(function(&Args::new(lua, &args))))?)
+    let set = |name, operation: fn(&Args<'_>) -> mlua::Result<u32>| {
+        table.raw_set(name, function(lua, move |args| signed(operation(args)))?)
     };
     set("tobit", |args| bits(args, 1))?;
     set("bnot", |args| bits(args, 1).map(|bits| !bits))?;
     for &(name, fold) in FOLDS {
-        let function = lua.create_function(move |lua, args: MultiValue| {
-            let args = Args::new(lua, &args);
-            let first = bits(&args, 1)?;
+        let function = function(lua, move |args| {
+            let first = bits(args, 1)?;
             signed(
-                (2..=args.len()).rev().try_fold(first, |folded, place| Ok(fold(folded, bits(&args, place)?))),
+                (2..=args.len()).rev().try_fold(first, |folded, place| Ok(fold(folded, bits(args, place)?))),
             )
         })?;
         table.raw_set(name, function)?;
     }
     for &(name, shift) in SHIFTS {
-        let function = lua.create_function(move |lua, args: MultiValue| {
-            let args = Args::new(lua, &args);
-            let number = bits(&args, 1)?;
-            signed(Ok(shift(number, bits(&args, 2)? & 31)))
+        let function = function(lua, move |args| {
+            let number = bits(args, 1)?;
+            signed(Ok(shift(number, bits(args, 2)? & 31)))
         })?;
         table.raw_set(name, function)?;
     }
     set("bswap", |args| bits(args, 1).map(u32::swap_bytes))?;
-    table.raw_set("tohex", lua.create_function(|lua, args: MultiValue| to_hex(&Args::new(lua, &args)))?)?;
+    table.raw_set("tohex", function(lua, to_hex)?)?;
     Ok(table)
 }
 

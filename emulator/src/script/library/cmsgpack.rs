@@ -7,7 +7,7 @@
 use mlua::{Lua, MultiValue, Table, Value};
 
 use super::{STACK_SLOTS_MAX, contents};
-use crate::script::args::{Args, raise, raise_bare, truncate};
+use crate::script::args::{Args, function, raise, raise_bare, truncate};
 use crate::script::budget::{check_size, spend_bytes, spend_values};
 
 /// Tables that are nested deeper are packed as nil.
@@ -17,18 +17,17 @@ const TOO_MANY: &str = "too many return values at once; use unpack_one or unpack
 /// The library. Its functions are in Redis's order, because `pairs` shows the order.
 pub(super) fn library(lua: &Lua) -> mlua::Result<Table> {
     let table = lua.create_table()?;
-    table.raw_set("pack", lua.create_function(|lua, args: MultiValue| pack(&Args::new(lua, &args)))?)?;
-    let unpack = |name, limits: fn(&Args<'_>) -> mlua::Result<(i32, i32, usize)>| {
-        let function = lua.create_function(move |lua, args: MultiValue| {
-            let args = Args::new(lua, &args);
-            let (limit, offset, n_slots) = limits(&args)?;
-            unpack(&args, limit, offset, n_slots)
+    table.raw_set("pack", function(lua, pack)?)?;
+    let unpack = |name, limits: fn(&Args<'_>) -> mlua::Result<(i64, i64, usize)>| {
+        let function = function(lua, move |args| {
+            let (limit, offset, n_slots) = limits(args)?;
+            unpack(args, limit, offset, n_slots)
         })?;
         table.raw_set(name, function)
     };
     unpack("unpack", |args| Ok((0, 0, args.len())))?;
-    unpack("unpack_one", |args| Ok((1, args.int_or(2, 0)?, 1)))?;
-    unpack("unpack_limit", |args| Ok((args.int(2)?, args.int_or(3, 0)?, 1)))?;
+    unpack("unpack_one", |args| Ok((1, args.integer_or(2, 0)?, 1)))?;
+    unpack("unpack_limit", |args| Ok((args.integer(2)?, args.integer_or(3, 0)?, 1)))?;
     table.raw_set("_NAME", "cmsgpack")?;
     table.raw_set("_VERSION", "lua-cmsgpack 0.4.0")?;
     table.raw_set("_COPYRIGHT", "Copyright (C) 2012, Salvatore Sanfilippo")?;
@@ -155,16 +154,18 @@ fn encode_integer(number: i64, output: &mut Vec<u8>) {
 /// `cmsgpack.unpack(packed)`, `cmsgpack.unpack_one(packed [, offset])`,
 /// `cmsgpack.unpack_limit(packed, limit [, offset])`: returns the next offset and up to `limit`
 /// values. If `limit` and `offset` are 0, it returns all values, without the next offset.
-fn unpack(args: &Args<'_>, limit: i32, offset: i32, n_slots: usize) -> mlua::Result<MultiValue> {
+fn unpack(args: &Args<'_>, limit: i64, offset: i64, n_slots: usize) -> mlua::Result<MultiValue> {
     let packed = args.string(1)?;
     let packed = packed.as_bytes();
     let len = packed.len();
+    // The errors show 32 bits of the offset, as in C.
+    let shown = offset as i32;
     if offset < 0 || limit < 0 {
-        let text = format!("Invalid request to unpack with offset of {offset} and limit of {len}.");
+        let text = format!("Invalid request to unpack with offset of {shown} and limit of {len}.");
         return Err(raise(args.lua, text));
     }
     let Some(rest) = packed.get(offset as usize..) else {
-        return Err(raise(args.lua, format!("Start offset {offset} greater than input length {len}.")));
+        return Err(raise(args.lua, format!("Start offset {shown} greater than input length {len}.")));
     };
     let is_all = limit == 0 && offset == 0;
     let limit = if is_all { usize::MAX } else { limit as usize };

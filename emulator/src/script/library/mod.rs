@@ -10,7 +10,7 @@ mod table;
 use mlua::{Lua, Table, Value};
 
 pub(super) use cjson::Config as JsonConfig;
-pub(super) use string::{functions as string_functions, gsub};
+pub(super) use string::functions as string_functions;
 pub(super) use table::functions as table_functions;
 
 /// How many slots of Lua's stack C allows to one function. Deeper nesting is an error in C, and

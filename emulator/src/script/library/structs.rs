@@ -4,7 +4,7 @@
 use mlua::{Lua, MultiValue, Table, Value};
 
 use super::STACK_SLOTS_MAX;
-use crate::script::args::{Args, c_string, raise, truncate};
+use crate::script::args::{Args, c_string, function, raise, truncate};
 use crate::script::budget::{check_size, spend_bytes, spend_values};
 
 /// The largest number of bytes of an `i` or `I`.
@@ -14,9 +14,9 @@ const ALIGNMENT_DEFAULT: i32 = 8;
 /// The library. Its functions are in Redis's order, because `pairs` shows the order.
 pub(super) fn library(lua: &Lua) -> mlua::Result<Table> {
     let table = lua.create_table()?;
-    table.raw_set("pack", lua.create_function(|lua, args: MultiValue| pack(&Args::new(lua, &args)))?)?;
-    table.raw_set("unpack", lua.create_function(|lua, args: MultiValue| unpack(&Args::new(lua, &args)))?)?;
-    table.raw_set("size", lua.create_function(|lua, args: MultiValue| size(&Args::new(lua, &args)))?)?;
+    table.raw_set("pack", function(lua, pack)?)?;
+    table.raw_set("unpack", function(lua, unpack)?)?;
+    table.raw_set("size", function(lua, size)?)?;
     Ok(table)
 }
 
@@ -24,7 +24,7 @@ pub(super) fn library(lua: &Lua) -> mlua::Result<Table> {
 fn pack(args: &Args<'_>) -> mlua::Result<Value> {
     let text = args.string(1)?;
     let text = text.as_bytes();
-    let mut format = Format::new(args, &text);
+    let mut format = Format::new(args, &text)?;
     let mut output: Vec<u8> = Vec::new();
     let mut place = 2;
     // The C code puts a nil after the arguments, so a missing argument is reported as nil.
@@ -90,7 +90,7 @@ fn unpack(args: &Args<'_>) -> mlua::Result<MultiValue> {
     let too_short = || args.error(2, "data string too short");
     // As in C, a position before the data becomes very large, and so lies after the data.
     let mut position = start.wrapping_sub(1) as usize;
-    let mut format = Format::new(args, &text);
+    let mut format = Format::new(args, &text)?;
     let mut values: Vec<Value> = Vec::new();
     while let Some(Item { option, mut size, padding }) = format.next(position)? {
         position = position.wrapping_add(padding);
@@ -121,7 +121,9 @@ fn unpack(args: &Args<'_>) -> mlua::Result<MultiValue> {
                     let last = last.ok_or_else(|| raise(args.lua, "format 'c0' needs a previous size"))?;
                     size = wrapping_u64(last) as usize;
                 }
-                values.push(Value::String(args.lua.create_string(slice(size)?)?));
+                let text = slice(size)?;
+                spend_bytes(args.lua, text.len())?;
+                values.push(Value::String(args.lua.create_string(text)?));
             }
             b's' => {
                 let rest = &data[position..];
@@ -143,7 +145,7 @@ fn unpack(args: &Args<'_>) -> mlua::Result<MultiValue> {
 fn size(args: &Args<'_>) -> mlua::Result<f64> {
     let text = args.string(1)?;
     let text = text.as_bytes();
-    let mut format = Format::new(args, &text);
+    let mut format = Format::new(args, &text)?;
     let mut total = 0;
     while let Some(Item { option, size, padding }) = format.next(total)? {
         total += padding;
@@ -175,8 +177,9 @@ struct Item {
 }
 
 impl<'a> Format<'a> {
-    fn new(args: &'a Args<'a>, text: &'a [u8]) -> Format<'a> {
-        Format { args, rest: c_string(text), is_big_endian: false, alignment: 1 }
+    fn new(args: &'a Args<'a>, text: &'a [u8]) -> mlua::Result<Format<'a>> {
+        spend_bytes(args.lua, text.len())?;
+        Ok(Format { args, rest: c_string(text), is_big_endian: false, alignment: 1 })
     }
 
     fn next(&mut self, position: usize) -> mlua::Result<Option<Item>> {

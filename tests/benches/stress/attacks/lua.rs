@@ -339,6 +339,10 @@ const CHANGES: &[(&str, &str)] = &[
     ),
     ("string.rep=function() …", "string.rep=function() return 'stolen' end"),
     ("collectgarbage('stop')", "collectgarbage('stop')"),
+    (
+        "local _,t=pairs(string) t.rep=function() …",
+        "local _,t=pairs(string) t.rep=function() return 'stolen' end",
+    ),
 ];
 
 /// Functions that a library registers, and libraries that may not be loaded.
@@ -388,6 +392,16 @@ pub(super) fn endless() -> Vec<Attack> {
         "while true do redis.call('get', 'l') end",
         "while true do redis.pcall('nosuch') end",
         "while true do pcall(cmsgpack.pack, _G) end",
+        "while true do unpack({}, 1, 7800) end",
+        "while true do select('#', unpack({}, 1, 7800)) end",
+        "local s=('x'):rep(1e5) while true do s:upper() end",
+        "local s=('x'):rep(1e5) while true do s:gsub('y', '') end",
+        "local s=(' '):rep(1e5)..'1' while true do tonumber(s) end",
+        "local t={} for i=1,1e4 do t[i]=i end while true do table.foreach(t, rawequal) end",
+        "local t={} for i=1,1e4 do t[i]=i end while true do table.sort(t) end",
+        "local t={} for i=1,1e4 do t[i]=i end while true do table.maxn(t) end",
+        "while true do cjson.new() end",
+        "local s=('x'):rep(1e4) while true do redis.call('echo', s) end",
     ]
     .map(|source| killed(source, &argv(["EVAL", source, "0"]), "SCRIPT", Vec::new()))
     .into();
@@ -414,6 +428,8 @@ pub(super) fn endless() -> Vec<Attack> {
         "local s=('x'):rep(1e4) for i=1,1e5 do redis.call('set', 'k', s) end return 1",
         "local t={} for i=1,1e6 do t[i]=i end return t",
         "local s=('x'):rep(1e6) local t={s,s} for i=1,14 do t={t,t} end return #cmsgpack.pack(t)",
+        "local n=0 (('x'):rep(4e6)):gsub('()(x)', function() n=n+1 end) return n",
+        "return #(('x'):rep(1e6)):gsub('.*', ('%0'):rep(100))",
     ]));
     // This attack compares only the memory.
     attacks.push(Attack::new("collectgarbage('stop'), then 300 MiB of garbage", Judge::Kind, |server| {

@@ -5,6 +5,7 @@
 //! uses far more memory. The exit status is then 1.
 
 mod data;
+mod every_function;
 mod lua;
 mod sockets;
 
@@ -159,6 +160,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         ("Lua: parser and stack", lua::parser()),
         ("Lua: sandbox", lua::sandbox()),
         ("Lua: time and memory", lua::endless()),
+        ("Lua: every function", every_function::attacks()),
         ("commands", data::attacks()),
         ("sockets", sockets::attacks()),
     ] {

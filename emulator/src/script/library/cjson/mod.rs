@@ -9,12 +9,15 @@ mod encode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use mlua::{IntoLuaMulti, Lua, MultiValue, Table, Value};
+use mlua::{IntoLuaMulti, Lua, Table, Value};
 
-use crate::script::args::Args;
+use crate::script::args::{Args, function};
+use crate::script::budget::spend;
 
 /// The largest number of digits of a number.
 const PRECISION_MAX: i32 = 14;
+/// How many instructions count for an instance of the library.
+const INSTRUCTIONS_PER_INSTANCE: u64 = 1000;
 const OFF_ON: &[&str] = &["off", "on"];
 const OFF_ON_NULL: &[&str] = &["off", "on", "null"];
 
@@ -103,17 +106,16 @@ impl Config {
 /// The library. Its functions are in Redis's order, because `pairs` shows the order.
 pub(super) fn library(lua: &Lua, config: &Config) -> mlua::Result<Table> {
     let table = lua.create_table()?;
-    let set = |name, function: fn(&Args<'_>, &Settings) -> mlua::Result<Value>| {
+    let set = |name, convert: fn(&Args<'_>, &Settings) -> mlua::Result<Value>| {
         let config = config.clone();
-        let function = move |lua: &Lua, args: MultiValue| {
-            let args = Args::new(lua, &args);
+        let convert_one = move |args: &Args<'_>| {
             if args.len() == 1 {
-                function(&args, &config.get())
+                convert(args, &config.get())
             } else {
                 Err(args.error(1, "expected 1 argument"))
             }
         };
-        table.raw_set(name, lua.create_function(function)?)
+        table.raw_set(name, function(lua, convert_one)?)
     };
     set("encode", encode::encode)?;
     set("decode", decode::decode)?;
@@ -142,7 +144,11 @@ pub(super) fn library(lua: &Lua, config: &Config) -> mlua::Result<Table> {
     setting(lua, &table, config, "decode_invalid_numbers", 1, |args, settings| {
         choice(args, 1, &mut settings.decode_invalid, OFF_ON)
     })?;
-    table.raw_set("new", lua.create_function(|lua, _: MultiValue| library(lua, &Config::default()))?)?;
+    let new = |args: &Args<'_>| {
+        spend(args.lua, INSTRUCTIONS_PER_INSTANCE)?;
+        library(args.lua, &Config::default())
+    };
+    table.raw_set("new", function(lua, new)?)?;
     table.raw_set("null", Value::NULL)?;
     table.raw_set("_NAME", "cjson")?;
     table.raw_set("_VERSION", "2.1.0")?;
@@ -160,12 +166,11 @@ fn setting<R: IntoLuaMulti + 'static>(
     change: fn(&Args<'_>, &mut Settings) -> mlua::Result<R>,
 ) -> mlua::Result<()> {
     let config = config.clone();
-    let function = lua.create_function(move |lua, args: MultiValue| {
-        let args = Args::new(lua, &args);
+    let function = function(lua, move |args| {
         if args.len() > args_max {
             return Err(args.error(args_max + 1, "found too many arguments"));
         }
-        config.change(|settings| change(&args, settings))
+        config.change(|settings| change(args, settings))
     })?;
     table.raw_set(name, function)
 }

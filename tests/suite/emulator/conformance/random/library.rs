@@ -1,0 +1,532 @@
+//! Random calls of every function that scripts can reach, with hostile arguments.
+//!
+//! The functions are those of the real sandbox: a new one is called, too. [`SIGNATURES`] says which
+//! arguments lead far into a function; each may give way to any other value. A script calls the
+//! function in one of [`FORMS`], and returns what came back as text.
+
+use emulator::Emulator;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+use proptest::strategy::Union;
+
+use super::super::wire::{Emulated, Peer as _, Wire, parse};
+use super::command::{Step, is_wanted};
+
+/// The most calls in a sequence.
+const CALLS_MAX: usize = 20;
+/// The most arguments of a call.
+const ARGUMENTS_MAX: usize = 4;
+
+/// Which arguments a function has: each letter is a [`pool`]. Other functions get anything.
+const SIGNATURES: &[(&str, &str)] = &[
+    ("assert", "AS"),
+    ("bit", "NNN"),
+    ("cjson.decode", "J"),
+    ("cjson.encode", "T"),
+    ("cjson", "NNN"),
+    ("cmsgpack.pack", "AAA"),
+    ("cmsgpack", "KNN"),
+    ("coroutine.create", "F"),
+    ("coroutine.resume", "CAA"),
+    ("coroutine.status", "C"),
+    ("coroutine.wrap", "F"),
+    ("error", "AN"),
+    ("ipairs", "T"),
+    ("load", "FS"),
+    ("loadstring", "SS"),
+    ("math", "NN"),
+    ("next", "TA"),
+    ("pairs", "T"),
+    ("pcall", "FAA"),
+    ("rawget", "TA"),
+    ("rawset", "TAA"),
+    ("redis.log", "NSS"),
+    ("redis.setresp", "N"),
+    ("redis.set_repl", "N"),
+    ("redis.acl_check_cmd", "SSS"),
+    ("redis", "SSS"),
+    ("select", "NAAA"),
+    ("setmetatable", "TT"),
+    ("string.char", "NNN"),
+    ("string.dump", "F"),
+    ("string.find", "SPNA"),
+    ("string.format", "MAAA"),
+    ("string.gfind", "SP"),
+    ("string.gmatch", "SP"),
+    ("string.gsub", "SPRN"),
+    ("string.match", "SPN"),
+    ("string.rep", "SN"),
+    ("string", "SNN"),
+    ("struct.pack", "LNSN"),
+    ("struct", "LSN"),
+    ("table.concat", "TSNN"),
+    ("table.foreach", "TF"),
+    ("table.foreachi", "TF"),
+    ("table.insert", "TNA"),
+    ("table.sort", "TF"),
+    ("table", "TNN"),
+    ("tonumber", "SN"),
+    ("unpack", "TNN"),
+    ("xpcall", "FF"),
+];
+
+/// The values of each letter, as expressions of Lua.
+fn pool(letter: char) -> &'static [&'static str] {
+    match letter {
+        'N' => &[
+            "0", "1", "-1", "2", "3", "7", "0.5", "-0.5", "2.9", "-0", "31", "32", "33", "64", "255", "256",
+            "1000", "-1000", "2^31-1", "2^31", "-2^31", "2^32", "2^32+1", "2^53", "2^63", "-2^63", "2^64",
+            "1e300", "-1e300", "0/0", "1/0", "-1/0", "'1'", "'0x10'", "' 5 '", "'1e1'", "'nan'", "''", "nil",
+        ],
+        'S' => &[
+            "''",
+            "'a'",
+            "'abc'",
+            "'a\\0b'",
+            "'\\0'",
+            "'hello world'",
+            "'10'",
+            "'-1'",
+            "'%'",
+            "'\\255\\254'",
+            "('x'):rep(300)",
+            "('ab'):rep(5000)",
+            "'return 1'",
+            "'return ...'",
+            "'x ='",
+            "'\\27Lua'",
+            "'=name'",
+            "'@name'",
+            "'GET'",
+            "'nosuch'",
+            "'Err text'",
+            "'-Err text'",
+            "'a\\r\\nb'",
+            "12",
+            "0.1",
+            "1e100",
+            "0/0",
+        ],
+        'P' => &[
+            "''",
+            "'a'",
+            "'.'",
+            "'.*'",
+            "'.-'",
+            "'%'",
+            "'%a+'",
+            "'%d*'",
+            "'[a-c]'",
+            "'[^a]'",
+            "'[a'",
+            "'[]'",
+            "'[]]'",
+            "'[^]]'",
+            "'[%a_]+'",
+            "'[a-]'",
+            "'[%'",
+            "'(a)'",
+            "'(a'",
+            "'a)'",
+            "'()'",
+            "'(a*(.)%w(%s*))'",
+            "'%1'",
+            "'(.)%1'",
+            "'%f[%w]%w+'",
+            "'%f'",
+            "'%bxy'",
+            "'%b'",
+            "'%b()'",
+            "'^a'",
+            "'^'",
+            "'a$'",
+            "'$'",
+            "'a?b+c*'",
+            "'\\0'",
+            "'a\\0b'",
+            "'%z'",
+            "('('):rep(33)",
+            "('(.)'):rep(32)",
+            "('a?'):rep(30)",
+            "'%g'",
+            "1",
+        ],
+        'R' => &[
+            "''",
+            "'x'",
+            "'%0'",
+            "'%1'",
+            "'%2'",
+            "'%'",
+            "'%%'",
+            "'%a'",
+            "'a\\0b%0'",
+            "5",
+            "{}",
+            "{a='A', b=2}",
+            "{a=false}",
+            "{a={}}",
+            "function(...) return ... end",
+            "function() end",
+            "function() return {} end",
+            "function() error('e') end",
+            "function() error({err='E e'}) end",
+            "string.upper",
+            "string.rep",
+            "error",
+            "setmetatable({}, {__index=function(t, k) return k .. k end})",
+            "setmetatable({}, {__index=error})",
+            "nil",
+        ],
+        'T' => &[
+            "{}",
+            "{1, 2, 3}",
+            "{3, 1, 2}",
+            "{'c', 'a', 'b'}",
+            "{1, nil, 3}",
+            "{1, 'a', {}}",
+            "{{}, {}}",
+            "{a=1}",
+            "{a=1, 5}",
+            "{[0]=0, [-1]=1}",
+            "{[1.5]=1}",
+            "{[2^31]=1}",
+            "{[1e300]=1}",
+            "{err='E e'}",
+            "{ok='fine'}",
+            "{err=5}",
+            "{double=0/0}",
+            "{map={a=1}}",
+            "{set={a=true}}",
+            "{0/0, 1/0, -1/0}",
+            "{true, false}",
+            "{print=1, f=function() end}",
+            "{cjson.null}",
+            "{{{{{{{{{{}}}}}}}}}}",
+            "{{{{{{{{{{{{{{{{{{1}}}}}}}}}}}}}}}}}}",
+            "{unpack({}, 1, 100)}",
+            "setmetatable({}, {__index=function(t, k) return k end})",
+            "setmetatable({}, {__index={1, 2}})",
+            "setmetatable({}, {__tostring=function() return 'shown' end})",
+            "setmetatable({}, {__metatable=1})",
+            "setmetatable({}, {__call=function(...) return select('#', ...) end})",
+            "setmetatable({1}, {__newindex=error})",
+            "string",
+            "_G",
+        ],
+        'F' => &[
+            "function() end",
+            "function(...) return ... end",
+            "function(a, b) return a < b end",
+            "function() return true end",
+            "function() return 1, nil, 3 end",
+            "function() error('e') end",
+            "function() error('e', 0) end",
+            "function() error('e', 2) end",
+            "function() error('e', 3) end",
+            "function() error({err='E e'}) end",
+            "function() error() end",
+            "function() return nil + 1 end",
+            "function() return redis.call('nosuch') end",
+            "function() return redis.pcall('nosuch') end",
+            "function() redis.call('get', {}) end",
+            "function(e) return tostring(e) end",
+            "function() return coroutine.yield(1, 2) end",
+            "error",
+            "type",
+            "next",
+            "pcall",
+            "string.rep",
+            "string.gsub",
+            "redis.call",
+            "cjson.encode",
+            "cmsgpack.unpack",
+            "struct.unpack",
+            "unpack",
+            "coroutine.yield",
+            "coroutine.wrap(function() return 1 end)",
+        ],
+        'C' => &[
+            "coroutine.create(function() end)",
+            "coroutine.create(function(...) return ... end)",
+            "coroutine.create(function() coroutine.yield(1) end)",
+            "coroutine.create(function() error('e') end)",
+            "coroutine.create(function() error({err='E e'}) end)",
+            "coroutine.create(function() return redis.call('nosuch') end)",
+            "coroutine.create(type)",
+            "coroutine.create(error)",
+            "coroutine.create(pcall)",
+        ],
+        'J' => &[
+            "'1'",
+            "'-0'",
+            "'1.5e3'",
+            "'0x1F'",
+            "'nan'",
+            "'-inf'",
+            "'1e999'",
+            "'01'",
+            "'\"a\"'",
+            "'\"\\\\u00e9\\\\ud83d\\\\ude00\"'",
+            "'\"\\\\ud800\"'",
+            "'\"\\\\q\"'",
+            "'\"a'",
+            "'\"\\0\"'",
+            "'[]'",
+            "'[1,2,[3]]'",
+            "'[1,'",
+            "'[1 2]'",
+            "'{}'",
+            "'{\"a\":1}'",
+            "'{\"a\"}'",
+            "'{a:1}'",
+            "'{\"a\":{\"b\":[null,true,false]}}'",
+            "'nul'",
+            "'null x'",
+            "' [ 1 ] '",
+            "('['):rep(1001)",
+            "'\\0001'",
+            "''",
+            "'[' .. ('9'):rep(400) .. ']'",
+        ],
+        'K' => &[
+            "'\\0'",
+            "'\\127'",
+            "'\\224'",
+            "'\\192'",
+            "'\\193'",
+            "'\\194\\195'",
+            "'\\202\\63\\128\\0\\0'",
+            "'\\203\\63\\240\\0\\0\\0\\0\\0\\0'",
+            "'\\204\\255'",
+            "'\\205\\255\\255'",
+            "'\\206\\255\\255\\255\\255'",
+            "'\\207\\255\\255\\255\\255\\255\\255\\255\\255'",
+            "'\\211\\128\\0\\0\\0\\0\\0\\0\\0'",
+            "'\\161a'",
+            "'\\163a'",
+            "'\\217\\1a'",
+            "'\\219\\255\\255\\255\\255'",
+            "'\\147\\1\\2\\3'",
+            "'\\147\\1'",
+            "'\\129\\161a\\1'",
+            "'\\129\\192\\1'",
+            "'\\221\\255\\255\\255\\255'",
+            "'\\1\\2\\3'",
+            "('\\145'):rep(40) .. '\\1'",
+            "'\\200\\1'",
+            "''",
+            "cmsgpack.pack({1, {a='b'}, 2.5})",
+        ],
+        'L' => &[
+            "'b'",
+            "'B'",
+            "'h'",
+            "'H'",
+            "'l'",
+            "'L'",
+            "'T'",
+            "'f'",
+            "'d'",
+            "'s'",
+            "'x'",
+            "'i'",
+            "'I'",
+            "'i1'",
+            "'i3'",
+            "'I8'",
+            "'i16'",
+            "'i32'",
+            "'i33'",
+            "'i0'",
+            "'c3'",
+            "'c0'",
+            "'Bc0'",
+            "'c'",
+            "'>i4'",
+            "'<i4'",
+            "'>d'",
+            "'!4bi'",
+            "'!8bd'",
+            "'!3b'",
+            "'!bl'",
+            "'! b'",
+            "'ss'",
+            "'bbbb'",
+            "'z'",
+            "'%'",
+            "'i99999999999'",
+            "'b\\0b'",
+            "''",
+        ],
+        'M' => &[
+            "'%d'",
+            "'%5.2f'",
+            "'%s'",
+            "'%q'",
+            "'%x'",
+            "'%X'",
+            "'%o'",
+            "'%c'",
+            "'%e'",
+            "'%g'",
+            "'%i'",
+            "'%u'",
+            "'%%'",
+            "'%'",
+            "'%y'",
+            "'%5s'",
+            "'%-5s|'",
+            "'%.2s'",
+            "'%05d'",
+            "'%+d'",
+            "'% d'",
+            "'%#x'",
+            "'%s %s'",
+            "'%100d'",
+            "'%.100f'",
+            "'%99.99f'",
+            "'%------d'",
+            "'a\\0%s'",
+            "'%c%c'",
+        ],
+        _ => &[
+            "nil",
+            "true",
+            "false",
+            "0",
+            "1",
+            "-1",
+            "2^31",
+            "0/0",
+            "1/0",
+            "''",
+            "'a'",
+            "'a\\0b'",
+            "{}",
+            "{1, 2}",
+            "{a=1}",
+            "{err='E e'}",
+            "function() end",
+            "function(...) return ... end",
+            "type",
+            "coroutine.create(function() end)",
+            "cjson.null",
+            "string",
+            "_G",
+            "setmetatable({}, {__index=error})",
+            "('x'):rep(300)",
+        ],
+    }
+}
+
+/// How a script calls: `$` is the call, `@` the function with its arguments.
+const FORMS: &[&str] = &[
+    "return show($)",
+    "return $",
+    "$",
+    "local result = $ return show(result)",
+    "return show(pcall(@))",
+    "return show(pcall(function() return $ end))",
+    "return show(pcall(function() local result = $ return result end))",
+    "return show(xpcall(function() return $ end, function(e) return show(e) end))",
+    "return show(coroutine.resume(coroutine.create(function() return $ end)))",
+    "return show(coroutine.wrap(function() return $ end)())",
+    "return show(pcall(coroutine.wrap(function() return $ end)))",
+    "coroutine.wrap(function() local result = $ end)()",
+    "return show(string.gsub('ab', '.', function() return $ end))",
+    "return show(pcall(string.gsub, 'ab', '.', function() return $ end))",
+    "return show(table.foreach({1, 2}, function() return $ end))",
+    "return show(pcall(table.sort, {1, 2}, function() return $ end))",
+    "return show(load(function() return $ end))",
+    "return show(tostring(setmetatable({}, {__tostring=function() return $ end})))",
+    "local t = setmetatable({}, {__index=function() return $ end}) return show(t.x)",
+    "for a, b in @ do return show(a, b) end",
+];
+
+/// Shows values as text, with the keys of tables in order and without addresses.
+const SHOW: &str = "
+local function show_one(value, depth)
+  local kind = type(value)
+  if kind == 'number' then return ('%.17g'):format(value) end
+  if kind == 'string' then
+    local text = ('%q'):format(value:gsub('0x%x+', '0x'))
+    return #text < 500 and text or text:sub(1, 500) .. #text
+  end
+  if kind ~= 'table' or depth > 20 or value == _G or value == string then return kind == 'boolean' and tostring(value) or kind end
+  local parts = {}
+  for key, item in next, value do parts[#parts + 1] = show_one(key, depth + 1) .. '=' .. show_one(item, depth + 1) end
+  table.sort(parts)
+  return '{' .. table.concat(parts, ' ') .. '}'
+end
+local function show(...)
+  local parts = {}
+  for idx = 1, select('#', ...) do parts[idx] = show_one((select(idx, ...)), 0) end
+  return table.concat(parts, ', ')
+end
+math.randomseed(7) ";
+
+/// Words of calls that are left out, each with the reason.
+const LEFT_OUT: &[(&str, &str)] =
+    &[("collectgarbage", "the sizes of memory differ"), ("gcinfo", "the sizes of memory differ")];
+
+/// Errors that have a text.
+const ERRORS_WITH_TEXT: &[&str] = &["error('e'", "error({err='E e'})", "error()", "redis.error_reply"];
+
+/// Whether a script may end Redis: it raises a table without a text, and nothing catches it.
+fn may_end_redis(script: &str) -> bool {
+    let rest = ERRORS_WITH_TEXT.iter().fold(script.to_owned(), |rest, error| rest.replace(error, ""));
+    rest.contains("error") && !rest.contains("pcall(") && !rest.contains("resume(")
+}
+
+/// Random sequences of calls.
+pub fn sequences() -> BoxedStrategy<Vec<Step>> {
+    let calls = functions().into_iter().filter(|name| is_wanted(name)).map(call);
+    let calls = Union::new(calls.collect::<Vec<_>>());
+    let is_kept =
+        |script: &String| !may_end_redis(script) && !LEFT_OUT.iter().any(|(word, _)| script.contains(word));
+    let eval = |script: String| {
+        Step::Call(0, vec!["eval".into(), (SHOW.replace('\n', " ") + &script).into(), "0".into()])
+    };
+    let calls = calls.prop_filter("the call is left out", is_kept).prop_map(eval);
+    vec(calls, 1..=CALLS_MAX).boxed()
+}
+
+/// The names of all functions in the sandbox of the emulator.
+fn functions() -> Vec<String> {
+    const NAMES: &str = "
+        local names = {}
+        local function walk(prefix, t)
+          for name, value in pairs(t) do
+            if type(value) == 'function' then names[#names + 1] = prefix .. name end
+            if type(value) == 'table' and value ~= _G then walk(prefix .. name .. '.', value) end
+          end
+        end
+        walk('', _G)
+        table.sort(names)
+        return names";
+    let reply = Emulated::open(&Emulator::new()).call(&["eval", NAMES, "0"]);
+    let Some((Wire::Items(_, names), _)) = parse(&reply) else { panic!("the sandbox has functions") };
+    names.iter().map(|name| name.to_string().trim_matches('"').to_owned()).collect()
+}
+
+/// Calls of one function, in one of the forms.
+fn call(function: String) -> BoxedStrategy<String> {
+    let library = function.split('.').next().unwrap_or_default();
+    let signature =
+        |name: &str| SIGNATURES.iter().find(|(known, _)| *known == name).map(|(_, letters)| *letters);
+    let letters = signature(&function).or_else(|| signature(library)).unwrap_or("AAAA");
+    let letters: Vec<char> = letters.chars().chain(std::iter::repeat('A')).take(ARGUMENTS_MAX).collect();
+    let own = letters.iter().map(|letter| prop_oneof![5 => select(pool(*letter)), 1 => select(pool('A'))]);
+    let n_usual = signature(&function).map_or(2, str::len).min(ARGUMENTS_MAX);
+    let n = prop_oneof![3 => Just(n_usual), 2 => 0..=ARGUMENTS_MAX];
+    (own.collect::<Vec<_>>(), n, select(FORMS))
+        .prop_map(move |(arguments, n, form)| {
+            let arguments = arguments[..n].join(", ");
+            let separator = if n == 0 { "" } else { ", " };
+            form.replace('$', &format!("{function}({arguments})"))
+                .replace('@', &format!("{function}{separator}{arguments}"))
+        })
+        .boxed()
+}
