@@ -29,6 +29,7 @@ mod forms;
 mod grammar;
 mod script;
 mod command;
+mod values;
 mod library;
 mod judge;
 mod play;
