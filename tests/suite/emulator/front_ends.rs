@@ -262,11 +262,10 @@ fn footprints_say_what_was_read_and_what_was_changed() {
     check("SUBSCRIBE c", "read connections\nwrite subscription to c\n");
     check("RESET", "read connections\nwrite subscription to c\n");
     check("CLIENT ID", "");
-    for line in
-        ["CLIENT TRACKING ON", "CLIENT UNBLOCK 9", "CLIENT KILL ID 9", "CLIENT LIST", "CLIENT UNPAUSE"]
-    {
+    for line in ["CLIENT TRACKING ON", "CLIENT UNBLOCK 9", "CLIENT KILL ID 9", "CLIENT UNPAUSE"] {
         check(line, "write settings\n");
     }
+    check("CLIENT LIST", "write settings\nread clock\n");
     check("CLIENT PAUSE 0", "write settings\nread clock\nread clock\n");
     let sha = "930269f31393d0be681588b6ab08dccee7d6bb67";
     check(&format!("EVALSHA {} 0", sha.to_uppercase()), &format!("read script {sha}\n"));

@@ -228,7 +228,7 @@ const LONG_CALLS: &[&str] = &[
     "table.maxn(list)",
     "text:rep(100)",
     "string.find(('x'):rep(2^20), 'y', 1, true)",
-    "string.find(('b'):rep(1000), '[' .. ('a'):rep(1000) .. ']*')",
+    "string.find(('b'):rep(1000), '[' .. ('a'):rep(4000) .. ']*')",
     "unpack(list)",
     "unpack({}, 1, 7800)",
     "select('#', unpack({}, 1, 7800))",

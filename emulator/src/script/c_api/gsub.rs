@@ -153,10 +153,7 @@ impl Output {
     /// The function that is running has four values on the stack.
     unsafe fn begin(state: *mut lua_State) -> Output {
         // SAFETY: there is a slot for the memory.
-        unsafe {
-            room(state, 1);
-            ffi::lua_newuserdata(state, Output::CAPACITY_MIN);
-        }
+        unsafe { room(state, 1).push_memory(Output::CAPACITY_MIN) };
         Output { state, len: 0, capacity: Output::CAPACITY_MIN }
     }
 
@@ -174,8 +171,7 @@ impl Output {
             let needed = len.saturating_add(text.len());
             if needed > capacity {
                 self.capacity = needed.max(capacity.saturating_mul(2));
-                room(state, 1);
-                let larger = ffi::lua_newuserdata(state, self.capacity).cast::<u8>();
+                let larger = room(state, 1).push_memory(self.capacity);
                 let before: *const u8 = ffi::lua_touserdata(state, Output::PLACE).cast();
                 larger.copy_from_nonoverlapping(before, len);
                 ffi::lua_replace(state, Output::PLACE);

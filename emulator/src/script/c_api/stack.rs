@@ -205,6 +205,22 @@ impl Stack {
         unsafe { ffi::lua_createtable(self.state, size(n_items), size(n_fields)) }
     }
 
+    /// Pushes so many bytes of memory, which Lua's collector frees. What they hold is undefined.
+    ///
+    /// # Raises
+    /// There is no memory.
+    ///
+    /// # Stack
+    /// 1 slot
+    ///
+    /// # Safety
+    /// As for [`Stack::push_nil`].
+    pub unsafe fn push_memory(self, n_bytes: usize) -> *mut u8 {
+        self.expect(1);
+        // SAFETY: there is a slot.
+        unsafe { ffi::lua_newuserdata(self.state, n_bytes).cast() }
+    }
+
     /// Pushes an item of a table, and returns its type. Never raises.
     ///
     /// # Stack
