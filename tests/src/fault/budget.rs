@@ -53,6 +53,9 @@ macro_rules! budgets {
 const SAMPLED: bool = true;
 const FIXED: bool = false;
 
+/// The most amounts of one fault that are tried at one place.
+const AMOUNTS_MAX: u32 = 100;
+
 budgets! {
     /// How many clients may crash, each at any time between its steps, or after a command has run
     /// and before the reply arrives.
@@ -114,7 +117,7 @@ budgets! {
     reloads(reloads: u32 as Count, SAMPLED);
     /// How many of its last writes a server with persistence may lose, because its log ends early,
     /// as with `appendfsync everysec`. A write is a command, a transaction or a script that changed
-    /// data. Any number of the latest writes up to this one may be missing.
+    /// data. Any number of the latest writes up to this one may be missing. At most 100.
     unsynced(unsynced: u32 as Count, FIXED);
     /// How often a server may lose only its scripts, as after `SCRIPT FLUSH`.
     flushes(flushes: u32 as Count, SAMPLED);
@@ -141,15 +144,19 @@ impl fmt::Display for Faults {
 }
 
 impl Faults {
-    /// A message if a budget is larger than any clock can show.
+    /// A message if a budget is larger than any clock can show, or would make too many steps.
     pub(crate) fn excess(mut self, span_max: Duration) -> Option<String> {
         let ppm_max = DRIFT_PPM.end().unsigned_abs();
-        FIELDS.iter().find_map(|Field { name, value, .. }| match value {
+        FIELDS.iter().find_map(|Field { name, value, is_sampled }| match value {
             Value::Span(of) if *of(&mut self) > span_max => {
                 Some(format!("`Faults::{name}` is at most ten years, not {:?}", of(&mut self)))
             }
             Value::Ppm(of) if u64::from(*of(&mut self)) > ppm_max => {
                 Some(format!("`Faults::{name}` is at most {ppm_max} ppm, not {}", of(&mut self)))
+            }
+            // Each number up to it is a step of its own.
+            Value::Count(of) if !is_sampled && *of(&mut self) > AMOUNTS_MAX => {
+                Some(format!("`Faults::{name}` is at most {AMOUNTS_MAX}, not {}", of(&mut self)))
             }
             _ => None,
         })

@@ -53,7 +53,8 @@ fn extreme_parameters_are_refused_or_run() {
         a scenario has at most 1000 probes, not 4294967295
         `Faults::skew` is at most ten years, not 18446744073709551615.999999999s
         `Faults::outage` is at most ten years, not 18446744073709551615.999999999s
-        `Faults::drift` is at most 999000000 ppm, not 4294967295"#]].assert_eq(
+        `Faults::drift` is at most 999000000 ppm, not 4294967295
+        `Faults::unsynced` is at most 100, not 4294967295"#]].assert_eq(
         &[
             refused(|| scenario().servers(0)),
             refused(|| scenario().servers(usize::MAX)),
@@ -67,6 +68,7 @@ fn extreme_parameters_are_refused_or_run() {
             refused(|| scenario().faults(none.skew(Duration::MAX))),
             refused(|| scenario().faults(none.outage(Duration::MAX))),
             refused(|| scenario().faults(none.drift(u32::MAX))),
+            refused(|| scenario().faults(none.unsynced(u32::MAX))),
         ]
         .join("\n"),
     );
@@ -84,7 +86,7 @@ fn extreme_parameters_are_refused_or_run() {
         scenario().faults(none.drift(999_000_000)),
         scenario().faults(none.server_drift(999_000_000)),
         scenario().faults(none.restarts(1).outage(decade)),
-        scenario().faults(none.reloads(1).unsynced(u32::MAX)),
+        scenario().faults(none.reloads(1).unsynced(100)),
         scenario().faults(Faults { crashes: u32::MAX, ..none }),
         scenario().limits(longest),
         scenario().rounds(0),
