@@ -17,8 +17,8 @@ pub(super) const INSTRUCTIONS_PER_CHECK: u64 = 10_000;
 
 /// How many instructions count for reading or writing one value of JSON or MessagePack.
 pub(super) const INSTRUCTIONS_PER_VALUE: u64 = 8;
-/// How many instructions a command counts for until the next check. The budget has another limit for
-/// commands.
+/// How many instructions a command counts for until the next check. The budget limits commands by
+/// their number.
 const INSTRUCTIONS_PER_COMMAND: u64 = 100;
 /// How many bytes count as one instruction when they are copied.
 pub(super) const BYTES_PER_INSTRUCTION: u64 = 64;

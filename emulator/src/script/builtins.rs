@@ -82,8 +82,8 @@ mod tests {
     const LARGE: u64 = 4 * SMALL;
 
     /// Every function of the sandbox, with the calls whose work grows otherwise than with the number
-    /// of arguments. Each call gets `n`, a `list` of numbers and a `text`, `spaces` around a number,
-    /// `json` and `packed`, which all grow with `n`.
+    /// of arguments. Each call gets `n`, and values that grow with `n`: a `list` of numbers, a
+    /// `text`, `spaces` around a number, `json` and `packed`.
     const CALLS: &[(&str, &[&str])] = &[
         ("assert", &["assert(false, text)"]),
         ("bit.arshift", &["bit.arshift(spaces, 1)"]),
@@ -306,7 +306,7 @@ mod tests {
         vm.run(&callable, &[], &[], Box::new(Fixture)).1
     }
 
-    /// What native functions have spent for `work`, beside the preparation.
+    /// The instructions that native functions have spent for `work`, without the preparation.
     fn cost(vm: &Vm, work: &str, n: u64) -> u64 {
         let spent = |work| {
             vm.lua.gc_collect().unwrap();

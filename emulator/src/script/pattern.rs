@@ -22,7 +22,7 @@ const STEPS_PER_REPORT: u64 = 4096;
 /// How many bytes of a set, or of a capture, are compared in one step.
 const BYTES_PER_STEP: usize = 8;
 
-/// What a match has cost since the last report.
+/// The cost of a match since the last report.
 pub struct Effort {
     pub steps: u64,
     /// How much memory the choices take now.

@@ -6,7 +6,8 @@
 //!
 //! A row is marked if lockstep takes more than twice Redis's time at the largest size. It is also
 //! marked if its time grows and Redis's does not. In the end, both servers are emptied: lockstep
-//! may not keep much more memory than Redis. The exit status is 1 if it does, or if a row is marked.
+//! may not keep much more memory than Redis. If it does, or if a row is marked, the exit status is
+//! 1.
 
 mod rows;
 mod server;

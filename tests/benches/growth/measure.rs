@@ -15,7 +15,7 @@ const LONG_MICROS: f64 = 100_000.0;
 const CALLS_MAX: usize = 256;
 /// The least time of a batch, in microseconds, if it has fewer calls.
 const BATCH_MICROS_MIN: f64 = 2_000.0;
-/// What times may differ for no reason, in microseconds: calls in a row, and single calls.
+/// By how much times may differ for no reason, in microseconds: calls in a row, and single calls.
 const NOISE_MICROS: f64 = 1.0;
 const NOISE_OF_ONE_MICROS: f64 = 20.0;
 

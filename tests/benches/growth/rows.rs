@@ -17,7 +17,7 @@ pub(crate) struct Rows {
     unmeasured: Vec<String>,
 }
 
-/// What is measured as one call.
+/// The commands that are measured as one call.
 pub(crate) struct Row {
     /// The names of the measured commands.
     pub(crate) commands: Vec<String>,

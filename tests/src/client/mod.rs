@@ -72,8 +72,8 @@ impl Client {
         Env::new(self.clone())
     }
 
-    /// What the client's own clock shows, as time since the Unix epoch. It is as wrong as the
-    /// schedule makes it, and is that of [`Client::env`].
+    /// The time that the client's own clock shows, since the Unix epoch. The clock is as wrong as
+    /// the schedule makes it, and is that of [`Client::env`].
     pub fn now(&self) -> Duration {
         Source::now(self)
     }

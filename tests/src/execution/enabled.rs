@@ -38,7 +38,7 @@ impl Execution<'_> {
             let actor = other.actor;
             state.can_act(actor) && !tries_in_vain(actor) && !state.has_request(actor)
         };
-        // A client amid a stall keeps nobody from sleeping: more time passes until another one wakes.
+        // A client amid a stall keeps nobody from sleeping: time passes until another one wakes.
         let is_awake = |gate: &Gate| gate.is_busy() && !gate.stalls() && !tries_in_vain(gate.actor);
         let all_sleep = !state.gates.iter().any(is_awake)
             && !in_vain

@@ -2,6 +2,7 @@
 //! the other files serve them all.
 
 mod report;
+mod summary;
 mod determinism;
 mod vacuous;
 mod access_profile;
@@ -27,7 +28,6 @@ mod division;
 mod lints;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::sync::Arc;
 
 pub use access_profile::AccessProfile;
@@ -55,8 +55,7 @@ pub use uniform_walk::UniformWalk;
 use crate::execution::{Mode, Policy, Runner};
 use crate::fault::{Fault, Target};
 use crate::lint::{Allowance, Warning};
-use crate::oracle::{Oracle, list};
-use crate::render::on_one_line;
+use crate::oracle::Oracle;
 use crate::replay::replay;
 use crate::scenario::Scenario;
 use crate::schedule::{Schedule, Step};
@@ -106,52 +105,6 @@ pub struct Exploration {
     found_after: BTreeMap<usize, u64>,
     /// The branch at which it ended, because an oracle was violated there.
     ended_at: Option<BranchId>,
-}
-
-/// One line: what was judged and found, in how many schedules, and what happened in them.
-impl fmt::Display for Exploration {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Exploration { schedules, blocked, findings, reached, lints, allowances, unloaded, .. } = self;
-        if findings.is_empty() {
-            let judged: BTreeSet<&str> = self.judged.iter().map(|&(_, name)| name).collect();
-            match judged.is_empty() {
-                // A shard may have no branches, or nothing to judge.
-                true => f.write_str("nothing was judged")?,
-                false => write!(f, "no violation of {}", list(&Vec::from_iter(judged)))?,
-            }
-        } else {
-            let violated = findings.iter().map(|Finding { oracle, schedule, .. }| {
-                format!("{} (after {} steps)", oracle.name(), schedule.steps.len())
-            });
-            write!(f, "violations of {}", list(&Vec::from_iter(violated)))?;
-        }
-        write!(f, " in {schedules} schedule{}", if *schedules == 1 { "" } else { "s" })?;
-        if *blocked > 0 {
-            write!(f, " (and {blocked} that others cover)")?;
-        }
-        if *reached != Reached::default() {
-            write!(f, "; reached: {reached}")?;
-        }
-        if self.is_overrun_unjudged {
-            f.write_str(
-                "; a holder was still inside when its lease had ended, and no oracle was asked about that: ",
-            )?;
-            f.write_str("ask ExclusiveBelief, or Fenced")?;
-        }
-        if !lints.is_empty() {
-            let names: BTreeSet<&str> = lints.iter().map(|warning| warning.lint.name).collect();
-            write!(f, "; lints: {}", Vec::from_iter(names).join(", "))?;
-        }
-        for Allowance { lint, reason, is_fulfilled } in allowances {
-            let allowed = if *is_fulfilled { "allowed" } else { "allowed without need" };
-            write!(f, "; {allowed}: {} ({})", lint.name, on_one_line(reason))?;
-        }
-        if !unloaded.is_empty() {
-            let scripts = on_one_line(&list(unloaded));
-            write!(f, "; clients had to load {scripts}: Scenario::script leaves that out")?;
-        }
-        Ok(())
-    }
 }
 
 /// Why an exploration stops before its end.

@@ -66,7 +66,8 @@ fn can_lose(scenario: &Scenario) -> bool {
     [crashes, lost, drops, delays, cancels, restarts, reloads].iter().any(|&budget| budget > 0) || times_out
 }
 
-/// What an oracle looked for that no execution had. Clients entered these sections.
+/// The text about an oracle that no execution gave anything to judge. Clients entered these
+/// sections.
 pub(super) fn unjudged(oracle: &dyn Oracle, entered: &BTreeSet<String>) -> String {
     let missing = match oracle.wants() {
         Wanted::Sections(sections) => not_entered(&sections, entered),

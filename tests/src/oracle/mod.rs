@@ -49,8 +49,8 @@ pub trait Oracle: Debug + Send + Sync {
     /// means nothing.
     fn judges(&self, history: &History) -> bool;
 
-    /// What it looks for in an execution. With it, a report says what is missing if no execution
-    /// has anything to judge, and an exploration does not begin if none can have it.
+    /// The events that it looks for in an execution. If no execution has them, a report says so. If
+    /// none can have them, an exploration does not begin.
     fn wants(&self) -> Wanted {
         Wanted::Other
     }
@@ -69,7 +69,7 @@ pub trait Oracle: Debug + Send + Sync {
     fn check(&self, history: &History) -> Option<Violation>;
 }
 
-/// What an execution must have so that an oracle judges it.
+/// The events that an execution must have so that an oracle judges it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// Clients enter these sections.

@@ -22,6 +22,7 @@ mod known_servers;
 mod saved;
 mod known_states;
 mod checkpoints;
+mod details;
 mod serve;
 mod instants;
 mod holds;
@@ -327,11 +328,16 @@ impl Simulation {
         state.recorder.time_read();
         let idx = state.idx(actor);
         state.actors[idx].is_crashed = true;
-        state
-            .gates
-            .iter_mut()
-            .filter(|gate| gate.actor == actor)
-            .for_each(|gate| gate.gate_state = GateState::Empty);
+        for gate in 0..state.gates.len() {
+            if state.gates[gate].actor == actor {
+                state.gates[gate].gate_state = GateState::Empty;
+                // A task that was spawned may keep its connection. The process has none any more.
+                if state.gates[gate].session.is_some() {
+                    let server = state.gates[gate].server;
+                    state.recorder.connection_changed(server);
+                }
+            }
+        }
     }
 
     pub(crate) fn advanced(&self, by: Duration) {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use emulator::{Access, Footprint, Resource, ScriptCall};
+use emulator::Footprint;
 use redis::{RedisError, RedisResult, Value};
 
 use super::gate::{Gate, GateState, Passage, Pending, Traffic};
@@ -18,8 +18,8 @@ use super::turns::Act;
 use super::{ActorState, Recording, Server, Simulation};
 use crate::actor::Actor;
 use crate::fault::{Delivery, Fault, FaultKind, RequestFault, RequestOutcome, Target};
-use crate::render::{Format, format_error, format_words, written_keys};
-use crate::trace::{EventKind, HoldId, KeyChange, Script, Sent, Struck};
+use crate::render::{Format, format_error, written_keys};
+use crate::trace::{EventKind, HoldId, Sent};
 
 /// The end of a client's wait for a reply.
 #[derive(Clone)]
@@ -161,8 +161,8 @@ impl Simulation {
     /// Closes the session of a connection.
     pub(super) fn hang_up(&self, gate: usize) {
         let Some(session) = self.state().gates[gate].session.take() else { return };
-        let Gate { server, traffic, .. } = self.state().gates[gate];
-        self.state().recorder.connection_changed(server);
+        let Gate { actor, server, traffic, .. } = self.state().gates[gate];
+        self.note_connection(actor, server);
         let known = self.end_subscription(gate);
         match &session {
             Session::Emulator(connection) => {
@@ -228,7 +228,7 @@ impl Simulation {
     }
 
     /// The client and the server of a connection.
-    fn ends(&self, gate: usize) -> (Actor, usize) {
+    pub(super) fn ends(&self, gate: usize) -> (Actor, usize) {
         let state = self.state();
         (state.gates[gate].actor, state.gates[gate].server)
     }
@@ -401,7 +401,7 @@ impl Simulation {
     /// opened at its first request that runs.
     fn new_session(&self, actor: Actor, server: usize) -> Session {
         let session = Session::open(&self.servers[server]);
-        self.state().recorder.connection_changed(server);
+        self.note_connection(actor, server);
         if let (Session::Emulator(connection), Clients::Tasks) = (&session, &self.clients) {
             let id = self.state().next_connection(actor);
             connection.open_with(id);
@@ -464,42 +464,11 @@ impl Simulation {
         }
     }
 
-    /// The keys that the last command changed, with their new values. On a real server they are not
-    /// known.
-    fn changed_keys(&self, server: usize) -> Vec<KeyChange> {
-        let Some(footprint) = self.footprint(server) else { return Vec::new() };
-        let mut keys: Vec<(usize, &[u8])> = footprint
-            .iter()
-            .filter_map(|(resource, access, _)| match resource {
-                Resource::Key { db, key, .. } if access == Access::Write => Some((db, key)),
-                _ => None,
-            })
-            .collect();
-        keys.sort_unstable();
-        keys.dedup();
-        let show = |(db, key): (usize, &[u8])| {
-            let held = self.read(server, |data| data.describe_value(db, key)).flatten();
-            let (value, left_ms) = held.map_or((None, None), |(value, left_ms)| (Some(value), left_ms));
-            KeyChange { db, key: key.escape_ascii().to_string(), value, left_ms }
-        };
-        keys.into_iter().map(show).collect()
-    }
-
-    /// The script that a request calls, with the commands that it has just called.
-    fn script(&self, server: usize, request: &Request) -> Option<Script> {
-        request.scripts().for_each(|(sha, source)| self.name_script(&sha, &source));
-        let Server::Emulator(emulator) = &self.servers[server] else { return request.script(|_| None) };
-        let commands = emulator.take_script_calls();
-        let script = request.script(|sha| emulator.script(sha))?;
-        let show =
-            |call: ScriptCall| (format_words(call.argv.iter().map(|word| &word[..])), call.reply.show());
-        Some(Script { commands: commands.into_iter().map(show).collect(), ..script })
-    }
-
-    /// A request of this connection that a fault strikes.
-    fn struck(&self, gate: usize, request: &Request) -> Struck {
-        let (_, server) = self.ends(gate);
-        let script = self.script(server, request);
-        Struck { server, text: request.text().0, script, is_message: false }
+    /// Notes that a connection opens or closes. Those of a crashed client closed when it crashed.
+    fn note_connection(&self, actor: Actor, server: usize) {
+        let mut state = self.state();
+        if !state.actor(actor).is_crashed {
+            state.recorder.connection_changed(server);
+        }
     }
 }

@@ -330,7 +330,7 @@ fn changed_keys_are_those_of_their_database() {
     .assert_eq(&changes.flatten().map(|change| format!("{change}\n")).collect::<String>());
 }
 
-/// Code that reads `client.now()` sees the skew of its clock, as code that reads `client.env()` does.
+/// Code that reads `client.now()` sees the skew of its clock, as code with `client.env()` does.
 #[test]
 fn the_time_of_a_client_is_that_of_its_own_clock() {
     const START: Duration = Duration::from_millis(1_700_000_000_500);

@@ -1,4 +1,4 @@
-//! What one stall is: a period in which a client is slow, however often others sleep meanwhile.
+//! One stall is a period in which a client is slow, however often others sleep meanwhile.
 
 use std::time::Duration;
 

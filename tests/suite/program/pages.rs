@@ -162,7 +162,7 @@ fn a_late_reply_is_seen_from_its_request_to_its_arrival() {
     assert!(page.contains("<i class=\"replying\" style=\"grid-area: 2/4/5/5\"></i>"), "{page}");
 }
 
-/// A renewal without a mark: the lease of the hold ends, and the server keeps its record for longer.
+/// A renewal without a mark: the lease of the hold ends, and the server keeps its record longer.
 #[test]
 fn a_bar_follows_what_the_server_keeps() {
     let scenario = Scenario::new("renewed").always(ExclusiveFact::of("cs")).actors(1, |client| async move {

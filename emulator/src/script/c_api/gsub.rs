@@ -164,8 +164,8 @@ impl Output {
     /// The function that began the output is running.
     unsafe fn add(&mut self, text: &[u8]) {
         let Output { state, len, capacity } = *self;
-        // SAFETY: the frame owns nothing. The memory has room for the text, and does not overlap it:
-        // the text is in a string, or in a frame.
+        // SAFETY: the frame owns nothing. The memory has room for the text, and does not overlap
+        // it: the text is in a string, or in a frame.
         unsafe {
             pay(state, text.len() as u64 / BYTES_PER_INSTRUCTION);
             let needed = len.saturating_add(text.len());

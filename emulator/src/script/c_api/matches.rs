@@ -58,7 +58,7 @@ pub(super) unsafe fn find(
     pattern: Pattern<'_>,
     from: usize,
 ) -> Option<Found> {
-    // SAFETY: the matcher is gone when the frame raises. What is left in the frame owns nothing.
+    // SAFETY: the matcher is gone when the frame raises. The rest of the frame owns nothing.
     unsafe {
         match search(state, subject, pattern, from) {
             Ok(found) => return found,

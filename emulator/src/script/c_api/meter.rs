@@ -12,8 +12,8 @@ use mlua::{Function, LightUserData, Lua, Table};
 use super::{FREE_UPVALUE, create_function, pay, room};
 use crate::script::budget::BYTES_PER_INSTRUCTION;
 
-/// What a function does with the texts in its arguments, and with a read-only table. In addition,
-/// each argument and each result counts as one instruction.
+/// The use that a function makes of the texts in its arguments, and of a read-only table. Beside
+/// these, each argument and each result counts as one instruction.
 pub(in crate::script) struct Work {
     /// The places of the arguments whose text the function reads.
     pub reads: RangeInclusive<c_int>,
@@ -22,7 +22,7 @@ pub(in crate::script) struct Work {
     pub access: Access,
 }
 
-/// What happens if the first argument is a read-only table.
+/// The use that a function makes of a read-only table as its first argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::script) enum Access {
     /// The function gets the table as scripts see it, which is empty.

@@ -242,7 +242,8 @@ unsafe fn pay(state: *mut lua_State, instructions: u64) {
     }
 }
 
-/// The stack with room for so many values, in a function that does not know how many slots are left.
+/// The stack with room for so many values, in a function that does not know how many slots are
+/// left.
 ///
 /// # Raises
 /// Lua has no more room.

@@ -205,7 +205,7 @@ impl Stack {
         unsafe { ffi::lua_createtable(self.state, size(n_items), size(n_fields)) }
     }
 
-    /// Pushes so many bytes of memory, which Lua's collector frees. What they hold is undefined.
+    /// Pushes so many bytes of memory, which Lua's collector frees. Their content is undefined.
     ///
     /// # Raises
     /// There is no memory.

@@ -1,6 +1,6 @@
 //! The functions of `string` that could block the process in Lua's C code: those that match
-//! patterns, and `rep`. `gsub` and [`gmatch`] are functions of C: one calls functions of the script, and
-//! scripts keep what the other returns.
+//! patterns, and `rep`. `gsub` and `gmatch` are functions of C: one calls functions of the script,
+//! and scripts keep what the other returns.
 
 use bstr::ByteSlice as _;
 use mlua::{IntoLuaMulti as _, Lua, LuaString, MultiValue, Table, Value};

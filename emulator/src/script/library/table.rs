@@ -1,5 +1,5 @@
-//! Functions whose work grows with a list or a text: `table.concat`, and the costs of the compiler and of
-//! the garbage collector.
+//! Functions whose work grows with a list or a text: `table.concat`, and the costs of the compiler
+//! and of the garbage collector.
 
 use mlua::{Lua, LuaString, Table, Value};
 

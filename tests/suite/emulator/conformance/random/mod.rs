@@ -1,9 +1,9 @@
 //! Sends random commands of three clients to the emulator and to the real server. Every reply and
 //! the final state must be equal.
 //!
-//! [`forms`] has the random commands, [`script`] the random Lua, and [`library`] hostile calls of
-//! every function that scripts can reach. [`judge`] has what Redis
-//! guarantees of a reply, and [`play`] sends the commands to both.
+//! [`forms`] has the random commands, and [`script`] the random Lua. [`library`] has hostile calls
+//! of every function that scripts can reach. [`judge`] has what Redis guarantees of a reply, and
+//! [`play`] sends the commands to both.
 //!
 //! The reference is the real server. It has no model, its state cannot be cloned, and every command
 //! is allowed in every state. So a plain `vec` of commands does all that `proptest-state-machine`

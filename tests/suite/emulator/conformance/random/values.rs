@@ -1,14 +1,18 @@
 //! Values that a random call of a library function gets, most of them hostile.
 
 /// The values of each letter, as expressions of Lua.
-pub fn pool(letter: char) -> &'static [&'static str] {
-    match letter {
-        'N' => &[
+const POOLS: &[(char, &[&str])] = &[
+    (
+        'N',
+        &[
             "0", "1", "-1", "2", "3", "7", "0.5", "-0.5", "2.9", "-0", "31", "32", "33", "64", "255", "256",
             "1000", "-1000", "2^31-1", "2^31", "-2^31", "2^32", "2^32+1", "2^53", "2^63", "-2^63", "2^64",
             "1e300", "-1e300", "0/0", "1/0", "-1/0", "'1'", "'0x10'", "' 5 '", "'1e1'", "'nan'", "''", "nil",
         ],
-        'S' => &[
+    ),
+    (
+        'S',
+        &[
             "''",
             "'a'",
             "'abc'",
@@ -37,7 +41,10 @@ pub fn pool(letter: char) -> &'static [&'static str] {
             "1e100",
             "0/0",
         ],
-        'P' => &[
+    ),
+    (
+        'P',
+        &[
             "''",
             "'a'",
             "'.'",
@@ -81,7 +88,10 @@ pub fn pool(letter: char) -> &'static [&'static str] {
             "'%g'",
             "1",
         ],
-        'R' => &[
+    ),
+    (
+        'R',
+        &[
             "''",
             "'x'",
             "'%0'",
@@ -108,7 +118,10 @@ pub fn pool(letter: char) -> &'static [&'static str] {
             "setmetatable({}, {__index=error})",
             "nil",
         ],
-        'T' => &[
+    ),
+    (
+        'T',
+        &[
             "{}",
             "{1, 2, 3}",
             "{3, 1, 2}",
@@ -144,7 +157,10 @@ pub fn pool(letter: char) -> &'static [&'static str] {
             "string",
             "_G",
         ],
-        'F' => &[
+    ),
+    (
+        'F',
+        &[
             "function() end",
             "function(...) return ... end",
             "function(a, b) return a < b end",
@@ -176,7 +192,10 @@ pub fn pool(letter: char) -> &'static [&'static str] {
             "coroutine.yield",
             "coroutine.wrap(function() return 1 end)",
         ],
-        'C' => &[
+    ),
+    (
+        'C',
+        &[
             "coroutine.create(function() end)",
             "coroutine.create(function(...) return ... end)",
             "coroutine.create(function() coroutine.yield(1) end)",
@@ -187,7 +206,10 @@ pub fn pool(letter: char) -> &'static [&'static str] {
             "coroutine.create(error)",
             "coroutine.create(pcall)",
         ],
-        'J' => &[
+    ),
+    (
+        'J',
+        &[
             "'1'",
             "'-0'",
             "'1.5e3'",
@@ -219,7 +241,10 @@ pub fn pool(letter: char) -> &'static [&'static str] {
             "''",
             "'[' .. ('9'):rep(400) .. ']'",
         ],
-        'K' => &[
+    ),
+    (
+        'K',
+        &[
             "'\\0'",
             "'\\127'",
             "'\\224'",
@@ -248,7 +273,10 @@ pub fn pool(letter: char) -> &'static [&'static str] {
             "''",
             "cmsgpack.pack({1, {a='b'}, 2.5})",
         ],
-        'L' => &[
+    ),
+    (
+        'L',
+        &[
             "'b'",
             "'B'",
             "'h'",
@@ -289,7 +317,10 @@ pub fn pool(letter: char) -> &'static [&'static str] {
             "'b\\0b'",
             "''",
         ],
-        'M' => &[
+    ),
+    (
+        'M',
+        &[
             "'%d'",
             "'%5.2f'",
             "'%s'",
@@ -320,7 +351,10 @@ pub fn pool(letter: char) -> &'static [&'static str] {
             "'a\\0%s'",
             "'%c%c'",
         ],
-        _ => &[
+    ),
+    (
+        'A',
+        &[
             "nil",
             "true",
             "false",
@@ -347,5 +381,11 @@ pub fn pool(letter: char) -> &'static [&'static str] {
             "setmetatable({}, {__index=error})",
             "('x'):rep(300)",
         ],
-    }
+    ),
+];
+
+/// The values of a letter.
+pub fn pool(letter: char) -> &'static [&'static str] {
+    let pool = POOLS.iter().find(|(known, _)| *known == letter);
+    pool.unwrap_or_else(|| panic!("no values have the letter {letter}")).1
 }
