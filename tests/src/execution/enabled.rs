@@ -13,8 +13,7 @@ impl Execution<'_> {
     /// Lists the steps that can happen now: first the actor that ran last, then the other actors,
     /// late requests, faults, and time last.
     ///
-    /// Clocks are set before all else. If every client sleeps or is amid a stall, time comes before
-    /// the actors.
+    /// Clocks are set before all else. If every client sleeps, time comes before the actors.
     pub(super) fn enabled_steps(&self, enabled: &mut Vec<Step>) {
         enabled.clear();
         let retrying = self.sim.state().retrying();
@@ -34,12 +33,8 @@ impl Execution<'_> {
         self.enabled_messages(&state, state.last_actor(), tries_in_vain, enabled);
         // If a client waits for something that never comes, it does not wait for time.
         let in_vain = last_step == Some(Step::Wait) && !state.has_timer_fired();
-        let sleeps = |other: &&ActorState| {
-            let actor = other.actor;
-            state.can_act(actor) && !tries_in_vain(actor) && !state.has_request(actor)
-        };
-        // A client amid a stall keeps nobody from sleeping: time passes until another one wakes.
-        let is_awake = |gate: &Gate| gate.is_busy() && !gate.stalls() && !tries_in_vain(gate.actor);
+        let sleeps = |other: &&ActorState| state.can_act(other.actor) && !tries_in_vain(other.actor);
+        let is_awake = |gate: &Gate| gate.is_busy() && !tries_in_vain(gate.actor);
         let all_sleep = !state.gates.iter().any(is_awake)
             && !in_vain
             && (change.is_some()
@@ -71,8 +66,7 @@ impl Execution<'_> {
         }
     }
 
-    /// Adds the steps that begin a stall, within the budget: time moves while clients have requests
-    /// to send.
+    /// Adds the steps in which time moves while clients have requests to send, within the budget.
     fn enabled_stalls(&self, all_sleep: bool, enabled: &mut Vec<Step>) {
         let state = self.sim.state();
         if state.spent(Budget::STALLS) >= self.scenario.faults.stalls {

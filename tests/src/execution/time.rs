@@ -31,9 +31,7 @@ impl Execution<'_> {
         let before = change.map(|change| change.saturating_sub(JUST_BEFORE));
         let has_fired = self.advance_until_a_timer(before.unwrap_or(TIMER_MAX)).await;
         if !has_fired && change.is_none() {
-            let mut state = self.sim.state();
-            state.end_stalls();
-            return state.note_wait_in_vain(retrying);
+            return self.sim.state().note_wait_in_vain(retrying);
         }
         // A lease counts from the last request, which was made before the wait.
         self.try_again(retrying).await;

@@ -94,9 +94,7 @@ impl Node {
             Step::Send(..) | Step::Receive(..) => true,
             _ => false,
         };
-        // Turns that come after `Wait` are those of clients amid a stall: a turn ends it.
-        let can_wait =
-            node.enabled.iter().find(|step| **step == Step::Wait || is_turn(step)) == Some(&Step::Wait);
+        let can_wait = node.enabled.contains(&Step::Wait) && !node.enabled.iter().any(is_turn);
         let is_fleeting =
             |step: &Step| Process::of(*step) == Process::Setup || can_wait && *step == Step::Wait;
         let awake = |fleeting| {
@@ -333,14 +331,10 @@ impl Dpor {
         for late in known..history.steps.len() {
             let footprint = &history.footprints[late];
             // `Wait` is impossible while a client has a request to send. The wait may therefore
-            // have to come before that client's first step. During a stall, it may also have to
-            // come before the step that ends the stall, if others sleep or are done by then.
+            // have to come before that client's first step.
             let may_wait = footprint.waits || footprint.awaits_timer;
-            let may_last = may_wait || footprint.changes_readiness;
             let is_first = |early: usize| (0..early).all(|other| process(other) != process(early));
-            let ends_stall = |early: usize| history.footprints[early].ends_stall;
-            let ends_wait = |&early: &usize| may_wait && is_first(early) || may_last && ends_stall(early);
-            let firsts = (0..late).filter(ends_wait);
+            let firsts = (0..late).filter(|&early| may_wait && is_first(early));
             for early in self.happens_before.races(late).iter().copied().chain(firsts) {
                 // If the policy had no choice at a step, there is no node to change.
                 if let Ok(place) = self.path.binary_search_by_key(&early, |node| node.steps) {

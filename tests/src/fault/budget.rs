@@ -60,19 +60,12 @@ budgets! {
     /// How many clients may crash, each at any time between its steps, or after a command has run
     /// and before the reply arrives.
     crashes(crashes: u32 as Count, SAMPLED);
-    /// How many stalls there may be. A stall is a period in which clients are slow: they wait to
-    /// send a command while time passes. A step of time begins it, and stalls all clients that
-    /// wait. If all others then sleep, time passes further until one of them wakes. That costs
-    /// nothing, up to three times. So `stalls(1)` has a client that is slow once while a rival
-    /// sleeps, tries and sleeps again. If another client is to be slow, too, that is one more
-    /// stall.
-    ///
-    /// A stall may also come between reading the clock and the first command of a client. If
+    /// How many stalls there may be. A stall is one step of time while clients wait to send a
+    /// command. If a rival has to sleep twice while a client is slow, that takes two stalls. A stall
+    /// may also come between reading the clock and the first command of a client. If
     /// [`crate::Scenario::prompt_replies`] is not set, it may also come between a reply and its
     /// arrival. If a client may have a timer, its whole process may stand still meanwhile, so that
-    /// it notices the timer late.
-    ///
-    /// Time moves to an instant that matters, or just past it, or until
+    /// it notices the timer late. Time moves to an instant that matters, or just past it, or until
     /// a timer of a client fires. Instants that matter are the ends of leases and of times to live.
     /// Others follow from the spans that the code distinguishes, as far as probes find them. If
     /// nothing is about to expire, time moves by a millisecond, or by a lease and some grace.
@@ -193,6 +186,6 @@ impl Faults {
 pub struct Budget(pub &'static str);
 
 impl Budget {
-    /// Periods in which time passes while clients have requests to send.
+    /// Time that passes while clients have requests to send.
     pub const STALLS: Budget = Budget("stalls");
 }

@@ -15,10 +15,6 @@ use crate::actor::Actor;
 use crate::fault::{Fault, RequestOutcome};
 use crate::trace::HoldId;
 
-/// Most steps of time of one stall. Without a limit, a client that renews for ever would keep a
-/// stall from its end.
-const STALL_STEPS_MAX: u32 = 4;
-
 /// One connection of an actor, as it waits.
 #[derive(Clone)]
 pub(crate) struct Gate {
@@ -43,8 +39,6 @@ pub(crate) struct Gate {
     /// The client has given up a request here. Then no other connection takes this place: whether
     /// the request has run must not decide which place is free.
     pub(crate) was_given_up: bool,
-    /// How many steps of time have passed in the stall of what waits here; zero without one.
-    pub(crate) stalled_for: u32,
     /// The subscription of this connection.
     pub(super) subscription: Option<Subscription>,
 }
@@ -76,7 +70,6 @@ impl Gate {
             operation: None,
             late: VecDeque::new(),
             was_given_up: false,
-            stalled_for: 0,
             subscription: None,
         }
     }
@@ -94,17 +87,6 @@ impl Gate {
     /// Whether the client is amid a request, so that it does not sleep.
     pub(crate) fn is_busy(&self) -> bool {
         self.waits() || self.awaits_reply()
-    }
-
-    /// Whether the client is amid a stall, in which more time may pass at no cost. A stall that has
-    /// lasted for as many steps as it may is over: the next step of time begins another one.
-    pub(crate) fn stalls(&self) -> bool {
-        self.is_busy() && (1..STALL_STEPS_MAX).contains(&self.stalled_for)
-    }
-
-    /// The next step of time begins another stall.
-    pub(super) fn end_stall(&mut self) {
-        self.stalled_for = STALL_STEPS_MAX;
     }
 
     /// Whether a client that polls its subscription looks for a message: none waits, or has passed.

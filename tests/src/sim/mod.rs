@@ -59,7 +59,7 @@ pub use server::Server;
 pub(crate) use server::connect;
 pub(crate) use session::Session;
 pub(crate) use shared_list::SharedList;
-pub(crate) use state::{ActorState, Readiness, State};
+pub(crate) use state::{ActorState, State};
 pub(crate) use timer_cache::{CodeId, ScenarioTimers, Thresholds, TimerCache, UnknownTimer};
 pub(crate) use told::{Telling, Told};
 pub(crate) use turns::{Act, End, tasks};
@@ -282,8 +282,8 @@ impl Simulation {
             });
             let mut state = self.state();
             let has_request = state.has_request(actor);
-            let readiness = if state.retries(actor) { Readiness::Idle } else { state.readiness(actor) };
-            let ActorState { local_state, may_wake: could_wake, readiness: before, .. } = state.actors[nth];
+            let is_ready = has_request && !state.retries(actor);
+            let ActorState { local_state, may_wake: could_wake, was_ready, .. } = state.actors[nth];
             if known.is_none() {
                 let steps = state.history().steps.len();
                 state.unknown_timers.push(UnknownTimer { steps, actor, local_state });
@@ -292,13 +292,13 @@ impl Simulation {
             if could_wake || may_wake {
                 state.recorder.time_read();
             }
-            if before != readiness {
-                state.recorder.readiness_changed(before == Readiness::Stalls);
+            if was_ready != is_ready {
+                state.recorder.readiness_changed();
             }
             if may_wake && !has_request {
                 state.recorder.timer_awaited();
             }
-            (state.actors[nth].may_wake, state.actors[nth].readiness) = (may_wake, readiness);
+            (state.actors[nth].may_wake, state.actors[nth].was_ready) = (may_wake, is_ready);
         }
     }
 

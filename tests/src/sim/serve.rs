@@ -180,12 +180,7 @@ impl Simulation {
 
     /// Lets what waits at this gate pass.
     pub(crate) fn let_through(&self, gate: usize, passage: Passage) {
-        let is_request = {
-            let gate = &mut self.state().gates[gate];
-            // What passes is no longer slow. That its reply comes late is another stall.
-            gate.stalled_for = 0;
-            gate.pending.is_some()
-        };
+        let is_request = self.state().gates[gate].pending.is_some();
         if is_request {
             self.serve(gate, passage);
         } else {

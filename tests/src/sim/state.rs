@@ -119,26 +119,16 @@ pub(crate) struct ActorState {
     pub(crate) local_state: LocalState,
     /// The number of its tasks besides its own.
     pub(crate) spawned: usize,
-    /// After the last step: whether it may have a timer, and whether it keeps time from passing.
+    /// After the last step: whether it may have a timer, and whether it had a request to send that
+    /// was no vain retry.
     pub(crate) may_wake: bool,
-    pub(crate) readiness: Readiness,
+    pub(crate) was_ready: bool,
     /// Hashes of equal tries that come to an end by themselves. They are not explored as waits.
     pub(crate) gives_up: Vec<u64>,
     /// How often it has entered, extended or left a section.
     pub(crate) stage: u64,
     /// Its commands and their replies since then.
     pub(crate) exchanges: Arc<Vec<Exchange>>,
-}
-
-/// Whether a client keeps time from passing at no cost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Readiness {
-    /// It has no request to send but those that it tries in vain.
-    Idle,
-    /// It has one, so that time passes only in a stall.
-    Ready,
-    /// It is amid a stall.
-    Stalls,
 }
 
 impl State {
@@ -213,58 +203,18 @@ impl State {
     /// Begins a step.
     pub(crate) fn begin(&mut self, at: Duration, step: Step) {
         let waits = step == Step::Wait;
-        // If clients only retry, they wait as if they had nothing to send. More time of a stall is
-        // free as long as it stalls nobody else.
-        let is_awake = |gate: &Gate| gate.is_busy() && !gate.stalls() && !self.retries(gate.actor);
+        // If clients only retry, they wait as if they had nothing to send.
+        let is_awake = |gate: &Gate| gate.is_busy() && !self.retries(gate.actor);
         let budget = step.budget().filter(|_| !waits || self.gates.iter().any(is_awake));
+        if budget == Some(Budget::STALLS) {
+            let impatient = self.gates.iter().filter(|gate| gate.traffic == Traffic::Bytes && gate.is_busy());
+            let impatient: Vec<Actor> = impatient.map(|gate| gate.actor).collect();
+            impatient.into_iter().for_each(|actor| self.may_time_out(actor));
+        }
         if self.times.last() != Some(&at) {
             self.times.push(at);
         }
         self.recorder.begin_step(step, budget);
-        if budget == Some(Budget::STALLS) || waits && self.gates.iter().any(Gate::stalls) {
-            self.stall(budget.is_some());
-        }
-    }
-
-    /// Time passes in a stall, which may begin with it, of all clients with requests on their way.
-    fn stall(&mut self, begins: bool) {
-        self.recorder.time_stalls();
-        for idx in 0..self.gates.len() {
-            let gate = &self.gates[idx];
-            if !gate.is_busy() || !begins && !gate.stalls() {
-                continue;
-            }
-            let (actor, traffic) = (gate.actor, gate.traffic);
-            self.gates[idx].stalled_for = if begins { 1 } else { gate.stalled_for + 1 };
-            if traffic == Traffic::Bytes {
-                self.may_time_out(actor);
-            }
-        }
-        self.note_stalls();
-    }
-
-    /// Records which of the clients that were ready stall, and the other way about.
-    fn note_stalls(&mut self) {
-        let busy = self.actors.iter().filter(|client| client.readiness != Readiness::Idle);
-        let busy: Vec<Actor> = busy.map(|client| client.actor).collect();
-        busy.into_iter().for_each(|actor| self.actor(actor).readiness = self.readiness(actor));
-    }
-
-    /// Nobody woke, so that more time would change nothing.
-    pub(crate) fn end_stalls(&mut self) {
-        for idx in (0..self.gates.len()).filter(|&idx| self.gates[idx].stalls()).collect::<Vec<_>>() {
-            self.gates[idx].end_stall();
-        }
-        self.note_stalls();
-    }
-
-    /// Whether a client keeps time from passing, if it does not try in vain.
-    pub(super) fn readiness(&self, actor: Actor) -> Readiness {
-        if !self.has_request(actor) {
-            return Readiness::Idle;
-        }
-        let mut busy = self.gates.iter().filter(|gate| gate.actor == actor && gate.is_busy());
-        if busy.all(Gate::stalls) { Readiness::Stalls } else { Readiness::Ready }
     }
 
     /// Time passes while a request of a multiplexed connection is on its way, so its client may
@@ -280,8 +230,8 @@ impl State {
         let idx = self.idx(self.gates[gate].actor);
         let actor = &mut self.actors[idx];
         actor.sent_at = sent.unwrap_or(actor.sent_at);
-        let gate = &mut self.gates[gate];
-        (gate.operation, gate.gate_state, gate.stalled_for) = (actor.operation, GateState::Waiting, 0);
+        self.gates[gate].operation = actor.operation;
+        self.gates[gate].gate_state = GateState::Waiting;
     }
 
     /// If a client listens at this gate, it is woken.
@@ -298,7 +248,7 @@ impl State {
     pub(super) fn open(&mut self, gate: usize, gate_state: GateState) {
         let Gate { actor, waker, .. } = &mut self.gates[gate];
         let (actor, waker) = (*actor, waker.take());
-        (self.gates[gate].gate_state, self.gates[gate].stalled_for) = (gate_state, 0);
+        self.gates[gate].gate_state = gate_state;
         self.actor(actor).is_told = true;
         self.wake(actor, waker);
     }
@@ -474,7 +424,7 @@ impl ActorState {
             local_state: LocalState::default(),
             spawned: 0,
             may_wake: false,
-            readiness: Readiness::Idle,
+            was_ready: false,
             gives_up: Vec::new(),
             stage: 0,
             exchanges: Arc::default(),

@@ -162,7 +162,7 @@ impl Hash for ActorState {
             local_state,
             spawned,
             may_wake,
-            readiness,
+            was_ready,
             gives_up,
             stage,
             exchanges,
@@ -179,7 +179,7 @@ impl Hash for ActorState {
             operation: _,
         } = self;
         let flags =
-            (is_started, is_finished, is_crashed, got_fault_error, lost_lease, may_wake, readiness, result);
+            (is_started, is_finished, is_crashed, got_fault_error, lost_lease, may_wake, was_ready, result);
         (actor, flags, skew_ms, drift_ppm, holds, operations, names, sent_at).hash(hasher);
         (pause, local_state, spawned, gives_up, stage, exchanges, lease_end).hash(hasher);
     }
@@ -198,13 +198,12 @@ impl Hash for Gate {
             operation,
             late,
             was_given_up,
-            stalled_for,
             subscription,
             // Only tasks have one.
             waker: _,
         } = self;
         (actor, nth, server, session.is_some(), gate_state, traffic).hash(hasher);
-        (pending, operation, late, was_given_up, stalled_for, subscription).hash(hasher);
+        (pending, operation, late, was_given_up, subscription).hash(hasher);
     }
 }
 
@@ -267,7 +266,6 @@ mod tests {
     use super::super::request::Request;
     use super::super::retries::Tries;
     use super::super::session::Session;
-    use super::super::state::Readiness;
     use super::*;
     use crate::actor::Actor;
 
@@ -309,8 +307,7 @@ mod tests {
         }),
         ("a task", |state| state.actor(A).spawned = 1),
         ("may wake", |state| state.actor(A).may_wake = true),
-        ("ready", |state| state.actor(A).readiness = Readiness::Ready),
-        ("amid a stall", |state| state.actor(A).readiness = Readiness::Stalls),
+        ("was ready", |state| state.actor(A).was_ready = true),
         ("gives up", |state| state.actor(A).gives_up = vec![1]),
         ("stage", |state| state.actor(A).stage = 1),
         ("another gate", |state| state.gates.push(Gate::new(A, 1, 0))),
@@ -335,8 +332,6 @@ mod tests {
         ("a late request", |state| state.gates[0].late.push_back(late("GET"))),
         ("another late request", |state| state.gates[0].late.push_back(late("SET"))),
         ("gave a request up", |state| state.gates[0].was_given_up = true),
-        ("stalled", |state| state.gates[0].stalled_for = 1),
-        ("stalled for longer", |state| state.gates[0].stalled_for = 2),
         ("a grant", |state| state.grants.push(grant())),
         ("another holder", |state| state.grants.push(Grant { actor: Actor(1), ..grant() })),
         ("another section", |state| state.grants.push(Grant { section: "other", ..grant() })),

@@ -28,13 +28,8 @@ pub struct StepFootprint {
     /// Grants for which the servers were checked. Oracles judge by the result, so that steps which
     /// change it are dependent.
     pub records_checked: Vec<Record>,
-    /// Time passes in it although clients have requests to send.
-    pub stalls: bool,
-    /// A client that had a request to send has none now, or the other way about, or its stall has
-    /// ended.
+    /// A client that had a request to send has none now, or the other way about.
     pub changes_readiness: bool,
-    /// A client goes on after a stall.
-    pub ends_stall: bool,
     /// A client began to wait for something other than its turn.
     pub awaits_timer: bool,
     /// A timer of an actor fired.

@@ -91,7 +91,7 @@ impl Recorder {
         self.is_in_step
     }
 
-    /// Whether this step begins a stall.
+    /// Whether time passes in this step although clients have requests to send.
     pub(crate) fn is_in_stall(&self) -> bool {
         let last = self.history.footprints.last().filter(|_| self.is_in_step);
         last.is_some_and(|footprint| footprint.budget == Some(Budget::STALLS))
@@ -100,7 +100,7 @@ impl Recorder {
     /// Records that so much time has passed.
     pub(crate) fn advanced(&mut self, at: Duration, by: Duration) {
         let footprint = self.history.footprints.last().filter(|_| self.is_in_step);
-        let is_wait = footprint.is_some_and(|footprint| footprint.waits && !footprint.stalls);
+        let is_wait = footprint.is_some_and(|footprint| footprint.waits && footprint.budget.is_none());
         self.event(at, EventKind::Advanced { by, is_wait });
     }
 
@@ -153,17 +153,9 @@ impl Recorder {
         self.touch(|footprint| footprint.fires_timer = true);
     }
 
-    /// A client that had a request to send has none now, or the other way about, or its stall has
-    /// ended.
-    pub(crate) fn readiness_changed(&mut self, ends_stall: bool) {
-        self.touch(|footprint| {
-            (footprint.changes_readiness, footprint.ends_stall) = (true, footprint.ends_stall || ends_stall);
-        });
-    }
-
-    /// Time passes in a stall.
-    pub(crate) fn time_stalls(&mut self) {
-        self.touch(|footprint| footprint.stalls = true);
+    /// A client that had a request to send has none now, or the other way about.
+    pub(crate) fn readiness_changed(&mut self) {
+        self.touch(|footprint| footprint.changes_readiness = true);
     }
 
     /// A client began to wait for something other than its turn.

@@ -7,7 +7,6 @@ mod known_code;
 mod spin_loops;
 mod livelocks;
 mod thresholds;
-mod stalls;
 mod lost_messages;
 mod server_faults;
 mod subscriptions;

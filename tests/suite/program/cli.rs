@@ -127,7 +127,7 @@ fn check_is_the_default_and_takes_no_terminal_for_granted() {
 fn check_speaks_json() {
     let json: serde_json::Value =
         serde_json::from_str(&stdout(&["check", "setnx", "--format", "json"])).unwrap();
-    assert_eq!(json["blocked"], 66);
+    assert_eq!(json["blocked"], 54);
     let rows = json["verdicts"].as_array().unwrap();
     assert_eq!(rows.len(), 32);
     assert_eq!(json["bounds"]["skew"][3], "2 clients: client_jump 20000ms");
