@@ -312,10 +312,7 @@ fn passwords() {
         Ok(redis::cmd("PING").query_async::<()>(&mut client.connection()).await?)
     });
     let mut policy = harness::replay::Replay::new(&"A".parse().unwrap());
-    let run = std::panic::AssertUnwindSafe(|| {
-        Runner::new().run_on(vec![server], &scenario, &mut policy, harness::sim::Recording::Full)
-    });
-    let panic = std::panic::catch_unwind(run).unwrap_err();
-    let said = panic.downcast_ref::<String>().unwrap();
-    assert!(said.starts_with("redis://127.0.0.1:1/0 does not answer: "), "{said}");
+    let history = Runner::new().run_on(vec![server], &scenario, &mut policy, harness::sim::Recording::Full);
+    let said = format!("{history:?}");
+    assert!(said.contains("Failed") && !said.contains("s3cret"), "{said}");
 }
