@@ -98,7 +98,7 @@ async fn all_is_written_before_anything_is_read_over_a_unix_socket_on_many_threa
 fn a_transaction_that_kills_its_client_runs_to_its_end() {
     let emulator = Emulator::new();
     let real = redis_server::borrow();
-    let urls = real.iter().map(|server| server.url()).chain([emulator.url()]);
+    let urls = real.iter().map(redis_server::RedisServer::url).chain([emulator.url()]);
     for url in urls {
         let client = redis::Client::open(url.as_str()).unwrap();
         let redis::ConnectionAddr::Tcp(host, port) = client.get_connection_info().addr() else {

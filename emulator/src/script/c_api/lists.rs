@@ -228,9 +228,9 @@ unsafe fn sort_range(stack: Stack, mut low: c_int, mut high: c_int) {
             get(low);
             get(high);
             if is_less(stack, -1, -2) {
-                set_two(low, high)
+                set_two(low, high);
             } else {
-                ffi::lua_pop(state, 2)
+                ffi::lua_pop(state, 2);
             }
             if high - low == 1 {
                 break;

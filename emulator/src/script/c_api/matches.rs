@@ -65,7 +65,7 @@ pub(super) unsafe fn find(
             Err(Failure::Malformed(text)) => raise(state, text.as_bytes()),
             Err(Failure::Ended(Stop::NoMemory)) => room(state, 1).push_bytes(NO_MEMORY.as_bytes()),
             Err(Failure::Ended(Stop::MustEnd)) => {
-                room(state, 1).push_bytes(NAMES[Name::MustEnd as usize].as_bytes())
+                room(state, 1).push_bytes(NAMES[Name::MustEnd as usize].as_bytes());
             }
         }
         ffi::lua_error(state)

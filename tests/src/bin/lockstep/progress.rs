@@ -81,6 +81,7 @@ fn redraw(bar: &ProgressBar) {
         while let Some(bar) = drawn.upgrade().filter(|bar| !bar.is_finished()) {
             bar.tick();
             drop(bar);
+            #[expect(clippy::disallowed_methods, reason = "only the line on the terminal waits")]
             thread::sleep(REDRAWN_EVERY);
         }
     };
