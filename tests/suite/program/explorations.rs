@@ -326,7 +326,9 @@ fn merge_says_what_does_not_fit() {
         divided, exhaustive       3       483      3,258      126       –  unknown
         lockstep: divided, exhaustive: divided.f390104c.1-of-3.jsonl and divided.f390104c.2-of-3.jsonl are of 4 actors with leases of 10s and 10s and 10s and 10s, 1 servers, 0 probes, crashes 2, equal code, 5000 steps at most and of 4 actors with leases of 10s and 10s and 10s and 10s, 1 servers, 0 probes, crashes 1, equal code, 5000 steps at most: merge only shards of one test
         # other code
-        OTHER CODE
+        exploration          shards  branches  schedules  blocked  traces  verdict
+        divided, exhaustive       3       483      3,258      126       –  unknown
+        lockstep: divided, exhaustive: divided.f390104c.1-of-3.jsonl and divided.f390104c.2-of-3.jsonl are of different code: run all shards of one version
         # other knowledge
         exploration          shards  branches  schedules  blocked  traces  verdict
         divided, exhaustive       3       483      3,258      126       –  unknown
