@@ -89,14 +89,14 @@ pub(super) unsafe fn enter(state: *mut lua_State, access: Access) {
     // SAFETY: the frame owns nothing.
     unsafe {
         pay(state, 1 + ffi::lua_gettop(state) as u64);
-        if access == Access::None
-            || ffi::lua_type(state, 1) != ffi::LUA_TTABLE
-            || ffi::lua_getmetatable(state, 1) == 0
-        {
+        if access == Access::None || ffi::lua_type(state, 1) != ffi::LUA_TTABLE {
             return;
         }
-        ffi::lua_settop(state, -2);
         let stack = room(state, 1);
+        if !stack.push_metatable(1) {
+            return;
+        }
+        stack.pop(1);
         stack.push_copy(1);
         ffi::lua_rawget_(state, CONTENTS);
         if ffi::lua_type(state, -1) != ffi::LUA_TTABLE {

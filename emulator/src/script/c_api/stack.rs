@@ -221,6 +221,19 @@ impl Stack {
         unsafe { ffi::lua_newuserdata(self.state, n_bytes).cast() }
     }
 
+    /// Pushes the metatable of a value, if it has one. Returns whether it has. Never raises.
+    ///
+    /// # Stack
+    /// 1 slot
+    ///
+    /// # Safety
+    /// As for [`Stack::push_nil`], and there is a value at `idx`.
+    pub unsafe fn push_metatable(self, idx: c_int) -> bool {
+        self.expect(1);
+        // SAFETY: there is a slot; the caller vouches for the value.
+        unsafe { ffi::lua_getmetatable(self.state, idx) != 0 }
+    }
+
     /// Pushes an item of a table, and returns its type. Never raises.
     ///
     /// # Stack
