@@ -82,8 +82,8 @@ mod tests {
     const SMALL: u64 = 500;
     const LARGE: u64 = 4 * SMALL;
 
-    /// Every function of the sandbox, with the calls whose work grows otherwise than with the number
-    /// of arguments. Each call gets `n`, and values that grow with `n`: a `list` of numbers, a
+    /// Every function of the sandbox, with the calls whose work grows otherwise than with the
+    /// number of arguments. Each call gets `n`, and values that grow with it: a `list` of numbers, a
     /// `text`, `spaces` around a number, `json` and `packed`.
     const CALLS: &[(&str, &[&str])] = &[
         ("assert", &["assert(false, text)"]),

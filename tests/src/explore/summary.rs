@@ -1,5 +1,5 @@
-//! The line of an exploration: what was judged and found, in how many schedules, and what happened in
-//! them.
+//! The line of an exploration: what was judged and found, in how many schedules, and what happened
+//! in them.
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -61,7 +61,7 @@ budgets! {
     /// and before the reply arrives.
     crashes(crashes: u32 as Count, SAMPLED);
     /// How many stalls there may be. A stall is one step of time while clients wait to send a
-    /// command. If a rival has to sleep twice while a client is slow, that takes two stalls. A stall
+    /// command. If a rival has to sleep twice while a client is slow, that takes two stalls. It
     /// may also come between reading the clock and the first command of a client. If
     /// [`crate::Scenario::prompt_replies`] is not set, it may also come between a reply and its
     /// arrival. If a client may have a timer, its whole process may stand still meanwhile, so that

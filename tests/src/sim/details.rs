@@ -1,4 +1,5 @@
-//! What a full history shows of a command beside its reply: the keys that it changed, and its script.
+//! The details of a command that a full history shows beside its reply: the keys that it changed,
+//! and its script.
 
 use emulator::{Access, Resource, ScriptCall};
 
