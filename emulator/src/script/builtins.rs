@@ -83,8 +83,8 @@ mod tests {
     const LARGE: u64 = 4 * SMALL;
 
     /// Every function of the sandbox, with the calls whose work grows otherwise than with the
-    /// number of arguments. Each call gets `n`, and values that grow with it: a `list` of numbers, a
-    /// `text`, `spaces` around a number, `json` and `packed`.
+    /// number of arguments. Each call gets `n`, and values that grow with it: a `list` of
+    /// numbers, a `text`, `spaces` around a number, `json` and `packed`.
     const CALLS: &[(&str, &[&str])] = &[
         ("assert", &["assert(false, text)"]),
         ("bit.arshift", &["bit.arshift(spaces, 1)"]),
