@@ -66,6 +66,9 @@ use journal::Journal;
 
 /// So many seeming livelocks are examined.
 const LIVELOCKS_MAX: usize = 16;
+/// An exploration with so many schedules searches for livelocks by patterns, too. A smaller one
+/// comes to them by itself.
+const PATTERNS_AFTER: u64 = 500;
 
 /// The result of an exploration.
 #[derive(Clone, Debug, Default)]
@@ -168,8 +171,8 @@ impl Exploration {
         if runner.is_due_for_check() || is_reported && mode != Mode::Real {
             determinism::expect_the_same_again(runner, scenario, (history, mode), self.schedules)?;
         }
-        let has_tried_patterns = self.has_tried_patterns || retries.is_empty();
-        if !has_tried_patterns && scenario.actors.len() > 1 {
+        let is_small = self.schedules < PATTERNS_AFTER || scenario.actors.len() < 2;
+        if !is_small && !self.has_tried_patterns && !retries.is_empty() {
             self.has_tried_patterns = true;
             if let Some((history, livelock)) = livelock_search::find_livelock(runner, scenario) {
                 let problem = Problem::livelock(runner, scenario, &history, &livelock);
