@@ -1,7 +1,7 @@
 //! Lessons for learned clients. If a client reaches a state in which it has not been seen, its code
 //! runs alone, and is told what the client was told. No server and no other client takes part.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +20,10 @@ use crate::sim::{
     Told, Unknown,
 };
 use crate::trace::History;
+
+/// Most lessons in one execution. Each tells all that was told before, so that many take longer than
+/// to run the execution with the code of all clients.
+const LESSONS_MAX: usize = 32;
 
 /// The runtime on which the tasks of clients run, and the lessons that were given there.
 pub(super) struct Lessons {
@@ -79,9 +83,10 @@ impl Execution<'_> {
         let Clients::Learned(learned) = &self.sim.clients else { return false };
         let (key, is_awake) = (self.sim.key(actor), self.sim.state().woken.contains(&actor));
         let lesson = (key, self.sim.now(), is_awake);
-        if !self.lessons.given.borrow_mut().insert(lesson) {
+        if self.n_lessons.get() == LESSONS_MAX || !self.lessons.given.borrow_mut().insert(lesson) {
             return false;
         }
+        self.n_lessons.update(|given| given + 1);
         let activity = self.sim.quiescence.activity();
         let is_taught = self.lessons.block_on(self.give(learned, lesson));
         self.sim.quiescence.set_activity(activity);
@@ -108,6 +113,7 @@ impl Execution<'_> {
             kinds: Vec::new(),
             parks_max: quiescence.parks() + PARKS_MAX,
             lessons: self.lessons,
+            n_lessons: Cell::new(0),
             position: Position::default(),
         };
         let is_taught = alone.attend(lesson, &learned.tellings(lesson.0.2)).await;

@@ -14,6 +14,7 @@ mod repeat;
 mod heal;
 mod lesson;
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,6 +47,8 @@ struct Execution<'a> {
     /// The runtime may park this often, counted from its start.
     parks_max: u64,
     lessons: &'a Lessons,
+    /// How many lessons it has given.
+    n_lessons: Cell<usize>,
     position: Position,
 }
 

@@ -1,6 +1,7 @@
 //! The surroundings of executions: a paused runtime, emulators, and the timers of clients that are
 //! already known. A runner does not know which schedules are worth running.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::sync::Arc;
@@ -389,6 +390,7 @@ impl Runner {
                 prepared: &mut self.prepared,
                 kinds: enabled::kinds(&scenario.faults),
                 lessons: &self.lessons,
+                n_lessons: Cell::new(0),
                 position: Position::default(),
             };
             execution.run().await;

@@ -55,6 +55,21 @@ impl Cuts {
     }
 }
 
+/// The spans at which what clients do changes.
+#[derive(Default)]
+struct Changes {
+    thresholds: Vec<Duration>,
+    /// A timer fires there, so that `Wait` leads to it.
+    timers: Vec<Duration>,
+}
+
+impl Changes {
+    /// One of them after `low` and not after `high`.
+    fn within(&self, low: Duration, high: Duration) -> Option<Duration> {
+        self.thresholds.iter().chain(&self.timers).copied().find(|&at| low < at && at <= high)
+    }
+}
+
 /// The acts of clients after time had moved.
 #[derive(PartialEq, Eq)]
 struct Behaviour {
@@ -107,7 +122,7 @@ impl Runner {
         if let [act] = &scenario.actors[..] {
             scenario.actors.push(act.clone());
         }
-        let (mut known, mut places) = (Vec::new(), Vec::new());
+        let (mut known, mut places) = (Changes::default(), Vec::new());
         for (first, second) in pairs(&self.timers.of(&scenario).codes) {
             for steps in 0..=STEPS_BEFORE_MAX {
                 let before = places.len();
@@ -127,6 +142,7 @@ impl Runner {
             let cuts = Cuts { parts, shift: (f64::from(nth) * GOLDEN_RATIO).fract() };
             self.learn_at(&scenario, *place, instants, cuts, &mut known);
         }
+        let mut known = known.thresholds;
         if known.len() >= THRESHOLDS_MAX {
             eprintln!(
                 "{}: the code distinguishes {THRESHOLDS_MAX} spans of time or more; time moves to no others",
@@ -151,7 +167,7 @@ impl Runner {
         place: Place,
         instants: &[Duration],
         cuts: Cuts,
-        known: &mut Vec<Duration>,
+        known: &mut Changes,
     ) {
         let horizon = 2 * scenario.lease_max() + GRACE;
         let mut edges: Vec<Duration> =
@@ -185,20 +201,18 @@ impl Runner {
         place: Place,
         low: &(Duration, Behaviour),
         high: &(Duration, Behaviour),
-        known: &mut Vec<Duration>,
+        known: &mut Changes,
     ) {
-        if low.1 == high.1 || known.len() >= THRESHOLDS_MAX {
+        if low.1 == high.1 || known.thresholds.len() >= THRESHOLDS_MAX {
             return;
         }
         if high.0 - low.0 <= TICK {
-            // A timer that fires needs no threshold: `Wait` leads to it.
-            if low.1.timers == high.1.timers {
-                known.push(high.0);
-            }
-            return;
+            let is_timer = low.1.timers != high.1.timers;
+            let changes = if is_timer { &mut known.timers } else { &mut known.thresholds };
+            return changes.push(high.0);
         }
-        // Most places show a threshold that is known already.
-        let within = known.iter().copied().find(|&at| low.0 < at && at <= high.0);
+        // Most places show a change that is known already.
+        let within = known.within(low.0, high.0);
         let cuts = match within {
             Some(at) => vec![at - TICK, at],
             None => vec![low.0 + floor((high.0 - low.0) / 2)],
