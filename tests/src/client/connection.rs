@@ -54,7 +54,7 @@ impl GatedConnection {
     /// Runs a request as one step, or as more if it is sent again or its reply is late. An error
     /// reply of a command is a value.
     pub(super) async fn step(&mut self, request: Request) -> Result<RedisResult<Value>, Loss> {
-        let sent = self.sim.request_time();
+        let sent = self.sim.request_time(self.actor);
         let brief = request.hash_brief(self.server);
         let mut asked = Visit { link: self, request: Some(Pending { request, brief, sent, release: None }) };
         loop {

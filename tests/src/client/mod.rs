@@ -82,7 +82,7 @@ impl Client {
     /// [`Hold::since`] and [`HoldGuard::extend`]. Code under test reads [`Client::now`].
     pub fn true_time(&self) -> Duration {
         self.sim.note(self.actor, || Act::ReadTime);
-        self.sim.state().recorder.time_read();
+        self.sim.note_time_read(self.actor);
         self.sim.now()
     }
 
@@ -142,9 +142,9 @@ impl Client {
 impl Source for Client {
     fn now(&self) -> Duration {
         self.sim.note(self.actor, || Act::ReadTime);
+        self.sim.note_time_read(self.actor);
         let error_ms = {
-            let mut state = self.sim.state();
-            state.recorder.time_read();
+            let state = self.sim.state();
             state.actors[state.idx(self.actor)].error_ms(self.sim.now())
         };
         let true_ms = self.sim.wall_time().millis();

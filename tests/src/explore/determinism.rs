@@ -114,20 +114,35 @@ pub(super) fn expect_the_same_again(
     Err(Box::new(Report::new(scenario, problem, schedules)).into())
 }
 
-/// Describes the first step at which the servers did different things in the two executions.
+/// Describes the first step with different footprints, or what was reached if that differs.
 fn touched_otherwise(one: &History, other: &History) -> Option<String> {
     let pairs = one.footprints.iter().zip(&other.footprints);
-    let place = pairs.into_iter().position(|(one, other)| one.servers != other.servers)?;
-    let [first, again] = [one, other].map(|history| {
-        let touched = history.footprints[place].servers.iter();
-        touched
-            .map(|(server, footprint)| format!("On server {}:\n{footprint}", server + 1))
-            .collect::<String>()
-    });
+    let Some(place) = pairs.into_iter().position(|(one, other)| one != other) else {
+        let differ = one.reached != other.reached;
+        return differ.then(|| {
+            format!(
+                "The executions reached: {}.\nWhen the steps ran again: {}.\n",
+                one.reached, other.reached
+            )
+        });
+    };
+    let [first, again] = [one, other].map(|history| &*history.footprints[place]);
     let (nth, step) = (place + 1, one.steps[place]);
-    Some(format!(
-        "In step {nth}, {step}, the servers read and changed:\n{first}When the steps ran again:\n{again}"
-    ))
+    let [first, again] = if first.servers == again.servers {
+        let [first, again] = [first, again].map(|footprint| format!("{footprint:#?}"));
+        let besides = |lines: &str, others: &str| {
+            let others: Vec<&str> = others.lines().collect();
+            let own = lines.lines().filter(|line| !others.contains(line));
+            own.map(|line| format!("{line}\n")).collect::<String>()
+        };
+        [besides(&first, &again), besides(&again, &first)]
+    } else {
+        [first, again].map(|footprint| {
+            let servers = footprint.servers.iter();
+            servers.map(|(server, touched)| format!("On server {}:\n{touched}", server + 1)).collect()
+        })
+    };
+    Some(format!("The footprints of step {nth}, {step}, differ:\n{first}When the steps ran again:\n{again}"))
 }
 
 #[cfg(test)]

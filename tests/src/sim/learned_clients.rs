@@ -141,7 +141,6 @@ impl Simulation {
         let gates = self.state().gates.len();
         for gate in (0..gates).filter(|&gate| self.state().gates[gate].actor == actor) {
             self.withdraw(gate);
-            self.hang_up(gate);
         }
         self.state().end_operations(actor);
         self.finish_client(actor);
@@ -214,14 +213,14 @@ impl Simulation {
     fn perform(&self, actor: Actor, act: &Act) {
         let gate = |nth: usize| self.state().gate(actor, nth).expect("the client has opened it");
         match act {
-            Act::ReadTime => self.state().recorder.time_read(),
+            Act::ReadTime => self.note_time_read(actor),
             Act::DrawName => self.state().actor(actor).names += 1,
             Act::Open { server } => _ = self.open(actor, *server),
             Act::Close { nth } => self.close(gate(*nth)),
             Act::Ask { nth, request, operation } => {
                 let gate = gate(*nth);
                 self.set_operation(actor, *operation);
-                self.request_time();
+                self.request_time(actor);
                 self.ask(gate, request.clone());
                 self.set_operation(actor, None);
             }

@@ -326,18 +326,13 @@ impl Simulation {
         state.recorder.client_ran(actor);
         // Oracles may leave out the time that passes after a crash.
         state.recorder.time_read();
-        let idx = state.idx(actor);
-        state.actors[idx].is_crashed = true;
-        for gate in 0..state.gates.len() {
-            if state.gates[gate].actor == actor {
-                state.gates[gate].gate_state = GateState::Empty;
-                // A task that was spawned may keep its connection. The process has none any more.
-                if state.gates[gate].session.is_some() {
-                    let server = state.gates[gate].server;
-                    state.recorder.connection_changed(server);
-                }
-            }
-        }
+        let own = (0..state.gates.len()).filter(|&gate| state.gates[gate].actor == actor);
+        let own: Vec<usize> = own.collect();
+        own.iter().for_each(|&gate| state.gates[gate].gate_state = GateState::Empty);
+        drop(state);
+        // A task that was spawned may outlive the client. The process has no connection any more.
+        own.into_iter().for_each(|gate| self.hang_up(gate));
+        self.state().actor(actor).is_crashed = true;
     }
 
     pub(crate) fn advanced(&self, by: Duration) {
@@ -390,13 +385,22 @@ impl Simulation {
         self.record_server_fault(kind);
     }
 
-    /// When a request is made. The time counts if it can pass before the request arrives: a lease
-    /// may begin here.
-    pub(crate) fn request_time(&self) -> Duration {
+    /// When a client makes a request. The time counts if it can pass before the request arrives: a
+    /// lease may begin here.
+    pub(crate) fn request_time(&self, actor: Actor) -> Duration {
         if self.timers.is_some() {
-            self.state().recorder.time_read();
+            self.note_time_read(actor);
         }
         self.now()
+    }
+
+    /// Notes that a client reads the time. It does not matter what a task reads that has outlived a
+    /// crashed client.
+    pub(crate) fn note_time_read(&self, actor: Actor) {
+        let mut state = self.state();
+        if !state.actor(actor).is_crashed {
+            state.recorder.time_read();
+        }
     }
 
     /// Records the name of a script, for texts that know its SHA1 alone.

@@ -459,7 +459,7 @@ impl Simulation {
         }
     }
 
-    /// Notes that a connection opens or closes. Those of a crashed client closed when it crashed.
+    /// Notes that a connection opens or closes. A crashed client has none.
     fn note_connection(&self, actor: Actor, server: usize) {
         let mut state = self.state();
         if !state.actor(actor).is_crashed {

@@ -3,12 +3,15 @@
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use expect_test::{Expect, expect};
 use harness::actor::Actor;
-use harness::explore::Problem;
+use harness::execution::{Learning, Runner};
+use harness::explore::{Problem, explore_all};
 use harness::oracle::{OwnerSafe, Success};
-use harness::{Scenario, exhaustive};
+use harness::{Faults, Scenario, exhaustive};
+use locks::Subscribe as _;
 
 #[test]
 fn code_that_depends_on_anything_else_is_noticed() {
@@ -174,4 +177,32 @@ fn state_that_clients_share_outside_of_redis_is_noticed() {
     };
     check(6, |nth| nth % 2 == 0);
     check(150, |nth| nth < 50);
+}
+
+/// What a task reads, sends and closes is nothing any more once its client has crashed, whether the
+/// code runs or is repeated.
+#[test]
+fn a_task_that_outlives_a_crashed_client_is_no_chance() {
+    let outliving = Scenario::new("outliving")
+        .always(Success)
+        .faults(Faults::none().crashes(1).stalls(1))
+        .actors(2, |client| async move {
+            let mut link = client.connection();
+            let incr = || redis::cmd("INCR").arg("n").to_owned();
+            incr().exec_async(&mut link).await?;
+            let mut renewing = link.clone();
+            let mut subscription = client.connection().subscribe("c").await?;
+            tokio::spawn(async move {
+                for _ in 0..2 {
+                    tokio::time::sleep(Duration::from_secs(3)).await;
+                    _ = incr().exec_async(&mut renewing).await;
+                    _ = tokio::time::timeout(Duration::from_secs(1), subscription.message()).await;
+                }
+            });
+            Ok(incr().exec_async(&mut link).await?)
+        });
+    for learning in [Learning::Off, Learning::Cautious, Learning::Eager] {
+        let explored = explore_all(&mut Runner::new().learning(learning), &outliving);
+        explored.unwrap_or_else(|report| panic!("{learning:?}: {report}"));
+    }
 }
