@@ -153,6 +153,15 @@ impl Simulation {
         self.state().wake_listener(gate);
     }
 
+    /// A server that runs wakes none of its subscribers. Who is woken first must not depend on
+    /// whether it runs or is repeated.
+    pub(super) fn wake_no_subscribers(&self, server: usize) {
+        let gates = self.state().gates.len();
+        for gate in (0..gates).filter(|&gate| self.state().gates[gate].server == server) {
+            self.fetch_message(gate, &mut Context::from_waker(Waker::noop()));
+        }
+    }
+
     /// A server has closed the connections of its subscribers.
     pub(super) fn close_subscriptions(&self, server: usize) {
         self.remove_subscribers(server, |_, _| true);
