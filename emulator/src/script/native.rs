@@ -54,8 +54,11 @@ pub(super) fn natives(lua: &Lua, json: &JsonConfig) -> mlua::Result<Table> {
 
 /// Calls a function of the sandbox as if the script had called it directly. Its errors contain the
 /// line of the script.
-fn relay(lua: &Lua, function: &Function, args: MultiValue) -> mlua::Result<MultiValue> {
+fn relay(lua: &Lua, function: &Function, mut args: MultiValue) -> mlua::Result<MultiValue> {
+    /// No relayed function reads more arguments. All that a call can have would not fit twice.
+    const ARGS_MAX: usize = 3;
     spend(lua, 1 + args.len() as u64)?;
+    args.truncate(ARGS_MAX);
     let message = match function.call::<MultiValue>(args) {
         Err(LuaError::RuntimeError(message)) => message,
         other => return other,
