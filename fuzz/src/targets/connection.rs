@@ -208,7 +208,8 @@ fn check_served(emulator: &Emulator, steps: &[Step], cuts: &Cuts<'_>) {
         while served.iter_mut().map(Served::proceed).fold(false, |any, one| any | one) {}
     }
     let is_told = taken.iter().any(|step| TELLING.iter().any(|word| says(step.bytes(), word)));
-    let heard: Vec<_> = served.into_iter().map(Served::end).collect();
+    let may_sleep = taken.iter().any(|step| says(step.bytes(), b"SLEEP"));
+    let heard: Vec<_> = served.into_iter().map(|client| client.end(may_sleep)).collect();
     if is_told || heard.iter().any(|(_, _, has_failed)| *has_failed) {
         return;
     }
