@@ -38,12 +38,20 @@ const SCRIPTS: &[&str] = &[
 /// servers differs.
 const LEFT_OUT: &[&str] = &["collectgarbage", "gcinfo"];
 
+/// Functions with which one of the scripts takes Redis long.
+const LONG: &[&str] =
+    &["cjson.decode_max_depth", "cjson.encode_max_depth", "cjson.encode_number_precision", "load"];
+
 /// One attack for each function, which sends all scripts to one server.
 pub(super) fn attacks() -> Vec<Attack> {
     static FUNCTIONS: LazyLock<Vec<String>> = LazyLock::new(functions);
     FUNCTIONS
         .iter()
-        .map(|name| Attack::new(format!("every script with {name}"), Judge::Same, |server| run(server, name)))
+        .map(|name| {
+            let sent = format!("every script with {name}");
+            let attack = Attack::new(sent, Judge::Same, |server| run(server, name));
+            Attack { is_long: LONG.contains(&&**name), ..attack }
+        })
         .collect()
 }
 
