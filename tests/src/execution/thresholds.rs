@@ -209,7 +209,10 @@ impl Runner {
         if high.0 - low.0 <= TICK {
             let is_timer = low.1.timers != high.1.timers;
             let changes = if is_timer { &mut known.timers } else { &mut known.thresholds };
-            return changes.push(high.0);
+            if !changes.contains(&high.0) {
+                changes.push(high.0);
+            }
+            return;
         }
         // Most places show a change that is known already.
         let within = known.within(low.0, high.0);
@@ -223,7 +226,9 @@ impl Runner {
                 parts.push((cut, self.behaviour(scenario, place, cut)));
             }
         }
-        let is_known = |at: Duration| Some(at) == within;
+        // What is a timer at one place may be a threshold at another.
+        let threshold = within.filter(|at| known.thresholds.contains(at));
+        let is_known = |at: Duration| Some(at) == threshold;
         let mut low = low;
         for high in parts.iter().chain([high]) {
             if !(is_known(high.0) && high.0 - low.0 <= TICK) {
