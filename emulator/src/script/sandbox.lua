@@ -82,9 +82,12 @@ local function restore_collector()
 end
 
 globals.loadstring = native.relay(function(...)
-  local chunk = ...
+  local chunk, name = ...
   native.table.pay_for_text(chunk)
-  if type(chunk) == 'string' and chunk:byte(1) == 27 then return nil, "unexpected symbol near 'char(27)'" end
+  -- A space before bytecode makes it text, which does not compile.
+  if type(chunk) == 'string' and chunk:byte(1) == 27 then
+    return loadstring(' ' .. chunk, name == nil and chunk or name)
+  end
   return loadstring(...)
 end)
 

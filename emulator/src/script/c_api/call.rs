@@ -38,8 +38,9 @@ unsafe extern "C-unwind" fn call(state: *mut lua_State) -> c_int {
     // SAFETY: the frame owns nothing.
     unsafe {
         answer(state, |arguments, running| match perform(arguments, running)? {
-            Ok(Reply::Error(error)) | Err(error) => Ok((Reply::Error(error), Then::Raise)),
+            Ok(reply @ Reply::Error(_)) => Ok((reply, Then::RaiseMarked)),
             Ok(reply) => Ok((reply, Then::Return)),
+            Err(error) => Ok((Reply::Error(error), Then::Raise)),
         })
     }
 }
@@ -79,6 +80,8 @@ enum Then {
     /// The script gets `true` instead.
     ReturnTrue,
     Raise,
+    /// As [`Then::ReturnMarked`].
+    RaiseMarked,
 }
 
 type Compute = fn(Arguments, &mut Running) -> Result<(Reply, Then), Over>;
@@ -113,13 +116,13 @@ unsafe fn answer(state: *mut lua_State, compute: Compute) -> c_int {
         pay(state, size as u64 / BYTES_PER_INSTRUCTION);
         make_room(state, BYTES_OF_LUA * size, running.budget.memory_bytes_max);
         push(stack, &running.reply, running.rules.protocol);
-        if then == Then::ReturnMarked {
+        if matches!(then, Then::ReturnMarked | Then::RaiseMarked) {
             stack.push_name(Name::IgnoreErrorStatsUpdate);
             stack.push_boolean(true);
             ffi::lua_rawset(state, -3);
         }
         drop_reply(cell);
-        if then == Then::Raise {
+        if matches!(then, Then::Raise | Then::RaiseMarked) {
             ffi::lua_error(state);
         }
         1

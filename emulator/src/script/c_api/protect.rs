@@ -121,18 +121,20 @@ unsafe extern "C-unwind" fn load(state: *mut lua_State) -> c_int {
     // SAFETY: the frame owns nothing. `read` gets the upvalue that it expects.
     unsafe {
         pay(state, 1 + ffi::lua_gettop(state) as u64 + n_bytes(state, 2..=2) / BYTES_PER_INSTRUCTION);
+        if ffi::lua_type(state, 2) > ffi::LUA_TNIL {
+            ffi::luaL_checklstring(state, 2, std::ptr::null_mut());
+        }
         ffi::luaL_checktype(state, 1, ffi::LUA_TFUNCTION);
         ffi::lua_settop(state, 2);
         if ffi::lua_type(state, 2) != ffi::LUA_TNIL {
             // The compiler does not keep its copy of the name from the garbage collector, which the
             // reader may call (CVE-2025-49844). In C, the name ends at the first NUL. This string
             // is equal to the copy, and so is the copy.
-            ffi::luaL_checklstring(state, 2, std::ptr::null_mut());
             Stack::of_function(state).push_bytes(c_string(bytes(state, 2)));
             ffi::lua_replace(state, 2);
         }
         let stack = Stack::of_function(state).at_most(2);
-        stack.push_copy(UNWRAP);
+        stack.push_boolean(true);
         stack.push_copy(1);
         push_closure(state, read);
         ffi::lua_replace(state, 1);
@@ -145,7 +147,11 @@ unsafe extern "C-unwind" fn load(state: *mut lua_State) -> c_int {
     }
 }
 
-/// Reads a part of the text that `load` compiles. Bytecode is refused.
+/// Whether the next part is the first one.
+const IS_FIRST: c_int = UNWRAP;
+
+/// Reads a part of the text that `load` compiles. A space before bytecode makes it text, which does
+/// not compile.
 ///
 /// # Raises
 /// The reader does, or the script must end.
@@ -158,16 +164,21 @@ unsafe extern "C-unwind" fn read(state: *mut lua_State) -> c_int {
         stack.push_copy(OWN);
         ffi::lua_call(state, 0, 1);
         pay(state, n_bytes(state, 1..=1));
-        if ffi::lua_type(state, -1) == ffi::LUA_TSTRING && bytes(state, -1).first() == Some(&BINARY_CHUNK) {
-            stack.push_bytes(b"unexpected symbol near 'char(27)'");
-            ffi::lua_error(state);
+        let is_first = ffi::lua_toboolean(state, IS_FIRST) != 0;
+        stack.push_boolean(false);
+        ffi::lua_replace(state, IS_FIRST);
+        let is_text = ffi::lua_type(state, 1) == ffi::LUA_TSTRING;
+        if is_first && is_text && bytes(state, 1).first() == Some(&BINARY_CHUNK) {
+            stack.push_bytes(b" ");
+            ffi::lua_insert(state, 1);
+            ffi::lua_concat(state, 2);
         }
     }
     1
 }
 
 /// Replaces the two topmost values by a function of C. Its upvalues are those of the function that
-/// is running, with these two in the place of [`UNWRAP`] and [`OWN`].
+/// is running, with these two in the place of the last two.
 ///
 /// # Raises
 /// There is no memory.

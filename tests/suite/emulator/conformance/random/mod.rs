@@ -1,8 +1,9 @@
 //! Sends random commands of three clients to the emulator and to the real server. Every reply and
 //! the final state must be equal.
 //!
-//! [`forms`] has the random commands and [`script`] the random Lua. [`judge`] has what Redis
-//! guarantees of a reply, and [`play`] sends the commands to both.
+//! [`forms`] has the random commands, and [`script`] the random Lua. [`library`] has hostile calls
+//! of every function that scripts can reach. [`judge`] has what Redis guarantees of a reply, and
+//! [`play`] sends the commands to both.
 //!
 //! The reference is the real server. It has no model, its state cannot be cloned, and every command
 //! is allowed in every state. So a plain `vec` of commands does all that `proptest-state-machine`
@@ -28,6 +29,8 @@ mod forms;
 mod grammar;
 mod script;
 mod command;
+mod values;
+mod library;
 mod judge;
 mod play;
 mod bytes;
@@ -49,6 +52,8 @@ use crate::redis_server::{self, OwnServer};
 
 /// The number of sequences in `cargo test`.
 const SEQUENCES: u64 = 20_000;
+/// The number of sequences of library calls in `cargo test`.
+const LIBRARY_SEQUENCES: u64 = 3_000;
 /// The number of byte streams in `cargo test`.
 const STREAMS: u64 = 8_000;
 /// The number of sequences, or of streams, per seed.
@@ -69,6 +74,13 @@ const SHRINKS_MAX: u32 = 4096;
 fn random_commands_have_the_same_replies() {
     let (seed, sequences) = (variable("LOCKSTEP_SEED", 0), variable("LOCKSTEP_SEQUENCES", SEQUENCES));
     check(command::sequences, seed..seed + sequences.div_ceil(SEQUENCES_PER_SEED), SEQUENCES_PER_SEED);
+}
+
+#[test]
+fn random_library_calls_have_the_same_replies() {
+    let sequences = variable("LOCKSTEP_SEQUENCES", LIBRARY_SEQUENCES);
+    let seed = variable("LOCKSTEP_SEED", 0);
+    check(library::sequences, seed..seed + sequences.div_ceil(SEQUENCES_PER_SEED), SEQUENCES_PER_SEED);
 }
 
 #[test]
