@@ -21,8 +21,8 @@ use crate::sim::{
 };
 use crate::trace::History;
 
-/// Most lessons in one execution. Each tells all that was told before, so that many take longer than
-/// to run the execution with the code of all clients.
+/// Most lessons in one execution. Each tells all that was told before, so that many take longer
+/// than to run the execution with the code of all clients.
 const LESSONS_MAX: usize = 32;
 
 /// The runtime on which the tasks of clients run, and the lessons that were given there.

@@ -226,7 +226,7 @@ impl Runner {
                 parts.push((cut, self.behaviour(scenario, place, cut)));
             }
         }
-        // What is a timer at one place may be a threshold at another.
+        // At another place, the same span may be a threshold.
         let threshold = within.filter(|at| known.thresholds.contains(at));
         let is_known = |at: Duration| Some(at) == threshold;
         let mut low = low;

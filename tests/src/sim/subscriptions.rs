@@ -153,8 +153,8 @@ impl Simulation {
         self.state().wake_listener(gate);
     }
 
-    /// A server that runs wakes none of its subscribers. Who is woken first must not depend on
-    /// whether it runs or is repeated.
+    /// A server that runs wakes none of its subscribers. The order in which they wake must not
+    /// depend on whether it runs or is repeated.
     pub(super) fn wake_no_subscribers(&self, server: usize) {
         let gates = self.state().gates.len();
         for gate in (0..gates).filter(|&gate| self.state().gates[gate].server == server) {

@@ -179,8 +179,8 @@ fn state_that_clients_share_outside_of_redis_is_noticed() {
     check(150, |nth| nth < 50);
 }
 
-/// What a task reads, sends and closes is nothing any more once its client has crashed, whether the
-/// code runs or is repeated.
+/// Once its client has crashed, a task reads, sends and closes nothing, whether the code runs or is
+/// repeated.
 #[test]
 fn a_task_that_outlives_a_crashed_client_is_no_chance() {
     let outliving = Scenario::new("outliving")
