@@ -133,7 +133,6 @@ impl Visit<'_> {
 
     fn poll_message(&self, cx: &mut Context<'_>) -> Poll<Option<Vec<u8>>> {
         let GatedConnection { sim, gate, .. } = self.link;
-        sim.fetch_message(*gate, cx);
         sim.await_message(*gate);
         sim.poll_gate(*gate, cx, GateState::take_message)
     }

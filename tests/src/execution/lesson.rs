@@ -23,7 +23,7 @@ use crate::trace::History;
 
 /// Most lessons in one execution. Each tells all that was told before, so that many take longer
 /// than to run the execution with the code of all clients.
-const LESSONS_MAX: usize = 32;
+const LESSONS_MAX: usize = 8;
 
 /// The runtime on which the tasks of clients run, and the lessons that were given there.
 pub(super) struct Lessons {
@@ -135,13 +135,14 @@ impl Execution<'_> {
                 self.tell(actor, *at, told).await;
             }
         }
-        if self.sim.key(actor).2 != goal {
-            return false;
-        }
-        if is_awake {
+        // The turn of a client whose tasks run on has begun by itself.
+        if is_awake && self.sim.key(actor).2 == goal {
             self.tell(actor, now, &Told::Turn).await;
         }
-        let state = self.sim.key(actor).2;
+        let state = if is_awake { goal.after(now, ()) } else { goal };
+        if self.sim.key(actor).2 != state {
+            return false;
+        }
         let has_timer = self.advance_until_a_timer(TIMER_MAX).await;
         if let Some(timers) = &self.sim.timers {
             timers.insert(actor, state, has_timer);
@@ -161,16 +162,9 @@ impl Execution<'_> {
         if !away.is_zero() {
             self.advance(away).await;
         }
-        let before = self.sim.key(actor).2;
         match told {
             Told::Turn if !is_started => self.begin_alone(actor).await,
-            Told::Turn => {
-                self.resume(actor).await;
-                if self.sim.key(actor).2 == before {
-                    self.sim.wake_listeners(actor);
-                    self.quiesce().await;
-                }
-            }
+            Told::Turn => self.resume(actor).await,
             _ => {
                 self.sim.tell_again(actor, told);
                 if !stands_still {

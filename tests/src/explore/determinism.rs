@@ -147,12 +147,16 @@ fn touched_otherwise(one: &History, other: &History) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use locks::Subscribe as _;
     use redis::{Cmd, cmd};
 
     use super::*;
     use crate::Faults;
+    use crate::execution::Learning;
     use crate::explore::{Exploration, explore_all};
-    use crate::oracle::ExclusiveFact;
+    use crate::oracle::{ExclusiveFact, Success};
 
     fn take(lease_ms: u32) -> Cmd {
         cmd("SET").arg("k").arg("v").arg("NX").arg("PX").arg(lease_ms).to_owned()
@@ -202,6 +206,54 @@ mod tests {
 
     fn counts(found: &Exploration) -> (u64, u64, usize) {
         (found.schedules, found.blocked, found.findings.len())
+    }
+
+    /// A message that arrives while the client waits for it is nothing that its code notices, so
+    /// the code has no turn. A task of the client may have one at that moment.
+    #[test]
+    fn a_message_that_arrives_is_not_told() {
+        let scenario = Scenario::new("messages")
+            .always(Success)
+            .faults(Faults::none().stalls(1))
+            .actors(1, |client| async move {
+                let mut subscription = client.connection().subscribe("c").await?;
+                let mut link = client.connection();
+                tokio::spawn(async move { cmd("PUBLISH").arg("c").arg("own").exec_async(&mut link).await });
+                _ = tokio::time::timeout(Duration::from_secs(1), subscription.message()).await;
+                Ok(())
+            })
+            .actors(1, |client| async move {
+                Ok(cmd("PUBLISH").arg("c").arg("other").exec_async(&mut client.connection()).await?)
+            });
+        expect_learned(&scenario);
+    }
+
+    /// The timers of a process that stands still find it awake after the first of them.
+    #[test]
+    fn later_timers_of_a_process_that_stands_still_are_not_learned() {
+        let scenario = Scenario::new("timers")
+            .always(Success)
+            .response_timeout(Duration::from_millis(50))
+            .faults(Faults::none().stalls(1))
+            .actors(2, |client| async move {
+                let [mut one, mut other] = [client.connection(), client.connection()];
+                let get = cmd("GET").arg("k").to_owned();
+                let late = async {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                    get.exec_async(&mut other).await
+                };
+                // Each of them may time out.
+                _ = tokio::join!(get.exec_async(&mut one), late);
+                Ok(())
+            });
+        expect_learned(&scenario);
+    }
+
+    #[track_caller]
+    fn expect_learned(scenario: &Scenario) {
+        let mut runner = Runner::new().learning(Learning::Eager);
+        explore_all(&mut runner, scenario).unwrap();
+        assert_eq!(runner.best_mode(scenario), Mode::Learned);
     }
 
     fn lock() -> Scenario {

@@ -173,7 +173,7 @@ impl Simulation {
             place.state = Some(transition.next);
             place.footprint = transition.footprint.clone();
             drop((known, places));
-            transition.messages.iter().for_each(|(to, message)| self.hear(*to, message.clone()));
+            self.hear_all(&transition.messages);
             return Some(transition.reply.clone());
         }
         let Server::Emulator(emulator) = &self.servers[server] else { return None };
@@ -230,7 +230,10 @@ impl Simulation {
         let mut places = self.places();
         let place = &mut places[server];
         place.footprint = footprint.clone();
-        let (Some(learned), Some(state)) = (self.learned(), place.state) else { return };
+        let (Some(learned), Some(state)) = (self.learned(), place.state) else {
+            drop(places);
+            return self.hear_from(server);
+        };
         let mut messages = Vec::new();
         let mut is_complete = true;
         for (to, connection) in std::mem::take(&mut place.listeners) {
@@ -250,7 +253,7 @@ impl Simulation {
         known.servers.transitions.insert((state, self.clocks[server].now(), deed), Arc::new(transition));
         (place.state, place.loaded) = (Some(next), Some(snapshot));
         drop((known, places));
-        messages.into_iter().for_each(|(to, message)| self.hear(to, message));
+        self.hear_all(&messages);
     }
 
     /// A server that is known has one more subscriber. Returns what that touches there.

@@ -250,13 +250,14 @@ impl Learned {
         }
     }
 
+    /// Learns when a timer fires. Code whose timer differs from before depends on more than it is
+    /// told.
     pub(super) fn learn_timer(&self, key: Key, timer: Timer) {
         let mut known = self.known();
         let is_news = match (known.timers.get(&key).copied(), timer) {
             (Some(Timer::At(known)), Timer::At(now)) if known != now => {
-                // Sound code does this, too: `redlock_for_use` waits for 50 or for 200 ms in one
-                // local state. So it is no report, and everything runs from then on.
-                return self.note_sharing(key.0);
+                let text = |at: Duration| format!("a timer of it fired at {} ms", at.as_millis());
+                return self.differ(key, [text(known), text(now)]);
             }
             (Some(Timer::At(_)), _) => false,
             (Some(Timer::NotBefore(before)), Timer::NotBefore(now)) => before < now,

@@ -225,7 +225,11 @@ impl Simulation {
                 self.set_operation(actor, None);
             }
             Act::Withdraw { nth } => self.withdraw(gate(*nth)),
-            Act::AwaitMessage { nth } => self.await_message(gate(*nth)),
+            Act::AwaitMessage { nth, operation } => {
+                self.set_operation(actor, *operation);
+                self.await_message(gate(*nth));
+                self.set_operation(actor, None);
+            }
             Act::GiveUp { nth } => self.give_up(gate(*nth)),
             Act::Delay { nth, request } => self.delay_too(gate(*nth), request.clone()),
             Act::Enter { section, since, record } => _ = self.enter(actor, section, *since, record.clone()),

@@ -25,6 +25,11 @@ pub(crate) struct Pause {
 }
 
 impl Pause {
+    /// Whether something has woken the code of the actor.
+    pub(super) fn is_awake(&self) -> bool {
+        self.woken.iter().any(|&(part, _)| part == Part::Main)
+    }
+
     /// Forgets what wakes its tasks, but not whether something does.
     pub(super) fn forget_tasks(&mut self) {
         self.woken.iter_mut().for_each(|(_, waker)| *waker = Waker::noop().clone());

@@ -123,7 +123,7 @@ impl Simulation {
         let Gate { actor, nth, .. } = self.state().gates[gate];
         self.note(actor, || Act::Withdraw { nth });
         if self.state().gates[gate].listens() {
-            self.stop_listening(gate);
+            self.note_looking(gate);
         }
         let mut state = self.state();
         let gate = &mut state.gates[gate];
@@ -453,9 +453,8 @@ impl Simulation {
             self.record(kind);
         }
         self.after_command(actor);
-        if self.real_time.get().is_some() {
-            let listeners = std::mem::take(&mut self.state().listeners);
-            listeners.into_iter().for_each(Waker::wake);
+        if let Server::Redis(_) = self.servers[server] {
+            self.hear_from(server);
         }
     }
 

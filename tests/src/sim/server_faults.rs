@@ -30,7 +30,6 @@ impl Simulation {
     /// Closes the subscribed and blocked connections of a server. If there is an outage, the server
     /// refuses requests from now on.
     pub(crate) fn stop_server(&self, server: usize) {
-        self.wake_no_subscribers(server);
         self.on_server(server, "hang up", Emulator::hang_up);
         self.close_subscriptions(server);
         let outage = self.config.faults.outage;

@@ -47,9 +47,6 @@ pub(crate) struct State {
     pub(super) logs: Vec<VecDeque<Arc<Snapshot>>>,
     /// The number of tasks besides the actors' own.
     pub(crate) spawned: usize,
-    /// Subscribers of a real server. Such a server does not wake them, but after a command it may
-    /// have a message for them.
-    pub(crate) listeners: Vec<Waker>,
     /// When the servers were last checked for the grants.
     pub(super) looked_at: Duration,
     /// The clients that tried in vain.

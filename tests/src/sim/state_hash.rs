@@ -118,7 +118,6 @@ impl Hash for State {
             n_turns: _,
             // Only real servers and tasks have these.
             named_keys: _,
-            listeners: _,
             spawned: _,
             // The state has no hash, or the execution has not ended.
             unknown_timers: _,

@@ -7,7 +7,6 @@ use std::task::{Context, Poll, Waker};
 use emulator::{DirectConnection, Emulator, Footprint, Reply};
 
 use super::gate::{Gate, GateState, Passage, Traffic};
-use super::learned_clients::Clients;
 use super::session::Session;
 use super::told::Told;
 use super::turns::Act;
@@ -51,29 +50,17 @@ impl Touches {
     }
 }
 
-/// A connection gives this to a client that polls it for messages.
-enum Arrival {
-    Message(Vec<u8>),
-    Closed,
-}
-
-fn poll(connection: &DirectConnection, cx: &mut Context<'_>) -> Poll<Arrival> {
-    connection.poll_message(cx).map(|reply| match reply {
-        Reply::Push(words) => match words.into_iter().next_back() {
-            Some(Reply::Bulk(message)) => Arrival::Message(message.into()),
-            _ => Arrival::Message(Vec::new()),
-        },
-        _ => Arrival::Closed,
-    })
-}
-
 /// The messages that have arrived at a connection, and whether it is closed.
 pub(super) fn arrived(connection: &DirectConnection) -> (Vec<Vec<u8>>, bool) {
     let mut messages = Vec::new();
+    let mut cx = Context::from_waker(Waker::noop());
     loop {
-        match poll(connection, &mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(Arrival::Message(message)) => messages.push(message),
-            Poll::Ready(Arrival::Closed) => return (messages, true),
+        match connection.poll_message(&mut cx) {
+            Poll::Ready(Reply::Push(words)) => messages.push(match words.into_iter().next_back() {
+                Some(Reply::Bulk(message)) => message.into(),
+                _ => Vec::new(),
+            }),
+            Poll::Ready(_) => return (messages, true),
             Poll::Pending => return (messages, false),
         }
     }
@@ -100,65 +87,52 @@ impl Simulation {
         Some(if is_closed { touches.closing_closed.clone() } else { touches.closing.clone() })
     }
 
-    /// If no message is at the gate of a subscriber, polls a server that is not known for one.
-    pub(crate) fn fetch_message(&self, gate: usize, cx: &mut Context<'_>) {
-        let state = self.state();
-        let looks = state.gates[gate].looks();
-        // A crashed client is subscribed to nothing.
-        let Some(subscription) = &state.gates[gate].subscription else { return };
-        let has_message = !subscription.messages.is_empty();
-        drop(state);
-        if self.learned().is_some() || !looks || has_message {
-            return;
-        }
+    /// Fetches what a server that is not known has sent to its subscribers.
+    pub(super) fn hear_from(&self, server: usize) {
+        let gates = self.state().gates.len();
+        (0..gates)
+            .filter(|&gate| self.is_subscribed(gate, server))
+            .for_each(|gate| self.fetch_messages(gate));
+    }
+
+    /// Whether a connection to this server is subscribed, and open.
+    fn is_subscribed(&self, gate: usize, server: usize) -> bool {
+        let Gate { server: of, subscription, .. } = &self.state().gates[gate];
+        *of == server && subscription.as_ref().is_some_and(|subscription| !subscription.is_closed)
+    }
+
+    fn fetch_messages(&self, gate: usize) {
         let session = self.session(gate);
         let (messages, is_closed) = match &session {
-            Session::Emulator(connection) => match poll(connection.open(), cx) {
-                Poll::Ready(Arrival::Message(message)) => (VecDeque::from([message]), false),
-                Poll::Ready(Arrival::Closed) => (VecDeque::new(), true),
-                Poll::Pending => return,
-            },
-            Session::Redis(_) => {
-                // A server that no longer answers sends nothing.
-                let news = session.news("PING").unwrap_or_default();
-                if news.is_empty() {
-                    return self.state().listeners.push(cx.waker().clone());
-                }
-                (news, false)
-            }
+            Session::Emulator(connection) => arrived(connection.open()),
+            // A server that no longer answers sends nothing.
+            Session::Redis(_) => (session.news("PING").unwrap_or_default().into(), false),
         };
-        self.add_messages(gate, messages, is_closed);
-    }
-
-    /// A client no longer waits for a message.
-    pub(super) fn stop_listening(&self, gate: usize) {
-        self.note_looking(gate);
-        if let Session::Emulator(_) = self.session(gate) {
-            // The next message does not wake it.
-            self.fetch_message(gate, &mut Context::from_waker(Waker::noop()));
+        messages.into_iter().for_each(|message| self.hear(gate, message));
+        if is_closed {
+            self.close_subscription(gate);
         }
     }
 
-    fn add_messages(&self, gate: usize, messages: impl IntoIterator<Item = Vec<u8>>, is_closed: bool) {
-        if let Some(subscription) = &mut self.state().gates[gate].subscription {
-            subscription.messages.extend(messages);
-            subscription.is_closed |= is_closed;
+    /// A message arrives at its subscriber. If the client waits for one, it waits at the gate from
+    /// now on until the message may pass: its code has nothing to do.
+    fn hear(&self, gate: usize, message: Vec<u8>) {
+        let mut state = self.state();
+        let Some(subscription) = &mut state.gates[gate].subscription else { return };
+        subscription.messages.push_back(message);
+        if state.gates[gate].listens() {
+            state.gates[gate].gate_state = GateState::Waiting;
+            drop(state);
+            self.note_looking(gate);
+            self.quiescence.note_activity();
         }
     }
 
-    /// A message arrives at its subscriber.
-    pub(super) fn hear(&self, (actor, nth): (Actor, usize), message: Vec<u8>) {
-        let Some(gate) = self.state().gate(actor, nth) else { return };
-        self.add_messages(gate, [message], false);
-        self.state().wake_listener(gate);
-    }
-
-    /// A server that runs wakes none of its subscribers. The order in which they wake must not
-    /// depend on whether it runs or is repeated.
-    pub(super) fn wake_no_subscribers(&self, server: usize) {
-        let gates = self.state().gates.len();
-        for gate in (0..gates).filter(|&gate| self.state().gates[gate].server == server) {
-            self.fetch_message(gate, &mut Context::from_waker(Waker::noop()));
+    /// Messages arrive at the subscribers of a server that is known.
+    pub(super) fn hear_all(&self, messages: &[((Actor, usize), Vec<u8>)]) {
+        for ((actor, nth), message) in messages {
+            let gate = self.state().gate(*actor, *nth);
+            gate.into_iter().for_each(|gate| self.hear(gate, message.clone()));
         }
     }
 
@@ -166,45 +140,44 @@ impl Simulation {
     pub(super) fn close_subscriptions(&self, server: usize) {
         self.remove_subscribers(server, |_, _| true);
         let gates = self.state().gates.len();
-        for gate in 0..gates {
-            let is_meant = self.state().gates[gate].server == server;
-            let is_open = |subscription: &Subscription| !subscription.is_closed;
-            if !is_meant || !self.state().gates[gate].subscription.as_ref().is_some_and(is_open) {
-                continue;
-            }
-            let session = self.session(gate);
-            if let (Clients::Tasks, Session::Emulator(connection)) = (&self.clients, session) {
-                let (messages, is_closed) = arrived(connection.open());
-                self.add_messages(gate, messages, is_closed);
-            }
-            let mut state = self.state();
-            let Gate { actor, nth, .. } = state.gates[gate];
-            let Some(subscription) = &mut state.gates[gate].subscription else { continue };
-            subscription.is_closed = true;
-            // How many messages come before the end decides what the client does next.
-            let count = subscription.messages.len();
-            state.wake_listener(gate);
-            drop(state);
-            self.tell(actor, || (nth, "closed", count), || Told::Other);
-        }
+        let open = (0..gates).filter(|&gate| self.is_subscribed(gate, server));
+        open.for_each(|gate| self.close_subscription(gate));
+    }
+
+    /// A server has closed the connection of a subscriber.
+    fn close_subscription(&self, gate: usize) {
+        let mut state = self.state();
+        let Gate { actor, nth, .. } = state.gates[gate];
+        let Some(subscription) = &mut state.gates[gate].subscription else { return };
+        subscription.is_closed = true;
+        // How many messages come before the end decides what the client does next.
+        let count = subscription.messages.len();
+        state.wake_listener(gate);
+        drop(state);
+        self.tell(actor, || (nth, "closed", count), || Told::Other);
     }
 
     /// A client waits at its gate until a message may pass, or for a message.
     pub(crate) fn await_message(&self, gate: usize) {
         let Gate { actor, nth, .. } = self.state().gates[gate];
-        self.note(actor, || Act::AwaitMessage { nth });
+        let operation = self.state().actor(actor).operation;
+        self.note(actor, || Act::AwaitMessage { nth, operation });
         let mut state = self.state();
         let is_crashed = state.actor(actor).is_crashed;
         if is_crashed || !state.gates[gate].looks() {
             return;
         }
         state.gates[gate].traffic = Traffic::Messages;
+        state.gates[gate].operation = operation;
         drop(state);
         self.note_looking(gate);
+        if let Session::Redis(_) = self.session(gate) {
+            self.fetch_messages(gate);
+        }
         let mut state = self.state();
         let Some(subscription) = &state.gates[gate].subscription else { return };
         if !subscription.messages.is_empty() {
-            state.arrive(gate, None);
+            state.gates[gate].gate_state = GateState::Waiting;
             return self.quiescence.note_activity();
         }
         if !subscription.is_closed {
@@ -268,16 +241,5 @@ impl Simulation {
         let told = || Told::Heard { nth, message: message.clone() };
         self.tell(actor, || (nth, &message), told);
         self.state().open(gate, GateState::Heard(message));
-    }
-
-    /// Wakes a client that waits for messages: one has come to its gate.
-    pub(crate) fn wake_listeners(&self, actor: Actor) {
-        let mut state = self.state();
-        state.actor(actor).is_told = true;
-        let listens = |gate: &&mut Gate| gate.actor == actor && gate.traffic == Traffic::Messages;
-        let wakers: Vec<Waker> =
-            state.gates.iter_mut().filter(listens).filter_map(|gate| gate.waker.take()).collect();
-        drop(state);
-        wakers.into_iter().for_each(Waker::wake);
     }
 }

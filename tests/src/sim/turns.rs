@@ -13,6 +13,7 @@ use super::gate::Pending;
 use super::learned::{Key, Timer};
 use super::learned_clients::Clients;
 use super::operations::OperationId;
+use super::pause::Pause;
 use super::request::Request;
 use super::told::Told;
 use super::{Simulation, State};
@@ -28,7 +29,7 @@ pub(crate) enum Act {
     Close { nth: usize },
     Ask { nth: usize, request: Pending, operation: Option<OperationId> },
     Withdraw { nth: usize },
-    AwaitMessage { nth: usize },
+    AwaitMessage { nth: usize, operation: Option<OperationId> },
     GiveUp { nth: usize },
     Delay { nth: usize, request: Request },
     Enter { section: &'static str, since: Option<Duration>, record: Option<Record> },
@@ -164,11 +165,13 @@ impl Simulation {
         }
     }
 
-    /// A client is woken. If nothing told it anything, a timer did it.
+    /// A client is woken. If nothing told it anything, a timer did it. While its process stands
+    /// still, the first timer wakes it, and the others find it awake.
     pub(crate) fn is_woken(&self, actor: Actor) {
         let mut state = self.state();
         let client = state.actor(actor);
-        if std::mem::take(&mut client.is_told) || client.begun.is_some() {
+        let is_awake = client.begun.is_some() || client.pause.as_ref().is_some_and(Pause::is_awake);
+        if std::mem::take(&mut client.is_told) || is_awake {
             return;
         }
         drop(state);
