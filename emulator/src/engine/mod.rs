@@ -442,6 +442,11 @@ impl Snapshot {
         hasher.hash_one((&self.keyspace, scripts))
     }
 
+    /// About how many bytes the data take.
+    pub fn data_bytes(&self) -> usize {
+        self.keyspace.total_bytes()
+    }
+
     /// The sources of the known scripts, each with its SHA1.
     pub fn scripts(&self) -> impl Iterator<Item = (&str, &Bytes)> {
         let digits = |sha| std::str::from_utf8(sha).expect("a SHA1 has hexadecimal digits");

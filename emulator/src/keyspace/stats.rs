@@ -30,6 +30,11 @@ impl Keyspace {
     pub fn bytes(&mut self) -> usize {
         (0..self.databases()).map(|index| self.db(index).stats().bytes).sum()
     }
+
+    /// The same, without a look at what is due.
+    pub(crate) fn total_bytes(&self) -> usize {
+        self.dicts.iter().map(|dict| dict.totals().bytes).sum()
+    }
 }
 
 impl Db<'_> {

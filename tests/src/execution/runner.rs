@@ -227,9 +227,10 @@ impl Runner {
         }
     }
 
-    /// Notes if the servers of a scenario have to run everything.
+    /// Notes if the servers of a scenario have to run everything, or if there is no memory to learn
+    /// more.
     fn done(&self, scenario: &Scenario, lack: Option<Lack>) -> Option<Lack> {
-        if lack == Some(Lack::NoSnapshot) {
+        if lack == Some(Lack::NoSnapshot) || self.learned.is_full() {
             self.unlearn(scenario);
         }
         lack

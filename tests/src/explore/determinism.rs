@@ -249,6 +249,20 @@ mod tests {
         expect_learned(&scenario);
     }
 
+    /// Large values are not remembered again and again: from some point on, everything runs.
+    #[test]
+    fn large_values_are_not_learned() {
+        let scenario = Scenario::new("large").always(Success).actors(3, |client| async move {
+            let mut link = client.connection();
+            let value = vec![b'x'; 16 << 20];
+            cmd("SET").arg("k").arg(value).exec_async(&mut link).await?;
+            Ok(cmd("APPEND").arg("k").arg(client.name()).exec_async(&mut link).await?)
+        });
+        let mut runner = Runner::new().learning(Learning::Eager);
+        explore_all(&mut runner, &scenario).unwrap();
+        assert_eq!(runner.best_mode(&scenario), Mode::Real);
+    }
+
     #[track_caller]
     fn expect_learned(scenario: &Scenario) {
         let mut runner = Runner::new().learning(Learning::Eager);

@@ -17,7 +17,7 @@ use redis::Value;
 
 use super::learned::Lack;
 use super::probes::{BeforeProbes, Probes};
-use super::request::{Request, RequestKind};
+use super::request::{Request, RequestKind, value_bytes};
 use super::session::Session;
 use super::subscriptions::{Touches, arrived};
 use super::{Server, Simulation};
@@ -46,6 +46,8 @@ pub(super) struct KnownServers {
     subscribers: IndexSet<Arc<[Subscriber]>, FixedState>,
     touches: HashMap<String, Arc<Touches>, FixedState>,
     transitions: HashMap<Deed, Arc<Transition>, foldhash::fast::FixedState>,
+    /// About how many bytes the values in snapshots, replies and messages take.
+    pub(super) value_bytes: usize,
     pub(super) probes: HashMap<BeforeProbes, Arc<Probes>, foldhash::fast::FixedState>,
 }
 
@@ -79,7 +81,9 @@ impl KnownServers {
     /// The place of the complete snapshot that has this digest.
     fn place_of(&mut self, digest: u64, snapshot: impl FnOnce() -> Arc<Snapshot>) -> usize {
         *self.places.entry(digest).or_insert_with(|| {
-            self.snapshots.push(snapshot());
+            let snapshot = snapshot();
+            self.value_bytes += snapshot.data_bytes();
+            self.snapshots.push(snapshot);
             self.snapshots.len() - 1
         })
     }
@@ -248,6 +252,8 @@ impl Simulation {
         let mut known = learned.known();
         let snapshot = emulator.snapshot();
         let snapshot = known.servers.place_of(snapshot.digest(), || Arc::new(snapshot));
+        let heard = messages.iter().map(|(_, message)| message.len()).sum::<usize>();
+        known.servers.value_bytes += value_bytes(reply) + heard;
         let next = ServerState { snapshot, ..state };
         let transition = Transition { reply: reply.clone(), footprint, next, messages: messages.clone() };
         known.servers.transitions.insert((state, self.clocks[server].now(), deed), Arc::new(transition));

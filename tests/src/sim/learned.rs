@@ -33,6 +33,9 @@ pub(super) enum Timer {
 /// If clients and servers are known to do more than this, all of it is forgotten before the next
 /// exploration.
 const KNOWN_MAX: usize = 50_000;
+/// If the values in what is known take more bytes than this, nothing more is learned: to run code
+/// again takes less than to remember values of many megabytes.
+const KNOWN_BYTES_MAX: usize = 256 << 20;
 
 /// The code of a client, its name and its local state.
 pub(crate) type Key = (CodeId, Actor, LocalState);
@@ -47,6 +50,8 @@ pub(super) struct Known {
     pub(super) states: KnownStates,
     /// How many executions ran the tasks of these clients.
     taught: BTreeMap<Vec<CodeId>, u64>,
+    /// About how many bytes the values take that clients send and receive.
+    value_bytes: usize,
 }
 
 /// Everything that clients and servers are known to do. Clones share it.
@@ -129,7 +134,7 @@ impl Learned {
     /// be kept. Returns whether it did.
     pub(crate) fn limit(&self) -> bool {
         let mut known = self.known();
-        let is_over = known.turns.len() + known.servers.len() > KNOWN_MAX;
+        let is_over = known.turns.len() + known.servers.len() > KNOWN_MAX || known.is_full();
         if is_over {
             *known = Known { taught: std::mem::take(&mut known.taught), ..Known::default() };
         }
@@ -137,10 +142,27 @@ impl Learned {
     }
 }
 
+impl Known {
+    fn is_full(&self) -> bool {
+        self.value_bytes + self.servers.value_bytes > KNOWN_BYTES_MAX
+    }
+}
+
 impl Learned {
+    /// Whether what is known takes too much memory to learn more.
+    pub(crate) fn is_full(&self) -> bool {
+        self.known().is_full()
+    }
+
     /// A local state follows from another one.
     pub(super) fn note_telling(&self, after: LocalState, telling: impl FnOnce() -> Telling) {
-        self.known().tellings.entry(after).or_insert_with(telling);
+        let mut known = self.known();
+        let Known { tellings, value_bytes, .. } = &mut *known;
+        tellings.entry(after).or_insert_with(|| {
+            let telling = telling();
+            *value_bytes += telling.told.value_bytes();
+            telling
+        });
     }
 
     /// Everything that a client in this state was told, in order.
@@ -238,7 +260,10 @@ impl Learned {
     pub(super) fn learn(&self, key: Key, turn: Turn) {
         let mut known = self.known();
         match known.turns.get(&key) {
-            None => _ = known.turns.insert(key, Arc::new(turn)),
+            None => {
+                known.value_bytes += turn.value_bytes();
+                known.turns.insert(key, Arc::new(turn));
+            }
             Some(known) if **known == turn => {}
             // Code may draw tokens by chance, which shows before anything is repeated.
             Some(known) if known.is_like(&turn) && !self.unlearnable().repeated.contains(&key.0) => {

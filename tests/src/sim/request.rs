@@ -117,6 +117,12 @@ impl Request {
         self.commands().map(words).collect()
     }
 
+    /// How many bytes its words take.
+    pub(super) fn value_bytes(&self) -> usize {
+        let words = self.commands().flat_map(Cmd::args_iter);
+        words.map(|word| if let Arg::Simple(bytes) = word { bytes.len() } else { 0 }).sum()
+    }
+
     /// A hash of the server, the name and the first key.
     pub(crate) fn hash_brief(&self, server: usize) -> u64 {
         let (RequestKind::Command(cmd) | RequestKind::Subscribe { cmd, .. }) = &self.kind else {
@@ -184,5 +190,14 @@ fn hash_value(value: &Value, hasher: &mut impl std::hash::Hasher) {
         Value::SimpleString(text) => text.hash(hasher),
         Value::Nil | Value::Okay => {}
         _ => format!("{value:?}").hash(hasher),
+    }
+}
+
+/// About how many bytes a reply takes.
+pub(super) fn value_bytes(value: &Value) -> usize {
+    match value {
+        Value::BulkString(bytes) => bytes.len(),
+        Value::Array(values) => values.iter().map(value_bytes).sum(),
+        _ => size_of::<Value>(),
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::gate::Gate;
 use super::learned_clients::Clients;
 use super::operations::OperationId;
+use super::request::value_bytes;
 use super::serve::{Answer, Loss};
 use super::{ActorState, Simulation};
 use crate::actor::Actor;
@@ -32,6 +33,17 @@ pub(crate) enum Told {
     },
     /// A client that runs alone cannot be told this.
     Other,
+}
+
+impl Told {
+    /// About how many bytes its values take.
+    pub(super) fn value_bytes(&self) -> usize {
+        match self {
+            Told::Answered { answer: Answer::Reply(Ok(reply)), .. } => value_bytes(reply),
+            Told::Heard { message: Some(message), .. } => message.len(),
+            _ => 0,
+        }
+    }
 }
 
 /// How a local state follows from another one.

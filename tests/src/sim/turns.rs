@@ -71,6 +71,16 @@ impl Turn {
         self.acts.iter().all(|act| act.text().is_none())
     }
 
+    /// About how many bytes the words of its requests take.
+    pub(super) fn value_bytes(&self) -> usize {
+        let requests = self.acts.iter().filter_map(|act| match act {
+            Act::Ask { request, .. } => Some(&request.request),
+            Act::Delay { request, .. } => Some(request),
+            _ => None,
+        });
+        requests.map(Request::value_bytes).sum()
+    }
+
     /// One line: `it sent GET k; it entered cs; it ended`.
     pub(super) fn text(&self) -> String {
         self.acts.iter().filter_map(Act::text).collect::<Vec<_>>().join("; ")
