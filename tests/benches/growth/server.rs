@@ -23,8 +23,6 @@ pub(crate) struct Server {
     pub(crate) name: &'static str,
     child: Child,
     stream: BufReader<TcpStream>,
-    /// The time of one `PING` of this many in a row, in microseconds.
-    pub(crate) pings: Vec<(usize, f64)>,
 }
 
 impl Server {
@@ -60,7 +58,7 @@ impl Server {
             if let Ok(stream) = TcpStream::connect(addr) {
                 stream.set_nodelay(true)?;
                 stream.set_read_timeout(Some(REPLY_MAX))?;
-                return Ok(Server { name, child, stream: BufReader::new(stream), pings: Vec::new() });
+                return Ok(Server { name, child, stream: BufReader::new(stream) });
             }
             if let Some(status) = child.try_wait()? {
                 bail!("{name} did not start ({status}): is it installed, and on the PATH?");
@@ -106,17 +104,29 @@ impl Server {
 
     /// The CPU time of all threads until now, in microseconds.
     ///
-    /// The server may still be on its way to its next wait. So this waits until the time stands.
+    /// The server may still be on its way to its next wait, or another of its threads may still have
+    /// work. So this waits until the time stands and no thread waits for a processor.
     pub(crate) fn cpu_micros(&self) -> Result<f64> {
         let mut before = self.read_cpu()?;
         loop {
             thread::park_timeout(SETTLE);
             let now = self.read_cpu()?;
-            if now == before {
+            if now == before && !self.is_runnable()? {
                 return Ok(now as f64 / 1000.0);
             }
             before = now;
         }
+    }
+
+    /// Whether one of the threads runs, or would if a processor was free.
+    fn is_runnable(&self) -> Result<bool> {
+        let mut is_runnable = false;
+        self.read_threads("stat", |text| {
+            // The name before the state may have spaces and parentheses.
+            let state = text.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+            is_runnable |= state == Some('R');
+        })?;
+        Ok(is_runnable)
     }
 
     /// The memory that the process has, in bytes.
@@ -128,14 +138,21 @@ impl Server {
     }
 
     fn read_cpu(&self) -> Result<u64> {
-        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id()));
         let mut sum_nanos = 0;
-        for task in tasks.context("needs the /proc of Linux")? {
-            // A thread may end meanwhile.
-            let text = std::fs::read_to_string(task?.path().join("schedstat")).unwrap_or_default();
+        self.read_threads("schedstat", |text| {
             sum_nanos += text.split(' ').next().and_then(|nanos| nanos.parse::<u64>().ok()).unwrap_or(0);
-        }
+        })?;
         Ok(sum_nanos)
+    }
+
+    /// Reads this file of each thread.
+    fn read_threads(&self, file: &str, mut read: impl FnMut(&str)) -> Result<()> {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.child.id()));
+        for thread in threads.context("needs the /proc of Linux")? {
+            // A thread may end meanwhile.
+            read(&std::fs::read_to_string(thread?.path().join(file)).unwrap_or_default());
+        }
+        Ok(())
     }
 }
 
