@@ -9,6 +9,7 @@ use mlua::{Function, Lua};
 
 use super::matches::{Found, find, push_capture};
 use super::meter::n_bytes;
+use super::stack::Stack;
 use super::{bytes, create_function, pay, room};
 use crate::script::budget::BYTES_PER_INSTRUCTION;
 use crate::script::pattern::{ESCAPE, Pattern};
@@ -48,8 +49,10 @@ unsafe extern "C-unwind" fn replace_matches(state: *mut lua_State) -> c_int {
                 ffi::luaL_argerror(state, REPLACEMENT, c"string/function/table expected".as_ptr());
             }
         }
+        // One slot is for the count, if there is none.
+        let stack = Stack::of_function(state).at_most(4);
         ffi::lua_settop(state, COUNT);
-        let mut output = Output::begin(state);
+        let mut output = Output::begin(stack);
         let (mut n, mut next, mut written) = (0, Some(0), 0);
         while let Some(from) = next.filter(|_| n < n_max) {
             let Some(found) = find(state, subject, pattern, from) else { break };
@@ -65,7 +68,7 @@ unsafe extern "C-unwind" fn replace_matches(state: *mut lua_State) -> c_int {
         }
         output.add(&subject[written..]);
         output.push();
-        room(state, 1).push_number(n.into());
+        stack.push_number(n.into());
     }
     2
 }
@@ -75,10 +78,14 @@ unsafe extern "C-unwind" fn replace_matches(state: *mut lua_State) -> c_int {
 /// # Raises
 /// The function fails, or its result is no text.
 ///
+/// # Stack
+/// 2 slots. It asks Lua for those of the arguments.
+///
 /// # Safety
 /// As for [`find`].
 unsafe fn add_computed(output: &mut Output, subject: &[u8], found: &Found, kind: c_int) {
-    let state = output.state;
+    let stack = output.stack.at_most(2);
+    let state = stack.state;
     // SAFETY: the frame owns nothing.
     unsafe {
         if kind == ffi::LUA_TFUNCTION {
@@ -94,7 +101,7 @@ unsafe fn add_computed(output: &mut Output, subject: &[u8], found: &Found, kind:
         }
         if ffi::lua_toboolean(state, -1) == 0 {
             ffi::lua_pop(state, 1);
-            room(state, 1).push_bytes(&subject[found.start..found.end]);
+            stack.push_bytes(&subject[found.start..found.end]);
         } else if ffi::lua_isstring(state, -1) == 0 {
             let kind = ffi::luaL_typename(state, -1);
             ffi::luaL_error(state, c"invalid replacement value (a %s)".as_ptr(), kind);
@@ -109,10 +116,13 @@ unsafe fn add_computed(output: &mut Output, subject: &[u8], found: &Found, kind:
 /// # Raises
 /// There is no such capture.
 ///
+/// # Stack
+/// 2 slots
+///
 /// # Safety
 /// As for [`add_computed`].
 unsafe fn add_filled_in(output: &mut Output, subject: &[u8], found: &Found) {
-    let state = output.state;
+    let state = output.stack.at_most(2).state;
     // SAFETY: the frame owns nothing. The replacement stays on the stack.
     unsafe {
         let mut rest = bytes(state, REPLACEMENT);
@@ -136,7 +146,7 @@ unsafe fn add_filled_in(output: &mut Output, subject: &[u8], found: &Found) {
 /// Text that grows, in memory of Lua, which counts it and frees it after an error. Lua's own buffer
 /// takes 8 KB of the thread's stack, and `gsub` may call itself 200 times.
 struct Output {
-    state: *mut lua_State,
+    stack: Stack,
     len: usize,
     capacity: usize,
 }
@@ -149,21 +159,28 @@ impl Output {
     /// # Raises
     /// There is no memory.
     ///
+    /// # Stack
+    /// 1 slot, and then those of the other functions
+    ///
     /// # Safety
     /// The function that is running has four values on the stack.
-    unsafe fn begin(state: *mut lua_State) -> Output {
+    unsafe fn begin(stack: Stack) -> Output {
         // SAFETY: there is a slot for the memory.
-        unsafe { room(state, 1).push_memory(Output::CAPACITY_MIN) };
-        Output { state, len: 0, capacity: Output::CAPACITY_MIN }
+        unsafe { stack.push_memory(Output::CAPACITY_MIN) };
+        Output { stack, len: 0, capacity: Output::CAPACITY_MIN }
     }
 
     /// # Raises
     /// There is no memory, or the script must end.
     ///
+    /// # Stack
+    /// 1 slot
+    ///
     /// # Safety
     /// The function that began the output is running.
     unsafe fn add(&mut self, text: &[u8]) {
-        let Output { state, len, capacity } = *self;
+        let Output { stack, len, capacity } = *self;
+        let (stack, state) = (stack.at_most(1), stack.state);
         // SAFETY: the frame owns nothing. The memory has room for the text, and does not overlap
         // it: the text is in a string, or in a frame.
         unsafe {
@@ -171,7 +188,7 @@ impl Output {
             let needed = len.saturating_add(text.len());
             if needed > capacity {
                 self.capacity = needed.max(capacity.saturating_mul(2));
-                let larger = room(state, 1).push_memory(self.capacity);
+                let larger = stack.push_memory(self.capacity);
                 let before: *const u8 = ffi::lua_touserdata(state, Output::PLACE).cast();
                 larger.copy_from_nonoverlapping(before, len);
                 ffi::lua_replace(state, Output::PLACE);
@@ -187,15 +204,19 @@ impl Output {
     /// # Raises
     /// As for [`Output::add`].
     ///
+    /// # Stack
+    /// 1 slot
+    ///
     /// # Safety
     /// As for [`Output::add`].
     unsafe fn add_value(&mut self) {
+        let (stack, state) = (self.stack.at_most(1), self.stack.state);
         // SAFETY: the value stays on the stack until its text is copied.
         unsafe {
-            pay(self.state, 1);
-            ffi::lua_tolstring(self.state, -1, std::ptr::null_mut());
-            self.add(bytes(self.state, -1));
-            ffi::lua_pop(self.state, 1);
+            pay(state, 1);
+            ffi::lua_tolstring(state, -1, std::ptr::null_mut());
+            self.add(bytes(state, -1));
+            stack.pop(1);
         }
     }
 
@@ -204,13 +225,16 @@ impl Output {
     /// # Raises
     /// There is no memory.
     ///
+    /// # Stack
+    /// 1 slot
+    ///
     /// # Safety
     /// As for [`Output::add`].
     unsafe fn push(&self) {
         // SAFETY: the memory stays on the stack. Its first bytes have been written.
         unsafe {
-            let memory: *const u8 = ffi::lua_touserdata(self.state, Output::PLACE).cast();
-            room(self.state, 1).push_bytes(std::slice::from_raw_parts(memory, self.len));
+            let memory: *const u8 = ffi::lua_touserdata(self.stack.state, Output::PLACE).cast();
+            self.stack.push_bytes(std::slice::from_raw_parts(memory, self.len));
         }
     }
 }

@@ -8,7 +8,7 @@ use mlua::{Function, Lua, Table};
 
 use super::meter::{Access, enter, n_bytes};
 use super::stack::Stack;
-use super::{FREE_UPVALUE, create_function, pay, room};
+use super::{FREE_UPVALUE, create_function, pay};
 use crate::script::budget::BYTES_PER_INSTRUCTION;
 
 /// The functions with the names of their libraries; `""` is that of the globals. `ipairs` and
@@ -84,11 +84,10 @@ unsafe extern "C-unwind" fn foreach(state: *mut lua_State) -> c_int {
             stack.push_copy(2);
             stack.push_copy(-3);
             stack.push_copy(-3);
-            ffi::lua_call(state, 2, 1);
-            if ffi::lua_type(state, -1) != ffi::LUA_TNIL {
+            if ends_walk(state) {
                 return 1;
             }
-            ffi::lua_pop(state, 2);
+            stack.pop(2);
         }
     }
     0
@@ -107,14 +106,29 @@ unsafe extern "C-unwind" fn foreachi(state: *mut lua_State) -> c_int {
             stack.push_copy(2);
             stack.push_number(place.into());
             stack.push_item(1, place);
-            ffi::lua_call(state, 2, 1);
-            if ffi::lua_type(state, -1) != ffi::LUA_TNIL {
+            if ends_walk(state) {
                 return 1;
             }
-            ffi::lua_pop(state, 1);
+            stack.pop(1);
         }
     }
     0
+}
+
+/// Calls the function of a walk with the two values on top of the stack. Replaces all three by its
+/// result, and returns whether the result ends the walk.
+///
+/// # Raises
+/// The function does.
+///
+/// # Safety
+/// `state` is valid, and below the two values is a function.
+unsafe fn ends_walk(state: *mut lua_State) -> bool {
+    // SAFETY: the frame owns nothing.
+    unsafe {
+        ffi::lua_call(state, 2, 1);
+        ffi::lua_type(state, -1) != ffi::LUA_TNIL
+    }
 }
 
 /// `table.insert(list, [place,] value)`
@@ -191,13 +205,12 @@ unsafe extern "C-unwind" fn remove(state: *mut lua_State) -> c_int {
 
 /// `table.sort(list [, is_less])`
 unsafe extern "C-unwind" fn sort(state: *mut lua_State) -> c_int {
-    /// Enough for the recursion of `sort_range`, which takes the smaller half.
-    const SLOTS: c_int = 40;
     // SAFETY: the frame owns nothing.
     unsafe {
         enter(state, Access::None);
         let length = length(state);
-        let stack = room(state, SLOTS);
+        // One slot is for the order, if there is none.
+        let stack = Stack::of_function(state).at_most(7);
         if !matches!(ffi::lua_type(state, 2), ffi::LUA_TNIL | ffi::LUA_TNONE) {
             ffi::luaL_checktype(state, 2, ffi::LUA_TFUNCTION);
         }
@@ -213,9 +226,13 @@ unsafe extern "C-unwind" fn sort(state: *mut lua_State) -> c_int {
 /// # Raises
 /// A comparison fails, the order is none, or the script must end.
 ///
+/// # Stack
+/// 6 slots, however deep it calls itself
+///
 /// # Safety
 /// The list is at 1, and the order or nil at 2.
 unsafe fn sort_range(stack: Stack, mut low: c_int, mut high: c_int) {
+    let stack = stack.at_most(6);
     // SAFETY: the frame owns nothing.
     unsafe {
         let state = stack.state;
@@ -277,9 +294,13 @@ unsafe fn sort_range(stack: Stack, mut low: c_int, mut high: c_int) {
 /// # Raises
 /// As for [`sort_range`].
 ///
+/// # Stack
+/// 5 slots
+///
 /// # Safety
 /// As for [`sort_range`].
 unsafe fn divide(stack: Stack, low: c_int, high: c_int) -> c_int {
+    let stack = stack.at_most(5);
     let (mut left, mut right) = (low, high - 1);
     // SAFETY: the frame owns nothing.
     unsafe {
@@ -321,12 +342,15 @@ unsafe fn divide(stack: Stack, low: c_int, high: c_int) -> c_int {
 /// # Raises
 /// The comparison fails, or the script must end.
 ///
+/// # Stack
+/// 3 slots
+///
 /// # Safety
 /// As for [`sort_range`]; both places are negative.
 unsafe fn is_less(stack: Stack, first: c_int, second: c_int) -> bool {
     // SAFETY: the frame owns nothing.
     unsafe {
-        let state = stack.state;
+        let (stack, state) = (stack.at_most(3), stack.state);
         pay(state, 1);
         if ffi::lua_type(state, 2) == ffi::LUA_TNIL {
             return ffi::lua_lessthan(state, first, second) != 0;

@@ -3,7 +3,7 @@
 //! They call Lua as Lua's own functions do. So errors that pass through them have the levels, the
 //! message handlers and the depth of Redis. No script can catch that it must end.
 
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int};
 
 use mlua::ffi::{self, lua_State};
 use mlua::{Function, Lua};
@@ -12,7 +12,6 @@ use super::coroutines::must_unwrap;
 use super::meter::n_bytes;
 use super::stack::Stack;
 use super::{FREE_UPVALUE, Name, bytes, create_function, pay, room, running};
-use crate::script::args::c_string;
 use crate::script::budget::BYTES_PER_INSTRUCTION;
 
 /// The functions by name. `unwrap` makes of an error what a script sees of it, and `load` is Lua's
@@ -46,7 +45,7 @@ unsafe extern "C-unwind" fn pcall(state: *mut lua_State) -> c_int {
         let n_args = ffi::lua_gettop(state);
         pay(state, 1 + n_args as u64);
         // Redis calls this value if there is no argument.
-        let stack = Stack::of_function(state).at_most(2);
+        let stack = Stack::of_function(state).at_most(3);
         stack.push_boolean(true);
         if n_args == 0 {
             stack.push_copy(1);
@@ -55,15 +54,15 @@ unsafe extern "C-unwind" fn pcall(state: *mut lua_State) -> c_int {
         if ffi::lua_pcall(state, (n_args - 1).max(0), ffi::LUA_MULTRET, 0) == ffi::LUA_OK {
             return ffi::lua_gettop(state);
         }
-        unwrap(state);
+        unwrap(stack);
         if ffi::lua_type(state, -1) == ffi::LUA_TTABLE {
-            room(state, 1).push_name(Name::Err);
+            stack.push_name(Name::Err);
             ffi::lua_gettable_(state, -2);
             if ffi::lua_isstring(state, -1) != 0 {
                 ffi::lua_replace(state, -2);
             }
         }
-        room(state, 1).push_boolean(false);
+        stack.push_boolean(false);
         ffi::lua_replace(state, 1);
         ffi::lua_gettop(state)
     }
@@ -79,16 +78,17 @@ unsafe extern "C-unwind" fn xpcall(state: *mut lua_State) -> c_int {
         pay(state, 1 + ffi::lua_gettop(state) as u64);
         ffi::luaL_checkany(state, 2);
         ffi::lua_settop(state, 2);
+        let stack = Stack::of_function(state).at_most(FREE_UPVALUE + 1);
         if ffi::lua_type(state, 2) == ffi::LUA_TFUNCTION {
-            Stack::of_function(state).push_copy(UNWRAP);
-            ffi::lua_insert(state, 2);
-            push_closure(state, handle);
+            push_closure(stack, handle, [UNWRAP, 2]);
+            ffi::lua_replace(state, 2);
         }
         ffi::lua_insert(state, 1);
         let status = ffi::lua_pcall(state, 0, ffi::LUA_MULTRET, 1);
         if status != ffi::LUA_OK {
-            unwrap(state);
+            unwrap(stack);
         }
+        // The results may take all slots.
         room(state, 1).push_boolean(status == ffi::LUA_OK);
         ffi::lua_replace(state, 1);
         ffi::lua_gettop(state)
@@ -105,8 +105,9 @@ unsafe extern "C-unwind" fn handle(state: *mut lua_State) -> c_int {
         if (*running(state).as_ptr()).fatal.is_some() {
             return 1;
         }
-        unwrap(state);
-        Stack::of_function(state).at_most(1).push_copy(OWN);
+        let stack = Stack::of_function(state).at_most(1);
+        unwrap(stack);
+        stack.push_copy(OWN);
         ffi::lua_insert(state, 1);
         ffi::lua_call(state, 1, 1);
     }
@@ -121,27 +122,26 @@ unsafe extern "C-unwind" fn load(state: *mut lua_State) -> c_int {
     // SAFETY: the frame owns nothing. `read` gets the upvalue that it expects.
     unsafe {
         pay(state, 1 + ffi::lua_gettop(state) as u64 + n_bytes(state, 2..=2) / BYTES_PER_INSTRUCTION);
-        if ffi::lua_type(state, 2) > ffi::LUA_TNIL {
-            ffi::luaL_checklstring(state, 2, std::ptr::null_mut());
-        }
+        let name = ffi::luaL_optlstring(state, 2, std::ptr::null(), std::ptr::null_mut());
         ffi::luaL_checktype(state, 1, ffi::LUA_TFUNCTION);
+        // One slot is for the name, if there is none.
+        let stack = Stack::of_function(state).at_most(FREE_UPVALUE + 3);
         ffi::lua_settop(state, 2);
-        if ffi::lua_type(state, 2) != ffi::LUA_TNIL {
+        if !name.is_null() {
             // The compiler does not keep its copy of the name from the garbage collector, which the
             // reader may call (CVE-2025-49844). In C, the name ends at the first NUL. This string
             // is equal to the copy, and so is the copy.
-            Stack::of_function(state).push_bytes(c_string(bytes(state, 2)));
+            stack.push_bytes(CStr::from_ptr(name).to_bytes());
             ffi::lua_replace(state, 2);
         }
-        let stack = Stack::of_function(state).at_most(2);
         stack.push_boolean(true);
-        stack.push_copy(1);
-        push_closure(state, read);
+        push_closure(stack, read, [3, 1]);
         ffi::lua_replace(state, 1);
+        ffi::lua_settop(state, 2);
         let Some(builtin) = ffi::lua_tocfunction(state, OWN) else { return 0 };
         let n_results = builtin(state);
         if n_results > 1 {
-            unwrap(state);
+            unwrap(stack);
         }
         n_results
     }
@@ -177,27 +177,26 @@ unsafe extern "C-unwind" fn read(state: *mut lua_State) -> c_int {
     1
 }
 
-/// Replaces the two topmost values by a function of C. Its upvalues are those of the function that
-/// is running, with these two in the place of the last two.
+/// Pushes a function of C. Its upvalues are those of the function that is running, with copies of
+/// these two values in the place of the last two.
 ///
 /// # Raises
 /// There is no memory.
 ///
+/// # Stack
+/// One slot for each upvalue
+///
 /// # Safety
 /// As for [`running`]. The function of C expects these upvalues.
-unsafe fn push_closure(state: *mut lua_State, function: ffi::lua_CFunction) {
+unsafe fn push_closure(stack: Stack, function: ffi::lua_CFunction, own: [c_int; 2]) {
+    let stack = stack.at_most(FREE_UPVALUE + 1);
     // SAFETY: the frame owns nothing.
     unsafe {
-        let stack = room(state, FREE_UPVALUE + 1);
-        let first_own = stack.height() - 1;
         for upvalue in 1..FREE_UPVALUE {
             stack.push_copy(ffi::lua_upvalueindex(upvalue));
         }
-        stack.push_copy(first_own);
-        stack.push_copy(first_own + 1);
-        ffi::lua_pushcclosure(state, function, FREE_UPVALUE + 1);
-        ffi::lua_replace(state, first_own);
-        ffi::lua_settop(state, first_own);
+        own.into_iter().for_each(|idx| stack.push_copy(idx));
+        ffi::lua_pushcclosure(stack.state, function, FREE_UPVALUE + 1);
     }
 }
 
@@ -208,13 +207,17 @@ unsafe fn push_closure(state: *mut lua_State, function: ffi::lua_CFunction) {
 /// # Raises
 /// The script must end.
 ///
+/// # Stack
+/// 1 slot
+///
 /// # Safety
 /// As for [`running`]; the function that is running has [`UNWRAP`] as an upvalue.
-unsafe fn unwrap(state: *mut lua_State) {
+unsafe fn unwrap(stack: Stack) {
+    let (stack, state) = (stack.at_most(1), stack.state);
     // SAFETY: the frame owns nothing. The bytes are those of a string on the stack.
     unsafe {
         if must_unwrap(state) {
-            room(state, 1).push_copy(UNWRAP);
+            stack.push_copy(UNWRAP);
             ffi::lua_insert(state, -2);
             ffi::lua_call(state, 1, 1);
         }
