@@ -72,11 +72,10 @@ fn work_of(library: &str, name: &str) -> &'static Work {
 mod tests {
     use std::collections::BTreeSet;
 
-    use crate::error::Error;
-    use crate::log::LogLevel;
     use crate::reply::Reply;
+    use crate::script::fixture::Fixture;
     use crate::script::vm::{Callable, Sandbox, Vm, with_running};
-    use crate::script::{Host, Rules, ScriptBudget};
+    use crate::script::{Rules, ScriptBudget};
 
     /// How many elements a list has, and how many times 64 bytes a text has.
     const SMALL: u64 = 500;
@@ -266,37 +265,15 @@ mod tests {
         local function work(...) WORK end
         work(unpack(list))";
 
-    /// A host with commands that take a number or a text.
-    struct Fixture;
-
-    impl Host for Fixture {
-        fn call(&mut self, argv: &[&[u8]], _: Rules) -> Reply {
-            match argv[0] {
-                b"list" => {
-                    let n: usize = std::str::from_utf8(argv[1]).unwrap().parse().unwrap();
-                    Reply::Array(vec![Reply::Integer(1); n])
-                }
-                b"size" => Reply::count(argv[1].len()),
-                _ => Reply::bulk(argv.concat()),
+    /// Commands that take a number or a text.
+    fn call(argv: &[&[u8]], _: Rules) -> Reply {
+        match argv[0] {
+            b"list" => {
+                let n: usize = std::str::from_utf8(argv[1]).unwrap().parse().unwrap();
+                Reply::Array(vec![Reply::Integer(1); n])
             }
-        }
-
-        fn may_be_busy(&self) -> bool {
-            false
-        }
-
-        fn yield_to_clients(&mut self) -> Result<(), Error> {
-            Ok(())
-        }
-
-        fn has_footprint_over(&mut self, _: usize) -> bool {
-            false
-        }
-
-        fn log(&self, _: LogLevel, _: Vec<u8>) {}
-
-        fn knows(&self, _: &[&[u8]]) -> bool {
-            true
+            b"size" => Reply::count(argv[1].len()),
+            _ => Reply::bulk(argv.concat()),
         }
     }
 
@@ -304,7 +281,7 @@ mod tests {
         let function = vm.compile(source.as_bytes()).and_then(|function| vm.keep(function));
         let function = function.unwrap_or_else(|_| panic!("compiles: {source}"));
         let callable = Callable { function: &function, name: b"f", is_read_only: false };
-        vm.run(&callable, &[], &[], Box::new(Fixture)).1
+        vm.run(&callable, &[], &[], Box::new(Fixture(call))).1
     }
 
     /// The instructions that native functions have spent for `work`, without the preparation.

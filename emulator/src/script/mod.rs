@@ -18,6 +18,8 @@ mod builtins;
 mod native;
 mod payload;
 mod functions;
+#[cfg(test)]
+mod fixture;
 
 use std::any::Any;
 

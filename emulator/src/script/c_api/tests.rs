@@ -7,47 +7,25 @@ use mlua::{Lua, ffi};
 
 use super::stack::Stack;
 use crate::error::Error;
-use crate::log::LogLevel;
 use crate::reply::Reply;
 use crate::resp::Protocol;
-use crate::script::{Host, Mode, Rules, ScriptBudget, Scripts};
+use crate::script::fixture::Fixture;
+use crate::script::{Mode, Rules, ScriptBudget, Scripts};
 
-/// A host with one command for each test.
-struct Fixture;
-
-impl Host for Fixture {
-    fn call(&mut self, argv: &[&[u8]], rules: Rules) -> Reply {
-        let number = |idx: usize| -> usize { std::str::from_utf8(argv[idx]).unwrap().parse().unwrap() };
-        match argv[0] {
-            b"echo" => Reply::Array(argv.iter().copied().map(Reply::bulk).collect()),
-            b"count" => Reply::count(argv.len()),
-            b"deep" => (0..number(1)).fold(Reply::Nil, |reply, _| Reply::Array(vec![reply])),
-            b"deep map" => (0..number(1)).fold(Reply::Nil, |value, _| Reply::Map(vec![(Reply::OK, value)])),
-            b"wide" => Reply::Array((0..number(1)).map(|n| Reply::bulk(format!("{n:01000}"))).collect()),
-            b"nil key" => Reply::Map(vec![(Reply::Nil, Reply::OK)]),
-            b"types" => types(),
-            b"fail" => Reply::Error(Error::from_static("ERR failed")),
-            b"panic" => panic!("the host panics, {:?}", rules.protocol),
-            _ => Reply::OK,
-        }
-    }
-
-    fn may_be_busy(&self) -> bool {
-        false
-    }
-
-    fn yield_to_clients(&mut self) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn has_footprint_over(&mut self, _: usize) -> bool {
-        false
-    }
-
-    fn log(&self, _: LogLevel, _: Vec<u8>) {}
-
-    fn knows(&self, argv: &[&[u8]]) -> bool {
-        argv[0] != b"unknown"
+/// One command for each test.
+fn call(argv: &[&[u8]], rules: Rules) -> Reply {
+    let number = |idx: usize| -> usize { std::str::from_utf8(argv[idx]).unwrap().parse().unwrap() };
+    match argv[0] {
+        b"echo" => Reply::Array(argv.iter().copied().map(Reply::bulk).collect()),
+        b"count" => Reply::count(argv.len()),
+        b"deep" => (0..number(1)).fold(Reply::Nil, |reply, _| Reply::Array(vec![reply])),
+        b"deep map" => (0..number(1)).fold(Reply::Nil, |value, _| Reply::Map(vec![(Reply::OK, value)])),
+        b"wide" => Reply::Array((0..number(1)).map(|n| Reply::bulk(format!("{n:01000}"))).collect()),
+        b"nil key" => Reply::Map(vec![(Reply::Nil, Reply::OK)]),
+        b"types" => types(),
+        b"fail" => Reply::Error(Error::from_static("ERR failed")),
+        b"panic" => panic!("the host panics, {:?}", rules.protocol),
+        _ => Reply::OK,
     }
 }
 
@@ -74,7 +52,8 @@ fn types() -> Reply {
 fn run(scripts: &mut Scripts, source: &str, args: &[&[u8]]) -> Reply {
     let sha = scripts.load(source.as_bytes()).unwrap();
     let ready = scripts.take(&sha).unwrap();
-    let outcome = catch_unwind(AssertUnwindSafe(|| ready.run(Mode::Any, &[], args, Box::new(Fixture)).1));
+    let outcome =
+        catch_unwind(AssertUnwindSafe(|| ready.run(Mode::Any, &[], args, Box::new(Fixture(call))).1));
     _ = scripts.put_back(ready);
     outcome.unwrap_or_else(|panic| resume_unwind(panic))
 }
