@@ -173,7 +173,9 @@ impl Config {
     /// Redis's texts, for an unknown name or a value that the parameter does not take.
     pub fn start_with(&mut self, name: &str, value: &str) -> Result<(), Error> {
         let (id, name) = Id::lookup(name.as_bytes()).ok_or_else(|| error::unknown_option(name.as_bytes()))?;
-        self.put(id, name.as_bytes(), value.as_bytes())
+        let setting = self.parse(id, name, value.as_bytes())?;
+        self.put(id, setting);
+        Ok(())
     }
 
     /// Changes all these parameters or, on an error, none of them. Returns whether any value has
@@ -194,24 +196,25 @@ impl Config {
             }
             found.push((id, canonical));
         }
-        let mut changed = self.clone();
-        for ((_, value), (id, name)) in pairs.iter().zip(found) {
-            changed.put(id, name.as_bytes(), value)?;
-        }
-        let is_other = self.0 != changed.0;
+        let parsed = pairs.iter().zip(found);
+        let parsed = parsed.map(|((_, value), (id, name))| Ok((id, self.parse(id, name, value)?)));
+        let parsed: Vec<(Id, Setting)> = parsed.collect::<Result<_, Error>>()?;
+        let is_other = parsed.iter().any(|(id, setting)| self.0[id.0] != *setting);
         if is_other {
-            *self = changed;
+            parsed.into_iter().for_each(|(id, setting)| self.put(id, setting));
         }
         Ok(is_other)
     }
 
-    fn put(&mut self, id: Id, name: &[u8], value: &[u8]) -> Result<(), Error> {
-        let setting = &mut Arc::make_mut(&mut self.0)[id.0];
-        let before = String::from_utf8_lossy(&setting.text).into_owned();
+    fn parse(&self, id: Id, name: &str, value: &[u8]) -> Result<Setting, Error> {
+        let before = String::from_utf8_lossy(self.text(id));
         let parsed = PARAMETERS[id.0].kind.parse(value, &before);
-        let parsed = parsed.map_err(|reason| error::config_set(name, &reason))?;
-        *setting = Setting { text: parsed.text, number: parsed.number };
-        Ok(())
+        let parsed = parsed.map_err(|reason| error::config_set(name.as_bytes(), &reason))?;
+        Ok(Setting { text: parsed.text, number: parsed.number })
+    }
+
+    fn put(&mut self, id: Id, setting: Setting) {
+        Arc::make_mut(&mut self.0)[id.0] = setting;
     }
 }
 
