@@ -113,9 +113,7 @@ impl Engine {
 
     /// How many bytes the sources of scripts and libraries take.
     pub(crate) fn scripts_memory(&self) -> usize {
-        let scripts = self.scripts.known().values().map(bytes::Bytes::len);
-        let libraries = self.functions.libraries().values().map(|library| library.code.len());
-        scripts.chain(libraries).sum()
+        self.scripts.source_bytes() + self.functions.code_bytes()
     }
 
     /// Whether the server uses more memory than `maxmemory`. If so, commands that may need more are
@@ -243,4 +241,37 @@ impl Engine {
 fn start_of_second(instant: Timestamp, secs: i64) -> Timestamp {
     let second = Timestamp::from_millis(instant.millis().div_euclid(1000) * 1000);
     second + Duration::from_secs(secs.unsigned_abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Emulator;
+
+    #[test]
+    fn the_bytes_of_scripts_are_the_sums_over_all() {
+        const LIBRARY: &[u8] = b"#!lua name=a\nredis.register_function('f', function() end)";
+        const LONGER: &[u8] = b"#!lua name=a\nredis.register_function('longer', function() end)";
+        const BROKEN: &[u8] = b"#!lua name=b\nredis.register_function('longer', function() end)";
+        let emulator = Emulator::default();
+        let mut connection = emulator.connection();
+        let mut check = |argv: &[&[u8]]| {
+            connection.execute(argv);
+            let engine = emulator.shared.engine();
+            let scripts = engine.scripts.known().values().map(bytes::Bytes::len);
+            let libraries = engine.functions.libraries().values().map(|library| library.code.len());
+            assert_eq!(engine.scripts_memory(), scripts.chain(libraries).sum::<usize>());
+            engine.scripts_memory()
+        };
+        let two = check(&[b"SCRIPT", b"LOAD", b"return 1"]) + LIBRARY.len();
+        assert_eq!(check(&[b"FUNCTION", b"LOAD", LIBRARY]), two);
+        assert_eq!(check(&[b"EVAL", b"return 1", b"0"]), two);
+        check(&[b"FUNCTION", b"LOAD", b"REPLACE", LONGER]);
+        check(&[b"FUNCTION", b"LOAD", BROKEN]);
+        check(&[b"EVAL", b"return 2", b"0"]);
+        let snapshot = emulator.snapshot();
+        assert_eq!(check(&[b"FUNCTION", b"DELETE", b"a"]), 2 * b"return 1".len());
+        assert_eq!(check(&[b"SCRIPT", b"FLUSH"]), 0);
+        emulator.restore(&snapshot);
+        assert_eq!(check(&[b"PING"]), LONGER.len() + 2 * b"return 1".len());
+    }
 }

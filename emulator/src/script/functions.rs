@@ -69,6 +69,8 @@ type Loaded = IndexMap<Bytes, Arc<RegistryKey>, Hasher>;
 #[derive(Default)]
 pub struct Functions {
     libraries: Libraries,
+    /// The bytes of the code of all libraries. Each command asks for them if `maxmemory` is set.
+    code_bytes: usize,
     /// The names of the library and of the function, by the name of the function in lower case.
     names: IndexMap<Vec<u8>, (Bytes, Bytes), Hasher>,
     /// The Lua functions by library. If a library is missing here, its code runs again when one of
@@ -82,6 +84,11 @@ impl Functions {
     /// The libraries that the server knows.
     pub fn libraries(&self) -> &Libraries {
         &self.libraries
+    }
+
+    /// How many bytes the code of all libraries has.
+    pub fn code_bytes(&self) -> usize {
+        self.code_bytes
     }
 
     /// Replaces the libraries.
@@ -110,6 +117,7 @@ impl Functions {
 
     fn clear(&mut self) {
         self.libraries.clear();
+        self.code_bytes = 0;
         self.names.clear();
         self.loaded.clear();
     }
@@ -169,12 +177,15 @@ impl Functions {
             let names = self.names.entry(own_name.to_ascii_lowercase());
             names.or_insert_with(|| (name.clone(), own_name.clone()));
         }
-        self.libraries.insert(name, library);
+        self.code_bytes += library.code.len();
+        let replaced = self.libraries.insert(name, library);
+        debug_assert!(replaced.is_none(), "a library that is replaced is removed first");
     }
 
     fn remove(&mut self, name: &[u8]) -> Option<Library> {
         self.loaded.swap_remove(name);
         let library = self.libraries.shift_remove(name)?;
+        self.code_bytes -= library.code.len();
         for own_name in library.functions.keys() {
             self.names.swap_remove(&own_name.to_ascii_lowercase());
         }

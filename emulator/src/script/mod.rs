@@ -95,6 +95,8 @@ pub enum Mode {
 #[derive(Default)]
 pub struct Scripts {
     known: Known,
+    /// The bytes of all known sources. Each command asks for them if `maxmemory` is set.
+    known_bytes: usize,
     /// The SHA1 of each loaded source, because a lookup is much faster than computing it.
     shas: IndexMap<Bytes, Sha, Hasher>,
     /// Created when the first script is compiled, because to create a Lua state is slow. It is in
@@ -134,6 +136,7 @@ impl Scripts {
             self.compile(&sha, source)?;
             let source = Bytes::copy_from_slice(source);
             self.known.insert(sha, source.clone());
+            self.known_bytes += source.len();
             if self.shas.len() < SHAS_MAX {
                 self.shas.insert(source, sha);
             }
@@ -158,9 +161,15 @@ impl Scripts {
         &self.known
     }
 
+    /// How many bytes the sources of the known scripts have.
+    pub fn source_bytes(&self) -> usize {
+        self.known_bytes
+    }
+
     /// Replaces the known scripts.
     pub fn set_known(&mut self, known: &Known) {
         self.known.clone_from(known);
+        self.known_bytes = known.values().map(Bytes::len).sum();
     }
 
     /// Sets the budget of each script from now on.
@@ -179,6 +188,7 @@ impl Scripts {
     /// Removes every script. Compiled code stays in the Lua state, where clients cannot see it.
     pub fn flush(&mut self) {
         self.known.clear();
+        self.known_bytes = 0;
         if let Some(loaded) = &self.loaded {
             loaded.vm.json.reset();
         }

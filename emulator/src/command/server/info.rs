@@ -146,8 +146,7 @@ fn memory(ctx: &mut Ctx<'_>, text: &mut String) -> fmt::Result {
     let (bytes, data_bytes) = ctx.engine.memory();
     let used = human(bytes);
     let (scripts, functions) = ctx.engine.peek_programs();
-    let scripts = scripts.known();
-    let scripts_bytes: usize = scripts.values().map(bytes::Bytes::len).sum();
+    let scripts_bytes = scripts.source_bytes();
     let all_scripts_bytes = ctx.engine.scripts_memory();
     let libraries = functions.libraries();
     let functions: usize = libraries.values().map(|library| library.functions.len()).sum();
@@ -175,7 +174,7 @@ fn memory(ctx: &mut Ctx<'_>, text: &mut String) -> fmt::Result {
             ("used_memory_vm_eval", &0),
             ("used_memory_lua_human", &"0B"),
             ("used_memory_scripts_eval", &scripts_bytes),
-            ("number_of_cached_scripts", &scripts.len()),
+            ("number_of_cached_scripts", &scripts.known().len()),
             ("number_of_functions", &functions),
             ("number_of_libraries", &libraries.len()),
             ("used_memory_vm_functions", &0),
