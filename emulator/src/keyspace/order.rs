@@ -11,6 +11,9 @@ pub(super) type Score = OrderedFloat<f64>;
 
 /// The largest number of members in a node.
 const NODE_LEN_MAX: usize = 128;
+/// The length of a node when members that come in order begin the next one. The rest is for members
+/// that come later, which need not split the node then.
+const NODE_LEN_FILLED: usize = 96;
 /// Neighbours that have no more members than this together become one node.
 const MERGED_LEN_MAX: usize = NODE_LEN_MAX / 2;
 
@@ -33,7 +36,7 @@ impl Order {
     pub(super) fn of_sorted(items: Vec<Item>) -> Order {
         let (mut order, mut items) = (Order::default(), items.into_iter());
         while items.len() > 0 {
-            order.push_node(items.by_ref().take(NODE_LEN_MAX).collect());
+            order.push_node(items.by_ref().take(NODE_LEN_FILLED).collect());
         }
         order
     }
@@ -76,7 +79,7 @@ impl Order {
         if node == self.nodes.len() {
             // The member becomes the last one.
             match self.nodes.last() {
-                Some(last) if last.len() < NODE_LEN_MAX => (node, idx) = (node - 1, last.len()),
+                Some(last) if last.len() < NODE_LEN_FILLED => (node, idx) = (node - 1, last.len()),
                 _ => return self.push_node(vec![item]),
             }
         }
