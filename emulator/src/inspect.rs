@@ -52,10 +52,13 @@ impl Data<'_> {
 
     /// Returns the list at a key of database 0, from its head on. It is empty if there is none.
     pub fn elements(&self, key: &str) -> Vec<Bytes> {
-        self.peek(
-            key,
-            |value| if let Value::List(list) = value { list.iter().cloned().collect() } else { vec![] },
-        )
+        self.peek(key, |value| {
+            if let Value::List(list) = value {
+                list.iter().map(Bytes::copy_from_slice).collect()
+            } else {
+                vec![]
+            }
+        })
         .unwrap_or_default()
     }
 

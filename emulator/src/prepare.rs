@@ -79,7 +79,7 @@ impl Emulator {
     /// `RPUSH`). No elements remove the key.
     pub fn set_elements<T: AsRef<[u8]>>(&self, key: &str, elements: impl IntoIterator<Item = T>) {
         self.replace(key, (Class::List, "rpush"), elements, |list: &mut List, element| {
-            list.push_back(Text::from(element.as_ref()).into());
+            list.push_back(element.as_ref());
         });
     }
 

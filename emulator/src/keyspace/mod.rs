@@ -14,6 +14,7 @@ mod encoding;
 mod event;
 mod expires;
 mod hash;
+mod node;
 mod list;
 mod order;
 mod members;

@@ -123,7 +123,7 @@ mod tests {
             |lengths: Vec<usize>| lengths.iter().map(|length| keyspace::ITEM_BYTES + length).sum::<usize>();
         let value = match &entry.value {
             Value::String(text) => text.len(),
-            Value::List(list) => items(list.iter().map(bytes::Bytes::len).collect()),
+            Value::List(list) => items(list.iter().map(<[u8]>::len).collect()),
             Value::Set(set) if set.encoding() == keyspace::Encoding::IntSet => set.len() * size_of::<i64>(),
             Value::Set(set) => items(set.iter().map(|member| member.to_text().len()).collect()),
             Value::Hash(hash) => {

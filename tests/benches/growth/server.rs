@@ -104,8 +104,8 @@ impl Server {
 
     /// The CPU time of all threads until now, in microseconds.
     ///
-    /// The server may still be on its way to its next wait, or another of its threads may still have
-    /// work. So this waits until the time stands and no thread waits for a processor.
+    /// The server may still be on its way to its next wait, or another of its threads may still
+    /// have work. So this waits until the time stands and no thread waits for a processor.
     pub(crate) fn cpu_micros(&self) -> Result<f64> {
         let mut before = self.read_cpu()?;
         loop {

@@ -180,7 +180,7 @@ fn sorted(
     let read = |len| if is_sorted { 0..len } else { options.range(len, is_reversed) };
     let mut items: Vec<Bytes> = match value {
         None => Vec::new(),
-        Some(Value::List(list)) => list.range(read(list.len())).cloned().collect(),
+        Some(Value::List(list)) => list.range(read(list.len())).map(Bytes::copy_from_slice).collect(),
         Some(Value::Set(set)) => read(set.len()).map(|idx| set.get(idx).to_bytes()).collect(),
         Some(Value::ZSet(zset)) => {
             let members = zset.range(read(zset.len())).map(|(member, _)| member.to_bytes()).collect();

@@ -1,5 +1,7 @@
 //! Commands that move elements from one list to another.
 
+use bytes::Bytes;
+
 use super::super::multi_pop::PopEnd as _;
 use super::super::{Argv, Ctx, Outcome};
 use super::pop::take;
@@ -30,7 +32,8 @@ pub(super) fn move_element(
     argv: &Argv<'_>,
     [from, to]: [End; 2],
 ) -> Result<Option<Reply>, Error> {
-    let element = ctx.db().lookup_as::<List>(argv[1])?.and_then(|list| from.peek(list)).cloned();
+    let element =
+        ctx.db().lookup_as::<List>(argv[1])?.and_then(|list| from.peek(list)).map(Bytes::copy_from_slice);
     let Some(element) = element else { return Ok(None) };
     // The element is pushed before it is popped. This is also the order of Redis's events.
     push_all(ctx.db().edit_or_create::<List>(argv[2])?, &[&element], to);

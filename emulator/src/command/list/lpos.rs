@@ -50,7 +50,7 @@ impl Options {
 
     fn find(&self, list: &List, wanted: &[u8]) -> Vec<usize> {
         let looked_at = if self.maxlen == 0 { list.len() } else { self.maxlen.min(list.len()) };
-        let is_match = |idx: &usize| list.get(*idx).is_some_and(|element| element == wanted);
+        let places = |(idx, element): (usize, &[u8])| (element == wanted).then_some(idx);
         // The lowest rank has no positive counterpart. For it, Redis skips no match and has no
         // limit.
         let limit = match self.count {
@@ -61,9 +61,11 @@ impl Options {
         };
         let skipped = self.rank.checked_abs().map_or(0, |rank| rank as usize - 1);
         if self.rank > 0 {
-            (0..looked_at).filter(is_match).skip(skipped).take(limit).collect()
+            let elements = (0..looked_at).zip(list.iter());
+            elements.filter_map(places).skip(skipped).take(limit).collect()
         } else {
-            (list.len() - looked_at..list.len()).rev().filter(is_match).skip(skipped).take(limit).collect()
+            let elements = (list.len() - looked_at..list.len()).rev().zip(list.iter().rev());
+            elements.filter_map(places).skip(skipped).take(limit).collect()
         }
     }
 }

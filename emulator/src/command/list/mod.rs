@@ -61,7 +61,7 @@ enum End {
 }
 
 impl End {
-    fn push(self, list: &mut List, element: Bytes) {
+    fn push(self, list: &mut List, element: &[u8]) {
         match self {
             End::Head => list.push_front(element),
             End::Tail => list.push_back(element),
@@ -71,13 +71,20 @@ impl End {
     /// Takes up to this many elements from this end.
     fn take(self, list: &mut List, count: usize) -> Vec<Bytes> {
         let (len, count) = (list.len(), count.min(list.len()));
-        match self {
-            End::Head => list.take(0..count).collect(),
-            End::Tail => list.take(len - count..len).rev().collect(),
+        let places = match self {
+            End::Head => 0..count,
+            End::Tail => len - count..len,
+        };
+        let mut taken: Vec<Bytes> = Vec::with_capacity(count);
+        taken.extend(list.range(places.clone()).map(Bytes::copy_from_slice));
+        if let End::Tail = self {
+            taken.reverse();
         }
+        list.remove(places);
+        taken
     }
 
-    fn peek(self, list: &List) -> Option<&Bytes> {
+    fn peek(self, list: &List) -> Option<&[u8]> {
         match self {
             End::Head => list.get(0),
             End::Tail => list.get(list.len().checked_sub(1)?),
@@ -118,7 +125,7 @@ fn pushx(ctx: &mut Ctx<'_>, argv: &Argv<'_>, end: End) -> Outcome {
 fn push_all(mut edit: Edit<'_, List>, elements: &Argv<'_>, end: End) -> Reply {
     let list = edit.write();
     for element in elements {
-        end.push(list, Bytes::copy_from_slice(element));
+        end.push(list, element);
     }
     let len = list.len();
     edit.notify(Class::List, end.pushed());
@@ -130,7 +137,7 @@ fn lindex(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let mut db = ctx.db();
     let Some(list) = db.lookup_as::<List>(argv[1])? else { return Ok(Reply::Nil) };
     let idx = locate(integer(argv[2])?, list.len());
-    Ok(Reply::bulk_or_nil(idx.and_then(|idx| list.get(idx)).cloned()))
+    Ok(Reply::bulk_or_nil(idx.and_then(|idx| list.get(idx)).map(Bytes::copy_from_slice)))
 }
 
 /// `LINSERT key <BEFORE | AFTER> pivot element`: returns the new length, or -1 without the pivot
@@ -145,7 +152,7 @@ fn linsert(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
         return Ok(Reply::Integer(-1));
     };
     let list = edit.write();
-    list.insert(pivot + distance, Bytes::copy_from_slice(argv[4]));
+    list.insert(pivot + distance, argv[4]);
     let len = list.len();
     edit.notify(Class::List, "linsert");
     Ok(Reply::count(len))
@@ -161,8 +168,10 @@ fn lrange(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let (start, stop) = (integer(argv[2])?, integer(argv[3])?);
     let mut db = ctx.db();
     let Some(list) = db.lookup_as::<List>(argv[1])? else { return Ok(Reply::Array(Vec::new())) };
-    let elements = list.range(index_range(start, stop, list.len()));
-    Ok(Reply::Array(elements.cloned().map(Reply::Bulk).collect()))
+    let places = index_range(start, stop, list.len());
+    let mut elements = Vec::with_capacity(places.len());
+    elements.extend(list.range(places).map(Reply::bulk));
+    Ok(Reply::Array(elements))
 }
 
 /// `LREM key count element`: removes the first matches; with a negative count the last ones, with 0
@@ -170,15 +179,16 @@ fn lrange(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 fn lrem(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let count = integer(argv[2])?;
     let Some(mut edit) = ctx.db().edit::<List>(argv[1])? else { return Ok(Reply::Integer(0)) };
-    let elements = edit.get().iter().enumerate().filter(|(_, element)| *element == argv[3]);
-    let places = elements.map(|(idx, _)| idx);
+    let list = edit.get();
+    let place = |(idx, element): (usize, &[u8])| (element == argv[3]).then_some(idx);
     let count_max = usize::try_from(count.unsigned_abs()).ok().filter(|&max| max > 0).unwrap_or(usize::MAX);
     let found: Vec<usize> = if count < 0 {
-        let mut from_tail: Vec<usize> = places.rev().take(count_max).collect();
+        let elements = (0..list.len()).rev().zip(list.iter().rev());
+        let mut from_tail: Vec<usize> = elements.filter_map(place).take(count_max).collect();
         from_tail.reverse();
         from_tail
     } else {
-        places.take(count_max).collect()
+        list.iter().enumerate().filter_map(place).take(count_max).collect()
     };
     if !found.is_empty() {
         edit.write().remove_at(&found);
@@ -191,7 +201,7 @@ fn lrem(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
 fn lset(ctx: &mut Ctx<'_>, argv: &Argv<'_>) -> Outcome {
     let mut edit = ctx.db().edit::<List>(argv[1])?.ok_or(error::NO_SUCH_KEY)?;
     let idx = locate(integer(argv[2])?, edit.get().len()).ok_or(error::INDEX_OUT_OF_RANGE)?;
-    edit.write().replace(idx, Bytes::copy_from_slice(argv[3]));
+    edit.write().replace(idx, argv[3]);
     edit.answer();
     edit.notify(Class::List, "lset");
     Ok(Reply::OK)
