@@ -31,7 +31,7 @@ impl Keyspace {
         (0..self.databases()).map(|index| self.db(index).stats().bytes).sum()
     }
 
-    /// The same, without a look at what is due.
+    /// About how many bytes all databases take, with what is due and not removed yet.
     pub(crate) fn total_bytes(&self) -> usize {
         self.dicts.iter().map(|dict| dict.totals().bytes).sum()
     }
