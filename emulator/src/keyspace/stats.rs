@@ -28,10 +28,11 @@ impl Keyspace {
 
     /// The approximate memory of all databases, in bytes.
     pub fn bytes(&mut self) -> usize {
-        (0..self.databases()).map(|index| self.db(index).stats().bytes).sum()
+        (0..self.databases()).for_each(|index| self.footprint.database(Access::Read, index));
+        self.total_bytes()
     }
 
-    /// About how many bytes all databases take, with what is due and not removed yet.
+    /// The approximate memory of all databases, in bytes. This read leaves no footprint.
     pub(crate) fn total_bytes(&self) -> usize {
         self.dicts.iter().map(|dict| dict.totals().bytes).sum()
     }

@@ -139,7 +139,7 @@ impl Execution<'_> {
         if is_awake && self.sim.key(actor).2 == goal {
             self.tell(actor, now, &Told::Turn).await;
         }
-        let state = if is_awake { goal.after(now, ()) } else { goal };
+        let state = if is_awake { goal.in_turn(now) } else { goal };
         if self.sim.key(actor).2 != state {
             return false;
         }

@@ -43,7 +43,7 @@ impl Simulation {
     /// The key of an actor if its turn begins now.
     fn next_key(&self, actor: Actor) -> Key {
         let (code, actor, state) = self.key(actor);
-        (code, actor, state.after(self.now(), ()))
+        (code, actor, state.in_turn(self.now()))
     }
 
     pub(super) fn code_of(&self, actor: Actor) -> CodeId {

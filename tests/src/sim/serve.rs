@@ -90,7 +90,7 @@ impl Simulation {
         let Gate { actor, nth, .. } = state.gates[gate];
         let ActorState { is_crashed, operation, .. } = *state.actor(actor);
         if !is_crashed {
-            state.arrive(gate, Some(request.sent));
+            state.arrive(gate, request.sent);
             state.gates[gate].pending = Some(request.clone());
             drop(state);
             self.note(actor, || Act::Ask { nth, request, operation });
@@ -324,7 +324,7 @@ impl Simulation {
         }
         match outcome {
             RequestOutcome::Resent => {
-                self.state().arrive(gate, Some(sent));
+                self.state().arrive(gate, sent);
                 self.quiescence.note_activity();
             }
             RequestOutcome::TimedOut => self.answer(gate, Answer::Lost(Loss::Reply)),

@@ -1,6 +1,5 @@
 //! The session of a connection, on an emulator or on a real server.
 
-use std::collections::VecDeque;
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -72,8 +71,8 @@ impl Session {
     ///
     /// # Errors
     /// The server does not answer.
-    pub(crate) fn news(&self, command: &str) -> RedisResult<VecDeque<Vec<u8>>> {
-        let mut news = VecDeque::new();
+    pub(crate) fn news(&self, command: &str) -> RedisResult<Vec<Vec<u8>>> {
+        let mut news = Vec::new();
         let Session::Redis(connection) = self else { return Ok(news) };
         ask(connection, |connection| {
             connection.send_packed_command(&redis::cmd(command).get_packed_command())?;
@@ -81,7 +80,7 @@ impl Session {
                 let words: Vec<Value> = redis::from_redis_value(connection.recv_response()?)?;
                 match &words[..] {
                     [Value::BulkString(kind), _, Value::BulkString(message)] if kind == b"message" => {
-                        news.push_back(message.clone());
+                        news.push(message.clone());
                     }
                     _ => return Ok(news),
                 }

@@ -222,11 +222,11 @@ impl State {
         self.recorder.reached().lost = true;
     }
 
-    /// Something of a client comes to this gate. If it is a request, that was made then.
-    pub(super) fn arrive(&mut self, gate: usize, sent: Option<Duration>) {
+    /// A request that a client made at `sent` comes to this gate.
+    pub(super) fn arrive(&mut self, gate: usize, sent: Duration) {
         let idx = self.idx(self.gates[gate].actor);
         let actor = &mut self.actors[idx];
-        actor.sent_at = sent.unwrap_or(actor.sent_at);
+        actor.sent_at = sent;
         self.gates[gate].operation = actor.operation;
         self.gates[gate].gate_state = GateState::Waiting;
     }

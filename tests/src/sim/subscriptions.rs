@@ -106,7 +106,7 @@ impl Simulation {
         let (messages, is_closed) = match &session {
             Session::Emulator(connection) => arrived(connection.open()),
             // A server that no longer answers sends nothing.
-            Session::Redis(_) => (session.news("PING").unwrap_or_default().into(), false),
+            Session::Redis(_) => (session.news("PING").unwrap_or_default(), false),
         };
         messages.into_iter().for_each(|message| self.hear(gate, message));
         if is_closed {

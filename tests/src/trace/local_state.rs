@@ -11,6 +11,11 @@ use foldhash::quality::FixedState;
 pub(crate) struct LocalState(u64);
 
 impl LocalState {
+    /// The state after a turn of the code began at this time.
+    pub(crate) fn in_turn(self, at: Duration) -> LocalState {
+        self.after(at, ())
+    }
+
     /// The state after the code received this at this time.
     pub(crate) fn after(self, at: Duration, what: impl Hash) -> LocalState {
         LocalState(FixedState::default().hash_one((self.0, at, what)))
