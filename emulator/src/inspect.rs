@@ -100,10 +100,11 @@ impl Data<'_> {
         self.keyspace.describe(db, key, self.now)
     }
 
-    /// Describes the value at a key of a database as readable text. Returns also the milliseconds
-    /// that are left to it, if it has a deadline.
-    pub fn describe_value(&self, db: usize, key: &[u8]) -> Option<(String, Option<i64>)> {
-        self.keyspace.describe_value(db, key, self.now)
+    /// Describes the value at a key of a database as readable text, with at most so many bytes of
+    /// each string. Returns also the milliseconds that are left to it, if it has a deadline.
+    pub fn describe_value(&self, db: usize, key: &[u8], bytes_max: usize) -> Option<(String, Option<i64>)> {
+        let (value, left_ms) = self.keyspace.peek_with_time(db, key, self.now)?;
+        Some((format!("{value:.bytes_max$}"), left_ms))
     }
 
     /// Describes a database as readable text: one line for each key, sorted by key.

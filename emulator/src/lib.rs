@@ -136,6 +136,7 @@ pub use error::Error;
 pub use fault::{Effect, Fault};
 pub use footprint::{Access, Footprint, Part, Place, Resource};
 pub use inspect::Data;
+pub use keyspace::Escaped;
 pub use log::{LogHook, LogLevel, LogLine};
 pub use reply::Reply;
 pub use script::{ScriptBudget, ScriptCall};

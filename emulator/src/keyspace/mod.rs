@@ -33,7 +33,7 @@ pub use list::List;
 pub use members::Members;
 pub use random::Random;
 pub use set::{Member, Set};
-pub use text::Text;
+pub use text::{Escaped, Text};
 pub use value::{Value, ValueType};
 pub use zset::ZSet;
 
@@ -197,16 +197,16 @@ impl Keyspace {
 
     /// A live key as one line of readable text, with the time until its deadline.
     pub fn describe(&self, db: usize, key: &[u8], now: Timestamp) -> Option<String> {
-        let (value, left_ms) = self.describe_value(db, key, now)?;
+        let (value, left_ms) = self.peek_with_time(db, key, now)?;
         let left = left_ms.map(|left_ms| format!(" ({left_ms} ms left)"));
         Some(format!("{} = {value}{}", key.escape_ascii(), left.unwrap_or_default()))
     }
 
-    /// The value of a live key as readable text, and the milliseconds until its deadline.
-    pub fn describe_value(&self, db: usize, key: &[u8], now: Timestamp) -> Option<(String, Option<i64>)> {
+    /// The value of a live key, and the milliseconds until its deadline.
+    pub fn peek_with_time(&self, db: usize, key: &[u8], now: Timestamp) -> Option<(&Value, Option<i64>)> {
         let entry = self.dicts[db].get(key).filter(|entry| !entry.is_expired(now))?;
         let left_ms = entry.deadline().map(|deadline| deadline.saturating_sub(now.millis()));
-        Some((entry.value.to_string(), left_ms))
+        Some((&entry.value, left_ms))
     }
 
     /// A database as readable text: one line for each key, sorted by key.

@@ -121,6 +121,29 @@ impl fmt::Debug for Text {
     }
 }
 
+/// Bytes as text for people: all that is not printable ASCII is escaped. A precision limits how
+/// many bytes are shown.
+///
+/// ```
+/// # use lockstep_emulator::Escaped;
+/// assert_eq!(Escaped(b"ab\r\n").to_string(), "ab\\r\\n");
+/// assert_eq!(format!("{:.2}", Escaped(b"abcdef")), "ab… (6 bytes)");
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Escaped<'a>(pub &'a [u8]);
+
+impl fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Escaped(bytes) = self;
+        match f.precision() {
+            Some(max) if bytes.len() > max => {
+                write!(f, "{}… ({} bytes)", bytes[..max].escape_ascii(), bytes.len())
+            }
+            _ => write!(f, "{}", bytes.escape_ascii()),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

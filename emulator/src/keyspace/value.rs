@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Hash, Limits, List, Member, Set, Text, ZSet};
+use super::{Escaped, Hash, Limits, List, Set, Text, ZSet};
 use crate::reply::format_double;
 
 /// A value of any type. Most values are strings, so a `Value` is as small as a string.
@@ -80,26 +80,44 @@ kind!(Hash, Hash, Box::new, |hash| hash.is_empty(), Hash::limit);
 kind!(ZSet, ZSet, Box::new, |zset| zset.len() == 0, ZSet::limit);
 
 /// `"text"`, `[item, item]`, `{member, member}`, `{field: value}`, `[member score]`: for people,
-/// not for programs.
+/// not for programs. A precision limits the bytes of each string, as with [`Escaped`].
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Value::String(text) => write!(f, "\"{}\"", text.escape_ascii()),
-            Value::List(items) => write!(f, "[{}]", join(items.iter())),
-            Value::Set(members) => write!(f, "{{{}}}", join(members.iter().map(Member::to_bytes))),
-            Value::Hash(hash) => {
-                let fields = hash.iter().map(|(k, v)| format!("{}: {}", k.escape_ascii(), v.escape_ascii()));
-                write!(f, "{{{}}}", fields.collect::<Vec<_>>().join(", "))
+            Value::String(text) => {
+                f.write_str("\"")?;
+                Escaped(text).fmt(f)?;
+                f.write_str("\"")
             }
-            Value::ZSet(zset) => {
-                let members = zset.range(0..zset.len());
-                let members = members.map(|(m, s)| format!("{} {}", m.escape_ascii(), format_double(s)));
-                write!(f, "[{}]", members.collect::<Vec<_>>().join(", "))
+            Value::List(items) => list(f, "[]", items.iter(), |f, item| Escaped(item).fmt(f)),
+            Value::Set(members) => {
+                list(f, "{}", members.iter(), |f, member| Escaped(&member.to_bytes()).fmt(f))
             }
+            Value::Hash(hash) => list(f, "{}", hash.iter(), |f, (field, value)| {
+                Escaped(field).fmt(f)?;
+                f.write_str(": ")?;
+                Escaped(value).fmt(f)
+            }),
+            Value::ZSet(zset) => list(f, "[]", zset.range(0..zset.len()), |f, (member, score)| {
+                Escaped(member).fmt(f)?;
+                write!(f, " {}", format_double(score))
+            }),
         }
     }
 }
 
-fn join<T: AsRef<[u8]>>(items: impl Iterator<Item = T>) -> String {
-    items.map(|item| item.as_ref().escape_ascii().to_string()).collect::<Vec<_>>().join(", ")
+/// Writes items between brackets, with commas.
+fn list<T>(
+    f: &mut fmt::Formatter<'_>,
+    brackets: &str,
+    items: impl Iterator<Item = T>,
+    write: impl Fn(&mut fmt::Formatter<'_>, T) -> fmt::Result,
+) -> fmt::Result {
+    let (open, close) = brackets.split_at(1);
+    f.write_str(open)?;
+    for (nth, item) in items.enumerate() {
+        f.write_str(if nth == 0 { "" } else { ", " })?;
+        write(f, item)?;
+    }
+    f.write_str(close)
 }

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use emulator::Reply;
 use emulator::command::{self, Flag, Row};
+use emulator::{Escaped, Reply};
 use redis::{Arg, Cmd, IntoConnectionInfo, Value};
 
 /// The text in a form that is safe for a terminal.
@@ -52,6 +52,15 @@ pub fn format_url(url: impl IntoConnectionInfo) -> String {
 
 const NO_URL: &str = "(no URL of a server)";
 
+/// The longest value that is shown completely, in bytes. A longer one is shown by its beginning and
+/// its length.
+pub(crate) const SHOWN_VALUE_BYTES_MAX: usize = 16 << 10;
+
+/// A value in quotes.
+pub(crate) fn quoted(bytes: &[u8]) -> String {
+    format!("\"{:.SHOWN_VALUE_BYTES_MAX$}\"", Escaped(bytes))
+}
+
 /// A reply on one line.
 pub(crate) trait Format {
     fn show(&self) -> String;
@@ -64,7 +73,7 @@ impl Format for Value {
             Value::Int(n) => n.to_string(),
             Value::Okay => "OK".into(),
             Value::SimpleString(text) => text.clone(),
-            Value::BulkString(bytes) => format!("\"{}\"", bytes.escape_ascii()),
+            Value::BulkString(bytes) => quoted(bytes),
             Value::Array(items) => items.show(),
             Value::ServerError(error) => [error.code(), error.details().unwrap_or_default()].join(" "),
             other => format!("{other:?}"),
@@ -84,7 +93,7 @@ impl Format for Reply {
             Reply::Nil | Reply::NilArray => "(nil)".into(),
             Reply::Integer(n) => n.to_string(),
             Reply::Status(text) | Reply::BigNumber(text) => String::from_utf8_lossy(text).into_owned(),
-            Reply::Bulk(bytes) | Reply::Verbatim(_, bytes) => format!("\"{}\"", bytes.escape_ascii()),
+            Reply::Bulk(bytes) | Reply::Verbatim(_, bytes) => quoted(bytes),
             Reply::Array(items) | Reply::Set(items) | Reply::Push(items) | Reply::Several(items) => {
                 items.show()
             }
@@ -177,7 +186,8 @@ pub(crate) fn format_words<'a>(words: impl Iterator<Item = &'a [u8]>) -> String 
         if !line.is_empty() {
             line.push(' ');
         }
-        let shown = bytes.escape_ascii().to_string();
+        // A few bytes more than are shown tell whether there is more.
+        let shown = bytes[..bytes.len().min(SHOWN_ARGUMENT_BYTES_MAX + 1)].escape_ascii().to_string();
         match std::str::from_utf8(bytes).ok().and_then(name_in) {
             Some(name) => line.push_str(name),
             None if shown.len() > SHOWN_ARGUMENT_BYTES_MAX => _ = write!(line, "{}…", &shown[..8]),
@@ -251,6 +261,15 @@ mod tests {
         ] {
             assert_eq!(format_url(url), shown, "{url}");
         }
+    }
+
+    #[test]
+    fn long_values_are_cut() {
+        let value = vec![b'x'; SHOWN_VALUE_BYTES_MAX + 1];
+        assert_eq!(quoted(&value[1..]).len(), SHOWN_VALUE_BYTES_MAX + 2);
+        assert!(quoted(&value).ends_with("x… (16385 bytes)\""));
+        assert_eq!(format_words([&b"SET"[..], b"k", &value].into_iter()), "SET k xxxxxxxx…");
+        assert_eq!(format_words([&[0xff; 9][..]].into_iter()), "\\xff\\xff…");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use emulator::{Access, Resource, ScriptCall};
 
 use super::request::Request;
 use super::{Server, Simulation};
-use crate::render::{Format as _, format_words};
+use crate::render::{Format as _, SHOWN_VALUE_BYTES_MAX, format_words};
 use crate::trace::{KeyChange, Script, Struck};
 
 impl Simulation {
@@ -23,7 +23,8 @@ impl Simulation {
         keys.sort_unstable();
         keys.dedup();
         let show = |(db, key): (usize, &[u8])| {
-            let held = self.read(server, |data| data.describe_value(db, key)).flatten();
+            let held =
+                self.read(server, |data| data.describe_value(db, key, SHOWN_VALUE_BYTES_MAX)).flatten();
             let (value, left_ms) = held.map_or((None, None), |(value, left_ms)| (Some(value), left_ms));
             KeyChange { db, key: key.escape_ascii().to_string(), value, left_ms }
         };
