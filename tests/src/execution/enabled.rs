@@ -9,6 +9,10 @@ use crate::fault::{Budget, Effect, Fault, FaultKind, Faults, Target, TargetKind}
 use crate::schedule::Step;
 use crate::sim::{ActorState, Gate, State, Traffic};
 
+/// Most times that others sleep after a stall while something is slow. Clients that poll would
+/// sleep for ever.
+pub(crate) const WAITS_IN_STALL_MAX: usize = 2;
+
 impl Execution<'_> {
     /// Lists the steps that can happen now: first the actor that ran last, then the other actors,
     /// late requests, faults, and time last.
@@ -33,14 +37,22 @@ impl Execution<'_> {
         self.enabled_messages(&state, state.last_actor(), tries_in_vain, enabled);
         // If a client waits for something that never comes, it does not wait for time.
         let in_vain = last_step == Some(Step::Wait) && !state.has_timer_fired();
-        let sleeps = |other: &&ActorState| state.can_act(other.actor) && !tries_in_vain(other.actor);
-        let is_awake = |gate: &Gate| gate.is_busy() && !tries_in_vain(gate.actor);
+        let is_slow = state.gates.iter().any(|gate| gate.is_slow() && !tries_in_vain(gate.actor));
+        let sleeps = |other: &&ActorState| {
+            state.can_act(other.actor)
+                && !tries_in_vain(other.actor)
+                // Nothing is slow unless others sleep meanwhile.
+                && (!is_slow || other.may_wake && !state.has_request(other.actor))
+        };
+        let is_too_slow = is_slow && state.waits_in_stall() >= WAITS_IN_STALL_MAX;
+        let is_awake = |gate: &Gate| gate.is_busy() && !gate.is_slow() && !tries_in_vain(gate.actor);
         let all_sleep = !state.gates.iter().any(is_awake)
             && !in_vain
+            && !is_too_slow
             && (change.is_some()
                 || state.actors.iter().any(|other| sleeps(&other))
                 // A client that tries in vain may have a timer that ends its tries.
-                || !state.have_waited_in_vain(&retrying));
+                || !is_slow && !state.have_waited_in_vain(&retrying));
         let is_next = |gate: &&Gate| gate.waits() && gate.late.is_empty() && tries_in_vain(gate.actor);
         let waiting = state.gates.iter().filter(is_next);
         let again: Vec<Step> = waiting.map(|gate| Step::Run(gate.actor, gate.nth)).collect();

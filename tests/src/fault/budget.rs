@@ -61,14 +61,19 @@ budgets! {
     /// and before the reply arrives.
     crashes(crashes: u32 as Count, SAMPLED);
     /// How many stalls there may be. A stall is one step of time while clients wait to send a
-    /// command. If a rival has to sleep twice while a client is slow, that takes two stalls. It
-    /// may also come between reading the clock and the first command of a client. If
+    /// command. Each request and reply on its way then is slow: until it arrives, time may move
+    /// twice more, each time to a timer of another client.
+    ///
+    /// A step of time may also come between reading the clock and the first command of a client. If
     /// [`crate::Scenario::prompt_replies`] is not set, it may also come between a reply and its
     /// arrival. If a client may have a timer, its whole process may stand still meanwhile, so that
     /// it notices the timer late. Time moves to an instant that matters, or just past it, or until
     /// a timer of a client fires. Instants that matter are the ends of leases and of times to live.
     /// Others follow from the spans that the code distinguishes, as far as probes find them. If
     /// nothing is about to expire, time moves by a millisecond, or by a lease and some grace.
+    ///
+    /// When a key was accessed is seen by `OBJECT IDLETIME` and `DEBUG OBJECT` alone. Not every
+    /// idle time that they can show is explored: otherwise each `GET` would depend on the time.
     stalls(stalls: u32 as Count, SAMPLED);
     /// How many messages may be lost. There are three cases: a request never arrives; the client
     /// never gets a reply; or its library repeats a request without a reply.

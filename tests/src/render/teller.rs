@@ -88,6 +88,7 @@ impl<'a> Teller<'a> {
                 let why = match self.step(event) {
                     _ if *is_wait => ": every client waits",
                     Some(Step::Advance(_)) => ": every client is slow",
+                    Some(Step::Wait) => ": a client is slow",
                     _ => "",
                 };
                 self.act(event, None, format!("{} ms pass{why}", by.as_millis()));

@@ -25,7 +25,9 @@ pub(crate) struct Gate {
     /// The connection is open while there is a session. The next connection that opens takes the
     /// place of a closed one.
     pub(crate) session: Option<Session>,
-    pub(crate) gate_state: GateState,
+    pub(super) gate_state: GateState,
+    /// Time has passed while this waits. It keeps other clients from sleeping no longer.
+    pub(super) is_slow: bool,
     /// Wakes the client when that changes.
     pub(crate) waker: Option<Waker>,
     /// The traffic that waits at this gate.
@@ -64,6 +66,7 @@ impl Gate {
             server,
             session: None,
             gate_state: GateState::Empty,
+            is_slow: false,
             waker: None,
             traffic: Traffic::Requests,
             pending: None,
@@ -87,6 +90,24 @@ impl Gate {
     /// Whether the client is amid a request, so that it does not sleep.
     pub(crate) fn is_busy(&self) -> bool {
         self.waits() || self.awaits_reply()
+    }
+
+    /// Whether the client is amid a request that is slow.
+    pub(crate) fn is_slow(&self) -> bool {
+        self.is_busy() && self.is_slow
+    }
+
+    /// Time passes while this waits. It is slow from now on, until its client has the reply.
+    pub(super) fn slow_down(&mut self) {
+        self.is_slow = self.is_busy();
+    }
+
+    /// Returns whether what was slow waits here no longer.
+    pub(super) fn change_to(&mut self, gate_state: GateState) -> bool {
+        self.gate_state = gate_state;
+        let was_slow = self.is_slow;
+        self.is_slow &= self.is_busy();
+        was_slow && !self.is_slow
     }
 
     /// Whether a client that polls its subscription looks for a message: none waits, or has passed.

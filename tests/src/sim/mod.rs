@@ -282,7 +282,7 @@ impl Simulation {
             });
             let mut state = self.state();
             let has_request = state.has_request(actor);
-            let is_ready = has_request && !state.retries(actor);
+            let is_ready = state.gates.iter().any(|gate| gate.actor == actor && state.is_awake(gate));
             let ActorState { local_state, may_wake: could_wake, was_ready, .. } = state.actors[nth];
             if known.is_none() {
                 let steps = state.history().steps.len();
@@ -328,7 +328,7 @@ impl Simulation {
         state.recorder.time_read();
         let own = (0..state.gates.len()).filter(|&gate| state.gates[gate].actor == actor);
         let own: Vec<usize> = own.collect();
-        own.iter().for_each(|&gate| state.gates[gate].gate_state = GateState::Empty);
+        own.iter().for_each(|&gate| state.change_gate(gate, GateState::Empty));
         drop(state);
         // A task that was spawned may outlive the client. The process has no connection any more.
         own.into_iter().for_each(|gate| self.hang_up(gate));
@@ -341,7 +341,8 @@ impl Simulation {
             real_time.wait_until(at, || self.quiescence.is_expired());
         }
         let mut state = self.state();
-        state.recorder.advanced(at, by);
+        let is_slow = state.gates.iter().any(Gate::is_slow);
+        state.recorder.advanced(at, by, is_slow);
         for kind in self.ends_of_grants(&mut state.grants, at - by, at) {
             state.recorder.reached().overrun |= matches!(kind, EventKind::Overrun { .. });
             state.record(at, kind);

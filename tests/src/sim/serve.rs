@@ -126,9 +126,9 @@ impl Simulation {
             self.note_looking(gate);
         }
         let mut state = self.state();
-        let gate = &mut state.gates[gate];
-        let is_withdrawn = gate.is_busy();
-        (gate.gate_state, gate.pending, gate.waker) = (GateState::Empty, None, None);
+        let is_withdrawn = state.gates[gate].is_busy();
+        (state.gates[gate].pending, state.gates[gate].waker) = (None, None);
+        state.change_gate(gate, GateState::Empty);
         if is_withdrawn {
             self.quiescence.note_activity();
         }
@@ -312,7 +312,7 @@ impl Simulation {
             self.reopen(gate);
         }
         if passage.is_reply_late {
-            self.state().gates[gate].gate_state = GateState::Replied(result);
+            self.state().change_gate(gate, GateState::Replied(result));
             return self.quiescence.note_activity();
         }
         let (Some(fault), Some(outcome)) = (passage.fault, passage.outcome()) else {
@@ -329,10 +329,10 @@ impl Simulation {
             }
             RequestOutcome::TimedOut => self.answer(gate, Answer::Lost(Loss::Reply)),
             RequestOutcome::Cancelled => {
-                self.state().gates[gate].gate_state = GateState::Empty;
+                self.state().change_gate(gate, GateState::Empty);
                 self.cancel_request(gate);
             }
-            RequestOutcome::Crashed => self.state().gates[gate].gate_state = GateState::Empty,
+            RequestOutcome::Crashed => self.state().change_gate(gate, GateState::Empty),
             RequestOutcome::Disconnected => {
                 self.reopen(gate);
                 self.answer(gate, Answer::Lost(Loss::Connection));

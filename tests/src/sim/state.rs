@@ -200,10 +200,10 @@ impl State {
     /// Begins a step.
     pub(crate) fn begin(&mut self, at: Duration, step: Step) {
         let waits = step == Step::Wait;
-        // If clients only retry, they wait as if they had nothing to send.
-        let is_awake = |gate: &Gate| gate.is_busy() && !self.retries(gate.actor);
-        let budget = step.budget().filter(|_| !waits || self.gates.iter().any(is_awake));
+        let budget = step.budget().filter(|_| !waits || self.gates.iter().any(|gate| self.is_awake(gate)));
         if budget == Some(Budget::STALLS) {
+            self.gates.iter_mut().for_each(Gate::slow_down);
+            self.actors.iter_mut().for_each(|actor| actor.was_ready = false);
             let impatient = self.gates.iter().filter(|gate| gate.traffic == Traffic::Bytes && gate.is_busy());
             let impatient: Vec<Actor> = impatient.map(|gate| gate.actor).collect();
             impatient.into_iter().for_each(|actor| self.may_time_out(actor));
@@ -228,7 +228,19 @@ impl State {
         let actor = &mut self.actors[idx];
         actor.sent_at = sent;
         self.gates[gate].operation = actor.operation;
-        self.gates[gate].gate_state = GateState::Waiting;
+        self.wait_at(gate);
+    }
+
+    /// A request or a message waits at this gate from now on.
+    pub(super) fn wait_at(&mut self, gate: usize) {
+        self.change_gate(gate, GateState::Waiting);
+        self.recorder.request_arrived();
+    }
+
+    pub(super) fn change_gate(&mut self, gate: usize, gate_state: GateState) {
+        if self.gates[gate].change_to(gate_state) {
+            self.recorder.slow_request_ended();
+        }
     }
 
     /// If a client listens at this gate, it is woken.
@@ -245,7 +257,7 @@ impl State {
     pub(super) fn open(&mut self, gate: usize, gate_state: GateState) {
         let Gate { actor, waker, .. } = &mut self.gates[gate];
         let (actor, waker) = (*actor, waker.take());
-        self.gates[gate].gate_state = gate_state;
+        self.change_gate(gate, gate_state);
         self.actor(actor).is_told = true;
         self.wake(actor, waker);
     }
@@ -311,6 +323,12 @@ impl State {
         self.history().footprints.iter().map(|footprint| u32::from(footprint.budget == Some(budget))).sum()
     }
 
+    /// How often time moved to a timer since the last stall.
+    pub(crate) fn waits_in_stall(&self) -> usize {
+        let since = self.history().footprints.iter().rev().take_while(|footprint| !footprint.stalls());
+        since.filter(|footprint| footprint.waits).count()
+    }
+
     pub(crate) fn last_step(&self) -> Option<Step> {
         self.history().steps.last().copied()
     }
@@ -368,6 +386,12 @@ impl State {
     pub(crate) fn can_act(&self, actor: Actor) -> bool {
         let state = &self.actors[self.idx(actor)];
         state.is_started && !state.is_crashed && (!state.is_finished || self.has_request(actor))
+    }
+
+    /// Whether a request at this gate keeps others from sleeping: neither is it slow, nor is it a
+    /// try in vain. A client that only tries in vain waits as if it had nothing to send.
+    pub(super) fn is_awake(&self, gate: &Gate) -> bool {
+        gate.is_busy() && !gate.is_slow() && !self.retries(gate.actor)
     }
 
     /// Whether a request of the actor waits, or the reply to one is on the way.

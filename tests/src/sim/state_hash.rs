@@ -68,7 +68,13 @@ impl State {
         let spent = budgets.map(|budget| FixedState::default().hash_one(budget));
         let spent = spent.fold(0_u64, u64::wrapping_add);
         let has_waited = self.last_step() == Some(Step::Wait);
-        let reads = (history.steps.len(), self.last_actor(), has_waited, self.has_timer_fired());
+        let reads = (
+            history.steps.len(),
+            self.last_actor(),
+            has_waited,
+            self.has_timer_fired(),
+            self.waits_in_stall(),
+        );
         (reads, spent, history.reached).hash(hasher);
     }
 
@@ -192,6 +198,7 @@ impl Hash for Gate {
             server,
             session,
             gate_state,
+            is_slow,
             traffic,
             pending,
             operation,
@@ -201,7 +208,7 @@ impl Hash for Gate {
             // Only tasks have one.
             waker: _,
         } = self;
-        (actor, nth, server, session.is_some(), gate_state, traffic).hash(hasher);
+        (actor, nth, server, session.is_some(), gate_state, is_slow, traffic).hash(hasher);
         (pending, operation, late, was_given_up, subscription).hash(hasher);
     }
 }
@@ -312,6 +319,7 @@ mod tests {
         ("another gate", |state| state.gates.push(Gate::new(A, 1, 0))),
         ("another server", |state| state.gates[0].server = 1),
         ("closed", |state| state.gates[0].session = None),
+        ("slow", |state| state.gates[0].is_slow = true),
         ("waits", |state| state.gates[0].gate_state = GateState::Waiting),
         ("listens", |state| state.gates[0].gate_state = GateState::Listening),
         ("replied", |state| state.gates[0].gate_state = GateState::Replied(Ok(redis::Value::Nil))),

@@ -12,7 +12,7 @@ use super::told::Told;
 use super::turns::Act;
 use super::{Recording, Simulation};
 use crate::actor::Actor;
-use crate::render::brief;
+use crate::render::{brief, quoted};
 use crate::trace::{EventKind, Struck};
 
 /// The subscription of a connection.
@@ -121,7 +121,7 @@ impl Simulation {
         let Some(subscription) = &mut state.gates[gate].subscription else { return };
         subscription.messages.push_back(message);
         if state.gates[gate].listens() {
-            state.gates[gate].gate_state = GateState::Waiting;
+            state.wait_at(gate);
             drop(state);
             self.note_looking(gate);
             self.quiescence.note_activity();
@@ -177,15 +177,15 @@ impl Simulation {
         let mut state = self.state();
         let Some(subscription) = &state.gates[gate].subscription else { return };
         if !subscription.messages.is_empty() {
-            state.gates[gate].gate_state = GateState::Waiting;
+            state.wait_at(gate);
             return self.quiescence.note_activity();
         }
         if !subscription.is_closed {
-            state.gates[gate].gate_state = GateState::Listening;
+            state.change_gate(gate, GateState::Listening);
             return;
         }
         let channel = subscription.channel.clone();
-        state.gates[gate].gate_state = GateState::Heard(None);
+        state.change_gate(gate, GateState::Heard(None));
         drop(state);
         // A connection to a known server is closed by nothing but the server's restart.
         if self.learned().is_some() || self.session(gate).is_hung_up() {
@@ -218,7 +218,7 @@ impl Simulation {
         let Some(subscription) = &mut state.gates[gate].subscription else { return };
         let channel = subscription.channel.clone();
         let message = subscription.messages.front().cloned().unwrap_or_default();
-        let text = || format!("{channel}: \"{}\"", message.escape_ascii());
+        let text = || format!("{channel}: {}", quoted(&message));
         if passage.fault.is_none() {
             subscription.messages.pop_front();
         }

@@ -30,6 +30,10 @@ pub struct StepFootprint {
     pub records_checked: Vec<Record>,
     /// A client that had a request to send has none now, or the other way about.
     pub changes_readiness: bool,
+    /// A request, or a message, came to its gate. A stall makes slow what is there already.
+    pub asks: bool,
+    /// A request that was slow ended. As long as it is slow, time can move to timers.
+    pub ends_slow: bool,
     /// A client began to wait for something other than its turn.
     pub awaits_timer: bool,
     /// A timer of an actor fired.
@@ -71,14 +75,26 @@ impl StepFootprint {
             || other.moves_clock_of(self)
             || self.counts_connections_of(other)
             || other.counts_connections_of(self)
-            || self.waits && other.changes_readiness
-            || other.waits && self.changes_readiness
+            || self.stalls() && other.changes_requests()
+            || other.stalls() && self.changes_requests()
+            || self.waits && (other.changes_readiness || other.ends_slow)
+            || other.waits && (self.changes_readiness || self.ends_slow)
             || self.moves_time && (other.moves_time || other.depends_on_time())
             || other.moves_time && self.depends_on_time()
             || self.servers.iter().any(|(server, footprint)| {
                 let others = other.servers.iter().filter(|(other, _)| other == server);
                 others.into_iter().any(|(_, other)| footprint.conflicts_with(other))
             })
+    }
+
+    /// Whether time moves although clients have requests to send.
+    pub(crate) fn stalls(&self) -> bool {
+        self.budget == Some(Budget::STALLS)
+    }
+
+    /// Whether other requests are on their way than before.
+    fn changes_requests(&self) -> bool {
+        self.asks || self.changes_readiness || self.ends_slow
     }
 
     fn ends_service_of(&self, other: &StepFootprint) -> bool {
@@ -108,6 +124,11 @@ impl StepFootprint {
         let mut servers =
             self.servers.iter().filter(|(server, _)| other.connections_changed >> server & 1 == 1);
         servers.any(|(_, footprint)| concerns_all(footprint))
+    }
+
+    /// Whether a wait for a timer ends in this step, or begins.
+    pub(crate) fn may_wait(&self) -> bool {
+        self.waits || self.awaits_timer
     }
 
     pub(crate) fn depends_on_time(&self) -> bool {

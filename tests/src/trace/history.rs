@@ -320,7 +320,7 @@ pub enum EventKind {
         /// The span.
         by: Duration,
         /// Time moved in a step, because no client that had begun had a request to send, but for
-        /// those that it tries in vain.
+        /// those that it tries in vain. No request was slow.
         is_wait: bool,
     },
     /// The command that just ran was one that its client had given up.

@@ -94,13 +94,14 @@ impl Recorder {
     /// Whether time passes in this step although clients have requests to send.
     pub(crate) fn is_in_stall(&self) -> bool {
         let last = self.history.footprints.last().filter(|_| self.is_in_step);
-        last.is_some_and(|footprint| footprint.budget == Some(Budget::STALLS))
+        last.is_some_and(|footprint| footprint.stalls())
     }
 
-    /// Records that so much time has passed.
-    pub(crate) fn advanced(&mut self, at: Duration, by: Duration) {
+    /// Records that so much time has passed. Meanwhile a request may have been slow.
+    pub(crate) fn advanced(&mut self, at: Duration, by: Duration, is_slow: bool) {
         let footprint = self.history.footprints.last().filter(|_| self.is_in_step);
-        let is_wait = footprint.is_some_and(|footprint| footprint.waits && footprint.budget.is_none());
+        let is_wait =
+            footprint.is_some_and(|footprint| footprint.waits && footprint.budget.is_none() && !is_slow);
         self.event(at, EventKind::Advanced { by, is_wait });
     }
 
@@ -156,6 +157,16 @@ impl Recorder {
     /// A client that had a request to send has none now, or the other way about.
     pub(crate) fn readiness_changed(&mut self) {
         self.touch(|footprint| footprint.changes_readiness = true);
+    }
+
+    /// A request, or a message, came to its gate.
+    pub(crate) fn request_arrived(&mut self) {
+        self.touch(|footprint| footprint.asks = true);
+    }
+
+    /// A request that was slow has ended.
+    pub(crate) fn slow_request_ended(&mut self) {
+        self.touch(|footprint| footprint.ends_slow = true);
     }
 
     /// A client began to wait for something other than its turn.

@@ -348,6 +348,35 @@ fn the_time_of_a_client_is_that_of_its_own_clock() {
     }
 }
 
+/// To be slow once is one stall, however often another client sleeps meanwhile.
+#[test]
+fn a_rival_sleeps_twice_while_one_request_is_slow() {
+    let scenario = Scenario::new("slow once").faults(Faults::none().stalls(1)).always(Success);
+    let scenario = scenario
+        .actors(1, |client| async move {
+            let mut link = client.connection();
+            redis::cmd("SET").arg("begun").arg(1).exec_async(&mut link).await?;
+            Ok(redis::cmd("SET").arg("done").arg(1).exec_async(&mut link).await?)
+        })
+        .actors(1, |client| async move {
+            let mut link = client.connection();
+            for _ in 0..2 {
+                if redis::cmd("EXISTS").arg("begun").query_async::<i32>(&mut link).await? == 0 {
+                    return Ok(());
+                }
+                tokio::time::sleep(Duration::from_secs(60)).await;
+            }
+            match redis::cmd("EXISTS").arg("done").query_async(&mut link).await? {
+                0 => Err("not done after two minutes".into()),
+                _ => Ok(()),
+            }
+        });
+    let report = exhaustive(&scenario).unwrap_err().to_string();
+    assert!(report.contains("60000 ms pass: a client is slow"), "{report}");
+    assert!(report.contains("B failed: not done after two minutes"), "{report}");
+    exhaustive(&scenario.faults(Faults::none())).unwrap();
+}
+
 /// A key's time to live may end later than one step of time reaches, and later than a schedule can
 /// express.
 #[test]

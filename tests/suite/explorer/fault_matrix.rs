@@ -323,7 +323,7 @@ if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) 
                               ┃ ·    ▸ A is inside. Its lease runs until +10000 ms.
                2     +500 ms  ● ·  A: script unlock lock A is still on its way, and A gives up waiting
                               │ ·    ▸ A begins its release, and no longer counts as a holder.
-                     +500 ms  │ ·  500 ms pass
+                     +500 ms  │ ·  500 ms pass: a client is slow
                3     +500 ms  ● ·  A: script obtain lock A → 1
                               ┃ ·    ▸ A is inside. Its lease runs until +10500 ms.
                4     +500 ms  ● ·  A: script unlock lock A → 1
@@ -482,7 +482,7 @@ return redis.call('ZADD', KEYS[1], ARGV[1], ARGV[3])";
                           │ ·      now permits = [A 0]
                           ┃ ·    ▸ A is inside. Its lease runs until +10000 ms.
            2       +0 ms  ┃ ●  B starts, reads its clock, and stalls before its first command
-           3    +2000 ms  ┃ │  2000 ms pass
+           3    +2000 ms  ┃ │  2000 ms pass: a client is slow
            4    +2000 ms  ┃ ●  B: script permit permits 2000 1000 B → 1
                           ┃ │      now permits = [B 2000]
                           ┃ ┃    ▸ B is inside. Its lease runs until +3000 ms. Now A and B are inside.

@@ -369,7 +369,6 @@ fn state_beside_the_keys_is_in_the_footprint() {
         ],
         &[&["INFO commandstats"], &["GET a"]],
         &[&["INFO keyspace"], &["SET a 1"]],
-        &[&["GET a", "feed: OBJECT IDLETIME a -> SET b {}"], &["SET a 1", "sleep 1200ms", "GET a"]],
         &[&["CLIENT PAUSE 5 WRITE"], &["SET a 1"], &["GET a"]],
         &[&["BLPOP l 0.01"], &["BLPOP l 0.01"], &["RPUSH l m"]],
         &[&["DEBUG SLEEP 0.005"], &["PEXPIRE a 4"], &["GET a"]],
@@ -379,6 +378,26 @@ fn state_beside_the_keys_is_in_the_footprint() {
         for faults in [Faults::none()].into_iter().chain(stalled) {
             compare_outcomes(&program(programs, faults)).unwrap();
         }
+    }
+    // With stalls, not every idle time is explored, as `Faults::stalls` says.
+    let idle: &[&[&str]] =
+        &[&["GET a", "feed: OBJECT IDLETIME a -> SET b {}"], &["SET a 1", "sleep 1200ms", "GET a"]];
+    compare_outcomes(&program(idle, Faults::none())).unwrap();
+}
+
+/// While a request is slow, others sleep, and the order of what they do then matters.
+#[test]
+fn slow_requests_are_reduced() {
+    let programs: &[&[&[&str]]] = &[
+        &[&["PTTL a", "SET b 1 PX 20"], &["sleep 12ms"]],
+        &[&["GET a", "SET b 1"], &["sleep 5ms", "SET a 2", "sleep 7ms", "GET b"]],
+        &[&["SET a 1 PX 8", "GET a"], &["sleep 5ms", "GET a", "sleep 5ms", "SET a 2 NX"]],
+        &[&["SET b 1"], &["sleep 5ms", "GET b"], &["sleep 9ms"]],
+        &[&["sleep 3ms", "GET b"], &["sleep 5ms", "SET b 1", "sleep 5ms"]],
+        &[&["BLPOP l 0.01", "SET a 1"], &["sleep 5ms", "GET a", "sleep 7ms", "RPUSH l m"]],
+    ];
+    for programs in programs {
+        compare_outcomes(&program(programs, Faults::none().stalls(1))).unwrap();
     }
 }
 

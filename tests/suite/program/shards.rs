@@ -117,7 +117,7 @@ fn a_shard_says_which_it_is_and_leaves_the_rest_blank() {
                     exclusive-belief    ✓ 7         ✓ 38          ✗ 5                               –        yes
                     owner-safe          ✓ 7         ✓ 38          ✗ 4                               –        yes
                     recovers              –          ✗ 1          ✗ 1                               –        yes
-                    no-leak             ✓ 7            –            –                           ✓ 823        yes
+                    no-leak             ✓ 7            –            –                           ✓ 851        yes
                     progress            ✓ 7            –            –                               –        yes
          mutex      exclusive-fact      ✓ 7         ✓ 38        ✓ 266      ✗ 3                               yes
                     exclusive-belief    ✓ 7         ✓ 38        ✓ 266      ✗ 3                               yes
@@ -134,7 +134,7 @@ fn a_shard_says_which_it_is_and_leaves_the_rest_blank() {
 
         Shard 2/3 alone: other shards have the verdicts of blank cells.
         36 of 36 verdicts are as stated. For a counterexample: lockstep explain NAME
-        10,123 schedules explored; 8 more blocked, because others cover them
+        10,151 schedules explored; 8 more blocked, because others cover them
         Each exploration of a cell, with its size: --format json
     "#]]
     .assert_eq(&text);

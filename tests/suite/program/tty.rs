@@ -97,20 +97,20 @@ fn the_table_fits_80_columns() {
     expect_test::expect![[r#"
                          order  skew crash   slow  lost server cancel  pairs rounds
         setnx
-        exclusive-fact     ✓ 7 ✓ 128  ✓ 38  ✓ 554   ✗ 5    ✗ 3   ✓ 27      –      –
-        exclusive-belief   ✓ 7 ✓ 128  ✓ 38  ✓ 554   ✗ 5    ✗ 3   ✓ 27      –      –
-        owner-safe         ✓ 7 ✓ 128  ✓ 38  ✓ 554   ✗ 4    ✗ 4   ✓ 27      –      –
+        exclusive-fact     ✓ 7 ✓ 128  ✓ 38  ✓ 652   ✗ 5    ✗ 3   ✓ 27      –      –
+        exclusive-belief   ✓ 7 ✓ 128  ✓ 38  ✓ 652   ✗ 5    ✗ 3   ✓ 27      –      –
+        owner-safe         ✓ 7 ✓ 128  ✓ 38  ✓ 652   ✗ 4    ✗ 4   ✓ 27      –      –
         recovers             –     –   ✗ 1      –   ✗ 1    ✗ 3    ✗ 2      –      –
-        no-leak            ✓ 7 ✓ 128     –  ✓ 554     –    ✗ 3      – ✓ 1.3k  ✓ 823
+        no-leak            ✓ 7 ✓ 128     –  ✓ 652     –    ✗ 3      – ✓ 1.5k  ✓ 851
         progress           ✓ 7     –     –      –     –      –      –      –      –
         mutex
-        exclusive-fact     ✓ 7 ✓ 128  ✓ 38 ✓ 1.8k ✓ 266    ✗ 3   ✓ 41 ✓~3.2k ✓~1.6k
+        exclusive-fact     ✓ 7 ✓ 128  ✓ 38 ✓ 1.9k ✓ 266    ✗ 3   ✓ 41 ✓~3.2k ✓~1.6k
         exclusive-belief   ✓ 7 ✓ 128  ✓ 38    ✗ 5 ✓ 266    ✗ 3   ✓ 41      –      –
-        owner-safe         ✓ 7 ✓ 128  ✓ 38 ✓ 1.8k ✓ 266 ✓ 8.8k   ✓ 41 ✓~3.2k ✓~1.6k
+        owner-safe         ✓ 7 ✓ 128  ✓ 38 ✓ 1.9k ✓ 266 ✓ 8.8k   ✓ 41 ✓~3.2k ✓~1.6k
         recovers             –     –  ✓ 38      – ✓ 266 ✓ 8.8k   ✓ 41 ✓~3.2k ✓~1.6k
-        no-leak            ✓ 7 ✓ 128     – ✓ 1.8k     –    ✗ 3      – ✓~3.2k ✓~1.6k
+        no-leak            ✓ 7 ✓ 128     – ✓ 1.9k     –    ✗ 3      – ✓~3.2k ✓~1.6k
         progress           ✓ 7     –     –      –     –      –      –      –      –
-        fenced             ✓ 7 ✓ 128  ✓ 38 ✓ 1.8k ✓ 266    ✗ 5   ✓ 41 ✓~3.2k ✓~1.6k"#]]
+        fenced             ✓ 7 ✓ 128  ✓ 38 ✓ 1.9k ✓ 266    ✗ 5   ✓ 41 ✓~3.2k ✓~1.6k"#]]
     .assert_eq(table);
 }
 

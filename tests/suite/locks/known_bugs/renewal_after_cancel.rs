@@ -68,7 +68,7 @@ fn renewal_after_cancel() {
                2       +0 ms  ● ·  A: SET lock A1 NX PX 10000 → OK
                               │ ·      now lock = "A1" (10000 ms left)
                3       +0 ms  │ ●  B: script obtain lock B1 → 0
-               4    +1000 ms  │ │  1000 ms pass
+               4    +1000 ms  │ │  1000 ms pass: a client is slow
                5    +1000 ms  ● │  A receives the reply
                6    +7000 ms  │ │  6000 ms pass: every client waits
                7    +7000 ms  ● │  A: script extend lock A1 → 1
