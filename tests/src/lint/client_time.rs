@@ -30,7 +30,8 @@ fn times<'a>(call: &'a Call<'_>) -> impl Iterator<Item = &'a str> {
 }
 
 fn numbers(text: &str) -> impl Iterator<Item = f64> {
-    text.split(|c: char| !c.is_ascii_digit() && c != '.').filter_map(|number| number.parse().ok())
+    let words = text.split(|c: char| !c.is_ascii_digit() && c != '.').filter(|word| !word.is_empty());
+    words.filter_map(|number| number.parse().ok())
 }
 
 /// Whether a number is a time of an execution, in seconds, milliseconds or microseconds.
