@@ -88,14 +88,17 @@ fn named_arguments(lua: &Lua, named: &Table) -> mlua::Result<(Bytes, Registered)
     Ok((name, Registered { description, flags, callback }))
 }
 
-/// Reads the flags in a list. The result is in Redis's order, whatever the order in the list.
+/// Reads the flags in a list. The result is in Redis's order, whatever the order in the list. As
+/// in Redis, a flag ends at its first NUL, and case does not matter.
 fn read_flags(list: &Table) -> mlua::Result<Vec<&'static str>> {
     let mut given = Vec::new();
     for idx in 1.. {
         let flag = match list.raw_get(idx)? {
             Value::Nil => break,
             Value::String(text) => {
-                FLAGS.iter().find(|flag| text.as_bytes().eq_ignore_ascii_case(flag.as_bytes()))
+                let text = text.as_bytes();
+                let word = text.split(|&byte| byte == 0).next().unwrap_or_default();
+                FLAGS.iter().find(|flag| word.eq_ignore_ascii_case(flag.as_bytes()))
             }
             _ => None,
         };
