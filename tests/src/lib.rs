@@ -21,16 +21,14 @@
 //!    steps: `dpor`, or one of the ways to draw them.
 //! 3. When no task can run (`sim/quiescence.rs`), `execution/enabled.rs` lists the steps that are
 //!    possible, and the policy chooses.
-//! 4. `execution/repeat.rs` adds to the history what followed from the step in an equal state
-//!    (`sim/state_hash.rs`), if that is known (`sim/known_states.rs`).
-//! 5. Otherwise, `execution/mod.rs` takes the step. An actor starts, a request that waits at a gate
+//! 4. `execution/mod.rs` takes the step. An actor starts, a request that waits at a gate
 //!    (`sim/gate.rs`) passes, time moves, or a fault strikes (`fault`).
-//! 6. `sim/serve.rs` serves the request. If nobody knows the reply, `sim/session.rs` asks the
+//! 5. `sim/serve.rs` serves the request. If nobody knows the reply, `sim/session.rs` asks the
 //!    emulator. `trace/recorder.rs` writes events and footprints.
-//! 7. `execution/heal.rs` lets every client run to its end without further faults, and then probes.
-//! 8. `explore/parallel.rs` gives each history to the oracles. `trace/happens_before.rs` finds the
+//! 6. `execution/heal.rs` lets every client run to its end without further faults, and then probes.
+//! 7. `explore/parallel.rs` gives each history to the oracles. `trace/happens_before.rs` finds the
 //!    races, from which `dpor` plans other orders.
-//! 9. `shrink` makes a violation as simple as it gets. `explore/mod.rs` replays it in full and
+//! 8. `shrink` makes a violation as simple as it gets. `explore/mod.rs` replays it in full and
 //!    makes the [`Report`] (`explore/report.rs`) with its timeline (`render/timeline.rs`).
 //!
 //! Tests use `explore/brute_force.rs`, which runs every schedule, to judge `dpor`.
@@ -65,9 +63,8 @@
 //!   and six of the first 61, are replayed to make sure.
 //! - The code of a client runs from its start, once for each local state. A server runs a request
 //!   once for each of its own states. Later executions repeat what both did there, and an
-//!   exploration begins them where they differ from the execution before. If nothing else runs,
-//!   they also repeat whole steps that followed from equal states. One execution of 61 is compared
-//!   with one in which everything runs, and so is all that is reported.
+//!   exploration begins them where they differ from the execution before. One execution of 61 is
+//!   compared with one in which everything runs, and so is all that is reported.
 //! - Brute force and the reduction share the execution, but not the choice of schedules; brute
 //!   force judges the reduction.
 //! - On a real server no footprint is known, so schedules are only replayed there, never explored.

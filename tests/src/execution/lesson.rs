@@ -10,7 +10,6 @@ use emulator::Emulator;
 use tokio::runtime::Runtime;
 use tokio::task::AbortHandle;
 
-use super::repeat::Position;
 use super::runner::{PARKS_MAX, build_runtime};
 use super::{Choice, Execution, Policy, panics};
 use crate::actor::Actor;
@@ -114,7 +113,6 @@ impl Execution<'_> {
             parks_max: quiescence.parks() + PARKS_MAX,
             lessons: self.lessons,
             n_lessons: Cell::new(0),
-            position: Position::default(),
         };
         let is_taught = alone.attend(lesson, &learned.tellings(lesson.0.2)).await;
         alone.sim.state().is_running = false;

@@ -10,7 +10,6 @@ mod panics;
 mod tasks;
 mod watchdog;
 mod time;
-mod repeat;
 mod heal;
 mod lesson;
 
@@ -24,7 +23,6 @@ use tokio::task::AbortHandle;
 pub use known_code::KnownCode;
 use lesson::Lessons;
 pub use policy::{Choice, Policy};
-use repeat::Position;
 pub(crate) use runner::Mode;
 pub use runner::{Learning, Runner, Stopper, cores};
 
@@ -32,7 +30,7 @@ use crate::actor::{ACTORS_MAX, Actor};
 use crate::fault::{Effect, Effects, Fault, FaultKind, RequestOutcome, Target};
 use crate::scenario::{Act, Limits, Scenario};
 use crate::schedule::Step;
-use crate::sim::{Clients, Gate, Lack, Passage, RealTime, Server, Simulation, State, Tries};
+use crate::sim::{Clients, Gate, Lack, Passage, RealTime, Saved, Server, Simulation, State, Tries};
 use crate::trace::{Event, EventKind};
 
 struct Execution<'a> {
@@ -49,7 +47,6 @@ struct Execution<'a> {
     lessons: &'a Lessons,
     /// How many lessons it has given.
     n_lessons: Cell<usize>,
-    position: Position,
 }
 
 /// The results of the code before the actors.
@@ -66,19 +63,15 @@ struct Prepared {
 impl Execution<'_> {
     async fn run(&mut self) {
         self.run_to_end().await;
-        self.take_over_results();
         self.sim.state().is_running = false;
     }
 
     async fn run_to_end(&mut self) {
-        match self.sim.continue_learned() {
-            Some(saved) => self.continue_in(saved),
-            None => {
-                self.begin().await;
-                self.note_hash();
-            }
+        let saved = self.sim.continue_learned();
+        if saved.is_none() {
+            self.begin().await;
         }
-        self.go_on().await;
+        self.go_on(saved).await;
     }
 
     /// Brings everything to the state in which the first step is chosen.
@@ -97,20 +90,23 @@ impl Execution<'_> {
         self.sim.state().recorder.started_at(started_at);
     }
 
-    /// Takes steps until the execution ends.
-    async fn go_on(&mut self) {
+    /// Takes steps until the execution ends, from this state on if there is one.
+    async fn go_on(&mut self, mut saved: Option<Arc<Saved>>) {
         let mut enabled = Vec::new();
         loop {
             if self.sim.state().lack.is_some() {
                 return;
             }
-            self.list_steps(&mut enabled);
+            match saved.take().filter(|_| !self.policy.tries_in_vain()) {
+                Some(saved) => enabled.extend_from_slice(&saved.enabled),
+                None => self.enabled_steps(&mut enabled),
+            }
             if enabled.is_empty() {
                 break;
             }
             // Where there is no choice, no execution branches.
             if enabled.len() > 1 {
-                self.checkpoint(&enabled);
+                self.sim.checkpoint(&enabled);
             }
             if self.is_endless() {
                 return;
@@ -119,13 +115,13 @@ impl Execution<'_> {
                 if !self.policy.lets_time_pass(self.sim.state().history()) {
                     return;
                 }
-                self.take_or_repeat(Step::Wait).await;
+                self.take(Step::Wait).await;
                 continue;
             }
             let choice = self.policy.choose(&enabled, self.sim.state().history());
             match choice {
-                Choice::Take(idx) => self.take_or_repeat(enabled[idx]).await,
-                Choice::Move(step) => self.take_or_repeat(step).await,
+                Choice::Take(idx) => self.take(enabled[idx]).await,
+                Choice::Move(step) => self.take(step).await,
                 Choice::ProbeTimer(actor) => return self.probe_timer(actor).await,
                 Choice::Finish => break,
                 Choice::Abort => return,
@@ -134,7 +130,8 @@ impl Execution<'_> {
         if self.sim.state().is_endless {
             return;
         }
-        self.heal_or_repeat().await;
+        self.heal().await;
+        self.note_panics();
     }
 
     /// Whether a client does not come to its end. If this is new, records it.
@@ -312,7 +309,6 @@ impl Execution<'_> {
 
     /// Finds out whether an actor has a timer.
     async fn probe_timer(&mut self, actor: Actor) {
-        self.catch_up();
         // Tasks of other actors must not look like timers of this one.
         for other in (0..self.scenario.actors.len()).map(Actor).filter(|&other| other != actor) {
             Effects::crash(self, other);

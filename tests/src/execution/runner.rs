@@ -14,7 +14,6 @@ use tokio::task::AbortHandle;
 
 use super::known_code::Timers;
 use super::panics::Collecting;
-use super::repeat::Position;
 use super::watchdog::Watch;
 use super::{Execution, Lessons, Policy, Prepared, enabled};
 use crate::scenario::Scenario;
@@ -138,7 +137,6 @@ impl Runner {
     pub(crate) fn adopt(&mut self, forks: Vec<Runner>) {
         if let Some(fork) = forks.into_iter().max_by_key(|fork| fork.learned.len()) {
             self.learned = fork.learned;
-            self.learned.forget_states();
         }
     }
 
@@ -276,11 +274,6 @@ impl Runner {
         is_early || self.explored % CHECKED_EVERY == 1
     }
 
-    /// An exploration begins that tries every step.
-    pub(crate) fn begin_exploration(&self) {
-        self.learned.begin_exploration();
-    }
-
     /// Forgets what takes too much memory. To be called before an exploration.
     pub(crate) fn limit_learned(&self) {
         if self.learned.limit() {
@@ -312,12 +305,6 @@ impl Runner {
     #[cfg(test)]
     pub(crate) fn remember_wrongly(&self, right: &redis::Cmd, wrong: &redis::Cmd) -> usize {
         self.learned.remember_wrongly(right, wrong)
-    }
-
-    /// Forgets the events of all steps that are remembered. Returns how many such steps there are.
-    #[cfg(test)]
-    pub(crate) fn remember_without_events(&self) -> usize {
-        self.learned.remember_without_events()
     }
 
     fn servers(&mut self, scenario: &Scenario) -> Vec<Server> {
@@ -392,7 +379,6 @@ impl Runner {
                 kinds: enabled::kinds(&scenario.faults),
                 lessons: &self.lessons,
                 n_lessons: Cell::new(0),
-                position: Position::default(),
             };
             execution.run().await;
             execution.tasks.iter().flatten().for_each(AbortHandle::abort);

@@ -180,20 +180,6 @@ mod tests {
         }
     }
 
-    /// If something else is remembered of a step than what follows, that is noticed, too.
-    #[test]
-    fn a_wrong_remembered_step_is_noticed() {
-        let (scenario, mut runner) = (lock(), Runner::new());
-        let sound = explore_all(&mut runner, &scenario).unwrap();
-        // A step is remembered when it is taken again.
-        for _ in 0..2 {
-            assert_eq!(counts(&explore_all(&mut runner, &scenario).unwrap()), counts(&sound));
-        }
-        assert_eq!(runner.best_mode(&scenario), Mode::Learned);
-        assert!(runner.remember_without_events() > 0);
-        expect_difference(&mut runner, &scenario, &sound);
-    }
-
     /// An exploration reports that the clients differ from what is remembered of them. The next one
     /// lets everything run, and has the right result.
     #[track_caller]

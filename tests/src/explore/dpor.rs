@@ -218,13 +218,8 @@ impl Dpor {
     /// Runs the next schedule; `None` if there is none. The execution may have ended early: see
     /// [`Dpor::is_blocked`] and [`Dpor::nondeterminism`].
     pub fn run_next(&mut self, runner: &mut Runner, scenario: &Scenario) -> Option<Arc<History>> {
-        if !self.has_begun {
-            if self.common == 0 {
-                self.happens_before = HappensBefore::with_predecessors(scenario.predecessors());
-            }
-            if self.path.is_empty() {
-                runner.begin_exploration();
-            }
+        if !self.has_begun && self.common == 0 {
+            self.happens_before = HappensBefore::with_predecessors(scenario.predecessors());
         }
         if !self.advance() {
             return None;

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use super::learned_clients::Clients;
 use super::saved::Saved;
 use super::{CodeId, Simulation, start_clock};
+use crate::schedule::Step;
 use crate::trace::{History, HistoryMark};
 
 /// The states between the steps of the last execution, and its history.
@@ -78,18 +79,18 @@ impl Simulation {
         self.checkpoints = Mutex::new(Some(checkpoints));
     }
 
-    /// To be called before each step that is chosen. `save` saves the state.
-    pub(crate) fn checkpoint(&self, save: impl FnOnce() -> Arc<Saved>) {
+    /// Keeps this place for the next execution: one of these steps is chosen here.
+    pub(crate) fn checkpoint(&self, enabled: &[Step]) {
         let Some(checkpoints) = &mut *self.checkpoints() else { return };
         let history = self.state().history().mark();
         if checkpoints.places.last().is_some_and(|place| place.history.steps >= history.steps) {
             return;
         }
-        checkpoints.places.push(Checkpoint { history, saved: save() });
+        checkpoints.places.push(Checkpoint { history, saved: self.save(enabled) });
     }
 
-    /// Continues the history of an execution of learned clients at the last checkpoint, if there is
-    /// one. Returns the state there.
+    /// Continues an execution of learned clients at the last checkpoint, if there is one. Returns
+    /// the state there.
     pub(crate) fn continue_learned(&self) -> Option<Arc<Saved>> {
         let Clients::Learned(_) = &self.clients else { return None };
         let mut checkpoints = self.checkpoints();
@@ -99,11 +100,8 @@ impl Simulation {
         let mut state = self.state();
         state.forget_end();
         state.recorder.continue_with(before, *history);
+        drop(state);
+        self.continue_in(saved);
         Some(saved.clone())
-    }
-
-    /// Whether executions that begin alike follow this one.
-    pub(crate) fn has_checkpoints(&self) -> bool {
-        self.checkpoints().is_some()
     }
 }

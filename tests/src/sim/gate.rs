@@ -127,7 +127,7 @@ impl Gate {
 }
 
 /// The traffic that passes a gate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Traffic {
     /// Requests of a client that waits for as long as the reply takes.
     Requests,

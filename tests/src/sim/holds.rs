@@ -11,7 +11,7 @@ use crate::actor::Actor;
 use crate::trace::{EventKind, HoldId, LeftBy, changes};
 
 /// A client inside a section.
-#[derive(Clone, Hash)]
+#[derive(Clone)]
 pub(super) struct Grant {
     pub(super) id: HoldId,
     pub(super) actor: Actor,

@@ -7,7 +7,7 @@
 #![expect(clippy::disallowed_types, reason = "nothing iterates over these maps")]
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher as _, Hash, Hasher};
+use std::hash::{BuildHasher as _, Hash};
 use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 
 use emulator::{Data, DirectConnection, Emulator, Footprint, Snapshot, Timestamp};
@@ -119,11 +119,6 @@ impl Simulation {
     /// The states of all servers. Empty in an execution in which all servers run.
     pub(super) fn server_states(&self) -> Vec<ServerState> {
         self.places().iter().filter_map(|place| place.state).collect()
-    }
-
-    /// Hashes the states of all servers.
-    pub(super) fn hash_servers(&self, hasher: &mut impl Hasher) {
-        self.places().iter().for_each(|place| place.state.hash(hasher));
     }
 
     /// Another execution left behind what the emulators hold.

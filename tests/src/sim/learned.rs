@@ -14,7 +14,6 @@ use std::time::Duration;
 use foldhash::fast::FixedState;
 
 use super::known_servers::KnownServers;
-use super::known_states::KnownStates;
 use super::timer_cache::CodeId;
 use super::told::Telling;
 use super::turns::Turn;
@@ -47,7 +46,6 @@ pub(super) struct Known {
     /// How local states follow from one another.
     tellings: HashMap<LocalState, Telling, FixedState>,
     pub(super) servers: KnownServers,
-    pub(super) states: KnownStates,
     /// How many executions ran the tasks of these clients.
     taught: BTreeMap<Vec<CodeId>, u64>,
     /// About how many bytes the values take that clients send and receive.
@@ -106,9 +104,7 @@ impl Learned {
     /// A copy that learns by itself from now on, so that two threads need not wait for each other.
     pub(crate) fn fork(&self) -> Learned {
         let known = Arc::new(Mutex::new(self.known().clone()));
-        let fork = Learned { known, unlearnable: self.unlearnable.clone() };
-        fork.forget_states();
-        fork
+        Learned { known, unlearnable: self.unlearnable.clone() }
     }
 
     /// How much is known.
@@ -120,7 +116,6 @@ impl Learned {
     /// Replaces a request of clients that is remembered by another one. Returns how often.
     #[cfg(test)]
     pub(crate) fn remember_wrongly(&self, right: &redis::Cmd, wrong: &redis::Cmd) -> usize {
-        self.forget_states();
         let mut known = self.known();
         let acts = known.turns.values_mut().flat_map(|turn| &mut Arc::make_mut(turn).acts);
         let requests = acts.filter_map(|act| match act {

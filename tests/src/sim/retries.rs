@@ -26,7 +26,7 @@ const COMMANDS_MAX: usize = 16;
 const ROUND_MAX: usize = 64;
 
 /// A command and its reply.
-#[derive(Clone, Copy, Debug, Hash)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Exchange {
     /// A hash of the server, the command's name and its first key.
     request: u64,
@@ -59,7 +59,7 @@ pub(crate) struct Tries {
 }
 
 /// The first time at which a client was about to try once more what it had tried in vain.
-#[derive(Clone, Copy, Debug, Hash)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Retry {
     /// The number of steps before.
     pub(crate) steps: usize,
@@ -220,26 +220,6 @@ impl State {
     /// Whether all of these clients have waited in vain as long as possible.
     pub(crate) fn have_waited_in_vain(&self, retrying: &[Tries]) -> bool {
         retrying.iter().all(|tries| self.waited_in_vain.contains(tries))
-    }
-}
-
-impl ActorState {
-    /// Whether its last tries were equal, so that it may try in vain.
-    pub(super) fn tries_equally(&self) -> bool {
-        self.exchanges.len() >= TRIES && len_of_tries(&self.exchanges, TRIES).is_some()
-    }
-
-    /// The steps of its latest commands that matter if its next command ends a try that is equal to
-    /// the one before.
-    pub(super) fn steps_of_tries(&self) -> impl Iterator<Item = usize> {
-        let commands = self.exchanges.len();
-        let may_be = |len: &usize| {
-            let latest = commands + 1 - len..commands;
-            latest.into_iter().all(|place| self.exchanges[place].equals(&self.exchanges[place - len]))
-        };
-        let len = (1..=COMMANDS_MAX.min(commands.div_ceil(2))).rev().find(may_be);
-        let count = len.map_or(0, |len| 2 * len - 1);
-        self.exchanges[commands - count..].iter().map(|exchange| exchange.step)
     }
 }
 

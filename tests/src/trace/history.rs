@@ -55,17 +55,6 @@ impl History {
         self.reached = to.reached;
     }
 
-    /// The history after this place, with all that was reached before.
-    pub(crate) fn since(&self, from: HistoryMark) -> History {
-        History {
-            events: self.events[from.events..].to_vec(),
-            steps: self.steps[from.steps..].to_vec(),
-            footprints: self.footprints[from.steps..].to_vec(),
-            reached: self.reached,
-            ..History::default()
-        }
-    }
-
     /// A request in words, with this text. A call of a script is shown by the script's name.
     pub(crate) fn request_text(&self, text: &str, script: Option<&Script>) -> String {
         let name = script.and_then(|script| script.name.as_ref().or_else(|| self.scripts.get(&script.sha)));

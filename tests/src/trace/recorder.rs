@@ -38,14 +38,6 @@ impl Recorder {
         self.history = history;
     }
 
-    /// Adds what followed in another execution, by [`History::since`].
-    pub(crate) fn repeat(&mut self, added: &History) {
-        self.history.events.extend_from_slice(&added.events);
-        self.history.steps.extend_from_slice(&added.steps);
-        self.history.footprints.extend_from_slice(&added.footprints);
-        self.history.reached = added.reached;
-    }
-
     /// Forgets the code that ran before the actors, unless it failed.
     pub(crate) fn forget_preparation(&mut self) {
         let History { mut events, .. } = self.take();
