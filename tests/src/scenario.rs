@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::actor::{ACTORS_MAX, Actor};
 use crate::client::Client;
-use crate::fault::Faults;
+use crate::fault::{Faults, SERVERS_MAX};
 use crate::lint::{Allowance, LINTS};
 use crate::oracle::Oracle;
 use crate::schedule::SPAN_MAX;
@@ -18,8 +18,6 @@ use crate::trace::Reached;
 /// How long redis-rs's multiplexed connections wait for a reply by default.
 pub const RESPONSE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// The largest number of servers: each is an emulator of its own.
-const SERVERS_MAX: usize = 100;
 /// The largest number of probes.
 const PROBES_MAX: u32 = 1_000;
 /// The shortest time in scenarios, because leases are counted in milliseconds.

@@ -81,8 +81,9 @@ impl Execution<'_> {
     pub(super) fn note_panics(&self) {
         for text in panics::take() {
             let mut state = self.sim.state();
-            let moved = state.history().footprints.last().map_or(0, |footprint| footprint.actors);
-            let ran = |actor: &&ActorState| moved >> actor.actor.0 & 1 == 1;
+            let moved = state.history().footprints.last().map(|footprint| footprint.clients());
+            let moved: Vec<Actor> = moved.into_iter().flatten().collect();
+            let ran = |actor: &&ActorState| moved.contains(&actor.actor);
             let actors = || state.actors.iter().filter(|actor| actor.is_started);
             let owner = actors().find(ran).or_else(|| actors().max_by_key(|actor| actor.spawned));
             let actor = owner.map_or(Actor(0), |owner| owner.actor);

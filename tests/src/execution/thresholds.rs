@@ -75,9 +75,9 @@ impl Changes {
 struct Behaviour {
     /// Commands, changes and marks, without numbers.
     acts: Vec<String>,
-    /// The timers that fired while time moved: the clients that ran, a bit each, and the number of
+    /// The timers that fired while time moved: the clients that ran, and the number of
     /// events.
-    timers: (u32, usize),
+    timers: (Vec<Actor>, usize),
 }
 
 impl Runner {
@@ -294,7 +294,7 @@ impl Behaviour {
         let meanwhile = history.events.iter().filter(|event| event.step == steps).count();
         Behaviour {
             acts: acts.map(|act| without_numbers(&act)).collect(),
-            timers: (moving.map_or(0, |footprint| footprint.actors), meanwhile),
+            timers: (moving.into_iter().flat_map(|footprint| footprint.clients()).collect(), meanwhile),
         }
     }
 }

@@ -3,10 +3,12 @@
 
 use std::sync::Arc;
 
+use emulator::Access;
+
 use crate::actor::Actor;
 use crate::fault::{Fault, FaultKind, Target};
 use crate::schedule::Step;
-use crate::trace::{History, StepFootprint};
+use crate::trace::{History, StepFootprint, StepResource};
 
 /// The footprints of each actor's steps in earlier schedules of a sample. Later schedules are drawn
 /// by it.
@@ -53,18 +55,20 @@ impl AccessProfile {
     /// The footprint of the next step is the one from when it was last seen. A step that was never
     /// seen counts as one that races with every step.
     pub fn races(&self, step: Step, last: &StepFootprint, history: &History) -> bool {
-        let guessed = |footprint| last.conflicts_with(&footprint);
-        let budget = step.budget();
+        let guessed = |written| {
+            let mut footprint = StepFootprint::default();
+            footprint.budget = step.budget();
+            footprint.touch(Access::Write, written);
+            last.conflicts_with(&footprint)
+        };
         match step {
             Step::Run(actor, _) | Step::Send(actor, _) | Step::Receive(actor, _) | Step::Start(actor) => {
                 let seen = self.touched.get(actor.0).and_then(|touched| touched.get(taken(actor, history)));
                 seen.is_none_or(|footprint| last.conflicts_with(footprint))
             }
-            Step::Advance(_) | Step::Wait => {
-                guessed(StepFootprint { moves_time: true, budget, ..StepFootprint::default() })
-            }
+            Step::Advance(_) | Step::Wait => guessed(StepResource::Time),
             Step::Fault(Fault { kind: FaultKind::Crash, target: Target::Client(actor), .. }) => {
-                guessed(StepFootprint { actors: 1 << actor.0, budget, ..StepFootprint::default() })
+                guessed(StepResource::Client(actor))
             }
             _ => true,
         }

@@ -317,10 +317,8 @@ impl Dpor {
             node.set_footprint(history.footprints[node.steps].clone());
             // Another process's step can make an actor run: a timer fires, or a key arrives. That
             // actor could also have taken its step before.
-            let moved = node.footprint.actors;
-            node.backtrack_where(
-                |process| matches!(process, Process::Actor(actor) if moved >> actor.0 & 1 == 1),
-            );
+            let moved: Vec<Process> = node.footprint.clients().map(Process::Actor).collect();
+            node.backtrack_where(|process| moved.contains(&process));
         }
         let process = |place: usize| Process::of(history.steps[place]);
         for late in known..history.steps.len() {

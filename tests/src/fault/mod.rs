@@ -20,7 +20,7 @@ pub use budget::{Budget, Faults};
 #[cfg(feature = "proptest")]
 pub(crate) use budget::{FIELDS, Value};
 pub use target::Target;
-pub(crate) use target::TargetKind;
+pub(crate) use target::{SERVERS_MAX, TargetKind};
 
 use crate::actor::Actor;
 

@@ -4,6 +4,9 @@ use std::fmt;
 
 use crate::actor::Actor;
 
+/// The largest number of servers in a scenario: each is an emulator of its own.
+pub(crate) const SERVERS_MAX: usize = 100;
+
 /// The target of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Target {

@@ -124,10 +124,7 @@ mod tests {
     /// An execution of a schedule in which every step is possible.
     fn executed(text: &str) -> History {
         let steps = text.parse::<Schedule>().unwrap().steps;
-        let footprints = steps
-            .iter()
-            .map(|step| StepFootprint { budget: step.budget(), ..StepFootprint::default() }.into())
-            .collect();
+        let footprints = steps.iter().map(|step| StepFootprint::begin(*step, step.budget()).into()).collect();
         let events = steps.iter().enumerate().filter_map(|(place, step)| match *step {
             Step::Advance(by) => Some(Event {
                 step: place + 1,

@@ -266,13 +266,13 @@ impl Simulation {
     pub(crate) fn record_timers(&self, teach: impl Fn(Actor)) {
         let state = self.state();
         let Some(footprint) = state.history().footprints.last() else { return };
-        let (moved, actors) = (footprint.actors, state.actors.len());
+        let moved = footprint.clients();
         if !state.recorder.is_in_step() {
             return;
         }
         drop(state);
-        for nth in (0..actors).filter(|nth| moved >> nth & 1 == 1) {
-            let actor = Actor(nth);
+        for actor in moved {
+            let nth = actor.0;
             let known = self.may_have_timer(actor).or_else(|| {
                 teach(actor);
                 self.may_have_timer(actor)
@@ -290,7 +290,7 @@ impl Simulation {
                 state.recorder.time_read();
             }
             if was_ready != is_ready {
-                state.recorder.readiness_changed();
+                state.recorder.readiness_changed(actor);
             }
             if may_wake && !has_request {
                 state.recorder.timer_awaited();

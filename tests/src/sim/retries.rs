@@ -162,7 +162,7 @@ impl State {
             // The tries belong to no step, or the history has been taken.
             return None;
         }
-        if footprints[tries[0].step - 1..].iter().any(|footprint| footprint.moves_time) {
+        if footprints[tries[0].step - 1..].iter().any(|footprint| footprint.moves_time()) {
             return None;
         }
         let data = |tries: &[Exchange]| tries.last().and_then(|last| last.data);

@@ -234,12 +234,12 @@ impl State {
     /// A request or a message waits at this gate from now on.
     pub(super) fn wait_at(&mut self, gate: usize) {
         self.change_gate(gate, GateState::Waiting);
-        self.recorder.request_arrived();
+        self.recorder.requests_changed(self.gates[gate].actor);
     }
 
     pub(super) fn change_gate(&mut self, gate: usize, gate_state: GateState) {
         if self.gates[gate].change_to(gate_state) {
-            self.recorder.slow_request_ended();
+            self.recorder.slow_request_ended(self.gates[gate].actor);
         }
     }
 

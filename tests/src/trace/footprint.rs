@@ -5,7 +5,75 @@ use std::sync::Arc;
 use emulator::{Access, Footprint, Part, Resource};
 use locks::Record;
 
-use crate::fault::Budget;
+use super::Process;
+use crate::actor::{ACTORS_MAX, Actor};
+use crate::fault::{Budget, SERVERS_MAX};
+use crate::schedule::Step;
+
+/// Something beside the data of servers that steps read and change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StepResource {
+    /// The local state of a client. It changes when the client's code runs.
+    Client(Actor),
+    /// The requests of a client that are on their way, or the message that waits for it. A stall
+    /// makes those of all clients slow. `Wait` is possible or not by those of all clients.
+    Requests(Actor),
+    /// The stays of clients in sections, and their leases. Oracles judge by them.
+    Stays,
+    /// The time, and the instants that matter.
+    Time,
+    /// The faults of servers: they have an order.
+    ServerFaults,
+    /// The log of a server. If its last writes can be lost, the order of all writes matters.
+    Log(usize),
+    /// Whether a server refuses requests.
+    Service(usize),
+    /// How far the clock of a server is from the true time.
+    ServerClock(usize),
+    /// The connections of a server. Those that are opened and closed in two steps are others, so
+    /// that each is a read here; to list or count them is a write.
+    Connections(usize),
+}
+
+impl StepResource {
+    /// Its place in a set.
+    fn bit(self) -> usize {
+        const GLOBAL: usize = 2 * ACTORS_MAX;
+        const OF_SERVERS: usize = GLOBAL + 3;
+        let (server, nth) = match self {
+            StepResource::Client(Actor(actor)) => return actor,
+            StepResource::Requests(Actor(actor)) => return ACTORS_MAX + actor,
+            StepResource::Stays => return GLOBAL,
+            StepResource::Time => return GLOBAL + 1,
+            StepResource::ServerFaults => return GLOBAL + 2,
+            StepResource::Log(server) => (server, 0),
+            StepResource::Service(server) => (server, 1),
+            StepResource::ServerClock(server) => (server, 2),
+            StepResource::Connections(server) => (server, 3),
+        };
+        OF_SERVERS + 4 * server + nth
+    }
+}
+
+/// A set of resources, a bit each.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Resources([u64; 8]);
+
+const _: () = assert!(2 * ACTORS_MAX + 3 + 4 * SERVERS_MAX <= 8 * 64, "a bit for each resource");
+
+impl Resources {
+    fn insert(&mut self, resource: StepResource) {
+        self.0[resource.bit() / 64] |= 1 << (resource.bit() % 64);
+    }
+
+    fn has(&self, resource: StepResource) -> bool {
+        self.0[resource.bit() / 64] >> (resource.bit() % 64) & 1 == 1
+    }
+
+    fn meets(&self, other: &Resources) -> bool {
+        self.0.iter().zip(&other.0).fold(0, |common, (one, other)| common | one & other) != 0
+    }
+}
 
 /// Everything that one step read and changed.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -13,48 +81,68 @@ pub struct StepFootprint {
     /// The actions of the servers, each with the number of its server. This is not known of a real
     /// server.
     pub servers: Vec<(usize, Arc<Footprint>)>,
-    /// The actors whose code ran, a bit each.
-    pub actors: u32,
-    /// A client entered or left a section, or lost its grant. Oracles judge by that.
-    pub is_judged: bool,
-    /// A command ran, and an oracle judges the order of all commands.
-    pub is_in_order: bool,
-    /// Something was computed from the time, or the instants that matter changed.
-    pub reads_time: bool,
-    /// Time moved.
-    pub moves_time: bool,
-    /// The step is [`Step::Wait`](crate::schedule::Step::Wait).
-    pub waits: bool,
+    /// All else that it read, or changed.
+    read: Resources,
+    written: Resources,
     /// Grants for which the servers were checked. Oracles judge by the result, so that steps which
     /// change it are dependent.
     pub records_checked: Vec<Record>,
-    /// A client that had a request to send has none now, or the other way about.
-    pub changes_readiness: bool,
-    /// A request, or a message, came to its gate. A stall makes slow what is there already.
-    pub asks: bool,
-    /// A request that was slow ended. As long as it is slow, time can move to timers.
-    pub ends_slow: bool,
+    /// A command ran, and an oracle judges the order of all commands.
+    pub is_in_order: bool,
+    /// The step is a fault that takes from this budget.
+    pub budget: Option<Budget>,
+    /// The step is [`Step::Wait`](crate::schedule::Step::Wait).
+    pub waits: bool,
     /// A client began to wait for something other than its turn.
     pub awaits_timer: bool,
     /// A timer of an actor fired.
     pub fires_timer: bool,
-    /// The servers to which it opened or closed a connection, a bit each. Two such steps are
-    /// independent: only commands that list or count connections see them.
-    pub connections_changed: u32,
-    /// The clock of this server jumped, or was set at the start.
-    pub clock_set: Option<usize>,
-    /// The servers whose logs it wrote or cut, a bit each. If the last writes can be lost, the
-    /// order of all writes matters.
-    pub logs_written: u32,
-    /// This server began to refuse requests.
-    pub server_gone: Option<usize>,
-    /// The step is a fault of a server.
-    pub is_server_fault: bool,
-    /// The step is a fault that takes from this budget.
-    pub budget: Option<Budget>,
+    /// A client that had a request to send has none now, or the other way about.
+    pub changes_readiness: bool,
+    /// A request that was slow ended. As long as it is slow, time can move to timers.
+    pub ends_slow: bool,
 }
 
 impl StepFootprint {
+    /// The footprint of a step that begins and takes from this budget.
+    pub(crate) fn begin(step: Step, budget: Option<Budget>) -> StepFootprint {
+        let mut footprint = StepFootprint { waits: step == Step::Wait, budget, ..StepFootprint::default() };
+        let requests = (0..ACTORS_MAX).map(|actor| StepResource::Requests(Actor(actor)));
+        if footprint.waits {
+            requests.clone().for_each(|requests| footprint.touch(Access::Read, requests));
+        }
+        if footprint.stalls() {
+            requests.for_each(|requests| footprint.touch(Access::Write, requests));
+        }
+        if Process::of(step) == Process::Servers {
+            footprint.touch(Access::Write, StepResource::ServerFaults);
+        }
+        footprint
+    }
+
+    /// The step read something, or changed it.
+    pub fn touch(&mut self, access: Access, resource: StepResource) {
+        match access {
+            Access::Read => self.read.insert(resource),
+            Access::Write => self.written.insert(resource),
+        }
+    }
+
+    /// A server did this.
+    pub fn touch_server(&mut self, server: usize, footprint: Arc<Footprint>) {
+        self.touch(Access::Read, StepResource::Service(server));
+        if footprint.depends_on_time() {
+            self.touch(Access::Read, StepResource::Time);
+            self.touch(Access::Read, StepResource::ServerClock(server));
+        }
+        // Such a command can list connections, count them or end them.
+        let concerns_all = |(what, access, _)| (what, access) == (Resource::Settings, Access::Write);
+        if footprint.iter().any(concerns_all) {
+            self.touch(Access::Write, StepResource::Connections(server));
+        }
+        self.servers.push((server, footprint));
+    }
+
     /// Whether the order of the two steps can matter.
     pub fn conflicts_with(&self, other: &StepFootprint) -> bool {
         self.is_in_order && other.is_in_order || self.interferes_with(other)
@@ -62,44 +150,16 @@ impl StepFootprint {
 
     /// Whether one of the two steps can change what the other does, or what oracles see of both.
     pub(crate) fn interferes_with(&self, other: &StepFootprint) -> bool {
-        self.actors & other.actors != 0
-            || self.is_judged && other.is_judged
-            || self.is_server_fault && other.is_server_fault
+        self.written.meets(&other.written)
+            || self.written.meets(&other.read)
+            || self.read.meets(&other.written)
             || self.budget.is_some() && self.budget == other.budget
-            || self.logs_written & other.logs_written != 0
             || self.sees_changes_by(other)
             || other.sees_changes_by(self)
-            || self.ends_service_of(other)
-            || other.ends_service_of(self)
-            || self.moves_clock_of(other)
-            || other.moves_clock_of(self)
-            || self.counts_connections_of(other)
-            || other.counts_connections_of(self)
-            || self.stalls() && other.changes_requests()
-            || other.stalls() && self.changes_requests()
-            || self.waits && (other.changes_readiness || other.ends_slow)
-            || other.waits && (self.changes_readiness || self.ends_slow)
-            || self.moves_time && (other.moves_time || other.depends_on_time())
-            || other.moves_time && self.depends_on_time()
             || self.servers.iter().any(|(server, footprint)| {
                 let others = other.servers.iter().filter(|(other, _)| other == server);
                 others.into_iter().any(|(_, other)| footprint.conflicts_with(other))
             })
-    }
-
-    /// Whether time moves although clients have requests to send.
-    pub(crate) fn stalls(&self) -> bool {
-        self.budget == Some(Budget::STALLS)
-    }
-
-    /// Whether other requests are on their way than before.
-    fn changes_requests(&self) -> bool {
-        self.asks || self.changes_readiness || self.ends_slow
-    }
-
-    fn ends_service_of(&self, other: &StepFootprint) -> bool {
-        self.server_gone
-            .is_some_and(|server_gone| other.servers.iter().any(|&(server, _)| server == server_gone))
     }
 
     fn sees_changes_by(&self, other: &StepFootprint) -> bool {
@@ -109,21 +169,15 @@ impl StepFootprint {
         })
     }
 
-    fn moves_clock_of(&self, other: &StepFootprint) -> bool {
-        self.clock_set.is_some_and(|jumped| {
-            let mut footprints = other.servers.iter();
-            other.moves_time || footprints.any(|(server, print)| *server == jumped && print.depends_on_time())
-        })
+    /// The clients whose code ran.
+    pub fn clients(&self) -> impl Iterator<Item = Actor> + use<> {
+        let written = self.written;
+        (0..ACTORS_MAX).map(Actor).filter(move |&actor| written.has(StepResource::Client(actor)))
     }
 
-    /// Whether a command of this step can see or end the connections that the other one changed.
-    fn counts_connections_of(&self, other: &StepFootprint) -> bool {
-        let concerns_all = |footprint: &Footprint| {
-            footprint.iter().any(|(what, access, _)| (what, access) == (Resource::Settings, Access::Write))
-        };
-        let mut servers =
-            self.servers.iter().filter(|(server, _)| other.connections_changed >> server & 1 == 1);
-        servers.any(|(_, footprint)| concerns_all(footprint))
+    /// Whether time moves although clients have requests to send.
+    pub(crate) fn stalls(&self) -> bool {
+        self.budget == Some(Budget::STALLS)
     }
 
     /// Whether a wait for a timer ends in this step, or begins.
@@ -131,10 +185,13 @@ impl StepFootprint {
         self.waits || self.awaits_timer
     }
 
+    /// Whether time moved.
+    pub(crate) fn moves_time(&self) -> bool {
+        self.written.has(StepResource::Time)
+    }
+
     pub(crate) fn depends_on_time(&self) -> bool {
-        self.reads_time
-            || self.is_judged
-            || self.servers.iter().any(|(_, footprint)| footprint.depends_on_time())
+        self.read.has(StepResource::Time)
     }
 }
 

@@ -7,8 +7,8 @@ mod history;
 mod happens_before;
 mod recorder;
 
-pub use footprint::StepFootprint;
 pub(crate) use footprint::changes;
+pub use footprint::{StepFootprint, StepResource};
 pub use happens_before::{HappensBefore, Process};
 pub(crate) use history::HistoryMark;
 pub use history::{Event, EventKind, History, HoldId, KeyChange, LeftBy, Reached, Script, Sent, Struck};

@@ -5,10 +5,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use emulator::{Footprint, Timestamp};
+use emulator::{Access, Footprint, Timestamp};
 use locks::Record;
 
-use super::{Event, EventKind, History, HistoryMark, Process, Reached, StepFootprint};
+use super::{Event, EventKind, History, HistoryMark, Reached, StepFootprint, StepResource};
 use crate::actor::{ACTORS_MAX, Actor};
 use crate::fault::Budget;
 use crate::schedule::Step;
@@ -62,15 +62,9 @@ impl Recorder {
 
     /// Begins a step that takes from this budget.
     pub(crate) fn begin_step(&mut self, step: Step, budget: Option<Budget>) {
-        let is_server_fault = Process::of(step) == Process::Servers;
         self.is_in_step = true;
         self.history.steps.push(step);
-        self.history.footprints.push(Arc::new(StepFootprint {
-            waits: step == Step::Wait,
-            is_server_fault,
-            budget,
-            ..StepFootprint::default()
-        }));
+        self.history.footprints.push(Arc::new(StepFootprint::begin(step, budget)));
     }
 
     /// Ends the step.
@@ -99,7 +93,8 @@ impl Recorder {
 
     pub(crate) fn event(&mut self, at: Duration, kind: EventKind) {
         if kind.is_judged() {
-            self.touch(|footprint| footprint.is_judged = true);
+            self.write(StepResource::Stays);
+            self.read(StepResource::Time);
         }
         self.history.events.push(Event { step: self.history.steps.len(), at, kind });
     }
@@ -117,28 +112,28 @@ impl Recorder {
     /// The code of a client ran.
     pub(crate) fn client_ran(&mut self, actor: Actor) {
         if actor.0 < ACTORS_MAX {
-            self.touch(|footprint| footprint.actors |= 1 << actor.0);
+            self.write(StepResource::Client(actor));
         }
     }
 
     /// A server did this.
     pub(crate) fn server_access(&mut self, server: usize, access: Arc<Footprint>) {
-        self.touch(|footprint| footprint.servers.push((server, access)));
+        self.touch(|footprint| footprint.touch_server(server, access));
     }
 
     /// A connection to this server was opened or closed.
     pub(crate) fn connection_changed(&mut self, server: usize) {
-        self.touch(|footprint| footprint.connections_changed |= 1 << server);
+        self.read(StepResource::Connections(server));
     }
 
     /// Something was computed from the time, or the instants that matter have changed.
     pub(crate) fn time_read(&mut self) {
-        self.touch(|footprint| footprint.reads_time = true);
+        self.read(StepResource::Time);
     }
 
     /// Time moved.
     pub(crate) fn time_moved(&mut self) {
-        self.touch(|footprint| footprint.moves_time = true);
+        self.write(StepResource::Time);
     }
 
     /// A timer of a client fired.
@@ -147,18 +142,22 @@ impl Recorder {
     }
 
     /// A client that had a request to send has none now, or the other way about.
-    pub(crate) fn readiness_changed(&mut self) {
+    pub(crate) fn readiness_changed(&mut self, actor: Actor) {
         self.touch(|footprint| footprint.changes_readiness = true);
+        self.requests_changed(actor);
     }
 
     /// A request, or a message, came to its gate.
-    pub(crate) fn request_arrived(&mut self) {
-        self.touch(|footprint| footprint.asks = true);
+    pub(crate) fn requests_changed(&mut self, actor: Actor) {
+        if actor.0 < ACTORS_MAX {
+            self.write(StepResource::Requests(actor));
+        }
     }
 
     /// A request that was slow has ended.
-    pub(crate) fn slow_request_ended(&mut self) {
+    pub(crate) fn slow_request_ended(&mut self, actor: Actor) {
         self.touch(|footprint| footprint.ends_slow = true);
+        self.requests_changed(actor);
     }
 
     /// A client began to wait for something other than its turn.
@@ -168,17 +167,19 @@ impl Recorder {
 
     /// The clock of a server was set, or jumped.
     pub(crate) fn clock_set(&mut self, server: usize) {
-        self.touch(|footprint| footprint.clock_set = Some(server));
+        self.write(StepResource::ServerClock(server));
+        self.read(StepResource::Time);
     }
 
     /// The log of a server was written or cut.
     pub(crate) fn log_written(&mut self, server: usize) {
-        self.touch(|footprint| footprint.logs_written |= 1 << server);
+        self.write(StepResource::Log(server));
     }
 
     /// A server refuses requests for a while, from now on.
     pub(crate) fn server_stopped(&mut self, server: usize) {
-        self.touch(|footprint| (footprint.server_gone, footprint.reads_time) = (Some(server), true));
+        self.write(StepResource::Service(server));
+        self.read(StepResource::Time);
     }
 
     /// The servers were checked for these grants: oracles judge by the result.
@@ -186,7 +187,15 @@ impl Recorder {
         self.touch(|footprint| footprint.records_checked.extend(records));
     }
 
-    /// Changes what the current step touches, if there is one.
+    fn read(&mut self, resource: StepResource) {
+        self.touch(|footprint| footprint.touch(Access::Read, resource));
+    }
+
+    fn write(&mut self, resource: StepResource) {
+        self.touch(|footprint| footprint.touch(Access::Write, resource));
+    }
+
+    /// Changes the footprint of the current step, if there is one.
     fn touch(&mut self, change: impl FnOnce(&mut StepFootprint)) {
         if self.is_in_step
             && let Some(footprint) = self.history.footprints.last_mut()

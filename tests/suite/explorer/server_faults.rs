@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use expect_test::expect;
 use harness::execution::Runner;
+use harness::oracle::Success;
 use harness::sim::Recording;
-use harness::{Client, Faults, Scenario, Schedule, replay};
+use harness::{Client, Faults, Scenario, Schedule, replay, sample};
 use redis::RedisResult;
 
 use crate::explorer::executions::check;
@@ -129,4 +130,14 @@ fn a_reload_loses_no_write_of_the_code_before_the_actors() {
             +0 B: GET k → "before"
         "#]],
     );
+}
+
+/// The last server of the largest scenario is one like the others.
+#[test]
+fn a_hundred_servers() {
+    let faults = Faults::none().reloads(1).unsynced(1);
+    let scenario = Scenario::new("a hundred servers").servers(100).faults(faults).always(Success);
+    let scenario = scenario
+        .actors(2, |client| async move { Ok(send(&mut client.connection_to(99), &["INCR", "n"]).await?) });
+    sample(&scenario, 100, 1).unwrap();
 }

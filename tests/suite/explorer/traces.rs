@@ -144,7 +144,7 @@ fn messages_are_steps() {
     check(&[&["listen c", "hear 12ms"], &["listen c", "hear 12ms"], &["PUBLISH c m"]], Faults::none(), 23);
     check(&[&["listen c", "hear 12ms"], &["PUBLISH c m"]], Faults::none().stalls(1), 143);
     check(&[&["listen c", "hear 12ms"], &["PUBLISH c m"]], Faults::none().crashes(1), 21);
-    check(&[&["listen c", "hear 12ms"], &["PUBLISH c m"]], Faults::none().drops(1), 21);
+    check(&[&["listen c", "hear 12ms"], &["PUBLISH c m"]], Faults::none().drops(1), 22);
     check(&[&["listen c", "hear 12ms"], &["PUBLISH c m"]], Faults::none().drops(1).stalls(1), 692);
     check(&[&["listen c", "hear 12ms", "hear 12ms"], &["PUBLISH c m"], &["PUBLISH c m"]], Faults::none(), 34);
 }
