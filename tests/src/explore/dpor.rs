@@ -102,11 +102,8 @@ impl Node {
             steps.find(|step| !node.sleeps(step)).copied()
         };
         let (fleeting, turn) = (awake(true), awake(false));
-        // All steps are tried in two cases. A fault can use up the budget of another fault. If
-        // `Wait` is asleep, an actor that starts makes `Wait` impossible before anything can wake
-        // it.
-        let is_fault = turn.and_then(Step::budget).is_some_and(|budget| budget != Budget::STALLS);
-        if is_fault || can_wait && node.sleeps(&Step::Wait) {
+        // A fault can use up the budget of another fault: all steps are tried.
+        if turn.and_then(Step::budget).is_some_and(|budget| budget != Budget::STALLS) {
             node.backtrack.extend(fleeting.map(Process::of));
             node.backtrack_all();
         } else {
