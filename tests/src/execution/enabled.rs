@@ -11,7 +11,7 @@ use crate::sim::{ActorState, Gate, State, Traffic};
 
 /// Most times that others sleep after a stall while something is slow. Clients that poll would
 /// sleep for ever.
-pub(crate) const WAITS_IN_STALL_MAX: usize = 2;
+const WAITS_IN_STALL_MAX: usize = 2;
 
 impl Execution<'_> {
     /// Lists the steps that can happen now: first the actor that ran last, then the other actors,

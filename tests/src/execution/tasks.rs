@@ -81,8 +81,8 @@ impl Execution<'_> {
     pub(super) fn note_panics(&self) {
         for text in panics::take() {
             let mut state = self.sim.state();
-            let moved = state.history().footprints.last().map(|footprint| footprint.clients());
-            let moved: Vec<Actor> = moved.into_iter().flatten().collect();
+            let last = state.history().footprints.last();
+            let moved: Vec<Actor> = last.into_iter().flat_map(|footprint| footprint.clients()).collect();
             let ran = |actor: &&ActorState| moved.contains(&actor.actor);
             let actors = || state.actors.iter().filter(|actor| actor.is_started);
             let owner = actors().find(ran).or_else(|| actors().max_by_key(|actor| actor.spawned));

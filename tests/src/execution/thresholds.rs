@@ -75,8 +75,7 @@ impl Changes {
 struct Behaviour {
     /// Commands, changes and marks, without numbers.
     acts: Vec<String>,
-    /// The timers that fired while time moved: the clients that ran, and the number of
-    /// events.
+    /// The timers that fired while time moved: the clients that ran, and the number of events.
     timers: (Vec<Actor>, usize),
 }
 

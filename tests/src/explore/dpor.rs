@@ -323,13 +323,12 @@ impl Dpor {
             // `Wait` is impossible while a client has a request to send that is not slow. The wait
             // may therefore have to come before that client's first step, or before what was slow
             // arrives.
-            let (may_wait, may_sleep) = (footprint.may_wait(), footprint.changes_readiness);
+            let may_wait = footprint.waits || footprint.awaits_timer;
+            let may_sleep = may_wait || footprint.changes_readiness;
             let is_first = |early: usize| (0..early).all(|other| process(other) != process(early));
-            let ends_wait = |early: &usize| {
-                let ends_slow = history.footprints[*early].ends_slow;
-                may_wait && (ends_slow || is_first(*early)) || may_sleep && ends_slow
-            };
-            let before = (0..late).filter(ends_wait);
+            let ends_slow = |early: usize| history.footprints[early].ends_slow;
+            let before =
+                (0..late).filter(|&early| may_wait && is_first(early) || may_sleep && ends_slow(early));
             for early in self.happens_before.races(late).iter().copied().chain(before) {
                 // If the policy had no choice at a step, there is no node to change.
                 if let Ok(place) = self.path.binary_search_by_key(&early, |node| node.steps) {

@@ -97,12 +97,7 @@ impl Gate {
         self.is_busy() && self.is_slow
     }
 
-    /// Time passes while this waits. It is slow from now on, until its client has the reply.
-    pub(super) fn slow_down(&mut self) {
-        self.is_slow = self.is_busy();
-    }
-
-    /// Returns whether what was slow waits here no longer.
+    /// Changes what waits here. Returns whether it was slow, and waits no longer.
     pub(super) fn change_to(&mut self, gate_state: GateState) -> bool {
         self.gate_state = gate_state;
         let was_slow = self.is_slow;

@@ -202,16 +202,27 @@ impl State {
         let waits = step == Step::Wait;
         let budget = step.budget().filter(|_| !waits || self.gates.iter().any(|gate| self.is_awake(gate)));
         if budget == Some(Budget::STALLS) {
-            self.gates.iter_mut().for_each(Gate::slow_down);
-            self.actors.iter_mut().for_each(|actor| actor.was_ready = false);
-            let impatient = self.gates.iter().filter(|gate| gate.traffic == Traffic::Bytes && gate.is_busy());
-            let impatient: Vec<Actor> = impatient.map(|gate| gate.actor).collect();
-            impatient.into_iter().for_each(|actor| self.may_time_out(actor));
+            self.slow_down();
         }
         if self.times.last() != Some(&at) {
             self.times.push(at);
         }
         self.recorder.begin_step(step, budget);
+    }
+
+    /// Time passes while requests, replies and messages are on their way: each is slow from now on,
+    /// until it has arrived.
+    fn slow_down(&mut self) {
+        for nth in 0..self.gates.len() {
+            if self.gates[nth].is_busy() {
+                let Gate { actor, traffic, .. } = self.gates[nth];
+                self.gates[nth].is_slow = true;
+                self.actor(actor).was_ready = false;
+                if traffic == Traffic::Bytes {
+                    self.may_time_out(actor);
+                }
+            }
+        }
     }
 
     /// Time passes while a request of a multiplexed connection is on its way, so its client may
@@ -237,6 +248,7 @@ impl State {
         self.recorder.requests_changed(self.gates[gate].actor);
     }
 
+    /// Changes what waits at this gate.
     pub(super) fn change_gate(&mut self, gate: usize, gate_state: GateState) {
         if self.gates[gate].change_to(gate_state) {
             self.recorder.slow_request_ended(self.gates[gate].actor);

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use emulator::{Access, Footprint, Part, Resource};
 use locks::Record;
 
-use super::Process;
 use crate::actor::{ACTORS_MAX, Actor};
 use crate::fault::{Budget, SERVERS_MAX};
 use crate::schedule::Step;
@@ -114,9 +113,6 @@ impl StepFootprint {
         if footprint.stalls() {
             requests.for_each(|requests| footprint.touch(Access::Write, requests));
         }
-        if Process::of(step) == Process::Servers {
-            footprint.touch(Access::Write, StepResource::ServerFaults);
-        }
         footprint
     }
 
@@ -178,11 +174,6 @@ impl StepFootprint {
     /// Whether time moves although clients have requests to send.
     pub(crate) fn stalls(&self) -> bool {
         self.budget == Some(Budget::STALLS)
-    }
-
-    /// Whether a wait for a timer ends in this step, or begins.
-    pub(crate) fn may_wait(&self) -> bool {
-        self.waits || self.awaits_timer
     }
 
     /// Whether time moved.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use emulator::{Access, Footprint, Timestamp};
 use locks::Record;
 
-use super::{Event, EventKind, History, HistoryMark, Reached, StepFootprint, StepResource};
+use super::{Event, EventKind, History, HistoryMark, Process, Reached, StepFootprint, StepResource};
 use crate::actor::{ACTORS_MAX, Actor};
 use crate::fault::Budget;
 use crate::schedule::Step;
@@ -65,6 +65,9 @@ impl Recorder {
         self.is_in_step = true;
         self.history.steps.push(step);
         self.history.footprints.push(Arc::new(StepFootprint::begin(step, budget)));
+        if Process::of(step) == Process::Servers {
+            self.write(StepResource::ServerFaults);
+        }
     }
 
     /// Ends the step.
