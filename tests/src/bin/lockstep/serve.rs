@@ -1,5 +1,6 @@
 //! `lockstep serve`: the emulator on a port, for any language.
 
+use std::hint::black_box;
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
@@ -108,8 +109,23 @@ async fn serve(args: &Args, stopped: &Notify) -> Result<ExitCode> {
         // If standard error is closed, nobody reads it.
         _ = writeln!(std::io::stderr(), "lockstep: {HINT}");
     }
+    // It ends with the runtime.
+    tokio::spawn(return_memory());
     stopped.notified().await;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Gives memory back to the system. The allocator does so a second after the memory was freed, and
+/// only while it is at work: without this, a server without clients would keep everything.
+async fn return_memory() {
+    const INTERVAL: Duration = Duration::from_secs(1);
+    // So much is not taken from a page that has room for it.
+    const BYTES: usize = 2 << 20;
+    loop {
+        #[expect(clippy::disallowed_methods, reason = "the allocator goes by real time")]
+        tokio::time::sleep(INTERVAL).await;
+        drop(black_box(Vec::<u8>::with_capacity(BYTES)));
+    }
 }
 
 /// Joins an address and a port. `addr` may have both.
