@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use expect_test::expect;
-use harness::explore::{Problem, explore_all};
+use harness::explore::{Division, Problem, Shard, exhaustive_shard, explore_all};
 use harness::oracle::{ExclusiveBelief, ExclusiveFact, NoLeak, OwnerSafe, Success};
 use harness::{Client, Faults, Record, Scenario, exhaustive, from_fn, sample};
 use redis::{RedisResult, Script};
@@ -230,6 +230,17 @@ fn an_exploration_is_one_line() {
     let found = explore_all(&mut harness::execution::Runner::new(), &broken).unwrap();
     expect!["violations of exclusive-fact (after 2 steps) in 7 schedules; reached: contention"]
         .assert_eq(&found.to_string());
+}
+
+/// One shard has all of few schedules. The other one has judged nothing, and names no oracle.
+#[test]
+fn a_shard_without_branches_is_one_line() {
+    let shards = ["1/2", "2/2"].map(|shard| {
+        let division = Division::from(shard.parse::<Shard>().unwrap());
+        exhaustive_shard(&scripted(), &division).unwrap()
+    });
+    let idle = shards.iter().find(|explored| explored.schedules == 0).unwrap();
+    assert!(idle.to_string().starts_with("nothing was judged in 0 schedules"), "{idle}");
 }
 
 /// A renewal that stops although the holder works on. No two clients have leases that run, so
