@@ -152,6 +152,18 @@ fn a_long_search_says_what_it_does() {
     assert!(shown.contains("s left: mutex_fair "), "{shown}");
 }
 
+/// The line of progress is drawn by a thread. If the system refuses it, the check goes on.
+#[test]
+fn progress_needs_no_thread() {
+    for args in [&["check", "setnx", "--jobs", "2"][..], &["explain", "setnx"]] {
+        let mut command = program(args);
+        command.env("RUST_MIN_STACK", (1_u64 << 60).to_string());
+        let (shown, status) = show(command);
+        assert_eq!(status, Some(0), "{shown}");
+        assert_eq!(plain(&shown), plain(&show(program(args)).0));
+    }
+}
+
 /// Whether the signals of Ctrl-C and of the end of a session reach a program that this process
 /// starts. Under `nohup`, they do not.
 fn has_signals() -> bool {
