@@ -8,7 +8,7 @@ use std::time::Duration;
 use expect_test::{Expect, expect};
 use harness::actor::Actor;
 use harness::execution::{Learning, Runner};
-use harness::explore::{Problem, explore_all};
+use harness::explore::{Dpor, Problem, explore_all};
 use harness::oracle::{OwnerSafe, Success};
 use harness::{Faults, Scenario, exhaustive};
 use locks::Subscribe as _;
@@ -90,6 +90,31 @@ fn code_that_becomes_shorter_is_noticed() {
         }
     }
     assert!(noticed > 10, "{noticed}");
+}
+
+/// The second execution ends before a choice of the first one, whose client could crash there.
+#[test]
+fn an_execution_that_ends_before_a_known_choice_is_noticed() {
+    let is_short = Arc::new(AtomicBool::new(false));
+    let short = is_short.clone();
+    let crashes = Faults::none().crashes(1);
+    let shorter = Scenario::new("shorter").faults(crashes).actors(1, move |client| {
+        let commands = if short.load(Ordering::Relaxed) { 1 } else { 2 };
+        async move {
+            let mut link = client.connection();
+            for _ in 0..commands {
+                () = redis::cmd("INCR").arg("n").query_async(&mut link).await?;
+            }
+            Ok(())
+        }
+    });
+    let (mut runner, mut dpor) = (Runner::new().learning(Learning::Off), Dpor::default());
+    dpor.run_next(&mut runner, &shorter).unwrap();
+    assert_eq!(dpor.nondeterminism(), None);
+    is_short.store(true, Ordering::Relaxed);
+    dpor.run_next(&mut runner, &shorter).unwrap();
+    let (before, now) = dpor.nondeterminism().unwrap();
+    assert!(!before.is_empty() && now.is_empty(), "{before:?}, {now:?}");
 }
 
 /// Code that does something else at times is noticed, although most executions only repeat what it
