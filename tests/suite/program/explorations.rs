@@ -260,6 +260,9 @@ fn the_number_of_jobs_changes_no_result() {
     let folder = Folder::new("jobs");
     let [one, again, three] = ["1", "1", "3"].map(|jobs| folder.run("divided", &[(JOBS_VARIABLE, jobs)]));
     assert!(one.has_passed && !one.traces.is_empty() && one.traces == again.traces, "{}", one.said);
+    // With stacks that large, the system refuses each thread.
+    let alone = folder.run("divided", &[(JOBS_VARIABLE, "3"), ("RUST_MIN_STACK", "1152921504606846976")]);
+    assert!(alone.has_passed && alone.traces == one.traces, "{}", alone.said);
     assert!(sorted(one.traces) == sorted(three.traces));
 }
 
