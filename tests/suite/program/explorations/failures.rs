@@ -69,7 +69,7 @@ fn a_violation_fails_its_shard_and_the_whole() {
 /// The text is equal, with the numbers of schedules.
 #[test]
 fn merge_reports_what_one_process_would() {
-    for exploration in ["broken", "late", "fails late"] {
+    for exploration in ["broken", "late", "fails late", "broken sample"] {
         let folder = Folder::new(&format!("reported {exploration}"));
         let one = folder.run(exploration, &[]);
         assert!(!one.has_passed, "{}", one.said);
@@ -84,6 +84,18 @@ fn merge_reports_what_one_process_would() {
         println!("{table}");
         shards.iter().for_each(|shard| println!("{}", note(&shard.said, exploration)));
     }
+}
+
+/// Every shard of a sample has a violation. The report is the one with the fewest steps.
+#[test]
+fn merge_reports_the_shortest_violation() {
+    let folder = Folder::new("shortest");
+    assert!(folder.run_all("broken sample", 2).iter().all(|shard| !shard.has_passed));
+    let (own, longer) =
+        ("\"violation\":[0,5],\"text\":[\"", "\"violation\":[0,6],\"text\":[\"A longer one of ");
+    folder.edit("1/2", |text| text.replace(own, longer));
+    let (status, text) = folder.merge();
+    assert!(status == 1 && text.contains("\nbroken sample: exclusive-fact is violated"), "{text}");
 }
 
 /// A shard that finds nothing ends when it sees that another one has failed before. The whole does
