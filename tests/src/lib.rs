@@ -76,6 +76,7 @@ pub mod trace;
 pub mod oracle;
 pub mod lint;
 pub mod render;
+pub mod live;
 pub mod sim;
 pub mod client;
 pub mod scenario;

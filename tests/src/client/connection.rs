@@ -6,15 +6,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use emulator::Footprint;
 use redis::aio::ConnectionLike;
 use redis::{Cmd, Pipeline, RedisFuture, RedisResult, Value};
 
 use super::Client;
-use crate::actor::Actor;
-use crate::sim::{
-    Answer, Blocked, GateState, Loss, Pending, Request, RequestKind, Session, Simulation, Traffic,
-};
+use crate::live::{Answer, Blocked, LiveClient, Loss, Pending, Request, RequestKind, Traffic};
 
 /// A connection whose commands wait at the gate until the schedule lets them through. Implements
 /// [`redis::aio::ConnectionLike`], so any code over redis-rs runs on it unchanged.
@@ -22,53 +18,53 @@ use crate::sim::{
 /// Each command of a pipeline is a step of its own, as it is on a server; a transaction is one
 /// step.
 pub struct GatedConnection {
-    pub(super) sim: Arc<Simulation>,
-    pub(super) actor: Actor,
-    pub(super) gate: usize,
-    pub(super) server: usize,
+    pub(super) live: LiveClient,
+    /// The number of this connection among those of the live.
+    pub(super) nth: usize,
+    /// The database that it has selected.
+    pub(super) db: i64,
 }
 
 impl GatedConnection {
-    pub(super) fn session(&self) -> Session {
-        self.sim.session(self.gate)
-    }
-
-    fn traffic(&self) -> Traffic {
-        self.sim.state().gates[self.gate].traffic
-    }
-
-    /// Uses the connection for another kind of traffic.
-    pub(crate) fn with_traffic(self, traffic: Traffic) -> GatedConnection {
-        self.sim.state().gates[self.gate].traffic = traffic;
-        self
-    }
-
     /// Runs a command that came out of a stream, as a step.
     pub(crate) async fn forward(&mut self, cmd: &Cmd) -> RedisResult<Value> {
-        let (sim, actor) = (self.sim.clone(), self.actor);
-        let release = sim.set_release_to_come(actor, None);
+        let live = self.live.clone();
+        let release = live.set_release_to_come(None);
         let mut step = pin!(self.step(cmd.into()));
-        poll_fn(|cx| sim.releasing(actor, release, || step.as_mut().poll(cx))).await?
+        poll_fn(|cx| live.releasing(release, || step.as_mut().poll(cx))).await?
     }
 
     /// Runs a request as one step, or as more if it is sent again or its reply is late. An error
     /// reply of a command is a value.
     pub(super) async fn step(&mut self, request: Request) -> Result<RedisResult<Value>, Loss> {
-        let sent = self.sim.request_time(self.actor);
-        let brief = request.hash_brief(self.server);
+        let selected = request.selects();
+        let result = self.ask(request).await?;
+        if let (Some(db), Ok(Value::Okay)) = (selected, &result) {
+            self.db = db;
+        }
+        Ok(result)
+    }
+
+    async fn ask(&self, request: Request) -> Result<RedisResult<Value>, Loss> {
+        let sent = self.live.now();
+        let brief = request.hash_brief(self.live.link(self.nth).0);
         let mut asked = Visit { link: self, request: Some(Pending { request, brief, sent, release: None }) };
         loop {
-            match self.in_time(sent, poll_fn(|cx| asked.poll_answer(cx))).await {
-                Some(Answer::Reply(result)) => return Ok(result),
-                Some(Answer::Lost(loss)) => return Err(loss),
-                Some(Answer::Waits(blocked)) => {
-                    let blocked = blocked.lock().expect("one client waits").take();
-                    let blocked = blocked.expect("the client takes it once");
-                    let passage = blocked.passage;
-                    let result = self.wait_on_server(blocked).await;
-                    self.sim.finish(self.gate, result, passage);
+            let answer = match self.in_time(sent, poll_fn(|cx| asked.poll_answer(cx))).await {
+                Some(answer) => answer,
+                None => {
+                    self.live.give_up(self.nth);
+                    poll_fn(|cx| asked.poll_answer(cx)).await
                 }
-                None => self.sim.give_up(self.gate),
+            };
+            match answer {
+                Answer::Reply(result) => return Ok(result),
+                Answer::Lost(loss) => return Err(loss),
+                Answer::Waits(blocked) => {
+                    let blocked = blocked.lock().expect("one client waits").take();
+                    let result = self.wait_on_server(blocked.expect("the client takes it once")).await;
+                    self.live.unblocked(self.nth, result);
+                }
             }
         }
     }
@@ -84,30 +80,22 @@ impl GatedConnection {
     /// `sent`. `None` if the client gives up.
     async fn in_time<T>(&self, sent: Duration, waiting: impl Future<Output = T>) -> Option<T> {
         // The client at the other end of a stream has a timeout of its own.
-        match self.sim.config.response_timeout {
-            Some(limit) if self.traffic() != Traffic::Bytes => {
-                tokio::time::timeout_at(self.sim.instant(sent + limit), waiting).await.ok()
+        match self.live.terms().response_timeout {
+            Some(limit) if self.live.link(self.nth).1 != Traffic::Bytes => {
+                tokio::time::timeout_at(self.live.instant(sent + limit), waiting).await.ok()
             }
             _ => Some(waiting.await),
         }
     }
 
-    /// Lets a command wait on its server. If the reply comes later or is no longer awaited, what
-    /// the command waited for is recorded again.
-    async fn wait_on_server(&self, Blocked { mut running, footprint, .. }: Blocked) -> RedisResult<Value> {
-        struct Waited<'a>(&'a GatedConnection, Option<Arc<Footprint>>);
-        impl Drop for Waited<'_> {
-            fn drop(&mut self) {
-                if let Some(footprint) = self.1.take() {
-                    self.0.sim.state().recorder.server_access(self.0.server, footprint);
-                }
-            }
-        }
-        let _waited = Waited(self, footprint);
+    /// Lets a command wait on its server.
+    async fn wait_on_server(&self, Blocked { mut running, emulator }: Blocked) -> RedisResult<Value> {
         poll_fn(|cx| {
             let poll = running.as_mut().poll(cx);
             // A client that waits on a server has what is due there run.
-            self.sim.note_footprint(self.server);
+            if let Some(emulator) = &emulator {
+                self.live.looked(self.nth, Arc::new(emulator.footprint()));
+            }
             poll
         })
         .await
@@ -123,37 +111,34 @@ struct Visit<'a> {
 
 impl Visit<'_> {
     fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<Answer> {
-        let GatedConnection { sim, gate, .. } = self.link;
+        let GatedConnection { live, nth, .. } = self.link;
         if let Some(request) = self.request.take() {
-            let release = sim.release_of(self.link.actor);
-            sim.ask(*gate, Pending { release, ..request });
+            live.ask(*nth, request);
         }
-        sim.poll_gate(*gate, cx, GateState::take_answer)
+        live.poll_answer(*nth, cx)
     }
 
     fn poll_message(&self, cx: &mut Context<'_>) -> Poll<Option<Vec<u8>>> {
-        let GatedConnection { sim, gate, .. } = self.link;
-        sim.await_message(*gate);
-        sim.poll_gate(*gate, cx, GateState::take_message)
+        self.link.live.poll_message(self.link.nth, cx)
     }
 }
 
 impl Drop for Visit<'_> {
     fn drop(&mut self) {
-        self.link.sim.withdraw(self.link.gate);
+        self.link.live.withdraw(self.link.nth);
     }
 }
 
 /// A clone is a connection of its own.
 impl Clone for GatedConnection {
     fn clone(&self) -> GatedConnection {
-        Client::new(self.sim.clone(), self.actor).connection_to(self.server)
+        Client(self.live.clone()).connection_to(self.live.link(self.nth).0)
     }
 }
 
 impl Drop for GatedConnection {
     fn drop(&mut self) {
-        self.sim.close(self.gate);
+        self.live.close(self.nth);
     }
 }
 
@@ -186,7 +171,7 @@ impl ConnectionLike for GatedConnection {
                     Err(Loss::Reply) => lost = Some(Loss::Reply),
                     Err(loss) => {
                         if matches!(loss, Loss::Late) {
-                            commands.for_each(|cmd| self.sim.delay_too(self.gate, cmd.into()));
+                            commands.for_each(|cmd| self.live.delay(self.nth, cmd.into()));
                         }
                         return Err(loss.into());
                     }
@@ -200,9 +185,6 @@ impl ConnectionLike for GatedConnection {
     }
 
     fn get_db(&self) -> i64 {
-        match self.session() {
-            Session::Emulator(connection) => connection.get().map_or(0, ConnectionLike::get_db),
-            Session::Redis(_) => 0,
-        }
+        self.db
     }
 }

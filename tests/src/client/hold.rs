@@ -8,6 +8,7 @@ use std::time::Duration;
 use locks::Record;
 
 use super::Client;
+use crate::live::Act;
 use crate::trace::HoldId;
 
 /// A client that was granted a section, and what is known of the grant.
@@ -69,7 +70,7 @@ impl Hold<'_> {
     /// Is inside from now on, until the guard is dropped.
     pub fn enter(self) -> HoldGuard {
         let Hold { client, section, since, record } = self;
-        let id = client.sim.enter(client.actor, section, since, record);
+        let id = client.0.enter(section, since, record);
         HoldGuard { client: client.clone(), id }
     }
 }
@@ -89,26 +90,25 @@ impl HoldGuard {
     /// `since` is in the future, as [`Client::now`] is.
     pub fn extend(&self, since: Duration, record: Record) {
         self.client.expect_past(since);
-        self.client.sim.extend(self.id, since, record);
+        self.client.0.note(Act::Extend { hold: self.id, since, record });
     }
 
     /// Stays inside until the first command of `release` runs, as [`Hold::until`] does.
     pub async fn until<F: Future>(self, release: F) -> F::Output {
         let HoldGuard { client, id } = &self;
         let mut release = pin!(release);
-        client.sim.set_release_to_come(client.actor, Some(*id));
+        client.0.set_release_to_come(Some(*id));
         // Only a request of the release itself ends the hold. The client may do other things
         // meanwhile.
-        let released =
-            poll_fn(|cx| client.sim.releasing(client.actor, Some(*id), || release.as_mut().poll(cx)));
+        let released = poll_fn(|cx| client.0.releasing(Some(*id), || release.as_mut().poll(cx)));
         let released = released.await;
-        client.sim.set_release_to_come(client.actor, None);
+        client.0.set_release_to_come(None);
         released
     }
 }
 
 impl Drop for HoldGuard {
     fn drop(&mut self) {
-        self.client.sim.leave(self.id);
+        self.client.0.note(Act::Leave { hold: self.id });
     }
 }

@@ -8,7 +8,6 @@ mod multiplexed;
 
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -17,30 +16,22 @@ use locks::{Env, Source};
 pub use connection::GatedConnection;
 pub use hold::{Hold, HoldGuard};
 
-use crate::actor::Actor;
-use crate::sim::{Act, OperationId, Simulation};
+use crate::live::{Act, LiveClient, OperationId, Traffic};
 
 /// The connections, the clock and the name of one actor. The harness passes it to the actor's code.
 #[derive(Clone)]
-pub struct Client {
-    sim: Arc<Simulation>,
-    actor: Actor,
-}
+pub struct Client(pub(crate) LiveClient);
 
 impl Client {
-    pub(crate) fn new(sim: Arc<Simulation>, actor: Actor) -> Client {
-        Client { sim, actor }
-    }
-
     /// The actor's name: `A`, `B`, …
     pub fn name(&self) -> String {
-        self.actor.to_string()
+        self.0.actor.to_string()
     }
 
     /// How long the grants of this actor last: [`Scenario::lease`](crate::Scenario::lease). If code
     /// takes its lease from here, or if both take it from one constant, they cannot differ.
     pub fn lease(&self) -> Duration {
-        self.sim.lease_of(self.actor)
+        self.0.terms().lease_of(self.0.actor)
     }
 
     /// A new connection to the server. Its commands run one at a time, in the order in which they
@@ -57,13 +48,17 @@ impl Client {
     /// # Panics
     /// There is no such server, or it is a real one that does not answer.
     pub fn connection_to(&self, server: usize) -> GatedConnection {
-        let gate = self.sim.open(self.actor, server);
-        GatedConnection { sim: self.sim.clone(), actor: self.actor, gate, server }
+        self.open(server, Traffic::Requests)
+    }
+
+    fn open(&self, server: usize, traffic: Traffic) -> GatedConnection {
+        let nth = self.0.open(server, traffic);
+        GatedConnection { live: self.0.clone(), nth, db: 0 }
     }
 
     /// The number of servers: [`Scenario::servers`](crate::Scenario::servers).
     pub fn servers(&self) -> usize {
-        self.sim.servers.len()
+        self.0.terms().servers
     }
 
     /// The client's own clock, as wrong as the schedule makes it, and unique names that are equal
@@ -81,15 +76,14 @@ impl Client {
     /// True time since the start of the execution, which no client knows. It is for marks:
     /// [`Hold::since`] and [`HoldGuard::extend`]. Code under test reads [`Client::now`].
     pub fn true_time(&self) -> Duration {
-        self.sim.note(self.actor, || Act::ReadTime);
-        self.sim.note_time_read(self.actor);
-        self.sim.now()
+        self.0.note(Act::ReadTime);
+        self.0.now()
     }
 
     /// A mark with the time of the client's clock would be a lease of decades.
     #[track_caller]
     fn expect_past(&self, since: Duration) {
-        let now = self.sim.now();
+        let now = self.0.now();
         assert!(
             since <= now,
             "a lease cannot begin at {since:?}, because {now:?} have passed: take the time from Client::true_time, and not from a clock"
@@ -102,24 +96,24 @@ impl Client {
     /// never sent; the reply to a sent one is dropped. Tasks that the operation spawned are not
     /// cancelled.
     pub async fn cancellable<F: Future>(&self, operation: F) -> Option<F::Output> {
-        struct Begun<'a>(&'a Simulation, OperationId);
+        struct Begun<'a>(&'a LiveClient, OperationId);
         impl Drop for Begun<'_> {
             fn drop(&mut self) {
                 self.0.end_operation(self.1);
             }
         }
-        let (sim, actor) = (&*self.sim, self.actor);
-        let begun = Begun(sim, sim.begin_operation(actor));
+        let live = &self.0;
+        let begun = Begun(live, live.begin_operation());
         let mut operation = pin!(operation);
         poll_fn(|cx| {
-            if sim.is_cancelled(begun.1, cx.waker()) {
+            if live.is_cancelled(begun.1, cx.waker()) {
                 return Poll::Ready(None);
             }
-            let outer = sim.set_operation(actor, Some(begun.1));
+            let outer = live.set_operation(Some(begun.1));
             let poll = operation.as_mut().poll(cx);
-            sim.set_operation(actor, outer);
+            live.set_operation(outer);
             match poll {
-                Poll::Pending if sim.is_cancelled(begun.1, cx.waker()) => Poll::Ready(None),
+                Poll::Pending if live.is_cancelled(begun.1, cx.waker()) => Poll::Ready(None),
                 poll => poll.map(Some),
             }
         })
@@ -129,7 +123,7 @@ impl Client {
     /// Records that a resource accepted a write of this client with this fencing token. The write
     /// was the client's last command, whose reply may have been late.
     pub fn accepted(&self, resource: &'static str, token: i64) {
-        self.sim.accept(self.actor, resource, token);
+        self.0.note(Act::Accept { resource, token });
     }
 
     /// Marks that the client was granted `section` and is inside. To be called when the code knows
@@ -141,33 +135,20 @@ impl Client {
 
 impl Source for Client {
     fn now(&self) -> Duration {
-        self.sim.note(self.actor, || Act::ReadTime);
-        self.sim.note_time_read(self.actor);
-        let error_ms = {
-            let state = self.sim.state();
-            state.actors[state.idx(self.actor)].error_ms(self.sim.now())
-        };
-        let true_ms = self.sim.wall_time().millis();
-        Duration::from_millis(u64::try_from(true_ms + error_ms).unwrap_or(0))
+        self.0.note(Act::ReadTime);
+        Duration::from_millis(u64::try_from(self.0.clock_ms()).unwrap_or(0))
     }
 
     /// True time, as much too fast or too slow as the client's clock is.
     fn elapsed(&self) -> Duration {
         let now = self.true_time();
-        let drift_ms = {
-            let state = self.sim.state();
-            state.actors[state.idx(self.actor)].drift_ms(now)
-        };
+        let drift_ms = self.0.drift_ms(now);
         let drift = Duration::from_millis(drift_ms.unsigned_abs());
         if drift_ms < 0 { now.saturating_sub(drift) } else { now + drift }
     }
 
     fn unique(&self) -> String {
-        self.sim.note(self.actor, || Act::DrawName);
-        let mut state = self.sim.state();
-        let idx = state.idx(self.actor);
-        state.actors[idx].names += 1;
-        format!("{}{}", self.actor, state.actors[idx].names)
+        self.0.draw_name()
     }
 
     /// Always the most: executions do not depend on chance.

@@ -15,7 +15,7 @@ use redis::{AsyncConnectionConfig, Cmd, RedisConnectionInfo, RedisResult, Value}
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 
 use super::{Client, GatedConnection};
-use crate::sim::{Part, Traffic};
+use crate::live::{Part, Traffic};
 
 /// Most bytes on their way in one direction. A writer of more has to wait.
 const BYTES_MAX: usize = 64 * 1024;
@@ -44,16 +44,16 @@ impl Client {
         config: AsyncConnectionConfig,
     ) -> RedisResult<MultiplexedConnection> {
         // Its tasks stand still in a pause, and others do not. That is not learned.
-        self.sim.note_unlearnable(self.actor);
+        self.0.note_sharing();
         let (near, far) = tokio::io::duplex(BYTES_MAX);
-        tokio::spawn(serve(self.connection().with_traffic(Traffic::Bytes), far));
+        tokio::spawn(serve(self.open(0, Traffic::Bytes), far));
         // Without the library's name and version, the connection sends nothing before the first
         // request.
         let info = RedisConnectionInfo::default().set_skip_set_lib_name();
         let (connection, driver) = MultiplexedConnection::new_with_config(&info, near, config).await?;
-        let (sim, actor, mut driver) = (self.sim.clone(), self.actor, Box::pin(driver));
+        let (live, mut driver) = (self.0.clone(), Box::pin(driver));
         tokio::spawn(poll_fn(move |cx| {
-            if sim.stands_still(actor, Part::Driver, cx.waker()) {
+            if live.stands_still(Part::Driver, cx.waker()) {
                 return Poll::Pending;
             }
             driver.as_mut().poll(cx)

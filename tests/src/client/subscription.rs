@@ -6,7 +6,7 @@ use locks::{Messages, Subscribe, Subscription};
 use redis::RedisFuture;
 
 use super::GatedConnection;
-use crate::sim::Request;
+use crate::live::Request;
 
 /// A subscription is a connection of its own. To subscribe is a step, and so is each message that
 /// the client receives: anything may happen between its publication and its arrival. A crashed

@@ -6,8 +6,9 @@ use std::time::Duration;
 use super::Execution;
 use crate::actor::Actor;
 use crate::fault::{Budget, Effect, Fault, FaultKind, Faults, Target, TargetKind};
+use crate::live::Traffic;
 use crate::schedule::Step;
-use crate::sim::{ActorState, Gate, State, Traffic};
+use crate::sim::{ActorState, Gate, State};
 
 /// Most times that others sleep after a stall while something is slow. Clients that poll would
 /// sleep for ever.

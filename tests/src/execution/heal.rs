@@ -159,7 +159,7 @@ impl Execution<'_> {
         // If the time is over, that is recorded.
         self.is_endless();
         task.as_ref().map(AbortHandle::abort);
-        self.sim.drop_learned(actor);
+        self.sim.drop_client(actor);
         self.sim.state().actor(actor).result
     }
 }

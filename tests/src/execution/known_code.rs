@@ -2,15 +2,14 @@
 //! distinguishes, and whether its tries come to an end.
 
 use std::collections::BTreeSet;
-use std::hash::BuildHasher as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use foldhash::quality::FixedState;
 use serde::{Deserialize, Serialize};
 
 use super::Runner;
 use crate::actor::Actor;
+use crate::live::Terms;
 use crate::scenario::{Act, Scenario};
 use crate::sim::{ActorState, CodeId, ScenarioTimers, SharedList, SimulationConfig, Thresholds, TimerCache};
 
@@ -88,16 +87,6 @@ impl Runner {
     }
 }
 
-/// A hash of everything in a scenario that decides how its executions continue.
-fn terms(scenario: &Scenario, config: &SimulationConfig) -> u64 {
-    let SimulationConfig { lease, leases, faults, response_timeout, codes, probe_code, .. } = config;
-    let probes = scenario.probe.as_ref().map(|&(count, _)| count);
-    let Scenario { servers, has_prompt_replies, limits, .. } = scenario;
-    let more = (&config.thresholds, config.judges_commands, probes, servers, has_prompt_replies, limits);
-    let clients = (lease, leases, response_timeout, codes, probe_code);
-    FixedState::default().hash_one((clients, faults, more))
-}
-
 /// The number of a code. It is added if it is new.
 fn number_of<R>(codes: &mut Vec<Code<R>>, code: Code<R>) -> usize {
     let is_same = |other: &Code<R>| Arc::ptr_eq(&other.0, &code.0) && (other.1, other.2) == (code.1, code.2);
@@ -138,20 +127,16 @@ impl Timers {
     /// The settings of all executions of a scenario.
     pub(super) fn config(&self, scenario: &Scenario) -> SimulationConfig {
         let codes = self.of(scenario).codes;
-        let Scenario { lease, faults, response_timeout, .. } = *scenario;
-        let mut config = SimulationConfig {
-            lease,
-            leases: (0..scenario.actors.len()).map(|actor| scenario.lease_of(actor)).collect(),
+        let Scenario { lease, faults, response_timeout, servers, .. } = *scenario;
+        let leases = (0..scenario.actors.len()).map(|actor| scenario.lease_of(actor)).collect();
+        SimulationConfig {
+            terms: Terms { lease, leases, servers, response_timeout },
             faults,
-            response_timeout,
             probe_code: self.probe_code(scenario),
             thresholds: self.thresholds.get(&codes).unwrap_or_default(),
             codes,
             judges_commands: scenario.oracles.iter().any(|oracle| oracle.judges_commands()),
-            terms: 0,
-        };
-        config.terms = terms(scenario, &config);
-        config
+        }
     }
 
     /// The number of the code of the probes.

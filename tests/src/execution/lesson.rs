@@ -1,24 +1,22 @@
 //! Lessons for learned clients. If a client reaches a state in which it has not been seen, its code
 //! runs alone, and is told what the client was told. No server and no other client takes part.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use emulator::Emulator;
 use tokio::runtime::Runtime;
 use tokio::task::AbortHandle;
 
 use super::runner::{PARKS_MAX, build_runtime};
-use super::{Choice, Execution, Policy, panics};
+use super::tasks::spawn;
+use super::{Execution, panics};
 use crate::actor::Actor;
-use crate::schedule::Step;
-use crate::sim::{
-    ActorState, Clients, Key, Lack, Learned, Quiescence, Recording, Server, Simulation, TIMER_MAX, Telling,
-    Told, Unknown,
-};
-use crate::trace::History;
+use crate::live::{Act, Begun, Live, Noticed, Quiescence, Telling, Told, Turn, tasks};
+use crate::scenario::Scenario;
+use crate::sim::{Clients, CodeId, Key, Lack, Learned, START, Simulation, TIMER_MAX, Timer, Unknown};
+use crate::trace::LocalState;
 
 /// Most lessons in one execution. Each tells all that was told before, so that many take longer
 /// than to run the execution with the code of all clients.
@@ -28,8 +26,6 @@ const LESSONS_MAX: usize = 8;
 pub(super) struct Lessons {
     runtime: RefCell<Runtime>,
     pub(super) quiescence: Arc<Quiescence>,
-    /// Nothing runs there.
-    emulator: Emulator,
     given: RefCell<BTreeSet<Lesson>>,
 }
 
@@ -40,7 +36,7 @@ impl Default for Lessons {
     fn default() -> Lessons {
         let quiescence = Arc::new(Quiescence::default());
         let runtime = RefCell::new(build_runtime(quiescence.clone()));
-        Lessons { runtime, quiescence, emulator: Emulator::new(), given: RefCell::default() }
+        Lessons { runtime, quiescence, given: RefCell::default() }
     }
 }
 
@@ -95,101 +91,164 @@ impl Execution<'_> {
         is_taught && learned.are_clients_learnable(&[key.0])
     }
 
-    async fn give(&self, learned: &Learned, lesson: Lesson) -> bool {
-        let Lessons { quiescence, emulator, .. } = self.lessons;
-        let Simulation { config, timers, servers, .. } = &*self.sim;
-        let servers = servers.iter().map(|_| Server::Emulator(emulator.clone())).collect();
-        let clients = Clients::Teachers(learned.clone());
-        let (config, timers) = (config.clone(), timers.clone());
-        let sim =
-            Simulation::new(servers, quiescence.clone(), config, Recording::Lean, timers, clients, None);
-        let mut alone = Execution {
-            scenario: self.scenario,
-            policy: &mut NoPolicy,
-            sim,
-            tasks: Vec::new(),
-            prepared: &mut None,
-            kinds: Vec::new(),
-            parks_max: quiescence.parks() + PARKS_MAX,
-            lessons: self.lessons,
-            n_lessons: Cell::new(0),
+    async fn give(&self, learned: &Learned, (key, now, is_awake): Lesson) -> bool {
+        let (code, actor, goal) = key;
+        let Simulation { config, timers, .. } = &*self.sim;
+        let live = Live::new(self.lessons.quiescence.clone(), config.terms.clone(), START);
+        let parks_max = live.quiescence.parks() + PARKS_MAX;
+        let (scenario, state) = (self.scenario, LocalState::default());
+        let mut pupil = Pupil {
+            scenario,
+            live,
+            learned,
+            code,
+            actor,
+            state,
+            task: None,
+            is_running: false,
+            tasks: 0,
+            parks_max,
         };
-        let is_taught = alone.attend(lesson, &learned.tellings(lesson.0.2)).await;
-        alone.sim.state().is_running = false;
-        alone.tasks.iter().flatten().for_each(AbortHandle::abort);
-        is_taught
-    }
-
-    /// Tells a client what it was told in an execution. Then its turn begins, if it is awake, and
-    /// its next timer fires. Returns whether the client has reached the state of the execution.
-    async fn attend(&mut self, ((_, actor, goal), now, is_awake): Lesson, tellings: &[Telling]) -> bool {
-        self.sim.state().is_running = true;
-        if actor.0 >= self.scenario.actors.len() {
-            self.sim.state().actors.push(ActorState::new(actor));
-        }
-        for Telling { before, at, told } in tellings {
-            // Some of it a client tells itself in its turn.
-            if self.sim.key(actor).2 == *before {
-                self.tell(actor, *at, told).await;
-            }
+        for telling in learned.tellings(goal) {
+            pupil.attend(&telling).await;
         }
         // The turn of a client whose tasks run on has begun by itself.
-        if is_awake && self.sim.key(actor).2 == goal {
-            self.tell(actor, now, &Told::Turn).await;
+        if is_awake && pupil.state == goal {
+            pupil.begin_turn(now).await;
         }
         let state = if is_awake { goal.in_turn(now) } else { goal };
-        if self.sim.key(actor).2 != state {
-            return false;
-        }
-        let has_timer = self.advance_until_a_timer(TIMER_MAX).await;
-        if let Some(timers) = &self.sim.timers {
-            timers.insert(actor, state, has_timer);
-        }
-        true
-    }
-
-    /// Tells a client this at this time. Its process stands still until its turn begins, unless it
-    /// has tasks that would run on.
-    async fn tell(&mut self, actor: Actor, at: Duration, told: &Told) {
-        let ActorState { is_started, spawned, .. } = *self.sim.state().actor(actor);
-        let stands_still = is_started && spawned == 0;
-        if stands_still {
-            self.sim.pause(actor);
-        }
-        let away = at.saturating_sub(self.sim.now());
-        if !away.is_zero() {
-            self.advance(away).await;
-        }
-        match told {
-            Told::Turn if !is_started => self.begin_alone(actor).await,
-            Told::Turn => self.resume(actor).await,
-            _ => {
-                self.sim.tell_again(actor, told);
-                if !stands_still {
-                    self.quiesce().await;
-                }
+        let is_taught = pupil.state == state;
+        if is_taught {
+            let has_timer = pupil.await_activity().await;
+            if let Some(timers) = timers {
+                timers.insert(actor, state, has_timer);
             }
         }
-    }
-
-    async fn begin_alone(&mut self, actor: Actor) {
-        if actor.0 < self.scenario.actors.len() {
-            return self.start(actor).await;
-        }
-        self.sim.state().actor(actor).is_started = true;
-        if let Some((_, probe)) = &self.scenario.probe {
-            let task = self.spawn(actor, probe, |is_granted| is_granted);
-            self.tasks.push(task);
-            self.quiesce().await;
-        }
+        pupil.task.iter().for_each(AbortHandle::abort);
+        is_taught
     }
 }
 
-/// A client that runs alone has no choice.
-struct NoPolicy;
+/// A client whose code runs alone, and is told what it was told in an execution.
+struct Pupil<'a> {
+    scenario: &'a Scenario,
+    live: Arc<Live>,
+    learned: &'a Learned,
+    code: CodeId,
+    actor: Actor,
+    state: LocalState,
+    task: Option<AbortHandle>,
+    /// Its own code runs.
+    is_running: bool,
+    /// The number of its tasks besides its own.
+    tasks: usize,
+    parks_max: u64,
+}
 
-impl Policy for NoPolicy {
-    fn choose(&mut self, _: &[Step], _: &History) -> Choice {
-        Choice::Abort
+impl Pupil<'_> {
+    /// Tells the client what it was told. Its process stands still until its turn begins, unless
+    /// it has tasks that would run on.
+    async fn attend(&mut self, Telling { before, at, told, after }: &Telling) {
+        // The turn of a client whose tasks run on has begun by itself.
+        if self.state != *before {
+            return;
+        }
+        if let Told::Turn = told {
+            return self.begin_turn(*at).await;
+        }
+        self.stand_still_until(*at).await;
+        let is_told = self.live.deliver(self.actor, told);
+        if is_told && self.state == *before {
+            self.state = *after;
+        }
+        if self.tasks > 0 {
+            self.run().await;
+        }
+    }
+
+    async fn begin_turn(&mut self, at: Duration) {
+        let before = self.state;
+        self.stand_still_until(at).await;
+        if self.state != before {
+            return;
+        }
+        if self.task.is_none() {
+            let (client, polls_max) = (self.live.client(self.actor), self.scenario.limits.polls);
+            let own = self
+                .scenario
+                .actors
+                .get(self.actor.0)
+                .map(|act| spawn(client.clone(), act, |()| true, polls_max));
+            let probe = || {
+                let (_, probe) = self.scenario.probe.as_ref()?;
+                Some(spawn(client.clone(), probe, |is_granted| is_granted, polls_max))
+            };
+            self.task = own.or_else(probe);
+            self.is_running = true;
+        }
+        self.live.resume(self.actor);
+        self.run().await;
+    }
+
+    /// Moves time to this, while the process stands still.
+    async fn stand_still_until(&mut self, at: Duration) {
+        if self.task.is_some() && self.tasks == 0 {
+            self.live.pause(self.actor);
+        }
+        if at > self.live.now() {
+            while !self.move_time(at).await {}
+        }
+    }
+
+    /// Moves time to this, or to the next turn. Returns whether it is there, or moves no more.
+    async fn move_time(&mut self, until: Duration) -> bool {
+        let is_there = self.live.move_time(until, self.parks_max).await;
+        self.learn();
+        is_there || self.live.quiescence.parks() >= self.parks_max
+    }
+
+    /// Lets the code run as far as it can.
+    async fn run(&mut self) {
+        self.live.quiescence.wait().await;
+        self.learn();
+    }
+
+    /// Waits until a timer makes the client do something that its execution has to handle. Returns
+    /// whether one does.
+    async fn await_activity(&mut self) -> bool {
+        loop {
+            let is_there = self.live.move_time(self.live.now() + TIMER_MAX, self.parks_max).await;
+            if self.learn() {
+                return true;
+            }
+            if is_there || self.live.quiescence.parks() >= self.parks_max {
+                self.learned.learn_timer(self.key(), Timer::NotBefore(self.live.now()));
+                return false;
+            }
+        }
+    }
+
+    fn key(&self) -> Key {
+        (self.code, self.actor, self.state)
+    }
+
+    /// Learns what the client has just done. Returns whether an execution has to handle that.
+    fn learn(&mut self) -> bool {
+        let mut is_activity = false;
+        let is_running = self.is_running;
+        for Noticed { actor, fired, is_sharing, begun, .. } in self.live.take_noticed(|_| is_running) {
+            fired.into_iter().for_each(|at| self.learned.learn_timer(self.key(), Timer::At(at)));
+            if is_sharing || actor != self.actor {
+                self.learned.note_sharing(self.code);
+            }
+            let Some(Begun { turn, .. }) = begun.filter(|_| actor == self.actor) else { continue };
+            self.is_running &= !turn.acts.iter().any(|act| matches!(act, Act::End(_)));
+            is_activity |= turn.acts.iter().any(Act::is_activity);
+            let now = tasks().saturating_sub(usize::from(self.is_running));
+            let more = now.cast_signed() - std::mem::replace(&mut self.tasks, now).cast_signed();
+            self.state = self.state.in_turn(self.live.now());
+            self.learned.learn(self.key(), Turn { tasks: more, ..turn });
+        }
+        is_activity
     }
 }

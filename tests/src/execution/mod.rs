@@ -78,7 +78,8 @@ impl Execution<'_> {
     async fn begin(&mut self) {
         for server in &self.sim.servers {
             let Server::Redis(client) = server else { continue };
-            self.sim.real_time.get_or_init(|| RealTime::start(client));
+            let real_time = self.sim.real_time.get_or_init(|| RealTime::start(client));
+            self.sim.live.iter().for_each(|live| live.start_at(real_time.started_at));
         }
         match &self.scenario.before {
             Some(before) => self.prepare(before).await,
@@ -190,7 +191,7 @@ impl Execution<'_> {
         self.run_alone(ACTORS_MAX, before, |()| true, State::can_act).await;
         self.note_panics();
         assert!(self.sim.now().is_zero(), "the code of `Scenario::before` must not wait for time to pass");
-        self.sim.state().forget_preparation();
+        self.sim.forget_preparation(Actor(ACTORS_MAX));
     }
 
     async fn take(&mut self, step: Step) {
@@ -368,7 +369,7 @@ impl Effects for Execution<'_> {
     fn crash(&mut self, actor: Actor) {
         self.sim.crash(actor);
         self.tasks.get_mut(actor.0).and_then(Option::take).inspect(AbortHandle::abort);
-        self.sim.drop_learned(actor);
+        self.sim.drop_client(actor);
     }
 
     fn cancel(&mut self, actor: Actor) {

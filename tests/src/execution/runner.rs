@@ -16,10 +16,11 @@ use super::known_code::Timers;
 use super::panics::Collecting;
 use super::watchdog::Watch;
 use super::{Execution, Lessons, Policy, Prepared, enabled};
+use crate::live::Quiescence;
 use crate::scenario::Scenario;
 use crate::sim::{
-    Checkpoints, Clients, CodeId, Difference, Lack, Learned, Livelock, Quiescence, Recording, Retry, Server,
-    Simulation, Tries, UnknownTimer,
+    Checkpoints, Clients, CodeId, Difference, Lack, Learned, Livelock, Recording, Retry, Server, Simulation,
+    Tries, UnknownTimer,
 };
 use crate::trace::History;
 

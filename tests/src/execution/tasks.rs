@@ -2,7 +2,6 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::Arc;
 use std::task::Poll;
 
 use tokio::task::AbortHandle;
@@ -10,8 +9,9 @@ use tokio::task::AbortHandle;
 use super::{Execution, panics};
 use crate::actor::Actor;
 use crate::client::Client;
+use crate::live::{End, LiveClient, Part, tasks};
 use crate::scenario::Act;
-use crate::sim::{ActorState, Clients, End, Part, Simulation, tasks};
+use crate::sim::{ActorState, Clients};
 use crate::trace::EventKind;
 
 impl Execution<'_> {
@@ -34,45 +34,25 @@ impl Execution<'_> {
         act: &Act<R>,
         value: fn(R) -> bool,
     ) -> Option<AbortHandle> {
-        if let Clients::Learned(..) = self.sim.clients {
-            self.sim.state().wake(actor, None);
+        let Some(live) = &self.sim.live else {
+            self.sim.state().wake(actor);
             return None;
-        }
-        let client = Client::new(self.sim.clone(), actor);
-        let finish = Finish { sim: self.sim.clone(), actor };
-        let (act, sim, polls_max) = (act.clone(), self.sim.clone(), self.scenario.limits.polls);
-        let task = tokio::spawn(async move {
-            // This is dropped last, and also when the task is aborted.
-            let _finish = finish;
-            let mut running = pin!(async { act(client).await });
-            let running = poll_fn(|cx| {
-                sim.is_woken(actor);
-                if sim.stands_still(actor, Part::Main, cx.waker()) || !sim.may_poll(actor, polls_max) {
-                    return Poll::Pending;
-                }
-                let before = tasks();
-                let poll = sim.quiescence.running(actor, || panics::within(|| running.as_mut().poll(cx)));
-                sim.polled(actor, before);
-                let end = match poll {
-                    Ok(Poll::Pending) => None,
-                    Ok(Poll::Ready(Ok(result))) => Some(End::Done(value(result))),
-                    Ok(Poll::Ready(Err(error))) => Some(End::Error(error.to_string())),
-                    Err(panic) => Some(End::Panic(format!("its code panicked: {panic}"))),
-                };
-                end.iter().for_each(|end| sim.note_end_of_code(actor, end));
-                end.map_or(Poll::Pending, Poll::Ready)
-            });
-            sim.end_client(actor, &running.await);
-        });
-        Some(task.abort_handle())
+        };
+        Some(spawn(live.client(actor), act, value, self.scenario.limits.polls))
     }
 
     /// Lets clients run until they can do nothing more.
     pub(super) async fn quiesce(&self) {
+        let polls_max = self.scenario.limits.polls;
+        self.sim.end_closed_subscriptions();
         if let Clients::Learned(learned) = &self.sim.clients {
-            self.as_far_as_known(|| self.sim.run_learned(learned, self.scenario.limits.polls));
-        } else {
+            return self.as_far_as_known(|| self.sim.run_learned(learned, polls_max));
+        }
+        loop {
             self.sim.quiescence.wait().await;
+            if !self.sim.perform_turns(polls_max) {
+                return;
+            }
         }
     }
 
@@ -95,14 +75,43 @@ impl Execution<'_> {
     }
 }
 
-/// Records that an actor has ended, for whatever reason.
-struct Finish {
-    sim: Arc<Simulation>,
-    actor: Actor,
+/// Starts the code of a client, as a task. `value` is what its result means.
+pub(super) fn spawn<R: 'static>(
+    client: LiveClient,
+    act: &Act<R>,
+    value: fn(R) -> bool,
+    polls_max: u64,
+) -> AbortHandle {
+    let act = act.clone();
+    let task = tokio::spawn(async move {
+        // This is dropped last, and also when the task is aborted.
+        let _ended = Ended(client.clone());
+        let mut running = pin!(async { act(Client(client.clone())).await });
+        let running = poll_fn(|cx| {
+            client.is_woken();
+            if client.stands_still(Part::Main, cx.waker()) || !client.may_poll(polls_max) {
+                return Poll::Pending;
+            }
+            let before = tasks();
+            let poll = client.running(|| panics::within(|| running.as_mut().poll(cx)));
+            client.polled(before);
+            match poll {
+                Ok(Poll::Pending) => Poll::Pending,
+                Ok(Poll::Ready(Ok(result))) => Poll::Ready(End::Done(value(result))),
+                Ok(Poll::Ready(Err(error))) => Poll::Ready(End::Error(error.to_string())),
+                Err(panic) => Poll::Ready(End::Panic(format!("its code panicked: {panic}"))),
+            }
+        });
+        client.end(running.await);
+    });
+    task.abort_handle()
 }
 
-impl Drop for Finish {
+/// Notes that the task of a client has ended, for whatever reason.
+struct Ended(LiveClient);
+
+impl Drop for Ended {
     fn drop(&mut self) {
-        self.sim.finish_client(self.actor);
+        self.0.task_ended();
     }
 }

@@ -10,16 +10,7 @@ impl Execution<'_> {
     /// Moves time by `span`. Requests that timers make clients send meanwhile wait at their gates.
     pub(super) async fn advance(&self, span: Duration) {
         let before = self.sim.now();
-        if self.move_learned(span.min(SPAN_MAX), false).is_some() {
-            return self.advanced(before);
-        }
-        self.sim.unfreeze_time();
-        tokio::select! {
-            biased;
-            () = self.sim.quiescence.wait_for_parks(self.parks_max) => {}
-            () = tokio::time::sleep_until(self.sim.instant(before + span.min(SPAN_MAX))) => {}
-        }
-        self.quiesce().await;
+        self.move_time(before + span.min(SPAN_MAX), false).await;
         self.advanced(before);
     }
 
@@ -53,28 +44,8 @@ impl Execution<'_> {
 
     /// Moves time by `span`, or until a timer of a client makes it act. Returns whether one did.
     pub(super) async fn advance_until_a_timer(&self, span: Duration) -> bool {
-        let (before, activity) = (self.sim.now(), self.sim.quiescence.activity());
-        if let Some(has_fired) = self.move_learned(span, true) {
-            if has_fired {
-                self.sim.state().recorder.timer_fired();
-            }
-            self.advanced(before);
-            return has_fired;
-        }
-        self.sim.unfreeze_time();
-        let is_over = {
-            // If the driver sleeps too, the runtime moves its paused clock from timer to timer.
-            let over = tokio::time::sleep_until(self.sim.instant(before + span));
-            tokio::select! {
-                biased;
-                () = self.sim.quiescence.wait_for_activity(activity, self.parks_max) => false,
-                () = over => true,
-            }
-        };
-        if is_over {
-            self.quiesce().await;
-        }
-        let has_fired = self.sim.quiescence.activity() != activity;
+        let before = self.sim.now();
+        let has_fired = self.move_time(before + span, true).await;
         if has_fired {
             self.sim.state().recorder.timer_fired();
         }
@@ -82,19 +53,32 @@ impl Execution<'_> {
         has_fired
     }
 
-    /// Moves time, if clients are learned. Returns whether one acted.
-    fn move_learned(&self, span: Duration, stops: bool) -> Option<bool> {
-        let Clients::Learned(learned) = &self.sim.clients else { return None };
-        let (until, polls_max) = (self.sim.now() + span, self.scenario.limits.polls);
+    /// Moves time. If it `stops`, at most until a client acts. Returns whether one did.
+    async fn move_time(&self, until: Duration, stops: bool) -> bool {
         let before = self.sim.quiescence.activity();
-        let stops_at = stops.then_some(before);
-        self.as_far_as_known(|| self.sim.move_learned(learned, until, stops_at, polls_max));
-        Some(self.sim.quiescence.activity() != before)
+        let has_acted = || self.sim.quiescence.activity() != before;
+        if let Clients::Learned(learned) = &self.sim.clients {
+            let stops_at = stops.then_some(before);
+            let polls_max = self.scenario.limits.polls;
+            self.as_far_as_known(|| self.sim.move_learned(learned, until, stops_at, polls_max));
+        }
+        let Some(live) = &self.sim.live else { return has_acted() };
+        loop {
+            let is_there = live.move_time(until, self.parks_max).await;
+            if self.sim.perform_turns(self.scenario.limits.polls) {
+                self.quiesce().await;
+            }
+            let is_over = self.sim.quiescence.parks() >= self.parks_max
+                || self.sim.quiescence.is_expired()
+                || self.sim.state().is_endless;
+            if is_there || is_over || stops && has_acted() {
+                return has_acted();
+            }
+        }
     }
 
     /// To be called when time has moved.
     fn advanced(&self, before: Duration) {
-        self.sim.freeze_time();
         self.sim.learn_timers();
         self.sim.tick();
         self.sim.state().recorder.time_moved();

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::live::Quiescence;
 use crate::render::printable;
-use crate::sim::Quiescence;
 
 /// How often the watchdog looks.
 const INTERVAL: Duration = Duration::from_millis(100);

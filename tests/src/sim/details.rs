@@ -3,8 +3,8 @@
 
 use emulator::{Access, Resource, ScriptCall};
 
-use super::request::Request;
 use super::{Server, Simulation};
+use crate::live::Request;
 use crate::render::{Format as _, SHOWN_VALUE_BYTES_MAX, format_words};
 use crate::trace::{KeyChange, Script, Struck};
 

@@ -1,19 +1,17 @@
 //! The gates at which the requests and the messages of clients wait.
 
 use std::collections::VecDeque;
-use std::task::Waker;
-use std::time::Duration;
+use std::sync::Arc;
 
+use emulator::Footprint;
 use redis::{RedisResult, Value};
 
-use super::operations::OperationId;
-use super::request::Request;
-use super::serve::{Answer, Late};
+use super::serve::Late;
 use super::session::Session;
 use super::subscriptions::Subscription;
 use crate::actor::Actor;
 use crate::fault::{Fault, RequestOutcome};
-use crate::trace::HoldId;
+use crate::live::{OperationId, Pending, Traffic};
 
 /// One connection of an actor, as it waits.
 #[derive(Clone)]
@@ -28,8 +26,6 @@ pub(crate) struct Gate {
     pub(super) gate_state: GateState,
     /// Time has passed while this waits. It keeps other clients from sleeping no longer.
     pub(super) is_slow: bool,
-    /// Wakes the client when that changes.
-    pub(crate) waker: Option<Waker>,
     /// The traffic that waits at this gate.
     pub(crate) traffic: Traffic,
     /// The request that the client waits for.
@@ -45,18 +41,6 @@ pub(crate) struct Gate {
     pub(super) subscription: Option<Subscription>,
 }
 
-/// A request whose client waits for the reply.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Pending {
-    pub(crate) request: Request,
-    /// A hash of its server, name and first key.
-    pub(crate) brief: u64,
-    /// When it was made.
-    pub(crate) sent: Duration,
-    /// The release that it belongs to.
-    pub(crate) release: Option<HoldId>,
-}
-
 impl Gate {
     /// A new connection, with this number among those of the actor.
     pub(crate) fn new(actor: Actor, nth: usize, server: usize) -> Gate {
@@ -67,7 +51,6 @@ impl Gate {
             session: None,
             gate_state: GateState::Empty,
             is_slow: false,
-            waker: None,
             traffic: Traffic::Requests,
             pending: None,
             operation: None,
@@ -121,17 +104,6 @@ impl Gate {
     }
 }
 
-/// The traffic that passes a gate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Traffic {
-    /// Requests of a client that waits for as long as the reply takes.
-    Requests,
-    /// Requests of a client that may have stopped waiting before the reply arrives.
-    Bytes,
-    /// Messages that the client has not received yet.
-    Messages,
-}
-
 /// Whether something waits at a gate, and whether it may pass.
 #[derive(Clone)]
 pub(crate) enum GateState {
@@ -141,36 +113,10 @@ pub(crate) enum GateState {
     Listening,
     /// A request or a message waits.
     Waiting,
-    /// The client receives this message. `None` if no more will come.
-    Heard(Option<Vec<u8>>),
     /// The server has replied, and the reply is on the way.
     Replied(RedisResult<Value>),
-    /// The client's wait is over.
-    Answered(Answer),
-}
-
-impl GateState {
-    /// Takes the end of the client's wait.
-    pub(crate) fn take_answer(&mut self) -> Option<Answer> {
-        match std::mem::replace(self, GateState::Empty) {
-            GateState::Answered(answer) => Some(answer),
-            other => {
-                *self = other;
-                None
-            }
-        }
-    }
-
-    /// Takes the message that the client receives, or the end of its subscription.
-    pub(crate) fn take_message(&mut self) -> Option<Option<Vec<u8>>> {
-        match std::mem::replace(self, GateState::Empty) {
-            GateState::Heard(message) => Some(message),
-            other => {
-                *self = other;
-                None
-            }
-        }
-    }
+    /// The command waits on its server, for this. `None` on a real server.
+    Blocked(Passage, Option<Arc<Footprint>>),
 }
 
 /// How a request or a message passes.

@@ -5,7 +5,6 @@ use std::time::Duration;
 use locks::Record;
 
 use super::server::{asks, holds};
-use super::turns::Act;
 use super::{Recording, Server, Simulation, State};
 use crate::actor::Actor;
 use crate::trace::{EventKind, HoldId, LeftBy, changes};
@@ -27,38 +26,28 @@ pub(super) struct Grant {
 
 impl Simulation {
     /// The client enters a section. The lease counts from `since`, or from when its last request
-    /// was sent. A crashed client enters nothing, even if a task of it still runs.
-    pub(crate) fn enter(
+    /// was sent.
+    pub(super) fn enter(
         &self,
-        actor: Actor,
+        id: HoldId,
         section: &'static str,
         since: Option<Duration>,
         record: Option<Record>,
-    ) -> HoldId {
-        self.note(actor, || Act::Enter { section, since, record: record.clone() });
+    ) {
         let at = self.now();
         let mut state = self.state();
-        let idx = state.idx(actor);
-        state.actors[idx].holds += 1;
-        let id = (actor, state.actors[idx].holds);
-        if !state.actors[idx].is_crashed {
-            let until = since.unwrap_or(state.actors[idx].sent_at) + self.lease_of(actor);
-            // If the record is gone already, nobody ends it later on.
-            state.recorder.grants_checked(record.clone());
-            let record = record.filter(|record| self.has(record));
-            state.record(
-                at,
-                EventKind::Enter { hold: id, actor, section, until, is_recorded: record.is_some() },
-            );
-            let lasts = record.as_ref().is_some_and(|record| self.lasts(record, until));
-            state.grants.push(Grant { id, actor, section, until, record, lasts, has_lapsed: false });
-        }
-        id
+        let actor = id.0;
+        let until = since.unwrap_or(state.actor(actor).sent_at) + self.lease_of(actor);
+        // If the record is gone already, nobody ends it later on.
+        state.recorder.grants_checked(record.clone());
+        let record = record.filter(|record| self.has(record));
+        state.record(at, EventKind::Enter { hold: id, actor, section, until, is_recorded: record.is_some() });
+        let lasts = record.as_ref().is_some_and(|record| self.lasts(record, until));
+        state.grants.push(Grant { id, actor, section, until, record, lasts, has_lapsed: false });
     }
 
     /// The client was granted the section once more, if it is still inside.
-    pub(crate) fn extend(&self, id: HoldId, since: Duration, record: Record) {
-        self.note(id.0, || Act::Extend { hold: id, since, record: record.clone() });
+    pub(super) fn extend(&self, id: HoldId, since: Duration, record: Record) {
         let at = self.now();
         let mut state = self.state();
         let Some(grant) = state.grants.iter_mut().find(|grant| grant.id == id) else { return };
@@ -75,8 +64,7 @@ impl Simulation {
     }
 
     /// The client leaves the section, if it is still inside.
-    pub(crate) fn leave(&self, id: HoldId) {
-        self.note(id.0, || Act::Leave { hold: id });
+    pub(super) fn leave(&self, id: HoldId) {
         let at = self.now();
         self.state().leave(id, at, LeftBy::Code);
     }
@@ -176,8 +164,7 @@ impl Simulation {
     }
 
     /// A resource accepts a write of a client: its last command that ran.
-    pub(crate) fn accept(&self, actor: Actor, resource: &'static str, token: i64) {
-        self.note(actor, || Act::Accept { resource, token });
+    pub(super) fn accept(&self, actor: Actor, resource: &'static str, token: i64) {
         let nth = self.state().actor(actor).last_run;
         self.record(EventKind::Accepted { actor, resource, token, nth });
     }
@@ -265,30 +252,9 @@ impl Simulation {
         events.into_iter().for_each(|event| state.record(at, event));
     }
 
-    /// Runs code that belongs to this release, if it is one.
-    pub(crate) fn releasing<R>(&self, actor: Actor, id: Option<HoldId>, act: impl FnOnce() -> R) -> R {
-        let set = |id| {
-            let mut state = self.state();
-            let idx = state.idx(actor);
-            std::mem::replace(&mut state.actors[idx].releasing, id)
-        };
-        let outer = set(id);
-        let result = act();
-        set(outer);
-        result
-    }
-
-    /// If a client sends bytes, the first request that comes out of the stream after a release
-    /// began is the release.
-    pub(crate) fn set_release_to_come(&self, actor: Actor, id: Option<HoldId>) -> Option<HoldId> {
-        let mut state = self.state();
-        let idx = state.idx(actor);
-        std::mem::replace(&mut state.actors[idx].release_to_come, id)
-    }
-
     /// How long the grants of an actor last.
     pub(crate) fn lease_of(&self, actor: Actor) -> Duration {
-        self.config.leases.get(actor.0).copied().unwrap_or(self.config.lease)
+        self.config.terms.lease_of(actor)
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use emulator::Timestamp;
 
 use super::{GRACE, Simulation};
+use crate::live::Terms;
 use crate::schedule::SPAN_MAX;
 
 /// Most deadlines that a step of time can lead to.
@@ -41,7 +42,8 @@ impl Simulation {
         if instants.is_empty() {
             // Nothing expires on the servers. But the client's last reading of the clock grows old,
             // and so do deadlines that clients wrote as values.
-            let lease = self.config.leases.iter().copied().max().unwrap_or_default().max(self.config.lease);
+            let Terms { lease, leases, .. } = &self.config.terms;
+            let lease = leases.iter().copied().max().unwrap_or_default().max(*lease);
             instants.extend([now + JUST_PAST, now + (lease + GRACE).min(SPAN_MAX)]);
         }
         instants.extend(distinguished.into_iter().flat_map(around).filter(is_due));

@@ -17,11 +17,11 @@ use redis::Value;
 
 use super::learned::Lack;
 use super::probes::{BeforeProbes, Probes};
-use super::request::{Request, RequestKind, value_bytes};
 use super::session::Session;
 use super::subscriptions::{Touches, arrived};
 use super::{Server, Simulation};
 use crate::actor::Actor;
+use crate::live::{Request, RequestKind, value_bytes};
 
 /// Identifies a state of a server: its data, and its subscribers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -153,11 +153,6 @@ impl Simulation {
             .collect();
         drop(known);
         self.set_server_states(&states);
-    }
-
-    /// Whether the servers only run what is not known.
-    fn are_known(&self) -> bool {
-        self.learned().is_some()
     }
 
     /// Lets a server do something, as far as that is known. `None` if it has to run: its emulator
@@ -317,10 +312,14 @@ impl Simulation {
     /// The footprint of what a server has just done. `None` if that is not known.
     pub(crate) fn footprint(&self, server: usize) -> Option<Arc<Footprint>> {
         match &self.servers[server] {
-            Server::Emulator(_) if self.are_known() => Some(self.places()[server].footprint.clone()),
-            Server::Emulator(emulator) => Some(Arc::new(emulator.footprint())),
+            Server::Emulator(_) => Some(self.places()[server].footprint.clone()),
             Server::Redis(_) => None,
         }
+    }
+
+    /// A server has just done something with this footprint, that no step asked for.
+    pub(super) fn set_footprint(&self, server: usize, footprint: Arc<Footprint>) {
+        self.places()[server].footprint = footprint;
     }
 
     /// A copy of what a server in this process holds.

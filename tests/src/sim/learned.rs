@@ -15,15 +15,14 @@ use foldhash::fast::FixedState;
 
 use super::known_servers::KnownServers;
 use super::timer_cache::CodeId;
-use super::told::Telling;
-use super::turns::Turn;
 use crate::actor::Actor;
+use crate::live::{Telling, Turn};
 use crate::schedule::Schedule;
 use crate::trace::LocalState;
 
 /// When a timer wakes a client.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Timer {
+pub(crate) enum Timer {
     At(Duration),
     /// None does up to this time.
     NotBefore(Duration),
@@ -119,7 +118,7 @@ impl Learned {
         let mut known = self.known();
         let acts = known.turns.values_mut().flat_map(|turn| &mut Arc::make_mut(turn).acts);
         let requests = acts.filter_map(|act| match act {
-            super::Act::Ask { request, .. } => Some(&mut request.request),
+            crate::live::Act::Ask { request, .. } => Some(&mut request.request),
             _ => None,
         });
         requests.filter(|request| **request == right.into()).map(|request| *request = wrong.into()).count()
@@ -241,7 +240,7 @@ impl Learned {
     }
 
     /// These codes get more than they are told.
-    pub(super) fn note_sharing(&self, code: CodeId) {
+    pub(crate) fn note_sharing(&self, code: CodeId) {
         self.unlearn_clients(&[code]);
         self.unlearnable().sharing.insert(code);
     }
@@ -252,7 +251,7 @@ impl Learned {
     }
 
     /// Learns a turn. Code that does something else than before depends on more than it is told.
-    pub(super) fn learn(&self, key: Key, turn: Turn) {
+    pub(crate) fn learn(&self, key: Key, turn: Turn) {
         let mut known = self.known();
         match known.turns.get(&key) {
             None => {
@@ -272,7 +271,7 @@ impl Learned {
 
     /// Learns when a timer fires. Code whose timer differs from before depends on more than it is
     /// told.
-    pub(super) fn learn_timer(&self, key: Key, timer: Timer) {
+    pub(crate) fn learn_timer(&self, key: Key, timer: Timer) {
         let mut known = self.known();
         let is_news = match (known.timers.get(&key).copied(), timer) {
             (Some(Timer::At(known)), Timer::At(now)) if known != now => {

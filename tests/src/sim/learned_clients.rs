@@ -1,14 +1,12 @@
 //! Learned clients at work: they repeat the acts that their code did before.
 
-use std::task::Waker;
 use std::time::Duration;
 
 use super::learned::{Key, Lack, Learned, Timer};
-use super::pause::Part;
 use super::timer_cache::CodeId;
-use super::turns::{Act, End};
 use super::{ActorState, Simulation};
 use crate::actor::Actor;
+use crate::live::End;
 use crate::trace::EventKind;
 
 /// If timers fire more often than this while time moves, tasks have to run.
@@ -50,32 +48,17 @@ impl Simulation {
         self.config.codes.get(actor.0).copied().unwrap_or(self.config.probe_code)
     }
 
-    /// Time has moved. No timer that has not fired was due.
-    pub(crate) fn learn_timers(&self) {
-        let Clients::Teachers(learned) = &self.clients else { return };
-        let actors: Vec<Actor> = self.state().actors.iter().map(|state| state.actor).collect();
-        for actor in actors.into_iter().filter(|&actor| self.state().can_run(actor)) {
-            learned.learn_timer(self.key(actor), Timer::NotBefore(self.now()));
-        }
-    }
-
     /// Gives learned clients their turns until none is awake.
     pub(crate) fn run_learned(&self, learned: &Learned, polls_max: u64) -> Result<(), Unknown> {
         loop {
             let Some(actor) = self.next_awake() else { return Ok(()) };
             let turn = learned.turn(&self.next_key(actor)).ok_or(Unknown(actor))?;
-            self.runs_next(actor);
-            let at = self.now();
+            self.state().woken.retain(|&other| other != actor);
             let mut state = self.state();
-            if state.note_polls(at, actor, turn.polls, polls_max) {
-                let client = state.actor(actor);
-                client.spawned = client.spawned.saturating_add_signed(turn.tasks);
-                drop(state);
-                turn.acts.iter().for_each(|act| self.perform(actor, act));
-                state = self.state();
-            }
-            // A client that wakes itself does so in its turn.
-            state.woken.retain(|&other| other != actor);
+            let client = state.actor(actor);
+            client.spawned = client.spawned.saturating_add_signed(turn.tasks);
+            drop(state);
+            self.perform_turn(actor, &turn, polls_max);
         }
     }
 
@@ -86,7 +69,7 @@ impl Simulation {
             // The tasks that its code spawned run on while its process stands still.
             let is_known = self.state().actor(actor).spawned == 0;
             let can_run = self.state().can_run(actor);
-            if can_run && !(is_known && self.stands_still(actor, Part::Main, Waker::noop())) {
+            if can_run && !(is_known && self.stands_still(actor)) {
                 return Some(actor);
             }
             self.state().woken.remove(0);
@@ -127,15 +110,13 @@ impl Simulation {
         state.actor(actor).is_finished = true;
         if !state.actor(actor).is_crashed {
             state.note_end(self.now(), actor);
-        } else if !matches!(self.clients, Clients::Learned(_)) {
-            state.count_tasks_of_crashed(actor);
         }
         self.quiescence.note_activity();
     }
 
-    /// Drops what the code of a learned client holds.
-    pub(crate) fn drop_learned(&self, actor: Actor) {
-        if !matches!(self.clients, Clients::Learned(..)) || self.state().actor(actor).is_finished {
+    /// Ends a client whose code does not run to its end, and drops what that holds.
+    pub(crate) fn drop_client(&self, actor: Actor) {
+        if self.state().actor(actor).is_finished {
             return;
         }
         let gates = self.state().gates.len();
@@ -165,7 +146,7 @@ impl Simulation {
                 return Ok(());
             };
             self.set_time(at);
-            actors.into_iter().for_each(|actor| self.state().wake(actor, None));
+            actors.into_iter().for_each(|actor| self.state().wake(actor));
         }
         self.stop(Lack::UnknownState);
         Ok(())
@@ -206,42 +187,6 @@ impl Simulation {
         match known_to {
             Some((before, actor)) if before < needed => Err(Unknown(actor)),
             _ => Ok(next),
-        }
-    }
-
-    /// Does what the code of a client did before.
-    fn perform(&self, actor: Actor, act: &Act) {
-        let gate = |nth: usize| self.state().gate(actor, nth).expect("the client has opened it");
-        match act {
-            Act::ReadTime => self.note_time_read(actor),
-            Act::DrawName => self.state().actor(actor).names += 1,
-            Act::Open { server } => _ = self.open(actor, *server),
-            Act::Close { nth } => self.close(gate(*nth)),
-            Act::Ask { nth, request, operation } => {
-                let gate = gate(*nth);
-                self.set_operation(actor, *operation);
-                self.request_time(actor);
-                self.ask(gate, request.clone());
-                self.set_operation(actor, None);
-            }
-            Act::Withdraw { nth } => self.withdraw(gate(*nth)),
-            Act::AwaitMessage { nth, operation } => {
-                self.set_operation(actor, *operation);
-                self.await_message(gate(*nth));
-                self.set_operation(actor, None);
-            }
-            Act::GiveUp { nth } => self.give_up(gate(*nth)),
-            Act::Delay { nth, request } => self.delay_too(gate(*nth), request.clone()),
-            Act::Enter { section, since, record } => _ = self.enter(actor, section, *since, record.clone()),
-            Act::Extend { hold, since, record } => self.extend(*hold, *since, record.clone()),
-            Act::Leave { hold } => self.leave(*hold),
-            Act::BeginOperation => _ = self.begin_operation(actor),
-            Act::EndOperation { id } => self.end_operation(*id),
-            Act::Accept { resource, token } => self.accept(actor, resource, *token),
-            Act::End(end) => {
-                self.end_client(actor, end);
-                self.finish_client(actor);
-            }
         }
     }
 }

@@ -1,14 +1,12 @@
 //! The state that the clients of one execution share: gates, servers, time, and the history.
 
 mod server;
-mod quiescence;
 mod real_time;
 mod timer_cache;
 mod operations;
 mod pause;
 mod probes;
 mod retries;
-mod request;
 mod session;
 mod gate;
 mod state;
@@ -31,35 +29,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use emulator::{Clock, Emulator, Timestamp};
-use tokio::time::Instant;
-
 use crate::actor::Actor;
 use crate::fault::{Fault, Faults, RequestFault, RequestOutcome};
+use crate::live::{Live, Quiescence, Terms, Told};
 use crate::render::script_name;
 use crate::trace::{EventKind, HoldId, LeftBy, Struck};
+use emulator::{Clock, Emulator, Timestamp};
 
 pub(crate) use checkpoints::Checkpoints;
-pub(crate) use gate::{Gate, GateState, Passage, Pending, Traffic};
+pub(crate) use gate::{Gate, GateState, Passage};
 use known_servers::Place;
-pub(crate) use learned::{Difference, Key, Lack, Learned};
+pub(crate) use learned::{Difference, Key, Lack, Learned, Timer};
 pub(crate) use learned_clients::{Clients, Unknown};
-pub(crate) use operations::OperationId;
-pub(crate) use pause::Part;
-pub(crate) use quiescence::Quiescence;
 pub(crate) use real_time::RealTime;
-pub(crate) use request::{Request, RequestKind};
 pub(crate) use retries::{Livelock, Retry, Tries};
 pub(crate) use saved::Saved;
-pub(crate) use serve::{Answer, Blocked, Loss};
 pub use server::Server;
 pub(crate) use server::connect;
-pub(crate) use session::Session;
 pub(crate) use shared_list::SharedList;
 pub(crate) use state::{ActorState, State};
 pub(crate) use timer_cache::{CodeId, ScenarioTimers, Thresholds, TimerCache, UnknownTimer};
-pub(crate) use told::{Telling, Told};
-pub(crate) use turns::{Act, End, tasks};
 
 /// When every execution on emulators begins. It is no whole second, so that code which rounds to
 /// seconds shows what that does.
@@ -85,12 +74,8 @@ pub enum Recording {
 /// The settings that all executions of a scenario share.
 #[derive(Clone, Debug)]
 pub(crate) struct SimulationConfig {
-    pub(crate) lease: Duration,
-    /// The lease of each actor.
-    pub(crate) leases: Vec<Duration>,
+    pub(crate) terms: Terms,
     pub(crate) faults: Faults,
-    /// How long clients wait for a reply. `None` is for ever.
-    pub(crate) response_timeout: Option<Duration>,
     /// The code of each actor, and that of the probes.
     pub(crate) codes: Vec<CodeId>,
     pub(crate) probe_code: CodeId,
@@ -98,8 +83,6 @@ pub(crate) struct SimulationConfig {
     pub(crate) thresholds: Arc<[Duration]>,
     /// An oracle judges by the order of all commands.
     pub(crate) judges_commands: bool,
-    /// A hash of everything in the scenario that decides how executions continue.
-    pub(crate) terms: u64,
 }
 
 /// The state that the clients of one execution share.
@@ -118,14 +101,12 @@ pub(crate) struct Simulation {
     /// The places from which the next execution can continue, if it will.
     checkpoints: Mutex<Option<Checkpoints>>,
     places: Mutex<Vec<Place>>,
-    /// `None` if clients run without a runtime.
-    origin: Option<Instant>,
-    /// The time in nanoseconds while it stands still, or [`MOVES`].
+    /// The processes of clients. `None` if no code runs.
+    pub(crate) live: Option<Arc<Live>>,
+    /// The time in nanoseconds, if no code runs.
     time: AtomicU64,
     state: Mutex<State>,
 }
-
-const MOVES: u64 = u64::MAX;
 
 /// The clock of a server without a runtime.
 fn start_clock() -> Clock {
@@ -147,10 +128,9 @@ impl Simulation {
         let is_learned = matches!(clients, Clients::Learned(..));
         let clock = || if is_learned { start_clock() } else { Clock::tokio().skewed(AFTER_EPOCH_MS) };
         let clocks: Vec<Clock> = servers.iter().map(|_| clock()).collect();
-        let actors = (0..config.leases.len()).map(|n| ActorState::new(Actor(n))).collect();
+        let actors = (0..config.terms.leases.len()).map(|n| ActorState::new(Actor(n))).collect();
         let state = State { actors, ..State::default() };
-        #[expect(clippy::disallowed_methods, reason = "the paused clock of this execution's own runtime")]
-        let origin = (!is_learned).then(Instant::now);
+        let live = (!is_learned).then(|| Live::new(quiescence.clone(), config.terms.clone(), START));
         let (real_time, state) = (OnceLock::new(), Mutex::new(state));
         let (time, checkpoints) = (AtomicU64::new(0), Mutex::new(checkpoints));
         let places = Mutex::new(servers.iter().map(|_| Place::default()).collect());
@@ -165,23 +145,14 @@ impl Simulation {
             clients,
             checkpoints,
             places,
-            origin,
+            live,
             time,
             state,
         };
         if let Clients::Tasks = sim.clients {
             sim.reset();
         }
-        let sim = Arc::new(sim);
-        if !is_learned {
-            let weak = Arc::downgrade(&sim);
-            sim.quiescence.set_hook(move || {
-                if let Some(sim) = weak.upgrade() {
-                    sim.end_turns();
-                }
-            });
-        }
-        sim
+        Arc::new(sim)
     }
 
     /// The servers in this process.
@@ -211,49 +182,16 @@ impl Simulation {
 
     /// True time since the start.
     pub(crate) fn now(&self) -> Duration {
-        match self.time.load(Ordering::Relaxed) {
-            MOVES => self.moving_now(),
-            nanos => Duration::from_nanos(nanos),
-        }
-    }
-
-    fn is_moving(&self) -> bool {
-        self.time.load(Ordering::Relaxed) == MOVES
-    }
-
-    fn moving_now(&self) -> Duration {
-        #[expect(clippy::disallowed_methods, reason = "the paused clock of this execution's own runtime")]
-        self.origin.map_or(Duration::ZERO, |origin| Instant::now().duration_since(origin))
+        self.live
+            .as_ref()
+            .map_or_else(|| Duration::from_nanos(self.time.load(Ordering::Relaxed)), |live| live.now())
     }
 
     /// Sets the time of an execution without a runtime.
     fn set_time(&self, at: Duration) {
         let by = at.saturating_sub(self.now());
-        self.time.store(u64::try_from(at.as_nanos()).unwrap_or(MOVES), Ordering::Relaxed);
+        self.time.store(u64::try_from(at.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
         self.clocks.iter().for_each(|clock| clock.advance(by));
-    }
-
-    /// Lets time move until [`Simulation::freeze_time`]. While it stands still, its value is kept
-    /// here: reading tokio's clock is slow.
-    pub(crate) fn unfreeze_time(&self) {
-        self.time.store(MOVES, Ordering::Relaxed);
-    }
-
-    pub(crate) fn freeze_time(&self) {
-        if self.origin.is_none() {
-            return;
-        }
-        let nanos = u64::try_from(self.moving_now().as_nanos()).unwrap_or(MOVES);
-        self.time.store(nanos, Ordering::Relaxed);
-    }
-
-    /// The true time of day.
-    pub(crate) fn wall_time(&self) -> Timestamp {
-        self.real_time.get().map_or(START, |real_time| real_time.started_at) + self.now()
-    }
-
-    pub(crate) fn instant(&self, at: Duration) -> Instant {
-        self.origin.expect("clients without tasks have no timers") + at
     }
 
     pub(crate) fn record(&self, kind: EventKind) {
@@ -308,10 +246,22 @@ impl Simulation {
             _ if client.is_crashed => Some(false),
             _ if client.spawned > 0 => Some(true),
             _ if !state.can_act(actor) => Some(false),
-            _ if !state.has_request(actor) || self.config.response_timeout.is_some() => Some(true),
+            _ if !state.has_request(actor) || self.config.terms.response_timeout.is_some() => Some(true),
             Some(timers) => timers.get(actor, client.local_state),
             None => Some(false),
         }
+    }
+
+    /// Forgets the code before the actors. It runs only in some executions, and all have to be
+    /// alike.
+    pub(crate) fn forget_preparation(&self, actor: Actor) {
+        // If a task of it still runs, nothing that it does counts.
+        self.live.iter().for_each(|live| live.crash(actor));
+        let mut state = self.state();
+        state.recorder.forget_preparation();
+        state.actors.pop();
+        state.gates.clear();
+        (state.n_run, state.n_turns) = (0, 0);
     }
 
     pub(crate) fn crash(&self, actor: Actor) {
@@ -325,10 +275,14 @@ impl Simulation {
         state.recorder.time_read();
         let own = (0..state.gates.len()).filter(|&gate| state.gates[gate].actor == actor);
         let own: Vec<usize> = own.collect();
-        own.iter().for_each(|&gate| state.change_gate(gate, GateState::Empty));
         drop(state);
+        for &gate in &own {
+            self.note_awaited(gate);
+            self.state().change_gate(gate, GateState::Empty);
+        }
         // A task that was spawned may outlive the client. The process has no connection any more.
-        own.into_iter().for_each(|gate| self.hang_up(gate));
+        own.into_iter().for_each(|gate| self.close(gate));
+        self.live.iter().for_each(|live| live.crash(actor));
         self.state().actor(actor).is_crashed = true;
     }
 
@@ -359,7 +313,7 @@ impl Simulation {
         set(&mut state.actors[idx]);
         let ActorState { skew_ms, drift_ppm, .. } = state.actors[idx];
         drop(state);
-        self.tell(actor, || (skew_ms, drift_ppm), || Told::Clock { skew_ms, drift_ppm });
+        self.tell(actor, &Told::Clock { skew_ms, drift_ppm });
     }
 
     /// Sets the clock of a server. The clock of a real server cannot be set.
@@ -381,15 +335,6 @@ impl Simulation {
             return self.record(kind);
         }
         self.record_server_fault(kind);
-    }
-
-    /// When a client makes a request. The time counts if it can pass before the request arrives: a
-    /// lease may begin here.
-    pub(crate) fn request_time(&self, actor: Actor) -> Duration {
-        if self.timers.is_some() {
-            self.note_time_read(actor);
-        }
-        self.now()
     }
 
     /// Notes that a client reads the time. It does not matter what a task reads that has outlived a

@@ -1,61 +1,18 @@
 //! Operations of clients that can be cancelled.
 
-use std::task::Waker;
-
 use super::gate::Gate;
-use super::told::Told;
-use super::turns::Act;
 use super::{Simulation, State};
 use crate::actor::Actor;
-
-/// Identifies an operation that can be cancelled: its actor, and its number among those of the
-/// actor.
-pub(crate) type OperationId = (Actor, usize);
+use crate::live::{OperationId, Told};
 
 /// An operation that can be cancelled.
 #[derive(Clone)]
 pub(super) struct Operation {
     pub(super) id: OperationId,
     pub(super) is_cancelled: bool,
-    /// Wakes the task that polls it.
-    pub(super) waker: Option<Waker>,
 }
 
 impl Simulation {
-    /// Begins an operation that can be cancelled.
-    pub(crate) fn begin_operation(&self, actor: Actor) -> OperationId {
-        self.note(actor, || Act::BeginOperation);
-        let mut state = self.state();
-        let idx = state.idx(actor);
-        state.actors[idx].operations += 1;
-        let id = (actor, state.actors[idx].operations);
-        state.operations.push(Operation { id, is_cancelled: false, waker: None });
-        id
-    }
-
-    /// Ends an operation.
-    pub(crate) fn end_operation(&self, id: OperationId) {
-        self.note(id.0, || Act::EndOperation { id });
-        self.state().operations.retain(|operation| operation.id != id);
-    }
-
-    /// Records which operation is being polled, and returns the one before.
-    pub(crate) fn set_operation(&self, actor: Actor, id: Option<OperationId>) -> Option<OperationId> {
-        let mut state = self.state();
-        let idx = state.idx(actor);
-        std::mem::replace(&mut state.actors[idx].operation, id)
-    }
-
-    /// Whether an operation is cancelled. If it is not, the waker is woken when that changes.
-    pub(crate) fn is_cancelled(&self, id: OperationId, waker: &Waker) -> bool {
-        let mut state = self.state();
-        let Some(operation) = state.operations.iter_mut().find(|operation| operation.id == id) else {
-            return false;
-        };
-        operation.waker = Some(waker.clone());
-        operation.is_cancelled
-    }
-
     /// Cancels the latest operation of an actor.
     pub(crate) fn cancel(&self, actor: Actor) {
         let id = self.state().operation(actor);
@@ -68,17 +25,25 @@ impl Simulation {
         self.cancel_operation(actor, id);
     }
 
-    pub(super) fn cancel_operation(&self, actor: Actor, id: Option<OperationId>) {
+    fn cancel_operation(&self, actor: Actor, id: Option<OperationId>) {
         if let Some(id) = id {
-            self.tell(actor, || ("cancel", id), || Told::Cancelled(id));
-            let mut state = self.state();
-            state.actor(actor).is_told = true;
-            state.cancel(id);
+            self.state().cancel(id);
+            self.tell(actor, &Told::Cancelled(id));
         }
     }
 }
 
 impl State {
+    /// A client begins an operation that can be cancelled.
+    pub(super) fn begin_operation(&mut self, id: OperationId) {
+        self.operations.push(Operation { id, is_cancelled: false });
+    }
+
+    /// A client ends an operation.
+    pub(super) fn end_operation(&mut self, id: OperationId) {
+        self.operations.retain(|operation| operation.id != id);
+    }
+
     /// Ends all operations of a client.
     pub(super) fn end_operations(&mut self, actor: Actor) {
         self.operations.retain(|operation| operation.id.0 != actor);
@@ -102,8 +67,6 @@ impl State {
         let mut operations = self.operations.iter_mut();
         if let Some(operation) = operations.find(|operation| operation.id == id) {
             operation.is_cancelled = true;
-            let waker = operation.waker.take();
-            self.wake(id.0, waker);
         }
     }
 }

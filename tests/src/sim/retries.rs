@@ -325,6 +325,6 @@ impl Simulation {
         let times = times.max().unwrap_or(0);
         let distinguished = self.distinguished(&state.times[..times]);
         let distinguished = distinguished.filter_map(|at| at.checked_sub(now)).filter(|span| !span.is_zero());
-        next.into_iter().chain(distinguished).min().or(Some(self.config.lease + GRACE))
+        next.into_iter().chain(distinguished).min().or(Some(self.config.terms.lease + GRACE))
     }
 }

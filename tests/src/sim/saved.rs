@@ -6,7 +6,6 @@ use std::time::Duration;
 use emulator::Clock;
 
 use super::known_servers::ServerState;
-use super::learned_clients::Clients;
 use super::{Simulation, State};
 use crate::schedule::Step;
 
@@ -26,11 +25,8 @@ impl Simulation {
     pub(super) fn save(&self, enabled: &[Step]) -> Arc<Saved> {
         let mut state = self.state();
         let recorder = std::mem::take(&mut state.recorder);
-        let mut copy = state.clone();
+        let copy = state.clone();
         state.recorder = recorder;
-        if let Clients::Teachers(_) = self.clients {
-            copy.forget_tasks();
-        }
         let clocks = state.is_clock_set.then(|| self.clocks.iter().map(Clock::view).collect());
         let (at, servers) = (self.now(), self.server_states());
         Arc::new(Saved { state: copy, at, servers, clocks, enabled: enabled.into() })

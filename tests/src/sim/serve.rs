@@ -7,62 +7,19 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use emulator::Footprint;
-use redis::{RedisError, RedisResult, Value};
+use redis::{RedisResult, Value};
 
-use super::gate::{Gate, GateState, Passage, Pending, Traffic};
+use super::gate::{Gate, GateState, Passage};
 use super::learned_clients::Clients;
-use super::request::{Request, RequestKind, hash_result};
-use super::session::{Running, Session};
-use super::told::Told;
-use super::turns::Act;
-use super::{ActorState, Recording, Server, Simulation};
+use super::session::Session;
+use super::{Recording, Server, Simulation};
 use crate::actor::Actor;
 use crate::fault::{Delivery, Fault, FaultKind, RequestFault, RequestOutcome, Target};
+use crate::live::{
+    Answer, Blocked, Loss, OperationId, Pending, Request, RequestKind, Running, Told, Traffic, hash_result,
+};
 use crate::render::{Format, format_error, written_keys};
 use crate::trace::{EventKind, HoldId, Sent};
-
-/// The end of a client's wait for a reply.
-#[derive(Clone)]
-pub(crate) enum Answer {
-    Reply(RedisResult<Value>),
-    /// No reply will come.
-    Lost(Loss),
-    /// The command waits on its server.
-    Waits(Arc<Mutex<Option<Blocked>>>),
-}
-
-/// Why a client will never get a reply.
-#[derive(Clone, Copy, Debug, Hash)]
-pub(crate) enum Loss {
-    /// The request did not arrive.
-    Request,
-    /// The request arrived, and the reply was lost.
-    Reply,
-    /// The request is still on its way.
-    Late,
-    /// The connection has broken.
-    Connection,
-}
-
-/// The error that redis-rs gives in this case.
-impl From<Loss> for RedisError {
-    fn from(loss: Loss) -> RedisError {
-        let kind = match loss {
-            Loss::Request | Loss::Reply | Loss::Late => io::ErrorKind::TimedOut,
-            Loss::Connection => io::ErrorKind::BrokenPipe,
-        };
-        io::Error::from(kind).into()
-    }
-}
-
-/// A command that waits on its server.
-pub(crate) struct Blocked {
-    pub(crate) running: Running,
-    /// It waits for this. `None` on a real server.
-    pub(crate) footprint: Option<Arc<Footprint>>,
-    /// How its request passed.
-    pub(crate) passage: Passage,
-}
 
 /// A request that its client has given up and that is still on its way.
 #[derive(Clone)]
@@ -82,84 +39,49 @@ impl Simulation {
         }
     }
 
-    /// A client comes to its gate with a request. Nothing that a crashed client sends arrives, even
-    /// if a task of it still runs.
-    pub(crate) fn ask(&self, gate: usize, request: Pending) {
+    /// A client comes to its gate with a request.
+    pub(super) fn ask(&self, gate: usize, request: Pending, operation: Option<OperationId>) {
+        let actor = self.ends(gate).0;
+        // The time counts if it can pass before the request arrives: a lease may begin here.
+        if self.timers.is_some() {
+            self.note_time_read(actor);
+        }
         self.announce(gate, request.sent, request.brief);
         let mut state = self.state();
-        let Gate { actor, nth, .. } = state.gates[gate];
-        let ActorState { is_crashed, operation, .. } = *state.actor(actor);
-        if !is_crashed {
-            state.arrive(gate, request.sent);
-            state.gates[gate].pending = Some(request.clone());
-            drop(state);
-            self.note(actor, || Act::Ask { nth, request, operation });
-            self.quiescence.note_activity();
-        }
-    }
-
-    /// Polls a gate for what `take` takes there.
-    pub(crate) fn poll_gate<T>(
-        &self,
-        gate: usize,
-        cx: &Context<'_>,
-        take: impl FnOnce(&mut GateState) -> Option<T>,
-    ) -> Poll<T> {
-        let mut state = self.state();
-        let gate = &mut state.gates[gate];
-        if let Some(taken) = take(&mut gate.gate_state) {
-            return Poll::Ready(taken);
-        }
-        gate.waker = Some(cx.waker().clone());
-        let actor = gate.actor;
-        if !state.actors[state.idx(actor)].is_crashed {
-            state.recorder.client_ran(actor);
-        }
-        Poll::Pending
+        state.gates[gate].operation = operation;
+        state.arrive(gate, request.sent);
+        state.gates[gate].pending = Some(request);
+        self.quiescence.note_activity();
     }
 
     /// A client no longer waits at its gate.
-    pub(crate) fn withdraw(&self, gate: usize) {
-        let Gate { actor, nth, .. } = self.state().gates[gate];
-        self.note(actor, || Act::Withdraw { nth });
+    pub(super) fn withdraw(&self, gate: usize) {
         if self.state().gates[gate].listens() {
             self.note_looking(gate);
         }
+        self.note_awaited(gate);
         let mut state = self.state();
         let is_withdrawn = state.gates[gate].is_busy();
-        (state.gates[gate].pending, state.gates[gate].waker) = (None, None);
+        state.gates[gate].pending = None;
         state.change_gate(gate, GateState::Empty);
         if is_withdrawn {
             self.quiescence.note_activity();
         }
     }
 
-    /// Opens a connection, in the place of a closed one if there is any.
-    pub(crate) fn open(&self, actor: Actor, server: usize) -> usize {
-        self.note(actor, || Act::Open { server });
+    /// Opens a connection, with this number among those of the actor.
+    pub(super) fn open(&self, actor: Actor, nth: usize, server: usize, traffic: Traffic) {
         let session = self.new_session(actor, server);
         let mut state = self.state();
-        let own = |gate: &&Gate| gate.actor == actor;
-        let is_free = |gate: &Gate| gate.server == server && gate.session.is_none() && !gate.was_given_up;
-        let closed = state.gates.iter().position(|gate| own(&gate) && is_free(gate));
-        let gate = closed.unwrap_or_else(|| {
-            let nth = state.gates.iter().filter(own).count();
+        let gate = state.gate(actor, nth).unwrap_or_else(|| {
             state.gates.push(Gate::new(actor, nth, server));
             state.gates.len() - 1
         });
-        (state.gates[gate].session, state.gates[gate].traffic) = (Some(session), Traffic::Requests);
-        gate
+        (state.gates[gate].session, state.gates[gate].traffic) = (Some(session), traffic);
     }
 
     /// Closes a connection, and records what that touches.
-    pub(crate) fn close(&self, gate: usize) {
-        let Gate { actor, nth, .. } = self.state().gates[gate];
-        self.note(actor, || Act::Close { nth });
-        self.hang_up(gate);
-    }
-
-    /// Closes the session of a connection.
-    pub(super) fn hang_up(&self, gate: usize) {
+    pub(super) fn close(&self, gate: usize) {
         let Some(session) = self.state().gates[gate].session.take() else { return };
         let Gate { actor, server, traffic, .. } = self.state().gates[gate];
         self.note_connection(actor, server);
@@ -209,11 +131,46 @@ impl Simulation {
                     drop(running);
                     self.finish(gate, Err(Loss::Connection.into()), passage);
                 }
-                _ => self.answer(
-                    gate,
-                    Answer::Waits(Arc::new(Mutex::new(Some(Blocked { running, footprint, passage })))),
-                ),
+                _ => self.block(gate, running, footprint, passage),
             },
+        }
+    }
+
+    /// A command waits on its server, for this.
+    fn block(&self, gate: usize, running: Running, footprint: Option<Arc<Footprint>>, passage: Passage) {
+        let Gate { actor, nth, server, .. } = self.state().gates[gate];
+        let emulator = match &self.servers[server] {
+            Server::Emulator(emulator) => Some(emulator.clone()),
+            Server::Redis(_) => None,
+        };
+        let answer = Answer::Waits(Arc::new(Mutex::new(Some(Blocked { running, emulator }))));
+        self.state().change_gate(gate, GateState::Blocked(passage, footprint));
+        self.bring(actor, &Told::Answered { nth, answer });
+    }
+
+    /// A command that waits on its server has looked there.
+    pub(super) fn look(&self, gate: usize, footprint: Arc<Footprint>) {
+        let server = self.ends(gate).1;
+        self.set_footprint(server, footprint);
+        self.note_footprint(server);
+    }
+
+    /// If a command waits on its server, records once more what it waits for: it ends.
+    pub(super) fn note_awaited(&self, gate: usize) {
+        let mut state = self.state();
+        if let GateState::Blocked(_, Some(footprint)) = &state.gates[gate].gate_state {
+            let (footprint, server) = (footprint.clone(), state.gates[gate].server);
+            state.recorder.server_access(server, footprint);
+        }
+    }
+
+    /// A command no longer waits on its server.
+    pub(super) fn unblock(&self, gate: usize, result: RedisResult<Value>) {
+        let gate_state = self.state().gates[gate].gate_state.clone();
+        if let GateState::Blocked(passage, _) = gate_state {
+            self.note_awaited(gate);
+            self.state().change_gate(gate, GateState::Empty);
+            self.finish(gate, result, passage);
         }
     }
 
@@ -356,9 +313,6 @@ impl Simulation {
     pub(crate) fn give_up(&self, gate: usize) {
         let state = self.state();
         let Gate { actor, nth, .. } = state.gates[gate];
-        drop(state);
-        self.note(actor, || Act::GiveUp { nth });
-        let state = self.state();
         let (is_waiting, is_replied) = (state.gates[gate].waits(), state.gates[gate].awaits_reply());
         let pending = state.gates[gate].pending.clone();
         drop(state);
@@ -373,20 +327,18 @@ impl Simulation {
         }
     }
 
-    pub(super) fn answer(&self, gate: usize, answer: Answer) {
+    fn answer(&self, gate: usize, answer: Answer) {
         let Gate { actor, nth, .. } = self.state().gates[gate];
-        let told = || Told::Answered { nth, answer: answer.clone() };
-        match &answer {
-            Answer::Reply(result) => self.tell(actor, || (nth, hash_result(result)), told),
-            Answer::Lost(loss) => self.tell(actor, || (nth, *loss), told),
-            Answer::Waits(_) => {}
-        }
-        self.state().open(gate, GateState::Answered(answer));
+        let mut state = self.state();
+        state.gates[gate].pending = None;
+        state.change_gate(gate, GateState::Empty);
+        drop(state);
+        self.tell(actor, &Told::Answered { nth, answer });
     }
 
     /// Opens a new session in place of a broken one.
     fn reopen(&self, gate: usize) {
-        self.hang_up(gate);
+        self.close(gate);
         let (actor, server) = self.ends(gate);
         let session = self.new_session(actor, server);
         self.state().gates[gate].session = Some(session);
@@ -404,20 +356,8 @@ impl Simulation {
         session
     }
 
-    /// A client gives up a request before it is sent.
-    pub(crate) fn delay_too(&self, gate: usize, request: Request) {
-        let Gate { actor, nth, .. } = self.state().gates[gate];
-        self.note(actor, || Act::Delay { nth, request: request.clone() });
-        self.delay(gate, request);
-    }
-
-    /// The release that an actor's code is about.
-    pub(crate) fn release_of(&self, actor: Actor) -> Option<HoldId> {
-        self.state().actor(actor).releasing
-    }
-
     /// Keeps a request for later.
-    fn delay(&self, gate: usize, request: Request) {
+    pub(super) fn delay(&self, gate: usize, request: Request) {
         let session = self.session(gate);
         let mut state = self.state();
         state.gates[gate].was_given_up = true;

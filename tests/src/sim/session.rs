@@ -1,17 +1,13 @@
 //! The session of a connection, on an emulator or on a real server.
 
 use std::io;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use emulator::{DirectConnection, Emulator};
 use redis::{Cmd, Pipeline, RedisError, RedisResult, Value};
 
-use super::request::{Request, RequestKind};
 use super::server::{Server, connect};
-
-/// A request that is being run. The first poll sends it.
-pub(crate) type Running = Pin<Box<dyn Future<Output = RedisResult<Value>> + Send>>;
+use crate::live::{Request, RequestKind, Running};
 
 /// One session. A clone is the same session, for a request that is still on its way.
 #[derive(Clone)]

@@ -3,24 +3,23 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::task::Waker;
 use std::time::Duration;
 
 use emulator::Snapshot;
 
-use super::gate::{Gate, GateState, Traffic};
+use super::gate::{Gate, GateState};
 use super::holds::Grant;
 use super::learned::Lack;
-use super::operations::{Operation, OperationId};
+use super::operations::Operation;
 use super::pause::Pause;
 use super::retries::{Exchange, Livelock, Retry, Tries};
 use super::shared_list::SharedList;
 use super::timer_cache::UnknownTimer;
-use super::turns::Begun;
 use crate::actor::{ACTORS_MAX, Actor};
 use crate::fault::{Budget, Fault, Target};
+use crate::live::Traffic;
 use crate::schedule::Step;
-use crate::trace::{EventKind, History, HoldId, LocalState, Recorder};
+use crate::trace::{EventKind, History, LocalState, Recorder};
 
 #[derive(Clone, Default)]
 pub(crate) struct State {
@@ -84,9 +83,6 @@ pub(crate) struct ActorState {
     pub(crate) drift_ppm: i64,
     /// The result of its code, if it has ended without an error.
     pub(crate) result: Option<bool>,
-    /// The number of its holds so far, and of its operations that can be cancelled.
-    pub(super) holds: usize,
-    pub(super) operations: usize,
     /// The number of its connections so far.
     pub(super) connections: u64,
     /// How often its code was polled in the step of this number.
@@ -97,19 +93,8 @@ pub(crate) struct ActorState {
     pub(crate) last_run: u64,
     /// When its last request came to a gate.
     pub(crate) sent_at: Duration,
-    /// The release that is being polled. A command that runs now belongs to it.
-    pub(crate) releasing: Option<HoldId>,
-    /// The release that has begun, while no request of it has come out of the stream.
-    pub(crate) release_to_come: Option<HoldId>,
-    /// The operation that is being polled and can be cancelled. A request that is made now belongs
-    /// to it.
-    pub(crate) operation: Option<OperationId>,
     /// Its process stands still.
     pub(crate) pause: Option<Pause>,
-    /// It is told something that it has not noticed yet: it starts, or a reply arrives.
-    pub(super) is_told: bool,
-    /// Its turn, until that ends.
-    pub(super) begun: Option<Begun>,
     /// The number of its latest turn among those of all clients.
     pub(super) latest_turn: u64,
     /// A hash of what its code has received.
@@ -135,6 +120,11 @@ impl State {
             Some(state) if state.actor == actor => actor.0,
             _ => self.actors.iter().position(|state| state.actor == actor).expect("every actor has a state"),
         }
+    }
+
+    /// Whether there is such an actor.
+    pub(super) fn knows(&self, actor: Actor) -> bool {
+        self.actors.iter().any(|state| state.actor == actor)
     }
 
     /// Whether the code of an actor has begun and not ended.
@@ -183,15 +173,6 @@ impl State {
         self.recorder.history()
     }
 
-    /// Forgets the code before the actors. It runs only in some executions, and all have to be
-    /// alike.
-    pub(crate) fn forget_preparation(&mut self) {
-        self.recorder.forget_preparation();
-        self.actors.pop();
-        self.gates.clear();
-        (self.n_run, self.n_turns) = (0, 0);
-    }
-
     /// Whether a timer of a client fired in the last step.
     pub(crate) fn has_timer_fired(&self) -> bool {
         self.history().footprints.last().is_some_and(|footprint| footprint.fires_timer)
@@ -238,7 +219,6 @@ impl State {
         let idx = self.idx(self.gates[gate].actor);
         let actor = &mut self.actors[idx];
         actor.sent_at = sent;
-        self.gates[gate].operation = actor.operation;
         self.wait_at(gate);
     }
 
@@ -255,25 +235,6 @@ impl State {
         }
     }
 
-    /// If a client listens at this gate, it is woken.
-    pub(super) fn wake_listener(&mut self, gate: usize) {
-        if self.gates[gate].listens() {
-            let actor = self.gates[gate].actor;
-            self.actor(actor).is_told = true;
-            let waker = self.gates[gate].waker.take();
-            self.wake(actor, waker);
-        }
-    }
-
-    /// Gives the client at this gate something, and wakes it.
-    pub(super) fn open(&mut self, gate: usize, gate_state: GateState) {
-        let Gate { actor, waker, .. } = &mut self.gates[gate];
-        let (actor, waker) = (*actor, waker.take());
-        self.change_gate(gate, gate_state);
-        self.actor(actor).is_told = true;
-        self.wake(actor, waker);
-    }
-
     /// The number that `CLIENT ID` returns on the next connection of an actor. It does not depend
     /// on the order in which clients connect. `None` for code that runs alone.
     pub(super) fn next_connection(&mut self, actor: Actor) -> Option<u64> {
@@ -285,19 +246,10 @@ impl State {
         Some((client.connections - 1) * ACTORS_MAX as u64 + actor.0 as u64 + 1)
     }
 
-    /// Forgets what wakes the tasks of clients: they are learned clients from now on.
-    pub(super) fn forget_tasks(&mut self) {
-        self.gates.iter_mut().for_each(|gate| gate.waker = None);
-        self.operations.iter_mut().for_each(|operation| operation.waker = None);
-        self.actors.iter_mut().filter_map(|client| client.pause.as_mut()).for_each(Pause::forget_tasks);
-    }
-
-    /// Wakes a client. A learned one has no waker.
-    pub(crate) fn wake(&mut self, actor: Actor, waker: Option<Waker>) {
-        match waker {
-            Some(waker) => waker.wake(),
-            None if self.woken.contains(&actor) => {}
-            None => self.woken.push(actor),
+    /// A learned client has something to do.
+    pub(crate) fn wake(&mut self, actor: Actor) {
+        if !self.woken.contains(&actor) {
+            self.woken.push(actor);
         }
     }
 
@@ -413,19 +365,9 @@ impl State {
 }
 
 impl ActorState {
-    /// The error of its clock, this long after the start.
-    pub(crate) fn error_ms(&self, now: Duration) -> i64 {
-        self.skew_ms + self.drift_ms(now)
-    }
-
     /// Its code has ended, so it no longer matters whether its leases have.
     pub(super) fn forget_leases(&mut self) {
         (self.lost_lease, self.lease_end) = (false, None);
-    }
-
-    /// How far its clock has drifted, this long after the start.
-    pub(crate) fn drift_ms(&self, now: Duration) -> i64 {
-        (now.as_millis() as i64).saturating_mul(self.drift_ppm) / 1_000_000
     }
 
     pub(crate) fn new(actor: Actor) -> ActorState {
@@ -440,19 +382,12 @@ impl ActorState {
             skew_ms: 0,
             drift_ppm: 0,
             result: None,
-            holds: 0,
-            operations: 0,
             connections: 0,
             polls: (0, 0),
-            is_told: true,
-            begun: None,
             latest_turn: 0,
             names: 0,
             last_run: 0,
             sent_at: Duration::ZERO,
-            releasing: None,
-            release_to_come: None,
-            operation: None,
             pause: None,
             local_state: LocalState::default(),
             spawned: 0,

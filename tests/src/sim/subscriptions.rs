@@ -6,12 +6,11 @@ use std::task::{Context, Poll, Waker};
 
 use emulator::{DirectConnection, Emulator, Footprint, Reply};
 
-use super::gate::{Gate, GateState, Passage, Traffic};
+use super::gate::{Gate, GateState, Passage};
 use super::session::Session;
-use super::told::Told;
-use super::turns::Act;
 use super::{Recording, Simulation};
 use crate::actor::Actor;
+use crate::live::{OperationId, Told, Traffic};
 use crate::render::{brief, quoted};
 use crate::trace::{EventKind, Struck};
 
@@ -146,25 +145,30 @@ impl Simulation {
 
     /// A server has closed the connection of a subscriber.
     fn close_subscription(&self, gate: usize) {
-        let mut state = self.state();
-        let Gate { actor, nth, .. } = state.gates[gate];
-        let Some(subscription) = &mut state.gates[gate].subscription else { return };
-        subscription.is_closed = true;
-        // How many messages come before the end decides what the client does next.
-        let count = subscription.messages.len();
-        state.wake_listener(gate);
+        if let Some(subscription) = &mut self.state().gates[gate].subscription {
+            subscription.is_closed = true;
+        }
+    }
+
+    /// Clients that wait for a message on a connection which is closed learn that no more will
+    /// come.
+    pub(crate) fn end_closed_subscriptions(&self) {
+        let state = self.state();
+        let is_closed = |gate: &Gate| gate.subscription.as_ref().is_some_and(|of| of.is_closed);
+        let ended = (0..state.gates.len())
+            .filter(|&gate| state.gates[gate].listens() && is_closed(&state.gates[gate]));
+        let ended: Vec<usize> = ended.collect();
         drop(state);
-        self.tell(actor, || (nth, "closed", count), || Told::Other);
+        for gate in ended {
+            self.note_looking(gate);
+            self.end_messages(gate);
+        }
     }
 
     /// A client waits at its gate until a message may pass, or for a message.
-    pub(crate) fn await_message(&self, gate: usize) {
-        let Gate { actor, nth, .. } = self.state().gates[gate];
-        let operation = self.state().actor(actor).operation;
-        self.note(actor, || Act::AwaitMessage { nth, operation });
+    pub(super) fn await_message(&self, gate: usize, operation: Option<OperationId>) {
         let mut state = self.state();
-        let is_crashed = state.actor(actor).is_crashed;
-        if is_crashed || !state.gates[gate].looks() {
+        if !state.gates[gate].looks() {
             return;
         }
         state.gates[gate].traffic = Traffic::Messages;
@@ -181,17 +185,25 @@ impl Simulation {
             return self.quiescence.note_activity();
         }
         if !subscription.is_closed {
-            state.change_gate(gate, GateState::Listening);
-            return;
+            return state.change_gate(gate, GateState::Listening);
         }
-        let channel = subscription.channel.clone();
-        state.change_gate(gate, GateState::Heard(None));
+        drop(state);
+        self.end_messages(gate);
+    }
+
+    /// A client that waits for a message learns that no more will come.
+    fn end_messages(&self, gate: usize) {
+        let state = self.state();
+        let Gate { actor, subscription: Some(Subscription { channel, .. }), .. } = &state.gates[gate] else {
+            return;
+        };
+        let (actor, channel) = (*actor, channel.clone());
         drop(state);
         // A connection to a known server is closed by nothing but the server's restart.
         if self.learned().is_some() || self.session(gate).is_hung_up() {
             self.state().lose_connection(actor);
         }
-        self.tell(actor, || "the end", || Told::Other);
+        self.give_message(gate, None);
         self.record(EventKind::SubscriptionEnded { actor, channel });
     }
 
@@ -238,8 +250,7 @@ impl Simulation {
     /// A client receives a message. `None` if no more will come.
     pub(super) fn give_message(&self, gate: usize, message: Option<Vec<u8>>) {
         let Gate { actor, nth, .. } = self.state().gates[gate];
-        let told = || Told::Heard { nth, message: message.clone() };
-        self.tell(actor, || (nth, &message), told);
-        self.state().open(gate, GateState::Heard(message));
+        self.state().change_gate(gate, GateState::Empty);
+        self.tell(actor, &Told::Heard { nth, message });
     }
 }

@@ -122,7 +122,6 @@ async fn return_memory() {
     // So much is not taken from a page that has room for it.
     const BYTES: usize = 2 << 20;
     loop {
-        #[expect(clippy::disallowed_methods, reason = "the allocator goes by real time")]
         tokio::time::sleep(INTERVAL).await;
         drop(black_box(Vec::<u8>::with_capacity(BYTES)));
     }

@@ -1,0 +1,192 @@
+//! The turns of clients. A client is woken by a reply, a timer or a cancellation. Its turn is all
+//! that it does until no task of it can run.
+
+use std::mem::discriminant;
+use std::sync::Arc;
+use std::time::Duration;
+
+use emulator::Footprint;
+use locks::Record;
+use redis::{RedisResult, Value};
+
+use super::{OperationId, Pending, Request, Traffic};
+use crate::trace::HoldId;
+
+/// One thing that a client does.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Act {
+    ReadTime,
+    DrawName,
+    Open {
+        nth: usize,
+        server: usize,
+        traffic: Traffic,
+    },
+    Close {
+        nth: usize,
+    },
+    Ask {
+        nth: usize,
+        request: Pending,
+        operation: Option<OperationId>,
+    },
+    /// It no longer waits for the reply to a request, or else for a message.
+    Withdraw {
+        nth: usize,
+        is_request: bool,
+    },
+    AwaitMessage {
+        nth: usize,
+        operation: Option<OperationId>,
+    },
+    GiveUp {
+        nth: usize,
+    },
+    Delay {
+        nth: usize,
+        request: Request,
+    },
+    Enter {
+        hold: HoldId,
+        section: &'static str,
+        since: Option<Duration>,
+        record: Option<Record>,
+    },
+    Extend {
+        hold: HoldId,
+        since: Duration,
+        record: Record,
+    },
+    Leave {
+        hold: HoldId,
+    },
+    BeginOperation {
+        id: OperationId,
+    },
+    EndOperation {
+        id: OperationId,
+    },
+    Accept {
+        resource: &'static str,
+        token: i64,
+    },
+    /// A command that waits on its server looks there.
+    Looked {
+        nth: usize,
+        footprint: Arc<Footprint>,
+    },
+    /// A command no longer waits on its server.
+    Unblocked {
+        nth: usize,
+        result: RedisResult<Value>,
+    },
+    End(End),
+}
+
+/// The end of the code of an actor: what it gave, or an error.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum End {
+    Done(bool),
+    Error(String),
+    Panic(String),
+}
+
+/// Everything that a client does from when it is woken until it waits again.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Turn {
+    pub(crate) acts: Vec<Act>,
+    /// How often the code of the actor was polled.
+    pub(crate) polls: u64,
+    /// How many tasks it spawned besides the actor's own, less those that ended.
+    pub(crate) tasks: isize,
+}
+
+impl Turn {
+    /// Whether a client does the same in both turns but for words: arguments, and texts of errors.
+    pub(crate) fn is_like(&self, other: &Turn) -> bool {
+        self.acts.len() == other.acts.len()
+            && self.acts.iter().zip(&other.acts).all(|(one, other)| one.is_like(other))
+    }
+
+    /// Whether nothing was done that others can notice.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.acts.iter().all(|act| act.text().is_none())
+    }
+
+    /// About how many bytes the words of its requests take.
+    pub(crate) fn value_bytes(&self) -> usize {
+        let requests = self.acts.iter().filter_map(|act| match act {
+            Act::Ask { request, .. } => Some(&request.request),
+            Act::Delay { request, .. } => Some(request),
+            _ => None,
+        });
+        requests.map(Request::value_bytes).sum()
+    }
+
+    /// One line: `it sent GET k; it entered cs; it ended`.
+    pub(crate) fn text(&self) -> String {
+        self.acts.iter().filter_map(Act::text).collect::<Vec<_>>().join("; ")
+    }
+}
+
+impl Act {
+    /// Whether an execution has to handle what others can do next.
+    pub(crate) fn is_activity(&self) -> bool {
+        match self {
+            Act::Withdraw { is_request, .. } => *is_request,
+            Act::Ask { .. } | Act::GiveUp { .. } | Act::Unblocked { .. } | Act::End(_) => true,
+            Act::ReadTime
+            | Act::DrawName
+            | Act::Open { .. }
+            | Act::Close { .. }
+            | Act::AwaitMessage { .. }
+            | Act::Delay { .. }
+            | Act::Enter { .. }
+            | Act::Extend { .. }
+            | Act::Leave { .. }
+            | Act::BeginOperation { .. }
+            | Act::EndOperation { .. }
+            | Act::Accept { .. }
+            | Act::Looked { .. } => false,
+        }
+    }
+
+    fn is_like(&self, other: &Act) -> bool {
+        let names = |request: &Request| -> Vec<_> {
+            request.words().into_iter().map(|words| words.into_iter().next()).collect()
+        };
+        match (self, other) {
+            (Act::Ask { request: one, .. }, Act::Ask { request: other, .. }) => {
+                names(&one.request) == names(&other.request)
+            }
+            (Act::Enter { section: one, .. }, Act::Enter { section: other, .. }) => one == other,
+            (Act::End(one), Act::End(other)) => discriminant(one) == discriminant(other),
+            _ => discriminant(self) == discriminant(other),
+        }
+    }
+
+    /// `None` if the act says nothing to people.
+    fn text(&self) -> Option<String> {
+        Some(match self {
+            Act::Ask { request, .. } => format!("it sent {}", request.request.text().0),
+            Act::AwaitMessage { .. } => "it waited for a message".into(),
+            Act::GiveUp { .. } | Act::Delay { .. } => "it gave up a request".into(),
+            Act::Enter { section, .. } => format!("it entered {section}"),
+            Act::Extend { .. } => "it extended its stay".into(),
+            Act::Leave { .. } => "it left".into(),
+            Act::Accept { resource, token } => format!("{resource} accepted {token}"),
+            Act::End(End::Done(_)) => "it ended".into(),
+            Act::End(End::Error(error)) => format!("it failed: {error}"),
+            Act::End(End::Panic(panic)) => format!("it failed: {panic}"),
+            Act::ReadTime
+            | Act::DrawName
+            | Act::Open { .. }
+            | Act::Close { .. }
+            | Act::Withdraw { .. }
+            | Act::BeginOperation { .. }
+            | Act::EndOperation { .. }
+            | Act::Looked { .. }
+            | Act::Unblocked { .. } => return None,
+        })
+    }
+}

@@ -1,0 +1,180 @@
+//! A client, as its own code sees it: its clock, its names, its operations, and what it marks.
+
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Duration;
+
+use locks::Record;
+
+use super::clients::{Live, Operation, Terms};
+use super::{Act, End, OperationId, Part};
+use crate::actor::Actor;
+use crate::trace::HoldId;
+
+/// A client, as its own code sees it.
+#[derive(Clone)]
+pub(crate) struct LiveClient {
+    pub(super) live: Arc<Live>,
+    pub(crate) actor: Actor,
+}
+
+impl Live {
+    /// A client, for its code.
+    pub(crate) fn client(self: &Arc<Live>, actor: Actor) -> LiveClient {
+        LiveClient { live: self.clone(), actor }
+    }
+}
+
+impl LiveClient {
+    /// The settings of the scenario.
+    pub(crate) fn terms(&self) -> &Terms {
+        &self.live.terms
+    }
+
+    /// True time since the start.
+    pub(crate) fn now(&self) -> Duration {
+        self.live.now()
+    }
+
+    /// The time that its clock shows, in milliseconds since the Unix epoch.
+    pub(crate) fn clock_ms(&self) -> i64 {
+        let state = self.live.state();
+        let now = self.live.now();
+        let error_ms = state.get(self.actor).map_or(0, |own| own.clock.error_ms(now));
+        self.live.wall_time().millis() + error_ms
+    }
+
+    /// How far its clock has drifted by now.
+    pub(crate) fn drift_ms(&self, now: Duration) -> i64 {
+        self.live.state().get(self.actor).map_or(0, |own| own.clock.drift_ms(now))
+    }
+
+    /// The instant of the runtime's clock at this time.
+    pub(crate) fn instant(&self, at: Duration) -> tokio::time::Instant {
+        self.live.instant(at)
+    }
+
+    /// It does this.
+    pub(crate) fn note(&self, act: Act) {
+        self.live.note(self.actor, act);
+    }
+
+    /// It does something that cannot be learned.
+    pub(crate) fn note_sharing(&self) {
+        self.live.note_sharing(self.actor);
+    }
+
+    /// A name that no other client draws.
+    pub(crate) fn draw_name(&self) -> String {
+        self.note(Act::DrawName);
+        let mut state = self.live.state();
+        let own = state.of(self.actor);
+        own.names += 1;
+        format!("{}{}", self.actor, own.names)
+    }
+
+    /// It enters a section.
+    pub(crate) fn enter(
+        &self,
+        section: &'static str,
+        since: Option<Duration>,
+        record: Option<Record>,
+    ) -> HoldId {
+        let hold = {
+            let mut state = self.live.state();
+            let own = state.of(self.actor);
+            own.holds += 1;
+            (self.actor, own.holds)
+        };
+        self.note(Act::Enter { hold, section, since, record });
+        hold
+    }
+
+    /// Begins an operation that can be cancelled.
+    pub(crate) fn begin_operation(&self) -> OperationId {
+        let id = {
+            let mut state = self.live.state();
+            let own = state.of(self.actor);
+            own.n_operations += 1;
+            let id = (self.actor, own.n_operations);
+            own.operations.push(Operation { id, is_cancelled: false, waker: None });
+            id
+        };
+        self.note(Act::BeginOperation { id });
+        id
+    }
+
+    /// Ends an operation.
+    pub(crate) fn end_operation(&self, id: OperationId) {
+        self.note(Act::EndOperation { id });
+        self.live.state().of(self.actor).operations.retain(|operation| operation.id != id);
+    }
+
+    /// Records which operation is being polled, and returns the one before.
+    pub(crate) fn set_operation(&self, id: Option<OperationId>) -> Option<OperationId> {
+        std::mem::replace(&mut self.live.state().of(self.actor).operation, id)
+    }
+
+    /// Whether an operation is cancelled. If it is not, the waker is woken when that changes.
+    pub(crate) fn is_cancelled(&self, id: OperationId, waker: &Waker) -> bool {
+        let mut state = self.live.state();
+        let operations = &mut state.of(self.actor).operations;
+        let Some(operation) = operations.iter_mut().find(|operation| operation.id == id) else {
+            return false;
+        };
+        operation.waker = Some(waker.clone());
+        operation.is_cancelled
+    }
+
+    /// Runs code that belongs to this release, if it is one.
+    pub(crate) fn releasing<R>(&self, id: Option<HoldId>, act: impl FnOnce() -> R) -> R {
+        let set = |id| std::mem::replace(&mut self.live.state().of(self.actor).releasing, id);
+        let outer = set(id);
+        let result = act();
+        set(outer);
+        result
+    }
+
+    /// If a client sends bytes, the first request that comes out of the stream after a release
+    /// began is the release.
+    pub(crate) fn set_release_to_come(&self, id: Option<HoldId>) -> Option<HoldId> {
+        std::mem::replace(&mut self.live.state().of(self.actor).release_to_come, id)
+    }
+
+    /// Whether it stands still. If it does, the waker is woken when it goes on.
+    pub(crate) fn stands_still(&self, part: Part, waker: &Waker) -> bool {
+        let mut state = self.live.state();
+        let pause = state.of(self.actor).pause.as_mut();
+        pause.map(|woken| woken.push((part, waker.clone()))).is_some()
+    }
+
+    /// Its code is about to be polled. Returns `false` if that happened too often in this turn.
+    pub(crate) fn may_poll(&self, polls_max: u64) -> bool {
+        self.live.poll(self.actor, polls_max)
+    }
+
+    /// Something has woken its code.
+    pub(crate) fn is_woken(&self) {
+        self.live.is_woken(self.actor);
+    }
+
+    /// Its code has been polled. There were so many tasks before.
+    pub(crate) fn polled(&self, tasks_before: usize) {
+        self.live.polled(self.actor, tasks_before);
+    }
+
+    /// Runs its code.
+    pub(crate) fn running<R>(&self, act: impl FnOnce() -> R) -> R {
+        self.live.quiescence.running(self.actor, act)
+    }
+
+    /// Its code has ended.
+    pub(crate) fn end(&self, end: End) {
+        self.running(|| self.note(Act::End(end)));
+    }
+
+    /// Its own task has ended, for whatever reason.
+    pub(crate) fn task_ended(&self) {
+        self.live.state().of(self.actor).has_ended = true;
+    }
+}

@@ -1,0 +1,411 @@
+//! The live clients of an execution: code that runs, on one paused runtime.
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::Duration;
+
+use emulator::Timestamp;
+use tokio::time::Instant;
+
+use super::port::{Inbox, Port};
+use super::{Act, OperationId, Part, Quiescence, Told, Turn};
+use crate::actor::Actor;
+use crate::trace::HoldId;
+
+/// The settings of a scenario, as far as the code of clients depends on them.
+#[derive(Clone, Debug)]
+pub(crate) struct Terms {
+    pub(crate) lease: Duration,
+    /// The lease of each actor.
+    pub(crate) leases: Vec<Duration>,
+    /// The number of servers.
+    pub(crate) servers: usize,
+    /// How long clients wait for a reply. `None` is for ever.
+    pub(crate) response_timeout: Option<Duration>,
+}
+
+impl Terms {
+    /// How long the grants of an actor last.
+    pub(crate) fn lease_of(&self, actor: Actor) -> Duration {
+        self.leases.get(actor.0).copied().unwrap_or(self.lease)
+    }
+}
+
+/// The clients of an execution whose code runs.
+pub(crate) struct Live {
+    pub(crate) quiescence: Arc<Quiescence>,
+    pub(super) terms: Terms,
+    origin: Instant,
+    /// The time in nanoseconds while it stands still, or [`MOVES`].
+    time: AtomicU64,
+    /// The time of day at the start, in milliseconds since the Unix epoch.
+    start_ms: AtomicI64,
+    state: Mutex<State>,
+}
+
+const MOVES: u64 = u64::MAX;
+
+#[derive(Default)]
+pub(super) struct State {
+    clients: Vec<Own>,
+    /// The clients whose turns have begun, in order.
+    begun: Vec<Actor>,
+    /// A client was told something since its turns were last taken.
+    has_told: bool,
+}
+
+/// The state of one client.
+pub(super) struct Own {
+    actor: Actor,
+    pub(super) ports: Vec<Port>,
+    pub(super) operations: Vec<Operation>,
+    /// The operation that is being polled and can be cancelled. A request that is made now belongs
+    /// to it.
+    pub(super) operation: Option<OperationId>,
+    /// The release that is being polled. A command that runs now belongs to it.
+    pub(super) releasing: Option<HoldId>,
+    /// The release that has begun, while no request of it has come out of the stream.
+    pub(super) release_to_come: Option<HoldId>,
+    pub(super) holds: usize,
+    pub(super) n_operations: usize,
+    pub(super) names: u32,
+    pub(super) clock: ClockError,
+    is_crashed: bool,
+    /// It stands still: its tasks, as far as something has woken them.
+    pub(super) pause: Option<Vec<(Part, Waker)>>,
+    /// It is told something that it has not noticed yet: it starts, or a reply arrives.
+    is_told: bool,
+    /// A timer of it has fired at this time, when nothing else had woken it.
+    fired: Option<Duration>,
+    /// It gets more than it is told.
+    is_sharing: bool,
+    /// Its own task has ended.
+    pub(super) has_ended: bool,
+    turn: Option<Begun>,
+}
+
+/// An operation that can be cancelled.
+pub(super) struct Operation {
+    pub(super) id: OperationId,
+    pub(super) is_cancelled: bool,
+    /// Wakes the task that polls it.
+    pub(super) waker: Option<Waker>,
+}
+
+/// The error of a clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ClockError {
+    skew_ms: i64,
+    drift_ppm: i64,
+}
+
+impl ClockError {
+    /// The whole error, this long after the start.
+    pub(super) fn error_ms(self, now: Duration) -> i64 {
+        self.skew_ms + self.drift_ms(now)
+    }
+
+    /// How far the clock has drifted, this long after the start.
+    pub(super) fn drift_ms(self, now: Duration) -> i64 {
+        (now.as_millis() as i64).saturating_mul(self.drift_ppm) / 1_000_000
+    }
+}
+
+/// A turn, as it was observed.
+#[derive(Debug, Default)]
+pub(crate) struct Begun {
+    pub(crate) turn: Turn,
+    /// A task besides the actor's own has acted.
+    pub(crate) by_task: bool,
+    /// How many tasks the actor's own code has spawned.
+    pub(crate) spawned: isize,
+}
+
+/// Everything that a client did since it was last asked.
+#[derive(Debug)]
+pub(crate) struct Noticed {
+    pub(crate) actor: Actor,
+    /// A timer has woken it at this time.
+    pub(crate) fired: Option<Duration>,
+    /// It gets more than it is told.
+    pub(crate) is_sharing: bool,
+    /// It has crashed, and its own task has ended now.
+    pub(crate) has_ended: bool,
+    /// It stands still, and something has woken its code.
+    pub(crate) is_awake: bool,
+    pub(crate) begun: Option<Begun>,
+}
+
+impl Own {
+    fn new(actor: Actor) -> Own {
+        Own {
+            actor,
+            ports: Vec::new(),
+            operations: Vec::new(),
+            operation: None,
+            releasing: None,
+            release_to_come: None,
+            holds: 0,
+            n_operations: 0,
+            names: 0,
+            clock: ClockError::default(),
+            is_crashed: false,
+            pause: None,
+            is_told: true,
+            fired: None,
+            is_sharing: false,
+            has_ended: false,
+            turn: None,
+        }
+    }
+
+    /// Whether it stands still, and something has woken its code.
+    fn is_awake(&self) -> bool {
+        self.pause.iter().flatten().any(|&(part, _)| part == Part::Main)
+    }
+
+    /// It is woken. If nothing told it anything, a timer did it. While it stands still, the first
+    /// timer wakes it, and the others find it awake.
+    fn wake(&mut self, timer: Option<Duration>) {
+        let is_awake = self.turn.is_some() || self.is_awake();
+        if std::mem::take(&mut self.is_told) || is_awake {
+            return;
+        }
+        match timer {
+            Some(at) => self.fired = self.fired.or(Some(at)),
+            // Another client woke it.
+            None => self.is_sharing = true,
+        }
+    }
+}
+
+impl State {
+    pub(super) fn get(&self, actor: Actor) -> Option<&Own> {
+        self.clients.iter().find(|own| own.actor == actor)
+    }
+
+    pub(super) fn of(&mut self, actor: Actor) -> &mut Own {
+        let place = self.clients.iter().position(|own| own.actor == actor).unwrap_or_else(|| {
+            self.clients.push(Own::new(actor));
+            self.clients.len() - 1
+        });
+        &mut self.clients[place]
+    }
+}
+
+impl Live {
+    /// Clients on the paused runtime in which this is called, at this time of day.
+    pub(crate) fn new(quiescence: Arc<Quiescence>, terms: Terms, start: Timestamp) -> Arc<Live> {
+        #[expect(clippy::disallowed_methods, reason = "the paused clock of this execution's own runtime")]
+        let origin = Instant::now();
+        let (time, start_ms, state) = (AtomicU64::new(0), AtomicI64::new(start.millis()), Mutex::default());
+        quiescence.set_news(false);
+        Arc::new(Live { quiescence, terms, origin, time, start_ms, state })
+    }
+
+    /// The time of day at the start is this.
+    pub(crate) fn start_at(&self, start: Timestamp) {
+        self.start_ms.store(start.millis(), Ordering::Relaxed);
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// True time since the start.
+    pub(crate) fn now(&self) -> Duration {
+        match self.time.load(Ordering::Relaxed) {
+            MOVES => self.moving_now(),
+            nanos => Duration::from_nanos(nanos),
+        }
+    }
+
+    fn is_moving(&self) -> bool {
+        self.time.load(Ordering::Relaxed) == MOVES
+    }
+
+    fn moving_now(&self) -> Duration {
+        #[expect(clippy::disallowed_methods, reason = "the paused clock of this execution's own runtime")]
+        Instant::now().duration_since(self.origin)
+    }
+
+    /// The true time of day.
+    pub(super) fn wall_time(&self) -> Timestamp {
+        Timestamp::from_millis(self.start_ms.load(Ordering::Relaxed)) + self.now()
+    }
+
+    pub(crate) fn instant(&self, at: Duration) -> Instant {
+        self.origin + at
+    }
+
+    /// Moves time to `until`, or until a turn has begun, or until the runtime has parked so often.
+    /// Returns whether it is `until`.
+    pub(crate) async fn move_time(&self, until: Duration, parks_max: u64) -> bool {
+        // While time stands still, its value is kept: reading tokio's clock is slow.
+        self.time.store(MOVES, Ordering::Relaxed);
+        let is_over = tokio::select! {
+            biased;
+            () = self.quiescence.wait_for_news(parks_max) => false,
+            // If the driver sleeps too, the runtime moves its paused clock from timer to timer.
+            () = tokio::time::sleep_until(self.instant(until)) => true,
+        };
+        if is_over {
+            self.quiescence.wait().await;
+        }
+        let nanos = u64::try_from(self.moving_now().as_nanos()).unwrap_or(MOVES);
+        self.time.store(nanos, Ordering::Relaxed);
+        is_over
+    }
+
+    /// A client does this. A crashed one does nothing more, even if a task of it still runs.
+    pub(super) fn note(&self, actor: Actor, act: Act) {
+        let running = self.quiescence.runs_now();
+        let timer = self.is_moving().then(|| self.moving_now());
+        let mut state = self.state();
+        let own = state.of(actor);
+        if own.is_crashed {
+            return;
+        }
+        if running.is_some_and(|running| running != actor) {
+            own.is_sharing = true;
+        } else {
+            own.wake(timer);
+        }
+        let begun = self.begin(&mut state, actor);
+        begun.by_task |= running.is_none();
+        begun.turn.acts.push(act);
+    }
+
+    /// A client does something that cannot be learned.
+    pub(super) fn note_sharing(&self, actor: Actor) {
+        self.state().of(actor).is_sharing = true;
+    }
+
+    /// The turn of a client begins, unless it has begun.
+    fn begin<'a>(&self, state: &'a mut State, actor: Actor) -> &'a mut Begun {
+        if state.of(actor).turn.is_none() {
+            state.begun.push(actor);
+            self.quiescence.set_news(true);
+        }
+        state.of(actor).turn.get_or_insert_default()
+    }
+
+    pub(super) fn is_woken(&self, actor: Actor) {
+        let timer = self.is_moving().then(|| self.moving_now());
+        self.state().of(actor).wake(timer);
+    }
+
+    pub(super) fn poll(&self, actor: Actor, polls_max: u64) -> bool {
+        let mut state = self.state();
+        let turn = &mut self.begin(&mut state, actor).turn;
+        turn.polls += 1;
+        turn.polls <= polls_max
+    }
+
+    pub(super) fn polled(&self, actor: Actor, tasks_before: usize) {
+        if let Some(begun) = &mut self.state().of(actor).turn {
+            begun.spawned += tasks().cast_signed() - tasks_before.cast_signed();
+        }
+    }
+
+    /// Everything that the clients did since this was last called. The turn of one that was told
+    /// something has begun, if it `can_run`. Those whose turns began come first, in that order.
+    pub(crate) fn take_noticed(&self, can_run: impl Fn(Actor) -> bool) -> Vec<Noticed> {
+        let mut state = self.state();
+        state.has_told = false;
+        for place in 0..state.clients.len() {
+            let own = &mut state.clients[place];
+            let is_due = own.is_told && own.pause.is_none() && own.turn.is_none() && !own.is_crashed;
+            if is_due && can_run(own.actor) {
+                own.is_told = false;
+                let actor = own.actor;
+                self.begin(&mut state, actor);
+            }
+        }
+        self.quiescence.set_news(false);
+        let mut order = std::mem::take(&mut state.begun);
+        let is_news = |own: &&Own| own.fired.is_some() || own.is_sharing || own.has_ended || own.is_awake();
+        let others = state.clients.iter().filter(is_news);
+        let others: Vec<Actor> = others.map(|own| own.actor).filter(|actor| !order.contains(actor)).collect();
+        order.extend(others);
+        let noticed = order.into_iter().map(|actor| {
+            let own = state.of(actor);
+            Noticed {
+                actor,
+                fired: own.fired.take(),
+                is_sharing: std::mem::take(&mut own.is_sharing),
+                has_ended: std::mem::take(&mut own.has_ended) && own.is_crashed,
+                is_awake: own.is_awake(),
+                begun: own.turn.take(),
+            }
+        });
+        noticed.collect()
+    }
+
+    /// Whether a client was told something since what they did was last taken.
+    pub(crate) fn has_told(&self) -> bool {
+        self.state().has_told
+    }
+
+    /// Tells a client something. Returns `false` if there is nothing that could be told this.
+    pub(crate) fn deliver(&self, actor: Actor, told: &Told) -> bool {
+        let mut state = self.state();
+        let own = state.of(actor);
+        let waker = match told {
+            Told::Answered { nth, answer } => match own.ports.get_mut(*nth) {
+                Some(port) => port.receive(Inbox::Answer(answer.clone())),
+                None => return false,
+            },
+            Told::Heard { nth, message } => match own.ports.get_mut(*nth) {
+                Some(port) => port.receive(Inbox::Message(message.clone())),
+                None => return false,
+            },
+            Told::Cancelled(id) => {
+                let operation = own.operations.iter_mut().find(|operation| operation.id == *id);
+                operation.and_then(|operation| {
+                    operation.is_cancelled = true;
+                    operation.waker.take()
+                })
+            }
+            Told::Clock { skew_ms, drift_ppm } => {
+                own.clock = ClockError { skew_ms: *skew_ms, drift_ppm: *drift_ppm };
+                return true;
+            }
+            Told::Turn | Told::Other => return false,
+        };
+        own.is_told = true;
+        state.has_told = true;
+        drop(state);
+        waker.into_iter().for_each(Waker::wake);
+        true
+    }
+
+    /// A client ends. Nothing that it does from now on counts.
+    pub(crate) fn crash(&self, actor: Actor) {
+        self.state().of(actor).is_crashed = true;
+    }
+
+    /// A client stands still.
+    pub(crate) fn pause(&self, actor: Actor) {
+        self.state().of(actor).pause.get_or_insert_default();
+    }
+
+    /// Lets a client go on.
+    pub(crate) fn resume(&self, actor: Actor) {
+        let mut state = self.state();
+        let Some(mut woken) = state.of(actor).pause.take() else { return };
+        if !woken.is_empty() {
+            state.of(actor).is_told = true;
+            state.has_told = true;
+        }
+        drop(state);
+        woken.sort_by_key(|&(part, _)| part);
+        woken.into_iter().for_each(|(_, waker)| waker.wake());
+    }
+}
+
+/// How many tasks there are.
+pub(crate) fn tasks() -> usize {
+    tokio::runtime::Handle::current().metrics().num_alive_tasks()
+}

@@ -1,0 +1,99 @@
+//! The connections of a client, as its code sees them: it asks, and waits for what it is told.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use emulator::Footprint;
+use redis::{RedisResult, Value};
+
+use super::port::{Awaited, Port};
+use super::{Act, Answer, LiveClient, Pending, Request, Traffic};
+
+impl LiveClient {
+    /// Opens a connection, in the place of a closed one if there is any.
+    pub(crate) fn open(&self, server: usize, traffic: Traffic) -> usize {
+        let nth = {
+            let mut state = self.live.state();
+            let ports = &mut state.of(self.actor).ports;
+            let nth = ports.iter().position(|port| port.is_free(server)).unwrap_or(ports.len());
+            let port = Port::new(server, traffic);
+            if nth == ports.len() {
+                ports.push(port);
+            } else {
+                ports[nth] = port;
+            }
+            nth
+        };
+        self.note(Act::Open { nth, server, traffic });
+        nth
+    }
+
+    /// Closes a connection.
+    pub(crate) fn close(&self, nth: usize) {
+        self.note(Act::Close { nth });
+        self.port(nth, |port| port.is_open = false);
+    }
+
+    fn port<R>(&self, nth: usize, act: impl FnOnce(&mut Port) -> R) -> R {
+        act(&mut self.live.state().of(self.actor).ports[nth])
+    }
+
+    /// The server and the traffic of a connection.
+    pub(crate) fn link(&self, nth: usize) -> (usize, Traffic) {
+        self.port(nth, |port| (port.server, port.traffic))
+    }
+
+    /// Comes to the gate of a connection with a request.
+    pub(crate) fn ask(&self, nth: usize, request: Pending) {
+        let (release, operation) = {
+            let mut state = self.live.state();
+            let own = state.of(self.actor);
+            (own.releasing, own.operation)
+        };
+        self.port(nth, |port| port.awaits = Some(Awaited::Reply));
+        self.note(Act::Ask { nth, request: Pending { release, ..request }, operation });
+    }
+
+    /// Polls for the answer to a request.
+    pub(crate) fn poll_answer(&self, nth: usize, cx: &Context<'_>) -> Poll<Answer> {
+        self.port(nth, |port| port.poll_answer(cx))
+    }
+
+    /// Polls for a message.
+    pub(crate) fn poll_message(&self, nth: usize, cx: &Context<'_>) -> Poll<Option<Vec<u8>>> {
+        let message = self.port(nth, |port| port.poll_message(cx));
+        if message.is_pending() {
+            let operation = self.live.state().of(self.actor).operation;
+            self.note(Act::AwaitMessage { nth, operation });
+        }
+        message
+    }
+
+    /// No longer waits at a gate.
+    pub(crate) fn withdraw(&self, nth: usize) {
+        if let Some(awaited) = self.port(nth, Port::withdraw) {
+            self.note(Act::Withdraw { nth, is_request: awaited == Awaited::Reply });
+        }
+    }
+
+    /// No longer waits for the reply to its request.
+    pub(crate) fn give_up(&self, nth: usize) {
+        self.note(Act::GiveUp { nth });
+    }
+
+    /// Gives up a request before it is sent.
+    pub(crate) fn delay(&self, nth: usize, request: Request) {
+        self.note(Act::Delay { nth, request });
+        self.port(nth, |port| port.was_given_up = true);
+    }
+
+    /// A command that waits on its server has looked there.
+    pub(crate) fn looked(&self, nth: usize, footprint: Arc<Footprint>) {
+        self.note(Act::Looked { nth, footprint });
+    }
+
+    /// A command no longer waits on its server.
+    pub(crate) fn unblocked(&self, nth: usize, result: RedisResult<Value>) {
+        self.note(Act::Unblocked { nth, result });
+    }
+}

@@ -1,0 +1,49 @@
+//! Clients whose code runs: the code of an actor with its tasks, and what it sees of the world.
+//!
+//! A client is a function of what it has been told. It is told that its turn begins, and of
+//! replies, messages, cancellations and its clock ([`Told`]). In its turn it does what it can
+//! ([`Act`]), and waits again. Nothing that it does has an effect before its turn ends: then the
+//! simulation performs its acts, in their order, and tells clients what follows from them.
+//!
+//! So there are three ways to have the turns of a client, and a simulation does not know the
+//! difference:
+//!
+//! - Its code runs beside that of others, on the paused runtime of an execution ([`Live`]).
+//! - Its turns are remembered: it was told the same before.
+//! - Its code runs alone, and is told what it was told in an execution: a lesson. It is [`Live`]
+//!   without a simulation.
+//!
+//! Code in another program fits if it can answer two questions: how it acts until it waits again,
+//! told this at this time; and when its next timer fires.
+
+mod request;
+mod told;
+mod act;
+mod quiescence;
+mod port;
+mod clients;
+mod client;
+mod connections;
+
+pub(crate) use act::{Act, End, Turn};
+pub(crate) use client::LiveClient;
+pub(crate) use clients::{Begun, Live, Noticed, Terms, tasks};
+pub(crate) use quiescence::Quiescence;
+pub(crate) use request::{Pending, Request, RequestKind, hash_result, value_bytes};
+pub(crate) use told::{Answer, Blocked, Loss, Running, Telling, Told, Traffic};
+
+use crate::actor::Actor;
+
+/// Identifies an operation that can be cancelled: its actor, and its number among those of the
+/// actor.
+pub(crate) type OperationId = (Actor, usize);
+
+/// The part of a client that a task runs. A client that goes on reads what has arrived before it
+/// looks at its timers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Part {
+    /// The driver of a connection.
+    Driver,
+    /// The code of the actor.
+    Main,
+}

@@ -1,0 +1,224 @@
+//! Requests, each of which is one step: how they run, how they are shown, and how they are told
+//! apart.
+
+use std::hash::{BuildHasher as _, Hash as _, Hasher as _};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use foldhash::quality::FixedState;
+use redis::{Arg, Cmd, Pipeline, RedisResult, Value};
+
+use crate::render::{brief, brief_command, bytes_of, first_key, format_command, format_words, script_name};
+use crate::trace::{HoldId, Script};
+
+/// One step of a client. Clones share it.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) kind: RequestKind,
+    /// A hash of all words, and of what the reply is to have.
+    pub(crate) hash: u64,
+}
+
+/// A request whose client waits for the reply.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Pending {
+    pub(crate) request: Request,
+    /// A hash of its server, name and first key.
+    pub(crate) brief: u64,
+    /// When it was made.
+    pub(crate) sent: Duration,
+    /// The release that it belongs to.
+    pub(crate) release: Option<HoldId>,
+}
+
+/// The commands of a request.
+#[derive(Clone, Debug)]
+pub(crate) enum RequestKind {
+    Command(Arc<Cmd>),
+    /// The command that subscribes to this channel.
+    Subscribe {
+        cmd: Arc<Cmd>,
+        channel: String,
+    },
+    /// Commands that run together. The reply is an array: of so many replies from `offset` on.
+    Transaction {
+        pipeline: Arc<Pipeline>,
+        offset: usize,
+        count: usize,
+    },
+}
+
+/// Whether the words are equal, and the part of the replies that counts.
+impl PartialEq for Request {
+    fn eq(&self, other: &Request) -> bool {
+        self.hash == other.hash
+    }
+}
+
+impl From<&Cmd> for Request {
+    fn from(cmd: &Cmd) -> Request {
+        RequestKind::Command(Arc::new(cmd.clone())).into()
+    }
+}
+
+impl From<RequestKind> for Request {
+    fn from(kind: RequestKind) -> Request {
+        let hash = kind.hash();
+        Request { kind, hash }
+    }
+}
+
+impl Request {
+    /// Subscribes to a channel.
+    pub(crate) fn subscribe(channel: &str) -> Request {
+        let cmd = redis::cmd("SUBSCRIBE").arg(channel).to_owned();
+        RequestKind::Subscribe { cmd: Arc::new(cmd), channel: channel.to_owned() }.into()
+    }
+
+    /// The commands that it consists of.
+    pub(crate) fn commands(&self) -> impl Iterator<Item = &Cmd> {
+        self.kind.commands()
+    }
+
+    /// The request as one would type it; and its name with its first key.
+    pub(crate) fn text(&self) -> (String, String) {
+        if let RequestKind::Command(cmd) | RequestKind::Subscribe { cmd, .. } = &self.kind {
+            return (format_command(cmd), brief_command(cmd));
+        }
+        let commands: Vec<_> = self.commands().map(format_command).collect();
+        let key = self.commands().find_map(first_key);
+        (format!("MULTI; {}; EXEC", commands.join("; ")), brief("MULTI", key))
+    }
+
+    /// The database that it selects for its connection, if it is a single command.
+    pub(crate) fn selects(&self) -> Option<i64> {
+        let RequestKind::Command(cmd) = &self.kind else { return None };
+        let mut words = cmd.args_iter().map(|word| bytes_of(&word));
+        words.next().filter(|name| name.eq_ignore_ascii_case(b"select"))?;
+        std::str::from_utf8(words.next()?).ok()?.parse().ok()
+    }
+
+    /// The script or function that the request calls, if it is a single command. `source` returns
+    /// the source of a script by its SHA1, if the server knows it.
+    pub(crate) fn script(&self, source: impl Fn(&str) -> Option<Bytes>) -> Option<Script> {
+        let RequestKind::Command(cmd) = &self.kind else { return None };
+        let words: Vec<&[u8]> = cmd.args_iter().map(|word| bytes_of(&word)).collect();
+        let [name, program, _, arguments @ ..] = &words[..] else { return None };
+        let text = String::from_utf8_lossy(program);
+        let (sha, name) = match &*name.to_ascii_lowercase() {
+            b"eval" | b"eval_ro" => (sha_of(program), Some(script_name(&text))),
+            b"evalsha" | b"evalsha_ro" => {
+                let name = source(&text).map(|source| script_name(&String::from_utf8_lossy(&source)));
+                (text.to_ascii_lowercase(), name)
+            }
+            b"fcall" | b"fcall_ro" => (String::new(), Some(text.into_owned())),
+            _ => return None,
+        };
+        let arguments = format_words(arguments.iter().copied());
+        Some(Script { sha, name, arguments, commands: Vec::new() })
+    }
+
+    /// The sources of the scripts that it sends to the server, each with its SHA1.
+    pub(crate) fn scripts(&self) -> impl Iterator<Item = (String, Vec<u8>)> {
+        self.words().into_iter().filter_map(|words| {
+            let [name, first, ..] = &words[..] else { return None };
+            let source = match &*name.to_ascii_lowercase() {
+                b"eval" | b"eval_ro" => first,
+                b"script" if first.eq_ignore_ascii_case(b"load") => words.get(2)?,
+                _ => return None,
+            };
+            Some((sha_of(source), source.clone()))
+        })
+    }
+
+    /// The words of each command.
+    pub(crate) fn words(&self) -> Vec<Vec<Vec<u8>>> {
+        let words = |command: &Cmd| command.args_iter().map(|word| bytes_of(&word).to_vec()).collect();
+        self.commands().map(words).collect()
+    }
+
+    /// How many bytes its words take.
+    pub(crate) fn value_bytes(&self) -> usize {
+        let words = self.commands().flat_map(Cmd::args_iter);
+        words.map(|word| if let Arg::Simple(bytes) = word { bytes.len() } else { 0 }).sum()
+    }
+
+    /// A hash of the server, the name and the first key.
+    pub(crate) fn hash_brief(&self, server: usize) -> u64 {
+        let (RequestKind::Command(cmd) | RequestKind::Subscribe { cmd, .. }) = &self.kind else {
+            return FixedState::default().hash_one((server, self.text().1));
+        };
+        let mut words = cmd.args_iter().map(|arg| if let Arg::Simple(word) = arg { word } else { &[] });
+        let (name, second, key) = (words.next(), words.next(), first_key(cmd));
+        // Without a key, the second word tells commands apart: it is the script, if they run one.
+        let second = second.filter(|_| key.is_none());
+        FixedState::default().hash_one((server, name, key, second))
+    }
+}
+
+impl RequestKind {
+    fn commands(&self) -> impl Iterator<Item = &Cmd> {
+        let (command, pipeline) = match self {
+            RequestKind::Command(cmd) | RequestKind::Subscribe { cmd, .. } => (Some(&**cmd), None),
+            RequestKind::Transaction { pipeline, .. } => (None, Some(pipeline.cmd_iter())),
+        };
+        command.into_iter().chain(pipeline.into_iter().flatten())
+    }
+
+    fn hash(&self) -> u64 {
+        let mut hasher = FixedState::default().build_hasher();
+        if let RequestKind::Transaction { offset, count, .. } = self {
+            (offset, count).hash(&mut hasher);
+        }
+        for command in self.commands() {
+            for arg in command.args_iter() {
+                match arg {
+                    Arg::Simple(bytes) => bytes.hash(&mut hasher),
+                    _ => 0_u8.hash(&mut hasher),
+                }
+            }
+            hasher.write_u8(0);
+        }
+        hasher.finish()
+    }
+}
+
+/// The SHA1 by which clients call the script of this source.
+fn sha_of(source: &[u8]) -> String {
+    redis::Script::new(&String::from_utf8_lossy(source)).get_hash().to_owned()
+}
+
+/// A hash of a reply, or of the error of a request that the server refused.
+pub(crate) fn hash_result(result: &RedisResult<Value>) -> u64 {
+    let mut hasher = FixedState::default().build_hasher();
+    match result {
+        Ok(reply) => hash_value(reply, &mut hasher),
+        Err(error) => error.to_string().hash(&mut hasher),
+    }
+    hasher.finish()
+}
+
+fn hash_value(value: &Value, hasher: &mut impl std::hash::Hasher) {
+    std::mem::discriminant(value).hash(hasher);
+    match value {
+        Value::Int(number) => number.hash(hasher),
+        Value::BulkString(bytes) => bytes.hash(hasher),
+        Value::Array(values) => {
+            values.len().hash(hasher);
+            values.iter().for_each(|value| hash_value(value, hasher));
+        }
+        Value::SimpleString(text) => text.hash(hasher),
+        Value::Nil | Value::Okay => {}
+        _ => format!("{value:?}").hash(hasher),
+    }
+}
+
+/// About how many bytes a reply takes.
+pub(crate) fn value_bytes(value: &Value) -> usize {
+    match value {
+        Value::BulkString(bytes) => bytes.len(),
+        Value::Array(values) => values.iter().map(value_bytes).sum(),
+        _ => size_of::<Value>(),
+    }
+}
