@@ -204,7 +204,12 @@ impl Pupil<'_> {
     async fn move_time(&mut self, until: Duration) -> bool {
         let is_there = self.live.move_time(until, self.parks_max).await;
         self.learn();
-        is_there || self.live.quiescence.parks() >= self.parks_max
+        is_there || self.is_over()
+    }
+
+    /// Whether the lesson has taken too long.
+    fn is_over(&self) -> bool {
+        self.live.quiescence.parks() >= self.parks_max || self.live.quiescence.is_expired()
     }
 
     /// Lets the code run as far as it can.
@@ -221,7 +226,7 @@ impl Pupil<'_> {
             if self.learn() {
                 return true;
             }
-            if is_there || self.live.quiescence.parks() >= self.parks_max {
+            if is_there || self.is_over() {
                 self.learned.learn_timer(self.key(), Timer::NotBefore(self.live.now()));
                 return false;
             }
