@@ -26,9 +26,12 @@ impl Scripts {
     /// The script of a request.
     pub(super) fn of(&self, operation: Operation) -> &Script {
         match operation {
+            Operation::Acquire => &self.acquire,
             Operation::Extend => &self.extend,
             Operation::Release => &self.release,
-            _ => &self.acquire,
+            Operation::SetCount | Operation::CountDown | Operation::Look => {
+                unreachable!("a latch has scripts of its own")
+            }
         }
     }
 }
