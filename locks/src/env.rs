@@ -1,7 +1,6 @@
 //! The inputs of an algorithm besides Redis: the client's clocks, unique names, and chance.
 
 use std::fmt;
-use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -69,11 +68,10 @@ impl fmt::Debug for Env {
 
 struct System;
 
-/// 64 random bits.
-///
-/// Each `RandomState` gets its keys from the operating system's random numbers.
+/// 64 random bits of the operating system. A generator in this process would give a forked process
+/// the numbers of its parent.
 fn random_bits() -> u64 {
-    RandomState::new().build_hasher().finish()
+    getrandom::u64().expect("the operating system has random numbers")
 }
 
 impl Source for System {
