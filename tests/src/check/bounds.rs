@@ -57,13 +57,13 @@ pub fn bounds(class: FaultClass, lease: Duration) -> Vec<Bound> {
         FaultClass::Order => (vec![none], vec![]),
         FaultClass::Skew => (
             vec![none.skew(lease), none.skew(2 * lease)],
-            vec![none.server_skew(lease), none.client_jump(2 * lease)],
+            vec![none.server_skew(lease), none.jump(2 * lease)],
         ),
         FaultClass::Crash => (vec![none.crashes(1)], vec![]),
         FaultClass::Slow => (vec![none.stalls(1)], vec![]),
         FaultClass::Lost => (vec![none.lost(1)], vec![none.drops(1), none.delays(1)]),
         FaultClass::Server => (
-            vec![none.jump(just_past).restarts(1)],
+            vec![none.server_jump(just_past).restarts(1)],
             vec![
                 none.restarts(1).outage(just_past),
                 none.reloads(1).outage(just_past),
@@ -137,7 +137,7 @@ fn is_meaningful(property: Property, spec: &Spec, class: FaultClass) -> bool {
 /// The events that must happen in some execution with these faults.
 pub(super) fn must_reach(faults: &Faults) -> Reached {
     let is_set = |spans: &[Duration]| spans.iter().any(|span| !span.is_zero());
-    let skews = [faults.skew, faults.server_skew, faults.client_jump];
+    let skews = [faults.skew, faults.server_skew, faults.jump];
     Reached {
         contention: false,
         overrun: faults.stalls > 0,
@@ -147,6 +147,6 @@ pub(super) fn must_reach(faults: &Faults) -> Reached {
         skew: is_set(&skews) || faults.drift_ppm + faults.server_drift_ppm > 0,
         // If an algorithm has no scripts, it does not matter when a server forgets them. So an
         // exploration has one place for that.
-        server: faults.restarts + faults.reloads > 0 || !faults.jump.is_zero(),
+        server: faults.restarts + faults.reloads > 0 || !faults.server_jump.is_zero(),
     }
 }

@@ -63,7 +63,7 @@ impl Execution<'_> {
         enabled.extend(unstarted().map(|actor| Step::Run(actor, 0)));
         // Before its first command a client can read its clock. That matters only if time can move
         // or a clock can jump. An operation must have begun before it can be cancelled.
-        if faults.stalls > 0 || faults.cancels > 0 || !faults.client_jump.is_zero() {
+        if faults.stalls > 0 || faults.cancels > 0 || !faults.jump.is_zero() {
             enabled.extend(unstarted().map(Step::Start));
         }
         let later = self.kinds.iter().filter(|kind| kind.row().budget.is_some());

@@ -23,10 +23,9 @@ pub(super) fn known_before(scenario: &Scenario) -> Option<String> {
 /// Everything that can happen within the budgets, as far as that is known. Contention and overruns
 /// depend on the code. So do lost messages: connections of redis-rs have timeouts of their own.
 fn reachable(faults: &Faults) -> Reached {
-    let Faults { crashes, cancels, skew, drift_ppm, server_skew, server_drift_ppm, client_jump, .. } =
-        *faults;
-    let Faults { jump, restarts, reloads, flushes, .. } = *faults;
-    let is_clock_wrong = [skew, server_skew, client_jump].iter().any(|span| !span.is_zero());
+    let Faults { crashes, cancels, skew, drift_ppm, server_skew, server_drift_ppm, jump, .. } = *faults;
+    let Faults { server_jump, restarts, reloads, flushes, .. } = *faults;
+    let is_clock_wrong = [skew, server_skew, jump].iter().any(|span| !span.is_zero());
     Reached {
         contention: true,
         overrun: true,
@@ -34,7 +33,7 @@ fn reachable(faults: &Faults) -> Reached {
         lost: true,
         cancel: cancels > 0,
         skew: is_clock_wrong || drift_ppm > 0 || server_drift_ppm > 0,
-        server: restarts > 0 || reloads > 0 || flushes > 0 || !jump.is_zero(),
+        server: restarts > 0 || reloads > 0 || flushes > 0 || !server_jump.is_zero(),
     }
 }
 

@@ -102,10 +102,10 @@ budgets! {
     /// By how many millionths the clock of one server may be too fast or too slow.
     server_drift(server_drift_ppm: u32 as Ppm, SAMPLED);
     /// By how much the clock of one client may jump ahead or back, once, at any time.
-    client_jump(client_jump: Duration as Span, SAMPLED);
+    jump(jump: Duration as Span, SAMPLED);
     /// By how much the clock of one server may jump ahead, once, if no server restarts without
     /// data; zero for no jump.
-    jump(jump: Duration as Span, SAMPLED);
+    server_jump(server_jump: Duration as Span, SAMPLED);
     /// How often a server without persistence may restart. It then loses all its data and scripts.
     /// Subscribed and blocked clients get a connection error. Other clients reconnect
     /// transparently.

@@ -55,10 +55,10 @@ pub(super) const SERVER_DRIFT: Row = Row {
 pub(super) const JUMP: Row = Row {
     word: "jump",
     summary: "the clock of a client jumps",
-    set_by: &["client_jump"],
-    budget: Some(Budget("client_jump")),
-    limit: |faults| u32::from(!faults.client_jump.is_zero()),
-    amounts: |faults| both_ways(millis(faults.client_jump)),
+    set_by: &["jump"],
+    budget: Some(Budget("jump")),
+    limit: |faults| u32::from(!faults.jump.is_zero()),
+    amounts: |faults| both_ways(millis(faults.jump)),
     describe: describe_jump,
     ..SKEW
 };
@@ -67,10 +67,10 @@ pub(super) const JUMP: Row = Row {
 pub(super) const SERVER_JUMP: Row = Row {
     summary: "the clock of a server jumps ahead",
     target: TargetKind::Server,
-    set_by: &["jump"],
+    set_by: &["server_jump"],
     budget: Some(super::restart::BUDGET),
-    limit: |faults| u32::from(!faults.jump.is_zero()),
-    amounts: |faults| vec![millis(faults.jump)],
+    limit: |faults| u32::from(!faults.server_jump.is_zero()),
+    amounts: |faults| vec![millis(faults.server_jump)],
     ..JUMP
 };
 

@@ -168,8 +168,8 @@ mod tests {
             drift_ppm: 8,
             server_skew: Duration::from_millis(9),
             server_drift_ppm: 10,
-            client_jump: Duration::from_millis(11),
-            jump: Duration::from_millis(12),
+            jump: Duration::from_millis(11),
+            server_jump: Duration::from_millis(12),
             restarts: 13,
             reloads: 14,
             unsynced: 15,
@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(
             text,
             "clients 3, permits 2, lease 1500ms, crashes 1, stalls 2, lost 3, drops 4, cancels 5, delays 6, \
-             skew 7ms, drift 8ppm, server-skew 9ms, server-drift 10ppm, client-jump 11ms, jump 12ms, restarts 13, reloads 14, unsynced 15, \
+             skew 7ms, drift 8ppm, server-skew 9ms, server-drift 10ppm, jump 11ms, server-jump 12ms, restarts 13, reloads 14, unsynced 15, \
              flushes 16, outage 17ms"
         );
         assert_eq!(Parameters::default().to_string(), "clients 2, permits 1, lease 10000ms");

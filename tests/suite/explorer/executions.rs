@@ -340,9 +340,7 @@ fn the_time_of_a_client_is_that_of_its_own_clock() {
         if client.now() == START + client.true_time() { Ok(()) } else { Err("its clock is wrong".into()) }
     });
     exhaustive(&reading.clone().faults(Faults::none().stalls(1))).unwrap();
-    for faults in
-        [Faults::none().skew(Duration::from_secs(1)), Faults::none().client_jump(Duration::from_secs(1))]
-    {
+    for faults in [Faults::none().skew(Duration::from_secs(1)), Faults::none().jump(Duration::from_secs(1))] {
         let report = exhaustive(&reading.clone().faults(faults)).unwrap_err().to_string();
         assert!(report.contains("its clock is wrong"), "{report}");
     }

@@ -28,7 +28,7 @@ fn faults() -> Vec<(&'static str, Faults, Option<Duration>)> {
         ("stall", none.stalls(1)),
         ("lost message", none.lost(1)),
         ("skew", none.skew(MORE)),
-        ("jump", none.jump(MORE)),
+        ("server jump", none.server_jump(MORE)),
         ("restart", none.restarts(1)),
         ("reload", none.reloads(1)),
         ("unsynced reload", none.reloads(1).unsynced(1)),
@@ -37,7 +37,7 @@ fn faults() -> Vec<(&'static str, Faults, Option<Duration>)> {
         ("cancel", none.cancels(1)),
         ("delay", none.delays(1)),
         ("response timeout", none.stalls(1)),
-        ("client jump", none.client_jump(MORE)),
+        ("jump", none.jump(MORE)),
         ("drift", none.drift(500_000).stalls(1)),
         ("server drift", none.server_drift(500_000).stalls(1)),
         ("server skew", none.server_skew(MORE)),
@@ -354,8 +354,8 @@ fn a_lease_is_measured_by_a_clock_that_can_be_set() {
     });
     check(
         &measuring.always(NoLeak),
-        "client jump",
-        &["stall", "unsynced reload", "response timeout", "client jump", "drift", "server drift"],
+        "jump",
+        &["stall", "unsynced reload", "response timeout", "jump", "drift", "server drift"],
         &expect![[r#"
             step        time  A  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
                1       +0 ms  ●  A: SETNX lock 1 → 1
@@ -400,7 +400,7 @@ fn a_lease_is_measured_by_clocks_that_drift() {
     check(
         &by_span,
         "drift",
-        &["jump", "restart", "unsynced reload", "drift", "server drift"],
+        &["server jump", "restart", "unsynced reload", "drift", "server drift"],
         &expect![[r#"
             step        time  A  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
                1       +0 ms  ·  the clock of A runs 500000 ppm too slow
@@ -425,7 +425,7 @@ fn a_lease_is_a_time_of_day() {
     check(
         &by_time,
         "server skew",
-        &["skew", "jump", "restart", "unsynced reload", "drift", "server drift", "server skew"],
+        &["skew", "server jump", "restart", "unsynced reload", "drift", "server drift", "server skew"],
         &expect![[r#"
             step        time  A  ● acts · not begun │ runs ┃ inside ╏ its grant has ended
                1       +0 ms  ·  the clock of server 1 is 10001 ms ahead

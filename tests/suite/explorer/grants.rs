@@ -99,7 +99,7 @@ fn written(faults: Faults, command: &'static [&'static str]) -> Scenario {
 /// A jump of the server's clock shortens what is left of the grant. The command only writes to it.
 #[test]
 fn a_grant_that_a_fault_shortens_is_shortened_by_nobody() {
-    let jump = Faults::none().jump(Duration::from_secs(5));
+    let jump = Faults::none().server_jump(Duration::from_secs(5));
     exhaustive(&written(jump, &["SET", "lock", "1", "XX", "KEEPTTL"])).unwrap();
     expect_violation(&written(jump, &["SET", "lock", "1", "XX", "PX", "4999"]), "owner-safe", 2);
 }

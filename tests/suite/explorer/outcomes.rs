@@ -454,6 +454,6 @@ fn outcomes_that_are_known() {
     check_with(Faults::none().cancels(1), &[&["cancellably: SET a 1", "GET a"]], 3);
     // The clock jumps ahead or back between its reading for the first command and that command, or
     // it does not.
-    let jump = Faults::none().client_jump(Duration::from_millis(5));
+    let jump = Faults::none().jump(Duration::from_millis(5));
     check_with(jump, &[&["SET a {now}", "SET b {now}"]], 3);
 }

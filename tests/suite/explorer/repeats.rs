@@ -68,7 +68,7 @@ fn a_probe_ends_a_grant() {
 /// Two executions end with equal data, and at equal times. In one of them a clock has jumped.
 #[test]
 fn a_probe_depends_on_the_clock_of_the_server() {
-    let jumps = Faults::none().jump(Duration::from_secs(6));
+    let jumps = Faults::none().server_jump(Duration::from_secs(6));
     let scenario = Scenario::new("jump").servers(2).faults(jumps).actors(1, |client| async move {
         for server in 0..2 {
             send::<()>(&mut client.connection_to(server), &["SET", "k", "v", "PX", "10000"]).await?;

@@ -29,7 +29,7 @@ fn on_two_servers() -> Scenario {
 #[test]
 fn a_servers_clock_jumps_and_the_others_do_not() {
     check(
-        &on_two_servers().faults(Faults::none().jump(Duration::from_secs(4))),
+        &on_two_servers().faults(Faults::none().server_jump(Duration::from_secs(4))),
         "A\nA.2\njump 2 +4000ms\nA\nA.2",
         &expect![[r#"
             +0 A: SET k v PX 10000 → OK

@@ -44,14 +44,14 @@ fn check_prints_the_table() {
           skew    3 clients: skew 10000ms
                   3 clients: skew 20000ms
                   2 clients: server_skew 10000ms
-                  2 clients: client_jump 20000ms
+                  2 clients: jump 20000ms
           crash   3 clients: crashes 1
           slow    3 clients: stalls 1
                   2 clients, late replies: stalls 1
           lost    3 clients: lost 1
                   2 clients: drops 1
                   2 clients: delays 1
-          server  3 clients: jump 10001ms, restarts 1
+          server  3 clients: server_jump 10001ms, restarts 1
                   2 clients: restarts 1, outage 10001ms
                   2 clients: reloads 1, outage 10001ms
                   2 clients: reloads 1, unsynced 1
@@ -130,7 +130,7 @@ fn check_speaks_json() {
     assert_eq!(json["blocked"], 74);
     let rows = json["verdicts"].as_array().unwrap();
     assert_eq!(rows.len(), 32);
-    assert_eq!(json["bounds"]["skew"][3], "2 clients: client_jump 20000ms");
+    assert_eq!(json["bounds"]["skew"][3], "2 clients: jump 20000ms");
     let is_broken = |row: &&serde_json::Value| row["fault_class"] == "crash" && row["verdict"] == "violated";
     let broken: Vec<_> = rows.iter().filter(is_broken).collect();
     assert_eq!(

@@ -90,14 +90,14 @@ fn a_shard_says_which_it_is_and_leaves_the_rest_blank() {
           skew    3 clients: skew 10000ms
                   3 clients: skew 20000ms
                   2 clients: server_skew 10000ms
-                  2 clients: client_jump 20000ms
+                  2 clients: jump 20000ms
           crash   3 clients: crashes 1
           slow    3 clients: stalls 1
                   2 clients, late replies: stalls 1
           lost    3 clients: lost 1
                   2 clients: drops 1
                   2 clients: delays 1
-          server  3 clients: jump 10001ms, restarts 1
+          server  3 clients: server_jump 10001ms, restarts 1
                   2 clients: restarts 1, outage 10001ms
                   2 clients: reloads 1, outage 10001ms
                   2 clients: reloads 1, unsynced 1
