@@ -125,7 +125,7 @@ impl fmt::Debug for Text {
 /// many bytes are shown.
 ///
 /// ```
-/// # use lockstep_emulator::Escaped;
+/// # use emulator::Escaped;
 /// assert_eq!(Escaped(b"ab\r\n").to_string(), "ab\\r\\n");
 /// assert_eq!(format!("{:.2}", Escaped(b"abcdef")), "ab… (6 bytes)");
 /// ```
