@@ -1,16 +1,16 @@
 //! Clients whose code runs: the code of an actor with its tasks, and what it sees of the world.
 //!
 //! A client is a function of what it has been told. It is told that its turn begins, and of
-//! replies, messages, cancellations and its clock ([`Told`]). In its turn it does what it can
-//! ([`Act`]), and waits again. Nothing that it does has an effect before its turn ends: then the
+//! replies, messages, cancellations and its clock (`Told`). In its turn it does what it can
+//! (`Act`), and waits again. Nothing that it does has an effect before its turn ends: then the
 //! simulation performs its acts, in their order, and tells clients what follows from them.
 //!
 //! So there are three ways to have the turns of a client, and a simulation does not know the
 //! difference:
 //!
-//! - Its code runs beside that of others, on the paused runtime of an execution ([`Live`]).
+//! - Its code runs beside that of others, on the paused runtime of an execution (`Live`).
 //! - Its turns are remembered: it was told the same before.
-//! - Its code runs alone, and is told what it was told in an execution: a lesson. It is [`Live`]
+//! - Its code runs alone, and is told what it was told in an execution: a lesson. It is `Live`
 //!   without a simulation.
 //!
 //! Code in another program fits if it can answer two questions: how it acts until it waits again,
